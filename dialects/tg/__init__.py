@@ -1,1 +1,46 @@
-"""."""
+"""`tg`: pure ops on tensors of static shape, explicit about broadcasting. What users' programs are traced into."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from xdsl.dialect_interfaces.constant_materialization import ConstantMaterializationInterface
+from xdsl.dialects.builtin import DenseIntOrFPElementsAttr
+from xdsl.ir import Attribute, Dialect, Operation
+
+from tensorgrad.dialects.tg import binary, contract, index, leaves, reduce, shape, unary
+from tensorgrad.dialects.tg.base import Tensor, TensorOp
+from tensorgrad.dialects.tg.leaves import ConstantOp
+
+OPS: tuple[type[TensorOp], ...] = (
+    *leaves.OPS,
+    *unary.OPS,
+    *binary.OPS,
+    *shape.OPS,
+    *reduce.OPS,
+    *contract.OPS,
+    *index.OPS,
+)
+"""Every op of the dialect."""
+
+
+def constant(value: DenseIntOrFPElementsAttr[Any]) -> ConstantOp:
+    """A `tg.constant` of a dense attribute."""
+    return cast(
+        ConstantOp,
+        ConstantOp.create(result_types=[cast(Tensor, value.type)], properties={"value": value}),
+    )
+
+
+class MaterializeConstant(ConstantMaterializationInterface):
+    """Lets upstream's folding make `tg.constant`."""
+
+    def materialize_constant(self, value: Attribute, type: Attribute) -> Operation | None:
+        """The constant op for a folded attribute."""
+        if not isinstance(value, DenseIntOrFPElementsAttr):
+            return None
+        return constant(cast("DenseIntOrFPElementsAttr[Any]", value))
+
+
+Tg = Dialect("tg", list(OPS), [], [MaterializeConstant()])
+"""The dialect object that a context registers."""

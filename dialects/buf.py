@@ -1,0 +1,431 @@
+"""`buf`: buffers and loops. Kernels over memrefs, and the memory plan; the loops themselves are `linalg.generic`.
+
+Before `plan-memory`, a function takes its inputs and its results as memref arguments, allocations are `memref.alloc`,
+and every buffer has exactly one writer. After it, storage is `buf.arena`s and `buf.view`s into them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeAlias, cast
+
+from xdsl.dialects import linalg, memref
+from xdsl.dialects.builtin import (
+    AffineMapAttr,
+    DenseArrayBase,
+    DictionaryAttr,
+    IntegerAttr,
+    IntegerType,
+    MemRefType,
+    NoneAttr,
+    StringAttr,
+    i8,
+    i64,
+)
+from xdsl.dialects.linalg.attrs import IteratorType, IteratorTypeAttr
+from xdsl.dialects.linalg.ops import GenericOp
+from xdsl.ir import Attribute, Block, BlockArgument, Dialect, Operation, Region, SSAValue
+from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineMap
+from xdsl.irdl import (
+    AttrSizedOperandSegments,
+    IRDLOperation,
+    irdl_op_definition,
+    operand_def,
+    opt_prop_def,
+    prop_def,
+    region_def,
+    result_def,
+    traits_def,
+    var_operand_def,
+)
+from xdsl.parser import Parser
+from xdsl.printer import Printer
+from xdsl.traits import IsolatedFromAbove, NoTerminator, Pure
+from xdsl.utils.exceptions import VerifyException
+
+Buffer: TypeAlias = MemRefType[Attribute]
+
+ROLES = ("parameter", "state", "input", "scalar", "constant", "output", "workspace")
+"""What a buffer is for: trained, kept between steps, written by the caller, computed on the host, …"""
+
+
+def shape_of(value: SSAValue) -> tuple[int, ...]:
+    """The static shape of a memref value."""
+    return cast(Buffer, value.type).get_shape()
+
+
+def element_of(value: SSAValue) -> Attribute:
+    """The element type of a memref value."""
+    return cast(Attribute, cast(Buffer, value.type).get_element_type())
+
+
+def buffer_type(shape: Sequence[int], element: Attribute) -> Buffer:
+    """`memref<shape x element>` with the identity layout."""
+    return cast(Buffer, MemRefType(element, list(shape)))
+
+
+def element_bytes(element: Attribute) -> int:
+    """Bytes an element takes on a device; an `i1` is one 32-bit word."""
+    if element == i8:
+        return 1
+    width = getattr(element, "bitwidth", None)
+    if width is None:
+        raise VerifyException(f"{element} has no width in memory")
+    return 4 if width == 1 else cast(int, width) // 8
+
+
+def buffer_bytes(kind: Buffer) -> int:
+    """Bytes a memref takes on a device."""
+    return kind.element_count() * element_bytes(cast(Attribute, kind.get_element_type()))
+
+
+def is_shape_only(value: SSAValue) -> bool:
+    """Whether a kernel's local only gives a loop its extent: it is never stored to, loaded or bound."""
+    return isinstance(value.owner, memref.AllocaOp) and "buf.shape_only" in value.owner.attributes
+
+
+def maps_of(stage: GenericOp) -> tuple[AffineMap, ...]:
+    """The indexing maps of a stage, inputs first."""
+    return tuple(attribute.data for attribute in stage.indexing_maps)
+
+
+def iterators_of(stage: GenericOp) -> tuple[IteratorType, ...]:
+    """The iterator kinds of a stage, one a loop."""
+    return tuple(attribute.data for attribute in stage.iterator_types)
+
+
+def loop_extents(stage: GenericOp) -> tuple[int, ...]:
+    """The extent of each loop of a stage, read off the operands that index it plainly."""
+    extents: dict[int, int] = {}
+    for operand, affine in zip(stage.operands, maps_of(stage), strict=True):
+        for expression, extent in zip(affine.results, shape_of(operand), strict=True):
+            if isinstance(expression, AffineDimExpr):
+                extents.setdefault(expression.position, extent)
+    rank = len(stage.iterator_types)
+    missing = [loop for loop in range(rank) if loop not in extents]
+    if missing:
+        raise VerifyException(f"no operand indexes loops {missing} plainly; add a shape-only operand")
+    return tuple(extents[loop] for loop in range(rank))
+
+
+def is_reduction(stage: GenericOp) -> bool:
+    """Whether a stage has a reduction loop."""
+    return any(kind == IteratorType.REDUCTION for kind in iterators_of(stage))
+
+
+@irdl_op_definition
+class KernelOp(IRDLOperation):
+    """One dispatch: stages that run in order at every point of a grid.
+
+    The body holds `linalg.generic` stages over the block arguments (one an operand) and over locals
+    (`memref.alloca`). The first loops of every stage are the grid's, all parallel; further loops are the stage's own
+    and run inside a point. A local has the grid's shape: it holds one value a point, so it lives in a register. A
+    stage may read what an earlier one wrote, at its own point only. Every output and every local has one writer.
+    `schedule`, set by a later pass, says how the points map to threads; it never changes what is computed.
+
+    Example:
+        buf.kernel grid = [4] ins(%x : memref<4x3xf32>) outs(%y : memref<4xf32>) {
+        ^bb0(%0: memref<4x3xf32>, %1: memref<4xf32>):
+          linalg.generic {indexing_maps = [affine_map<(d0, d1) -> (d0, d1)>, affine_map<(d0, d1) -> (d0)>],
+                          iterator_types = ["parallel", "reduction"]} ins(%0 : memref<4x3xf32>) outs(%1 : memref<4xf32>) {
+          ^bb1(%a: f32, %acc: f32):
+            %s = arith.addf %acc, %a : f32
+            linalg.yield %s : f32
+          }
+        }
+
+    The initial value of a reduction belongs to it: 0 for sums, the identity of its combiner otherwise.
+    """
+
+    name = "buf.kernel"
+    inputs = var_operand_def(MemRefType)
+    outputs = var_operand_def(MemRefType)
+    grid = prop_def(DenseArrayBase)
+    schedule = opt_prop_def(DictionaryAttr)
+    body = region_def("single_block")
+    irdl_options = (AttrSizedOperandSegments(as_property=True),)
+    traits = traits_def(NoTerminator(), IsolatedFromAbove())
+
+    @classmethod
+    def build_kernel(
+        cls,
+        grid: Sequence[int],
+        inputs: Sequence[SSAValue],
+        outputs: Sequence[SSAValue],
+        block: Block,
+        schedule: DictionaryAttr | None = None,
+    ) -> KernelOp:
+        """A kernel over `grid`, whose block takes `inputs` and then `outputs`."""
+        return cls.build(
+            operands=[list(inputs), list(outputs)],
+            properties={"grid": DenseArrayBase.from_list(i64, list(grid)), "schedule": schedule},
+            regions=[Region(block)],
+        )
+
+    @property
+    def extents(self) -> tuple[int, ...]:
+        """The extents of the grid."""
+        return tuple(cast("DenseArrayBase[IntegerType]", self.grid).get_values())
+
+    @property
+    def stages(self) -> tuple[GenericOp, ...]:
+        """The stages in order."""
+        return tuple(op for op in self.body.block.ops if isinstance(op, GenericOp))
+
+    @property
+    def locals(self) -> tuple[memref.AllocaOp, ...]:
+        """The buffers that only this kernel sees."""
+        return tuple(op for op in self.body.block.ops if isinstance(op, memref.AllocaOp))
+
+    @property
+    def input_arguments(self) -> tuple[BlockArgument, ...]:
+        """The block arguments that stand for the inputs."""
+        return tuple(self.body.block.args[: len(self.inputs)])
+
+    @property
+    def output_arguments(self) -> tuple[BlockArgument, ...]:
+        """The block arguments that stand for the outputs."""
+        return tuple(self.body.block.args[len(self.inputs) :])
+
+    def verify_(self) -> None:
+        if [a.type for a in self.body.block.args] != [operand.type for operand in self.operands]:
+            raise VerifyException("the block's arguments must have the operands' types, in order")
+        for op in self.body.block.ops:
+            if not isinstance(op, GenericOp | memref.AllocaOp):
+                raise VerifyException(f"a kernel holds stages (linalg.generic) and locals, not {op.name}")
+        for local in self.locals:
+            if not is_shape_only(local.memref) and shape_of(local.memref) != self.extents:
+                raise VerifyException(f"a local has the grid's shape {list(self.extents)}, not {local.memref.type}")
+        self._verify_stages()
+        self._verify_single_writers()
+
+    def _verify_stages(self) -> None:
+        rank = len(self.extents)
+        for stage in self.stages:
+            if loop_extents(stage)[:rank] != self.extents:
+                raise VerifyException(
+                    f"a stage's first loops {list(loop_extents(stage))} must be the grid {list(self.extents)}"
+                )
+            if any(kind != IteratorType.PARALLEL for kind in iterators_of(stage)[:rank]):
+                raise VerifyException("the loops of the grid must be parallel")
+
+    def _verify_single_writers(self) -> None:
+        inside = [output for stage in self.stages for output in stage.outputs]
+        expected = {*self.output_arguments, *(x.memref for x in self.locals if not is_shape_only(x.memref))}
+        if len(inside) != len(set(inside)) or set(inside) != expected:
+            raise VerifyException("every output and every local needs exactly one stage that writes it")
+        for output in self.outputs:
+            if isinstance(output.owner, ViewOp):
+                continue
+            writers = [use for use in output.uses if _writes(use.operation, use.index)]
+            if len(writers) != 1:
+                raise VerifyException(f"a buffer has exactly one writer, this one has {len(writers)}")
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(f" grid = [{', '.join(str(extent) for extent in self.extents)}]")
+        for keyword, operands in (("ins", self.inputs), ("outs", self.outputs)):
+            if operands:
+                printer.print_string(f" {keyword}(")
+                printer.print_list(operands, printer.print_ssa_value)
+                printer.print_string(" : ")
+                printer.print_list(operands.types, printer.print_attribute)
+                printer.print_string(")")
+        if self.schedule is not None:
+            printer.print_string(" schedule = ")
+            printer.print_attribute(self.schedule)
+        if self.attributes:
+            printer.print_op_attributes(self.attributes, print_keyword=True)
+        printer.print_string(" ")
+        printer.print_region(self.body, print_empty_block=False)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> KernelOp:
+        parser.parse_keyword("grid")
+        parser.parse_punctuation("=")
+        grid = parser.parse_comma_separated_list(parser.Delimiter.SQUARE, parser.parse_integer)
+        groups: list[Sequence[SSAValue]] = []
+        for keyword in ("ins", "outs"):
+            groups.append(_parse_operands(parser) if parser.parse_optional_keyword(keyword) else ())
+        schedule = None
+        if parser.parse_optional_keyword("schedule"):
+            parser.parse_punctuation("=")
+            schedule = cast(DictionaryAttr, parser.parse_attribute())
+        attributes = parser.parse_optional_attr_dict_with_keyword()
+        body = parser.parse_region()
+        kernel = cls.build(
+            operands=groups,
+            properties={"grid": DenseArrayBase.from_list(i64, grid), "schedule": schedule},
+            regions=[body],
+        )
+        if attributes is not None:
+            kernel.attributes.update(attributes.data)
+        return kernel
+
+
+def _parse_operands(parser: Parser) -> Sequence[SSAValue]:
+    start = parser.pos
+    parser.parse_punctuation("(")
+    unresolved = parser.parse_comma_separated_list(parser.Delimiter.NONE, parser.parse_unresolved_operand)
+    parser.parse_punctuation(":")
+    types = parser.parse_comma_separated_list(parser.Delimiter.NONE, parser.parse_type)
+    parser.parse_punctuation(")")
+    return parser.resolve_operands(unresolved, types, start)
+
+
+def _writes(op: Operation, index: int) -> bool:
+    return isinstance(op, KernelOp) and index >= len(op.inputs)
+
+
+@irdl_op_definition
+class ArenaOp(IRDLOperation):
+    """One device buffer of so many bytes, with one role; ranges of it are `buf.view`s.
+
+    Example:
+        %0 = buf.arena "parameters" role = "parameter" bytes = 1024 : memref<1024xi8>
+    """
+
+    name = "buf.arena"
+    label = prop_def(StringAttr)
+    role = prop_def(StringAttr)
+    result = result_def(MemRefType)
+    traits = traits_def()
+
+    @classmethod
+    def of(cls, label: str, role: str, size: int) -> ArenaOp:
+        """An arena of `size` bytes."""
+        return cls.build(
+            properties={"label": StringAttr(label), "role": StringAttr(role)},
+            result_types=[buffer_type([size], i8)],
+        )
+
+    @property
+    def size(self) -> int:
+        """Bytes in the arena."""
+        return shape_of(self.result)[0]
+
+    def verify_(self) -> None:
+        if self.role.data not in ROLES:
+            raise VerifyException(f"role {self.role.data!r} is not one of {', '.join(ROLES)}")
+        if element_of(self.result) != i8 or len(shape_of(self.result)) != 1:
+            raise VerifyException("an arena is a one-dimensional memref of bytes")
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(f' "{self.label.data}" role = "{self.role.data}"')
+        if self.attributes:
+            printer.print_op_attributes(self.attributes, print_keyword=True)
+        printer.print_string(" : ")
+        printer.print_attribute(self.result.type)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> ArenaOp:
+        label = parser.parse_str_literal()
+        parser.parse_keyword("role")
+        parser.parse_punctuation("=")
+        role = parser.parse_str_literal()
+        attributes = parser.parse_optional_attr_dict_with_keyword()
+        parser.parse_punctuation(":")
+        op = cls.build(
+            properties={"label": StringAttr(label), "role": StringAttr(role)}, result_types=[parser.parse_type()]
+        )
+        if attributes is not None:
+            op.attributes.update(attributes.data)
+        return op
+
+
+@irdl_op_definition
+class ViewOp(IRDLOperation):
+    """A tensor's range of an arena, from byte `offset` on.
+
+    Example:
+        %1 = buf.view %0[256] : memref<1024xi8> to memref<4x3xf32>
+    """
+
+    name = "buf.view"
+    arena = operand_def(MemRefType)
+    offset = prop_def(IntegerAttr)
+    result = result_def(MemRefType)
+    traits = traits_def(Pure())
+
+    @classmethod
+    def of(cls, arena: SSAValue, offset: int, kind: Buffer) -> ViewOp:
+        """The view of `kind` at byte `offset`."""
+        return cls.build(
+            operands=[arena], properties={"offset": IntegerAttr(offset, i64)}, result_types=[kind]
+        )
+
+    @property
+    def start(self) -> int:
+        """The first byte of the range."""
+        return cast("IntegerAttr[IntegerType]", self.offset).value.data
+
+    @property
+    def size(self) -> int:
+        """Bytes in the range."""
+        return buffer_bytes(cast(Buffer, self.result.type))
+
+    def verify_(self) -> None:
+        if not isinstance(self.arena.owner, ArenaOp):
+            raise VerifyException("a view is into a buf.arena")
+        end = self.start + self.size
+        if self.start < 0 or self.start % 4 or end > self.arena.owner.size:
+            raise VerifyException(
+                f"bytes [{self.start}, {end}) are not an aligned range of an arena of {self.arena.owner.size} bytes"
+            )
+        if not isinstance(cast(Buffer, self.result.type).layout, NoneAttr):
+            raise VerifyException("a view is contiguous")
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        printer.print_ssa_value(self.arena)
+        printer.print_string(f"[{self.start}]")
+        if self.attributes:
+            printer.print_op_attributes(self.attributes, print_keyword=True)
+        printer.print_string(" : ")
+        printer.print_attribute(self.arena.type)
+        printer.print_string(" to ")
+        printer.print_attribute(self.result.type)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> ViewOp:
+        unresolved = parser.parse_unresolved_operand()
+        parser.parse_punctuation("[")
+        offset = parser.parse_integer()
+        parser.parse_punctuation("]")
+        attributes = parser.parse_optional_attr_dict_with_keyword()
+        parser.parse_punctuation(":")
+        arena = parser.resolve_operand(unresolved, parser.parse_type())
+        parser.parse_keyword("to")
+        op = cls.of(arena, offset, cast(Buffer, parser.parse_type()))
+        if attributes is not None:
+            op.attributes.update(attributes.data)
+        return op
+
+
+def generic(
+    inputs: Sequence[SSAValue],
+    outputs: Sequence[SSAValue],
+    maps: Sequence[AffineMap],
+    parallel: int,
+    reductions: int,
+    block: Block,
+) -> GenericOp:
+    """A stage with `parallel` parallel loops first and then `reductions` reduction loops."""
+    kinds = [IteratorType.PARALLEL] * parallel + [IteratorType.REDUCTION] * reductions
+    return GenericOp(
+        inputs,
+        outputs,
+        Region(block),
+        [AffineMapAttr(affine) for affine in maps],
+        [IteratorTypeAttr(kind) for kind in kinds],
+    )
+
+
+def constant_map(affine: AffineMap) -> bool:
+    """Whether a map reads one fixed element."""
+    return all(isinstance(expression, AffineConstantExpr) for expression in affine.results)
+
+
+Buf = Dialect("buf", [KernelOp, ArenaOp, ViewOp], [])
+"""The dialect object that a context registers."""
+
+__all__ = ["Buf", "Buffer", "KernelOp", "ArenaOp", "ViewOp", "linalg"]

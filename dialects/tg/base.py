@@ -1,0 +1,309 @@
+"""What every `tg` op shares: types, inference as verification, one printed form, folding."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, TypeAlias, cast
+
+import numpy as np
+from xdsl.dialects.builtin import (
+    BytesAttr,
+    DenseArrayBase,
+    DenseIntOrFPElementsAttr,
+    Float16Type,
+    Float32Type,
+    Float64Type,
+    IntegerAttr,
+    IntegerType,
+    Signedness,
+    TensorType,
+    f16,
+    f32,
+    f64,
+    i1,
+    i32,
+    i64,
+)
+from xdsl.interfaces import HasFolderInterface
+from xdsl.ir import Attribute, SSAValue
+from xdsl.irdl import IRDLOperation
+from xdsl.parser import Parser
+from xdsl.printer import Printer
+from xdsl.traits import ConstantLike
+from xdsl.utils.exceptions import VerifyException
+
+Tensor: TypeAlias = TensorType[Attribute]
+Properties: TypeAlias = Mapping[str, Attribute]
+NumpyArray: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+
+ui32 = IntegerType(32, Signedness.UNSIGNED)
+
+NUMPY_DTYPES: dict[Attribute, np.dtype[Any]] = {
+    f16: np.dtype(np.float16),
+    f32: np.dtype(np.float32),
+    f64: np.dtype(np.float64),
+    i32: np.dtype(np.int32),
+    ui32: np.dtype(np.uint32),
+    i1: np.dtype(np.bool_),
+}
+"""The element types of `tg` and what numpy calls them."""
+
+ELEMENT_TYPES: dict[np.dtype[Any], Attribute] = {dtype: element for element, dtype in NUMPY_DTYPES.items()}
+
+FOLD_LIMIT = 16
+"""Results with more elements than this are computed at run time, not by the compiler."""
+
+
+def is_float(element: Attribute) -> bool:
+    """Whether `element` is one of the floating-point element types."""
+    return isinstance(element, Float16Type | Float32Type | Float64Type)
+
+
+def is_integer(element: Attribute) -> bool:
+    """Whether `element` is a signed or unsigned integer (bool is neither)."""
+    return element == i32 or element == ui32
+
+
+_TENSORS: dict[tuple[tuple[int, ...], Attribute], Tensor] = {}
+
+
+def tensor(shape: Sequence[int], element: Attribute) -> Tensor:
+    """The interned `tensor<shape x element>`; interning makes comparing types cheap."""
+    key = (tuple(shape), element)
+    found = _TENSORS.get(key)
+    if found is None:
+        found = _TENSORS[key] = cast(Tensor, TensorType(element, list(key[0])))
+    return found
+
+
+def numpy_dtype(of: Attribute) -> np.dtype[Any]:
+    """The numpy dtype of an element type or of a tensor's elements."""
+    element = of.get_element_type() if isinstance(of, TensorType) else of
+    dtype = NUMPY_DTYPES.get(cast(Attribute, element))
+    if dtype is None:
+        raise VerifyException(f"{element} is no element type of tg (f16, f32, f64, i32, ui32, i1)")
+    return dtype
+
+
+def size_of(shape: Sequence[int]) -> int:
+    """The number of elements of a tensor with `shape`."""
+    return math.prod(shape)
+
+
+def ints(values: Sequence[int]) -> DenseArrayBase[IntegerType]:
+    """A list of integers as an attribute."""
+    return DenseArrayBase.from_list(i64, list(values))
+
+
+def int_list(properties: Properties, name: str) -> tuple[int, ...]:
+    """Reads a list-of-integers property."""
+    return tuple(cast("DenseArrayBase[IntegerType]", properties[name]).get_values())
+
+
+def int_value(properties: Properties, name: str) -> int:
+    """Reads an integer property."""
+    return cast(IntegerAttr[IntegerType], properties[name]).value.data
+
+
+def integer(value: int) -> IntegerAttr[IntegerType]:
+    """An integer as an attribute."""
+    return IntegerAttr(value, i64)
+
+
+def require(condition: bool, message: str) -> None:
+    """Raises a `VerifyException` with `message` unless `condition` holds."""
+    if not condition:
+        raise VerifyException(message)
+
+
+def check_axes(axes: Sequence[int], rank: int, what: str) -> None:
+    """Requires distinct axes, each in `[0, rank)`."""
+    require(
+        len(set(axes)) == len(axes) and all(0 <= axis < rank for axis in axes),
+        f"{what} {list(axes)} must be distinct axes of a tensor of rank {rank}",
+    )
+
+
+def dense(array: NumpyArray) -> DenseIntOrFPElementsAttr[Any]:
+    """A numpy array as a dense attribute; equal elements are stored once (a splat)."""
+    element = ELEMENT_TYPES[array.dtype]
+    kind = cast(Any, tensor(array.shape, element))
+    flat = array.reshape(-1)
+    bits = flat.view(f"u{array.dtype.itemsize}")
+    if flat.size and bool((bits == bits[0]).all()):
+        flat = flat[:1]
+    if element in (i1, ui32, f16):
+        return DenseIntOrFPElementsAttr.from_list(kind, flat.tolist())
+    return DenseIntOrFPElementsAttr(kind, BytesAttr(flat.tobytes()))
+
+
+def dense_to_numpy(attribute: DenseIntOrFPElementsAttr[Any]) -> NumpyArray:
+    """The numpy array that a dense attribute holds (read-only where it is a splat)."""
+    kind = cast(Tensor, attribute.type)
+    dtype = numpy_dtype(kind)
+    if dtype.itemsize == 4 and dtype.kind in "fi" or dtype.itemsize == 8:
+        values = np.frombuffer(attribute.data.data, dtype)
+    else:
+        values = np.array(list(attribute.get_values()), dtype)
+    if values.size == 1 or kind.element_count() == 0:
+        return np.broadcast_to(values.reshape(()) if values.size else np.zeros((), dtype), kind.get_shape())
+    return values.reshape(kind.get_shape())
+
+
+class TensorOp(IRDLOperation, HasFolderInterface, ABC):
+    """A pure op on tensors.
+
+    `infer` is the shape rule: the tracer and the rewrites build results with it, the parser infers types by it,
+    and the verifier compares against it. `evaluate` is the op's meaning, in numpy.
+    """
+
+    PROPERTIES: ClassVar[tuple[str, ...]] = ()
+    """The op's properties in the order in which the printed form lists them."""
+
+    @classmethod
+    @abstractmethod
+    def infer(cls, operands: Sequence[Tensor], properties: Properties) -> Tensor:
+        """The result's type; raises `VerifyException` when the operands don't fit."""
+
+    @abstractmethod
+    def evaluate(self, *operands: NumpyArray) -> NumpyArray:
+        """The op's value on numpy arrays of the operands' types."""
+
+    @property
+    def type(self) -> Tensor:
+        """The type of the only result."""
+        return cast(Tensor, self.results[0].type)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of the only result."""
+        return self.type.get_shape()
+
+    def verify_(self) -> None:
+        for operand in (*self.operands, *self.results):
+            numpy_dtype(operand.type)
+        expected = self.infer(cast(Sequence[Tensor], self.operand_types), self.properties)
+        require(self.type == expected, f"result is {self.type}, expected {expected}")
+
+    def fold(self) -> Sequence[SSAValue | Attribute] | None:
+        """Folds constants, up to `FOLD_LIMIT` elements (any number where the result is a splat)."""
+        identity = self.simplified()
+        if identity is not None:
+            return (identity,)
+        if not self.operands:
+            return None
+        values: list[NumpyArray] = []
+        for operand in self.operands:
+            value = constant_value(operand)
+            if value is None:
+                return None
+            values.append(value)
+        splat = self.fold_splat(values)
+        if splat is not None:
+            return (splat,)
+        if size_of(self.shape) > FOLD_LIMIT or any(value.size > FOLD_LIMIT for value in values):
+            return None
+        with np.errstate(all="ignore"):
+            return (dense(np.ascontiguousarray(self.evaluate(*values)).reshape(self.shape)),)
+
+    def simplified(self) -> SSAValue | None:
+        """An existing value equal to the result, when an algebraic identity gives one."""
+        return None
+
+    def fold_splat(self, values: Sequence[NumpyArray]) -> Attribute | None:
+        """The result when every operand is a splat and the op works element by element."""
+        return None
+
+    def print(self, printer: Printer) -> None:
+        if self.operands:
+            printer.print_string(" ")
+            printer.print_list(self.operands, printer.print_ssa_value)
+        for name in self.PROPERTIES:
+            if name in self.properties:
+                printer.print_string(f" {name} = ")
+                _print_property(printer, self.properties[name])
+        if self.attributes:
+            printer.print_op_attributes(self.attributes, print_keyword=True)
+        if self.operands:
+            printer.print_string(" : ")
+            printer.print_list(self.operands, lambda operand: printer.print_attribute(operand.type))
+
+    @classmethod
+    def parse(cls, parser: Parser) -> TensorOp:
+        start = parser.pos
+        unresolved = parser.parse_optional_undelimited_comma_separated_list(
+            parser.parse_optional_unresolved_operand, parser.parse_unresolved_operand
+        )
+        properties: dict[str, Attribute] = {}
+        while (name := parser.parse_optional_keyword_in(cls.PROPERTIES)) is not None:
+            parser.parse_punctuation("=")
+            properties[name] = _parse_property(parser)
+        attributes = parser.parse_optional_attr_dict_with_keyword()
+        operands: Sequence[SSAValue] = ()
+        if unresolved:
+            parser.parse_punctuation(":")
+            types = parser.parse_comma_separated_list(parser.Delimiter.NONE, parser.parse_type)
+            operands = parser.resolve_operands(unresolved, types, start)
+        for operand in operands:
+            if not isinstance(operand.type, TensorType):
+                parser.raise_error(f"{cls.name} takes tensors, got {operand.type}", start, parser.pos)
+        missing = [n for n in cls.PROPERTIES if n not in properties and n not in cls.optional_properties()]
+        if missing:
+            parser.raise_error(f"{cls.name} needs {', '.join(missing)}", start, parser.pos)
+        try:
+            result = cls.infer([cast(Tensor, operand.type) for operand in operands], properties)
+        except VerifyException as error:
+            parser.raise_error(f"{cls.name}: {error}", start, parser.pos)
+        return cls.create(
+            operands=operands,
+            result_types=[result],
+            properties=properties,
+            attributes={} if attributes is None else dict(attributes.data),
+        )
+
+    @classmethod
+    def optional_properties(cls) -> frozenset[str]:
+        """The properties that may be absent."""
+        return frozenset()
+
+
+def constant_value(value: SSAValue) -> NumpyArray | None:
+    """The numpy array of a constant, or `None` for any other value."""
+    attribute = ConstantLike.get_constant_value(value)
+    if isinstance(attribute, DenseIntOrFPElementsAttr):
+        return dense_to_numpy(cast("DenseIntOrFPElementsAttr[Any]", attribute))
+    return None
+
+
+def is_splat(array: NumpyArray) -> bool:
+    """Whether a constant's array repeats one stored element."""
+    return array.size <= 1 or all(stride == 0 for stride in array.strides)
+
+
+def splat_value(value: SSAValue) -> float | int | bool | None:
+    """The scalar that a splat constant repeats, or `None`."""
+    array = constant_value(value)
+    if array is None or array.size == 0 or not is_splat(array):
+        return None
+    return array.reshape(-1)[0].item()
+
+
+def _print_property(printer: Printer, attribute: Attribute) -> None:
+    if isinstance(attribute, DenseArrayBase):
+        values = cast("DenseArrayBase[IntegerType]", attribute).get_values()
+        printer.print_string(f"[{', '.join(str(value) for value in values)}]")
+    elif isinstance(attribute, IntegerAttr) and attribute.type == i64:
+        printer.print_string(str(attribute.value.data))
+    else:
+        printer.print_attribute(attribute)
+
+
+def _parse_property(parser: Parser) -> Attribute:
+    values = parser.parse_optional_comma_separated_list(parser.Delimiter.SQUARE, parser.parse_integer)
+    if values is not None:
+        return ints(values)
+    number = parser.parse_optional_integer(allow_boolean=False)
+    return integer(number) if number is not None else parser.parse_attribute()
+

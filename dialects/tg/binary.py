@@ -1,0 +1,364 @@
+"""Binary ops, comparisons, selection and casts: element by element, equal shapes in and out."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar, cast
+
+import numpy as np
+from xdsl.dialects.builtin import StringAttr, i1
+from xdsl.ir import Attribute, SSAValue
+from xdsl.irdl import irdl_op_definition, operand_def, prop_def, result_def, traits_def
+from xdsl.traits import Pure
+
+from tensorgrad.dialects.tg.base import (
+    NumpyArray,
+    Properties,
+    Tensor,
+    TensorOp,
+    is_float,
+    is_integer,
+    numpy_dtype,
+    require,
+    splat_value,
+    tensor,
+)
+from tensorgrad.dialects.tg.unary import fold_splats
+
+
+class BinaryOp(TensorOp):
+    """An op on two tensors of one type, element by element. Broadcasting is an op of its own."""
+
+    lhs = operand_def()
+    rhs = operand_def()
+    result = result_def()
+    traits = traits_def(Pure())
+
+    ELEMENTS: ClassVar[str] = "number"
+    """Which elements the op takes: "float", "number" (float or integer) or "bits" (integer or bool)."""
+    NEUTRAL_RIGHT: ClassVar[float | None] = None
+    """`x op NEUTRAL_RIGHT` is `x`."""
+    NEUTRAL_LEFT: ClassVar[float | None] = None
+    """`NEUTRAL_LEFT op x` is `x`."""
+
+    @classmethod
+    def infer(cls, operands: Sequence[Tensor], properties: Properties) -> Tensor:
+        require(operands[0] == operands[1], f"operands differ: {operands[0]} and {operands[1]}")
+        element = operands[0].get_element_type()
+        takes = {
+            "float": is_float(element),
+            "number": is_float(element) or is_integer(element),
+            "bits": element == i1 or is_integer(element),
+        }[cls.ELEMENTS]
+        require(takes, f"takes {cls.ELEMENTS} elements, got {element}")
+        return operands[0]
+
+    def evaluate(self, *operands: NumpyArray) -> NumpyArray:
+        return np.asarray(self.function(*operands), operands[0].dtype)
+
+    @staticmethod
+    @abstractmethod
+    def function(x: NumpyArray, y: NumpyArray) -> NumpyArray:
+        """The op on two numpy arrays."""
+
+    def simplified(self) -> SSAValue | None:
+        if self.NEUTRAL_RIGHT is not None and _is(self.rhs, self.NEUTRAL_RIGHT):
+            return self.lhs
+        if self.NEUTRAL_LEFT is not None and _is(self.lhs, self.NEUTRAL_LEFT):
+            return self.rhs
+        return None
+
+    def fold_splat(self, values: Sequence[NumpyArray]) -> Attribute | None:
+        return fold_splats(self, values)
+
+
+def _is(value: SSAValue, number: float) -> bool:
+    found = splat_value(value)
+    if isinstance(found, float):
+        return found == number and math.copysign(1, found) == math.copysign(1, number)
+    return found is not None and found == number
+
+
+@irdl_op_definition
+class AddOp(BinaryOp):
+    """`x + y`; integers wrap.
+
+    Example:
+        %2 = tg.add %0, %1 : tensor<4xf32>, tensor<4xf32>
+    """
+
+    name = "tg.add"
+    NEUTRAL_RIGHT: ClassVar = -0.0  # x + 0.0 is not x where x is -0.0
+    NEUTRAL_LEFT: ClassVar = -0.0
+
+    @staticmethod
+    def function(x: NumpyArray, y: NumpyArray) -> NumpyArray:
+        return np.add(x, y)
+
+
+@irdl_op_definition
+class SubOp(BinaryOp):
+    """`x - y`; integers wrap.
+
+    Example:
+        %2 = tg.sub %0, %1 : tensor<4xf32>, tensor<4xf32>
+    """
+
+    name = "tg.sub"
+    NEUTRAL_RIGHT: ClassVar = 0
+
+    @staticmethod
+    def function(x: NumpyArray, y: NumpyArray) -> NumpyArray:
+        return np.subtract(x, y)
+
+
+@irdl_op_definition
+class MulOp(BinaryOp):
+    """`x * y`; integers wrap.
+
+    Example:
+        %2 = tg.mul %0, %1 : tensor<4xf32>, tensor<4xf32>
+    """
+
+    name = "tg.mul"
+    NEUTRAL_RIGHT: ClassVar = 1
+    NEUTRAL_LEFT: ClassVar = 1
+
+    @staticmethod
+    def function(x: NumpyArray, y: NumpyArray) -> NumpyArray:
+        return np.multiply(x, y)
+
+
+@irdl_op_definition
+class DivOp(BinaryOp):
+    """`x / y` on floats, by IEEE 754's rules at zero.
+
+    Example:
+        %2 = tg.div %0, %1 : tensor<4xf32>, tensor<4xf32>
+    """
+
+    name = "tg.div"
+    ELEMENTS: ClassVar = "float"
+    NEUTRAL_RIGHT: ClassVar = 1
+
+    @staticmethod
+    def function(x: NumpyArray, y: NumpyArray) -> NumpyArray:
+        return np.divide(x, y)
+
+
+@irdl_op_definition
+class PowOp(BinaryOp):
+    """`x` to the power of `y` on floats: NaN for a negative base with a fractional exponent, 1 for exponent 0.
+
+    Example:
+        %2 = tg.pow %0, %1 : tensor<4xf32>, tensor<4xf32>
+    """
+
+    name = "tg.pow"
+    ELEMENTS: ClassVar = "float"
+    NEUTRAL_RIGHT: ClassVar = 1
+
+    @staticmethod
+    def function(x: NumpyArray, y: NumpyArray) -> NumpyArray:
+        return np.power(x, y)
+
+
+@irdl_op_definition
+class MaximumOp(BinaryOp):
+    """The larger of two elements; NaN when either is NaN. Equal elements share the derivative by halves.
+
+    Example:
+        %2 = tg.maximum %0, %1 : tensor<4xf32>, tensor<4xf32>
+    """
+
+    name = "tg.maximum"
+
+    @staticmethod
+    def function(x: NumpyArray, y: NumpyArray) -> NumpyArray:
+        return np.maximum(x, y)
+
+
+@irdl_op_definition
+class MinimumOp(BinaryOp):
+    """The smaller of two elements; NaN when either is NaN. Equal elements share the derivative by halves.
+
+    Example:
+        %2 = tg.minimum %0, %1 : tensor<4xf32>, tensor<4xf32>
+    """
+
+    name = "tg.minimum"
+
+    @staticmethod
+    def function(x: NumpyArray, y: NumpyArray) -> NumpyArray:
+        return np.minimum(x, y)
+
+
+@irdl_op_definition
+class AndOp(BinaryOp):
+    """Bitwise and of integers, logical and of booleans.
+
+    Example:
+        %2 = tg.and %0, %1 : tensor<4xi1>, tensor<4xi1>
+    """
+
+    name = "tg.and"
+    ELEMENTS: ClassVar = "bits"
+
+    @staticmethod
+    def function(x: NumpyArray, y: NumpyArray) -> NumpyArray:
+        return np.bitwise_and(x, y)
+
+
+@irdl_op_definition
+class OrOp(BinaryOp):
+    """Bitwise or of integers, logical or of booleans.
+
+    Example:
+        %2 = tg.or %0, %1 : tensor<4xi1>, tensor<4xi1>
+    """
+
+    name = "tg.or"
+    ELEMENTS: ClassVar = "bits"
+
+    @staticmethod
+    def function(x: NumpyArray, y: NumpyArray) -> NumpyArray:
+        return np.bitwise_or(x, y)
+
+
+COMPARISONS: dict[str, Callable[[NumpyArray, NumpyArray], Any]] = {
+    "eq": np.equal,
+    "ne": np.not_equal,
+    "lt": np.less,
+    "le": np.less_equal,
+    "gt": np.greater,
+    "ge": np.greater_equal,
+}
+"""The predicates of `tg.compare`; with NaN, `ne` is true and every other is false."""
+
+
+@irdl_op_definition
+class CompareOp(TensorOp):
+    """Compares element by element, to booleans. The predicates are eq, ne, lt, le, gt and ge.
+
+    Example:
+        %2 = tg.compare %0, %1 predicate = "lt" : tensor<4xf32>, tensor<4xf32>
+    """
+
+    name = "tg.compare"
+    lhs = operand_def()
+    rhs = operand_def()
+    predicate = prop_def(StringAttr)
+    result = result_def()
+    traits = traits_def(Pure())
+    PROPERTIES: ClassVar = ("predicate",)
+
+    @classmethod
+    def infer(cls, operands: Sequence[Tensor], properties: Properties) -> Tensor:
+        require(operands[0] == operands[1], f"operands differ: {operands[0]} and {operands[1]}")
+        predicate = cast(StringAttr, properties["predicate"]).data
+        require(predicate in COMPARISONS, f"predicate {predicate!r} is not one of {', '.join(COMPARISONS)}")
+        ordered = operands[0].get_element_type() != i1 or predicate in ("eq", "ne")
+        require(ordered, "booleans compare by eq and ne only")
+        return tensor(operands[0].get_shape(), i1)
+
+    def evaluate(self, *operands: NumpyArray) -> NumpyArray:
+        return np.asarray(COMPARISONS[self.predicate.data](*operands))
+
+    def fold_splat(self, values: Sequence[NumpyArray]) -> Attribute | None:
+        return fold_splats(self, values)
+
+
+@irdl_op_definition
+class SelectOp(TensorOp):
+    """Takes each element from `on_true` where `condition` holds, else from `on_false`.
+
+    Example:
+        %3 = tg.select %0, %1, %2 : tensor<4xi1>, tensor<4xf32>, tensor<4xf32>
+    """
+
+    name = "tg.select"
+    condition = operand_def()
+    on_true = operand_def()
+    on_false = operand_def()
+    result = result_def()
+    traits = traits_def(Pure())
+
+    @classmethod
+    def infer(cls, operands: Sequence[Tensor], properties: Properties) -> Tensor:
+        condition, on_true, on_false = operands
+        require(condition.get_element_type() == i1, f"the condition is bool, not {condition}")
+        require(on_true == on_false, f"the choices differ: {on_true} and {on_false}")
+        require(
+            condition.get_shape() == on_true.get_shape(),
+            f"the condition is {condition}, the choices are {on_true}",
+        )
+        return on_true
+
+    def evaluate(self, *operands: NumpyArray) -> NumpyArray:
+        return np.where(*operands)
+
+    def simplified(self) -> SSAValue | None:
+        condition = splat_value(self.condition)
+        if condition is not None:
+            return self.on_true if condition else self.on_false
+        return self.on_true if self.on_true == self.on_false else None
+
+    def fold_splat(self, values: Sequence[NumpyArray]) -> Attribute | None:
+        return fold_splats(self, values)
+
+
+@irdl_op_definition
+class CastOp(TensorOp):
+    """Converts elements. Floats truncate towards zero and saturate; NaN becomes 0; integers wrap; bool is `!= 0`.
+
+    Example:
+        %1 = tg.cast %0 to = i32 : tensor<4xf32>
+    """
+
+    name = "tg.cast"
+    operand = operand_def()
+    to = prop_def()
+    result = result_def()
+    traits = traits_def(Pure())
+    PROPERTIES: ClassVar = ("to",)
+
+    @classmethod
+    def infer(cls, operands: Sequence[Tensor], properties: Properties) -> Tensor:
+        numpy_dtype(properties["to"])
+        return tensor(operands[0].get_shape(), properties["to"])
+
+    def evaluate(self, *operands: NumpyArray) -> NumpyArray:
+        return saturating_cast(operands[0], numpy_dtype(self.type))
+
+    def simplified(self) -> SSAValue | None:
+        return self.operand if self.operand.type == self.type else None
+
+    def fold_splat(self, values: Sequence[NumpyArray]) -> Attribute | None:
+        return fold_splats(self, values)
+
+
+def saturating_cast(x: NumpyArray, dtype: np.dtype[Any]) -> NumpyArray:
+    """Casts as `tg.cast` does: out-of-range floats saturate, NaN becomes 0."""
+    if dtype.kind in "iu" and x.dtype.kind == "f":
+        limits = np.iinfo(dtype)
+        wide = np.nan_to_num(x.astype(np.float64), nan=0.0, posinf=limits.max, neginf=limits.min)
+        return np.clip(np.trunc(wide), limits.min, limits.max).astype(np.int64).astype(dtype)
+    return x.astype(dtype)
+
+
+OPS = (
+    AddOp,
+    SubOp,
+    MulOp,
+    DivOp,
+    PowOp,
+    MaximumOp,
+    MinimumOp,
+    AndOp,
+    OrOp,
+    CompareOp,
+    SelectOp,
+    CastOp,
+)

@@ -1,0 +1,208 @@
+"""Gathers and scatters. They cost what they read or write; an index out of range reads as a fill, never as a neighbour."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+import numpy as np
+from xdsl.irdl import irdl_op_definition, operand_def, prop_def, result_def, traits_def
+from xdsl.traits import Pure
+
+from tensorgrad.dialects.tg.base import (
+    NumpyArray,
+    Properties,
+    Tensor,
+    TensorOp,
+    int_value,
+    is_float,
+    is_integer,
+    require,
+    tensor,
+)
+
+
+def _axis(properties: Properties, rank: int) -> int:
+    axis = int_value(properties, "axis")
+    require(0 <= axis < rank, f"axis {axis} is out of range for rank {rank}")
+    return axis
+
+
+def _require_indices(indices: Tensor) -> None:
+    require(is_integer(indices.get_element_type()), f"indices are integers, not {indices}")
+
+
+def _fill(dtype: np.dtype[np.generic]) -> float | int:
+    return np.nan if dtype.kind == "f" else 0
+
+
+@irdl_op_definition
+class TakeOp(TensorOp):
+    """Reads slices of `operand` along `axis`; the indices' axes take that axis' place.
+
+    An index outside `[0, extent)` reads NaN, or 0 where the elements are no floats, and has no derivative.
+
+    Example:
+        %2 = tg.take %0, %1 axis = 0 : tensor<65x128xf32>, tensor<16x64xi32>   // tensor<16x64x128xf32>
+    """
+
+    name = "tg.take"
+    operand = operand_def()
+    indices = operand_def()
+    axis = prop_def()
+    result = result_def()
+    traits = traits_def(Pure())
+    PROPERTIES: ClassVar = ("axis",)
+
+    @classmethod
+    def infer(cls, operands: Sequence[Tensor], properties: Properties) -> Tensor:
+        operand, indices = operands
+        shape = operand.get_shape()
+        axis = _axis(properties, len(shape))
+        _require_indices(indices)
+        return tensor(
+            [*shape[:axis], *indices.get_shape(), *shape[axis + 1 :]], operand.get_element_type()
+        )
+
+    def evaluate(self, *operands: NumpyArray) -> NumpyArray:
+        operand, indices = operands
+        axis = int_value(self.properties, "axis")
+        extent = operand.shape[axis]
+        inside = (indices >= 0) & (indices < extent)
+        if not extent:
+            return np.full(self.shape, _fill(operand.dtype), operand.dtype)
+        values = np.take(operand, np.where(inside, indices, 0).astype(np.int64), axis)
+        trailing = (1,) * (operand.ndim - axis - 1)
+        return np.where(inside.reshape(inside.shape + trailing), values, _fill(operand.dtype)).astype(operand.dtype)
+
+
+@irdl_op_definition
+class ScatterAddOp(TensorOp):
+    """Adds slices of `updates` into zeros along `axis`: the transpose of `tg.take`.
+
+    Equal indices add up, in rising order of their position: the result is the same on every run. An index outside
+    `[0, extent)` is dropped.
+
+    Example:
+        %2 = tg.scatter_add %0, %1 axis = 0 extent = 65 : tensor<16x64x128xf32>, tensor<16x64xi32>
+    """
+
+    name = "tg.scatter_add"
+    updates = operand_def()
+    indices = operand_def()
+    axis = prop_def()
+    extent = prop_def()
+    result = result_def()
+    traits = traits_def(Pure())
+    PROPERTIES: ClassVar = ("axis", "extent")
+
+    @classmethod
+    def infer(cls, operands: Sequence[Tensor], properties: Properties) -> Tensor:
+        updates, indices = operands
+        shape, index_shape = updates.get_shape(), indices.get_shape()
+        axis, extent = int_value(properties, "axis"), int_value(properties, "extent")
+        element = updates.get_element_type()
+        _require_indices(indices)
+        require(is_float(element) or is_integer(element), f"adds numbers, not {element}")
+        require(extent >= 0, f"extent {extent} is negative")
+        require(
+            0 <= axis and shape[axis : axis + len(index_shape)] == index_shape,
+            f"the axes of updates {list(shape)} from {axis} on are not those of the indices {list(index_shape)}",
+        )
+        return tensor([*shape[:axis], extent, *shape[axis + len(index_shape) :]], element)
+
+    def evaluate(self, *operands: NumpyArray) -> NumpyArray:
+        updates, indices = operands
+        axis, extent = int_value(self.properties, "axis"), int_value(self.properties, "extent")
+        lead, trail = updates.shape[:axis], updates.shape[axis + indices.ndim :]
+        flat = updates.reshape(*lead, indices.size, *trail)
+        moved = np.moveaxis(flat, axis, 0)
+        result = np.zeros((extent, *lead, *trail), updates.dtype)
+        inside = ((indices >= 0) & (indices < extent)).reshape(-1)
+        np.add.at(result, indices.reshape(-1)[inside].astype(np.int64), moved[inside])
+        return np.moveaxis(result, 0, axis)
+
+
+@irdl_op_definition
+class TakeAlongAxisOp(TensorOp):
+    """Reads along `axis` at indices that differ by position: `result[i, j] = operand[i, indices[i, j]]` for axis 1.
+
+    All axes but `axis` agree. An index out of range reads as in `tg.take`.
+
+    Example:
+        %2 = tg.take_along_axis %0, %1 axis = 1 : tensor<32x10xf32>, tensor<32x1xi32>   // tensor<32x1xf32>
+    """
+
+    name = "tg.take_along_axis"
+    operand = operand_def()
+    indices = operand_def()
+    axis = prop_def()
+    result = result_def()
+    traits = traits_def(Pure())
+    PROPERTIES: ClassVar = ("axis",)
+
+    @classmethod
+    def infer(cls, operands: Sequence[Tensor], properties: Properties) -> Tensor:
+        operand, indices = operands
+        shape, index_shape = operand.get_shape(), indices.get_shape()
+        axis = _axis(properties, len(shape))
+        _require_indices(indices)
+        require(
+            len(shape) == len(index_shape)
+            and all(a == b for i, (a, b) in enumerate(zip(shape, index_shape, strict=True)) if i != axis),
+            f"operand {list(shape)} and indices {list(index_shape)} must agree on every axis but {axis}",
+        )
+        return tensor(index_shape, operand.get_element_type())
+
+    def evaluate(self, *operands: NumpyArray) -> NumpyArray:
+        operand, indices = operands
+        axis = int_value(self.properties, "axis")
+        extent = operand.shape[axis]
+        if not extent:
+            return np.full(self.shape, _fill(operand.dtype), operand.dtype)
+        inside = (indices >= 0) & (indices < extent)
+        values = np.take_along_axis(operand, np.where(inside, indices, 0).astype(np.int64), axis)
+        return np.where(inside, values, _fill(operand.dtype)).astype(operand.dtype)
+
+
+@irdl_op_definition
+class ScatterAddAlongAxisOp(TensorOp):
+    """Adds `updates` into zeros along `axis` at indices that differ by position: the transpose of take_along_axis.
+
+    Example:
+        %2 = tg.scatter_add_along_axis %0, %1 axis = 1 extent = 10 : tensor<32x1xf32>, tensor<32x1xi32>
+    """
+
+    name = "tg.scatter_add_along_axis"
+    updates = operand_def()
+    indices = operand_def()
+    axis = prop_def()
+    extent = prop_def()
+    result = result_def()
+    traits = traits_def(Pure())
+    PROPERTIES: ClassVar = ("axis", "extent")
+
+    @classmethod
+    def infer(cls, operands: Sequence[Tensor], properties: Properties) -> Tensor:
+        updates, indices = operands
+        shape = updates.get_shape()
+        axis, extent = _axis(properties, len(shape)), int_value(properties, "extent")
+        element = updates.get_element_type()
+        _require_indices(indices)
+        require(is_float(element) or is_integer(element), f"adds numbers, not {element}")
+        require(extent >= 0, f"extent {extent} is negative")
+        require(shape == indices.get_shape(), f"updates {updates} and indices {indices} must have one shape")
+        return tensor([*shape[:axis], extent, *shape[axis + 1 :]], element)
+
+    def evaluate(self, *operands: NumpyArray) -> NumpyArray:
+        updates, indices = operands
+        axis = int_value(self.properties, "axis")
+        result = np.zeros(self.shape, updates.dtype)
+        inside = (indices >= 0) & (indices < self.shape[axis])
+        position = list(np.indices(updates.shape))
+        position[axis] = indices.astype(np.int64)
+        np.add.at(result, tuple(p[inside] for p in position), updates[inside])
+        return result
+
+
+OPS = (TakeOp, ScatterAddOp, TakeAlongAxisOp, ScatterAddAlongAxisOp)

@@ -1,0 +1,245 @@
+"""Shape ops: they move or repeat elements and compute nothing. All but `pad` lower to index maps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+import numpy as np
+from xdsl.ir import Attribute, SSAValue
+from xdsl.irdl import irdl_op_definition, operand_def, prop_def, result_def, traits_def
+from xdsl.traits import Pure
+
+from tensorgrad.dialects.tg.base import (
+    NumpyArray,
+    Properties,
+    Tensor,
+    TensorOp,
+    check_axes,
+    dense,
+    int_list,
+    is_splat,
+    require,
+    size_of,
+    tensor,
+)
+
+
+class ShapeOp(TensorOp):
+    """An op on one tensor that only moves, drops or repeats its elements."""
+
+    operand = operand_def()
+    result = result_def()
+    traits = traits_def(Pure())
+
+    def fold_splat(self, values: Sequence[NumpyArray]) -> Attribute | None:
+        if not values[0].size or not is_splat(values[0]) or not size_of(self.shape):
+            return None
+        return dense(np.broadcast_to(values[0].reshape(-1)[0], self.shape))
+
+
+@irdl_op_definition
+class ReshapeOp(ShapeOp):
+    """The same elements in row-major order, in another shape.
+
+    Example:
+        %1 = tg.reshape %0 shape = [2, 8] : tensor<4x4xf32>
+    """
+
+    name = "tg.reshape"
+    new_shape = prop_def(prop_name="shape")
+    PROPERTIES: ClassVar = ("shape",)
+
+    @classmethod
+    def infer(cls, operands: Sequence[Tensor], properties: Properties) -> Tensor:
+        shape, old = int_list(properties, "shape"), operands[0].get_shape()
+        require(
+            all(extent >= 0 for extent in shape) and size_of(shape) == size_of(old),
+            f"cannot reshape {list(old)} ({size_of(old)} elements) to {list(shape)}",
+        )
+        return tensor(shape, operands[0].get_element_type())
+
+    def evaluate(self, *operands: NumpyArray) -> NumpyArray:
+        return operands[0].reshape(self.shape)
+
+    def simplified(self) -> SSAValue | None:
+        return self.operand if self.operand.type == self.type else None
+
+
+@irdl_op_definition
+class TransposeOp(ShapeOp):
+    """Axis `i` of the result is axis `permutation[i]` of the operand.
+
+    Example:
+        %1 = tg.transpose %0 permutation = [1, 0] : tensor<4x3xf32>
+    """
+
+    name = "tg.transpose"
+    permutation = prop_def()
+    PROPERTIES: ClassVar = ("permutation",)
+
+    @classmethod
+    def infer(cls, operands: Sequence[Tensor], properties: Properties) -> Tensor:
+        permutation, shape = int_list(properties, "permutation"), operands[0].get_shape()
+        require(
+            sorted(permutation) == list(range(len(shape))),
+            f"{list(permutation)} is no permutation of the {len(shape)} axes",
+        )
+        return tensor([shape[axis] for axis in permutation], operands[0].get_element_type())
+
+    def evaluate(self, *operands: NumpyArray) -> NumpyArray:
+        return np.transpose(operands[0], int_list(self.properties, "permutation"))
+
+    def simplified(self) -> SSAValue | None:
+        permutation = int_list(self.properties, "permutation")
+        return self.operand if permutation == tuple(range(len(permutation))) else None
+
+
+@irdl_op_definition
+class BroadcastOp(ShapeOp):
+    """Repeats: axis `i` of the operand becomes axis `dims[i]` of the result, every other axis repeats it.
+
+    Extents must agree, `dims` must rise. This is the only op that broadcasts; its derivative is `tg.sum`.
+
+    Example:
+        %1 = tg.broadcast %0 shape = [4, 3] dims = [1] : tensor<3xf32>
+    """
+
+    name = "tg.broadcast"
+    new_shape = prop_def(prop_name="shape")
+    dims = prop_def()
+    PROPERTIES: ClassVar = ("shape", "dims")
+
+    @classmethod
+    def infer(cls, operands: Sequence[Tensor], properties: Properties) -> Tensor:
+        shape, dims = int_list(properties, "shape"), int_list(properties, "dims")
+        old = operands[0].get_shape()
+        check_axes(dims, len(shape), "dims")
+        require(len(dims) == len(old), f"dims {list(dims)} must name an axis for each of the {len(old)}")
+        require(list(dims) == sorted(dims), f"dims {list(dims)} must rise")
+        require(
+            all(extent >= 0 for extent in shape)
+            and all(shape[axis] == extent for axis, extent in zip(dims, old, strict=True)),
+            f"cannot broadcast {list(old)} along dims {list(dims)} to {list(shape)}",
+        )
+        return tensor(shape, operands[0].get_element_type())
+
+    def evaluate(self, *operands: NumpyArray) -> NumpyArray:
+        view = [1] * len(self.shape)
+        for axis, extent in zip(int_list(self.properties, "dims"), operands[0].shape, strict=True):
+            view[axis] = extent
+        return np.broadcast_to(operands[0].reshape(view), self.shape)
+
+    def simplified(self) -> SSAValue | None:
+        return self.operand if self.operand.type == self.type else None
+
+
+@irdl_op_definition
+class SliceOp(ShapeOp):
+    """Elements `start, start + step, …` below `stop` on each axis.
+
+    Example:
+        %1 = tg.slice %0 start = [0, 1] stop = [4, 3] step = [2, 1] : tensor<4x3xf32>
+    """
+
+    name = "tg.slice"
+    start = prop_def()
+    stop = prop_def()
+    step = prop_def()
+    PROPERTIES: ClassVar = ("start", "stop", "step")
+
+    @classmethod
+    def infer(cls, operands: Sequence[Tensor], properties: Properties) -> Tensor:
+        start, stop, step = (int_list(properties, name) for name in cls.PROPERTIES)
+        shape = operands[0].get_shape()
+        require(
+            len(start) == len(stop) == len(step) == len(shape),
+            f"start, stop and step must name each of the {len(shape)} axes",
+        )
+        for axis, extent in enumerate(shape):
+            require(
+                0 <= start[axis] <= stop[axis] <= extent and step[axis] > 0,
+                f"slice {start[axis]}:{stop[axis]}:{step[axis]} is not within axis {axis} of extent {extent}",
+            )
+        extents = [-(-(b - a) // s) for a, b, s in zip(start, stop, step, strict=True)]
+        return tensor(extents, operands[0].get_element_type())
+
+    def evaluate(self, *operands: NumpyArray) -> NumpyArray:
+        bounds = (int_list(self.properties, name) for name in self.PROPERTIES)
+        return operands[0][tuple(slice(a, b, s) for a, b, s in zip(*bounds, strict=True))]
+
+    def simplified(self) -> SSAValue | None:
+        return self.operand if self.operand.type == self.type else None
+
+
+@irdl_op_definition
+class ReverseOp(ShapeOp):
+    """Reverses the order of the elements along `axes`.
+
+    Example:
+        %1 = tg.reverse %0 axes = [0] : tensor<4x3xf32>
+    """
+
+    name = "tg.reverse"
+    axes = prop_def()
+    PROPERTIES: ClassVar = ("axes",)
+
+    @classmethod
+    def infer(cls, operands: Sequence[Tensor], properties: Properties) -> Tensor:
+        check_axes(int_list(properties, "axes"), operands[0].get_num_dims(), "axes")
+        return operands[0]
+
+    def evaluate(self, *operands: NumpyArray) -> NumpyArray:
+        return np.flip(operands[0], int_list(self.properties, "axes"))
+
+
+@irdl_op_definition
+class PadOp(TensorOp):
+    """Surrounds the operand with `value`: `low` before, `high` after, `interior` between neighbours on each axis.
+
+    Example:
+        %2 = tg.pad %0, %1 low = [1] high = [2] interior = [0] : tensor<4xf32>, tensor<f32>
+    """
+
+    name = "tg.pad"
+    operand = operand_def()
+    value = operand_def()
+    low = prop_def()
+    high = prop_def()
+    interior = prop_def()
+    result = result_def()
+    traits = traits_def(Pure())
+    PROPERTIES: ClassVar = ("low", "high", "interior")
+
+    @classmethod
+    def infer(cls, operands: Sequence[Tensor], properties: Properties) -> Tensor:
+        low, high, interior = (int_list(properties, name) for name in cls.PROPERTIES)
+        operand, value = operands
+        shape = operand.get_shape()
+        require(
+            len(low) == len(high) == len(interior) == len(shape),
+            f"low, high and interior must name each of the {len(shape)} axes",
+        )
+        require(min((*low, *high, *interior), default=0) >= 0, "padding cannot be negative")
+        require(
+            value == tensor((), operand.get_element_type()),
+            f"the padding value is {value}, expected a scalar of {operand.get_element_type()}",
+        )
+        extents = [
+            a + extent + max(extent - 1, 0) * inner + b
+            for a, b, inner, extent in zip(low, high, interior, shape, strict=True)
+        ]
+        return tensor(extents, operand.get_element_type())
+
+    def evaluate(self, *operands: NumpyArray) -> NumpyArray:
+        result = np.full(self.shape, operands[1], operands[0].dtype)
+        low, interior = int_list(self.properties, "low"), int_list(self.properties, "interior")
+        window = tuple(
+            slice(a, a + (extent - 1) * (inner + 1) + 1 if extent else a, inner + 1)
+            for a, inner, extent in zip(low, interior, operands[0].shape, strict=True)
+        )
+        result[window] = operands[0]
+        return result
+
+
+OPS = (ReshapeOp, TransposeOp, BroadcastOp, SliceOp, ReverseOp, PadOp)
