@@ -1,0 +1,215 @@
+"""Builds `tg` ops. The tracer, the derivative rules and every other rewrite make ops through this one class."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import cast
+
+import numpy as np
+from xdsl.dialects.builtin import LocationAttr, StringAttr, UnknownLoc
+from xdsl.ir import Attribute, Block, Operation, SSAValue
+
+from tensorgrad.dialects.tg import binary, contract, index, leaves, reduce, shape, unary
+from tensorgrad.dialects.tg.base import (
+    NumpyArray,
+    Tensor,
+    TensorOp,
+    dense,
+    integer,
+    ints,
+    numpy_dtype,
+    tensor,
+)
+
+
+def type_of(value: SSAValue) -> Tensor:
+    """The tensor type of a value."""
+    return cast(Tensor, value.type)
+
+
+def shape_of(value: SSAValue) -> tuple[int, ...]:
+    """The shape of a value."""
+    return type_of(value).get_shape()
+
+
+def element_of(value: SSAValue) -> Attribute:
+    """The element type of a value."""
+    return cast(Attribute, type_of(value).get_element_type())
+
+
+class TensorBuilder:
+    """Appends `tg` ops to a block, or puts them before an op.
+
+    Attributes:
+        location: What the next ops get as their location.
+    """
+
+    def __init__(self, block: Block, before: Operation | None = None, location: LocationAttr | None = None):
+        self.block = block
+        self.before = before
+        self.location: LocationAttr = UnknownLoc() if location is None else location
+
+    def emit(self, kind: type[TensorOp], operands: Sequence[SSAValue] = (), **properties: Attribute) -> SSAValue:
+        """Makes an op; its type is inferred.
+
+        Raises:
+            VerifyException: The operands don't fit the op.
+        """
+        result = kind.infer([cast(Tensor, operand.type) for operand in operands], properties)
+        op = kind.create(operands=operands, result_types=[result], properties=properties)
+        op.location = self.location
+        if self.before is None:
+            self.block.add_op(op)
+        else:
+            self.block.insert_op_before(op, self.before)
+        return op.results[0]
+
+    # Leaves
+
+    def constant(self, value: NumpyArray) -> SSAValue:
+        """A constant of an array's values."""
+        return self.emit(leaves.ConstantOp, value=dense(value))
+
+    def full(self, kind: Tensor, number: float) -> SSAValue:
+        """A tensor of `kind` filled with `number`."""
+        return self.constant(np.broadcast_to(np.asarray(number, numpy_dtype(kind)), kind.get_shape()))
+
+    def full_like(self, x: SSAValue, number: float) -> SSAValue:
+        """A tensor of `x`'s type filled with `number`."""
+        return self.full(type_of(x), number)
+
+    def iota(self, extents: Sequence[int], axis: int, element: Attribute) -> SSAValue:
+        """Positions along `axis`."""
+        return self.emit(leaves.IotaOp, shape=ints(extents), axis=integer(axis), element=element)
+
+    # Element by element
+
+    def unary(self, kind: type[unary.UnaryOp], x: SSAValue) -> SSAValue:
+        """A unary op on `x`."""
+        return self.emit(kind, [x])
+
+    def binary(self, kind: type[binary.BinaryOp], x: SSAValue, y: SSAValue) -> SSAValue:
+        """A binary op on two values of one type."""
+        return self.emit(kind, [x, y])
+
+    def neg(self, x: SSAValue) -> SSAValue:
+        """`-x`."""
+        return self.emit(unary.NegOp, [x])
+
+    def add(self, x: SSAValue, y: SSAValue) -> SSAValue:
+        """`x + y`."""
+        return self.emit(binary.AddOp, [x, y])
+
+    def sub(self, x: SSAValue, y: SSAValue) -> SSAValue:
+        """`x - y`."""
+        return self.emit(binary.SubOp, [x, y])
+
+    def mul(self, x: SSAValue, y: SSAValue) -> SSAValue:
+        """`x * y`."""
+        return self.emit(binary.MulOp, [x, y])
+
+    def div(self, x: SSAValue, y: SSAValue) -> SSAValue:
+        """`x / y`."""
+        return self.emit(binary.DivOp, [x, y])
+
+    def scale(self, x: SSAValue, number: float) -> SSAValue:
+        """`number * x`."""
+        return self.mul(x, self.full_like(x, number))
+
+    def compare(self, predicate: str, x: SSAValue, y: SSAValue) -> SSAValue:
+        """Booleans of `x predicate y`."""
+        return self.emit(binary.CompareOp, [x, y], predicate=StringAttr(predicate))
+
+    def select(self, condition: SSAValue, on_true: SSAValue, on_false: SSAValue) -> SSAValue:
+        """`on_true` where `condition` holds, else `on_false`."""
+        return self.emit(binary.SelectOp, [condition, on_true, on_false])
+
+    def cast(self, x: SSAValue, to: Attribute) -> SSAValue:
+        """`x` with elements of type `to`; `x` itself where it has them."""
+        return x if element_of(x) == to else self.emit(binary.CastOp, [x], to=to)
+
+    # Shape
+
+    def reshape(self, x: SSAValue, extents: Sequence[int]) -> SSAValue:
+        """`x` in another shape; `x` itself where it has it."""
+        return x if shape_of(x) == tuple(extents) else self.emit(shape.ReshapeOp, [x], shape=ints(extents))
+
+    def transpose(self, x: SSAValue, permutation: Sequence[int]) -> SSAValue:
+        """`x` with its axes permuted; `x` itself where they stay."""
+        if list(permutation) == list(range(len(permutation))):
+            return x
+        return self.emit(shape.TransposeOp, [x], permutation=ints(permutation))
+
+    def broadcast(self, x: SSAValue, extents: Sequence[int], dims: Sequence[int]) -> SSAValue:
+        """`x` repeated; `x` itself where it has the shape."""
+        if shape_of(x) == tuple(extents):
+            return x
+        return self.emit(shape.BroadcastOp, [x], shape=ints(extents), dims=ints(dims))
+
+    def broadcast_like(self, x: SSAValue, like: SSAValue, dropped: Sequence[int]) -> SSAValue:
+        """`x` repeated along the axes `dropped` of `like`: what undoes a reduction over them."""
+        kept = [axis for axis in range(len(shape_of(like))) if axis not in dropped]
+        return self.broadcast(x, shape_of(like), kept)
+
+    def slice(self, x: SSAValue, start: Sequence[int], stop: Sequence[int], step: Sequence[int]) -> SSAValue:
+        """`x[start:stop:step]` on every axis."""
+        return self.emit(shape.SliceOp, [x], start=ints(start), stop=ints(stop), step=ints(step))
+
+    def reverse(self, x: SSAValue, axes: Sequence[int]) -> SSAValue:
+        """`x` reversed along `axes`."""
+        return self.emit(shape.ReverseOp, [x], axes=ints(axes)) if axes else x
+
+    def pad(
+        self, x: SSAValue, value: SSAValue, low: Sequence[int], high: Sequence[int], interior: Sequence[int]
+    ) -> SSAValue:
+        """`x` surrounded by `value`."""
+        return self.emit(shape.PadOp, [x, value], low=ints(low), high=ints(high), interior=ints(interior))
+
+    # Reductions, contractions, indexing
+
+    def reduce(self, kind: type[reduce.ReduceOp], x: SSAValue, axes: Sequence[int]) -> SSAValue:
+        """A reduction over `axes`; `x` itself where there are none."""
+        return self.emit(kind, [x], axes=ints(axes)) if axes else x
+
+    def sum(self, x: SSAValue, axes: Sequence[int]) -> SSAValue:
+        """The sum over `axes`."""
+        return self.reduce(reduce.SumOp, x, axes)
+
+    def dot_general(
+        self,
+        x: SSAValue,
+        y: SSAValue,
+        batch: tuple[Sequence[int], Sequence[int]],
+        contracting: tuple[Sequence[int], Sequence[int]],
+    ) -> SSAValue:
+        """A contraction; `batch` and `contracting` give the axes of both sides."""
+        return self.emit(
+            contract.DotGeneralOp,
+            [x, y],
+            lhs_batch=ints(batch[0]),
+            rhs_batch=ints(batch[1]),
+            lhs_contracting=ints(contracting[0]),
+            rhs_contracting=ints(contracting[1]),
+        )
+
+    def take(self, x: SSAValue, indices: SSAValue, axis: int) -> SSAValue:
+        """Slices of `x` along `axis`."""
+        return self.emit(index.TakeOp, [x, indices], axis=integer(axis))
+
+    def scatter_add(self, updates: SSAValue, indices: SSAValue, axis: int, extent: int) -> SSAValue:
+        """The transpose of `take`."""
+        return self.emit(index.ScatterAddOp, [updates, indices], axis=integer(axis), extent=integer(extent))
+
+    def take_along_axis(self, x: SSAValue, indices: SSAValue, axis: int) -> SSAValue:
+        """Elements of `x` along `axis`, at indices that differ by position."""
+        return self.emit(index.TakeAlongAxisOp, [x, indices], axis=integer(axis))
+
+    def scatter_add_along_axis(self, updates: SSAValue, indices: SSAValue, axis: int, extent: int) -> SSAValue:
+        """The transpose of `take_along_axis`."""
+        return self.emit(
+            index.ScatterAddAlongAxisOp, [updates, indices], axis=integer(axis), extent=integer(extent)
+        )
+
+    def zeros(self, extents: Sequence[int], element: Attribute) -> SSAValue:
+        """A tensor of zeros."""
+        return self.full(tensor(extents, element), 0)

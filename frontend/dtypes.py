@@ -1,0 +1,97 @@
+"""Element types at the API: names, promotion, and what a specification of an input is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from tensorgrad.errors import DTypeError, ShapeError
+
+DType: TypeAlias = np.dtype[Any]
+
+NAMES: dict[str, DType] = {
+    "f16": np.dtype(np.float16),
+    "f32": np.dtype(np.float32),
+    "f64": np.dtype(np.float64),
+    "i32": np.dtype(np.int32),
+    "u32": np.dtype(np.uint32),
+    "bool": np.dtype(np.bool_),
+}
+"""Short names of the element types; numpy's own names and dtypes are understood too."""
+
+SHORT: dict[DType, str] = {dtype: name for name, dtype in NAMES.items()}
+
+_FLOATS = ("f16", "f32", "f64")
+
+
+def as_dtype(dtype: object) -> DType:
+    """The dtype meant by a short name, a numpy name, a numpy dtype or a Python type.
+
+    Raises:
+        DTypeError: It is none of f16, f32, f64, i32, u32 and bool.
+    """
+    if dtype is float:
+        return NAMES["f32"]
+    if dtype is int:
+        return NAMES["i32"]
+    try:
+        found = NAMES[dtype] if isinstance(dtype, str) and dtype in NAMES else np.dtype(dtype)  # type: ignore[call-overload]
+    except TypeError:
+        raise DTypeError(f"{dtype!r} is no dtype; use one of {', '.join(NAMES)}") from None
+    if found not in SHORT:
+        raise DTypeError(f"{found} is not supported; use one of {', '.join(NAMES)}")
+    return found
+
+
+def is_float(dtype: DType) -> bool:
+    """Whether a dtype is a floating-point one."""
+    return dtype.kind == "f"
+
+
+def promote(x: DType, y: DType) -> DType:
+    """The dtype of a binary op's operands, by the Array API's rules; integers give way to floats.
+
+    Raises:
+        DTypeError: A signed and an unsigned integer have no common type here, nor do bool and a number.
+    """
+    if x == y:
+        return x
+    if is_float(x) and is_float(y):
+        return NAMES[max(SHORT[x], SHORT[y], key=_FLOATS.index)]
+    if is_float(x) and y.kind in "iu":
+        return x
+    if is_float(y) and x.kind in "iu":
+        return y
+    raise DTypeError(f"{SHORT[x]} and {SHORT[y]} have no common type; cast one of them")
+
+
+@dataclass(frozen=True)
+class Spec:
+    """The shape and dtype of a tensor that is to come."""
+
+    shape: tuple[int, ...]
+    dtype: DType
+
+    def __repr__(self) -> str:
+        return f"spec({self.shape}, {SHORT[self.dtype]!r})"
+
+
+def spec(shape: int | Sequence[int], dtype: object = "f32") -> Spec:
+    """Describes an input: its shape and its dtype (f32 unless said otherwise).
+
+    Args:
+        shape: The extents; an integer is the extent of one axis.
+        dtype: A short name (f16, f32, f64, i32, u32, bool) or anything that numpy takes for a dtype.
+
+    Raises:
+        ShapeError: An extent is no integer, or negative.
+        DTypeError: The dtype is none of those.
+    """
+    extents = (shape,) if isinstance(shape, int) else tuple(shape)
+    for extent in extents:
+        if isinstance(extent, bool) or not isinstance(extent, (int, np.integer)) or extent < 0:
+            raise ShapeError(f"shape {extents!r} must be of integers that are not negative")
+    return Spec(tuple(int(extent) for extent in extents), as_dtype(dtype))

@@ -1,0 +1,39 @@
+"""The exceptions a user can meet. Each names the user's own line or argument, and is raised before anything changed."""
+
+from __future__ import annotations
+
+from tensorgrad.runtime.errors import DeviceError, InputError, NoAdapterError, ProgramError, TensorgradError
+
+
+class ShapeError(TensorgradError, ValueError):
+    """Shapes that don't fit an op."""
+
+
+class DTypeError(TensorgradError, TypeError):
+    """Element types that don't fit an op, or values that don't fit an element type."""
+
+
+class TraceError(TensorgradError, RuntimeError):
+    """A traced value used where only a concrete one can be, or outside its trace; or a compile inside a trace."""
+
+
+class ParameterError(TensorgradError, ValueError):
+    """A model whose parameters can't be found, or changed when they must not."""
+
+
+class OptionError(TensorgradError, ValueError):
+    """A setting out of its range: a learning rate that is NaN, an unknown device, …"""
+
+
+__all__ = [
+    "DTypeError",
+    "DeviceError",
+    "InputError",
+    "NoAdapterError",
+    "OptionError",
+    "ParameterError",
+    "ProgramError",
+    "ShapeError",
+    "TensorgradError",
+    "TraceError",
+]

@@ -1,0 +1,220 @@
+"""Tensors: traced ones, which stand for a value of the program, and concrete ones."""
+
+from __future__ import annotations
+
+import abc
+import operator
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import numpy as np
+from xdsl.ir import SSAValue
+
+from tensorgrad.dialects.tg.base import NumpyArray, numpy_dtype
+from tensorgrad.dialects.tg.build import type_of
+from tensorgrad.dtypes import SHORT, DType
+from tensorgrad.errors import TraceError
+from tensorgrad.location import user_line
+
+if TYPE_CHECKING:
+    from tensorgrad.tracer import Trace
+
+_METHODS: dict[str, Callable[..., Any]] = {}
+
+
+def method(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Makes an API function a method of tensors too, under the same name."""
+    _METHODS[function.__name__] = function
+    return function
+
+
+class Tensor(abc.ABC):
+    """What API functions take and give: a shape, a dtype, and operators that follow NumPy's rules."""
+
+    __array_priority__ = 1000  # numpy's operators give way to ours
+    __array_ufunc__ = None
+
+    @property
+    @abc.abstractmethod
+    def shape(self) -> tuple[int, ...]:
+        """The extent of each axis."""
+
+    @property
+    @abc.abstractmethod
+    def dtype(self) -> DType:
+        """The dtype of the elements."""
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """The number of elements."""
+        return int(np.prod(self.shape, dtype=np.int64))
+
+    @property
+    def T(self) -> Tensor:
+        """The tensor with its axes reversed."""
+        return _METHODS["transpose"](self)
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("a tensor without axes has no length")
+        return self.shape[0]
+
+    def __iter__(self) -> Iterator[Tensor]:
+        return (self[position] for position in range(len(self)))
+
+    def __getattr__(self, name: str) -> Any:
+        function = _METHODS.get(name)
+        if function is None:
+            raise AttributeError(f"a tensor has no attribute {name!r}")
+        return lambda *args, **kwargs: function(self, *args, **kwargs)
+
+    def __getitem__(self, key: Any) -> Tensor:
+        return _METHODS["index"](self, key)
+
+    def __neg__(self) -> Tensor:
+        return _METHODS["negative"](self)
+
+    def __abs__(self) -> Tensor:
+        return _METHODS["abs"](self)
+
+    def __invert__(self) -> Tensor:
+        return _METHODS["logical_not"](self)
+
+    __hash__ = object.__hash__
+
+
+def _binary(function: str, swapped: bool) -> Callable[[Tensor, Any], Any]:
+    def call(self: Tensor, other: Any) -> Any:
+        if isinstance(other, (str, bytes, dict, set)) or other is None:
+            return NotImplemented
+        return _METHODS[function](other, self) if swapped else _METHODS[function](self, other)
+
+    return call
+
+
+for _symbol, _function in {
+    "add": "add",
+    "sub": "subtract",
+    "mul": "multiply",
+    "truediv": "divide",
+    "pow": "power",
+    "matmul": "matmul",
+    "and": "logical_and",
+    "or": "logical_or",
+}.items():
+    setattr(Tensor, f"__{_symbol}__", _binary(_function, swapped=False))
+    setattr(Tensor, f"__r{_symbol}__", _binary(_function, swapped=True))
+
+for _symbol, _function in {
+    "lt": "less",
+    "le": "less_equal",
+    "gt": "greater",
+    "ge": "greater_equal",
+    "eq": "equal",
+    "ne": "not_equal",
+}.items():
+    setattr(Tensor, f"__{_symbol}__", _binary(_function, swapped=False))
+
+
+class Traced(Tensor):
+    """A value of a program that is being traced: a shape and a dtype, but no numbers yet."""
+
+    __slots__ = ("_trace", "_value")
+
+    def __init__(self, trace: Trace, value: SSAValue):
+        self._trace = trace
+        self._value = value
+
+    @property
+    def trace(self) -> Trace:
+        """The trace that the tensor belongs to."""
+        return self._trace
+
+    @property
+    def value(self) -> SSAValue:
+        """The value in the IR."""
+        return self._value
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The extent of each axis."""
+        return type_of(self._value).get_shape()
+
+    @property
+    def dtype(self) -> DType:
+        """The dtype of the elements."""
+        return numpy_dtype(self._value.type)
+
+    def __repr__(self) -> str:
+        return f"Traced(shape={self.shape}, dtype={SHORT[self.dtype]})"
+
+    def _concrete(self, what: str, instead: str) -> NoReturn:
+        raise TraceError(
+            f"{user_line()}: {what} needs the numbers of a traced tensor of shape {self.shape}, which exist only when "
+            f"the program runs; {instead}"
+        )
+
+    def __bool__(self) -> bool:
+        self._concrete("Python control flow (if, while, and, or, not)", "use tg.where to choose between values")
+
+    def __float__(self) -> float:
+        self._concrete("float()", "return the tensor from the function and read it then")
+
+    def __int__(self) -> int:
+        self._concrete("int()", "return the tensor from the function and read it then")
+
+    def __index__(self) -> int:
+        self._concrete("use as an index", "use tg.take to index by a tensor")
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NumpyArray:
+        self._concrete("conversion to a numpy array", "use the functions of tensorgrad, not numpy's")
+
+
+class Array(Tensor):
+    """A concrete tensor: what functions give outside a trace."""
+
+    __slots__ = ("_array",)
+
+    def __init__(self, array: NumpyArray):
+        self._array = array
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The extent of each axis."""
+        return self._array.shape
+
+    @property
+    def dtype(self) -> DType:
+        """The dtype of the elements."""
+        return self._array.dtype
+
+    def numpy(self) -> NumpyArray:
+        """The values as a numpy array."""
+        return self._array.copy()
+
+    def item(self) -> float | int | bool:
+        """The only element as a Python scalar."""
+        return self._array.item()
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NumpyArray:
+        return np.array(self._array, dtype=dtype, copy=copy)
+
+    def __float__(self) -> float:
+        return float(self._array.item())
+
+    def __int__(self) -> int:
+        return int(self._array.item())
+
+    def __index__(self) -> int:
+        return operator.index(self._array.item())
+
+    def __bool__(self) -> bool:
+        return bool(self._array.item())
+
+    def __repr__(self) -> str:
+        return f"Array({np.array2string(self._array, separator=', ')}, dtype={SHORT[self.dtype]})"

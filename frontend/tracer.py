@@ -1,0 +1,278 @@
+"""The tracer: runs a Python function on stand-ins and records what it does as a `tg` function."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import contextmanager
+from collections.abc import Iterator
+from typing import Any, cast
+
+import numpy as np
+from xdsl.dialects import func
+from xdsl.dialects.builtin import FunctionType, ModuleOp, StringAttr
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Attribute, Block, Region, SSAValue
+from xdsl.utils.exceptions import VerifyException
+
+from tensorgrad import trees
+from tensorgrad.dialects.signature import Slot, slots_attribute
+from tensorgrad.dialects.tg.base import ELEMENT_TYPES, NumpyArray, Tensor as TensorType, TensorOp, tensor
+from tensorgrad.dialects.tg.build import TensorBuilder
+from tensorgrad.dtypes import DType, Spec
+from tensorgrad.errors import DTypeError, ParameterError, ShapeError, TraceError
+from tensorgrad.location import user_line, user_location
+from tensorgrad.tensor import Array, Tensor, Traced
+
+
+class Trace:
+    """One trace in progress: a block that ops are appended to. Traces nest: an inner one sees the outer's values."""
+
+    def __init__(self, name: str, parent: Trace | None):
+        self.name = name
+        self.parent = parent
+        self.block = Block()
+        self.open = True
+        self.builder = TensorBuilder(self.block)
+
+    def sees(self, other: Trace) -> bool:
+        """Whether values of `other` may be used here."""
+        trace: Trace | None = self
+        while trace is not None and trace is not other:
+            trace = trace.parent
+        return trace is not None
+
+    def argument(self, kind: TensorType) -> Traced:
+        """A new argument of the block."""
+        return Traced(self, self.block.insert_arg(kind, len(self.block.args)))
+
+
+class _Current(threading.local):
+    trace: Trace | None = None
+
+
+_current = _Current()
+
+
+def current_trace() -> Trace | None:
+    """The innermost trace in progress on this thread."""
+    return _current.trace
+
+
+@contextmanager
+def tracing(name: str) -> Iterator[Trace]:
+    """Opens a trace inside the current one, and closes it."""
+    trace = Trace(name, _current.trace)
+    _current.trace = trace
+    try:
+        yield trace
+    finally:
+        _current.trace = trace.parent
+        trace.open = False
+
+
+def refuse_inside_trace(what: str) -> None:
+    """Raises `TraceError` when a trace is in progress."""
+    if _current.trace is not None:
+        raise TraceError(f"{user_line()}: {what} inside a trace (of {_current.trace.name}); call it outside")
+
+
+def as_array(value: object, dtype: DType | None = None) -> NumpyArray:
+    """A numpy array of a supported dtype from anything array-like.
+
+    float64 rounds to float32 and wider integers narrow to int32, unless `dtype` says otherwise.
+
+    Raises:
+        DTypeError: Values that don't fit: a finite float that overflows, an integer out of range, no numbers at all.
+    """
+    if isinstance(value, Array):
+        array = np.asarray(value)
+        return array if dtype is None else array.astype(dtype)
+    try:
+        array = np.asarray(value)
+    except (TypeError, ValueError) as error:
+        raise DTypeError(f"{user_line()}: {type(value).__name__} is no tensor: {error}") from None
+    wanted = dtype
+    if wanted is None:
+        wanted = {"f": np.dtype(np.float32), "i": np.dtype(np.int32), "u": np.dtype(np.uint32)}.get(array.dtype.kind)
+        wanted = array.dtype if array.dtype in ELEMENT_TYPES and array.dtype != np.float64 else wanted
+    if wanted is None or array.dtype.kind not in "fiub":
+        raise DTypeError(f"{user_line()}: cannot use {type(value).__name__} of dtype {array.dtype} as a tensor")
+    return narrowed(array, wanted)
+
+
+def narrowed(array: NumpyArray, dtype: DType) -> NumpyArray:
+    """Converts an array, as long as every value fits.
+
+    Raises:
+        DTypeError: An integer is out of range, or a finite float overflows.
+    """
+    if array.dtype == dtype:
+        return array
+    if dtype.kind in "iu" and array.dtype.kind in "iu" and array.size:
+        limits = np.iinfo(dtype)
+        if int(array.min()) < limits.min or int(array.max()) > limits.max:
+            raise DTypeError(f"{user_line()}: integers from {array.min()} to {array.max()} do not fit {dtype}")
+    with np.errstate(over="ignore"):
+        result = array.astype(dtype)
+    if dtype.kind == "f" and not np.array_equal(np.isfinite(result), np.isfinite(array)):
+        raise DTypeError(f"{user_line()}: a finite value overflows {dtype}")
+    return result
+
+
+def check_usable(x: Traced) -> None:
+    """Raises `TraceError` unless a traced tensor belongs to a trace in progress here."""
+    current = _current.trace
+    if current is None or not current.sees(x.trace) or not x.trace.open:
+        raise TraceError(
+            f"{user_line()}: a tensor of shape {x.shape}, traced in {x.trace.name}, is used after that trace ended; "
+            "return it from the traced function instead of storing it"
+        )
+
+
+def emit(kind: type[TensorOp], operands: Sequence[Tensor], **properties: Attribute) -> Tensor:
+    """Applies an op: records it in the current trace, or computes it when every operand is concrete.
+
+    Raises:
+        ShapeError: The operands don't fit the op.
+    """
+    trace = _current.trace
+    for operand in operands:
+        if isinstance(operand, Traced):
+            check_usable(operand)
+    concrete = all(isinstance(operand, Array) for operand in operands)
+    try:
+        if trace is None or (concrete and operands):
+            return _evaluate(kind, cast("Sequence[Array]", operands), properties)
+        trace.builder.location = user_location()
+        values = [value_in(trace, operand) for operand in operands]
+        return Traced(trace, trace.builder.emit(kind, values, **properties))
+    except VerifyException as error:
+        raise ShapeError(f"{user_line()}: {kind.name.removeprefix('tg.')}: {error}") from None
+
+
+def value_in(trace: Trace, x: Tensor) -> SSAValue:
+    """The value of a tensor in a trace; a concrete one becomes a constant."""
+    if isinstance(x, Traced):
+        return x.value
+    return trace.builder.constant(np.asarray(x))
+
+
+def _evaluate(kind: type[TensorOp], operands: Sequence[Array], properties: dict[str, Attribute]) -> Array:
+    arrays = [np.asarray(operand) for operand in operands]
+    block = Block(arg_types=[tensor(array.shape, ELEMENT_TYPES[array.dtype]) for array in arrays])
+    result = kind.infer([cast(TensorType, argument.type) for argument in block.args], properties)
+    op = kind.create(operands=block.args, result_types=[result], properties=properties)
+    with np.errstate(all="ignore"):
+        return Array(np.ascontiguousarray(op.evaluate(*arrays)).reshape(result.get_shape()))
+
+
+def leaf_type(leaf: object) -> TensorType:
+    """The tensor type of a specification or of a concrete value."""
+    if isinstance(leaf, Spec):
+        return tensor(leaf.shape, ELEMENT_TYPES[leaf.dtype])
+    if isinstance(leaf, Tensor):
+        return tensor(leaf.shape, ELEMENT_TYPES[leaf.dtype])
+    array = as_array(leaf)
+    return tensor(array.shape, ELEMENT_TYPES[array.dtype])
+
+
+def as_result(value: object, name: str) -> Tensor:
+    """A traced function's result as a tensor.
+
+    Raises:
+        TraceError: It is no tensor.
+    """
+    if isinstance(value, Tensor):
+        return value
+    if isinstance(value, (int, float, bool, np.ndarray, np.generic)):
+        return Array(as_array(value))
+    raise TraceError(f"{name} returned {type(value).__name__}; a traced function returns tensors")
+
+
+def trace_call(
+    name: str, function: Callable[..., Any], arguments: Sequence[Any], slots: Sequence[Slot]
+) -> tuple[FuncOp, Any]:
+    """Traces `function` on trees whose leaves are specifications.
+
+    Args:
+        name: The name of the function in the IR.
+        function: What to trace.
+        arguments: Positional arguments: trees of `Spec`s.
+        slots: A name and role for each leaf, in order.
+
+    Returns:
+        The `tg` function, and the tree of its results, with positions for leaves.
+
+    Raises:
+        TraceError: A result is no tensor.
+    """
+    with tracing(name) as trace:
+        flat = [trees.flatten(argument) for argument in arguments]
+        traced = [rebuild([trace.argument(leaf_type(leaf)) for leaf in leaves]) for leaves, rebuild in flat]
+        result = function(*traced)
+        leaves, rebuild = trees.flatten(result)
+        tensors = [as_result(leaf, name) for leaf in leaves]
+        for leaf in tensors:
+            if isinstance(leaf, Traced):
+                check_usable(leaf)
+        trace.builder.location = user_location()
+        values = [value_in(trace, leaf) for leaf in tensors]
+    returned = func.ReturnOp(*values)
+    returned.location = user_location()
+    trace.block.add_op(returned)
+    kinds = FunctionType.from_lists([a.type for a in trace.block.args], [value.type for value in values])
+    made = FuncOp(name, kinds, Region(trace.block))
+    made.location = user_location()
+    made.properties["arg_attrs"] = slots_attribute(slots)
+    return made, rebuild(list(range(len(values))))
+
+
+def trace(function: Callable[..., Any], *specs: Any) -> ModuleOp:
+    """Traces a function on specifications, to a module with one `tg` function of the same name.
+
+    Args:
+        function: A function of tensors (or trees of them) to tensors (or a tree).
+        *specs: One for each argument: `tg.spec(shape, dtype)`, a shape (f32), an array, or a tree of these.
+
+    Returns:
+        A module that verifies; print it, or run passes on it.
+
+    Raises:
+        TraceError, ShapeError, DTypeError: What the function does is not possible.
+    """
+    refuse_inside_trace("tg.trace")
+    name = sanitized(getattr(function, "__name__", type(function).__name__))
+    arguments = [as_specs(argument) for argument in specs]
+    names = [f"arg{i}" for i in range(sum(len(trees.flatten(argument)[0]) for argument in arguments))]
+    made, _ = trace_call(name, function, arguments, [Slot(entry, "input") for entry in names])
+    module = ModuleOp([made])
+    module.location = made.location
+    module.verify()
+    return module
+
+
+def as_specs(argument: Any) -> Any:
+    """Turns shapes and arrays in a tree into specifications."""
+    from tensorgrad.dtypes import spec
+
+    if isinstance(argument, Spec):
+        return argument
+    if isinstance(argument, (tuple, list)) and all(isinstance(x, (int, np.integer)) for x in argument):
+        return spec(argument)
+    if isinstance(argument, (int, np.integer)) and not isinstance(argument, bool):
+        return spec(int(argument))
+    leaves, rebuild = trees.flatten(argument)
+    if len(leaves) == 1 and leaves[0] is argument:
+        array = as_array(argument)
+        return Spec(array.shape, array.dtype)
+    return rebuild([as_specs(leaf) for leaf in leaves])
+
+
+def sanitized(name: str) -> str:
+    """A Python name as a symbol name; lambdas are `main`."""
+    kept = "".join(c if c.isalnum() or c == "_" else "_" for c in name).strip("_")
+    return "main" if not kept or name == "<lambda>" else kept
+
+
+__all__ = ["Trace", "StringAttr", "emit", "trace", "trace_call", "tracing", "ParameterError"]

@@ -1,0 +1,59 @@
+"""Trees: nested dicts, lists, tuples, dataclasses and modules with tensors as leaves."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol, TypeAlias, runtime_checkable
+
+Rebuild: TypeAlias = Callable[[Sequence[Any]], Any]
+
+
+@runtime_checkable
+class TreeNode(Protocol):
+    """A class that says itself how it comes apart."""
+
+    def tree_children(self) -> tuple[list[Any], Rebuild]:
+        """The children, and what makes an equal node from new ones."""
+        ...
+
+
+def children(node: Any) -> tuple[list[Any], Rebuild] | None:
+    """The children of a node and how to rebuild it; `None` for a leaf. Dicts go by sorted keys."""
+    if isinstance(node, TreeNode) and not isinstance(node, type):
+        return node.tree_children()
+    if isinstance(node, dict):
+        keys = sorted(node, key=str)
+        return [node[key] for key in keys], lambda new: dict(zip(keys, new, strict=True))
+    if isinstance(node, tuple) and hasattr(node, "_fields"):
+        return list(node), lambda new: type(node)(*new)
+    if isinstance(node, list | tuple):
+        return list(node), type(node)
+    if node is None:
+        return [], lambda new: None
+    if dataclasses.is_dataclass(node) and not isinstance(node, type):
+        names = [field.name for field in dataclasses.fields(node) if field.init]
+        values = [getattr(node, name) for name in names]
+        return values, lambda new: dataclasses.replace(node, **dict(zip(names, new, strict=True)))
+    return None
+
+
+def flatten(tree: Any) -> tuple[list[Any], Rebuild]:
+    """The leaves of a tree in order, and a function that rebuilds the tree from as many new leaves."""
+    from tensorgrad.dtypes import Spec
+
+    found = None if isinstance(tree, Spec) else children(tree)
+    if found is None:
+        return [tree], lambda leaves: leaves[0]
+    parts = [flatten(child) for child in found[0]]
+    counts = [len(leaves) for leaves, _ in parts]
+
+    def rebuild(leaves: Sequence[Any]) -> Any:
+        new: list[Any] = []
+        start = 0
+        for count, (_, part) in zip(counts, parts, strict=True):
+            new.append(part(leaves[start : start + count]))
+            start += count
+        return found[1](new)
+
+    return [leaf for leaves, _ in parts for leaf in leaves], rebuild

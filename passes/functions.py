@@ -1,0 +1,60 @@
+"""Helpers for passes on functions: find one, change its signature."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects import func
+from xdsl.dialects.builtin import FunctionType, ModuleOp
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import SSAValue
+from xdsl.utils.exceptions import DiagnosticException
+
+from tensorgrad.dialects.signature import Slot, slots_attribute
+
+
+def find_function(module: ModuleOp, name: str | None) -> FuncOp:
+    """The function called `name`, or the only one when `name` is `None`.
+
+    Raises:
+        DiagnosticException: There is no such function, or more than one to choose from.
+    """
+    functions = [op for op in module.walk() if isinstance(op, FuncOp) and op.body.blocks]
+    names = [function.sym_name.data for function in functions]
+    if name is None and len(functions) == 1:
+        return functions[0]
+    if name is None or name not in names:
+        wanted = "exactly one function" if name is None else f"a function @{name}"
+        raise DiagnosticException(f"expected {wanted}, the module has {', '.join(names) or 'none'}")
+    return functions[names.index(name)]
+
+
+def return_of(function: FuncOp) -> func.ReturnOp:
+    """The `func.return` at the end of a function of one block."""
+    if len(function.body.blocks) != 1 or not isinstance(function.body.block.last_op, func.ReturnOp):
+        raise DiagnosticException(f"@{function.sym_name.data} must have one block that ends in func.return")
+    return function.body.block.last_op
+
+
+def set_signature(function: FuncOp, arguments: Sequence[Slot], results: Sequence[Slot]) -> None:
+    """Makes a function's type and attributes follow its block arguments and its return."""
+    block = function.body.block
+    returned = return_of(function)
+    function.properties["function_type"] = FunctionType.from_lists(
+        [argument.type for argument in block.args], [value.type for value in returned.operands]
+    )
+    function.properties["arg_attrs"] = slots_attribute(arguments)
+    if results:
+        function.properties["res_attrs"] = slots_attribute(results)
+    else:
+        function.properties.pop("res_attrs", None)
+
+
+def set_returned(function: FuncOp, values: Sequence[SSAValue]) -> None:
+    """Makes a function return `values`."""
+    old = return_of(function)
+    new = func.ReturnOp(*values)
+    new.location = old.location
+    function.body.block.insert_op_after(new, old)
+    old.detach()
+    old.erase()
