@@ -8,6 +8,7 @@ from typing import Any, TypeAlias, cast
 from xdsl.context import Context
 from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, ModuleOp
 from xdsl.dialects.func import FuncOp
+from xdsl.dialects.linalg.ops import IndexOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.traits import is_side_effect_free
@@ -46,7 +47,7 @@ def simplify_block(block: Block, known: dict[Key, SSAValue] | None = None) -> No
                 simplify_block(inner, seen)
         if isinstance(op, TensorOp):
             op = _folded(op)
-        if op is not None and not op.regions and op.results and is_side_effect_free(op):
+        if op is not None and not op.regions and op.results and _is_pure(op):
             _merge(op, seen)
     erase_dead(block)
 
@@ -96,10 +97,15 @@ def _hashable(attributes: dict[str, Attribute]) -> list[tuple[str, Attribute]]:
     return list(attributes.items())
 
 
+def _is_pure(op: Operation) -> bool:
+    """Whether an op only computes; upstream forgot to say so of `linalg.index`."""
+    return isinstance(op, IndexOp) or is_side_effect_free(op)
+
+
 def erase_dead(block: Block) -> None:
     """Erases the ops of a block whose results nobody uses and that do nothing else, last to first."""
     for op in reversed(list(block.ops)):
         if op.results and not any(result.uses for result in op.results):
-            if is_side_effect_free(op):
+            if _is_pure(op):
                 op.detach()
                 op.erase()

@@ -1,1 +1,4 @@
-"""."""
+"""Programs as data, and what loads and runs them: `program`, `target`, `formula`, `backend`, `webgpu`, `errors`.
+
+The modules `numpy_…` run the compiler's levels on the CPU and need xDSL; the others need nothing of the compiler.
+"""

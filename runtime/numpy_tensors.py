@@ -21,9 +21,7 @@ class TensorExecutor:
     """Runs one `tg` function op by op; a value is freed after its last use."""
 
     def __init__(self, module: ModuleOp, function: str | None = None):
-        functions = [
-            op for op in module.ops if isinstance(op, FuncOp) and function in (None, op.sym_name.data)
-        ]
+        functions = [op for op in module.ops if isinstance(op, FuncOp) and function in (None, op.sym_name.data)]
         if len(functions) != 1:
             raise ProgramError(f"expected one function {function or ''}, the module has {len(functions)}")
         self.function = functions[0]

@@ -248,11 +248,11 @@ def _dot_general(b: TensorBuilder, op: contract.DotGeneralOp, g: SSAValue) -> Co
     batch = list(range(len(lb)))
     left_free = list(range(len(lb), len(lb) + len(lf)))
     right_free = list(range(len(lb) + len(lf), len(op.shape)))
+    # Both come with the axes of one side in another order: put each axis back.
     lhs = b.dot_general(g, op.rhs, (batch, rb), (right_free, rf))
-    rhs = b.dot_general(g, op.lhs, (batch, lb), (left_free, lf))
-    # Both come as batch, own free axes, contracting axes (in the other side's order): put each axis back.
+    rhs = b.dot_general(op.lhs, g, (lb, batch), (lf, left_free))
     left_order = [*lb, *lf, *(axis for _, axis in sorted(zip(rc, lc, strict=True)))]
-    right_order = [*rb, *rf, *(axis for _, axis in sorted(zip(lc, rc, strict=True)))]
+    right_order = [*rb, *(axis for _, axis in sorted(zip(lc, rc, strict=True))), *rf]
     return [b.transpose(lhs, _inverse(left_order)), b.transpose(rhs, _inverse(right_order))]
 
 

@@ -1,1 +1,5 @@
-"""."""
+"""`lower-tg-to-buf`: tensors become buffers, ops become kernels, movement becomes index maps."""
+
+from tensorgrad.passes.lower_tg_to_buf.lower_tg_to_buf import LowerTgToBufPass
+
+__all__ = ["LowerTgToBufPass"]

@@ -1,0 +1,82 @@
+# Needs GNU make, a POSIX shell and Python 3.11 or newer; everything else is installed into .venv.
+# PYTHON names the interpreter that creates .venv; by default tools/find_python.sh looks for one.
+
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+.DELETE_ON_ERROR:
+
+DEVICE ?= auto
+JOBS ?= 2
+# Mesa's software driver runs small kernels ten times faster without its thread pool.
+LP_NUM_THREADS ?= 0
+
+VENV := .venv
+BIN := $(VENV)/bin
+SOURCES := frontend dialects passes runtime tools
+CHECKED := $(SOURCES) tests examples benchmarks
+
+# The editable install links file by file, so the stamps' name changes with the list of package files and with
+# pyproject.toml; that of the environment itself changes with its place, because a moved one is broken.
+KEY := $(shell { cat pyproject.toml; find $(SOURCES) -name '*.py' -o -name 'py.typed' | LC_ALL=C sort; } | cksum | tr ' ' -)
+PLACE := $(shell pwd | cksum | tr ' ' -)
+INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check --config-settings editable_mode=strict
+VENV_READY := $(VENV)/.ready-$(PLACE)
+EXAMPLES_READY := $(VENV)/.examples-$(KEY)
+TEST_READY := $(VENV)/.test-$(KEY)
+
+.PHONY: help install train test lint types lit unit nightly format adapter clean
+
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+
+train: $(EXAMPLES_READY) ## Train a digits classifier (DEVICE=auto, cpu, wgpu, ...)
+	$(BIN)/python examples/digits.py --device $(DEVICE)
+
+install: $(TEST_READY) ## Install the package and everything the tests need into .venv
+
+test: lint types lit unit ## Run every check: lint, types, lit, unit
+
+lint: $(TEST_READY) ## Check style and formatting with ruff
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(TEST_READY) ## Check types with pyright
+	@sh tools/check_types.sh $(BIN)
+
+lit: $(TEST_READY) ## Run the IR tests: MLIR in, FileCheck on what comes out
+	LP_NUM_THREADS=$(LP_NUM_THREADS) $(BIN)/lit --verbose --workers $(JOBS) $(LIT_ARGS) tests/lit
+
+unit: $(TEST_READY) adapter ## Run pytest, all but what is marked nightly (PYTEST_ARGS='-k name')
+	LP_NUM_THREADS=$(LP_NUM_THREADS) $(BIN)/python -m pytest -n $(JOBS) -m "not nightly" $(PYTEST_ARGS)
+
+nightly: $(TEST_READY) adapter ## Run the tests that are too slow for every change, with many more random examples
+	LP_NUM_THREADS=$(LP_NUM_THREADS) $(BIN)/python -m pytest -n $(JOBS) -m nightly --hypothesis-profile=nightly $(PYTEST_ARGS)
+
+format: $(TEST_READY) ## Rewrite the code in ruff's format
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+adapter: $(TEST_READY) ## Make sure that there is a GPU or software adapter
+	@sh tools/ensure_adapter.sh $(BIN)/python
+
+clean: ## Remove .venv and everything built
+	rm -rf $(VENV) build dist out *.egg-info .pytest_cache .ruff_cache .hypothesis
+	find $(wildcard $(CHECKED)) -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(VENV_READY):
+	@if grep -qsF "$$(pwd)/$(VENV)/bin/python" $(VENV)/bin/pip && sh tools/find_python.sh $(BIN)/python >/dev/null 2>&1; then \
+	    echo "Using the $(VENV) that is there"; \
+	else \
+	    python=$$(sh tools/find_python.sh $(PYTHON)) && echo "Creating $(VENV) with $$python" && \
+	    "$$python" -m venv --clear $(VENV); \
+	fi
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check 'pip>=23'
+	@touch '$@'
+
+$(EXAMPLES_READY): $(VENV_READY)
+	$(INSTALL) --editable '.[examples]'
+	@rm -f $(VENV)/.examples-* && touch '$@'
+
+$(TEST_READY): $(VENV_READY)
+	$(INSTALL) --editable '.[test]'
+	@rm -f $(VENV)/.examples-* $(VENV)/.test-* && touch '$@' '$(EXAMPLES_READY)'

@@ -1,0 +1,248 @@
+"""Affine index expressions: composition and simplification by the ranges of the loops.
+
+xDSL's own simplifier knows nothing of ranges; with them, the floordiv and mod that a reshape needs mostly vanish.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+
+from xdsl.ir.affine import (
+    AffineBinaryOpExpr,
+    AffineBinaryOpKind,
+    AffineConstantExpr,
+    AffineDimExpr,
+    AffineExpr,
+    AffineMap,
+)
+
+
+class Linear:
+    """A sum of integer multiples of atoms (loops, floordivs, mods) and a constant."""
+
+    def __init__(self, terms: dict[AffineExpr, int] | None = None, constant: int = 0):
+        self.terms = {atom: factor for atom, factor in (terms or {}).items() if factor}
+        self.constant = constant
+
+    def plus(self, other: Linear, factor: int = 1) -> Linear:
+        """`self + factor * other`."""
+        terms = dict(self.terms)
+        for atom, coefficient in other.terms.items():
+            terms[atom] = terms.get(atom, 0) + factor * coefficient
+        return Linear(terms, self.constant + factor * other.constant)
+
+    def times(self, factor: int) -> Linear:
+        """`factor * self`."""
+        return Linear({atom: factor * c for atom, c in self.terms.items()}, factor * self.constant)
+
+    def over(self, divisor: int) -> Linear:
+        """`self / divisor`, where every part divides."""
+        return Linear({atom: c // divisor for atom, c in self.terms.items()}, self.constant // divisor)
+
+    def bounds(self, extents: Sequence[int]) -> tuple[int, int]:
+        """The least and the greatest value, with loop `i` running over `[0, extents[i])`."""
+        low = high = self.constant
+        for atom, factor in self.terms.items():
+            least, most = atom_bounds(atom, extents)
+            low += factor * (least if factor > 0 else most)
+            high += factor * (most if factor > 0 else least)
+        return low, high
+
+    def split(self, divisor: int) -> tuple[Linear, Linear]:
+        """The part whose factors `divisor` divides, and the rest, whose constant is in `[0, divisor)`."""
+        whole = {atom: c for atom, c in self.terms.items() if c % divisor == 0}
+        rest = {atom: c for atom, c in self.terms.items() if c % divisor}
+        remainder = self.constant % divisor
+        return Linear(whole, self.constant - remainder), Linear(rest, remainder)
+
+    def expression(self) -> AffineExpr:
+        """The affine expression, its terms in a fixed order: greater factors first."""
+        result: AffineExpr = AffineConstantExpr(self.constant)
+        first = True
+        for atom, factor in sorted(self.terms.items(), key=lambda term: (-term[1], str(term[0]))):
+            term = atom if factor == 1 else AffineBinaryOpExpr(AffineBinaryOpKind.Mul, atom, AffineConstantExpr(factor))
+            result = term if first else AffineBinaryOpExpr(AffineBinaryOpKind.Add, result, term)
+            first = False
+        if not first and self.constant:
+            return AffineBinaryOpExpr(AffineBinaryOpKind.Add, result, AffineConstantExpr(self.constant))
+        return result
+
+
+def atom_bounds(atom: AffineExpr, extents: Sequence[int]) -> tuple[int, int]:
+    """The least and the greatest value of a loop, a floordiv or a mod."""
+    if isinstance(atom, AffineDimExpr):
+        return 0, max(extents[atom.position] - 1, 0)
+    assert isinstance(atom, AffineBinaryOpExpr) and isinstance(atom.rhs, AffineConstantExpr)
+    low, high = linear(atom.lhs, extents).bounds(extents)
+    divisor = atom.rhs.value
+    if atom.kind == AffineBinaryOpKind.FloorDiv:
+        return low // divisor, high // divisor
+    return (low, high) if 0 <= low and high < divisor else (0, divisor - 1)
+
+
+def linear(expression: AffineExpr, extents: Sequence[int]) -> Linear:
+    """The simplified linear form of an expression over loops of these extents."""
+    if isinstance(expression, AffineConstantExpr):
+        return Linear(constant=expression.value)
+    if isinstance(expression, AffineDimExpr):
+        return Linear() if extents[expression.position] == 1 else Linear({expression: 1})
+    assert isinstance(expression, AffineBinaryOpExpr), f"no symbols here: {expression}"
+    lhs, rhs = linear(expression.lhs, extents), linear(expression.rhs, extents)
+    match expression.kind:
+        case AffineBinaryOpKind.Add:
+            return _recombined(lhs.plus(rhs))
+        case AffineBinaryOpKind.Mul:
+            return lhs.times(rhs.constant) if not rhs.terms else rhs.times(lhs.constant)
+        case AffineBinaryOpKind.FloorDiv:
+            return _floordiv(lhs, rhs.constant, extents)
+        case AffineBinaryOpKind.Mod:
+            return _mod(lhs, rhs.constant, extents)
+        case _:
+            raise ValueError(f"{expression.kind} does not occur in index maps")
+
+
+def _common_factors(parts: Linear, divisor: int) -> Iterable[int]:
+    """Factors `g` of `divisor` by which `parts` may split as `g * q + r`, greatest first."""
+    candidates = {math.gcd(factor, divisor) for factor in parts.terms.values()}
+    return sorted((g for g in candidates if g > 1), reverse=True)
+
+
+def _reduced(parts: Linear, divisor: int, extents: Sequence[int]) -> tuple[int, Linear, Linear] | None:
+    """`(g, q, r)` with `parts = g * q + r`, `0 <= r < g` and `g` a factor of `divisor`."""
+    for g in _common_factors(parts, divisor):
+        whole, rest = parts.split(g)
+        low, high = rest.bounds(extents)
+        if 0 <= low and high < g:
+            return g, whole.over(g), rest
+    return None
+
+
+def _floordiv(value: Linear, divisor: int, extents: Sequence[int]) -> Linear:
+    whole, rest = value.split(divisor)
+    quotient = whole.over(divisor)
+    low, high = rest.bounds(extents)
+    if low // divisor == high // divisor:
+        return quotient.plus(Linear(constant=low // divisor))
+    reduced = _reduced(rest, divisor, extents)
+    if reduced is not None:
+        g, q, _ = reduced
+        if g == divisor:
+            return quotient.plus(q)
+        return quotient.plus(_floordiv(q, divisor // g, extents))
+    inner = rest.expression()
+    if (
+        isinstance(inner, AffineBinaryOpExpr)
+        and inner.kind == AffineBinaryOpKind.FloorDiv
+        and isinstance(inner.rhs, AffineConstantExpr)
+    ):
+        nested = _floordiv(linear(inner.lhs, extents), inner.rhs.value * divisor, extents)
+        return quotient.plus(nested)
+    atom = AffineBinaryOpExpr(AffineBinaryOpKind.FloorDiv, inner, AffineConstantExpr(divisor))
+    return quotient.plus(Linear({atom: 1}))
+
+
+def _mod(value: Linear, divisor: int, extents: Sequence[int]) -> Linear:
+    _, rest = value.split(divisor)
+    low, high = rest.bounds(extents)
+    if 0 <= low and high < divisor:
+        return rest
+    reduced = _reduced(rest, divisor, extents)
+    if reduced is not None:
+        g, q, r = reduced
+        return _mod(q, divisor // g, extents).times(g).plus(r) if g != divisor else r
+    atom = AffineBinaryOpExpr(AffineBinaryOpKind.Mod, rest.expression(), AffineConstantExpr(divisor))
+    return Linear({atom: 1})
+
+
+def _recombined(value: Linear) -> Linear:
+    """Puts `k * c * (x floordiv c) + k * (x mod c)` back together as `k * x`."""
+    for atom, factor in value.terms.items():
+        if not (isinstance(atom, AffineBinaryOpExpr) and atom.kind == AffineBinaryOpKind.Mod):
+            continue
+        assert isinstance(atom.rhs, AffineConstantExpr)
+        quotient = AffineBinaryOpExpr(AffineBinaryOpKind.FloorDiv, atom.lhs, atom.rhs)
+        if value.terms.get(quotient) == factor * atom.rhs.value:
+            terms = {other: c for other, c in value.terms.items() if other not in (atom, quotient)}
+            inner = _as_terms(atom.lhs)
+            return _recombined(Linear(terms, value.constant).plus(inner, factor))
+    return value
+
+
+def _as_terms(expression: AffineExpr) -> Linear:
+    """The linear form of an expression that is simplified already."""
+    if isinstance(expression, AffineConstantExpr):
+        return Linear(constant=expression.value)
+    if isinstance(expression, AffineBinaryOpExpr):
+        if expression.kind == AffineBinaryOpKind.Add:
+            return _as_terms(expression.lhs).plus(_as_terms(expression.rhs))
+        if expression.kind == AffineBinaryOpKind.Mul and isinstance(expression.rhs, AffineConstantExpr):
+            return _as_terms(expression.lhs).times(expression.rhs.value)
+    return Linear({expression: 1})
+
+
+def simplified(affine: AffineMap, extents: Sequence[int]) -> AffineMap:
+    """A map with every result simplified for loops of these extents."""
+    return AffineMap(
+        affine.num_dims, 0, tuple(linear(result, extents).expression() for result in affine.results)
+    )
+
+
+def composed(outer: AffineMap, inner: AffineMap, extents: Sequence[int]) -> AffineMap:
+    """`outer` after `inner`, simplified for `inner`'s loops."""
+    results = tuple(result.replace_dims_and_symbols(inner.results, ()) for result in outer.results)
+    return simplified(AffineMap(inner.num_dims, 0, results), extents)
+
+
+def dims(rank: int) -> list[AffineExpr]:
+    """The loops `d0, d1, …`."""
+    return [AffineDimExpr(position) for position in range(rank)]
+
+
+def identity(rank: int) -> AffineMap:
+    """The map from each loop to itself."""
+    return AffineMap(rank, 0, tuple(dims(rank)))
+
+
+def strides(shape: Sequence[int]) -> list[int]:
+    """Row-major strides, in elements."""
+    result: list[int] = []
+    step = 1
+    for extent in reversed(shape):
+        result.append(step)
+        step *= extent
+    return result[::-1]
+
+
+def linear_index(results: Sequence[AffineExpr], shape: Sequence[int]) -> AffineExpr:
+    """The row-major position of an element."""
+    total: AffineExpr = AffineConstantExpr(0)
+    for expression, stride in zip(results, strides(shape), strict=True):
+        total = total + expression * stride
+    return total
+
+
+def delinearized(position: AffineExpr, shape: Sequence[int]) -> list[AffineExpr]:
+    """The index along each axis of the element at a row-major position."""
+    return [
+        (position // stride) % extent for stride, extent in zip(strides(shape), shape, strict=True)
+    ]
+
+
+def reshape_map(new: Sequence[int], old: Sequence[int]) -> AffineMap:
+    """From an index of the new shape to the index of the old shape at the same row-major position."""
+    position = linear_index(dims(len(new)), new)
+    return simplified(AffineMap(len(new), 0, tuple(delinearized(position, old))), new)
+
+
+def is_identity(affine: AffineMap) -> bool:
+    """Whether every result is the loop of its own number."""
+    return len(affine.results) == affine.num_dims and all(
+        isinstance(result, AffineDimExpr) and result.position == position
+        for position, result in enumerate(affine.results)
+    )
+
+
+def used_dims(affine: AffineMap) -> set[int]:
+    """The loops that occur in a map."""
+    return {position for result in affine.results for position in result.used_dims()}

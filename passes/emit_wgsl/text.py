@@ -1,0 +1,169 @@
+"""WGSL text: types, literals, and expressions that know which parentheses WGSL's grammar asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from xdsl.dialects.builtin import IndexType, f16, f32, i1, i32
+from xdsl.ir import Attribute, Operation
+from xdsl.utils.exceptions import DiagnosticException
+
+from tensorgrad.dialects.wgsl import VECTOR
+
+VALUE_TYPES: dict[Attribute, str] = {
+    IndexType(): "u32",
+    i32: "i32",
+    i1: "bool",
+    f32: "f32",
+    f16: "f16",
+    VECTOR: "vec4<f32>",
+}
+"""How a value of each type is written."""
+
+STORED_TYPES: dict[Attribute, str] = {**VALUE_TYPES, i1: "u32"}
+"""How an element of an array is written: bool is no storage type."""
+
+
+class EmitError(DiagnosticException):
+    """An op or a type that has no meaning in WGSL, with where it came from."""
+
+    def __init__(self, op: Operation, problem: str) -> None:
+        """`problem` with `op`'s name and location before it."""
+        super().__init__(f"{op.name} at {op.location}: {problem}")
+
+
+# WGSL's grammar mixes fewer operators than C's: what each one takes unparenthesized, on its left and right.
+_UNARY = frozenset({"primary", "unary"})
+_PRODUCT = _UNARY | {"multiply"}
+_SUM = _PRODUCT | {"add"}
+_SHIFT = _SUM | {"shift"}
+_RELATION = _SHIFT | {"relation"}
+_ACCEPTS: dict[str, tuple[frozenset[str], frozenset[str]]] = {
+    "multiply": (_PRODUCT, _UNARY),
+    "add": (_SUM, _PRODUCT),
+    "shift": (_UNARY, _UNARY),
+    "relation": (_SHIFT, _SHIFT),
+    "both": (_RELATION | {"both"}, _RELATION),
+    "either": (_RELATION | {"either"}, _RELATION),
+    "bit_and": (_UNARY | {"bit_and"}, _UNARY),
+    "bit_or": (_UNARY | {"bit_or"}, _UNARY),
+    "bit_xor": (_UNARY | {"bit_xor"}, _UNARY),
+}
+_FORMS = {
+    **dict.fromkeys(("*", "/", "%"), "multiply"),
+    **dict.fromkeys(("+", "-"), "add"),
+    **dict.fromkeys(("<<", ">>"), "shift"),
+    **dict.fromkeys(("==", "!=", "<", "<=", ">", ">="), "relation"),
+    "&&": "both",
+    "||": "either",
+    "&": "bit_and",
+    "|": "bit_or",
+    "^": "bit_xor",
+}
+
+
+@dataclass(frozen=True)
+class Expression:
+    """WGSL text of one value, and what decides where it may stand.
+
+    Attributes:
+        text: The expression.
+        form: Its outermost operator's place in the grammar.
+        constant: Whether WGSL would evaluate it when the shader is created, where an overflow is an error.
+        finite: Whether it is a constant and no NaN.
+        reads: Whether it reads memory, so that no store may come between it and its use.
+        variables: The loop-carried variables in it.
+        unsigned: The same bits as a u32, where that is shorter than a bitcast.
+    """
+
+    text: str
+    form: str = "primary"
+    constant: bool = False
+    finite: bool = False
+    reads: bool = False
+    variables: frozenset[str] = field(default=frozenset())
+    unsigned: Expression | None = None
+
+    def within(self, forms: frozenset[str]) -> str:
+        """The text, in parentheses unless its form is one of `forms`."""
+        return self.text if self.form in forms else f"({self.text})"
+
+
+def _combine(text: str, form: str, parts: Sequence[Expression], unsigned: Expression | None = None) -> Expression:
+    return Expression(
+        text,
+        form,
+        reads=any(part.reads for part in parts),
+        variables=frozenset[str]().union(*(part.variables for part in parts)),
+        unsigned=unsigned,
+    )
+
+
+def infix(operator: str, left: Expression, right: Expression) -> Expression:
+    """`left operator right`."""
+    form = _FORMS[operator]
+    accepts_left, accepts_right = _ACCEPTS[form]
+    text = f"{left.within(accepts_left)} {operator} {right.within(accepts_right)}"
+    return _combine(text, form, (left, right))
+
+
+def prefix(operator: str, value: Expression) -> Expression:
+    """`operator value`, with `--` and `!!` kept apart by parentheses."""
+    return _combine(operator + value.within(frozenset({"primary"})), "unary", (value,))
+
+
+def call(function: str, *arguments: Expression) -> Expression:
+    """`function(arguments)`."""
+    return _combine(f"{function}({', '.join(a.text for a in arguments)})", "primary", arguments)
+
+
+def component(vector: Expression, position: int) -> Expression:
+    """One component of a vector of four."""
+    return _combine(f"{vector.within(frozenset({'primary'}))}.{'xyzw'[position]}", "primary", (vector,))
+
+
+def element(array: str, index: Expression) -> Expression:
+    """`array[index]`, which reads memory."""
+    return Expression(f"{array}[{index.text}]", reads=True, variables=index.variables)
+
+
+def as_unsigned(value: Expression) -> Expression:
+    """The bits of an i32 as a u32."""
+    return call("bitcast<u32>", value) if value.unsigned is None else value.unsigned
+
+
+def as_signed(value: Expression) -> Expression:
+    """The bits of a u32 as an i32."""
+    return _combine(f"bitcast<i32>({value.text})", "primary", (value,), unsigned=value)
+
+
+def literal(text: str, unsigned: Expression | None = None) -> Expression:
+    """A literal, which never needs parentheses but as the operand of a prefix."""
+    form = "unary" if text.startswith("-") else "primary"
+    return Expression(text, form, constant=True, finite=True, unsigned=unsigned)
+
+
+def unsigned_literal(value: int) -> Expression:
+    """A u32: the value modulo 2**32, as the arithmetic on it is."""
+    return literal(f"{value % 2**32}u")
+
+
+def signed_literal(value: int) -> Expression:
+    """An i32: the value modulo 2**32."""
+    wrapped = (value + 2**31) % 2**32 - 2**31
+    text = f"{wrapped}i" if wrapped != -(2**31) else "i32(-2147483648)"
+    return literal(text, unsigned=unsigned_literal(wrapped))
+
+
+def float_literal(value: np.floating[Any]) -> Expression:
+    """The shortest decimal that reads back as the finite `value`, an f32 or f16, with its type's suffix."""
+    suffix = "h" if value.dtype == np.float16 else "f"
+    magnitude = abs(float(value))
+    if magnitude == 0.0 or 1e-4 <= magnitude < 1e7:
+        digits = np.format_float_positional(value, unique=True, trim="0")
+    else:
+        digits = np.format_float_scientific(value, unique=True, trim="-", exp_digits=1).replace("e+", "e")
+    return literal(digits + suffix)

@@ -1,0 +1,199 @@
+"""Arithmetic on SSA values in Python's own operators, so that a rewrite reads like its formula."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar, TypeAlias
+
+from xdsl.dialects import arith, math
+from xdsl.dialects.builtin import FloatAttr, IntegerAttr, LocationAttr, f32, i32
+from xdsl.ir import Attribute, Operation, SSAValue
+
+
+@dataclass
+class Formula:
+    """Ops that grow as values are combined: each gets `location`, each constant is made once."""
+
+    location: LocationAttr
+    ops: list[Operation] = field(default_factory=list[Operation])
+    constants: dict[Attribute, SSAValue] = field(default_factory=dict[Attribute, SSAValue])
+
+    def add(self, op: Operation) -> SSAValue:
+        """Append `op`, and give its result."""
+        op.location = self.location
+        self.ops.append(op)
+        return op.results[0]
+
+    def constant(self, value: FloatAttr | IntegerAttr) -> SSAValue:
+        """The constant `value`."""
+        if value not in self.constants:
+            self.constants[value] = self.add(arith.ConstantOp(value))
+        return self.constants[value]
+
+    def real(self, value: Number) -> Real:
+        """An f32: the value itself, or a Python number as a constant."""
+        return value if isinstance(value, Real) else Real(self, self.constant(FloatAttr(value, f32)))
+
+    def whole(self, value: Integer) -> Whole:
+        """An i32: the value itself, or a Python integer, modulo 2**32, as a constant."""
+        if isinstance(value, Whole):
+            return value
+        wrapped = (value + 2**31) % 2**32 - 2**31
+        return Whole(self, self.constant(IntegerAttr(wrapped, i32)))
+
+    def select(self, condition: Condition, if_true: Number, if_false: Number) -> Real:
+        """`if_true` where the condition holds, else `if_false`."""
+        values = self.real(if_true).value, self.real(if_false).value
+        return Real(self, self.add(arith.SelectOp(condition.value, *values)))
+
+    def select_whole(self, condition: Condition, if_true: Integer, if_false: Integer) -> Whole:
+        """`select` on integers."""
+        values = self.whole(if_true).value, self.whole(if_false).value
+        return Whole(self, self.add(arith.SelectOp(condition.value, *values)))
+
+    def polynomial(self, x: Real, coefficients: Sequence[float]) -> Real:
+        """Horner's rule; the coefficient of the highest power comes first."""
+        total = self.real(coefficients[0])
+        for coefficient in coefficients[1:]:
+            total = total * x + coefficient
+        return total
+
+
+@dataclass(frozen=True)
+class Condition:
+    """An i1 value."""
+
+    formula: Formula
+    value: SSAValue
+
+    def __and__(self, other: Condition) -> Condition:
+        return Condition(self.formula, self.formula.add(arith.AndIOp(self.value, other.value)))
+
+    def __or__(self, other: Condition) -> Condition:
+        return Condition(self.formula, self.formula.add(arith.OrIOp(self.value, other.value)))
+
+
+@dataclass(frozen=True)
+class Whole:
+    """An i32 value; `>>` keeps the sign."""
+
+    formula: Formula
+    value: SSAValue
+
+    def _binary(self, op: type[arith.SignlessIntegerBinaryOperation], other: Integer) -> Whole:
+        right = self.formula.whole(other).value
+        return Whole(self.formula, self.formula.add(op(self.value, right, i32)))
+
+    def __add__(self, other: Integer) -> Whole:
+        return self._binary(arith.AddiOp, other)
+
+    def __sub__(self, other: Integer) -> Whole:
+        return self._binary(arith.SubiOp, other)
+
+    def __and__(self, other: Integer) -> Whole:
+        return self._binary(arith.AndIOp, other)
+
+    def __or__(self, other: Integer) -> Whole:
+        return self._binary(arith.OrIOp, other)
+
+    def __lshift__(self, other: Integer) -> Whole:
+        return self._binary(arith.ShLIOp, other)
+
+    def __rshift__(self, other: Integer) -> Whole:
+        return self._binary(arith.ShRSIOp, other)
+
+    def compare(self, predicate: str, other: Integer) -> Condition:
+        """`arith.cmpi` by its predicate's name."""
+        right = self.formula.whole(other).value
+        return Condition(self.formula, self.formula.add(arith.CmpiOp(self.value, right, predicate)))
+
+    def as_real(self) -> Real:
+        """The f32 of the same bits."""
+        return Real(self.formula, self.formula.add(arith.BitcastOp(self.value, f32)))
+
+    def to_real(self) -> Real:
+        """The f32 of the same value."""
+        return Real(self.formula, self.formula.add(arith.SIToFPOp(self.value, f32)))
+
+
+@dataclass(frozen=True)
+class Real:
+    """An f32 value; comparisons with a NaN are false."""
+
+    formula: Formula
+    value: SSAValue
+
+    PREDICATES: ClassVar = {"<": "olt", "<=": "ole", ">": "ogt", ">=": "oge", "==": "oeq", "!=": "one"}
+
+    def _binary(self, op: type[arith.FloatingPointLikeBinaryOperation], left: Number, right: Number) -> Real:
+        values = self.formula.real(left).value, self.formula.real(right).value
+        return Real(self.formula, self.formula.add(op(*values)))
+
+    def __add__(self, other: Number) -> Real:
+        return self._binary(arith.AddfOp, self, other)
+
+    def __radd__(self, other: float) -> Real:
+        return self._binary(arith.AddfOp, other, self)
+
+    def __sub__(self, other: Number) -> Real:
+        return self._binary(arith.SubfOp, self, other)
+
+    def __rsub__(self, other: float) -> Real:
+        return self._binary(arith.SubfOp, other, self)
+
+    def __mul__(self, other: Number) -> Real:
+        return self._binary(arith.MulfOp, self, other)
+
+    def __rmul__(self, other: float) -> Real:
+        return self._binary(arith.MulfOp, other, self)
+
+    def __truediv__(self, other: Number) -> Real:
+        return self._binary(arith.DivfOp, self, other)
+
+    def __rtruediv__(self, other: float) -> Real:
+        return self._binary(arith.DivfOp, other, self)
+
+    def __neg__(self) -> Real:
+        return Real(self.formula, self.formula.add(arith.NegfOp(self.value)))
+
+    def __abs__(self) -> Real:
+        return Real(self.formula, self.formula.add(math.AbsFOp(self.value)))
+
+    def compare(self, relation: str, other: Number) -> Condition:
+        """An ordered comparison, by its sign: `<`, `<=`, `>`, `>=`, `==` or `!=`."""
+        right = self.formula.real(other).value
+        op = arith.CmpfOp(self.value, right, self.PREDICATES[relation])
+        return Condition(self.formula, self.formula.add(op))
+
+    def sqrt(self) -> Real:
+        """The square root."""
+        return Real(self.formula, self.formula.add(math.SqrtOp(self.value)))
+
+    def floor(self) -> Real:
+        """The largest integer that is not above."""
+        return Real(self.formula, self.formula.add(math.FloorOp(self.value)))
+
+    def bits(self) -> Whole:
+        """The i32 of the same bits."""
+        return Whole(self.formula, self.formula.add(arith.BitcastOp(self.value, i32)))
+
+    def magnitude_bits(self) -> Whole:
+        """The bits without the sign: they order as the magnitudes do, with infinity and NaN on top."""
+        return self.bits() & 0x7FFFFFFF
+
+    def is_nan(self) -> Condition:
+        """Whether this is a NaN, by its bits."""
+        return self.magnitude_bits().compare("ugt", 0x7F800000)
+
+    def signed_as(self, other: Real) -> Real:
+        """The magnitude of this with the sign of `other`."""
+        return (self.magnitude_bits() | (other.bits() & 0x80000000)).as_real()
+
+    def truncated(self) -> Real:
+        """The upper 12 of 24 bits of precision: products of two such are exact."""
+        return (self.bits() & 0xFFFFF000).as_real()
+
+
+Number: TypeAlias = Real | float
+Integer: TypeAlias = Whole | int

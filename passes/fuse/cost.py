@@ -1,0 +1,112 @@
+"""What fusion weighs: kinds of kernels, bytes, bindings, parallelism, recomputation."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+
+from xdsl.dialects import arith
+from xdsl.dialects.linalg.ops import GenericOp, IndexOp, YieldOp
+from xdsl.ir import SSAValue
+from xdsl.ir.affine import AffineMap
+
+from tensorgrad.dialects.affine import used_dims
+from tensorgrad.dialects.buf import Buffer, KernelOp, buffer_bytes, is_reduction, is_shape_only, loop_extents, maps_of
+
+CHEAP_OPS = 12
+"""A body of at most so many simple ops may be computed once for each element that reads it."""
+
+LARGEST_BODY = 400
+"""Fusion stops before a kernel's bodies hold more ops than this: long kernels take drivers long to compile."""
+
+LANES_A_ROW = 64
+"""How many lanes can share the own loops of one grid point."""
+
+ENOUGH_LANES = 2048
+"""A kernel that keeps so many lanes busy has parallelism to spare."""
+
+
+def contraction_of(kernel: KernelOp) -> GenericOp | None:
+    """The stage of a kernel that reuses its operands: a matrix product, a convolution."""
+    for stage in kernel.stages:
+        if is_contraction(stage, len(kernel.extents)):
+            return stage
+    return None
+
+
+def is_contraction(stage: GenericOp, rank: int) -> bool:
+    """Whether two operands of a reduction each lack a loop of the grid that the other has."""
+    if not is_reduction(stage):
+        return False
+    grid = set(range(rank))
+    own = set(range(rank, len(stage.iterator_types)))
+    found = [
+        used_dims(m)
+        for operand, m in zip(stage.inputs, maps_of(stage), strict=False)
+        if not is_shape_only(operand) and used_dims(m) & own
+    ]
+    return any(a & grid - b and b & grid - a for a in found for b in found)
+
+
+def is_pointwise(kernel: KernelOp) -> bool:
+    """Whether no stage has loops of its own."""
+    return all(len(stage.iterator_types) == len(kernel.extents) for stage in kernel.stages)
+
+
+def bytes_of(values: Iterable[SSAValue]) -> int:
+    """The sum of the sizes of buffers."""
+    total = 0
+    for value in values:
+        kind = value.type
+        total += buffer_bytes(kind)  # type: ignore[arg-type]
+    return total
+
+
+def points(extents: Sequence[int]) -> int:
+    """The number of points of an iteration space."""
+    return math.prod(extents)
+
+
+def operations(kernel: KernelOp) -> int:
+    """How many scalar ops a kernel's bodies hold."""
+    return sum(1 for stage in kernel.stages for op in stage.body.walk())
+
+
+def is_cheap(kernel: KernelOp) -> bool:
+    """Whether computing a kernel's element several times costs less than loading it: few ops, none transcendental."""
+    ops = [op for stage in kernel.stages for op in stage.body.walk()]
+    if len(ops) > CHEAP_OPS:
+        return False
+    slow = (arith.DivfOp,)
+    return not any(op.name.startswith("math.") and op.name != "math.absf" or isinstance(op, slow) for op in ops)
+
+
+def moves_only(kernel: KernelOp) -> bool:
+    """Whether a kernel's body computes nothing: it copies, casts no element and makes constants or positions."""
+    allowed = (YieldOp, arith.ConstantOp, IndexOp, arith.IndexCastOp, arith.UIToFPOp, arith.SIToFPOp)
+    return all(isinstance(op, allowed) for stage in kernel.stages for op in stage.body.walk())
+
+
+def reading_points(kernel: KernelOp, buffer: SSAValue) -> int:
+    """The most points of a stage of `kernel` that reads `buffer`."""
+    argument = kernel.body.block.args[list(kernel.inputs).index(buffer)]
+    result = 0
+    for stage in kernel.stages:
+        loads = any(argument in op.operands for op in stage.walk())
+        if loads:
+            result = max(result, points(loop_extents(stage)))
+    return result
+
+
+def parallel_enough(grid: Sequence[int], own: Sequence[int]) -> bool:
+    """Whether a kernel over `grid` keeps the device busy though `own` loops run inside a point."""
+    rows, inside = points(grid), points(own)
+    return rows * min(inside, LANES_A_ROW) >= min(rows * inside, ENOUGH_LANES)
+
+
+def buffer_kind(value: SSAValue) -> Buffer:
+    """The memref type of a buffer."""
+    return value.type  # type: ignore[return-value]
+
+
+__all__ = ["AffineMap", "bytes_of", "contraction_of", "is_cheap", "is_pointwise", "operations", "points"]

@@ -1,0 +1,194 @@
+"""Kernels taken apart into stages, and put together again. Fusion works on the parts.
+
+A kernel taken apart refers to the buffers outside it; putting it together gives it block arguments again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from xdsl.dialects import affine as affine_ops
+from xdsl.dialects import memref
+from xdsl.dialects.builtin import AffineMapAttr, LocationAttr
+from xdsl.dialects.linalg.attrs import IteratorType
+from xdsl.dialects.linalg.ops import GenericOp, IndexOp
+from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
+
+from tensorgrad.dialects import affine
+from tensorgrad.dialects.buf import KernelOp, generic, is_shape_only, iterators_of, loop_extents, maps_of
+from tensorgrad.passes.lower_tg_to_buf.kernels import shape_only
+
+
+@dataclass
+class Stage:
+    """A stage outside its kernel.
+
+    Attributes:
+        reads: The operands and their maps, one for each of the body's first block arguments.
+        writes: The buffers written and their maps, for the block arguments behind those.
+        extents: The extents of the loops, the grid's first.
+        own: The iterator kinds of the loops behind the grid's.
+        body: The scalar computation; it may load from buffers directly.
+    """
+
+    reads: list[tuple[SSAValue, AffineMap]]
+    writes: list[tuple[SSAValue, AffineMap]]
+    extents: tuple[int, ...]
+    own: tuple[IteratorType, ...]
+    body: Block
+    location: LocationAttr
+
+    @property
+    def reduces(self) -> bool:
+        """Whether the stage has a reduction loop."""
+        return IteratorType.REDUCTION in self.own
+
+    def loads(self) -> list[memref.LoadOp]:
+        """The loads at computed indices."""
+        return [op for op in self.body.walk() if isinstance(op, memref.LoadOp)]
+
+    def buffers(self) -> list[SSAValue]:
+        """Every buffer that the stage reads, each once."""
+        return list(dict.fromkeys([*(b for b, _ in self.reads), *(load.memref for load in self.loads())]))
+
+    def reindexed(self, loops: Sequence[AffineExpr], extents: Sequence[int], own: Sequence[IteratorType]) -> None:
+        """Replaces the loops: each old one is an expression of the new ones."""
+        old = AffineMap(len(extents), 0, tuple(loops))
+        self.reads = [(buffer, affine.composed(m, old, extents)) for buffer, m in self.reads]
+        self.writes = [(buffer, affine.composed(m, old, extents)) for buffer, m in self.writes]
+        self.extents, self.own = tuple(extents), tuple(own)
+        for op in [op for op in self.body.ops if isinstance(op, IndexOp)]:
+            expression = loops[op.dim.value.data]
+            if isinstance(expression, AffineDimExpr) and expression.position == op.dim.value.data:
+                continue
+            value = index_value(self.body, op, expression, len(extents))
+            op.results[0].replace_all_uses_with(value)
+            op.detach()
+            op.erase()
+
+    def merge_equal_reads(self) -> None:
+        """Reads each element once, however often the body names it."""
+        unique = list(dict.fromkeys(self.reads))
+        if len(unique) == len(self.reads):
+            return
+        first = {read: self.body.args[self.reads.index(read)] for read in unique}
+        for position in reversed(range(len(self.reads))):
+            argument = self.body.args[position]
+            if first[self.reads[position]] is not argument:
+                argument.replace_all_uses_with(first[self.reads[position]])
+                self.body.erase_arg(argument)
+        self.reads = unique
+
+
+def index_value(block: Block, before: Operation | None, expression: AffineExpr, rank: int) -> SSAValue:
+    """An index expression of a stage's loops as a value, computed in front of `before` (at the start if `None`)."""
+    used = sorted(expression.used_dims())
+    anchor = block.first_op if before is None else before
+    assert anchor is not None
+    loops: list[SSAValue] = []
+    for position in used:
+        op = IndexOp(position)
+        op.location = anchor.location
+        block.insert_op_before(op, anchor)
+        loops.append(op.results[0])
+    if isinstance(expression, AffineDimExpr):
+        return loops[0]
+    renumbered: list[AffineExpr] = [AffineDimExpr(0)] * rank
+    for number, position in enumerate(used):
+        renumbered[position] = AffineDimExpr(number)
+    result = expression.replace_dims_and_symbols(renumbered, ())
+    apply = affine_ops.ApplyOp(loops, AffineMapAttr(AffineMap(len(used), 0, (result,))))
+    apply.location = anchor.location
+    block.insert_op_before(apply, anchor)
+    return apply.result
+
+
+@dataclass
+class Parts:
+    """A kernel taken apart."""
+
+    grid: tuple[int, ...]
+    stages: list[Stage]
+    outputs: list[SSAValue]
+    locals: list[SSAValue] = field(default_factory=list[SSAValue])
+    location: LocationAttr | None = None
+
+    def inputs(self) -> list[SSAValue]:
+        """The buffers read that the kernel does not write itself, each once."""
+        own = {*self.outputs, *self.locals}
+        return list(dict.fromkeys(b for stage in self.stages for b in stage.buffers() if b not in own))
+
+
+def take_apart(kernel: KernelOp) -> Parts:
+    """Takes a kernel apart; what is left of it is only fit to be erased."""
+    grid = kernel.extents
+    for argument, operand in zip(kernel.body.block.args, list(kernel.operands), strict=True):
+        argument.replace_all_uses_with(operand)
+    stages = [_stage(op, len(grid)) for op in kernel.stages]
+    local = [op.memref for op in kernel.locals if not is_shape_only(op.memref)]
+    for op in list(kernel.body.block.ops):
+        op.detach()
+    return Parts(grid, stages, list(kernel.outputs), local, kernel.location)
+
+
+def _stage(op: GenericOp, rank: int) -> Stage:
+    extents, maps, count = loop_extents(op), maps_of(op), len(op.inputs)
+    own = iterators_of(op)[rank:]
+    body = op.body.detach_block(op.body.block)
+    reads: list[tuple[SSAValue, AffineMap]] = []
+    for position in reversed(range(count)):
+        if is_shape_only(op.inputs[position]):
+            body.erase_arg(body.args[position])
+        else:
+            reads.insert(0, (op.inputs[position], maps[position]))
+    writes = list(zip(op.outputs, maps[count:], strict=True))
+    location = op.location
+    return Stage(reads, writes, extents, own, body, location)
+
+
+def put_together(parts: Parts) -> KernelOp:
+    """A kernel of the parts, which belong to it from now on."""
+    inputs = parts.inputs()
+    buffers = [*inputs, *parts.outputs]
+    block = Block(arg_types=[buffer.type for buffer in buffers])
+    inside: dict[SSAValue, SSAValue] = dict(zip(buffers, block.args, strict=True))
+    for local in parts.locals:
+        block.add_op(local.owner)  # type: ignore[arg-type]
+    for stage in parts.stages:
+        block.add_op(_generic(stage, block, inside, len(parts.grid)))
+    kernel = KernelOp.build_kernel(parts.grid, inputs, parts.outputs, block)
+    for op in kernel.walk():
+        if parts.location is not None and op.location.name == "builtin.unknown_loc":
+            op.location = parts.location
+    if parts.location is not None:
+        kernel.location = parts.location
+    return kernel
+
+
+def _generic(stage: Stage, block: Block, inside: dict[SSAValue, SSAValue], rank: int) -> GenericOp:
+    for load in stage.loads():
+        if load.memref in inside:
+            load.operands[0] = inside[load.memref]
+    maps = [m for _, m in (*stage.reads, *stage.writes)]
+    extra = shape_only(block, maps, stage.extents)
+    for number, (local, _) in enumerate(extra):
+        kind: Attribute = local.type.get_element_type()  # type: ignore[attr-defined]
+        stage.body.insert_arg(kind, len(stage.reads) + number)
+    ins = [*(inside.get(b, b) for b, _ in stage.reads), *(local for local, _ in extra)]
+    outs = [inside.get(b, b) for b, _ in stage.writes]
+    all_maps = [*(m for _, m in stage.reads), *(m for _, m in extra), *(m for _, m in stage.writes)]
+    parallel = sum(1 for kind in stage.own if kind == IteratorType.PARALLEL)
+    ordered = [IteratorType.PARALLEL] * parallel + [IteratorType.REDUCTION] * (len(stage.own) - parallel)
+    assert list(stage.own) == ordered, "parallel loops stand before reduction loops"
+    op = generic(ins, outs, all_maps, rank + parallel, len(stage.own) - parallel, stage.body)
+    op.location = stage.location
+    return op
+
+
+def new_local(grid: Sequence[int], element: Attribute, location: LocationAttr) -> SSAValue:
+    """A local of a kernel over `grid`."""
+    op = memref.AllocaOp.get(element, shape=list(grid))
+    op.location = location
+    return op.memref

@@ -1,0 +1,169 @@
+"""Makes kernels of one stage."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from xdsl.dialects import affine as affine_ops
+from xdsl.dialects import memref, scf
+from xdsl.dialects.builtin import AffineMapAttr, IndexType, LocationAttr, UnitAttr, i1
+from xdsl.dialects.linalg.ops import IndexOp, YieldOp
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap
+
+from tensorgrad.dialects.buf import Buffer, KernelOp, buffer_type, element_of, generic
+from tensorgrad.passes.lower_tg_to_buf.scalars import ScalarBuilder
+from tensorgrad.passes.lower_tg_to_buf.views import Lowered, Splat, View
+
+index = IndexType()
+
+
+class StageBody(ScalarBuilder):
+    """The body of a stage in the making: scalars, loop indices, loads at computed indices."""
+
+    def __init__(
+        self, block: Block, buffers: dict[SSAValue, SSAValue], kept: Sequence[int], root: StageBody | None = None
+    ):
+        super().__init__(block)
+        self._buffers = buffers
+        self._kept = kept
+        self._root = self if root is None else root
+
+    def loop(self, position: int) -> SSAValue:
+        """The index of a loop; loops of extent 1 are left out of the stage and stay at 0."""
+        if position not in self._kept:
+            return self.constant(0, index)
+        # linalg.index stands directly in the stage's body, never inside a condition.
+        return self._root.add_op(IndexOp(self._kept.index(position)))
+
+    def evaluate(self, affine: AffineMap, loops: Sequence[SSAValue]) -> list[SSAValue]:
+        """The results of an index map at the given indices."""
+        values: list[SSAValue] = []
+        for result in affine.results:
+            if isinstance(result, AffineDimExpr):
+                values.append(loops[result.position])
+            else:
+                one = AffineMap(affine.num_dims, 0, (result,))
+                values.append(self.add_op(affine_ops.ApplyOp(list(loops), AffineMapAttr(one))))
+        return values
+
+    def load(self, buffer: SSAValue, indices: Sequence[SSAValue]) -> SSAValue:
+        """An element of one of the kernel's buffers (given as the buffer outside)."""
+        return self.add_op(memref.LoadOp.get(self._buffers[buffer], list(indices)))
+
+    def guarded(
+        self, condition: SSAValue, inside: Callable[[StageBody], SSAValue], otherwise: SSAValue
+    ) -> SSAValue:
+        """`inside` where `condition` holds, else `otherwise`; nothing is read where it doesn't."""
+        then, orelse = Block(), Block()
+        value = inside(StageBody(then, self._buffers, self._kept, self._root))
+        then.add_op(scf.YieldOp(value))
+        orelse.add_op(scf.YieldOp(otherwise))
+        return self.add_op(scf.IfOp(condition, [value.type], Region(then), Region(orelse)))
+
+
+Compute: TypeAlias = Callable[[StageBody, Sequence[SSAValue]], SSAValue]
+
+
+@dataclass
+class KernelSpec:
+    """What a kernel of one stage is made of.
+
+    Attributes:
+        grid: The extents of the grid.
+        reduced: The extents of the stage's reduction loops.
+        reads: Operands; the map of each goes from all loops to the buffer's index.
+        gathered: Buffers that the body loads from at computed indices.
+        result: The element type of the result in buffers.
+        compute: Gives the value to store, or for a reduction to combine.
+        combine: For a reduction: the op that folds a value into the accumulator.
+    """
+
+    grid: tuple[int, ...]
+    reads: Sequence[Lowered]
+    result: Attribute
+    compute: Compute
+    reduced: tuple[int, ...] = ()
+    gathered: Sequence[SSAValue] = ()
+    combine: type[Operation] | None = None
+    location: LocationAttr | None = None
+
+    @property
+    def extents(self) -> tuple[int, ...]:
+        """The extents of all loops."""
+        return (*self.grid, *self.reduced)
+
+
+def make_kernel(spec: KernelSpec, output: SSAValue) -> KernelOp:
+    """A kernel of one stage that writes `output`. Loops of extent 1 are left out."""
+    kept = [loop for loop, extent in enumerate(spec.extents) if extent != 1]
+    grid = [extent for extent in spec.grid if extent != 1]
+    own = [extent for extent in spec.reduced if extent != 1]
+    loops: list[AffineExpr] = [
+        AffineDimExpr(kept.index(loop)) if loop in kept else AffineConstantExpr(0) for loop in range(len(spec.extents))
+    ]
+    views = [read for read in spec.reads if isinstance(read, View)]
+    inputs = list(dict.fromkeys([*(view.buffer for view in views), *spec.gathered]))
+    block = Block(arg_types=[value.type for value in (*inputs, output)])
+    inside = dict(zip(inputs, block.args, strict=False))
+    operands = list(dict.fromkeys((view.buffer, view.map) for view in views))
+    maps = [_substituted(affine, loops, len(kept)) for _, affine in operands]
+    out_map = AffineMap(len(kept), 0, tuple(loops[: len(spec.grid)]))
+    extra = shape_only(block, [*maps, out_map], [*grid, *own])
+
+    body_types = [*(element_of(buffer) for buffer, _ in operands), *(i1 for _ in extra), spec.result]
+    body = Block(arg_types=body_types)
+    scalars = StageBody(body, inside, kept)
+    args = [
+        scalars.constant(lowered.number, lowered.element)
+        if isinstance(lowered, Splat)
+        else body.args[operands.index((lowered.buffer, lowered.map))]
+        for lowered in spec.reads
+    ]
+    value = spec.compute(scalars, args)
+    if spec.combine is not None and own:
+        value = scalars.apply(spec.combine, body.args[-1], value)
+    body.add_op(YieldOp(value))
+    ins = [*(inside[buffer] for buffer, _ in operands), *(local for local, _ in extra)]
+    all_maps = [*maps, *(affine for _, affine in extra), out_map]
+    block.add_op(generic(ins, [block.args[-1]], all_maps, len(grid), len(own), body))
+    kernel = KernelOp.build_kernel(grid, inputs, [output], block)
+    set_location(kernel, spec.location)
+    return kernel
+
+
+def _substituted(affine: AffineMap, loops: Sequence[AffineExpr], rank: int) -> AffineMap:
+    return AffineMap(rank, 0, tuple(result.replace_dims_and_symbols(loops, ()) for result in affine.results))
+
+
+def shape_only(
+    block: Block, maps: Sequence[AffineMap], extents: Sequence[int]
+) -> list[tuple[SSAValue, AffineMap]]:
+    """A local that gives each loop its extent that no operand indexes plainly."""
+    plain = {r.position for affine in maps for r in affine.results if isinstance(r, AffineDimExpr)}
+    made: list[tuple[SSAValue, AffineMap]] = []
+    for loop, extent in enumerate(extents):
+        if loop not in plain:
+            local = memref.AllocaOp.get(i1, shape=[extent])
+            local.attributes["buf.shape_only"] = UnitAttr()
+            block.add_op(local)
+            made.append((local.memref, AffineMap(len(extents), 0, (AffineDimExpr(loop),))))
+    return made
+
+
+def set_location(op: Operation, location: LocationAttr | None) -> None:
+    """Gives an op and everything in it a location."""
+    if location is not None:
+        for inner in op.walk():
+            inner.location = location
+
+
+def alloc(shape: Sequence[int], element: Attribute, location: LocationAttr) -> memref.AllocOp:
+    """An allocation of a buffer."""
+    kind: Buffer = buffer_type(shape, element)
+    op = memref.AllocOp.get(element, shape=list(kind.get_shape()))
+    op.location = location
+    return op
+

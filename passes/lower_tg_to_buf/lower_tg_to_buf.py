@@ -1,0 +1,189 @@
+"""The pass `lower-tg-to-buf`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, cast
+
+from xdsl.context import Context
+from xdsl.dialects import func, memref
+from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, ModuleOp
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Block, Operation, SSAValue
+from xdsl.passes import ModulePass
+from xdsl.utils.exceptions import DiagnosticException
+
+from tensorgrad.dialects import affine
+from tensorgrad.dialects.buf import buffer_type
+from tensorgrad.dialects.signature import Slot, arguments_of, results_of
+from tensorgrad.dialects.tg.base import Tensor, TensorOp, splat_value
+from tensorgrad.dialects.tg.build import element_of, shape_of
+from tensorgrad.dialects.tg.leaves import ConstantOp
+from tensorgrad.passes.functions import return_of, set_returned, set_signature
+from tensorgrad.passes.lower_tg_to_buf.kernels import KernelSpec, alloc, make_kernel
+from tensorgrad.passes.lower_tg_to_buf.rules import MEMORY_OPERANDS, RULES
+from tensorgrad.passes.lower_tg_to_buf.scalars import storage
+from tensorgrad.passes.lower_tg_to_buf.views import VIEWS, Lowered, Splat, View, viewed
+
+
+@dataclass(frozen=True)
+class LowerTgToBufPass(ModulePass):
+    """Lowers every `tg` function to kernels over memrefs, one kernel an op.
+
+    Expects functions of one block of `tg` ops that end in `func.return`. Guarantees: arguments become memrefs; results
+    become further memref arguments, which the function writes (roles `output`, `gradient`, `update`); constants that
+    are not the same number everywhere become arguments with role `constant`; nothing is returned. Every buffer has
+    exactly one writer. Reshapes, transposes, broadcasts, slices and reversals are index maps and dispatch nothing, nor
+    does an op without elements.
+    """
+
+    name = "lower-tg-to-buf"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for function in list(op.ops):
+            if isinstance(function, FuncOp) and function.body.blocks:
+                _Lowering(function).run()
+
+
+class _Lowering:
+    """Rebuilds one function's block."""
+
+    def __init__(self, function: FuncOp):
+        self.function = function
+        self.block: Block = function.body.block
+        self.arguments = arguments_of(function)
+        self.results = results_of(function)
+        self.lowered: dict[SSAValue, Lowered] = {}
+        self.made: list[Operation] = []
+
+    def run(self) -> None:
+        """Lowers the function in place."""
+        old = list(self.block.ops)
+        returned = return_of(self.function)
+        values = list(returned.operands)
+        for argument in list(self.block.args):
+            kind = cast(Tensor, argument.type)
+            buffer = self.block.insert_arg(
+                buffer_type(kind.get_shape(), storage(element_of(argument))), len(self.block.args)
+            )
+            buffer.location, buffer.name_hint = argument.location, argument.name_hint
+            self.lowered[argument] = View(buffer, affine.identity(len(kind.get_shape())))
+        for op in old:
+            if isinstance(op, TensorOp):
+                self.lowered[op.results[0]] = self._lower(op)
+            elif op is not returned:
+                raise DiagnosticException(f"lower-tg-to-buf expects tg ops, not {op.name}")
+        count = len(self.arguments)
+        originals = self.block.args[:count]
+        slots = list(self.results)
+        for value, slot in zip(values, slots, strict=True):
+            self._write_result(value, slot, returned)
+        set_returned(self.function, [])
+        for op in reversed(old):
+            if op is not returned:
+                op.detach()
+                op.erase()
+        for argument in list(originals):
+            self.block.erase_arg(argument)
+        new_return = return_of(self.function)
+        for op in self.made:
+            self.block.insert_op_before(op, new_return)
+        set_signature(self.function, [*self.arguments, *slots], [])
+        self._erase_unused_constants()
+
+    def _lower(self, op: TensorOp) -> Lowered:
+        element = storage(element_of(op.results[0]))
+        if isinstance(op, ConstantOp):
+            return self._constant(op)
+        if 0 in op.shape:
+            return Splat(0, element)
+        operands = [self.lowered[operand] for operand in op.operands]
+        if type(op) in VIEWS:
+            return viewed(op, operands[0])
+        if any(0 in shape_of(operand) for operand in op.operands):
+            operands, empty = self._without_elements(op, operands)
+            if empty is not None:
+                return empty
+        for position in MEMORY_OPERANDS.get(type(op), ()):
+            operands[position] = self._in_memory(op.operands[position], operands[position], op)
+        rule = RULES.get(type(op))
+        if rule is None:
+            raise DiagnosticException(f"{op.name} has no lowering to buf")
+        return self._emit(rule(op, operands), op)
+
+    def _without_elements(self, op: TensorOp, operands: list[Lowered]) -> tuple[list[Lowered], Lowered | None]:
+        """An op over no elements gives one number everywhere: what the reference gives for it."""
+        import numpy as np
+
+        from tensorgrad.dialects.tg.base import numpy_dtype
+
+        arrays = [np.zeros(shape_of(operand), numpy_dtype(operand.type)) for operand in op.operands]
+        value = op.evaluate(*arrays)
+        return operands, Splat(value.reshape(-1)[0].item(), storage(element_of(op.results[0])))
+
+    def _constant(self, op: ConstantOp) -> Lowered:
+        element = storage(element_of(op.results[0]))
+        number = splat_value(op.results[0])
+        if number is not None or 0 in op.shape:
+            return Splat(number or 0, element)
+        buffer = self.block.insert_arg(buffer_type(op.shape, element), len(self.block.args))
+        buffer.location = op.location
+        value = cast("DenseIntOrFPElementsAttr[Any]", op.value)
+        index = sum(1 for slot in self.arguments if slot.role == "constant")
+        self.arguments.append(Slot(f"constant{index}", "constant", value=value))
+        return View(buffer, affine.identity(len(op.shape)))
+
+    def _emit(self, spec: KernelSpec, op: TensorOp) -> View:
+        buffer = alloc(spec.grid, spec.result, op.location)
+        buffer.memref.name_hint = op.results[0].name_hint
+        self.made += [buffer, make_kernel(spec, buffer.memref)]
+        return View(buffer.memref, affine.identity(len(spec.grid)))
+
+    def _in_memory(self, value: SSAValue, lowered: Lowered, op: TensorOp) -> View:
+        """A view as it is; a number everywhere is written out, for a kernel to load from."""
+        return lowered if isinstance(lowered, View) else self._emit(self._copy(value, lowered), op)
+
+    def _copy(self, value: SSAValue, lowered: Lowered) -> KernelSpec:
+        return KernelSpec(
+            grid=shape_of(value),
+            reads=[lowered],
+            result=storage(element_of(value)),
+            compute=lambda b, args: args[0],
+            location=self.function.location,
+        )
+
+    def _write_result(self, value: SSAValue, slot: Slot, returned: func.ReturnOp) -> None:
+        """Makes a result an argument, and whoever computes it write that."""
+        lowered = self.lowered[value]
+        shape = shape_of(value)
+        argument = self.block.insert_arg(buffer_type(shape, storage(element_of(value))), len(self.block.args))
+        argument.location, argument.name_hint = returned.location, value.name_hint
+        if 0 in shape:
+            return
+        owner = lowered.buffer.owner if isinstance(lowered, View) else None
+        if isinstance(lowered, View) and isinstance(owner, memref.AllocOp) and affine.is_identity(lowered.map):
+            if shape == lowered.buffer.type.get_shape():  # type: ignore[attr-defined]
+                lowered.buffer.replace_all_uses_with(argument)
+                self.made.remove(owner)
+                self._forget(lowered.buffer, argument)
+                owner.erase()
+                return
+        self.made.append(make_kernel(self._copy(value, lowered), argument))
+
+    def _forget(self, old: SSAValue, new: SSAValue) -> None:
+        for key, lowered in self.lowered.items():
+            if isinstance(lowered, View) and lowered.buffer is old:
+                self.lowered[key] = View(new, lowered.map)
+
+    def _erase_unused_constants(self) -> None:
+        slots = arguments_of(self.function)
+        unused = [
+            argument
+            for argument, slot in zip(self.block.args, slots, strict=True)
+            if slot.role == "constant" and not argument.uses
+        ]
+        keep = [slot for argument, slot in zip(self.block.args, slots, strict=True) if argument not in unused]
+        for argument in unused:
+            self.block.erase_arg(argument)
+        if unused:
+            set_signature(self.function, keep, [])

@@ -1,0 +1,260 @@
+"""What every backend has in common: the protocol it follows, its results, and the check of what it is given."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Protocol, TypeAlias
+
+import numpy as np
+
+from tensorgrad.runtime.errors import FormulaError, InputError
+from tensorgrad.runtime.formula import Formula
+
+DTYPES: dict[str, np.dtype[Any]] = {
+    name: np.dtype(kind)
+    for name, kind in (
+        ("f16", np.float16),
+        ("f32", np.float32),
+        ("f64", np.float64),
+        ("i32", np.int32),
+        ("u32", np.uint32),
+        ("bool", np.bool_),
+    )
+}
+"""The numpy dtype of each of ours, on the host."""
+
+
+class Slot(Protocol):
+    """A named tensor's shape and dtype, such as `program.TensorSlot`."""
+
+    @property
+    def name(self) -> str:
+        """What the caller calls it."""
+        ...
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The extents."""
+        ...
+
+    @property
+    def dtype(self) -> str:
+        """A key of `DTYPES`."""
+        ...
+
+
+class ScalarSlot(Slot, Protocol):
+    """A scalar: given by name, or computed by a formula."""
+
+    @property
+    def formula(self) -> str | None:
+        """How the host computes it, None where the caller gives it."""
+        ...
+
+
+class Executable(Protocol):
+    """A program that is loaded on a device, with its parameters and state."""
+
+    @property
+    def program_inputs(self) -> Mapping[str, Slot]:
+        """What `step` wants, by name."""
+        ...
+
+    def step(self, inputs: Mapping[str, Any], scalars: Mapping[str, float]) -> Mapping[str, OutputHandle]:
+        """Runs the program once.
+
+        Args:
+            inputs: One array for each of `program_inputs`.
+            scalars: What the scalars are, or what their formulas are computed from.
+
+        Raises:
+            InputError: Something is missing, unknown, or of the wrong shape or dtype; nothing has changed.
+            DeviceError: What the device reported.
+        """
+        ...
+
+    def read(self, names: Iterable[str] | None = None) -> dict[str, np.ndarray]:
+        """The present values of these parameters and state, or of all."""
+        ...
+
+    def write(self, values: Mapping[str, Any]) -> None:
+        """Sets parameters and state by name; everything is checked before anything is written."""
+        ...
+
+    def statistics(self) -> dict[str, Any]:
+        """Counts of what runs and what it takes."""
+        ...
+
+
+Fetch: TypeAlias = Callable[["OutputHandle"], np.ndarray]
+
+
+class OutputHandle:
+    """One output of one step. It is read from the device when it is first looked at, and stays that step's value.
+
+    Attributes:
+        name: The output's name.
+        shape: Its extents.
+        dtype: Its numpy dtype.
+    """
+
+    __slots__ = ("__weakref__", "_fetch", "_value", "dtype", "name", "shape")
+
+    def __init__(self, slot: Slot, fetch: Fetch):
+        self.name = slot.name
+        self.shape = slot.shape
+        self.dtype = DTYPES[slot.dtype]
+        self._fetch: Fetch | None = fetch
+        self._value: np.ndarray | None = None
+
+    @property
+    def is_pending(self) -> bool:
+        """Whether the value is still on the device alone."""
+        return self._value is None
+
+    def deliver(self, value: np.ndarray) -> None:
+        """Called by the backend: sets the value, which then is read-only."""
+        value = value.view()
+        value.flags.writeable = False
+        self._value, self._fetch = value, None
+
+    def numpy(self) -> np.ndarray:
+        """The value as a read-only array.
+
+        Raises:
+            DeviceError: What the device reported.
+        """
+        if self._value is None and self._fetch is not None:
+            self.deliver(self._fetch(self))
+        assert self._value is not None
+        return self._value
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        return np.array(self.numpy(), dtype=dtype, copy=copy)
+
+    def __float__(self) -> float:
+        return float(self.numpy().item())
+
+    def __repr__(self) -> str:
+        return f"OutputHandle({self.name!r}, {self.numpy()!r})"
+
+
+def check_inputs(
+    slots: Mapping[str, Slot], inputs: Mapping[str, Any], *, what: str = "input", partial: bool = False
+) -> dict[str, np.ndarray]:
+    """Checks values against slots, before anything changes, and converts them to the slots' dtypes.
+
+    Integers and bools convert where every value fits, floats round to narrower floats unless that overflows; a float is
+    no integer, and nothing but a bool is a bool.
+
+    Args:
+        slots: What there is, by name.
+        inputs: Anything that numpy makes an array of, by name.
+        what: What messages call one of them.
+        partial: Whether some may be missing.
+
+    Returns:
+        The converted arrays; they may share memory with what was given.
+
+    Raises:
+        InputError: Names are unknown or missing (all are listed), a shape differs, or a value doesn't convert.
+    """
+    unknown = sorted(inputs.keys() - slots.keys())
+    missing = [] if partial else sorted(slots.keys() - inputs.keys())
+    if unknown or missing:
+        raise InputError(_name_error(what, unknown, missing, slots))
+    return {name: _check_array(slots[name], value, f"{what} {name!r}") for name, value in inputs.items()}
+
+
+class ScalarInputs:
+    """Computes a program's scalars from what the caller gives by name."""
+
+    def __init__(self, slots: Sequence[ScalarSlot]):
+        """Parses the formulas.
+
+        Raises:
+            FormulaError: A formula is malformed.
+        """
+        self._slots = {slot.name: slot for slot in slots}
+        self._formulas = {slot.name: Formula(slot.formula) for slot in slots if slot.formula is not None}
+        given = self._slots.keys() - self._formulas.keys()
+        self.names: frozenset[str] = frozenset(given).union(*(f.names for f in self._formulas.values()))
+        """What the caller has to give."""
+
+    def evaluate(self, scalars: Mapping[str, float]) -> dict[str, np.ndarray]:
+        """The value of every scalar, in its dtype.
+
+        Raises:
+            InputError: Names are unknown or missing, or a value is no number that fits the dtype.
+        """
+        unknown, missing = sorted(scalars.keys() - self.names), sorted(self.names - scalars.keys())
+        if unknown or missing:
+            raise InputError(_name_error("scalar", unknown, missing, self.names))
+        values = {name: _check_number(name, value) for name, value in scalars.items()}
+        result: dict[str, np.ndarray] = {}
+        for name, slot in self._slots.items():
+            where = f"scalar {name!r}"
+            value = values.get(name, math.nan)
+            if name in self._formulas:
+                try:
+                    value = self._formulas[name].evaluate(values)
+                except FormulaError as error:
+                    raise InputError(f"{where}: {error}") from error
+            if DTYPES[slot.dtype].kind != "f" and value.is_integer():
+                result[name] = _check_array(slot, int(value), where)
+            else:
+                result[name] = _check_array(slot, value, where)
+        return result
+
+
+def _check_number(name: str, value: object) -> float:
+    try:
+        if not isinstance(value, (str, bytes)):
+            return float(value)  # pyright: ignore[reportArgumentType]
+    except (TypeError, ValueError, OverflowError):
+        pass
+    raise InputError(f"scalar {name!r} must be a number, got {value!r}")
+
+
+def _name_error(what: str, unknown: Sequence[str], missing: Sequence[str], known: Iterable[str]) -> str:
+    parts = [
+        f"{kind} {what}{'s' if len(names) > 1 else ''} {', '.join(map(repr, names))}"
+        for kind, names in (("unknown", unknown), ("missing", missing))
+        if names
+    ]
+    return f"{'; '.join(parts)} (expected: {', '.join(sorted(known)) or 'none'})"
+
+
+def _check_array(slot: Slot, value: Any, where: str) -> np.ndarray:
+    try:
+        array = np.asarray(value)
+    except (ValueError, TypeError, OverflowError) as error:
+        raise InputError(f"{where} is no array: {error}") from error
+    if array.shape != slot.shape:
+        raise InputError(f"{where} has shape {array.shape}, expected {slot.shape}")
+    wanted = DTYPES[slot.dtype]
+    if array.dtype == wanted:
+        return array
+    if array.dtype.kind not in ACCEPTED_KINDS[wanted.kind]:
+        raise InputError(f"{where} is {array.dtype}, which does not convert to {slot.dtype}")
+    if wanted.kind in "iu":
+        _check_integer_range(array, wanted, slot.dtype, where)
+        return array.astype(wanted)
+    with np.errstate(over="ignore"):
+        converted = array.astype(wanted)
+    if not np.can_cast(array.dtype, wanted) and np.any(np.isinf(converted) & np.isfinite(array)):
+        raise InputError(f"{where} has values too large for {slot.dtype}")
+    return converted
+
+
+ACCEPTED_KINDS = {"f": "fiub", "i": "iub", "u": "iub", "b": "b"}
+"""For each kind of dtype on the device, numpy's kinds that convert to it."""
+
+
+def _check_integer_range(array: np.ndarray, wanted: np.dtype[Any], name: str, where: str) -> None:
+    if np.can_cast(array.dtype, wanted) or not array.size:
+        return
+    limits, least, most = np.iinfo(wanted), int(array.min()), int(array.max())
+    if least < limits.min or most > limits.max:
+        raise InputError(f"{where} has values from {least} to {most}, outside of {name}")

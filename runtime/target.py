@@ -1,0 +1,175 @@
+"""What a program is compiled for: a device's limits and features, as data."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
+from typing import Any
+
+from tensorgrad.runtime.errors import TargetError
+
+MEBIBYTE = 1 << 20
+SHADER_DIALECTS = ("naga", "standard")
+
+
+@dataclass(frozen=True)
+class Target:
+    """Limits and features of a device; the defaults are what every WebGPU device has.
+
+    Sizes are in bytes. The limits are WebGPU's, under its names.
+
+    Attributes:
+        name: What messages call it.
+        f16: Whether kernels may compute and store half floats.
+        subgroups: Whether kernels may use subgroup operations.
+        subgroup_size: The number of lanes of every subgroup, None where it is unknown or varies.
+        software: Whether a CPU plays the GPU.
+        shader_dialect: Whose WGSL is read: "naga" (wgpu) or "standard" (browsers, Dawn).
+
+    Raises:
+        TargetError: A field's value is out of its range; says which field.
+    """
+
+    name: str = "webgpu-default"
+    max_storage_buffers_per_shader_stage: int = 8
+    max_storage_buffer_binding_size: int = 128 * MEBIBYTE
+    max_buffer_size: int = 256 * MEBIBYTE
+    max_compute_workgroup_size_x: int = 256
+    max_compute_workgroup_size_y: int = 256
+    max_compute_workgroup_size_z: int = 64
+    max_compute_invocations_per_workgroup: int = 256
+    max_compute_workgroup_storage_size: int = 16384
+    max_compute_workgroups_per_dimension: int = 65535
+    min_storage_buffer_offset_alignment: int = 256
+    f16: bool = False
+    subgroups: bool = False
+    subgroup_size: int | None = None
+    software: bool = False
+    shader_dialect: str = "naga"
+
+    def __post_init__(self) -> None:
+        for name, value in asdict(self).items():
+            expected, accepted = FIELD_RULES[name.split("_")[0] if name[:4] in ("max_", "min_") else name]
+            if not accepted(value):
+                raise TargetError(f"target field {name!r}: expected {expected}, got {value!r}")
+        alignment = self.min_storage_buffer_offset_alignment
+        if alignment < 4 or alignment & (alignment - 1):
+            raise TargetError(
+                f"target field 'min_storage_buffer_offset_alignment': expected a power of two from 4, got {alignment}"
+            )
+
+    @property
+    def max_workgroup_size(self) -> tuple[int, int, int]:
+        """The limits on a workgroup's three extents."""
+        return (
+            self.max_compute_workgroup_size_x,
+            self.max_compute_workgroup_size_y,
+            self.max_compute_workgroup_size_z,
+        )
+
+    def to_json(self) -> str:
+        """All fields as one JSON object, which `from_spec` reads."""
+        return json.dumps(asdict(self))
+
+    @staticmethod
+    def named(name: str) -> Target:
+        """A profile of the table `PROFILES`.
+
+        Raises:
+            TargetError: There is no such profile; lists those there are.
+        """
+        if name not in PROFILES:
+            raise TargetError(f"unknown target profile {name!r}; there are {', '.join(sorted(PROFILES))}")
+        return PROFILES[name]
+
+    @staticmethod
+    def from_fields(values: Mapping[str, Any], name: str = "custom") -> Target:
+        """A target from some of its fields; the rest are the WebGPU defaults.
+
+        Raises:
+            TargetError: A field is unknown (lists the known ones) or its value out of range.
+        """
+        known = [field.name for field in fields(Target)]
+        unknown = sorted(set(values) - set(known))
+        if unknown:
+            raise TargetError(f"unknown target fields: {', '.join(unknown)}; the fields are {', '.join(known)}")
+        return Target(**{"name": name, **values})
+
+    @staticmethod
+    def from_spec(text: str) -> Target:
+        """A target from a profile's name, the path of a JSON file, or inline JSON.
+
+        Raises:
+            TargetError: The text is none of them, or the JSON is no target.
+        """
+        if text.lstrip().startswith("{"):
+            return _from_json(text, "custom", "inline target")
+        if text in PROFILES:
+            return PROFILES[text]
+        path = Path(text)
+        try:
+            content = path.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise TargetError(
+                f"target {text!r} is no profile ({', '.join(sorted(PROFILES))}), "
+                f"no inline JSON, and no file that can be read: {error}"
+            ) from error
+        return _from_json(content, path.stem, f"target file {text}")
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value > 0
+
+
+FLAG = ("true or false", lambda value: isinstance(value, bool))
+FIELD_RULES: dict[str, tuple[str, Any]] = {
+    "name": ("a text", lambda value: isinstance(value, str) and value != ""),
+    "max": ("a positive integer", _is_count),
+    "min": ("a positive integer", _is_count),
+    "f16": FLAG,
+    "subgroups": FLAG,
+    "subgroup_size": ("a positive integer or null", lambda value: value is None or _is_count(value)),
+    "software": FLAG,
+    "shader_dialect": (" or ".join(SHADER_DIALECTS), lambda value: value in SHADER_DIALECTS),
+}
+"""What each field may be, and the test for it; limits go by their first word."""
+
+
+def _from_json(text: str, name: str, source: str) -> Target:
+    try:
+        values = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise TargetError(f"{source} is not valid JSON: {error}") from error
+    if not isinstance(values, dict):
+        raise TargetError(f"{source} must be a JSON object, it is a {type(values).__name__}")
+    return Target.from_fields(values, name)
+
+
+WEBGPU_DEFAULT = Target()
+
+PROFILES: dict[str, Target] = {
+    profile.name: profile
+    for profile in (
+        WEBGPU_DEFAULT,
+        # What Mesa 22's CPU driver reports through wgpu.
+        replace(
+            WEBGPU_DEFAULT,
+            name="lavapipe",
+            max_storage_buffers_per_shader_stage=32,
+            max_buffer_size=2**31 - 1,
+            max_compute_workgroup_size_x=1024,
+            max_compute_workgroup_size_y=1024,
+            max_compute_workgroup_size_z=1024,
+            max_compute_invocations_per_workgroup=1024,
+            max_compute_workgroup_storage_size=32768,
+            min_storage_buffer_offset_alignment=32,
+            f16=True,
+            subgroups=True,
+            subgroup_size=8,
+            software=True,
+        ),
+    )
+}
+"""The named targets."""

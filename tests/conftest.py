@@ -1,0 +1,32 @@
+"""What every test shares: reproducible random examples and one GPU device for the whole run."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import settings
+
+if TYPE_CHECKING:
+    from tensorgrad.runtime.webgpu import WebGPUDevice
+
+# Before the driver loads: Mesa's software driver runs small kernels ten times faster without its thread pool.
+os.environ.setdefault("LP_NUM_THREADS", "0")
+
+settings.register_profile("change", derandomize=True, deadline=None, database=None, print_blob=True)
+settings.register_profile("nightly", deadline=None, database=None, print_blob=True, max_examples=1000)
+settings.load_profile("change")
+
+
+@pytest.fixture(scope="session")
+def device() -> WebGPUDevice:
+    """The one WebGPU device of this process; fails with what to install if there is no adapter."""
+    # Imported here, so that tests of the compiler run where wgpu is not installed.
+    from tensorgrad.runtime.errors import NoAdapterError
+    from tensorgrad.runtime.webgpu import WebGPUDevice
+
+    try:
+        return WebGPUDevice()
+    except NoAdapterError as error:
+        pytest.fail(str(error), pytrace=False)

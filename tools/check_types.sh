@@ -1,0 +1,23 @@
+#!/bin/sh
+# Runs pyright over the project; warnings are errors. Run it in the project's root.
+# Usage: check_types.sh VENV_BIN
+#
+# Pyright tells types apart by file, so it must see each module at one place only: under the name it is imported by.
+# build/types/tensorgrad is that place, made of links; messages name the real files.
+
+set -eu
+
+tree=build/types/tensorgrad
+rm -rf build/types
+find frontend dialects passes runtime tools -name '*.py' -o -name py.typed | while read -r path; do
+    link=$tree/${path#frontend/}
+    mkdir -p "$(dirname "$link")"
+    ln -s "$PWD/$path" "$link"
+done
+
+status=0
+output=$(PYRIGHT_PYTHON_IGNORE_WARNINGS=1 "$1/pyright" --pythonpath "$1/python" --warnings) || status=$?
+printf '%s\n' "$output" | sed -E \
+    -e "s,$tree/(dialects|passes|runtime|tools)/,\\1/,g" \
+    -e "s,$tree/,frontend/,g"
+exit "$status"
