@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 import math
+import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Protocol, TypeAlias
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 
 from tensorgrad.runtime.errors import FormulaError, InputError
 from tensorgrad.runtime.formula import Formula
+from tensorgrad.runtime.program import HOST_DTYPES, Program, TensorSlot
 
-DTYPES: dict[str, np.dtype[Any]] = {
-    name: np.dtype(kind)
-    for name, kind in (
-        ("f16", np.float16),
-        ("f32", np.float32),
-        ("f64", np.float64),
-        ("i32", np.int32),
-        ("u32", np.uint32),
-        ("bool", np.bool_),
-    )
-}
+DTYPES: dict[str, np.dtype[Any]] = {name: np.dtype(kind) for name, kind in {**HOST_DTYPES, "f64": np.float64}.items()}
 """The numpy dtype of each of ours, on the host."""
+
+
+RING_BYTES, LEAST_SLOTS, MOST_SLOTS = 1 << 20, 2, 64
+"""What the outputs of past steps may take on the device, and how many steps' that are."""
 
 
 class Slot(Protocol):
@@ -87,7 +85,7 @@ class Executable(Protocol):
         ...
 
 
-Fetch: TypeAlias = Callable[["OutputHandle"], np.ndarray]
+Fetch: TypeAlias = Callable[[], np.ndarray]
 
 
 class OutputHandle:
@@ -126,7 +124,7 @@ class OutputHandle:
             DeviceError: What the device reported.
         """
         if self._value is None and self._fetch is not None:
-            self.deliver(self._fetch(self))
+            self.deliver(self._fetch())
         assert self._value is not None
         return self._value
 
@@ -138,6 +136,89 @@ class OutputHandle:
 
     def __repr__(self) -> str:
         return f"OutputHandle({self.name!r}, {self.numpy()!r})"
+
+
+BufferT = TypeVar("BufferT")
+
+
+class BufferDevice(Protocol[BufferT]):
+    """What an `OutputRing` needs of a device."""
+
+    def create_buffer(self, label: str, size: int) -> BufferT:
+        """A new buffer of so many bytes."""
+        ...
+
+    def read_ranges(self, ranges: Sequence[tuple[BufferT, int, int]]) -> list[np.ndarray]:
+        """The bytes of (buffer, offset, size) ranges, once what was submitted has run."""
+        ...
+
+
+@dataclass
+class RingSlot(Generic[BufferT]):
+    """The output buffers of one past step, by index, and who still needs what is in them."""
+
+    buffers: dict[int, BufferT]
+    handles: list[tuple[weakref.ref[OutputHandle], TensorSlot]] = field(default_factory=list)
+
+    def pending(self) -> list[tuple[OutputHandle, TensorSlot]]:
+        """The handles that are alive and have not been read."""
+        alive = [(reference(), tensor) for reference, tensor in self.handles]
+        return [(handle, tensor) for handle, tensor in alive if handle is not None and handle.is_pending]
+
+    def range_of(self, tensor: TensorSlot) -> tuple[BufferT, int, int]:
+        """Where this step's value of an output lies."""
+        return self.buffers[tensor.buffer], tensor.offset, tensor.size
+
+
+class OutputRing(Generic[BufferT]):
+    """Keeps the outputs of steps apart, so that a step copies nothing and no handle sees another step's value."""
+
+    def __init__(self, program: Program, device: BufferDevice[BufferT]):
+        self._device = device
+        self._tensors = program.slots("output")
+        self._buffers = {i: b for i, b in enumerate(program.buffers) if b.role == "output"}
+        self._slot_bytes = sum(buffer.size for buffer in self._buffers.values())
+        self._capacity = min(max(RING_BYTES // max(self._slot_bytes, 1), LEAST_SLOTS), MOST_SLOTS)
+        self._slots: list[RingSlot[BufferT]] = []
+
+    @property
+    def bytes(self) -> int:
+        """What the slots take so far."""
+        return len(self._slots) * self._slot_bytes
+
+    def buffers(self, index: int) -> Mapping[int, BufferT]:
+        """The output buffers of a slot, by their index in the program."""
+        return self._slots[index].buffers
+
+    def acquire(self) -> int:
+        """The index of a slot that nobody needs; when all are needed, their values are read back first, at once."""
+        for index, slot in enumerate(self._slots):
+            if not slot.pending():
+                return index
+        if len(self._slots) == self._capacity:
+            self._drain()
+            return 0
+        create = self._device.create_buffer
+        self._slots.append(RingSlot({i: create(b.name, b.size) for i, b in self._buffers.items()}))
+        return len(self._slots) - 1
+
+    def _drain(self) -> None:
+        waiting = [(slot, *entry) for slot in self._slots for entry in slot.pending()]
+        ranges = [slot.range_of(tensor) for slot, _, tensor in waiting]
+        for (_, handle, tensor), raw in zip(waiting, self._device.read_ranges(ranges), strict=True):
+            handle.deliver(tensor.decode(raw))
+
+    def handles(self, index: int) -> dict[str, OutputHandle]:
+        """New handles on what the step that used this slot has put out."""
+        slot = self._slots[index]
+        handles = {
+            name: OutputHandle(tensor, partial(self._fetch, slot, tensor)) for name, tensor in self._tensors.items()
+        }
+        slot.handles = [(weakref.ref(handles[name]), tensor) for name, tensor in self._tensors.items()]
+        return handles
+
+    def _fetch(self, slot: RingSlot[BufferT], tensor: TensorSlot) -> np.ndarray:
+        return tensor.decode(self._device.read_ranges([slot.range_of(tensor)])[0])
 
 
 def check_inputs(

@@ -79,6 +79,23 @@ class TensorSlot:
         """Bytes on the device, rounded up to whole words."""
         return -(-math.prod(self.shape) * ELEMENT_BYTES[self.dtype] // WORD) * WORD
 
+    def view(self, raw: np.ndarray, offset: int = 0) -> np.ndarray:
+        """The tensor in the device's bytes `raw`, from `offset`: shares memory; a bool is a uint32."""
+        dtype = np.dtype(np.uint32 if self.dtype == "bool" else HOST_DTYPES[self.dtype])
+        size = math.prod(self.shape) * dtype.itemsize
+        return raw[offset : offset + size].view(dtype).reshape(self.shape)
+
+    def decode(self, raw: np.ndarray) -> np.ndarray:
+        """The tensor that the device's bytes `raw` say, in its dtype on the host."""
+        array = self.view(raw)
+        return array != 0 if self.dtype == "bool" else array
+
+    def encode(self, array: np.ndarray) -> np.ndarray:
+        """The device's bytes for the tensor: whole words, padded with zeros."""
+        raw = np.zeros(self.size, np.uint8)
+        self.view(raw)[...] = array
+        return raw
+
 
 @dataclass(frozen=True)
 class Binding:
@@ -450,12 +467,12 @@ def _from_json(text: str, tensors: Mapping[str, np.ndarray], source: str) -> Pro
     def slot(entry: dict[str, Any]) -> TensorSlot:
         return TensorSlot(**{**entry, "shape": tuple(entry["shape"])})
 
-    readers = {"kernels": kernel, "buffers": constant, "tensors": slot, "plan": step}
+    readers: dict[str, Any] = {"kernels": kernel, "buffers": constant, "tensors": slot, "plan": step}
     try:
         content: dict[str, Any] = json.loads(text)
-        lists = {key: tuple(map(read, content.pop(key))) for key, read in readers.items()}
+        content |= {key: tuple(map(read, content[key])) for key, read in readers.items()}
         target = content.pop("target")
-        program = Program(**content, **lists, target=None if target is None else Target.from_fields(target))
+        program = Program(**content, target=None if target is None else Target.from_fields(target))
         program.validate()
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise ProgramError(f"{source} holds a malformed program: {type(error).__name__}: {error}") from error

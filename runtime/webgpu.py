@@ -4,32 +4,23 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import weakref
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property, partial
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 import wgpu
 
-from tensorgrad.runtime.backend import DTYPES, OutputHandle, ScalarInputs, check_inputs
+from tensorgrad.runtime.backend import OutputHandle, OutputRing, ScalarInputs, check_inputs
 from tensorgrad.runtime.errors import DeviceError, InputError, NoAdapterError, ProgramError
-from tensorgrad.runtime.program import (
-    PERSISTENT_ROLES,
-    Copy,
-    Dispatch,
-    Program,
-    TensorSlot,
-)
+from tensorgrad.runtime.program import PERSISTENT_ROLES, Copy, Dispatch, Program, TensorSlot
 from tensorgrad.runtime.target import Target
 
 STORAGE = wgpu.BufferUsage.STORAGE | wgpu.BufferUsage.COPY_SRC | wgpu.BufferUsage.COPY_DST
 STAGING = wgpu.BufferUsage.MAP_READ | wgpu.BufferUsage.COPY_DST
 LEAST_STAGING, MOST_STAGING = 1 << 16, 1 << 26
 """Bytes of the buffer that reads go through; larger reads go through it in pieces."""
-RING_BYTES, LEAST_SLOTS, MOST_SLOTS = 1 << 20, 2, 64
-"""What the results of past steps may take on the device, and how many steps' that are."""
 
 OPTIONAL_FEATURES = ("shader-f16", "subgroup", "timestamp-query")
 TARGET_LIMITS = (
@@ -188,7 +179,7 @@ class WebGPUDevice:
     info: AdapterInfo
     wgpu_device: wgpu.GPUDevice
 
-    def __new__(cls, software: bool | None = None) -> WebGPUDevice:
+    def __new__(cls, software: bool | None = None) -> WebGPUDevice:  # noqa: D102 (the class says it)
         if software not in cls._by_request:
             adapter = request_adapter(software)
             key = tuple(str(value) for value in adapter.info.values())
@@ -310,12 +301,13 @@ class WebGPUDevice:
                 position += size
             self.submit(segments)
             staging.map_sync(wgpu.MapMode.READ, 0, total)
-            mapped = np.frombuffer(staging.read_mapped(0, total, copy=False), np.uint8)
+            view: Any = staging.read_mapped(0, total, copy=False)
+            mapped = np.frombuffer(view, np.uint8)
             position = 0
             for (_, _, size), destination in batch:
                 destination[:] = mapped[position : position + size]
                 position += size
-            del mapped
+            del mapped, view
             staging.unmap()
             self._staging = staging
 
@@ -353,96 +345,6 @@ def _encode_pass(encoder: wgpu.GPUCommandEncoder, commands: Sequence[_Command]) 
     compute.end()
 
 
-def _decode(slot: TensorSlot, raw: np.ndarray) -> np.ndarray:
-    """A tensor from its bytes on the device."""
-    dtype = DTYPES[slot.dtype]
-    if dtype.kind == "b":
-        return (raw.view(np.uint32) != 0).reshape(slot.shape)
-    elements = raw.view(dtype)
-    return elements[: int(np.prod(slot.shape, dtype=np.int64))].reshape(slot.shape)
-
-
-def _device_dtype(slot: TensorSlot) -> np.dtype[Any]:
-    return np.dtype(np.uint32) if slot.dtype == "bool" else DTYPES[slot.dtype]
-
-
-def _encode(slot: TensorSlot, array: np.ndarray) -> np.ndarray:
-    """A tensor's bytes on the device, padded to whole words."""
-    raw = np.zeros(slot.size, np.uint8)
-    _view(slot, raw, 0)[...] = array
-    return raw
-
-
-def _view(slot: TensorSlot, raw: np.ndarray, offset: int) -> np.ndarray:
-    """The part of `raw` that holds the tensor, to be assigned to."""
-    dtype = _device_dtype(slot)
-    size = int(np.prod(slot.shape, dtype=np.int64)) * dtype.itemsize
-    return raw[offset : offset + size].view(dtype).reshape(slot.shape)
-
-
-@dataclass
-class _RingSlot:
-    """The output buffers of one past step, by index, and who still needs what is in them."""
-
-    buffers: dict[int, wgpu.GPUBuffer]
-    handles: list[tuple[weakref.ref[OutputHandle], TensorSlot]] = field(default_factory=list)
-
-    def pending(self) -> list[tuple[OutputHandle, TensorSlot]]:
-        """The handles that are alive and have not been read."""
-        alive = [(reference(), slot) for reference, slot in self.handles]
-        return [(handle, slot) for handle, slot in alive if handle is not None and handle.is_pending]
-
-
-class _OutputRing:
-    """Keeps the outputs of steps apart, so that a step copies nothing and no handle sees another step's value."""
-
-    def __init__(self, program: Program, device: WebGPUDevice):
-        self._device = device
-        self._tensors = program.slots("output")
-        self._sizes = {i: (b.name, b.size) for i, b in enumerate(program.buffers) if b.role == "output"}
-        total = sum(size for _, size in self._sizes.values())
-        self._capacity = min(max(RING_BYTES // max(total, 1), LEAST_SLOTS), MOST_SLOTS)
-        self.slots: list[_RingSlot] = []
-
-    def acquire(self) -> int:
-        """The index of a slot that nobody needs; when all are needed, their values are read back first."""
-        for index, slot in enumerate(self.slots):
-            if not slot.pending():
-                return index
-        if len(self.slots) < self._capacity:
-            buffers = {i: self._device.create_buffer(*buffer) for i, buffer in self._sizes.items()}
-            self.slots.append(_RingSlot(buffers))
-            return len(self.slots) - 1
-        self._drain()
-        return 0
-
-    def _drain(self) -> None:
-        waiting = [(slot, *entry) for slot in self.slots for entry in slot.pending()]
-        ranges = [(slot.buffers[tensor.buffer], tensor.offset, tensor.size) for slot, _, tensor in waiting]
-        for (_, handle, tensor), raw in zip(waiting, self._device.read_ranges(ranges), strict=True):
-            handle.deliver(_decode(tensor, raw))
-
-    def handles(self, index: int) -> dict[str, OutputHandle]:
-        """New handles on what the step that used this slot has put out."""
-        slot = self.slots[index]
-        handles = {
-            name: OutputHandle(tensor, partial(self._fetch, slot, tensor)) for name, tensor in self._tensors.items()
-        }
-        slot.handles = [(weakref.ref(handles[name]), tensor) for name, tensor in self._tensors.items()]
-        return handles
-
-    def _fetch(self, slot: _RingSlot, tensor: TensorSlot, handle: OutputHandle) -> np.ndarray:
-        return _decode(
-            tensor,
-            self._device.read_ranges([(slot.buffers[tensor.buffer], tensor.offset, tensor.size)])[0],
-        )
-
-    @property
-    def bytes(self) -> int:
-        """What the slots take so far."""
-        return len(self.slots) * sum(size for _, size in self._sizes.values())
-
-
 class WebGPUExecutable:
     """A program on a device, with parameters and state that start at zero. It is for one thread at a time.
 
@@ -469,7 +371,7 @@ class WebGPUExecutable:
         shared = _shared_buffers(program, device, share) if share is not None else {}
         self._pipelines = _compile(program, device)
         self._buffers = self._create_buffers(shared)
-        self._ring = _OutputRing(program, device)
+        self._ring = OutputRing(program, device)
         self._groups: dict[tuple[object, ...], wgpu.GPUBindGroup] = {}
         self._segments: dict[int, list[Segment]] = {}
         self._prepare_inputs()
@@ -494,8 +396,10 @@ class WebGPUExecutable:
         indices = [i for i, buffer in enumerate(self.program.buffers) if buffer.role == "input"]
         self._input_buffer = self._buffers[indices[0]] if indices else None
         self._host = np.zeros(self.program.buffers[indices[0]].size if indices else 0, np.uint8)
-        slots = {**self.program_inputs, **{("scalar", name): s for name, s in self._scalar_slots.items()}}
-        self._views = {key: _view(slot, self._host, slot.offset) for key, slot in slots.items()}
+        self._input_views, self._scalar_views = (
+            {name: slot.view(self._host, slot.offset) for name, slot in slots.items()}
+            for slots in (self.program_inputs, self._scalar_slots)
+        )
 
     def step(self, inputs: Mapping[str, Any], scalars: Mapping[str, float]) -> dict[str, OutputHandle]:
         """Runs the program once, without waiting for it.
@@ -514,9 +418,9 @@ class WebGPUExecutable:
         arrays = check_inputs(self.program_inputs, inputs)
         numbers = self._scalars.evaluate(scalars)
         for name, array in arrays.items():
-            self._views[name][...] = array
+            self._input_views[name][...] = array
         for name, number in numbers.items():
-            self._views["scalar", name][...] = number
+            self._scalar_views[name][...] = number
         with reporting(f"running {self.program.name!r}"):
             index = self._ring.acquire()
             segments = self._segments.get(index) or self._prepare(index)
@@ -527,7 +431,7 @@ class WebGPUExecutable:
 
     def _prepare(self, index: int) -> list[Segment]:
         """The plan with this ring slot's buffers; dispatches that touch no output share their bind groups."""
-        buffers = {**self._buffers, **self._ring.slots[index].buffers}
+        buffers = {**self._buffers, **self._ring.buffers(index)}
         segments: list[Segment] = []
         for position, step in enumerate(self.program.plan):
             if isinstance(step, Copy):
@@ -569,7 +473,7 @@ class WebGPUExecutable:
             raise InputError(f"no parameter or state {', '.join(map(repr, unknown))} (there are: {known})")
         slots = [self._persistent[name] for name in chosen]
         raws = self.device.read_ranges([(self._buffers[s.buffer], s.offset, s.size) for s in slots])
-        return {name: _decode(slot, raw) for name, slot, raw in zip(chosen, slots, raws, strict=True)}
+        return {name: slot.decode(raw) for name, slot, raw in zip(chosen, slots, raws, strict=True)}
 
     def write(self, values: Mapping[str, Any]) -> None:
         """Sets parameters and state by name.
@@ -584,7 +488,7 @@ class WebGPUExecutable:
             for name, array in arrays.items():
                 slot = self._persistent[name]
                 if slot.size:
-                    self.device.write_range(self._buffers[slot.buffer], slot.offset, _encode(slot, array))
+                    self.device.write_range(self._buffers[slot.buffer], slot.offset, slot.encode(array))
                 written += slot.size
                 if written >= MOST_STAGING:
                     self.device.flush_writes()

@@ -96,7 +96,9 @@ class Fusion:
             if kernel not in self.graph or not self._is_private(kernel) or not can_inline(kernel):
                 continue
             readers = self.graph.readers(kernel)
-            if len(readers) == 1 and self._accepts(kernel, readers[0]):
+            if len(readers) != 1 or self._belongs_to_producer(kernel, readers[0]):
+                continue
+            if self._accepts(kernel, readers[0]):
                 self._inline(kernel, readers)
                 changed = True
         return changed
@@ -158,6 +160,15 @@ class Fusion:
 
     def _is_private(self, kernel: KernelOp) -> bool:
         return all(isinstance(output.owner, memref.AllocOp) for output in kernel.outputs)
+
+    def _belongs_to_producer(self, kernel: KernelOp, reader: KernelOp) -> bool:
+        """Whether work on the rows of a reduction is better done behind it than in a reader over another grid."""
+        if reader.extents == kernel.extents:
+            return False
+        return any(
+            not cost.is_pointwise(producer) and self._mergeable(producer, kernel, rows=False) is not None
+            for producer in self.graph.producers(kernel)
+        )
 
     def _accepts(self, producer: KernelOp, reader: KernelOp) -> bool:
         """Whether `producer` may be computed inside `reader`."""

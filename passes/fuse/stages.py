@@ -128,8 +128,10 @@ def take_apart(kernel: KernelOp) -> Parts:
         argument.replace_all_uses_with(operand)
     stages = [_stage(op, len(grid)) for op in kernel.stages]
     local = [op.memref for op in kernel.locals if not is_shape_only(op.memref)]
-    for op in list(kernel.body.block.ops):
+    for op in reversed(list(kernel.body.block.ops)):
         op.detach()
+        if not isinstance(op, memref.AllocaOp) or is_shape_only(op.memref):
+            op.erase()
     return Parts(grid, stages, list(kernel.outputs), local, kernel.location)
 
 

@@ -1,0 +1,86 @@
+"""Lays ranges out in arenas: side by side by name, or over each other by lifetime."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class Range:
+    """Bytes that are in use from one step of the order to another, both included."""
+
+    size: int
+    first: int
+    last: int
+
+    def overlaps(self, other: Range) -> bool:
+        """Whether both are in use at some step."""
+        return self.first <= other.last and other.first <= self.last
+
+
+@dataclass
+class Layout:
+    """Where ranges lie: an arena and an offset for each, and the arenas' sizes."""
+
+    places: list[tuple[int, int]]
+    sizes: list[int] = field(default_factory=list[int])
+
+
+def aligned(size: int, alignment: int) -> int:
+    """`size` rounded up."""
+    return -(-size // alignment) * alignment
+
+
+def side_by_side(sizes: Sequence[int], alignment: int, limit: int) -> Layout:
+    """One range behind the other, in as few arenas of at most `limit` bytes as that takes."""
+    layout = Layout([])
+    for size in sizes:
+        start = aligned(layout.sizes[-1], alignment) if layout.sizes else 0
+        if not layout.sizes or start + size > limit:
+            layout.sizes.append(0)
+            start = 0
+        layout.places.append((len(layout.sizes) - 1, start))
+        layout.sizes[-1] = start + size
+    return layout
+
+
+def by_lifetime(ranges: Sequence[Range], alignment: int, limit: int) -> Layout:
+    """Puts ranges whose lifetimes don't overlap over each other: largest first, each at the lowest place that is free.
+
+    Greedy by size: Pisarchyk and Lee, "Efficient memory management for deep neural net inference", 2020.
+    """
+    layout = Layout([(0, 0)] * len(ranges))
+    placed: list[int] = []
+    for number in sorted(range(len(ranges)), key=lambda i: (-ranges[i].size, ranges[i].first)):
+        one = ranges[number]
+        busy = [
+            (*layout.places[other], ranges[other].size) for other in placed if ranges[other].overlaps(one)
+        ]
+        arena, offset = _lowest(busy, one.size, alignment, limit)
+        layout.places[number] = (arena, offset)
+        placed.append(number)
+        while len(layout.sizes) <= arena:
+            layout.sizes.append(0)
+        layout.sizes[arena] = max(layout.sizes[arena], offset + one.size)
+    return layout
+
+
+def _lowest(busy: Sequence[tuple[int, int, int]], size: int, alignment: int, limit: int) -> tuple[int, int]:
+    """The first arena and offset with `size` bytes free."""
+    arena = 0
+    while True:
+        offset = 0
+        for _, start, length in sorted(entry for entry in busy if entry[0] == arena):
+            if offset + size <= start:
+                break
+            offset = max(offset, aligned(start + length, alignment))
+        if offset + size <= limit or not any(entry[0] == arena for entry in busy):
+            return arena, offset
+        arena += 1
+
+
+def least_bytes(ranges: Sequence[Range]) -> int:
+    """The most bytes in use at one step: no layout for this order is smaller."""
+    steps = {one.first for one in ranges}
+    return max((sum(r.size for r in ranges if r.first <= step <= r.last) for step in steps), default=0)

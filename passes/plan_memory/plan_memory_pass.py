@@ -1,0 +1,250 @@
+"""The pass `plan-memory`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import cast
+
+from xdsl.context import Context
+from xdsl.dialects import memref
+from xdsl.dialects.builtin import IntegerAttr, ModuleOp, StringAttr, i64
+from xdsl.dialects.func import FuncOp
+from xdsl.dialects.linalg.ops import GenericOp
+from xdsl.ir import Operation, SSAValue
+from xdsl.passes import ModulePass
+from xdsl.utils.exceptions import DiagnosticException
+
+from tensorgrad.dialects.buf import ArenaOp, Buffer, KernelOp, ViewOp, buffer_bytes, maps_of
+from tensorgrad.dialects.signature import Slot, arguments_of
+from tensorgrad.passes.fuse.graph import KernelGraph, users
+from tensorgrad.passes.functions import return_of, set_signature
+from tensorgrad.passes.plan_memory.arenas import Layout, Range, by_lifetime, least_bytes, side_by_side
+from tensorgrad.runtime.target import Target
+
+WORKSPACE_BYTES = "buf.workspace_bytes"
+LEAST_WORKSPACE_BYTES = "buf.least_workspace_bytes"
+PEAK_BYTES = "buf.peak_bytes"
+
+INPUT_ROLES = ("input", "scalar")
+OUTPUT_ROLES = ("output", "gradient")
+
+
+@dataclass(frozen=True)
+class PlanMemoryPass(ModulePass):
+    """Gives every buffer a range of an arena.
+
+    Expects functions of `buf` whose buffers have one writer each. Guarantees: functions without arguments; storage is
+    `buf.arena`s and `buf.view`s, with names and roles on the views. Parameters lie in one arena, in the order of the
+    arguments; each kind of optimizer state (the part of its name before the first `/`) and the gradients likewise, so
+    that equal offsets belong together. Inputs and scalars share one arena, scalars packed at its start. Everything else
+    shares the workspace, by lifetime. Updates happen in place where no reader of the old value comes later, else by a
+    copy at the end. No range crosses another that is in use. The function says `buf.peak_bytes` (all arenas),
+    `buf.workspace_bytes`, and `buf.least_workspace_bytes`, which no plan for this order can go below.
+
+    Attributes:
+        target: A profile or JSON: alignment, and the limits on bindings and buffers.
+    """
+
+    name = "plan-memory"
+
+    target: str = "webgpu-default"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        target = Target.from_spec(self.target)
+        for function in op.ops:
+            if isinstance(function, FuncOp) and function.body.blocks:
+                _Plan(function, target).run()
+
+
+class _Plan:
+    """Plans one function."""
+
+    def __init__(self, function: FuncOp, target: Target):
+        self.function = function
+        self.block = function.body.block
+        self.target = target
+        self.slots = arguments_of(function)
+        self.arguments = list(self.block.args)
+        self.graph = KernelGraph(function)
+        self.order = self.graph.order()
+        self.first_op = self.block.first_op
+        self.total = 0
+
+    def run(self) -> None:
+        """Plans the function in place."""
+        for value in (*self.arguments, *(op.memref for op in self._allocations())):
+            self._check_size(value)
+        copies = self._update_in_place()
+        groups: dict[tuple[str, str], list[tuple[SSAValue, Slot]]] = {}
+        for argument, slot in zip(self.arguments, self.slots, strict=True):
+            if slot.role != "update" or argument.uses:
+                groups.setdefault(self._group(slot), []).append((argument, slot))
+        anchor = self.block.first_op
+        assert anchor is not None
+        views: dict[SSAValue, SSAValue] = {}
+        for (label, role), members in groups.items():
+            views.update(self._named_arena(label, role, members, anchor))
+        views.update(self._workspace(anchor))
+        for old, new in views.items():
+            new.name_hint = old.name_hint
+            old.replace_all_uses_with(new)
+        last = return_of(self.function)
+        for kernel in self.order:
+            kernel.detach()
+            self.block.insert_op_before(kernel, last)
+        for new, old in copies:
+            copy = memref.CopyOp(views[new], views[old])
+            copy.location = last.location
+            self.block.insert_op_before(copy, last)
+        for op in self._allocations():
+            op.detach()
+            op.erase()
+        for argument in self.arguments:
+            self.block.erase_arg(argument)
+        set_signature(self.function, [], [])
+        self.function.properties.pop("arg_attrs", None)
+        self.function.attributes[PEAK_BYTES] = IntegerAttr(self.total, i64)
+
+    def _allocations(self) -> list[memref.AllocOp]:
+        return [op for op in self.block.ops if isinstance(op, memref.AllocOp)]
+
+    def _check_size(self, value: SSAValue) -> None:
+        size, limit = buffer_bytes(cast(Buffer, value.type)), self.target.max_storage_buffer_binding_size
+        if size > limit:
+            name = value.name_hint or "a tensor"
+            if value in self.arguments:
+                name = f"{self.slots[self.arguments.index(value)].role} {self.slots[self.arguments.index(value)].name!r}"
+            owner = value.owner if isinstance(value.owner, Operation) else self.function
+            raise DiagnosticException(
+                f"{name} of {value.type} takes {size} bytes, more than a binding of target {self.target.name} can hold "
+                f"({limit}); it was made at {owner.location}"
+            )
+
+    # Updates
+
+    def _update_in_place(self) -> list[tuple[SSAValue, SSAValue]]:
+        """Lets updates write over the old values; gives (new, old) for those that must be copied at the end."""
+        copies: list[tuple[SSAValue, SSAValue]] = []
+        for old, new in self.graph.updates.items():
+            writer = self.graph.writer(new)
+            if writer is None:
+                continue
+            later_readers = [kernel for kernel in users(new) if kernel is not writer]
+            if new in self.graph.in_place and writes_in_place(writer, old, new) and not self._read_again(old, writer):
+                new.replace_all_uses_with(old)
+                del later_readers
+            else:
+                copies.append((new, old))
+        return copies
+
+    def _read_again(self, old: SSAValue, writer: KernelOp) -> bool:
+        """Whether a kernel behind the writer still reads the old value."""
+        behind = self.order[self.order.index(writer) + 1 :]
+        return any(kernel in behind for kernel in users(old))
+
+    # Arenas
+
+    def _group(self, slot: Slot) -> tuple[str, str]:
+        """The label and role of the arena that an argument lies in."""
+        if slot.role == "parameter":
+            return "parameters", "parameter"
+        if slot.role == "state":
+            return slot.name.split("/")[0] if "/" in slot.name else "state", "state"
+        if slot.role in INPUT_ROLES:
+            return "inputs", "input"
+        if slot.role in OUTPUT_ROLES:
+            return ("outputs" if slot.role == "output" else "gradients"), "output"
+        return ("constants", "constant") if slot.role == "constant" else ("updates", "workspace")
+
+    def _named_arena(
+        self, label: str, role: str, members: list[tuple[SSAValue, Slot]], anchor: Operation
+    ) -> dict[SSAValue, SSAValue]:
+        """Views for arguments, side by side in the order of the arguments, scalars in front."""
+        scalars = [entry for entry in members if entry[1].role == "scalar"]
+        others = [entry for entry in members if entry[1].role != "scalar"]
+        packed = 4 * len(scalars)
+        sizes = ([packed] if scalars else []) + [buffer_bytes(cast(Buffer, value.type)) for value, _ in others]
+        layout = side_by_side(sizes, self.target.min_storage_buffer_offset_alignment, self.target.max_buffer_size)
+        if role in ("input", "output") and len(layout.sizes) > 1:
+            raise DiagnosticException(
+                f"the {label} take more than the {self.target.max_buffer_size} bytes of one buffer of {self.target.name}"
+            )
+        places = list(layout.places)
+        if scalars:
+            arena, start = places.pop(0)
+            places = [(arena, start + 4 * i) for i in range(len(scalars))] + places
+        arenas = self._make_arenas(label, role, layout, anchor)
+        result: dict[SSAValue, SSAValue] = {}
+        for (value, slot), (arena, offset) in zip([*scalars, *others], places, strict=True):
+            view = self._view(value, arenas[arena], offset, anchor)
+            if slot.role != "update":
+                view.attributes.update(slot.attributes())
+            result[value] = view.result
+        return result
+
+    def _workspace(self, anchor: Operation) -> dict[SSAValue, SSAValue]:
+        """Views for allocations, over each other where lifetimes allow."""
+        number = {kernel: step for step, kernel in enumerate(self.order)}
+        values = [op.memref for op in self._allocations()]
+        ranges: list[Range] = []
+        for value in values:
+            steps = [number[use.operation] for use in value.uses if isinstance(use.operation, KernelOp)]
+            ranges.append(Range(buffer_bytes(cast(Buffer, value.type)), min(steps), max(steps)))
+        alignment = self.target.min_storage_buffer_offset_alignment
+        padded = [Range(-(-r.size // alignment) * alignment, r.first, r.last) for r in ranges]
+        layout = by_lifetime(ranges, alignment, self.target.max_buffer_size)
+        self.function.attributes[WORKSPACE_BYTES] = IntegerAttr(sum(layout.sizes), i64)
+        self.function.attributes[LEAST_WORKSPACE_BYTES] = IntegerAttr(
+            max(least_bytes(padded) - alignment + 4, 0) if padded else 0, i64
+        )
+        arenas = self._make_arenas("workspace", "workspace", layout, anchor)
+        result: dict[SSAValue, SSAValue] = {}
+        for value, (arena, offset) in zip(values, layout.places, strict=True):
+            result[value] = self._view(value, arenas[arena], offset, anchor).result
+        return result
+
+    def _make_arenas(self, label: str, role: str, layout: Layout, anchor: Operation) -> list[ArenaOp]:
+        arenas: list[ArenaOp] = []
+        for number, size in enumerate(layout.sizes):
+            name = label if len(layout.sizes) == 1 else f"{label}{number}"
+            arena = ArenaOp.of(name, role, -(-size // 4) * 4)
+            arena.location = self.function.location
+            self.block.insert_op_before(arena, anchor)
+            self.total += arena.size
+            arenas.append(arena)
+        return arenas
+
+    def _view(self, value: SSAValue, arena: ArenaOp, offset: int, anchor: Operation) -> ViewOp:
+        view = ViewOp.of(arena.result, offset, cast(Buffer, value.type))
+        owner = value.owner
+        view.location = owner.location if isinstance(owner, Operation) else self.function.location
+        self.block.insert_op_before(view, anchor)
+        return view
+
+
+def writes_in_place(writer: KernelOp, old: SSAValue, new: SSAValue) -> bool:
+    """Whether a kernel may write `new` where `old` lies: it reads an element only right before it writes it."""
+    if old not in writer.inputs:
+        return True
+    reading = writer.input_arguments[list(writer.inputs).index(old)]
+    writing = writer.output_arguments[list(writer.outputs).index(new)]
+    stages = writer.stages
+    written = next(i for i, stage in enumerate(stages) if writing in stage.outputs)
+    target = maps_of(stages[written])[list(stages[written].operands).index(writing)]
+    for position, stage in enumerate(stages):
+        for use_map, operand in zip(maps_of(stage), stage.operands, strict=True):
+            if operand is not reading:
+                continue
+            if position > written or use_map.results != target.results:
+                return False
+        if any(isinstance(op, memref.LoadOp) and op.memref is reading for op in stage.walk()):
+            return False
+    return _one_point(stages[written], len(writer.extents))
+
+
+def _one_point(stage: GenericOp, rank: int) -> bool:
+    """Whether a stage writes once for each grid point, so that nobody else reads there in between."""
+    return len(stage.iterator_types) >= rank
+
+
+__all__ = ["PEAK_BYTES", "PlanMemoryPass", "StringAttr", "writes_in_place"]
