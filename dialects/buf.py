@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeAlias, cast
 
-from xdsl.dialects import linalg, memref
+from xdsl.dialects import memref
 from xdsl.dialects.builtin import (
     AffineMapAttr,
     DenseArrayBase,
@@ -19,6 +19,7 @@ from xdsl.dialects.builtin import (
     MemRefType,
     NoneAttr,
     StringAttr,
+    SymbolRefAttr,
     i8,
     i64,
 )
@@ -401,6 +402,73 @@ class ViewOp(IRDLOperation):
         return op
 
 
+@irdl_op_definition
+class DispatchOp(IRDLOperation):
+    """Runs a `wgsl.kernel` over so many workgroups, its bindings in the order of the operands.
+
+    Example:
+        buf.dispatch @thread0 workgroups = [4, 1, 1] (%1, %2) : memref<256xf32>, memref<256xf32>
+    """
+
+    name = "buf.dispatch"
+    kernel = prop_def(SymbolRefAttr)
+    workgroups = prop_def(DenseArrayBase)
+    bindings = var_operand_def(MemRefType)
+    traits = traits_def()
+
+    @classmethod
+    def of(cls, kernel: str, workgroups: Sequence[int], bindings: Sequence[SSAValue]) -> DispatchOp:
+        """A dispatch of the kernel with that symbol."""
+        return cls.build(
+            operands=[list(bindings)],
+            properties={
+                "kernel": SymbolRefAttr(kernel),
+                "workgroups": DenseArrayBase.from_list(i64, list(workgroups)),
+            },
+        )
+
+    @property
+    def groups(self) -> tuple[int, int, int]:
+        """The number of workgroups in each dimension."""
+        x, y, z = cast("DenseArrayBase[IntegerType]", self.workgroups).get_values()
+        return (x, y, z)
+
+    def verify_(self) -> None:
+        counts = cast("DenseArrayBase[IntegerType]", self.workgroups).get_values()
+        if len(counts) != 3 or min(counts) < 1:
+            raise VerifyException(f"workgroups are three positive counts, not {list(counts)}")
+        for binding in self.bindings:
+            if not isinstance(binding.owner, ViewOp):
+                raise VerifyException("a binding is a buf.view")
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        printer.print_attribute(self.kernel)
+        printer.print_string(f" workgroups = [{', '.join(str(count) for count in self.groups)}]")
+        if self.attributes:
+            printer.print_op_attributes(self.attributes, print_keyword=True)
+        printer.print_string(" (")
+        printer.print_list(self.bindings, printer.print_ssa_value)
+        printer.print_string(") : ")
+        printer.print_list(self.bindings.types, printer.print_attribute)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> DispatchOp:
+        kernel = parser.parse_symbol_name()
+        parser.parse_keyword("workgroups")
+        parser.parse_punctuation("=")
+        counts = parser.parse_comma_separated_list(parser.Delimiter.SQUARE, parser.parse_integer)
+        attributes = parser.parse_optional_attr_dict_with_keyword()
+        start = parser.pos
+        unresolved = parser.parse_comma_separated_list(parser.Delimiter.PAREN, parser.parse_unresolved_operand)
+        parser.parse_punctuation(":")
+        types = parser.parse_comma_separated_list(parser.Delimiter.NONE, parser.parse_type)
+        op = cls.of(kernel.data, counts, parser.resolve_operands(unresolved, types, start))
+        if attributes is not None:
+            op.attributes.update(attributes.data)
+        return op
+
+
 def generic(
     inputs: Sequence[SSAValue],
     outputs: Sequence[SSAValue],
@@ -425,7 +493,5 @@ def constant_map(affine: AffineMap) -> bool:
     return all(isinstance(expression, AffineConstantExpr) for expression in affine.results)
 
 
-Buf = Dialect("buf", [KernelOp, ArenaOp, ViewOp], [])
+Buf = Dialect("buf", [KernelOp, ArenaOp, ViewOp, DispatchOp], [])
 """The dialect object that a context registers."""
-
-__all__ = ["Buf", "Buffer", "KernelOp", "ArenaOp", "ViewOp", "linalg"]

@@ -1,6 +1,6 @@
 """Names and roles of a function's arguments and results, at whatever level the function is.
 
-They are attributes of arguments and results (`tg.name`, `tg.role`, `tg.formula`, `tg.value`), and of `buf.view`s once
+They are attributes of arguments and results (`tg.name`, `tg.role`, `tg.formula`, `tg.value`, `tg.dtype`), and of `buf.view`s once
 `plan-memory` has turned arguments into ranges of arenas.
 """
 
@@ -14,7 +14,7 @@ from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, StringAttr
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute
 
-NAME, ROLE, FORMULA, VALUE = "tg.name", "tg.role", "tg.formula", "tg.value"
+NAME, ROLE, FORMULA, VALUE, DTYPE = "tg.name", "tg.role", "tg.formula", "tg.value", "tg.dtype"
 
 
 @dataclass(frozen=True)
@@ -26,12 +26,14 @@ class Slot:
         role: For arguments: parameter, state, input, scalar or constant. For results: output, gradient or update.
         formula: How the host computes a scalar, in terms of `step` and the settings.
         value: A constant's dense attribute.
+        dtype: What the elements are where buffers don't tell: `u32`, whose buffers are signless.
     """
 
     name: str
     role: str
     formula: str | None = None
     value: Attribute | None = None
+    dtype: str | None = None
 
     def attributes(self) -> dict[str, Attribute]:
         """The attributes that say this in the IR."""
@@ -40,6 +42,8 @@ class Slot:
             result[FORMULA] = StringAttr(self.formula)
         if self.value is not None:
             result[VALUE] = self.value
+        if self.dtype is not None:
+            result[DTYPE] = StringAttr(self.dtype)
         return result
 
 
@@ -50,12 +54,13 @@ def read_slot(attributes: dict[str, Attribute], name: str, role: str) -> Slot:
         found = attributes.get(key)
         return found.data if isinstance(found, StringAttr) else default
 
-    formula = attributes.get(FORMULA)
+    formula, dtype = attributes.get(FORMULA), attributes.get(DTYPE)
     return Slot(
         text(NAME, name),
         text(ROLE, role),
         formula.data if isinstance(formula, StringAttr) else None,
         attributes.get(VALUE),
+        dtype.data if isinstance(dtype, StringAttr) else None,
     )
 
 

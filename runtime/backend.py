@@ -180,6 +180,7 @@ class OutputRing(Generic[BufferT]):
         self._slot_bytes = sum(buffer.size for buffer in self._buffers.values())
         self._capacity = min(max(RING_BYTES // max(self._slot_bytes, 1), LEAST_SLOTS), MOST_SLOTS)
         self._slots: list[RingSlot[BufferT]] = []
+        self._last = 0
 
     @property
     def bytes(self) -> int:
@@ -192,15 +193,19 @@ class OutputRing(Generic[BufferT]):
 
     def acquire(self) -> int:
         """The index of a slot that nobody needs; when all are needed, their values are read back first, at once."""
-        for index, slot in enumerate(self._slots):
-            if not slot.pending():
+        count = len(self._slots)
+        # From the last one on: it is free where results are read or dropped at once.
+        for index in (*range(self._last, count), *range(self._last)):
+            if not self._slots[index].pending():
+                self._last = index
                 return index
-        if len(self._slots) == self._capacity:
+        if count == self._capacity:
             self._drain()
-            return 0
-        create = self._device.create_buffer
-        self._slots.append(RingSlot({i: create(b.name, b.size) for i, b in self._buffers.items()}))
-        return len(self._slots) - 1
+        else:
+            create = self._device.create_buffer
+            self._slots.append(RingSlot({i: create(b.name, b.size) for i, b in self._buffers.items()}))
+            self._last = count
+        return self._last
 
     def _drain(self) -> None:
         waiting = [(slot, *entry) for slot in self._slots for entry in slot.pending()]

@@ -216,7 +216,9 @@ class Program:
         Raises:
             ProgramError: The program is malformed, or its statistics are not JSON.
             InputError: The state is not the program's.
+            OSError: The file can't be written.
         """
+        from safetensors import SafetensorError
         from safetensors.numpy import save_file
 
         self.validate()
@@ -237,9 +239,14 @@ class Program:
         target = Path(path)
         aside = target.with_name(f".{target.name}.{os.getpid()}.part")
         try:
+            aside.touch()
+            mode = aside.stat().st_mode
             save_file(tensors, aside, metadata=metadata)
+            aside.chmod(mode)  # The library makes files that only their owner can read.
             _synchronize(aside)
             os.replace(aside, target)
+        except SafetensorError as error:
+            raise OSError(f"can't write {path}: {error}") from error
         finally:
             aside.unlink(missing_ok=True)
         _synchronize(target.parent)

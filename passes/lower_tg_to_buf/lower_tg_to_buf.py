@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
+import numpy as np
 from xdsl.context import Context
 from xdsl.dialects import func, memref
 from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, ModuleOp
@@ -16,7 +17,7 @@ from xdsl.utils.exceptions import DiagnosticException
 from tensorgrad.dialects import affine
 from tensorgrad.dialects.buf import buffer_type
 from tensorgrad.dialects.signature import Slot, arguments_of, results_of
-from tensorgrad.dialects.tg.base import Tensor, TensorOp, splat_value
+from tensorgrad.dialects.tg.base import Tensor, TensorOp, numpy_dtype, splat_value, ui32
 from tensorgrad.dialects.tg.build import element_of, shape_of
 from tensorgrad.dialects.tg.leaves import ConstantOp
 from tensorgrad.passes.functions import return_of, set_returned, set_signature
@@ -45,6 +46,11 @@ class LowerTgToBufPass(ModulePass):
                 _Lowering(function).run()
 
 
+def _with_dtype(slot: Slot, value: SSAValue) -> Slot:
+    """Says of unsigned tensors that they are: buffers are signless."""
+    return replace(slot, dtype="u32") if element_of(value) == ui32 else slot
+
+
 class _Lowering:
     """Rebuilds one function's block."""
 
@@ -58,10 +64,12 @@ class _Lowering:
 
     def run(self) -> None:
         """Lowers the function in place."""
-        old = list(self.block.ops)
+        old, originals = list(self.block.ops), list(self.block.args)
         returned = return_of(self.function)
         values = list(returned.operands)
-        for argument in list(self.block.args):
+        self.arguments = [_with_dtype(slot, a) for slot, a in zip(self.arguments, originals, strict=True)]
+        results = [_with_dtype(slot, value) for slot, value in zip(self.results, values, strict=True)]
+        for argument in originals:
             kind = cast(Tensor, argument.type)
             buffer = self.block.insert_arg(
                 buffer_type(kind.get_shape(), storage(element_of(argument))), len(self.block.args)
@@ -73,22 +81,19 @@ class _Lowering:
                 self.lowered[op.results[0]] = self._lower(op)
             elif op is not returned:
                 raise DiagnosticException(f"lower-tg-to-buf expects tg ops, not {op.name}")
-        count = len(self.arguments)
-        originals = self.block.args[:count]
-        slots = list(self.results)
-        for value, slot in zip(values, slots, strict=True):
-            self._write_result(value, slot, returned)
+        for value in values:
+            self._write_result(value, returned)
         set_returned(self.function, [])
         for op in reversed(old):
             if op is not returned:
                 op.detach()
                 op.erase()
-        for argument in list(originals):
+        for argument in originals:
             self.block.erase_arg(argument)
         new_return = return_of(self.function)
         for op in self.made:
             self.block.insert_op_before(op, new_return)
-        set_signature(self.function, [*self.arguments, *slots], [])
+        set_signature(self.function, [*self.arguments, *results], [])
         self._erase_unused_constants()
 
     def _lower(self, op: TensorOp) -> Lowered:
@@ -113,10 +118,6 @@ class _Lowering:
 
     def _without_elements(self, op: TensorOp, operands: list[Lowered]) -> tuple[list[Lowered], Lowered | None]:
         """An op over no elements gives one number everywhere: what the reference gives for it."""
-        import numpy as np
-
-        from tensorgrad.dialects.tg.base import numpy_dtype
-
         arrays = [np.zeros(shape_of(operand), numpy_dtype(operand.type)) for operand in op.operands]
         value = op.evaluate(*arrays)
         return operands, Splat(value.reshape(-1)[0].item(), storage(element_of(op.results[0])))
@@ -130,7 +131,7 @@ class _Lowering:
         buffer.location = op.location
         value = cast("DenseIntOrFPElementsAttr[Any]", op.value)
         index = sum(1 for slot in self.arguments if slot.role == "constant")
-        self.arguments.append(Slot(f"constant{index}", "constant", value=value))
+        self.arguments.append(_with_dtype(Slot(f"constant{index}", "constant", value=value), op.results[0]))
         return View(buffer, affine.identity(len(op.shape)))
 
     def _emit(self, spec: KernelSpec, op: TensorOp) -> View:
@@ -152,7 +153,7 @@ class _Lowering:
             location=self.function.location,
         )
 
-    def _write_result(self, value: SSAValue, slot: Slot, returned: func.ReturnOp) -> None:
+    def _write_result(self, value: SSAValue, returned: func.ReturnOp) -> None:
         """Makes a result an argument, and whoever computes it write that."""
         lowered = self.lowered[value]
         shape = shape_of(value)

@@ -7,7 +7,7 @@ from typing import cast
 
 from xdsl.context import Context
 from xdsl.dialects import memref
-from xdsl.dialects.builtin import IntegerAttr, ModuleOp, StringAttr, i64
+from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i64
 from xdsl.dialects.func import FuncOp
 from xdsl.dialects.linalg.ops import GenericOp
 from xdsl.ir import Operation, SSAValue
@@ -129,10 +129,8 @@ class _Plan:
             writer = self.graph.writer(new)
             if writer is None:
                 continue
-            later_readers = [kernel for kernel in users(new) if kernel is not writer]
             if new in self.graph.in_place and writes_in_place(writer, old, new) and not self._read_again(old, writer):
                 new.replace_all_uses_with(old)
-                del later_readers
             else:
                 copies.append((new, old))
         return copies
@@ -191,12 +189,9 @@ class _Plan:
             steps = [number[use.operation] for use in value.uses if isinstance(use.operation, KernelOp)]
             ranges.append(Range(buffer_bytes(cast(Buffer, value.type)), min(steps), max(steps)))
         alignment = self.target.min_storage_buffer_offset_alignment
-        padded = [Range(-(-r.size // alignment) * alignment, r.first, r.last) for r in ranges]
         layout = by_lifetime(ranges, alignment, self.target.max_buffer_size)
         self.function.attributes[WORKSPACE_BYTES] = IntegerAttr(sum(layout.sizes), i64)
-        self.function.attributes[LEAST_WORKSPACE_BYTES] = IntegerAttr(
-            max(least_bytes(padded) - alignment + 4, 0) if padded else 0, i64
-        )
+        self.function.attributes[LEAST_WORKSPACE_BYTES] = IntegerAttr(least_bytes(ranges), i64)
         arenas = self._make_arenas("workspace", "workspace", layout, anchor)
         result: dict[SSAValue, SSAValue] = {}
         for value, (arena, offset) in zip(values, layout.places, strict=True):
@@ -246,5 +241,3 @@ def _one_point(stage: GenericOp, rank: int) -> bool:
     """Whether a stage writes once for each grid point, so that nobody else reads there in between."""
     return len(stage.iterator_types) >= rank
 
-
-__all__ = ["PEAK_BYTES", "PlanMemoryPass", "StringAttr", "writes_in_place"]

@@ -158,7 +158,9 @@ def test_save_and_load(tmp_path: Path) -> None:
     program.save(path, STATE_VALUES)
     loaded, state = Program.load(path)
     assert loaded == program
-    assert [entry.name for entry in tmp_path.iterdir()] == [path.name]
+    (tmp_path / "plain").touch()
+    assert path.stat().st_mode == (tmp_path / "plain").stat().st_mode
+    assert sorted(os.listdir(tmp_path)) == ["plain", path.name]
     assert state.keys() == STATE_VALUES.keys()
     for name, value in STATE_VALUES.items():
         assert state[name].dtype == value.dtype

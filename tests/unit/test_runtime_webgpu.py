@@ -169,7 +169,7 @@ def test_shared_parameters(device: WebGPUDevice) -> None:
     training = started(device)
     evaluation = WebGPUExecutable(double_program(), device, share=training)
     np.testing.assert_array_equal(evaluation.step({}, {})["doubled"].numpy()[:SIZE], 2 * WEIGHT_VALUE)
-    training.step(step_inputs(), SCALARS)
+    training.step(step_inputs(1), SCALARS)
     now = training.read()["weight"]
     assert (now != WEIGHT_VALUE).any()
     np.testing.assert_array_equal(evaluation.step({}, {})["doubled"].numpy()[:SIZE], 2 * now)
@@ -224,9 +224,9 @@ def test_reads_larger_than_the_staging_buffer(device: WebGPUDevice, monkeypatch:
     ("code", "entry", "message"),
     [
         (DOUBLE.replace("2.0 *", "2.0 * nothing *"), "double", "nothing"),
-        (DOUBLE.replace("2.0 *", "2u *"), "double", "(?i)u32"),
+        (DOUBLE.replace("2.0 *", "2u *"), "double", "Multiply can't work"),
         (DOUBLE, "missing", "missing"),
-        (DOUBLE.replace("binding(1)", "binding(2)"), "double", "(?i)binding"),
+        (DOUBLE.replace("binding(1)", "binding(2)"), "double", "[Bb]inding"),
     ],
 )
 def test_a_broken_kernel_is_named(device: WebGPUDevice, code: str, entry: str, message: str) -> None:

@@ -1,0 +1,140 @@
+"""From a module whose kernels are `wgsl.kernel`s to a `Program`."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from xdsl.dialects import memref
+from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, FileLineColLoc, IntegerAttr, ModuleOp, f16, f32, i1, i32
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.utils.exceptions import DiagnosticException
+
+from tensorgrad.dialects import wgsl
+from tensorgrad.dialects.buf import ArenaOp, DispatchOp, ViewOp, element_of, shape_of
+from tensorgrad.dialects.signature import Slot, read_slot
+from tensorgrad.dialects.tg.base import dense_to_numpy
+from tensorgrad.passes.emit_wgsl import emit_kernel
+from tensorgrad.passes.functions import find_function
+from tensorgrad.passes.traffic import BYTES_MOVED
+from tensorgrad.runtime.program import Binding, Buffer, Copy, Dispatch, Kernel, Program, TensorSlot
+from tensorgrad.runtime.target import Target
+
+
+def build_program(module: ModuleOp, target: Target, name: str | None = None) -> Program:
+    """The program of a module's function, as data.
+
+    Args:
+        module: Behind `lower-buf-to-wgsl`: kernels, and one function of arenas, views, dispatches and copies.
+        target: What the program is compiled for.
+        name: The function; may be absent where there is only one.
+
+    Raises:
+        DiagnosticException: The module is at another level.
+    """
+    return _Builder(module, target, name).build()
+
+
+class _Builder:
+    """Collects a program's parts."""
+
+    def __init__(self, module: ModuleOp, target: Target, name: str | None):
+        self.function: FuncOp = find_function(module, name)
+        self.target = target
+        self.kernel_ops = {op.sym_name.data: op for op in module.ops if isinstance(op, wgsl.KernelOp)}
+        self.kernels: list[Kernel] = []
+        self.kernel_index: dict[str, int] = {}
+        self.buffers: list[Buffer] = []
+        self.arena_index: dict[SSAValue, int] = {}
+        self.tensors: list[TensorSlot] = []
+        self.data: dict[int, bytearray] = {}
+        self.plan: list[Dispatch | Copy] = []
+        self.bytes_moved = 0
+
+    def build(self) -> Program:
+        """The program."""
+        for op in self.function.body.block.ops:
+            self._visit(op)
+        buffers = [
+            Buffer(b.name, b.size, b.role, bytes(self.data[i]) if i in self.data else None)
+            for i, b in enumerate(self.buffers)
+        ]
+        statistics = {
+            key.removeprefix("buf."): cast("IntegerAttr[Any]", value).value.data
+            for key, value in self.function.attributes.items()
+            if isinstance(value, IntegerAttr)
+        }
+        program = Program(
+            name=self.function.sym_name.data,
+            kernels=tuple(self.kernels),
+            buffers=tuple(buffers),
+            tensors=tuple(self.tensors),
+            plan=tuple(self.plan),
+            statistics={**statistics, "bytes_moved": self.bytes_moved},
+            target=self.target,
+        )
+        program.validate()
+        return program
+
+    def _visit(self, op: Operation) -> None:
+        if isinstance(op, ArenaOp):
+            self.arena_index[op.result] = len(self.buffers)
+            self.buffers.append(Buffer(op.label.data, op.size, op.role.data))
+        elif isinstance(op, ViewOp):
+            self._name(op)
+        elif isinstance(op, DispatchOp):
+            self._dispatch(op)
+        elif isinstance(op, memref.CopyOp):
+            self._copy(op)
+        elif op.name != "func.return":
+            raise DiagnosticException(f"build_program expects dispatches and storage, not {op.name}")
+
+    def _name(self, op: ViewOp) -> None:
+        if "tg.name" not in op.attributes:
+            return
+        slot = read_slot(op.attributes, "", "")
+        index = self.arena_index[op.arena]
+        if slot.role == "constant":
+            size = self.buffers[index].size
+            self._fill(self.data.setdefault(index, bytearray(size)), op, slot)
+            return
+        role = "output" if slot.role == "gradient" else slot.role
+        dtype = slot.dtype or DTYPES[element_of(op.result)]
+        name = slot.name if slot.role != "gradient" else f"gradient/{slot.name}"
+        self.tensors.append(TensorSlot(name, role, shape_of(op.result), dtype, index, op.start, slot.formula))
+
+    def _fill(self, data: bytearray, op: ViewOp, slot: Slot) -> None:
+        array = dense_to_numpy(cast("DenseIntOrFPElementsAttr[Any]", slot.value))
+        raw = (array.astype("uint32") if array.dtype == bool else array).tobytes()
+        data[op.start : op.start + len(raw)] = raw
+
+    def _dispatch(self, op: DispatchOp) -> None:
+        name = op.kernel.root_reference.data
+        kernel = self.kernel_ops[name]
+        if name not in self.kernel_index:
+            x, y, z = kernel.workgroup_size.get_values()
+            self.kernel_index[name] = len(self.kernels)
+            self.kernels.append(Kernel("wgsl", name, emit_kernel(kernel, self.target), (x, y, z)))
+        bindings: list[Binding] = []
+        for view, access in zip(op.bindings, kernel.access, strict=True):
+            owner = cast(ViewOp, view.owner)
+            size = -(-owner.size // 4) * 4
+            bindings.append(Binding(self.arena_index[owner.arena], owner.start, size, access.data))
+        self.plan.append(Dispatch(self.kernel_index[name], tuple(bindings), op.groups, _label(op)))
+        moved = op.attributes.get(BYTES_MOVED)
+        self.bytes_moved += cast("IntegerAttr[Any]", moved).value.data if isinstance(moved, IntegerAttr) else 0
+
+    def _copy(self, op: memref.CopyOp) -> None:
+        source, target = cast(ViewOp, op.source.owner), cast(ViewOp, op.destination.owner)
+        size = -(-source.size // 4) * 4
+        self.plan.append(
+            Copy(self.arena_index[source.arena], source.start, self.arena_index[target.arena], target.start, size)
+        )
+
+
+DTYPES: dict[Attribute, str] = {f32: "f32", i32: "i32", i1: "bool", f16: "f16"}
+
+
+def _label(op: Operation) -> str:
+    location = op.location
+    return f"{location.filename.data}:{location.line.data}" if isinstance(location, FileLineColLoc) else ""

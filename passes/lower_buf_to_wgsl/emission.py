@@ -1,0 +1,337 @@
+"""Turns stages into straight code: loops as index expressions, operands as loads, bodies as scalar ops."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import cast
+
+from xdsl.dialects import affine as affine_ops
+from xdsl.dialects import arith, memref, scf
+from xdsl.dialects.builtin import AnyFloat, FloatAttr, IndexType, IntegerAttr, IntegerType
+from xdsl.dialects.linalg.ops import GenericOp, IndexOp, YieldOp
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.ir.affine import AffineBinaryOpExpr, AffineBinaryOpKind, AffineConstantExpr, AffineDimExpr, AffineExpr
+from xdsl.utils.exceptions import DiagnosticException
+
+from tensorgrad.dialects import affine
+from tensorgrad.dialects.buf import element_of, is_shape_only, maps_of, shape_of
+from tensorgrad.dialects.tg.base import is_float
+
+index = IndexType()
+
+
+@dataclass(frozen=True)
+class Binding:
+    """Where a buffer of a kernel lies: a storage binding and the element it starts at."""
+
+    memory: SSAValue
+    start: int = 0
+
+
+@dataclass(frozen=True)
+class Loops:
+    """The loops of a stage as expressions of index values that the code has at hand.
+
+    Attributes:
+        bases: The index values.
+        extents: The base `i` is in `[0, extents[i])`.
+        expressions: One for each loop of the stage.
+    """
+
+    bases: tuple[SSAValue, ...]
+    extents: tuple[int, ...]
+    expressions: tuple[AffineExpr, ...]
+
+    def with_own(self, bases: Sequence[SSAValue], extents: Sequence[int]) -> Loops:
+        """These loops and further ones, each a base of its own."""
+        first = len(self.bases)
+        return Loops(
+            (*self.bases, *bases),
+            (*self.extents, *extents),
+            (*self.expressions, *(AffineDimExpr(first + i) for i in range(len(bases)))),
+        )
+
+
+class Code:
+    """Appends ops to a block of a `wgsl.kernel`; bodies of loops and conditions are filled through it too."""
+
+    def __init__(self, block: Block, bindings: Mapping[SSAValue, Binding]):
+        self.block = block
+        self.bindings = bindings
+
+    def add(self, op: Operation) -> SSAValue:
+        """Appends an op and gives its first result."""
+        self.block.add_op(op)
+        return op.results[0]
+
+    # Indices
+
+    def number(self, value: int) -> SSAValue:
+        """A constant index."""
+        return self.add(arith.ConstantOp(IntegerAttr(value, index)))
+
+    def index_op(self, kind: type[Operation], lhs: SSAValue, rhs: SSAValue | int) -> SSAValue:
+        """An op on two indices."""
+        right = self.number(rhs) if isinstance(rhs, int) else rhs
+        return self.add(kind.create(operands=[lhs, right], result_types=[index], properties=_overflow(kind)))
+
+    def below(self, lhs: SSAValue, limit: int) -> SSAValue:
+        """Whether an index is below a limit."""
+        return self.add(arith.CmpiOp(lhs, self.number(limit), "ult"))
+
+    def expression(self, expression: AffineExpr, bases: Sequence[SSAValue]) -> SSAValue:
+        """An index expression as code. Its subexpressions are never negative, as `affine.linear` makes them."""
+        if isinstance(expression, AffineConstantExpr):
+            # Index arithmetic is modulo 2^32, so a negative term is right once it is added.
+            return self.number(expression.value)
+        if isinstance(expression, AffineDimExpr):
+            return bases[expression.position]
+        assert isinstance(expression, AffineBinaryOpExpr)
+        lhs = self.expression(expression.lhs, bases)
+        if expression.kind == AffineBinaryOpKind.Add:
+            rhs = expression.rhs
+            if isinstance(rhs, AffineConstantExpr) and rhs.value < 0:
+                return self.index_op(arith.SubiOp, lhs, -rhs.value)
+            if isinstance(rhs, AffineBinaryOpExpr) and rhs.kind == AffineBinaryOpKind.Mul:
+                factor = rhs.rhs
+                if isinstance(factor, AffineConstantExpr) and factor.value < 0:
+                    term = self.expression(rhs.lhs * -factor.value, bases)
+                    return self.index_op(arith.SubiOp, lhs, term)
+            return self.index_op(arith.AddiOp, lhs, self.expression(rhs, bases))
+        kinds: dict[AffineBinaryOpKind, type[Operation]] = {
+            AffineBinaryOpKind.Mul: arith.MuliOp,
+            AffineBinaryOpKind.FloorDiv: arith.DivUIOp,
+            AffineBinaryOpKind.Mod: arith.RemUIOp,
+        }
+        if expression.kind == AffineBinaryOpKind.Mul and isinstance(expression.rhs, AffineConstantExpr):
+            if expression.rhs.value < 0:
+                positive = self.index_op(arith.MuliOp, lhs, -expression.rhs.value)
+                return self.index_op(arith.SubiOp, self.number(0), positive)
+        return self.index_op(kinds[expression.kind], lhs, self.expression(expression.rhs, bases))
+
+    def position(self, results: Sequence[AffineExpr], buffer: SSAValue, loops: Loops) -> SSAValue:
+        """The linear index of an element, for an index map's results over a stage's loops."""
+        placed = [result.replace_dims_and_symbols(loops.expressions, ()) for result in results]
+        total = affine.linear_index(placed, shape_of(buffer)) + self.bindings[buffer].start
+        return self.expression(affine.linear(total, loops.extents).expression(), loops.bases)
+
+    # Memory
+
+    def load(self, buffer: SSAValue, results: Sequence[AffineExpr], loops: Loops) -> SSAValue:
+        """An element at an index map."""
+        at = self.position(results, buffer, loops)
+        return self.add(memref.LoadOp.get(self.bindings[buffer].memory, [at]))
+
+    def store(self, value: SSAValue, buffer: SSAValue, results: Sequence[AffineExpr], loops: Loops) -> None:
+        """Writes an element at an index map."""
+        at = self.position(results, buffer, loops)
+        self.block.add_op(memref.StoreOp.get(value, self.bindings[buffer].memory, [at]))
+
+    # Scalars
+
+    def scalar(self, number: float, element: Attribute) -> SSAValue:
+        """A constant of an element type."""
+        if is_float(element):
+            return self.add(arith.ConstantOp(FloatAttr(float(number), cast(AnyFloat, element))))
+        return self.add(arith.ConstantOp(IntegerAttr(int(number), cast("IntegerType | IndexType", element))))
+
+    def combine(self, kind: type[Operation], lhs: SSAValue, rhs: SSAValue) -> SSAValue:
+        """Folds two values by a reduction's op."""
+        return self.add(kind.create(operands=[lhs, rhs], result_types=[lhs.type], properties=_overflow(kind)))
+
+    # Control
+
+    def loop(
+        self,
+        extent: int,
+        carried: Sequence[SSAValue],
+        body: Callable[[Code, SSAValue, Sequence[SSAValue]], Sequence[SSAValue]],
+        start: SSAValue | None = None,
+        step: int = 1,
+    ) -> list[SSAValue]:
+        """A loop up to `extent` that carries values; gives their last ones."""
+        block = Block(arg_types=[index, *(value.type for value in carried)])
+        inner = Code(block, self.bindings)
+        results = body(inner, block.args[0], block.args[1:])
+        block.add_op(scf.YieldOp(*results))
+        low = self.number(0) if start is None else start
+        op = scf.ForOp(low, self.number(extent), self.number(step), list(carried), block)
+        self.block.add_op(op)
+        return list(op.results)
+
+    def nest(
+        self,
+        extents: Sequence[int],
+        carried: Sequence[SSAValue],
+        body: Callable[[Code, list[SSAValue], Sequence[SSAValue]], Sequence[SSAValue]],
+    ) -> list[SSAValue]:
+        """Loops inside each other, the last the innermost."""
+
+        def level(code: Code, found: list[SSAValue], values: Sequence[SSAValue]) -> Sequence[SSAValue]:
+            if len(found) == len(extents):
+                return body(code, found, values)
+            return code.loop(
+                extents[len(found)], values, lambda inner, at, held: level(inner, [*found, at], held)
+            )
+
+        return list(level(self, [], carried))
+
+    def when(self, condition: SSAValue, body: Callable[[Code], None]) -> None:
+        """Runs `body` where `condition` holds."""
+        block = Block()
+        body(Code(block, self.bindings))
+        block.add_op(scf.YieldOp())
+        self.block.add_op(scf.IfOp(condition, [], Region(block)))
+
+    # Bodies of stages
+
+    def operands(self, stage: GenericOp, loops: Loops, known: Mapping[SSAValue, SSAValue]) -> list[SSAValue | None]:
+        """The values of a stage's inputs: those known at this point, or loaded."""
+        values: list[SSAValue | None] = []
+        for buffer, m in zip(stage.inputs, maps_of(stage), strict=False):
+            if is_shape_only(buffer):
+                values.append(None)
+            else:
+                values.append(known[buffer] if buffer in known else self.load(buffer, m.results, loops))
+        return values
+
+    def body(self, block: Block, env: dict[SSAValue, SSAValue], loops: Loops) -> list[SSAValue]:
+        """Copies a body's ops; gives what it yields."""
+        for op in block.ops:
+            if isinstance(op, YieldOp | scf.YieldOp):
+                return [env.get(operand, operand) for operand in op.operands]
+            self.scalar_op(op, env, loops)
+        return []
+
+    def scalar_op(self, op: Operation, env: dict[SSAValue, SSAValue], loops: Loops) -> None:
+        """Copies one op of a body: loop indices become expressions, loads become linear."""
+        if isinstance(op, IndexOp):
+            env[op.results[0]] = self.expression(loops.expressions[op.dim.value.data], loops.bases)
+        elif isinstance(op, affine_ops.ApplyOp):
+            values = [env.get(operand, operand) for operand in op.operands]
+            env[op.result] = self.expression(op.map.data.results[0], values)
+        elif isinstance(op, memref.LoadOp):
+            env[op.results[0]] = self._computed_load(op, env)
+        elif isinstance(op, scf.IfOp):
+            env.update(zip(op.results, self._condition(op, env, loops), strict=True))
+        else:
+            clone = op.clone(env)
+            self.block.add_op(clone)
+            env.update(zip(op.results, clone.results, strict=True))
+
+    def _computed_load(self, op: memref.LoadOp, env: Mapping[SSAValue, SSAValue]) -> SSAValue:
+        binding, extents = self.bindings[op.memref], shape_of(op.memref)
+        at: SSAValue | None = None
+        for operand, stride in zip(op.indices, affine.strides(extents), strict=True):
+            value = env.get(operand, operand)
+            term = value if stride == 1 else self.index_op(arith.MuliOp, value, stride)
+            at = term if at is None else self.index_op(arith.AddiOp, at, term)
+        if at is None:
+            at = self.number(binding.start)
+        elif binding.start:
+            at = self.index_op(arith.AddiOp, at, binding.start)
+        return self.add(memref.LoadOp.get(binding.memory, [at]))
+
+    def _condition(self, op: scf.IfOp, env: dict[SSAValue, SSAValue], loops: Loops) -> Sequence[SSAValue]:
+        regions: list[Region] = []
+        for region in (op.true_region, op.false_region):
+            block = Block()
+            values = Code(block, self.bindings).body(region.block, dict(env), loops)
+            block.add_op(scf.YieldOp(*values))
+            regions.append(Region(block))
+        new = scf.IfOp(env.get(op.cond, op.cond), [r.type for r in op.results], *regions)
+        self.block.add_op(new)
+        return new.results
+
+
+def _overflow(kind: type[Operation]) -> dict[str, Attribute]:
+    if kind in (arith.AddiOp, arith.SubiOp, arith.MuliOp):
+        return {}
+    if issubclass(kind, (arith.AddfOp, arith.MulfOp, arith.MaximumfOp, arith.MinimumfOp)):
+        return {"fastmath": arith.FastMathFlagsAttr("none")}
+    return {}
+
+
+NEUTRAL: dict[type[Operation], Callable[[Attribute], float]] = {
+    arith.AddfOp: lambda element: 0.0,
+    arith.AddiOp: lambda element: 0,
+    arith.MulfOp: lambda element: 1.0,
+    arith.MuliOp: lambda element: 1,
+    arith.MaximumfOp: lambda element: float("-inf"),
+    arith.MinimumfOp: lambda element: float("inf"),
+    arith.MaxSIOp: lambda element: -(2**31),
+    arith.MinSIOp: lambda element: 2**31 - 1,
+    arith.MaxUIOp: lambda element: 0,
+    arith.MinUIOp: lambda element: -1,
+}
+"""What a reduction by an op starts from."""
+
+
+@dataclass(frozen=True)
+class Reduction:
+    """One reduced output of a stage: the op that folds values in, and the value of the body that it folds."""
+
+    combine: Operation
+    value: SSAValue
+    element: Attribute
+
+    def start(self) -> float:
+        """The neutral element."""
+        return NEUTRAL[type(self.combine)](self.element)
+
+
+def reductions_of(stage: GenericOp) -> list[Reduction]:
+    """The reductions of a stage, one an output.
+
+    Raises:
+        DiagnosticException: An output's accumulator is not folded by one op that is yielded.
+    """
+    count = len(stage.inputs)
+    last = stage.body.block.last_op
+    assert isinstance(last, YieldOp)
+    found: list[Reduction] = []
+    for position, result in enumerate(last.operands):
+        accumulator = stage.body.block.args[count + position]
+        op = result.owner
+        uses = list(accumulator.uses)
+        if not isinstance(op, Operation) or type(op) not in NEUTRAL or len(uses) != 1 or uses[0].operation is not op:
+            raise DiagnosticException(f"a reduction must fold its accumulator by one op, at {stage.location}")
+        value = op.operands[1] if op.operands[0] is accumulator else op.operands[0]
+        found.append(Reduction(op, value, element_of(stage.outputs[position])))
+    return found
+
+
+def reduced_values(code: Code, stage: GenericOp, loops: Loops, known: Mapping[SSAValue, SSAValue]) -> list[SSAValue]:
+    """What a reducing stage folds in at one point: for each output, the value before the fold."""
+    env = stage_env(code, stage, loops, known)
+    skip = {reduction.combine for reduction in reductions_of(stage)}
+    for op in stage.body.block.ops:
+        if op not in skip and not isinstance(op, YieldOp):
+            code.scalar_op(op, env, loops)
+    return [env.get(reduction.value, reduction.value) for reduction in reductions_of(stage)]
+
+
+def stage_env(
+    code: Code, stage: GenericOp, loops: Loops, known: Mapping[SSAValue, SSAValue]
+) -> dict[SSAValue, SSAValue]:
+    """The values of a stage's block arguments for its inputs."""
+    args = stage.body.block.args
+    values = code.operands(stage, loops, known)
+    return {argument: value for argument, value in zip(args, values, strict=False) if value is not None}
+
+
+def stage_values(code: Code, stage: GenericOp, loops: Loops, known: Mapping[SSAValue, SSAValue]) -> list[SSAValue]:
+    """What a stage without reductions yields at one point."""
+    return code.body(stage.body.block, stage_env(code, stage, loops, known), loops)
+
+
+def grid_loops(point: SSAValue, grid: Sequence[int]) -> Loops:
+    """The loops of a grid, from the row-major number of a point."""
+    total = 1
+    for extent in grid:
+        total *= extent
+    expressions = affine.delinearized(AffineDimExpr(0), grid)
+    simplified = tuple(affine.linear(e, [total]).expression() for e in expressions)
+    return Loops((point,), (total,), simplified)
+

@@ -1,0 +1,171 @@
+"""The pass `lower-buf-to-wgsl`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import cast
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import IntegerAttr, MemRefType, ModuleOp, StringAttr, f16, f64, i64
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Attribute, Block, SSAValue
+from xdsl.passes import ModulePass
+from xdsl.utils.exceptions import DiagnosticException
+
+from tensorgrad.dialects import wgsl
+from tensorgrad.dialects.buf import (
+    Buffer,
+    DispatchOp,
+    KernelOp,
+    ViewOp,
+    buffer_type,
+    element_of,
+)
+from tensorgrad.dialects.signature import NAME, ROLE
+from tensorgrad.passes.fuse.cost import contraction_of
+from tensorgrad.passes.lower_buf_to_wgsl.contraction import contraction
+from tensorgrad.passes.lower_buf_to_wgsl.emission import Binding, Code
+from tensorgrad.passes.lower_buf_to_wgsl.rows import group_a_point, thread_a_point
+from tensorgrad.passes.schedule.schedules import Schedule
+from tensorgrad.passes.simplify import simplify_block
+from tensorgrad.passes.traffic import BYTES_MOVED, bytes_moved
+from tensorgrad.runtime.target import Target
+
+
+@dataclass(frozen=True)
+class LowerBufToWgslPass(ModulePass):
+    """Writes each scheduled kernel as a `wgsl.kernel`, and the function as a list of dispatches.
+
+    Expects functions behind `plan-memory`, with a `schedule` on every kernel. Guarantees: one `wgsl.kernel` for each
+    different kernel (equal ones are shared, wherever they lie in memory), linear indices only, and a `buf.dispatch`
+    where each `buf.kernel` was. A buffer of an arena that the kernel writes anywhere is bound `read_write`; all scalars
+    are one binding. Kernels that need more than the target has are refused, with the tensor's name and line.
+
+    Attributes:
+        target: A profile or JSON: limits and features.
+    """
+
+    name = "lower-buf-to-wgsl"
+
+    target: str = "webgpu-default"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        target = Target.from_spec(self.target)
+        for function in list(op.ops):
+            if isinstance(function, FuncOp) and function.body.blocks:
+                _Lowering(op, function, target).run()
+
+
+class _Lowering:
+    """Lowers one function."""
+
+    def __init__(self, module: ModuleOp, function: FuncOp, target: Target):
+        self.module = module
+        self.function = function
+        self.target = target
+        self.known: dict[str, wgsl.KernelOp] = {}
+        self.counts: dict[str, int] = {}
+        self.scalars = self._pack_scalars()
+
+    def run(self) -> None:
+        """Lowers the function in place."""
+        for kernel in [op for op in self.function.body.block.ops if isinstance(op, KernelOp)]:
+            self._lower(kernel)
+
+    def _pack_scalars(self) -> dict[SSAValue, tuple[SSAValue, int]]:
+        """One view over all scalars of an arena, and each scalar's place in it."""
+        found: dict[SSAValue, list[ViewOp]] = {}
+        for op in self.function.body.block.ops:
+            role = op.attributes.get(ROLE) if isinstance(op, ViewOp) else None
+            if isinstance(op, ViewOp) and isinstance(role, StringAttr) and role.data == "scalar":
+                found.setdefault(op.arena, []).append(op)
+        packed: dict[SSAValue, tuple[SSAValue, int]] = {}
+        for arena, views in found.items():
+            first = min(view.start for view in views)
+            count = (max(view.start for view in views) - first) // 4 + 1
+            view = ViewOp.of(arena, first, buffer_type([count], element_of(views[0].result)))
+            view.location = views[0].location
+            self.function.body.block.insert_op_after(view, views[-1])
+            packed |= {v.result: (view.result, (v.start - first) // 4) for v in views}
+        return packed
+
+    def _lower(self, kernel: KernelOp) -> None:
+        if kernel.schedule is None:
+            raise DiagnosticException(f"lower-buf-to-wgsl expects a schedule on every kernel; the one at {kernel.location} "
+                                      "has none (run `schedule` first)")
+        schedule = Schedule.read(kernel.schedule)
+        places = [self.scalars.get(operand, (operand, 0)) for operand in kernel.operands]
+        views = list(dict.fromkeys(view for view, _ in places))
+        self._check(kernel, views)
+        traffic = bytes_moved(kernel)
+        flat = [_flat(view) for view in views]
+        block = Block(arg_types=flat)
+        bindings = {
+            argument: Binding(block.args[views.index(view)], start)
+            for argument, (view, start) in zip(kernel.body.block.args, places, strict=True)
+        }
+        written = {cast(ViewOp, output.owner).arena for output in kernel.outputs}
+        access = ["read_write" if cast(ViewOp, view.owner).arena in written else "read" for view in views]
+        code = Code(block, bindings)
+        if schedule.archetype == "thread":
+            thread_a_point(kernel, code, schedule.groups[0] * schedule.workgroup[0])
+        elif schedule.archetype == "group":
+            group_a_point(kernel, code, schedule.workgroup[0])
+        else:
+            stage = contraction_of(kernel)
+            if stage is None or schedule.tile is None:
+                raise DiagnosticException(f"the kernel at {kernel.location} is no contraction, but scheduled as one")
+            contraction(kernel, stage, code, schedule.tile)
+        simplify_block(block)
+        for op in block.walk():
+            if op.location.name == "builtin.unknown_loc":
+                op.location = kernel.location
+        name = self._shared(block, schedule, access, kernel)
+        dispatch = DispatchOp.of(name, schedule.groups, views)
+        dispatch.location = kernel.location
+        dispatch.attributes[BYTES_MOVED] = IntegerAttr(traffic, i64)
+        self.function.body.block.insert_op_before(dispatch, kernel)
+        kernel.detach()
+        kernel.erase()
+
+    def _shared(self, block: Block, schedule: Schedule, access: Sequence[str], kernel: KernelOp) -> str:
+        """The name of a kernel with this code: an equal one that exists, or a new one."""
+        made = wgsl.KernelOp("kernel", schedule.workgroup, access, block)
+        key = str(made)
+        found = self.known.get(key)
+        if found is not None:
+            return found.sym_name.data
+        number = self.counts.get(schedule.archetype, 0)
+        self.counts[schedule.archetype] = number + 1
+        made.properties["sym_name"] = StringAttr(f"{schedule.archetype}{number}")
+        made.location = kernel.location
+        self.module.body.block.insert_op_before(made, self.function)
+        self.known[key] = made
+        return made.sym_name.data
+
+    def _check(self, kernel: KernelOp, views: Sequence[SSAValue]) -> None:
+        """Raises where a kernel doesn't fit the target."""
+        limit = self.target.max_storage_buffers_per_shader_stage
+        if len(views) > limit:
+            raise DiagnosticException(
+                f"the kernel made at {kernel.location} needs {len(views)} bindings, {self.target.name} has {limit}"
+            )
+        for value in kernel.operands:
+            element = element_of(value)
+            if element == f64 or (element == f16 and not self.target.f16):
+                raise DiagnosticException(
+                    f"{_named(value)} has elements of {element}, which {self.target.name} does not have; it was made at "
+                    f"{kernel.location}; cast it to f32"
+                )
+
+
+def _named(view: SSAValue) -> str:
+    name = view.owner.attributes.get(NAME) if isinstance(view.owner, ViewOp) else None
+    return f"{name.data!r}" if isinstance(name, StringAttr) else f"a tensor of {view.type}"
+
+
+def _flat(view: SSAValue) -> Attribute:
+    kind = cast(Buffer, view.type)
+    return MemRefType(element_of(view), [max(kind.element_count(), 1)])
+

@@ -1,0 +1,180 @@
+"""Pointwise and row kernels: a thread a grid point, or a workgroup a grid point."""
+
+from __future__ import annotations
+
+import math
+
+from xdsl.dialects import arith, memref
+from xdsl.dialects.builtin import MemRefType
+from xdsl.dialects.linalg.attrs import IteratorType
+from xdsl.dialects.linalg.ops import GenericOp
+from xdsl.ir import SSAValue
+from xdsl.ir.affine import AffineDimExpr
+
+from tensorgrad.dialects import affine, wgsl
+from tensorgrad.dialects.buf import KernelOp, iterators_of, loop_extents, maps_of
+from tensorgrad.passes.lower_buf_to_wgsl.emission import (
+    Code,
+    Loops,
+    grid_loops,
+    reduced_values,
+    reductions_of,
+    stage_values,
+)
+
+
+def thread_a_point(kernel: KernelOp, code: Code, width: int) -> None:
+    """Each thread takes one point of the grid and runs the stages one behind the other.
+
+    `width` is how many threads one row of workgroups has: the dispatch may be folded into two dimensions.
+    """
+    total = math.prod(kernel.extents)
+    x = code.add(wgsl.GlobalIdOp(0))
+    folded = code.index_op(arith.MuliOp, code.add(wgsl.GlobalIdOp(1)), width)
+    point = code.index_op(arith.AddiOp, x, folded) if width < total else x
+    outside = code.add(arith.CmpiOp(point, code.number(total), "uge"))
+    code.block.add_op(wgsl.ReturnIfOp(outside))
+    loops = grid_loops(point, kernel.extents)
+    known: dict[SSAValue, SSAValue] = {}
+    for stage in kernel.stages:
+        _run_in_thread(kernel, stage, code, loops, known)
+
+
+def _run_in_thread(
+    kernel: KernelOp, stage: GenericOp, code: Code, loops: Loops, known: dict[SSAValue, SSAValue]
+) -> None:
+    rank = len(kernel.extents)
+    own, kinds = loop_extents(stage)[rank:], iterators_of(stage)[rank:]
+    parallel = [extent for extent, kind in zip(own, kinds, strict=True) if kind == IteratorType.PARALLEL]
+    reduced = list(own[len(parallel) :])
+
+    def at_point(inner: Code, here: Loops) -> None:
+        values = _reduce(inner, stage, here, reduced, known) if reduced else stage_values(inner, stage, here, known)
+        write(kernel, stage, inner, here, values)
+        if not parallel:
+            known.update(zip(stage.outputs, values, strict=True))
+
+    if not parallel:
+        at_point(code, loops)
+        return
+
+    def body(inner: Code, found: list[SSAValue], _: object) -> list[SSAValue]:
+        at_point(inner, loops.with_own(found, parallel))
+        return []
+
+    code.nest(parallel, [], body)
+
+
+def _reduce(
+    code: Code, stage: GenericOp, loops: Loops, reduced: list[int], known: dict[SSAValue, SSAValue]
+) -> list[SSAValue]:
+    reductions = reductions_of(stage)
+    start = [code.scalar(one.start(), one.element) for one in reductions]
+
+    def body(inner: Code, found: list[SSAValue], held: object) -> list[SSAValue]:
+        values = reduced_values(inner, stage, loops.with_own(found, reduced), known)
+        return [
+            inner.combine(type(one.combine), old, new)
+            for one, old, new in zip(reductions, held, values, strict=True)  # type: ignore[call-overload]
+        ]
+
+    return code.nest(reduced, start, body)
+
+
+def write(kernel: KernelOp, stage: GenericOp, code: Code, loops: Loops, values: list[SSAValue]) -> None:
+    """Stores what a stage yields into those of its outputs that outlive the kernel."""
+    maps = maps_of(stage)[len(stage.inputs) :]
+    for output, m, value in zip(stage.outputs, maps, values, strict=True):
+        if output in kernel.output_arguments:
+            code.store(value, output, m.results, loops)
+
+
+def group_a_point(kernel: KernelOp, code: Code, lanes: int) -> None:
+    """Each workgroup takes one point; its lanes share the stages' own loops and fold through workgroup memory."""
+    row = code.add(wgsl.WorkgroupIdOp(0))
+    lane = code.add(wgsl.LocalIndexOp())
+    loops = grid_loops(row, kernel.extents)
+    known: dict[SSAValue, SSAValue] = {}
+    first = code.add(arith.CmpiOp(lane, code.number(0), "eq"))
+    rank = len(kernel.extents)
+    for stage in kernel.stages:
+        own = loop_extents(stage)[rank:]
+        if not own:
+            values = stage_values(code, stage, loops, known)
+            known.update(zip(stage.outputs, values, strict=True))
+            code.when(first, lambda c, s=stage, v=values: write(kernel, s, c, loops, v))
+        elif IteratorType.REDUCTION in iterators_of(stage)[rank:]:
+            values = _fold_in_group(code, stage, loops, list(own), known, lane, lanes)
+            known.update(zip(stage.outputs, values, strict=True))
+            code.when(first, lambda c, s=stage, v=values: write(kernel, s, c, loops, v))
+        else:
+            _share_in_group(kernel, code, stage, loops, list(own), known, lane, lanes)
+
+
+def _strided(loops: Loops, at: SSAValue, own: list[int]) -> Loops:
+    """The stage's own loops from one index over all of them."""
+    total = math.prod(own)
+    base = AffineDimExpr(len(loops.bases))
+    extents = (*loops.extents, total)
+    expressions = [affine.linear(e, extents).expression() for e in affine.delinearized(base, own)]
+    return Loops((*loops.bases, at), extents, (*loops.expressions, *expressions))
+
+
+def _share_in_group(
+    kernel: KernelOp,
+    code: Code,
+    stage: GenericOp,
+    loops: Loops,
+    own: list[int],
+    known: dict[SSAValue, SSAValue],
+    lane: SSAValue,
+    lanes: int,
+) -> None:
+    def body(inner: Code, at: SSAValue, _: object) -> list[SSAValue]:
+        here = _strided(loops, at, own)
+        write(kernel, stage, inner, here, stage_values(inner, stage, here, known))
+        return []
+
+    code.loop(math.prod(own), [], body, start=lane, step=lanes)
+
+
+def _fold_in_group(
+    code: Code,
+    stage: GenericOp,
+    loops: Loops,
+    own: list[int],
+    known: dict[SSAValue, SSAValue],
+    lane: SSAValue,
+    lanes: int,
+) -> list[SSAValue]:
+    reductions = reductions_of(stage)
+    start = [code.scalar(one.start(), one.element) for one in reductions]
+
+    def body(inner: Code, at: SSAValue, held: object) -> list[SSAValue]:
+        values = reduced_values(inner, stage, _strided(loops, at, own), known)
+        return [
+            inner.combine(type(one.combine), old, new)
+            for one, old, new in zip(reductions, held, values, strict=True)  # type: ignore[call-overload]
+        ]
+
+    partial = code.loop(math.prod(own), start, body, start=lane, step=lanes)
+    shared: list[SSAValue] = []
+    for one, value in zip(reductions, partial, strict=True):
+        memory = code.add(wgsl.WorkgroupAllocOp(MemRefType(one.element, [lanes])))
+        code.block.add_op(memref.StoreOp.get(value, memory, [lane]))
+        shared.append(memory)
+    width = lanes // 2
+    while width:
+        code.block.add_op(wgsl.BarrierOp())
+
+        def fold(inner: Code, width: int = width) -> None:
+            for one, memory in zip(reductions, shared, strict=True):
+                mine = inner.add(memref.LoadOp.get(memory, [lane]))
+                other = inner.add(memref.LoadOp.get(memory, [inner.index_op(arith.AddiOp, lane, width)]))
+                both = inner.combine(type(one.combine), mine, other)
+                inner.block.add_op(memref.StoreOp.get(both, memory, [lane]))
+
+        code.when(code.below(lane, width), fold)
+        width //= 2
+    code.block.add_op(wgsl.BarrierOp())
+    return [code.add(memref.LoadOp.get(memory, [code.number(0)])) for memory in shared]

@@ -1,0 +1,204 @@
+"""Named sequences of passes, for `tg-opt` and for the Python API, and how pass specifications are read from text."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self, get_args, get_type_hints
+
+from xdsl.passes import ModulePass
+from xdsl.utils.arg_spec import ArgSpec, ParameterListType, ParameterType, parse_pipeline
+
+from tensorgrad.passes.registry import OPTIMIZERS, PASSES
+
+DEFAULT_TARGET = "webgpu-default"
+
+
+def tensor_passes(function: str | None, optimizer: ModulePass | None) -> list[ModulePass]:
+    """The passes on `tg` that make a training step of a loss.
+
+    Args:
+        function: The loss; may be `None` where the module has one function.
+        optimizer: The pass that appends the update, if there is one.
+    """
+    from tensorgrad.passes.grad import GradPass
+    from tensorgrad.passes.simplify import SimplifyPass
+
+    update = [] if optimizer is None else [optimizer]
+    return [SimplifyPass(), GradPass(function=function), *update, SimplifyPass()]
+
+
+def device_passes(target: str = DEFAULT_TARGET) -> list[ModulePass]:
+    """The passes from `tg` down to `wgsl`, for a target given by profile name, file or JSON."""
+    from tensorgrad.passes.expand_math import ExpandMathPass
+    from tensorgrad.passes.fuse import FusePass
+    from tensorgrad.passes.lower_buf_to_wgsl import LowerBufToWgslPass
+    from tensorgrad.passes.lower_tg_to_buf import LowerTgToBufPass
+    from tensorgrad.passes.plan_memory import PlanMemoryPass
+
+    return [
+        LowerTgToBufPass(),
+        FusePass(target=target),
+        PlanMemoryPass(target=target),
+        LowerBufToWgslPass(target=target),
+        ExpandMathPass(),
+    ]
+
+
+def training_passes(
+    function: str | None, optimizer: ModulePass | None, target: str = DEFAULT_TARGET
+) -> list[ModulePass]:
+    """The passes from a loss on `tg` to the kernels of a training step: `tensor_passes`, then `device_passes`."""
+    return [*tensor_passes(function, optimizer), *device_passes(target)]
+
+
+def inference_passes(target: str = DEFAULT_TARGET) -> list[ModulePass]:
+    """The passes from functions on `tg` to the kernels that compute them."""
+    from tensorgrad.passes.simplify import SimplifyPass
+
+    return [SimplifyPass(), *device_passes(target)]
+
+
+@dataclass(frozen=True)
+class Pipeline(ABC):
+    """A name for a sequence of passes; its options become options of theirs."""
+
+    name: ClassVar[str]
+
+    @classmethod
+    @abstractmethod
+    def from_spec(cls, spec: ArgSpec) -> Self:
+        """The pipeline with options as written, dashes for underscores or not.
+
+        Raises:
+            ValueError: An option is unknown, missing or of the wrong type.
+        """
+
+    @abstractmethod
+    def expand(self) -> tuple[ModulePass, ...]:
+        """The passes, in order."""
+
+
+@dataclass(frozen=True)
+class TrainingPipeline(Pipeline):
+    """From a loss to the kernels of a training step.
+
+    As text, `training-pipeline{function=loss optimizer=adam target=webgpu-default}`: the optimizer is one of
+    `OPTIMIZERS` or `none`, and every option that is not the pipeline's own is one of the optimizer's pass.
+
+    Attributes:
+        optimizer: The pass that appends the update, if there is one.
+        function: The loss; may be absent where there is only one function.
+        target: A profile, a file or JSON.
+    """
+
+    name = "training-pipeline"
+
+    optimizer: ModulePass | None
+    function: str | None = None
+    target: str = DEFAULT_TARGET
+
+    @classmethod
+    def from_spec(cls, spec: ArgSpec) -> Self:
+        options = dict(spec.normalize_parameter_names().parameters)
+        target = _text(cls.name, "target", options.pop("target", (DEFAULT_TARGET,)))
+        chosen = _text(cls.name, "optimizer", options.pop("optimizer", ()))
+        function = _text(cls.name, "function", options["function"]) if "function" in options else None
+        if chosen == "none":
+            unknown = ", ".join(name for name in options if name != "function")
+            if unknown:
+                raise ValueError(f"{cls.name}: without an optimizer there is no option {unknown}")
+            return cls(None, function, target)
+        if chosen not in OPTIMIZERS:
+            raise ValueError(f"{cls.name}: optimizer {chosen!r} is not one of none, {', '.join(OPTIMIZERS)}")
+        return cls(read_pass(ArgSpec(f"append-{chosen}", options), PASSES), function, target)
+
+    def expand(self) -> tuple[ModulePass, ...]:
+        return tuple(training_passes(self.function, self.optimizer, self.target))
+
+
+@dataclass(frozen=True)
+class InferencePipeline(Pipeline):
+    """From functions on `tg` to the kernels that compute them: `inference-pipeline{target=webgpu-default}`.
+
+    Attributes:
+        target: A profile, a file or JSON.
+    """
+
+    name = "inference-pipeline"
+
+    target: str = DEFAULT_TARGET
+
+    @classmethod
+    def from_spec(cls, spec: ArgSpec) -> Self:
+        options = dict(spec.normalize_parameter_names().parameters)
+        target = _text(cls.name, "target", options.pop("target", (DEFAULT_TARGET,)))
+        if options:
+            raise ValueError(f"{cls.name}: there is no option {', '.join(options)}, only target")
+        return cls(target)
+
+    def expand(self) -> tuple[ModulePass, ...]:
+        return tuple(inference_passes(self.target))
+
+
+PIPELINES: dict[str, type[Pipeline]] = {kind.name: kind for kind in (TrainingPipeline, InferencePipeline)}
+"""The pipelines by name."""
+
+
+def _text(pipeline: str, option: str, values: ParameterListType) -> str:
+    if len(values) != 1 or not isinstance(values[0], str):
+        raise ValueError(f"{pipeline}: {option} must be given as one word or text")
+    return values[0]
+
+
+def read_passes(
+    text: str, available: Mapping[str, Callable[[], type[ModulePass]]] = PASSES
+) -> tuple[ModulePass, ...]:
+    """Reads a comma-separated list of passes and pipelines, and expands the pipelines.
+
+    Numbers may be written as anywhere else: `1`, `0.001` and `1e-3` are all floats where an option is one.
+
+    Raises:
+        ValueError: A name or an option is unknown, an option is missing or has the wrong type.
+    """
+    passes: list[ModulePass] = []
+    for spec in parse_pipeline(text):
+        pipeline = PIPELINES.get(spec.name)
+        passes += [read_pass(spec, available)] if pipeline is None else pipeline.from_spec(spec).expand()
+    return tuple(passes)
+
+
+def read_pass(spec: ArgSpec, available: Mapping[str, Callable[[], type[ModulePass]]]) -> ModulePass:
+    """The pass that a specification names, with its options.
+
+    Raises:
+        ValueError: The name or an option is unknown, an option is missing or has the wrong type.
+    """
+    if spec.name not in available:
+        raise ValueError(f"there is no pass or pipeline {spec.name!r}")
+    kind = available[spec.name]()
+    spec = spec.normalize_parameter_names()
+    hints = get_type_hints(kind)
+    options = {name: _as_declared(values, hints.get(name)) for name, values in spec.parameters.items()}
+    try:
+        return kind.from_spec(ArgSpec(spec.name, options))
+    except ValueError as error:
+        raise ValueError(f"{spec.name}: {error}") from error
+
+
+def _as_declared(values: ParameterListType, hint: Any) -> ParameterListType:
+    """Option values as their declaration wants them: xDSL reads `1` as an int, `1e-3` as a word, `{flag}` as empty."""
+    allowed = {hint, *get_args(hint)}
+    if hint is bool and not values:
+        return (True,)
+    if float in allowed and not allowed & {int, str}:
+        return tuple(_as_float(value) for value in values)
+    return values
+
+
+def _as_float(value: ParameterType) -> ParameterType:
+    try:
+        return value if isinstance(value, bool) else float(value)
+    except ValueError:
+        return value

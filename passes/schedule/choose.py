@@ -1,0 +1,145 @@
+"""Which schedule a kernel gets by default."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from xdsl.dialects.linalg.attrs import IteratorType
+from xdsl.dialects.linalg.ops import GenericOp
+from xdsl.ir.affine import AffineDimExpr
+
+from tensorgrad.dialects.affine import used_dims
+from tensorgrad.dialects.buf import KernelOp, is_shape_only, iterators_of, loop_extents, maps_of
+from tensorgrad.passes.fuse.cost import contraction_of
+from tensorgrad.passes.schedule.schedules import Schedule, Tile
+from tensorgrad.runtime.target import Target
+
+SOFTWARE_LANES = 8
+"""A CPU that plays the GPU runs so many invocations as one vector."""
+
+GPU_LANES = 64
+
+
+def choose(kernel: KernelOp, target: Target) -> Schedule:
+    """The default schedule of a kernel on a target."""
+    stage = contraction_of(kernel)
+    if stage is not None:
+        found = _contraction(kernel, stage, target)
+        if found is not None:
+            return found
+    total = math.prod(kernel.extents)
+    own = max((math.prod(loop_extents(s)[len(kernel.extents) :]) for s in kernel.stages), default=1)
+    if _wants_group(kernel, total, own, target):
+        lanes = _lanes(own, target)
+        return Schedule("group", (lanes, 1, 1), (total, 1, 1))
+    width = SOFTWARE_LANES if target.software and total < 1 << 14 else GPU_LANES
+    return Schedule("thread", (width, 1, 1), folded(-(-total // width), target))
+
+
+def _lanes(own: int, target: Target) -> int:
+    limit = min(target.max_compute_invocations_per_workgroup, 64 if target.software else 256)
+    lanes = SOFTWARE_LANES
+    while lanes < limit and lanes * 2 <= own:
+        lanes *= 2
+    return min(lanes, limit)
+
+
+def _wants_group(kernel: KernelOp, total: int, own: int, target: Target) -> bool:
+    """Whether a workgroup should share each grid point: few points, or long rows on a GPU."""
+    if own < SOFTWARE_LANES or total > target.max_compute_workgroups_per_dimension:
+        return False
+    if any(_mixes_loops(stage, len(kernel.extents)) for stage in kernel.stages):
+        return False
+    if target.software:
+        return total < 2 * SOFTWARE_LANES
+    return total < 1024 or (own >= GPU_LANES and not _reads_across(kernel))
+
+
+def _mixes_loops(stage: GenericOp, rank: int) -> bool:
+    """Whether a stage has both parallel and reduction loops of its own."""
+    return len(set(iterators_of(stage)[rank:])) > 1
+
+
+def _reads_across(kernel: KernelOp) -> bool:
+    """Whether neighbouring grid points read neighbouring elements: then a thread a point reads in order already."""
+    rank = len(kernel.extents)
+    for stage in kernel.stages:
+        for operand, m in zip(stage.inputs, maps_of(stage), strict=False):
+            if is_shape_only(operand) or not m.results or not used_dims(m) - set(range(rank)):
+                continue
+            last = m.results[-1]
+            if isinstance(last, AffineDimExpr) and last.position == rank - 1:
+                return True
+    return False
+
+
+def folded(groups: int, target: Target) -> tuple[int, int, int]:
+    """So many workgroups (or a few more) in two dimensions, when one does not hold them."""
+    limit = target.max_compute_workgroups_per_dimension
+    if groups <= limit:
+        return (groups, 1, 1)
+    rows = -(-groups // limit)
+    return (-(-groups // rows), rows, 1)
+
+
+def _contraction(kernel: KernelOp, stage: GenericOp, target: Target) -> Schedule | None:
+    """Register blocks: neighbours along a row for each thread, lanes along the output's last axis."""
+    if any(s is not stage and len(s.iterator_types) > len(kernel.extents) for s in kernel.stages):
+        return None
+    if iterators_of(stage)[len(kernel.extents) :].count(IteratorType.PARALLEL):
+        return None
+    grid = kernel.extents
+    column = _column(kernel, stage)
+    row = _row(stage, grid, column)
+    tile = _tile(grid, row, column, target)
+    columns, rows, rest = tile.groups(grid)
+    if max(columns, rows, rest) > target.max_compute_workgroups_per_dimension:
+        return None
+    return Schedule("contraction", (tile.lanes, tile.depth, 1), (columns, rows, rest), tile)
+
+
+def _column(kernel: KernelOp, stage: GenericOp) -> int:
+    """The grid loop along which the results lie in memory."""
+    last = kernel.stages[-1]
+    for m in reversed(maps_of(last)[len(last.inputs) :]):
+        for result in reversed(m.results):
+            if isinstance(result, AffineDimExpr):
+                return result.position
+    return len(kernel.extents) - 1
+
+
+def _row(stage: GenericOp, grid: Sequence[int], column: int) -> int | None:
+    """The longest other grid loop that an operand without the column loop has."""
+    found = [
+        used_dims(m) for operand, m in zip(stage.inputs, maps_of(stage), strict=False) if not is_shape_only(operand)
+    ]
+    candidates = {
+        loop for dims in found if column not in dims for loop in dims if loop < len(grid) and loop != column
+    }
+    with_column = [dims for dims in found if column in dims]
+    reused = [loop for loop in candidates if not all(loop in dims for dims in with_column)]
+    return max(reused, key=lambda loop: (grid[loop], loop)) if reused else None
+
+
+def _tile(grid: Sequence[int], row: int | None, column: int, target: Target) -> Tile:
+    """The largest block that leaves enough workgroups and little waste at the edges."""
+    lanes, depth, most = (SOFTWARE_LANES, 1, 8) if target.software else (16, 16, 4)
+    row_extent = 1 if row is None else grid[row]
+    rest = math.prod(grid) // (row_extent * grid[column])
+    enough = 8 if target.software else 64
+    columns = min(most, max(1, -(-grid[column] // lanes)))
+    rows = min(most, row_extent)
+    while not target.software and depth > 1 and depth // 2 * rows >= row_extent:
+        depth //= 2
+
+    def groups() -> int:
+        across = -(-grid[column] // (columns * lanes))
+        return across * -(-row_extent // (rows * depth)) * rest
+
+    while groups() < enough and (rows > 1 or columns > 1):
+        if columns > rows:
+            columns = -(-columns // 2)
+        else:
+            rows = -(-rows // 2)
+    return Tile(row, column, rows, columns, lanes, depth)

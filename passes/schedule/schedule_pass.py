@@ -1,0 +1,39 @@
+"""The pass `schedule`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.passes import ModulePass
+
+from tensorgrad.dialects.buf import KernelOp
+from tensorgrad.passes.schedule.choose import choose
+from tensorgrad.runtime.target import Target
+
+
+@dataclass(frozen=True)
+class SchedulePass(ModulePass):
+    """Chooses how each kernel's grid maps to threads, and writes it on the kernel.
+
+    Expects kernels at any point after `fuse`. Guarantees a `schedule` on every kernel, within the target's limits; one
+    that is there already stays. What a kernel computes doesn't change. The archetypes:
+
+    - `thread`: a thread a grid point. Pointwise kernels, many short rows, columns.
+    - `group`: a workgroup a grid point; its lanes share the row and fold through workgroup memory.
+    - `contraction`: a block of outputs a thread, in registers.
+
+    Attributes:
+        target: A profile or JSON: software or GPU, and the limits on workgroups.
+    """
+
+    name = "schedule"
+
+    target: str = "webgpu-default"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        target = Target.from_spec(self.target)
+        for kernel in op.walk():
+            if isinstance(kernel, KernelOp) and kernel.schedule is None:
+                kernel.properties["schedule"] = choose(kernel, target).attribute()

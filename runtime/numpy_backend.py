@@ -1,0 +1,124 @@
+"""The backend where there is no GPU: runs a `tg` function by numpy, with its parameters and state."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+from xdsl.dialects.builtin import ModuleOp
+
+from tensorgrad.dialects.signature import Slot
+from tensorgrad.dialects.tg.base import NumpyArray, Tensor, numpy_dtype
+from tensorgrad.runtime.backend import DTYPES, OutputHandle, ScalarInputs, check_inputs
+from tensorgrad.runtime.errors import ProgramError
+from tensorgrad.runtime.numpy_tensors import TensorExecutor
+
+_NAMES = {dtype: name for name, dtype in DTYPES.items()}
+
+
+@dataclass(frozen=True)
+class ArraySlot:
+    """A named tensor of a `tg` function."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+    formula: str | None = None
+
+
+class NumpyExecutable:
+    """A `tg` function with parameters and state that start at zero. It is for one thread at a time.
+
+    Args:
+        module: Holds the function.
+        function: Its name, or `None` where it is the only one.
+        share: An executable whose parameters this one uses too, instead of its own.
+
+    Raises:
+        ProgramError: There is no such function, or its parameters are not those of `share`.
+    """
+
+    def __init__(self, module: ModuleOp, function: str | None = None, share: NumpyExecutable | None = None):
+        self._executor = TensorExecutor(module, function)
+        arguments = list(zip(self._executor.arguments, self._executor.function.body.block.args, strict=True))
+        slots = {(slot.role, slot.name): _array_slot(slot, cast(Tensor, value.type)) for slot, value in arguments}
+        self.program_inputs: Mapping[str, ArraySlot] = {
+            name: slot for (role, name), slot in slots.items() if role == "input"
+        }
+        self._parameter_slots = {name: slot for (role, name), slot in slots.items() if role == "parameter"}
+        self._state_slots = {name: slot for (role, name), slot in slots.items() if role == "state"}
+        self._persistent = {**self._parameter_slots, **self._state_slots}
+        self._scalars = ScalarInputs([slot for (role, _), slot in slots.items() if role == "scalar"])
+        returned = zip(self._executor.results, self._executor.function.function_type.outputs.data, strict=True)
+        self._outputs = [_array_slot(slot, cast(Tensor, kind)) for slot, kind in returned]
+        if share is not None and share._parameter_slots != self._parameter_slots:
+            raise ProgramError("the parameters are not those of the program to share them with")
+        self._parameters = _zeros(self._parameter_slots) if share is None else share._parameters
+        self._state = _zeros(self._state_slots)
+
+    def step(self, inputs: Mapping[str, Any], scalars: Mapping[str, float]) -> dict[str, OutputHandle]:
+        """Runs the function once.
+
+        Args:
+            inputs: One array for each of `program_inputs`.
+            scalars: What the scalars are, or what their formulas are computed from.
+
+        Returns:
+            A handle for each output.
+
+        Raises:
+            InputError: Something is missing, unknown, or of the wrong shape or dtype; nothing has changed.
+        """
+        known: dict[str, Mapping[str, NumpyArray]] = {
+            "input": check_inputs(self.program_inputs, inputs),
+            "scalar": self._scalars.evaluate(scalars),
+            "parameter": self._parameters,
+            "state": self._state,
+        }
+        values = self._executor.call([known[slot.role][slot.name] for slot in self._executor.arguments])
+        handles: dict[str, OutputHandle] = {}
+        for slot, array_slot, value in zip(self._executor.results, self._outputs, values, strict=True):
+            if slot.role == "update":
+                group = self._parameters if slot.name in self._parameters else self._state
+                group[slot.name] = value
+            else:
+                handles[slot.name] = handle = OutputHandle(array_slot, value.copy)
+                handle.deliver(value)
+        return handles
+
+    def read(self, names: Iterable[str] | None = None) -> dict[str, np.ndarray]:
+        """Copies of the present values of these parameters and state, or of all."""
+        values = {**self._parameters, **self._state}
+        return {name: values[name].copy() for name in (values if names is None else names)}
+
+    def write(self, values: Mapping[str, Any]) -> None:
+        """Sets parameters and state by name; everything is checked before anything is written.
+
+        Raises:
+            InputError: A name is unknown, or a shape or dtype differs.
+        """
+        checked = check_inputs(self._persistent, values, what="parameter or state", partial=True)
+        for name, value in checked.items():
+            group = self._parameters if name in self._parameters else self._state
+            group[name] = np.array(value)
+
+    def statistics(self) -> dict[str, Any]:
+        """Counts of what runs and what it takes: nothing is dispatched."""
+        return {
+            "dispatches": 0,
+            "submits": 0,
+            "copies": 0,
+            "kernels": 0,
+            "peak_bytes": self._executor.peak_bytes(),
+            "bytes_moved": self._executor.bytes_moved(),
+        }
+
+
+def _array_slot(slot: Slot, kind: Tensor) -> ArraySlot:
+    return ArraySlot(slot.name, kind.get_shape(), _NAMES[numpy_dtype(kind)], slot.formula)
+
+
+def _zeros(slots: Mapping[str, ArraySlot]) -> dict[str, NumpyArray]:
+    return {name: np.zeros(slot.shape, DTYPES[slot.dtype]) for name, slot in slots.items()}

@@ -1,0 +1,190 @@
+// RUN: tg-opt %s --split-input-file --verify-diagnostics | filecheck %s
+
+// CHECK: the block's arguments must have the operands' types, in order
+func.func @f(%x: memref<4xf32>, %y: memref<4xf32>) {
+  buf.kernel grid = [4] ins(%x : memref<4xf32>) outs(%y : memref<4xf32>) {
+  ^bb0(%a: memref<4xf32>, %b: memref<4xf32>, %c: memref<4xf32>):
+    linalg.generic {indexing_maps = [affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>], iterator_types = ["parallel"]} ins(%a : memref<4xf32>) outs(%b : memref<4xf32>) {
+    ^bb0(%in: f32, %out: f32):
+      linalg.yield %in : f32
+    }
+  }
+  func.return
+}
+
+// -----
+
+// CHECK: a kernel holds stages (linalg.generic) and locals, not arith.constant
+func.func @f(%x: memref<4xf32>, %y: memref<4xf32>) {
+  buf.kernel grid = [4] ins(%x : memref<4xf32>) outs(%y : memref<4xf32>) {
+  ^bb0(%a: memref<4xf32>, %b: memref<4xf32>):
+    %c = arith.constant 0 : index
+    linalg.generic {indexing_maps = [affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>], iterator_types = ["parallel"]} ins(%a : memref<4xf32>) outs(%b : memref<4xf32>) {
+    ^bb0(%in: f32, %out: f32):
+      linalg.yield %in : f32
+    }
+  }
+  func.return
+}
+
+// -----
+
+// CHECK: a local has the grid's shape [4], not memref<2xf32>
+func.func @f(%x: memref<4xf32>, %y: memref<4xf32>) {
+  buf.kernel grid = [4] ins(%x : memref<4xf32>) outs(%y : memref<4xf32>) {
+  ^bb0(%a: memref<4xf32>, %b: memref<4xf32>):
+    %l = memref.alloca() : memref<2xf32>
+    linalg.generic {indexing_maps = [affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>], iterator_types = ["parallel"]} ins(%a : memref<4xf32>) outs(%b : memref<4xf32>) {
+    ^bb0(%in: f32, %out: f32):
+      linalg.yield %in : f32
+    }
+  }
+  func.return
+}
+
+// -----
+
+// CHECK: a stage's first loops [4] must be the grid [2]
+func.func @f(%x: memref<4xf32>, %y: memref<4xf32>) {
+  buf.kernel grid = [2] ins(%x : memref<4xf32>) outs(%y : memref<4xf32>) {
+  ^bb0(%a: memref<4xf32>, %b: memref<4xf32>):
+    linalg.generic {indexing_maps = [affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>], iterator_types = ["parallel"]} ins(%a : memref<4xf32>) outs(%b : memref<4xf32>) {
+    ^bb0(%in: f32, %out: f32):
+      linalg.yield %in : f32
+    }
+  }
+  func.return
+}
+
+// -----
+
+// CHECK: the loops of the grid must be parallel
+func.func @f(%x: memref<4xf32>, %y: memref<f32>) {
+  buf.kernel grid = [4] ins(%x : memref<4xf32>) outs(%y : memref<f32>) {
+  ^bb0(%a: memref<4xf32>, %b: memref<f32>):
+    linalg.generic {indexing_maps = [affine_map<(d0) -> (d0)>, affine_map<(d0) -> ()>], iterator_types = ["reduction"]} ins(%a : memref<4xf32>) outs(%b : memref<f32>) {
+    ^bb0(%in: f32, %out: f32):
+      linalg.yield %in : f32
+    }
+  }
+  func.return
+}
+
+// -----
+
+// CHECK: invalid indexing maps are non-invertible
+func.func @f(%y: memref<4xf32>) {
+  buf.kernel grid = [4] outs(%y : memref<4xf32>) {
+  ^bb0(%b: memref<4xf32>):
+    linalg.generic {indexing_maps = [affine_map<(d0) -> (-d0 + 3)>], iterator_types = ["parallel"]} outs(%b : memref<4xf32>) {
+    ^bb0(%out: f32):
+      linalg.yield %out : f32
+    }
+  }
+  func.return
+}
+
+// -----
+
+// CHECK: every output and every local needs exactly one stage that writes it
+func.func @f(%x: memref<4xf32>, %y: memref<4xf32>) {
+  buf.kernel grid = [4] ins(%x : memref<4xf32>) outs(%y : memref<4xf32>) {
+  ^bb0(%a: memref<4xf32>, %b: memref<4xf32>):
+    linalg.generic {indexing_maps = [affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>], iterator_types = ["parallel"]} ins(%a : memref<4xf32>) outs(%b : memref<4xf32>) {
+    ^bb0(%in: f32, %out: f32):
+      linalg.yield %in : f32
+    }
+    linalg.generic {indexing_maps = [affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>], iterator_types = ["parallel"]} ins(%a : memref<4xf32>) outs(%b : memref<4xf32>) {
+    ^bb0(%in: f32, %out: f32):
+      linalg.yield %in : f32
+    }
+  }
+  func.return
+}
+
+// -----
+
+// CHECK: every output and every local needs exactly one stage that writes it
+func.func @f(%x: memref<4xf32>, %y: memref<4xf32>) {
+  buf.kernel grid = [4] ins(%x : memref<4xf32>) outs(%y : memref<4xf32>) {
+  ^bb0(%a: memref<4xf32>, %b: memref<4xf32>):
+    %l = memref.alloca() : memref<4xf32>
+    linalg.generic {indexing_maps = [affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>], iterator_types = ["parallel"]} ins(%a : memref<4xf32>) outs(%b : memref<4xf32>) {
+    ^bb0(%in: f32, %out: f32):
+      linalg.yield %in : f32
+    }
+  }
+  func.return
+}
+
+// -----
+
+// CHECK: a buffer has exactly one writer, this one has 2
+func.func @f(%x: memref<4xf32>, %y: memref<4xf32>) {
+  buf.kernel grid = [4] ins(%x : memref<4xf32>) outs(%y : memref<4xf32>) {
+  ^bb0(%a: memref<4xf32>, %b: memref<4xf32>):
+    linalg.generic {indexing_maps = [affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>], iterator_types = ["parallel"]} ins(%a : memref<4xf32>) outs(%b : memref<4xf32>) {
+    ^bb0(%in: f32, %out: f32):
+      linalg.yield %in : f32
+    }
+  }
+  buf.kernel grid = [4] ins(%x : memref<4xf32>) outs(%y : memref<4xf32>) {
+  ^bb0(%a: memref<4xf32>, %b: memref<4xf32>):
+    linalg.generic {indexing_maps = [affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>], iterator_types = ["parallel"]} ins(%a : memref<4xf32>) outs(%b : memref<4xf32>) {
+    ^bb0(%in: f32, %out: f32):
+      linalg.yield %in : f32
+    }
+  }
+  func.return
+}
+
+// -----
+
+// CHECK: role 'weights' is not one of parameter, state, input, scalar, constant, output, workspace
+func.func @f() {
+  %0 = buf.arena "a" role = "weights" : memref<16xi8>
+  func.return
+}
+
+// -----
+
+// CHECK: an arena is a one-dimensional memref of bytes
+func.func @f() {
+  %0 = buf.arena "a" role = "state" : memref<4xf32>
+  func.return
+}
+
+// -----
+
+// CHECK: a view is into a buf.arena
+func.func @f(%x: memref<16xi8>) {
+  %0 = buf.view %x[0] : memref<16xi8> to memref<4xf32>
+  func.return
+}
+
+// -----
+
+// CHECK: bytes [4, 20) are not an aligned range of an arena of 16 bytes
+func.func @f() {
+  %0 = buf.arena "a" role = "state" : memref<16xi8>
+  %1 = buf.view %0[4] : memref<16xi8> to memref<4xf32>
+  func.return
+}
+
+// -----
+
+// CHECK: bytes [2, 6) are not an aligned range of an arena of 16 bytes
+func.func @f() {
+  %0 = buf.arena "a" role = "state" : memref<16xi8>
+  %1 = buf.view %0[2] : memref<16xi8> to memref<1xf32>
+  func.return
+}
+
+// -----
+
+// CHECK: a view is contiguous
+func.func @f() {
+  %0 = buf.arena "a" role = "state" : memref<64xi8>
+  %1 = buf.view %0[0] : memref<64xi8> to memref<4xf32, strided<[2]>>
+  func.return
+}

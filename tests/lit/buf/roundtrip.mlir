@@ -1,0 +1,107 @@
+// RUN: TG_ROUNDTRIP
+
+// A sum over each row, then a pointwise stage on it: the local holds one value a grid point.
+func.func @rows(%x: memref<4x3xf32>, %y: memref<4xf32>) {
+  buf.kernel grid = [4] ins(%x : memref<4x3xf32>) outs(%y : memref<4xf32>) {
+  ^bb0(%a: memref<4x3xf32>, %b: memref<4xf32>):
+    %sum = memref.alloca() : memref<4xf32>
+    linalg.generic {indexing_maps = [affine_map<(d0, d1) -> (d0, d1)>, affine_map<(d0, d1) -> (d0)>], iterator_types = ["parallel", "reduction"]} ins(%a : memref<4x3xf32>) outs(%sum : memref<4xf32>) {
+    ^bb0(%in: f32, %acc: f32):
+      %next = arith.addf %acc, %in : f32
+      linalg.yield %next : f32
+    }
+    linalg.generic {indexing_maps = [affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>], iterator_types = ["parallel"]} ins(%sum : memref<4xf32>) outs(%b : memref<4xf32>) {
+    ^bb0(%in: f32, %out: f32):
+      %root = math.sqrt %in : f32
+      linalg.yield %root : f32
+    }
+  }
+  func.return
+}
+// CHECK-LABEL: func.func @rows(
+// CHECK-SAME: %x: memref<4x3xf32>, %y: memref<4xf32>) {
+// CHECK-NEXT:   buf.kernel grid = [4] ins(%x : memref<4x3xf32>) outs(%y : memref<4xf32>) {
+// CHECK-NEXT:   ^bb0(%a: memref<4x3xf32>, %b: memref<4xf32>):
+// CHECK-NEXT:     %sum = memref.alloca() : memref<4xf32>
+// CHECK-NEXT:     linalg.generic {indexing_maps = [affine_map<(d0, d1) -> (d0, d1)>, affine_map<(d0, d1) -> (d0)>], iterator_types = ["parallel", "reduction"]} ins(%a : memref<4x3xf32>) outs(%sum : memref<4xf32>) {
+// CHECK-NEXT:     ^bb0(%in: f32, %acc: f32):
+// CHECK-NEXT:       %next = arith.addf %acc, %in : f32
+// CHECK-NEXT:       linalg.yield %next : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:     linalg.generic {indexing_maps = [affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>], iterator_types = ["parallel"]} ins(%sum : memref<4xf32>) outs(%b : memref<4xf32>) {
+// CHECK-NEXT:     ^bb0(%in_1: f32, %out: f32):
+// CHECK-NEXT:       %root = math.sqrt %in_1 : f32
+// CHECK-NEXT:       linalg.yield %root : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   }
+// CHECK-NEXT:   func.return
+// CHECK-NEXT: }
+
+// No operand indexes the loop over 8 plainly, so a local that is never stored to gives its extent.
+func.func @positions(%y: memref<8xf32>) {
+  buf.kernel grid = [8] outs(%y : memref<8xf32>) schedule = {archetype = "pointwise"} attributes {note = "kept"} {
+  ^bb0(%b: memref<8xf32>):
+    %extent = memref.alloca() {buf.shape_only} : memref<8xi1>
+    linalg.generic {indexing_maps = [affine_map<(d0) -> (d0)>, affine_map<(d0) -> (-d0 + 7)>], iterator_types = ["parallel"]} ins(%extent : memref<8xi1>) outs(%b : memref<8xf32>) {
+    ^bb0(%in: i1, %out: f32):
+      %one = arith.constant 1.0 : f32
+      linalg.yield %one : f32
+    }
+  }
+  func.return
+}
+// CHECK-LABEL: func.func @positions(
+// CHECK-SAME: %y: memref<8xf32>) {
+// CHECK-NEXT:   buf.kernel grid = [8] outs(%y : memref<8xf32>) schedule = {archetype = "pointwise"} attributes {note = "kept"} {
+// CHECK-NEXT:   ^bb0(%b: memref<8xf32>):
+// CHECK-NEXT:     %extent = memref.alloca() {buf.shape_only} : memref<8xi1>
+// CHECK-NEXT:     linalg.generic {indexing_maps = [affine_map<(d0) -> (d0)>, affine_map<(d0) -> (((d0 * -1) + 7))>], iterator_types = ["parallel"]} ins(%extent : memref<8xi1>) outs(%b : memref<8xf32>) {
+// CHECK-NEXT:     ^bb0(%in: i1, %out: f32):
+// CHECK-NEXT:       %one = arith.constant 1.000000e+00 : f32
+// CHECK-NEXT:       linalg.yield %one : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   }
+// CHECK-NEXT:   func.return
+// CHECK-NEXT: }
+
+// One number: no loops.
+func.func @scalar(%y: memref<f32>) {
+  buf.kernel grid = [] outs(%y : memref<f32>) {
+  ^bb0(%b: memref<f32>):
+    linalg.generic {indexing_maps = [affine_map<() -> ()>], iterator_types = []} outs(%b : memref<f32>) {
+    ^bb0(%out: f32):
+      %one = arith.constant 1.0 : f32
+      linalg.yield %one : f32
+    }
+  }
+  func.return
+}
+// CHECK-LABEL: func.func @scalar(
+// CHECK-SAME: %y: memref<f32>) {
+// CHECK-NEXT:   buf.kernel grid = [] outs(%y : memref<f32>) {
+// CHECK-NEXT:   ^bb0(%b: memref<f32>):
+// CHECK-NEXT:     linalg.generic {indexing_maps = [affine_map<() -> ()>], iterator_types = []} outs(%b : memref<f32>) {
+// CHECK-NEXT:     ^bb0(%out: f32):
+// CHECK-NEXT:       %one = arith.constant 1.000000e+00 : f32
+// CHECK-NEXT:       linalg.yield %one : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   }
+// CHECK-NEXT:   func.return
+// CHECK-NEXT: }
+
+// After plan-memory: ranges of arenas.
+func.func @planned() {
+  %parameters = buf.arena "parameters" role = "parameter" : memref<1024xi8>
+  %workspace = buf.arena "workspace" role = "workspace" attributes {note = "kept"} : memref<512xi8>
+  %weight = buf.view %parameters[0] : memref<1024xi8> to memref<4x3xf32>
+  %bias = buf.view %parameters[256] attributes {tg.name = "bias"} : memref<1024xi8> to memref<3xf32>
+  func.return
+}
+// CHECK-LABEL: func.func @planned(
+// CHECK-SAME: ) {
+// CHECK-NEXT:   %parameters = buf.arena "parameters" role = "parameter" : memref<1024xi8>
+// CHECK-NEXT:   %workspace = buf.arena "workspace" role = "workspace" attributes {note = "kept"} : memref<512xi8>
+// CHECK-NEXT:   %weight = buf.view %parameters[0] : memref<1024xi8> to memref<4x3xf32>
+// CHECK-NEXT:   %bias = buf.view %parameters[256] attributes {tg.name = "bias"} : memref<1024xi8> to memref<3xf32>
+// CHECK-NEXT:   func.return
+// CHECK-NEXT: }

@@ -1,0 +1,26 @@
+// RUN: TG_ROUNDTRIP
+
+// The indices' axes take the place of the axis that is indexed.
+func.func @slices(%table: tensor<65x8xf32>, %i: tensor<2x3xi32>) -> (tensor<2x3x8xf32>, tensor<65x8xf32>) {
+  %taken = tg.take %table, %i axis = 0 : tensor<65x8xf32>, tensor<2x3xi32>
+  %added = tg.scatter_add %taken, %i axis = 0 extent = 65 : tensor<2x3x8xf32>, tensor<2x3xi32>
+  func.return %taken, %added : tensor<2x3x8xf32>, tensor<65x8xf32>
+}
+// CHECK-LABEL: func.func @slices(
+// CHECK-SAME: %table: tensor<65x8xf32>, %i: tensor<2x3xi32>) -> (tensor<2x3x8xf32>, tensor<65x8xf32>) {
+// CHECK-NEXT:   %taken = tg.take %table, %i axis = 0 : tensor<65x8xf32>, tensor<2x3xi32>
+// CHECK-NEXT:   %added = tg.scatter_add %taken, %i axis = 0 extent = 65 : tensor<2x3x8xf32>, tensor<2x3xi32>
+// CHECK-NEXT:   func.return %taken, %added : tensor<2x3x8xf32>, tensor<65x8xf32>
+// CHECK-NEXT: }
+
+func.func @elements(%x: tensor<4x10xf32>, %i: tensor<4x1xui32>) -> (tensor<4x1xf32>, tensor<4x10xf32>) {
+  %taken = tg.take_along_axis %x, %i axis = 1 : tensor<4x10xf32>, tensor<4x1xui32>
+  %added = tg.scatter_add_along_axis %taken, %i axis = 1 extent = 10 : tensor<4x1xf32>, tensor<4x1xui32>
+  func.return %taken, %added : tensor<4x1xf32>, tensor<4x10xf32>
+}
+// CHECK-LABEL: func.func @elements(
+// CHECK-SAME: %x: tensor<4x10xf32>, %i: tensor<4x1xui32>) -> (tensor<4x1xf32>, tensor<4x10xf32>) {
+// CHECK-NEXT:   %taken = tg.take_along_axis %x, %i axis = 1 : tensor<4x10xf32>, tensor<4x1xui32>
+// CHECK-NEXT:   %added = tg.scatter_add_along_axis %taken, %i axis = 1 extent = 10 : tensor<4x1xf32>, tensor<4x1xui32>
+// CHECK-NEXT:   func.return %taken, %added : tensor<4x1xf32>, tensor<4x10xf32>
+// CHECK-NEXT: }

@@ -1,0 +1,34 @@
+// RUN: TG_ROUNDTRIP
+
+func.func @leaves() -> (tensor<4x3xf32>, tensor<2xi32>, tensor<0xf32>, tensor<2xi1>, tensor<2xui32>, tensor<3xf32>) {
+  %splat = tg.constant value = dense<5.000000e-01> : tensor<4x3xf32>
+  %whole = tg.constant value = dense<[1, -2]> : tensor<2xi32>
+  %empty = tg.constant value = dense<> : tensor<0xf32>
+  %flags = tg.constant value = dense<[true, false]> : tensor<2xi1>
+  %unsigned = tg.constant value = dense<[0, 4294967295]> : tensor<2xui32>
+  %infinite = tg.constant value = dense<0xFF800000> : tensor<3xf32>
+  func.return %splat, %whole, %empty, %flags, %unsigned, %infinite : tensor<4x3xf32>, tensor<2xi32>, tensor<0xf32>, tensor<2xi1>, tensor<2xui32>, tensor<3xf32>
+}
+// CHECK-LABEL: func.func @leaves(
+// CHECK-SAME: ) -> (tensor<4x3xf32>, tensor<2xi32>, tensor<0xf32>, tensor<2xi1>, tensor<2xui32>, tensor<3xf32>) {
+// CHECK-NEXT:   %splat = tg.constant value = dense<5.000000e-01> : tensor<4x3xf32>
+// CHECK-NEXT:   %whole = tg.constant value = dense<[1, -2]> : tensor<2xi32>
+// CHECK-NEXT:   %empty = tg.constant value = dense<> : tensor<0xf32>
+// CHECK-NEXT:   %flags = tg.constant value = dense<[true, false]> : tensor<2xi1>
+// CHECK-NEXT:   %unsigned = tg.constant value = dense<[0, 4294967295]> : tensor<2xui32>
+// CHECK-NEXT:   %infinite = tg.constant value = dense<4.28657869e+09> : tensor<3xf32>
+// CHECK-NEXT:   func.return %splat, %whole, %empty, %flags, %unsigned, %infinite : tensor<4x3xf32>, tensor<2xi32>, tensor<0xf32>, tensor<2xi1>, tensor<2xui32>, tensor<3xf32>
+// CHECK-NEXT: }
+
+// The element type and the shape are attributes: nothing else says them.
+func.func @positions() -> (tensor<2x3xi32>, tensor<2x3xf32>) {
+  %columns = tg.iota shape = [2, 3] axis = 1 element = i32
+  %rows = tg.iota shape = [2, 3] axis = 0 element = f32
+  func.return %columns, %rows : tensor<2x3xi32>, tensor<2x3xf32>
+}
+// CHECK-LABEL: func.func @positions(
+// CHECK-SAME: ) -> (tensor<2x3xi32>, tensor<2x3xf32>) {
+// CHECK-NEXT:   %columns = tg.iota shape = [2, 3] axis = 1 element = i32
+// CHECK-NEXT:   %rows = tg.iota shape = [2, 3] axis = 0 element = f32
+// CHECK-NEXT:   func.return %columns, %rows : tensor<2x3xi32>, tensor<2x3xf32>
+// CHECK-NEXT: }

@@ -1,0 +1,40 @@
+// RUN: TG_ROUNDTRIP
+
+func.func @moved(%x: tensor<4x3xf32>) -> (tensor<2x6xf32>, tensor<3x4xf32>, tensor<4x3xf32>) {
+  %reshaped = tg.reshape %x shape = [2, 6] : tensor<4x3xf32>
+  %transposed = tg.transpose %x permutation = [1, 0] : tensor<4x3xf32>
+  %reversed = tg.reverse %x axes = [0, 1] : tensor<4x3xf32>
+  func.return %reshaped, %transposed, %reversed : tensor<2x6xf32>, tensor<3x4xf32>, tensor<4x3xf32>
+}
+// CHECK-LABEL: func.func @moved(
+// CHECK-SAME: %x: tensor<4x3xf32>) -> (tensor<2x6xf32>, tensor<3x4xf32>, tensor<4x3xf32>) {
+// CHECK-NEXT:   %reshaped = tg.reshape %x shape = [2, 6] : tensor<4x3xf32>
+// CHECK-NEXT:   %transposed = tg.transpose %x permutation = [1, 0] : tensor<4x3xf32>
+// CHECK-NEXT:   %reversed = tg.reverse %x axes = [0, 1] : tensor<4x3xf32>
+// CHECK-NEXT:   func.return %reshaped, %transposed, %reversed : tensor<2x6xf32>, tensor<3x4xf32>, tensor<4x3xf32>
+// CHECK-NEXT: }
+
+func.func @broadcasts(%s: tensor<f32>, %v: tensor<3xf32>) -> (tensor<2x3xf32>, tensor<4x3xf32>) {
+  %scalar = tg.broadcast %s shape = [2, 3] dims = [] : tensor<f32>
+  %vector = tg.broadcast %v shape = [4, 3] dims = [1] : tensor<3xf32>
+  func.return %scalar, %vector : tensor<2x3xf32>, tensor<4x3xf32>
+}
+// CHECK-LABEL: func.func @broadcasts(
+// CHECK-SAME: %s: tensor<f32>, %v: tensor<3xf32>) -> (tensor<2x3xf32>, tensor<4x3xf32>) {
+// CHECK-NEXT:   %scalar = tg.broadcast %s shape = [2, 3] dims = [] : tensor<f32>
+// CHECK-NEXT:   %vector = tg.broadcast %v shape = [4, 3] dims = [1] : tensor<3xf32>
+// CHECK-NEXT:   func.return %scalar, %vector : tensor<2x3xf32>, tensor<4x3xf32>
+// CHECK-NEXT: }
+
+// A step that doesn't divide the extent rounds up: 0, 3 of four.
+func.func @windows(%x: tensor<4x3xf32>, %zero: tensor<f32>) -> (tensor<2x1xf32>, tensor<8x5xf32>) {
+  %part = tg.slice %x start = [0, 1] stop = [4, 2] step = [3, 1] : tensor<4x3xf32>
+  %padded = tg.pad %x, %zero low = [1, 0] high = [0, 2] interior = [1, 0] : tensor<4x3xf32>, tensor<f32>
+  func.return %part, %padded : tensor<2x1xf32>, tensor<8x5xf32>
+}
+// CHECK-LABEL: func.func @windows(
+// CHECK-SAME: %x: tensor<4x3xf32>, %zero: tensor<f32>) -> (tensor<2x1xf32>, tensor<8x5xf32>) {
+// CHECK-NEXT:   %part = tg.slice %x start = [0, 1] stop = [4, 2] step = [3, 1] : tensor<4x3xf32>
+// CHECK-NEXT:   %padded = tg.pad %x, %zero low = [1, 0] high = [0, 2] interior = [1, 0] : tensor<4x3xf32>, tensor<f32>
+// CHECK-NEXT:   func.return %part, %padded : tensor<2x1xf32>, tensor<8x5xf32>
+// CHECK-NEXT: }

@@ -1,0 +1,101 @@
+"""What the table of cases is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tensorgrad.dialects.tg.base import TensorOp
+from tensorgrad.tensor import Tensor
+
+from harness import NumpyArray
+
+
+@dataclass(frozen=True)
+class Case:
+    """One function of tensors, sample inputs, and what numpy gives for them.
+
+    Attributes:
+        op: The op that the case is about.
+        note: Says what is special about the case; unique within the op.
+        function: The function on tensors.
+        inputs: Sample arguments.
+        expected: The same function on numpy arrays, written without this package.
+        derivative: Whether the function is smooth at the inputs and its derivative is checked there.
+        flat: The positions of float inputs whose derivative is zero everywhere.
+        rtol: How far floats may be from numpy's, relative to the largest element.
+        device: The same on a device, whose arithmetic and functions are its own.
+    """
+
+    op: type[TensorOp]
+    note: str
+    function: Callable[..., Tensor]
+    inputs: tuple[NumpyArray, ...]
+    expected: Callable[..., Any]
+    derivative: bool = False
+    flat: tuple[int, ...] = ()
+    rtol: float = 1e-6
+    device: float = 1e-5
+
+    @property
+    def id(self) -> str:
+        """The case's name among the tests."""
+        return f"{self.op.name.removeprefix('tg.')}-{self.note}".replace(" ", "_")
+
+    def value(self, inputs: Sequence[NumpyArray] | None = None) -> NumpyArray:
+        """What numpy gives."""
+        with np.errstate(all="ignore"):
+            return np.asarray(self.expected(*(self.inputs if inputs is None else inputs)))
+
+
+def normal(*shape: int, seed: int = 0) -> NumpyArray:
+    """Normal f32 numbers, none within 0.05 of zero (where `abs` and `relu` have their kinks)."""
+    drawn = np.random.default_rng([seed, 17, *shape]).normal(size=shape)
+    return (drawn + np.where(drawn < 0, -0.05, 0.05)).astype(np.float32)
+
+
+def uniform(low: float, high: float, *shape: int, seed: int = 0) -> NumpyArray:
+    """Uniform f32 numbers."""
+    return np.random.default_rng([seed, 23, *shape]).uniform(low, high, shape).astype(np.float32)
+
+
+def integers(low: int, high: int, *shape: int, seed: int = 0, dtype: Any = np.int32) -> NumpyArray:
+    """Integers in `[low, high)`."""
+    return np.asarray(np.random.default_rng([seed, 29, *shape]).integers(low, high, shape), dtype)
+
+
+def distinct(*shape: int, seed: int = 0) -> NumpyArray:
+    """F32 numbers at least 0.1 apart, in random order: no ties for `max` and `min`."""
+    count = int(np.prod(shape))
+    order = np.random.default_rng([seed, 31, *shape]).permutation(count)
+    return (order * 0.15 - count * 0.075 + 0.01).astype(np.float32).reshape(shape)
+
+
+def f32(*values: float) -> NumpyArray:
+    """A vector of f32."""
+    return np.array(values, np.float32)
+
+
+def i32(*values: int) -> NumpyArray:
+    """A vector of i32."""
+    return np.array(values, np.int32)
+
+
+def u32(*values: int) -> NumpyArray:
+    """A vector of u32."""
+    return np.array(values, np.uint32)
+
+
+def boolean(*values: int) -> NumpyArray:
+    """A vector of bool."""
+    return np.array(values, np.bool_)
+
+
+SHAPES: tuple[tuple[int, ...], ...] = ((), (5,), (1,), (0,), (3, 4), (2, 0, 3), (1, 3, 1), (2, 1, 3, 2))
+"""Ranks from 0 to 4, with axes of extent 1 and 0."""
+
+SPECIAL = f32(0.0, -0.0, 1.0, -1.0, 0.5, -2.5, np.inf, -np.inf, np.nan, 1e30, -1e30, 1e-30, -1e-30, 88.0, -88.0, 100.0)
+"""Zeros of both signs, infinities, NaN, and numbers near the ends of f32's range."""

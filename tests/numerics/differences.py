@@ -1,0 +1,74 @@
+"""Central differences of the reference, and the graphs whose derivatives they check."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from case import Case
+from harness import Function, NumpyArray
+
+from tensorgrad.derivatives import grad
+from tensorgrad.elementwise import sin
+from tensorgrad.reductions import sum as total
+from tensorgrad.tensor import Tensor
+
+STEP = 2e-3
+
+
+def central(function: Callable[..., float], inputs: Sequence[NumpyArray], wrt: int) -> NumpyArray:
+    """The gradient of a scalar function by one argument, element by element: two steps, extrapolated (error h^4)."""
+    x = inputs[wrt]
+    result = np.zeros(x.shape)
+    for place in np.ndindex(*x.shape):
+
+        def at(offset: float, place: tuple[int, ...] = place) -> float:
+            moved = x.copy()
+            moved[place] += offset
+            return function(*inputs[:wrt], moved, *inputs[wrt + 1 :])
+
+        coarse = (at(STEP) - at(-STEP)) / (2 * STEP)
+        fine = (at(STEP / 2) - at(-STEP / 2)) / STEP
+        result[place] = (4 * fine - coarse) / 3
+    return result
+
+
+def in_f64(inputs: Sequence[NumpyArray]) -> list[NumpyArray]:
+    """Floats as f64, everything else as it is."""
+    return [np.array(x, np.float64) if x.dtype.kind == "f" else x for x in inputs]
+
+
+def float_positions(inputs: Sequence[NumpyArray]) -> list[int]:
+    """The positions of the floats."""
+    return [position for position, x in enumerate(inputs) if x.dtype.kind == "f"]
+
+
+def mid_graph(function: Function) -> Function:
+    """`sum(sin(scale * function(...) + other))`: the function in the middle of a graph, its cotangent no constant."""
+
+    def loss(scale: Tensor, other: Tensor, *inputs: Tensor) -> Tensor:
+        return total(sin(scale * function(*inputs) + other))
+
+    return loss
+
+
+def directional(function: Function, wrt: Sequence[int]) -> Function:
+    """`sum(direction * gradient)` over the arguments in `wrt`: its gradient is the second derivative on a direction."""
+
+    def loss(*arguments: Tensor) -> Tensor:
+        directions, inputs = arguments[: len(wrt)], arguments[len(wrt) :]
+        gradient = grad(function, argnums=tuple(wrt))(*inputs)
+        result = total(directions[0] * gradient[0])
+        for direction, part in zip(directions[1:], gradient[1:], strict=True):
+            result = result + total(direction * part)
+        return result
+
+    return loss
+
+
+def mid_graph_inputs(case: Case) -> list[NumpyArray]:
+    """A scale and another term of the result's shape, and the case's inputs, in f64."""
+    random = np.random.default_rng(7)
+    shape = case.value().shape
+    scale = np.asarray(random.uniform(0.5, 1.5, shape) * random.choice([-1.0, 1.0], shape))
+    return [scale, np.asarray(random.normal(size=shape)), *in_f64(case.inputs)]

@@ -1,0 +1,109 @@
+"""Runs a traced function at every level of the pipeline, checking the IR between passes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp, UnknownLoc
+from xdsl.ir import Block, SSAValue
+from xdsl.passes import ModulePass
+
+from tensorgrad.dtypes import Spec
+from tensorgrad.passes.fuse import FusePass
+from tensorgrad.passes.grad import GradPass
+from tensorgrad.passes.lower_tg_to_buf import LowerTgToBufPass
+from tensorgrad.passes.plan_memory import PlanMemoryPass
+from tensorgrad.passes.simplify import SimplifyPass
+from tensorgrad.runtime.numpy_buffers import BufferExecutor
+from tensorgrad.runtime.numpy_tensors import TensorExecutor
+from tensorgrad.tracer import trace
+
+NumpyArray: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+Function: TypeAlias = Callable[..., Any]
+
+BUFFER_PASSES: tuple[ModulePass, ...] = (LowerTgToBufPass(), FusePass(), PlanMemoryPass())
+"""The passes on buffers, in the order of the pipeline."""
+
+
+def traced(function: Function, inputs: Sequence[NumpyArray]) -> ModuleOp:
+    """The module of a function traced on the shapes and dtypes of `inputs`."""
+    module = trace(function, *[Spec(value.shape, value.dtype) for value in inputs])
+    check_module(module)
+    return module
+
+
+def check_module(module: ModuleOp) -> None:
+    """Verifies a module, and what xDSL's verifier leaves out: that values are defined before use, and locations."""
+    module.verify()
+    for region in module.regions:
+        for block in region.blocks:
+            _check_block(block, set())
+    for op in module.walk():
+        assert not isinstance(op.location, UnknownLoc), f"{op.name} has no location"
+
+
+def _check_block(block: Block, outside: set[SSAValue]) -> None:
+    known = {*outside, *block.args}
+    for op in block.ops:
+        for operand in op.operands:
+            assert operand in known, f"{op.name} uses a value that is defined behind it"
+        for region in op.regions:
+            for inner in region.blocks:
+                _check_block(inner, known)
+        known.update(op.results)
+
+
+def apply(one: ModulePass, module: ModuleOp) -> None:
+    """Applies a pass in place and checks what it leaves."""
+    one.apply(Context(), module)
+    check_module(module)
+
+
+def with_gradient(module: ModuleOp, wrt: Sequence[int]) -> ModuleOp:
+    """The module with the gradients of its first result by the arguments in `wrt` appended, simplified."""
+    apply(GradPass(wrt=tuple(wrt)), module)
+    apply(SimplifyPass(), module)
+    return module
+
+
+def reference(module: ModuleOp, inputs: Sequence[NumpyArray]) -> list[NumpyArray]:
+    """The results of a module of `tg` by numpy."""
+    return TensorExecutor(module).call(inputs)
+
+
+def result_keys(module: ModuleOp) -> list[str]:
+    """What executors call the results of a module of `tg`, in order."""
+    return [f"{slot.role}/{slot.name}" for slot in TensorExecutor(module).results]
+
+
+def on_buffers(module: ModuleOp, inputs: Sequence[NumpyArray], keys: Sequence[str]) -> list[NumpyArray]:
+    """The results of a module of `buf` by numpy, in the order of `keys`."""
+    results = BufferExecutor(module).run({f"arg{i}": value for i, value in enumerate(inputs)})
+    return [results[key] for key in keys]
+
+
+def levels(module: ModuleOp, inputs: Sequence[NumpyArray]) -> Iterator[tuple[str, list[NumpyArray]]]:
+    """The results at every level; the module of `tg` is taken down to buffers on the way."""
+    expected, keys = reference(module, inputs), result_keys(module)
+    yield "tg", expected
+    apply(SimplifyPass(), module)
+    for before, after in zip(expected, reference(module, inputs), strict=True):
+        np.testing.assert_array_equal(after, before, "simplify changed a value")
+        np.testing.assert_array_equal(np.signbit(after), np.signbit(before), "simplify changed the sign of a zero")
+    for one in BUFFER_PASSES:
+        apply(one, module)
+        yield one.name, on_buffers(module, inputs, keys)
+
+
+def assert_same(actual: NumpyArray, expected: NumpyArray, rtol: float, what: str) -> None:
+    """Compares shape, kind and values; `rtol` is relative to the largest finite element."""
+    assert actual.shape == expected.shape, f"{what}: shape {actual.shape}, expected {expected.shape}"
+    if expected.dtype.kind != "f" or rtol == 0:
+        np.testing.assert_array_equal(actual.astype(expected.dtype), expected, what)
+        return
+    finite = np.abs(expected[np.isfinite(expected)])
+    scale = float(finite.max(initial=0.0))
+    np.testing.assert_allclose(actual, expected, rtol=rtol, atol=rtol * min(scale, 1e3), err_msg=what)

@@ -1,0 +1,75 @@
+"""Every derivative, in the middle of a graph, against central differences of the reference in f64."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from case import Case
+from cases import CASES, SMOOTH
+from differences import central, directional, float_positions, mid_graph, mid_graph_inputs
+from harness import Function, NumpyArray, assert_same, levels, reference, traced, with_gradient
+
+from tensorgrad.dialects import tg
+from tensorgrad.passes.grad.rules import NO_DERIVATIVE, RULES
+
+TOLERANCE = 1e-8
+"""Of central differences with extrapolation in f64, relative to the largest element."""
+
+by_id = pytest.mark.parametrize("case", SMOOTH, ids=lambda case: case.id)
+
+
+def test_every_op_has_a_derivative_or_a_reason() -> None:
+    assert {*RULES, *NO_DERIVATIVE} == set(tg.OPS)
+    assert not {*RULES} & {*NO_DERIVATIVE}
+    checked = {case.op for case in SMOOTH}
+    assert not [op.name for op in RULES if op not in checked and op.name != "tg.cast"]
+
+
+def check(function: Function, inputs: Sequence[NumpyArray], wrt: Sequence[int], flat: Sequence[int]) -> None:
+    """Compares gradients of a scalar function with central differences, and its levels with each other."""
+    plain = traced(function, inputs)
+
+    def value(*arguments: NumpyArray) -> float:
+        return float(reference(plain, arguments)[0])
+
+    module = with_gradient(traced(function, inputs), wrt)
+    results = list(levels(module, inputs))
+    found = results[0][1]
+    assert float(found[0]) == pytest.approx(value(*inputs), rel=1e-12, abs=1e-12)
+    for position, gradient in zip(wrt, found[1:], strict=True):
+        expected = central(value, inputs, position)
+        scale = max(1.0, float(np.abs(expected).max(initial=0.0)))
+        np.testing.assert_allclose(gradient, expected, rtol=0, atol=TOLERANCE * scale, err_msg=f"argument {position}")
+        if gradient.size and position not in flat:
+            assert np.abs(expected).max() > 1e-3, f"argument {position} is not tested: its derivative is zero"
+        assert gradient.dtype == np.float64
+    for level, lowered in results[1:]:
+        for actual, expected in zip(lowered, found, strict=True):
+            assert_same(actual, expected, 1e-11, level)
+
+
+@by_id
+def test_first_order(case: Case) -> None:
+    inputs = mid_graph_inputs(case)
+    flat = [position + 2 for position in case.flat]
+    wrt = float_positions(inputs)
+    if case.value().size == 0:
+        flat = wrt
+    check(mid_graph(case.function), inputs, wrt, flat)
+
+
+@by_id
+def test_second_order(case: Case) -> None:
+    inputs = mid_graph_inputs(case)
+    wrt = float_positions(inputs)
+    random = np.random.default_rng(11)
+    directions = [np.asarray(random.normal(size=inputs[position].shape)) for position in wrt]
+    flat = [position + 2 for position in case.flat] if case.value().size else wrt
+    shifted = [position + len(wrt) for position in wrt]
+    check(directional(mid_graph(case.function), wrt), [*directions, *inputs], shifted, [len(wrt) + p for p in flat])
+
+
+def test_a_case_is_checked_for_most_ops_more_than_once() -> None:
+    assert len(SMOOTH) > len(CASES) // 4

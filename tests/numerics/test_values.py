@@ -1,0 +1,53 @@
+"""Every op against numpy, in the reference and at every level below it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from case import Case
+from cases import CASES
+from harness import assert_same, levels, traced
+
+from tensorgrad.dialects import tg
+from tensorgrad.dialects.tg.base import TensorOp
+from tensorgrad.tensor import Array
+
+by_id = pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
+
+
+def test_every_op_has_cases() -> None:
+    counts = {op: sum(case.op is op for case in CASES) for op in tg.OPS}
+    assert not [op.name for op, count in counts.items() if count < 3]
+
+
+def test_ids_are_unique() -> None:
+    assert len({case.id for case in CASES}) == len(CASES)
+
+
+@by_id
+def test_value(case: Case) -> None:
+    module = traced(case.function, case.inputs)
+    assert any(isinstance(op, case.op) for op in module.walk() if isinstance(op, TensorOp)), "the case lacks its op"
+    expected = case.value()
+    for level, results in levels(module, case.inputs):
+        assert results[0].dtype.kind == expected.dtype.kind or level != "tg"
+        assert_same(results[0], expected, case.rtol, level)
+
+
+@by_id
+def test_shape_and_dtype_are_inferred(case: Case) -> None:
+    expected = case.value()
+    function = next(iter(traced(case.function, case.inputs).ops))
+    result = function.properties["function_type"].outputs.data[0]  # type: ignore[attr-defined]
+    assert result.get_shape() == expected.shape
+    assert tg.base.numpy_dtype(result) == expected.dtype
+
+
+@by_id
+def test_value_outside_a_trace(case: Case) -> None:
+    if not case.inputs:
+        return
+    result = case.function(*[Array(x) for x in case.inputs])
+    expected = case.value()
+    assert result.dtype == expected.dtype
+    assert_same(np.asarray(result), expected, case.rtol, "eager")

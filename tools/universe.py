@@ -1,0 +1,56 @@
+"""What `xdsl-opt` and every other tool on xDSL can see of ours, by the entry point `xdsl.universe`."""
+
+from __future__ import annotations
+
+from xdsl.ir import Dialect
+from xdsl.universe import Universe
+from xdsl.utils.target import Target
+
+from tensorgrad.passes.registry import PASSES
+
+
+def _tg() -> Dialect:
+    from tensorgrad.dialects.tg import Tg
+
+    return Tg
+
+
+def _buf() -> Dialect:
+    from tensorgrad.dialects.buf import Buf
+
+    return Buf
+
+
+def _wgsl() -> Dialect:
+    from tensorgrad.dialects.wgsl import Wgsl
+
+    return Wgsl
+
+
+def wgsl_target() -> type[Target]:
+    """The target that `tg-opt` calls `wgsl`, in place of upstream's."""
+    from tensorgrad.passes.emit_wgsl import WgslTarget
+
+    return WgslTarget
+
+
+def _tg_wgsl_target() -> type[Target]:
+    """The same under a name of its own: `xdsl-opt` has another `wgsl`, and refuses two targets of one name."""
+    from dataclasses import dataclass
+    from typing import ClassVar
+
+    from tensorgrad.passes.emit_wgsl import WgslTarget
+
+    @dataclass(frozen=True)
+    class TgWgslTarget(WgslTarget):
+        name: ClassVar[str] = "tg-wgsl"
+
+    return TgWgslTarget
+
+
+TENSORGRAD_UNIVERSE = Universe(
+    all_dialects={"tg": _tg, "buf": _buf, "wgsl": _wgsl},
+    all_passes=PASSES,
+    all_targets={"tg-wgsl": _tg_wgsl_target},
+)
+"""Our dialects, passes and targets; each is imported when it is used."""
