@@ -41,8 +41,8 @@ class AppendSgdPass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for option in ("momentum", "weight_decay"):
             check_option(self.name, option, getattr(self, option))
-        if not self.dampening <= 1:
-            raise DiagnosticException(f"{self.name}: dampening must be at most 1, got {self.dampening}")
+        if not 0 <= self.dampening <= 1:
+            raise DiagnosticException(f"{self.name}: dampening must be from 0 to 1, got {self.dampening}")
         if self.nesterov and (not self.momentum or self.dampening):
             raise DiagnosticException(f"{self.name}: nesterov needs a momentum, and no dampening")
         states = ("sgd.momentum",) if self.momentum else ()

@@ -36,11 +36,13 @@ def device_passes(target: str = DEFAULT_TARGET) -> list[ModulePass]:
     from tensorgrad.passes.lower_buf_to_wgsl import LowerBufToWgslPass
     from tensorgrad.passes.lower_tg_to_buf import LowerTgToBufPass
     from tensorgrad.passes.plan_memory import PlanMemoryPass
+    from tensorgrad.passes.schedule import SchedulePass
 
     return [
         LowerTgToBufPass(),
         FusePass(target=target),
         PlanMemoryPass(target=target),
+        SchedulePass(target=target),
         LowerBufToWgslPass(target=target),
         ExpandMathPass(),
     ]

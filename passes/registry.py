@@ -16,6 +16,7 @@ CLASSES: dict[str, tuple[str, str]] = {
     "lower-tg-to-buf": ("tensorgrad.passes.lower_tg_to_buf", "LowerTgToBufPass"),
     "fuse": ("tensorgrad.passes.fuse", "FusePass"),
     "plan-memory": ("tensorgrad.passes.plan_memory", "PlanMemoryPass"),
+    "schedule": ("tensorgrad.passes.schedule", "SchedulePass"),
     "lower-buf-to-wgsl": ("tensorgrad.passes.lower_buf_to_wgsl", "LowerBufToWgslPass"),
     "expand-math": ("tensorgrad.passes.expand_math", "ExpandMathPass"),
 }

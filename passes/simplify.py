@@ -14,7 +14,7 @@ from xdsl.passes import ModulePass
 from xdsl.traits import is_side_effect_free
 
 from tensorgrad.dialects import tg
-from tensorgrad.dialects.tg.base import TensorOp
+from tensorgrad.dialects.tg.base import TensorOp, compact
 from tensorgrad.dialects.tg.leaves import ConstantOp
 
 Key: TypeAlias = tuple[object, ...]
@@ -55,6 +55,7 @@ def simplify_block(block: Block, known: dict[Key, SSAValue] | None = None) -> No
 def _folded(op: TensorOp) -> Operation | None:
     """Replaces an op that folds; returns the op that stands for it now, if it is new or unchanged."""
     if isinstance(op, ConstantOp):
+        op.properties["value"] = compact(cast("DenseIntOrFPElementsAttr[Any]", op.value))
         return op
     folded = op.fold()
     if folded is None:

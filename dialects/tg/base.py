@@ -147,9 +147,18 @@ def dense_to_numpy(attribute: DenseIntOrFPElementsAttr[Any]) -> NumpyArray:
         values = np.frombuffer(attribute.data.data, dtype)
     else:
         values = np.array(list(attribute.get_values()), dtype)
-    if values.size == 1 or kind.element_count() == 0:
-        return np.broadcast_to(values.reshape(()) if values.size else np.zeros((), dtype), kind.get_shape())
+    if not kind.element_count():
+        return np.zeros(kind.get_shape(), dtype)
+    bits = values.view(f"u{dtype.itemsize}")
+    # A parsed splat comes with every element written out.
+    if bool((bits == bits[0]).all()):
+        return np.broadcast_to(values[0], kind.get_shape())
     return values.reshape(kind.get_shape())
+
+
+def compact(attribute: DenseIntOrFPElementsAttr[Any]) -> DenseIntOrFPElementsAttr[Any]:
+    """The same values stored as `dense` stores them, so that equal constants are equal attributes."""
+    return dense(dense_to_numpy(attribute))
 
 
 class TensorOp(IRDLOperation, HasFolderInterface, ABC):

@@ -36,10 +36,10 @@ class GradPass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         function = find_function(op, self.function)
+        returned = return_of(function)
         block, name = function.body.block, function.sym_name.data
         arguments, results = arguments_of(function), results_of(function)
         wrt = self._chosen(arguments)
-        returned = return_of(function)
         values = list(returned.operands)
         if not values or shape_of(values[0]) != () or not is_float(element_of(values[0])):
             kind = values[0].type if values else "nothing"
@@ -51,7 +51,7 @@ class GradPass(ModulePass):
                 raise DiagnosticException(
                     f"argument {position} of @{name} is {block.args[position].type}: only floats have derivatives"
                 )
-        builder = TensorBuilder(block, before=returned)
+        builder = TensorBuilder(block, before=returned, location=returned.location)
         found = gradients(block, values[0], [block.args[position] for position in wrt], builder)
         set_returned(function, [*values, *found])
         slots = [Slot(arguments[position].name, "gradient") for position in wrt]

@@ -8,14 +8,14 @@ from collections.abc import Callable, Sequence
 from xdsl.dialects import arith, memref
 from xdsl.dialects.builtin import MemRefType
 from xdsl.dialects.linalg.ops import GenericOp, IndexOp, YieldOp
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr
 
 from tensorgrad.dialects import affine, wgsl
 from tensorgrad.dialects.affine import used_dims
-from tensorgrad.dialects.buf import KernelOp, is_shape_only, loop_extents, maps_of
+from tensorgrad.dialects.buf import KernelOp, element_of, is_shape_only, loop_extents, maps_of
 from tensorgrad.passes.lower_buf_to_wgsl.emission import Code, Loops, reductions_of, stage_values
-from tensorgrad.passes.lower_buf_to_wgsl.rows import write
+from tensorgrad.passes.lower_buf_to_wgsl.rows import strided, write
 from tensorgrad.passes.schedule.schedules import Tile
 
 UNROLLED_EPILOGUE = 160
@@ -91,39 +91,131 @@ class Block:
         """The reduced values, for each row of the block and each of its columns."""
         reductions = reductions_of(self.stage)
         assert len(reductions) == 1, "a contraction has one result"
-        one = reductions[0]
+        self.reduction = reductions[0]
+        self.axes = _axes_of_values(self.stage, self.tile)
         rows, columns = len(self.rows), len(self.columns)
-        zero = self.code.scalar(one.start(), one.element)
-        users = _axes_of_values(self.stage, self.tile)
+        zero = self.code.scalar(self.reduction.start(), self.reduction.element)
+        start = [zero] * (rows * columns)
+        if self.tile.chunk:
+            flat = self._staged(start)
+        else:
 
-        def body(inner: Code, found: list[SSAValue], held: Sequence[SSAValue]) -> list[SSAValue]:
-            values = self._block_values(inner, found, users, one.value, {one.combine})
-            return [
-                inner.combine(type(one.combine), held[i * columns + j], values(i, j))
-                for i in range(rows)
-                for j in range(columns)
-            ]
+            def body(inner: Code, found: list[SSAValue], held: Sequence[SSAValue]) -> list[SSAValue]:
+                def load(number: int, i: int, j: int) -> SSAValue:
+                    return self._load(inner, number, self._grid(i, j).with_own(found, self.own))
 
-        flat = self.code.nest(list(self.own), [zero] * (rows * columns), body)
+                return self._folded(inner, held, load, lambda i, j: self._grid(i, j).with_own(found, self.own))
+
+            flat = self.code.nest(list(self.own), start, body)
         return [flat[i * columns : (i + 1) * columns] for i in range(rows)]
 
-    def _block_values(
+    def _grid(self, i: int, j: int) -> Loops:
+        """The grid's loops at a row and a column of the block; -1 stands for any."""
+        return self.loops(self.rows[max(i, 0)], self.columns[max(j, 0)])
+
+    def _load(self, code: Code, number: int, loops: Loops) -> SSAValue:
+        """An operand of the contraction, from memory."""
+        return code.load(self.stage.inputs[number], maps_of(self.stage)[number].results, loops)
+
+    def _folded(
         self,
         code: Code,
-        found: Sequence[SSAValue],
-        axes: dict[SSAValue, frozenset[str]],
-        wanted: SSAValue,
-        skip: set[Operation],
+        held: Sequence[SSAValue],
+        load: Callable[[int, int, int], SSAValue],
+        loops: Callable[[int, int], Loops],
+    ) -> list[SSAValue]:
+        """The accumulators after one more step of the reduction."""
+        values = self._block_values(code, load, loops)
+        kind, columns = type(self.reduction.combine), len(self.columns)
+        return [
+            code.combine(kind, held[i * columns + j], values(i, j)) for i in range(len(self.rows)) for j in range(columns)
+        ]
+
+    # Staging in workgroup memory
+
+    def _staged(self, start: Sequence[SSAValue]) -> list[SSAValue]:
+        """The reduction in chunks: the workgroup reads what its threads share once, then all compute from that."""
+        total, chunk = math.prod(self.own), self.tile.chunk
+        shared = {
+            number: self._shared(number, side)
+            for number, operand in enumerate(self.stage.inputs)
+            if not is_shape_only(operand)
+            for side in [self.axes[self.stage.body.block.args[number]]]
+            if len(side) == 1
+        }
+
+        def over_chunks(code: Code, at: SSAValue, held: Sequence[SSAValue]) -> Sequence[SSAValue]:
+            first = code.index_op(arith.MuliOp, at, chunk)
+            for number, memory in shared.items():
+                self._fill(code, number, memory, first)
+            code.block.add_op(wgsl.BarrierOp())
+            left = code.index_op(arith.SubiOp, code.number(total), first)
+            count = code.index_op(arith.MinUIOp, left, chunk)
+            results = code.loop_to(count, held, lambda inner, k, now: self._staged_step(inner, k, first, shared, now))
+            code.block.add_op(wgsl.BarrierOp())
+            return results
+
+        return self.code.loop(-(-total // chunk), start, over_chunks)
+
+    def _shared(self, number: int, side: frozenset[str]) -> SSAValue:
+        extent = self._extent("row" in side)
+        kind = MemRefType(element_of(self.stage.inputs[number]), [extent * self.tile.chunk])
+        return self.code.add(wgsl.WorkgroupAllocOp(kind))
+
+    def _extent(self, is_row: bool) -> int:
+        """How many rows, or columns, a workgroup covers."""
+        return self.tile.rows * self.tile.depth if is_row else self.tile.columns * self.tile.lanes
+
+    def _fill(self, code: Code, number: int, memory: SSAValue, first: SSAValue) -> None:
+        """The workgroup's threads read one operand's chunk together, neighbours in memory side by side."""
+        is_row = "row" in self.axes[self.stage.body.block.args[number]]
+        extent, chunk, tile = self._extent(is_row), self.tile.chunk, self.tile
+        group = code.index_op(arith.MuliOp, code.add(wgsl.WorkgroupIdOp(1 if is_row else 0)), extent)
+        last = maps_of(self.stage)[number].results[-1]
+        steps_first = bool({loop for loop in last.used_dims() if loop >= len(self.grid)})
+
+        def body(inner: Code, at: SSAValue, _: object) -> Sequence[SSAValue]:
+            inside, across = (chunk, False) if steps_first else (extent, True)
+            fast, slow = inner.index_op(arith.RemUIOp, at, inside), inner.index_op(arith.DivUIOp, at, inside)
+            place, step = (fast, slow) if across else (slow, fast)
+            where = self._clamped(inner, inner.index_op(arith.AddiOp, group, place), self.extents[1 if is_row else 2])
+            k = self._clamped(inner, inner.index_op(arith.AddiOp, first, step), math.prod(self.own))
+            loops = self.loops(where, self.columns[0]) if is_row else self.loops(self.rows[0], where)
+            value = self._load(inner, number, strided(loops, k, list(self.own)))
+            to = inner.index_op(arith.AddiOp, inner.index_op(arith.MuliOp, step, extent), place)
+            inner.block.add_op(memref.StoreOp.get(value, memory, [to]))
+            return []
+
+        code.loop(extent * chunk, [], body, start=code.add(wgsl.LocalIndexOp()), step=tile.lanes * tile.depth)
+
+    def _staged_step(
+        self, code: Code, k: SSAValue, first: SSAValue, shared: dict[int, SSAValue], held: Sequence[SSAValue]
+    ) -> Sequence[SSAValue]:
+        position = code.index_op(arith.AddiOp, first, k)
+        mine = code.index_op(arith.MuliOp, code.add(wgsl.LocalIdOp(1)), self.tile.rows)
+        lane = code.add(wgsl.LocalIdOp(0))
+
+        def loops(i: int, j: int) -> Loops:
+            return strided(self._grid(i, j), position, list(self.own))
+
+        def load(number: int, i: int, j: int) -> SSAValue:
+            if number not in shared:
+                return self._load(code, number, loops(i, j))
+            is_row = i >= 0
+            begin = code.index_op(arith.MuliOp, k, self._extent(is_row))
+            place = code.index_op(arith.AddiOp, mine, i) if is_row else code.index_op(
+                arith.AddiOp, lane, j * self.tile.lanes
+            )
+            return code.add(memref.LoadOp.get(shared[number], [code.index_op(arith.AddiOp, begin, place)]))
+
+        return self._folded(code, held, load, loops)
+
+    def _block_values(
+        self, code: Code, load: Callable[[int, int, int], SSAValue], loops: Callable[[int, int], Loops]
     ) -> Callable[[int, int], SSAValue]:
         """Computes the body over the block; a value that needs only the row, or only the column, is computed once."""
         envs: dict[tuple[int, int], dict[SSAValue, SSAValue]] = {}
-        stage = self.stage
-
-        def env(i: int, j: int) -> dict[SSAValue, SSAValue]:
-            return envs.setdefault((i, j), {})
-
-        def loops(i: int, j: int) -> Loops:
-            return self.loops(self.rows[max(i, 0)], self.columns[max(j, 0)]).with_own(found, self.own)
+        stage, axes, wanted = self.stage, self.axes, self.reduction.value
 
         def places(needs: frozenset[str]) -> list[tuple[int, int]]:
             rows = range(len(self.rows)) if "row" in needs else [-1]
@@ -133,22 +225,22 @@ class Block:
         def visible(i: int, j: int) -> dict[SSAValue, SSAValue]:
             merged: dict[SSAValue, SSAValue] = {}
             for key in {(-1, -1), (i, -1), (-1, j), (i, j)}:
-                merged.update(env(*key))
+                merged.update(envs.get(key, {}))
             return merged
 
-        for number, (buffer, m) in enumerate(zip(stage.inputs, maps_of(stage), strict=False)):
+        for number, operand in enumerate(stage.inputs):
             argument = stage.body.block.args[number]
-            if not is_shape_only(buffer):
+            if not is_shape_only(operand):
                 for i, j in places(axes[argument]):
-                    env(i, j)[argument] = code.load(buffer, m.results, loops(i, j))
+                    envs.setdefault((i, j), {})[argument] = load(number, i, j)
         for op in stage.body.block.ops:
-            if op in skip or isinstance(op, YieldOp):
+            if op is self.reduction.combine or isinstance(op, YieldOp):
                 continue
             for i, j in places(axes[op.results[0]]):
                 values = visible(i, j)
                 code.scalar_op(op, values, loops(i, j))
                 for result in op.results:
-                    env(i, j)[result] = values[result]
+                    envs.setdefault((i, j), {})[result] = values[result]
         return lambda i, j: visible(i, j).get(wanted, wanted)
 
     # What follows the sum

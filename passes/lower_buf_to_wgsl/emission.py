@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import cast
+from typing import TypeAlias, cast
 
 from xdsl.dialects import affine as affine_ops
 from xdsl.dialects import arith, memref, scf
@@ -51,6 +51,10 @@ class Loops:
             (*self.extents, *extents),
             (*self.expressions, *(AffineDimExpr(first + i) for i in range(len(bases)))),
         )
+
+
+LoopBody: TypeAlias = "Callable[[Code, SSAValue, Sequence[SSAValue]], Sequence[SSAValue]]"
+"""Fills a loop: from the index and the carried values to their next ones."""
 
 
 class Code:
@@ -143,20 +147,21 @@ class Code:
     # Control
 
     def loop(
-        self,
-        extent: int,
-        carried: Sequence[SSAValue],
-        body: Callable[[Code, SSAValue, Sequence[SSAValue]], Sequence[SSAValue]],
-        start: SSAValue | None = None,
-        step: int = 1,
+        self, extent: int, carried: Sequence[SSAValue], body: LoopBody, start: SSAValue | None = None, step: int = 1
     ) -> list[SSAValue]:
         """A loop up to `extent` that carries values; gives their last ones."""
+        return self.loop_to(self.number(extent), carried, body, start, step)
+
+    def loop_to(
+        self, extent: SSAValue, carried: Sequence[SSAValue], body: LoopBody, start: SSAValue | None = None, step: int = 1
+    ) -> list[SSAValue]:
+        """A loop up to a computed extent."""
         block = Block(arg_types=[index, *(value.type for value in carried)])
         inner = Code(block, self.bindings)
         results = body(inner, block.args[0], block.args[1:])
         block.add_op(scf.YieldOp(*results))
         low = self.number(0) if start is None else start
-        op = scf.ForOp(low, self.number(extent), self.number(step), list(carried), block)
+        op = scf.ForOp(low, extent, self.number(step), list(carried), block)
         self.block.add_op(op)
         return list(op.results)
 

@@ -111,8 +111,8 @@ def group_a_point(kernel: KernelOp, code: Code, lanes: int) -> None:
             _share_in_group(kernel, code, stage, loops, list(own), known, lane, lanes)
 
 
-def _strided(loops: Loops, at: SSAValue, own: list[int]) -> Loops:
-    """The stage's own loops from one index over all of them."""
+def strided(loops: Loops, at: SSAValue, own: list[int]) -> Loops:
+    """A stage's loops with its own ones from one index over all of them."""
     total = math.prod(own)
     base = AffineDimExpr(len(loops.bases))
     extents = (*loops.extents, total)
@@ -131,7 +131,7 @@ def _share_in_group(
     lanes: int,
 ) -> None:
     def body(inner: Code, at: SSAValue, _: object) -> list[SSAValue]:
-        here = _strided(loops, at, own)
+        here = strided(loops, at, own)
         write(kernel, stage, inner, here, stage_values(inner, stage, here, known))
         return []
 
@@ -151,7 +151,7 @@ def _fold_in_group(
     start = [code.scalar(one.start(), one.element) for one in reductions]
 
     def body(inner: Code, at: SSAValue, held: object) -> list[SSAValue]:
-        values = reduced_values(inner, stage, _strided(loops, at, own), known)
+        values = reduced_values(inner, stage, strided(loops, at, own), known)
         return [
             inner.combine(type(one.combine), old, new)
             for one, old, new in zip(reductions, held, values, strict=True)  # type: ignore[call-overload]

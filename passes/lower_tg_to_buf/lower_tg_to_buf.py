@@ -11,6 +11,7 @@ from xdsl.dialects import func, memref
 from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir.affine import AffineMap
 from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import DiagnosticException
 
@@ -20,6 +21,7 @@ from tensorgrad.dialects.signature import Slot, arguments_of, results_of
 from tensorgrad.dialects.tg.base import Tensor, TensorOp, numpy_dtype, splat_value, ui32
 from tensorgrad.dialects.tg.build import element_of, shape_of
 from tensorgrad.dialects.tg.leaves import ConstantOp
+from tensorgrad.dialects.tg.shape import PadOp
 from tensorgrad.passes.functions import return_of, set_returned, set_signature
 from tensorgrad.passes.lower_tg_to_buf.kernels import KernelSpec, alloc, make_kernel
 from tensorgrad.passes.lower_tg_to_buf.rules import MEMORY_OPERANDS, RULES
@@ -106,9 +108,7 @@ class _Lowering:
         if type(op) in VIEWS:
             return viewed(op, operands[0])
         if any(0 in shape_of(operand) for operand in op.operands):
-            operands, empty = self._without_elements(op, operands)
-            if empty is not None:
-                return empty
+            return self._without_elements(op, operands)
         for position in MEMORY_OPERANDS.get(type(op), ()):
             operands[position] = self._in_memory(op.operands[position], operands[position], op)
         rule = RULES.get(type(op))
@@ -116,11 +116,13 @@ class _Lowering:
             raise DiagnosticException(f"{op.name} has no lowering to buf")
         return self._emit(rule(op, operands), op)
 
-    def _without_elements(self, op: TensorOp, operands: list[Lowered]) -> tuple[list[Lowered], Lowered | None]:
-        """An op over no elements gives one number everywhere: what the reference gives for it."""
+    def _without_elements(self, op: TensorOp, operands: list[Lowered]) -> Lowered:
+        """An op over no elements gives one value everywhere: the padding, or what the reference gives."""
+        if isinstance(op, PadOp):
+            value = operands[1]
+            return value.through(AffineMap(len(op.shape), 0, ()), op.shape) if isinstance(value, View) else value
         arrays = [np.zeros(shape_of(operand), numpy_dtype(operand.type)) for operand in op.operands]
-        value = op.evaluate(*arrays)
-        return operands, Splat(value.reshape(-1)[0].item(), storage(element_of(op.results[0])))
+        return Splat(op.evaluate(*arrays).reshape(-1)[0].item(), storage(element_of(op.results[0])))
 
     def _constant(self, op: ConstantOp) -> Lowered:
         element = storage(element_of(op.results[0]))

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
+from xdsl.dialects import memref
 from xdsl.dialects.linalg.attrs import IteratorType
 from xdsl.dialects.linalg.ops import GenericOp
 from xdsl.ir.affine import AffineDimExpr
@@ -19,6 +21,9 @@ SOFTWARE_LANES = 8
 """A CPU that plays the GPU runs so many invocations as one vector."""
 
 GPU_LANES = 64
+
+STAGED_STEPS = 16
+"""How many steps of a reduction a workgroup stages at a time on a GPU."""
 
 
 def choose(kernel: KernelOp, target: Target) -> Schedule:
@@ -92,7 +97,8 @@ def _contraction(kernel: KernelOp, stage: GenericOp, target: Target) -> Schedule
     grid = kernel.extents
     column = _column(kernel, stage)
     row = _row(stage, grid, column)
-    tile = _tile(grid, row, column, target)
+    reduced = math.prod(loop_extents(stage)[len(grid) :])
+    tile = _staged(_tile(grid, row, column, target), stage, reduced, target)
     columns, rows, rest = tile.groups(grid)
     if max(columns, rows, rest) > target.max_compute_workgroups_per_dimension:
         return None
@@ -143,3 +149,16 @@ def _tile(grid: Sequence[int], row: int | None, column: int, target: Target) -> 
         else:
             rows = -(-rows // 2)
     return Tile(row, column, rows, columns, lanes, depth)
+
+
+def _staged(tile: Tile, stage: GenericOp, reduced: int, target: Target) -> Tile:
+    """On a GPU, a block whose threads share what they read stages it in workgroup memory."""
+    threads = tile.lanes * tile.depth
+    if target.software or tile.row is None or tile.depth == 1 or reduced < 2 * STAGED_STEPS:
+        return tile
+    if any(isinstance(op, memref.LoadOp) for op in stage.walk()):
+        return tile
+    elements = (tile.rows * tile.depth + tile.columns * tile.lanes) * STAGED_STEPS
+    if elements * 4 > target.max_compute_workgroup_storage_size or threads < GPU_LANES:
+        return tile
+    return replace(tile, chunk=STAGED_STEPS)

@@ -20,6 +20,7 @@ class Tile:
         columns: How many elements of `column` a thread takes, `lanes` apart.
         lanes: The workgroup's extent along `column`.
         depth: The workgroup's extent along `row`.
+        chunk: How many steps of the reduction are staged in workgroup memory at a time; 0 reads memory directly.
     """
 
     row: int | None
@@ -28,6 +29,7 @@ class Tile:
     columns: int
     lanes: int
     depth: int
+    chunk: int = 0
 
     def groups(self, grid: Sequence[int]) -> tuple[int, int, int]:
         """The workgroups along columns, rows and everything else."""
@@ -62,7 +64,7 @@ class Schedule:
         }
         if self.tile is not None:
             t = self.tile
-            numbers = [-1 if t.row is None else t.row, t.column, t.rows, t.columns, t.lanes, t.depth]
+            numbers = [-1 if t.row is None else t.row, t.column, t.rows, t.columns, t.lanes, t.depth, t.chunk]
             data |= {name: IntegerAttr(n, i64) for name, n in zip(TILE_FIELDS, numbers, strict=True)}
         return DictionaryAttr(data)
 
@@ -77,12 +79,10 @@ class Schedule:
 
         tile = None
         if "column" in data:
-            row, column, rows, columns, lanes, depth = (
-                cast("IntegerAttr[IntegerType]", data[name]).value.data for name in TILE_FIELDS
-            )
-            tile = Tile(None if row < 0 else row, column, rows, columns, lanes, depth)
+            row, *others = (cast("IntegerAttr[IntegerType]", data[name]).value.data for name in TILE_FIELDS)
+            tile = Tile(None if row < 0 else row, *others)
         archetype = cast(StringAttr, data["archetype"]).data
         return Schedule(archetype, extents("workgroup"), extents("groups"), tile)
 
 
-TILE_FIELDS = ("row", "column", "rows", "columns", "lanes", "depth")
+TILE_FIELDS = ("row", "column", "rows", "columns", "lanes", "depth", "chunk")

@@ -36,7 +36,7 @@ def _sigmoid(x: NumpyArray) -> NumpyArray:
 
 
 UNARY: dict[type[unary.UnaryOp], tuple[Callable[..., Any], Callable[..., Any], tuple[float, float] | None]] = {
-    unary.NegOp: (tg.negative, lambda x: 0 - x + 0 * -x, None),
+    unary.NegOp: (tg.negative, lambda x: -1.0 * x, None),
     unary.AbsOp: (tg.abs, np.fabs, None),
     unary.ExpOp: (tg.exp, np.exp, (-3, 3)),
     unary.LogOp: (tg.log, np.log, (0.2, 4)),
@@ -164,7 +164,7 @@ def binary_cases() -> Iterator[Case]:
     for exponent in (-3, -1, 0, 1, 2, 5, 0.5, 3.0, 2.5):
         base = uniform(0.5, 1.5, 3, seed=9)
         yield Case(
-            binary.MulOp if exponent in (2, 5, 3.0) else binary.DivOp if exponent in (-3, -1) else binary.PowOp,
+            binary.PowOp if exponent in (0.5, 2.5) else binary.DivOp if exponent < 0 else binary.MulOp,
             f"power {exponent}",
             lambda x, e=exponent: tg.power(x, e) * x / x if e in (0, 1) else tg.power(x, e) * 1.5,
             (base,),

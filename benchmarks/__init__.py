@@ -1,0 +1,1 @@
+"""Measurements against peers, each anyone can run: `python -m benchmarks mlp`."""

@@ -1,0 +1,123 @@
+"""Times steps of several contestants in one run, interleaved, and reports medians as ratios.
+
+Machines are shared and noisy: a figure means something only beside another from the same run.
+"""
+
+from __future__ import annotations
+
+import json
+import platform
+import statistics
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+
+@dataclass
+class Contestant:
+    """One way to run the workload.
+
+    Attributes:
+        name: What tables call it.
+        step: Runs one training step and waits for it; gives the loss.
+        counts: What else there is to say: dispatches, bytes, seconds of compilation.
+    """
+
+    name: str
+    step: Callable[[], float]
+    counts: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+
+@dataclass
+class Timing:
+    """What one contestant took: seconds for the first step, the median and the spread of the others."""
+
+    name: str
+    first: float
+    median: float
+    low: float
+    high: float
+    losses: list[float]
+    counts: Mapping[str, Any]
+
+
+def measure(contestants: list[Contestant], rounds: int, seconds: float = 60.0) -> list[Timing]:
+    """Runs every contestant in turn, `rounds` times or until `seconds` have passed (at least three times)."""
+    first: dict[str, float] = {}
+    losses: dict[str, list[float]] = {one.name: [] for one in contestants}
+    taken: dict[str, list[float]] = {one.name: [] for one in contestants}
+    for one in contestants:
+        start = time.perf_counter()
+        losses[one.name].append(one.step())
+        first[one.name] = time.perf_counter() - start
+    begin = time.perf_counter()
+    for done in range(rounds):
+        for one in contestants:
+            start = time.perf_counter()
+            losses[one.name].append(one.step())
+            taken[one.name].append(time.perf_counter() - start)
+        if done >= 2 and time.perf_counter() - begin > seconds:
+            break
+    return [
+        Timing(
+            one.name,
+            first[one.name],
+            statistics.median(taken[one.name]),
+            min(taken[one.name]),
+            max(taken[one.name]),
+            losses[one.name],
+            one.counts,
+        )
+        for one in contestants
+    ]
+
+
+def report(workload: str, timings: list[Timing], base: str, out: Path | None) -> None:
+    """Prints a table whose ratios are over `base`, and the counts; writes all of it as JSON to `out`."""
+    by_name = {timing.name: timing for timing in timings}
+    table = Table(title=f"{workload}: a training step")
+    for column in ("", "first step, s", "median, ms", "low–high, ms", f"× {base}", "loss after 1", "loss at the end"):
+        table.add_column(column, justify="left" if not column else "right")
+    for timing in timings:
+        table.add_row(
+            timing.name,
+            f"{timing.first:.2f}",
+            f"{timing.median * 1e3:.2f}",
+            f"{timing.low * 1e3:.2f}–{timing.high * 1e3:.2f}",
+            f"{timing.median / by_name[base].median:.2f}",
+            f"{timing.losses[0]:.5f}",
+            f"{timing.losses[-1]:.5f}",
+        )
+    console = Console()
+    console.print(table)
+    for timing in timings:
+        if timing.counts:
+            console.print(f"{timing.name}: " + ", ".join(f"{k} {_short(v)}" for k, v in timing.counts.items()))
+    if out is not None:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        data = {"workload": workload, "machine": machine(), "timings": [vars(timing) for timing in timings]}
+        out.write_text(json.dumps(data, indent=1, default=str))
+        console.print(f"written to {out}")
+
+
+def _short(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{k} {_short(v)}" for k, v in value.items()) + "}"
+    return f"{value:.3f}" if isinstance(value, float) else f"{value}"
+
+
+def machine() -> dict[str, Any]:
+    """What the figures were measured on."""
+    versions: dict[str, str] = {}
+    for name in ("tensorgrad-xdsl", "wgpu", "numpy", "torch", "xdsl"):
+        try:
+            versions[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue
+    return {"platform": platform.platform(), "processor": platform.machine(), "versions": versions}

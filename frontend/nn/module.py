@@ -1,0 +1,237 @@
+"""Modules: trees of Python objects that declare parameters."""
+
+from __future__ import annotations
+
+import copy
+import numbers
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, cast
+
+import numpy as np
+
+from tensorgrad.dtypes import SHORT, DType, is_float, spec
+from tensorgrad.errors import DTypeError, OptionError, ParameterError
+from tensorgrad.initializers import Initializer, constant
+from tensorgrad.trees import Rebuild
+
+
+class Parameter:
+    """A declared parameter: a shape, a dtype and an initializer, but no values. `tg.compile` draws them.
+
+    Attributes:
+        shape: The extents.
+        dtype: The numpy dtype of the elements.
+        initializer: What draws the values from a key.
+    """
+
+    __array_ufunc__ = None  # numpy's operators give way to those of tensors
+    __slots__ = ("dtype", "initializer", "shape")
+
+    shape: tuple[int, ...]
+    dtype: DType
+    initializer: Initializer
+
+    def __init__(self, shape: tuple[int, ...], dtype: DType, initializer: Initializer):
+        for name, value in (("shape", shape), ("dtype", dtype), ("initializer", initializer)):
+            object.__setattr__(self, name, value)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise ParameterError(f"a declared parameter does not change; assign another one instead of setting {name}")
+
+    def __copy__(self) -> Parameter:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Parameter:
+        return Parameter(self.shape, self.dtype, self.initializer)
+
+    def __repr__(self) -> str:
+        return f"{SHORT[self.dtype]}[{', '.join(map(str, self.shape))}]"
+
+
+def param(
+    shape: int | Sequence[int], init: Initializer | float | np.ndarray[Any, Any], dtype: object = "f32"
+) -> Parameter:
+    """Declares a parameter; assign it to an attribute of a module.
+
+    Args:
+        shape: The extents.
+        init: One of `tg.initializers` or any function of a key, a shape and a dtype; a number to fill with; or an array
+            of the values.
+        dtype: A floating-point dtype.
+
+    Raises:
+        ShapeError: The shape is no shape.
+        DTypeError: The dtype is no floating-point one.
+        OptionError: `init` is none of those, or an array of another shape.
+    """
+    wanted = spec(shape, dtype)
+    if not is_float(wanted.dtype):
+        raise DTypeError(f"a parameter has a floating-point dtype, not {SHORT[wanted.dtype]}")
+    return Parameter(wanted.shape, wanted.dtype, _as_initializer(init, wanted.shape))
+
+
+def _as_initializer(init: object, shape: tuple[int, ...]) -> Initializer:
+    if callable(init):
+        return cast(Initializer, init)
+    if isinstance(init, numbers.Real):
+        return constant(float(init))
+    if isinstance(init, np.ndarray) and init.dtype.kind in "fiu":
+        if init.shape != shape:
+            raise OptionError(f"param: init has shape {init.shape}, the parameter {shape}")
+        values = init.copy()
+        return lambda key, shape, dtype: values.astype(dtype)
+    raise OptionError(f"param: init must be an initializer, a number or an array of numbers, got {init!r}")
+
+
+class Module:
+    """A part of a model: an object with parameters, and other modules, as attributes.
+
+    Parameters are declared at construction, `self.w = tg.nn.param(...)`, and named by the path of attributes that leads to
+    them, through modules, lists, tuples and dicts: `blocks.0.attention.w`. What several paths lead to is one set of
+    parameters, named by the first. A compiled loss gets a copy of the tree that has tensors for parameters; the module
+    itself never changes, so one instance serves several programs.
+    """
+
+    _binding: tuple[Module, dict[int, Any]] | None = None
+
+    def named_parameters(self) -> dict[str, Parameter]:
+        """The declared parameters by path, each once.
+
+        Raises:
+            ParameterError: Two of them have the same path.
+        """
+        found: dict[str, Parameter] = {}
+        for path, leaf in walk(self, lambda value: isinstance(value, Parameter)):
+            if path in found:
+                raise ParameterError(f"two parameters have the path {path!r}")
+            found[path] = leaf
+        return found
+
+    def tree_children(self) -> tuple[list[Any], Rebuild]:
+        """The parameters as leaves, or what stands for them, and what binds others."""
+        origin, values = (self, None) if self._binding is None else self._binding
+        parameters = list(origin.named_parameters().values())
+        leaves = parameters if values is None else [values[id(parameter)] for parameter in parameters]
+        return leaves, lambda new: bind(origin, dict(zip(map(id, parameters), new, strict=True)))
+
+    def tree_names(self) -> list[str]:
+        """The paths of the leaves."""
+        return list((self if self._binding is None else self._binding[0]).named_parameters())
+
+    def __repr__(self) -> str:
+        return "\n".join(_described(type(self).__name__, self, set()))
+
+
+def is_container(value: object) -> bool:
+    """Whether parameters are looked for inside a value."""
+    return isinstance(value, Module | list | tuple | dict)
+
+
+def entries(node: Any) -> list[tuple[str, Any]]:
+    """What a module or container holds, by name."""
+    if isinstance(node, Module):
+        return [(name, value) for name, value in vars(node).items() if name != "_binding"]
+    if isinstance(node, dict):
+        return [(str(name), value) for name, value in node.items()]
+    return [(str(position), value) for position, value in enumerate(node)]
+
+
+def walk(root: Module, is_leaf: Callable[[Any], bool]) -> Iterator[tuple[str, Any]]:
+    """The leaves of a module tree with their paths, each object once, in the order of assignment."""
+    seen: set[int] = set()
+
+    def visit(path: str, node: Any) -> Iterator[tuple[str, Any]]:
+        if id(node) in seen:
+            return
+        if is_leaf(node):
+            seen.add(id(node))
+            yield path, node
+        elif is_container(node):
+            seen.add(id(node))
+            for name, value in entries(node):
+                yield from visit(f"{path}.{name}" if path else name, value)
+
+    return visit("", root)
+
+
+def bind(root: Module, values: Mapping[int, Any]) -> Module:
+    """A copy of a module tree that has `values[id(parameter)]` in place of each parameter.
+
+    Modules and containers are copied, once each, so that what a traced function does to them stays in the copy; all
+    else is shared.
+    """
+    copies: dict[int, Any] = {}
+    binding = dict(values)
+
+    def visit(node: Any) -> Any:
+        if isinstance(node, Parameter):
+            return binding[id(node)]
+        if not is_container(node):
+            return node
+        if id(node) not in copies:
+            _copied(node, copies, visit)
+        return copies[id(node)]
+
+    def _copied(node: Any, copies: dict[int, Any], visit: Callable[[Any], Any]) -> None:
+        if isinstance(node, tuple):
+            items = [visit(value) for value in node]
+            copies[id(node)] = type(node)(*items) if hasattr(node, "_fields") else tuple(items)
+        elif isinstance(node, Module):
+            clone = copies[id(node)] = object.__new__(type(node))
+            vars(clone).update({name: visit(value) for name, value in vars(node).items() if name != "_binding"})
+            vars(clone)["_binding"] = (node, binding)
+        else:
+            clone = copies[id(node)] = copy.copy(node)
+            for key, value in list(node.items() if isinstance(node, dict) else enumerate(node)):
+                clone[key] = visit(value)
+
+    return visit(root)
+
+
+def check_bound(bound: Module, where: str) -> None:
+    """Checks that the parameters of a bound tree are where they were bound.
+
+    Raises:
+        ParameterError: What was traced has replaced, moved, added or removed one.
+    """
+    assert bound._binding is not None
+    origin, values = bound._binding
+    expected = {path: values[id(parameter)] for path, parameter in origin.named_parameters().items()}
+    ids = {id(value) for value in values.values()}
+    found = dict(walk(bound, lambda value: isinstance(value, Parameter) or id(value) in ids))
+    check_same(expected, found, where)
+
+
+def check_same(expected: Mapping[str, object], found: Mapping[str, object], where: str) -> None:
+    """Checks that two trees have the same parameters at the same paths.
+
+    Raises:
+        ParameterError: They don't; lists the paths.
+    """
+    changes = {
+        "added": [path for path in found if path not in expected],
+        "removed": [path for path in expected if path not in found],
+        "replaced": [path for path in expected if path in found and found[path] is not expected[path]],
+    }
+    if any(changes.values()):
+        listed = "; ".join(f"{kind} {', '.join(paths)}" for kind, paths in changes.items() if paths)
+        raise ParameterError(f"{where}: {listed}")
+
+
+def _described(label: str, node: Any, seen: set[int]) -> list[str]:
+    if id(node) in seen:
+        return [f"{label} (shared)"]
+    seen.add(id(node))
+    lines: list[str] = []
+    for name, value in entries(node):
+        if isinstance(value, Module):
+            part = _described(f"{name}: {type(value).__name__}", value, seen)
+        elif is_container(value):
+            part = _described(name, value, seen)
+            part = part if len(part) > 1 else []
+        elif isinstance(value, Parameter) or hasattr(value, "shape"):
+            part = [f"{name}: {value!r}"]
+        else:
+            part = []
+        lines += [f"  {line}" for line in part]
+    return [label, *lines]

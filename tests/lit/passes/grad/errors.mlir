@@ -1,0 +1,49 @@
+// RUN: tg-opt %s --split-input-file --verify-diagnostics -p 'grad' | filecheck %s
+// RUN: tg-opt %s --split-input-file --verify-diagnostics -p 'grad{function=f wrt=1}' | filecheck %s --check-prefix WRT
+// RUN: not tg-opt %s -p 'grad{wrt=x}' 2>&1 | filecheck %s --check-prefix TYPE
+// RUN: not tg-opt %s -p 'grad{by=1}' 2>&1 | filecheck %s --check-prefix NAME
+
+// TYPE: tg-opt: error: grad: Incompatible types: given ('x',), expected tuple[int, ...] | None
+// NAME: tg-opt: error: grad: Provided arguments ["by"] not found in expected arguments ["function", "wrt"]
+
+// CHECK: expected exactly one function, the module has g, h
+// WRT: expected a function @f, the module has g, h
+func.func @g() {
+  func.return
+}
+func.func @h() {
+  func.return
+}
+
+// -----
+
+// CHECK: grad needs a float scalar as first result, @f returns tensor<2xf32>
+// WRT: grad needs a float scalar as first result, @f returns tensor<2xf32>
+func.func @f(%x: tensor<2xf32>, %y: tensor<2xf32>) -> tensor<2xf32> {
+  func.return %x : tensor<2xf32>
+}
+
+// -----
+
+// CHECK: grad needs a float scalar as first result, @f returns nothing
+func.func @f() {
+  func.return
+}
+
+// -----
+
+// CHECK: argument 0 of @f is tensor<i32>: only floats have derivatives
+// WRT: @f has no argument 1
+func.func @f(%i: tensor<i32>) -> tensor<f32> {
+  %0 = tg.cast %i to = f32 : tensor<i32>
+  func.return %0 : tensor<f32>
+}
+
+// -----
+
+// CHECK: @f must have one block that ends in func.return
+func.func @f(%x: tensor<f32>) -> tensor<f32> {
+  cf.br ^bb0
+^bb0:
+  func.return %x : tensor<f32>
+}
