@@ -24,6 +24,8 @@ NAMES: dict[str, DType] = {
 
 SHORT: dict[DType, str] = {dtype: name for name, dtype in NAMES.items()}
 
+f16, f32, f64, i32, u32, bool_ = (NAMES[name] for name in ("f16", "f32", "f64", "i32", "u32", "bool"))
+
 _FLOATS = ("f16", "f32", "f64")
 
 

@@ -11,7 +11,7 @@ from xdsl.dialects.builtin import StringAttr
 from tensorgrad.dialects.tg import binary, shape, unary
 from tensorgrad.dialects.tg.base import ELEMENT_TYPES, TensorOp, ints
 from tensorgrad.dtypes import NAMES, SHORT, DType, as_dtype, is_float, promote
-from tensorgrad.errors import DTypeError, ParameterError, ShapeError
+from tensorgrad.errors import DTypeError, ShapeError
 from tensorgrad.location import user_line
 from tensorgrad.tensor import Array, Tensor, method
 from tensorgrad.tracer import as_array, emit
@@ -22,14 +22,10 @@ def as_tensor(x: Any, dtype: DType | None = None) -> Tensor:
 
     Raises:
         DTypeError: It holds no numbers, or numbers that don't fit.
+        ParameterError: It is a declared parameter, which has no values.
     """
     if isinstance(x, Tensor):
         return x
-    if hasattr(x, "initializer"):
-        raise ParameterError(
-            f"{user_line()}: parameter {x!r} has no values: parameters are declared at construction and drawn by "
-            "tg.compile; call the model inside a compiled loss or forward function"
-        )
     return Array(as_array(x, dtype))
 
 

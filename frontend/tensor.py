@@ -15,6 +15,7 @@ from tensorgrad.dialects.tg.build import type_of
 from tensorgrad.dtypes import SHORT, DType
 from tensorgrad.errors import TraceError
 from tensorgrad.location import user_line
+from tensorgrad.runtime.backend import OutputHandle
 
 if TYPE_CHECKING:
     from tensorgrad.tracer import Trace
@@ -176,22 +177,29 @@ class Traced(Tensor):
 
 
 class Array(Tensor):
-    """A concrete tensor: what functions give outside a trace."""
+    """A concrete tensor: what functions give outside a trace, and programs put out.
 
-    __slots__ = ("_array",)
+    A program's output is read from the device when its numbers are first looked at; it stays that step's value.
+    """
 
-    def __init__(self, array: NumpyArray):
-        self._array = array
+    __slots__ = ("_source",)
+
+    def __init__(self, source: NumpyArray | OutputHandle):
+        self._source = source
+
+    @property
+    def _array(self) -> NumpyArray:
+        return self._source if isinstance(self._source, np.ndarray) else self._source.numpy()
 
     @property
     def shape(self) -> tuple[int, ...]:
         """The extent of each axis."""
-        return self._array.shape
+        return self._source.shape
 
     @property
     def dtype(self) -> DType:
         """The dtype of the elements."""
-        return self._array.dtype
+        return self._source.dtype
 
     def numpy(self) -> NumpyArray:
         """The values as a numpy array."""
@@ -215,6 +223,9 @@ class Array(Tensor):
 
     def __bool__(self) -> bool:
         return bool(self._array.item())
+
+    def __format__(self, specification: str) -> str:
+        return format(self.item(), specification) if specification else repr(self)
 
     def __repr__(self) -> str:
         return f"Array({np.array2string(self._array, separator=', ')}, dtype={SHORT[self.dtype]})"

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import inspect
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from collections.abc import Iterator
 from typing import Any, cast
 
 import numpy as np
 from xdsl.dialects import func
-from xdsl.dialects.builtin import FunctionType, ModuleOp, StringAttr
+from xdsl.dialects.builtin import FunctionType, ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Block, Region, SSAValue
 from xdsl.utils.exceptions import VerifyException
@@ -19,9 +19,10 @@ from tensorgrad import trees
 from tensorgrad.dialects.signature import Slot, slots_attribute
 from tensorgrad.dialects.tg.base import ELEMENT_TYPES, NumpyArray, Tensor as TensorType, TensorOp, tensor
 from tensorgrad.dialects.tg.build import TensorBuilder
-from tensorgrad.dtypes import DType, Spec
+from tensorgrad.dtypes import DType, Spec, spec
 from tensorgrad.errors import DTypeError, ParameterError, ShapeError, TraceError
 from tensorgrad.location import user_line, user_location
+from tensorgrad.nn.module import Module, Parameter
 from tensorgrad.tensor import Array, Tensor, Traced
 
 
@@ -84,7 +85,13 @@ def as_array(value: object, dtype: DType | None = None) -> NumpyArray:
 
     Raises:
         DTypeError: Values that don't fit: a finite float that overflows, an integer out of range, no numbers at all.
+        ParameterError: A declared parameter, which has no values.
     """
+    if isinstance(value, Parameter):
+        raise ParameterError(
+            f"{user_line()}: parameter {value!r} has no values: parameters are declared at construction and drawn by "
+            "tg.compile; use them in a compiled loss or forward function, through the model that it is given"
+        )
     if isinstance(value, Array):
         array = np.asarray(value)
         return array if dtype is None else array.astype(dtype)
@@ -231,9 +238,12 @@ def trace_call(
 def trace(function: Callable[..., Any], *specs: Any) -> ModuleOp:
     """Traces a function on specifications, to a module with one `tg` function of the same name.
 
+    Arguments are named as the function names them; in trees, the path to the leaf follows. The parameters of a
+    `tg.nn.Module` become arguments of role `parameter`.
+
     Args:
         function: A function of tensors (or trees of them) to tensors (or a tree).
-        *specs: One for each argument: `tg.spec(shape, dtype)`, a shape (f32), an array, or a tree of these.
+        *specs: One for each argument: `tg.spec(shape, dtype)`, a shape (f32), an array, a module, or a tree of these.
 
     Returns:
         A module that verifies; print it, or run passes on it.
@@ -242,31 +252,76 @@ def trace(function: Callable[..., Any], *specs: Any) -> ModuleOp:
         TraceError, ShapeError, DTypeError: What the function does is not possible.
     """
     refuse_inside_trace("tg.trace")
-    name = sanitized(getattr(function, "__name__", type(function).__name__))
     arguments = [as_specs(argument) for argument in specs]
-    names = [f"arg{i}" for i in range(sum(len(trees.flatten(argument)[0]) for argument in arguments))]
-    made, _ = trace_call(name, function, arguments, [Slot(entry, "input") for entry in names])
-    module = ModuleOp([made])
-    module.location = made.location
+    slots: list[Slot] = []
+    for name, given, argument in zip(argument_names(function, len(specs)), specs, arguments, strict=True):
+        is_module = isinstance(given, Module)
+        for path in trees.paths(argument):
+            joined = ".".join(part for part in ("" if is_module else name, path) if part)
+            slots.append(Slot(joined, "parameter" if is_module else "input"))
+    made, _ = trace_call(function_name(function), function, arguments, unique(slots))
+    return checked_module(made)
+
+
+def checked_module(function: FuncOp) -> ModuleOp:
+    """A module with one function.
+
+    Raises:
+        VerifyException: It is malformed, which is no user's mistake.
+    """
+    module = ModuleOp([function])
+    module.location = function.location
     module.verify()
     return module
 
 
-def as_specs(argument: Any) -> Any:
-    """Turns shapes and arrays in a tree into specifications."""
-    from tensorgrad.dtypes import spec
+def argument_names(function: Callable[..., Any], count: int) -> list[str]:
+    """What a function calls its first `count` positional arguments; `arg0`, `arg1`, … where that can't be known."""
+    try:
+        bound = inspect.signature(function).bind(*range(count)).arguments
+    except (TypeError, ValueError):
+        return [f"arg{i}" for i in range(count)]
+    names: list[str] = []
+    for name, value in bound.items():
+        names += [f"{name}{i}" for i in range(len(value))] if isinstance(value, tuple) else [name]
+    return names
 
+
+def unique(slots: Sequence[Slot]) -> list[Slot]:
+    """The slots, with a number behind each name that was there before."""
+    taken: set[str] = set()
+    result: list[Slot] = []
+    for slot in slots:
+        name, number = slot.name, 0
+        while name in taken:
+            number += 1
+            name = f"{slot.name}_{number}"
+        taken.add(name)
+        result.append(Slot(name, slot.role))
+    return result
+
+
+def as_specs(argument: Any) -> Any:
+    """Turns shapes, arrays and declared parameters in a tree into specifications."""
     if isinstance(argument, Spec):
         return argument
+    if isinstance(argument, Parameter):
+        return Spec(argument.shape, argument.dtype)
     if isinstance(argument, (tuple, list)) and all(isinstance(x, (int, np.integer)) for x in argument):
         return spec(argument)
     if isinstance(argument, (int, np.integer)) and not isinstance(argument, bool):
         return spec(int(argument))
-    leaves, rebuild = trees.flatten(argument)
-    if len(leaves) == 1 and leaves[0] is argument:
+    found = trees.children(argument)
+    if found is None:
         array = as_array(argument)
         return Spec(array.shape, array.dtype)
-    return rebuild([as_specs(leaf) for leaf in leaves])
+    parts, rebuild = found
+    return rebuild([as_specs(part) for part in parts])
+
+
+def function_name(function: Callable[..., Any]) -> str:
+    """A function's name as a symbol name."""
+    return sanitized(getattr(function, "__name__", type(function).__name__))
 
 
 def sanitized(name: str) -> str:
@@ -274,5 +329,3 @@ def sanitized(name: str) -> str:
     kept = "".join(c if c.isalnum() or c == "_" else "_" for c in name).strip("_")
     return "main" if not kept or name == "<lambda>" else kept
 
-
-__all__ = ["Trace", "StringAttr", "emit", "trace", "trace_call", "tracing", "ParameterError"]

@@ -38,6 +38,34 @@ def children(node: Any) -> tuple[list[Any], Rebuild] | None:
     return None
 
 
+def names(node: Any) -> list[str]:
+    """What the children of a node are called, in the order of `children`."""
+    if hasattr(node, "tree_names") and not isinstance(node, type):
+        return list(node.tree_names())
+    if isinstance(node, dict):
+        return [str(key) for key in sorted(node, key=str)]
+    if isinstance(node, tuple) and hasattr(node, "_fields"):
+        return list(node._fields)
+    if dataclasses.is_dataclass(node) and not isinstance(node, type):
+        return [field.name for field in dataclasses.fields(node) if field.init]
+    found = children(node)
+    return [] if found is None else [str(position) for position in range(len(found[0]))]
+
+
+def paths(tree: Any) -> list[str]:
+    """The path of each leaf, names joined by dots; a tree that is a leaf has the empty path."""
+    from tensorgrad.dtypes import Spec
+
+    found = None if isinstance(tree, Spec) else children(tree)
+    if found is None:
+        return [""]
+    return [
+        ".".join(part for part in (name, path) if part)
+        for name, child in zip(names(tree), found[0], strict=True)
+        for path in paths(child)
+    ]
+
+
 def flatten(tree: Any) -> tuple[list[Any], Rebuild]:
     """The leaves of a tree in order, and a function that rebuilds the tree from as many new leaves."""
     from tensorgrad.dtypes import Spec

@@ -5,7 +5,8 @@ from __future__ import annotations
 import copy
 import numbers
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, cast
+from dataclasses import dataclass
+from typing import Any, ClassVar, cast
 
 import numpy as np
 
@@ -15,6 +16,7 @@ from tensorgrad.initializers import Initializer, constant
 from tensorgrad.trees import Rebuild
 
 
+@dataclass(frozen=True, eq=False, repr=False, slots=True)
 class Parameter:
     """A declared parameter: a shape, a dtype and an initializer, but no values. `tg.compile` draws them.
 
@@ -24,25 +26,11 @@ class Parameter:
         initializer: What draws the values from a key.
     """
 
-    __array_ufunc__ = None  # numpy's operators give way to those of tensors
-    __slots__ = ("dtype", "initializer", "shape")
+    __array_ufunc__: ClassVar[None] = None  # numpy's operators give way to those of tensors
 
     shape: tuple[int, ...]
     dtype: DType
     initializer: Initializer
-
-    def __init__(self, shape: tuple[int, ...], dtype: DType, initializer: Initializer):
-        for name, value in (("shape", shape), ("dtype", dtype), ("initializer", initializer)):
-            object.__setattr__(self, name, value)
-
-    def __setattr__(self, name: str, value: object) -> None:
-        raise ParameterError(f"a declared parameter does not change; assign another one instead of setting {name}")
-
-    def __copy__(self) -> Parameter:
-        return self
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Parameter:
-        return Parameter(self.shape, self.dtype, self.initializer)
 
     def __repr__(self) -> str:
         return f"{SHORT[self.dtype]}[{', '.join(map(str, self.shape))}]"
@@ -119,7 +107,8 @@ class Module:
         return list((self if self._binding is None else self._binding[0]).named_parameters())
 
     def __repr__(self) -> str:
-        return "\n".join(_described(type(self).__name__, self, set()))
+        origin = self if self._binding is None else self._binding[0]
+        return "\n".join(_described(type(self).__name__, origin, set()))
 
 
 def is_container(value: object) -> bool:
@@ -229,7 +218,7 @@ def _described(label: str, node: Any, seen: set[int]) -> list[str]:
         elif is_container(value):
             part = _described(name, value, seen)
             part = part if len(part) > 1 else []
-        elif isinstance(value, Parameter) or hasattr(value, "shape"):
+        elif isinstance(value, Parameter):
             part = [f"{name}: {value!r}"]
         else:
             part = []

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from xdsl.dialects import affine as affine_ops
 from xdsl.dialects import memref
-from xdsl.dialects.builtin import AffineMapAttr, LocationAttr
+from xdsl.dialects.builtin import AffineMapAttr, LocationAttr, UnknownLoc
 from xdsl.dialects.linalg.attrs import IteratorType
 from xdsl.dialects.linalg.ops import GenericOp, IndexOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
@@ -162,7 +162,7 @@ def put_together(parts: Parts) -> KernelOp:
         block.add_op(_generic(stage, block, inside, len(parts.grid)))
     kernel = KernelOp.build_kernel(parts.grid, inputs, parts.outputs, block)
     for op in kernel.walk():
-        if parts.location is not None and op.location.name == "builtin.unknown_loc":
+        if parts.location is not None and isinstance(op.location, UnknownLoc):
             op.location = parts.location
     if parts.location is not None:
         kernel.location = parts.location

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from io import StringIO
 from typing import cast
 
 from xdsl.context import Context
@@ -11,6 +12,7 @@ from xdsl.dialects.builtin import IntegerAttr, MemRefType, ModuleOp, StringAttr,
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Block, SSAValue
 from xdsl.passes import ModulePass
+from xdsl.printer import Printer
 from xdsl.utils.exceptions import DiagnosticException
 
 from tensorgrad.dialects import wgsl
@@ -64,7 +66,7 @@ class _Lowering:
         self.module = module
         self.function = function
         self.target = target
-        self.known: dict[str, wgsl.KernelOp] = {}
+        self.known: dict[tuple[object, ...], wgsl.KernelOp] = {}
         self.counts: dict[str, int] = {}
         self.scalars = self._pack_scalars()
 
@@ -92,21 +94,42 @@ class _Lowering:
 
     def _lower(self, kernel: KernelOp) -> None:
         if kernel.schedule is None:
-            raise DiagnosticException(f"lower-buf-to-wgsl expects a schedule on every kernel; the one at {kernel.location} "
-                                      "has none (run `schedule` first)")
+            raise DiagnosticException(
+                f"lower-buf-to-wgsl expects a schedule on every kernel; the one at {kernel.location} has none "
+                "(run `schedule` first)"
+            )
         schedule = Schedule.read(kernel.schedule)
         places = [self.scalars.get(operand, (operand, 0)) for operand in kernel.operands]
         views = list(dict.fromkeys(view for view, _ in places))
         self._check(kernel, views)
-        traffic = bytes_moved(kernel)
-        flat = [_flat(view) for view in views]
-        block = Block(arg_types=flat)
-        bindings = {
-            argument: Binding(block.args[views.index(view)], start)
-            for argument, (view, start) in zip(kernel.body.block.args, places, strict=True)
-        }
         written = {cast(ViewOp, output.owner).arena for output in kernel.outputs}
         access = ["read_write" if cast(ViewOp, view.owner).arena in written else "read" for view in views]
+        placed = [(views.index(view), start) for view, start in places]
+        key = (_text(kernel), str(kernel.schedule), tuple(access), tuple(placed), tuple(_flat(view) for view in views))
+        made = self.known.get(key)
+        if made is None:
+            made = self.known[key] = self._write(kernel, schedule, access, placed, [_flat(view) for view in views])
+        dispatch = DispatchOp.of(made.sym_name.data, schedule.groups, views)
+        dispatch.location = kernel.location
+        dispatch.attributes[BYTES_MOVED] = IntegerAttr(bytes_moved(kernel), i64)
+        self.function.body.block.insert_op_before(dispatch, kernel)
+        kernel.detach()
+        kernel.erase()
+
+    def _write(
+        self,
+        kernel: KernelOp,
+        schedule: Schedule,
+        access: Sequence[str],
+        placed: Sequence[tuple[int, int]],
+        types: Sequence[Attribute],
+    ) -> wgsl.KernelOp:
+        """Writes a new kernel in front of the function."""
+        block = Block(arg_types=types)
+        bindings = {
+            argument: Binding(block.args[number], start)
+            for argument, (number, start) in zip(kernel.body.block.args, placed, strict=True)
+        }
         code = Code(block, bindings)
         if schedule.archetype == "thread":
             thread_a_point(kernel, code, schedule.groups[0] * schedule.workgroup[0])
@@ -118,31 +141,14 @@ class _Lowering:
                 raise DiagnosticException(f"the kernel at {kernel.location} is no contraction, but scheduled as one")
             contraction(kernel, stage, code, schedule.tile)
         simplify_block(block)
-        for op in block.walk():
-            if op.location.name == "builtin.unknown_loc":
-                op.location = kernel.location
-        name = self._shared(block, schedule, access, kernel)
-        dispatch = DispatchOp.of(name, schedule.groups, views)
-        dispatch.location = kernel.location
-        dispatch.attributes[BYTES_MOVED] = IntegerAttr(traffic, i64)
-        self.function.body.block.insert_op_before(dispatch, kernel)
-        kernel.detach()
-        kernel.erase()
-
-    def _shared(self, block: Block, schedule: Schedule, access: Sequence[str], kernel: KernelOp) -> str:
-        """The name of a kernel with this code: an equal one that exists, or a new one."""
-        made = wgsl.KernelOp("kernel", schedule.workgroup, access, block)
-        key = str(made)
-        found = self.known.get(key)
-        if found is not None:
-            return found.sym_name.data
         number = self.counts.get(schedule.archetype, 0)
         self.counts[schedule.archetype] = number + 1
-        made.properties["sym_name"] = StringAttr(f"{schedule.archetype}{number}")
-        made.location = kernel.location
+        made = wgsl.KernelOp(f"{schedule.archetype}{number}", schedule.workgroup, access, block)
+        for op in made.walk():
+            if op.location.name == "builtin.unknown_loc":
+                op.location = kernel.location
         self.module.body.block.insert_op_before(made, self.function)
-        self.known[key] = made
-        return made.sym_name.data
+        return made
 
     def _check(self, kernel: KernelOp, views: Sequence[SSAValue]) -> None:
         """Raises where a kernel doesn't fit the target."""
@@ -158,6 +164,14 @@ class _Lowering:
                     f"{_named(value)} has elements of {element}, which {self.target.name} does not have; it was made at "
                     f"{kernel.location}; cast it to f32"
                 )
+
+
+def _text(kernel: KernelOp) -> str:
+    """A kernel's body and grid as text, whatever buffers it runs on: equal texts are equal kernels."""
+    stream = StringIO()
+    stream.write(str(kernel.extents))
+    Printer(stream=stream).print_region(kernel.body)
+    return stream.getvalue()
 
 
 def _named(view: SSAValue) -> str:

@@ -74,20 +74,24 @@ def reference(module: ModuleOp, inputs: Sequence[NumpyArray]) -> list[NumpyArray
     return TensorExecutor(module).call(inputs)
 
 
-def result_keys(module: ModuleOp) -> list[str]:
-    """What executors call the results of a module of `tg`, in order."""
-    return [f"{slot.role}/{slot.name}" for slot in TensorExecutor(module).results]
+class Names:
+    """What executors call the arguments and results of a module of `tg`."""
+
+    def __init__(self, module: ModuleOp):
+        executor = TensorExecutor(module)
+        self.arguments = [slot.name for slot in executor.arguments]
+        self.results = [f"{slot.role}/{slot.name}" for slot in executor.results]
 
 
-def on_buffers(module: ModuleOp, inputs: Sequence[NumpyArray], keys: Sequence[str]) -> list[NumpyArray]:
-    """The results of a module of `buf` by numpy, in the order of `keys`."""
-    results = BufferExecutor(module).run({f"arg{i}": value for i, value in enumerate(inputs)})
-    return [results[key] for key in keys]
+def on_buffers(module: ModuleOp, inputs: Sequence[NumpyArray], names: Names) -> list[NumpyArray]:
+    """The results of a module of `buf` by numpy, in the order in which the module of `tg` returned them."""
+    results = BufferExecutor(module).run(dict(zip(names.arguments, inputs, strict=True)))
+    return [results[key] for key in names.results]
 
 
 def levels(module: ModuleOp, inputs: Sequence[NumpyArray]) -> Iterator[tuple[str, list[NumpyArray]]]:
     """The results at every level; the module of `tg` is taken down to buffers on the way."""
-    expected, keys = reference(module, inputs), result_keys(module)
+    expected, names = reference(module, inputs), Names(module)
     yield "tg", expected
     apply(SimplifyPass(), module)
     for before, after in zip(expected, reference(module, inputs), strict=True):
@@ -95,7 +99,7 @@ def levels(module: ModuleOp, inputs: Sequence[NumpyArray]) -> Iterator[tuple[str
         np.testing.assert_array_equal(np.signbit(after), np.signbit(before), "simplify changed the sign of a zero")
     for one in BUFFER_PASSES:
         apply(one, module)
-        yield one.name, on_buffers(module, inputs, keys)
+        yield one.name, on_buffers(module, inputs, names)
 
 
 def assert_same(actual: NumpyArray, expected: NumpyArray, rtol: float, what: str) -> None:

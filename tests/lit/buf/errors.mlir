@@ -188,3 +188,21 @@ func.func @f() {
   %1 = buf.view %0[0] : memref<64xi8> to memref<4xf32, strided<[2]>>
   func.return
 }
+
+// -----
+
+// CHECK: workgroups are three positive counts, not [1, 0, 1]
+func.func @f() {
+  %0 = buf.arena "a" role = "state" : memref<16xi8>
+  %1 = buf.view %0[0] : memref<16xi8> to memref<4xf32>
+  buf.dispatch @k workgroups = [1, 0, 1] (%1) : memref<4xf32>
+  func.return
+}
+
+// -----
+
+// CHECK: a binding is a buf.view
+func.func @f(%x: memref<4xf32>) {
+  buf.dispatch @k workgroups = [1, 1, 1] (%x) : memref<4xf32>
+  func.return
+}

@@ -105,3 +105,20 @@ func.func @planned() {
 // CHECK-NEXT:   %bias = buf.view %parameters[256] attributes {tg.name = "bias"} : memref<1024xi8> to memref<3xf32>
 // CHECK-NEXT:   func.return
 // CHECK-NEXT: }
+
+// After lower-buf-to-wgsl: dispatches of kernels.
+func.func @dispatched() {
+  %arena = buf.arena "inputs" role = "input" : memref<512xi8>
+  %x = buf.view %arena[0] : memref<512xi8> to memref<64xf32>
+  %y = buf.view %arena[256] : memref<512xi8> to memref<64xf32>
+  buf.dispatch @double workgroups = [1, 2, 3] attributes {buf.bytes_moved = 512 : i64} (%x, %y) : memref<64xf32>, memref<64xf32>
+  func.return
+}
+// CHECK-LABEL: func.func @dispatched(
+// CHECK-SAME: ) {
+// CHECK-NEXT:   %arena = buf.arena "inputs" role = "input" : memref<512xi8>
+// CHECK-NEXT:   %x = buf.view %arena[0] : memref<512xi8> to memref<64xf32>
+// CHECK-NEXT:   %y = buf.view %arena[256] : memref<512xi8> to memref<64xf32>
+// CHECK-NEXT:   buf.dispatch @double workgroups = [1, 2, 3] attributes {buf.bytes_moved = 512 : i64} (%x, %y) : memref<64xf32>, memref<64xf32>
+// CHECK-NEXT:   func.return
+// CHECK-NEXT: }

@@ -1,0 +1,79 @@
+"""Which devices there are, and what a device's name stands for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tensorgrad.errors import NoAdapterError, OptionError
+
+if TYPE_CHECKING:
+    from tensorgrad.runtime.webgpu import WebGPUDevice
+
+NAMES = ("auto", "wgpu", "numpy")
+
+
+@dataclass(frozen=True)
+class Device:
+    """Something to run on.
+
+    Attributes:
+        device: What to give to `tg.compile`.
+        name: What its maker calls it.
+        type: "hardware", "software" where a CPU plays the GPU, or "cpu".
+        backend: The interface it is driven through: Vulkan, Metal, D3D12, OpenGL, or NumPy.
+        driver: The driver, where there is one.
+    """
+
+    device: str
+    name: str
+    type: str
+    backend: str
+    driver: str = ""
+
+
+def devices() -> tuple[Device, ...]:
+    """Everything that can be used here, the best first. `device="wgpu"` is the first adapter."""
+    import numpy as np
+
+    found: list[Device] = []
+    try:
+        from tensorgrad.runtime.webgpu import list_adapters
+    except ImportError:
+        adapters = []
+    else:
+        adapters = list_adapters()
+    found += [Device("wgpu", info.name, info.type, info.backend, info.driver) for info in adapters]
+    reference = Device("numpy", f"NumPy {np.__version__}", "cpu", "NumPy")
+    position = sum(device.type == "hardware" for device in found)
+    return (*found[:position], reference, *found[position:])
+
+
+def find_device(name: str) -> WebGPUDevice | None:
+    """The device that a name stands for; `None` is numpy.
+
+    Args:
+        name: "wgpu" for the best adapter, software ones included; "numpy"; or "auto" for a hardware adapter where there
+            is one, else numpy.
+
+    Raises:
+        OptionError: Another name.
+        NoAdapterError: There is no adapter for "wgpu"; says what to install.
+        DeviceError: The adapter gives no device.
+    """
+    if name not in NAMES:
+        raise OptionError(f"device must be one of {', '.join(NAMES)}, not {name!r}")
+    if name == "numpy":
+        return None
+    try:
+        from tensorgrad.runtime.webgpu import WebGPUDevice
+    except ImportError as error:
+        if name == "auto":
+            return None
+        raise NoAdapterError(f"device 'wgpu' needs the package wgpu: pip install wgpu ({error})") from error
+    try:
+        return WebGPUDevice(software=False if name == "auto" else None)
+    except NoAdapterError:
+        if name == "auto":
+            return None
+        raise
