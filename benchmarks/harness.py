@@ -83,7 +83,7 @@ def report(workload: str, timings: list[Timing], base: str, out: Path | None) ->
     by_name = {timing.name: timing for timing in timings}
     table = Table(title=f"{workload}: a training step")
     for column in ("", "first step, s", "median, ms", "low–high, ms", f"× {base}", "loss after 1", "loss at the end"):
-        table.add_column(column, justify="left" if not column else "right")
+        table.add_column(column, justify="left" if not column else "right", no_wrap=True)
     for timing in timings:
         table.add_row(
             timing.name,
@@ -94,7 +94,7 @@ def report(workload: str, timings: list[Timing], base: str, out: Path | None) ->
             f"{timing.losses[0]:.5f}",
             f"{timing.losses[-1]:.5f}",
         )
-    console = Console()
+    console = Console(width=max(120, Console().width))
     console.print(table)
     for timing in timings:
         if timing.counts:

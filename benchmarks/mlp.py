@@ -122,7 +122,7 @@ def torch_eager() -> Contestant | None:
         value = torch.nn.functional.cross_entropy(model(x), labels)
         value.backward()
         optimizer.step()
-        return float(value)
+        return value.detach().item()
 
     return Contestant("torch eager (CPU)", step)
 

@@ -194,6 +194,21 @@ def composed(outer: AffineMap, inner: AffineMap, extents: Sequence[int]) -> Affi
     return simplified(AffineMap(inner.num_dims, 0, results), extents)
 
 
+def partial(affine: AffineMap, shape: Sequence[int], extents: Sequence[int]) -> AffineMap:
+    """An access that reads part of an axis by a plain loop, with `d mod extent` there instead of `d`.
+
+    `linalg.generic` takes the extent of a loop from every axis that it indexes plainly, so a loop over the first
+    elements of an axis must not index it plainly. Simplification with the loops' extents undoes this.
+    """
+
+    def result(expression: AffineExpr, size: int) -> AffineExpr:
+        if isinstance(expression, AffineDimExpr) and extents[expression.position] != size:
+            return AffineBinaryOpExpr(AffineBinaryOpKind.Mod, expression, AffineConstantExpr(size))
+        return expression
+
+    return AffineMap(affine.num_dims, 0, tuple(map(result, affine.results, shape)))
+
+
 def dims(rank: int) -> list[AffineExpr]:
     """The loops `d0, d1, …`."""
     return [AffineDimExpr(position) for position in range(rank)]

@@ -98,9 +98,7 @@ def _differentiate(
         op.detach()
         outer.block.add_op(op)
     outer_found = iter([Traced(outer, entry) for entry in found])
-    trees_out = {
-        number: parts[number][1]([next(outer_found) for _ in primals[number]]) for number in parts
-    }
+    trees_out = {number: parts[number][1]([next(outer_found) for _ in primals[number]]) for number in parts}
     return Traced(outer, value), _arranged(trees_out, chosen, single)
 
 
@@ -114,7 +112,8 @@ def _primal(leaf: Any) -> Tensor:
         check_usable(tensor)
     if not is_float(tensor.dtype):
         raise DTypeError(
-            f"{user_line()}: grad: an argument to differentiate by is {SHORT[tensor.dtype]}; only floats have derivatives"
+            f"{user_line()}: grad: an argument to differentiate by is {SHORT[tensor.dtype]}; "
+            "only floats have derivatives"
         )
     return tensor
 
@@ -127,7 +126,8 @@ def _scalar(result: Any, name: str) -> Tensor:
     tensor = as_result(result, name)
     if tensor.shape != () or not is_float(tensor.dtype):
         raise ShapeError(
-            f"{user_line()}: grad: {name} must give a float scalar, it gave shape {tensor.shape} of {SHORT[tensor.dtype]}"
+            f"{user_line()}: grad: {name} must give a float scalar, "
+            f"it gave shape {tensor.shape} of {SHORT[tensor.dtype]}"
         )
     return tensor
 

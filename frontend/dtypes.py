@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
@@ -73,6 +73,8 @@ def promote(x: DType, y: DType) -> DType:
 @dataclass(frozen=True)
 class Spec:
     """The shape and dtype of a tensor that is to come."""
+
+    tree_leaf: ClassVar[bool] = True
 
     shape: tuple[int, ...]
     dtype: DType

@@ -1,7 +1,7 @@
 """Initializers: how `tg.compile` draws a declared parameter from its key.
 
-An initializer is any function of a key, a shape and a dtype that gives a numpy array. Those here know a weight's fans: of
-a matrix `[in, out]`, and of a kernel `[..., in, out]` whose leading axes are its window.
+An initializer is any function of a key, a shape and a dtype that gives a numpy array. Those here know a weight's fans:
+of a matrix `[in, out]`, and of a kernel `[..., in, out]` whose leading axes are its window.
 """
 
 from __future__ import annotations

@@ -13,9 +13,12 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import DiagnosticException, VerifyException
 
+from tensorgrad.dialects.signature import arguments_of
 from tensorgrad.errors import OptionError, ProgramError
+from tensorgrad.passes.functions import find_function
 from tensorgrad.passes.pipelines import DEFAULT_TARGET, device_passes
 from tensorgrad.runtime.backend import Executable
+from tensorgrad.runtime.formula import Formula
 from tensorgrad.runtime.numpy_backend import NumpyExecutable
 
 if TYPE_CHECKING:
@@ -73,6 +76,7 @@ class Compilation:
         tensor_passes: The passes that stay on `tg`.
         device: Where it is to run; `None` is numpy.
         phases: How long everything took.
+        settings: What the formulas of its scalars are computed from; known once it is loaded.
     """
 
     name: str
@@ -80,6 +84,7 @@ class Compilation:
     tensor_passes: Callable[[], Sequence[ModulePass]]
     device: WebGPUDevice | None
     phases: Phases
+    settings: frozenset[str] = frozenset()
 
     def load(self, share: Executable | None) -> Executable:
         """Compiles the function and loads it on its device.
@@ -93,6 +98,8 @@ class Compilation:
         """
         module = self.traced.clone()
         run_passes(module, self.tensor_passes(), self.phases)
+        slots = arguments_of(find_function(module, None))
+        self.settings = frozenset(name for slot in slots if slot.formula for name in Formula(slot.formula).names)
         if self.device is None:
             with self.phases.measure("load"):
                 assert share is None or isinstance(share, NumpyExecutable)

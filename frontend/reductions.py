@@ -144,4 +144,3 @@ def log_softmax(x: Any, axis: int = -1) -> Tensor:
     """The logarithm of `softmax`, without overflow."""
     tensor = as_tensor(x)
     return tensor - logsumexp(tensor, axis, keepdims=True)
-

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+import importlib
 import operator
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -27,6 +28,20 @@ def method(function: Callable[..., Any]) -> Callable[..., Any]:
     """Makes an API function a method of tensors too, under the same name."""
     _METHODS[function.__name__] = function
     return function
+
+
+def _method(name: str) -> Callable[..., Any] | None:
+    """A registered function; the modules of the API register theirs when they are imported."""
+    if name not in _METHODS and not name.startswith("_"):
+        for module in ("elementwise", "shaping", "reductions"):
+            importlib.import_module(f"tensorgrad.{module}")
+    return _METHODS.get(name)
+
+
+def _call(name: str, *args: Any) -> Any:
+    function = _method(name)
+    assert function is not None, name
+    return function(*args)
 
 
 class Tensor(abc.ABC):
@@ -58,7 +73,7 @@ class Tensor(abc.ABC):
     @property
     def T(self) -> Tensor:
         """The tensor with its axes reversed."""
-        return _METHODS["transpose"](self)
+        return _call("transpose", self)
 
     def __len__(self) -> int:
         if not self.shape:
@@ -69,22 +84,22 @@ class Tensor(abc.ABC):
         return (self[position] for position in range(len(self)))
 
     def __getattr__(self, name: str) -> Any:
-        function = _METHODS.get(name)
+        function = _method(name)
         if function is None:
             raise AttributeError(f"a tensor has no attribute {name!r}")
         return lambda *args, **kwargs: function(self, *args, **kwargs)
 
     def __getitem__(self, key: Any) -> Tensor:
-        return _METHODS["index"](self, key)
+        return _call("index", self, key)
 
     def __neg__(self) -> Tensor:
-        return _METHODS["negative"](self)
+        return _call("negative", self)
 
     def __abs__(self) -> Tensor:
-        return _METHODS["abs"](self)
+        return _call("abs", self)
 
     def __invert__(self) -> Tensor:
-        return _METHODS["logical_not"](self)
+        return _call("logical_not", self)
 
     __hash__ = object.__hash__
 
@@ -93,7 +108,7 @@ def _binary(function: str, swapped: bool) -> Callable[[Tensor, Any], Any]:
     def call(self: Tensor, other: Any) -> Any:
         if isinstance(other, (str, bytes, dict, set)) or other is None:
             return NotImplemented
-        return _METHODS[function](other, self) if swapped else _METHODS[function](self, other)
+        return _call(function, other, self) if swapped else _call(function, self, other)
 
     return call
 

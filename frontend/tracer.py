@@ -17,7 +17,8 @@ from xdsl.utils.exceptions import VerifyException
 
 from tensorgrad import trees
 from tensorgrad.dialects.signature import Slot, slots_attribute
-from tensorgrad.dialects.tg.base import ELEMENT_TYPES, NumpyArray, Tensor as TensorType, TensorOp, tensor
+from tensorgrad.dialects.tg.base import ELEMENT_TYPES, NumpyArray, TensorOp, tensor
+from tensorgrad.dialects.tg.base import Tensor as TensorType
 from tensorgrad.dialects.tg.build import TensorBuilder
 from tensorgrad.dtypes import DType, Spec, spec
 from tensorgrad.errors import DTypeError, ParameterError, ShapeError, TraceError
@@ -328,4 +329,3 @@ def sanitized(name: str) -> str:
     """A Python name as a symbol name; lambdas are `main`."""
     kept = "".join(c if c.isalnum() or c == "_" else "_" for c in name).strip("_")
     return "main" if not kept or name == "<lambda>" else kept
-

@@ -9,14 +9,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 
 from tensorgrad import random, trees
 from tensorgrad.device import find_device
-from tensorgrad.dialects.signature import Slot, arguments_of, slots_attribute
+from tensorgrad.dialects.signature import Slot, results_of, slots_attribute
 from tensorgrad.dtypes import SHORT, Spec, is_float, spec
 from tensorgrad.errors import DTypeError, InputError, OptionError, ParameterError, ShapeError, TraceError
 from tensorgrad.location import user_line
@@ -26,7 +25,6 @@ from tensorgrad.passes.pipelines import tensor_passes
 from tensorgrad.passes.simplify import SimplifyPass
 from tensorgrad.pipeline import Compilation, Phases
 from tensorgrad.runtime.backend import Executable, check_inputs
-from tensorgrad.runtime.formula import Formula
 from tensorgrad.runtime.numpy_backend import ArraySlot
 from tensorgrad.runtime.program import Program
 from tensorgrad.tensor import Array, Traced
@@ -81,7 +79,7 @@ def compile(
     def passes() -> Sequence[ModulePass]:
         return tensor_passes(name, optimizer.append_pass(name))
 
-    compilation = Compilation(name, _module(traced), passes, found, phases)
+    compilation = Compilation(name, checked_module(traced), passes, found, phases)
     executable = compilation.load(share=None)
     executable.write(values)
     return Training(model, parameters, optimizer, compilation, executable)
@@ -155,7 +153,6 @@ class Training(_Compiled):
             path: ArraySlot(path, parameter.shape, SHORT[parameter.dtype]) for path, parameter in parameters.items()
         }
         self._learning_rate = optimizer.learning_rate
-        self._scalars = _scalar_names(compilation)
         self.step_count = 0
 
     def __repr__(self) -> str:
@@ -192,7 +189,7 @@ class Training(_Compiled):
         refuse_inside_trace("step")
         self._check_model()
         settings = {"step": float(self.step_count + 1), "learning_rate": self._learning_rate}
-        outputs = self._executable.step(inputs, {name: settings[name] for name in self._scalars})
+        outputs = self._executable.step(inputs, {name: settings[name] for name in self._compilation.settings})
         self.step_count += 1
         return Array(outputs["loss"])
 
@@ -233,15 +230,16 @@ class Training(_Compiled):
         with phases.measure("trace"):
             traced, positions = _traced(self._model, forward, inputs, _checked_results, None)
         compilation = Compilation(
-            traced.sym_name.data, _module(traced), lambda: [SimplifyPass()], self._compilation.device, phases
+            traced.sym_name.data, checked_module(traced), lambda: [SimplifyPass()], self._compilation.device, phases
         )
-        return Inference(compilation, compilation.load(share=self._executable), positions)
+        names = [slot.name for slot in results_of(traced)]
+        return Inference(compilation, compilation.load(share=self._executable), names, positions)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the program, its parameters and state to one file, which loads without the compiler.
 
-        The file is replaced at once, when it is complete. `tensorgrad.runtime` loads and runs it; the step count and the
-        learning rate are among the program's statistics.
+        The file is replaced at once, when it is complete. `tensorgrad.runtime` loads and runs it; the step count and
+        the learning rate are among the program's statistics.
 
         Raises:
             ProgramError, TargetError: No WebGPU device could run the program.
@@ -262,8 +260,9 @@ class Training(_Compiled):
 class Inference(_Compiled):
     """A function of a model's parameters, compiled; see `Training.attach`."""
 
-    def __init__(self, compilation: Compilation, executable: Executable, positions: Any):
+    def __init__(self, compilation: Compilation, executable: Executable, names: Sequence[str], positions: Any):
         super().__init__(compilation, executable)
+        self._names = names
         self._positions = positions
 
     def __call__(self, /, **inputs: Any) -> Any:
@@ -281,9 +280,9 @@ class Inference(_Compiled):
             DeviceError: What the device reported.
         """
         refuse_inside_trace("a compiled function called")
-        outputs = list(self._executable.step(inputs, {}).values())
+        outputs = self._executable.step(inputs, {})
         order, rebuild = trees.flatten(self._positions)
-        return rebuild([Array(outputs[position]) for position in order])
+        return rebuild([Array(outputs[self._names[position]]) for position in order])
 
     def __repr__(self) -> str:
         return f"Inference({self._compilation.name!r}, {self.device})"
@@ -295,8 +294,8 @@ def _parameters(model: Module) -> dict[str, Parameter]:
     parameters = model.named_parameters()
     if not parameters:
         raise ParameterError(
-            f"{user_line()}: {type(model).__name__} has no parameters: they are found as attributes, in modules, lists, "
-            "tuples and dicts"
+            f"{user_line()}: {type(model).__name__} has no parameters: they are found as attributes, in modules, "
+            "lists, tuples and dicts"
         )
     return parameters
 
@@ -397,17 +396,3 @@ def _checked_results(result: Any, what: str) -> Any:
     if not trees.flatten(result)[0]:
         raise TraceError(f"{user_line()}: {what} returned no tensor")
     return result
-
-
-def _module(function: FuncOp) -> ModuleOp:
-    return checked_module(function)
-
-
-def _scalar_names(compilation: Compilation) -> frozenset[str]:
-    """What the formulas of the step's scalars are computed from."""
-    module = compilation.traced.clone()
-    for one in compilation.tensor_passes():
-        one.apply(_context(), module)
-    function = next(op for op in module.ops if isinstance(op, FuncOp))
-    formulas = [Formula(slot.formula) for slot in arguments_of(function) if slot.formula is not None]
-    return frozenset().union(*(formula.names for formula in formulas))

@@ -19,7 +19,12 @@ class TreeNode(Protocol):
 
 
 def children(node: Any) -> tuple[list[Any], Rebuild] | None:
-    """The children of a node and how to rebuild it; `None` for a leaf. Dicts go by sorted keys."""
+    """The children of a node and how to rebuild it; `None` for a leaf. Dicts go by sorted keys.
+
+    A class whose `tree_leaf` is true is a leaf, even if it is a dataclass.
+    """
+    if getattr(type(node), "tree_leaf", False):
+        return None
     if isinstance(node, TreeNode) and not isinstance(node, type):
         return node.tree_children()
     if isinstance(node, dict):
@@ -54,9 +59,7 @@ def names(node: Any) -> list[str]:
 
 def paths(tree: Any) -> list[str]:
     """The path of each leaf, names joined by dots; a tree that is a leaf has the empty path."""
-    from tensorgrad.dtypes import Spec
-
-    found = None if isinstance(tree, Spec) else children(tree)
+    found = children(tree)
     if found is None:
         return [""]
     return [
@@ -68,9 +71,7 @@ def paths(tree: Any) -> list[str]:
 
 def flatten(tree: Any) -> tuple[list[Any], Rebuild]:
     """The leaves of a tree in order, and a function that rebuilds the tree from as many new leaves."""
-    from tensorgrad.dtypes import Spec
-
-    found = None if isinstance(tree, Spec) else children(tree)
+    found = children(tree)
     if found is None:
         return [tree], lambda leaves: leaves[0]
     parts = [flatten(child) for child in found[0]]

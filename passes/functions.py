@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import cast
 
 from xdsl.dialects import func
 from xdsl.dialects.builtin import FunctionType, ModuleOp
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import SSAValue
+from xdsl.ir import Block, SSAValue
 from xdsl.utils.exceptions import DiagnosticException
 
 from tensorgrad.dialects.signature import Slot, slots_attribute
@@ -29,11 +30,20 @@ def find_function(module: ModuleOp, name: str | None) -> FuncOp:
     return functions[names.index(name)]
 
 
-def return_of(function: FuncOp) -> func.ReturnOp:
-    """The `func.return` at the end of a function of one block."""
+def block_of(function: FuncOp) -> Block:
+    """The only block of a function, which ends in `func.return`.
+
+    Raises:
+        DiagnosticException: The function has other blocks, or ends in something else.
+    """
     if len(function.body.blocks) != 1 or not isinstance(function.body.block.last_op, func.ReturnOp):
         raise DiagnosticException(f"@{function.sym_name.data} must have one block that ends in func.return")
-    return function.body.block.last_op
+    return function.body.block
+
+
+def return_of(function: FuncOp) -> func.ReturnOp:
+    """The `func.return` at the end of a function of one block."""
+    return cast(func.ReturnOp, block_of(function).last_op)
 
 
 def set_signature(function: FuncOp, arguments: Sequence[Slot], results: Sequence[Slot]) -> None:

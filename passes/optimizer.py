@@ -81,8 +81,8 @@ class _Pair:
 def append_updates(module: ModuleOp, function_name: str | None, pass_name: str, rule: Rule) -> None:
     """Replaces a function's gradients by updates of the parameters they belong to.
 
-    New arguments come in groups, each in the order of the gradients: all state of one prefix, then that of the next, then
-    the scalars. The updates come in the same order, behind the other results: parameters first, then state.
+    New arguments come in groups, each in the order of the gradients: all state of one prefix, then that of the next,
+    then the scalars. The updates come in the same order, behind the other results: parameters first, then state.
 
     Args:
         module: Holds the function.

@@ -26,6 +26,7 @@ class Parameter:
         initializer: What draws the values from a key.
     """
 
+    tree_leaf: ClassVar[bool] = True
     __array_ufunc__: ClassVar[None] = None  # numpy's operators give way to those of tensors
 
     shape: tuple[int, ...]
@@ -74,8 +75,8 @@ def _as_initializer(init: object, shape: tuple[int, ...]) -> Initializer:
 class Module:
     """A part of a model: an object with parameters, and other modules, as attributes.
 
-    Parameters are declared at construction, `self.w = tg.nn.param(...)`, and named by the path of attributes that leads to
-    them, through modules, lists, tuples and dicts: `blocks.0.attention.w`. What several paths lead to is one set of
+    Parameters are declared at construction, `self.w = tg.nn.param(...)`, and named by the path of attributes that leads
+    to them, through modules, lists, tuples and dicts: `blocks.0.attention.w`. What several paths lead to is one set of
     parameters, named by the first. A compiled loss gets a copy of the tree that has tensors for parameters; the module
     itself never changes, so one instance serves several programs.
     """

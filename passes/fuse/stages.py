@@ -17,7 +17,7 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
 
 from tensorgrad.dialects import affine
-from tensorgrad.dialects.buf import KernelOp, generic, is_shape_only, iterators_of, loop_extents, maps_of
+from tensorgrad.dialects.buf import KernelOp, generic, is_shape_only, iterators_of, loop_extents, maps_of, shape_of
 from tensorgrad.passes.lower_tg_to_buf.kernels import shape_only
 
 
@@ -173,6 +173,7 @@ def _generic(stage: Stage, block: Block, inside: dict[SSAValue, SSAValue], rank:
     for load in stage.loads():
         if load.memref in inside:
             load.operands[0] = inside[load.memref]
+    stage.reads = [(buffer, affine.partial(m, shape_of(buffer), stage.extents)) for buffer, m in stage.reads]
     maps = [m for _, m in (*stage.reads, *stage.writes)]
     extra = shape_only(block, maps, stage.extents)
     for number, (local, _) in enumerate(extra):

@@ -12,7 +12,7 @@ from xdsl.utils.exceptions import DiagnosticException
 from tensorgrad.dialects.signature import Slot, arguments_of, results_of
 from tensorgrad.dialects.tg.base import is_float
 from tensorgrad.dialects.tg.build import TensorBuilder, element_of, shape_of
-from tensorgrad.passes.functions import find_function, return_of, set_returned, set_signature
+from tensorgrad.passes.functions import block_of, find_function, return_of, set_returned, set_signature
 from tensorgrad.passes.grad.reverse import gradients
 
 
@@ -36,8 +36,7 @@ class GradPass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         function = find_function(op, self.function)
-        returned = return_of(function)
-        block, name = function.body.block, function.sym_name.data
+        block, name, returned = block_of(function), function.sym_name.data, return_of(function)
         arguments, results = arguments_of(function), results_of(function)
         wrt = self._chosen(arguments)
         values = list(returned.operands)

@@ -13,7 +13,8 @@ from xdsl.dialects.linalg.ops import IndexOp, YieldOp
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap
 
-from tensorgrad.dialects.buf import Buffer, KernelOp, buffer_type, element_of, generic
+from tensorgrad.dialects import affine
+from tensorgrad.dialects.buf import Buffer, KernelOp, buffer_type, element_of, generic, shape_of
 from tensorgrad.passes.lower_tg_to_buf.scalars import ScalarBuilder
 from tensorgrad.passes.lower_tg_to_buf.views import Lowered, Splat, View
 
@@ -38,14 +39,14 @@ class StageBody(ScalarBuilder):
         # linalg.index stands directly in the stage's body, never inside a condition.
         return self._root.add_op(IndexOp(self._kept.index(position)))
 
-    def evaluate(self, affine: AffineMap, loops: Sequence[SSAValue]) -> list[SSAValue]:
+    def evaluate(self, at: AffineMap, loops: Sequence[SSAValue]) -> list[SSAValue]:
         """The results of an index map at the given indices."""
         values: list[SSAValue] = []
-        for result in affine.results:
+        for result in at.results:
             if isinstance(result, AffineDimExpr):
                 values.append(loops[result.position])
             else:
-                one = AffineMap(affine.num_dims, 0, (result,))
+                one = AffineMap(at.num_dims, 0, (result,))
                 values.append(self.add_op(affine_ops.ApplyOp(list(loops), AffineMapAttr(one))))
         return values
 
@@ -109,7 +110,9 @@ def make_kernel(spec: KernelSpec, output: SSAValue) -> KernelOp:
     block = Block(arg_types=[value.type for value in (*inputs, output)])
     inside = dict(zip(inputs, block.args, strict=False))
     operands = list(dict.fromkeys((view.buffer, view.map) for view in views))
-    maps = [_substituted(affine, loops, len(kept)) for _, affine in operands]
+    maps = [
+        affine.partial(_substituted(read, loops, len(kept)), shape_of(buffer), [*grid, *own]) for buffer, read in operands
+    ]
     out_map = AffineMap(len(kept), 0, tuple(loops[: len(spec.grid)]))
     extra = shape_only(block, [*maps, out_map], [*grid, *own])
 
@@ -127,22 +130,22 @@ def make_kernel(spec: KernelSpec, output: SSAValue) -> KernelOp:
         value = scalars.apply(spec.combine, body.args[-1], value)
     body.add_op(YieldOp(value))
     ins = [*(inside[buffer] for buffer, _ in operands), *(local for local, _ in extra)]
-    all_maps = [*maps, *(affine for _, affine in extra), out_map]
+    all_maps = [*maps, *(only for _, only in extra), out_map]
     block.add_op(generic(ins, [block.args[-1]], all_maps, len(grid), len(own), body))
     kernel = KernelOp.build_kernel(grid, inputs, [output], block)
     set_location(kernel, spec.location)
     return kernel
 
 
-def _substituted(affine: AffineMap, loops: Sequence[AffineExpr], rank: int) -> AffineMap:
-    return AffineMap(rank, 0, tuple(result.replace_dims_and_symbols(loops, ()) for result in affine.results))
+def _substituted(read: AffineMap, loops: Sequence[AffineExpr], rank: int) -> AffineMap:
+    return AffineMap(rank, 0, tuple(result.replace_dims_and_symbols(loops, ()) for result in read.results))
 
 
 def shape_only(
     block: Block, maps: Sequence[AffineMap], extents: Sequence[int]
 ) -> list[tuple[SSAValue, AffineMap]]:
     """A local that gives each loop its extent that no operand indexes plainly."""
-    plain = {r.position for affine in maps for r in affine.results if isinstance(r, AffineDimExpr)}
+    plain = {r.position for one in maps for r in one.results if isinstance(r, AffineDimExpr)}
     made: list[tuple[SSAValue, AffineMap]] = []
     for loop, extent in enumerate(extents):
         if loop not in plain:

@@ -22,7 +22,7 @@ from tensorgrad.dialects.tg.base import Tensor, TensorOp, numpy_dtype, splat_val
 from tensorgrad.dialects.tg.build import element_of, shape_of
 from tensorgrad.dialects.tg.leaves import ConstantOp
 from tensorgrad.dialects.tg.shape import PadOp
-from tensorgrad.passes.functions import return_of, set_returned, set_signature
+from tensorgrad.passes.functions import block_of, return_of, set_returned, set_signature
 from tensorgrad.passes.lower_tg_to_buf.kernels import KernelSpec, alloc, make_kernel
 from tensorgrad.passes.lower_tg_to_buf.rules import MEMORY_OPERANDS, RULES
 from tensorgrad.passes.lower_tg_to_buf.scalars import storage
@@ -58,7 +58,7 @@ class _Lowering:
 
     def __init__(self, function: FuncOp):
         self.function = function
-        self.block: Block = function.body.block
+        self.block: Block = block_of(function)
         self.arguments = arguments_of(function)
         self.results = results_of(function)
         self.lowered: dict[SSAValue, Lowered] = {}

@@ -54,12 +54,12 @@ class Case:
 def normal(*shape: int, seed: int = 0) -> NumpyArray:
     """Normal f32 numbers, none within 0.05 of zero (where `abs` and `relu` have their kinks)."""
     drawn = np.random.default_rng([seed, 17, *shape]).normal(size=shape)
-    return (drawn + np.where(drawn < 0, -0.05, 0.05)).astype(np.float32)
+    return np.asarray(drawn + np.where(drawn < 0, -0.05, 0.05), np.float32)
 
 
 def uniform(low: float, high: float, *shape: int, seed: int = 0) -> NumpyArray:
     """Uniform f32 numbers."""
-    return np.random.default_rng([seed, 23, *shape]).uniform(low, high, shape).astype(np.float32)
+    return np.asarray(np.random.default_rng([seed, 23, *shape]).uniform(low, high, shape), np.float32)
 
 
 def integers(low: int, high: int, *shape: int, seed: int = 0, dtype: Any = np.int32) -> NumpyArray:

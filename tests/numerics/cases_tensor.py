@@ -95,6 +95,9 @@ def shape_cases() -> Iterator[Case]:
     yield Case(shape.BroadcastOp, "inner axis", lambda x: emit(shape.BroadcastOp, [x], shape=ints([2, 3, 4]), dims=ints([0, 2])),
                (normal(2, 4),), lambda x: np.repeat(x[:, None, :], 3, 1), derivative=True, rtol=0)
     keys: dict[str, Any] = {
+        "first rows": slice(2),
+        "first columns": (slice(None), slice(3)),
+        "first of both": (slice(3), slice(1, 3)),
         "steps": (slice(None, None, 2), slice(1, 4)),
         "step past the end": (slice(1, 4, 4), slice(0, 5, 3)),
         "backwards": (slice(None, None, -1), slice(4, 0, -2)),
@@ -109,6 +112,11 @@ def shape_cases() -> Iterator[Case]:
                          lambda x, k=key: x[k])
     yield from moved(shape.SliceOp, "of a slice", lambda x: x[1:9:2][1:3], normal(9), lambda x: x[1:9:2][1:3])
     yield from moved(shape.SliceOp, "rank 4", lambda x: x[:, :, 1:, ::2], normal(2, 1, 3, 3), lambda x: x[:, :, 1:, ::2])
+    yield Case(shape.SliceOp, "halves", lambda x: x[:3] * x[3:], (normal(6, 2),), lambda x: x[:3] * x[3:], derivative=True)
+    yield Case(shape.SliceOp, "first rows summed", lambda x: reductions.sum(x[:3], 0), (normal(5, 2),),
+               lambda x: x[:3].sum(0), derivative=True)
+    yield Case(shape.SliceOp, "first rows multiplied", lambda x, y: x[:2] @ y[:, :3], (normal(3, 2), normal(2, 4)),
+               lambda x, y: x[:2] @ y[:, :3], derivative=True)
     for axes in ((0,), (1,), (0, 1), ()):
         yield from moved(shape.ReverseOp, str(axes), lambda x, a=axes: emit(shape.ReverseOp, [x], axes=ints(a)), normal(3, 4),
                          lambda x, a=axes: np.flip(x, a))

@@ -1,0 +1,179 @@
+"""Every archetype that a kernel can be written as, on the device, for software adapters and for GPUs, at awkward sizes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp, StringAttr
+
+import tensorgrad as tg
+from tensorgrad.dialects.buf import KernelOp
+from tensorgrad.dtypes import Spec
+from tensorgrad.passes.build_program import build_program
+from tensorgrad.passes.pipelines import inference_passes
+from tensorgrad.runtime.numpy_tensors import TensorExecutor
+from tensorgrad.runtime.target import Target
+from tensorgrad.runtime.webgpu import WebGPUDevice, WebGPUExecutable
+
+GPU = Target.named("webgpu-default")
+SOFTWARE = Target.named("lavapipe")
+NARROW = replace(GPU, name="narrow", max_compute_workgroups_per_dimension=8)
+"""A target on which nearly every dispatch has to be folded."""
+
+RNG = np.random.default_rng(0)
+
+
+def floats(*shape: int) -> np.ndarray:
+    return RNG.standard_normal(shape).astype(np.float32)
+
+
+def on_device(
+    device: WebGPUDevice, function: Callable[..., Any], inputs: list[np.ndarray], target: Target
+) -> tuple[Counter[str], list[np.ndarray], list[np.ndarray]]:
+    """The archetypes that a function's kernels got, its results on the device, and the reference's."""
+    module: ModuleOp = tg.trace(function, *[Spec(x.shape, x.dtype) for x in inputs])
+    expected = TensorExecutor(module).call(inputs)
+    archetypes: Counter[str] = Counter()
+    for one in inference_passes(target.to_json()):
+        one.apply(Context(), module)
+        module.verify()
+        if one.name == "schedule":
+            for kernel in module.walk():
+                if isinstance(kernel, KernelOp) and kernel.schedule is not None:
+                    archetype = kernel.schedule.data["archetype"]
+                    assert isinstance(archetype, StringAttr)
+                    archetypes[archetype.data] += 1
+    program = build_program(module, target)
+    program = replace(program, target=None)  # any adapter may run it: the limits are the smaller ones
+    executable = WebGPUExecutable(program, device)
+    names = list(executable.program_inputs)
+    outputs = executable.step(dict(zip(names, inputs, strict=True)), {})
+    return archetypes, [handle.numpy() for handle in outputs.values()], expected
+
+
+def check(
+    device: WebGPUDevice,
+    function: Callable[..., Any],
+    inputs: list[np.ndarray],
+    target: Target,
+    archetype: str,
+    tolerance: float = 1e-5,
+) -> None:
+    archetypes, results, expected = on_device(device, function, inputs, target)
+    assert archetypes[archetype] >= 1, archetypes
+    assert len(results) == len(expected)
+    for result, wanted in zip(results, expected, strict=True):
+        assert np.isfinite(wanted).all()
+        scale = max(1.0, float(np.abs(wanted).max()))
+        np.testing.assert_allclose(result, wanted, rtol=tolerance, atol=tolerance * scale)
+
+
+SIZES = [(1, 1, 1), (8, 8, 8), (7, 5, 3), (33, 65, 17), (64, 64, 64), (130, 67, 129), (1, 70, 40), (70, 1, 40), (5, 9, 500)]
+
+
+@pytest.mark.parametrize("target", [SOFTWARE, GPU], ids=lambda target: target.name)
+@pytest.mark.parametrize("layout", ["nn", "nt", "tn", "tt"])
+def test_matrix_products_of_any_size_and_layout(device: WebGPUDevice, target: Target, layout: str) -> None:
+    for m, n, k in SIZES:
+        left = floats(m, k) if layout[0] == "n" else floats(k, m)
+        right = floats(k, n) if layout[1] == "n" else floats(n, k)
+
+        def product(a: Any, b: Any) -> Any:
+            return (a if layout[0] == "n" else a.T) @ (b if layout[1] == "n" else b.T)
+
+        archetype = "contraction" if min(m, n) > 1 else None
+        archetypes, (result,), (expected,) = on_device(device, product, [left, right], target)
+        assert archetype is None or archetypes[archetype] == 1
+        np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-5 * np.sqrt(k) * 4)
+
+
+@pytest.mark.parametrize("target", [SOFTWARE, GPU], ids=lambda target: target.name)
+def test_batched_products_with_an_epilogue(device: WebGPUDevice, target: Target) -> None:
+    for batch, m, n, k in [((3,), 17, 9, 20), ((2, 3), 16, 40, 33), ((5,), 70, 66, 64)]:
+        inputs = [floats(*batch, m, k), floats(*batch, k, n), floats(n), floats(*batch, m, n)]
+        check(device, lambda a, b, c, d: tg.relu(a @ b + c) * d, inputs, target, "contraction")
+
+
+@pytest.mark.parametrize("target", [SOFTWARE, GPU], ids=lambda target: target.name)
+def test_a_long_epilogue_loops_over_the_block(device: WebGPUDevice, target: Target) -> None:
+    def function(a: Any, b: Any, c: Any) -> Any:
+        x = a @ b + c
+        for _ in range(4):
+            x = tg.tanh(x) * c + tg.sigmoid(x)
+        return x
+
+    check(device, function, [floats(45, 70), floats(70, 75), floats(45, 75)], target, "contraction", 2e-5)
+
+
+@pytest.mark.parametrize("target", [SOFTWARE, GPU], ids=lambda target: target.name)
+def test_contraction_over_several_axes(device: WebGPUDevice, target: Target) -> None:
+    """The weight gradient of a layer on [batch, time, width] sums over two axes."""
+
+    def gradient(x: Any, w: Any) -> Any:
+        return tg.grad(lambda v: tg.sum((x @ v) ** 2))(w)
+
+    check(device, gradient, [floats(3, 7, 20), floats(20, 33)], target, "contraction", 2e-5)
+
+
+@pytest.mark.parametrize("target", [SOFTWARE, GPU], ids=lambda target: target.name)
+def test_rows(device: WebGPUDevice, target: Target) -> None:
+    for shape in [(1, 1), (3, 10), (40, 65), (300, 33), (2, 1000), (5, 6, 7)]:
+        check(device, lambda x: tg.softmax(x), [floats(*shape)], target, "thread" if shape == (1, 1) else _row(shape, target))
+
+
+def _row(shape: tuple[int, ...], target: Target) -> str:
+    rows = int(np.prod(shape[:-1]))
+    if shape[-1] < 8:
+        return "thread"
+    return "group" if rows < (16 if target.software else 1024) else "thread"
+
+
+@pytest.mark.parametrize("target", [SOFTWARE, GPU], ids=lambda target: target.name)
+def test_a_group_folds_sums_and_extremes(device: WebGPUDevice, target: Target) -> None:
+    def function(x: Any) -> Any:
+        top, low = tg.max(x, axis=1), tg.min(x, axis=1)
+        return tg.sum(x, axis=1), top - low, (x - top[:, None]) * low[:, None]
+
+    check(device, function, [floats(7, 700)], target, "group")
+
+
+@pytest.mark.parametrize("target", [SOFTWARE, GPU], ids=lambda target: target.name)
+def test_a_scalar_from_everything(device: WebGPUDevice, target: Target) -> None:
+    check(device, lambda x: tg.mean(x * x), [floats(30, 41, 3)], target, "group")
+
+
+@pytest.mark.parametrize("target", [SOFTWARE, GPU], ids=lambda target: target.name)
+def test_columns(device: WebGPUDevice, target: Target) -> None:
+    check(device, lambda x: tg.sum(x, axis=0), [floats(50, 1500)], target, "thread")
+
+
+@pytest.mark.parametrize("target", [SOFTWARE, GPU, NARROW], ids=lambda target: target.name)
+def test_pointwise_work_is_folded_into_two_dimensions(device: WebGPUDevice, target: Target) -> None:
+    """More workgroups than one dimension holds; none is lost and none runs twice (an update in place would show it)."""
+    check(device, lambda x, y: x * y + tg.exp(-x), [floats(61, 97), floats(97)], target, "thread")
+
+
+@pytest.mark.parametrize("target", [SOFTWARE, GPU], ids=lambda target: target.name)
+def test_gathers_and_scatters(device: WebGPUDevice, target: Target) -> None:
+    table = floats(11, 6)
+    indices = RNG.integers(0, 11, (4, 9)).astype(np.int32)
+
+    def function(t: Any, i: Any) -> Any:
+        return tg.take(t, i), tg.grad(lambda u: tg.sum(tg.take(u, i) ** 2))(t)
+
+    check(device, function, [table, indices], target, "thread")
+
+
+def test_scatters_add_in_the_same_order_on_every_run(device: WebGPUDevice) -> None:
+    values, indices = floats(500), np.zeros(500, np.int32)
+    results = {
+        on_device(device, lambda v, i: tg.grad(lambda t: tg.sum(tg.take(t, i) * v))(tg.zeros(3) * v[0]), [values, indices], SOFTWARE)[1][0].tobytes()
+        for _ in range(3)
+    }
+    assert len(results) == 1
