@@ -82,14 +82,14 @@ def report(workload: str, timings: list[Timing], base: str, out: Path | None) ->
     """Prints a table whose ratios are over `base`, and the counts; writes all of it as JSON to `out`."""
     by_name = {timing.name: timing for timing in timings}
     table = Table(title=f"{workload}: a training step")
-    for column in ("", "first step, s", "median, ms", "low–high, ms", f"× {base}", "loss after 1", "loss at the end"):
+    for column in ("", "first step, s", "median, ms", "from-to, ms", f"over {base}", "loss after 1", "loss at the end"):
         table.add_column(column, justify="left" if not column else "right", no_wrap=True)
     for timing in timings:
         table.add_row(
             timing.name,
             f"{timing.first:.2f}",
             f"{timing.median * 1e3:.2f}",
-            f"{timing.low * 1e3:.2f}–{timing.high * 1e3:.2f}",
+            f"{timing.low * 1e3:.2f}-{timing.high * 1e3:.2f}",
             f"{timing.median / by_name[base].median:.2f}",
             f"{timing.losses[0]:.5f}",
             f"{timing.losses[-1]:.5f}",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ def weights() -> Parameters:
     """Equal first weights for every contestant."""
     generator = np.random.default_rng(0)
     found: Parameters = {}
-    for number, (rows, columns) in enumerate(zip(SIZES, SIZES[1:], strict=False)):
+    for number, (rows, columns) in enumerate(pairwise(SIZES)):
         scale = np.sqrt(2 / rows)
         found[f"layers.{number}.weight"] = (generator.standard_normal((rows, columns)) * scale).astype(np.float32)
         found[f"layers.{number}.bias"] = np.zeros(columns, np.float32)
@@ -37,7 +38,7 @@ def batch() -> tuple[np.ndarray, np.ndarray]:
 class Classifier(tg.nn.Module):
     def __init__(self) -> None:
         super().__init__()
-        self.layers = [tg.nn.Linear(a, b) for a, b in zip(SIZES, SIZES[1:], strict=False)]
+        self.layers = [tg.nn.Linear(a, b) for a, b in pairwise(SIZES)]
 
     def __call__(self, x: Any) -> Any:
         for layer in self.layers[:-1]:
@@ -108,7 +109,7 @@ def torch_eager() -> Contestant | None:
     except ImportError:
         return None
     x, y = (torch.from_numpy(array) for array in batch())
-    layers = [torch.nn.Linear(a, b) for a, b in zip(SIZES, SIZES[1:], strict=False)]
+    layers = [torch.nn.Linear(a, b) for a, b in pairwise(SIZES)]
     with torch.no_grad():
         for number, layer in enumerate(layers):
             layer.weight.copy_(torch.from_numpy(weights()[f"layers.{number}.weight"].T))

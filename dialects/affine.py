@@ -78,7 +78,7 @@ def atom_bounds(atom: AffineExpr, extents: Sequence[int]) -> tuple[int, int]:
     divisor = atom.rhs.value
     if atom.kind == AffineBinaryOpKind.FloorDiv:
         return low // divisor, high // divisor
-    return (low, high) if 0 <= low and high < divisor else (0, divisor - 1)
+    return (low, high) if low >= 0 and high < divisor else (0, divisor - 1)
 
 
 def linear(expression: AffineExpr, extents: Sequence[int]) -> Linear:
@@ -113,7 +113,7 @@ def _reduced(parts: Linear, divisor: int, extents: Sequence[int]) -> tuple[int, 
     for g in _common_factors(parts, divisor):
         whole, rest = parts.split(g)
         low, high = rest.bounds(extents)
-        if 0 <= low and high < g:
+        if low >= 0 and high < g:
             return g, whole.over(g), rest
     return None
 
@@ -145,7 +145,7 @@ def _floordiv(value: Linear, divisor: int, extents: Sequence[int]) -> Linear:
 def _mod(value: Linear, divisor: int, extents: Sequence[int]) -> Linear:
     _, rest = value.split(divisor)
     low, high = rest.bounds(extents)
-    if 0 <= low and high < divisor:
+    if low >= 0 and high < divisor:
         return rest
     reduced = _reduced(rest, divisor, extents)
     if reduced is not None:
@@ -183,9 +183,7 @@ def _as_terms(expression: AffineExpr) -> Linear:
 
 def simplified(affine: AffineMap, extents: Sequence[int]) -> AffineMap:
     """A map with every result simplified for loops of these extents."""
-    return AffineMap(
-        affine.num_dims, 0, tuple(linear(result, extents).expression() for result in affine.results)
-    )
+    return AffineMap(affine.num_dims, 0, tuple(linear(result, extents).expression() for result in affine.results))
 
 
 def composed(outer: AffineMap, inner: AffineMap, extents: Sequence[int]) -> AffineMap:
@@ -239,9 +237,7 @@ def linear_index(results: Sequence[AffineExpr], shape: Sequence[int]) -> AffineE
 
 def delinearized(position: AffineExpr, shape: Sequence[int]) -> list[AffineExpr]:
     """The index along each axis of the element at a row-major position."""
-    return [
-        (position // stride) % extent for stride, extent in zip(strides(shape), shape, strict=True)
-    ]
+    return [(position // stride) % extent for stride, extent in zip(strides(shape), shape, strict=True)]
 
 
 def reshape_map(new: Sequence[int], old: Sequence[int]) -> AffineMap:

@@ -57,12 +57,12 @@ def shape_of(value: SSAValue) -> tuple[int, ...]:
 
 def element_of(value: SSAValue) -> Attribute:
     """The element type of a memref value."""
-    return cast(Attribute, cast(Buffer, value.type).get_element_type())
+    return cast(Buffer, value.type).get_element_type()
 
 
 def buffer_type(shape: Sequence[int], element: Attribute) -> Buffer:
     """`memref<shape x element>` with the identity layout."""
-    return cast(Buffer, MemRefType(element, list(shape)))
+    return MemRefType(element, list(shape))
 
 
 def element_bytes(element: Attribute) -> int:
@@ -77,7 +77,7 @@ def element_bytes(element: Attribute) -> int:
 
 def buffer_bytes(kind: Buffer) -> int:
     """Bytes a memref takes on a device."""
-    return kind.element_count() * element_bytes(cast(Attribute, kind.get_element_type()))
+    return kind.element_count() * element_bytes(kind.get_element_type())
 
 
 def is_shape_only(value: SSAValue) -> bool:
@@ -128,7 +128,8 @@ class KernelOp(IRDLOperation):
         buf.kernel grid = [4] ins(%x : memref<4x3xf32>) outs(%y : memref<4xf32>) {
         ^bb0(%0: memref<4x3xf32>, %1: memref<4xf32>):
           linalg.generic {indexing_maps = [affine_map<(d0, d1) -> (d0, d1)>, affine_map<(d0, d1) -> (d0)>],
-                          iterator_types = ["parallel", "reduction"]} ins(%0 : memref<4x3xf32>) outs(%1 : memref<4xf32>) {
+                          iterator_types = ["parallel", "reduction"]}
+                         ins(%0 : memref<4x3xf32>) outs(%1 : memref<4xf32>) {
           ^bb1(%a: f32, %acc: f32):
             %s = arith.addf %acc, %a : f32
             linalg.yield %s : f32
@@ -244,9 +245,9 @@ class KernelOp(IRDLOperation):
         parser.parse_keyword("grid")
         parser.parse_punctuation("=")
         grid = parser.parse_comma_separated_list(parser.Delimiter.SQUARE, parser.parse_integer)
-        groups: list[Sequence[SSAValue]] = []
-        for keyword in ("ins", "outs"):
-            groups.append(_parse_operands(parser) if parser.parse_optional_keyword(keyword) else ())
+        groups = [
+            _parse_operands(parser) if parser.parse_optional_keyword(keyword) else () for keyword in ("ins", "outs")
+        ]
         schedule = None
         if parser.parse_optional_keyword("schedule"):
             parser.parse_punctuation("=")
@@ -350,9 +351,7 @@ class ViewOp(IRDLOperation):
     @classmethod
     def of(cls, arena: SSAValue, offset: int, kind: Buffer) -> ViewOp:
         """The view of `kind` at byte `offset`."""
-        return cls.build(
-            operands=[arena], properties={"offset": IntegerAttr(offset, i64)}, result_types=[kind]
-        )
+        return cls.build(operands=[arena], properties={"offset": IntegerAttr(offset, i64)}, result_types=[kind])
 
     @property
     def start(self) -> int:
@@ -362,7 +361,7 @@ class ViewOp(IRDLOperation):
     @property
     def size(self) -> int:
         """Bytes in the range."""
-        return buffer_bytes(cast(Buffer, self.result.type))
+        return buffer_bytes(self.result.type)
 
     def verify_(self) -> None:
         if not isinstance(self.arena.owner, ArenaOp):
@@ -372,7 +371,7 @@ class ViewOp(IRDLOperation):
             raise VerifyException(
                 f"bytes [{self.start}, {end}) are not an aligned range of an arena of {self.arena.owner.size} bytes"
             )
-        if not isinstance(cast(Buffer, self.result.type).layout, NoneAttr):
+        if not isinstance(self.result.type.layout, NoneAttr):
             raise VerifyException("a view is contiguous")
 
     def print(self, printer: Printer) -> None:

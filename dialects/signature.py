@@ -1,14 +1,13 @@
 """Names and roles of a function's arguments and results, at whatever level the function is.
 
-They are attributes of arguments and results (`tg.name`, `tg.role`, `tg.formula`, `tg.value`, `tg.dtype`), and of `buf.view`s once
-`plan-memory` has turned arguments into ranges of arenas.
+They are attributes of arguments and results (`tg.name`, `tg.role`, `tg.formula`, `tg.value`, `tg.dtype`), and of
+`buf.view`s once `plan-memory` has turned arguments into ranges of arenas.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import cast
 
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, StringAttr
 from xdsl.dialects.func import FuncOp
@@ -73,14 +72,14 @@ def _dictionaries(attributes: ArrayAttr[DictionaryAttr] | None, count: int) -> l
 def arguments_of(function: FuncOp) -> list[Slot]:
     """The slots of a function's arguments; unnamed ones are `arg0`, `arg1`, … and are inputs."""
     count = len(function.body.block.args)
-    entries = _dictionaries(cast("ArrayAttr[DictionaryAttr] | None", function.arg_attrs), count)
+    entries = _dictionaries(function.arg_attrs, count)
     return [read_slot(entry, f"arg{i}", "input") for i, entry in enumerate(entries)]
 
 
 def results_of(function: FuncOp) -> list[Slot]:
     """The slots of a function's results; unnamed ones are `result0`, `result1`, … and are outputs."""
     count = len(function.function_type.outputs.data)
-    entries = _dictionaries(cast("ArrayAttr[DictionaryAttr] | None", function.res_attrs), count)
+    entries = _dictionaries(function.res_attrs, count)
     return [read_slot(entry, f"result{i}", "output") for i, entry in enumerate(entries)]
 
 

@@ -96,9 +96,7 @@ class KernelOp(IRDLOperation):
 
     traits = traits_def(SymbolOpInterface(), NoTerminator(), IsolatedFromAbove())
 
-    def __init__(
-        self, name: str, workgroup_size: Sequence[int], access: Sequence[str], body: Region | Block
-    ) -> None:
+    def __init__(self, name: str, workgroup_size: Sequence[int], access: Sequence[str], body: Region | Block) -> None:
         """A kernel `name` of `workgroup_size` invocations (x, y, z) a group, `access` per binding."""
         super().__init__(
             properties={
@@ -116,9 +114,7 @@ class KernelOp(IRDLOperation):
             raise VerifyException(f"workgroup_size must be three positive extents, got {list(size)}")
         bindings = self.body.block.args
         if len(self.access) != len(bindings):
-            raise VerifyException(
-                f"{len(bindings)} bindings need as many access modes, got {len(self.access)}"
-            )
+            raise VerifyException(f"{len(bindings)} bindings need as many access modes, got {len(self.access)}")
         for number, (binding, mode) in enumerate(zip(bindings, self.access, strict=True)):
             verify_buffer(binding.type, f"binding {number}")
             if mode.data not in ACCESS_MODES:
@@ -157,9 +153,7 @@ class KernelOp(IRDLOperation):
         printer.print_symbol_name(self.sym_name.data)
         printer.print_string(" workgroup_size = ")
         with printer.in_square_brackets():
-            printer.print_list(
-                self.workgroup_size.get_values(), lambda extent: printer.print_string(str(extent))
-            )
+            printer.print_list(self.workgroup_size.get_values(), lambda extent: printer.print_string(str(extent)))
         printer.print_string(" access = ")
         with printer.in_square_brackets():
             printer.print_list(self.access, lambda mode: printer.print_string_literal(mode.data))

@@ -6,6 +6,7 @@ python examples/digits.py --device auto
 from __future__ import annotations
 
 import argparse
+import math
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,8 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 import tensorgrad as tg
 
-BATCH, TEST_SIZE, STEPS = 128, 360, 1500
+BATCH, TEST_SIZE, STEPS = 128, 360, 1000
+LEARNING_RATE, WEIGHT_DECAY = 5e-3, 1e-3
 HINT = (
     "No hardware adapter was found, so this trains by numpy; to use a GPU, install its Vulkan driver, or try "
     "DEVICE=wgpu with a software one (on Debian: apt-get install mesa-vulkan-drivers)."
@@ -25,7 +27,7 @@ HINT = (
 class Classifier(tg.nn.Module):
     def __init__(self) -> None:
         super().__init__()
-        self.layers = [tg.nn.Linear(64, 128), tg.nn.Linear(128, 64), tg.nn.Linear(64, 10)]
+        self.layers = [tg.nn.Linear(64, 256), tg.nn.Linear(256, 128), tg.nn.Linear(128, 10)]
 
     def __call__(self, images: tg.Tensor) -> tg.Tensor:
         hidden = images
@@ -64,7 +66,7 @@ def train(device: str, steps: int, seed: int) -> tuple[tg.Training, list[float]]
     training = tg.compile(
         Classifier(),
         loss=loss,
-        optimizer=tg.optim.adam(2e-3),
+        optimizer=tg.optim.adam(LEARNING_RATE, weight_decay=WEIGHT_DECAY),
         inputs={"images": (BATCH, 64), "labels": tg.spec(BATCH, "i32")},
         device=device,
         seed=seed,
@@ -75,7 +77,8 @@ def train(device: str, steps: int, seed: int) -> tuple[tg.Training, list[float]]
     columns = (TextColumn("training"), BarColumn(), TextColumn("loss {task.fields[loss]}"), TimeRemainingColumn())
     with Progress(*columns) as progress:
         task = progress.add_task("", total=steps, loss="")
-        for _, batch in zip(range(steps), batches(images, labels, seed), strict=False):
+        for step, batch in zip(range(steps), batches(images, labels, seed), strict=False):
+            training.set_learning_rate(LEARNING_RATE * (1 + math.cos(math.pi * step / steps)) / 2)
             handles.append(training.step(**batch))
             if len(handles) % 50 == 0 or len(handles) == steps:
                 progress.update(task, completed=len(handles), loss=f"{handles[-1]:.4f}")

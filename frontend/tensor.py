@@ -44,6 +44,13 @@ def _call(name: str, *args: Any) -> Any:
     return function(*args)
 
 
+def _operator(name: str, x: Any, y: Any) -> Any:
+    """A binary operator; what can be no tensor is left to Python's other side."""
+    if any(isinstance(side, (str, bytes, dict, set)) or side is None for side in (x, y)):
+        return NotImplemented
+    return _call(name, x, y)
+
+
 class Tensor(abc.ABC):
     """What API functions take and give: a shape, a dtype, and operators that follow NumPy's rules."""
 
@@ -101,40 +108,73 @@ class Tensor(abc.ABC):
     def __invert__(self) -> Tensor:
         return _call("logical_not", self)
 
+    def __add__(self, other: Any) -> Any:
+        return _operator("add", self, other)
+
+    def __radd__(self, other: Any) -> Any:
+        return _operator("add", other, self)
+
+    def __sub__(self, other: Any) -> Any:
+        return _operator("subtract", self, other)
+
+    def __rsub__(self, other: Any) -> Any:
+        return _operator("subtract", other, self)
+
+    def __mul__(self, other: Any) -> Any:
+        return _operator("multiply", self, other)
+
+    def __rmul__(self, other: Any) -> Any:
+        return _operator("multiply", other, self)
+
+    def __truediv__(self, other: Any) -> Any:
+        return _operator("divide", self, other)
+
+    def __rtruediv__(self, other: Any) -> Any:
+        return _operator("divide", other, self)
+
+    def __pow__(self, other: Any) -> Any:
+        return _operator("power", self, other)
+
+    def __rpow__(self, other: Any) -> Any:
+        return _operator("power", other, self)
+
+    def __matmul__(self, other: Any) -> Any:
+        return _operator("matmul", self, other)
+
+    def __rmatmul__(self, other: Any) -> Any:
+        return _operator("matmul", other, self)
+
+    def __and__(self, other: Any) -> Any:
+        return _operator("logical_and", self, other)
+
+    def __rand__(self, other: Any) -> Any:
+        return _operator("logical_and", other, self)
+
+    def __or__(self, other: Any) -> Any:
+        return _operator("logical_or", self, other)
+
+    def __ror__(self, other: Any) -> Any:
+        return _operator("logical_or", other, self)
+
+    def __lt__(self, other: Any) -> Any:
+        return _operator("less", self, other)
+
+    def __le__(self, other: Any) -> Any:
+        return _operator("less_equal", self, other)
+
+    def __gt__(self, other: Any) -> Any:
+        return _operator("greater", self, other)
+
+    def __ge__(self, other: Any) -> Any:
+        return _operator("greater_equal", self, other)
+
+    def __eq__(self, other: object) -> Any:
+        return _operator("equal", self, other)
+
+    def __ne__(self, other: object) -> Any:
+        return _operator("not_equal", self, other)
+
     __hash__ = object.__hash__
-
-
-def _binary(function: str, swapped: bool) -> Callable[[Tensor, Any], Any]:
-    def call(self: Tensor, other: Any) -> Any:
-        if isinstance(other, (str, bytes, dict, set)) or other is None:
-            return NotImplemented
-        return _call(function, other, self) if swapped else _call(function, self, other)
-
-    return call
-
-
-for _symbol, _function in {
-    "add": "add",
-    "sub": "subtract",
-    "mul": "multiply",
-    "truediv": "divide",
-    "pow": "power",
-    "matmul": "matmul",
-    "and": "logical_and",
-    "or": "logical_or",
-}.items():
-    setattr(Tensor, f"__{_symbol}__", _binary(_function, swapped=False))
-    setattr(Tensor, f"__r{_symbol}__", _binary(_function, swapped=True))
-
-for _symbol, _function in {
-    "lt": "less",
-    "le": "less_equal",
-    "gt": "greater",
-    "ge": "greater_equal",
-    "eq": "equal",
-    "ne": "not_equal",
-}.items():
-    setattr(Tensor, f"__{_symbol}__", _binary(_function, swapped=False))
 
 
 class Traced(Tensor):

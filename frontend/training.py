@@ -73,7 +73,7 @@ def compile(
     name = traced.sym_name.data
     with phases.measure("initialize"):
         values = {path: _draw(path, parameter, key) for path, parameter in parameters.items()}
-    with phases.measure("open device"):
+    with phases.measure("load"):
         found = find_device(device)
 
     def passes() -> Sequence[ModulePass]:

@@ -30,10 +30,10 @@ def children(node: Any) -> tuple[list[Any], Rebuild] | None:
     if isinstance(node, dict):
         keys = sorted(node, key=str)
         return [node[key] for key in keys], lambda new: dict(zip(keys, new, strict=True))
-    if isinstance(node, tuple) and hasattr(node, "_fields"):
-        return list(node), lambda new: type(node)(*new)
     if isinstance(node, list | tuple):
-        return list(node), type(node)
+        make: Callable[..., Any] = type(node)
+        named = hasattr(node, "_fields")  # a named tuple takes its fields one by one
+        return list(node), lambda new: make(*new) if named else make(new)
     if node is None:
         return [], lambda new: None
     if dataclasses.is_dataclass(node) and not isinstance(node, type):

@@ -154,9 +154,7 @@ def _text(pipeline: str, option: str, values: ParameterListType) -> str:
     return values[0]
 
 
-def read_passes(
-    text: str, available: Mapping[str, Callable[[], type[ModulePass]]] = PASSES
-) -> tuple[ModulePass, ...]:
+def read_passes(text: str, available: Mapping[str, Callable[[], type[ModulePass]]] = PASSES) -> tuple[ModulePass, ...]:
     """Reads a comma-separated list of passes and pipelines, and expands the pipelines.
 
     Numbers may be written as anywhere else: `1`, `0.001` and `1e-3` are all floats where an option is one.

@@ -106,7 +106,6 @@ def _is_pure(op: Operation) -> bool:
 def erase_dead(block: Block) -> None:
     """Erases the ops of a block whose results nobody uses and that do nothing else, last to first."""
     for op in reversed(list(block.ops)):
-        if op.results and not any(result.uses for result in op.results):
-            if _is_pure(op):
-                op.detach()
-                op.erase()
+        if op.results and not any(result.uses for result in op.results) and _is_pure(op):
+            op.detach()
+            op.erase()

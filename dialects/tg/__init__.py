@@ -26,10 +26,7 @@ OPS: tuple[type[TensorOp], ...] = (
 
 def constant(value: DenseIntOrFPElementsAttr[Any]) -> ConstantOp:
     """A `tg.constant` of a dense attribute."""
-    return cast(
-        ConstantOp,
-        ConstantOp.create(result_types=[cast(Tensor, value.type)], properties={"value": value}),
-    )
+    return ConstantOp.create(result_types=[cast(Tensor, value.type)], properties={"value": value})
 
 
 class MaterializeConstant(ConstantMaterializationInterface):

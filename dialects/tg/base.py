@@ -63,7 +63,7 @@ def is_float(element: Attribute) -> bool:
 
 def is_integer(element: Attribute) -> bool:
     """Whether `element` is a signed or unsigned integer (bool is neither)."""
-    return element == i32 or element == ui32
+    return element in (i32, ui32)
 
 
 _TENSORS: dict[tuple[tuple[int, ...], Attribute], Tensor] = {}
@@ -74,14 +74,14 @@ def tensor(shape: Sequence[int], element: Attribute) -> Tensor:
     key = (tuple(shape), element)
     found = _TENSORS.get(key)
     if found is None:
-        found = _TENSORS[key] = cast(Tensor, TensorType(element, list(key[0])))
+        found = _TENSORS[key] = TensorType(element, list(key[0]))
     return found
 
 
 def numpy_dtype(of: Attribute) -> np.dtype[Any]:
     """The numpy dtype of an element type or of a tensor's elements."""
-    element = of.get_element_type() if isinstance(of, TensorType) else of
-    dtype = NUMPY_DTYPES.get(cast(Attribute, element))
+    element = cast(Tensor, of).get_element_type() if isinstance(of, TensorType) else of
+    dtype = NUMPY_DTYPES.get(element)
     if dtype is None:
         raise VerifyException(f"{element} is no element type of tg (f16, f32, f64, i32, ui32, i1)")
     return dtype
@@ -143,7 +143,7 @@ def dense_to_numpy(attribute: DenseIntOrFPElementsAttr[Any]) -> NumpyArray:
     """The numpy array that a dense attribute holds (read-only where it is a splat)."""
     kind = cast(Tensor, attribute.type)
     dtype = numpy_dtype(kind)
-    if dtype.itemsize == 4 and dtype.kind in "fi" or dtype.itemsize == 8:
+    if (dtype.itemsize == 4 and dtype.kind in "fi") or dtype.itemsize == 8:
         values = np.frombuffer(attribute.data.data, dtype)
     else:
         values = np.array(list(attribute.get_values()), dtype)
@@ -303,10 +303,13 @@ def _print_property(printer: Printer, attribute: Attribute) -> None:
     if isinstance(attribute, DenseArrayBase):
         values = cast("DenseArrayBase[IntegerType]", attribute).get_values()
         printer.print_string(f"[{', '.join(str(value) for value in values)}]")
-    elif isinstance(attribute, IntegerAttr) and attribute.type == i64:
-        printer.print_string(str(attribute.value.data))
-    else:
-        printer.print_attribute(attribute)
+        return
+    if isinstance(attribute, IntegerAttr):
+        number = cast("IntegerAttr[IntegerType]", attribute)
+        if number.type == i64:
+            printer.print_string(str(number.value.data))
+            return
+    printer.print_attribute(attribute)
 
 
 def _parse_property(parser: Parser) -> Attribute:
@@ -315,4 +318,3 @@ def _parse_property(parser: Parser) -> Attribute:
         return ints(values)
     number = parser.parse_optional_integer(allow_boolean=False)
     return integer(number) if number is not None else parser.parse_attribute()
-

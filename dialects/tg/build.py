@@ -34,7 +34,7 @@ def shape_of(value: SSAValue) -> tuple[int, ...]:
 
 def element_of(value: SSAValue) -> Attribute:
     """The element type of a value."""
-    return cast(Attribute, type_of(value).get_element_type())
+    return type_of(value).get_element_type()
 
 
 class TensorBuilder:
@@ -206,9 +206,7 @@ class TensorBuilder:
 
     def scatter_add_along_axis(self, updates: SSAValue, indices: SSAValue, axis: int, extent: int) -> SSAValue:
         """The transpose of `take_along_axis`."""
-        return self.emit(
-            index.ScatterAddAlongAxisOp, [updates, indices], axis=integer(axis), extent=integer(extent)
-        )
+        return self.emit(index.ScatterAddAlongAxisOp, [updates, indices], axis=integer(axis), extent=integer(extent))
 
     def zeros(self, extents: Sequence[int], element: Attribute) -> SSAValue:
         """A tensor of zeros."""

@@ -1,4 +1,4 @@
-"""Gathers and scatters. They cost what they read or write; an index out of range reads as a fill, never as a neighbour."""
+"""Gathers and scatters: they cost what they read or write; an index out of range reads a fill, never a neighbour."""
 
 from __future__ import annotations
 
@@ -60,9 +60,7 @@ class TakeOp(TensorOp):
         shape = operand.get_shape()
         axis = _axis(properties, len(shape))
         _require_indices(indices)
-        return tensor(
-            [*shape[:axis], *indices.get_shape(), *shape[axis + 1 :]], operand.get_element_type()
-        )
+        return tensor([*shape[:axis], *indices.get_shape(), *shape[axis + 1 :]], operand.get_element_type())
 
     def evaluate(self, *operands: NumpyArray) -> NumpyArray:
         operand, indices = operands
@@ -106,7 +104,7 @@ class ScatterAddOp(TensorOp):
         require(is_float(element) or is_integer(element), f"adds numbers, not {element}")
         require(extent >= 0, f"extent {extent} is negative")
         require(
-            0 <= axis and shape[axis : axis + len(index_shape)] == index_shape,
+            axis >= 0 and shape[axis : axis + len(index_shape)] == index_shape,
             f"the axes of updates {list(shape)} from {axis} on are not those of the indices {list(index_shape)}",
         )
         return tensor([*shape[:axis], extent, *shape[axis + len(index_shape) :]], element)
@@ -199,7 +197,7 @@ class ScatterAddAlongAxisOp(TensorOp):
         axis = int_value(self.properties, "axis")
         result = np.zeros(self.shape, updates.dtype)
         inside = (indices >= 0) & (indices < self.shape[axis])
-        position = list(np.indices(updates.shape))
+        position: list[NumpyArray] = [np.asarray(axis) for axis in np.indices(updates.shape)]
         position[axis] = indices.astype(np.int64)
         np.add.at(result, tuple(p[inside] for p in position), updates[inside])
         return result

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from typing import cast
 
 from xdsl.dialects import arith
 from xdsl.dialects.linalg.ops import GenericOp, IndexOp, YieldOp
 from xdsl.ir import SSAValue
-from xdsl.ir.affine import AffineMap
 
 from tensorgrad.dialects.affine import used_dims
 from tensorgrad.dialects.buf import Buffer, KernelOp, buffer_bytes, is_reduction, is_shape_only, loop_extents, maps_of
@@ -57,8 +57,7 @@ def bytes_of(values: Iterable[SSAValue]) -> int:
     """The sum of the sizes of buffers."""
     total = 0
     for value in values:
-        kind = value.type
-        total += buffer_bytes(kind)  # type: ignore[arg-type]
+        total += buffer_bytes(cast(Buffer, value.type))
     return total
 
 
@@ -69,7 +68,7 @@ def points(extents: Sequence[int]) -> int:
 
 def operations(kernel: KernelOp) -> int:
     """How many scalar ops a kernel's bodies hold."""
-    return sum(1 for stage in kernel.stages for op in stage.body.walk())
+    return sum(len(list(stage.body.walk())) for stage in kernel.stages)
 
 
 def is_cheap(kernel: KernelOp) -> bool:
@@ -78,7 +77,7 @@ def is_cheap(kernel: KernelOp) -> bool:
     if len(ops) > CHEAP_OPS:
         return False
     slow = (arith.DivfOp,)
-    return not any(op.name.startswith("math.") and op.name != "math.absf" or isinstance(op, slow) for op in ops)
+    return not any((op.name.startswith("math.") and op.name != "math.absf") or isinstance(op, slow) for op in ops)
 
 
 def moves_only(kernel: KernelOp) -> bool:
@@ -102,11 +101,3 @@ def parallel_enough(grid: Sequence[int], own: Sequence[int]) -> bool:
     """Whether a kernel over `grid` keeps the device busy though `own` loops run inside a point."""
     rows, inside = points(grid), points(own)
     return rows * min(inside, LANES_A_ROW) >= min(rows * inside, ENOUGH_LANES)
-
-
-def buffer_kind(value: SSAValue) -> Buffer:
-    """The memref type of a buffer."""
-    return value.type  # type: ignore[return-value]
-
-
-__all__ = ["AffineMap", "bytes_of", "contraction_of", "is_cheap", "is_pointwise", "operations", "points"]

@@ -11,14 +11,15 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import SSAValue
 from xdsl.passes import ModulePass
+from xdsl.utils.exceptions import DiagnosticException
 
 from tensorgrad.dialects.buf import KernelOp, loop_extents
 from tensorgrad.dialects.signature import arguments_of
+from tensorgrad.passes.functions import return_of
 from tensorgrad.passes.fuse import cost
 from tensorgrad.passes.fuse.graph import KernelGraph, users
 from tensorgrad.passes.fuse.inline import can_inline, inline
 from tensorgrad.passes.fuse.merge import aligned_loops, merge
-from tensorgrad.passes.functions import return_of
 from tensorgrad.runtime.target import Target
 
 
@@ -78,6 +79,9 @@ class Fusion:
             "row": lambda: self.merge_readers(rows=True),
             "siblings": self.merge_siblings,
         }
+        unknown = [name for name in only if name not in rules]
+        if unknown:
+            raise DiagnosticException(f"fuse has no rule {', '.join(unknown)}; the rules are {', '.join(rules)}")
         chosen = [rule for name, rule in rules.items() if not only or name in only]
         changed = True
         while changed:
@@ -173,9 +177,9 @@ class Fusion:
     def _accepts(self, producer: KernelOp, reader: KernelOp) -> bool:
         """Whether `producer` may be computed inside `reader`."""
         source = producer.outputs[0]
-        if cost.contraction_of(reader) is not None and not self._reads_in_epilogue(source, reader):
-            if not cost.moves_only(producer):
-                return False
+        in_sum = cost.contraction_of(reader) is not None and not self._reads_in_epilogue(source, reader)
+        if in_sum and not cost.moves_only(producer):
+            return False
         again = cost.reading_points(reader, source) > cost.points(producer.extents)
         if again and not cost.is_cheap(producer):
             return False
@@ -233,7 +237,7 @@ class Fusion:
         ]
 
     def _fits(self, buffers: Sequence[SSAValue]) -> bool:
-        """Whether a kernel over these buffers stays within the bindings: scalars share one, updates take their old's."""
+        """Whether a kernel stays within the bindings: scalars share one, an update takes its old value's."""
         unique = set(buffers)
         in_place = {old for old, new in self.graph.updates.items() if new in unique and new in self.graph.in_place}
         scalars = unique & self._scalars

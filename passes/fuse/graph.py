@@ -168,6 +168,8 @@ def topological(kernels: Sequence[KernelOp], successors: object) -> list[KernelO
 def users(buffer: SSAValue) -> list[KernelOp]:
     """The kernels that read a buffer, each once."""
     found = (
-        use.operation for use in buffer.uses if isinstance(use.operation, KernelOp) and use.index < len(use.operation.inputs)
+        use.operation
+        for use in buffer.uses
+        if isinstance(use.operation, KernelOp) and use.index < len(use.operation.inputs)
     )
     return list(dict.fromkeys(found))

@@ -73,7 +73,7 @@ def _inline_reads(stage: Stage, source: SSAValue, back: Sequence[AffineExpr], re
             kind = stage.body.args[number].type
             values.append(reader.body.insert_arg(kind, count + 1 + number))
         # The argument that is replaced stands at its old place: the new ones follow the reads behind it.
-        mapping = dict(zip(stage.body.args, values, strict=False))
+        mapping: dict[SSAValue, SSAValue] = dict(zip(stage.body.args, values, strict=False))
         anchor = reader.body.first_op
         result = _clone_body(stage, mapping, reader.body, anchor, loops.results, rank)
         argument.replace_all_uses_with(result)
@@ -164,4 +164,3 @@ def can_inline(producer: KernelOp) -> bool:
     if len(stages) != 1 or len(producer.outputs) != 1 or len(stages[0].iterator_types) != len(producer.extents):
         return False
     return inverse(maps_of(stages[0])[-1]) is not None
-

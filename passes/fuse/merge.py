@@ -122,4 +122,3 @@ def own_loops(kernel: KernelOp) -> list[tuple[int, ...]]:
     """The extents of each stage's own loops."""
     rank = len(kernel.extents)
     return [loop_extents(stage)[rank:] for stage in kernel.stages]
-

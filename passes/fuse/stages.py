@@ -17,7 +17,16 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
 
 from tensorgrad.dialects import affine
-from tensorgrad.dialects.buf import KernelOp, generic, is_shape_only, iterators_of, loop_extents, maps_of, shape_of
+from tensorgrad.dialects.buf import (
+    KernelOp,
+    element_of,
+    generic,
+    is_shape_only,
+    iterators_of,
+    loop_extents,
+    maps_of,
+    shape_of,
+)
 from tensorgrad.passes.lower_tg_to_buf.kernels import shape_only
 
 
@@ -127,7 +136,7 @@ def take_apart(kernel: KernelOp) -> Parts:
     for argument, operand in zip(kernel.body.block.args, list(kernel.operands), strict=True):
         argument.replace_all_uses_with(operand)
     stages = [_stage(op, len(grid)) for op in kernel.stages]
-    local = [op.memref for op in kernel.locals if not is_shape_only(op.memref)]
+    local: list[SSAValue] = [op.memref for op in kernel.locals if not is_shape_only(op.memref)]
     for op in reversed(list(kernel.body.block.ops)):
         op.detach()
         if not isinstance(op, memref.AllocaOp) or is_shape_only(op.memref):
@@ -177,8 +186,7 @@ def _generic(stage: Stage, block: Block, inside: dict[SSAValue, SSAValue], rank:
     maps = [m for _, m in (*stage.reads, *stage.writes)]
     extra = shape_only(block, maps, stage.extents)
     for number, (local, _) in enumerate(extra):
-        kind: Attribute = local.type.get_element_type()  # type: ignore[attr-defined]
-        stage.body.insert_arg(kind, len(stage.reads) + number)
+        stage.body.insert_arg(element_of(local), len(stage.reads) + number)
     ins = [*(inside.get(b, b) for b, _ in stage.reads), *(local for local, _ in extra)]
     outs = [inside.get(b, b) for b, _ in stage.writes]
     all_maps = [*(m for _, m in stage.reads), *(m for _, m in extra), *(m for _, m in stage.writes)]

@@ -51,9 +51,7 @@ def cotangents(
     return [found.get(value) for value in wrt]
 
 
-def gradients(
-    block: Block, result: SSAValue, wrt: Sequence[SSAValue], builder: TensorBuilder
-) -> list[SSAValue]:
+def gradients(block: Block, result: SSAValue, wrt: Sequence[SSAValue], builder: TensorBuilder) -> list[SSAValue]:
     """The gradient of a float scalar by each of `wrt`; one that it doesn't depend on is a constant 0."""
     seed = builder.full_like(result, 1)
     found = cotangents(block, {result: seed}, wrt, builder)

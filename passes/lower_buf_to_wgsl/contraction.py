@@ -128,7 +128,9 @@ class Block:
         values = self._block_values(code, load, loops)
         kind, columns = type(self.reduction.combine), len(self.columns)
         return [
-            code.combine(kind, held[i * columns + j], values(i, j)) for i in range(len(self.rows)) for j in range(columns)
+            code.combine(kind, held[i * columns + j], values(i, j))
+            for i in range(len(self.rows))
+            for j in range(columns)
         ]
 
     # Staging in workgroup memory
@@ -203,8 +205,10 @@ class Block:
                 return self._load(code, number, loops(i, j))
             is_row = i >= 0
             begin = code.index_op(arith.MuliOp, k, self._extent(is_row))
-            place = code.index_op(arith.AddiOp, mine, i) if is_row else code.index_op(
-                arith.AddiOp, lane, j * self.tile.lanes
+            place = (
+                code.index_op(arith.AddiOp, mine, i)
+                if is_row
+                else code.index_op(arith.AddiOp, lane, j * self.tile.lanes)
             )
             return code.add(memref.LoadOp.get(shared[number], [code.index_op(arith.AddiOp, begin, place)]))
 
@@ -289,7 +293,7 @@ class Block:
         if not tests:
             self._epilogue(code, self.loops(row, column), value)
             return
-        inside = tests[0] if len(tests) == 1 else code.add(arith.AndIOp(*tests))
+        inside = tests[0] if len(tests) == 1 else code.add(arith.AndIOp(tests[0], tests[1]))
         code.when(inside, lambda inner: self._epilogue(inner, self.loops(row, column), value))
 
     def _unclamped(self, code: Code, first: SSAValue, step: int) -> SSAValue:

@@ -108,10 +108,10 @@ class Code:
             AffineBinaryOpKind.FloorDiv: arith.DivUIOp,
             AffineBinaryOpKind.Mod: arith.RemUIOp,
         }
-        if expression.kind == AffineBinaryOpKind.Mul and isinstance(expression.rhs, AffineConstantExpr):
-            if expression.rhs.value < 0:
-                positive = self.index_op(arith.MuliOp, lhs, -expression.rhs.value)
-                return self.index_op(arith.SubiOp, self.number(0), positive)
+        factor = expression.rhs
+        if expression.kind == AffineBinaryOpKind.Mul and isinstance(factor, AffineConstantExpr) and factor.value < 0:
+            positive = self.index_op(arith.MuliOp, lhs, -factor.value)
+            return self.index_op(arith.SubiOp, self.number(0), positive)
         return self.index_op(kinds[expression.kind], lhs, self.expression(expression.rhs, bases))
 
     def position(self, results: Sequence[AffineExpr], buffer: SSAValue, loops: Loops) -> SSAValue:
@@ -153,7 +153,12 @@ class Code:
         return self.loop_to(self.number(extent), carried, body, start, step)
 
     def loop_to(
-        self, extent: SSAValue, carried: Sequence[SSAValue], body: LoopBody, start: SSAValue | None = None, step: int = 1
+        self,
+        extent: SSAValue,
+        carried: Sequence[SSAValue],
+        body: LoopBody,
+        start: SSAValue | None = None,
+        step: int = 1,
     ) -> list[SSAValue]:
         """A loop up to a computed extent."""
         block = Block(arg_types=[index, *(value.type for value in carried)])
@@ -176,9 +181,7 @@ class Code:
         def level(code: Code, found: list[SSAValue], values: Sequence[SSAValue]) -> Sequence[SSAValue]:
             if len(found) == len(extents):
                 return body(code, found, values)
-            return code.loop(
-                extents[len(found)], values, lambda inner, at, held: level(inner, [*found, at], held)
-            )
+            return code.loop(extents[len(found)], values, lambda inner, at, held: level(inner, [*found, at], held))
 
         return list(level(self, [], carried))
 
@@ -245,7 +248,7 @@ class Code:
             values = Code(block, self.bindings).body(region.block, dict(env), loops)
             block.add_op(scf.YieldOp(*values))
             regions.append(Region(block))
-        new = scf.IfOp(env.get(op.cond, op.cond), [r.type for r in op.results], *regions)
+        new = scf.IfOp(env.get(op.cond, op.cond), [r.type for r in op.results], regions[0], regions[1])
         self.block.add_op(new)
         return new.results
 
@@ -339,4 +342,3 @@ def grid_loops(point: SSAValue, grid: Sequence[int]) -> Loops:
     expressions = affine.delinearized(AffineDimExpr(0), grid)
     simplified = tuple(affine.linear(e, [total]).expression() for e in expressions)
     return Loops((point,), (total,), simplified)
-

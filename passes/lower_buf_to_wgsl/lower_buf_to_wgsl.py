@@ -126,7 +126,7 @@ class _Lowering:
     ) -> wgsl.KernelOp:
         """Writes a new kernel in front of the function."""
         block = Block(arg_types=types)
-        bindings = {
+        bindings: dict[SSAValue, Binding] = {
             argument: Binding(block.args[number], start)
             for argument, (number, start) in zip(kernel.body.block.args, placed, strict=True)
         }
@@ -161,8 +161,8 @@ class _Lowering:
             element = element_of(value)
             if element == f64 or (element == f16 and not self.target.f16):
                 raise DiagnosticException(
-                    f"{_named(value)} has elements of {element}, which {self.target.name} does not have; it was made at "
-                    f"{kernel.location}; cast it to f32"
+                    f"{_named(value)} has elements of {element}, which {self.target.name} does not have; "
+                    f"it was made at {kernel.location}; cast it to f32"
                 )
 
 
@@ -182,4 +182,3 @@ def _named(view: SSAValue) -> str:
 def _flat(view: SSAValue) -> Attribute:
     kind = cast(Buffer, view.type)
     return MemRefType(element_of(view), [max(kind.element_count(), 1)])
-

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from xdsl.dialects import arith, memref
 from xdsl.dialects.builtin import MemRefType
@@ -16,6 +17,7 @@ from tensorgrad.dialects.buf import KernelOp, iterators_of, loop_extents, maps_o
 from tensorgrad.passes.lower_buf_to_wgsl.emission import (
     Code,
     Loops,
+    Reduction,
     grid_loops,
     reduced_values,
     reductions_of,
@@ -71,14 +73,17 @@ def _reduce(
     reductions = reductions_of(stage)
     start = [code.scalar(one.start(), one.element) for one in reductions]
 
-    def body(inner: Code, found: list[SSAValue], held: object) -> list[SSAValue]:
-        values = reduced_values(inner, stage, loops.with_own(found, reduced), known)
-        return [
-            inner.combine(type(one.combine), old, new)
-            for one, old, new in zip(reductions, held, values, strict=True)  # type: ignore[call-overload]
-        ]
+    def body(inner: Code, found: list[SSAValue], held: Sequence[SSAValue]) -> list[SSAValue]:
+        return folded(inner, reductions, held, reduced_values(inner, stage, loops.with_own(found, reduced), known))
 
     return code.nest(reduced, start, body)
+
+
+def folded(
+    code: Code, reductions: Sequence[Reduction], held: Sequence[SSAValue], values: Sequence[SSAValue]
+) -> list[SSAValue]:
+    """The accumulators with one more value each."""
+    return [code.combine(type(one.combine), old, new) for one, old, new in zip(reductions, held, values, strict=True)]
 
 
 def write(kernel: KernelOp, stage: GenericOp, code: Code, loops: Loops, values: list[SSAValue]) -> None:
@@ -150,12 +155,8 @@ def _fold_in_group(
     reductions = reductions_of(stage)
     start = [code.scalar(one.start(), one.element) for one in reductions]
 
-    def body(inner: Code, at: SSAValue, held: object) -> list[SSAValue]:
-        values = reduced_values(inner, stage, strided(loops, at, own), known)
-        return [
-            inner.combine(type(one.combine), old, new)
-            for one, old, new in zip(reductions, held, values, strict=True)  # type: ignore[call-overload]
-        ]
+    def body(inner: Code, at: SSAValue, held: Sequence[SSAValue]) -> list[SSAValue]:
+        return folded(inner, reductions, held, reduced_values(inner, stage, strided(loops, at, own), known))
 
     partial = code.loop(math.prod(own), start, body, start=lane, step=lanes)
     shared: list[SSAValue] = []

@@ -54,9 +54,7 @@ class StageBody(ScalarBuilder):
         """An element of one of the kernel's buffers (given as the buffer outside)."""
         return self.add_op(memref.LoadOp.get(self._buffers[buffer], list(indices)))
 
-    def guarded(
-        self, condition: SSAValue, inside: Callable[[StageBody], SSAValue], otherwise: SSAValue
-    ) -> SSAValue:
+    def guarded(self, condition: SSAValue, inside: Callable[[StageBody], SSAValue], otherwise: SSAValue) -> SSAValue:
         """`inside` where `condition` holds, else `otherwise`; nothing is read where it doesn't."""
         then, orelse = Block(), Block()
         value = inside(StageBody(then, self._buffers, self._kept, self._root))
@@ -108,10 +106,11 @@ def make_kernel(spec: KernelSpec, output: SSAValue) -> KernelOp:
     views = [read for read in spec.reads if isinstance(read, View)]
     inputs = list(dict.fromkeys([*(view.buffer for view in views), *spec.gathered]))
     block = Block(arg_types=[value.type for value in (*inputs, output)])
-    inside = dict(zip(inputs, block.args, strict=False))
+    inside: dict[SSAValue, SSAValue] = dict(zip(inputs, block.args, strict=False))
     operands = list(dict.fromkeys((view.buffer, view.map) for view in views))
     maps = [
-        affine.partial(_substituted(read, loops, len(kept)), shape_of(buffer), [*grid, *own]) for buffer, read in operands
+        affine.partial(_substituted(read, loops, len(kept)), shape_of(buffer), [*grid, *own])
+        for buffer, read in operands
     ]
     out_map = AffineMap(len(kept), 0, tuple(loops[: len(spec.grid)]))
     extra = shape_only(block, [*maps, out_map], [*grid, *own])
@@ -141,9 +140,7 @@ def _substituted(read: AffineMap, loops: Sequence[AffineExpr], rank: int) -> Aff
     return AffineMap(rank, 0, tuple(result.replace_dims_and_symbols(loops, ()) for result in read.results))
 
 
-def shape_only(
-    block: Block, maps: Sequence[AffineMap], extents: Sequence[int]
-) -> list[tuple[SSAValue, AffineMap]]:
+def shape_only(block: Block, maps: Sequence[AffineMap], extents: Sequence[int]) -> list[tuple[SSAValue, AffineMap]]:
     """A local that gives each loop its extent that no operand indexes plainly."""
     plain = {r.position for one in maps for r in one.results if isinstance(r, AffineDimExpr)}
     made: list[tuple[SSAValue, AffineMap]] = []
@@ -169,4 +166,3 @@ def alloc(shape: Sequence[int], element: Attribute, location: LocationAttr) -> m
     op = memref.AllocOp.get(element, shape=list(kind.get_shape()))
     op.location = location
     return op
-

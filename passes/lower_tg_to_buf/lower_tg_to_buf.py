@@ -17,6 +17,7 @@ from xdsl.utils.exceptions import DiagnosticException
 
 from tensorgrad.dialects import affine
 from tensorgrad.dialects.buf import buffer_type
+from tensorgrad.dialects.buf import shape_of as buffer_shape
 from tensorgrad.dialects.signature import Slot, arguments_of, results_of
 from tensorgrad.dialects.tg.base import Tensor, TensorOp, numpy_dtype, splat_value, ui32
 from tensorgrad.dialects.tg.build import element_of, shape_of
@@ -163,15 +164,15 @@ class _Lowering:
         argument.location, argument.name_hint = returned.location, value.name_hint
         if 0 in shape:
             return
+        whole = isinstance(lowered, View) and affine.is_identity(lowered.map) and shape == buffer_shape(lowered.buffer)
         owner = lowered.buffer.owner if isinstance(lowered, View) else None
-        if isinstance(lowered, View) and isinstance(owner, memref.AllocOp) and affine.is_identity(lowered.map):
-            if shape == lowered.buffer.type.get_shape():  # type: ignore[attr-defined]
-                lowered.buffer.replace_all_uses_with(argument)
-                self.made.remove(owner)
-                self._forget(lowered.buffer, argument)
-                owner.erase()
-                return
-        self.made.append(make_kernel(self._copy(value, lowered), argument))
+        if isinstance(lowered, View) and isinstance(owner, memref.AllocOp) and whole:
+            lowered.buffer.replace_all_uses_with(argument)
+            self.made.remove(owner)
+            self._forget(lowered.buffer, argument)
+            owner.erase()
+        else:
+            self.made.append(make_kernel(self._copy(value, lowered), argument))
 
     def _forget(self, old: SSAValue, new: SSAValue) -> None:
         for key, lowered in self.lowered.items():

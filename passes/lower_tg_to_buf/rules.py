@@ -69,9 +69,7 @@ def _iota(op: leaves.IotaOp, operands: Sequence[Lowered]) -> KernelSpec:
         position = b.convert(arith.IndexCastOp, b.loop(axis), i32)
         return b.convert(arith.UIToFPOp, position, element) if is_float(element) else position
 
-    return KernelSpec(
-        grid=op.shape, reads=(), result=storage(element), compute=compute, location=op.location
-    )
+    return KernelSpec(grid=op.shape, reads=(), result=storage(element), compute=compute, location=op.location)
 
 
 def _loops_for(kept: Sequence[int], rank: int) -> AffineMap:
@@ -303,4 +301,3 @@ def _scatter_add_along_axis(op: indexing.ScatterAddAlongAxisOp, operands: Sequen
     axis, rank = int_value(op.properties, "axis"), len(op.shape)
     update_axes = [rank if i == axis else i for i in range(rank)]
     return _scatter(op, operands, (shape_of(op.indices)[axis],), axis, update_axes)
-

@@ -156,10 +156,6 @@ def _not(b: ScalarBuilder, op: TensorOp, args: Sequence[SSAValue]) -> SSAValue:
     return b.apply(arith.XOrIOp, args[0], b.constant(1, i1))
 
 
-def _pass_on(b: ScalarBuilder, op: TensorOp, args: Sequence[SSAValue]) -> SSAValue:
-    return args[0]
-
-
 def predicate(name: str, element: Attribute) -> str:
     """`arith`'s predicate for one of `tg.compare`'s, on a tensor's element type."""
     if is_float(element):

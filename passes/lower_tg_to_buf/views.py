@@ -92,4 +92,3 @@ def viewed(op: TensorOp, operand: Lowered) -> Lowered:
     if isinstance(operand, Splat):
         return operand
     return operand.through(VIEWS[type(op)](op), op.shape)
-

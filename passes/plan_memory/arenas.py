@@ -54,9 +54,7 @@ def by_lifetime(ranges: Sequence[Range], alignment: int, limit: int) -> Layout:
     placed: list[int] = []
     for number in sorted(range(len(ranges)), key=lambda i: (-ranges[i].size, ranges[i].first)):
         one = ranges[number]
-        busy = [
-            (*layout.places[other], ranges[other].size) for other in placed if ranges[other].overlaps(one)
-        ]
+        busy = [(*layout.places[other], ranges[other].size) for other in placed if ranges[other].overlaps(one)]
         arena, offset = _lowest(busy, one.size, alignment, limit)
         layout.places[number] = (arena, offset)
         placed.append(number)

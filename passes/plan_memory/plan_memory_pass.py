@@ -10,14 +10,14 @@ from xdsl.dialects import memref
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i64
 from xdsl.dialects.func import FuncOp
 from xdsl.dialects.linalg.ops import GenericOp
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import BlockArgument, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import DiagnosticException
 
 from tensorgrad.dialects.buf import ArenaOp, Buffer, KernelOp, ViewOp, buffer_bytes, maps_of
 from tensorgrad.dialects.signature import Slot, arguments_of
-from tensorgrad.passes.fuse.graph import KernelGraph, users
 from tensorgrad.passes.functions import return_of, set_signature
+from tensorgrad.passes.fuse.graph import KernelGraph, users
 from tensorgrad.passes.plan_memory.arenas import Layout, Range, by_lifetime, least_bytes, side_by_side
 from tensorgrad.runtime.target import Target
 
@@ -111,9 +111,10 @@ class _Plan:
     def _check_size(self, value: SSAValue) -> None:
         size, limit = buffer_bytes(cast(Buffer, value.type)), self.target.max_storage_buffer_binding_size
         if size > limit:
+            slots = dict(zip(self.arguments, self.slots, strict=True))
             name = value.name_hint or "a tensor"
-            if value in self.arguments:
-                name = f"{self.slots[self.arguments.index(value)].role} {self.slots[self.arguments.index(value)].name!r}"
+            if isinstance(value, BlockArgument):
+                name = f"{slots[value].role} {slots[value].name!r}"
             owner = value.owner if isinstance(value.owner, Operation) else self.function
             raise DiagnosticException(
                 f"{name} of {value.type} takes {size} bytes, more than a binding of target {self.target.name} can hold "
@@ -165,7 +166,7 @@ class _Plan:
         layout = side_by_side(sizes, self.target.min_storage_buffer_offset_alignment, self.target.max_buffer_size)
         if role in ("input", "output") and len(layout.sizes) > 1:
             raise DiagnosticException(
-                f"the {label} take more than the {self.target.max_buffer_size} bytes of one buffer of {self.target.name}"
+                f"the {label} take more than the {self.target.max_buffer_size} bytes of a buffer of {self.target.name}"
             )
         places = list(layout.places)
         if scalars:
@@ -187,7 +188,7 @@ class _Plan:
         ranges: list[Range] = []
         for value in values:
             steps = [number[use.operation] for use in value.uses if isinstance(use.operation, KernelOp)]
-            ranges.append(Range(buffer_bytes(cast(Buffer, value.type)), min(steps), max(steps)))
+            ranges.append(Range(buffer_bytes(value.type), min(steps), max(steps)))
         alignment = self.target.min_storage_buffer_offset_alignment
         layout = by_lifetime(ranges, alignment, self.target.max_buffer_size)
         self.function.attributes[WORKSPACE_BYTES] = IntegerAttr(sum(layout.sizes), i64)
@@ -240,4 +241,3 @@ def writes_in_place(writer: KernelOp, old: SSAValue, new: SSAValue) -> bool:
 def _one_point(stage: GenericOp, rank: int) -> bool:
     """Whether a stage writes once for each grid point, so that nobody else reads there in between."""
     return len(stage.iterator_types) >= rank
-

@@ -120,9 +120,7 @@ def _row(stage: GenericOp, grid: Sequence[int], column: int) -> int | None:
     found = [
         used_dims(m) for operand, m in zip(stage.inputs, maps_of(stage), strict=False) if not is_shape_only(operand)
     ]
-    candidates = {
-        loop for dims in found if column not in dims for loop in dims if loop < len(grid) and loop != column
-    }
+    candidates = {loop for dims in found if column not in dims for loop in dims if loop < len(grid) and loop != column}
     with_column = [dims for dims in found if column in dims]
     reused = [loop for loop in candidates if not all(loop in dims for dims in with_column)]
     return max(reused, key=lambda loop: (grid[loop], loop)) if reused else None

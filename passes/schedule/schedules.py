@@ -9,6 +9,7 @@ from typing import cast
 
 from xdsl.dialects.builtin import DenseArrayBase, DictionaryAttr, IntegerAttr, IntegerType, StringAttr, i64
 
+
 @dataclass(frozen=True)
 class Tile:
     """How a contraction's grid is cut up.

@@ -47,7 +47,7 @@ def test_shape_and_dtype_are_inferred(case: Case) -> None:
 def test_value_outside_a_trace(case: Case) -> None:
     if not case.inputs:
         return
-    result = case.function(*[Array(x) for x in case.inputs])
+    result = case.function(*[Array(np.asarray(x)) for x in case.inputs])
     expected = case.value()
     assert result.dtype == expected.dtype
     assert_same(np.asarray(result), expected, case.rtol, "eager")

@@ -1,0 +1,58 @@
+// RUN: tg-opt %s -p 'lower-tg-to-buf,fuse,schedule' | filecheck %s
+// RUN: tg-opt %s -p 'lower-tg-to-buf,fuse,schedule{target=lavapipe}' | filecheck %s --check-prefix SOFTWARE
+
+// A thread a grid point.
+func.func @pointwise(%x: tensor<1000xf32>) -> tensor<1000xf32> {
+  %0 = tg.neg %x : tensor<1000xf32>
+  func.return %0 : tensor<1000xf32>
+}
+// CHECK-LABEL: func.func @pointwise(
+// CHECK: buf.kernel grid = [1000] ins(%x : memref<1000xf32>) outs(%0 : memref<1000xf32>) schedule = {archetype = "thread", workgroup = array<i64: 64, 1, 1>, groups = array<i64: 16, 1, 1>} {
+// CHECK-NOT: buf.
+// CHECK: func.return
+// SOFTWARE-LABEL: func.func @pointwise(
+// SOFTWARE: buf.kernel grid = [1000] ins(%x : memref<1000xf32>) outs(%0 : memref<1000xf32>) schedule = {archetype = "thread", workgroup = array<i64: 8, 1, 1>, groups = array<i64: 125, 1, 1>} {
+// SOFTWARE-NOT: buf.
+// SOFTWARE: func.return
+
+// More workgroups than one dimension holds are folded into two.
+func.func @folded(%x: tensor<8388608xf32>) -> tensor<8388608xf32> {
+  %0 = tg.neg %x : tensor<8388608xf32>
+  func.return %0 : tensor<8388608xf32>
+}
+// CHECK-LABEL: func.func @folded(
+// CHECK: buf.kernel grid = [8388608] ins(%x : memref<8388608xf32>) outs(%0 : memref<8388608xf32>) schedule = {archetype = "thread", workgroup = array<i64: 64, 1, 1>, groups = array<i64: 43691, 3, 1>} {
+// CHECK-NOT: buf.
+// CHECK: func.return
+// SOFTWARE-LABEL: func.func @folded(
+// SOFTWARE: buf.kernel grid = [8388608] ins(%x : memref<8388608xf32>) outs(%0 : memref<8388608xf32>) schedule = {archetype = "thread", workgroup = array<i64: 64, 1, 1>, groups = array<i64: 43691, 3, 1>} {
+// SOFTWARE-NOT: buf.
+// SOFTWARE: func.return
+
+// Few long rows: a workgroup a grid point.
+func.func @rows(%x: tensor<10x1000xf32>) -> tensor<10xf32> {
+  %0 = tg.sum %x axes = [1] : tensor<10x1000xf32>
+  func.return %0 : tensor<10xf32>
+}
+// CHECK-LABEL: func.func @rows(
+// CHECK: buf.kernel grid = [10] ins(%x : memref<10x1000xf32>) outs(%0 : memref<10xf32>) schedule = {archetype = "group", workgroup = array<i64: 256, 1, 1>, groups = array<i64: 10, 1, 1>} {
+// CHECK-NOT: buf.
+// CHECK: func.return
+// SOFTWARE-LABEL: func.func @rows(
+// SOFTWARE: buf.kernel grid = [10] ins(%x : memref<10x1000xf32>) outs(%0 : memref<10xf32>) schedule = {archetype = "group", workgroup = array<i64: 64, 1, 1>, groups = array<i64: 10, 1, 1>} {
+// SOFTWARE-NOT: buf.
+// SOFTWARE: func.return
+
+// A block of outputs a thread.
+func.func @product(%a: tensor<128x64xf32>, %b: tensor<64x256xf32>) -> tensor<128x256xf32> {
+  %0 = tg.dot_general %a, %b lhs_batch = [] rhs_batch = [] lhs_contracting = [1] rhs_contracting = [0] : tensor<128x64xf32>, tensor<64x256xf32>
+  func.return %0 : tensor<128x256xf32>
+}
+// CHECK-LABEL: func.func @product(
+// CHECK: buf.kernel grid = [128, 256] ins(%a, %b : memref<128x64xf32>, memref<64x256xf32>) outs(%0 : memref<128x256xf32>) schedule = {archetype = "contraction", workgroup = array<i64: 16, 16, 1>, groups = array<i64: 8, 8, 1>, row = 0 : i64, column = 1 : i64, rows = 1 : i64, columns = 2 : i64, lanes = 16 : i64, depth = 16 : i64, chunk = 16 : i64} {
+// CHECK-NOT: buf.
+// CHECK: func.return
+// SOFTWARE-LABEL: func.func @product(
+// SOFTWARE: buf.kernel grid = [128, 256] ins(%a, %b : memref<128x64xf32>, memref<64x256xf32>) outs(%0 : memref<128x256xf32>) schedule = {archetype = "contraction", workgroup = array<i64: 8, 1, 1>, groups = array<i64: 4, 16, 1>, row = 0 : i64, column = 1 : i64, rows = 8 : i64, columns = 8 : i64, lanes = 8 : i64, depth = 1 : i64, chunk = 0 : i64} {
+// SOFTWARE-NOT: buf.
+// SOFTWARE: func.return

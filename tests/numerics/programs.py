@@ -1,0 +1,285 @@
+"""Random small programs of API functions, for hypothesis to draw, print and shrink."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from harness import NumpyArray
+from hypothesis import strategies as st
+
+from tensorgrad import elementwise as tg
+from tensorgrad import reductions, shaping
+from tensorgrad.dialects.tg import index, shape
+from tensorgrad.dialects.tg.base import integer, ints
+from tensorgrad.tensor import Array, Tensor
+from tensorgrad.tracer import emit
+
+Shape = tuple[int, ...]
+MOST_ELEMENTS = 72
+
+
+@dataclass(frozen=True)
+class Step:
+    """One call: a function's name, the positions of its operands among the values so far, its other arguments."""
+
+    name: str
+    operands: tuple[int, ...]
+    arguments: tuple[Any, ...] = ()
+
+    def __repr__(self) -> str:
+        listed = ", ".join([*(f"v{i}" for i in self.operands), *map(repr, self.arguments)])
+        return f"{self.name}({listed})"
+
+
+@dataclass(frozen=True)
+class Program:
+    """Inputs by shape, and steps; every value that no later step reads is a result."""
+
+    inputs: tuple[Shape, ...]
+    steps: tuple[Step, ...]
+
+    def values(self, *inputs: Tensor) -> list[Tensor]:
+        """Every value, the inputs first."""
+        known = list(inputs)
+        for step in self.steps:
+            known.append(FUNCTIONS[step.name](*(known[i] for i in step.operands), *step.arguments))
+        return known
+
+    def unread(self) -> list[int]:
+        """The positions of the results."""
+        read = {i for step in self.steps for i in step.operands}
+        return [i for i in range(len(self.inputs), len(self.inputs) + len(self.steps)) if i not in read]
+
+    def function(self, *inputs: Tensor) -> tuple[Tensor, ...]:
+        """A scalar that depends on every result, and the results."""
+        known = self.values(*inputs)
+        results = [known[i] for i in self.unread()]
+        loss = reductions.sum(tg.sin(results[0]))
+        for result in results[1:]:
+            loss = loss + reductions.sum(tg.tanh(result) * result)
+        return loss, *results
+
+    def samples(self, seed: int) -> list[NumpyArray]:
+        """Inputs in f64."""
+        random = np.random.default_rng(seed)
+        return [np.asarray(random.normal(size=extents)) for extents in self.inputs]
+
+
+def _pad(x: Tensor, low: Sequence[int], high: Sequence[int], interior: Sequence[int]) -> Tensor:
+    zero = Array(np.array(0.25, x.dtype))
+    return emit(shape.PadOp, [x, zero], low=ints(low), high=ints(high), interior=ints(interior))
+
+
+def _indices(values: Any) -> Array:
+    return Array(np.array(values, np.int32))
+
+
+def _scatter_add(x: Tensor, values: Sequence[int], axis: int, extent: int) -> Tensor:
+    return emit(index.ScatterAddOp, [x, _indices(values)], axis=integer(axis), extent=integer(extent))
+
+
+def _take_along(x: Tensor, values: Any, axis: int) -> Tensor:
+    spread = np.reshape(values, [-1 if i == axis else 1 for i in range(x.ndim)])
+    return shaping.take_along_axis(x, _indices(spread), axis)
+
+
+UNARY: dict[str, Callable[..., Tensor]] = {
+    "sin": tg.sin,
+    "tanh": tg.tanh,
+    "sigmoid": tg.sigmoid,
+    "negative": tg.negative,
+    "relu": tg.relu,
+    "abs": tg.abs,
+    "affine": lambda x: x * 0.7 - 0.3,
+    "double": lambda x: x + x,
+    "exp": lambda x: tg.exp(-tg.square(x)),
+    "root": lambda x: tg.sqrt(1.0 + tg.square(x)),
+    "log": lambda x: tg.log(1.5 + tg.square(x)),
+    "step": lambda x: tg.cast(x > 0.1, x.dtype) * x,
+    "stopped": lambda x: tg.stop_gradient(x) * x,
+}
+
+BINARY: dict[str, Callable[..., Tensor]] = {
+    "add": tg.add,
+    "subtract": tg.subtract,
+    "multiply": tg.multiply,
+    "divide": lambda x, y: x / (1.0 + tg.square(y)),
+    "maximum": tg.maximum,
+    "minimum": tg.minimum,
+    "select": lambda x, y: tg.where(x < y, x * y, y),
+}
+
+REDUCTIONS: dict[str, Callable[..., Tensor]] = {
+    "sum": reductions.sum,
+    "max": reductions.max,
+    "min": reductions.min,
+    "mean": reductions.mean,
+    "logsumexp": reductions.logsumexp,
+}
+
+FUNCTIONS: dict[str, Callable[..., Tensor]] = {
+    **UNARY,
+    **BINARY,
+    **REDUCTIONS,
+    "softmax": reductions.softmax,
+    "log_softmax": reductions.log_softmax,
+    "reshape": shaping.reshape,
+    "transpose": shaping.transpose,
+    "broadcast_to": tg.broadcast_to,
+    "flip": shaping.flip,
+    "slice": lambda x, bounds: x[tuple(slice(*bound) for bound in bounds)],
+    "pad": _pad,
+    "take": lambda x, values, axis: shaping.take(x, _indices(values), axis),
+    "take_along": _take_along,
+    "scatter_add": _scatter_add,
+    "matmul": reductions.matmul,
+    "gram": lambda x: x @ shaping.swapaxes(x, -1, -2),
+    "positions": lambda x, axis: x * shaping.positions(x.shape, axis, x.dtype),
+}
+
+
+@st.composite
+def programs(draw: st.DrawFn, most_steps: int = 8) -> Program:
+    """A program of 2 or 3 inputs whose shapes broadcast or multiply now and then."""
+    extent = st.sampled_from((1, 2, 3, 3, 4))
+    inputs = tuple(tuple(draw(st.lists(extent, max_size=3))) for _ in range(draw(st.integers(2, 3))))
+    shapes: list[Shape] = list(inputs)
+    steps: list[Step] = []
+    for _ in range(draw(st.integers(1, most_steps))):
+        step = draw(_step(shapes))
+        if step is not None:
+            steps.append(step)
+            shapes.append(_shape_of(step, shapes))
+    if not steps:
+        steps.append(Step("sin", (0,)))
+    return Program(inputs, tuple(steps))
+
+
+def _shape_of(step: Step, shapes: Sequence[Shape]) -> Shape:
+    operands = [Array(np.ones(shapes[i])) for i in step.operands]
+    return FUNCTIONS[step.name](*operands, *step.arguments).shape
+
+
+@st.composite
+def _step(draw: st.DrawFn, shapes: Sequence[Shape]) -> Step | None:
+    kind = draw(st.sampled_from(("unary", "binary", "binary", "reduce", "reduce", "shape", "shape", "index", "contract", "row")))
+    x = len(shapes) - 1 - draw(st.integers(0, len(shapes) - 1))
+    return draw(_KINDS[kind](x, shapes))
+
+
+@st.composite
+def _unary_step(draw: st.DrawFn, x: int, shapes: Sequence[Shape]) -> Step:
+    return Step(draw(st.sampled_from(sorted(UNARY))), (x,))
+
+
+@st.composite
+def _binary_step(draw: st.DrawFn, x: int, shapes: Sequence[Shape]) -> Step:
+    partners = [i for i, other in enumerate(shapes) if _broadcasts(shapes[x], other)]
+    y = draw(st.sampled_from(partners))
+    return Step(draw(st.sampled_from(sorted(BINARY))), (x, y) if draw(st.booleans()) else (y, x))
+
+
+def _broadcasts(x: Shape, y: Shape) -> bool:
+    try:
+        return int(np.prod(np.broadcast_shapes(x, y))) <= MOST_ELEMENTS
+    except ValueError:
+        return False
+
+
+@st.composite
+def _reduce_step(draw: st.DrawFn, x: int, shapes: Sequence[Shape]) -> Step:
+    axes = tuple(axis for axis in range(len(shapes[x])) if draw(st.booleans()))
+    return Step(draw(st.sampled_from(sorted(REDUCTIONS))), (x,), (axes, draw(st.booleans())))
+
+
+@st.composite
+def _row_step(draw: st.DrawFn, x: int, shapes: Sequence[Shape]) -> Step | None:
+    if not shapes[x]:
+        return None
+    name = draw(st.sampled_from(("softmax", "log_softmax", "positions")))
+    return Step(name, (x,), (draw(st.integers(0, len(shapes[x]) - 1)),))
+
+
+@st.composite
+def _shape_step(draw: st.DrawFn, x: int, shapes: Sequence[Shape]) -> Step | None:
+    old = shapes[x]
+    name = draw(st.sampled_from(("reshape", "reshape", "transpose", "broadcast_to", "flip", "slice", "slice", "pad")))
+    if name == "reshape":
+        return Step(name, (x,), (tuple(draw(_factors(int(np.prod(old, dtype=int))))),))
+    if name == "broadcast_to":
+        new = (*draw(st.lists(st.integers(1, 3), max_size=2)), *(draw(st.integers(1, 3)) if n == 1 else n for n in old))
+        return Step(name, (x,), (new,)) if int(np.prod(new)) <= MOST_ELEMENTS and len(new) <= 4 else None
+    if name == "slice":
+        bounds = [draw(_bounds(extent)) for extent in old]
+        return Step(name, (x,), (tuple(bounds),))
+    if not old:
+        return None
+    if name == "transpose":
+        return Step(name, (x,), (tuple(draw(st.permutations(range(len(old))))),))
+    if name == "flip":
+        return Step(name, (x,), (tuple(axis for axis in range(len(old)) if draw(st.booleans())),))
+    edges = [tuple(draw(st.integers(0, 2)) for _ in old) for _ in range(3)]
+    grown = np.prod([a + n + (n - 1) * i + b for a, b, i, n in zip(*edges, old, strict=True)])
+    return Step(name, (x,), tuple(edges)) if grown <= MOST_ELEMENTS else None
+
+
+@st.composite
+def _factors(draw: st.DrawFn, count: int) -> list[int]:
+    found: list[int] = []
+    while count > 1 and len(found) < 3:
+        factor = draw(st.sampled_from([f for f in range(1, count + 1) if count % f == 0]))
+        found.append(factor)
+        count //= factor
+    return [*found, count] if count > 1 or not found else found
+
+
+@st.composite
+def _bounds(draw: st.DrawFn, extent: int) -> tuple[int, int, int]:
+    """A slice of at least one element, now and then backwards."""
+    start = draw(st.integers(0, extent - 1))
+    stop = draw(st.integers(start + 1, extent))
+    step = draw(st.sampled_from((1, 1, 2, 3, -1)))
+    return (start, stop, step) if step > 0 else (stop - 1, start - extent - 1, -1)
+
+
+@st.composite
+def _index_step(draw: st.DrawFn, x: int, shapes: Sequence[Shape]) -> Step | None:
+    old = shapes[x]
+    if not old:
+        return None
+    axis = draw(st.integers(0, len(old) - 1))
+    name = draw(st.sampled_from(("take", "take_along", "scatter_add")))
+    if name == "scatter_add":
+        extent = draw(st.integers(1, 4))
+        values = draw(st.lists(st.integers(-1, extent), min_size=old[axis], max_size=old[axis]))
+        return Step(name, (x,), (tuple(values), axis, extent))
+    values = draw(st.lists(st.integers(-old[axis], old[axis] - 1), min_size=1, max_size=3))
+    return Step(name, (x,), (tuple(values), axis))
+
+
+@st.composite
+def _contract_step(draw: st.DrawFn, x: int, shapes: Sequence[Shape]) -> Step | None:
+    partners = [i for i, other in enumerate(shapes) if _multiplies(shapes[x], other)]
+    if partners and draw(st.booleans()):
+        return Step("matmul", (x, draw(st.sampled_from(partners))))
+    return Step("gram", (x,)) if len(shapes[x]) >= 2 else None
+
+
+def _multiplies(x: Shape, y: Shape) -> bool:
+    if not x or not y or x[-1] != y[0 if len(y) == 1 else -2]:
+        return False
+    return _broadcasts(x[:-2], y[:-2]) if len(x) > 2 and len(y) > 2 else True
+
+
+_KINDS: dict[str, Callable[[int, Sequence[Shape]], st.SearchStrategy[Step | None]]] = {
+    "unary": _unary_step,
+    "binary": _binary_step,
+    "reduce": _reduce_step,
+    "shape": _shape_step,
+    "index": _index_step,
+    "contract": _contract_step,
+    "row": _row_step,
+}
