@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import os
+import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -124,6 +126,8 @@ def _is_software(adapter: wgpu.GPUAdapter) -> bool:
 
 def _adapters() -> list[wgpu.GPUAdapter]:
     """Every adapter, the best first."""
+    # Without this variable, which has no use here, EGL writes complaints to stderr.
+    os.environ.setdefault("XDG_RUNTIME_DIR", tempfile.gettempdir())
     with reporting("looking for adapters"):
         return sorted(wgpu.gpu.enumerate_adapters_sync(), key=_rank)
 

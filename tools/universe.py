@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from xdsl.ir import Dialect
 from xdsl.universe import Universe
 from xdsl.utils.target import Target
@@ -36,14 +38,11 @@ def wgsl_target() -> type[Target]:
 
 def _tg_wgsl_target() -> type[Target]:
     """The same under a name of its own: `xdsl-opt` has another `wgsl`, and refuses two targets of one name."""
-    from dataclasses import dataclass
-    from typing import ClassVar
-
     from tensorgrad.passes.emit_wgsl import WgslTarget
 
     @dataclass(frozen=True)
     class TgWgslTarget(WgslTarget):
-        name: ClassVar[str] = "tg-wgsl"
+        name = "tg-wgsl"
 
     return TgWgslTarget
 

@@ -123,7 +123,8 @@ def entries(node: Any) -> list[tuple[str, Any]]:
         return [(name, value) for name, value in vars(node).items() if name != "_binding"]
     if isinstance(node, dict):
         return [(str(name), value) for name, value in node.items()]
-    return [(str(position), value) for position, value in enumerate(node)]
+    names = getattr(node, "_fields", None) or map(str, range(len(node)))
+    return list(zip(names, node, strict=True))
 
 
 def walk(root: Module, is_leaf: Callable[[Any], bool]) -> Iterator[tuple[str, Any]]:

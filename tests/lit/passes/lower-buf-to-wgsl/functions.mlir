@@ -44,7 +44,8 @@ func.func @workspace(%x: tensor<4xf32>) -> tensor<4xf32> {
 // -----
 
 // Two dimensions of workgroups make up one index.
-// CHECK: %[[X:.*]] = wgsl.global_id dim = 0
+// CHECK: ^bb0(%0: memref<8388608xf32>, %1: memref<8388608xf32>):
+// CHECK-NEXT: %[[X:.*]] = wgsl.global_id dim = 0
 // CHECK-NEXT: %[[Y:.*]] = wgsl.global_id dim = 1
 // CHECK-NEXT: %[[WIDTH:.*]] = arith.constant 2796224 : index
 // CHECK-NEXT: %[[ROW:.*]] = arith.muli %[[Y]], %[[WIDTH]] : index

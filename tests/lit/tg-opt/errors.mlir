@@ -1,0 +1,27 @@
+// One message each, no traceback, exit status 1.
+// RUN: not tg-opt %s -p 'training-pipeline{optimizer=lion}' 2>&1 | filecheck %s --check-prefix OPTIMIZER
+// OPTIMIZER: tg-opt: error: training-pipeline: optimizer 'lion' is not one of none, sgd, adam
+// RUN: not tg-opt %s -p 'training-pipeline' 2>&1 | filecheck %s --check-prefix MISSING
+// MISSING: tg-opt: error: training-pipeline: optimizer must be given as one word or text
+// RUN: not tg-opt %s -p 'training-pipeline{optimizer=none eps=0.1}' 2>&1 | filecheck %s --check-prefix NONE
+// NONE: tg-opt: error: training-pipeline: without an optimizer there is no option eps
+// RUN: not tg-opt %s -p 'training-pipeline{optimizer=sgd eps=0.1}' 2>&1 | filecheck %s --check-prefix SGD
+// SGD: tg-opt: error: append-sgd: Provided arguments ["eps"] not found in expected arguments ["function", "momentum",
+// RUN: not tg-opt %s -p 'inference-pipeline{function=f}' 2>&1 | filecheck %s --check-prefix INFERENCE
+// INFERENCE: tg-opt: error: inference-pipeline: there is no option function, only target
+// RUN: not tg-opt %s -p 'inference-pipeline{target=1}' 2>&1 | filecheck %s --check-prefix TARGET
+// TARGET: tg-opt: error: inference-pipeline: target must be given as one word or text
+// RUN: not tg-opt %s -p 'inference-pipeline{target=mine}' 2>&1 | filecheck %s --check-prefix PROFILE
+// PROFILE: tg-opt: error: target 'mine' is no profile (lavapipe, webgpu-default), no inline JSON, and no file
+// RUN: not tg-opt %s -p 'simplfy' 2>&1 | filecheck %s --check-prefix PASS
+// PASS: tg-opt: error: there is no pass or pipeline 'simplfy'
+// RUN: not tg-opt %s -p 'fuse{' 2>&1 | filecheck %s --check-prefix SYNTAX
+// SYNTAX: tg-opt: error: Error parsing pass pipeline specification:
+// RUN: not tg-opt nowhere.mlir 2>&1 | filecheck %s --check-prefix FILE
+// FILE: tg-opt: error: {{.*}}No such file or directory: 'nowhere.mlir'
+// RUN: not tg-opt %s -t pdf 2>&1 | filecheck %s --check-prefix FORMAT
+// FORMAT: tg-opt: error: argument -t/--target: invalid choice: 'pdf'
+
+func.func @f(%x: tensor<4xf32>) -> tensor<4xf32> {
+  func.return %x : tensor<4xf32>
+}

@@ -1,0 +1,58 @@
+// RUN: tg-opt %s -p 'training-pipeline{function=loss optimizer=adam eps=1e-7 target=lavapipe}' > %t.whole
+// RUN: tg-opt %s -p 'simplify,grad{function=loss},append-adam{function=loss eps=0.0000001},simplify,lower-tg-to-buf,fuse{target=lavapipe},plan-memory{target=lavapipe},schedule{target=lavapipe},lower-buf-to-wgsl{target=lavapipe},expand-math' > %t.parts
+// RUN: cmp %t.whole %t.parts
+
+// Pass by pass, each from the text that the one before it printed.
+// RUN: tg-opt %s -p simplify | tg-opt -p grad | tg-opt -p 'append-adam{eps=1.0e-7}' | tg-opt -p simplify | tg-opt -p lower-tg-to-buf | tg-opt -p 'fuse{target=lavapipe}' | tg-opt -p 'plan-memory{target=lavapipe}' | tg-opt -p 'schedule{target=lavapipe}' | tg-opt -p 'lower-buf-to-wgsl{target=lavapipe}' | tg-opt -p expand-math > %t.steps
+// RUN: cmp %t.whole %t.steps
+
+// And by upstream's driver, which finds the passes by their entry point.
+// RUN: xdsl-opt %s -p 'simplify,grad,append-adam{eps=0.0000001},simplify,lower-tg-to-buf,fuse{target="lavapipe"},plan-memory{target="lavapipe"},schedule{target="lavapipe"},lower-buf-to-wgsl{target="lavapipe"},expand-math' -t tg-wgsl > %t.upstream
+// RUN: tg-opt %t.whole -f mlir -t wgsl > %t.wgsl
+// RUN: cmp %t.wgsl %t.upstream
+// RUN: filecheck %s --input-file %t.wgsl
+
+// CHECK: // kernel: {{.*}}
+// CHECK: @compute @workgroup_size(8, 1, 1)
+
+// Other optimizers, and none.
+// RUN: tg-opt %s -p 'training-pipeline{optimizer=sgd momentum=0.9 nesterov}' > %t.whole
+// RUN: tg-opt %s -p 'simplify,grad,append-sgd{momentum=0.9 nesterov=true},simplify,lower-tg-to-buf,fuse,plan-memory,schedule,lower-buf-to-wgsl,expand-math' > %t.parts
+// RUN: cmp %t.whole %t.parts
+// RUN: tg-opt %s -p 'training-pipeline{optimizer=none}' > %t.whole
+// RUN: tg-opt %s -p 'simplify,grad,simplify,lower-tg-to-buf,fuse,plan-memory,schedule,lower-buf-to-wgsl,expand-math' > %t.parts
+// RUN: cmp %t.whole %t.parts
+// RUN: tg-opt %s -p 'inference-pipeline{target="webgpu-default"}' > %t.whole
+// RUN: tg-opt %s -p 'simplify,lower-tg-to-buf,fuse,plan-memory,schedule,lower-buf-to-wgsl,expand-math' > %t.parts
+// RUN: cmp %t.whole %t.parts
+
+// A pipeline expands to plain passes: printing and timing see each of them, and upstream's passes go between.
+// RUN: tg-opt %s -p 'canonicalize,inference-pipeline,cse' --print-between-passes --time-passes | filecheck %s --check-prefix BETWEEN
+// BETWEEN: Pass canonicalize took
+// BETWEEN: IR after canonicalize:
+// BETWEEN: tg.dot_general
+// BETWEEN: Pass simplify took
+// BETWEEN: IR after simplify:
+// BETWEEN: tg.dot_general
+// BETWEEN: Pass lower-tg-to-buf took
+// BETWEEN: IR after lower-tg-to-buf:
+// BETWEEN: buf.kernel
+// BETWEEN: IR after fuse:
+// BETWEEN: IR after plan-memory:
+// BETWEEN: buf.arena
+// BETWEEN: IR after schedule:
+// BETWEEN: schedule =
+// BETWEEN: IR after lower-buf-to-wgsl:
+// BETWEEN: wgsl.kernel
+// BETWEEN: IR after expand-math:
+// BETWEEN: Pass cse took
+
+func.func @loss(%w: tensor<3x2xf32> {tg.name = "w", tg.role = "parameter"}, %x: tensor<16x3xf32> {tg.name = "x", tg.role = "input"}) -> (tensor<f32> {tg.name = "loss", tg.role = "output"}) {
+  %half = tg.constant value = dense<5.000000e-01> : tensor<16x2xf32>
+  %0 = tg.dot_general %x, %w lhs_batch = [] rhs_batch = [] lhs_contracting = [1] rhs_contracting = [0] : tensor<16x3xf32>, tensor<3x2xf32>
+  %1 = tg.tanh %0 : tensor<16x2xf32>
+  %2 = tg.mul %1, %1 : tensor<16x2xf32>, tensor<16x2xf32>
+  %3 = tg.mul %2, %half : tensor<16x2xf32>, tensor<16x2xf32>
+  %4 = tg.sum %3 axes = [0, 1] : tensor<16x2xf32>
+  func.return %4 : tensor<f32>
+}

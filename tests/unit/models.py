@@ -1,0 +1,48 @@
+"""Small models that several tests share."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import tensorgrad as tg
+
+
+class MLP(tg.nn.Module):
+    """Linear layers with tanh between them."""
+
+    def __init__(self, *sizes: int):
+        super().__init__()
+        self.layers = [tg.nn.Linear(a, b) for a, b in zip(sizes, sizes[1:], strict=False)]
+
+    def __call__(self, x: Any) -> Any:
+        for layer in self.layers[:-1]:
+            x = tg.tanh(layer(x))
+        return self.layers[-1](x)
+
+
+def squared_error(model: Any, x: Any, y: Any) -> Any:
+    return tg.mse(model(x), y)
+
+
+INPUTS = {"x": (4, 3), "y": (4, 2)}
+
+
+def batch(seed: int = 0) -> dict[str, np.ndarray]:
+    """Inputs for `squared_error`."""
+    generator = np.random.default_rng(seed)
+    return {name: generator.normal(size=shape).astype(np.float32) for name, shape in INPUTS.items()}
+
+
+def compiled(**options: Any) -> tg.Training:
+    """A model of 3 to 5 to 2 features, on numpy unless told otherwise."""
+    settings: dict[str, Any] = {
+        "model": MLP(3, 5, 2),
+        "loss": squared_error,
+        "optimizer": tg.optim.adam(1e-2),
+        "inputs": INPUTS,
+        "device": "numpy",
+    }
+    settings.update(options)
+    return tg.compile(settings.pop("model"), **settings)

@@ -1,0 +1,247 @@
+"""Modules: how parameters are declared, found, drawn and bound."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import math
+from collections import namedtuple
+from typing import Any
+
+import numpy as np
+import pytest
+from models import MLP, compiled
+
+import tensorgrad as tg
+from tensorgrad.errors import DTypeError, OptionError, ParameterError, ShapeError
+
+Pair = namedtuple("Pair", "first second")
+
+
+class Nested(tg.nn.Module):
+    def __init__(self) -> None:
+        # On purpose without super().__init__().
+        self.blocks = [tg.nn.Linear(2, 3), {"w": tg.nn.param((3,), init=1.0)}]
+        self.pair = Pair(tg.nn.Linear(3, 3, bias=False), 5)
+        self.name = "nested"
+        self.again = self.blocks[0]
+        self.same = self.pair.first.weight
+
+    def __call__(self, x: Any) -> Any:
+        return self.pair.first(self.again(x) * self.blocks[1]["w"]) * self.pair.second
+
+
+@dataclasses.dataclass
+class Scale(tg.nn.Module):
+    factor: tg.nn.Parameter
+
+    def __call__(self, x: Any) -> Any:
+        return x * self.factor
+
+
+def drawn(model: tg.nn.Module, seed: int = 0) -> dict[str, np.ndarray]:
+    training = tg.compile(
+        model,
+        loss=lambda model: 0.0,
+        optimizer=tg.optim.sgd(0.0),
+        inputs={},
+        device="numpy",
+        seed=seed,
+    )
+    return training.parameters()
+
+
+def test_parameters_are_named_by_their_first_path():
+    found = Nested().named_parameters()
+    assert {path: parameter.shape for path, parameter in found.items()} == {
+        "blocks.0.weight": (2, 3),
+        "blocks.0.bias": (3,),
+        "blocks.1.w": (3,),
+        "pair.first.weight": (3, 3),
+    }
+
+
+def test_containers_dataclasses_and_shared_parts_compute():
+    model = Nested()
+    training = tg.compile(
+        model,
+        loss=lambda model, x: tg.sum(model(x)),
+        optimizer=tg.optim.sgd(0.1),
+        inputs={"x": (4, 2)},
+        device="numpy",
+    )
+    w = training.parameters()
+    x = np.random.default_rng(0).normal(size=(4, 2)).astype(np.float32)
+    expected = ((x @ w["blocks.0.weight"] + w["blocks.0.bias"]) * w["blocks.1.w"]) @ w["pair.first.weight"] * 5
+    assert float(training.step(x=x)) == pytest.approx(expected.sum(), rel=1e-4, abs=1e-4)
+    scaled = tg.compile(
+        Scale(tg.nn.param((), init=3.0)),
+        loss=lambda model, x: tg.sum(model(x)),
+        optimizer=tg.optim.sgd(0.0),
+        inputs={"x": 2},
+        device="numpy",
+    )
+    assert float(scaled.step(x=[1.0, 2.0])) == 9.0
+
+
+def test_a_shared_module_gets_the_sum_of_its_gradients():
+    class Tied(tg.nn.Module):
+        def __init__(self) -> None:
+            self.a = tg.nn.Linear(2, 2, bias=False)
+            self.b = self.a
+
+        def __call__(self, x: Any) -> Any:
+            return self.a(x) + 2 * self.b(x)
+
+    training = tg.compile(
+        Tied(), loss=lambda m, x: tg.sum(m(x)), optimizer=tg.optim.sgd(1.0), inputs={"x": (1, 2)}, device="numpy"
+    )
+    before = training.parameters()["a.weight"]
+    training.step(x=np.ones((1, 2)))
+    assert list(training.parameters()) == ["a.weight"]
+    assert np.allclose(before - training.parameters()["a.weight"], 3.0, atol=1e-5)
+
+
+def test_the_module_itself_stays_as_it_was_and_serves_several_programs():
+    model = MLP(3, 5, 2)
+    before = model.named_parameters()
+
+    def caching(model: Any, x: Any, y: Any) -> Any:
+        model.cache = model(x)
+        model.layers.append("not a parameter")
+        return tg.mse(model.cache, y)
+
+    first, second = compiled(model=model, loss=caching), compiled(model=model)
+    inputs = {"x": np.ones((4, 3)), "y": np.ones((4, 2))}
+    assert float(first.step(**inputs)) == float(second.step(**inputs))
+    assert model.named_parameters() == before
+    assert not hasattr(model, "cache") and len(model.layers) == 2
+
+
+def test_parameters_are_drawn_from_the_seed_and_the_path():
+    first, again, other = drawn(MLP(3, 5, 2)), drawn(MLP(3, 5, 2)), drawn(MLP(3, 5, 2), seed=1)
+    assert all(np.array_equal(first[path], again[path]) for path in first)
+    assert not any(np.array_equal(first[path], other[path]) for path in first)
+    deeper = drawn(MLP(3, 5, 2, 7))
+    assert np.array_equal(first["layers.0.weight"], deeper["layers.0.weight"])
+
+
+def test_linear_starts_within_its_bound():
+    parameters = drawn(tg.nn.Linear(400, 300))
+    for values in parameters.values():
+        assert abs(values).max() <= 1 / math.sqrt(400)
+        assert values.std() == pytest.approx(1 / math.sqrt(3 * 400), rel=0.1)
+    assert drawn(tg.nn.Linear(4, 3, bias=False, dtype="f64"))["weight"].dtype == np.float64
+
+
+@pytest.mark.parametrize(
+    ("name", "variance"),
+    [
+        ("glorot_uniform", 2 / (200 + 100)),
+        ("glorot_normal", 2 / (200 + 100)),
+        ("he_uniform", 2 / 200),
+        ("he_normal", 2 / 200),
+        ("lecun_uniform", 1 / 200),
+        ("lecun_normal", 1 / 200),
+    ],
+)
+def test_initializers_know_the_fans(name, variance):
+    initializer = getattr(tg.initializers, name)
+    values = initializer(tg.random.key(0), (200, 100), np.dtype(np.float32))
+    assert values.dtype == np.float32
+    assert values.var() == pytest.approx(variance, rel=0.05)
+    kernel = initializer(tg.random.key(0), (4, 50, 25), np.dtype(np.float32))
+    assert kernel.var() == pytest.approx(variance, rel=0.05)
+    with pytest.raises(ShapeError, match="fans"):
+        initializer(tg.random.key(0), (3,), np.dtype(np.float32))
+
+
+def test_what_a_parameter_may_start_from():
+    model = tg.nn.Module()
+    model.number = tg.nn.param((2,), init=1.5)
+    model.array = tg.nn.param((2,), init=np.array([1.0, 2.0]))
+    model.function = tg.nn.param((2,), init=lambda key, shape, dtype: np.full(shape, 4, dtype))
+    model.half = tg.nn.param((2,), init=tg.initializers.normal(1.0, mean=100.0), dtype="f16")
+    values = drawn(model)
+    assert values["number"].tolist() == [1.5, 1.5]
+    assert values["array"].tolist() == [1.0, 2.0]
+    assert values["function"].tolist() == [4.0, 4.0]
+    assert values["half"].dtype == np.float16 and (values["half"] > 90).all()
+
+
+def test_repr_shows_the_tree():
+    assert repr(Nested()).splitlines() == [
+        "Nested",
+        "  blocks",
+        "    0: Linear",
+        "      weight: f32[2, 3]",
+        "      bias: f32[3]",
+        "    1",
+        "      w: f32[3]",
+        "  pair",
+        "    first: Linear",
+        "      weight: f32[3, 3]",
+        "  again: Linear (shared)",
+        "  same: f32[3, 3]",
+    ]
+
+
+def test_copies_are_models_of_their_own():
+    model = MLP(3, 5, 2)
+    copied = copy.deepcopy(model)
+    assert list(copied.named_parameters()) == list(model.named_parameters())
+    assert not set(map(id, copied.named_parameters().values())) & set(map(id, model.named_parameters().values()))
+
+
+def test_modules_are_trees_of_their_parameters():
+    """A gradient by a whole model has the model's structure."""
+
+    def loss(model: Any, x: Any) -> Any:
+        gradient = tg.grad(lambda model: tg.sum(model(x) ** 2))(model)
+        return tg.sum(gradient.layers[0].weight ** 2) + tg.sum(gradient.layers[0].bias)
+
+    training = tg.compile(
+        MLP(2, 1), loss=loss, optimizer=tg.optim.sgd(0.0), inputs={"x": (3, 2)}, device="numpy"
+    )
+    w, x = training.parameters(), np.random.default_rng(0).normal(size=(3, 2)).astype(np.float32)
+    residual = 2 * (x @ w["layers.0.weight"] + w["layers.0.bias"])
+    expected = ((x.T @ residual) ** 2).sum() + residual.sum()
+    assert float(training.step(x=x)) == pytest.approx(expected, rel=1e-4)
+
+
+def test_two_parameters_of_one_path():
+    model = tg.nn.Module()
+    weight = {"init": 0.0, "shape": (1,)}
+    model.d = {"a.b": tg.nn.param(**weight), "a": {"b": tg.nn.param(**weight)}}
+    with pytest.raises(ParameterError, match=r"'d.a.b'"):
+        model.named_parameters()
+
+
+@pytest.mark.parametrize(
+    ("call", "error"),
+    [
+        (lambda: tg.nn.param((2,), init=0.0, dtype="i32"), DTypeError),
+        (lambda: tg.nn.param((-2,), init=0.0), ShapeError),
+        (lambda: tg.nn.param((2,), init="zeros"), OptionError),
+        (lambda: tg.nn.param((2,), init=np.zeros(3)), OptionError),
+        (lambda: tg.nn.Linear(0, 3), ShapeError),
+        (lambda: tg.nn.Linear(3, 2.0), ShapeError),  # type: ignore[arg-type]
+        (lambda: tg.initializers.uniform(1.0, 0.0), OptionError),
+        (lambda: tg.initializers.normal(-1.0), OptionError),
+        (lambda: tg.initializers.variance_scaling(1.0, "both", "normal"), OptionError),
+        (lambda: drawn(tg.nn.Module()), ParameterError),
+        (lambda: tg.sum(tg.nn.param((2,), init=0.0)), ParameterError),
+        (lambda: np.ones((2, 3)) @ tg.nn.Linear(3, 2).weight, TypeError),
+        (lambda: tg.nn.Linear(3, 2)(tg.ones((2, 3))), ParameterError),
+    ],
+)
+def test_bad_declarations(call, error):
+    with pytest.raises(error):
+        call()
+
+
+def test_an_initializer_of_another_shape():
+    model = tg.nn.Module()
+    model.w = tg.nn.param((2,), init=lambda key, shape, dtype: np.zeros(3, dtype))
+    with pytest.raises(ParameterError, match=r"parameter w is f32\[2\]"):
+        drawn(model)

@@ -1,0 +1,202 @@
+"""Optimizers, against a transcription of PyTorch's formulas."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from xdsl.context import Context
+from xdsl.dialects.builtin import Builtin
+from xdsl.dialects.func import Func, FuncOp
+from xdsl.parser import Parser
+from xdsl.utils.exceptions import DiagnosticException
+
+import tensorgrad as tg
+from tensorgrad.dialects.signature import arguments_of, results_of
+from tensorgrad.dialects.tg import Tg
+from tensorgrad.errors import OptionError
+from tensorgrad.passes.append_adam import AppendAdamPass
+from tensorgrad.passes.append_sgd import AppendSgdPass
+
+Array = np.ndarray[Any, Any]
+Step = Callable[[int, Array, Array, float], Array]
+
+
+def numpy_sgd(momentum=0.0, dampening=0.0, nesterov=False, weight_decay=0.0) -> Step:
+    buffers: list[Array] = []
+
+    def step(number: int, p: Array, g: Array, learning_rate: float) -> Array:
+        if weight_decay:
+            g = g + weight_decay * p
+        if momentum:
+            buffers.append(g if number == 1 else momentum * buffers[-1] + (1 - dampening) * g)
+            g = g + momentum * buffers[-1] if nesterov else buffers[-1]
+        return p - learning_rate * g
+
+    return step
+
+
+def numpy_adam(betas=(0.9, 0.999), eps=1e-8, weight_decay=0.0) -> Step:
+    state: dict[str, Any] = {"m": 0.0, "v": 0.0}
+    beta1, beta2 = betas
+
+    def step(number: int, p: Array, g: Array, learning_rate: float) -> Array:
+        if weight_decay:
+            g = g + weight_decay * p
+        state["m"] = beta1 * state["m"] + (1 - beta1) * g
+        state["v"] = beta2 * state["v"] + (1 - beta2) * g * g
+        denominator = np.sqrt(state["v"]) / math.sqrt(1 - beta2**number) + eps
+        return p - learning_rate / (1 - beta1**number) * state["m"] / denominator
+
+    return step
+
+
+CASES: list[tuple[Callable[..., Any], Callable[..., Step], dict[str, Any]]] = [
+    (tg.optim.sgd, numpy_sgd, {}),
+    (tg.optim.sgd, numpy_sgd, {"weight_decay": 0.1}),
+    (tg.optim.sgd, numpy_sgd, {"momentum": 0.9}),
+    (tg.optim.sgd, numpy_sgd, {"momentum": 0.9, "dampening": 0.3, "weight_decay": 0.01}),
+    (tg.optim.sgd, numpy_sgd, {"momentum": 0.8, "dampening": 1.0}),
+    (tg.optim.sgd, numpy_sgd, {"momentum": 0.9, "nesterov": True}),
+    (tg.optim.adam, numpy_adam, {}),
+    (tg.optim.adam, numpy_adam, {"betas": (0.5, 0.9), "eps": 1e-3}),
+    (tg.optim.adam, numpy_adam, {"betas": (0.0, 0.0), "eps": 0.1}),
+    (tg.optim.adam, numpy_adam, {"weight_decay": 0.1}),
+]
+
+
+class Point(tg.nn.Module):
+    def __init__(self, start: Array, dtype: str):
+        self.p = tg.nn.param(start.shape, init=start, dtype=dtype)
+
+
+def train(optimizer: Any, start: Array, targets: Array, dtype: str, rates: list[float]) -> list[Array]:
+    training = tg.compile(
+        Point(start, dtype),
+        loss=lambda model, target: tg.sum((model.p - target) ** 2 * 0.5),
+        optimizer=optimizer,
+        inputs={"target": tg.spec(start.shape, dtype)},
+        device="numpy",
+    )
+    found = []
+    for target, rate in zip(targets, rates, strict=True):
+        training.set_learning_rate(rate)
+        training.step(target=target)
+        found.append(training.parameters()["p"])
+    return found
+
+
+@pytest.mark.parametrize(("make", "transcription", "options"), CASES)
+@pytest.mark.parametrize(("dtype", "tolerance"), [("f64", 1e-12), ("f32", 2e-5), ("f16", 1e-2)])
+def test_updates_are_those_of_pytorch(make, transcription, options, dtype, tolerance):
+    generator = np.random.default_rng(0)
+    start, targets = generator.normal(size=(3, 2)), generator.normal(size=(20, 3, 2))
+    rates = [0.05] * 10 + [0.01] * 10
+    found = train(make(0.05, **options), start, targets, dtype, rates)
+    step, p = transcription(**options), start.astype(dtype.replace("f", "float"))
+    p = p.astype(np.float64)
+    for number, (target, rate) in enumerate(zip(targets, rates, strict=True), 1):
+        p = step(number, p, p - target, rate)
+        assert np.allclose(found[number - 1], p, rtol=tolerance, atol=tolerance)
+    assert not np.allclose(found[-1], start, atol=0.05)
+
+
+GRADIENTS = """
+func.func @step(%w: tensor<2xf32> {tg.name = "w", tg.role = "parameter"},
+                %b: tensor<3xf32> {tg.name = "b", tg.role = "parameter"},
+                %g: tensor<2xf32>, %h: tensor<3xf32>)
+    -> (tensor<2xf32> {tg.name = "loss", tg.role = "output"},
+        tensor<2xf32> {tg.name = "w", tg.role = "gradient"}, tensor<3xf32> {tg.name = "b", tg.role = "gradient"}) {
+  func.return %g, %g, %h : tensor<2xf32>, tensor<2xf32>, tensor<3xf32>
+}
+"""
+
+
+def parsed(text: str) -> Any:
+    context = Context()
+    for dialect in (Builtin, Func, Tg):
+        context.load_dialect(dialect)
+    return Parser(context, text).parse_module()
+
+
+def appended(one: Any, text: str = GRADIENTS) -> FuncOp:
+    module = parsed(text)
+    one.apply(Context(), module)
+    module.verify()
+    return next(op for op in module.ops if isinstance(op, FuncOp))
+
+
+def test_adam_appends_state_scalars_and_updates():
+    function = appended(AppendAdamPass())
+    arguments = [(slot.role, slot.name) for slot in arguments_of(function)][4:]
+    states = ["adam.m/w", "adam.m/b", "adam.v/w", "adam.v/b"]
+    assert arguments == [
+        *(("state", name) for name in states),
+        ("scalar", "adam.step_size"),
+        ("scalar", "adam.root_correction"),
+    ]
+    formulas = [slot.formula for slot in arguments_of(function) if slot.formula]
+    assert formulas == ["learning_rate / (1 - 0.9 ** step)", "sqrt(1 - 0.999 ** step)"]
+    results = [(slot.role, slot.name) for slot in results_of(function)]
+    assert results == [("output", "loss"), *(("update", name) for name in ["w", "b", *states])]
+
+
+def test_plain_sgd_has_no_state():
+    function = appended(AppendSgdPass())
+    assert [slot.role for slot in arguments_of(function)][4:] == ["scalar"]
+    assert [slot.role for slot in results_of(function)] == ["output", "update", "update"]
+
+
+@pytest.mark.parametrize(
+    ("one", "text", "message"),
+    [
+        (AppendAdamPass(), GRADIENTS.replace('"gradient"', '"output"'), "no gradient"),
+        (AppendAdamPass(), GRADIENTS.replace('{tg.name = "b", tg.role = "gradient"}', '{tg.name = "c", tg.role = "gradient"}'), "no parameter 'c'"),  # noqa: E501
+        (AppendAdamPass(), GRADIENTS.replace("func.return %g, %g, %h", "func.return %g, %h, %h").replace(": tensor<2xf32>, tensor<2xf32>", ": tensor<2xf32>, tensor<3xf32>").replace('tensor<2xf32> {tg.name = "w", tg.role = "gradient"}', 'tensor<3xf32> {tg.name = "w", tg.role = "gradient"}'), "its gradient"),  # noqa: E501
+        (AppendSgdPass(momentum=math.nan), GRADIENTS, "momentum"),
+        (AppendSgdPass(momentum=0.5, dampening=2.0), GRADIENTS, "dampening"),
+        (AppendSgdPass(nesterov=True), GRADIENTS, "nesterov"),
+        (AppendAdamPass(beta1=1.0), GRADIENTS, "beta1"),
+        (AppendAdamPass(eps=-1.0), GRADIENTS, "eps"),
+        (AppendAdamPass(function="other"), GRADIENTS, "@other"),
+    ],
+)  # fmt: skip
+def test_passes_refuse(one, text, message):
+    module = parsed(text)
+    before = str(module)
+    with pytest.raises(DiagnosticException, match=message):
+        one.apply(Context(), module)
+    assert str(module) == before
+
+
+def test_appending_twice_is_refused():
+    text = GRADIENTS.replace("%g: tensor<2xf32>,", '%g: tensor<2xf32> {tg.name = "adam.m/w", tg.role = "state"},')
+    with pytest.raises(DiagnosticException, match="has a state adam.m/w already"):
+        appended(AppendAdamPass(), text)
+
+
+@pytest.mark.parametrize(
+    ("call", "name"),
+    [
+        (lambda: tg.optim.adam(math.nan), "learning_rate"),
+        (lambda: tg.optim.adam(-1e-3), "learning_rate"),
+        (lambda: tg.optim.adam(math.inf), "learning_rate"),
+        (lambda: tg.optim.adam("fast"), "learning_rate"),  # type: ignore[arg-type]
+        (lambda: tg.optim.adam(1e-3, betas=(0.9, 1.0)), r"betas\[1\]"),
+        (lambda: tg.optim.adam(1e-3, betas=(-0.1, 0.9)), r"betas\[0\]"),
+        (lambda: tg.optim.adam(1e-3, betas=0.9), "betas"),  # type: ignore[arg-type]
+        (lambda: tg.optim.adam(1e-3, eps=math.nan), "eps"),
+        (lambda: tg.optim.adam(1e-3, weight_decay=-1), "weight_decay"),
+        (lambda: tg.optim.sgd(math.nan), "learning_rate"),
+        (lambda: tg.optim.sgd(0.1, momentum=-0.5), "momentum"),
+        (lambda: tg.optim.sgd(0.1, dampening=1.5), "dampening"),
+        (lambda: tg.optim.sgd(0.1, nesterov=True), "nesterov"),
+        (lambda: tg.optim.sgd(0.1, momentum=0.9, dampening=0.1, nesterov=True), "nesterov"),
+    ],
+)
+def test_settings_out_of_range(call, name):
+    with pytest.raises(OptionError, match=name):
+        call()

@@ -1,0 +1,103 @@
+"""How passes and pipelines are read from text, and the driver's answers to bad input."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tensorgrad.passes.append_adam import AppendAdamPass
+from tensorgrad.passes.append_sgd import AppendSgdPass
+from tensorgrad.passes.grad import GradPass
+from tensorgrad.passes.pipelines import (
+    InferencePipeline,
+    TrainingPipeline,
+    device_passes,
+    inference_passes,
+    read_passes,
+    tensor_passes,
+    training_passes,
+)
+from tensorgrad.tools.tg_opt import main
+
+
+@pytest.mark.parametrize("text", ["1e-3", '"1e-3"', "0.001", "1.0e-3"])
+def test_floats_are_written_as_anywhere_else(text: str) -> None:
+    assert read_passes(f"append-adam{{eps={text}}}") == (AppendAdamPass(eps=1e-3),)
+
+
+def test_integers_are_floats_where_an_option_is_one() -> None:
+    (one,) = read_passes("append-adam{weight-decay=1}")
+    assert one == AppendAdamPass(weight_decay=1.0)
+    assert isinstance(one, AppendAdamPass)
+    assert isinstance(one.weight_decay, float)
+
+
+def test_a_bare_flag_is_true() -> None:
+    assert read_passes("append-sgd{nesterov momentum=0.5}") == (AppendSgdPass(nesterov=True, momentum=0.5),)
+
+
+def test_integers_stay_integers() -> None:
+    assert read_passes("grad{wrt=0,1}") == (GradPass(wrt=(0, 1)),)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "append-adam{eps=small}",
+        "append-adam{eps=true}",
+        "append-adam{eps}",
+        "append-adam{eps=1,2}",
+        "grad{wrt=0.5}",
+        "append-sgd{nesterov=1}",
+        "training-pipeline{optimizer=adam,sgd}",
+    ],
+)
+def test_wrong_types_are_refused(text: str) -> None:
+    with pytest.raises(ValueError, match=text.split("{")[0]):
+        read_passes(text)
+
+
+def test_pipelines_run_the_passes_of_the_python_api() -> None:
+    optimizer = AppendAdamPass(function="f", beta1=0.5)
+    text = "training-pipeline{function=f optimizer=adam beta1=0.5 target=lavapipe}"
+    assert list(read_passes(text)) == training_passes("f", optimizer, "lavapipe")
+    assert training_passes("f", optimizer, "lavapipe") == [
+        *tensor_passes("f", optimizer),
+        *device_passes("lavapipe"),
+    ]
+    assert TrainingPipeline(optimizer, "f", "lavapipe").expand() == read_passes(text)
+    assert list(InferencePipeline("lavapipe").expand()) == inference_passes("lavapipe")
+
+
+def test_bad_input_gives_one_message(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "f.mlir"
+    path.write_text("func.func @f(", encoding="utf-8")
+    assert main([str(path)]) == 1
+    output = capsys.readouterr()
+    assert output.out == ""
+    assert output.err.startswith("tg-opt: error: ")
+    assert "Traceback" not in output.err
+
+
+def test_a_reader_that_stops_early_is_no_error(tmp_path: Path) -> None:
+    path = tmp_path / "f.mlir"
+    path.write_text("".join(f"func.func private @f{i}()\n" for i in range(5000)), encoding="utf-8")
+    command = [sys.executable, "-m", "tensorgrad.tools.tg_opt", str(path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.readline()
+        process.stdout.close()
+        assert process.stderr.read() == b""
+
+
+def test_the_driver_starts_without_what_it_does_not_need() -> None:
+    probe = (
+        "import sys; from tensorgrad.tools.tg_opt import TgOpt; TgOpt(['-']); "
+        "print(*sorted({'numpy', 'wgpu', 'safetensors', 'tensorgrad.dialects.tg'} & set(sys.modules)))"
+    )
+    result = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True)
+    assert result.stdout.split() == []
