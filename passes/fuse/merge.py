@@ -10,7 +10,7 @@ from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, Affine
 
 from tensorgrad.dialects.buf import KernelOp, element_of, loop_extents, maps_of
 from tensorgrad.passes.fuse.inline import inverse
-from tensorgrad.passes.fuse.stages import Stage, new_local, put_together, take_apart
+from tensorgrad.passes.fuse.stages import Parts, Stage, new_local, put_together, take_apart
 
 
 def aligned_loops(first: KernelOp, second: KernelOp) -> list[int] | None:
@@ -84,6 +84,8 @@ def merge(first: KernelOp, second: KernelOp, loops: Sequence[int], private: Sequ
         _permute(stage, [*loops, *rest], rank)
         stage.own = (*(IteratorType.PARALLEL for _ in rest), *stage.own)
     parts = a
+    if list(loops) != list(range(len(loops))):
+        b.locals = [_placed(value, b.stages, a) for value in b.locals]
     for value in private:
         local = new_local(a.grid, element_of(value), first.location)
         _rename(a.stages, value, local, len(a.grid))
@@ -95,6 +97,13 @@ def merge(first: KernelOp, second: KernelOp, loops: Sequence[int], private: Sequ
     parts.locals += b.locals
     parts.location = second.location
     return put_together(parts)
+
+
+def _placed(value: SSAValue, stages: Sequence[Stage], like: Parts) -> SSAValue:
+    """A local in place of `value`, with the shape of another grid, whose loops the stages have taken over."""
+    local = new_local(like.grid, element_of(value), value.owner.location)
+    _rename(stages, value, local, len(like.grid))
+    return local
 
 
 def _permute(stage: Stage, order: Sequence[int], rank: int) -> None:

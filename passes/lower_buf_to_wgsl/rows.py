@@ -107,6 +107,8 @@ def group_a_point(kernel: KernelOp, code: Code, lanes: int) -> None:
         if not own:
             values = stage_values(code, stage, loops, known)
             known.update(zip(stage.outputs, values, strict=True))
+            if _updates_in_place(kernel, stage, code):
+                code.block.add_op(wgsl.BarrierOp())  # every lane has read the old value before the first writes
             code.when(first, lambda c, s=stage, v=values: write(kernel, s, c, loops, v))
         elif IteratorType.REDUCTION in iterators_of(stage)[rank:]:
             values = _fold_in_group(code, stage, loops, list(own), known, lane, lanes)
@@ -114,6 +116,12 @@ def group_a_point(kernel: KernelOp, code: Code, lanes: int) -> None:
             code.when(first, lambda c, s=stage, v=values: write(kernel, s, c, loops, v))
         else:
             _share_in_group(kernel, code, stage, loops, list(own), known, lane, lanes)
+
+
+def _updates_in_place(kernel: KernelOp, stage: GenericOp, code: Code) -> bool:
+    """Whether a stage writes a buffer that the kernel reads as well."""
+    read = {code.bindings[argument].memory for argument in kernel.input_arguments}
+    return any(code.bindings[o].memory in read for o in stage.outputs if o in kernel.output_arguments)
 
 
 def strided(loops: Loops, at: SSAValue, own: list[int]) -> Loops:

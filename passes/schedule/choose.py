@@ -12,7 +12,7 @@ from xdsl.dialects.linalg.ops import GenericOp
 from xdsl.ir.affine import AffineDimExpr
 
 from tensorgrad.dialects.affine import used_dims
-from tensorgrad.dialects.buf import KernelOp, is_shape_only, iterators_of, loop_extents, maps_of
+from tensorgrad.dialects.buf import KernelOp, is_reduction, is_shape_only, iterators_of, loop_extents, maps_of
 from tensorgrad.passes.fuse.cost import contraction_of
 from tensorgrad.passes.schedule.schedules import Schedule, Tile
 from tensorgrad.runtime.target import Target
@@ -55,6 +55,9 @@ def _wants_group(kernel: KernelOp, total: int, own: int, target: Target) -> bool
     if own < SOFTWARE_LANES or total > target.max_compute_workgroups_per_dimension:
         return False
     if any(_mixes_loops(stage, len(kernel.extents)) for stage in kernel.stages):
+        return False
+    folds = sum(len(stage.outputs) for stage in kernel.stages if is_reduction(stage))
+    if folds * _lanes(own, target) * 8 > target.max_compute_workgroup_storage_size:
         return False
     if target.software:
         return total < 2 * SOFTWARE_LANES
