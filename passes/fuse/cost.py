@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import cast
 
-from xdsl.dialects import arith
+from xdsl.dialects import arith, memref, scf
 from xdsl.dialects.linalg.ops import GenericOp, IndexOp, YieldOp
 from xdsl.ir import SSAValue
 
@@ -24,6 +24,15 @@ LANES_A_ROW = 64
 
 ENOUGH_LANES = 2048
 """A kernel that keeps so many lanes busy has parallelism to spare."""
+
+
+SMALL_WORK = 1 << 18
+"""Kernels of at most so many points run side by side in one dispatch, even if they share nothing."""
+
+
+def work(kernel: KernelOp) -> int:
+    """The points of a kernel's stages, all loops counted."""
+    return sum(points(loop_extents(stage)) for stage in kernel.stages)
 
 
 def contraction_of(kernel: KernelOp) -> GenericOp | None:
@@ -76,7 +85,7 @@ def is_cheap(kernel: KernelOp) -> bool:
     ops = [op for stage in kernel.stages for op in stage.body.walk()]
     if len(ops) > CHEAP_OPS:
         return False
-    slow = (arith.DivfOp,)
+    slow = (arith.DivfOp, scf.ForOp)
     return not any((op.name.startswith("math.") and op.name != "math.absf") or isinstance(op, slow) for op in ops)
 
 
@@ -87,14 +96,27 @@ def moves_only(kernel: KernelOp) -> bool:
 
 
 def reading_points(kernel: KernelOp, buffer: SSAValue) -> int:
-    """The most points of a stage of `kernel` that reads `buffer`."""
+    """How often a stage of `kernel` reads `buffer` at most: at every point, for each load at a computed index."""
     argument = kernel.body.block.args[list(kernel.inputs).index(buffer)]
     result = 0
     for stage in kernel.stages:
-        loads = any(argument in op.operands for op in stage.walk())
-        if loads:
-            result = max(result, points(loop_extents(stage)))
+        times = max((1 for operand in stage.operands if operand is argument), default=0) + loads_of(stage, argument)
+        result = max(result, times * points(loop_extents(stage)))
     return result
+
+
+def loads_of(stage: GenericOp, buffer: SSAValue) -> int:
+    """How many loads at computed indices of a stage's body read a buffer."""
+    return sum(1 for op in stage.walk() if isinstance(op, memref.LoadOp) and op.memref is buffer)
+
+
+def copies(kernel: KernelOp, buffer: SSAValue) -> int:
+    """How many times a producer's body stands in a kernel that computes it instead of reading `buffer`."""
+    argument = kernel.body.block.args[list(kernel.inputs).index(buffer)]
+    result = 0
+    for stage in kernel.stages:
+        result += sum(1 for operand in stage.inputs if operand is argument) + loads_of(stage, argument)
+    return max(result, 1)
 
 
 def parallel_enough(grid: Sequence[int], own: Sequence[int]) -> bool:

@@ -13,14 +13,18 @@ from xdsl.ir import SSAValue
 from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import DiagnosticException
 
-from tensorgrad.dialects.buf import KernelOp, loop_extents
-from tensorgrad.dialects.signature import arguments_of
+from tensorgrad.dialects.buf import KernelOp, element_of, loop_extents
+from tensorgrad.dialects.signature import Slot, arguments_of
 from tensorgrad.passes.functions import return_of
 from tensorgrad.passes.fuse import cost
 from tensorgrad.passes.fuse.graph import KernelGraph, users
 from tensorgrad.passes.fuse.inline import can_inline, inline
 from tensorgrad.passes.fuse.merge import aligned_loops, merge
+from tensorgrad.passes.plan_memory.arenas import arena_of
 from tensorgrad.runtime.target import Target
+
+ALIGNMENT = 256
+"""How much an arena may lose to the alignment of each range, in bytes."""
 
 
 @dataclass(frozen=True)
@@ -55,17 +59,18 @@ class FusePass(ModulePass):
         target = Target.from_spec(self.target)
         for function in op.ops:
             if isinstance(function, FuncOp) and function.body.blocks:
-                Fusion(function, target.max_storage_buffers_per_shader_stage - 1).run(self.only)
+                Fusion(function, target).run(self.only)
 
 
 class Fusion:
-    """Fuses one function. One binding is left free: wgpu adds one for the sizes of the others."""
+    """Fuses one function."""
 
-    def __init__(self, function: FuncOp, bindings: int):
+    def __init__(self, function: FuncOp, target: Target):
         self.function = function
         self.graph = KernelGraph(function)
-        self.bindings = bindings
+        self.bindings = target.max_storage_buffers_per_shader_stage
         slots = arguments_of(function)
+        self._arenas = self._shared_arenas(slots, target.max_storage_buffer_binding_size)
         self._scalars = {
             value for value, slot in zip(function.body.block.args, slots, strict=True) if slot.role == "scalar"
         }
@@ -142,7 +147,7 @@ class Fusion:
         return changed
 
     def merge_siblings(self) -> bool:
-        """Merges independent kernels over the same grid: pointwise ones, and reductions that share an input."""
+        """Merges independent kernels over one grid: pointwise ones, reductions that share an input or are small."""
         changed = False
         groups: dict[tuple[int, ...], list[KernelOp]] = {}
         for kernel in self.graph.kernels:
@@ -183,7 +188,8 @@ class Fusion:
         again = cost.reading_points(reader, source) > cost.points(producer.extents)
         if again and not cost.is_cheap(producer):
             return False
-        if cost.operations(producer) + cost.operations(reader) > cost.LARGEST_BODY:
+        copies = cost.copies(reader, source)
+        if cost.operations(producer) * copies + cost.operations(reader) > cost.LARGEST_BODY:
             return False
         inputs = [value for value in (*producer.inputs, *reader.inputs) if value is not source]
         return self._fits([*inputs, *reader.outputs])
@@ -223,7 +229,8 @@ class Fusion:
         if self.graph.runs_before(first, second) or self.graph.runs_before(second, first):
             return False
         both_pointwise = cost.is_pointwise(first) and cost.is_pointwise(second)
-        if not both_pointwise and not set(first.inputs) & set(second.inputs):
+        both_small = max(cost.work(first), cost.work(second)) <= cost.SMALL_WORK
+        if not both_pointwise and not both_small and not set(first.inputs) & set(second.inputs):
             return False
         if cost.operations(first) + cost.operations(second) > cost.LARGEST_BODY:
             return False
@@ -237,11 +244,35 @@ class Fusion:
         ]
 
     def _fits(self, buffers: Sequence[SSAValue]) -> bool:
-        """Whether a kernel stays within the bindings: scalars share one, an update takes its old value's."""
+        """Whether a kernel stays within the bindings. Scalars share one, an arena may; an update has its old value's."""
         unique = set(buffers)
         in_place = {old for old, new in self.graph.updates.items() if new in unique and new in self.graph.in_place}
         scalars = unique & self._scalars
-        return len(unique) - len(unique & in_place) - len(scalars) + bool(scalars) <= self.bindings
+        needed = unique - in_place - scalars
+        if len(needed) + bool(scalars) <= self.bindings:
+            return True
+        arenas = {self._arenas[value] for value in needed if value in self._arenas}
+        apart = sum(1 for value in needed if value not in self._arenas)
+        return len(arenas) + apart + bool(scalars) <= self.bindings
+
+    def _shared_arenas(self, slots: Sequence[Slot], limit: int) -> dict[SSAValue, str]:
+        """The arena of each parameter, state and update, where one binding can hold all of it."""
+        values = list(zip(self.function.body.block.args, slots, strict=True))
+        kept = {slot.name: arena_of(slot)[0] for _, slot in values if slot.role in ("parameter", "state")}
+        members: dict[str, list[SSAValue]] = {}
+        for value, slot in values:
+            if slot.role in ("parameter", "state"):
+                members.setdefault(kept[slot.name], []).append(value)
+        whole = {
+            label
+            for label, found in members.items()
+            if cost.bytes_of(found) + ALIGNMENT * len(found) <= limit and len({element_of(v) for v in found}) == 1
+        }
+        return {
+            value: kept[slot.name]
+            for value, slot in values
+            if slot.role in ("parameter", "state", "update") and kept.get(slot.name) in whole
+        }
 
     # What the rules do
 

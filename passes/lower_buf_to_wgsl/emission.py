@@ -223,6 +223,8 @@ class Code:
             env[op.results[0]] = self._computed_load(op, env)
         elif isinstance(op, scf.IfOp):
             env.update(zip(op.results, self._condition(op, env, loops), strict=True))
+        elif isinstance(op, scf.ForOp):
+            env.update(zip(op.results, self._repetition(op, env, loops), strict=True))
         else:
             clone = op.clone(env)
             self.block.add_op(clone)
@@ -240,6 +242,15 @@ class Code:
         elif binding.start:
             at = self.index_op(arith.AddiOp, at, binding.start)
         return self.add(memref.LoadOp.get(binding.memory, [at]))
+
+    def _repetition(self, op: scf.ForOp, env: dict[SSAValue, SSAValue], loops: Loops) -> Sequence[SSAValue]:
+        block = Block(arg_types=[argument.type for argument in op.body.block.args])
+        inner = {**env, **dict(zip(op.body.block.args, block.args, strict=True))}
+        block.add_op(scf.YieldOp(*Code(block, self.bindings).body(op.body.block, inner, loops)))
+        bounds = [env.get(bound, bound) for bound in (op.lb, op.ub, op.step)]
+        new = scf.ForOp(*bounds, [env.get(value, value) for value in op.iter_args], block)
+        self.block.add_op(new)
+        return new.results
 
     def _condition(self, op: scf.IfOp, env: dict[SSAValue, SSAValue], loops: Loops) -> Sequence[SSAValue]:
         regions: list[Region] = []

@@ -17,11 +17,13 @@ from xdsl.utils.exceptions import DiagnosticException
 
 from tensorgrad.dialects import wgsl
 from tensorgrad.dialects.buf import (
+    ArenaOp,
     Buffer,
     DispatchOp,
     KernelOp,
     ViewOp,
     buffer_type,
+    element_bytes,
     element_of,
 )
 from tensorgrad.dialects.signature import NAME, ROLE
@@ -100,6 +102,7 @@ class _Lowering:
             )
         schedule = Schedule.read(kernel.schedule)
         places = [self.scalars.get(operand, (operand, 0)) for operand in kernel.operands]
+        places = self._within_bindings(kernel, places)
         views = list(dict.fromkeys(view for view, _ in places))
         self._check(kernel, views)
         written = {cast(ViewOp, output.owner).arena for output in kernel.outputs}
@@ -115,6 +118,41 @@ class _Lowering:
         self.function.body.block.insert_op_before(dispatch, kernel)
         kernel.detach()
         kernel.erase()
+
+    def _within_bindings(self, kernel: KernelOp, places: list[tuple[SSAValue, int]]) -> list[tuple[SSAValue, int]]:
+        """Where a kernel has too many bindings, arenas are bound once for all of their tensors in it."""
+        limit = self.target.max_storage_buffers_per_shader_stage
+        views = list(dict.fromkeys(view for view, _ in places))
+        groups: dict[SSAValue, list[ViewOp]] = {}
+        for view in views:
+            owner = cast(ViewOp, view.owner)
+            groups.setdefault(owner.arena, []).append(owner)
+        ranked = sorted(groups.values(), key=lambda group: (_role(group[0]) not in ("parameter", "state"), -len(group)))
+        for group in ranked:
+            if len(views) <= limit:
+                break
+            if len(group) > 1 and len({element_of(view.result) for view in group}) == 1:
+                shared = self._view_over(group, kernel)
+                width = element_bytes(element_of(group[0].result))
+                start = cast(ViewOp, shared.owner).start
+                moved = {view.result: (view.start - start) // width for view in group}
+                places = [(shared, at + moved[v]) if v in moved else (v, at) for v, at in places]
+                views = list(dict.fromkeys(view for view, _ in places))
+        return places
+
+    def _view_over(self, group: Sequence[ViewOp], kernel: KernelOp) -> SSAValue:
+        """One flat view over all views of a group."""
+        first, end = min(view.start for view in group), max(view.start + view.size for view in group)
+        element = element_of(group[0].result)
+        kind = buffer_type([(end - first) // element_bytes(element)], element)
+        for op in self.function.body.block.ops:
+            if isinstance(op, ViewOp) and op.arena is group[0].arena and op.start == first and op.result.type == kind:
+                return op.result
+        view = ViewOp.of(group[0].arena, first, kind)
+        view.location = kernel.location
+        last = max(group, key=lambda one: one.start)
+        self.function.body.block.insert_op_after(view, last)
+        return view.result
 
     def _write(
         self,
@@ -172,6 +210,11 @@ def _text(kernel: KernelOp) -> str:
     stream.write(str(kernel.extents))
     Printer(stream=stream).print_region(kernel.body)
     return stream.getvalue()
+
+
+def _role(view: ViewOp) -> str:
+    """The role of the arena that a view is of."""
+    return cast(ArenaOp, view.arena.owner).role.data
 
 
 def _named(view: SSAValue) -> str:

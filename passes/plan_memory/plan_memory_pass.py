@@ -18,15 +18,12 @@ from tensorgrad.dialects.buf import ArenaOp, Buffer, KernelOp, ViewOp, buffer_by
 from tensorgrad.dialects.signature import Slot, arguments_of
 from tensorgrad.passes.functions import return_of, set_signature
 from tensorgrad.passes.fuse.graph import KernelGraph, users
-from tensorgrad.passes.plan_memory.arenas import Layout, Range, by_lifetime, least_bytes, side_by_side
+from tensorgrad.passes.plan_memory.arenas import Layout, Range, arena_of, by_lifetime, least_bytes, side_by_side
 from tensorgrad.runtime.target import Target
 
 WORKSPACE_BYTES = "buf.workspace_bytes"
 LEAST_WORKSPACE_BYTES = "buf.least_workspace_bytes"
 PEAK_BYTES = "buf.peak_bytes"
-
-INPUT_ROLES = ("input", "scalar")
-OUTPUT_ROLES = ("output", "gradient")
 
 
 @dataclass(frozen=True)
@@ -78,7 +75,7 @@ class _Plan:
         groups: dict[tuple[str, str], list[tuple[SSAValue, Slot]]] = {}
         for argument, slot in zip(self.arguments, self.slots, strict=True):
             if slot.role != "update" or argument.uses:
-                groups.setdefault(self._group(slot), []).append((argument, slot))
+                groups.setdefault(arena_of(slot), []).append((argument, slot))
         anchor = self.block.first_op
         assert anchor is not None
         views: dict[SSAValue, SSAValue] = {}
@@ -143,18 +140,6 @@ class _Plan:
 
     # Arenas
 
-    def _group(self, slot: Slot) -> tuple[str, str]:
-        """The label and role of the arena that an argument lies in."""
-        if slot.role == "parameter":
-            return "parameters", "parameter"
-        if slot.role == "state":
-            return slot.name.split("/")[0] if "/" in slot.name else "state", "state"
-        if slot.role in INPUT_ROLES:
-            return "inputs", "input"
-        if slot.role in OUTPUT_ROLES:
-            return ("outputs" if slot.role == "output" else "gradients"), "output"
-        return ("constants", "constant") if slot.role == "constant" else ("updates", "workspace")
-
     def _named_arena(
         self, label: str, role: str, members: list[tuple[SSAValue, Slot]], anchor: Operation
     ) -> dict[SSAValue, SSAValue]:
@@ -203,7 +188,7 @@ class _Plan:
         arenas: list[ArenaOp] = []
         for number, size in enumerate(layout.sizes):
             name = label if len(layout.sizes) == 1 else f"{label}{number}"
-            arena = ArenaOp.of(name, role, -(-size // 4) * 4)
+            arena = ArenaOp.of(name, role, max(-(-size // 4) * 4, 4))  # no device has empty buffers
             arena.location = self.function.location
             self.block.insert_op_before(arena, anchor)
             self.total += arena.size
