@@ -29,7 +29,7 @@ TEST_READY := $(VENV)/.test-$(KEY)
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
 
-train: $(EXAMPLES_READY) ## Train a digits classifier (DEVICE=auto, cpu, wgpu, ...)
+train: $(EXAMPLES_READY) ## Train a digits classifier (DEVICE=auto, wgpu or numpy)
 	$(BIN)/python examples/digits.py --device $(DEVICE)
 
 install: $(TEST_READY) ## Install the package and everything the tests need into .venv

@@ -118,8 +118,16 @@ def _reduced(parts: Linear, divisor: int, extents: Sequence[int]) -> tuple[int, 
     return None
 
 
-def _floordiv(value: Linear, divisor: int, extents: Sequence[int]) -> Linear:
+def _parts(value: Linear, divisor: int, extents: Sequence[int]) -> tuple[Linear, Linear]:
+    """The part that `divisor` divides, and the rest, which is never negative: devices divide unsigned numbers."""
     whole, rest = value.split(divisor)
+    low, _ = rest.bounds(extents)
+    shift = Linear(constant=max(-(low // divisor), 0) * divisor)
+    return whole.plus(shift, -1), rest.plus(shift)
+
+
+def _floordiv(value: Linear, divisor: int, extents: Sequence[int]) -> Linear:
+    whole, rest = _parts(value, divisor, extents)
     quotient = whole.over(divisor)
     low, high = rest.bounds(extents)
     if low // divisor == high // divisor:
@@ -143,7 +151,7 @@ def _floordiv(value: Linear, divisor: int, extents: Sequence[int]) -> Linear:
 
 
 def _mod(value: Linear, divisor: int, extents: Sequence[int]) -> Linear:
-    _, rest = value.split(divisor)
+    _, rest = _parts(value, divisor, extents)
     low, high = rest.bounds(extents)
     if low >= 0 and high < divisor:
         return rest

@@ -24,6 +24,7 @@ from xdsl.dialects.builtin import (
     VectorType,
     f16,
     f32,
+    f64,
     i1,
     i32,
     i64,
@@ -374,7 +375,8 @@ class SubgroupReduceOp(SubgroupOp):
 class RemFOp(IRDLOperation):
     """C's `fmod`, exactly: the remainder of the division that rounds toward zero, with the dividend's sign.
 
-    It is upstream's `arith.remf`, which xDSL lacks. The remainder by zero, and of an infinity, is NaN.
+    It is upstream's `arith.remf`, which xDSL lacks; `buf` uses it too, f64 only there.
+    The remainder by zero, and of an infinity, is NaN.
 
     ```mlir
     %r = wgsl.remf %a, %b : f32
@@ -382,7 +384,7 @@ class RemFOp(IRDLOperation):
     """
 
     name = "wgsl.remf"
-    T: ClassVar = VarConstraint("T", eq(f32) | eq(f16))
+    T: ClassVar = VarConstraint("T", eq(f32) | eq(f16) | eq(f64))
     lhs = operand_def(T)
     rhs = operand_def(T)
     result = result_def(T)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -42,6 +43,7 @@ def value_and_grad(function: Callable[..., Any], argnums: int | Sequence[int] = 
     """
     numbers = (argnums,) if isinstance(argnums, int) else tuple(argnums)
 
+    @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> tuple[Any, Any]:
         chosen = []
         for number in numbers:
@@ -64,7 +66,12 @@ def grad(function: Callable[..., Any], argnums: int | Sequence[int] = 0) -> Call
         12.0
     """
     both = value_and_grad(function, argnums)
-    return lambda *args, **kwargs: both(*args, **kwargs)[1]
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return both(*args, **kwargs)[1]
+
+    return call
 
 
 def _differentiate(

@@ -112,9 +112,9 @@ def _unary(kind: type[TensorOp], x: Any, floats: bool = True) -> Tensor:
     return emit(kind, [tensor])
 
 
-def _binary(what: str, kind: type[TensorOp], x: Any, y: Any, numbers: bool = True) -> Tensor:
+def _binary(what: str, kind: type[TensorOp], x: Any, y: Any) -> Tensor:
     left, right = common(what, x, y)
-    if numbers and left.dtype == NAMES["bool"]:
+    if left.dtype == NAMES["bool"]:
         raise DTypeError(f"{user_line()}: {what}: takes numbers, not bool; cast first")
     return emit(kind, [left, right])
 
@@ -200,19 +200,23 @@ def minimum(x: Any, y: Any) -> Tensor:
     return _binary("minimum", binary.MinimumOp, x, y)
 
 
+def _truths(what: str, x: Any, y: Any) -> list[Tensor]:
+    return common(what, cast(x, NAMES["bool"]), cast(y, NAMES["bool"]))
+
+
 def logical_and(x: Any, y: Any) -> Tensor:
-    """Logical and of booleans, bitwise and of integers."""
-    return _binary("logical_and", binary.AndOp, x, y, numbers=False)
+    """Whether both elements are true; a number is true where it is not 0, so NaN is."""
+    return emit(binary.AndOp, _truths("logical_and", x, y))
 
 
 def logical_or(x: Any, y: Any) -> Tensor:
-    """Logical or of booleans, bitwise or of integers."""
-    return _binary("logical_or", binary.OrOp, x, y, numbers=False)
+    """Whether one of two elements is true; a number is true where it is not 0, so NaN is."""
+    return emit(binary.OrOp, _truths("logical_or", x, y))
 
 
 def logical_not(x: Any) -> Tensor:
-    """Logical negation of booleans."""
-    return _unary(unary.NotOp, x, floats=False)
+    """Whether an element is false; a number is false where it is 0."""
+    return _unary(unary.NotOp, cast(x, NAMES["bool"]), floats=False)
 
 
 def equal(x: Any, y: Any) -> Tensor:
@@ -273,7 +277,7 @@ def abs(x: Any) -> Tensor:
 
 
 def exp(x: Any) -> Tensor:
-    """`e` to the power of `x`."""
+    """`e` to the power of `x`; 0 and infinity beyond the range."""
     return _unary(unary.ExpOp, x)
 
 

@@ -9,15 +9,17 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from tensorgrad import random
 from tensorgrad.dtypes import DType
 from tensorgrad.errors import OptionError, ShapeError
 
-Initializer: TypeAlias = Callable[[random.Key, tuple[int, ...], DType], np.ndarray[Any, Any]]
+if TYPE_CHECKING:
+    from tensorgrad import random
+
+Initializer: TypeAlias = "Callable[[random.Key, tuple[int, ...], DType], np.ndarray[Any, Any]]"
 
 
 def fans(shape: tuple[int, ...]) -> tuple[int, int]:
@@ -59,7 +61,9 @@ class uniform:
 
     def __call__(self, key: random.Key, shape: tuple[int, ...], dtype: DType) -> np.ndarray[Any, Any]:
         """The values."""
-        return random.uniform(key, shape, self.low, self.high).astype(dtype)
+        from tensorgrad import random  # it draws through the tracer, which knows modules and so this module
+
+        return np.asarray(random.uniform(key, shape, self.low, self.high)).astype(dtype)
 
 
 @dataclass(frozen=True)
@@ -75,8 +79,10 @@ class normal:
 
     def __call__(self, key: random.Key, shape: tuple[int, ...], dtype: DType) -> np.ndarray[Any, Any]:
         """The values."""
-        drawn = random.normal(key, shape) * np.float32(self.standard_deviation) + np.float32(self.mean)
-        return np.asarray(drawn).astype(dtype)
+        from tensorgrad import random
+
+        drawn = np.asarray(random.normal(key, shape))
+        return (drawn * np.float32(self.standard_deviation) + np.float32(self.mean)).astype(dtype)
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,12 @@
-"""Random numbers on the host, from keys: Threefry-2x32 in the layout of JAX's partitionable generator.
+"""Random numbers from keys: Threefry-2x32 in the layout of JAX's partitionable generator.
 
-A key is an array of two uint32. Nothing has a hidden state: the same key gives the same numbers, on every machine, and
-`fold_in` and `split` make new keys. Numbers agree with `jax.random` under `jax_threefry_partitionable=True`: bits and
-`uniform` exactly, `normal` to rounding.
+A key is a tensor of two u32, traced or concrete. Nothing has a hidden state: the same key gives the same numbers, on
+every backend, and `fold_in` and `split` make new keys. Keys may have leading axes; what is drawn has them too. Numbers
+agree with `jax.random` under `jax_threefry_partitionable=True`: bits, `uniform`, `bernoulli` and `permutation` exactly,
+`normal` and `categorical` to rounding.
+
+With a concrete key outside a trace, numbers are drawn at once. Inside a trace they are drawn whenever the program runs,
+and the same each time unless the key is one of the program's inputs.
 """
 
 from __future__ import annotations
@@ -13,134 +17,332 @@ from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
+from xdsl.dialects.builtin import StringAttr
 
-from tensorgrad.errors import OptionError
-
-Key: TypeAlias = np.ndarray[Any, np.dtype[np.uint32]]
-Words: TypeAlias = np.ndarray[Any, np.dtype[np.uint32]]
-
-ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
-PARITY = np.uint32(0x1BD11BDA)
-
-# The inverse error function, by Giles: polynomials in w = -log(1 - x²), near the middle and in the tails.
-_MIDDLE = (
-    2.81022636e-08,
-    3.43273939e-07,
-    -3.5233877e-06,
-    -4.39150654e-06,
-    0.00021858087,
-    -0.00125372503,
-    -0.00417768164,
-    0.246640727,
-    1.50140941,
+from tensorgrad.dialects.tg import binary
+from tensorgrad.dialects.tg import random as ops
+from tensorgrad.dtypes import NAMES, SHORT, is_float, spec
+from tensorgrad.elementwise import (
+    add,
+    as_tensor,
+    broadcast_shapes,
+    broadcast_to,
+    cast,
+    common,
+    equal,
+    less,
+    log,
+    maximum,
+    multiply,
+    negative,
+    subtract,
+    where,
 )
-_TAIL = (
-    -0.000200214257,
-    0.000100950558,
-    0.00134934322,
-    -0.00367342844,
-    0.00573950773,
-    -0.0076224613,
-    0.00943887047,
-    1.00167406,
-    2.83297682,
+from tensorgrad.errors import DTypeError, OptionError
+from tensorgrad.location import user_line
+from tensorgrad.shaping import (
+    arange,
+    expand_dims,
+    normalized_axis,
+    reshape,
+    take,
+    take_along_axis,
+    transpose,
 )
+from tensorgrad.tensor import Array, Tensor
+from tensorgrad.tracer import emit
+
+Key: TypeAlias = Tensor
+Shape: TypeAlias = int | Sequence[int]
+
+WORD = 0xFFFFFFFF
+TOP_23_BITS = 0xFFFFFE00
 
 
-def threefry(key: Key, high: Words, low: Words) -> tuple[Words, Words]:
-    """Encrypts pairs of words by a key: 20 rounds of Threefry-2x32."""
-    keys = (key[0], key[1], key[0] ^ key[1] ^ PARITY)
-    x, y = high + keys[0], low + keys[1]
-    for group in range(5):
-        for rotation in ROTATIONS[group % 2]:
-            x = x + y
-            y = (y << np.uint32(rotation)) | (y >> np.uint32(32 - rotation))
-            y = y ^ x
-        x = x + keys[(group + 1) % 3]
-        y = y + keys[(group + 2) % 3] + np.uint32(group + 1)
-    return x, y
-
-
-def key(seed: int) -> Key:
+def key(seed: Any) -> Key:
     """The key of a seed.
 
     Args:
-        seed: Any integer; its low 64 bits count.
+        seed: Any integer; its low 64 bits count. A tensor of one integer works too, traced or not.
 
     Raises:
         OptionError: It is no integer.
     """
-    number = _integer("seed", seed)
-    return np.array([number >> 32 & 0xFFFFFFFF, number & 0xFFFFFFFF], np.uint32)
+    if isinstance(seed, Tensor):
+        number = _integers("seed", seed)
+        sign = where(less(seed, 0), Array(np.uint32(WORD)), Array(np.uint32(0))) if seed.dtype.kind == "i" else 0
+        return _paired(broadcast_to(cast(sign, "u32"), seed.shape), number)
+    given = _integer("seed", seed)
+    return Array(np.array([given >> 32 & WORD, given & WORD], np.uint32))
 
 
-def fold_in(key: Key, data: int) -> Key:
-    """A new key from a key and a number, of which the low 32 bits count."""
-    number = _integer("data", data)
-    words = threefry(_checked(key), np.zeros(1, np.uint32), np.array([number & 0xFFFFFFFF], np.uint32))
-    return np.concatenate(words)
+def fold_in(key: Key, data: Any) -> Key:
+    """A new key from a key and a number, of which the low 32 bits count.
 
-
-def split(key: Key, count: int = 2) -> Key:
-    """Independent new keys from one, as the rows of an array."""
-    return np.stack(threefry(_checked(key), *_positions(_integer("count", count))), axis=-1)
-
-
-def bits(key: Key, shape: int | Sequence[int] = ()) -> Words:
-    """Uniformly random uint32 words."""
-    extents = (shape,) if isinstance(shape, int) else tuple(shape)
-    high, low = threefry(_checked(key), *_positions(math.prod(extents)))
-    return (high ^ low).reshape(extents)
-
-
-def uniform(
-    key: Key, shape: int | Sequence[int] = (), low: float = 0.0, high: float = 1.0
-) -> np.ndarray[Any, np.dtype[np.float32]]:
-    """Uniformly random f32 in `[low, high)`.
+    Args:
+        key: A key.
+        data: An integer, or a tensor of integers; its axes broadcast against the key's leading ones.
 
     Raises:
-        OptionError: The bounds are not finite, or not in order.
+        OptionError: `key` is no key, or `data` no integer.
     """
-    if not (np.isfinite(low) and np.isfinite(high) and low <= high):
-        raise OptionError(f"uniform: bounds must be finite and in order, got {low} and {high}")
-    least, most = np.float32(low), np.float32(high)
-    mantissas = (bits(key, shape) >> np.uint32(9)) | np.uint32(0x3F800000)
-    unit = mantissas.view(np.float32) - np.float32(1)
-    return np.asarray(np.maximum(least, unit * (most - least) + least))
+    own = _checked(key)
+    if isinstance(data, Tensor):
+        return _pairs(own, _integers("data", data))
+    number = np.array([_integer("data", data) & WORD], np.uint32)
+    if isinstance(own, Array) and own.ndim == 1:  # every step of a training makes a key so: without the overhead of ops
+        words = np.asarray(own)
+        return Array(np.concatenate(ops.threefry(words[:1], words[1:], np.zeros(1, np.uint32), number)))
+    return _pairs(own, Array(number[0]))
 
 
-def normal(key: Key, shape: int | Sequence[int] = ()) -> np.ndarray[Any, np.dtype[np.float32]]:
-    """Normally distributed f32 of mean 0 and standard deviation 1."""
-    lowest = np.nextafter(np.float32(-1), np.float32(0))
-    return np.asarray(np.float32(np.sqrt(2)) * _inverse_erf(uniform(key, shape, float(lowest), 1.0)))
+def split(key: Key, count: Shape = 2) -> Key:
+    """Independent new keys from one, along new axes of extents `count` before the last.
+
+    Raises:
+        OptionError: `key` is no key.
+    """
+    own, extents = _checked(key), spec(count).shape
+    size = math.prod(extents)
+    numbers = Array(np.arange(size, dtype=np.uint32)) if isinstance(own, Array) else arange(size, dtype="u32")
+    return reshape(_pairs(expand_dims(own, -2), numbers), (*own.shape[:-1], *extents, 2))
 
 
-def _inverse_erf(x: np.ndarray[Any, np.dtype[np.float32]]) -> np.ndarray[Any, np.dtype[np.float32]]:
-    w = -np.log1p(-x * x)
-    middle = w < 5
-    shifted = np.where(middle, w - np.float32(2.5), np.sqrt(w) - np.float32(3)).astype(np.float32)
-    result = np.zeros_like(shifted)
-    for near, far in zip(_MIDDLE, _TAIL, strict=True):
-        result = result * shifted + np.where(middle, np.float32(near), np.float32(far))
-    return result * x
+def bits(key: Key, shape: Shape = ()) -> Tensor:
+    """Uniformly random u32 words.
+
+    Raises:
+        OptionError: `key` is no key.
+    """
+    own, extents = _checked(key), spec(shape).shape
+    counters = arange(math.prod(extents), dtype="u32")
+    return reshape(_words(expand_dims(own, -2), counters, "both"), (*own.shape[:-1], *extents))
 
 
-def _positions(count: int) -> tuple[Words, Words]:
-    """The numbers below `count`, as high and low words."""
-    numbers = np.arange(count, dtype=np.uint64)
-    return (numbers >> np.uint64(32)).astype(np.uint32), (numbers & np.uint64(0xFFFFFFFF)).astype(np.uint32)
+def uniform(key: Key, shape: Shape = (), low: Any = 0.0, high: Any = 1.0) -> Tensor:
+    """Uniformly random f32 in `[low, high)`: multiples of 2⁻²³, scaled and shifted.
+
+    Between 0 and 1 the numbers are the same to the last bit on every backend; scaled ones may differ in it. Rounding can
+    reach `high` when the bounds are close for their size.
+
+    Args:
+        key: A key.
+        shape: The shape of the result, behind the key's leading axes.
+        low: The lower bound, a number or a tensor.
+        high: The upper bound, a number or a tensor.
+
+    Raises:
+        OptionError: `key` is no key, or the bounds are not finite, not in order, or too far apart for f32.
+    """
+    words = bits(key, shape)
+    kept = emit(binary.AndOp, common("uniform", words, TOP_23_BITS))
+    # The words' top 23 bits as a fraction: exact, and without a look at the bits of a float.
+    unit = multiply(cast(kept, "f32"), 2.0**-32)
+    if isinstance(low, Tensor) or isinstance(high, Tensor):
+        least, most = cast(low, "f32"), cast(high, "f32")
+        return maximum(least, add(multiply(unit, subtract(most, least)), least))
+    least, span = _bounds(low, high)
+    if least == 0:
+        return unit if span == 1 else multiply(unit, span)
+    return maximum(least, add(multiply(unit, span), least))
 
 
-def _integer(what: str, value: int) -> int:
+def _bounds(low: float, high: float) -> tuple[float, float]:
+    """The lower bound and the extent, as f32 has them."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        least, most = np.float32(low), np.float32(high)
+        span = most - least
+    if not (np.isfinite(least) and np.isfinite(span) and least <= most):
+        raise OptionError(f"{user_line()}: uniform: bounds must be finite and in order, got {low} and {high}")
+    return float(least), float(span)
+
+
+def erfinv(x: Any) -> Tensor:
+    """The inverse of the error function: infinite at 1 and -1, NaN beyond; within 4 ulp in f32."""
+    tensor = as_tensor(x)
+    return emit(ops.ErfinvOp, [tensor if is_float(tensor.dtype) else cast(tensor, "f32")])
+
+
+def normal(key: Key, shape: Shape = ()) -> Tensor:
+    """Normally distributed f32 of mean 0 and standard deviation 1.
+
+    Raises:
+        OptionError: `key` is no key.
+    """
+    above_minus_one = float(np.nextafter(np.float32(-1), np.float32(0)))
+    return multiply(erfinv(uniform(key, shape, above_minus_one, 1.0)), math.sqrt(2))
+
+
+def gumbel(key: Key, shape: Shape = ()) -> Tensor:
+    """F32 of the standard Gumbel distribution, `-log(-log(u))` of a uniform `u`.
+
+    Raises:
+        OptionError: `key` is no key.
+    """
+    tiny = float(np.finfo(np.float32).tiny)
+    return negative(log(negative(log(uniform(key, shape, tiny, 1.0)))))
+
+
+def bernoulli(key: Key, p: Any = 0.5, shape: Shape | None = None) -> Tensor:
+    """Booleans that hold with probability `p`.
+
+    Args:
+        key: A key.
+        p: The probability, a number or a tensor that broadcasts to the result.
+        shape: The shape of the result, behind the key's leading axes; that of `p` by default.
+
+    Raises:
+        OptionError: `key` is no key, or `p` is a number outside `[0, 1]`.
+    """
+    if not isinstance(p, Tensor) and np.ndim(p) == 0 and not 0 <= p <= 1:
+        raise OptionError(f"{user_line()}: bernoulli: p must be between 0 and 1, got {p!r}")
+    chance = cast(p, "f32")
+    return less(uniform(key, chance.shape if shape is None else shape), chance)
+
+
+def categorical(key: Key, logits: Any, axis: int = -1, shape: Shape | None = None) -> Tensor:
+    """Draws positions along `axis`, as i32, with probabilities `softmax(logits, axis)`: Gumbel noise and an argmax.
+
+    Args:
+        key: A key.
+        logits: Logarithms of probabilities, up to a constant along `axis`.
+        axis: The axis that holds the alternatives.
+        shape: The shape of the result, behind the key's leading axes: that of `logits` without `axis`, possibly behind
+            further axes.
+
+    Raises:
+        OptionError: `key` is no key, or `shape` doesn't end as that of `logits` without `axis`.
+        ShapeError: `axis` is out of range.
+    """
+    weights = as_tensor(logits)
+    place = normalized_axis(axis, weights.ndim, "categorical")
+    own = (*weights.shape[:place], *weights.shape[place + 1 :])
+    wanted = own if shape is None else spec(shape).shape
+    prefix = wanted[: len(wanted) - len(own)]
+    if (*prefix, *own) != wanted:
+        raise OptionError(f"{user_line()}: categorical: shape {wanted} must end in {own}")
+    noise = gumbel(key, (*prefix, *weights.shape))
+    from tensorgrad.sorting import argmax
+
+    return argmax(add(noise, weights), axis=place - weights.ndim)
+
+
+def permutation(key: Key, x: Any, axis: int = 0, independent: bool = False) -> Tensor:
+    """A random order: of the numbers below `x`, or of what `x` holds along `axis`.
+
+    Sorts by random words, three times the length's share of 32 bits over, as JAX does: any order is as likely as any
+    other but for collisions too rare to see.
+
+    Args:
+        key: A key.
+        x: An integer, or a tensor.
+        axis: The axis that is put in another order.
+        independent: Whether every line along `axis` gets an order of its own; otherwise whole slices move.
+
+    Returns:
+        i32 numbers, or the elements of `x`, behind the key's leading axes.
+
+    Raises:
+        OptionError: `key` is no key, or `x` is a negative integer.
+        ShapeError: `axis` is out of range.
+    """
+    own = _checked(key)
+    batch = own.shape[:-1]
+    if not isinstance(x, Tensor) and np.ndim(x) == 0:
+        count = _integer("x", x)
+        if count < 0:
+            raise OptionError(f"{user_line()}: permutation: a length is not negative, got {count}")
+        normalized_axis(axis, 1, "permutation")
+        return _shuffled(own, broadcast_to(arange(count), (*batch, count)), -1, 1)
+    values = as_tensor(x)
+    place = normalized_axis(axis, values.ndim, "permutation") - values.ndim
+    if independent or values.ndim == 1:
+        return _shuffled(own, broadcast_to(values, (*batch, *values.shape)), place, values.ndim)
+    count = values.shape[place]
+    order = _shuffled(own, broadcast_to(arange(count), (*batch, count)), -1, 1)
+    moved = take(values, order, place)
+    # The key's axes stand where `axis` was: they go to the front.
+    first = values.ndim + place
+    front = list(range(first, first + len(batch)))
+    return transpose(moved, [*front, *(i for i in range(moved.ndim) if i not in front)])
+
+
+def _shuffled(key: Key, x: Tensor, axis: int, rank: int) -> Tensor:
+    """Sorts the last `rank` axes of `x` by random words along `axis`, as often as JAX does."""
+    from tensorgrad.sorting import argsort
+
+    extents = x.shape[x.ndim - rank :]
+    rounds = math.ceil(3 * math.log(max(1, math.prod(extents))) / math.log(WORD))
+    for _ in range(rounds):
+        both = split(key)
+        key, own = both[..., 0, :], both[..., 1, :]
+        x = take_along_axis(x, argsort(bits(own, extents), axis), axis)
+    return x
+
+
+def dropout(key: Key, x: Any, rate: float) -> Tensor:
+    """`x` with elements set to 0 with probability `rate`, and the others divided by `1 - rate`.
+
+    Args:
+        key: A key, without leading axes.
+        x: A tensor of floats.
+        rate: A number in `[0, 1]`.
+
+    Raises:
+        OptionError: `key` is no key, or `rate` is out of range.
+        DTypeError: `x` holds no floats.
+    """
+    if isinstance(rate, Tensor) or not 0 <= rate <= 1:
+        raise OptionError(f"{user_line()}: dropout: rate must be a number between 0 and 1, got {rate!r}")
+    values, own = as_tensor(x), _checked(key)
+    if own.ndim > 1:
+        raise OptionError(f"{user_line()}: dropout: takes one key, got keys of shape {own.shape}")
+    if not is_float(values.dtype):
+        raise DTypeError(f"{user_line()}: dropout: takes floats, not {SHORT[values.dtype]}")
+    if rate == 0:
+        return values
+    zero = Array(np.zeros((), values.dtype))
+    if rate == 1:
+        return broadcast_to(zero, values.shape)
+    kept = bernoulli(own, 1 - rate, values.shape)
+    return where(kept, multiply(values, 1 / (1 - rate)), zero)
+
+
+def _words(key: Key, counters: Tensor, word: str) -> Tensor:
+    """Encrypts counters by keys whose leading axes broadcast against them."""
+    extents = broadcast_shapes(key.shape[:-1], counters.shape, what="random keys")
+    operands = [key[..., 0], key[..., 1], Array(np.zeros((), np.uint32)), counters]
+    return emit(ops.ThreefryOp, [broadcast_to(x, extents) for x in operands], word=StringAttr(word))
+
+
+def _pairs(key: Key, counters: Tensor) -> Key:
+    return _paired(_words(key, counters, "first"), _words(key, counters, "second"))
+
+
+def _paired(first: Tensor, second: Tensor) -> Key:
+    """The words of keys side by side; concrete words make concrete keys, in a trace too."""
+    concrete = isinstance(first, Array) and isinstance(second, Array)
+    numbers = Array(np.arange(2, dtype=np.int32)) if concrete else arange(2)
+    return where(equal(numbers, 0), expand_dims(first, -1), expand_dims(second, -1))
+
+
+def _integer(what: str, value: Any) -> int:
     try:
-        if not isinstance(value, bool):
+        if not isinstance(value, (bool, np.bool_)):
             return operator.index(value)
     except TypeError:
         pass
-    raise OptionError(f"{what} must be an integer, got {value!r}")
+    raise OptionError(f"{user_line()}: {what} must be an integer, got {value!r}")
 
 
-def _checked(key: Key) -> Key:
-    if not isinstance(key, np.ndarray) or key.shape != (2,) or key.dtype != np.uint32:
-        raise OptionError(f"a key is an array of two uint32, such as tg.random.key(0) gives; got {key!r}")
-    return key
+def _integers(what: str, value: Tensor) -> Tensor:
+    """The low 32 bits of integers."""
+    if value.dtype.kind not in "iu":
+        raise OptionError(f"{user_line()}: {what} must be an integer, got {SHORT[value.dtype]}")
+    return cast(value, "u32")
+
+
+def _checked(key: Any) -> Key:
+    if isinstance(key, (Tensor, np.ndarray)) and key.dtype == NAMES["u32"] and key.shape[-1:] == (2,):
+        return as_tensor(key)
+    raise OptionError(f"{user_line()}: a key is two u32, such as tg.random.key(0) gives; got {key!r}")

@@ -120,10 +120,15 @@ def logsumexp(x: Any, axis: Any = None, keepdims: bool = False) -> Tensor:
     """`log(sum(exp(x)))` along `axis`, without overflow. All `-inf` gives `-inf`."""
     tensor = as_tensor(x)
     axes = normalized_axes(axis, tensor.ndim, "logsumexp")
-    top = stop_gradient(max(tensor, axes, keepdims=True))
-    shift = where(_is_finite(top), top, 0.0)
+    shift = _finite_top(tensor, axes)
     total = log(sum(exp(tensor - shift), axes, keepdims=True)) + shift
     return total if keepdims else reshape(total, [n for i, n in enumerate(tensor.shape) if i not in axes])
+
+
+def _finite_top(x: Tensor, axes: Any) -> Tensor:
+    """The largest elements along `axes`, as constants to derivatives; 0 where they are infinite or NaN."""
+    top = stop_gradient(max(x, axes, keepdims=True))
+    return where(_is_finite(top), top, 0.0)
 
 
 def _is_finite(x: Tensor) -> Tensor:
@@ -141,6 +146,7 @@ def softmax(x: Any, axis: int = -1) -> Tensor:
 
 @method
 def log_softmax(x: Any, axis: int = -1) -> Tensor:
-    """The logarithm of `softmax`, without overflow."""
+    """The logarithm of `softmax`, without overflow, and as exact for large elements as for small ones."""
     tensor = as_tensor(x)
-    return tensor - logsumexp(tensor, axis, keepdims=True)
+    shifted = tensor - _finite_top(tensor, axis)
+    return shifted - log(sum(exp(shifted), axis, keepdims=True))

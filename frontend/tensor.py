@@ -33,7 +33,7 @@ def method(function: Callable[..., Any]) -> Callable[..., Any]:
 def _method(name: str) -> Callable[..., Any] | None:
     """A registered function; the modules of the API register theirs when they are imported."""
     if name not in _METHODS and not name.startswith("_"):
-        for module in ("elementwise", "shaping", "reductions"):
+        for module in ("elementwise", "shaping", "reductions", "elementary", "activations"):
             importlib.import_module(f"tensorgrad.{module}")
     return _METHODS.get(name)
 
@@ -66,6 +66,21 @@ class Tensor(abc.ABC):
     @abc.abstractmethod
     def dtype(self) -> DType:
         """The dtype of the elements."""
+
+    @abc.abstractmethod
+    def __bool__(self) -> bool: ...
+
+    @abc.abstractmethod
+    def __int__(self) -> int: ...
+
+    @abc.abstractmethod
+    def __float__(self) -> float: ...
+
+    @abc.abstractmethod
+    def __index__(self) -> int: ...
+
+    @abc.abstractmethod
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NumpyArray: ...
 
     @property
     def ndim(self) -> int:
@@ -106,7 +121,7 @@ class Tensor(abc.ABC):
         return _call("abs", self)
 
     def __invert__(self) -> Tensor:
-        return _call("logical_not", self)
+        return _call("bitwise_invert", self)
 
     def __add__(self, other: Any) -> Any:
         return _operator("add", self, other)
@@ -145,16 +160,55 @@ class Tensor(abc.ABC):
         return _operator("matmul", other, self)
 
     def __and__(self, other: Any) -> Any:
-        return _operator("logical_and", self, other)
+        return _operator("bitwise_and", self, other)
 
     def __rand__(self, other: Any) -> Any:
-        return _operator("logical_and", other, self)
+        return _operator("bitwise_and", other, self)
 
     def __or__(self, other: Any) -> Any:
-        return _operator("logical_or", self, other)
+        return _operator("bitwise_or", self, other)
 
     def __ror__(self, other: Any) -> Any:
-        return _operator("logical_or", other, self)
+        return _operator("bitwise_or", other, self)
+
+    def __xor__(self, other: Any) -> Any:
+        return _operator("bitwise_xor", self, other)
+
+    def __rxor__(self, other: Any) -> Any:
+        return _operator("bitwise_xor", other, self)
+
+    def __lshift__(self, other: Any) -> Any:
+        return _operator("bitwise_left_shift", self, other)
+
+    def __rlshift__(self, other: Any) -> Any:
+        return _operator("bitwise_left_shift", other, self)
+
+    def __rshift__(self, other: Any) -> Any:
+        return _operator("bitwise_right_shift", self, other)
+
+    def __rrshift__(self, other: Any) -> Any:
+        return _operator("bitwise_right_shift", other, self)
+
+    def __floordiv__(self, other: Any) -> Any:
+        return _operator("floor_divide", self, other)
+
+    def __rfloordiv__(self, other: Any) -> Any:
+        return _operator("floor_divide", other, self)
+
+    def __mod__(self, other: Any) -> Any:
+        return _operator("remainder", self, other)
+
+    def __rmod__(self, other: Any) -> Any:
+        return _operator("remainder", other, self)
+
+    def __divmod__(self, other: Any) -> Any:
+        return self // other, self % other
+
+    def __rdivmod__(self, other: Any) -> Any:
+        return other // self, other % self
+
+    def __pos__(self) -> Tensor:
+        return self
 
     def __lt__(self, other: Any) -> Any:
         return _operator("less", self, other)

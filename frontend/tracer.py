@@ -195,7 +195,7 @@ def as_result(value: object, name: str) -> Tensor:
         return value
     if isinstance(value, (int, float, bool, np.ndarray, np.generic)):
         return Array(as_array(value))
-    raise TraceError(f"{name} returned {type(value).__name__}; a traced function returns tensors")
+    raise TraceError(f"{user_line()}: {name} returned {type(value).__name__}; a traced function returns tensors")
 
 
 def trace_call(

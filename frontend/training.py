@@ -44,11 +44,12 @@ def compile(
 
     Args:
         model: The parameters to train; each is drawn from the seed and its path.
-        loss: Called once, as `loss(model, **inputs)`, with traced tensors; gives a float scalar.
+        loss: Called once, as `loss(model, **inputs)`, with traced tensors; gives a float scalar. A loss that takes a
+            `key` which is none of the inputs gets `tg.random.fold_in(tg.random.key(seed), step)`, step being 1 first.
         optimizer: One of `tg.optim`.
         inputs: A shape (f32) or a `tg.spec` for each input of the loss, by name.
         device: "auto" for a hardware adapter where there is one, else numpy; "wgpu" for any adapter; "numpy".
-        seed: What parameters are drawn from.
+        seed: What parameters and the keys of the steps are drawn from.
 
     Returns:
         What runs the step; see `Training`.
@@ -68,8 +69,10 @@ def compile(
     parameters = _parameters(model)
     key = random.key(seed)
     phases = Phases()
+    with_key = _takes_key(loss) and isinstance(inputs, Mapping) and "key" not in inputs
+    given = {**inputs, "key": spec(2, "u32")} if with_key else inputs
     with phases.measure("trace"):
-        traced, _ = _traced(model, loss, inputs, _checked_loss, ["loss"])
+        traced, _ = _traced(model, loss, given, _checked_loss, ["loss"])
     name = traced.sym_name.data
     with phases.measure("initialize"):
         values = {path: _draw(path, parameter, key) for path, parameter in parameters.items()}
@@ -82,7 +85,7 @@ def compile(
     compilation = Compilation(name, checked_module(traced), passes, found, phases)
     executable = compilation.load(share=None)
     executable.write(values)
-    return Training(model, parameters, optimizer, compilation, executable)
+    return Training(model, parameters, optimizer, compilation, executable, key if with_key else None)
 
 
 class _Compiled:
@@ -145,8 +148,10 @@ class Training(_Compiled):
         optimizer: Optimizer,
         compilation: Compilation,
         executable: Executable,
+        key: random.Key | None,
     ):
         super().__init__(compilation, executable)
+        self._key = key
         self._model = model
         self._declared = dict(parameters)
         self._slots = {
@@ -175,7 +180,7 @@ class Training(_Compiled):
         """Runs one step, without waiting for it.
 
         Args:
-            **inputs: An array for each input.
+            **inputs: An array for each input; the key of a loss that takes one is made here.
 
         Returns:
             The loss before the update. It is read from the device when it is looked at, and stays this step's.
@@ -189,6 +194,10 @@ class Training(_Compiled):
         refuse_inside_trace("step")
         self._check_model()
         settings = {"step": float(self.step_count + 1), "learning_rate": self._learning_rate}
+        if self._key is not None:
+            if "key" in inputs:
+                raise InputError(f"{user_line()}: step makes the input 'key' itself; add it to tg.compile's inputs to give it")
+            inputs["key"] = np.asarray(random.fold_in(self._key, self.step_count + 1))
         outputs = self._executable.step(inputs, {name: settings[name] for name in self._compilation.settings})
         self.step_count += 1
         return Array(outputs["loss"])
@@ -282,7 +291,7 @@ class Inference(_Compiled):
         refuse_inside_trace("a compiled function called")
         outputs = self._executable.step(inputs, {})
         order, rebuild = trees.flatten(self._positions)
-        return rebuild([Array(outputs[self._names[position]]) for position in order])
+        return rebuild([Array(outputs[self._names[int(position)]]) for position in order])
 
     def __repr__(self) -> str:
         return f"Inference({self._compilation.name!r}, {self.device})"
@@ -322,6 +331,16 @@ def _input_specs(inputs: Mapping[str, Any]) -> dict[str, Spec]:
         except (ShapeError, DTypeError, TypeError) as error:
             raise InputError(f"{user_line()}: input {name!r} must be a shape or a tg.spec: {error}") from error
     return specs
+
+
+def _takes_key(function: Callable[..., Any]) -> bool:
+    """Whether a function has an argument called `key` that must be given."""
+    try:
+        found = inspect.signature(function).parameters.get("key")
+    except (TypeError, ValueError):
+        return False
+    by_name = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+    return found is not None and found.kind in by_name and found.default is inspect.Parameter.empty
 
 
 def _check_names(function: Callable[..., Any], specs: Mapping[str, Spec], what: str) -> None:
@@ -378,7 +397,7 @@ def _checked_loss(result: Any, what: str) -> Any:
     """
     if trees.children(result) is not None:
         raise TraceError(f"{user_line()}: {what} must return one float scalar, it returned {type(result).__name__}")
-    tensor = as_result(result, f"{user_line()}: {what}")
+    tensor = as_result(result, what)
     where = user_line()
     if isinstance(tensor, Traced) and isinstance(tensor.value.owner, Operation):
         location: Any = tensor.value.owner.location

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol, TypeAlias, runtime_checkable
+from typing import Any, Protocol, TypeAlias, cast, runtime_checkable
 
 Rebuild: TypeAlias = Callable[[Sequence[Any]], Any]
 
@@ -50,7 +50,7 @@ def names(node: Any) -> list[str]:
     if isinstance(node, dict):
         return [str(key) for key in sorted(node, key=str)]
     if isinstance(node, tuple) and hasattr(node, "_fields"):
-        return list(node._fields)
+        return list(cast(Any, node)._fields)
     if dataclasses.is_dataclass(node) and not isinstance(node, type):
         return [field.name for field in dataclasses.fields(node) if field.init]
     found = children(node)

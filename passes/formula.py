@@ -97,8 +97,18 @@ class Whole:
     def __or__(self, other: Integer) -> Whole:
         return self._binary(arith.OrIOp, other)
 
+    def __mul__(self, other: Integer) -> Whole:
+        return self._binary(arith.MuliOp, other)
+
+    def __xor__(self, other: Integer) -> Whole:
+        return self._binary(arith.XOrIOp, other)
+
     def __lshift__(self, other: Integer) -> Whole:
         return self._binary(arith.ShLIOp, other)
+
+    def shifted_right(self, other: Integer) -> Whole:
+        """The bits moved right, zeros from the left."""
+        return self._binary(arith.ShRUIOp, other)
 
     def __rshift__(self, other: Integer) -> Whole:
         return self._binary(arith.ShRSIOp, other)

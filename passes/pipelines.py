@@ -23,22 +23,25 @@ def tensor_passes(function: str | None, optimizer: ModulePass | None) -> list[Mo
         optimizer: The pass that appends the update, if there is one.
     """
     from tensorgrad.passes.grad import GradPass
+    from tensorgrad.passes.inline_calls import InlineCallsPass
     from tensorgrad.passes.simplify import SimplifyPass
 
     update = [] if optimizer is None else [optimizer]
-    return [SimplifyPass(), GradPass(function=function), *update, SimplifyPass()]
+    return [SimplifyPass(), GradPass(function=function), *update, InlineCallsPass(recompute=False), SimplifyPass()]
 
 
 def device_passes(target: str = DEFAULT_TARGET) -> list[ModulePass]:
     """The passes from `tg` down to `wgsl`, for a target given by profile name, file or JSON."""
     from tensorgrad.passes.expand_math import ExpandMathPass
     from tensorgrad.passes.fuse import FusePass
+    from tensorgrad.passes.inline_calls import InlineCallsPass
     from tensorgrad.passes.lower_buf_to_wgsl import LowerBufToWgslPass
     from tensorgrad.passes.lower_tg_to_buf import LowerTgToBufPass
     from tensorgrad.passes.plan_memory import PlanMemoryPass
     from tensorgrad.passes.schedule import SchedulePass
 
     return [
+        InlineCallsPass(),
         LowerTgToBufPass(),
         FusePass(target=target),
         PlanMemoryPass(target=target),
@@ -57,9 +60,10 @@ def training_passes(
 
 def inference_passes(target: str = DEFAULT_TARGET) -> list[ModulePass]:
     """The passes from functions on `tg` to the kernels that compute them."""
+    from tensorgrad.passes.inline_calls import InlineCallsPass
     from tensorgrad.passes.simplify import SimplifyPass
 
-    return [SimplifyPass(), *device_passes(target)]
+    return [InlineCallsPass(recompute=False), SimplifyPass(), *device_passes(target)]
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,10 @@ from xdsl.passes import ModulePass
 CLASSES: dict[str, tuple[str, str]] = {
     "simplify": ("tensorgrad.passes.simplify", "SimplifyPass"),
     "grad": ("tensorgrad.passes.grad", "GradPass"),
+    "jvp": ("tensorgrad.passes.jvp", "JvpPass"),
     "append-sgd": ("tensorgrad.passes.append_sgd", "AppendSgdPass"),
     "append-adam": ("tensorgrad.passes.append_adam", "AppendAdamPass"),
+    "inline-calls": ("tensorgrad.passes.inline_calls", "InlineCallsPass"),
     "lower-tg-to-buf": ("tensorgrad.passes.lower_tg_to_buf", "LowerTgToBufPass"),
     "fuse": ("tensorgrad.passes.fuse", "FusePass"),
     "plan-memory": ("tensorgrad.passes.plan_memory", "PlanMemoryPass"),

@@ -11,7 +11,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.dialects.linalg.ops import IndexOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.passes import ModulePass
-from xdsl.traits import is_side_effect_free
+from xdsl.traits import IsolatedFromAbove, is_side_effect_free
 
 from tensorgrad.dialects import tg
 from tensorgrad.dialects.tg.base import TensorOp, compact
@@ -44,7 +44,7 @@ def simplify_block(block: Block, known: dict[Key, SSAValue] | None = None) -> No
     for op in list(block.ops):
         for region in op.regions:
             for inner in region.blocks:
-                simplify_block(inner, seen)
+                simplify_block(inner, None if op.has_trait(IsolatedFromAbove) else seen)
         if isinstance(op, TensorOp):
             op = _folded(op)
         if op is not None and not op.regions and op.results and _is_pure(op):

@@ -147,6 +147,7 @@ FLOATS: dict[str, Callable[..., Any]] = {
     "math.tan": np.tan,
     "math.tanh": np.tanh,
     "math.trunc": np.trunc,
+    "wgsl.remf": np.fmod,
 }
 """Ops whose meaning is a function of the operands alone; the result is rounded to the result's type."""
 

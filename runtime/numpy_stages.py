@@ -35,7 +35,7 @@ TEMPORARY_BYTES = 64 << 20
 
 Ranges: TypeAlias = tuple[tuple[int, int], ...]
 
-_CONTROL = ("scf.if", "scf.yield", "linalg.yield", "linalg.index", "memref.load", "affine.apply")
+_CONTROL = ("scf.if", "scf.for", "scf.yield", "linalg.yield", "linalg.index", "memref.load", "affine.apply")
 
 
 @dataclass(frozen=True)
@@ -263,6 +263,14 @@ class Stage:
                     ends = [inner.last_op for region in op.regions for inner in region.blocks]
                     yielded = [found.get(value, set()) for end in ends if end for value in end.operands]
                     loops = loops.union(*yielded)
+                if isinstance(op, scf.ForOp):
+                    # Twice: what one round yields, the next one starts from.
+                    for _ in range(2):
+                        found.update((argument, loops | condition) for argument in op.body.block.args)
+                        visit(op.body.block, condition | loops)
+                        end = op.body.block.last_op
+                        assert end is not None
+                        loops = loops.union(*(found.get(value, set()) for value in end.operands))
                 found.update((result, loops | condition) for result in op.results)
 
         visit(self.block, set())
@@ -363,6 +371,8 @@ class _Evaluation:
                 return [self.values[operand] for operand in op.operands]
             if isinstance(op, scf.IfOp):
                 self._choose(op, mask)
+            elif isinstance(op, scf.ForOp):
+                self._repeat(op, mask)
             elif isinstance(op, memref.LoadOp):
                 self.values[op.res] = self._load(op, mask)
             elif isinstance(op, linalg.ops.IndexOp):
@@ -385,6 +395,21 @@ class _Evaluation:
             branches.append(self._run(region.block, holds if mask is None else holds & mask))
         for result, on_true, on_false in zip(op.results, *branches, strict=True):
             self.values[result] = np.where(condition, on_true, on_false)
+
+    def _repeat(self, op: scf.ForOp, mask: Array | None) -> None:
+        """A loop at every point at once; points whose own bound is reached keep what they carry."""
+        at, stop, step = (self.values[bound] for bound in (op.lb, op.ub, op.step))
+        index, *arguments = op.body.block.args
+        carried = [self.values[operand] for operand in op.iter_args]
+        while True:
+            active = (at < stop) if mask is None else (at < stop) & mask
+            if not active.any():
+                break
+            self.values.update(zip((index, *arguments), (at, *carried), strict=True))
+            after = self._run(op.body.block, active)
+            carried = [np.where(active, new, old) for new, old in zip(after, carried, strict=True)]
+            at = at + step
+        self.values.update(zip(op.results, carried, strict=True))
 
     def _load(self, op: memref.LoadOp, mask: Array | None) -> Array:
         array = self.arrays.get(op.memref)

@@ -2,23 +2,100 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import cast
 
 import numpy as np
 from xdsl.dialects import func
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import SSAValue
+from xdsl.ir import Block, SSAValue
 
 from tensorgrad.dialects.signature import arguments_of, results_of
 from tensorgrad.dialects.tg.base import NumpyArray, Tensor, TensorOp
+from tensorgrad.dialects.tg.call import CallOp
+from tensorgrad.dialects.tg.call import returned as returned_by
 from tensorgrad.dialects.tg.leaves import ConstantOp
 from tensorgrad.runtime.errors import ProgramError
 
 
+@dataclass(frozen=True)
+class _Step:
+    """One op: how its results come from its operands, and the values whose last use it is."""
+
+    evaluate: Callable[..., Sequence[NumpyArray]]
+    operands: tuple[SSAValue, ...]
+    results: tuple[SSAValue, ...]
+    dead: tuple[SSAValue, ...]
+    body: _Plan | None
+
+
+class _Plan:
+    """The ops of a block in order; a value is freed after its last use."""
+
+    def __init__(self, block: Block, returned: Sequence[SSAValue]):
+        self.arguments = tuple(block.args)
+        self.returned = tuple(returned)
+        self.constants: dict[SSAValue, NumpyArray] = {}
+        self.steps: list[_Step] = []
+        seen = set(self.returned)
+        for op in reversed(list(block.ops)):
+            if isinstance(op, ConstantOp):
+                self.constants[op.results[0]] = op.evaluate()
+            elif isinstance(op, TensorOp | CallOp):
+                operands, results = tuple(op.operands), tuple(op.results)
+                dead = {*operands, *results} - seen
+                seen.update(operands)
+                body = _Plan(op.body.block, tuple(returned_by(op.body.block))) if isinstance(op, CallOp) else None
+                self.steps.append(_Step(_meaning(op, body), operands, results, tuple(dead), body))
+            elif op is not block.last_op:
+                raise ProgramError(f"the reference runs tg, not {op.name}")
+        self.steps.reverse()
+
+    def run(self, values: Sequence[NumpyArray]) -> list[NumpyArray]:
+        """The returned values for these arguments."""
+        known: dict[SSAValue, NumpyArray] = dict(self.constants)
+        known.update(zip(self.arguments, values, strict=True))
+        for step in self.steps:
+            found = step.evaluate(*[known[operand] for operand in step.operands])
+            known.update(zip(step.results, found, strict=True))
+            for value in step.dead:
+                del known[value]
+        return [known[value] for value in self.returned]
+
+    def peak_bytes(self) -> int:
+        """The most bytes alive at once."""
+        live = sum(value_bytes(argument) for argument in self.arguments)
+        live += sum(array.nbytes for array in self.constants.values() if 0 not in array.strides)
+        peak = live
+        for step in self.steps:
+            if step.body is not None:
+                peak = max(peak, live + step.body.peak_bytes() - sum(map(value_bytes, step.operands)))
+            live += sum(map(value_bytes, step.results))
+            peak = max(peak, live)
+            live -= sum(map(value_bytes, step.dead))
+        return peak
+
+    def bytes_moved(self) -> int:
+        """Bytes that the ops read and write."""
+        return sum(
+            sum(map(value_bytes, (*step.results, *set(step.operands))))
+            if step.body is None
+            else step.body.bytes_moved()
+            for step in self.steps
+        )
+
+
+def _meaning(op: TensorOp | CallOp, body: _Plan | None) -> Callable[..., Sequence[NumpyArray]]:
+    if isinstance(op, TensorOp):
+        return lambda *values: (op.evaluate(*values),)
+    assert body is not None
+    return lambda *values: body.run(values)
+
+
 class TensorExecutor:
-    """Runs one `tg` function op by op; a value is freed after its last use."""
+    """Runs one `tg` function op by op, the bodies of calls included; a value is freed after its last use."""
 
     def __init__(self, module: ModuleOp, function: str | None = None):
         functions = [op for op in module.ops if isinstance(op, FuncOp) and function in (None, op.sym_name.data)]
@@ -27,42 +104,15 @@ class TensorExecutor:
         self.function = functions[0]
         self.arguments = arguments_of(self.function)
         self.results = results_of(self.function)
-        self._block = self.function.body.block
-        self._steps: list[tuple[TensorOp, tuple[SSAValue, ...], tuple[SSAValue, ...]]] = []
-        self._constants: dict[SSAValue, NumpyArray] = {}
-        self._returned: tuple[SSAValue, ...] = ()
-        self._schedule()
-
-    def _schedule(self) -> None:
-        """Numbers the ops and finds, for each, the values whose last use it is."""
-        seen: set[SSAValue] = set()
-        last = self._block.last_op
+        block = self.function.body.block
+        last = block.last_op
         assert isinstance(last, func.ReturnOp)
-        self._returned = tuple(last.operands)
-        seen.update(self._returned)
-        for op in reversed(list(self._block.ops)):
-            if isinstance(op, ConstantOp):
-                self._constants[op.results[0]] = op.evaluate()
-            elif isinstance(op, TensorOp):
-                operands = tuple(op.operands)
-                dead = tuple({operand for operand in operands if operand not in seen})
-                seen.update(operands)
-                unused = () if op.results[0] in seen else (op.results[0],)
-                self._steps.append((op, operands, (*dead, *unused)))
-            elif op is not last:
-                raise ProgramError(f"the reference runs tg, not {op.name}")
-        self._steps.reverse()
+        self._plan = _Plan(block, tuple(last.operands))
 
     def call(self, values: Sequence[NumpyArray]) -> list[NumpyArray]:
         """The results for these arguments, in order."""
-        known: dict[SSAValue, NumpyArray] = dict(self._constants)
-        known.update(zip(self._block.args, values, strict=True))
         with np.errstate(all="ignore"):
-            for op, operands, dead in self._steps:
-                known[op.results[0]] = op.evaluate(*[known[operand] for operand in operands])
-                for value in dead:
-                    del known[value]
-        return [np.array(known[value]) for value in self._returned]
+            return [np.array(value) for value in self._plan.run(values)]
 
     def run(self, values: Mapping[str, NumpyArray]) -> dict[str, NumpyArray]:
         """The results as `role/name`, for arguments by name."""
@@ -71,21 +121,11 @@ class TensorExecutor:
 
     def peak_bytes(self) -> int:
         """The most bytes alive at once, by the order of the ops: arguments, constants and live values."""
-        live = sum(value_bytes(argument) for argument in self._block.args)
-        live += sum(array.nbytes for array in self._constants.values() if 0 not in array.strides)
-        peak = live
-        for op, _, dead in self._steps:
-            live += value_bytes(op.results[0])
-            peak = max(peak, live)
-            live -= sum(value_bytes(value) for value in dead)
-        return peak
+        return self._plan.peak_bytes()
 
     def bytes_moved(self) -> int:
         """Bytes that the ops read and write in one run, each operand and result once."""
-        return sum(
-            value_bytes(op.results[0]) + sum(value_bytes(operand) for operand in set(operands))
-            for op, operands, _ in self._steps
-        )
+        return self._plan.bytes_moved()
 
 
 def value_bytes(value: SSAValue) -> int:

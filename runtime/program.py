@@ -88,7 +88,7 @@ class TensorSlot:
     def decode(self, raw: np.ndarray) -> np.ndarray:
         """The tensor that the device's bytes `raw` say, in its dtype on the host."""
         array = self.view(raw)
-        return array != 0 if self.dtype == "bool" else array
+        return np.asarray(array != 0) if self.dtype == "bool" else array
 
     def encode(self, array: np.ndarray) -> np.ndarray:
         """The device's bytes for the tensor: whole words, padded with zeros."""

@@ -8,20 +8,39 @@ from xdsl.dialect_interfaces.constant_materialization import ConstantMaterializa
 from xdsl.dialects.builtin import DenseIntOrFPElementsAttr
 from xdsl.ir import Attribute, Dialect, Operation
 
-from tensorgrad.dialects.tg import binary, contract, index, leaves, reduce, shape, unary
+from tensorgrad.dialects.tg import (
+    binary,
+    contract,
+    convolution,
+    elementary,
+    index,
+    integer,
+    leaves,
+    random,
+    reduce,
+    shape,
+    sort,
+    unary,
+)
 from tensorgrad.dialects.tg.base import Tensor, TensorOp
+from tensorgrad.dialects.tg.call import REGION_OPS
 from tensorgrad.dialects.tg.leaves import ConstantOp
 
 OPS: tuple[type[TensorOp], ...] = (
     *leaves.OPS,
     *unary.OPS,
     *binary.OPS,
+    *elementary.OPS,
+    *integer.OPS,
     *shape.OPS,
     *reduce.OPS,
     *contract.OPS,
+    *convolution.OPS,
     *index.OPS,
+    *sort.OPS,
+    *random.OPS,
 )
-"""Every op of the dialect."""
+"""Every op of the dialect but those with regions."""
 
 
 def constant(value: DenseIntOrFPElementsAttr[Any]) -> ConstantOp:
@@ -39,5 +58,5 @@ class MaterializeConstant(ConstantMaterializationInterface):
         return constant(cast("DenseIntOrFPElementsAttr[Any]", value))
 
 
-Tg = Dialect("tg", list(OPS), [], [MaterializeConstant()])
+Tg = Dialect("tg", [*OPS, *REGION_OPS], [], [MaterializeConstant()])
 """The dialect object that a context registers."""

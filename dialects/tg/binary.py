@@ -37,7 +37,7 @@ class BinaryOp(TensorOp):
     traits = traits_def(Pure())
 
     ELEMENTS: ClassVar[str] = "number"
-    """Which elements the op takes: "float", "number" (float or integer) or "bits" (integer or bool)."""
+    """Which elements the op takes: "float", "integer", "number" (float or integer) or "bits" (integer or bool)."""
     NEUTRAL_RIGHT: ClassVar[float | None] = None
     """`x op NEUTRAL_RIGHT` is `x`."""
     NEUTRAL_LEFT: ClassVar[float | None] = None
@@ -49,6 +49,7 @@ class BinaryOp(TensorOp):
         element = operands[0].get_element_type()
         takes = {
             "float": is_float(element),
+            "integer": is_integer(element),
             "number": is_float(element) or is_integer(element),
             "bits": element == i1 or is_integer(element),
         }[cls.ELEMENTS]
@@ -133,7 +134,7 @@ class MulOp(BinaryOp):
 
 @irdl_op_definition
 class DivOp(BinaryOp):
-    """`x / y` on floats, by IEEE 754's rules at zero.
+    """`x / y` on floats, by IEEE 754's rules at zero; within 2.5 ulp on devices, correctly rounded by numpy.
 
     Example:
         %2 = tg.div %0, %1 : tensor<4xf32>, tensor<4xf32>
@@ -150,7 +151,9 @@ class DivOp(BinaryOp):
 
 @irdl_op_definition
 class PowOp(BinaryOp):
-    """`x` to the power of `y` on floats: NaN for a negative base with a fractional exponent, 1 for exponent 0.
+    """`x` to the power of `y` on floats, as C's pow, within 2 ulp.
+
+    NaN for a negative base with a fractional exponent; 1 for exponent 0 and for base 1, even beside NaN.
 
     Example:
         %2 = tg.pow %0, %1 : tensor<4xf32>, tensor<4xf32>

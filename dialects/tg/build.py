@@ -9,7 +9,7 @@ import numpy as np
 from xdsl.dialects.builtin import LocationAttr, StringAttr, UnknownLoc
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
-from tensorgrad.dialects.tg import binary, contract, index, leaves, reduce, shape, unary
+from tensorgrad.dialects.tg import binary, contract, convolution, index, leaves, reduce, shape, unary
 from tensorgrad.dialects.tg.base import (
     NumpyArray,
     Tensor,
@@ -58,11 +58,15 @@ class TensorBuilder:
         result = kind.infer([cast(Tensor, operand.type) for operand in operands], properties)
         op = kind.create(operands=operands, result_types=[result], properties=properties)
         op.location = self.location
+        self.insert(op)
+        return op.results[0]
+
+    def insert(self, op: Operation) -> None:
+        """Puts a finished op, with a location of its own, where the next one goes."""
         if self.before is None:
             self.block.add_op(op)
         else:
             self.block.insert_op_before(op, self.before)
-        return op.results[0]
 
     # Leaves
 
@@ -165,6 +169,10 @@ class TensorBuilder:
         """`x` surrounded by `value`."""
         return self.emit(shape.PadOp, [x, value], low=ints(low), high=ints(high), interior=ints(interior))
 
+    def concat(self, parts: Sequence[SSAValue], axis: int) -> SSAValue:
+        """Tensors one behind the other along `axis`."""
+        return parts[0] if len(parts) == 1 else self.emit(shape.ConcatOp, parts, axis=integer(axis))
+
     # Reductions, contractions, indexing
 
     def reduce(self, kind: type[reduce.ReduceOp], x: SSAValue, axes: Sequence[int]) -> SSAValue:
@@ -190,6 +198,28 @@ class TensorBuilder:
             rhs_batch=ints(batch[1]),
             lhs_contracting=ints(contracting[0]),
             rhs_contracting=ints(contracting[1]),
+        )
+
+    def conv(
+        self,
+        x: SSAValue,
+        w: SSAValue,
+        stride: Sequence[int],
+        low: Sequence[int],
+        high: Sequence[int],
+        dilation: tuple[Sequence[int], Sequence[int]],
+        groups: int = 1,
+    ) -> SSAValue:
+        """A convolution; `dilation` gives the left and the right operand's."""
+        return self.emit(
+            convolution.ConvOp,
+            [x, w],
+            stride=ints(stride),
+            low=ints(low),
+            high=ints(high),
+            lhs_dilation=ints(dilation[0]),
+            rhs_dilation=ints(dilation[1]),
+            groups=integer(groups),
         )
 
     def take(self, x: SSAValue, indices: SSAValue, axis: int) -> SSAValue:

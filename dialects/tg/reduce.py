@@ -104,4 +104,21 @@ class MinOp(ReduceOp):
         return np.min(x, axes)
 
 
-OPS = (SumOp, MaxOp, MinOp)
+@irdl_op_definition
+class ProdOp(ReduceOp):
+    """The product along `axes`; 1 where they are empty. Integers wrap; the derivative is exact where elements are 0.
+
+    A product of n floats is within n - 1 roundings of the exact one, in no stated order. NaN where any element is NaN.
+
+    Example:
+        %1 = tg.prod %0 axes = [0] : tensor<4x3xf32>
+    """
+
+    name = "tg.prod"
+
+    @staticmethod
+    def function(x: NumpyArray, axes: tuple[int, ...]) -> NumpyArray:
+        return np.prod(x, axes, dtype=x.dtype)
+
+
+OPS = (SumOp, MaxOp, MinOp, ProdOp)

@@ -1,4 +1,4 @@
-"""Shape ops: they move or repeat elements and compute nothing. All but `pad` lower to index maps."""
+"""Shape ops: they move or repeat elements and compute nothing. All but `pad` and `concat` lower to index maps."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 from xdsl.ir import Attribute, SSAValue
-from xdsl.irdl import irdl_op_definition, operand_def, prop_def, result_def, traits_def
+from xdsl.irdl import irdl_op_definition, operand_def, prop_def, result_def, traits_def, var_operand_def
 from xdsl.traits import Pure
 
 from tensorgrad.dialects.tg.base import (
@@ -18,6 +18,7 @@ from tensorgrad.dialects.tg.base import (
     check_axes,
     dense,
     int_list,
+    int_value,
     is_splat,
     require,
     size_of,
@@ -242,4 +243,43 @@ class PadOp(TensorOp):
         return result
 
 
-OPS = (ReshapeOp, TransposeOp, BroadcastOp, SliceOp, ReverseOp, PadOp)
+@irdl_op_definition
+class ConcatOp(TensorOp):
+    """The operands one behind the other along `axis`; all other extents agree.
+
+    Example:
+        %2 = tg.concat %0, %1 axis = 1 : tensor<4x3xf32>, tensor<4x5xf32>   // tensor<4x8xf32>
+    """
+
+    name = "tg.concat"
+    parts = var_operand_def()
+    axis = prop_def()
+    result = result_def()
+    traits = traits_def(Pure())
+    PROPERTIES: ClassVar = ("axis",)
+
+    @classmethod
+    def infer(cls, operands: Sequence[Tensor], properties: Properties) -> Tensor:
+        axis = int_value(properties, "axis")
+        require(bool(operands), "needs an operand")
+        first = operands[0].get_shape()
+        require(0 <= axis < len(first), f"axis {axis} is out of range for rank {len(first)}")
+        element = operands[0].get_element_type()
+        for operand in operands:
+            shape = operand.get_shape()
+            require(operand.get_element_type() == element, f"operands of {element} and {operand.get_element_type()}")
+            require(
+                len(shape) == len(first) and all(a == b or i == axis for i, (a, b) in enumerate(zip(shape, first))),
+                f"operands {list(first)} and {list(shape)} must agree on every axis but {axis}",
+            )
+        extent = sum(operand.get_shape()[axis] for operand in operands)
+        return tensor([*first[:axis], extent, *first[axis + 1 :]], element)
+
+    def evaluate(self, *operands: NumpyArray) -> NumpyArray:
+        return np.concatenate(operands, int_value(self.properties, "axis"))
+
+    def simplified(self) -> SSAValue | None:
+        return self.parts[0] if len(self.parts) == 1 else None
+
+
+OPS = (ReshapeOp, TransposeOp, BroadcastOp, SliceOp, ReverseOp, PadOp, ConcatOp)

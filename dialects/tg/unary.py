@@ -1,4 +1,8 @@
-"""Unary ops: one operand, the same type out, element by element."""
+"""Unary ops: one operand, the same type out, element by element.
+
+The error bounds are those of f32 on a device, in units in the last place (ulp); the reference calls numpy, which is within
+4 ulp of the operand's dtype. A NaN gives NaN.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +46,7 @@ class UnaryOp(TensorOp):
     traits = traits_def(Pure())
 
     ELEMENTS: ClassVar[str] = "float"
-    """Which elements the op takes: "float", "number" (float or integer) or "bool"."""
+    """Which elements the op takes: "float", "number" (float or integer), "bits" (integer or bool) or "any"."""
 
     @classmethod
     def infer(cls, operands: Sequence[Tensor], properties: Properties) -> Tensor:
@@ -50,7 +54,7 @@ class UnaryOp(TensorOp):
         takes = {
             "float": is_float(element),
             "number": is_float(element) or is_integer(element),
-            "bool": element == i1,
+            "bits": is_integer(element) or element == i1,
             "any": True,
         }[cls.ELEMENTS]
         require(takes, f"takes {cls.ELEMENTS} elements, got {element}")
@@ -106,7 +110,7 @@ class AbsOp(UnaryOp):
 
 @irdl_op_definition
 class ExpOp(UnaryOp):
-    """`e` to the power of `x`.
+    """`e` to the power of `x`, within 2 ulp; 0 and infinity beyond the range.
 
     Example:
         %1 = tg.exp %0 : tensor<4xf32>
@@ -121,7 +125,7 @@ class ExpOp(UnaryOp):
 
 @irdl_op_definition
 class LogOp(UnaryOp):
-    """The natural logarithm; `-inf` at 0, NaN below.
+    """The natural logarithm within 1 ulp; `-inf` at 0, NaN below.
 
     Example:
         %1 = tg.log %0 : tensor<4xf32>
@@ -136,7 +140,7 @@ class LogOp(UnaryOp):
 
 @irdl_op_definition
 class SqrtOp(UnaryOp):
-    """The square root; NaN below 0.
+    """The square root within 5 ulp (WGSL promises no more; most devices round correctly); NaN below 0.
 
     Example:
         %1 = tg.sqrt %0 : tensor<4xf32>
@@ -151,7 +155,7 @@ class SqrtOp(UnaryOp):
 
 @irdl_op_definition
 class SinOp(UnaryOp):
-    """The sine of `x` in radians.
+    """The sine of `x` in radians, within 3 ulp for any finite `x`; NaN at infinities.
 
     Example:
         %1 = tg.sin %0 : tensor<4xf32>
@@ -166,7 +170,7 @@ class SinOp(UnaryOp):
 
 @irdl_op_definition
 class CosOp(UnaryOp):
-    """The cosine of `x` in radians.
+    """The cosine of `x` in radians, within 3 ulp for any finite `x`; NaN at infinities.
 
     Example:
         %1 = tg.cos %0 : tensor<4xf32>
@@ -181,7 +185,7 @@ class CosOp(UnaryOp):
 
 @irdl_op_definition
 class TanhOp(UnaryOp):
-    """The hyperbolic tangent.
+    """The hyperbolic tangent within 2 ulp.
 
     Example:
         %1 = tg.tanh %0 : tensor<4xf32>
@@ -196,7 +200,7 @@ class TanhOp(UnaryOp):
 
 @irdl_op_definition
 class SigmoidOp(UnaryOp):
-    """`1 / (1 + exp(-x))`, without overflow on either side.
+    """`1 / (1 + exp(-x))` within 6 ulp, without overflow on either side.
 
     Example:
         %1 = tg.sigmoid %0 : tensor<4xf32>
@@ -230,18 +234,18 @@ class ReluOp(UnaryOp):
 
 @irdl_op_definition
 class NotOp(UnaryOp):
-    """Logical negation of booleans.
+    """Logical negation of booleans, bitwise of integers.
 
     Example:
         %1 = tg.not %0 : tensor<4xi1>
     """
 
     name = "tg.not"
-    ELEMENTS: ClassVar = "bool"
+    ELEMENTS: ClassVar = "bits"
 
     @staticmethod
     def function(x: NumpyArray) -> NumpyArray:
-        return np.logical_not(x)
+        return np.invert(x)
 
 
 @irdl_op_definition

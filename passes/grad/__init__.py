@@ -1,6 +1,11 @@
-"""`grad`: reverse-mode differentiation, as a rewrite of `tg` into `tg`."""
+"""`grad`: reverse-mode differentiation, as a rewrite of `tg` into `tg`, and forward mode made of it."""
 
+from tensorgrad.passes.grad import rules, rules_convolution, rules_reduce
+from tensorgrad.passes.grad.forward import tangents
 from tensorgrad.passes.grad.grad_pass import GradPass
 from tensorgrad.passes.grad.reverse import cotangents, gradients
 
-__all__ = ["GradPass", "cotangents", "gradients"]
+FAMILIES = (rules, rules_convolution, rules_reduce)
+"""The modules that hold rules: importing one registers its own."""
+
+__all__ = ["GradPass", "cotangents", "gradients", "tangents"]

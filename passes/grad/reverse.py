@@ -9,7 +9,12 @@ from xdsl.utils.exceptions import DiagnosticException
 
 from tensorgrad.dialects.tg.base import TensorOp, is_float
 from tensorgrad.dialects.tg.build import TensorBuilder, element_of
-from tensorgrad.passes.grad.rules import NO_DERIVATIVE, RULES
+from tensorgrad.dialects.tg.call import CallOp, ReturnOp, returned
+from tensorgrad.passes.grad import rules_elementary as rules_elementary
+from tensorgrad.passes.grad import rules_random as rules_random
+from tensorgrad.passes.grad.rules import NO_DERIVATIVE, RULES, Cotangents
+from tensorgrad.passes.inline_calls import copied, inlined, moved
+from tensorgrad.passes.simplify import erase_dead
 
 
 def cotangents(
@@ -27,28 +32,135 @@ def cotangents(
         builder: Where the derivative goes.
     """
     active: set[SSAValue] = set(wrt)
-    path: list[TensorOp] = []
+    path: list[TensorOp | CallOp] = []
     for op in block.ops:
-        if not isinstance(op, TensorOp) or not any(operand in active for operand in op.operands):
+        if not isinstance(op, TensorOp | CallOp) or not any(operand in active for operand in op.operands):
             continue
-        if type(op) not in NO_DERIVATIVE and is_float(element_of(op.results[0])):
-            active.add(op.results[0])
+        floats = [result for result in op.results if is_float(element_of(result))]
+        if floats and type(op) not in NO_DERIVATIVE:
+            active.update(floats)
             path.append(op)
     found: dict[SSAValue, SSAValue] = dict(seeds)
     for op in reversed(path):
-        cotangent = found.get(op.results[0])
-        if cotangent is None:
+        given = [found.get(result) for result in op.results]
+        if all(cotangent is None for cotangent in given):
             continue
-        rule = RULES.get(type(op))
-        if rule is None:
-            raise DiagnosticException(f"{op.name} has no derivative rule")
         builder.location = op.location
-        for operand, piece in zip(op.operands, rule(builder, op, cotangent), strict=True):
+        wanted = [operand in active for operand in op.operands]
+        for operand, piece in zip(op.operands, _cotangents_of(builder, op, given, wanted), strict=True):
             if piece is None or operand not in active:
                 continue
             before = found.get(operand)
             found[operand] = piece if before is None else builder.add(before, piece)
     return [found.get(value) for value in wrt]
+
+
+def _cotangents_of(
+    builder: TensorBuilder, op: TensorOp | CallOp, given: Cotangents, wanted: Sequence[bool]
+) -> Cotangents:
+    """The cotangents of an op's operands, at least of those that are wanted, from those of its results."""
+    if isinstance(op, CallOp):
+        if op.recompute is not None:
+            return _again(builder, op, given, wanted)
+        return _of_call(builder, op, op.operands, given, wanted)
+    rule = RULES.get(type(op))
+    if rule is None:
+        raise DiagnosticException(f"{op.name} has no derivative rule")
+    assert given[0] is not None
+    return rule(builder, op, given[0])
+
+
+def _of_call(
+    builder: TensorBuilder,
+    call: CallOp,
+    operands: Sequence[SSAValue],
+    given: Cotangents,
+    wanted: Sequence[bool],
+) -> Cotangents:
+    """Computes the call again, with what its derivative needs; what the program has already is merged later."""
+    if call.derivative:
+        return _custom(builder, call, operands, given)
+    body = copied(call.body)
+    inner = TensorBuilder(body, before=body.last_op, location=call.location)
+    seeds = _seeds(returned(body), given, inner)
+    wrt = [argument for argument, one in zip(body.args, wanted, strict=True) if one]
+    by_argument = dict(zip(wrt, cotangents(body, seeds, wrt, inner), strict=True))
+    pieces = [by_argument.get(argument) for argument in body.args]
+    kept = iter(moved(body, operands, [piece for piece in pieces if piece is not None], builder))
+    return [None if piece is None else next(kept) for piece in pieces]
+
+
+def _seeds(results: Sequence[SSAValue], given: Cotangents, builder: TensorBuilder) -> dict[SSAValue, SSAValue]:
+    """The cotangent of each value; one that is a result more than once has the sum."""
+    seeds: dict[SSAValue, SSAValue] = {}
+    for result, cotangent in zip(results, given, strict=True):
+        if cotangent is not None:
+            seeds[result] = builder.add(seeds[result], cotangent) if result in seeds else cotangent
+    return seeds
+
+
+def _custom(builder: TensorBuilder, call: CallOp, operands: Sequence[SSAValue], given: Cotangents) -> Cotangents:
+    results = inlined(_complete(call, 0).derivative[0], operands, builder)
+    residuals = results[len(call.results) :]
+    incoming = [
+        builder.full_like(result, 0) if cotangent is None else cotangent
+        for result, cotangent in zip(call.results, given, strict=True)
+        if is_float(element_of(result))
+    ]
+    pieces = inlined(_complete(call, 1).derivative[1], [*residuals, *incoming], builder)
+    found: list[SSAValue | None] = [None] * len(call.operands)
+    for position, piece in zip(call.differentiable, pieces, strict=True):
+        found[position] = piece
+    return found
+
+
+def _complete(call: CallOp, region: int) -> CallOp:
+    """A copy of a call, in one of whose derivative regions each recursive call has the derivative of its own."""
+    whole = call.clone()
+    for op in list(whole.derivative[region].walk()):
+        if isinstance(op, CallOp) and op.recursive is not None and op.resembles(call) and _belongs(op, whole):
+            del op.properties["recursive"]
+            op.properties["wrt"] = call.properties["wrt"]
+            for part in call.derivative:
+                op.add_region(part.clone())
+    return whole
+
+
+def _belongs(op: CallOp, whole: CallOp) -> bool:
+    """Whether the nearest call around a recursive one that has its derivative is `whole`."""
+    around = op.parent_op()
+    while around is not whole and around is not None:
+        if isinstance(around, CallOp) and around.derivative and around.resembles(op):
+            return False
+        around = around.parent_op()
+    return True
+
+
+def _again(builder: TensorBuilder, call: CallOp, given: Cotangents, wanted: Sequence[bool]) -> Cotangents:
+    """The derivative as a call that computes everything again, so that no value of the first time is kept."""
+    present = [cotangent for cotangent in given if cotangent is not None]
+    outer = [*call.operands, *present]
+    block = Block(arg_types=[value.type for value in outer])
+    count = len(call.operands)
+    rest = iter(block.args[count:])
+    seeds = [None if cotangent is None else next(rest) for cotangent in given]
+    inner = TensorBuilder(block, location=call.location)
+    found = _of_call(inner, call, block.args[:count], seeds, wanted)
+    pieces = [piece if one else None for piece, one in zip(found, wanted, strict=True)]
+    end = ReturnOp([piece for piece in pieces if piece is not None])
+    end.location = call.location
+    block.add_op(end)
+    erase_dead(block)
+    operands = [value for value, argument in zip(outer, block.args, strict=True) if argument.uses]
+    for argument in list(block.args):
+        argument.location = call.location
+        if not argument.uses:
+            block.erase_arg(argument)
+    made = CallOp.of(f"{call.function}.backward", operands, block, recompute=True)
+    made.location = call.location
+    builder.insert(made)
+    results = iter(made.results)
+    return [None if piece is None else next(results) for piece in pieces]
 
 
 def gradients(block: Block, result: SSAValue, wrt: Sequence[SSAValue], builder: TensorBuilder) -> list[SSAValue]:

@@ -11,7 +11,7 @@ from typing import TypeAlias, TypeVar, cast
 
 from xdsl.ir import SSAValue
 
-from tensorgrad.dialects.tg import binary, contract, index, leaves, reduce, shape, unary
+from tensorgrad.dialects.tg import binary, contract, elementary, index, integer, leaves, reduce, shape, unary
 from tensorgrad.dialects.tg.base import TensorOp, int_list, int_value, is_float
 from tensorgrad.dialects.tg.build import TensorBuilder, element_of, shape_of
 from tensorgrad.dialects.tg.contract import free_axes
@@ -22,6 +22,8 @@ Rule: TypeAlias = Callable[[TensorBuilder, OpT, SSAValue], Cotangents]
 
 RULES: dict[type[TensorOp], Callable[[TensorBuilder, TensorOp, SSAValue], Cotangents]] = {}
 
+_STEPS = "it is constant between its steps: the derivative is 0 wherever there is one"
+
 NO_DERIVATIVE: dict[type[TensorOp], str] = {
     leaves.ConstantOp: "it has no operands",
     leaves.IotaOp: "it has no operands",
@@ -30,6 +32,15 @@ NO_DERIVATIVE: dict[type[TensorOp], str] = {
     binary.AndOp: "bits have no derivative",
     binary.OrOp: "bits have no derivative",
     binary.CompareOp: "its result is boolean",
+    elementary.FloorOp: _STEPS,
+    elementary.CeilOp: _STEPS,
+    elementary.RoundOp: _STEPS,
+    elementary.TruncOp: _STEPS,
+    elementary.IsFiniteOp: "its result is boolean",
+    integer.XorOp: "bits have no derivative",
+    integer.ShiftLeftOp: "bits have no derivative",
+    integer.ShiftRightOp: "bits have no derivative",
+    integer.FloorDivideOp: _STEPS,
 }
 """The ops without a rule, each with its reason."""
 

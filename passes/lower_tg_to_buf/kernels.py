@@ -54,13 +54,35 @@ class StageBody(ScalarBuilder):
         """An element of one of the kernel's buffers (given as the buffer outside)."""
         return self.add_op(memref.LoadOp.get(self._buffers[buffer], list(indices)))
 
-    def guarded(self, condition: SSAValue, inside: Callable[[StageBody], SSAValue], otherwise: SSAValue) -> SSAValue:
-        """`inside` where `condition` holds, else `otherwise`; nothing is read where it doesn't."""
+    def guarded(
+        self,
+        condition: SSAValue,
+        inside: Callable[[StageBody], SSAValue],
+        otherwise: SSAValue | Callable[[StageBody], SSAValue],
+    ) -> SSAValue:
+        """`inside` where `condition` holds, else `otherwise`; only the side that holds reads memory."""
         then, orelse = Block(), Block()
-        value = inside(StageBody(then, self._buffers, self._kept, self._root))
+        value = inside(self._inner(then))
         then.add_op(scf.YieldOp(value))
-        orelse.add_op(scf.YieldOp(otherwise))
+        other = otherwise if isinstance(otherwise, SSAValue) else otherwise(self._inner(orelse))
+        orelse.add_op(scf.YieldOp(other))
         return self.add_op(scf.IfOp(condition, [value.type], Region(then), Region(orelse)))
+
+    def fold(
+        self,
+        start: SSAValue,
+        stop: SSAValue,
+        initial: SSAValue,
+        body: Callable[[StageBody, SSAValue, SSAValue], SSAValue],
+    ) -> SSAValue:
+        """A value carried through a loop over the indices from `start` up to `stop`, both computed."""
+        block = Block(arg_types=[index, initial.type])
+        value = body(self._inner(block), block.args[0], block.args[1])
+        block.add_op(scf.YieldOp(value))
+        return self.add_op(scf.ForOp(start, stop, self.constant(1, index), [initial], block))
+
+    def _inner(self, block: Block) -> StageBody:
+        return StageBody(block, self._buffers, self._kept, self._root)
 
 
 Compute: TypeAlias = Callable[[StageBody, Sequence[SSAValue]], SSAValue]

@@ -22,10 +22,11 @@ from tensorgrad.dialects.signature import Slot, arguments_of, results_of
 from tensorgrad.dialects.tg.base import Tensor, TensorOp, numpy_dtype, splat_value, ui32
 from tensorgrad.dialects.tg.build import element_of, shape_of
 from tensorgrad.dialects.tg.leaves import ConstantOp
-from tensorgrad.dialects.tg.shape import PadOp
+from tensorgrad.dialects.tg.shape import ConcatOp, PadOp
 from tensorgrad.passes.functions import block_of, return_of, set_returned, set_signature
 from tensorgrad.passes.lower_tg_to_buf.kernels import KernelSpec, alloc, make_kernel
 from tensorgrad.passes.lower_tg_to_buf.rules import MEMORY_OPERANDS, RULES
+from tensorgrad.passes.lower_tg_to_buf.rules_sort import SEQUENCES
 from tensorgrad.passes.lower_tg_to_buf.scalars import storage
 from tensorgrad.passes.lower_tg_to_buf.views import VIEWS, Lowered, Splat, View, viewed
 
@@ -108,10 +109,13 @@ class _Lowering:
         operands = [self.lowered[operand] for operand in op.operands]
         if type(op) in VIEWS:
             return viewed(op, operands[0])
-        if any(0 in shape_of(operand) for operand in op.operands):
+        if not isinstance(op, ConcatOp) and any(0 in shape_of(operand) for operand in op.operands):
             return self._without_elements(op, operands)
         for position in MEMORY_OPERANDS.get(type(op), ()):
             operands[position] = self._in_memory(op.operands[position], operands[position], op)
+        several = SEQUENCES.get(type(op))
+        if several is not None:
+            return several(op, operands, lambda spec: self._emit(spec, op))
         rule = RULES.get(type(op))
         if rule is None:
             raise DiagnosticException(f"{op.name} has no lowering to buf")

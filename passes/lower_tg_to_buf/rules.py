@@ -16,7 +16,9 @@ from tensorgrad.dialects.tg import index as indexing
 from tensorgrad.dialects.tg.base import TensorOp, int_list, int_value, is_float
 from tensorgrad.dialects.tg.build import element_of, shape_of
 from tensorgrad.dialects.tg.contract import free_axes
+from tensorgrad.passes.lower_tg_to_buf.elementary import ELEMENTARY
 from tensorgrad.passes.lower_tg_to_buf.kernels import KernelSpec, StageBody
+from tensorgrad.passes.lower_tg_to_buf.random import RANDOM
 from tensorgrad.passes.lower_tg_to_buf.scalars import POINTWISE, by_kind, index, storage
 from tensorgrad.passes.lower_tg_to_buf.views import Lowered, View
 
@@ -46,8 +48,12 @@ def rule(kind: type[OpT]) -> Callable[[Rule[OpT]], Rule[OpT]]:
     return register
 
 
+BODIES = {**POINTWISE, **RANDOM, **ELEMENTARY}
+"""What every op that works element by element does to one element."""
+
+
 def _pointwise(op: TensorOp, operands: Sequence[Lowered]) -> KernelSpec:
-    body = POINTWISE[type(op)]
+    body = BODIES[type(op)]
     return KernelSpec(
         grid=op.shape,
         reads=operands,
@@ -57,7 +63,7 @@ def _pointwise(op: TensorOp, operands: Sequence[Lowered]) -> KernelSpec:
     )
 
 
-RULES.update(dict.fromkeys(POINTWISE, _pointwise))
+RULES.update(dict.fromkeys(BODIES, _pointwise))
 
 
 @rule(leaves.IotaOp)
@@ -114,6 +120,11 @@ def _max(op: reduce.MaxOp, operands: Sequence[Lowered]) -> KernelSpec:
 @rule(reduce.MinOp)
 def _min(op: reduce.MinOp, operands: Sequence[Lowered]) -> KernelSpec:
     return _reduce(op, operands, "min")
+
+
+@rule(reduce.ProdOp)
+def _prod(op: reduce.ProdOp, operands: Sequence[Lowered]) -> KernelSpec:
+    return _reduce(op, operands, "mul")
 
 
 @rule(contract.DotGeneralOp)
@@ -186,6 +197,52 @@ def _pad(op: shape.PadOp, operands: Sequence[Lowered]) -> KernelSpec:
         reads=[scalar],
         gathered=[source.buffer],
         result=storage(element_of(op.results[0])),
+        compute=compute,
+        location=op.location,
+    )
+
+
+@rule(shape.ConcatOp)
+def _concat(op: shape.ConcatOp, operands: Sequence[Lowered]) -> KernelSpec:
+    """Each element is read from the one operand that holds it."""
+    axis, rank = int_value(op.properties, "axis"), len(op.shape)
+    parts: list[tuple[Lowered, int, int]] = []
+    start = 0
+    for part, lowered in zip(op.parts, operands, strict=True):
+        extent = shape_of(part)[axis]
+        if extent:
+            parts.append((lowered, start, start + extent))
+        start += extent
+    element = storage(element_of(op.results[0]))
+
+    def compute(b: StageBody, args: Sequence[SSAValue]) -> SSAValue:
+        loops = [b.loop(loop) for loop in range(rank)]
+
+        def read(inner: StageBody, lowered: Lowered, first: int) -> SSAValue:
+            if not isinstance(lowered, View):
+                return inner.constant(lowered.number, element)
+            place = list(loops)
+            if first:
+                place[axis] = inner.apply(arith.SubiOp, loops[axis], inner.constant(first, index))
+            return inner.load(lowered.buffer, inner.evaluate(lowered.map, place))
+
+        def choose(inner: StageBody, number: int) -> SSAValue:
+            lowered, first, last = parts[number]
+            if number == len(parts) - 1:
+                return read(inner, lowered, first)
+            here = inner.compare("ult", loops[axis], inner.constant(last, index))
+            return inner.guarded(
+                here, lambda then: read(then, lowered, first), lambda orelse: choose(orelse, number + 1)
+            )
+
+        return choose(b, 0)
+
+    buffers = [lowered.buffer for lowered, _, _ in parts if isinstance(lowered, View)]
+    return KernelSpec(
+        grid=op.shape,
+        reads=(),
+        gathered=list(dict.fromkeys(buffers)),
+        result=element,
         compute=compute,
         location=op.location,
     )

@@ -12,6 +12,7 @@ from xdsl.dialects import arith, math
 from xdsl.dialects.builtin import AnyFloat, FloatAttr, IndexType, IntegerAttr, IntegerType, i1, i32
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
+from tensorgrad.dialects import wgsl
 from tensorgrad.dialects.tg import binary, unary
 from tensorgrad.dialects.tg.base import TensorOp, is_float, ui32
 from tensorgrad.dialects.tg.build import element_of
@@ -91,6 +92,13 @@ _FLAGLESS: set[type[Operation]] = {
     arith.TruncFOp,
     arith.IndexCastOp,
     math.AbsIOp,
+    arith.DivSIOp,
+    arith.RemSIOp,
+    arith.ShLIOp,
+    arith.ShRSIOp,
+    arith.ShRUIOp,
+    arith.BitcastOp,
+    wgsl.RemFOp,
 }
 
 Body: TypeAlias = Callable[[ScalarBuilder, TensorOp, Sequence[SSAValue]], SSAValue]
@@ -153,7 +161,7 @@ def _relu(b: ScalarBuilder, op: TensorOp, args: Sequence[SSAValue]) -> SSAValue:
 
 
 def _not(b: ScalarBuilder, op: TensorOp, args: Sequence[SSAValue]) -> SSAValue:
-    return b.apply(arith.XOrIOp, args[0], b.constant(1, i1))
+    return b.apply(arith.XOrIOp, args[0], b.constant(1 if args[0].type == i1 else -1, args[0].type))
 
 
 def predicate(name: str, element: Attribute) -> str:

@@ -10,7 +10,7 @@ from xdsl.ir import Attribute, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 
 from tensorgrad.dialects import affine
-from tensorgrad.dialects.tg import shape, unary
+from tensorgrad.dialects.tg import convolution, shape, unary
 from tensorgrad.dialects.tg.base import TensorOp, int_list
 from tensorgrad.dialects.tg.build import shape_of
 
@@ -72,6 +72,15 @@ def _reverse(op: TensorOp) -> AffineMap:
     )
 
 
+def _windows(op: TensorOp) -> AffineMap:
+    axes, _, stride, dilation = (int_list(op.properties, name) for name in op.PROPERTIES)
+    loops = affine.dims(len(op.shape))
+    results, places = loops[: -len(axes)] if axes else loops, loops[len(loops) - len(axes) :]
+    for axis, place, s, d in zip(axes, places, stride, dilation, strict=True):
+        results[axis] = results[axis] * s + place * d
+    return _map(len(loops), results)
+
+
 def _identity(op: TensorOp) -> AffineMap:
     return affine.identity(len(op.shape))
 
@@ -82,6 +91,7 @@ VIEWS: dict[type[TensorOp], Callable[[TensorOp], AffineMap]] = {
     shape.BroadcastOp: _broadcast,
     shape.SliceOp: _slice,
     shape.ReverseOp: _reverse,
+    convolution.WindowsOp: _windows,
     unary.StopGradientOp: _identity,
 }
 """For each op that costs nothing: the map from the result's index to the operand's."""

@@ -27,7 +27,6 @@ class Case:
         derivative: Whether the function is smooth at the inputs and its derivative is checked there.
         flat: The positions of float inputs whose derivative is zero everywhere.
         rtol: How far floats may be from numpy's, relative to the largest element.
-        device: The same on a device, whose arithmetic and functions are its own.
     """
 
     op: type[TensorOp]
@@ -38,7 +37,6 @@ class Case:
     derivative: bool = False
     flat: tuple[int, ...] = ()
     rtol: float = 1e-6
-    device: float = 1e-5
 
     @property
     def id(self) -> str:

@@ -35,7 +35,7 @@ def leaf_cases() -> Iterator[Case]:
         "u32 large splat": np.full((3,), 2**32 - 1, np.uint32),
     }
     for note, value in values.items():
-        yield Case(leaves.ConstantOp, note, lambda v=value: Array(v), (), lambda v=value: v, rtol=0, device=0)
+        yield Case(leaves.ConstantOp, note, lambda v=value: Array(v), (), lambda v=value: v, rtol=0)
     yield Case(leaves.ConstantOp, "beside an input", lambda x: x * Array(f32(1, -2, 3)) + Array(f32(0.5, 0.5, 0.5)),
                (normal(2, 3),), lambda x: x * f32(1, -2, 3) + np.float32(0.5), derivative=True)
     yield Case(leaves.ConstantOp, "folded with another", lambda x: x * (Array(f32(1, -2, 3)) * Array(f32(2, 2, 4))),
@@ -47,7 +47,7 @@ def leaf_cases() -> Iterator[Case]:
             leaves.IotaOp, f"{name} {extents} {axis}",
             lambda e=extents, a=axis, d=dtype: emit(
                 leaves.IotaOp, [], shape=ints(e), axis=integer(a), element=ELEMENT_TYPES[np.dtype(d)]),
-            (), lambda e=extents, a=axis, d=dtype: np.indices(e)[a].astype(d), rtol=0, device=0)
+            (), lambda e=extents, a=axis, d=dtype: np.indices(e)[a].astype(d), rtol=0)
     yield Case(leaves.IotaOp, "arange", lambda: shaping.arange(3, -9, -4), (), lambda: np.arange(3, -9, -4, np.int32))
     yield Case(leaves.IotaOp, "positions", lambda x: x * shaping.positions((2, 3), 0, np.dtype(np.float32)), (normal(2, 3),),
                lambda x: x * f32(0, 1).reshape(2, 1))
@@ -57,7 +57,7 @@ def leaf_cases() -> Iterator[Case]:
 def moved(op: type[TensorOp], note: str, ours: Callable[..., Any], x: NumpyArray, theirs: Callable[..., Any]) -> Iterator[Case]:
     """A case in f32, one in i32, and one of two movements in a row."""
     smooth = bool(x.size)
-    yield Case(op, note, ours, (x,), theirs, derivative=smooth, rtol=0, device=0)
+    yield Case(op, note, ours, (x,), theirs, derivative=smooth, rtol=0)
     yield Case(op, f"{note} i32", ours, ((x * 1000).astype(np.int32),), theirs)
     yield Case(op, f"{note} computed", lambda x: ours(x * 3.0) * 0.5, (x,),
                lambda x: theirs(x * np.float32(3)) * np.float32(0.5), derivative=smooth)
@@ -158,7 +158,7 @@ def pad_cases() -> Iterator[Case]:
             return dilated(x, v, a, b, i)
 
         full = dilated(normal(*extents), np.array(0), low, high, interior).size == int(np.prod(extents))
-        yield Case(shape.PadOp, note, ours, (normal(*extents), normal(seed=4)), theirs, derivative=True, rtol=0, device=0,
+        yield Case(shape.PadOp, note, ours, (normal(*extents), normal(seed=4)), theirs, derivative=True, rtol=0,
                    flat=(1,) if full else ())
         yield Case(shape.PadOp, f"{note} computed", lambda x, v, f=ours: f(x * 2.0, v + 1.0) * 0.5,
                    (normal(*extents), normal(seed=4)),

@@ -103,11 +103,11 @@ def levels(module: ModuleOp, inputs: Sequence[NumpyArray]) -> Iterator[tuple[str
 
 
 def assert_same(actual: NumpyArray, expected: NumpyArray, rtol: float, what: str) -> None:
-    """Compares shape, kind and values; `rtol` is relative to the largest finite element."""
+    """Compares shape, kind and values; `rtol` is relative, and absolute too below 1 or the largest element."""
     assert actual.shape == expected.shape, f"{what}: shape {actual.shape}, expected {expected.shape}"
     if expected.dtype.kind != "f" or rtol == 0:
         np.testing.assert_array_equal(actual.astype(expected.dtype), expected, what)
         return
     finite = np.abs(expected[np.isfinite(expected)])
     scale = float(finite.max(initial=0.0))
-    np.testing.assert_allclose(actual, expected, rtol=rtol, atol=rtol * min(scale, 1e3), err_msg=what)
+    np.testing.assert_allclose(actual, expected, rtol=rtol, atol=rtol * min(scale, 1.0), err_msg=what)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ class MLP(tg.nn.Module):
 
     def __init__(self, *sizes: int):
         super().__init__()
-        self.layers = [tg.nn.Linear(a, b) for a, b in zip(sizes, sizes[1:], strict=False)]
+        self.layers = [tg.nn.Linear(a, b) for a, b in itertools.pairwise(sizes)]
 
     def __call__(self, x: Any) -> Any:
         for layer in self.layers[:-1]:

@@ -6,7 +6,7 @@ import copy
 import dataclasses
 import math
 from collections import namedtuple
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -157,7 +157,7 @@ def test_initializers_know_the_fans(name, variance):
 
 
 def test_what_a_parameter_may_start_from():
-    model = tg.nn.Module()
+    model: Any = tg.nn.Module()
     model.number = tg.nn.param((2,), init=1.5)
     model.array = tg.nn.param((2,), init=np.array([1.0, 2.0]))
     model.function = tg.nn.param((2,), init=lambda key, shape, dtype: np.full(shape, 4, dtype))
@@ -200,9 +200,7 @@ def test_modules_are_trees_of_their_parameters():
         gradient = tg.grad(lambda model: tg.sum(model(x) ** 2))(model)
         return tg.sum(gradient.layers[0].weight ** 2) + tg.sum(gradient.layers[0].bias)
 
-    training = tg.compile(
-        MLP(2, 1), loss=loss, optimizer=tg.optim.sgd(0.0), inputs={"x": (3, 2)}, device="numpy"
-    )
+    training = tg.compile(MLP(2, 1), loss=loss, optimizer=tg.optim.sgd(0.0), inputs={"x": (3, 2)}, device="numpy")
     w, x = training.parameters(), np.random.default_rng(0).normal(size=(3, 2)).astype(np.float32)
     residual = 2 * (x @ w["layers.0.weight"] + w["layers.0.bias"])
     expected = ((x.T @ residual) ** 2).sum() + residual.sum()
@@ -210,7 +208,7 @@ def test_modules_are_trees_of_their_parameters():
 
 
 def test_two_parameters_of_one_path():
-    model = tg.nn.Module()
+    model: Any = tg.nn.Module()
     weight = {"init": 0.0, "shape": (1,)}
     model.d = {"a.b": tg.nn.param(**weight), "a": {"b": tg.nn.param(**weight)}}
     with pytest.raises(ParameterError, match=r"'d.a.b'"):
@@ -222,7 +220,7 @@ def test_two_parameters_of_one_path():
     [
         (lambda: tg.nn.param((2,), init=0.0, dtype="i32"), DTypeError),
         (lambda: tg.nn.param((-2,), init=0.0), ShapeError),
-        (lambda: tg.nn.param((2,), init="zeros"), OptionError),
+        (lambda: tg.nn.param((2,), init=cast(Any, "zeros")), OptionError),
         (lambda: tg.nn.param((2,), init=np.zeros(3)), OptionError),
         (lambda: tg.nn.Linear(0, 3), ShapeError),
         (lambda: tg.nn.Linear(3, 2.0), ShapeError),  # type: ignore[arg-type]
@@ -231,7 +229,7 @@ def test_two_parameters_of_one_path():
         (lambda: tg.initializers.variance_scaling(1.0, "both", "normal"), OptionError),
         (lambda: drawn(tg.nn.Module()), ParameterError),
         (lambda: tg.sum(tg.nn.param((2,), init=0.0)), ParameterError),
-        (lambda: np.ones((2, 3)) @ tg.nn.Linear(3, 2).weight, TypeError),
+        (lambda: cast(Any, np.ones((2, 3))) @ tg.nn.Linear(3, 2).weight, TypeError),
         (lambda: tg.nn.Linear(3, 2)(tg.ones((2, 3))), ParameterError),
     ],
 )
@@ -241,7 +239,7 @@ def test_bad_declarations(call, error):
 
 
 def test_an_initializer_of_another_shape():
-    model = tg.nn.Module()
+    model: Any = tg.nn.Module()
     model.w = tg.nn.param((2,), init=lambda key, shape, dtype: np.zeros(3, dtype))
     with pytest.raises(ParameterError, match=r"parameter w is f32\[2\]"):
         drawn(model)

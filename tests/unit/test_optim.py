@@ -174,7 +174,7 @@ def test_passes_refuse(one, text, message):
 
 def test_appending_twice_is_refused():
     text = GRADIENTS.replace("%g: tensor<2xf32>,", '%g: tensor<2xf32> {tg.name = "adam.m/w", tg.role = "state"},')
-    with pytest.raises(DiagnosticException, match="has a state adam.m/w already"):
+    with pytest.raises(DiagnosticException, match=r"has a state adam\.m/w already"):
         appended(AppendAdamPass(), text)
 
 

@@ -62,7 +62,7 @@ def test_distributions():
     [
         lambda: random.key(1.5),  # type: ignore[arg-type]
         lambda: random.key(True),
-        lambda: random.bits(np.zeros(2), 3),
+        lambda: random.bits(np.zeros(2), 3),  # type: ignore[arg-type]
         lambda: random.uniform(random.key(0), 3, 1.0, 0.0),
         lambda: random.uniform(random.key(0), 3, 0.0, float("nan")),
     ],

@@ -207,9 +207,6 @@ def test_unary_ops_on_floats(type_: str) -> None:
 BUILTINS: dict[str, Callable[[Array], Array]] = {
     "math.sqrt": np.sqrt,
     "math.rsqrt": lambda v: 1 / np.sqrt(v),
-    "math.sin": np.sin,
-    "math.cos": np.cos,
-    "math.tan": np.tan,
 }
 
 
@@ -604,6 +601,9 @@ BOUNDS: dict[str, tuple[Callable[..., Array], float]] = {
     "log": (np.log, 1),
     "log2": (np.log2, 2),
     "log1p": (np.log1p, 3),
+    "sin": (np.sin, 3),
+    "cos": (np.cos, 3),
+    "tan": (np.tan, 5),
     "tanh": (np.tanh, 2),
     "sinh": (np.sinh, 2),
     "cosh": (np.cosh, 2),
@@ -611,6 +611,9 @@ BOUNDS: dict[str, tuple[Callable[..., Array], float]] = {
     "asin": (np.arcsin, 3),
     "acos": (np.arccos, 2),
     "atan": (np.arctan, 3),
+    "asinh": (np.arcsinh, 4),
+    "acosh": (np.arccosh, 4),
+    "atanh": (np.arctanh, 4),
     "powf": (np.power, 2),
     "atan2": (np.arctan2, 4),
 }

@@ -18,9 +18,9 @@ wgsl.kernel @kept workgroup_size = [64, 1, 1] access = ["read_write"] {
   %i = wgsl.global_id dim = 0
   %v = memref.load %x[%i] : memref<64xf32>
   // CHECK: math.sqrt
-  // CHECK-NEXT: math.sin
+  // CHECK-NEXT: math.floor
   // CHECK-NEXT: memref.store
   %e = math.sqrt %v : f32
-  %f = math.sin %e : f32
+  %f = math.floor %e : f32
   memref.store %f, %x[%i] : memref<64xf32>
 }

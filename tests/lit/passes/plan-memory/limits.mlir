@@ -10,7 +10,7 @@ func.func @chunked(%a: tensor<28xf32> {tg.name = "a", tg.role = "parameter"}, %b
   func.return
 }
 
-// INPUTS: tg-opt: error: the inputs take more than the 500 bytes of one buffer of custom
+// INPUTS: tg-opt: error: the inputs take more than the 500 bytes of a buffer of custom
 func.func @inputs(%x: tensor<28xf32>, %y: tensor<100xf32>) {
   func.return
 }

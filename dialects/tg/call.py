@@ -1,0 +1,247 @@
+"""`tg.call`: a part of a program under a name, with a derivative of its own or a mark to compute it again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import cast
+
+from xdsl.dialects.builtin import DenseArrayBase, StringAttr, TensorType, UnitAttr
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.irdl import (
+    IRDLOperation,
+    irdl_op_definition,
+    opt_prop_def,
+    prop_def,
+    region_def,
+    traits_def,
+    var_operand_def,
+    var_region_def,
+    var_result_def,
+)
+from xdsl.parser import Parser
+from xdsl.printer import Printer
+from xdsl.traits import IsolatedFromAbove, IsTerminator, Pure
+from xdsl.utils.exceptions import VerifyException
+
+from tensorgrad.dialects.tg.base import Tensor, int_list, ints, is_float, numpy_dtype, require
+
+
+@irdl_op_definition
+class ReturnOp(IRDLOperation):
+    """Ends a region of `tg.call` and gives its values.
+
+    Example:
+        tg.return %0 : tensor<4xf32>
+    """
+
+    name = "tg.return"
+    values = var_operand_def()
+    traits = traits_def(IsTerminator(), Pure())
+    assembly_format = "attr-dict ($values^ `:` type($values))?"
+
+    def __init__(self, values: Sequence[SSAValue]):
+        super().__init__(operands=[values])
+
+    def verify_(self) -> None:
+        require(isinstance(self.parent_op(), CallOp), "tg.return ends a region of tg.call")
+
+
+@irdl_op_definition
+class CallOp(IRDLOperation):
+    """Applies its body, a function of the operands and of nothing else, to the operands.
+
+    Without a custom derivative, the derivative is the body's own. A custom derivative is two more regions. `forward`
+    takes the operands and returns the body's results and then residuals, any number of them. `backward` takes the
+    residuals and the cotangent of each float result, and returns the cotangents of the operands listed in `wrt`; the
+    others have none. The value is always the body's.
+
+    `recompute` makes the derivative compute the body again, in a call of its own, instead of keeping values of the
+    first time. `recursive` marks a call that stands in a derivative of an enclosing call of the same name and types:
+    it has the derivative of that one.
+
+    Example:
+        %1 = tg.call @double(%0) : (tensor<4xf32>) -> (tensor<4xf32>) {
+          ^bb0(%x: tensor<4xf32>):
+            %y = tg.add %x, %x : tensor<4xf32>, tensor<4xf32>
+            tg.return %y : tensor<4xf32>
+        }
+    """
+
+    name = "tg.call"
+    callee = prop_def(StringAttr)
+    recompute = opt_prop_def(UnitAttr)
+    recursive = opt_prop_def(UnitAttr)
+    wrt = opt_prop_def(DenseArrayBase)
+    inputs = var_operand_def()
+    outputs = var_result_def()
+    body = region_def("single_block")
+    derivative = var_region_def("single_block")
+    traits = traits_def(Pure(), IsolatedFromAbove())
+
+    @classmethod
+    def of(
+        cls,
+        name: str,
+        operands: Sequence[SSAValue],
+        body: Block,
+        derivative: Sequence[Block] = (),
+        wrt: Sequence[int] | None = None,
+        recompute: bool = False,
+        recursive: bool = False,
+    ) -> CallOp:
+        """A call; the results' types are those that the body returns."""
+        properties: dict[str, Attribute] = {"callee": StringAttr(name)}
+        if wrt is not None:
+            properties["wrt"] = ints(wrt)
+        if recompute:
+            properties["recompute"] = UnitAttr()
+        if recursive:
+            properties["recursive"] = UnitAttr()
+        return cls.create(
+            operands=operands,
+            result_types=[value.type for value in returned(body)],
+            properties=properties,
+            regions=[Region(body), *[Region(block) for block in derivative]],
+        )
+
+    @property
+    def function(self) -> str:
+        """The name of what is called."""
+        return self.callee.data
+
+    @property
+    def differentiable(self) -> tuple[int, ...]:
+        """The operands that the custom derivative gives a cotangent for."""
+        return () if self.wrt is None else int_list(self.properties, "wrt")
+
+    def resembles(self, other: CallOp) -> bool:
+        """Whether another call has the same name and types."""
+        return (
+            self.function == other.function
+            and self.operand_types == other.operand_types
+            and self.result_types == other.result_types
+        )
+
+    def verify_(self) -> None:
+        for value in (*self.operands, *self.results):
+            require(isinstance(value.type, TensorType), f"takes and gives tensors, not {value.type}")
+            numpy_dtype(value.type)
+        inputs, outputs = list(self.operand_types), list(self.result_types)
+        _check_region("body", self.body.block, inputs)
+        given = [value.type for value in returned(self.body.block)]
+        require(given == outputs, f"the body returns {_listed(given)}, the results are {_listed(outputs)}")
+        require(len(self.derivative) in (0, 2), "a derivative has two regions, forward and backward")
+        require(bool(self.derivative) == (self.wrt is not None), "a custom derivative and wrt come together")
+        if self.derivative:
+            self._verify_derivative(inputs, outputs)
+        if self.recursive is not None:
+            require(not self.derivative, "a recursive call has the derivative of the one around it")
+            require(
+                any(self.resembles(call) and call.derivative for call in _around(self)),
+                f"is recursive, but in no derivative of a call of @{self.function} with the same types",
+            )
+
+    def _verify_derivative(self, inputs: list[Attribute], outputs: list[Attribute]) -> None:
+        forward, backward = (region.block for region in self.derivative)
+        _check_region("forward", forward, inputs)
+        given = [value.type for value in returned(forward)]
+        require(
+            given[: len(outputs)] == outputs,
+            f"forward returns {_listed(given)}, which must begin with the results {_listed(outputs)}",
+        )
+        floats = [kind for kind in outputs if is_float(cast(Tensor, kind).get_element_type())]
+        _check_region("backward", backward, [*given[len(outputs) :], *floats])
+        wrt = self.differentiable
+        require(
+            list(wrt) == sorted(set(wrt)) and all(0 <= position < len(inputs) for position in wrt),
+            f"wrt {list(wrt)} must be increasing positions of operands",
+        )
+        found, wanted = [value.type for value in returned(backward)], [inputs[position] for position in wrt]
+        require(found == wanted, f"backward returns {_listed(found)}, the operands in wrt are {_listed(wanted)}")
+        for kind in wanted:
+            require(is_float(cast(Tensor, kind).get_element_type()), f"wrt has {kind}: only floats have derivatives")
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        printer.print_symbol_name(self.function)
+        with printer.in_parens():
+            printer.print_list(self.operands, printer.print_ssa_value)
+        for mark in ("recompute", "recursive"):
+            if mark in self.properties:
+                printer.print_string(f" {mark}")
+        if self.attributes:
+            printer.print_op_attributes(self.attributes, print_keyword=True)
+        printer.print_string(" : (")
+        printer.print_list(self.operand_types, printer.print_attribute)
+        printer.print_string(") -> (")
+        printer.print_list(self.result_types, printer.print_attribute)
+        printer.print_string(") ")
+        printer.print_region(self.body)
+        if self.derivative:
+            printer.print_string(f" wrt [{', '.join(map(str, self.differentiable))}] forward ")
+            printer.print_region(self.derivative[0])
+            printer.print_string(" backward ")
+            printer.print_region(self.derivative[1])
+
+    @classmethod
+    def parse(cls, parser: Parser) -> CallOp:
+        properties: dict[str, Attribute] = {"callee": parser.parse_symbol_name()}
+        start = parser.pos
+        unresolved = parser.parse_comma_separated_list(parser.Delimiter.PAREN, parser.parse_unresolved_operand)
+        for mark in ("recompute", "recursive"):
+            if parser.parse_optional_keyword(mark):
+                properties[mark] = UnitAttr()
+        attributes = parser.parse_optional_attr_dict_with_keyword()
+        parser.parse_punctuation(":")
+        types = parser.parse_comma_separated_list(parser.Delimiter.PAREN, parser.parse_type)
+        parser.parse_punctuation("->")
+        results = parser.parse_comma_separated_list(parser.Delimiter.PAREN, parser.parse_type)
+        operands = parser.resolve_operands(unresolved, types, start)
+        regions = [parser.parse_region()]
+        if parser.parse_optional_keyword("wrt"):
+            properties["wrt"] = ints(parser.parse_comma_separated_list(parser.Delimiter.SQUARE, parser.parse_integer))
+            parser.parse_keyword("forward")
+            regions.append(parser.parse_region())
+            parser.parse_keyword("backward")
+            regions.append(parser.parse_region())
+        return cls.create(
+            operands=operands,
+            result_types=results,
+            properties=properties,
+            attributes={} if attributes is None else dict(attributes.data),
+            regions=regions,
+        )
+
+
+def returned(block: Block) -> tuple[SSAValue, ...]:
+    """The values that a region's block returns.
+
+    Raises:
+        VerifyException: It doesn't end in `tg.return`.
+    """
+    last = block.last_op
+    if not isinstance(last, ReturnOp):
+        raise VerifyException("a region of tg.call ends in tg.return")
+    return tuple(last.values)
+
+
+def _check_region(what: str, block: Block, wanted: Sequence[Attribute]) -> None:
+    found = [argument.type for argument in block.args]
+    require(found == list(wanted), f"{what} takes {_listed(found)}, expected {_listed(wanted)}")
+    returned(block)
+
+
+def _around(call: CallOp) -> Iterator[CallOp]:
+    op: Operation | None = call.parent_op()
+    while op is not None:
+        if isinstance(op, CallOp):
+            yield op
+        op = op.parent_op()
+
+
+def _listed(types: Sequence[Attribute]) -> str:
+    return f"({', '.join(map(str, types))})"
+
+
+REGION_OPS: tuple[type[IRDLOperation], ...] = (CallOp, ReturnOp)
+"""The ops that hold or end regions; they may have any number of results."""

@@ -1,0 +1,268 @@
+"""Convolutions, and the windows that slide over an axis: one contraction, one index map and its transpose."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import ClassVar
+
+import numpy as np
+from xdsl.irdl import irdl_op_definition, operand_def, prop_def, result_def, traits_def
+from xdsl.traits import Pure
+
+from tensorgrad.dialects.tg.base import (
+    NumpyArray,
+    Properties,
+    Tensor,
+    TensorOp,
+    check_axes,
+    int_list,
+    int_value,
+    is_float,
+    is_integer,
+    require,
+    tensor,
+)
+from tensorgrad.dialects.tg.shape import ShapeOp
+
+GATHERED_ELEMENTS = 1 << 23
+"""The reference gathers about so many elements of the left operand at a time."""
+
+
+def spread(extent: int, dilation: int) -> int:
+    """The extent of `extent` elements with `dilation - 1` holes between neighbours."""
+    return (extent - 1) * dilation + 1 if extent else 0
+
+
+def window_count(extent: int, size: int, stride: int) -> int:
+    """How many windows of `size` fit into `extent`, `stride` apart."""
+    return (extent - size) // stride + 1 if extent >= size else 0
+
+
+def _sliding(
+    x: NumpyArray,
+    first: int,
+    sizes: Sequence[int],
+    counts: Sequence[int],
+    stride: Sequence[int],
+    dilation: Sequence[int],
+) -> NumpyArray:
+    """The windows along the axes from `first` on, as a view: `[..., counts..., sizes...]`."""
+    steps = x.strides[first:]
+    return np.lib.stride_tricks.as_strided(
+        x,
+        (*x.shape[:first], *counts, *sizes),
+        (
+            *x.strides[:first],
+            *(step * s for step, s in zip(steps, stride, strict=True)),
+            *(step * d for step, d in zip(steps, dilation, strict=True)),
+        ),
+        writeable=False,
+    )
+
+
+@irdl_op_definition
+class ConvOp(TensorOp):
+    """Slides the right operand over the left one and sums products (a cross-correlation: nothing is reversed).
+
+    With operands `x [batch, channels, spatial...]` and `w [out, channels / groups, window...]` the result is
+    `y [batch, out, spatial'...]`:
+
+        y[n, o, p...] = sum of x'[n, g * channels / groups + c, p * stride + k * rhs_dilation - low ...] * w[o, c, k...]
+
+    over `c` and `k...`, where `g = o / (out / groups)` and `x'` is `x` with `lhs_dilation - 1` zeros between neighbours
+    and zeros outside. Negative `low` and `high` crop. Both derivatives are convolutions again. The holes and the
+    padding are factors 0 as any other: under an infinite weight they give NaN. Floats are off by at most n ulp of the
+    sum of the magnitudes of the n products; integers wrap.
+
+    Example:
+        %2 = tg.conv %0, %1 stride = [2, 2] low = [1, 1] high = [1, 1] lhs_dilation = [1, 1] rhs_dilation = [1, 1]
+            groups = 1 : tensor<8x3x32x32xf32>, tensor<16x3x3x3xf32>
+    """
+
+    name = "tg.conv"
+    lhs = operand_def()
+    rhs = operand_def()
+    stride = prop_def()
+    low = prop_def()
+    high = prop_def()
+    lhs_dilation = prop_def()
+    rhs_dilation = prop_def()
+    groups = prop_def()
+    result = result_def()
+    traits = traits_def(Pure())
+    PROPERTIES: ClassVar = ("stride", "low", "high", "lhs_dilation", "rhs_dilation", "groups")
+
+    @classmethod
+    def infer(cls, operands: Sequence[Tensor], properties: Properties) -> Tensor:
+        lhs, rhs = operands
+        lists = [int_list(properties, name) for name in cls.PROPERTIES[:-1]]
+        groups, element = int_value(properties, "groups"), lhs.get_element_type()
+        ls, rs = lhs.get_shape(), rhs.get_shape()
+        require(element == rhs.get_element_type(), f"elements differ: {lhs} and {rhs}")
+        require(is_float(element) or is_integer(element), f"contracts numbers, not {element}")
+        require(len(ls) == len(rs) >= 2, f"needs [batch, channels, ...] and [out, channels, ...], got {lhs} and {rhs}")
+        require(
+            all(len(listed) == len(ls) - 2 for listed in lists),
+            f"stride, low, high and dilations must name each of the {len(ls) - 2} spatial axes",
+        )
+        stride, low, high, lhs_dilation, rhs_dilation = lists
+        require(min((*stride, *lhs_dilation, *rhs_dilation), default=1) >= 1, "strides and dilations are at least 1")
+        require(
+            groups >= 1 and rs[1] * groups == ls[1] and rs[0] % groups == 0,
+            f"{groups} groups do not split {ls[1]} channels into {rs[1]} each and {rs[0]} outputs evenly",
+        )
+        extents = [
+            window_count(max(spread(i, ld) + a + b, 0), spread(k, rd), s)
+            for i, k, s, a, b, ld, rd in zip(ls[2:], rs[2:], *lists, strict=True)
+        ]
+        return tensor([ls[0], rs[0], *extents], element)
+
+    def evaluate(self, *operands: NumpyArray) -> NumpyArray:
+        lhs, rhs = operands
+        stride, _, _, _, rhs_dilation = (int_list(self.properties, name) for name in self.PROPERTIES[:-1])
+        groups = int_value(self.properties, "groups")
+        batch, counts, sizes = lhs.shape[0], self.shape[2:], rhs.shape[2:]
+        result = np.zeros(self.shape, lhs.dtype)
+        if not result.size or not rhs.size:
+            return result
+        padded = self._padded(lhs)
+        grouped = padded.reshape(batch, groups, rhs.shape[1], *padded.shape[2:])
+        views = _sliding(grouped, 3, sizes, counts, stride, rhs_dilation)
+        rank, inner = len(counts), rhs.shape[1] * math.prod(sizes)
+        order = [1, 0, *range(3, 3 + rank), 2, *range(3 + rank, 3 + 2 * rank)]
+        weights = rhs.reshape(groups, -1, inner).swapaxes(1, 2)
+        step = max(1, GATHERED_ELEMENTS // (groups * inner * math.prod(counts)))
+        for first in range(0, batch, step):
+            part = views[first : first + step]
+            rows = part.transpose(order).reshape(groups, -1, inner)
+            sums = np.matmul(rows, weights).reshape(groups, len(part), *counts, -1)
+            moved = np.moveaxis(np.moveaxis(sums, -1, 1), 2, 0)
+            result[first : first + step] = moved.reshape(len(part), *self.shape[1:])
+        return result
+
+    def _padded(self, lhs: NumpyArray) -> NumpyArray:
+        """The left operand with its holes and its padding."""
+        low, high, dilation = (int_list(self.properties, name) for name in ("low", "high", "lhs_dilation"))
+        held = [spread(extent, d) for extent, d in zip(lhs.shape[2:], dilation, strict=True)]
+        full = np.zeros(
+            (*lhs.shape[:2], *(max(a, 0) + n + max(b, 0) for a, n, b in zip(low, held, high, strict=True))), lhs.dtype
+        )
+        inside = (slice(max(a, 0), max(a, 0) + n, d) for a, n, d in zip(low, held, dilation, strict=True))
+        full[(slice(None), slice(None), *inside)] = lhs
+        crop = (
+            slice(max(-a, 0), extent - max(-b, 0)) for a, b, extent in zip(low, high, full.shape[2:], strict=True)
+        )
+        return full[(slice(None), slice(None), *crop)]
+
+
+@irdl_op_definition
+class WindowsOp(ShapeOp):
+    """Every window along `axes`, as an index map: `y[.., o, .., k...] = x[.., o * stride + k * dilation, ..]`.
+
+    The result has the operand's axes, those in `axes` counting windows, then one axis of extent `size` for each of
+    `axes`. Pooling is a reduction over these. Only whole windows count; nothing is copied.
+
+    Example:
+        %1 = tg.windows %0 axes = [2, 3] size = [2, 2] stride = [2, 2] dilation = [1, 1] : tensor<8x3x32x32xf32>
+    """
+
+    name = "tg.windows"
+    axes = prop_def()
+    size = prop_def()
+    stride = prop_def()
+    dilation = prop_def()
+    PROPERTIES: ClassVar = ("axes", "size", "stride", "dilation")
+
+    @classmethod
+    def infer(cls, operands: Sequence[Tensor], properties: Properties) -> Tensor:
+        shape = list(operands[0].get_shape())
+        axes, size, stride, dilation = (int_list(properties, name) for name in cls.PROPERTIES)
+        _check_windows(axes, len(shape), size, stride, dilation)
+        for axis, n, s, d in zip(axes, size, stride, dilation, strict=True):
+            shape[axis] = window_count(shape[axis], spread(n, d), s)
+        return tensor([*shape, *size], operands[0].get_element_type())
+
+    def evaluate(self, *operands: NumpyArray) -> NumpyArray:
+        axes, size, stride, dilation = (int_list(self.properties, name) for name in self.PROPERTIES)
+        result = np.empty(self.shape, operands[0].dtype)
+        for place in np.ndindex(*size):
+            window = _window_at(place, axes, stride, dilation, self.shape)
+            result[(..., *place)] = operands[0][window]
+        return result
+
+
+@irdl_op_definition
+class FoldOp(TensorOp):
+    """The transpose of `tg.windows`: adds each window's elements where they came from.
+
+    `y[.., i, ..]` is the sum of `x[.., o, .., k...]` over all `o * stride + k * dilation = i`, 0 where there is none.
+    The result's extents along `axes` are `extents`. One writer an element, always in the same order. Floats are off by
+    at most n ulp of the sum of the n magnitudes; integers wrap.
+
+    Example:
+        %1 = tg.fold %0 axes = [1] stride = [1] dilation = [1] extents = [8] : tensor<4x6x3xf32>
+    """
+
+    name = "tg.fold"
+    operand = operand_def()
+    axes = prop_def()
+    stride = prop_def()
+    dilation = prop_def()
+    extents = prop_def()
+    result = result_def()
+    traits = traits_def(Pure())
+    PROPERTIES: ClassVar = ("axes", "stride", "dilation", "extents")
+
+    @classmethod
+    def infer(cls, operands: Sequence[Tensor], properties: Properties) -> Tensor:
+        axes, stride, dilation, extents = (int_list(properties, name) for name in cls.PROPERTIES)
+        rank, element = operands[0].get_num_dims() - len(axes), operands[0].get_element_type()
+        require(is_float(element) or is_integer(element), f"adds numbers, not {element}")
+        require(rank >= 0, f"{operands[0]} has no window axis for each of {list(axes)}")
+        counts, size = operands[0].get_shape()[:rank], operands[0].get_shape()[rank:]
+        _check_windows(axes, rank, size, stride, dilation)
+        require(
+            len(extents) == len(axes) and min(extents, default=0) >= 0,
+            f"extents {list(extents)} must name an extent for each of {list(axes)}",
+        )
+        shape = list(counts)
+        for axis, extent, n, s, d in zip(axes, extents, size, stride, dilation, strict=True):
+            fits = window_count(extent, spread(n, d), s)
+            require(
+                counts[axis] == fits,
+                f"extent {extent} holds {fits} windows of {n}, {s} apart, not {counts[axis]} (axis {axis})",
+            )
+            shape[axis] = extent
+        return tensor(shape, element)
+
+    def evaluate(self, *operands: NumpyArray) -> NumpyArray:
+        axes, stride, dilation = (int_list(self.properties, name) for name in self.PROPERTIES[:-1])
+        result = np.zeros(self.shape, operands[0].dtype)
+        for place in np.ndindex(*operands[0].shape[len(self.shape) :]):
+            result[_window_at(place, axes, stride, dilation, operands[0].shape)] += operands[0][(..., *place)]
+        return result
+
+
+def _check_windows(
+    axes: Sequence[int], rank: int, size: Sequence[int], stride: Sequence[int], dilation: Sequence[int]
+) -> None:
+    check_axes(axes, rank, "axes")
+    require(
+        len(size) == len(stride) == len(dilation) == len(axes),
+        f"size, stride and dilation must name each of the {len(axes)} axes",
+    )
+    require(min((*size, *stride, *dilation), default=1) >= 1, "sizes, strides and dilations are at least 1")
+
+
+def _window_at(
+    place: Sequence[int], axes: Sequence[int], stride: Sequence[int], dilation: Sequence[int], counts: Sequence[int]
+) -> tuple[slice, ...]:
+    """The elements that stand at one place of every window."""
+    window = [slice(None)] * (len(counts) - len(axes))
+    for k, axis, s, d in zip(place, axes, stride, dilation, strict=True):
+        window[axis] = slice(k * d, k * d + spread(counts[axis], s), s)
+    return tuple(window)
+
+
+OPS = (ConvOp, WindowsOp, FoldOp)

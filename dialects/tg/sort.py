@@ -1,0 +1,62 @@
+"""Sorting. What else is sorted by (values, the largest few, segments) is gathered at the positions found here."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+import numpy as np
+from xdsl.dialects.builtin import i32
+from xdsl.irdl import irdl_op_definition, operand_def, prop_def, result_def, traits_def
+from xdsl.traits import Pure
+
+from tensorgrad.dialects.tg.base import (
+    NumpyArray,
+    Properties,
+    Tensor,
+    TensorOp,
+    int_value,
+    is_float,
+    is_integer,
+    require,
+    tensor,
+)
+
+
+@irdl_op_definition
+class ArgsortOp(TensorOp):
+    """The positions along the last axis that put its elements in rising order (falling where `descending` is 1).
+
+    Stable: equal elements keep their order, in both directions. NaN counts as larger than every number, -0 as equal
+    to 0. On buffers, a row of n elements takes ceil(log2 n) kernels, each of which merges sorted runs in pairs and
+    finds each element's place by a binary search: n log(n) reads of the row a kernel.
+
+    Example:
+        %1 = tg.argsort %0 descending = 0 : tensor<4x10xf32>   // tensor<4x10xi32>
+    """
+
+    name = "tg.argsort"
+    operand = operand_def()
+    descending = prop_def()
+    result = result_def()
+    traits = traits_def(Pure())
+    PROPERTIES: ClassVar = ("descending",)
+
+    @classmethod
+    def infer(cls, operands: Sequence[Tensor], properties: Properties) -> Tensor:
+        shape, element = operands[0].get_shape(), operands[0].get_element_type()
+        require(bool(shape), "a scalar has no axis to sort")
+        require(is_float(element) or is_integer(element), f"sorts numbers, not {element}")
+        require(int_value(properties, "descending") in (0, 1), "descending is 0 or 1")
+        return tensor(shape, i32)
+
+    def evaluate(self, *operands: NumpyArray) -> NumpyArray:
+        x = operands[0]
+        if not int_value(self.properties, "descending"):
+            return np.argsort(x, -1, kind="stable").astype(np.int32)
+        # Sorted backwards from the back, equal elements keep their order.
+        backwards = np.argsort(x[..., ::-1], -1, kind="stable")[..., ::-1]
+        return (x.shape[-1] - 1 - backwards).astype(np.int32)
+
+
+OPS = (ArgsortOp,)

@@ -1,0 +1,204 @@
+"""Runs a part of a program for many values at once: along a new leading axis of some of its values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeAlias, TypeVar, cast
+
+from xdsl.ir import Block, SSAValue
+
+from tensorgrad.dialects.tg import binary, contract, index, reduce, shape, unary
+from tensorgrad.dialects.tg.base import TensorOp, int_list, int_value
+from tensorgrad.dialects.tg.build import TensorBuilder, shape_of
+from tensorgrad.dialects.tg.call import CallOp, returned
+from tensorgrad.dialects.tg.contract import free_axes
+from tensorgrad.passes.inline_calls import copied
+
+OpT = TypeVar("OpT", bound=TensorOp)
+Operands: TypeAlias = Sequence["tuple[SSAValue, bool]"]
+"""Values, each with whether it has the new axis; at least one has."""
+Rule: TypeAlias = Callable[[TensorBuilder, OpT, int, Operands], SSAValue]
+
+RULES: dict[type[TensorOp], Callable[[TensorBuilder, TensorOp, int, Operands], SSAValue]] = {}
+"""How ops run along a new axis. An op that is not here runs once for each position, which is right and slow."""
+
+
+def batched(block: Block, known: dict[SSAValue, SSAValue], count: int, builder: TensorBuilder) -> None:
+    """Repeats the ops of a block with a new leading axis.
+
+    Args:
+        block: Stays as it is.
+        known: What takes the place of some values, with the new axis in front. What the ops that depend on them give
+            is added.
+        count: The extent of the new axis.
+        builder: Where the ops go. What doesn't depend on the values in `known` must be visible there.
+    """
+    for op in list(block.ops):
+        if not any(operand in known for operand in op.operands):
+            continue
+        builder.location = op.location
+        if isinstance(op, CallOp):
+            _call(op, known, count, builder)
+            continue
+        assert isinstance(op, TensorOp)
+        operands = [(known.get(operand, operand), operand in known) for operand in op.operands]
+        found = _pointwise if isinstance(op, POINTWISE) else RULES.get(type(op), _one_by_one)
+        known[op.results[0]] = found(builder, op, count, operands)
+
+
+def _call(op: CallOp, known: dict[SSAValue, SSAValue], count: int, builder: TensorBuilder) -> None:
+    body = copied(op.body)
+    for argument, operand in zip(body.args, op.operands, strict=True):
+        known[argument] = known.get(operand, operand)
+        if operand not in known:
+            known[argument] = _everywhere(builder, operand, count)
+    for inner in body.ops:
+        if isinstance(inner, TensorOp) and not inner.operands:
+            value = builder.emit(type(inner), [], **inner.properties)
+            known[inner.results[0]] = _everywhere(builder, value, count)
+    batched(body, known, count, builder)
+    for result, value in zip(op.results, returned(body), strict=True):
+        known[result] = known[value]
+
+
+def _everywhere(builder: TensorBuilder, value: SSAValue, count: int) -> SSAValue:
+    """A value repeated along the new axis."""
+    old = shape_of(value)
+    return builder.broadcast(value, (count, *old), range(1, len(old) + 1))
+
+
+def _all(builder: TensorBuilder, operands: Operands, count: int) -> list[SSAValue]:
+    return [value if has else _everywhere(builder, value, count) for value, has in operands]
+
+
+def _one_by_one(builder: TensorBuilder, op: TensorOp, count: int, operands: Operands) -> SSAValue:
+    rows: list[SSAValue] = []
+    for row in range(count):
+        values = [_row(builder, value, row) if has else value for value, has in operands]
+        rows.append(builder.reshape(builder.emit(type(op), values, **op.properties), (1, *op.shape)))
+    while len(rows) > 1:  # Few parts at a time: a kernel binds each.
+        rows = [builder.concat(rows[start : start + 4], 0) for start in range(0, len(rows), 4)]
+    return rows[0]
+
+
+def _row(builder: TensorBuilder, value: SSAValue, row: int) -> SSAValue:
+    extents = shape_of(value)
+    start, stop = [row, *[0] * (len(extents) - 1)], [row + 1, *extents[1:]]
+    return builder.reshape(builder.slice(value, start, stop, [1] * len(extents)), extents[1:])
+
+
+def rule(*kinds: type[OpT]) -> Callable[[Rule[OpT]], Rule[OpT]]:
+    """Registers how ops run along a new axis."""
+
+    def register(function: Rule[OpT]) -> Rule[OpT]:
+        for kind in kinds:
+            RULES[kind] = cast("Callable[[TensorBuilder, TensorOp, int, Operands], SSAValue]", function)
+        return function
+
+    return register
+
+
+def _axes(op: TensorOp, name: str) -> list[int]:
+    return [axis + 1 for axis in int_list(op.properties, name)]
+
+
+POINTWISE = (unary.UnaryOp, binary.BinaryOp, binary.CompareOp, binary.SelectOp, binary.CastOp)
+"""The kinds of op that work element by element: on equal shapes, they don't care about another axis."""
+
+
+def _pointwise(b: TensorBuilder, op: TensorOp, count: int, operands: Operands) -> SSAValue:
+    return b.emit(type(op), _all(b, operands, count), **op.properties)
+
+
+@rule(shape.ReshapeOp)
+def _reshape(b: TensorBuilder, op: shape.ReshapeOp, count: int, operands: Operands) -> SSAValue:
+    return b.reshape(operands[0][0], (count, *op.shape))
+
+
+@rule(shape.TransposeOp)
+def _transpose(b: TensorBuilder, op: shape.TransposeOp, count: int, operands: Operands) -> SSAValue:
+    return b.transpose(operands[0][0], [0, *_axes(op, "permutation")])
+
+
+@rule(shape.BroadcastOp)
+def _broadcast(b: TensorBuilder, op: shape.BroadcastOp, count: int, operands: Operands) -> SSAValue:
+    return b.broadcast(operands[0][0], (count, *op.shape), [0, *_axes(op, "dims")])
+
+
+@rule(shape.SliceOp)
+def _slice(b: TensorBuilder, op: shape.SliceOp, count: int, operands: Operands) -> SSAValue:
+    start, stop, step = (list(int_list(op.properties, name)) for name in ("start", "stop", "step"))
+    return b.slice(operands[0][0], [0, *start], [count, *stop], [1, *step])
+
+
+@rule(shape.ReverseOp)
+def _reverse(b: TensorBuilder, op: shape.ReverseOp, count: int, operands: Operands) -> SSAValue:
+    return b.reverse(operands[0][0], _axes(op, "axes"))
+
+
+@rule(shape.PadOp)
+def _pad(b: TensorBuilder, op: shape.PadOp, count: int, operands: Operands) -> SSAValue:
+    if operands[1][1]:
+        return _one_by_one(b, op, count, operands)
+    low, high, interior = ([0, *int_list(op.properties, name)] for name in ("low", "high", "interior"))
+    return b.pad(operands[0][0], operands[1][0], low, high, interior)
+
+
+@rule(shape.ConcatOp)
+def _concat(b: TensorBuilder, op: shape.ConcatOp, count: int, operands: Operands) -> SSAValue:
+    return b.concat(_all(b, operands, count), int_value(op.properties, "axis") + 1)
+
+
+@rule(reduce.SumOp, reduce.MaxOp, reduce.MinOp)
+def _reduce(b: TensorBuilder, op: reduce.ReduceOp, count: int, operands: Operands) -> SSAValue:
+    return b.reduce(type(op), operands[0][0], _axes(op, "axes"))
+
+
+@rule(contract.DotGeneralOp)
+def _dot_general(b: TensorBuilder, op: contract.DotGeneralOp, count: int, operands: Operands) -> SSAValue:
+    """A batch axis where both sides have the new one; else a free one, which goes to the front again."""
+    names = ("lhs_batch", "rhs_batch", "lhs_contracting", "rhs_contracting")
+    lb, rb, lc, rc = (list(int_list(op.properties, name)) for name in names)
+    (lhs, in_lhs), (rhs, in_rhs) = operands
+    left_rank = len(shape_of(lhs)) - in_lhs
+    if in_lhs:
+        lb, lc = [axis + 1 for axis in lb], [axis + 1 for axis in lc]
+    if in_rhs:
+        rb, rc = [axis + 1 for axis in rb], [axis + 1 for axis in rc]
+    if in_lhs and in_rhs:
+        return b.dot_general(lhs, rhs, ([0, *lb], [0, *rb]), (lc, rc))
+    result = b.dot_general(lhs, rhs, (lb, rb), (lc, rc))
+    # The new axis is the first free one of its side.
+    place = len(lb) if in_lhs else len(lb) + len(free_axes(left_rank, lb, lc))
+    rank = len(shape_of(result))
+    return b.transpose(result, [place, *(axis for axis in range(rank) if axis != place)])
+
+
+@rule(index.TakeOp)
+def _take(b: TensorBuilder, op: index.TakeOp, count: int, operands: Operands) -> SSAValue:
+    if operands[1][1]:
+        return _one_by_one(b, op, count, operands)
+    return b.take(operands[0][0], operands[1][0], int_value(op.properties, "axis") + 1)
+
+
+@rule(index.ScatterAddOp)
+def _scatter_add(b: TensorBuilder, op: index.ScatterAddOp, count: int, operands: Operands) -> SSAValue:
+    if operands[1][1]:
+        return _one_by_one(b, op, count, operands)
+    axis, extent = int_value(op.properties, "axis") + 1, int_value(op.properties, "extent")
+    return b.scatter_add(operands[0][0], operands[1][0], axis, extent)
+
+
+@rule(index.TakeAlongAxisOp)
+def _take_along_axis(b: TensorBuilder, op: index.TakeAlongAxisOp, count: int, operands: Operands) -> SSAValue:
+    values, indices = _all(b, operands, count)
+    return b.take_along_axis(values, indices, int_value(op.properties, "axis") + 1)
+
+
+@rule(index.ScatterAddAlongAxisOp)
+def _scatter_add_along_axis(
+    b: TensorBuilder, op: index.ScatterAddAlongAxisOp, count: int, operands: Operands
+) -> SSAValue:
+    values, indices = _all(b, operands, count)
+    axis, extent = int_value(op.properties, "axis") + 1, int_value(op.properties, "extent")
+    return b.scatter_add_along_axis(values, indices, axis, extent)

@@ -1,0 +1,84 @@
+"""Forward mode from reverse mode: `u -> vjp(f)(u)` is linear in `u`, and its own transpose is `jvp(f)`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.ir import Block, Operation, SSAValue
+from xdsl.utils.exceptions import DiagnosticException
+
+from tensorgrad.dialects.tg.base import TensorOp, is_float
+from tensorgrad.dialects.tg.build import TensorBuilder, element_of
+from tensorgrad.dialects.tg.call import CallOp
+from tensorgrad.passes.grad.reverse import cotangents
+from tensorgrad.passes.grad.rules import NO_DERIVATIVE
+from tensorgrad.passes.inline_calls import moved
+
+
+def tangents(
+    block: Block,
+    results: Sequence[SSAValue],
+    wrt: Sequence[SSAValue],
+    directions: Sequence[SSAValue],
+    builder: TensorBuilder,
+) -> list[SSAValue | None]:
+    """The derivatives of `results` along `directions`, which are as many and of the same types as `wrt`.
+
+    Reverse mode runs twice, first over `block` by cotangents that stand for any, then over what that made by these
+    cotangents. What depends on them is dead afterwards, and the rest goes to the builder. So there is no second table
+    of rules, and the cost is that of forward mode.
+
+    Returns:
+        One tangent for each result; `None` is zero.
+
+    Raises:
+        DiagnosticException: A custom derivative is not linear in its cotangent.
+    """
+    scratch = Block()
+    inner = TensorBuilder(scratch, location=builder.location)
+    chosen = list(dict.fromkeys(result for result in results if is_float(element_of(result))))
+    holder = Block(arg_types=[result.type for result in chosen])
+    back = cotangents(block, dict(zip(chosen, holder.args, strict=True)), wrt, inner)
+    _check_linear(scratch, holder.args, [value for value in back if value is not None])
+    seeds: dict[SSAValue, SSAValue] = {}
+    for value, direction in zip(back, directions, strict=True):
+        if value is not None:
+            seeds[value] = inner.add(seeds[value], direction) if value in seeds else direction
+    found = dict(zip(chosen, cotangents(scratch, seeds, list(holder.args), inner), strict=True))
+    _keep(scratch, [value for value in found.values() if value is not None])
+    if any(argument.uses for argument in holder.args):
+        raise DiagnosticException(_NOT_LINEAR)
+    moved(scratch, [], [], builder)
+    return [found.get(result) for result in results]
+
+
+_NOT_LINEAR = "a custom derivative is not linear in its cotangent, which forward mode needs"
+
+
+def _check_linear(block: Block, given: Sequence[SSAValue], results: Sequence[SSAValue]) -> None:
+    """Refuses results that depend on the given cotangents by what has no derivative."""
+    dependent, broken = set(given), set[Operation]()
+    for op in block.ops:
+        if any(operand in dependent for operand in op.operands):
+            dependent.update(op.results)
+            smooth = isinstance(op, CallOp) or is_float(element_of(op.results[0]))
+            if type(op) in NO_DERIVATIVE or not smooth:
+                broken.add(op)
+    needed: set[SSAValue] = set(results)
+    for op in reversed(list(block.ops)) if broken else ():
+        if any(result in needed for result in op.results):
+            if op in broken:
+                raise DiagnosticException(_NOT_LINEAR)
+            needed.update(op.operands)
+
+
+def _keep(block: Block, results: Sequence[SSAValue]) -> None:
+    """Erases the ops of a block that none of `results` needs."""
+    needed: set[SSAValue] = set(results)
+    for op in reversed(list(block.ops)):
+        if any(result in needed for result in op.results):
+            needed.update(op.operands)
+        else:
+            assert isinstance(op, TensorOp | CallOp)
+            op.detach()
+            op.erase()

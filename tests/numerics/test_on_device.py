@@ -1,0 +1,75 @@
+"""Every case and its gradient on a WebGPU device, against numpy."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from case import Case
+from cases import CASES, SMOOTH
+from differences import float_positions, in_f64, mid_graph, mid_graph_inputs
+from harness import Names, NumpyArray, apply, assert_same, reference, traced
+from xdsl.dialects.builtin import Float16Type, Float64Type, ModuleOp
+
+from tensorgrad.derivatives import value_and_grad
+from tensorgrad.dialects.tg import contract, reduce
+from tensorgrad.dialects.tg.base import TensorOp
+from tensorgrad.passes.build_program import build_program
+from tensorgrad.passes.pipelines import inference_passes
+from tensorgrad.runtime.webgpu import WebGPUDevice, WebGPUExecutable
+
+TOLERANCE: dict[type[TensorOp], float] = {reduce.SumOp: 3e-6, contract.DotGeneralOp: 5e-6}
+"""How far values may be from numpy's, where sums round in another order; `OTHERS` is for all other ops."""
+
+OTHERS = 5e-7
+"""Four units in the last place of f32."""
+
+GRADIENT = 2e-5
+"""Of a whole gradient program in f32, relative to its largest element, against the reference in f64."""
+
+
+def fits_devices(case: Case) -> bool:
+    """Whether no value of a case is of a type that devices don't have."""
+    types = [value.type for op in traced(case.function, case.inputs).walk() for value in (*op.operands, *op.results)]
+    return not any(isinstance(kind.get_element_type(), Float16Type | Float64Type) for kind in types)  # type: ignore[attr-defined]
+
+
+def on_device(device: WebGPUDevice, module: ModuleOp, inputs: Sequence[NumpyArray]) -> list[NumpyArray]:
+    """The results of a module of `tg`, in order."""
+    target, names = device.target, Names(module)
+    for one in inference_passes(target.to_json()):
+        apply(one, module)
+    executable = WebGPUExecutable(build_program(module, target), device)
+    outputs = executable.step(dict(zip(names.arguments, inputs, strict=True)), {})
+    return [outputs[key.removeprefix("output/")].numpy() for key in names.results]
+
+
+ON_DEVICE = [case for case in CASES if fits_devices(case)]
+
+
+def test_most_cases_run_on_devices() -> None:
+    assert len(ON_DEVICE) > 0.8 * len(CASES)
+
+
+@pytest.mark.parametrize("case", ON_DEVICE, ids=lambda case: case.id)
+def test_value(device: WebGPUDevice, case: Case) -> None:
+    result = on_device(device, traced(case.function, case.inputs), case.inputs)[0]
+    expected = case.value()
+    assert result.dtype == expected.dtype
+    assert_same(result, expected, 0 if case.rtol == 0 else TOLERANCE.get(case.op, OTHERS), "device")
+
+
+@pytest.mark.parametrize("case", [case for case in SMOOTH if fits_devices(case)], ids=lambda case: case.id)
+def test_gradient(device: WebGPUDevice, case: Case) -> None:
+    inputs = [np.asarray(x, np.float32) if x.dtype.kind == "f" else x for x in mid_graph_inputs(case)]
+    wrt = float_positions(inputs)
+    function = value_and_grad(mid_graph(case.function), argnums=tuple(wrt))
+    wide = in_f64(inputs)
+    expected = reference(traced(function, wide), wide)
+    results = on_device(device, traced(function, inputs), inputs)
+    for result, wanted in zip(results, expected, strict=True):
+        assert result.dtype == np.float32
+        assert result.shape == wanted.shape
+        scale = max(1.0, float(np.abs(wanted).max(initial=0.0)))
+        np.testing.assert_allclose(result, wanted, rtol=0, atol=GRADIENT * scale)

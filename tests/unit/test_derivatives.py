@@ -1,0 +1,143 @@
+"""`tg.grad` and `tg.value_and_grad` behave as in JAX, on numpy arrays and nested."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+from xdsl.context import Context
+
+import tensorgrad as tg
+from tensorgrad.errors import DTypeError, ParameterError, ShapeError, TraceError
+from tensorgrad.passes.simplify import SimplifyPass
+
+X = np.array([1.0, -2.0, 3.0], np.float32)
+
+
+def cubes(x: Any) -> Any:
+    return tg.sum(x**3)
+
+
+def test_on_numpy_arrays():
+    value, gradient = tg.value_and_grad(cubes)(X)
+    assert isinstance(value, tg.Array) and isinstance(gradient, tg.Array)
+    assert float(value) == (X**3).sum()
+    assert np.allclose(gradient, 3 * X**2)
+    assert gradient.dtype == np.float32 and gradient.shape == (3,)
+
+
+def test_several_arguments():
+    def f(x, y, z):
+        return tg.sum(x * y) * z
+
+    y = np.array([4.0, 5.0, 6.0], np.float32)
+    for_x, for_z = tg.grad(f, argnums=(0, 2))(X, y, 2.0)
+    assert np.allclose(for_x, 2 * y) and float(for_z) == (X * y).sum()
+    assert np.allclose(tg.grad(f, argnums=1)(X, y, 2.0), 2 * X)
+    assert float(tg.grad(f, argnums=-1)(X, y, 2.0)) == (X * y).sum()
+    second, first = tg.grad(f, argnums=(1, 0))(X, y, 2.0)
+    assert np.allclose(second, 2 * X) and np.allclose(first, 2 * y)
+    single = tg.grad(f, argnums=(0,))(X, y, 2.0)
+    assert isinstance(single, tuple) and len(single) == 1
+
+
+def test_trees():
+    class Layer(NamedTuple):
+        w: Any
+        b: Any
+
+    def f(p, x):
+        return tg.sum(x @ p["layers"][0].w + p["layers"][0].b) * p["scale"]
+
+    p = {"layers": [Layer(np.ones((3, 2), np.float32), np.zeros(2, np.float32))], "scale": 2.0, "none": None}
+    found = tg.grad(f)(p, X)
+    assert list(found) == ["layers", "none", "scale"] and found["none"] is None
+    assert isinstance(found["layers"][0], Layer)
+    assert np.allclose(found["layers"][0].w, 2 * X[:, None].repeat(2, 1))
+    assert np.allclose(found["layers"][0].b, [2, 2])
+    assert float(found["scale"]) == 4.0
+
+
+def test_other_arguments_pass_through_untouched():
+    seen: list[Any] = []
+
+    def f(x, how, *rest, flag=None, **options):
+        seen.append((how, rest, flag, options))
+        return tg.sum(x) if how == "sum" else tg.mean(x)
+
+    marker = object()
+    tg.grad(f)(X, "sum", X, marker, flag=True, other=[1])
+    how, rest, flag, options = seen[0]
+    assert how == "sum" and rest[0] is X and rest[1] is marker and flag is True and options == {"other": [1]}
+
+
+def test_closures_over_outer_values():
+    """`d/dx (x * d/dy (x * y))`, where the inner function closes over the outer tensor."""
+
+    def outer(x):
+        return x * tg.grad(lambda y: x * y**2)(3.0)
+
+    assert float(tg.grad(outer)(2.0)) == 24.0
+    assert float(tg.grad(lambda x: tg.grad(lambda y: x)(1.0) + x)(5.0)) == 1.0
+
+
+def test_any_order():
+    f = tg.grad(tg.grad(tg.grad(lambda x: x**5)))
+    assert float(f(2.0)) == pytest.approx(60 * 4)
+    hessian_rows = [tg.grad(lambda x, i=i: tg.grad(cubes)(x)[i])(X) for i in range(3)]
+    assert np.allclose(np.stack([np.asarray(row) for row in hessian_rows]), np.diag(6 * X))
+    mixed = tg.grad(lambda x: tg.grad(lambda x, y: x**2 * y**3, argnums=(0, 1))(x, 2.0)[1])
+    assert float(mixed(3.0)) == pytest.approx(2 * 3 * 3 * 4)
+
+
+def test_inside_a_trace():
+    def step(w, x):
+        value, gradient = tg.value_and_grad(lambda w: tg.sum((x @ w) ** 2))(w)
+        return value, w - 0.1 * gradient
+
+    module = tg.trace(step, (3, 2), (4, 3))
+    SimplifyPass().apply(Context(), module)
+    assert str(module).count("tg.dot_general") == 2
+
+
+def test_values_that_are_not_used_or_not_reached():
+    def f(x, y):
+        return tg.sum(y)
+
+    assert np.array_equal(tg.grad(f)(X, X), np.zeros(3))
+    assert np.array_equal(tg.grad(lambda x: tg.sum(tg.stop_gradient(x) * x))(X), X)
+    assert float(tg.grad(lambda x: x)(3.0)) == 1.0
+    assert float(tg.grad(lambda x: 2.0)(3.0)) == 0.0
+
+
+def test_dtypes():
+    exact = tg.array(X, "f64")
+    assert tg.grad(cubes)(exact).dtype == np.float64
+    assert tg.grad(cubes)(X.astype(np.float64)).dtype == np.float32
+    assert tg.grad(cubes)(tg.array(X, "f16")).dtype == np.float16
+    assert float(tg.grad(lambda x: x * x)(3)) == 6.0
+
+
+def test_names_are_kept():
+    assert tg.grad(cubes).__name__ == "cubes"
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda: tg.grad(lambda x: x * 2)(X), ShapeError, r"must give a float scalar, it gave shape \(3,\)"),
+        (lambda: tg.grad(lambda x: tg.cast(tg.sum(x), "i32"))(X), ShapeError, "of i32"),
+        (lambda: tg.grad(cubes)(np.array([1, 2])), DTypeError, "only floats have derivatives"),
+        (lambda: tg.grad(cubes)(np.array(["a"])), DTypeError, "as a tensor"),
+        (lambda: tg.grad(cubes, argnums=1)(X), TraceError, "there is no argument 1"),
+        (lambda: tg.grad(lambda x: "x")(X), TraceError, "returned str"),
+        (lambda: tg.grad(lambda m: m.weight)(tg.nn.Linear(2, 2)), ParameterError, "has no values"),
+        (lambda: tg.grad(lambda x: x if x > 0 else -x)(2.0), TraceError, "control flow"),
+    ],
+)
+def test_errors_name_the_line(call, error, message):
+    with pytest.raises(error, match=message) as caught:
+        call()
+    assert __file__ in str(caught.value)
+    assert float(tg.grad(lambda x: x * x)(3.0)) == 6.0
