@@ -76,7 +76,9 @@ class Code:
         return self.add(arith.ConstantOp(IntegerAttr(value, index)))
 
     def index_op(self, kind: type[Operation], lhs: SSAValue, rhs: SSAValue | int) -> SSAValue:
-        """An op on two indices."""
+        """An op on two indices; `x * 1`, `x / 1` and `x + 0` are `x`."""
+        if (kind in (arith.MuliOp, arith.DivUIOp) and rhs == 1) or (kind is arith.AddiOp and rhs == 0):
+            return lhs
         right = self.number(rhs) if isinstance(rhs, int) else rhs
         return self.add(kind.create(operands=[lhs, right], result_types=[index], properties=_overflow(kind)))
 
