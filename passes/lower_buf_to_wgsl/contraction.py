@@ -68,6 +68,11 @@ class Block:
         self.cut_columns = column_extent % (tile.columns * tile.lanes) != 0
         self.rows = [self._row(code, i) for i in range(tile.rows)]
         self.columns = [self._column(code, j) for j in range(tile.columns)]
+        self.own_row = self.rows[0]
+        if tile.broadcast:
+            lane_row = code.index_op(arith.RemUIOp, code.add(wgsl.SubgroupLaneOp()), tile.rows)
+            at = code.index_op(arith.AddiOp, self.first_row, lane_row)
+            self.own_row = self._clamped(code, at, row_extent) if self.cut_rows else at
 
     def _row(self, code: Code, i: int) -> SSAValue:
         at = self.first_row if i == 0 else code.index_op(arith.AddiOp, self.first_row, i)
@@ -101,8 +106,15 @@ class Block:
         else:
 
             def body(inner: Code, found: list[SSAValue], held: Sequence[SSAValue]) -> list[SSAValue]:
+                mine: dict[int, SSAValue] = {}
+
                 def load(number: int, i: int, j: int) -> SSAValue:
-                    return self._load(inner, number, self._grid(i, j).with_own(found, self.own))
+                    if not (self.tile.broadcast and i >= 0 and j < 0):
+                        return self._load(inner, number, self._grid(i, j).with_own(found, self.own))
+                    if number not in mine:
+                        here = self.loops(self.own_row, self.columns[0]).with_own(found, self.own)
+                        mine[number] = self._load(inner, number, here)
+                    return inner.add(wgsl.SubgroupBroadcastOp(mine[number], i))
 
                 return self._folded(inner, held, load, lambda i, j: self._grid(i, j).with_own(found, self.own))
 

@@ -98,24 +98,32 @@ def _contraction(kernel: KernelOp, stage: GenericOp, target: Target) -> Schedule
     if iterators_of(stage)[len(kernel.extents) :].count(IteratorType.PARALLEL):
         return None
     grid = kernel.extents
-    column = _column(kernel, stage)
+    column = _column(kernel, stage, _column_lanes(target))
     row = _row(stage, grid, column)
     reduced = math.prod(loop_extents(stage)[len(grid) :])
-    tile = _staged(_tile(grid, row, column, target), stage, reduced, target)
+    tile = _shared(_tile(grid, row, column, target), stage, reduced, target)
     columns, rows, rest = tile.groups(grid)
     if max(columns, rows, rest) > target.max_compute_workgroups_per_dimension:
         return None
     return Schedule("contraction", (tile.lanes, tile.depth, 1), (columns, rows, rest), tile)
 
 
-def _column(kernel: KernelOp, stage: GenericOp) -> int:
-    """The grid loop along which the results lie in memory."""
-    last = kernel.stages[-1]
-    for m in reversed(maps_of(last)[len(last.inputs) :]):
-        for result in reversed(m.results):
-            if isinstance(result, AffineDimExpr):
-                return result.position
-    return len(kernel.extents) - 1
+def _column_lanes(target: Target) -> int:
+    """How many lanes stand along a contraction's columns."""
+    return SOFTWARE_LANES if target.software else 16
+
+
+def _column(kernel: KernelOp, stage: GenericOp, lanes: int) -> int:
+    """The grid loop that runs across the lanes: along which the results lie in memory, unless that is too short."""
+    grid, last = kernel.extents, kernel.stages[-1]
+    found = len(grid) - 1
+    for m in maps_of(last)[len(last.inputs) :]:
+        plain = [result.position for result in m.results if isinstance(result, AffineDimExpr)]
+        found = plain[-1] if plain else found
+    if 2 * grid[found] > lanes:
+        return found
+    # The gradient of a convolution's weights ends in the window's few elements: most lanes would idle.
+    return max(range(len(grid)), key=lambda loop: (grid[loop], loop == found, loop))
 
 
 def _row(stage: GenericOp, grid: Sequence[int], column: int) -> int | None:
@@ -131,7 +139,8 @@ def _row(stage: GenericOp, grid: Sequence[int], column: int) -> int | None:
 
 def _tile(grid: Sequence[int], row: int | None, column: int, target: Target) -> Tile:
     """The largest block that leaves enough workgroups and little waste at the edges."""
-    lanes, depth, most = (SOFTWARE_LANES, 1, 8) if target.software else (16, 16, 4)
+    depth, most = (1, 8) if target.software else (16, 4)
+    lanes = _column_lanes(target)
     row_extent = 1 if row is None else grid[row]
     rest = math.prod(grid) // (row_extent * grid[column])
     enough = 8 if target.software else 64
@@ -152,10 +161,13 @@ def _tile(grid: Sequence[int], row: int | None, column: int, target: Target) -> 
     return Tile(row, column, rows, columns, lanes, depth)
 
 
-def _staged(tile: Tile, stage: GenericOp, reduced: int, target: Target) -> Tile:
-    """On a GPU, a block whose threads share what they read stages it in workgroup memory."""
+def _shared(tile: Tile, stage: GenericOp, reduced: int, target: Target) -> Tile:
+    """How the threads of a workgroup share what they read: by subgroup on a CPU, in workgroup memory on a GPU."""
     threads = tile.lanes * tile.depth
-    if target.software or tile.row is None or tile.depth == 1 or reduced < 2 * STAGED_STEPS:
+    if target.software:
+        one_subgroup = target.subgroups and target.subgroup_size == threads
+        return replace(tile, broadcast=1) if one_subgroup and 1 < tile.rows <= tile.lanes else tile
+    if tile.row is None or tile.depth == 1 or reduced < 2 * STAGED_STEPS:
         return tile
     if any(isinstance(op, memref.LoadOp) for op in stage.walk()):
         return tile

@@ -22,6 +22,7 @@ class Tile:
         lanes: The workgroup's extent along `column`.
         depth: The workgroup's extent along `row`.
         chunk: How many steps of the reduction are staged in workgroup memory at a time; 0 reads memory directly.
+        broadcast: 1 if the workgroup is one subgroup, whose lanes read a row each and pass it on to the others.
     """
 
     row: int | None
@@ -31,6 +32,7 @@ class Tile:
     lanes: int
     depth: int
     chunk: int = 0
+    broadcast: int = 0
 
     def groups(self, grid: Sequence[int]) -> tuple[int, int, int]:
         """The workgroups along columns, rows and everything else."""
@@ -65,7 +67,7 @@ class Schedule:
         }
         if self.tile is not None:
             t = self.tile
-            numbers = [-1 if t.row is None else t.row, t.column, t.rows, t.columns, t.lanes, t.depth, t.chunk]
+            numbers = [-1 if t.row is None else t.row, t.column, t.rows, t.columns, t.lanes, t.depth, t.chunk, t.broadcast]
             data |= {name: IntegerAttr(n, i64) for name, n in zip(TILE_FIELDS, numbers, strict=True)}
         return DictionaryAttr(data)
 
@@ -86,4 +88,4 @@ class Schedule:
         return Schedule(archetype, extents("workgroup"), extents("groups"), tile)
 
 
-TILE_FIELDS = ("row", "column", "rows", "columns", "lanes", "depth", "chunk")
+TILE_FIELDS = ("row", "column", "rows", "columns", "lanes", "depth", "chunk", "broadcast")
