@@ -16,7 +16,7 @@ from tensorgrad.errors import DTypeError, ShapeError
 from tensorgrad.location import user_line
 from tensorgrad.reductions import sum as sum_over
 from tensorgrad.shaping import normalized_axis, reshape, transpose
-from tensorgrad.tensor import Tensor, method
+from tensorgrad.tensor import Tensor
 from tensorgrad.tracer import emit
 
 
@@ -52,7 +52,18 @@ def numbers(what: str, *operands: Any) -> list[Tensor]:
     return [cast(tensor, dtype) for tensor in tensors]
 
 
-@method
+def whole(value: Any, what: str) -> int:
+    """A Python integer.
+
+    Raises:
+        ShapeError: It is none.
+    """
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise ShapeError(f"{user_line()}: {what}: {value!r} is no integer") from None
+
+
 def tensordot(x: Any, y: Any, axes: Any = 2) -> Tensor:
     """Sums products over pairs of axes: the last `axes` of `x` with the first of `y`, or two lists of axes.
 
@@ -67,7 +78,7 @@ def tensordot(x: Any, y: Any, axes: Any = 2) -> Tensor:
             raise ShapeError(f"{user_line()}: tensordot: axes are a number or two lists, not {axes!r}")
         given = [list(part) if isinstance(part, (tuple, list)) else [part] for part in axes]
     else:
-        count = operator.index(axes)
+        count = whole(axes, "tensordot: axes")
         if not 0 <= count <= min(left.ndim, right.ndim):
             raise ShapeError(f"{user_line()}: tensordot: {left.shape} and {right.shape} do not share {count} axes")
         given = [list(range(left.ndim - count, left.ndim)), list(range(count))]
@@ -81,7 +92,6 @@ def tensordot(x: Any, y: Any, axes: Any = 2) -> Tensor:
     return contracted(left, right, ([], []), (first, second))
 
 
-@method
 def outer(x: Any, y: Any) -> Tensor:
     """The products of each element of `x` with each of `y`; both are flattened, as in NumPy."""
     left, right = numbers("outer", x, y)
@@ -100,7 +110,7 @@ def einsum(subscripts: str, *operands: Any) -> Tensor:
     """Sums products by Einstein's convention, as `numpy.einsum`.
 
     `"ij,jk->ik"` is a matrix product: a label that the output lacks is summed over. A label twice in one operand takes
-    its diagonal; `...` stands for leading axes that broadcast; without `->` the output has the labels that occur once,
+    its diagonal; `...` stands for further axes that broadcast; without `->` the output has the labels that occur once,
     in alphabetical order. Two operands become one `tg.dot_general`, more are contracted pair by pair, the pair with the
     smallest result first.
 
@@ -148,6 +158,8 @@ def _parsed(subscripts: str, tensors: Sequence[Tensor]) -> tuple[list[tuple[str,
         inputs.append(_spelled(part, hidden))
         broad = max(broad, hidden if "..." in part else 0)
     if arrow:
+        if broad and "..." not in wanted:
+            raise ShapeError(f"{user_line()}: einsum: the output of {subscripts!r} lacks the axes of '...'")
         return inputs, _spelled(wanted, broad)
     letters = [label for labels in inputs for label in labels if len(label) == 1]
     single = sorted(label for label in set(letters) if letters.count(label) == 1)

@@ -1,4 +1,4 @@
-"""Convolutions, pooling and resizing of tensors `[batch, channels, spatial...]`, in one, two, three or more dimensions."""
+"""Convolutions, pooling and resizing of tensors `[batch, channels, spatial...]`, in any number of dimensions."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from tensorgrad.contractions import numbers
+from tensorgrad.contractions import numbers, whole
 from tensorgrad.dialects.tg import convolution, shape
 from tensorgrad.dialects.tg.base import integer, ints
 from tensorgrad.dialects.tg.convolution import spread, window_count
@@ -37,9 +37,9 @@ def _listed(value: Any, count: int, what: str, least: int = 1) -> list[int]:
     try:
         found = [operator.index(number) for number in given]
     except TypeError:
-        raise ShapeError(f"{user_line()}: {what} must be integers, not {value!r}") from None
+        raise ShapeError(f"{user_line()}: {what}: integers, not {value!r}") from None
     if len(found) != count or any(number < least for number in found):
-        raise ShapeError(f"{user_line()}: {what} must be {count} integers of at least {least} (or one), not {value!r}")
+        raise ShapeError(f"{user_line()}: {what}: one integer or {count}, at least {least}, not {value!r}")
     return found
 
 
@@ -52,8 +52,10 @@ def _padding(value: Any, totals: Sequence[int], what: str) -> tuple[list[int], l
         return [total // 2 for total in both], [total - total // 2 for total in both]
     if isinstance(value, (tuple, list)) and any(isinstance(part, (tuple, list)) for part in value):
         if len(value) != len(totals) or not all(isinstance(part, (tuple, list)) and len(part) == 2 for part in value):
-            raise ShapeError(f"{user_line()}: {what}: the padding needs a pair for each of {len(totals)} axes: {value!r}")
-        return tuple(_listed([part[side] for part in value], len(totals), f"{what}: paddings", 0) for side in (0, 1))  # type: ignore[return-value]
+            raise ShapeError(f"{user_line()}: {what}: {len(totals)} axes need as many pairs of paddings, not {value!r}")
+        before, behind = ([part[side] for part in value] for side in (0, 1))
+        name = f"{what}: paddings"
+        return _listed(before, len(totals), name, 0), _listed(behind, len(totals), name, 0)
     low = _listed(value, len(totals), f"{what}: paddings", 0)
     return low, list(low)
 
@@ -72,7 +74,7 @@ def _conv_operands(what: str, x: Any, w: Any, spatial: int | None) -> tuple[Tens
     wanted = "" if spatial is None else f" ({spatial} of them)"
     if count < 0 or weights.ndim != images.ndim or spatial not in (None, count):
         raise ShapeError(
-            f"{user_line()}: {what}: needs [batch, channels, spatial...] and weights with as many spatial axes{wanted}, "
+            f"{user_line()}: {what}: [batch, channels, spatial...] and weights with as many spatial ones{wanted}, "
             f"got {images.shape} and {weights.shape}"
         )
     return images, weights, count
@@ -80,7 +82,7 @@ def _conv_operands(what: str, x: Any, w: Any, spatial: int | None) -> tuple[Tens
 
 def _check_groups(what: str, groups: Any, channels: int, taken: int, outputs: int) -> int:
     """The number of groups, when it splits the channels as the weights take them."""
-    number = operator.index(groups)
+    number = whole(groups, f"{what}: groups")
     if number < 1 or channels != number * taken or outputs % number:
         raise ShapeError(
             f"{user_line()}: {what}: {number} groups do not split {channels} channels into {taken} each "
@@ -209,7 +211,12 @@ def conv_transpose(
     steps, holes = _listed(stride, count, f"{what}: strides"), _listed(dilation, count, f"{what}: dilations")
     more = _listed(output_padding, count, f"{what}: output paddings", 0)
     channels, taken, *window = weights.shape
-    number = _check_groups(what, groups, images.shape[1], channels // max(operator.index(groups), 1), channels)
+    number = whole(groups, f"{what}: groups")
+    if channels != images.shape[1] or number < 1 or channels % number:
+        raise ShapeError(
+            f"{user_line()}: {what}: {number} groups do not split {images.shape[1]} channels evenly between weights "
+            f"for {channels}"
+        )
     sizes = [spread(size, hole) for size, hole in zip(window, holes, strict=True)]
     low, high = _transposed_padding(padding, [size - s for size, s in zip(sizes, steps, strict=True)], what)
     for axis, (extent, size, s) in enumerate(zip(images.shape[2:], sizes, steps, strict=True)):
@@ -283,9 +290,7 @@ class _Pool:
             for axis, a, b in zip(self.axes, self.low, high, strict=True):
                 before[axis], behind[axis] = a, b
             value = Array(np.asarray(filling, x.dtype))
-            x = emit(
-                shape.PadOp, [x, value], low=ints(before), high=ints(behind), interior=ints([0] * rank)
-            )
+            x = emit(shape.PadOp, [x, value], low=ints(before), high=ints(behind), interior=ints([0] * rank))
         return emit(
             convolution.WindowsOp,
             [x],

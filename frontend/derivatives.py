@@ -81,7 +81,7 @@ def _differentiate(
     outer = current_trace()
     assert outer is not None
     parts = {number: trees.flatten(args[number]) for number in chosen}
-    primals = {number: [_primal(leaf) for leaf in leaves] for number, (leaves, _) in parts.items()}
+    primals = {number: [primal(leaf) for leaf in leaves] for number, (leaves, _) in parts.items()}
     name = getattr(function, "__name__", "function")
     with tracing(f"grad({name})") as inner:
         stand_ins = {
@@ -113,13 +113,19 @@ def _arranged(by_number: dict[int, Any], chosen: Sequence[int], single: bool) ->
     return by_number[chosen[0]] if single else tuple(by_number[number] for number in chosen)
 
 
-def _primal(leaf: Any) -> Tensor:
+def primal(leaf: Any, what: str = "grad") -> Tensor:
+    """An argument to differentiate by as a tensor.
+
+    Raises:
+        DTypeError: It is no float.
+        TraceError: Its trace has ended.
+    """
     tensor = leaf if isinstance(leaf, Tensor) else Array(as_array(_weak(leaf)))
     if isinstance(tensor, Traced):
         check_usable(tensor)
     if not is_float(tensor.dtype):
         raise DTypeError(
-            f"{user_line()}: grad: an argument to differentiate by is {SHORT[tensor.dtype]}; "
+            f"{user_line()}: {what}: an argument to differentiate by is {SHORT[tensor.dtype]}; "
             "only floats have derivatives"
         )
     return tensor
@@ -143,11 +149,8 @@ def _at_once(
     function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], chosen: Sequence[int], single: bool
 ) -> tuple[Any, Any]:
     """Outside a trace: traces, differentiates, and runs the result by the reference."""
-    from tensorgrad.passes.simplify import SimplifyPass
-    from tensorgrad.runtime.numpy_tensors import TensorExecutor
-
     parts = {number: trees.flatten(args[number]) for number in chosen}
-    leaves = {number: [_primal(leaf) for leaf in part] for number, (part, _) in parts.items()}
+    leaves = {number: [primal(leaf) for leaf in part] for number, (part, _) in parts.items()}
     flat = [leaf for number in parts for leaf in leaves[number]]
 
     def program(*tensors: Tensor) -> Any:
@@ -156,12 +159,22 @@ def _at_once(
         new_args = [stand_ins.get(number, arg) for number, arg in enumerate(args)]
         return _differentiate(function, new_args, kwargs, chosen, single)
 
-    name = sanitized(f"grad_{getattr(function, '__name__', 'function')}")
-    slots = [Slot(f"arg{i}", "input") for i in range(len(flat))]
-    made, positions = trace_call(name, program, [Spec(leaf.shape, leaf.dtype) for leaf in flat], slots)
-    module = ModuleOp([made])
-    SimplifyPass().apply(Context(), module)
-    results = TensorExecutor(module).call([np.asarray(leaf) for leaf in flat])
-    order, rebuild = trees.flatten(positions)
-    value, gradient = rebuild([Array(results[position]) for position in order])
+    value, gradient = computed(f"grad_{getattr(function, '__name__', 'function')}", program, flat)
     return value, gradient
+
+
+def computed(name: str, program: Callable[..., Any], arguments: Sequence[Tensor]) -> Any:
+    """Traces a program of concrete tensors, runs it by the reference, and gives its results in the same tree."""
+    from tensorgrad.passes.inline_calls import InlineCallsPass
+    from tensorgrad.passes.simplify import SimplifyPass
+    from tensorgrad.runtime.numpy_tensors import TensorExecutor
+
+    slots = [Slot(f"arg{i}", "input") for i in range(len(arguments))]
+    specs = [Spec(argument.shape, argument.dtype) for argument in arguments]
+    made, positions = trace_call(sanitized(name), program, specs, slots)
+    module = ModuleOp([made])
+    for one in (InlineCallsPass(), SimplifyPass()):
+        one.apply(Context(), module)
+    results = TensorExecutor(module).call([np.asarray(argument) for argument in arguments])
+    order, rebuild = trees.flatten(positions)
+    return rebuild([Array(results[position]) for position in order])

@@ -1,6 +1,7 @@
 """Elementary functions, rounding, bits, and whole quotients: element by element, with the Array API's names.
 
-Functions of floats take integers and booleans as f32. The ops' docstrings (`dialects/tg/elementary.py`) state error bounds.
+Functions of floats take integers and booleans as f32. The docstrings of the ops (`dialects/tg/elementary.py`) state
+error bounds.
 """
 
 from __future__ import annotations
@@ -21,12 +22,10 @@ from tensorgrad.elementwise import (
     equal,
     greater,
     less,
-    logical_and,
     logical_not,
     maximum,
     minimum,
     multiply,
-    negative,
     not_equal,
     sqrt,
     stop_gradient,

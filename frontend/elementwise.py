@@ -147,30 +147,33 @@ def divide(x: Any, y: Any) -> Tensor:
 
 
 def power(x: Any, y: Any) -> Tensor:
-    """`x` to the power of `y`. Small whole exponents multiply, 0.5 is a square root."""
+    """`x` to the power of `y`, as C's pow. A constant whole exponent from -16 to 16 multiplies, which is cheaper.
+
+    Integers take a constant exponent that is whole and not negative, and wrap; beside a float exponent they are f32.
+
+    Raises:
+        DTypeError: The operands are integers and the exponent is negative or no constant, or they are boolean.
+        ShapeError: They don't broadcast.
+    """
     base = as_tensor(x)
-    if isinstance(y, (int, float)) and not isinstance(y, bool):
-        if isinstance(y, int) or not is_float(base.dtype):
-            exact = _whole_power(base, y)
-            if exact is not None:
-                return exact
-        elif float(y).is_integer():
-            exact = _whole_power(base, int(y))
-            if exact is not None:
-                return exact
+    if isinstance(y, float) and base.dtype.kind in "iu":
+        base = cast(base, NAMES["f32"])
+    if isinstance(y, (int, float)) and not isinstance(y, bool) and y == y // 1:
+        exact = _whole_power(base, int(y))
+        if exact is not None:
+            return exact
     left, right = common("power", base, y)
     if not is_float(left.dtype):
-        raise DTypeError(f"{user_line()}: power: integers take a constant whole exponent from 0 to 16; cast first")
+        raise DTypeError(f"{user_line()}: power: integers take a constant exponent that is not negative; cast first")
     return emit(binary.PowOp, [left, right])
 
 
-def _whole_power(base: Tensor, exponent: float) -> Tensor | None:
-    """Repeated squaring for a whole exponent from -16 to 16; `None` for any other."""
-    if exponent != int(exponent) or not -16 <= exponent <= 16 or base.dtype == NAMES["bool"]:
+def _whole_power(base: Tensor, exponent: int) -> Tensor | None:
+    """Repeated squaring: of floats for exponents from -16 to 16, of integers for 0 and more; `None` for any other."""
+    floats = is_float(base.dtype)
+    if base.dtype == NAMES["bool"] or (not -16 <= exponent <= 16 if floats else exponent < 0):
         return None
-    count = int(exponent if exponent >= 0 else -exponent)
-    if exponent < 0 and not is_float(base.dtype):
-        return None
+    count = exponent if exponent >= 0 else -exponent
     if count == 0:
         return emit_full_like(base, 1)
     result: Tensor | None = None

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import fnmatch
 import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
+from tensorgrad import schedules
 from tensorgrad.errors import OptionError
+from tensorgrad.schedules import Schedule, checked
 
 if TYPE_CHECKING:
     from xdsl.passes import ModulePass
+
+__all__ = ["Optimizer", "Schedule", "Settings", "adagrad", "adam", "adamw", "lion", "rmsprop", "schedules", "sgd"]
+
+Decay: TypeAlias = str | Sequence[str] | Callable[[str], bool]
+"""Which parameters decay, by name: a glob such as `*.weight`, several, or a predicate."""
 
 
 class Optimizer(Protocol):
@@ -20,115 +29,270 @@ class Optimizer(Protocol):
         """The learning rate at first; `Training.set_learning_rate` changes it."""
         ...
 
-    def append_pass(self, function: str) -> ModulePass:
-        """The pass that replaces the gradients that `function` returns by the update."""
+    @property
+    def schedule(self) -> Schedule | None:
+        """What scales the learning rate, if anything does."""
+        ...
+
+    def append_pass(self, function: str, parameters: Sequence[str]) -> ModulePass:
+        """The pass that replaces the gradients that `function` returns, by these parameters, by the update."""
         ...
 
 
-def checked(owner: str, name: str, value: float, *, below: float = math.inf) -> float:
-    """A setting as a float.
+@dataclass(frozen=True)
+class Settings:
+    """An optimizer with its settings; `sgd`, `adam` and the others make it.
 
-    Raises:
-        OptionError: It is no number from 0 to just under `below`; names it.
+    Attributes:
+        name: The optimizer.
+        learning_rate: The learning rate, or what the schedule scales.
+        schedule: The schedule, if there is one.
+        clip_norm: The norm of all gradients together above which they are scaled down to it, if there is one.
+        decay: Which parameters decay; `None` is all of them.
+        options: The options of the optimizer's pass.
     """
-    limit = "a finite number that is not negative" if below == math.inf else f"a number from 0 to below {below:g}"
+
+    name: str
+    learning_rate: float
+    schedule: Schedule | None
+    clip_norm: float | None
+    decay: Decay | None
+    options: Mapping[str, float | bool]
+
+    def append_pass(self, function: str, parameters: Sequence[str]) -> ModulePass:
+        """The pass that appends the update.
+
+        Args:
+            function: What returns the gradients.
+            parameters: The names of what it has gradients of.
+
+        Raises:
+            OptionError: A pattern of `decay` fits no parameter.
+        """
+        from tensorgrad.passes.registry import pass_class
+
+        given: dict[str, Any] = {"function": function, "clip_norm": self.clip_norm, **self.options}
+        if self.schedule is not None:
+            given["learning_rate"] = self.schedule.formula()
+        if self.decay is not None:
+            given["decay"] = _decaying(self.name, self.decay, parameters)
+        return pass_class(f"append-{self.name}")(**given)
+
+
+def _decaying(owner: str, decay: Decay, parameters: Sequence[str]) -> tuple[str, ...]:
+    if callable(decay):
+        return tuple(name for name in parameters if decay(name))
+    patterns = [decay] if isinstance(decay, str) else decay
+    for pattern in patterns:
+        if not fnmatch.filter(parameters, pattern):
+            raise OptionError(f"{owner}: decay {pattern!r} fits no parameter; there are {', '.join(parameters)}")
+    return tuple(name for name in parameters if any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns))
+
+
+def _settings(
+    owner: str,
+    learning_rate: float | Schedule,
+    clip_norm: float | None,
+    decay: Decay | None,
+    options: Mapping[str, float | bool],
+) -> Settings:
+    """Checks what all optimizers have; numbers among the options have no upper limit here."""
+    schedule = learning_rate if isinstance(learning_rate, Schedule) else None
+    rate = schedule.rate if schedule else checked(owner, "learning_rate", learning_rate)  # type: ignore[arg-type]
+    if clip_norm is not None and not checked(owner, "clip_norm", clip_norm):
+        raise OptionError(f"{owner}: clip_norm must be more than 0, got {clip_norm!r}")
+    names = isinstance(decay, Sequence) and all(isinstance(pattern, str) for pattern in decay)
+    if decay is not None and not names and not callable(decay):
+        raise OptionError(f"{owner}: decay must be a pattern, a list of them or a function of a name, got {decay!r}")
+    numbers = {
+        name: value if isinstance(value, bool) else checked(owner, name, value) for name, value in options.items()
+    }
+    norm = None if clip_norm is None else float(clip_norm)
+    return Settings(owner, rate, schedule, norm, decay, numbers)
+
+
+def _betas(owner: str, betas: tuple[float, float]) -> dict[str, float]:
     try:
-        number = math.nan if isinstance(value, (bool, str, bytes)) else float(value)
-    except (TypeError, ValueError, OverflowError):
-        number = math.nan
-    if not 0 <= number < below:
-        raise OptionError(f"{owner}: {name} must be {limit}, got {value!r}")
-    return number
-
-
-@dataclass(frozen=True)
-class SGD:
-    """The settings of stochastic gradient descent; see `sgd`."""
-
-    learning_rate: float
-    momentum: float
-    dampening: float
-    nesterov: bool
-    weight_decay: float
-
-    def append_pass(self, function: str) -> ModulePass:
-        """The pass that appends the update."""
-        from tensorgrad.passes.append_sgd import AppendSgdPass
-
-        return AppendSgdPass(function, self.momentum, self.dampening, self.nesterov, self.weight_decay)
-
-
-@dataclass(frozen=True)
-class Adam:
-    """The settings of Adam; see `adam`."""
-
-    learning_rate: float
-    betas: tuple[float, float]
-    eps: float
-    weight_decay: float
-
-    def append_pass(self, function: str) -> ModulePass:
-        """The pass that appends the update."""
-        from tensorgrad.passes.append_adam import AppendAdamPass
-
-        return AppendAdamPass(function, *self.betas, self.eps, self.weight_decay)
+        first, second = betas
+    except (TypeError, ValueError):
+        raise OptionError(f"{owner}: betas must be two numbers, got {betas!r}") from None
+    return {
+        "beta1": checked(owner, "betas[0]", first, below=1),
+        "beta2": checked(owner, "betas[1]", second, below=1),
+    }
 
 
 def sgd(
-    learning_rate: float,
+    learning_rate: float | Schedule,
     momentum: float = 0.0,
     dampening: float = 0.0,
     nesterov: bool = False,
     weight_decay: float = 0.0,
-) -> SGD:
+    *,
+    decay: Decay | None = None,
+    clip_norm: float | None = None,
+) -> Settings:
     """Stochastic gradient descent, by PyTorch's formulas.
 
     Args:
-        learning_rate: The factor of the update.
+        learning_rate: The factor of the update, or one of `tg.optim.schedules`.
         momentum: The factor of the running sum of gradients; 0 keeps none.
         dampening: How much of each gradient after the first is left out of that sum.
         nesterov: Whether to look ahead by the momentum.
         weight_decay: The factor of the parameter that is added to its gradient.
+        decay: Which parameters decay, by name: a glob such as `*.weight`, several, or a predicate; all if absent.
+        clip_norm: The norm of all gradients together above which they are scaled down to it.
 
     Raises:
         OptionError: A setting is out of range, or nesterov goes without momentum or with dampening.
     """
-    settings = SGD(
-        checked("sgd", "learning_rate", learning_rate),
-        checked("sgd", "momentum", momentum),
-        checked("sgd", "dampening", dampening, below=math.nextafter(1, 2)),
-        bool(nesterov),
-        checked("sgd", "weight_decay", weight_decay),
-    )
-    if nesterov and (not settings.momentum or settings.dampening):
+    checked("sgd", "dampening", dampening, below=math.nextafter(1, 2))
+    options = {"momentum": momentum, "dampening": dampening, "nesterov": bool(nesterov), "weight_decay": weight_decay}
+    settings = _settings("sgd", learning_rate, clip_norm, decay, options)
+    if nesterov and (not momentum or dampening):
         raise OptionError("sgd: nesterov needs a momentum, and no dampening")
     return settings
 
 
 def adam(
-    learning_rate: float = 1e-3,
+    learning_rate: float | Schedule = 1e-3,
     betas: tuple[float, float] = (0.9, 0.999),
     eps: float = 1e-8,
     weight_decay: float = 0.0,
-) -> Adam:
+    *,
+    decay: Decay | None = None,
+    clip_norm: float | None = None,
+) -> Settings:
     """Adam, by PyTorch's formulas.
 
     Args:
-        learning_rate: The factor of the update.
+        learning_rate: The factor of the update, or one of `tg.optim.schedules`.
         betas: How much of the means of the gradients and of their squares stays at each step.
         eps: Added to the root of the latter, after its bias correction.
         weight_decay: The factor of the parameter that is added to its gradient.
+        decay: Which parameters decay, by name: a glob such as `*.weight`, several, or a predicate; all if absent.
+        clip_norm: The norm of all gradients together above which they are scaled down to it.
 
     Raises:
         OptionError: A setting is out of range.
     """
-    try:
-        first, second = betas
-    except (TypeError, ValueError):
-        raise OptionError(f"adam: betas must be two numbers, got {betas!r}") from None
-    return Adam(
-        checked("adam", "learning_rate", learning_rate),
-        (checked("adam", "betas[0]", first, below=1), checked("adam", "betas[1]", second, below=1)),
-        checked("adam", "eps", eps),
-        checked("adam", "weight_decay", weight_decay),
-    )
+    options = {**_betas("adam", betas), "eps": eps, "weight_decay": weight_decay}
+    return _settings("adam", learning_rate, clip_norm, decay, options)
+
+
+def adamw(
+    learning_rate: float | Schedule = 1e-3,
+    betas: tuple[float, float] = (0.9, 0.999),
+    eps: float = 1e-8,
+    weight_decay: float = 1e-2,
+    *,
+    decay: Decay | None = None,
+    clip_norm: float | None = None,
+) -> Settings:
+    """Adam with decoupled weight decay, by PyTorch's formulas.
+
+    Args:
+        learning_rate: The factor of the update, or one of `tg.optim.schedules`.
+        betas: How much of the means of the gradients and of their squares stays at each step.
+        eps: Added to the root of the latter, after its bias correction.
+        weight_decay: How much of a parameter each step takes off it, times the learning rate.
+        decay: Which parameters decay, by name: a glob such as `*.weight`, several, or a predicate; all if absent.
+        clip_norm: The norm of all gradients together above which they are scaled down to it.
+
+    Raises:
+        OptionError: A setting is out of range.
+    """
+    options = {**_betas("adamw", betas), "eps": eps, "weight_decay": weight_decay}
+    return _settings("adamw", learning_rate, clip_norm, decay, options)
+
+
+def rmsprop(
+    learning_rate: float | Schedule = 1e-2,
+    alpha: float = 0.99,
+    eps: float = 1e-8,
+    weight_decay: float = 0.0,
+    momentum: float = 0.0,
+    centered: bool = False,
+    *,
+    decay: Decay | None = None,
+    clip_norm: float | None = None,
+) -> Settings:
+    """RMSprop, by PyTorch's formulas.
+
+    Args:
+        learning_rate: The factor of the update, or one of `tg.optim.schedules`.
+        alpha: How much of the mean of the squares of the gradients stays at each step.
+        eps: Added to the root of that mean.
+        weight_decay: The factor of the parameter that is added to its gradient.
+        momentum: The factor of the running sum of updates; 0 keeps none.
+        centered: Whether to divide by the deviation from the mean of the gradients.
+        decay: Which parameters decay, by name: a glob such as `*.weight`, several, or a predicate; all if absent.
+        clip_norm: The norm of all gradients together above which they are scaled down to it.
+
+    Raises:
+        OptionError: A setting is out of range.
+    """
+    options = {
+        "alpha": checked("rmsprop", "alpha", alpha, below=1),
+        "eps": eps,
+        "weight_decay": weight_decay,
+        "momentum": momentum,
+        "centered": bool(centered),
+    }
+    return _settings("rmsprop", learning_rate, clip_norm, decay, options)
+
+
+def adagrad(
+    learning_rate: float | Schedule = 1e-2,
+    lr_decay: float = 0.0,
+    weight_decay: float = 0.0,
+    initial_accumulator_value: float = 0.0,
+    eps: float = 1e-10,
+    *,
+    decay: Decay | None = None,
+    clip_norm: float | None = None,
+) -> Settings:
+    """Adagrad, by PyTorch's formulas.
+
+    Args:
+        learning_rate: The factor of the update, or one of `tg.optim.schedules`.
+        lr_decay: How fast the learning rate falls: it is divided by `1 + lr_decay` times the steps before.
+        weight_decay: The factor of the parameter that is added to its gradient.
+        initial_accumulator_value: What the sum of the squares of the gradients starts from.
+        eps: Added to the root of that sum.
+        decay: Which parameters decay, by name: a glob such as `*.weight`, several, or a predicate; all if absent.
+        clip_norm: The norm of all gradients together above which they are scaled down to it.
+
+    Raises:
+        OptionError: A setting is out of range.
+    """
+    options = {
+        "lr_decay": lr_decay,
+        "weight_decay": weight_decay,
+        "initial_accumulator_value": initial_accumulator_value,
+        "eps": eps,
+    }
+    return _settings("adagrad", learning_rate, clip_norm, decay, options)
+
+
+def lion(
+    learning_rate: float | Schedule = 1e-4,
+    betas: tuple[float, float] = (0.9, 0.99),
+    weight_decay: float = 0.0,
+    *,
+    decay: Decay | None = None,
+    clip_norm: float | None = None,
+) -> Settings:
+    """Lion (Chen et al., 2023): steps of one size, in the direction of the sign of a mean of the gradients.
+
+    Args:
+        learning_rate: The size of the update, or one of `tg.optim.schedules`.
+        betas: How much of the mean goes into the direction, and how much of it stays at each step.
+        weight_decay: How much of a parameter each step takes off it, times the learning rate.
+        decay: Which parameters decay, by name: a glob such as `*.weight`, several, or a predicate; all if absent.
+        clip_norm: The norm of all gradients together above which they are scaled down to it.
+
+    Raises:
+        OptionError: A setting is out of range.
+    """
+    return _settings("lion", learning_rate, clip_norm, decay, {**_betas("lion", betas), "weight_decay": weight_decay})

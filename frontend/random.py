@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Sequence
+from numbers import Real
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -40,6 +41,7 @@ from tensorgrad.elementwise import (
 )
 from tensorgrad.errors import DTypeError, OptionError
 from tensorgrad.location import user_line
+from tensorgrad.reductions import argmax
 from tensorgrad.shaping import (
     arange,
     expand_dims,
@@ -49,17 +51,18 @@ from tensorgrad.shaping import (
     take_along_axis,
     transpose,
 )
+from tensorgrad.sorting import argsort
 from tensorgrad.tensor import Array, Tensor
 from tensorgrad.tracer import emit
 
-Key: TypeAlias = Tensor
+Key: TypeAlias = Tensor | np.ndarray[Any, np.dtype[Any]]
 Shape: TypeAlias = int | Sequence[int]
 
 WORD = 0xFFFFFFFF
 TOP_23_BITS = 0xFFFFFE00
 
 
-def key(seed: Any) -> Key:
+def key(seed: Any) -> Tensor:
     """The key of a seed.
 
     Args:
@@ -70,13 +73,13 @@ def key(seed: Any) -> Key:
     """
     if isinstance(seed, Tensor):
         number = _integers("seed", seed)
-        sign = where(less(seed, 0), Array(np.uint32(WORD)), Array(np.uint32(0))) if seed.dtype.kind == "i" else 0
-        return _paired(broadcast_to(cast(sign, "u32"), seed.shape), number)
+        sign = where(less(seed, 0), _word(WORD), _word(0)) if seed.dtype.kind == "i" else _word(0)
+        return _paired(broadcast_to(sign, seed.shape), number)
     given = _integer("seed", seed)
     return Array(np.array([given >> 32 & WORD, given & WORD], np.uint32))
 
 
-def fold_in(key: Key, data: Any) -> Key:
+def fold_in(key: Key, data: Any) -> Tensor:
     """A new key from a key and a number, of which the low 32 bits count.
 
     Args:
@@ -93,10 +96,10 @@ def fold_in(key: Key, data: Any) -> Key:
     if isinstance(own, Array) and own.ndim == 1:  # every step of a training makes a key so: without the overhead of ops
         words = np.asarray(own)
         return Array(np.concatenate(ops.threefry(words[:1], words[1:], np.zeros(1, np.uint32), number)))
-    return _pairs(own, Array(number[0]))
+    return _pairs(own, Array(number.reshape(())))
 
 
-def split(key: Key, count: Shape = 2) -> Key:
+def split(key: Key, count: Shape = 2) -> Tensor:
     """Independent new keys from one, along new axes of extents `count` before the last.
 
     Raises:
@@ -122,8 +125,9 @@ def bits(key: Key, shape: Shape = ()) -> Tensor:
 def uniform(key: Key, shape: Shape = (), low: Any = 0.0, high: Any = 1.0) -> Tensor:
     """Uniformly random f32 in `[low, high)`: multiples of 2⁻²³, scaled and shifted.
 
-    Between 0 and 1 the numbers are the same to the last bit on every backend; scaled ones may differ in it. Rounding can
-    reach `high` when the bounds are close for their size.
+    Between 0 and 1 the numbers are the same to the last bit on every backend, and as JAX's; scaled ones may differ in
+    it, because some backends round `unit * span + low` once and some twice. Rounding can reach `high` when the bounds
+    are close for their size.
 
     Args:
         key: A key.
@@ -138,10 +142,10 @@ def uniform(key: Key, shape: Shape = (), low: Any = 0.0, high: Any = 1.0) -> Ten
     kept = emit(binary.AndOp, common("uniform", words, TOP_23_BITS))
     # The words' top 23 bits as a fraction: exact, and without a look at the bits of a float.
     unit = multiply(cast(kept, "f32"), 2.0**-32)
-    if isinstance(low, Tensor) or isinstance(high, Tensor):
+    if not (isinstance(low, Real) and isinstance(high, Real)):
         least, most = cast(low, "f32"), cast(high, "f32")
         return maximum(least, add(multiply(unit, subtract(most, least)), least))
-    least, span = _bounds(low, high)
+    least, span = _bounds(float(low), float(high))
     if least == 0:
         return unit if span == 1 else multiply(unit, span)
     return maximum(least, add(multiply(unit, span), least))
@@ -194,7 +198,7 @@ def bernoulli(key: Key, p: Any = 0.5, shape: Shape | None = None) -> Tensor:
     Raises:
         OptionError: `key` is no key, or `p` is a number outside `[0, 1]`.
     """
-    if not isinstance(p, Tensor) and np.ndim(p) == 0 and not 0 <= p <= 1:
+    if isinstance(p, Real) and not 0 <= float(p) <= 1:
         raise OptionError(f"{user_line()}: bernoulli: p must be between 0 and 1, got {p!r}")
     chance = cast(p, "f32")
     return less(uniform(key, chance.shape if shape is None else shape), chance)
@@ -222,8 +226,6 @@ def categorical(key: Key, logits: Any, axis: int = -1, shape: Shape | None = Non
     if (*prefix, *own) != wanted:
         raise OptionError(f"{user_line()}: categorical: shape {wanted} must end in {own}")
     noise = gumbel(key, (*prefix, *weights.shape))
-    from tensorgrad.sorting import argmax
-
     return argmax(add(noise, weights), axis=place - weights.ndim)
 
 
@@ -267,10 +269,8 @@ def permutation(key: Key, x: Any, axis: int = 0, independent: bool = False) -> T
     return transpose(moved, [*front, *(i for i in range(moved.ndim) if i not in front)])
 
 
-def _shuffled(key: Key, x: Tensor, axis: int, rank: int) -> Tensor:
+def _shuffled(key: Tensor, x: Tensor, axis: int, rank: int) -> Tensor:
     """Sorts the last `rank` axes of `x` by random words along `axis`, as often as JAX does."""
-    from tensorgrad.sorting import argsort
-
     extents = x.shape[x.ndim - rank :]
     rounds = math.ceil(3 * math.log(max(1, math.prod(extents))) / math.log(WORD))
     for _ in range(rounds):
@@ -292,7 +292,7 @@ def dropout(key: Key, x: Any, rate: float) -> Tensor:
         OptionError: `key` is no key, or `rate` is out of range.
         DTypeError: `x` holds no floats.
     """
-    if isinstance(rate, Tensor) or not 0 <= rate <= 1:
+    if not isinstance(rate, Real) or not 0 <= rate <= 1:
         raise OptionError(f"{user_line()}: dropout: rate must be a number between 0 and 1, got {rate!r}")
     values, own = as_tensor(x), _checked(key)
     if own.ndim > 1:
@@ -308,22 +308,26 @@ def dropout(key: Key, x: Any, rate: float) -> Tensor:
     return where(kept, multiply(values, 1 / (1 - rate)), zero)
 
 
-def _words(key: Key, counters: Tensor, word: str) -> Tensor:
+def _words(key: Tensor, counters: Tensor, word: str) -> Tensor:
     """Encrypts counters by keys whose leading axes broadcast against them."""
     extents = broadcast_shapes(key.shape[:-1], counters.shape, what="random keys")
-    operands = [key[..., 0], key[..., 1], Array(np.zeros((), np.uint32)), counters]
+    operands = [key[..., 0], key[..., 1], _word(0), counters]
     return emit(ops.ThreefryOp, [broadcast_to(x, extents) for x in operands], word=StringAttr(word))
 
 
-def _pairs(key: Key, counters: Tensor) -> Key:
+def _pairs(key: Tensor, counters: Tensor) -> Tensor:
     return _paired(_words(key, counters, "first"), _words(key, counters, "second"))
 
 
-def _paired(first: Tensor, second: Tensor) -> Key:
+def _paired(first: Tensor, second: Tensor) -> Tensor:
     """The words of keys side by side; concrete words make concrete keys, in a trace too."""
     concrete = isinstance(first, Array) and isinstance(second, Array)
     numbers = Array(np.arange(2, dtype=np.int32)) if concrete else arange(2)
     return where(equal(numbers, 0), expand_dims(first, -1), expand_dims(second, -1))
+
+
+def _word(number: int) -> Array:
+    return Array(np.array(number, np.uint32))
 
 
 def _integer(what: str, value: Any) -> int:
@@ -342,7 +346,7 @@ def _integers(what: str, value: Tensor) -> Tensor:
     return cast(value, "u32")
 
 
-def _checked(key: Any) -> Key:
+def _checked(key: Any) -> Tensor:
     if isinstance(key, (Tensor, np.ndarray)) and key.dtype == NAMES["u32"] and key.shape[-1:] == (2,):
         return as_tensor(key)
     raise OptionError(f"{user_line()}: a key is two u32, such as tg.random.key(0) gives; got {key!r}")

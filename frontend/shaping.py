@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -77,8 +78,10 @@ def ones(shape_: int | Sequence[int], dtype: object = "f32") -> Tensor:
     return full(shape_, 1, dtype)
 
 
-def arange(start: int, stop: int | None = None, step: int = 1, dtype: object = "i32") -> Tensor:
-    """The numbers `start, start + step, …` below `stop` (or from 0 to `start`).
+def arange(start: float, stop: float | None = None, step: float = 1, dtype: object = None) -> Tensor:
+    """The numbers `start, start + step, …` below `stop` (or from 0 to `start`); i32, or f32 if one of them is a float.
+
+    Floats are computed in f64, as NumPy does, and rounded once.
 
     Raises:
         ShapeError: `step` is 0.
@@ -86,6 +89,9 @@ def arange(start: int, stop: int | None = None, step: int = 1, dtype: object = "
     first, last = (0, start) if stop is None else (start, stop)
     if step == 0:
         raise ShapeError(f"{user_line()}: arange: the step is 0")
+    if isinstance(first, float) or isinstance(last, float) or isinstance(step, float):
+        return Array(np.arange(first, last, step).astype(as_dtype("f32" if dtype is None else dtype)))
+    dtype = "i32" if dtype is None else dtype
     wanted, count = as_dtype(dtype), len(range(first, last, step))
     if current_trace() is None or not count:
         return Array(np.arange(first, last, step).astype(wanted))
@@ -179,15 +185,39 @@ def flip(x: Any, axis: Any = None) -> Tensor:
     return emit(shape.ReverseOp, [tensor], axes=ints(normalized_axes(axis, tensor.ndim, "flip")))
 
 
-@method
-def index(x: Any, key: Any) -> Tensor:
-    """`x[key]`: integers, slices with steps, `None`, `...`, and one tensor of integers.
+@dataclass(frozen=True)
+class Selection:
+    """What a key selects of a tensor: a slice of every axis, some of them reversed, in a new shape.
+
+    Attributes:
+        start: The first position on each axis.
+        stop: The end on each axis.
+        step: The distance between positions, at least 1.
+        reverse: The axes that run backwards.
+        shape: The extents with axes of integers dropped and those of `None` added.
+        gather: The axis of that shape that is indexed by a tensor, and the tensor.
+    """
+
+    start: tuple[int, ...]
+    stop: tuple[int, ...]
+    step: tuple[int, ...]
+    reverse: tuple[int, ...]
+    shape: tuple[int, ...]
+    gather: tuple[int, Tensor] | None
+
+    @property
+    def extents(self) -> list[int]:
+        """The extent of each axis of the slice."""
+        return [len(range(a, b, c)) for a, b, c in zip(self.start, self.stop, self.step, strict=True)]
+
+
+def selection(tensor: Tensor, key: Any) -> Selection:
+    """What `tensor[key]` selects.
 
     Raises:
         ShapeError: Too many indices, or an integer out of range.
         DTypeError: A key of another kind.
     """
-    tensor = as_tensor(x)
     keys = _expanded(key if isinstance(key, tuple) else (key,), tensor.ndim)
     start, stop, step, reverse = [], [], [], []
     shape_after: list[int] = []
@@ -219,13 +249,26 @@ def index(x: Any, key: Any) -> Tensor:
         stop.append(last)
         step.append(stride)
         axis += 1
-    result = tensor
-    if start != [0] * axis or stop != list(tensor.shape) or step != [1] * axis:
-        result = emit(shape.SliceOp, [result], start=ints(start), stop=ints(stop), step=ints(step))
-    if reverse:
-        result = emit(shape.ReverseOp, [result], axes=ints(reverse))
-    result = reshape(result, shape_after)
-    return result if gather is None else take(result, gather[1], gather[0])
+    return Selection(tuple(start), tuple(stop), tuple(step), tuple(reverse), tuple(shape_after), gather)
+
+
+@method
+def index(x: Any, key: Any) -> Tensor:
+    """`x[key]`: integers, slices with steps, `None`, `...`, and one tensor of integers.
+
+    Raises:
+        ShapeError: Too many indices, or an integer out of range.
+        DTypeError: A key of another kind.
+    """
+    result = tensor = as_tensor(x)
+    found = selection(tensor, key)
+    if found.extents != list(tensor.shape):
+        bounds = {"start": ints(found.start), "stop": ints(found.stop), "step": ints(found.step)}
+        result = emit(shape.SliceOp, [result], **bounds)
+    if found.reverse:
+        result = emit(shape.ReverseOp, [result], axes=ints(found.reverse))
+    result = reshape(result, found.shape)
+    return result if found.gather is None else take(result, found.gather[1], found.gather[0])
 
 
 def _is_integer(entry: Any) -> bool:

@@ -19,9 +19,23 @@ from tensorgrad.location import user_line
 from tensorgrad.runtime.backend import OutputHandle
 
 if TYPE_CHECKING:
+    from tensorgrad.indexing import Changes
     from tensorgrad.tracer import Trace
 
 _METHODS: dict[str, Callable[..., Any]] = {}
+
+_METHOD_MODULES = (
+    "elementwise",
+    "shaping",
+    "reductions",
+    "elementary",
+    "activations",
+    "joining",
+    "cumulative",
+    "sorting",
+    "indexing",
+)
+"""The modules whose functions are methods too."""
 
 
 def method(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -33,7 +47,7 @@ def method(function: Callable[..., Any]) -> Callable[..., Any]:
 def _method(name: str) -> Callable[..., Any] | None:
     """A registered function; the modules of the API register theirs when they are imported."""
     if name not in _METHODS and not name.startswith("_"):
-        for module in ("elementwise", "shaping", "reductions", "elementary", "activations"):
+        for module in _METHOD_MODULES:
             importlib.import_module(f"tensorgrad.{module}")
     return _METHODS.get(name)
 
@@ -91,6 +105,11 @@ class Tensor(abc.ABC):
     def size(self) -> int:
         """The number of elements."""
         return int(np.prod(self.shape, dtype=np.int64))
+
+    @property
+    def at(self) -> Changes:
+        """`x.at[key].set(values)` and `x.at[key].add(values)` give a changed copy."""
+        return importlib.import_module("tensorgrad.indexing").Changes(self)
 
     @property
     def T(self) -> Tensor:

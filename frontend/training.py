@@ -80,7 +80,7 @@ def compile(
         found = find_device(device)
 
     def passes() -> Sequence[ModulePass]:
-        return tensor_passes(name, optimizer.append_pass(name))
+        return tensor_passes(name, optimizer.append_pass(name, list(parameters)))
 
     compilation = Compilation(name, checked_module(traced), passes, found, phases)
     executable = compilation.load(share=None)
@@ -158,6 +158,7 @@ class Training(_Compiled):
             path: ArraySlot(path, parameter.shape, SHORT[parameter.dtype]) for path, parameter in parameters.items()
         }
         self._learning_rate = optimizer.learning_rate
+        self._schedule = optimizer.schedule
         self.step_count = 0
 
     def __repr__(self) -> str:
@@ -166,10 +167,14 @@ class Training(_Compiled):
     @property
     def learning_rate(self) -> float:
         """The learning rate of the next step."""
-        return self._learning_rate
+        if self._schedule is None:
+            return self._learning_rate
+        return self._schedule.at(self.step_count + 1, self._learning_rate)
 
     def set_learning_rate(self, learning_rate: float) -> None:
         """Changes the learning rate of the steps that follow; compiles nothing.
+
+        With a schedule, this is the rate that it scales.
 
         Raises:
             OptionError: It is no finite number, or negative.
@@ -196,7 +201,9 @@ class Training(_Compiled):
         settings = {"step": float(self.step_count + 1), "learning_rate": self._learning_rate}
         if self._key is not None:
             if "key" in inputs:
-                raise InputError(f"{user_line()}: step makes the input 'key' itself; add it to tg.compile's inputs to give it")
+                raise InputError(
+                    f"{user_line()}: step makes the input 'key' itself; add it to tg.compile's inputs to give it"
+                )
             inputs["key"] = np.asarray(random.fold_in(self._key, self.step_count + 1))
         outputs = self._executable.step(inputs, {name: settings[name] for name in self._compilation.settings})
         self.step_count += 1

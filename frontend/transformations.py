@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Literal
 
-import numpy as np
 from xdsl.ir import Block, SSAValue
 from xdsl.utils.exceptions import DiagnosticException
 
@@ -197,7 +196,7 @@ class _Tree:
             if isinstance(leaf, Traced):
                 check_usable(leaf)
             where = f"{name}{path and '.'}{path}"
-            tensor = leaf if isinstance(leaf, Traced) else Array(_as_float(as_array(leaf), like))
+            tensor = leaf if isinstance(leaf, Tensor) else Array(as_array(leaf, like.dtype))
             if tensor.shape != like.shape:
                 raise ShapeError(f"{user_line()}: {what}: {where} has shape {tensor.shape}, expected {like.shape}")
             if tensor.dtype != like.dtype:
@@ -205,10 +204,6 @@ class _Tree:
                 raise DTypeError(f"{user_line()}: {what}: {where} is {found_dtype}, expected {expected_dtype}")
             result.append(tensor)
         return result
-
-
-def _as_float(array: np.ndarray[Any, Any], like: Tensor) -> np.ndarray[Any, Any]:
-    return array.astype(like.dtype) if array.dtype.kind in "fi" else array
 
 
 def _floats_only(value: Any) -> Any:
@@ -333,7 +328,8 @@ def _jacobian(
     done = _Application(function, arguments, points, {})
     for output in done.outputs:
         if not is_float(output.dtype):
-            raise DTypeError(f"{user_line()}: jacobian: a result is {SHORT[output.dtype]}; only floats have derivatives")
+            found_dtype = SHORT[output.dtype]
+            raise DTypeError(f"{user_line()}: jacobian: a result is {found_dtype}; only floats have derivatives")
     rows = [value_in(done.trace, output) for output in done.outputs]
     with _refusals("jacobian"):
         found = (_by_results if mode == "reverse" else _by_arguments)(done, rows)

@@ -4,43 +4,35 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import SSAValue
-from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import DiagnosticException
 
-from tensorgrad.passes.optimizer import Rule, Update, append_updates, check_option
+from tensorgrad.passes.optimizer import OptimizerPass, Rule, Update
 
 
 @dataclass(frozen=True)
-class AppendSgdPass(ModulePass):
+class AppendSgdPass(OptimizerPass):
     """Replaces a function's gradients by updates of its parameters: stochastic gradient descent, as in PyTorch.
 
     Expects a function whose results of role `gradient` bear the names of arguments of role `parameter`, such as `grad`
     leaves behind. Guarantees: the other results stay, in front; behind them comes a result of role `update` for each
     parameter, and with momentum for each state `sgd.momentum/<parameter>`. The step size is a scalar argument that the
-    host computes from `learning_rate`, so another rate needs no other program.
+    host computes from `learning_rate`, so another rate needs no other program. `OptimizerPass` has further options.
 
     Attributes:
-        function: The function; may be absent where there is only one.
         momentum: The factor of the running sum of gradients; 0 keeps none.
         dampening: How much of each gradient after the first is left out of that sum.
         nesterov: Whether to look ahead by the momentum. Needs momentum, and no dampening.
-        weight_decay: The factor of the parameter that is added to its gradient.
     """
 
     name = "append-sgd"
 
-    function: str | None = None
     momentum: float = 0.0
     dampening: float = 0.0
     nesterov: bool = False
-    weight_decay: float = 0.0
 
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
-        for option in ("momentum", "weight_decay"):
-            check_option(self.name, option, getattr(self, option))
+    def rule(self) -> Rule:
+        self.check("momentum")
         if not 0 <= self.dampening <= 1:
             raise DiagnosticException(f"{self.name}: dampening must be from 0 to 1, got {self.dampening}")
         if self.nesterov and (not self.momentum or self.dampening):
@@ -50,13 +42,11 @@ class AppendSgdPass(ModulePass):
         if self.momentum and self.dampening:
             # The first gradient starts the running sum whole.
             scalars["sgd.gradient_scale"] = f"1.0 if step == 1 else {1 - self.dampening!r}"
-        append_updates(op, self.function, self.name, Rule(states, scalars, self._write))
+        return Rule(states, scalars, self._write)
 
     def _write(self, update: Update) -> list[SSAValue]:
-        b, gradient = update.builder, update.gradient
+        b, gradient = update.builder, update.decayed_gradient()
         state: list[SSAValue] = []
-        if self.weight_decay:
-            gradient = b.add(gradient, b.scale(update.parameter, self.weight_decay))
         if self.momentum:
             added = b.mul(gradient, update.scalar("sgd.gradient_scale")) if self.dampening else gradient
             velocity = b.add(b.scale(update.state[0], self.momentum), added)

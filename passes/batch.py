@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeAlias, TypeVar, cast
 
+from xdsl.dialects.builtin import i32
 from xdsl.ir import Block, SSAValue
 
-from tensorgrad.dialects.tg import binary, contract, index, reduce, shape, unary
-from tensorgrad.dialects.tg.base import TensorOp, int_list, int_value
+from tensorgrad.dialects.tg import binary, contract, convolution, index, reduce, shape, sort, unary
+from tensorgrad.dialects.tg.base import Tensor, TensorOp, int_list, int_value, integer, ints
 from tensorgrad.dialects.tg.build import TensorBuilder, shape_of
 from tensorgrad.dialects.tg.call import CallOp, returned
 from tensorgrad.dialects.tg.contract import free_axes
-from tensorgrad.passes.inline_calls import copied
+from tensorgrad.passes.inline_calls import copied, erase_unneeded
 
 OpT = TypeVar("OpT", bound=TensorOp)
 Operands: TypeAlias = Sequence["tuple[SSAValue, bool]"]
@@ -23,16 +24,48 @@ RULES: dict[type[TensorOp], Callable[[TensorBuilder, TensorOp, int, Operands], S
 """How ops run along a new axis. An op that is not here runs once for each position, which is right and slow."""
 
 
-def batched(block: Block, known: dict[SSAValue, SSAValue], count: int, builder: TensorBuilder) -> None:
-    """Repeats the ops of a block with a new leading axis.
+def repeated(
+    block: Block, known: dict[SSAValue, SSAValue], values: Sequence[SSAValue], builder: TensorBuilder
+) -> list[SSAValue]:
+    """Moves a block to where the builder stands, with a new leading axis on what depends on some values.
 
     Args:
-        block: Stays as it is.
-        known: What takes the place of some values, with the new axis in front. What the ops that depend on them give
-            is added.
-        count: The extent of the new axis.
-        builder: Where the ops go. What doesn't depend on the values in `known` must be visible there.
+        block: Has no terminator, and is empty afterwards.
+        known: What takes the place of some values, with the new axis in front; at least one.
+        values: Results of the block's ops, or values that are visible in it.
+        builder: Where the ops go.
+
+    Returns:
+        What `values` are now, all with the new axis.
     """
+    count = shape_of(next(iter(known.values())))[0]
+    erase_unneeded(block, values)
+    dependent = set(known)
+    for op in list(block.ops):
+        if any(operand in dependent for operand in op.operands):
+            dependent.update(op.results)
+        else:
+            op.detach()
+            builder.insert(op)
+    known = dict(known)
+    _batch(block, known, count, builder)
+    found = [known[value] if value in known else _everywhere(builder, value, count) for value in values]
+    for op in reversed(list(block.ops)):
+        op.detach()
+        op.erase()
+    return found
+
+
+def basis(kind: Tensor, builder: TensorBuilder) -> SSAValue:
+    """Every tensor of `kind` that is 1 in one place and 0 elsewhere, along a new leading axis in row-major order."""
+    count = kind.element_count()
+    row, column = (builder.iota((count, count), axis, i32) for axis in (0, 1))
+    ones = builder.cast(builder.compare("eq", row, column), kind.get_element_type())
+    return builder.reshape(ones, (count, *kind.get_shape()))
+
+
+def _batch(block: Block, known: dict[SSAValue, SSAValue], count: int, builder: TensorBuilder) -> None:
+    """Repeats the ops that depend on the values in `known`, and adds their results to it."""
     for op in list(block.ops):
         if not any(operand in known for operand in op.operands):
             continue
@@ -40,7 +73,8 @@ def batched(block: Block, known: dict[SSAValue, SSAValue], count: int, builder: 
         if isinstance(op, CallOp):
             _call(op, known, count, builder)
             continue
-        assert isinstance(op, TensorOp)
+        if not isinstance(op, TensorOp):
+            continue
         operands = [(known.get(operand, operand), operand in known) for operand in op.operands]
         found = _pointwise if isinstance(op, POINTWISE) else RULES.get(type(op), _one_by_one)
         known[op.results[0]] = found(builder, op, count, operands)
@@ -56,7 +90,7 @@ def _call(op: CallOp, known: dict[SSAValue, SSAValue], count: int, builder: Tens
         if isinstance(inner, TensorOp) and not inner.operands:
             value = builder.emit(type(inner), [], **inner.properties)
             known[inner.results[0]] = _everywhere(builder, value, count)
-    batched(body, known, count, builder)
+    _batch(body, known, count, builder)
     for result, value in zip(op.results, returned(body), strict=True):
         known[result] = known[value]
 
@@ -149,7 +183,7 @@ def _concat(b: TensorBuilder, op: shape.ConcatOp, count: int, operands: Operands
     return b.concat(_all(b, operands, count), int_value(op.properties, "axis") + 1)
 
 
-@rule(reduce.SumOp, reduce.MaxOp, reduce.MinOp)
+@rule(reduce.SumOp, reduce.MaxOp, reduce.MinOp, reduce.ProdOp)
 def _reduce(b: TensorBuilder, op: reduce.ReduceOp, count: int, operands: Operands) -> SSAValue:
     return b.reduce(type(op), operands[0][0], _axes(op, "axes"))
 
@@ -202,3 +236,40 @@ def _scatter_add_along_axis(
     values, indices = _all(b, operands, count)
     axis, extent = int_value(op.properties, "axis") + 1, int_value(op.properties, "extent")
     return b.scatter_add_along_axis(values, indices, axis, extent)
+
+
+@rule(convolution.ConvOp)
+def _conv(b: TensorBuilder, op: convolution.ConvOp, count: int, operands: Operands) -> SSAValue:
+    """The new axis goes into the batch, into each group's outputs, or (on both sides) into the groups."""
+    (lhs, in_lhs), (rhs, in_rhs) = operands
+    groups = int_value(op.properties, "groups")
+    batch, outputs, *space = op.shape
+    old, *kept = shape_of(op.rhs)
+    if not in_rhs:
+        flat = b.reshape(lhs, (count * batch, *shape_of(op.lhs)[1:]))
+        return b.reshape(b.emit(type(op), [flat, rhs], **op.properties), (count, *op.shape))
+    properties = dict(op.properties)
+    rest = list(range(4, 4 + len(space)))
+    if in_lhs:
+        moved = b.transpose(lhs, [1, 0, *range(2, len(shape_of(lhs)))])
+        lhs = b.reshape(moved, (batch, count * shape_of(op.lhs)[1], *shape_of(op.lhs)[2:]))
+        properties["groups"] = integer(count * groups)
+        split, back = (batch, count, outputs, *space), [1, 0, 2, *[axis - 1 for axis in rest]]
+        rhs = b.reshape(rhs, (count * old, *kept))
+    else:
+        split, back = (batch, groups, count, outputs // groups, *space), [2, 0, 1, 3, *rest]
+        grouped = b.reshape(rhs, (count, groups, old // groups, *kept))
+        order = [1, 0, 2, *range(3, 3 + len(kept))]
+        rhs = b.reshape(b.transpose(grouped, order), (count * old, *kept))
+    result = b.reshape(b.emit(type(op), [lhs, rhs], **properties), split)
+    return b.reshape(b.transpose(result, back), (count, *op.shape))
+
+
+@rule(convolution.WindowsOp, convolution.FoldOp)
+def _windows(b: TensorBuilder, op: TensorOp, count: int, operands: Operands) -> SSAValue:
+    return b.emit(type(op), [operands[0][0]], **{**op.properties, "axes": ints(_axes(op, "axes"))})
+
+
+@rule(sort.ArgsortOp)
+def _argsort(b: TensorBuilder, op: sort.ArgsortOp, count: int, operands: Operands) -> SSAValue:
+    return b.emit(type(op), [operands[0][0]], **op.properties)

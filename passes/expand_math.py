@@ -3,8 +3,7 @@
 The error bounds below are in units in the last place (ulp) of f32, against float64, measured on a Vulkan
 device over every 4099th bit pattern and dense samples of the interesting ranges. The method of each is Cephes'
 (S. Moshier, single-precision library: expf, logf, sinf, tanf, tanhf, asinf, atanf, sinhf, asinhf, acoshf, atanhf,
-ndtrf), and for `powf` that of
-fdlibm's e_powf.c (I. Taylor).
+ndtrf), and for `powf` that of fdlibm's e_powf.c (I. Taylor).
 
 A shader compiler may reassociate sums: `(a + b) - a` becomes `b`. Where a rounding error is computed, the sum
 goes through a mask on its bits, which no compiler sees through.
@@ -13,6 +12,7 @@ goes through a mask on its bits, which no compiler sees through.
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 from math import inf, nan, pi
 
 from xdsl.context import Context
@@ -368,8 +368,7 @@ def _quarter_turns(f: Formula, size: Real) -> tuple[Whole, Real]:
     place, shift = offset.shifted_right(5), offset & 31
     words = [_word(f, place, first) for first in range(4)]
     first, second, third = (
-        (high << shift) | low.shifted_right(1).shifted_right(shift ^ 31)
-        for high, low in zip(words[:-1], words[1:], strict=True)
+        (high << shift) | low.shifted_right(1).shifted_right(shift ^ 31) for high, low in pairwise(words)
     )
     # The product modulo 4, as a fixed-point number: 2 bits before the point, 62 behind it.
     middle = mantissa * second

@@ -92,3 +92,14 @@ def copied(region: Region) -> Block:
     block = new.block
     new.detach_block(block)
     return block
+
+
+def erase_unneeded(block: Block, values: Sequence[SSAValue]) -> None:
+    """Erases the ops of a block, which has no terminator, that none of `values` needs."""
+    needed: set[SSAValue] = set(values)
+    for op in reversed(list(block.ops)):
+        if any(result in needed for result in op.results):
+            needed.update(op.operands)
+        else:
+            op.detach()
+            op.erase()

@@ -3,19 +3,30 @@
 from __future__ import annotations
 
 import math
+import re
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
+from functools import reduce
 from typing import TypeAlias
 
-from xdsl.dialects.builtin import LocationAttr, ModuleOp, f16, f32, f64
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp, f16, f32, f64
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import DiagnosticException
 
 from tensorgrad.dialects.signature import Slot, arguments_of, results_of
 from tensorgrad.dialects.tg.base import tensor
 from tensorgrad.dialects.tg.build import TensorBuilder, element_of, shape_of
+from tensorgrad.dialects.tg.unary import SqrtOp
 from tensorgrad.passes.functions import find_function, return_of, set_returned, set_signature
+from tensorgrad.runtime.errors import FormulaError
+from tensorgrad.runtime.formula import Formula
+
+NORM_OFFSET = 1e-6
+"""What is added to the norm that gradients are divided by; PyTorch's."""
 
 
 @dataclass(frozen=True)
@@ -28,6 +39,7 @@ class Update:
         gradient: The loss' derivative by it.
         state: The values of its state before the step, in the order of the rule's prefixes.
         scalars: What the host computed for this step.
+        weight_decay: The factor of this parameter's decay; 0 where it has none.
     """
 
     builder: TensorBuilder
@@ -35,6 +47,18 @@ class Update:
     gradient: SSAValue
     state: tuple[SSAValue, ...]
     scalars: Mapping[str, SSAValue]
+    weight_decay: float
+
+    def decayed_gradient(self) -> SSAValue:
+        """The gradient of the loss and of `weight_decay / 2` times the square of the parameter."""
+        if not self.weight_decay:
+            return self.gradient
+        return self.builder.add(self.gradient, self.builder.scale(self.parameter, self.weight_decay))
+
+    def running_mean(self, mean: SSAValue, value: SSAValue, kept: float) -> SSAValue:
+        """`kept * mean + (1 - kept) * value`, a running mean."""
+        b = self.builder
+        return b.add(b.scale(mean, kept), b.scale(value, 1 - kept))
 
     def scalar(self, name: str) -> SSAValue:
         """A scalar, repeated to the parameter's shape."""
@@ -61,8 +85,59 @@ class Rule:
 
 
 @dataclass(frozen=True)
+class OptimizerPass(ModulePass, ABC):
+    """A pass that replaces a function's gradients by updates of its parameters.
+
+    Attributes:
+        function: The function; may be absent where there is only one.
+        learning_rate: A formula that stands for the learning rate, in terms of `step` and `learning_rate`.
+        clip_norm: The norm of all gradients together above which they are scaled down to it; absent for never.
+        weight_decay: The factor of the decay, which is added to the gradient unless the optimizer says otherwise.
+        decay: The parameters that decay; absent for all.
+    """
+
+    function: str | None = None
+    _: KW_ONLY
+    learning_rate: str = "learning_rate"
+    clip_norm: float | None = None
+    weight_decay: float = 0.0
+    decay: tuple[str, ...] | None = None
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        check_option(self.name, "weight_decay", self.weight_decay)
+        if self.clip_norm is not None and not 0 < self.clip_norm < math.inf:
+            raise DiagnosticException(f"{self.name}: clip_norm must be more than 0 and finite, got {self.clip_norm}")
+        try:
+            unknown = Formula(self.learning_rate).names - {"step", "learning_rate"}
+        except FormulaError as error:
+            raise DiagnosticException(f"{self.name}: learning_rate: {error}") from error
+        if unknown:
+            raise DiagnosticException(
+                f"{self.name}: learning_rate is computed from step and learning_rate, not {', '.join(sorted(unknown))}"
+            )
+        append_updates(op, self, self.rule())
+
+    @abstractmethod
+    def rule(self) -> Rule:
+        """What the optimizer does.
+
+        Raises:
+            DiagnosticException: An option is out of range.
+        """
+
+    def check(self, *options: str, below: float = math.inf) -> None:
+        """Requires options to be numbers from 0 to just under `below`.
+
+        Raises:
+            DiagnosticException: One is not; names it.
+        """
+        for option in options:
+            check_option(self.name, option, getattr(self, option), below=below)
+
+
+@dataclass(frozen=True)
 class _Pair:
-    """A parameter and its gradient."""
+    """A parameter and its gradient, in the element type that the function has and in that of the update."""
 
     name: str
     parameter: SSAValue
@@ -78,7 +153,7 @@ class _Pair:
         return f32 if self.stored == f16 else self.stored
 
 
-def append_updates(module: ModuleOp, function_name: str | None, pass_name: str, rule: Rule) -> None:
+def append_updates(module: ModuleOp, options: OptimizerPass, rule: Rule) -> None:
     """Replaces a function's gradients by updates of the parameters they belong to.
 
     New arguments come in groups, each in the order of the gradients: all state of one prefix, then that of the next,
@@ -86,38 +161,72 @@ def append_updates(module: ModuleOp, function_name: str | None, pass_name: str, 
 
     Args:
         module: Holds the function.
-        function_name: Its name, or `None` where it is the only one.
-        pass_name: What messages call the pass.
+        options: The pass.
         rule: The optimizer.
 
     Raises:
-        DiagnosticException: There is no gradient, one without its parameter, or an argument of a new one's name.
+        DiagnosticException: There is no gradient, one without its parameter, an argument of a new one's name, or no
+            parameter that is to decay.
     """
-    function = find_function(module, function_name)
+    function = find_function(module, options.function)
+    where = f"{options.name}: @{function.sym_name.data}"
     block, slots = function.body.block, arguments_of(function)
     entries = list(zip(results_of(function), return_of(function).operands, strict=True))
-    pairs = _pairs(function, f"{pass_name}: @{function.sym_name.data}")
+    pairs = _pairs(function, where)
     new_slots = [Slot(f"{prefix}/{pair.name}", "state") for prefix in rule.states for pair in pairs]
-    new_slots += [Slot(name, "scalar", formula) for name, formula in rule.scalars.items()]
-    taken = {(slot.role, slot.name) for slot in slots} & {(slot.role, slot.name) for slot in new_slots}
-    if taken:
-        raise DiagnosticException(f"{pass_name}: @{function.sym_name.data} has a {' '.join(min(taken))} already")
+    new_slots += [Slot(name, "scalar", _scheduled(formula, options)) for name, formula in rule.scalars.items()]
+    _check_names(slots, new_slots, pairs, options, where)
     wide = f64 if any(pair.stored == f64 for pair in pairs) else f32
     kinds = [tensor(shape_of(pair.parameter), pair.computed) for _ in rule.states for pair in pairs]
     kinds += [tensor((), wide) for _ in rule.scalars]
     added = [block.insert_arg(kind, len(block.args)) for kind in kinds]
     scalars = dict(zip(rule.scalars, added[len(rule.states) * len(pairs) :], strict=True))
-    builder = TensorBuilder(block, before=return_of(function))
+    builder = TensorBuilder(block, before=return_of(function), location=function.location)
+    scale = None if options.clip_norm is None else _clipping_scale(builder, pairs, options.clip_norm, wide)
     written: list[list[SSAValue]] = []
     for i, pair in enumerate(pairs):
         state = tuple(added[group * len(pairs) + i] for group in range(len(rule.states)))
-        written.append(_written(builder, function, rule.write, pair, state, scalars))
+        decay = options.weight_decay if options.decay is None or pair.name in options.decay else 0.0
+        owner = pair.gradient.owner
+        builder.location = owner.location if isinstance(owner, Operation) else function.location
+        written.append(_written(builder, rule.write, pair, scale, state, scalars, decay))
     names = [[pair.name, *(f"{prefix}/{pair.name}" for prefix in rule.states)] for pair in pairs]
     kept = [entry for entry in entries if entry[0].role != "gradient"]
     for group in range(1 + len(rule.states)):
         kept += [(Slot(names[i][group], "update"), written[i][group]) for i in range(len(pairs))]
     set_returned(function, [value for _, value in kept])
     set_signature(function, [*slots, *new_slots], [slot for slot, _ in kept])
+
+
+def _scheduled(formula: str, options: OptimizerPass) -> str:
+    """A scalar's formula, with the learning rate's in it."""
+    if options.learning_rate == "learning_rate":
+        return formula
+    return re.sub(r"\blearning_rate\b", lambda _: f"({options.learning_rate})", formula)
+
+
+def _check_names(
+    slots: Sequence[Slot], new_slots: Sequence[Slot], pairs: Sequence[_Pair], options: OptimizerPass, where: str
+) -> None:
+    taken = {(slot.role, slot.name) for slot in slots} & {(slot.role, slot.name) for slot in new_slots}
+    if taken:
+        raise DiagnosticException(f"{where} has a {' '.join(min(taken))} already")
+    missing = {*(options.decay or ())} - {pair.name for pair in pairs}
+    if missing:
+        raise DiagnosticException(f"{where} has no gradient of {min(missing)!r}, which is to decay")
+
+
+def _clipping_scale(builder: TensorBuilder, pairs: Sequence[_Pair], limit: float, wide: Attribute) -> SSAValue:
+    """The factor that brings the norm of all gradients down to a limit; 1 where it is below, NaN where it is NaN."""
+    squares: list[SSAValue] = []
+    for pair in pairs:
+        gradient = builder.cast(pair.gradient, pair.computed)
+        total = builder.sum(builder.mul(gradient, gradient), range(len(shape_of(gradient))))
+        squares.append(builder.cast(total, wide))
+    norm = builder.unary(SqrtOp, reduce(builder.add, squares))
+    scale = builder.div(builder.full_like(norm, limit), builder.add(norm, builder.full_like(norm, NORM_OFFSET)))
+    one = builder.full_like(scale, 1.0)
+    return builder.select(builder.compare("gt", scale, one), one, scale)
 
 
 def _pairs(function: FuncOp, where: str) -> list[_Pair]:
@@ -139,17 +248,18 @@ def _pairs(function: FuncOp, where: str) -> list[_Pair]:
 
 def _written(
     builder: TensorBuilder,
-    function: FuncOp,
     write: Write,
     pair: _Pair,
+    scale: SSAValue | None,
     state: tuple[SSAValue, ...],
     scalars: Mapping[str, SSAValue],
+    weight_decay: float,
 ) -> list[SSAValue]:
-    owner = pair.gradient.owner
-    location: LocationAttr = owner.location if isinstance(owner, Operation) else function.location
-    builder.location = location
     parameter, gradient = builder.cast(pair.parameter, pair.computed), builder.cast(pair.gradient, pair.computed)
-    first, *rest = write(Update(builder, parameter, gradient, state, scalars))
+    if scale is not None:
+        repeated = builder.broadcast(builder.cast(scale, pair.computed), shape_of(gradient), [])
+        gradient = builder.mul(gradient, repeated)
+    first, *rest = write(Update(builder, parameter, gradient, state, scalars, weight_decay))
     return [builder.cast(first, pair.stored), *rest]
 
 

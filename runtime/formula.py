@@ -34,6 +34,7 @@ FUNCTIONS: dict[str, tuple[Callable[..., float], int, int | None]] = {
     "sqrt": (math.sqrt, 1, 1),
     "cos": (math.cos, 1, 1),
     "exp": (math.exp, 1, 1),
+    "floor": (math.floor, 1, 1),
 }
 """Each function with the least and the largest number of its arguments."""
 
@@ -43,7 +44,7 @@ class Formula:
     """An arithmetic expression over names, such as `learning_rate / (1 - 0.9 ** step)`.
 
     It may have numbers, names, `+ - * / **`, parentheses, comparisons, `a if c else b`, and calls of `min`, `max`,
-    `sqrt`, `cos` and `exp`. Everything is computed in float64.
+    `sqrt`, `cos`, `exp` and `floor`. Everything is computed in float64.
 
     Raises:
         FormulaError: The text has anything else; names that part.

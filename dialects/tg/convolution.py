@@ -106,8 +106,7 @@ class ConvOp(TensorOp):
             all(len(listed) == len(ls) - 2 for listed in lists),
             f"stride, low, high and dilations must name each of the {len(ls) - 2} spatial axes",
         )
-        stride, low, high, lhs_dilation, rhs_dilation = lists
-        require(min((*stride, *lhs_dilation, *rhs_dilation), default=1) >= 1, "strides and dilations are at least 1")
+        require(min((n for i in (0, 3, 4) for n in lists[i]), default=1) >= 1, "strides and dilations are at least 1")
         require(
             groups >= 1 and rs[1] * groups == ls[1] and rs[0] % groups == 0,
             f"{groups} groups do not split {ls[1]} channels into {rs[1]} each and {rs[0]} outputs evenly",
@@ -150,9 +149,7 @@ class ConvOp(TensorOp):
         )
         inside = (slice(max(a, 0), max(a, 0) + n, d) for a, n, d in zip(low, held, dilation, strict=True))
         full[(slice(None), slice(None), *inside)] = lhs
-        crop = (
-            slice(max(-a, 0), extent - max(-b, 0)) for a, b, extent in zip(low, high, full.shape[2:], strict=True)
-        )
+        crop = (slice(max(-a, 0), extent - max(-b, 0)) for a, b, extent in zip(low, high, full.shape[2:], strict=True))
         return full[(slice(None), slice(None), *crop)]
 
 

@@ -1,7 +1,7 @@
 """Elementary functions, rounding and tests for finite numbers: element by element.
 
-The error bounds are those of f32 on a device, in units in the last place (ulp) unless said otherwise; `passes/expand_math.py`
-keeps them. The reference calls numpy, which is within 4 ulp of the operand's dtype. A NaN gives NaN.
+The error bounds are those of f32 on a device, in units in the last place (ulp); `passes/expand_math.py` keeps them. The
+reference calls numpy, which is within 4 ulp of the operand's dtype. A NaN gives NaN.
 """
 
 from __future__ import annotations
@@ -231,7 +231,7 @@ class ErfOp(UnaryOp):
 
 @irdl_op_definition
 class ErfcOp(UnaryOp):
-    """One minus the error function, within 16 ulp, in its tail too.
+    """One minus the error function, within 12 ulp, in its tail too.
 
     Example:
         %1 = tg.erfc %0 : tensor<4xf32>

@@ -79,7 +79,9 @@ class ScatterAddOp(TensorOp):
     """Adds slices of `updates` into zeros along `axis`: the transpose of `tg.take`.
 
     Equal indices add up, in rising order of their position: the result is the same on every run. An index outside
-    `[0, extent)` is dropped.
+    `[0, extent)` is dropped. On buffers, n indices are sorted and every place adds its own: ceil(log2 n) + 2 kernels,
+    of which one reads the updates and writes the result, each once. Where n * extent is small, one kernel compares
+    every place with every index.
 
     Example:
         %2 = tg.scatter_add %0, %1 axis = 0 extent = 65 : tensor<16x64x128xf32>, tensor<16x64xi32>
@@ -167,6 +169,8 @@ class TakeAlongAxisOp(TensorOp):
 class ScatterAddAlongAxisOp(TensorOp):
     """Adds `updates` into zeros along `axis` at indices that differ by position: the transpose of take_along_axis.
 
+    It costs what `tg.scatter_add` does, each row with an order of its own.
+
     Example:
         %2 = tg.scatter_add_along_axis %0, %1 axis = 1 extent = 10 : tensor<32x1xf32>, tensor<32x1xi32>
     """
@@ -197,7 +201,8 @@ class ScatterAddAlongAxisOp(TensorOp):
         axis = int_value(self.properties, "axis")
         result = np.zeros(self.shape, updates.dtype)
         inside = (indices >= 0) & (indices < self.shape[axis])
-        position: list[NumpyArray] = [np.asarray(axis) for axis in np.indices(updates.shape)]
+        places: NumpyArray = np.indices(updates.shape)
+        position: list[NumpyArray] = [places[axis] for axis in range(updates.ndim)]
         position[axis] = indices.astype(np.int64)
         np.add.at(result, tuple(p[inside] for p in position), updates[inside])
         return result

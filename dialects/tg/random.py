@@ -52,7 +52,7 @@ class ThreefryOp(TensorOp):
         require(kind.get_element_type() == ui32, f"takes ui32 elements, got {kind.get_element_type()}")
         require(all(operand == kind for operand in operands), f"operands differ: {', '.join(map(str, operands))}")
         word = cast(StringAttr, properties["word"]).data
-        require(word in WORDS, f"word {word!r} is not one of {', '.join(WORDS)}")
+        require(word in WORDS, f'word "{word}" is not one of {", ".join(WORDS)}')
         return kind
 
     def evaluate(self, *operands: NumpyArray) -> NumpyArray:

@@ -269,7 +269,8 @@ class ConcatOp(TensorOp):
             shape = operand.get_shape()
             require(operand.get_element_type() == element, f"operands of {element} and {operand.get_element_type()}")
             require(
-                len(shape) == len(first) and all(a == b or i == axis for i, (a, b) in enumerate(zip(shape, first))),
+                len(shape) == len(first)
+                and all(a == b or i == axis for i, (a, b) in enumerate(zip(shape, first, strict=True))),
                 f"operands {list(first)} and {list(shape)} must agree on every axis but {axis}",
             )
         extent = sum(operand.get_shape()[axis] for operand in operands)

@@ -28,8 +28,8 @@ class ArgsortOp(TensorOp):
     """The positions along the last axis that put its elements in rising order (falling where `descending` is 1).
 
     Stable: equal elements keep their order, in both directions. NaN counts as larger than every number, -0 as equal
-    to 0. On buffers, a row of n elements takes ceil(log2 n) kernels, each of which merges sorted runs in pairs and
-    finds each element's place by a binary search: n log(n) reads of the row a kernel.
+    to 0. On buffers, a row of n elements takes ceil(log2 n) kernels. Each merges sorted runs in pairs: every place
+    finds its element by a binary search, with at most 4 log2 n reads.
 
     Example:
         %1 = tg.argsort %0 descending = 0 : tensor<4x10xf32>   // tensor<4x10xi32>

@@ -1,7 +1,7 @@
 """Unary ops: one operand, the same type out, element by element.
 
-The error bounds are those of f32 on a device, in units in the last place (ulp); the reference calls numpy, which is within
-4 ulp of the operand's dtype. A NaN gives NaN.
+The error bounds are those of f32 on a device, in units in the last place (ulp); the reference calls numpy, which is
+within 4 ulp of the operand's dtype. A NaN gives NaN.
 """
 
 from __future__ import annotations

@@ -1,6 +1,84 @@
-"""Neural networks: modules, and the parameters that they declare."""
+"""Neural networks: modules, the parameters that they declare, and layers."""
 
-from tensorgrad.nn.layers import Linear
+from tensorgrad.nn.activations import (
+    ELU,
+    GELU,
+    SELU,
+    Hardsigmoid,
+    Hardtanh,
+    LeakyReLU,
+    LogSigmoid,
+    LogSoftmax,
+    Mish,
+    PReLU,
+    ReLU,
+    Sigmoid,
+    SiLU,
+    Softmax,
+    Softplus,
+    Tanh,
+)
+from tensorgrad.nn.attention import MultiHeadAttention, rotary_embedding, scaled_dot_product_attention
+from tensorgrad.nn.convolution import Conv1d, Conv2d, Conv3d, ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
+from tensorgrad.nn.layers import MLP, Dropout, Embedding, Flatten, Identity, Linear, Sequential
 from tensorgrad.nn.module import Module, Parameter, param
+from tensorgrad.nn.normalization import GroupNorm, LayerNorm, RMSNorm
+from tensorgrad.nn.pooling import (
+    AvgPool1d,
+    AvgPool2d,
+    AvgPool3d,
+    GlobalAvgPool,
+    GlobalMaxPool,
+    MaxPool1d,
+    MaxPool2d,
+    MaxPool3d,
+)
 
-__all__ = ["Linear", "Module", "Parameter", "param"]
+__all__ = [
+    "ELU",
+    "GELU",
+    "MLP",
+    "SELU",
+    "AvgPool1d",
+    "AvgPool2d",
+    "AvgPool3d",
+    "Conv1d",
+    "Conv2d",
+    "Conv3d",
+    "ConvTranspose1d",
+    "ConvTranspose2d",
+    "ConvTranspose3d",
+    "Dropout",
+    "Embedding",
+    "Flatten",
+    "GlobalAvgPool",
+    "GlobalMaxPool",
+    "GroupNorm",
+    "Hardsigmoid",
+    "Hardtanh",
+    "Identity",
+    "LayerNorm",
+    "LeakyReLU",
+    "Linear",
+    "LogSigmoid",
+    "LogSoftmax",
+    "MaxPool1d",
+    "MaxPool2d",
+    "MaxPool3d",
+    "Mish",
+    "Module",
+    "MultiHeadAttention",
+    "PReLU",
+    "Parameter",
+    "RMSNorm",
+    "ReLU",
+    "Sequential",
+    "SiLU",
+    "Sigmoid",
+    "Softmax",
+    "Softplus",
+    "Tanh",
+    "param",
+    "rotary_embedding",
+    "scaled_dot_product_attention",
+]

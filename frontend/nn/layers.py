@@ -1,12 +1,19 @@
-"""Layers."""
+"""Layers over the last axis, and what puts layers together."""
 
 from __future__ import annotations
 
+import inspect
+import itertools
 import math
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, ClassVar
 
-from tensorgrad.errors import ShapeError
-from tensorgrad.initializers import uniform
+import numpy as np
+
+import tensorgrad as tg
+from tensorgrad.errors import OptionError, ShapeError
+from tensorgrad.initializers import Initializer, normal, uniform
+from tensorgrad.nn.checks import listed, number_between, positive
 from tensorgrad.nn.module import Module, param
 
 
@@ -31,9 +38,7 @@ class Linear(Module):
 
     def __init__(self, in_features: int, out_features: int, bias: bool = True, dtype: object = "f32"):
         super().__init__()
-        for name, extent in (("in_features", in_features), ("out_features", out_features)):
-            if isinstance(extent, bool) or not isinstance(extent, int) or extent < 1:
-                raise ShapeError(f"Linear: {name} must be a positive integer, got {extent!r}")
+        positive("Linear", in_features=in_features, out_features=out_features)
         bound = 1 / math.sqrt(in_features)
         self.weight = param((in_features, out_features), init=uniform(-bound, bound), dtype=dtype)
         self.bias = param((out_features,), init=uniform(-bound, bound), dtype=dtype) if bias else None
@@ -46,3 +51,246 @@ class Linear(Module):
         """
         product = x @ self.weight
         return product if self.bias is None else product + self.bias
+
+
+class Embedding(Module):
+    """The rows of a table at integers.
+
+    The table starts normally distributed, of deviation 1, as in PyTorch.
+
+    Args:
+        num_embeddings: How many rows.
+        embedding_dim: How long they are.
+        padding_idx: A row that starts as zeros and gets no gradient, or None; negative ones count from the end.
+        init: Another initializer of the table.
+        dtype: Of the table.
+
+    Attributes:
+        weight: Parameter of shape `[num_embeddings, embedding_dim]`.
+
+    Raises:
+        ShapeError: An extent is not a positive integer.
+        OptionError: `padding_idx` is no row.
+    """
+
+    def __init__(
+        self,
+        num_embeddings: int,
+        embedding_dim: int,
+        padding_idx: int | None = None,
+        init: Initializer | None = None,
+        dtype: object = "f32",
+    ):
+        super().__init__()
+        positive("Embedding", num_embeddings=num_embeddings, embedding_dim=embedding_dim)
+        if padding_idx is not None and not -num_embeddings <= padding_idx < num_embeddings:
+            raise OptionError(f"Embedding: padding_idx must be one of {num_embeddings} rows, got {padding_idx!r}")
+        self.padding_idx = None if padding_idx is None else padding_idx % num_embeddings
+        drawn = normal(1.0) if init is None else init
+        if self.padding_idx is not None:
+            drawn = _with_zero_row(drawn, self.padding_idx)
+        self.weight = param((num_embeddings, embedding_dim), init=drawn, dtype=dtype)
+
+    def __call__(self, indices: Any) -> Any:
+        """The rows at `indices`, i32 or u32: `[*indices.shape, embedding_dim]`; out of range they are NaN.
+
+        Raises:
+            DTypeError: The indices are no integers.
+        """
+        rows = tg.embedding(self.weight, indices)
+        if self.padding_idx is None:
+            return rows
+        row = self.padding_idx
+        is_padding = tg.logical_or(tg.equal(indices, row), tg.equal(indices, row - self.weight.shape[0]))
+        return tg.where(tg.expand_dims(is_padding, -1), tg.stop_gradient(rows), rows)
+
+    def attend(self, x: Any) -> Any:
+        """The products of `x`, `[..., embedding_dim]`, with all rows: the logits of a model with tied embeddings.
+
+        Raises:
+            ShapeError: The last axis of `x` has another extent.
+        """
+        return x @ tg.transpose(self.weight)
+
+
+def _with_zero_row(initializer: Initializer, row: int) -> Initializer:
+    def drawn(key: Any, shape: tuple[int, ...], dtype: Any) -> np.ndarray[Any, Any]:
+        values = np.array(initializer(key, shape, dtype))
+        values[row] = 0
+        return values
+
+    return drawn
+
+
+class Dropout(Module):
+    """Sets elements to 0 with probability `p` and divides the others by `1 - p`; see `tg.random.dropout`.
+
+    Args:
+        p: The probability.
+
+    Raises:
+        OptionError: `p` is no number between 0 and 1.
+    """
+
+    takes_key: ClassVar[bool] = True
+
+    def __init__(self, p: float = 0.5):
+        super().__init__()
+        self.p = number_between("Dropout", "p", p, 0, 1)
+
+    def __call__(self, x: Any, key: Any) -> Any:
+        """Applies the layer.
+
+        Args:
+            x: A tensor of floats.
+            key: A random key, another one for each layer and step; None at inference, which leaves `x` as it is.
+
+        Raises:
+            OptionError: `key` is no key.
+            DTypeError: `x` holds no floats.
+        """
+        return x if key is None else tg.random.dropout(key, x, self.p)
+
+
+class Identity(Module):
+    """`x` as it is."""
+
+    def __call__(self, x: Any) -> Any:
+        """Gives `x`."""
+        return x
+
+
+class Flatten(Module):
+    """Makes the axes from `start_dim` to `end_dim` one."""
+
+    def __init__(self, start_dim: int = 1, end_dim: int = -1):
+        super().__init__()
+        self.start_dim, self.end_dim = start_dim, end_dim
+
+    def __call__(self, x: Any) -> Any:
+        """Applies the layer.
+
+        Raises:
+            ShapeError: There are no such axes, or they are in the wrong order.
+        """
+        from tensorgrad.elementwise import as_tensor
+        from tensorgrad.location import user_line
+        from tensorgrad.shaping import normalized_axis
+
+        tensor = as_tensor(x)
+        first, last = (normalized_axis(axis, tensor.ndim, "Flatten") for axis in (self.start_dim, self.end_dim))
+        if first > last:
+            raise ShapeError(f"{user_line()}: Flatten: axis {self.start_dim} comes after {self.end_dim}")
+        merged = math.prod(tensor.shape[first : last + 1])
+        return tg.reshape(tensor, [*tensor.shape[:first], merged, *tensor.shape[last + 1 :]])
+
+
+class Sequential(Module):
+    """Layers one after another.
+
+    Args:
+        *layers: Modules or functions of one tensor; or one dict of them by name. Parameters are named by position
+            (`0.weight`) or by the dict's names.
+
+    Raises:
+        OptionError: A layer can't be called, or a name is no identifier.
+    """
+
+    takes_key: ClassVar[bool] = True
+
+    def __init__(self, *layers: Callable[..., Any] | Mapping[str, Callable[..., Any]]):
+        super().__init__()
+        named: Mapping[str, Any] = {str(i): layer for i, layer in enumerate(layers)}
+        if len(layers) == 1 and isinstance(layers[0], Mapping):
+            named = layers[0]
+            for name in named:
+                if not isinstance(name, str) or not name.isidentifier() or hasattr(Sequential, name):
+                    raise OptionError(f"Sequential: the name of a layer must be a free identifier, got {name!r}")
+        for name, layer in named.items():
+            if not callable(layer):
+                raise OptionError(f"Sequential: layer {name} can't be called: {layer!r}")
+        vars(self).update(named)
+
+    def __call__(self, x: Any, key: Any = None) -> Any:
+        """Applies the layers.
+
+        Args:
+            x: What the first layer takes.
+            key: A random key, from which each layer that takes one gets its own (by `tg.random.fold_in` with its
+                position); None at inference.
+        """
+        for i, layer in enumerate(self):
+            if getattr(layer, "takes_key", False):
+                x = layer(x, None if key is None else tg.random.fold_in(key, i))
+            else:
+                x = layer(x)
+        return x
+
+    def __len__(self) -> int:
+        return len(list(iter(self)))
+
+    def __iter__(self) -> Iterator[Callable[..., Any]]:
+        return (layer for name, layer in vars(self).items() if name != "_binding")
+
+    def __getitem__(self, position: int) -> Callable[..., Any]:
+        return list(iter(self))[position]
+
+
+class MLP(Module):
+    """Linear layers with an activation, and dropout, after each but the last.
+
+    Args:
+        in_features: The extent of the last axis of the input.
+        hidden_features: The extents between: a number for one hidden layer, or several.
+        out_features: The extent of the last axis of the result.
+        activation: A function of one tensor; `tg.relu` by default.
+        bias: Whether the layers have biases.
+        dropout: The probability of `Dropout`.
+        dtype: Of the parameters.
+
+    Attributes:
+        layers: The `Linear`s.
+
+    Raises:
+        ShapeError: An extent is not a positive integer.
+        OptionError: `dropout` is no number between 0 and 1, or `activation` no function.
+    """
+
+    takes_key: ClassVar[bool] = True
+
+    def __init__(
+        self,
+        in_features: int,
+        hidden_features: int | Sequence[int],
+        out_features: int,
+        activation: Callable[[Any], Any] | None = None,
+        bias: bool = True,
+        dropout: float = 0.0,
+        dtype: object = "f32",
+    ):
+        super().__init__()
+        if activation is not None and (not callable(activation) or inspect.isclass(activation)):
+            raise OptionError(f"MLP: activation must be a function of one tensor, got {activation!r}")
+        hidden = listed("MLP", "hidden_features", hidden_features)
+        positive("MLP", in_features=in_features, out_features=out_features)
+        extents = (in_features, *hidden, out_features)
+        self.activation = activation
+        self.dropout = Dropout(dropout)
+        self.layers = [Linear(taken, given, bias, dtype) for taken, given in itertools.pairwise(extents)]
+
+    def __call__(self, x: Any, key: Any = None) -> Any:
+        """Applies the layers to `[..., in_features]`.
+
+        Args:
+            x: The input.
+            key: A random key for dropout, or None at inference.
+
+        Raises:
+            ShapeError: The last axis of `x` is not of `in_features`.
+        """
+        activation = tg.relu if self.activation is None else self.activation
+        for i, layer in enumerate(self.layers[:-1]):
+            x = activation(layer(x))
+            if self.dropout.p:
+                x = self.dropout(x, None if key is None else tg.random.fold_in(key, i))
+        return self.layers[-1](x)

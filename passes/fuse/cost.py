@@ -90,8 +90,17 @@ def is_cheap(kernel: KernelOp) -> bool:
 
 
 def moves_only(kernel: KernelOp) -> bool:
-    """Whether a kernel's body computes nothing: it copies, casts no element and makes constants or positions."""
-    allowed = (YieldOp, arith.ConstantOp, IndexOp, arith.IndexCastOp, arith.UIToFPOp, arith.SIToFPOp)
+    """Whether a kernel's body computes nothing: it copies, makes constants or positions, and compares integers."""
+    allowed = (
+        YieldOp,
+        arith.ConstantOp,
+        IndexOp,
+        arith.IndexCastOp,
+        arith.UIToFPOp,
+        arith.SIToFPOp,
+        arith.ExtUIOp,
+        arith.CmpiOp,
+    )
     return all(isinstance(op, allowed) for stage in kernel.stages for op in stage.body.walk())
 
 

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.utils.exceptions import DiagnosticException
 
-from tensorgrad.dialects.tg.base import TensorOp, is_float
+from tensorgrad.dialects.tg.base import is_float
 from tensorgrad.dialects.tg.build import TensorBuilder, element_of
 from tensorgrad.dialects.tg.call import CallOp
 from tensorgrad.passes.grad.reverse import cotangents
 from tensorgrad.passes.grad.rules import NO_DERIVATIVE
-from tensorgrad.passes.inline_calls import moved
+from tensorgrad.passes.inline_calls import erase_unneeded, moved
 
 
 def tangents(
@@ -45,7 +45,7 @@ def tangents(
         if value is not None:
             seeds[value] = inner.add(seeds[value], direction) if value in seeds else direction
     found = dict(zip(chosen, cotangents(scratch, seeds, list(holder.args), inner), strict=True))
-    _keep(scratch, [value for value in found.values() if value is not None])
+    erase_unneeded(scratch, [value for value in found.values() if value is not None])
     if any(argument.uses for argument in holder.args):
         raise DiagnosticException(_NOT_LINEAR)
     moved(scratch, [], [], builder)
@@ -70,15 +70,3 @@ def _check_linear(block: Block, given: Sequence[SSAValue], results: Sequence[SSA
             if op in broken:
                 raise DiagnosticException(_NOT_LINEAR)
             needed.update(op.operands)
-
-
-def _keep(block: Block, results: Sequence[SSAValue]) -> None:
-    """Erases the ops of a block that none of `results` needs."""
-    needed: set[SSAValue] = set(results)
-    for op in reversed(list(block.ops)):
-        if any(result in needed for result in op.results):
-            needed.update(op.operands)
-        else:
-            assert isinstance(op, TensorOp | CallOp)
-            op.detach()
-            op.erase()

@@ -117,6 +117,7 @@ def _custom(builder: TensorBuilder, call: CallOp, operands: Sequence[SSAValue], 
 def _complete(call: CallOp, region: int) -> CallOp:
     """A copy of a call, in one of whose derivative regions each recursive call has the derivative of its own."""
     whole = call.clone()
+    whole.operands = []  # It only holds the regions.
     for op in list(whole.derivative[region].walk()):
         if isinstance(op, CallOp) and op.recursive is not None and op.resembles(call) and _belongs(op, whole):
             del op.properties["recursive"]

@@ -24,8 +24,7 @@ def _by_lhs(b: TensorBuilder, op: convolution.ConvOp, g: SSAValue) -> SSAValue:
     """Slides the reversed window over the cotangent: the stride becomes its holes, its holes become the stride."""
     stride, low, _, lhs_dilation, rhs_dilation = (int_list(op.properties, name) for name in op.PROPERTIES[:-1])
     groups = int_value(op.properties, "groups")
-    outputs, channels, *sizes = shape_of(op.rhs)
-    spatial = range(len(sizes))
+    sizes = shape_of(op.rhs)[2:]
     before = [spread(size, d) - 1 - a for size, d, a in zip(sizes, rhs_dilation, low, strict=True)]
     wanted = [spread(n, d) for n, d in zip(shape_of(op.lhs)[2:], lhs_dilation, strict=True)]
     held = [spread(n, s) for n, s in zip(op.shape[2:], stride, strict=True)]
@@ -33,10 +32,7 @@ def _by_lhs(b: TensorBuilder, op: convolution.ConvOp, g: SSAValue) -> SSAValue:
         w + spread(size, d) - 1 - h - a
         for w, size, d, h, a in zip(wanted, sizes, rhs_dilation, held, before, strict=True)
     ]
-    split = b.reshape(op.rhs, [groups, outputs // groups, channels, *sizes])
-    swapped = b.transpose(split, [0, 2, 1, *(axis + 3 for axis in spatial)])
-    weights = b.reshape(swapped, [groups * channels, outputs // groups, *sizes])
-    weights = b.reverse(weights, [axis + 2 for axis in spatial])
+    weights = b.reverse(_exchanged(b, op.rhs, 0, groups), range(2, 2 + len(sizes)))
     return b.conv(g, weights, lhs_dilation, before, after, (stride, rhs_dilation), groups)
 
 
@@ -44,21 +40,32 @@ def _by_rhs(b: TensorBuilder, op: convolution.ConvOp, g: SSAValue) -> SSAValue:
     """Slides the cotangent over the left operand and sums over the batch: stride and holes of the window swap."""
     stride, low, _, lhs_dilation, rhs_dilation = (int_list(op.properties, name) for name in op.PROPERTIES[:-1])
     groups = int_value(op.properties, "groups")
-    batch, _, *extents = shape_of(op.lhs)
-    outputs, channels, *sizes = shape_of(op.rhs)
-    rest = [axis + 3 for axis in range(len(sizes))]
+    extents, sizes = shape_of(op.lhs)[2:], shape_of(op.rhs)[2:]
     after = [
         spread(size, r) + spread(count, s) - 1 - spread(n, d) - a
         for size, r, count, s, n, d, a in zip(
             sizes, rhs_dilation, op.shape[2:], stride, extents, lhs_dilation, low, strict=True
         )
     ]
-    # A group's channels stay apart because the batch takes the place of the channels, group by group.
-    split = b.transpose(b.reshape(op.lhs, [batch, groups, channels, *extents]), [2, 1, 0, *rest])
-    images = b.reshape(split, [channels, groups * batch, *extents])
-    windows = b.transpose(g, [1, 0, *(axis - 1 for axis in rest)])
-    found = b.conv(images, windows, rhs_dilation, low, after, (lhs_dilation, stride), groups)
-    return b.transpose(found, [1, 0, *(axis - 1 for axis in rest)])
+    found = b.conv(
+        _exchanged(b, op.lhs, 1, groups), _exchanged(b, g), rhs_dilation, low, after, (lhs_dilation, stride), groups
+    )
+    return _exchanged(b, found)
+
+
+def _exchanged(b: TensorBuilder, x: SSAValue, axis: int = 0, groups: int = 1) -> SSAValue:
+    """`x` with its first two axes exchanged; the groups that `axis` is made of stay there, and stay apart."""
+    first, second, *rest = shape_of(x)
+    behind = range(2, 2 + len(rest))
+    if groups == 1:
+        return b.transpose(x, [1, 0, *behind])
+    if axis == 0:
+        split = b.reshape(x, [groups, first // groups, second, *rest])
+        moved = b.transpose(split, [0, 2, 1, *(place + 1 for place in behind)])
+        return b.reshape(moved, [groups * second, first // groups, *rest])
+    split = b.reshape(x, [first, groups, second // groups, *rest])
+    moved = b.transpose(split, [2, 1, 0, *(place + 1 for place in behind)])
+    return b.reshape(moved, [second // groups, groups * first, *rest])
 
 
 @rule(convolution.WindowsOp)

@@ -249,8 +249,8 @@ class Code:
         block = Block(arg_types=[argument.type for argument in op.body.block.args])
         inner = {**env, **dict(zip(op.body.block.args, block.args, strict=True))}
         block.add_op(scf.YieldOp(*Code(block, self.bindings).body(op.body.block, inner, loops)))
-        bounds = [env.get(bound, bound) for bound in (op.lb, op.ub, op.step)]
-        new = scf.ForOp(*bounds, [env.get(value, value) for value in op.iter_args], block)
+        start, stop, step = (env.get(bound, bound) for bound in (op.lb, op.ub, op.step))
+        new = scf.ForOp(start, stop, step, [env.get(value, value) for value in op.iter_args], block)
         self.block.add_op(new)
         return new.results
 

@@ -8,7 +8,7 @@ from io import StringIO
 from typing import cast
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import IntegerAttr, MemRefType, ModuleOp, StringAttr, f16, f64, i64
+from xdsl.dialects.builtin import IntegerAttr, MemRefType, ModuleOp, StringAttr, UnknownLoc, f16, f64, i64
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Block, SSAValue
 from xdsl.passes import ModulePass
@@ -183,7 +183,7 @@ class _Lowering:
         self.counts[schedule.archetype] = number + 1
         made = wgsl.KernelOp(f"{schedule.archetype}{number}", schedule.workgroup, access, block)
         for op in made.walk():
-            if op.location.name == "builtin.unknown_loc":
+            if isinstance(op.location, UnknownLoc):
                 op.location = kernel.location
         self.module.body.block.insert_op_before(made, self.function)
         return made

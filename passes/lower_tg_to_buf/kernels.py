@@ -64,7 +64,7 @@ class StageBody(ScalarBuilder):
         then, orelse = Block(), Block()
         value = inside(self._inner(then))
         then.add_op(scf.YieldOp(value))
-        other = otherwise if isinstance(otherwise, SSAValue) else otherwise(self._inner(orelse))
+        other = otherwise(self._inner(orelse)) if callable(otherwise) else otherwise
         orelse.add_op(scf.YieldOp(other))
         return self.add_op(scf.IfOp(condition, [value.type], Region(then), Region(orelse)))
 

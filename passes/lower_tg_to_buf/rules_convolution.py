@@ -161,9 +161,7 @@ def _fold(op: convolution.FoldOp, operands: Sequence[Lowered]) -> KernelSpec:
     )
 
 
-def _kept_apart(
-    b: StageBody, value: SSAValue, axis: int, extent: int, count: int, size: int, stride: int
-) -> SSAValue:
+def _kept_apart(b: StageBody, value: SSAValue, axis: int, extent: int, count: int, size: int, stride: int) -> SSAValue:
     """`value` where a window holds the position, behind no window and in no gap between two, else 0."""
     zero = b.constant(0, value.type)
     if extent > (count - 1) * stride + size:

@@ -182,9 +182,7 @@ def _starts(keys: View, order: View, shape: Sequence[int], extent: int, element:
     return KernelSpec(grid, (), i32, compute, gathered=[keys.buffer, order.buffer], location=op.location)
 
 
-def _segment_sums(
-    op: TensorOp, updates: View, order: View, starts: View, axis: int, rows: Sequence[int]
-) -> KernelSpec:
+def _segment_sums(op: TensorOp, updates: View, order: View, starts: View, axis: int, rows: Sequence[int]) -> KernelSpec:
     """Each place along `axis` adds the updates that name it, in the order of their positions.
 
     Args:
@@ -235,9 +233,7 @@ def _scatter_add(op: indexing.ScatterAddOp, operands: Sequence[Lowered], emit: E
 
 
 @sequence(indexing.ScatterAddAlongAxisOp)
-def _scatter_add_along_axis(
-    op: indexing.ScatterAddAlongAxisOp, operands: Sequence[Lowered], emit: Emit
-) -> Lowered:
+def _scatter_add_along_axis(op: indexing.ScatterAddAlongAxisOp, operands: Sequence[Lowered], emit: Emit) -> Lowered:
     """As `tg.scatter_add`, with an order for each row."""
     axis, shape = int_value(op.properties, "axis"), shape_of(op.indices)
     extent, count = op.shape[axis], shape[axis]

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias, cast
 
 from xdsl.dialects import arith, math
-from xdsl.dialects.builtin import AnyFloat, FloatAttr, IndexType, IntegerAttr, IntegerType, i1, i32
+from xdsl.dialects.builtin import AnyFloat, FloatAttr, IndexType, IntegerAttr, IntegerType, f16, f32, i1, i32
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from tensorgrad.dialects import wgsl
@@ -182,6 +182,19 @@ def _select(b: ScalarBuilder, op: TensorOp, args: Sequence[SSAValue]) -> SSAValu
     return b.select(*args)
 
 
+def _saturated(b: ScalarBuilder, x: SSAValue, unsigned: bool) -> SSAValue:
+    """A float as an integer. Out of its range, and for NaN, `arith` leaves a conversion undefined."""
+    if x.type == f16:  # which holds no bound of the range
+        x = b.convert(arith.ExtFOp, x, f32)
+    first, end = (0, 1 << 32) if unsigned else (-(1 << 31), 1 << 31)
+    low, high = b.constant(first, x.type), b.constant(end, x.type)
+    inside = b.apply(arith.AndIOp, b.compare("oge", x, low), b.compare("olt", x, high))
+    safe = b.select(inside, x, b.constant(0, x.type))
+    whole = b.convert(arith.FPToUIOp if unsigned else arith.FPToSIOp, safe, i32)
+    whole = b.select(b.compare("oge", x, high), b.constant(end - 1, i32), whole)
+    return whole if unsigned else b.select(b.compare("olt", x, low), b.constant(first, i32), whole)
+
+
 def _cast(b: ScalarBuilder, op: TensorOp, args: Sequence[SSAValue]) -> SSAValue:
     x, source, to = args[0], element_of(op.operands[0]), element_of(op.results[0])
     target = storage(to)
@@ -195,7 +208,7 @@ def _cast(b: ScalarBuilder, op: TensorOp, args: Sequence[SSAValue]) -> SSAValue:
         wider = cast(Any, to).bitwidth > cast(Any, source).bitwidth
         return b.convert(arith.ExtFOp if wider else arith.TruncFOp, x, target)
     if is_float(source):
-        return b.convert(arith.FPToUIOp if to == ui32 else arith.FPToSIOp, x, target)
+        return _saturated(b, x, to == ui32)
     return b.convert(arith.UIToFPOp if source == ui32 else arith.SIToFPOp, x, target)
 
 

@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from harness import NumpyArray
 
 from tensorgrad.dialects.tg.base import TensorOp
 from tensorgrad.tensor import Tensor
-
-from harness import NumpyArray
 
 
 @dataclass(frozen=True)

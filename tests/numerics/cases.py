@@ -3,11 +3,25 @@
 from __future__ import annotations
 
 from case import Case
+from cases_arrays import array_cases
+from cases_convolution import convolution_cases
+from cases_elementary import elementary_cases
+from cases_index import index_cases
+from cases_places import place_cases
 from cases_pointwise import pointwise_cases
 from cases_random import random_cases
 from cases_tensor import tensor_cases
 
-CASES: tuple[Case, ...] = (*pointwise_cases(), *tensor_cases(), *random_cases())
+CASES: tuple[Case, ...] = (
+    *pointwise_cases(),
+    *elementary_cases(),
+    *tensor_cases(),
+    *index_cases(),
+    *convolution_cases(),
+    *random_cases(),
+    *array_cases(),
+    *place_cases(),
+)
 
 SMOOTH: tuple[Case, ...] = tuple(case for case in CASES if case.derivative)
 """The cases whose derivatives are checked."""

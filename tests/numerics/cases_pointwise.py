@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
+from case import SHAPES, SPECIAL, Case, NumpyArray, boolean, f32, i32, normal, u32, uniform
 from xdsl.dialects.builtin import StringAttr
 
-from case import SHAPES, SPECIAL, Case, NumpyArray, boolean, f32, i32, normal, u32, uniform
+from tensorgrad import elementary
 from tensorgrad import elementwise as tg
 from tensorgrad.dialects.tg import binary, unary
 from tensorgrad.dialects.tg.base import TensorOp
@@ -60,9 +61,14 @@ def unary_cases() -> Iterator[Case]:
         trigonometric = op in (unary.SinOp, unary.CosOp)
         special = np.where(np.abs(SPECIAL) > 1e10, np.inf, SPECIAL).astype(np.float32) if trigonometric else SPECIAL
         yield Case(op, "special", ours, (special,), expected)
-        yield Case(op, "twice", lambda x, ours=ours: ours(ours(x)) if ours is tg.tanh else ours(x) * ours(x) + x,
-                   (uniform(0.3, 1.5, 4, seed=3),),
-                   wide(lambda x, f=theirs: f(f(x)) if f is np.tanh else f(x) * f(x) + x), derivative=True)
+        yield Case(
+            op,
+            "twice",
+            lambda x, ours=ours: ours(ours(x)) if ours is tg.tanh else ours(x) * ours(x) + x,
+            (uniform(0.3, 1.5, 4, seed=3),),
+            wide(lambda x, f=theirs: f(f(x)) if f is np.tanh else f(x) * f(x) + x),
+            derivative=True,
+        )
         grid = np.linspace(-20, 20, 41, dtype=np.float32)
         yield Case(op, "line", ours, (grid,), expected)
         yield Case(op, "f64", ours, (grid.astype(np.float64),), theirs, rtol=1e-14)
@@ -82,8 +88,9 @@ def integer_unary_cases() -> Iterator[Case]:
     yield Case(unary.NotOp, "empty", tg.logical_not, (np.zeros((2, 0), np.bool_),), lambda x: x == 0)
     yield Case(unary.NotOp, "twice", lambda x: tg.logical_not(tg.logical_not(x)), (boolean(1, 0),), lambda x: x)
     yield Case(unary.StopGradientOp, "f32", tg.stop_gradient, (SPECIAL,), lambda x: x, rtol=0)
-    yield Case(unary.StopGradientOp, "beside the same", lambda x: tg.stop_gradient(x) + 0.0 * x,
-               (normal(3),), lambda x: x + 0)
+    yield Case(
+        unary.StopGradientOp, "beside the same", lambda x: tg.stop_gradient(x) + 0.0 * x, (normal(3),), lambda x: x + 0
+    )
     yield Case(unary.StopGradientOp, "bool", tg.stop_gradient, (boolean(1, 0),), lambda x: x)
 
 
@@ -97,8 +104,8 @@ def api(op: type[TensorOp]) -> Callable[..., Any]:
         binary.PowOp: tg.power,
         binary.MaximumOp: tg.maximum,
         binary.MinimumOp: tg.minimum,
-        binary.AndOp: tg.logical_and,
-        binary.OrOp: tg.logical_or,
+        binary.AndOp: elementary.bitwise_and,
+        binary.OrOp: elementary.bitwise_or,
     }[op]
 
 
@@ -154,15 +161,33 @@ def binary_cases() -> Iterator[Case]:
             yield Case(op, shape_note(a, b), ours, (x, y), expected, derivative=True, flat=flat)
         same = uniform(0.5, 1.5, 4, seed=7)
         flat = (0,) if op in (binary.SubOp, binary.DivOp) else ()
-        yield Case(op, "same operand", lambda x, f=ours: f(x, x), (same,),
-                   lambda x, f=expected: f(x, x), derivative=True, flat=flat)
-        yield Case(op, "scalar right", lambda x, f=ours: f(x, 0.86), (same,),
-                   lambda x, f=theirs: f(x.astype(np.float64), 0.86).astype(x.dtype), derivative=True)
-        yield Case(op, "scalar left", lambda x, f=ours: f(0.86, x), (same,),
-                   lambda x, f=theirs: f(np.float64(0.86), x.astype(np.float64)).astype(x.dtype), derivative=True)
+        yield Case(
+            op,
+            "same operand",
+            lambda x, f=ours: f(x, x),
+            (same,),
+            lambda x, f=expected: f(x, x),
+            derivative=True,
+            flat=flat,
+        )
+        yield Case(
+            op,
+            "scalar right",
+            lambda x, f=ours: f(x, 0.86),
+            (same,),
+            lambda x, f=theirs: f(x.astype(np.float64), 0.86).astype(x.dtype),
+            derivative=True,
+        )
+        yield Case(
+            op,
+            "scalar left",
+            lambda x, f=ours: f(0.86, x),
+            (same,),
+            lambda x, f=theirs: f(np.float64(0.86), x.astype(np.float64)).astype(x.dtype),
+            derivative=True,
+        )
         yield Case(op, "special", ours, (table[0].copy(), table[1].copy()), expected)
-        yield Case(op, "f64", ours, (same.astype(np.float64), same[::-1].astype(np.float64)), theirs,
-                   rtol=1e-14)
+        yield Case(op, "f64", ours, (same.astype(np.float64), same[::-1].astype(np.float64)), theirs, rtol=1e-14)
     negative = np.array([-2.0, -1.5, 2.0, -0.7], np.float32)
     yield Case(binary.PowOp, "negative base", tg.power, (negative, f32(2, 3, -2, 0)), wide(np.float_power))
     for exponent in (-3, -1, 0, 1, 2, 5, 0.5, 3.0, 2.5):
@@ -182,23 +207,34 @@ def integer_binary_cases() -> Iterator[Case]:
     for name, sample in (("i32", LIMITS), ("u32", UNSIGNED)):
         x, y = (part.reshape(-1).copy() for part in np.meshgrid(sample, sample))
         for op, theirs in INTEGER_BINARY.items():
+            ours = api(op)
 
             def expected(x: NumpyArray, y: NumpyArray, f: Callable[..., Any] = theirs) -> NumpyArray:
                 full = f(x.astype(object), y.astype(object))
-                return np.array([int(v) & 0xFFFFFFFF for v in full.reshape(-1)], np.uint32).view(x.dtype).reshape(full.shape)
+                return (
+                    np.array([int(v) & 0xFFFFFFFF for v in full.reshape(-1)], np.uint32)
+                    .view(x.dtype)
+                    .reshape(full.shape)
+                )
 
-            yield Case(op, name, api(op), (x, y), expected)
-            yield Case(op, f"{name} broadcast", api(op), (sample[:3].reshape(3, 1), sample[2:6]), expected)
-            yield Case(op, f"{name} same operand", lambda x, f=api(op): f(x, x), (sample,),
-                       lambda x, f=expected: f(x, x))
+            yield Case(op, name, ours, (x, y), expected)
+            yield Case(op, f"{name} broadcast", ours, (sample[:3].reshape(3, 1), sample[2:6]), expected)
+            yield Case(op, f"{name} same operand", lambda x, f=ours: f(x, x), (sample,), lambda x, f=expected: f(x, x))
     x, y = boolean(0, 0, 1, 1), boolean(0, 1, 0, 1)
     yield Case(binary.AndOp, "bool", tg.logical_and, (x, y), lambda x, y: x & y)
     yield Case(binary.OrOp, "bool", tg.logical_or, (x, y), lambda x, y: x | y)
     yield Case(binary.OrOp, "bool broadcast", tg.logical_or, (x.reshape(4, 1), y), lambda x, y: x | y)
-    yield Case(binary.DivOp, "i32", tg.divide, (i32(7, -8, 0, 5), i32(2, 3, 4, 0)),
-               lambda x, y: x.astype(np.float32) / y.astype(np.float32))
+    yield Case(
+        binary.DivOp,
+        "i32",
+        tg.divide,
+        (i32(7, -8, 0, 5), i32(2, 3, 4, 0)),
+        lambda x, y: x.astype(np.float32) / y.astype(np.float32),
+    )
     yield Case(binary.AddOp, "mixed i32 f32", tg.add, (i32(7, -8), f32(0.5, 2)), lambda x, y: np.float32(x) + y)
-    yield Case(binary.MulOp, "i32 by float", lambda x: x * 0.5, (i32(7, -8),), lambda x: np.float32(x) * np.float32(0.5))
+    yield Case(
+        binary.MulOp, "i32 by float", lambda x: x * 0.5, (i32(7, -8),), lambda x: np.float32(x) * np.float32(0.5)
+    )
     yield Case(binary.MulOp, "i32 power 3", lambda x: tg.power(x, 3), (i32(7, -8),), lambda x: x * x * x)
 
 
@@ -219,31 +255,71 @@ def compare_cases() -> Iterator[Case]:
             yield Case(binary.CompareOp, f"{predicate} {name}", ours, (x, y), theirs)
         yield Case(binary.CompareOp, f"{predicate} broadcast", ours, (normal(3, 1), normal(2, 1, 4)), theirs)
         yield Case(binary.CompareOp, f"{predicate} empty", ours, (normal(0, 3), normal(3)), theirs)
-        yield Case(binary.CompareOp, f"{predicate} itself", lambda x, f=ours: f(x, x), (SPECIAL,),
-                   lambda x, f=theirs: f(x, x))
-        yield Case(binary.CompareOp, f"{predicate} number", lambda x, f=ours: f(x, 0.5), (SPECIAL,),
-                   lambda x, f=theirs: f(x, np.float32(0.5)))
+        yield Case(
+            binary.CompareOp, f"{predicate} itself", lambda x, f=ours: f(x, x), (SPECIAL,), lambda x, f=theirs: f(x, x)
+        )
+        yield Case(
+            binary.CompareOp,
+            f"{predicate} number",
+            lambda x, f=ours: f(x, 0.5),
+            (SPECIAL,),
+            lambda x, f=theirs: f(x, np.float32(0.5)),
+        )
     for predicate in ("eq", "ne"):
         ours, theirs = PREDICATES[predicate]
-        yield Case(binary.CompareOp, f"{predicate} bool",
-                   lambda x, y, p=predicate: emit(binary.CompareOp, [x, y], predicate=StringAttr(p)),
-                   (boolean(0, 0, 1, 1), boolean(0, 1, 0, 1)), theirs)
+        yield Case(
+            binary.CompareOp,
+            f"{predicate} bool",
+            lambda x, y, p=predicate: emit(binary.CompareOp, [x, y], predicate=StringAttr(p)),
+            (boolean(0, 0, 1, 1), boolean(0, 1, 0, 1)),
+            theirs,
+        )
 
 
 def select_cases() -> Iterator[Case]:
     condition = boolean(1, 0, 1)
     yield Case(binary.SelectOp, "f32", tg.where, (condition, normal(3), normal(3, seed=1)), np.where, derivative=True)
     yield Case(binary.SelectOp, "broadcast", tg.where, (condition, normal(2, 1), normal(3)), np.where, derivative=True)
-    yield Case(binary.SelectOp, "scalar condition", tg.where, (np.array(False), normal(2), normal(2, seed=1)), np.where,
-               derivative=True, flat=(1,))
-    yield Case(binary.SelectOp, "same choice", lambda c, x: tg.where(c, x, 2.0 * x), (condition, normal(3)),
-               lambda c, x: np.where(c, x, 2 * x), derivative=True)
-    yield Case(binary.SelectOp, "number", lambda c, x: tg.where(c, x, 0.0), (condition, normal(2, 3)),
-               lambda c, x: np.where(c, x, np.float32(0)), derivative=True)
-    yield Case(binary.SelectOp, "special", tg.where, (boolean(1, 0, 1, 0), f32(np.nan, 1, np.inf, 2), f32(1, np.nan, 3, -0.0)),
-               np.where)
-    yield Case(binary.SelectOp, "of a comparison", lambda x, y: tg.where(x > y, x, y * y), (normal(6), normal(6, seed=1)),
-               lambda x, y: np.where(x > y, x, y * y), derivative=True)
+    yield Case(
+        binary.SelectOp,
+        "scalar condition",
+        tg.where,
+        (np.array(False), normal(2), normal(2, seed=1)),
+        np.where,
+        derivative=True,
+        flat=(1,),
+    )
+    yield Case(
+        binary.SelectOp,
+        "same choice",
+        lambda c, x: tg.where(c, x, 2.0 * x),
+        (condition, normal(3)),
+        lambda c, x: np.where(c, x, 2 * x),
+        derivative=True,
+    )
+    yield Case(
+        binary.SelectOp,
+        "number",
+        lambda c, x: tg.where(c, x, 0.0),
+        (condition, normal(2, 3)),
+        lambda c, x: np.where(c, x, np.float32(0)),
+        derivative=True,
+    )
+    yield Case(
+        binary.SelectOp,
+        "special",
+        tg.where,
+        (boolean(1, 0, 1, 0), f32(np.nan, 1, np.inf, 2), f32(1, np.nan, 3, -0.0)),
+        np.where,
+    )
+    yield Case(
+        binary.SelectOp,
+        "of a comparison",
+        lambda x, y: tg.where(x > y, x, y * y),
+        (normal(6), normal(6, seed=1)),
+        lambda x, y: np.where(x > y, x, y * y),
+        derivative=True,
+    )
     yield Case(binary.SelectOp, "i32", tg.where, (condition, i32(1, 2, 3), i32(-1, -2, -3)), np.where)
     yield Case(binary.SelectOp, "u32", tg.where, (condition, u32(1, 2, 2**32 - 1), u32(7, 2**31, 9)), np.where)
     yield Case(binary.SelectOp, "bool", tg.where, (condition, boolean(0, 1, 1), boolean(1, 0, 0)), np.where)
@@ -251,10 +327,26 @@ def select_cases() -> Iterator[Case]:
 
 
 def cast_cases() -> Iterator[Case]:
-    floats = f32(0.0, -0.0, 0.9, -0.9, 1.5, -2.7, 2147483520.0, -2147483648.0, 3e9, -3e9, 4294967040.0, 1e20,
-                 np.inf, -np.inf, np.nan)
-    signed = i32(0, 0, 0, 0, 1, -2, 2147483520, -(2**31), 2**31 - 1, -(2**31), 2**31 - 1, 2**31 - 1,
-                 2**31 - 1, -(2**31), 0)
+    floats = f32(
+        0.0,
+        -0.0,
+        0.9,
+        -0.9,
+        1.5,
+        -2.7,
+        2147483520.0,
+        -2147483648.0,
+        3e9,
+        -3e9,
+        4294967040.0,
+        1e20,
+        np.inf,
+        -np.inf,
+        np.nan,
+    )
+    signed = i32(
+        0, 0, 0, 0, 1, -2, 2147483520, -(2**31), 2**31 - 1, -(2**31), 2**31 - 1, 2**31 - 1, 2**31 - 1, -(2**31), 0
+    )
     unsigned = u32(0, 0, 0, 0, 1, 0, 2147483520, 0, 3000000000, 0, 4294967040, 2**32 - 1, 2**32 - 1, 0, 0)
     truth = boolean(0, 0, *[1] * 13)
     tables: list[tuple[str, NumpyArray, str, NumpyArray]] = [
@@ -278,16 +370,27 @@ def cast_cases() -> Iterator[Case]:
         ("f32 f64", f32(0.1, np.inf), "f64", np.array([np.float32(0.1), np.inf], np.float64)),
         ("f64 i32", np.array([2147483646.9, 1e300, np.nan]), "i32", i32(2147483646, 2**31 - 1, 0)),
         ("f32 f16", f32(0.1, 70000.0), "f16", np.array([0.1, np.inf], np.float16)),
-        ("f16 f32", np.array([0.1, -2], np.float16), "f32", f32(np.float16(0.1), -2)),
+        ("f16 f32", np.array([0.1, -2], np.float16), "f32", f32(float(np.float16(0.1)), -2)),
         ("i32 f64", LIMITS, "f64", LIMITS.astype(np.float64)),
         ("f64 bool", np.array([0.0, 1e-300]), "bool", boolean(0, 1)),
     ]
     for note, source, dtype, result in (*tables, *wide_tables):
         yield Case(binary.CastOp, note, lambda x, d=dtype: tg.cast(x, d), (source,), lambda x, r=result: r, rtol=0)
-    yield Case(binary.CastOp, "f64 to f32 and back", lambda x: tg.cast(tg.cast(x, "f64"), "f32") * x, (normal(4),),
-               lambda x: x * x)
-    yield Case(binary.CastOp, "of a comparison", lambda x: tg.cast(x > 0, "f32") * x, (normal(4),),
-               lambda x: np.where(x > 0, x, 0 * x), rtol=0)
+    yield Case(
+        binary.CastOp,
+        "f64 to f32 and back",
+        lambda x: tg.cast(tg.cast(x, "f64"), "f32") * x,
+        (normal(4),),
+        lambda x: x * x,
+    )
+    yield Case(
+        binary.CastOp,
+        "of a comparison",
+        lambda x: tg.cast(x > 0, "f32") * x,
+        (normal(4),),
+        lambda x: np.where(x > 0, x, 0 * x),
+        rtol=0,
+    )
 
 
 def pointwise_cases() -> Iterator[Case]:

@@ -6,9 +6,9 @@ import math
 from collections.abc import Iterator
 
 import numpy as np
+from case import SHAPES, Case, NumpyArray, f32, integers, u32, uniform
 from xdsl.dialects.builtin import StringAttr
 
-from case import SHAPES, Case, NumpyArray, f32, integers, u32, uniform
 from tensorgrad.dialects.tg import random as ops
 from tensorgrad.elementwise import cast
 from tensorgrad.random import erfinv
@@ -48,24 +48,49 @@ def threefry(word: str, *operands: Tensor) -> Tensor:
 
 def threefry_cases() -> Iterator[Case]:
     """The published vectors, words of every shape, and the op in the middle of a graph."""
-    published = (u32(0, 2**32 - 1, 0x13198A2E), u32(0, 2**32 - 1, 0x03707344),
-                 u32(0, 2**32 - 1, 0x243F6A88), u32(0, 2**32 - 1, 0x85A308D3))
+    published = (
+        u32(0, 2**32 - 1, 0x13198A2E),
+        u32(0, 2**32 - 1, 0x03707344),
+        u32(0, 2**32 - 1, 0x243F6A88),
+        u32(0, 2**32 - 1, 0x85A308D3),
+    )
     results = {"first": u32(0x6B200159, 0x1CB996FC, 0xC4923A9C), "second": u32(0x99BA4EFE, 0xBB002BE7, 0x483DF7A0)}
     for word, result in results.items():
-        yield Case(ops.ThreefryOp, f"published {word}", lambda *x, w=word: threefry(w, *x), published,
-                   lambda *_, r=result: r)
+        yield Case(
+            ops.ThreefryOp, f"published {word}", lambda *x, w=word: threefry(w, *x), published, lambda *_, r=result: r
+        )
     for word in ops.WORDS:
         for seed, shape in enumerate(SHAPES):
             inputs = tuple(integers(0, 2**32, *shape, seed=4 * seed + i, dtype=np.uint32) for i in range(4))
-            yield Case(ops.ThreefryOp, f"{word} {'x'.join(map(str, shape)) or 'scalar'}",
-                       lambda *x, w=word: threefry(w, *x), inputs, lambda *x, w=word: expected(w, x))
+            yield Case(
+                ops.ThreefryOp,
+                f"{word} {'x'.join(map(str, shape)) or 'scalar'}",
+                lambda *x, w=word: threefry(w, *x),
+                inputs,
+                lambda *x, w=word: expected(w, x),
+            )
     words = integers(0, 2**32, 6, seed=1, dtype=np.uint32)
-    yield Case(ops.ThreefryOp, "same operand", lambda x: threefry("both", x, x, x, x), (words,),
-               lambda x: expected("both", (x, x, x, x)))
-    yield Case(ops.ThreefryOp, "twice", lambda x: threefry("first", x, x, threefry("second", x, x, x, x), x), (words,),
-               lambda x: expected("first", (x, x, expected("second", (x, x, x, x)), x)))
-    yield Case(ops.ThreefryOp, "to floats", lambda x: cast(threefry("both", x, x, x, x), "f32") * 0.5, (words,),
-               lambda x: expected("both", (x, x, x, x)).astype(np.float32) * np.float32(0.5))
+    yield Case(
+        ops.ThreefryOp,
+        "same operand",
+        lambda x: threefry("both", x, x, x, x),
+        (words,),
+        lambda x: expected("both", (x, x, x, x)),
+    )
+    yield Case(
+        ops.ThreefryOp,
+        "twice",
+        lambda x: threefry("first", x, x, threefry("second", x, x, x, x), x),
+        (words,),
+        lambda x: expected("first", (x, x, expected("second", (x, x, x, x)), x)),
+    )
+    yield Case(
+        ops.ThreefryOp,
+        "to floats",
+        lambda x: cast(threefry("both", x, x, x, x), "f32") * 0.5,
+        (words,),
+        lambda x: expected("both", (x, x, x, x)).astype(np.float32) * np.float32(0.5),
+    )
 
 
 def _inverse(x: float) -> float:
@@ -88,17 +113,28 @@ def inverse(x: NumpyArray) -> NumpyArray:
 def erfinv_cases() -> Iterator[Case]:
     """Every shape, both tails to the last number, and the ends."""
     for seed, shape in enumerate(SHAPES):
-        yield Case(ops.ErfinvOp, "x".join(map(str, shape)) or "scalar", erfinv,
-                   (uniform(-0.95, 0.95, *shape, seed=seed),), inverse, derivative=True)
+        yield Case(
+            ops.ErfinvOp,
+            "x".join(map(str, shape)) or "scalar",
+            erfinv,
+            (uniform(-0.95, 0.95, *shape, seed=seed),),
+            inverse,
+            derivative=True,
+        )
     tail = np.float32(1) - np.float32(2.0) ** np.arange(-24, -3, dtype=np.float32)
     yield Case(ops.ErfinvOp, "tails", erfinv, (np.concatenate([tail, -tail]),), inverse)
     yield Case(ops.ErfinvOp, "small", erfinv, (f32(0.0, -0.0, 1e-30, -1e-30, 1e-6, 3e-4),), inverse)
     yield Case(ops.ErfinvOp, "ends", erfinv, (f32(1, -1, 1.5, -2, np.inf, -np.inf, np.nan),), inverse)
     yield Case(ops.ErfinvOp, "line", erfinv, (np.linspace(-1, 1, 401, dtype=np.float32),), inverse)
     yield Case(ops.ErfinvOp, "f64", erfinv, (np.linspace(-0.999, 0.999, 101),), inverse, rtol=2e-15)
-    yield Case(ops.ErfinvOp, "twice", lambda x: erfinv(x) * erfinv(x * 0.5), (uniform(-0.9, 0.9, 4, seed=3),),
-               lambda x: (inverse(x.astype(np.float64)) * inverse(x.astype(np.float64) * 0.5)).astype(x.dtype),
-               derivative=True)
+    yield Case(
+        ops.ErfinvOp,
+        "twice",
+        lambda x: erfinv(x) * erfinv(x * 0.5),
+        (uniform(-0.9, 0.9, 4, seed=3),),
+        lambda x: (inverse(x.astype(np.float64)) * inverse(x.astype(np.float64) * 0.5)).astype(x.dtype),
+        derivative=True,
+    )
 
 
 def random_cases() -> Iterator[Case]:

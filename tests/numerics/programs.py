@@ -10,9 +10,9 @@ import numpy as np
 from harness import NumpyArray
 from hypothesis import strategies as st
 
+from tensorgrad import cumulative, joining, reductions, shaping
 from tensorgrad import elementwise as tg
-from tensorgrad import reductions, shaping
-from tensorgrad.dialects.tg import index, shape
+from tensorgrad.dialects.tg import convolution, index, shape
 from tensorgrad.dialects.tg.base import integer, ints
 from tensorgrad.tensor import Array, Tensor
 from tensorgrad.tracer import emit
@@ -117,8 +117,50 @@ REDUCTIONS: dict[str, Callable[..., Tensor]] = {
     "max": reductions.max,
     "min": reductions.min,
     "mean": reductions.mean,
+    "prod": reductions.prod,
     "logsumexp": reductions.logsumexp,
 }
+
+
+def _windows(x: Tensor, axis: int, size: int, stride: int, dilation: int) -> Tensor:
+    return emit(
+        convolution.WindowsOp,
+        [x],
+        axes=ints([axis]),
+        size=ints([size]),
+        stride=ints([stride]),
+        dilation=ints([dilation]),
+    )
+
+
+def _fold(x: Tensor, axis: int, stride: int, dilation: int, extent: int) -> Tensor:
+    return emit(
+        convolution.FoldOp,
+        [x],
+        axes=ints([axis]),
+        stride=ints([stride]),
+        dilation=ints([dilation]),
+        extents=ints([extent]),
+    )
+
+
+def _rows(x: Tensor) -> Tensor:
+    return x.reshape(-1, 1, x.shape[-1] if x.ndim else 1)
+
+
+def _convolve(x: Tensor, y: Tensor, stride: int, low: int, high: int, holes: tuple[int, int]) -> Tensor:
+    """Every row of `x` with every row of `y`."""
+    return emit(
+        convolution.ConvOp,
+        [_rows(x), _rows(y)],
+        stride=ints([stride]),
+        low=ints([low]),
+        high=ints([high]),
+        lhs_dilation=ints([holes[0]]),
+        rhs_dilation=ints([holes[1]]),
+        groups=integer(1),
+    )
+
 
 FUNCTIONS: dict[str, Callable[..., Tensor]] = {
     **UNARY,
@@ -126,6 +168,10 @@ FUNCTIONS: dict[str, Callable[..., Tensor]] = {
     **REDUCTIONS,
     "softmax": reductions.softmax,
     "log_softmax": reductions.log_softmax,
+    "cumsum": cumulative.cumsum,
+    "cumprod": cumulative.cumprod,
+    "roll": lambda x, axis: joining.roll(x, 1, axis),
+    "joined": lambda x, axis: joining.concat([x, x * 0.5], axis),
     "reshape": shaping.reshape,
     "transpose": shaping.transpose,
     "broadcast_to": tg.broadcast_to,
@@ -135,6 +181,9 @@ FUNCTIONS: dict[str, Callable[..., Tensor]] = {
     "take": lambda x, values, axis: shaping.take(x, _indices(values), axis),
     "take_along": _take_along,
     "scatter_add": _scatter_add,
+    "windows": _windows,
+    "fold": _fold,
+    "convolve": _convolve,
     "matmul": reductions.matmul,
     "gram": lambda x: x @ shaping.swapaxes(x, -1, -2),
     "positions": lambda x, axis: x * shaping.positions(x.shape, axis, x.dtype),
@@ -165,7 +214,11 @@ def _shape_of(step: Step, shapes: Sequence[Shape]) -> Shape:
 
 @st.composite
 def _step(draw: st.DrawFn, shapes: Sequence[Shape]) -> Step | None:
-    kind = draw(st.sampled_from(("unary", "binary", "binary", "reduce", "reduce", "shape", "shape", "index", "contract", "row")))
+    kind = draw(
+        st.sampled_from(
+            ("unary", "binary", "binary", "reduce", "reduce", "shape", "shape", "index", "contract", "row", "window")
+        )
+    )
     x = len(shapes) - 1 - draw(st.integers(0, len(shapes) - 1))
     return draw(_KINDS[kind](x, shapes))
 
@@ -199,7 +252,9 @@ def _reduce_step(draw: st.DrawFn, x: int, shapes: Sequence[Shape]) -> Step:
 def _row_step(draw: st.DrawFn, x: int, shapes: Sequence[Shape]) -> Step | None:
     if not shapes[x]:
         return None
-    name = draw(st.sampled_from(("softmax", "log_softmax", "positions")))
+    name = draw(st.sampled_from(("softmax", "log_softmax", "positions", "cumsum", "cumprod", "roll", "joined")))
+    if name == "joined" and 2 * int(np.prod(shapes[x])) > MOST_ELEMENTS:
+        return None
     return Step(name, (x,), (draw(st.integers(0, len(shapes[x]) - 1)),))
 
 
@@ -268,6 +323,27 @@ def _contract_step(draw: st.DrawFn, x: int, shapes: Sequence[Shape]) -> Step | N
     return Step("gram", (x,)) if len(shapes[x]) >= 2 else None
 
 
+@st.composite
+def _window_step(draw: st.DrawFn, x: int, shapes: Sequence[Shape]) -> Step | None:
+    old = shapes[x]
+    name = draw(st.sampled_from(("windows", "fold", "convolve")))
+    stride, dilation = draw(st.integers(1, 3)), draw(st.integers(1, 2))
+    if name == "convolve":
+        y = draw(st.integers(0, len(shapes) - 1))
+        low, high = draw(st.integers(-1, 2)), draw(st.integers(-1, 2))
+        step = Step(name, (x, y), (stride, low, high, (draw(st.integers(1, 2)), dilation)))
+    elif name == "fold" and len(old) >= 2:
+        axis = draw(st.integers(0, len(old) - 2))
+        extent = (old[axis] - 1) * stride + (old[-1] - 1) * dilation + 1
+        step = Step(name, (x,), (axis, stride, dilation, extent + draw(st.integers(0, stride - 1))))
+    elif name == "windows" and old:
+        step = Step(name, (x,), (draw(st.integers(0, len(old) - 1)), draw(st.integers(1, 3)), stride, dilation))
+    else:
+        return None
+    size = np.prod(_shape_of(step, shapes))
+    return step if 0 < size <= MOST_ELEMENTS and len(_shape_of(step, shapes)) <= 4 else None
+
+
 def _multiplies(x: Shape, y: Shape) -> bool:
     if not x or not y or x[-1] != y[0 if len(y) == 1 else -2]:
         return False
@@ -281,5 +357,6 @@ _KINDS: dict[str, Callable[[int, Sequence[Shape]], st.SearchStrategy[Step | None
     "shape": _shape_step,
     "index": _index_step,
     "contract": _contract_step,
+    "window": _window_step,
     "row": _row_step,
 }

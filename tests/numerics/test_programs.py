@@ -9,7 +9,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from programs import Program, programs
 
-random_programs = settings(max_examples=max(150, settings.default.max_examples if settings.default else 0), suppress_health_check=list(HealthCheck))
+NIGHTLY = 1000
+"""The examples of the nightly profile; a change is tested with fewer than its profile's: each runs every pass."""
+
+examples = settings.get_profile(settings.get_current_profile_name()).max_examples
+random_programs = settings(
+    max_examples=examples if examples >= NIGHTLY else 80,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
 
 
 @given(programs(), st.integers(0, 3))

@@ -65,14 +65,21 @@ KINKS: list[tuple[str, Callable[..., Any], list[list[float]], list[list[float]]]
     ("where", lambda x: tg.where(x > 0, x * 2.0, x * 3.0), [[1, -1, 0]], [[2, 3, 3]]),
     # The side that is not taken is differentiated too: its infinite slope times a cotangent of 0 is NaN.
     ("where over a pole", lambda x: tg.where(x > 0, tg.sqrt(x), 0.0), [[0.0, 4.0]], [[NAN, 0.25]]),
-    ("where around a pole", lambda x: tg.where(x > 0, tg.sqrt(tg.where(x > 0, x, 1.0)), 0.0), [[0.0, 4.0]], [[0, 0.25]]),
+    (
+        "where around a pole",
+        lambda x: tg.where(x > 0, tg.sqrt(tg.where(x > 0, x, 1.0)), 0.0),
+        [[0.0, 4.0]],
+        [[0, 0.25]],
+    ),
     ("x + x", lambda x: x + x, [[2.0]], [[2]]),
     ("x * x", lambda x: x * x, [[3.0]], [[6]]),
     ("x / x", lambda x: x / x, [[3.0]], [[0]]),
 ]
 
 
-@pytest.mark.parametrize(("function", "inputs", "expected"), [k[1:] for k in KINKS], ids=[k[0].replace(" ", "_") for k in KINKS])
+@pytest.mark.parametrize(
+    ("function", "inputs", "expected"), [k[1:] for k in KINKS], ids=[k[0].replace(" ", "_") for k in KINKS]
+)
 def test_kink(function: Function, inputs: list[list[float]], expected: list[list[float]]) -> None:
     found = gradients(function, *[f32(*x) for x in inputs])
     for gradient, wanted in zip(found, expected, strict=True):
@@ -145,7 +152,9 @@ def test_logsumexp_is_stable() -> None:
     top = wide.max(-1)
     expected = top + np.log(np.exp(wide - top[:, None]).sum(-1))
     np.testing.assert_allclose(np.asarray(reductions.logsumexp(Array(rows), -1)), expected, rtol=1e-6)
-    np.testing.assert_allclose(gradients(lambda x: reductions.logsumexp(x, -1), rows)[0], exact_softmax(rows), rtol=1e-5, atol=1e-30)
+    np.testing.assert_allclose(
+        gradients(lambda x: reductions.logsumexp(x, -1), rows)[0], exact_softmax(rows), rtol=1e-5, atol=1e-30
+    )
 
 
 def test_logsumexp_of_infinities() -> None:

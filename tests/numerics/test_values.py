@@ -9,7 +9,7 @@ from cases import CASES
 from harness import assert_same, levels, traced
 
 from tensorgrad.dialects import tg
-from tensorgrad.dialects.tg.base import TensorOp
+from tensorgrad.dialects.tg.base import TensorOp, numpy_dtype
 from tensorgrad.tensor import Array
 
 by_id = pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
@@ -40,7 +40,7 @@ def test_shape_and_dtype_are_inferred(case: Case) -> None:
     function = next(iter(traced(case.function, case.inputs).ops))
     result = function.properties["function_type"].outputs.data[0]  # type: ignore[attr-defined]
     assert result.get_shape() == expected.shape
-    assert tg.base.numpy_dtype(result) == expected.dtype
+    assert numpy_dtype(result) == expected.dtype
 
 
 @by_id

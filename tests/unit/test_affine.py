@@ -77,6 +77,22 @@ def test_simplification_keeps_every_value(data: st.DataObject, extents: list[int
     assert size(again) <= size(result)
 
 
+def dividends(expression: AffineExpr) -> list[AffineExpr]:
+    """What an expression divides, at any depth."""
+    if not isinstance(expression, AffineBinaryOpExpr):
+        return []
+    divides = expression.kind in (AffineBinaryOpKind.FloorDiv, AffineBinaryOpKind.Mod)
+    return [*([expression.lhs] if divides else []), *dividends(expression.lhs), *dividends(expression.rhs)]
+
+
+@given(st.data(), EXTENTS)
+def test_what_is_divided_is_never_negative(data: st.DataObject, extents: list[int]) -> None:
+    """Devices divide unsigned numbers."""
+    simplified = affine.linear(data.draw(expressions(len(extents))), extents).expression()
+    for dividend in dividends(simplified):
+        assert all(value(dividend, point) >= 0 for point in np.ndindex(*extents)), f"{dividend} in {simplified}"
+
+
 @given(st.data(), EXTENTS)
 def test_composition_keeps_every_value(data: st.DataObject, extents: list[int]) -> None:
     rank = data.draw(st.integers(1, 3))
@@ -127,7 +143,7 @@ def steps(draw: st.DrawFn, x: np.ndarray[Any, Any]) -> tuple[AffineMap, np.ndarr
     if kind == "reverse":
         axes = [axis for axis in range(rank) if draw(st.booleans())]
         flipped = tuple(loop * -1 + (x.shape[i] - 1) if i in axes else loop for i, loop in enumerate(loops))
-        return AffineMap(rank, 0, flipped), np.flip(x, axes)
+        return AffineMap(rank, 0, flipped), np.flip(x, tuple(axes))
     if kind == "broadcast":
         if rank == 4 or x.size > 100:
             return affine.identity(rank), x
@@ -140,7 +156,13 @@ def steps(draw: st.DrawFn, x: np.ndarray[Any, Any]) -> tuple[AffineMap, np.ndarr
 
 
 def test_a_reshape_back_is_the_identity() -> None:
-    for old, new in (((6, 4), (24,)), ((2, 3, 4), (6, 4)), ((2, 3, 4), (2, 12)), ((4, 6), (2, 2, 3, 2)), ((5, 1), (5,))):
+    for old, new in (
+        ((6, 4), (24,)),
+        ((2, 3, 4), (6, 4)),
+        ((2, 3, 4), (2, 12)),
+        ((4, 6), (2, 2, 3, 2)),
+        ((5, 1), (5,)),
+    ):
         there, back = affine.reshape_map(new, old), affine.reshape_map(old, new)
         assert affine.is_identity(affine.composed(there, back, old)) or 1 in old
         assert affine.is_identity(affine.composed(back, there, new))

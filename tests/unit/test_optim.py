@@ -18,8 +18,13 @@ import tensorgrad as tg
 from tensorgrad.dialects.signature import arguments_of, results_of
 from tensorgrad.dialects.tg import Tg
 from tensorgrad.errors import OptionError
+from tensorgrad.passes.append_adagrad import AppendAdagradPass
 from tensorgrad.passes.append_adam import AppendAdamPass
+from tensorgrad.passes.append_adamw import AppendAdamWPass
+from tensorgrad.passes.append_lion import AppendLionPass
+from tensorgrad.passes.append_rmsprop import AppendRmspropPass
 from tensorgrad.passes.append_sgd import AppendSgdPass
+from tensorgrad.runtime.program import Program
 
 Array = np.ndarray[Any, Any]
 Step = Callable[[int, Array, Array, float], Array]
@@ -54,6 +59,65 @@ def numpy_adam(betas=(0.9, 0.999), eps=1e-8, weight_decay=0.0) -> Step:
     return step
 
 
+def numpy_adamw(betas=(0.9, 0.999), eps=1e-8, weight_decay=1e-2) -> Step:
+    adam = numpy_adam(betas, eps)
+
+    def step(number: int, p: Array, g: Array, learning_rate: float) -> Array:
+        return adam(number, p - learning_rate * weight_decay * p, g, learning_rate)
+
+    return step
+
+
+def numpy_rmsprop(alpha=0.99, eps=1e-8, weight_decay=0.0, momentum=0.0, centered=False) -> Step:
+    state: dict[str, Any] = {"v": 0.0, "m": 0.0, "buffer": 0.0}
+
+    def step(number: int, p: Array, g: Array, learning_rate: float) -> Array:
+        g = g + weight_decay * p
+        state["v"] = alpha * state["v"] + (1 - alpha) * g * g
+        state["m"] = alpha * state["m"] + (1 - alpha) * g
+        variance = state["v"] - state["m"] ** 2 if centered else state["v"]
+        state["buffer"] = momentum * state["buffer"] + g / (np.sqrt(variance) + eps)
+        return p - learning_rate * state["buffer"]
+
+    return step
+
+
+def numpy_adagrad(lr_decay=0.0, weight_decay=0.0, initial_accumulator_value=0.0, eps=1e-10) -> Step:
+    state: dict[str, Any] = {"sum": initial_accumulator_value}
+
+    def step(number: int, p: Array, g: Array, learning_rate: float) -> Array:
+        g = g + weight_decay * p
+        state["sum"] = state["sum"] + g * g
+        return p - learning_rate / (1 + (number - 1) * lr_decay) * g / (np.sqrt(state["sum"]) + eps)
+
+    return step
+
+
+def numpy_lion(betas=(0.9, 0.99), weight_decay=0.0) -> Step:
+    state: dict[str, Any] = {"m": 0.0}
+
+    def step(number: int, p: Array, g: Array, learning_rate: float) -> Array:
+        direction = np.sign(betas[0] * state["m"] + (1 - betas[0]) * g)
+        state["m"] = betas[1] * state["m"] + (1 - betas[1]) * g
+        return p - learning_rate * weight_decay * p - learning_rate * direction
+
+    return step
+
+
+def clipped(transcription: Callable[..., Step]) -> Callable[..., Step]:
+    """An optimizer behind `torch.nn.utils.clip_grad_norm_`."""
+
+    def make(clip_norm: float, **options: Any) -> Step:
+        inner = transcription(**options)
+
+        def step(number: int, p: Array, g: Array, learning_rate: float) -> Array:
+            return inner(number, p, g * min(1.0, clip_norm / (np.sqrt(np.sum(g * g)) + 1e-6)), learning_rate)
+
+        return step
+
+    return make
+
+
 CASES: list[tuple[Callable[..., Any], Callable[..., Step], dict[str, Any]]] = [
     (tg.optim.sgd, numpy_sgd, {}),
     (tg.optim.sgd, numpy_sgd, {"weight_decay": 0.1}),
@@ -65,6 +129,19 @@ CASES: list[tuple[Callable[..., Any], Callable[..., Step], dict[str, Any]]] = [
     (tg.optim.adam, numpy_adam, {"betas": (0.5, 0.9), "eps": 1e-3}),
     (tg.optim.adam, numpy_adam, {"betas": (0.0, 0.0), "eps": 0.1}),
     (tg.optim.adam, numpy_adam, {"weight_decay": 0.1}),
+    (tg.optim.adamw, numpy_adamw, {}),
+    (tg.optim.adamw, numpy_adamw, {"weight_decay": 0.5, "betas": (0.8, 0.9), "eps": 1e-3}),
+    (tg.optim.adamw, numpy_adamw, {"weight_decay": 0.0}),
+    (tg.optim.rmsprop, numpy_rmsprop, {}),
+    (tg.optim.rmsprop, numpy_rmsprop, {"alpha": 0.9, "weight_decay": 0.1, "momentum": 0.5}),
+    (tg.optim.rmsprop, numpy_rmsprop, {"alpha": 0.9, "centered": True, "eps": 0.1}),
+    (tg.optim.rmsprop, numpy_rmsprop, {"alpha": 0.5, "centered": True, "momentum": 0.2, "eps": 0.1}),
+    (tg.optim.adagrad, numpy_adagrad, {}),
+    (tg.optim.adagrad, numpy_adagrad, {"lr_decay": 0.1, "weight_decay": 0.1, "initial_accumulator_value": 0.5}),
+    (tg.optim.lion, numpy_lion, {}),
+    (tg.optim.lion, numpy_lion, {"betas": (0.5, 0.8), "weight_decay": 0.3}),
+    (tg.optim.sgd, clipped(numpy_sgd), {"momentum": 0.9, "clip_norm": 1.5}),
+    (tg.optim.adamw, clipped(numpy_adamw), {"clip_norm": 2.0}),
 ]
 
 
@@ -102,6 +179,72 @@ def test_updates_are_those_of_pytorch(make, transcription, options, dtype, toler
         p = step(number, p, p - target, rate)
         assert np.allclose(found[number - 1], p, rtol=tolerance, atol=tolerance)
     assert not np.allclose(found[-1], start, atol=0.05)
+
+
+class Pair(tg.nn.Module):
+    def __init__(self) -> None:
+        self.weight = tg.nn.param(3, init=np.array([3.0, 0.0, -1.0]))
+        self.bias = tg.nn.param((), init=2.0)
+
+
+def pair_loss(model: Any, x: Any) -> Any:
+    return tg.sum(model.weight * x) + model.bias * 4.0
+
+
+def pair_step(optimizer: Any, device: str = "numpy") -> tuple[tg.Training, dict[str, Array]]:
+    training = tg.compile(Pair(), loss=pair_loss, optimizer=optimizer, inputs={"x": 3}, device=device)
+    training.step(x=np.array([0.0, 3.0, 0.0], np.float32))
+    return training, training.parameters()
+
+
+@pytest.mark.parametrize("device", ["numpy", "wgpu"])
+def test_the_norm_is_that_of_all_gradients(device):
+    _, found = pair_step(tg.optim.sgd(1.0, clip_norm=2.5), device)
+    assert np.allclose(found["weight"], [3.0, -1.5, -1.0], rtol=1e-6) and np.isclose(found["bias"], 0.0, atol=1e-6)
+    _, found = pair_step(tg.optim.sgd(1.0, clip_norm=5.5), device)
+    assert np.array_equal(found["weight"], [3.0, -3.0, -1.0]) and found["bias"] == -2.0
+
+
+@pytest.mark.parametrize("decay", ["weight", ["w*"], ["w*", "weight"], lambda name: name != "bias"])
+@pytest.mark.parametrize("make", [tg.optim.sgd, tg.optim.adam, tg.optim.adamw, tg.optim.lion])
+def test_decay_is_for_some(make, decay):
+    _, without = pair_step(make(0.5, weight_decay=0.0))
+    _, everywhere = pair_step(make(0.5, weight_decay=0.5))
+    _, found = pair_step(make(0.5, weight_decay=0.5, decay=decay))
+    assert np.array_equal(found["weight"], everywhere["weight"]) and found["bias"] == without["bias"]
+    assert not np.array_equal(everywhere["weight"], without["weight"])
+
+
+def test_a_decay_pattern_that_fits_nothing_is_refused():
+    with pytest.raises(OptionError, match=r"decay '\*\.w' fits no parameter; there are weight, bias"):
+        pair_step(tg.optim.adamw(decay=["weight", "*.w"]))
+
+
+@pytest.mark.parametrize("make", [tg.optim.sgd, tg.optim.adamw, tg.optim.rmsprop, tg.optim.adagrad, tg.optim.lion])
+def test_schedules_stand_for_learning_rates(make):
+    schedule = tg.optim.schedules.linear(0.06, 5, warmup=1)
+    rates = [schedule(step) for step in range(1, 7)]
+    start, targets = np.ones((2, 2)), np.random.default_rng(1).normal(size=(6, 2, 2))
+    expected = train(make(1.0, weight_decay=0.1), start, targets, "f64", rates)
+    found = train(make(schedule, weight_decay=0.1), start, targets, "f64", [0.06] * 6)
+    assert np.allclose(found, expected, rtol=1e-12)
+
+
+def test_another_rate_scales_a_schedule():
+    training, _ = pair_step(tg.optim.sgd(tg.optim.schedules.step(1.0, 2, factor=0.5)))
+    assert training.learning_rate == 1.0
+    training.set_learning_rate(4.0)
+    training.step(x=np.zeros(3, np.float32))
+    assert training.learning_rate == 2.0
+    assert training.parameters()["bias"] == 2.0 - 4.0 - 16.0
+
+
+def test_a_saved_program_has_its_schedule(tmp_path):
+    training, _ = pair_step(tg.optim.sgd(tg.optim.schedules.step(1.0, 1, factor=0.5)))
+    training.save(tmp_path / "program.tg")
+    loaded, _ = Program.load(tmp_path / "program.tg")
+    formulas = [slot.formula for slot in loaded.tensors if slot.formula]
+    assert formulas == ["(learning_rate * (0.5 ** floor((step - 1) / 1)))"]
 
 
 GRADIENTS = """
@@ -162,6 +305,15 @@ def test_plain_sgd_has_no_state():
         (AppendAdamPass(beta1=1.0), GRADIENTS, "beta1"),
         (AppendAdamPass(eps=-1.0), GRADIENTS, "eps"),
         (AppendAdamPass(function="other"), GRADIENTS, "@other"),
+        (AppendAdamPass(clip_norm=0.0), GRADIENTS, "clip_norm"),
+        (AppendAdamPass(learning_rate="step +"), GRADIENTS, "learning_rate: formula"),
+        (AppendAdamPass(learning_rate="rate * step"), GRADIENTS, "not rate"),
+        (AppendAdamWPass(decay=("w", "c")), GRADIENTS, "no gradient of 'c', which is to decay"),
+        (AppendAdamWPass(weight_decay=-1.0), GRADIENTS, "weight_decay"),
+        (AppendRmspropPass(alpha=1.0), GRADIENTS, "alpha"),
+        (AppendRmspropPass(momentum=-1.0), GRADIENTS, "momentum"),
+        (AppendAdagradPass(lr_decay=-1.0), GRADIENTS, "lr_decay"),
+        (AppendLionPass(beta2=2.0), GRADIENTS, "beta2"),
     ],
 )  # fmt: skip
 def test_passes_refuse(one, text, message):
@@ -195,6 +347,15 @@ def test_appending_twice_is_refused():
         (lambda: tg.optim.sgd(0.1, dampening=1.5), "dampening"),
         (lambda: tg.optim.sgd(0.1, nesterov=True), "nesterov"),
         (lambda: tg.optim.sgd(0.1, momentum=0.9, dampening=0.1, nesterov=True), "nesterov"),
+        (lambda: tg.optim.adamw(betas=(1.0, 0.9)), r"betas\[0\]"),
+        (lambda: tg.optim.adamw(clip_norm=0.0), "clip_norm"),
+        (lambda: tg.optim.adamw(clip_norm=math.inf), "clip_norm"),
+        (lambda: tg.optim.adamw(decay=3), "decay"),  # type: ignore[arg-type]
+        (lambda: tg.optim.rmsprop(alpha=1.0), "alpha"),
+        (lambda: tg.optim.rmsprop(momentum=-1), "momentum"),
+        (lambda: tg.optim.adagrad(lr_decay=math.nan), "lr_decay"),
+        (lambda: tg.optim.adagrad(initial_accumulator_value=-1), "initial_accumulator_value"),
+        (lambda: tg.optim.lion(weight_decay=-1), "weight_decay"),
     ],
 )
 def test_settings_out_of_range(call, name):

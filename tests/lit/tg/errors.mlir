@@ -59,7 +59,7 @@ func.func @f(%x: tensor<2xi32>) {
 // -----
 
 func.func @f(%x: tensor<2xf32>) {
-  // CHECK: tg.not: takes bool elements, got f32
+  // CHECK: tg.not: takes bits elements, got f32
   %0 = tg.not %x : tensor<2xf32>
   func.return
 }
@@ -358,5 +358,109 @@ func.func @f(%x: tensor<3xi64>) {
 func.func @f(%x: tensor<3xf32>) {
   // CHECK: property 'axes' expected in operation 'tg.sum'
   %0 = "tg.sum"(%x) : (tensor<3xf32>) -> tensor<f32>
+  func.return
+}
+
+// -----
+
+func.func @f(%x: tensor<3xui32>) {
+  // CHECK: tg.threefry: word "third" is not one of first, second, both
+  %0 = tg.threefry %x, %x, %x, %x word = "third" : tensor<3xui32>, tensor<3xui32>, tensor<3xui32>, tensor<3xui32>
+  func.return
+}
+
+// -----
+
+func.func @f(%x: tensor<3xi32>) {
+  // CHECK: tg.threefry: takes ui32 elements, got i32
+  %0 = tg.threefry %x, %x, %x, %x word = "both" : tensor<3xi32>, tensor<3xi32>, tensor<3xi32>, tensor<3xi32>
+  func.return
+}
+
+// -----
+
+func.func @f(%x: tensor<3xui32>, %y: tensor<ui32>) {
+  // CHECK: tg.threefry: operands differ: tensor<3xui32>, tensor<3xui32>, tensor<3xui32>, tensor<ui32>
+  %0 = tg.threefry %x, %x, %x, %y word = "both" : tensor<3xui32>, tensor<3xui32>, tensor<3xui32>, tensor<ui32>
+  func.return
+}
+
+// -----
+
+func.func @f(%x: tensor<3xi32>) {
+  // CHECK: tg.erfinv: takes float elements, got i32
+  %0 = tg.erfinv %x : tensor<3xi32>
+  func.return
+}
+
+// -----
+
+func.func @f(%x: tensor<3xi32>) {
+  // CHECK: tg.is_finite: takes float elements, got i32
+  %0 = tg.is_finite %x : tensor<3xi32>
+  func.return
+}
+
+// -----
+
+func.func @f(%x: tensor<3xf32>) {
+  // CHECK: tg.shift_left: takes integer elements, got f32
+  %0 = tg.shift_left %x, %x : tensor<3xf32>, tensor<3xf32>
+  func.return
+}
+
+// -----
+
+func.func @f(%x: tensor<3xi32>) {
+  // CHECK: tg.log1p: takes float elements, got i32
+  %0 = tg.log1p %x : tensor<3xi32>
+  func.return
+}
+
+// -----
+
+func.func @f(%x: tensor<4x3xf32>, %y: tensor<5x3xf32>) {
+  // CHECK: tg.concat: operands [4, 3] and [5, 3] must agree on every axis but 1
+  %0 = tg.concat %x, %y axis = 1 : tensor<4x3xf32>, tensor<5x3xf32>
+  func.return
+}
+
+// -----
+
+func.func @f(%x: tensor<4x3xf32>) {
+  // CHECK: tg.concat: axis 2 is out of range for rank 2
+  %0 = tg.concat %x, %x axis = 2 : tensor<4x3xf32>, tensor<4x3xf32>
+  func.return
+}
+
+// -----
+
+func.func @f(%x: tensor<4xf32>, %y: tensor<4xi32>) {
+  // CHECK: tg.concat: operands of f32 and i32
+  %0 = tg.concat %x, %y axis = 0 : tensor<4xf32>, tensor<4xi32>
+  func.return
+}
+
+// -----
+
+func.func @f(%x: tensor<i32>) {
+  // CHECK: tg.argsort: a scalar has no axis to sort
+  %0 = tg.argsort %x descending = 0 : tensor<i32>
+  func.return
+}
+
+// -----
+
+func.func @f(%x: tensor<3xi1>) {
+  // CHECK: tg.argsort: sorts numbers, not i1
+  %0 = tg.argsort %x descending = 0 : tensor<3xi1>
+  func.return
+}
+
+// -----
+
+func.func @f(%x: tensor<3xf32>) {
+  // CHECK: tg.argsort: descending is 0 or 1
+  %0 = tg.argsort %x descending = 2 : tensor<3xf32>
   func.return
 }

@@ -38,3 +38,15 @@ func.func @windows(%x: tensor<4x3xf32>, %zero: tensor<f32>) -> (tensor<2x1xf32>,
 // CHECK-NEXT:   %padded = tg.pad %x, %zero low = [1, 0] high = [0, 2] interior = [1, 0] : tensor<4x3xf32>, tensor<f32>
 // CHECK-NEXT:   func.return %part, %padded : tensor<2x1xf32>, tensor<8x5xf32>
 // CHECK-NEXT: }
+
+func.func @joined(%x: tensor<4x3xf32>, %y: tensor<4x5xf32>) -> (tensor<4x11xf32>, tensor<8x3xf32>) {
+  %columns = tg.concat %x, %y, %x axis = 1 : tensor<4x3xf32>, tensor<4x5xf32>, tensor<4x3xf32>
+  %rows = tg.concat %x, %x axis = 0 : tensor<4x3xf32>, tensor<4x3xf32>
+  func.return %columns, %rows : tensor<4x11xf32>, tensor<8x3xf32>
+}
+// CHECK-LABEL: func.func @joined(
+// CHECK-SAME: %x: tensor<4x3xf32>, %y: tensor<4x5xf32>) -> (tensor<4x11xf32>, tensor<8x3xf32>) {
+// CHECK-NEXT:   %columns = tg.concat %x, %y, %x axis = 1 : tensor<4x3xf32>, tensor<4x5xf32>, tensor<4x3xf32>
+// CHECK-NEXT:   %rows = tg.concat %x, %x axis = 0 : tensor<4x3xf32>, tensor<4x3xf32>
+// CHECK-NEXT:   func.return %columns, %rows : tensor<4x11xf32>, tensor<8x3xf32>
+// CHECK-NEXT: }

@@ -133,7 +133,7 @@ wgsl.kernel @k workgroup_size = [64, 1, 1] access = ["read_write"] {
 
 // -----
 
-// CHECK: Expected one of f16, f32, but got i32
+// CHECK: Expected one of f16, f32, f64, but got i32
 wgsl.kernel @k workgroup_size = [64, 1, 1] access = ["read_write"] {
 ^bb0(%x: memref<64xf32>):
   %v = arith.constant 1 : i32

@@ -83,23 +83,23 @@ func.func @product(%a: tensor<128x64xf32>, %b: tensor<64x256xf32>) -> tensor<128
   func.return %0 : tensor<128x256xf32>
 }
 // CHECK: wgsl.kernel @contraction0 workgroup_size = [16, 16, 1] access = ["read", "read", "read_write"] {
-// CHECK: %3 = wgsl.local_id dim = 0
-// CHECK: %4 = wgsl.workgroup_id dim = 0
-// CHECK: %9 = wgsl.workgroup_id dim = 1
-// CHECK: %12 = wgsl.local_id dim = 1
-// CHECK: %18 = wgsl.workgroup_alloc : memref<256xf32>
-// CHECK: %19 = wgsl.workgroup_alloc : memref<512xf32>
-// CHECK: %21, %22 = scf.for %23 = %8 to %20 step %13 iter_args(%24 = %17, %25 = %17) -> (f32, f32) {
-// CHECK: %27 = wgsl.local_index
+// CHECK: {{%.*}} = wgsl.local_id dim = 0
+// CHECK: {{%.*}} = wgsl.workgroup_id dim = 0
+// CHECK: {{%.*}} = wgsl.workgroup_id dim = 1
+// CHECK: {{%.*}} = wgsl.local_id dim = 1
+// CHECK: {{%.*}} = wgsl.workgroup_alloc : memref<256xf32>
+// CHECK: {{%.*}} = wgsl.workgroup_alloc : memref<512xf32>
+// CHECK: {{%.*}}, {{%.*}} = scf.for {{%.*}} = {{%.*}} to {{%.*}} step {{%.*}} iter_args({{%.*}} = {{%.*}}, {{%.*}} = {{%.*}}) -> (f32, f32) {
+// CHECK: {{%.*}} = wgsl.local_index
 // CHECK: wgsl.barrier
-// CHECK: %62, %63 = scf.for %64 = %8 to %61 step %13 iter_args(%65 = %24, %66 = %25) -> (f32, f32) {
-// CHECK: %78 = arith.mulf %70, %74 : f32
-// CHECK: %79 = arith.mulf %70, %77 : f32
-// CHECK: %80 = arith.addf %65, %78 : f32
-// CHECK: %81 = arith.addf %66, %79 : f32
+// CHECK: {{%.*}}, {{%.*}} = scf.for {{%.*}} = {{%.*}} to {{%.*}} step {{%.*}} iter_args({{%.*}} = {{%.*}}, {{%.*}} = {{%.*}}) -> (f32, f32) {
+// CHECK: {{%.*}} = arith.mulf {{%.*}}, {{%.*}} : f32
+// CHECK: {{%.*}} = arith.mulf {{%.*}}, {{%.*}} : f32
+// CHECK: {{%.*}} = arith.addf {{%.*}}, {{%.*}} : f32
+// CHECK: {{%.*}} = arith.addf {{%.*}}, {{%.*}} : f32
 // CHECK: wgsl.barrier
-// CHECK: memref.store %21, %2[%84] : memref<32768xf32>
-// CHECK: memref.store %22, %2[%85] : memref<32768xf32>
+// CHECK: memref.store {{%.*}}, {{%.*}}[{{%.*}}] : memref<32768xf32>
+// CHECK: memref.store {{%.*}}, {{%.*}}[{{%.*}}] : memref<32768xf32>
 // CHECK: buf.dispatch @contraction0 workgroups = [8, 8, 1] attributes {buf.bytes_moved = 229376 : i64} (%a, %b, %2) : memref<128x64xf32>, memref<64x256xf32>, memref<128x256xf32>
 
 // -----

@@ -1,0 +1,264 @@
+"""Attention: of queries to keys, with masks, shared heads and rotary positions."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+import tensorgrad as tg
+from tensorgrad.errors import DTypeError, OptionError, ShapeError
+from tensorgrad.initializers import uniform, zeros
+from tensorgrad.nn.checks import divides, number_between, positive, trailing
+from tensorgrad.nn.layers import Dropout, Linear
+from tensorgrad.nn.module import Module, param
+
+
+def _at(what: str) -> str:
+    from tensorgrad.location import user_line
+
+    return f"{user_line()}: {what}"
+
+
+def rotary_embedding(x: Any, positions: Any = None, base: float = 10000.0) -> Any:
+    """Turns pairs of features by angles that grow with the position, so that products depend on distances alone.
+
+    Feature `i` of the first half makes a pair with feature `i` of the second; at position `t` it turns by
+    `t * base ** (-2 i / features)`.
+
+    Args:
+        x: `[..., length, features]`, floats.
+        positions: `[length]`, numbers or a tensor; 0, 1, 2, ... by default.
+        base: What sets the slowest turn.
+
+    Returns:
+        A tensor of the same shape.
+
+    Raises:
+        ShapeError: The number of features is odd, or there is not one position for each.
+        OptionError: The base is not positive.
+    """
+    from tensorgrad.elementwise import as_tensor
+    from tensorgrad.tensor import Traced
+
+    tensor = as_tensor(x)
+    if tensor.ndim < 2 or tensor.shape[-1] % 2:
+        raise ShapeError(_at(f"rotary_embedding: expected a shape [..., length, even number], got {tensor.shape}"))
+    if not 0 < base < math.inf:
+        raise OptionError(_at(f"rotary_embedding: base must be positive and finite, got {base!r}"))
+    length, half = tensor.shape[-2], tensor.shape[-1] // 2
+    turns = float(base) ** (-np.arange(half) / half)
+    if isinstance(positions, Traced):
+        if positions.shape != (length,):
+            raise ShapeError(_at(f"rotary_embedding: expected {length} positions, got shape {positions.shape}"))
+        angles = tg.expand_dims(tg.cast(positions, tensor.dtype), -1) * turns.astype(tensor.dtype)
+        cosine, sine = tg.cos(angles), tg.sin(angles)
+    else:
+        places = np.arange(length) if positions is None else np.asarray(positions)
+        if places.shape != (length,):
+            raise ShapeError(_at(f"rotary_embedding: expected {length} positions, got shape {places.shape}"))
+        exact = places[:, None] * turns
+        cosine, sine = (as_tensor(function(exact).astype(tensor.dtype)) for function in (np.cos, np.sin))
+    first, second = tensor[..., :half], tensor[..., half:]
+    return tg.concat([first * cosine - second * sine, second * cosine + first * sine], -1)
+
+
+def scaled_dot_product_attention(
+    query: Any,
+    key: Any,
+    value: Any,
+    mask: Any = None,
+    is_causal: bool = False,
+    scale: float | None = None,
+    dropout: float = 0.0,
+    dropout_key: Any = None,
+) -> Any:
+    """`softmax(query @ key.T * scale) @ value`, for each head.
+
+    With fewer heads of keys than of queries, neighbouring heads of queries share one (grouped-query attention).
+
+    Args:
+        query: `[..., heads, queries, features]`.
+        key: `[..., kv_heads, keys, features]`, of the same leading axes; `kv_heads` divides `heads`.
+        value: `[..., kv_heads, keys, value features]`.
+        mask: Broadcasts to `[..., heads, queries, keys]`: booleans say which keys a query attends to, floats are added
+            to the scores. A query that attends to none gives zeros.
+        is_causal: Whether a query attends to no key behind it; the last query is at the last key.
+        scale: Of the scores; `1 / sqrt(features)` by default.
+        dropout: The probability with which a weight is dropped, where there is a key.
+        dropout_key: A random key, or None.
+
+    Returns:
+        `[..., heads, queries, value features]`.
+
+    Raises:
+        ShapeError: The shapes don't fit each other.
+        DTypeError: The mask is neither bool nor float.
+    """
+    from tensorgrad.dtypes import NAMES, is_float
+    from tensorgrad.elementwise import as_tensor
+
+    q, k, v = map(as_tensor, (query, key, value))
+    lead, groups = _checked_heads(q, k, v)
+    heads, queries, features = q.shape[-3:]
+    keys, kv_heads = k.shape[-2], k.shape[-3]
+    # Heads that share keys are more queries of one head: a view, no copy of the keys.
+    merged = tg.reshape(q, [*lead, kv_heads, groups * queries, features])
+    merged = merged * (1 / math.sqrt(features) if scale is None else scale)
+    scores = tg.reshape(merged @ tg.swapaxes(k, -1, -2), [*lead, heads, queries, keys])
+    allowed = None
+    if mask is not None:
+        given = as_tensor(mask)
+        if given.dtype == NAMES["bool"]:
+            allowed = given
+        elif is_float(given.dtype):
+            scores = scores + tg.cast(given, scores.dtype)
+        else:
+            raise DTypeError(_at("scaled_dot_product_attention: the mask must be bool or float"))
+        if scores.shape != (*lead, heads, queries, keys):
+            raise ShapeError(_at(f"scaled_dot_product_attention: the mask has too large a shape, {given.shape}"))
+    if is_causal:
+        causal = tg.causal_mask(queries, keys)
+        allowed = causal if allowed is None else tg.logical_and(allowed, causal)
+    weights = tg.softmax(scores, -1, where=allowed)
+    if dropout and dropout_key is not None:
+        weights = tg.random.dropout(dropout_key, weights, dropout)
+    weights = tg.reshape(weights, [*lead, kv_heads, groups * queries, keys])
+    return tg.reshape(weights @ v, [*lead, heads, queries, v.shape[-1]])
+
+
+def _checked_heads(q: Any, k: Any, v: Any) -> tuple[tuple[int, ...], int]:
+    """The leading axes, and how many heads of queries share one of keys."""
+    fits = q.ndim == k.ndim == v.ndim >= 3 and q.shape[:-3] == k.shape[:-3]
+    fits = fits and q.shape[-1] == k.shape[-1] and k.shape[:-1] == v.shape[:-1]
+    if not fits or not k.shape[-3] or q.shape[-3] % k.shape[-3]:
+        raise ShapeError(
+            _at(
+                "scaled_dot_product_attention: needs [..., heads, length, features] of one batch and matching heads, "
+                f"lengths and features, got query {q.shape}, key {k.shape}, value {v.shape}"
+            )
+        )
+    return q.shape[:-3], q.shape[-3] // k.shape[-3]
+
+
+class MultiHeadAttention(Module):
+    """Attention of several heads, each on its share of the features.
+
+    Parameters start as in PyTorch: projections by Xavier's rule, biases at 0. Give it a query alone for self-attention;
+    a query and a key (which is the value too), or all three, for cross-attention.
+
+    Args:
+        embed_dim: Features of the query and of the result.
+        num_heads: How many heads; it divides `embed_dim`.
+        num_kv_heads: How many heads keys and values have, a divisor of `num_heads`; as many by default.
+        bias: Whether projections have biases.
+        causal: Whether a query attends to no key behind it; the last query is at the last key.
+        rotary: The base of rotary positions, such as 10000.0, or None for no positions.
+        dropout: The probability with which a weight is dropped, where a random key is given.
+        kdim: Features of the key; `embed_dim` by default.
+        vdim: Features of the value; `kdim` by default.
+        dtype: Of the parameters.
+
+    Attributes:
+        q, k, v, out: The projections, `Linear`.
+
+    Raises:
+        ShapeError: An extent is not a positive integer, or the heads don't divide what they must.
+        OptionError: `dropout` or `rotary` is out of range.
+    """
+
+    def __init__(
+        self,
+        embed_dim: int,
+        num_heads: int,
+        num_kv_heads: int | None = None,
+        bias: bool = True,
+        causal: bool = False,
+        rotary: float | None = None,
+        dropout: float = 0.0,
+        kdim: int | None = None,
+        vdim: int | None = None,
+        dtype: object = "f32",
+    ):
+        super().__init__()
+        name = "MultiHeadAttention"
+        shared = num_heads if num_kv_heads is None else num_kv_heads
+        kdim = embed_dim if kdim is None else kdim
+        vdim = kdim if vdim is None else vdim
+        positive(name, embed_dim=embed_dim, num_heads=num_heads, num_kv_heads=shared, kdim=kdim, vdim=vdim)
+        divides(name, num_heads=num_heads, embed_dim=embed_dim)
+        divides(name, num_kv_heads=shared, num_heads=num_heads)
+        if rotary is not None:
+            number_between(name, "rotary", rotary, 1.0, 1e12)
+            divides(name, two=2, features_of_a_head=embed_dim // num_heads)
+        self.embed_dim, self.num_heads, self.num_kv_heads = embed_dim, num_heads, shared
+        self.causal, self.rotary, self.dropout = causal, rotary, Dropout(dropout)
+        kv_features = shared * (embed_dim // num_heads)
+        projections = {"q": (embed_dim, embed_dim), "k": (kdim, kv_features), "v": (vdim, kv_features)}
+        # Of one input, the three are one matrix to Xavier's rule, as in PyTorch.
+        packed = kdim == vdim == embed_dim
+        for part, (taken, given) in projections.items():
+            outputs = embed_dim + 2 * kv_features if packed else given
+            bound = math.sqrt(6 / (taken + outputs))
+            layer = Linear(taken, given, bias, dtype)
+            layer.weight = param((taken, given), init=uniform(-bound, bound), dtype=dtype)
+            layer.bias = param((given,), init=zeros, dtype=dtype) if bias else None
+            setattr(self, part, layer)
+        self.out = Linear(embed_dim, embed_dim, bias, dtype)
+        self.out.bias = param((embed_dim,), init=zeros, dtype=dtype) if bias else None
+
+    q: Linear
+    k: Linear
+    v: Linear
+
+    def __call__(
+        self, query: Any, key: Any = None, value: Any = None, *, mask: Any = None, dropout_key: Any = None
+    ) -> Any:
+        """Applies the layer.
+
+        Args:
+            query: `[..., queries, embed_dim]`.
+            key: `[..., keys, kdim]`, of the same leading axes; the query by default.
+            value: `[..., keys, vdim]`; the key by default.
+            mask: Broadcasts to `[..., heads, queries, keys]`: booleans say which keys a query attends to, floats are
+                added to the scores. For a mask `[batch, keys]` of what is no padding give `mask[:, None, None, :]`.
+            dropout_key: A random key for dropout, or None at inference.
+
+        Returns:
+            `[..., queries, embed_dim]`.
+
+        Raises:
+            ShapeError: The shapes don't fit each other.
+            DTypeError: The mask is neither bool nor float.
+        """
+        key = query if key is None else key
+        value = key if value is None else value
+        name = "MultiHeadAttention"
+        given = [trailing(name, x, (layer.weight.shape[0],)) for x, layer in self._inputs(query, key, value)]
+        q, k, v = (
+            self._split(layer(x), heads)
+            for x, layer, heads in zip(
+                given,
+                (self.q, self.k, self.v),
+                (self.num_heads, self.num_kv_heads, self.num_kv_heads),
+                strict=True,
+            )
+        )
+        if self.rotary is not None:
+            queries, keys = q.shape[-2], k.shape[-2]
+            offset = keys - queries if self.causal else 0
+            q = rotary_embedding(q, np.arange(queries) + offset, self.rotary)
+            k = rotary_embedding(k, None, self.rotary)
+        result = scaled_dot_product_attention(
+            q, k, v, mask=mask, is_causal=self.causal, dropout=self.dropout.p, dropout_key=dropout_key
+        )
+        joined = tg.swapaxes(result, -3, -2)
+        return self.out(tg.reshape(joined, [*joined.shape[:-2], self.embed_dim]))
+
+    def _inputs(self, query: Any, key: Any, value: Any) -> list[tuple[Any, Linear]]:
+        return [(query, self.q), (key, self.k), (value, self.v)]
+
+    def _split(self, x: Any, heads: int) -> Any:
+        """`[..., length, features]` as `[..., heads, length, features / heads]`."""
+        return tg.swapaxes(tg.reshape(x, [*x.shape[:-1], heads, -1]), -3, -2)

@@ -1,0 +1,90 @@
+"""Checks that layers share."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from numbers import Real
+from typing import Any
+
+from tensorgrad.errors import OptionError, ShapeError
+
+
+def positive(layer: str, **extents: Any) -> None:
+    """Checks that extents are positive integers.
+
+    Raises:
+        ShapeError: One is not; names it.
+    """
+    for name, extent in extents.items():
+        if isinstance(extent, bool) or not isinstance(extent, int) or extent < 1:
+            raise ShapeError(f"{layer}: {name} must be a positive integer, got {extent!r}")
+
+
+def listed(layer: str, name: str, value: int | Sequence[int], count: int | None = None) -> tuple[int, ...]:
+    """Positive integers from one, for each of `count` axes, or from a sequence of them.
+
+    Raises:
+        ShapeError: They are none, or not `count`.
+    """
+    given = tuple(value) if isinstance(value, (tuple, list)) else (value,) * (1 if count is None else count)
+    if not given or (count is not None and len(given) != count):
+        wanted = "positive integers" if count is None else f"one positive integer or {count}"
+        raise ShapeError(f"{layer}: {name} must be {wanted}, got {value!r}")
+    positive(layer, **{name if len(given) == 1 else f"{name}[{i}]": extent for i, extent in enumerate(given)})
+    return tuple(map(operator.index, given))
+
+
+def divides(layer: str, **numbers: int) -> None:
+    """Checks that the first number divides all others.
+
+    Raises:
+        ShapeError: It doesn't; names both.
+    """
+    (name, number), *others = numbers.items()
+    for other, value in others:
+        if value % number:
+            raise ShapeError(f"{layer}: {name} {number} does not divide {other} {value}")
+
+
+def number_between(layer: str, name: str, value: Any, low: float, high: float) -> float:
+    """A number in `[low, high]`.
+
+    Raises:
+        OptionError: It is none.
+    """
+    if isinstance(value, bool) or not isinstance(value, Real) or not low <= float(value) <= high:
+        raise OptionError(f"{layer}: {name} must be a number between {low} and {high}, got {value!r}")
+    return float(value)
+
+
+def trailing(layer: str, x: Any, shape: tuple[int, ...]) -> Any:
+    """A tensor whose last axes are `shape`.
+
+    Raises:
+        ShapeError: They are not.
+    """
+    from tensorgrad.elementwise import as_tensor
+    from tensorgrad.location import user_line
+
+    tensor = as_tensor(x)
+    if tensor.shape[tensor.ndim - len(shape) :] != shape or tensor.ndim < len(shape):
+        expected = ", ".join(("...", *map(str, shape)))
+        raise ShapeError(f"{user_line()}: {layer}: expected a shape [{expected}], got {tensor.shape}")
+    return tensor
+
+
+def channelled(layer: str, x: Any, channels: int, spatial: int | None) -> Any:
+    """A tensor `[batch, channels, spatial...]`, with as many spatial axes.
+
+    Raises:
+        ShapeError: It has other channels, or another number of axes.
+    """
+    from tensorgrad.elementwise import as_tensor
+    from tensorgrad.location import user_line
+
+    tensor = as_tensor(x)
+    if tensor.ndim < 2 or tensor.shape[1] != channels or spatial not in (None, tensor.ndim - 2):
+        axes = "spatial..." if spatial is None else f"{spatial} spatial axes" if spatial > 1 else "1 spatial axis"
+        raise ShapeError(f"{user_line()}: {layer}: expected a shape [batch, {channels}, {axes}], got {tensor.shape}")
+    return tensor

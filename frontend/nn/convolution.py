@@ -1,0 +1,190 @@
+"""Convolution layers, of `[batch, channels, spatial...]`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import tensorgrad as tg
+from tensorgrad.initializers import uniform
+from tensorgrad.nn.checks import channelled, divides, listed, positive
+from tensorgrad.nn.module import Module, param
+
+_Sizes = int | Sequence[int]
+
+
+class _Convolution(Module):
+    """What both kinds share: settings, and parameters that start as PyTorch's."""
+
+    spatial: ClassVar[int]
+
+    def _declare(
+        self,
+        channels: tuple[int, int, int],
+        settings: dict[str, _Sizes],
+        padding: Any,
+        leading: tuple[int, int],
+        bias: bool,
+        dtype: object,
+    ) -> None:
+        name = type(self).__name__
+        self.in_channels, self.out_channels, self.groups = channels
+        for setting, value in settings.items():
+            setattr(self, setting, listed(name, setting, value, self.spatial))
+        self.padding = padding
+        shape = (*leading, *vars(self)["kernel_size"])
+        # PyTorch's fan: of the weight's second axis, whichever way the convolution goes.
+        bound = 1 / math.sqrt(math.prod(shape[1:]))
+        self.weight = param(shape, init=uniform(-bound, bound), dtype=dtype)
+        self.bias = param((self.out_channels,), init=uniform(-bound, bound), dtype=dtype) if bias else None
+
+    def _checked(self, in_channels: int, out_channels: int, groups: int) -> tuple[int, int, int]:
+        name = type(self).__name__
+        positive(name, in_channels=in_channels, out_channels=out_channels, groups=groups)
+        divides(name, groups=groups, in_channels=in_channels, out_channels=out_channels)
+        return in_channels, out_channels, groups
+
+
+class _Conv(_Convolution):
+    stride: tuple[int, ...]
+    dilation: tuple[int, ...]
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: _Sizes,
+        stride: _Sizes = 1,
+        padding: Any = 0,
+        dilation: _Sizes = 1,
+        groups: int = 1,
+        bias: bool = True,
+        dtype: object = "f32",
+    ):
+        super().__init__()
+        channels = self._checked(in_channels, out_channels, groups)
+        sizes = {"kernel_size": kernel_size, "stride": stride, "dilation": dilation}
+        self._declare(channels, sizes, padding, (out_channels, in_channels // groups), bias, dtype)
+
+    def __call__(self, x: Any) -> Any:
+        """Applies the layer to `[batch, in_channels, spatial...]`.
+
+        Raises:
+            ShapeError: `x` has other axes or channels, or a window does not fit.
+        """
+        images = channelled(type(self).__name__, x, self.in_channels, self.spatial)
+        return tg.conv(images, self.weight, self.bias, self.stride, self.padding, self.dilation, self.groups)
+
+
+class _ConvTranspose(_Convolution):
+    stride: tuple[int, ...]
+    dilation: tuple[int, ...]
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: _Sizes,
+        stride: _Sizes = 1,
+        padding: Any = 0,
+        output_padding: _Sizes = 0,
+        groups: int = 1,
+        bias: bool = True,
+        dilation: _Sizes = 1,
+        dtype: object = "f32",
+    ):
+        super().__init__()
+        channels = self._checked(in_channels, out_channels, groups)
+        sizes = {"kernel_size": kernel_size, "stride": stride, "dilation": dilation}
+        self.output_padding = output_padding
+        self._declare(channels, sizes, padding, (in_channels, out_channels // groups), bias, dtype)
+
+    def __call__(self, x: Any) -> Any:
+        """Applies the layer to `[batch, in_channels, spatial...]`.
+
+        Raises:
+            ShapeError: `x` has other axes or channels, or nothing is left of the result.
+        """
+        images = channelled(type(self).__name__, x, self.in_channels, self.spatial)
+        settings = (self.stride, self.padding, self.output_padding, self.dilation, self.groups)
+        return tg.conv_transpose(images, self.weight, self.bias, *settings)
+
+
+class Conv1d(_Conv):
+    """The convolution of `[batch, in_channels, length]`, as `tg.conv1d`.
+
+    Parameters start as in PyTorch: uniform within `1 / sqrt(in_channels / groups * window)` of zero.
+
+    Args:
+        in_channels: The channels of the input.
+        out_channels: The channels of the result.
+        kernel_size: The window's extent.
+        stride: Elements between neighbouring windows.
+        padding: Zeros around the input: a number, a pair (before, behind) for each axis, "same" or "valid".
+        dilation: Elements between neighbours in a window.
+        groups: How many separate convolutions lie side by side; it divides both channels.
+        bias: Whether there is a bias.
+        dtype: Of the parameters.
+
+    Attributes:
+        weight: Parameter of shape `[out_channels, in_channels / groups, window...]`.
+        bias: Parameter of shape `[out_channels]`, or None.
+
+    Raises:
+        ShapeError: An extent is not a positive integer, or the groups don't divide the channels.
+    """
+
+    spatial = 1
+
+
+class Conv2d(_Conv):
+    """The convolution of `[batch, in_channels, height, width]`; arguments as in `Conv1d`."""
+
+    spatial = 2
+
+
+class Conv3d(_Conv):
+    """The convolution of `[batch, in_channels, depth, height, width]`; arguments as in `Conv1d`."""
+
+    spatial = 3
+
+
+class ConvTranspose1d(_ConvTranspose):
+    """The transposed convolution of `[batch, in_channels, length]`, as `tg.conv_transpose`.
+
+    Parameters start as in PyTorch: uniform within `1 / sqrt(out_channels / groups * window)` of zero.
+
+    Args:
+        in_channels: The channels of the input.
+        out_channels: The channels of the result.
+        kernel_size: The window's extent.
+        stride: Elements between neighbouring windows in the result.
+        padding: Elements cut off around the result.
+        output_padding: Elements more behind the result.
+        groups: How many separate convolutions lie side by side; it divides both channels.
+        bias: Whether there is a bias.
+        dilation: Elements between neighbours in a window.
+        dtype: Of the parameters.
+
+    Attributes:
+        weight: Parameter of shape `[in_channels, out_channels / groups, window...]`.
+        bias: Parameter of shape `[out_channels]`, or None.
+
+    Raises:
+        ShapeError: An extent is not a positive integer, or the groups don't divide the channels.
+    """
+
+    spatial = 1
+
+
+class ConvTranspose2d(_ConvTranspose):
+    """The transposed convolution of `[batch, in_channels, height, width]`; arguments as in `ConvTranspose1d`."""
+
+    spatial = 2
+
+
+class ConvTranspose3d(_ConvTranspose):
+    """The transposed convolution of `[batch, in_channels, depth, height, width]`; see `ConvTranspose1d`."""
+
+    spatial = 3

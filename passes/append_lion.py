@@ -1,0 +1,47 @@
+"""The pass `append-lion`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.ir import SSAValue
+
+from tensorgrad.passes.optimizer import OptimizerPass, Rule, Update
+
+
+@dataclass(frozen=True)
+class AppendLionPass(OptimizerPass):
+    """Replaces a function's gradients by updates of its parameters: Lion (Chen et al., 2023).
+
+    Expects a function whose results of role `gradient` bear the names of arguments of role `parameter`, such as `grad`
+    leaves behind. Guarantees: the other results stay, in front; behind them comes a result of role `update` for each
+    parameter and for its state `lion.m/<parameter>`. Step size and decay, which shrinks the parameter and stays out of
+    the gradient, are scalar arguments that the host computes. `OptimizerPass` has further options.
+
+    Attributes:
+        beta1: How much of the mean of the gradients goes into the direction of the step.
+        beta2: How much of that mean stays at each step.
+    """
+
+    name = "append-lion"
+
+    beta1: float = 0.9
+    beta2: float = 0.99
+
+    def rule(self) -> Rule:
+        self.check("beta1", "beta2", below=1)
+        scalars = {"lion.step_size": "learning_rate"}
+        if self.weight_decay:
+            scalars["lion.kept"] = f"1 - learning_rate * {self.weight_decay!r}"
+        return Rule(("lion.m",), scalars, self._write)
+
+    def _write(self, update: Update) -> list[SSAValue]:
+        b, parameter, (mean,) = update.builder, update.parameter, update.state
+        if update.weight_decay:
+            parameter = b.mul(parameter, update.scalar("lion.kept"))
+        blend = update.running_mean(mean, update.gradient, self.beta1)
+        step, zero = update.scalar("lion.step_size"), b.full_like(blend, 0.0)
+        # Zero stays zero, and NaN NaN.
+        down = b.select(b.compare("lt", blend, zero), b.neg(step), b.mul(step, blend))
+        moved = b.select(b.compare("gt", blend, zero), step, down)
+        return [b.sub(parameter, moved), update.running_mean(mean, update.gradient, self.beta2)]

@@ -1,0 +1,39 @@
+// RUN: tg-opt %s --split-input-file -p grad,simplify | filecheck %s
+
+// The parts' cotangents are slices.
+func.func @concat(%x: tensor<2xf32>, %y: tensor<3xf32>, %w: tensor<5xf32>) -> tensor<f32> {
+  %0 = tg.concat %x, %y axis = 0 : tensor<2xf32>, tensor<3xf32>
+  %1 = tg.mul %0, %w : tensor<5xf32>, tensor<5xf32>
+  %2 = tg.sum %1 axes = [0] : tensor<5xf32>
+  func.return %2 : tensor<f32>
+}
+// CHECK-LABEL: func.func @concat(
+// CHECK-SAME: %x: tensor<2xf32> {tg.name = "arg0", tg.role = "input"}, %y: tensor<3xf32> {tg.name = "arg1", tg.role = "input"}, %w: tensor<5xf32> {tg.name = "arg2", tg.role = "input"}) -> (tensor<f32> {tg.name = "result0", tg.role = "output"}, tensor<2xf32> {tg.name = "arg0", tg.role = "gradient"}) {
+// CHECK-NEXT:   %0 = tg.concat %x, %y axis = 0 : tensor<2xf32>, tensor<3xf32>
+// CHECK-NEXT:   %1 = tg.mul %0, %w : tensor<5xf32>, tensor<5xf32>
+// CHECK-NEXT:   %2 = tg.sum %1 axes = [0] : tensor<5xf32>
+// CHECK-NEXT:   %3 = tg.slice %w start = [0] stop = [2] step = [1] : tensor<5xf32>
+// CHECK-NEXT:   func.return %2, %3 : tensor<f32>, tensor<2xf32>
+// CHECK-NEXT: }
+
+// -----
+
+// The product of the other elements, by a tree: no division.
+func.func @prod(%x: tensor<4xf32>) -> tensor<f32> {
+  %0 = tg.prod %x axes = [0] : tensor<4xf32>
+  func.return %0 : tensor<f32>
+}
+// CHECK-LABEL: func.func @prod(
+// CHECK-SAME: %x: tensor<4xf32> {tg.name = "arg0", tg.role = "input"}) -> (tensor<f32> {tg.name = "result0", tg.role = "output"}, tensor<4xf32> {tg.name = "arg0", tg.role = "gradient"}) {
+// CHECK-NEXT:   %0 = tg.prod %x axes = [0] : tensor<4xf32>
+// CHECK-NEXT:   %1 = tg.slice %x start = [0] stop = [2] step = [1] : tensor<4xf32>
+// CHECK-NEXT:   %2 = tg.slice %x start = [2] stop = [4] step = [1] : tensor<4xf32>
+// CHECK-NEXT:   %3 = tg.mul %1, %2 : tensor<2xf32>, tensor<2xf32>
+// CHECK-NEXT:   %4 = tg.slice %3 start = [0] stop = [1] step = [1] : tensor<2xf32>
+// CHECK-NEXT:   %5 = tg.slice %3 start = [1] stop = [2] step = [1] : tensor<2xf32>
+// CHECK-NEXT:   %6 = tg.concat %5, %4 axis = 0 : tensor<1xf32>, tensor<1xf32>
+// CHECK-NEXT:   %7 = tg.mul %6, %2 : tensor<2xf32>, tensor<2xf32>
+// CHECK-NEXT:   %8 = tg.mul %6, %1 : tensor<2xf32>, tensor<2xf32>
+// CHECK-NEXT:   %9 = tg.concat %7, %8 axis = 0 : tensor<2xf32>, tensor<2xf32>
+// CHECK-NEXT:   func.return %0, %9 : tensor<f32>, tensor<4xf32>
+// CHECK-NEXT: }

@@ -1,0 +1,66 @@
+// RUN: tg-opt %s -p lower-tg-to-buf | filecheck %s
+
+// Each element is read from the one operand that holds it.
+func.func @concat(%x: tensor<2xf32>, %y: tensor<3xf32>) -> tensor<5xf32> {
+  %0 = tg.concat %x, %y axis = 0 : tensor<2xf32>, tensor<3xf32>
+  func.return %0 : tensor<5xf32>
+}
+// CHECK-LABEL: func.func @concat(
+// CHECK-SAME: %x: memref<2xf32> {tg.name = "arg0", tg.role = "input"}, %y: memref<3xf32> {tg.name = "arg1", tg.role = "input"}, %0: memref<5xf32> {tg.name = "result0", tg.role = "output"}) {
+// CHECK-NEXT:   buf.kernel grid = [5] ins(%x, %y : memref<2xf32>, memref<3xf32>) outs(%0 : memref<5xf32>) {
+// CHECK-NEXT:   ^bb0(%1: memref<2xf32>, %2: memref<3xf32>, %3: memref<5xf32>):
+// CHECK-NEXT:     linalg.generic {indexing_maps = [affine_map<(d0) -> (d0)>], iterator_types = ["parallel"]} outs(%3 : memref<5xf32>) {
+// CHECK-NEXT:     ^bb0(%4: f32):
+// CHECK-NEXT:       %5 = linalg.index 0 : index
+// CHECK-NEXT:       %6 = arith.constant 2 : index
+// CHECK-NEXT:       %7 = arith.cmpi ult, %5, %6 : index
+// CHECK-NEXT:       %8 = scf.if %7 -> (f32) {
+// CHECK-NEXT:         %9 = memref.load %1[%5] : memref<2xf32>
+// CHECK-NEXT:         scf.yield %9 : f32
+// CHECK-NEXT:       } else {
+// CHECK-NEXT:         %10 = arith.constant 2 : index
+// CHECK-NEXT:         %11 = arith.subi %5, %10 : index
+// CHECK-NEXT:         %12 = memref.load %2[%11] : memref<3xf32>
+// CHECK-NEXT:         scf.yield %12 : f32
+// CHECK-NEXT:       }
+// CHECK-NEXT:       linalg.yield %8 : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:   }
+// CHECK-NEXT:   func.return
+// CHECK-NEXT: }
+
+// Runs of one element merge into runs of two, those into the whole row.
+func.func @sort(%x: tensor<4x3xf32>) -> tensor<4x3xi32> {
+  %0 = tg.argsort %x descending = 0 : tensor<4x3xf32>
+  func.return %0 : tensor<4x3xi32>
+}
+// CHECK-LABEL: func.func @sort(
+// CHECK: %1 = memref.alloc() : memref<4x3xi32>
+// CHECK-NEXT: buf.kernel grid = [4, 3] ins(%x : memref<4x3xf32>) outs(%1 : memref<4x3xi32>) {
+// CHECK: buf.kernel grid = [4, 3] ins(%x, %1 : memref<4x3xf32>, memref<4x3xi32>) outs(%0 : memref<4x3xi32>) {
+// CHECK: func.return
+
+// Few indices are compared with every place, by one kernel.
+func.func @few(%u: tensor<3x4xf32>, %i: tensor<3xi32>) -> tensor<9x4xf32> {
+  %0 = tg.scatter_add %u, %i axis = 0 extent = 9 : tensor<3x4xf32>, tensor<3xi32>
+  func.return %0 : tensor<9x4xf32>
+}
+// CHECK-LABEL: func.func @few(
+// CHECK: buf.kernel grid = [9, 4] ins(%i, %u : memref<3xi32>, memref<3x4xf32>) outs(%0 : memref<9x4xf32>) {
+// CHECK: iterator_types = ["parallel", "parallel", "reduction"]
+// CHECK: func.return
+
+// Many are sorted; one kernel finds where each place's indices start, the last adds them up in order.
+func.func @many(%u: tensor<200x4xf32>, %i: tensor<200xi32>) -> tensor<300x4xf32> {
+  %0 = tg.scatter_add %u, %i axis = 0 extent = 300 : tensor<200x4xf32>, tensor<200xi32>
+  func.return %0 : tensor<300x4xf32>
+}
+// CHECK-LABEL: func.func @many(
+// CHECK: buf.kernel grid = [200] ins(%i : memref<200xi32>) outs(%1 : memref<200xi32>) {
+// CHECK: buf.kernel grid = [200] ins(%i, %7 : memref<200xi32>, memref<200xi32>) outs(%8 : memref<200xi32>) {
+// CHECK: buf.kernel grid = [301] ins(%i, %8 : memref<200xi32>, memref<200xi32>) outs(%9 : memref<301xi32>) {
+// CHECK: buf.kernel grid = [300, 4] ins(%u, %8, %9 : memref<200x4xf32>, memref<200xi32>, memref<301xi32>) outs(%0 : memref<300x4xf32>) {
+// CHECK: scf.for
+// CHECK: memref.load
+// CHECK: arith.addf
+// CHECK: func.return

@@ -1,0 +1,113 @@
+"""The error bounds that the docstrings of elementary functions state, on a device and in the reference."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from harness import Names, NumpyArray, apply, reference, traced
+from xdsl.dialects.builtin import ModuleOp
+
+from tensorgrad.dialects.tg import OPS, elementary, unary
+from tensorgrad.dialects.tg.base import TensorOp
+from tensorgrad.passes.build_program import build_program
+from tensorgrad.passes.pipelines import inference_passes
+from tensorgrad.runtime.webgpu import WebGPUDevice, WebGPUExecutable
+from tensorgrad.tensor import Tensor
+from tensorgrad.tracer import emit
+
+EXACT: dict[type[TensorOp], Callable[[NumpyArray], Any]] = {
+    unary.ExpOp: np.exp,
+    unary.LogOp: np.log,
+    unary.SqrtOp: np.sqrt,
+    unary.SinOp: np.sin,
+    unary.CosOp: np.cos,
+    unary.TanhOp: np.tanh,
+    unary.SigmoidOp: lambda x: 1 / (1 + np.exp(-x)),
+    elementary.Exp2Op: np.exp2,
+    elementary.Expm1Op: np.expm1,
+    elementary.Log2Op: np.log2,
+    elementary.Log1pOp: np.log1p,
+    elementary.TanOp: np.tan,
+    elementary.AsinOp: np.arcsin,
+    elementary.AcosOp: np.arccos,
+    elementary.AtanOp: np.arctan,
+    elementary.SinhOp: np.sinh,
+    elementary.CoshOp: np.cosh,
+    elementary.AsinhOp: np.arcsinh,
+    elementary.AcoshOp: np.arccosh,
+    elementary.AtanhOp: np.arctanh,
+    elementary.ErfOp: np.vectorize(math.erf, otypes=[np.float64]),
+    elementary.ErfcOp: np.vectorize(math.erfc, otypes=[np.float64]),
+    elementary.SoftplusOp: lambda x: np.where(x > 30, x, np.log1p(np.exp(np.minimum(x, 30)))),
+}
+"""Each function, in f64."""
+
+NUMPY_BOUND = 4.0
+"""What the docstrings promise of the reference."""
+
+
+def bound(op: type[TensorOp]) -> float:
+    """The bound that an op's docstring states, in ulp."""
+    found = re.search(r"within (\d+) ulp", op.__doc__ or "")
+    assert found, f"{op.name} states no bound"
+    return float(found[1])
+
+
+def samples() -> NumpyArray:
+    """Every magnitude, the ranges where functions bend, and multiples of pi / 2, where waves are near 0."""
+    bits = np.arange(0, 2**32, 160009, dtype=np.uint64).astype(np.uint32).view(np.float32)
+    ranges = (np.linspace(-110, 110, 8001), np.linspace(-1.5, 1.5, 8001), 1 + np.linspace(-1e-3, 1e-3, 1001))
+    turns = np.pi / 2 * np.concatenate([np.arange(1, 2000), 2.0 ** np.arange(11, 100)])
+    return np.concatenate([bits, *(part.astype(np.float32) for part in (*ranges, turns))])
+
+
+def error(found: NumpyArray, exact: NumpyArray) -> NumpyArray:
+    """In ulp of f32; infinity is next to the largest number, and NaN equals NaN."""
+    with np.errstate(all="ignore"):
+        rounded = exact.astype(np.float32)
+        unit = np.maximum(np.spacing(np.abs(rounded)).astype(np.float64), 2.0**-149)
+        distance = np.abs(found - exact) / unit
+    same = ((found == rounded) & ~np.isfinite(rounded)) | (np.isnan(found) & np.isnan(rounded))
+    edge = np.isinf(found) & (np.abs(exact) > 3.4028e38) & (np.sign(found) == np.sign(exact))
+    return np.where(same | edge, 0.0, np.where(np.isnan(distance), np.inf, distance))
+
+
+def functions(x: Tensor) -> tuple[Tensor, ...]:
+    return tuple(emit(op, [x]) for op in EXACT)
+
+
+def on_device(device: WebGPUDevice, module: ModuleOp, inputs: list[NumpyArray]) -> list[NumpyArray]:
+    names = Names(module)
+    for one in inference_passes(device.target.to_json()):
+        apply(one, module)
+    executable = WebGPUExecutable(build_program(module, device.target), device)
+    outputs = executable.step(dict(zip(names.arguments, inputs, strict=True)), {})
+    return [outputs[key.removeprefix("output/")].numpy() for key in names.results]
+
+
+@pytest.mark.parametrize("where", ["device", "reference"])
+def test_functions_keep_their_bounds(device: WebGPUDevice, where: str) -> None:
+    x = samples()
+    module = traced(functions, [x])
+    results = on_device(device, module, [x]) if where == "device" else reference(module, [x])
+    for op, found in zip(EXACT, results, strict=True):
+        with np.errstate(all="ignore"):
+            exact = np.asarray(EXACT[op](x.astype(np.float64)))
+        off = error(found, exact)
+        worst = int(off.argmax())
+        allowed = max(bound(op), NUMPY_BOUND if where == "reference" else 0)
+        assert off[worst] <= allowed, f"{op.name}({x[worst]}) gave {found[worst]} for {exact[worst]}: {off[worst]} ulp"
+        zero = (exact == 0) & (found == 0)
+        np.testing.assert_array_equal(np.signbit(found)[zero], np.signbit(exact)[zero], op.name)
+
+
+def test_every_function_that_rounds_states_a_bound() -> None:
+    kinds = [op for op in OPS if op.__module__ in (elementary.__name__, unary.__name__)]
+    silent = [op.name for op in kinds if not re.search(r"within \d+ ulp|; exact|NaN stays NaN", op.__doc__ or "")]
+    exact = {"tg.neg", "tg.abs", "tg.not", "tg.stop_gradient", "tg.is_finite"}
+    assert set(silent) == exact

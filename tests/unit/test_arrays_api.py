@@ -1,0 +1,105 @@
+"""What joining, sorting, reducing and indexing refuse, and what their derivatives give at edges."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tensorgrad as tg
+
+X = np.arange(6, dtype=np.float32).reshape(2, 3)
+I = np.array([[0, 1]], np.int32)  # noqa: E741
+
+REFUSED: dict[str, tuple[type[Exception], str, Callable[[], Any]]] = {
+    "concat of nothing": (tg.errors.ShapeError, "nothing to join", lambda: tg.concat([])),
+    "concat of shapes": (tg.errors.ShapeError, "differ on another axis than 0", lambda: tg.concat([X, X.T])),
+    "concat of ranks": (tg.errors.ShapeError, "differ on another axis", lambda: tg.concat([X, X[0]], 0)),
+    "concat of scalars": (tg.errors.ShapeError, "out of range for a tensor of 0 axes", lambda: tg.concat([1.0, 2.0])),
+    "concat of dtypes": (tg.errors.DTypeError, "no common type", lambda: tg.concat([X, X > 1])),
+    "stack of shapes": (tg.errors.ShapeError, "stack: shapes", lambda: tg.stack([X, X[0]])),
+    "split unevenly": (tg.errors.ShapeError, "does not divide into 2 parts", lambda: tg.split(X, 2, 1)),
+    "narrow too far": (tg.errors.ShapeError, "leave axis 1", lambda: tg.narrow(X, 1, 2, 2)),
+    "roll by too many": (tg.errors.ShapeError, "2 shifts for 1 axes", lambda: tg.roll(X, (1, 2), 0)),
+    "negative repeats": (tg.errors.ShapeError, "does not fit", lambda: tg.repeat(X, -1)),
+    "repeats of another length": (tg.errors.ShapeError, "does not fit", lambda: tg.repeat(X, [1, 2], 1)),
+    "negative tile": (tg.errors.ShapeError, "negative", lambda: tg.tile(X, -1)),
+    "pad width": (tg.errors.ShapeError, "widths", lambda: tg.pad(X, [1, 2, 3])),
+    "pad by less than nothing": (tg.errors.ShapeError, "not negative", lambda: tg.pad(X, -1)),
+    "pad mode": (tg.errors.OptionError, "is not one of constant, edge", lambda: tg.pad(X, 1, "mirror")),
+    "pad an empty axis": (tg.errors.ShapeError, "is empty", lambda: tg.pad(X[:0], 1, "edge")),
+    "triangle of a vector": (tg.errors.ShapeError, "two axes or more", lambda: tg.tril(X[0])),
+    "diagonal of one axis": (tg.errors.ShapeError, "are the same", lambda: tg.diagonal(X, 0, 1, -1)),
+    "permute too few": (tg.errors.ShapeError, "no permutation", lambda: tg.permute(X, 0)),
+    "moveaxis apart": (tg.errors.ShapeError, "different numbers", lambda: tg.moveaxis(X, (0, 1), 0)),
+    "eye of less than nothing": (tg.errors.ShapeError, "negative", lambda: tg.eye(-1)),
+    "linspace of less than nothing": (tg.errors.ShapeError, "negative", lambda: tg.linspace(0, 1, -1)),
+    "argmax of nothing": (tg.errors.ShapeError, "empty", lambda: tg.argmax(X[:0], 0)),
+    "variance of one": (tg.errors.ShapeError, "too short for correction 1", lambda: tg.var(X[:1], 0, correction=1)),
+    "norm of no order": (tg.errors.OptionError, "NaN", lambda: tg.norm(X, float("nan"))),
+    "sort a scalar": (tg.errors.ShapeError, "out of range", lambda: tg.sort(np.float32(1))),
+    "too many largest": (tg.errors.ShapeError, "does not have 4 elements", lambda: tg.top_k(X, 4)),
+    "gather rank": (tg.errors.ShapeError, "do not fit", lambda: tg.gather(X, 1, I[0])),
+    "gather too long": (tg.errors.ShapeError, "do not fit", lambda: tg.gather(X, 1, np.zeros((3, 1), np.int32))),
+    "gather by floats": (tg.errors.DTypeError, "i32 or u32", lambda: tg.gather(X, 1, X)),
+    "scatter of another shape": (tg.errors.ShapeError, "differ", lambda: tg.scatter_add(X, 1, I, X)),
+    "one-hot of floats": (tg.errors.DTypeError, "i32 or u32", lambda: tg.one_hot(X, 3)),
+    "at too many": (tg.errors.ShapeError, "3 indices", lambda: tg.array(X).at[0, 0, 0]),
+    "at values that don't fit": (tg.errors.ShapeError, "broadcast", lambda: tg.array(X).at[0].set(np.ones(2))),
+    "at by floats": (tg.errors.DTypeError, "i32 or u32", lambda: tg.array(X).at[X].add(1.0)),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_refuses(name: str) -> None:
+    kind, message, call = REFUSED[name]
+    with pytest.raises(kind, match=message) as caught:
+        call()
+    assert "test_arrays_api.py" in str(caught.value)
+
+
+def gradient(function: Callable[[Any], Any], *values: float) -> list[float]:
+    return np.asarray(tg.grad(lambda x: tg.sum(function(x)))(np.array(values, np.float32))).tolist()
+
+
+def test_derivatives_at_edges() -> None:
+    assert gradient(tg.norm, 0, 0) == [0, 0]
+    assert gradient(lambda x: tg.norm(x, 3), 0, 0) == [0, 0]
+    assert gradient(tg.std, 4, 4, 4) == [0, 0, 0]
+    assert gradient(tg.prod, 2, 0, 3) == [0, 6, 0]
+    assert gradient(tg.prod, 2, 0, 0) == [0, 0, 0]
+    assert gradient(tg.cumprod, 2, 0, 3) == [1, 8, 0]
+    assert gradient(tg.prod, 3e38, 0) == [0, np.float32(3e38)]
+    assert gradient(lambda x: tg.top_k(x, 1)[0], 1, 5, 5) == [0, 1, 0]
+
+
+def test_second_derivatives_of_a_product_with_zeros() -> None:
+    first = tg.grad(lambda x: tg.prod(x))
+    hessian_row = tg.grad(lambda x: first(x)[1])(np.array([2, 0, 3], np.float32))
+    assert np.asarray(hessian_row).tolist() == [3, 0, 2]
+
+
+def test_concat_joins_more_tensors_than_a_kernel_binds() -> None:
+    module = tg.trace(lambda *parts: tg.concat(parts), *[(2,)] * 40)
+    joined = [op for op in module.walk() if op.name == "tg.concat"]
+    assert len(joined) == 9
+    assert max(len(op.operands) for op in joined) <= 7
+
+
+def test_changes_store_no_constant_of_the_whole_shape() -> None:
+    module = tg.trace(lambda x: x.at[1:50, ::2].set(3.0), (100, 100))
+    assert len(str(module)) < 5000
+    assert not [
+        op for op in module.walk() if op.name == "tg.constant" and "[" in str(op.properties["value"]).split(":")[0]
+    ]
+
+
+def test_methods() -> None:
+    x = tg.array(X)
+    for name in ("prod", "any", "argmax", "cumsum", "std", "norm"):
+        assert getattr(x, name)(axis=1).shape == getattr(tg, name)(X, axis=1).shape
+    assert x.sort(0, descending=True).numpy().tolist() == X[::-1].tolist()
+    assert x.at[0, 1].add(5.0).numpy()[0, 1] == 6
+    assert np.array_equal(x.numpy(), X), "a changed copy leaves the tensor as it was"

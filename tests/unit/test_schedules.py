@@ -1,0 +1,99 @@
+"""Learning-rate schedules at their edges."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+
+import tensorgrad as tg
+from tensorgrad.errors import OptionError
+from tensorgrad.runtime.formula import Formula
+
+schedules = tg.optim.schedules
+
+
+def torch_one_cycle(step: int, rate: float, steps: int, rise: float) -> float:
+    """PyTorch's OneCycleLR with its default divisors."""
+    number, top = step - 1, rise * steps - 1
+    initial = rate / 25
+    start, end, part = (initial, rate, number / top) if number <= top else (rate, initial / 1e4, 0.0)
+    if number > top:
+        part = (number - top) / (steps - 1 - top)
+    return end + (start - end) / 2 * (1 + math.cos(math.pi * part))
+
+
+JOINED = schedules.join([schedules.linear(1.0, 4), schedules.constant(2.0, warmup=1), 3.0], [4, 6])
+CASES: list[tuple[tg.optim.Schedule, dict[int, float]]] = [
+    (schedules.constant(0.5), {1: 0.5, 1000: 0.5}),
+    (schedules.constant(0.5, warmup=4), {1: 0.1, 2: 0.2, 4: 0.4, 5: 0.5, 6: 0.5}),
+    (schedules.linear(1.0, 4), {1: 1.0, 2: 0.75, 4: 0.25, 5: 0.0, 9: 0.0}),
+    (schedules.linear(1.0, 4, end=2.0), {1: 1.0, 3: 1.5, 5: 2.0, 6: 2.0}),
+    (schedules.linear(1.0, 6, end=0.5, warmup=2), {1: 1 / 3, 2: 2 / 3, 3: 1.0, 5: 0.75, 7: 0.5, 8: 0.5}),
+    (schedules.linear(0.0, 3), {1: 0.0, 4: 0.0}),
+    (schedules.cosine(2.0, 10), {1: 2.0, 6: 1.0, 11: 0.0, 12: 0.0}),
+    (schedules.cosine(2.0, 10, end=1.0), {1: 2.0, 6: 1.5, 11: 1.0, 99: 1.0}),
+    (
+        schedules.cosine(3e-4, 1000, warmup=100),
+        {
+            1: 3e-4 / 101,
+            100: 3e-2 / 101,
+            101: 3e-4,
+            551: 1.5e-4,
+            1000: 1.5e-4 * (1 + math.cos(math.pi * 899 / 900)),
+            1001: 0.0,
+        },
+    ),
+    (schedules.step(1.0, 3, factor=0.5), {1: 1.0, 3: 1.0, 4: 0.5, 6: 0.5, 7: 0.25}),
+    (schedules.multi_step(1.0, [2, 5]), {1: 1.0, 2: 1.0, 3: 0.1, 5: 0.1, 6: 0.01, 99: 0.01}),
+    (schedules.multi_step(1.0, []), {1: 1.0, 9: 1.0}),
+    (schedules.one_cycle(0.4, 20), {step: torch_one_cycle(step, 0.4, 20, 0.3) for step in range(1, 21)}),
+    (schedules.one_cycle(0.4, 20, rise=0.25), {6: torch_one_cycle(6, 0.4, 20, 0.25), 21: 0.4 / 25e4, 50: 0.4 / 25e4}),
+    (schedules.piecewise({1: 1e-3, 501: 1e-4}), {1: 1e-3, 500: 1e-3, 501: 1e-4, 9999: 1e-4}),
+    (schedules.piecewise({1: 0.0}), {1: 0.0}),
+    (schedules.piecewise({100 * k + 1: k + 1.0 for k in range(300)}), {1: 1, 100: 1, 101: 2, 29900: 299, 29901: 300}),
+    (JOINED, {1: 1.0, 4: 0.25, 5: 1.0, 6: 2.0, 7: 3.0, 99: 3.0}),
+    (schedules.warm_up(schedules.step(1.0, 2, factor=0.5), 3), {1: 0.25, 3: 0.75, 4: 1.0, 5: 1.0, 6: 0.5}),
+    (schedules.warm_up(schedules.warm_up(1.0, 1), 1), {1: 0.25, 2: 0.5, 3: 1.0}),
+    (schedules.Schedule(0.1, "1 / sqrt(step)"), {1: 0.1, 4: 0.05}),
+]
+
+
+@pytest.mark.parametrize(("schedule", "expected"), CASES)
+def test_values(schedule: tg.optim.Schedule, expected: dict[int, float]) -> None:
+    for step, rate in expected.items():
+        assert schedule(step) == pytest.approx(rate, rel=1e-12, abs=1e-16)
+        host = Formula(schedule.formula()).evaluate({"step": step, "learning_rate": schedule.rate})
+        assert host == pytest.approx(rate, rel=1e-12, abs=1e-16)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: schedules.constant(-1), "rate"),
+        (lambda: schedules.constant(1, warmup=-1), "warmup"),
+        (lambda: schedules.linear(1, 0), "steps"),
+        (lambda: schedules.linear(1, 2.5), "steps"),
+        (lambda: schedules.linear(0, 5, end=1), "end"),
+        (lambda: schedules.cosine(1, 5, warmup=5), "warmup"),
+        (lambda: schedules.cosine(1, 5, end=math.nan), "end"),
+        (lambda: schedules.step(1, 0), "every"),
+        (lambda: schedules.step(1, 2, factor=-1), "factor"),
+        (lambda: schedules.multi_step(1, [3, 3]), "increase"),
+        (lambda: schedules.one_cycle(1, 3), "rise"),
+        (lambda: schedules.one_cycle(1, 30, start_divisor=0), "start_divisor"),
+        (lambda: schedules.piecewise({2: 1.0}), "step 1"),
+        (lambda: schedules.piecewise({}), "step 1"),
+        (lambda: schedules.piecewise([1.0]), "map steps"),
+        (lambda: schedules.join([1.0, 2.0], []), "boundaries"),
+        (lambda: schedules.join([1.0, "x"], [3]), "learning_rate"),
+        (lambda: schedules.Schedule(1.0, "epoch * 2"), "step alone"),
+        (lambda: schedules.Schedule(1.0, "step +"), "formula of step"),
+        (lambda: schedules.Schedule(1.0, 3), "formula of step"),
+        (lambda: schedules.Schedule(1.0, "1 / (step - 1)")(1), "no value"),
+    ],
+)
+def test_refused(make: Any, message: str) -> None:
+    with pytest.raises(OptionError, match=message):
+        make()
