@@ -27,7 +27,7 @@ class Sizes:
     heads: int = 4
     layers: int = 3
     batch: int = 32
-    steps: int = 2000
+    steps: int = 1000
     learning_rate: float = 3e-3
 
 

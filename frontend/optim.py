@@ -96,9 +96,11 @@ def _settings(
     decay: Decay | None,
     options: Mapping[str, float | bool],
 ) -> Settings:
-    """Checks what all optimizers have; numbers among the options have no upper limit here."""
-    schedule = learning_rate if isinstance(learning_rate, Schedule) else None
-    rate = schedule.rate if schedule else checked(owner, "learning_rate", learning_rate)  # type: ignore[arg-type]
+    """An optimizer, once what all of them have is checked, and that numbers among the options are not negative."""
+    if isinstance(learning_rate, Schedule):
+        schedule, rate = learning_rate, learning_rate.rate
+    else:
+        schedule, rate = None, checked(owner, "learning_rate", learning_rate)
     if clip_norm is not None and not checked(owner, "clip_norm", clip_norm):
         raise OptionError(f"{owner}: clip_norm must be more than 0, got {clip_norm!r}")
     names = isinstance(decay, Sequence) and all(isinstance(pattern, str) for pattern in decay)

@@ -201,10 +201,10 @@ class ScatterAddAlongAxisOp(TensorOp):
         axis = int_value(self.properties, "axis")
         result = np.zeros(self.shape, updates.dtype)
         inside = (indices >= 0) & (indices < self.shape[axis])
-        places: NumpyArray = np.indices(updates.shape)
-        position: list[NumpyArray] = [places[axis] for axis in range(updates.ndim)]
-        position[axis] = indices.astype(np.int64)
-        np.add.at(result, tuple(p[inside] for p in position), updates[inside])
+        # Row by row, as `updates[inside]` lists them.
+        position: list[NumpyArray] = list(np.nonzero(inside))
+        position[axis] = indices[inside].astype(np.int64)
+        np.add.at(result, tuple(position), updates[inside])
         return result
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -168,6 +168,11 @@ class MultiHeadAttention(Module):
         OptionError: `dropout` or `rotary` is out of range.
     """
 
+    key_argument: ClassVar[str] = "dropout_key"
+    q: Linear
+    k: Linear
+    v: Linear
+
     def __init__(
         self,
         embed_dim: int,
@@ -191,7 +196,8 @@ class MultiHeadAttention(Module):
         divides(name, num_kv_heads=shared, num_heads=num_heads)
         if rotary is not None:
             number_between(name, "rotary", rotary, 1.0, 1e12)
-            divides(name, two=2, features_of_a_head=embed_dim // num_heads)
+            if embed_dim // num_heads % 2:
+                raise ShapeError(f"{name}: rotary needs heads of an even number of features: {embed_dim // num_heads}")
         self.embed_dim, self.num_heads, self.num_kv_heads = embed_dim, num_heads, shared
         self.causal, self.rotary, self.dropout = causal, rotary, Dropout(dropout)
         kv_features = shared * (embed_dim // num_heads)
@@ -207,10 +213,6 @@ class MultiHeadAttention(Module):
             setattr(self, part, layer)
         self.out = Linear(embed_dim, embed_dim, bias, dtype)
         self.out.bias = param((embed_dim,), init=zeros, dtype=dtype) if bias else None
-
-    q: Linear
-    k: Linear
-    v: Linear
 
     def __call__(
         self, query: Any, key: Any = None, value: Any = None, *, mask: Any = None, dropout_key: Any = None

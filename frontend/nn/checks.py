@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Sequence
 from numbers import Real
 from typing import Any
@@ -27,12 +26,13 @@ def listed(layer: str, name: str, value: int | Sequence[int], count: int | None 
     Raises:
         ShapeError: They are none, or not `count`.
     """
-    given = tuple(value) if isinstance(value, (tuple, list)) else (value,) * (1 if count is None else count)
+    repeated = [value] * (1 if count is None else count)
+    given: list[Any] = list(value) if isinstance(value, (tuple, list)) else repeated
     if not given or (count is not None and len(given) != count):
         wanted = "positive integers" if count is None else f"one positive integer or {count}"
         raise ShapeError(f"{layer}: {name} must be {wanted}, got {value!r}")
     positive(layer, **{name if len(given) == 1 else f"{name}[{i}]": extent for i, extent in enumerate(given)})
-    return tuple(map(operator.index, given))
+    return tuple(given)
 
 
 def divides(layer: str, **numbers: int) -> None:

@@ -100,8 +100,9 @@ class Embedding(Module):
         rows = tg.embedding(self.weight, indices)
         if self.padding_idx is None:
             return rows
-        row = self.padding_idx
-        is_padding = tg.logical_or(tg.equal(indices, row), tg.equal(indices, row - self.weight.shape[0]))
+        # As i32, because u32 has no negative numbers to count from the end with.
+        places, row = tg.cast(indices, "i32"), self.padding_idx
+        is_padding = tg.logical_or(tg.equal(places, row), tg.equal(places, row - self.weight.shape[0]))
         return tg.where(tg.expand_dims(is_padding, -1), tg.stop_gradient(rows), rows)
 
     def attend(self, x: Any) -> Any:
@@ -132,7 +133,7 @@ class Dropout(Module):
         OptionError: `p` is no number between 0 and 1.
     """
 
-    takes_key: ClassVar[bool] = True
+    key_argument: ClassVar[str] = "key"
 
     def __init__(self, p: float = 0.5):
         super().__init__()
@@ -196,7 +197,7 @@ class Sequential(Module):
         OptionError: A layer can't be called, or a name is no identifier.
     """
 
-    takes_key: ClassVar[bool] = True
+    key_argument: ClassVar[str] = "key"
 
     def __init__(self, *layers: Callable[..., Any] | Mapping[str, Callable[..., Any]]):
         super().__init__()
@@ -216,14 +217,15 @@ class Sequential(Module):
 
         Args:
             x: What the first layer takes.
-            key: A random key, from which each layer that takes one gets its own (by `tg.random.fold_in` with its
-                position); None at inference.
+            key: A random key, from which each layer that takes one gets its own, by `tg.random.fold_in` with its
+                position: a layer whose class has the argument's name as `key_argument`. None at inference.
         """
         for i, layer in enumerate(self):
-            if getattr(layer, "takes_key", False):
-                x = layer(x, None if key is None else tg.random.fold_in(key, i))
-            else:
+            argument = getattr(layer, "key_argument", None)
+            if argument is None:
                 x = layer(x)
+            else:
+                x = layer(x, **{argument: None if key is None else tg.random.fold_in(key, i)})
         return x
 
     def __len__(self) -> int:
@@ -256,7 +258,7 @@ class MLP(Module):
         OptionError: `dropout` is no number between 0 and 1, or `activation` no function.
     """
 
-    takes_key: ClassVar[bool] = True
+    key_argument: ClassVar[str] = "key"
 
     def __init__(
         self,

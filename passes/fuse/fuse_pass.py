@@ -244,7 +244,7 @@ class Fusion:
         ]
 
     def _fits(self, buffers: Sequence[SSAValue]) -> bool:
-        """Whether a kernel stays within the bindings. Scalars share one, an arena may; an update has its old value's."""
+        """Whether a kernel has bindings enough: scalars share one, an arena may, an update is in its old place."""
         unique = set(buffers)
         in_place = {old for old, new in self.graph.updates.items() if new in unique and new in self.graph.in_place}
         scalars = unique & self._scalars

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from xdsl.dialects.builtin import LocationAttr
 from xdsl.dialects.linalg.attrs import IteratorType
 from xdsl.ir import SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap
@@ -85,7 +86,7 @@ def merge(first: KernelOp, second: KernelOp, loops: Sequence[int], private: Sequ
         stage.own = (*(IteratorType.PARALLEL for _ in rest), *stage.own)
     parts = a
     if list(loops) != list(range(len(loops))):
-        b.locals = [_placed(value, b.stages, a) for value in b.locals]
+        b.locals = [_placed(value, b.stages, a, first.location) for value in b.locals]
     for value in private:
         local = new_local(a.grid, element_of(value), first.location)
         _rename(a.stages, value, local, len(a.grid))
@@ -99,9 +100,9 @@ def merge(first: KernelOp, second: KernelOp, loops: Sequence[int], private: Sequ
     return put_together(parts)
 
 
-def _placed(value: SSAValue, stages: Sequence[Stage], like: Parts) -> SSAValue:
+def _placed(value: SSAValue, stages: Sequence[Stage], like: Parts, location: LocationAttr) -> SSAValue:
     """A local in place of `value`, with the shape of another grid, whose loops the stages have taken over."""
-    local = new_local(like.grid, element_of(value), value.owner.location)
+    local = new_local(like.grid, element_of(value), location)
     _rename(stages, value, local, len(like.grid))
     return local
 

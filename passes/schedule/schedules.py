@@ -67,7 +67,8 @@ class Schedule:
         }
         if self.tile is not None:
             t = self.tile
-            numbers = [-1 if t.row is None else t.row, t.column, t.rows, t.columns, t.lanes, t.depth, t.chunk, t.broadcast]
+            row = -1 if t.row is None else t.row
+            numbers = [row, t.column, t.rows, t.columns, t.lanes, t.depth, t.chunk, t.broadcast]
             data |= {name: IntegerAttr(n, i64) for name, n in zip(TILE_FIELDS, numbers, strict=True)}
         return DictionaryAttr(data)
 

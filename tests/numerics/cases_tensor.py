@@ -66,7 +66,8 @@ def leaf_cases() -> Iterator[Case]:
             lambda e=extents, a=axis, d=dtype: np.indices(e)[a].astype(d),
             rtol=0,
         )
-    yield Case(leaves.IotaOp, "arange", lambda: shaping.arange(3, -9, -4), (), lambda: np.arange(3, -9, -4).astype(np.int32))
+    expected = np.arange(3, -9, -4).astype(np.int32)
+    yield Case(leaves.IotaOp, "arange", lambda: shaping.arange(3, -9, -4), (), lambda: expected)
     yield Case(
         leaves.IotaOp,
         "positions",

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from test_schedules import GPU, SOFTWARE, check, floats, on_device
+from scheduled import GPU, SOFTWARE, check, floats, on_device
 
 import tensorgrad as tg
 from tensorgrad.runtime.target import Target

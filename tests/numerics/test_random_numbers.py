@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 from harness import levels, traced
-from test_schedules import GPU, SOFTWARE, on_device
+from scheduled import GPU, SOFTWARE, on_device
 
 from tensorgrad import random
 from tensorgrad.runtime.webgpu import WebGPUDevice

@@ -1,80 +1,28 @@
-"""Every archetype that a kernel can be written as, on the device, for software adapters and for GPUs, at awkward sizes."""
+"""Every archetype that a kernel can be written as, on the device, for software adapters and GPUs, at awkward sizes."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
-from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp, StringAttr
+from scheduled import GPU, NARROW, RNG, SOFTWARE, check, floats, on_device
 
 import tensorgrad as tg
-from tensorgrad.dialects.buf import KernelOp
-from tensorgrad.dtypes import Spec
-from tensorgrad.passes.build_program import build_program
-from tensorgrad.passes.pipelines import inference_passes
-from tensorgrad.runtime.numpy_tensors import TensorExecutor
 from tensorgrad.runtime.target import Target
-from tensorgrad.runtime.webgpu import WebGPUDevice, WebGPUExecutable
+from tensorgrad.runtime.webgpu import WebGPUDevice
 
-GPU = Target.named("webgpu-default")
-SOFTWARE = Target.named("lavapipe")
-NARROW = replace(GPU, name="narrow", max_compute_workgroups_per_dimension=8)
-"""A target on which nearly every dispatch has to be folded."""
-
-RNG = np.random.default_rng(0)
-
-
-def floats(*shape: int) -> np.ndarray:
-    return RNG.standard_normal(shape).astype(np.float32)
-
-
-def on_device(
-    device: WebGPUDevice, function: Callable[..., Any], inputs: list[np.ndarray], target: Target
-) -> tuple[Counter[str], list[np.ndarray], list[np.ndarray]]:
-    """The archetypes that a function's kernels got, its results on the device, and the reference's."""
-    module: ModuleOp = tg.trace(function, *[Spec(x.shape, x.dtype) for x in inputs])
-    expected = TensorExecutor(module).call(inputs)
-    archetypes: Counter[str] = Counter()
-    for one in inference_passes(target.to_json()):
-        one.apply(Context(), module)
-        module.verify()
-        if one.name == "schedule":
-            for kernel in module.walk():
-                if isinstance(kernel, KernelOp) and kernel.schedule is not None:
-                    archetype = kernel.schedule.data["archetype"]
-                    assert isinstance(archetype, StringAttr)
-                    archetypes[archetype.data] += 1
-    program = build_program(module, target)
-    program = replace(program, target=None)  # any adapter may run it: the limits are the smaller ones
-    executable = WebGPUExecutable(program, device)
-    names = list(executable.program_inputs)
-    outputs = executable.step(dict(zip(names, inputs, strict=True)), {})
-    return archetypes, [handle.numpy() for handle in outputs.values()], expected
-
-
-def check(
-    device: WebGPUDevice,
-    function: Callable[..., Any],
-    inputs: list[np.ndarray],
-    target: Target,
-    archetype: str,
-    tolerance: float = 1e-5,
-) -> None:
-    archetypes, results, expected = on_device(device, function, inputs, target)
-    assert archetypes[archetype] >= 1, archetypes
-    assert len(results) == len(expected)
-    for result, wanted in zip(results, expected, strict=True):
-        assert np.isfinite(wanted).all()
-        scale = max(1.0, float(np.abs(wanted).max()))
-        np.testing.assert_allclose(result, wanted, rtol=tolerance, atol=tolerance * scale)
-
-
-SIZES = [(1, 1, 1), (8, 8, 8), (7, 5, 3), (33, 65, 17), (64, 64, 64), (130, 67, 129), (1, 70, 40), (70, 1, 40), (5, 9, 500)]
+SIZES = [
+    (1, 1, 1),
+    (8, 8, 8),
+    (7, 5, 3),
+    (33, 65, 17),
+    (64, 64, 64),
+    (130, 67, 129),
+    (1, 70, 40),
+    (70, 1, 40),
+    (5, 9, 500),
+]
 
 
 @pytest.mark.parametrize("target", [SOFTWARE, GPU], ids=lambda target: target.name)
@@ -124,7 +72,13 @@ def test_contraction_over_several_axes(device: WebGPUDevice, target: Target) -> 
 @pytest.mark.parametrize("target", [SOFTWARE, GPU], ids=lambda target: target.name)
 def test_rows(device: WebGPUDevice, target: Target) -> None:
     for shape in [(1, 1), (3, 10), (40, 65), (300, 33), (2, 1000), (5, 6, 7)]:
-        check(device, lambda x: tg.softmax(x), [floats(*shape)], target, "thread" if shape == (1, 1) else _row(shape, target))
+        check(
+            device,
+            lambda x: tg.softmax(x),
+            [floats(*shape)],
+            target,
+            "thread" if shape == (1, 1) else _row(shape, target),
+        )
 
 
 def _row(shape: tuple[int, ...], target: Target) -> str:
@@ -173,7 +127,12 @@ def test_gathers_and_scatters(device: WebGPUDevice, target: Target) -> None:
 def test_scatters_add_in_the_same_order_on_every_run(device: WebGPUDevice) -> None:
     values, indices = floats(500), np.zeros(500, np.int32)
     results = {
-        on_device(device, lambda v, i: tg.grad(lambda t: tg.sum(tg.take(t, i) * v))(tg.zeros(3) * v[0]), [values, indices], SOFTWARE)[1][0].tobytes()
+        on_device(
+            device,
+            lambda v, i: tg.grad(lambda t: tg.sum(tg.take(t, i) * v))(tg.zeros(3) * v[0]),
+            [values, indices],
+            SOFTWARE,
+        )[1][0].tobytes()
         for _ in range(3)
     }
     assert len(results) == 1

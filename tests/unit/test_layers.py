@@ -163,6 +163,7 @@ def test_a_padding_row_stays():
     assert not before[4].any()
     program.step(i=np.array([4, -1, 2, 2], np.int32))
     change = before - program.parameters()["weight"]
+    program.attach(lambda model, i: model(i), inputs={"i": tg.spec(4, "u32")})(i=np.arange(4, dtype=np.uint32))
     close(change, np.array([0, 0, 2, 0, 0])[:, None] * np.ones(3))
 
 
@@ -219,7 +220,7 @@ def test_attention(settings, masked):
     mask = np.ones((3, 1, 1, 7), bool)
     if masked:
         mask = (np.arange(7) < np.array([7, 3, 4])[:, None])[:, None, None, :]
-    options = {"mask": tg.array(mask)} if masked else {}
+    options: dict[str, Any] = {"mask": tg.array(mask)} if masked else {}
     layer = nn.MultiHeadAttention(16, 4, **settings)
     found, w = applied(layer, query, key, value, **options)
 
@@ -299,6 +300,10 @@ def test_sequential():
     drops = nn.Sequential(nn.Dropout(0.5), nn.Dropout(0.5))
     kept = np.asarray(drops(np.ones(4000, np.float32), tg.random.key(0))) != 0
     assert kept.mean() == pytest.approx(0.25, abs=0.05)  # each has its own key
+    attention = nn.Sequential(nn.MultiHeadAttention(4, 2, dropout=0.5))
+    program, tokens = training(attention), values(2, 5, 4)
+    random = program.attach(lambda m, x: (m(x), m(x, tg.random.key(0))), inputs={"x": tokens.shape})(x=tokens)
+    assert not np.allclose(np.asarray(random[0]), np.asarray(random[1]))
     named = nn.Sequential({"first": nn.Linear(2, 2), "act": nn.Tanh()})
     assert list(named.named_parameters()) == ["first.weight", "first.bias"]
 

@@ -41,9 +41,9 @@ def close(found: Any, expected: Any) -> None:
 
 def hard_cross_entropy(smoothing: float, weight: Any, ignored: int | None, reduction: str) -> np.ndarray:
     likelihoods, classes = log_softmax(LOGITS), np.ones(6) if weight is None else weight
-    counted = np.where(LABELS == ignored, 0.0, classes[LABELS])
+    counted = np.where(ignored == LABELS, 0.0, classes[LABELS])
     hard = -np.take_along_axis(likelihoods, LABELS[..., None], -1)[..., 0] * counted
-    even = np.where(LABELS == ignored, 0.0, -(likelihoods * classes).sum(-1))
+    even = np.where(ignored == LABELS, 0.0, -(likelihoods * classes).sum(-1))
     return reduced((1 - smoothing) * hard + smoothing / 6 * even, reduction, counted)
 
 
@@ -52,9 +52,7 @@ def hard_cross_entropy(smoothing: float, weight: Any, ignored: int | None, reduc
 @pytest.mark.parametrize("ignored", [None, 2])
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
 def test_cross_entropy_of_integer_labels(reduction, weight, ignored, smoothing):
-    found = tg.cross_entropy(
-        LOGITS, LABELS, reduction, weight=weight, ignore_index=ignored, label_smoothing=smoothing
-    )
+    found = tg.cross_entropy(LOGITS, LABELS, reduction, weight=weight, ignore_index=ignored, label_smoothing=smoothing)
     close(found, hard_cross_entropy(smoothing, weight, ignored, reduction))
     if not smoothing:
         found = tg.nll(tg.log_softmax(LOGITS), LABELS, reduction, weight=weight, ignore_index=ignored)

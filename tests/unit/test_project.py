@@ -27,9 +27,7 @@ DEVICE_SIDE = tuple(
 )
 """What loads and runs a saved program: needs no compiler, so no xDSL."""
 
-SHARED_WITH_PASSES = tuple(
-    f"tensorgrad.runtime.{name}" for name in ("program", "target", "formula", "errors")
-)
+SHARED_WITH_PASSES = tuple(f"tensorgrad.runtime.{name}" for name in ("program", "target", "formula", "errors"))
 
 MAY_IMPORT = {
     "dialects": ("tensorgrad.dialects",),
@@ -86,9 +84,7 @@ def is_violation(importer: str, imported: str) -> bool:
         return below(importer, DEVICE_SIDE) or importer == "tensorgrad.runtime"
     if not below(imported, ("tensorgrad",)):
         return False
-    if below(importer, DEVICE_SIDE) and not (
-        imported == "tensorgrad.runtime" or below(imported, DEVICE_SIDE)
-    ):
+    if below(importer, DEVICE_SIDE) and not (imported == "tensorgrad.runtime" or below(imported, DEVICE_SIDE)):
         return True
     return not below(imported, MAY_IMPORT[folder]) or below(imported, MUST_NOT_IMPORT.get(folder, ()))
 
@@ -129,9 +125,7 @@ def test_the_rule_itself(importer: str, imported: str, expected: bool) -> None:
 def test_device_side_needs_no_compiler(module: str) -> None:
     barred = ["xdsl"] if module == "tensorgrad.runtime.webgpu" else ["xdsl", "wgpu"]
     bar = f"import sys; sys.modules.update(dict.fromkeys({barred!r})); import {module}"
-    result = subprocess.run(
-        [sys.executable, "-W", "error", "-c", bar], capture_output=True, text=True, check=False
-    )
+    result = subprocess.run([sys.executable, "-W", "error", "-c", bar], capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stderr
 
 
@@ -147,9 +141,7 @@ def test_every_package_is_listed() -> None:
     packages = [name for name, (_, path) in MODULES.items() if path.name == "__init__.py"]
     assert sorted(listed) == sorted(packages)
     folders_without = [
-        str(path.parent.relative_to(ROOT))
-        for _, path in MODULES.values()
-        if not (path.parent / "__init__.py").exists()
+        str(path.parent.relative_to(ROOT)) for _, path in MODULES.values() if not (path.parent / "__init__.py").exists()
     ]
     assert not folders_without, f"folders without __init__.py: {folders_without}"
 
@@ -166,7 +158,5 @@ def text_files() -> Iterator[Path]:
 def test_files_are_short() -> None:
     lengths = {path: len(path.read_text(encoding="utf-8").splitlines()) for path in text_files()}
     assert lengths
-    long = [
-        f"{path.relative_to(ROOT)}: {lines} lines" for path, lines in lengths.items() if lines > LINE_LIMIT
-    ]
+    long = [f"{path.relative_to(ROOT)}: {lines} lines" for path, lines in lengths.items() if lines > LINE_LIMIT]
     assert not long, "\n".join(long)

@@ -11,7 +11,7 @@ import tensorgrad as tg
 from tensorgrad.errors import OptionError
 from tensorgrad.runtime.formula import Formula
 
-schedules = tg.optim.schedules
+schedules: Any = tg.optim.schedules
 
 
 def torch_one_cycle(step: int, rate: float, steps: int, rise: float) -> float:

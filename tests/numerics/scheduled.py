@@ -1,0 +1,73 @@
+"""Runs a function on the device as a target would have it scheduled, and says which schedules its kernels got."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp, StringAttr
+
+import tensorgrad as tg
+from tensorgrad.dialects.buf import KernelOp
+from tensorgrad.dtypes import Spec
+from tensorgrad.passes.build_program import build_program
+from tensorgrad.passes.pipelines import inference_passes
+from tensorgrad.runtime.numpy_tensors import TensorExecutor
+from tensorgrad.runtime.target import Target
+from tensorgrad.runtime.webgpu import WebGPUDevice, WebGPUExecutable
+
+GPU = Target.named("webgpu-default")
+SOFTWARE = Target.named("lavapipe")
+NARROW = replace(GPU, name="narrow", max_compute_workgroups_per_dimension=8)
+"""A target on which nearly every dispatch has to be folded."""
+
+RNG = np.random.default_rng(0)
+
+
+def floats(*shape: int) -> np.ndarray:
+    return RNG.standard_normal(shape).astype(np.float32)
+
+
+def on_device(
+    device: WebGPUDevice, function: Callable[..., Any], inputs: list[np.ndarray], target: Target
+) -> tuple[Counter[str], list[np.ndarray], list[np.ndarray]]:
+    """The archetypes that a function's kernels got, its results on the device, and the reference's."""
+    module: ModuleOp = tg.trace(function, *[Spec(x.shape, x.dtype) for x in inputs])
+    expected = TensorExecutor(module).call(inputs)
+    archetypes: Counter[str] = Counter()
+    for one in inference_passes(target.to_json()):
+        one.apply(Context(), module)
+        module.verify()
+        if one.name == "schedule":
+            for kernel in module.walk():
+                if isinstance(kernel, KernelOp) and kernel.schedule is not None:
+                    archetype = kernel.schedule.data["archetype"]
+                    assert isinstance(archetype, StringAttr)
+                    archetypes[archetype.data] += 1
+    program = build_program(module, target)
+    program = replace(program, target=None)  # any adapter may run it: the limits are the smaller ones
+    executable = WebGPUExecutable(program, device)
+    names = list(executable.program_inputs)
+    outputs = executable.step(dict(zip(names, inputs, strict=True)), {})
+    return archetypes, [handle.numpy() for handle in outputs.values()], expected
+
+
+def check(
+    device: WebGPUDevice,
+    function: Callable[..., Any],
+    inputs: list[np.ndarray],
+    target: Target,
+    archetype: str,
+    tolerance: float = 1e-5,
+) -> None:
+    archetypes, results, expected = on_device(device, function, inputs, target)
+    assert archetypes[archetype] >= 1, archetypes
+    assert len(results) == len(expected)
+    for result, wanted in zip(results, expected, strict=True):
+        assert np.isfinite(wanted).all()
+        scale = max(1.0, float(np.abs(wanted).max()))
+        np.testing.assert_allclose(result, wanted, rtol=tolerance, atol=tolerance * scale)
