@@ -300,16 +300,22 @@ def splat_value(value: SSAValue) -> float | int | bool | None:
 
 
 def _print_property(printer: Printer, attribute: Attribute) -> None:
+    text = _property_text(attribute)
+    if text is None:
+        printer.print_attribute(attribute)
+    else:
+        printer.print_string(text)
+
+
+def _property_text(attribute: Attribute) -> str | None:
+    """Lists of integers and integers as they are written in Python; `None` for what upstream prints."""
     if isinstance(attribute, DenseArrayBase):
         values = cast("DenseArrayBase[IntegerType]", attribute).get_values()
-        printer.print_string(f"[{', '.join(str(value) for value in values)}]")
-        return
+        return f"[{', '.join(str(value) for value in values)}]"
     if isinstance(attribute, IntegerAttr):
         number = cast("IntegerAttr[IntegerType]", attribute)
-        if number.type == i64:
-            printer.print_string(str(number.value.data))
-            return
-    printer.print_attribute(attribute)
+        return str(number.value.data) if number.type == i64 else None
+    return None
 
 
 def _parse_property(parser: Parser) -> Attribute:

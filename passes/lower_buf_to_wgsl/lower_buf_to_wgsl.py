@@ -135,7 +135,7 @@ class _Lowering:
                 shared = self._view_over(group, kernel)
                 width = element_bytes(element_of(group[0].result))
                 start = cast(ViewOp, shared.owner).start
-                moved = {view.result: (view.start - start) // width for view in group}
+                moved: dict[SSAValue, int] = {view.result: (view.start - start) // width for view in group}
                 places = [(shared, at + moved[v]) if v in moved else (v, at) for v, at in places]
                 views = list(dict.fromkeys(view for view, _ in places))
         return places

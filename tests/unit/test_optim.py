@@ -205,6 +205,21 @@ def test_the_norm_is_that_of_all_gradients(device):
     assert np.array_equal(found["weight"], [3.0, -3.0, -1.0]) and found["bias"] == -2.0
 
 
+@pytest.mark.parametrize(
+    "optimizer",
+    [
+        tg.optim.adamw(0.1, clip_norm=1.0),
+        tg.optim.rmsprop(0.1, momentum=0.5, centered=True, eps=0.1, weight_decay=0.1),
+        tg.optim.adagrad(0.1, initial_accumulator_value=0.5, weight_decay=0.1),
+        tg.optim.lion(0.1, weight_decay=0.1, decay="weight"),
+    ],
+    ids=lambda optimizer: optimizer.name,
+)
+def test_devices_agree(optimizer):
+    (_, found), (_, expected) = pair_step(optimizer, "wgpu"), pair_step(optimizer)
+    assert all(np.allclose(found[name], expected[name], rtol=1e-5, atol=1e-6) for name in expected)
+
+
 @pytest.mark.parametrize("decay", ["weight", ["w*"], ["w*", "weight"], lambda name: name != "bias"])
 @pytest.mark.parametrize("make", [tg.optim.sgd, tg.optim.adam, tg.optim.adamw, tg.optim.lion])
 def test_decay_is_for_some(make, decay):
