@@ -16,7 +16,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("workload", choices=sorted(WORKLOADS))
     parser.add_argument("--device", default="all", help="wgpu, numpy, auto, or all (default: wgpu and numpy)")
-    parser.add_argument("--rounds", type=int, default=30, help="timed steps of each contestant")
+    parser.add_argument("--rounds", type=int, default=10, help="blocks of steps of each contestant")
     parser.add_argument("--out", type=Path, default=Path("out/benchmarks"), help="where the JSON goes")
     options = parser.parse_args()
     module = importlib.import_module(WORKLOADS[options.workload])

@@ -47,8 +47,12 @@ class Timing:
     counts: Mapping[str, Any]
 
 
+BLOCK = 5
+"""Steps that a contestant runs in a row. The first is not timed: threads that the one before left spinning slow it."""
+
+
 def measure(contestants: list[Contestant], rounds: int, seconds: float = 60.0) -> list[Timing]:
-    """Runs every contestant in turn, `rounds` times or until `seconds` have passed (at least three times)."""
+    """Runs blocks of steps of every contestant in turn, `rounds` of them or until `seconds` have passed (at least 3)."""
     first: dict[str, float] = {}
     losses: dict[str, list[float]] = {one.name: [] for one in contestants}
     taken: dict[str, list[float]] = {one.name: [] for one in contestants}
@@ -59,9 +63,12 @@ def measure(contestants: list[Contestant], rounds: int, seconds: float = 60.0) -
     begin = time.perf_counter()
     for done in range(rounds):
         for one in contestants:
-            start = time.perf_counter()
-            losses[one.name].append(one.step())
-            taken[one.name].append(time.perf_counter() - start)
+            time.sleep(0.2)
+            for position in range(BLOCK):
+                start = time.perf_counter()
+                losses[one.name].append(one.step())
+                if position:
+                    taken[one.name].append(time.perf_counter() - start)
         if done >= 2 and time.perf_counter() - begin > seconds:
             break
     return [
