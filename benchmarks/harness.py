@@ -52,7 +52,7 @@ BLOCK = 5
 
 
 def measure(contestants: list[Contestant], rounds: int, seconds: float = 60.0) -> list[Timing]:
-    """Runs blocks of steps of every contestant in turn, `rounds` of them or until `seconds` have passed (at least 3)."""
+    """Runs blocks of steps of every contestant in turn: `rounds` of them, fewer (at least 3) after `seconds`."""
     first: dict[str, float] = {}
     losses: dict[str, list[float]] = {one.name: [] for one in contestants}
     taken: dict[str, list[float]] = {one.name: [] for one in contestants}
