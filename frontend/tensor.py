@@ -313,6 +313,9 @@ class Array(Tensor):
     __slots__ = ("_source",)
 
     def __init__(self, source: NumpyArray | OutputHandle):
+        if isinstance(source, np.ndarray):
+            source = source.view()
+            source.flags.writeable = False
         self._source = source
 
     @property

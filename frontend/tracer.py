@@ -97,7 +97,7 @@ def as_array(value: object, dtype: DType | None = None) -> NumpyArray:
         array = np.asarray(value)
         return array if dtype is None else array.astype(dtype)
     try:
-        array = np.asarray(value)
+        array = np.array(value)  # a copy: what the caller does to its array later changes nothing here
     except (TypeError, ValueError) as error:
         raise DTypeError(f"{user_line()}: {type(value).__name__} is no tensor: {error}") from None
     wanted = dtype
@@ -172,7 +172,7 @@ def _evaluate(kind: type[TensorOp], operands: Sequence[Array], properties: dict[
     result = kind.infer([cast(TensorType, argument.type) for argument in block.args], properties)
     op = kind.create(operands=block.args, result_types=[result], properties=properties)
     with np.errstate(all="ignore"):
-        return Array(np.ascontiguousarray(op.evaluate(*arrays)).reshape(result.get_shape()))
+        return Array(np.asarray(op.evaluate(*arrays)).reshape(result.get_shape()))
 
 
 def leaf_type(leaf: object) -> TensorType:

@@ -99,7 +99,9 @@ class _Builder:
             self._fill(self.data.setdefault(index, bytearray(size)), op, slot)
             return
         role = "output" if slot.role == "gradient" else slot.role
-        dtype = slot.dtype or DTYPES[element_of(op.result)]
+        dtype = slot.dtype or DTYPES.get(element_of(op.result))
+        if dtype is None:
+            raise DiagnosticException(f"{slot.role} {slot.name!r} is {op.result.type}: devices have no such elements")
         name = slot.name if slot.role != "gradient" else f"gradient/{slot.name}"
         self.tensors.append(TensorSlot(name, role, shape_of(op.result), dtype, index, op.start, slot.formula))
 
@@ -127,6 +129,7 @@ class _Builder:
     def _copy(self, op: memref.CopyOp) -> None:
         source, target = cast(ViewOp, op.source.owner), cast(ViewOp, op.destination.owner)
         size = -(-source.size // 4) * 4
+        self.bytes_moved += 2 * size
         self.plan.append(
             Copy(self.arena_index[source.arena], source.start, self.arena_index[target.arena], target.start, size)
         )

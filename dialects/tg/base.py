@@ -130,6 +130,8 @@ def dense(array: NumpyArray) -> DenseIntOrFPElementsAttr[Any]:
     """A numpy array as a dense attribute; equal elements are stored once (a splat)."""
     element = ELEMENT_TYPES[array.dtype]
     kind = cast(Any, tensor(array.shape, element))
+    if array.size and not any(array.strides):
+        array = array[(slice(0, 1),) * array.ndim]  # a splat already: nothing to compare
     flat = array.reshape(-1)
     bits = flat.view(f"u{array.dtype.itemsize}")
     if flat.size and bool((bits == bits[0]).all()):

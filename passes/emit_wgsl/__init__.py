@@ -11,6 +11,7 @@ from typing import IO, ClassVar, Literal
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.utils.exceptions import DiagnosticException
 from xdsl.utils.target import Target as XdslTarget
 
 from tensorgrad.dialects.wgsl import KernelOp
@@ -67,4 +68,6 @@ class WgslTarget(XdslTarget):
 
     def emit(self, ctx: Context, module: ModuleOp, output: IO[str]) -> None:
         """Write `emit_module` of `module` to `output`."""
+        if not any(isinstance(op, KernelOp) for op in module.walk()):
+            raise DiagnosticException("the target wgsl prints wgsl.kernel ops and the module has none: lower it first")
         print(emit_module(module, _Assumed(self.dialect)), end="", file=output)

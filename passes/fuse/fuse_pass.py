@@ -182,6 +182,8 @@ class Fusion:
     def _accepts(self, producer: KernelOp, reader: KernelOp) -> bool:
         """Whether `producer` may be computed inside `reader`."""
         source = producer.outputs[0]
+        if any(self.graph.runs_before(w, reader) for w in self.graph.waiting_updates(producer) if w is not reader):
+            return False  # the reader runs behind the update of what it would have to read then
         in_sum = cost.contraction_of(reader) is not None and not self._reads_in_epilogue(source, reader)
         if in_sum and not cost.moves_only(producer):
             return False
@@ -281,6 +283,8 @@ class Fusion:
         for reader in readers:
             new = inline(producer, reader)
             self._replace([reader], new)
+            for writer in self.graph.waiting_updates(new):
+                self.graph.add_order(new, writer)
         self.graph.remove(producer)
         _erase(producer)
         _erase_buffer(source)

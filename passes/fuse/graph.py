@@ -67,6 +67,16 @@ class KernelGraph:
             for reader in readers:
                 self._add_edge(reader, writer)
 
+    def waiting_updates(self, kernel: KernelOp) -> list[KernelOp]:
+        """The kernels that update in place what `kernel` reads, and so must run behind it."""
+        news = (self.updates.get(value) for value in kernel.inputs)
+        writers = (self.writer(new) for new in news if new is not None and new in self.in_place)
+        return [writer for writer in dict.fromkeys(writers) if writer is not None and writer is not kernel]
+
+    def add_order(self, before: KernelOp, after: KernelOp) -> None:
+        """Notes that `after` must run behind `before`."""
+        self._add_edge(before, after)
+
     def _add_edge(self, before: KernelOp, after: KernelOp) -> None:
         gained = self._bit[after] | self._reach[after]
         for kernel in self.kernels:
@@ -93,12 +103,7 @@ class KernelGraph:
     def successors(self, kernel: KernelOp) -> list[KernelOp]:
         """The kernels that must run behind `kernel` because of it directly."""
         behind = self.readers(kernel)
-        for value in kernel.inputs:
-            new = self.updates.get(value)
-            writer = self.writer(new) if new in self.in_place and new is not None else None
-            if writer is not None and writer is not kernel and writer not in behind:
-                behind.append(writer)
-        return behind
+        return list(dict.fromkeys([*behind, *self.waiting_updates(kernel)]))
 
     def runs_before(self, first: KernelOp, second: KernelOp) -> bool:
         """Whether `second` must run behind `first`."""

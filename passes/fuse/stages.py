@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import cast
 
 from xdsl.dialects import affine as affine_ops
 from xdsl.dialects import memref
@@ -166,7 +167,7 @@ def put_together(parts: Parts) -> KernelOp:
     block = Block(arg_types=[buffer.type for buffer in buffers])
     inside: dict[SSAValue, SSAValue] = dict(zip(buffers, block.args, strict=True))
     for local in parts.locals:
-        block.add_op(local.owner)  # type: ignore[arg-type]
+        block.add_op(cast(memref.AllocaOp, local.owner))
     for stage in parts.stages:
         block.add_op(_generic(stage, block, inside, len(parts.grid)))
     kernel = KernelOp.build_kernel(parts.grid, inputs, parts.outputs, block)

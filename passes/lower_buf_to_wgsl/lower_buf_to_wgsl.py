@@ -56,20 +56,28 @@ class LowerBufToWgslPass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         target = Target.from_spec(self.target)
+        written = _Written()
         for function in list(op.ops):
             if isinstance(function, FuncOp) and function.body.blocks:
-                _Lowering(op, function, target).run()
+                _Lowering(op, function, target, written).run()
+
+
+class _Written:
+    """The kernels of a module so far, by what they are made of, and how many there are of each archetype."""
+
+    def __init__(self) -> None:
+        self.known: dict[tuple[object, ...], wgsl.KernelOp] = {}
+        self.counts: dict[str, int] = {}
 
 
 class _Lowering:
     """Lowers one function."""
 
-    def __init__(self, module: ModuleOp, function: FuncOp, target: Target):
+    def __init__(self, module: ModuleOp, function: FuncOp, target: Target, written: _Written):
         self.module = module
         self.function = function
         self.target = target
-        self.known: dict[tuple[object, ...], wgsl.KernelOp] = {}
-        self.counts: dict[str, int] = {}
+        self.known, self.counts = written.known, written.counts
         self.scalars = self._pack_scalars()
 
     def run(self) -> None:

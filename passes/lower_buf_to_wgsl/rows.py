@@ -108,13 +108,15 @@ def group_a_point(kernel: KernelOp, code: Code, lanes: int) -> None:
             values = stage_values(code, stage, loops, known)
             known.update(zip(stage.outputs, values, strict=True))
             if _updates_in_place(kernel, stage, code):
-                code.block.add_op(wgsl.BarrierOp())  # every lane has read the old value before the first writes
+                code.block.add_op(wgsl.BarrierOp(storage=True))  # every lane has read the old value before one writes
             code.when(first, lambda c, s=stage, v=values: write(kernel, s, c, loops, v))
         elif IteratorType.REDUCTION in iterators_of(stage)[rank:]:
             values = _fold_in_group(code, stage, loops, list(own), known, lane, lanes)
             known.update(zip(stage.outputs, values, strict=True))
             code.when(first, lambda c, s=stage, v=values: write(kernel, s, c, loops, v))
         else:
+            if _updates_in_place(kernel, stage, code):
+                code.block.add_op(wgsl.BarrierOp(storage=True))  # other lanes may have read what this one writes
             _share_in_group(kernel, code, stage, loops, list(own), known, lane, lanes)
 
 

@@ -133,7 +133,7 @@ class _Lowering:
         element = storage(element_of(op.results[0]))
         number = splat_value(op.results[0])
         if number is not None or 0 in op.shape:
-            return Splat(number or 0, element)
+            return Splat(0 if number is None else number, element)
         buffer = self.block.insert_arg(buffer_type(op.shape, element), len(self.block.args))
         buffer.location = op.location
         value = cast("DenseIntOrFPElementsAttr[Any]", op.value)

@@ -39,15 +39,16 @@ def choose(kernel: KernelOp, target: Target) -> Schedule:
         lanes = _lanes(own, target)
         return Schedule("group", (lanes, 1, 1), (total, 1, 1))
     width = SOFTWARE_LANES if target.software and total < 1 << 14 else GPU_LANES
+    width = min(width, target.max_compute_invocations_per_workgroup)
     return Schedule("thread", (width, 1, 1), folded(-(-total // width), target))
 
 
 def _lanes(own: int, target: Target) -> int:
     limit = min(target.max_compute_invocations_per_workgroup, 64 if target.software else 256)
-    lanes = SOFTWARE_LANES
-    while lanes < limit and lanes * 2 <= own:
+    lanes = 1  # a power of two: lanes fold by halves
+    while lanes * 2 <= min(limit, max(own, SOFTWARE_LANES)):
         lanes *= 2
-    return min(lanes, limit)
+    return lanes
 
 
 def _wants_group(kernel: KernelOp, total: int, own: int, target: Target) -> bool:
@@ -97,6 +98,9 @@ def _contraction(kernel: KernelOp, stage: GenericOp, target: Target) -> Schedule
         return None
     if iterators_of(stage)[len(kernel.extents) :].count(IteratorType.PARALLEL):
         return None
+    written = {output for other in kernel.stages for output in other.outputs}
+    if any(operand in written for op in stage.walk() for operand in op.operands if operand not in stage.outputs):
+        return None  # what another stage computes at a point is no operand that a block could read from memory
     grid = kernel.extents
     column = _column(kernel, stage, _column_lanes(target))
     row = _row(stage, grid, column)
@@ -141,6 +145,7 @@ def _tile(grid: Sequence[int], row: int | None, column: int, target: Target) -> 
     """The largest block that leaves enough workgroups and little waste at the edges."""
     depth, most = (1, 8) if target.software else (16, 4)
     lanes = _column_lanes(target)
+    depth = max(1, min(depth, target.max_compute_invocations_per_workgroup // lanes))
     row_extent = 1 if row is None else grid[row]
     rest = math.prod(grid) // (row_extent * grid[column])
     enough = 8 if target.software else 64
@@ -171,7 +176,8 @@ def _shared(tile: Tile, stage: GenericOp, reduced: int, target: Target) -> Tile:
         return tile
     if any(isinstance(op, memref.LoadOp) for op in stage.walk()):
         return tile
-    elements = (tile.rows * tile.depth + tile.columns * tile.lanes) * STAGED_STEPS
+    operands = sum(1 for operand in stage.inputs if not is_shape_only(operand))
+    elements = operands * max(tile.rows * tile.depth, tile.columns * tile.lanes) * STAGED_STEPS
     if elements * 4 > target.max_compute_workgroup_storage_size or threads < GPU_LANES:
         return tile
     return replace(tile, chunk=STAGED_STEPS)
