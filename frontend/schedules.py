@@ -66,6 +66,10 @@ class Schedule:
         return re.sub(r"\bstep\b", f"(step - {steps})", self.factor)
 
 
+F32_MAX = 3.4028234663852886e38
+"""The largest f32: settings reach devices as one."""
+
+
 def checked(owner: str, name: str, value: float, *, below: float = math.inf) -> float:
     """A setting as a float.
 
@@ -77,7 +81,7 @@ def checked(owner: str, name: str, value: float, *, below: float = math.inf) -> 
         number = math.nan if isinstance(value, (bool, str, bytes)) else float(value)
     except (TypeError, ValueError, OverflowError):
         number = math.nan
-    if not 0 <= number < below:
+    if not 0 <= number < below or number > F32_MAX:
         raise OptionError(f"{owner}: {name} must be {limit}, got {value!r}")
     return number
 

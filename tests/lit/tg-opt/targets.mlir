@@ -2,9 +2,9 @@
 // RUN: tg-opt %s -p 'inference-pipeline{target="{\"f16\": true}"}' -t 'wgsl{dialect=standard}' | filecheck %s --check-prefix STANDARD
 // RUN: not tg-opt %s -t wgsl{dialect=metal} 2>&1 | filecheck %s --check-prefix ERROR
 
-// Functions on `tg` print nothing: only kernels are WGSL.
-// RUN: tg-opt %s -t wgsl > %t
-// RUN: cmp %t /dev/null
+// Only kernels are WGSL: a module that has none is an error, not an empty text.
+// RUN: not tg-opt %s -t wgsl 2>&1 | filecheck %s --check-prefix EARLY
+// EARLY: tg-opt: error: the target wgsl prints wgsl.kernel ops and the module has none: lower it first
 
 // NAGA-NOT: enable
 // NAGA: // kernel: thread0
