@@ -26,7 +26,7 @@ from xdsl.dialects.builtin import (
 from xdsl.dialects.linalg.attrs import IteratorType, IteratorTypeAttr
 from xdsl.dialects.linalg.ops import GenericOp
 from xdsl.ir import Attribute, Block, BlockArgument, Dialect, Operation, Region, SSAValue
-from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineMap
+from xdsl.ir.affine import AffineDimExpr, AffineMap
 from xdsl.irdl import (
     AttrSizedOperandSegments,
     IRDLOperation,
@@ -485,11 +485,6 @@ def generic(
         [AffineMapAttr(affine) for affine in maps],
         [IteratorTypeAttr(kind) for kind in kinds],
     )
-
-
-def constant_map(affine: AffineMap) -> bool:
-    """Whether a map reads one fixed element."""
-    return all(isinstance(expression, AffineConstantExpr) for expression in affine.results)
 
 
 Buf = Dialect("buf", [KernelOp, ArenaOp, ViewOp, DispatchOp], [])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar, TypeAlias, cast
 
 import numpy as np
 
@@ -40,7 +40,7 @@ def as_dtype(dtype: object) -> DType:
     if dtype is int:
         return NAMES["i32"]
     try:
-        found = NAMES[dtype] if isinstance(dtype, str) and dtype in NAMES else np.dtype(dtype)  # type: ignore[call-overload]
+        found = NAMES[dtype] if isinstance(dtype, str) and dtype in NAMES else np.dtype(cast(Any, dtype))
     except TypeError:
         raise DTypeError(f"{dtype!r} is no dtype; use one of {', '.join(NAMES)}") from None
     if found not in SHORT:

@@ -282,7 +282,8 @@ def pad(x: Any, pad_width: Any, mode: str = "constant", constant_values: Any = 0
         if not extent and (low or high):
             raise ShapeError(f"{user_line()}: pad: axis {axis} of {tensor.shape} is empty; only 'constant' can pad it")
         if low or high:
-            order = np.pad(np.arange(extent), (low, high), mode)  # type: ignore[call-overload]
+            known: Any = mode  # checked above; numpy's types want each name spelled out
+            order = np.pad(np.arange(extent), (low, high), known)
             tensor = concat([_run(tensor, axis, *run) for run in _runs([int(i) for i in order])], axis)
     return tensor
 

@@ -7,7 +7,7 @@ import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Generic, Protocol, TypeAlias, TypeVar
+from typing import Any, Generic, Protocol, TypeAlias, TypeVar, cast
 
 import numpy as np
 
@@ -295,11 +295,16 @@ class ScalarInputs:
 
 
 def _check_number(name: str, value: object) -> float:
+    number: float | None = None
     try:
         if not isinstance(value, (str, bytes)):
-            return float(value)  # pyright: ignore[reportArgumentType]
+            number = float(cast(Any, value))
     except (TypeError, ValueError, OverflowError):
         pass
+    if number is not None and math.isfinite(number):
+        return number
+    if number is not None:
+        raise InputError(f"scalar {name!r} must be finite, got {value!r}")
     raise InputError(f"scalar {name!r} must be a number, got {value!r}")
 
 

@@ -491,7 +491,8 @@ def _read_safetensors(path: Path) -> tuple[dict[str, str], dict[str, np.ndarray]
 
     try:
         with safe_open(path, framework="numpy") as file:
-            return file.metadata() or {}, {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
+            names = file.keys()  # the library's file can list its tensors, but is no mapping to iterate over
+            return file.metadata() or {}, {name: file.get_tensor(name) for name in names}
     except SafetensorError as error:
         raise ProgramError(f"{path} is no safetensors file: {error}") from error
 

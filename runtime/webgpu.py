@@ -183,7 +183,8 @@ class WebGPUDevice:
     info: AdapterInfo
     wgpu_device: wgpu.GPUDevice
 
-    def __new__(cls, software: bool | None = None) -> WebGPUDevice:  # noqa: D102 (the class says it)
+    def __new__(cls, software: bool | None = None) -> WebGPUDevice:
+        """The one device of the adapter that `software` asks for; see the class."""
         if software not in cls._by_request:
             adapter = request_adapter(software)
             key = tuple(str(value) for value in adapter.info.values())

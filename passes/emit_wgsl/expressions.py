@@ -237,7 +237,10 @@ def _wide(value: Expression) -> Expression:
     return call("f32", value)
 
 
-_SAME: Callable[[Expression], Expression] = lambda value: value  # noqa: E731
+def _same(value: Expression) -> Expression:
+    return value
+
+
 _FROM_SIGNED_BIT = _choose(signed_literal(0), signed_literal(-1))
 
 CONVERSIONS: dict[type[Operation], dict[tuple[Attribute, Attribute], Callable[[Expression], Expression]]] = {
@@ -278,7 +281,7 @@ CONVERSIONS: dict[type[Operation], dict[tuple[Attribute, Attribute], Callable[[E
         (f32, i32): lambda value: as_signed(call("bitcast<u32>", value)),
         (i32, INDEX): as_unsigned,
         (INDEX, i32): as_signed,
-        **{(type_, type_): _SAME for type_ in VALUE_TYPES},
+        **{(type_, type_): _same for type_ in VALUE_TYPES},
     },
 }
 

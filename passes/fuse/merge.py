@@ -9,7 +9,7 @@ from xdsl.dialects.linalg.attrs import IteratorType
 from xdsl.ir import SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap
 
-from tensorgrad.dialects.buf import KernelOp, element_of, loop_extents, maps_of
+from tensorgrad.dialects.buf import KernelOp, element_of, maps_of
 from tensorgrad.passes.fuse.inline import inverse
 from tensorgrad.passes.fuse.stages import Parts, Stage, new_local, put_together, take_apart
 
@@ -126,9 +126,3 @@ def _rename(stages: Sequence[Stage], old: SSAValue, new: SSAValue, rank: int) ->
         at = AffineMap(len(stage.extents), 0, tuple(AffineDimExpr(loop) for loop in range(rank)))
         stage.reads = [(new, at) if buffer is old else (buffer, m) for buffer, m in stage.reads]
         stage.writes = [(new, at) if buffer is old else (buffer, m) for buffer, m in stage.writes]
-
-
-def own_loops(kernel: KernelOp) -> list[tuple[int, ...]]:
-    """The extents of each stage's own loops."""
-    rank = len(kernel.extents)
-    return [loop_extents(stage)[rank:] for stage in kernel.stages]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 import numpy as np
 import pytest
 from case import Case
@@ -9,7 +11,8 @@ from cases import CASES
 from harness import assert_same, levels, traced
 
 from tensorgrad.dialects import tg
-from tensorgrad.dialects.tg.base import TensorOp, numpy_dtype
+from tensorgrad.dialects.tg.base import Tensor, TensorOp, numpy_dtype
+from tensorgrad.passes.functions import find_function
 from tensorgrad.tensor import Array
 
 by_id = pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
@@ -37,8 +40,8 @@ def test_value(case: Case) -> None:
 @by_id
 def test_shape_and_dtype_are_inferred(case: Case) -> None:
     expected = case.value()
-    function = next(iter(traced(case.function, case.inputs).ops))
-    result = function.properties["function_type"].outputs.data[0]  # type: ignore[attr-defined]
+    function = find_function(traced(case.function, case.inputs), None)
+    result = cast(Tensor, function.function_type.outputs.data[0])
     assert result.get_shape() == expected.shape
     assert numpy_dtype(result) == expected.dtype
 

@@ -114,7 +114,9 @@ def test_scalars() -> None:
         ({"step": 1e39}, "scalar 'step' has values too large for f32"),
         ({"step": 1.3}, "scalar 'twice' is float64, which does not convert to u32"),
         ({"seed": 2**31}, "scalar 'seed' has values from 2147483648"),
-        ({"seed": math.nan}, "scalar 'seed' is float64"),
+        ({"seed": math.nan}, "scalar 'seed' must be finite, got nan"),
+        ({"learning_rate": math.nan}, "scalar 'learning_rate' must be finite, got nan"),
+        ({"step": math.inf}, "scalar 'step' must be finite, got inf"),
     ],
 )
 def test_refused_scalars(changes: dict[str, Any], message: str) -> None:
