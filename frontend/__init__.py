@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         silu,
         softplus,
     )
+    from tensorgrad.compiled import Inference
     from tensorgrad.contractions import einsum, outer, tensordot
     from tensorgrad.convolution import (
         avg_pool,
@@ -181,12 +182,13 @@ if TYPE_CHECKING:
     from tensorgrad.sorting import argsort, sort, top_k
     from tensorgrad.tensor import Array, Tensor
     from tensorgrad.tracer import trace
-    from tensorgrad.training import Inference, Training, compile
+    from tensorgrad.training import Training, compile
     from tensorgrad.transformations import hessian, jacobian, jvp, vjp
 
 _MODULES = ("errors", "initializers", "nn", "optim", "random")
 _NAMES = {
     "activations": "elu gelu hard_sigmoid hard_tanh leaky_relu log_sigmoid mish selu silu softplus",
+    "compiled": "Inference",
     "contractions": "einsum outer tensordot",
     "convolution": (
         "avg_pool conv conv1d conv2d conv3d conv_transpose global_avg_pool global_max_pool max_pool resize"
@@ -221,7 +223,7 @@ _NAMES = {
     "sorting": "argsort sort top_k",
     "tensor": "Array Tensor",
     "tracer": "trace",
-    "training": "Inference Training compile",
+    "training": "Training compile",
     "transformations": "hessian jacobian jvp vjp",
 }
 """The public names, by the module that has them."""

@@ -1,0 +1,161 @@
+"""Tracing a function of a model and of named inputs: a loss, or what is attached to a training step."""
+
+from __future__ import annotations
+
+import inspect
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Operation
+
+from tensorgrad import random, trees
+from tensorgrad.dialects.signature import Slot, slots_attribute
+from tensorgrad.dtypes import SHORT, Spec, is_float, spec
+from tensorgrad.errors import DTypeError, InputError, ParameterError, ShapeError, TraceError
+from tensorgrad.location import user_line
+from tensorgrad.nn.module import Module, Parameter, check_bound, check_same
+from tensorgrad.tensor import Traced
+from tensorgrad.tracer import as_result, function_name, trace_call, unique
+
+
+def parameters_of(model: Module) -> dict[str, Parameter]:
+    """The parameters of a model, by path.
+
+    Raises:
+        ParameterError: It is no module, or has none.
+    """
+    if not isinstance(model, Module):
+        raise ParameterError(f"{user_line()}: the model must be a tg.nn.Module, not {type(model).__name__}")
+    parameters = model.named_parameters()
+    if not parameters:
+        raise ParameterError(
+            f"{user_line()}: {type(model).__name__} has no parameters: they are found as attributes, in modules, "
+            "lists, tuples and dicts"
+        )
+    return parameters
+
+
+def draw(path: str, parameter: Parameter, key: random.Key) -> np.ndarray:
+    """The values that a parameter starts with, which depend on the key and its path alone.
+
+    Raises:
+        ParameterError: Its initializer gives another shape or dtype.
+    """
+    drawn = parameter.initializer(random.fold_in(key, zlib.crc32(path.encode())), parameter.shape, parameter.dtype)
+    values = np.asarray(drawn)
+    if values.shape != parameter.shape or values.dtype != parameter.dtype:
+        raise ParameterError(
+            f"parameter {path} is {parameter!r}, its initializer gave shape {values.shape} of {values.dtype}"
+        )
+    return values
+
+
+def input_specs(inputs: Mapping[str, Any]) -> dict[str, Spec]:
+    """Specifications from shapes and specifications.
+
+    Raises:
+        InputError: A name is no identifier, or what it stands for is neither.
+    """
+    specs: dict[str, Spec] = {}
+    if not isinstance(inputs, Mapping):
+        raise InputError(f"{user_line()}: inputs must map names to shapes, got {inputs!r}")
+    for name, given in inputs.items():
+        if not isinstance(name, str) or not name.isidentifier():
+            raise InputError(f"{user_line()}: the name of an input must be an identifier, got {name!r}")
+        try:
+            specs[name] = given if isinstance(given, Spec) else spec(given)
+        except (ShapeError, DTypeError, TypeError) as error:
+            raise InputError(f"{user_line()}: input {name!r} must be a shape or a tg.spec: {error}") from error
+    return specs
+
+
+def takes_key(function: Callable[..., Any]) -> bool:
+    """Whether a function has an argument called `key` that must be given."""
+    try:
+        found = inspect.signature(function).parameters.get("key")
+    except (TypeError, ValueError):
+        return False
+    by_name = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+    return found is not None and found.kind in by_name and found.default is inspect.Parameter.empty
+
+
+def _check_names(function: Callable[..., Any], specs: Mapping[str, Spec], what: str) -> None:
+    """Checks that a function takes the model and these inputs."""
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):
+        return
+    try:
+        signature.bind(None, **specs)
+    except TypeError as error:
+        given = ", ".join(["model", *specs])
+        raise InputError(
+            f"{user_line()}: {what} takes the arguments {signature}, it is called with ({given}): {error}"
+        ) from None
+
+
+def trace_model(
+    model: Module,
+    function: Callable[..., Any],
+    inputs: Mapping[str, Any],
+    check: Callable[[Any, str], Any],
+    result_names: Sequence[str] | None,
+) -> tuple[FuncOp, Any]:
+    """Traces a function of a model and named inputs; returns it, and its results' positions as a tree."""
+    specs = input_specs(inputs)
+    what = f"{function_name(function)}()"
+    _check_names(function, specs, what)
+    parameters = model.named_parameters()
+
+    def program(bound: Module, tensors: list[Any]) -> Any:
+        result = function(bound, **dict(zip(specs, tensors, strict=True)))
+        where = f"{user_line()}: {what} must leave the model's parameters as they are"
+        check_bound(bound, where)
+        check_same(parameters, model.named_parameters(), where)
+        return check(result, what)
+
+    # The same tree with specifications for parameters.
+    _, rebuild = trees.flatten(model)
+    declared = rebuild([Spec(parameter.shape, parameter.dtype) for parameter in parameters.values()])
+    slots = [*(Slot(path, "parameter") for path in parameters), *(Slot(name, "input") for name in specs)]
+    made, positions = trace_call(function_name(function), program, [declared, list(specs.values())], slots)
+    names = trees.paths(positions) if result_names is None else result_names
+    outputs = unique([Slot(name or "output", "output") for name in names])
+    made.properties["res_attrs"] = slots_attribute(outputs)
+    return made, positions
+
+
+def checked_loss(result: Any, what: str) -> Any:
+    """Requires a float scalar.
+
+    Raises:
+        TraceError, ShapeError, DTypeError: It is none; names the line that computed it.
+    """
+    if trees.children(result) is not None:
+        raise TraceError(f"{user_line()}: {what} must return one float scalar, it returned {type(result).__name__}")
+    tensor = as_result(result, what)
+    where = user_line()
+    if isinstance(tensor, Traced) and isinstance(tensor.value.owner, Operation):
+        location: Any = tensor.value.owner.location
+        where = f"{location.filename.data}:{location.line.data}"
+    if tensor.shape != ():
+        raise ShapeError(
+            f"{where}: {what} must return a float scalar, it returned shape {tensor.shape}; take tg.mean or tg.sum"
+        )
+    if not is_float(tensor.dtype):
+        raise DTypeError(f"{where}: {what} must return a float scalar, it returned {SHORT[tensor.dtype]}")
+    return tensor
+
+
+def checked_results(result: Any, what: str) -> Any:
+    """Requires a tensor.
+
+    Raises:
+        TraceError: There is none.
+    """
+    if not trees.flatten(result)[0]:
+        raise TraceError(f"{user_line()}: {what} returned no tensor")
+    return result
