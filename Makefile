@@ -24,7 +24,7 @@ VENV_READY := $(VENV)/.ready-$(PLACE)
 EXAMPLES_READY := $(VENV)/.examples-$(KEY)
 TEST_READY := $(VENV)/.test-$(KEY)
 
-.PHONY: help install train test lint types lit unit nightly format adapter clean
+.PHONY: help install train test lint types lit unit nightly format adapter docs clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -58,6 +58,9 @@ format: $(TEST_READY) ## Rewrite the code in ruff's format
 
 adapter: $(TEST_READY) ## Make sure that there is a GPU or software adapter
 	@sh tools/ensure_adapter.sh $(BIN)/python
+
+docs: $(TEST_READY) ## Build the documentation's site in build/site
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
 
 clean: ## Remove .venv and everything built
 	rm -rf $(VENV) build dist out *.egg-info .pytest_cache .ruff_cache .hypothesis
