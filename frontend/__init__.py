@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         silu,
         softplus,
     )
+    from tensorgrad.capturing import capture
     from tensorgrad.compiled import Inference
     from tensorgrad.contractions import einsum, outer, tensordot
     from tensorgrad.convolution import (
@@ -188,6 +189,7 @@ if TYPE_CHECKING:
 _MODULES = ("errors", "initializers", "nn", "optim", "random")
 _NAMES = {
     "activations": "elu gelu hard_sigmoid hard_tanh leaky_relu log_sigmoid mish selu silu softplus",
+    "capturing": "capture",
     "compiled": "Inference",
     "contractions": "einsum outer tensordot",
     "convolution": (
@@ -262,6 +264,7 @@ __all__ = [
     "bitwise_xor",
     "bool_",
     "broadcast_to",
+    "capture",
     "cast",
     "causal_mask",
     "ceil",

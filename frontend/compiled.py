@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeAlias
+
+import numpy as np
 
 from tensorgrad import trees
+from tensorgrad.dtypes import SHORT, Spec
+from tensorgrad.errors import InputError
+from tensorgrad.location import user_line
 from tensorgrad.pipeline import Compilation
-from tensorgrad.runtime.backend import Executable
+from tensorgrad.runtime.backend import Executable, OutputHandle, check_inputs
+from tensorgrad.runtime.numpy_backend import ArraySlot
 from tensorgrad.runtime.program import Program
 from tensorgrad.tensor import Array
-from tensorgrad.tracer import refuse_inside_trace
+from tensorgrad.tracer import as_array, refuse_inside_trace
 
 
 class Compiled:
@@ -59,19 +66,47 @@ class Compiled:
         return self._compilation.text(level)
 
 
-class Inference(Compiled):
-    """A function of a model's parameters, compiled; see `Training.attach`."""
+class Specialization(Compiled):
+    """A function compiled for one set of shapes."""
 
-    def __init__(self, compilation: Compilation, executable: Executable, names: Sequence[str], positions: Any):
+    def __init__(self, compilation: Compilation, executable: Executable, results: Any):
         super().__init__(compilation, executable)
-        self._names = names
-        self._positions = positions
+        self._results = results
+
+    def run(self, inputs: Mapping[str, Any]) -> Any:
+        """Runs it; gives the tree of its results."""
+        return filled(self._results, self._executable.step(inputs, {}))
+
+
+def filled(results: Any, outputs: Mapping[str, OutputHandle]) -> Any:
+    """A tree of outputs' names, with the outputs for them."""
+    names, rebuild = trees.flatten(results)
+    return rebuild([Array(outputs[name]) for name in names])
+
+
+Specialize: TypeAlias = Callable[[Mapping[str, Spec]], Specialization]
+
+
+class Inference:
+    """A function of a model's parameters, compiled; see `Training.attach`.
+
+    It is compiled once for each set of shapes that it is called with; the last 32 are kept.
+    """
+
+    def __init__(self, name: str, declared: Mapping[str, Spec] | None, specialize: Specialize):
+        self._name = name
+        self._declared = None if declared is None else dict(declared)
+        self._specialize = specialize
+        self._by_specs: OrderedDict[tuple[tuple[str, Spec], ...], Specialization] = OrderedDict()
+        if self._declared is not None:
+            self._compiled_for(self._declared)
 
     def __call__(self, /, **inputs: Any) -> Any:
         """Runs the function.
 
         Args:
-            **inputs: An array for each input.
+            **inputs: An array for each input. Where inputs were declared, their leading extent may be another one than
+                declared, as long as inputs that had the same still have.
 
         Returns:
             What the function gives, with `tg.Array`s for tensors; they are read from the device when looked at.
@@ -82,9 +117,168 @@ class Inference(Compiled):
             DeviceError: What the device reported.
         """
         refuse_inside_trace("a compiled function called")
-        outputs = self._executable.step(inputs, {})
-        order, rebuild = trees.flatten(self._positions)
-        return rebuild([Array(outputs[self._names[int(position)]]) for position in order])
+        arrays = {name: as_array(value) for name, value in inputs.items()} if self._declared is None else inputs
+        return self._compiled_for(self._specs(arrays)).run(arrays)
+
+    def evaluate(self, batches: Iterable[Mapping[str, Any]], *, weight: str | None = None) -> Any:
+        """Averages what the function gives over batches, in float64.
+
+        A batch counts by its number of examples, the inputs' leading extent, so that a last one may be smaller; or,
+        where `weight` names an input, by that input's sum.
+
+        Args:
+            batches: The inputs of each call.
+            weight: The input that says how much each example counts, such as a mask of padding; the function has to
+                average by it.
+
+        Returns:
+            The tree of results, with floats for scalars and arrays for others.
+
+        Raises:
+            InputError: There are no batches, they count nothing, or an input doesn't fit.
+        """
+        return average(self, batches, weight)
+
+    @property
+    def device(self) -> str:
+        """Where it runs: "numpy", or "wgpu" and the adapter's name."""
+        return self._latest("device").device
+
+    @property
+    def program(self) -> Program:
+        """The program as data, for the shapes that it was last called with.
+
+        Raises:
+            ProgramError, TargetError: No WebGPU device could run it: it has f64, or is too large.
+        """
+        return self._latest("program").program
+
+    def stats(self) -> dict[str, Any]:
+        """What a call costs, with the shapes of the last one; see `Training.stats`."""
+        return self._latest("stats").stats()
+
+    def module(self, level: str = "tg") -> str:
+        """The IR as text, for the shapes of the last call; see `Training.module`."""
+        return self._latest("module").module(level)
+
+    @property
+    def specializations(self) -> int:
+        """For how many sets of shapes it is compiled."""
+        return len(self._by_specs)
 
     def __repr__(self) -> str:
-        return f"Inference({self._compilation.name!r}, {self.device})"
+        return f"Inference({self._name!r}, specializations={self.specializations})"
+
+    def _latest(self, what: str) -> Specialization:
+        if not self._by_specs:
+            raise InputError(f"{user_line()}: {what}: {self._name} is compiled when it is first called: call it first")
+        return next(reversed(self._by_specs.values()))
+
+    def _compiled_for(self, specs: Mapping[str, Spec]) -> Specialization:
+        key = tuple(specs.items())
+        if key not in self._by_specs:
+            self._by_specs[key] = self._specialize(specs)
+            if len(self._by_specs) > MOST_SPECIALIZATIONS:
+                self._by_specs.popitem(last=False)
+        self._by_specs.move_to_end(key)
+        return self._by_specs[key]
+
+    def _specs(self, inputs: Mapping[str, Any]) -> Mapping[str, Spec]:
+        """The inputs' shapes and dtypes.
+
+        Raises:
+            InputError: They differ from what was declared in more than the leading extents.
+        """
+        if self._declared is None:
+            return {name: Spec(array.shape, array.dtype) for name, array in sorted(inputs.items())}
+        if inputs.keys() != self._declared.keys():
+            return self._declared  # whose program says what is wrong
+        specs = {name: _resized(declared, inputs[name]) for name, declared in self._declared.items()}
+        if specs != self._declared:
+            check_inputs({name: slot_of(name, spec) for name, spec in specs.items()}, inputs)
+            _check_together(self._declared, specs)
+        return specs
+
+
+MOST_SPECIALIZATIONS = 32
+
+
+def slot_of(name: str, spec: Spec) -> ArraySlot:
+    """A specification with a name, as the runtime checks by it."""
+    return ArraySlot(name, spec.shape, SHORT[spec.dtype])
+
+
+def _resized(declared: Spec, value: Any) -> Spec:
+    """What was declared, with the leading extent of a value where that is all that differs."""
+    try:
+        shape = np.shape(value)
+    except ValueError:
+        return declared
+    fits = len(shape) == len(declared.shape) and shape[1:] == declared.shape[1:]
+    return Spec(shape, declared.dtype) if fits else declared
+
+
+def _check_together(declared: Mapping[str, Spec], specs: Mapping[str, Spec]) -> None:
+    """Checks that inputs which had one leading extent still have."""
+    first: dict[int, str] = {}
+    for name, spec in specs.items():
+        if not spec.shape:
+            continue
+        other = first.setdefault(declared[name].shape[0], name)
+        if specs[other].shape[0] != spec.shape[0]:
+            raise InputError(
+                f"{user_line()}: inputs {other!r} and {name!r} were declared with one leading extent, now they have "
+                f"{specs[other].shape[0]} and {spec.shape[0]}"
+            )
+
+
+def average(function: Inference, batches: Iterable[Mapping[str, Any]], weight: str | None) -> Any:
+    """See `Inference.evaluate`."""
+    pending: list[tuple[float, Any]] = []
+    sums: list[Any] = []
+    total, rebuild = 0.0, None
+
+    def add_up() -> None:
+        for count, result in pending:
+            for i, leaf in enumerate(trees.flatten(result)[0]):
+                sums[i] = sums[i] + count * np.asarray(leaf, np.float64)
+        pending.clear()
+
+    for batch in batches:
+        result = function(**batch)
+        leaves, rebuild = trees.flatten(result)
+        sums = sums or [0.0] * len(leaves)
+        pending.append((_count(batch, weight), result))
+        total += pending[-1][0]
+        if len(pending) == RESULTS_AT_ONCE:
+            add_up()
+    add_up()
+    if rebuild is None or total <= 0:
+        what = "there are no batches" if rebuild is None else f"the batches count {total} in all"
+        raise InputError(f"{user_line()}: evaluate: {what}")
+    means = [np.asarray(leaf / total) for leaf in sums]
+    return rebuild([float(mean) if mean.ndim == 0 else mean for mean in means])
+
+
+RESULTS_AT_ONCE = 32
+"""How many batches' results wait on the device until they are read."""
+
+
+def _count(batch: Mapping[str, Any], weight: str | None) -> float:
+    """How much a batch counts."""
+    if weight is not None:
+        if weight not in batch:
+            raise InputError(f"{user_line()}: evaluate: weight {weight!r} is no input; there are {', '.join(batch)}")
+        return float(np.sum(as_array(batch[weight]), dtype=np.float64))
+    extents = {name: np.shape(value)[0] for name, value in batch.items() if np.shape(value)}
+    if len(set(extents.values())) > 1:
+        listed = ", ".join(f"{name} has {extent}" for name, extent in extents.items())
+        raise InputError(f"{user_line()}: evaluate: the number of examples is not clear: {listed}; give weight=")
+    return float(next(iter(extents.values()), 1))
+
+
+async def awaited(tree: Any) -> Any:
+    """A tree of arrays, once they are all read; the event loop runs meanwhile."""
+    for leaf in trees.flatten(tree)[0]:
+        await leaf
+    return tree

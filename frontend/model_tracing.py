@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import fnmatch
 import inspect
 import zlib
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, TypeAlias
 
 import numpy as np
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
 
 from tensorgrad import random, trees
+from tensorgrad.capturing import captured
 from tensorgrad.dialects.signature import Slot, slots_attribute
 from tensorgrad.dtypes import SHORT, Spec, is_float, spec
 from tensorgrad.errors import DTypeError, InputError, ParameterError, ShapeError, TraceError
@@ -38,12 +41,16 @@ def parameters_of(model: Module) -> dict[str, Parameter]:
     return parameters
 
 
-def draw(path: str, parameter: Parameter, key: random.Key) -> np.ndarray:
-    """The values that a parameter starts with, which depend on the key and its path alone.
+def drawn(parameters: Mapping[str, Parameter], key: random.Key) -> dict[str, np.ndarray]:
+    """The values that parameters start with; each depends on the key and its path alone.
 
     Raises:
-        ParameterError: Its initializer gives another shape or dtype.
+        ParameterError: An initializer gives another shape or dtype.
     """
+    return {path: _draw(path, parameter, key) for path, parameter in parameters.items()}
+
+
+def _draw(path: str, parameter: Parameter, key: random.Key) -> np.ndarray:
     drawn = parameter.initializer(random.fold_in(key, zlib.crc32(path.encode())), parameter.shape, parameter.dtype)
     values = np.asarray(drawn)
     if values.shape != parameter.shape or values.dtype != parameter.dtype:
@@ -97,15 +104,24 @@ def _check_names(function: Callable[..., Any], specs: Mapping[str, Spec], what: 
         ) from None
 
 
-def trace_model(
-    model: Module,
-    function: Callable[..., Any],
-    inputs: Mapping[str, Any],
-    check: Callable[[Any, str], Any],
-    result_names: Sequence[str] | None,
-) -> tuple[FuncOp, Any]:
-    """Traces a function of a model and named inputs; returns it, and its results' positions as a tree."""
-    specs = input_specs(inputs)
+Check: TypeAlias = Callable[[Any, str], Any]
+"""Checks a function's result, and gives the tree of tensors to return; its second argument is how messages call it."""
+
+
+def trace_model(model: Module, function: Callable[..., Any], specs: Mapping[str, Spec], check: Check) -> TracedModel:
+    """Traces a function of a model and named inputs.
+
+    Args:
+        model: Where the parameters are declared; the function gets a copy that has tensors for them.
+        function: What to trace, called as `function(model, **inputs)`.
+        specs: The inputs.
+        check: Checks the result.
+
+    Raises:
+        InputError: The function takes other arguments.
+        ParameterError: It changes which parameters there are.
+        TensorgradError: What else it does is not possible.
+    """
     what = f"{function_name(function)}()"
     _check_names(function, specs, what)
     parameters = model.named_parameters()
@@ -122,20 +138,47 @@ def trace_model(
     declared = rebuild([Spec(parameter.shape, parameter.dtype) for parameter in parameters.values()])
     slots = [*(Slot(path, "parameter") for path in parameters), *(Slot(name, "input") for name in specs)]
     made, positions = trace_call(function_name(function), program, [declared, list(specs.values())], slots)
-    names = trees.paths(positions) if result_names is None else result_names
-    outputs = unique([Slot(name or "output", "output") for name in names])
+    outputs = unique([Slot(name or "output", "output") for name in trees.paths(positions)])
     made.properties["res_attrs"] = slots_attribute(outputs)
-    return made, positions
+    order, rebuild = trees.flatten(positions)
+    return TracedModel(made, rebuild([outputs[position].name for position in order]))
 
 
-def checked_loss(result: Any, what: str) -> Any:
-    """Requires a float scalar.
+@dataclass(frozen=True)
+class TracedModel:
+    """A traced function.
+
+    Attributes:
+        function: In the IR.
+        results: The tree of its results, with their names for leaves.
+    """
+
+    function: FuncOp
+    results: Any
+
+
+@dataclass(frozen=True)
+class Scored:
+    """A loss and what it reports besides, as a tree whose first leaf is the loss."""
+
+    loss: Any
+    metrics: Any
+
+
+def checked_loss(result: Any, what: str) -> Scored:
+    """Requires a float scalar, or a pair of one and a dict of metrics.
 
     Raises:
         TraceError, ShapeError, DTypeError: It is none; names the line that computed it.
     """
+    metrics: Any = None
+    if isinstance(result, tuple) and len(result) == 2 and isinstance(result[1], dict):
+        result, metrics = result
     if trees.children(result) is not None:
-        raise TraceError(f"{user_line()}: {what} must return one float scalar, it returned {type(result).__name__}")
+        advice = "; metrics go into a dict: return loss, {'name': ...}" if isinstance(result, tuple) else ""
+        raise TraceError(
+            f"{user_line()}: {what} must return one float scalar, it returned {type(result).__name__}{advice}"
+        )
     tensor = as_result(result, what)
     where = user_line()
     if isinstance(tensor, Traced) and isinstance(tensor.value.owner, Operation):
@@ -147,7 +190,7 @@ def checked_loss(result: Any, what: str) -> Any:
         )
     if not is_float(tensor.dtype):
         raise DTypeError(f"{where}: {what} must return a float scalar, it returned {SHORT[tensor.dtype]}")
-    return tensor
+    return Scored(tensor, metrics)
 
 
 def checked_results(result: Any, what: str) -> Any:
@@ -159,3 +202,22 @@ def checked_results(result: Any, what: str) -> Any:
     if not trees.flatten(result)[0]:
         raise TraceError(f"{user_line()}: {what} returned no tensor")
     return result
+
+
+def chosen_captures(patterns: Sequence[str]) -> Check:
+    """A check that returns what was given to `tg.capture` in the place of a function's result.
+
+    Args:
+        patterns: Names, or patterns such as `blocks.*`.
+    """
+
+    def check(result: Any, what: str) -> dict[str, Any]:
+        found = captured()
+        for pattern in patterns:
+            if not fnmatch.filter(found, pattern):
+                there = ", ".join(found) or "none"
+                raise InputError(f"{user_line()}: {what} captures nothing called {pattern!r}; there is {there}")
+        chosen = [name for name in found if any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)]
+        return {name: found[name] for name in chosen}
+
+    return check

@@ -5,7 +5,7 @@ from __future__ import annotations
 import abc
 import importlib
 import operator
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
@@ -307,7 +307,8 @@ class Traced(Tensor):
 class Array(Tensor):
     """A concrete tensor: what functions give outside a trace, and programs put out.
 
-    A program's output is read from the device when its numbers are first looked at; it stays that step's value.
+    A program's output is read from the device when its numbers are first looked at; it stays that step's value. In a
+    coroutine, `await array` gives the array once it is read, and lets the event loop run meanwhile.
     """
 
     __slots__ = ("_source",)
@@ -342,6 +343,15 @@ class Array(Tensor):
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NumpyArray:
         return np.array(self._array, dtype=dtype, copy=copy)
+
+    def __await__(self) -> Generator[Any, None, Array]:
+        return self._read().__await__()
+
+    async def _read(self) -> Array:
+        """Itself, once its numbers are here; the event loop runs meanwhile."""
+        if isinstance(self._source, OutputHandle):
+            await self._source.wait()
+        return self
 
     def __float__(self) -> float:
         return float(self._array.item())

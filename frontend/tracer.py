@@ -36,6 +36,8 @@ class Trace:
         self.block = Block()
         self.open = True
         self.builder = TensorBuilder(self.block)
+        self.captures: dict[str, tuple[Traced, str]] = {}
+        """What `tg.capture` has named, and on which line; of the outermost trace."""
 
     def sees(self, other: Trace) -> bool:
         """Whether values of `other` may be used here."""

@@ -2,30 +2,41 @@
 
 from __future__ import annotations
 
+import itertools
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from xdsl.passes import ModulePass
 
-from tensorgrad import random
-from tensorgrad.compiled import Compiled, Inference
+from tensorgrad import random, trees
+from tensorgrad.compiled import Compiled, Inference, Specialization, awaited, filled, slot_of
 from tensorgrad.device import find_device
-from tensorgrad.dialects.signature import results_of
-from tensorgrad.dtypes import SHORT, spec
+from tensorgrad.dtypes import Spec, spec
 from tensorgrad.errors import InputError, OptionError
 from tensorgrad.location import user_line
-from tensorgrad.model_tracing import checked_loss, checked_results, draw, parameters_of, takes_key, trace_model
-from tensorgrad.nn.module import Module, Parameter, check_same
+from tensorgrad.model_tracing import (
+    Check,
+    checked_loss,
+    checked_results,
+    chosen_captures,
+    drawn,
+    input_specs,
+    parameters_of,
+    takes_key,
+    trace_model,
+)
+from tensorgrad.nn.module import Module, check_same
 from tensorgrad.optim import Optimizer, checked
 from tensorgrad.passes.pipelines import tensor_passes
 from tensorgrad.passes.simplify import SimplifyPass
 from tensorgrad.pipeline import Compilation, Phases
 from tensorgrad.runtime.backend import Executable, check_inputs
-from tensorgrad.runtime.numpy_backend import ArraySlot
 from tensorgrad.tensor import Array
-from tensorgrad.tracer import checked_module, refuse_inside_trace
+from tensorgrad.tracer import checked_module, function_name, refuse_inside_trace
 
 
 def compile(
@@ -67,22 +78,39 @@ def compile(
     key = random.key(seed)
     phases = Phases()
     with_key = takes_key(loss) and isinstance(inputs, Mapping) and "key" not in inputs
-    given = {**inputs, "key": spec(2, "u32")} if with_key else inputs
+    specs = input_specs({**inputs, "key": spec(2, "u32")} if with_key else inputs)
     with phases.measure("trace"):
-        traced, _ = trace_model(model, loss, given, checked_loss, ["loss"])
-    name = traced.sym_name.data
+        traced = trace_model(model, loss, specs, checked_loss)
+    name = traced.function.sym_name.data
     with phases.measure("initialize"):
-        values = {path: draw(path, parameter, key) for path, parameter in parameters.items()}
+        values = drawn(parameters, key)
     with phases.measure("load"):
         found = find_device(device)
 
     def passes() -> Sequence[ModulePass]:
         return tensor_passes(name, optimizer.append_pass(name, list(parameters)))
 
-    compilation = Compilation(name, checked_module(traced), passes, found, phases)
+    compilation = Compilation(name, checked_module(traced.function), passes, found, phases)
     executable = compilation.load(share=None)
     executable.write(values)
-    return Training(model, parameters, optimizer, compilation, executable, key if with_key else None)
+    return Training(Source(model, loss, specs, traced.results), optimizer, compilation, executable, seed, with_key)
+
+
+@dataclass(frozen=True)
+class Source:
+    """What a training step was traced from.
+
+    Attributes:
+        model: The model.
+        loss: The loss.
+        inputs: The specifications of the loss' inputs, its key's included.
+        results: The loss and metrics as a tree, with the names of outputs for leaves.
+    """
+
+    model: Module
+    loss: Callable[..., Any]
+    inputs: Mapping[str, Spec]
+    results: Any
 
 
 class Training(Compiled):
@@ -94,22 +122,25 @@ class Training(Compiled):
 
     def __init__(
         self,
-        model: Module,
-        parameters: Mapping[str, Parameter],
+        source: Source,
         optimizer: Optimizer,
         compilation: Compilation,
         executable: Executable,
-        key: random.Key | None,
+        seed: int,
+        with_key: bool,
     ):
         super().__init__(compilation, executable)
-        self._key = key
-        self._model = model
-        self._declared = dict(parameters)
-        self._slots = {
-            path: ArraySlot(path, parameter.shape, SHORT[parameter.dtype]) for path, parameter in parameters.items()
-        }
+        self._source = source
+        self._model = source.model
+        self._declared = source.model.named_parameters()
+        self._slots = {path: slot_of(path, Spec(p.shape, p.dtype)) for path, p in self._declared.items()}
+        self._optimizer = optimizer
         self._learning_rate = optimizer.learning_rate
         self._schedule = optimizer.schedule
+        self._seed = seed
+        self._key = random.key(seed) if with_key else None
+        self._variants: dict[Any, Specialization] = {}
+        self._evaluated: OrderedDict[Callable[..., Any], Inference] = OrderedDict()
         self.step_count = 0
 
     def __repr__(self) -> str:
@@ -132,14 +163,15 @@ class Training(Compiled):
         """
         self._learning_rate = checked("set_learning_rate", "learning_rate", learning_rate)
 
-    def step(self, /, **inputs: Any) -> Array:
+    def step(self, /, **inputs: Any) -> Any:
         """Runs one step, without waiting for it.
 
         Args:
             **inputs: An array for each input; the key of a loss that takes one is made here.
 
         Returns:
-            The loss before the update. It is read from the device when it is looked at, and stays this step's.
+            What the loss returned: its value before the update, a `tg.Array`, or a pair of that and its metrics. They
+            are read from the device when they are looked at, and stay this step's.
 
         Raises:
             InputError: An input is unknown, missing, or of the wrong shape or dtype.
@@ -150,15 +182,118 @@ class Training(Compiled):
         refuse_inside_trace("step")
         self._check_model()
         settings = {"step": float(self.step_count + 1), "learning_rate": self._learning_rate}
-        if self._key is not None:
-            if "key" in inputs:
-                raise InputError(
-                    f"{user_line()}: step makes the input 'key' itself; add it to tg.compile's inputs to give it"
-                )
-            inputs["key"] = np.asarray(random.fold_in(self._key, self.step_count + 1))
+        inputs = self._with_key(inputs, "step")
         outputs = self._executable.step(inputs, {name: settings[name] for name in self._compilation.settings})
         self.step_count += 1
-        return Array(outputs["loss"])
+        scored = filled(self._source.results, outputs)
+        return scored.loss if scored.metrics is None else (scored.loss, scored.metrics)
+
+    async def step_async(self, /, **inputs: Any) -> Any:
+        """Runs one step, and lets the event loop run until its results are there; see `step`.
+
+        Coroutines that step the same training take turns: each gets its own step's results.
+        """
+        return await awaited(self.step(**inputs))
+
+    def run(self, steps: int, data: Mapping[str, Any] | Iterable[Mapping[str, Any]]) -> Any:
+        """Runs many steps; what they return is read from the device some dozens of steps at a time.
+
+        Args:
+            steps: How many.
+            data: The inputs of each step, one after another; or one set of them, for every step.
+
+        Returns:
+            What the loss returned, as arrays with the steps as their first axis.
+
+        Raises:
+            InputError: The data ended early, or a step's inputs don't fit; the steps before that have run.
+            OptionError: `steps` is no positive integer.
+        """
+        refuse_inside_trace("run")
+        if isinstance(steps, bool) or not isinstance(steps, int) or steps < 1:
+            raise OptionError(f"{user_line()}: run: steps must be a positive integer, got {steps!r}")
+        batches = itertools.repeat(data) if isinstance(data, Mapping) else data
+        results = [self.step(**inputs) for inputs in itertools.islice(batches, steps)]
+        if len(results) < steps:
+            raise InputError(f"{user_line()}: run: the data ended after {len(results)} of {steps} steps")
+        _, rebuild = trees.flatten(results[0])
+        columns = zip(*(trees.flatten(result)[0] for result in results), strict=True)
+        return rebuild([np.stack([np.asarray(value) for value in column]) for column in columns])
+
+    def evaluate(
+        self,
+        function: Callable[..., Any] | Inference,
+        batches: Iterable[Mapping[str, Any]],
+        *,
+        weight: str | None = None,
+    ) -> Any:
+        """Averages what a function of the model gives over batches; the parameters stay as they are.
+
+        Args:
+            function: Called as `function(model, **inputs)`, to give averages over a batch; compiled when it is first
+                given, for each set of shapes. Or what `attach` gives.
+            batches: The inputs of each call.
+            weight: The input that says how much each example counts; see `Inference.evaluate`.
+
+        Returns:
+            The tree of results, with floats for scalars and arrays for others.
+
+        Raises:
+            InputError: There are no batches, they count nothing, or an input doesn't fit.
+            TraceError, ParameterError, ShapeError, DTypeError, ProgramError, TargetError: As `tg.compile`.
+        """
+        refuse_inside_trace("evaluate")
+        if not isinstance(function, Inference):
+            if function not in self._evaluated:
+                self._evaluated[function] = self.attach(function)
+                if len(self._evaluated) > MOST_EVALUATED:
+                    self._evaluated.popitem(last=False)
+            self._evaluated.move_to_end(function)
+            function = self._evaluated[function]
+        return function.evaluate(batches, weight=weight)
+
+    def capture(self, names: str | Sequence[str], /, **inputs: Any) -> dict[str, Array]:
+        """Runs the loss up to what `tg.capture` has named in it, and changes nothing.
+
+        A program of its own, compiled when the names are first asked for: steps pay nothing.
+
+        Args:
+            names: Names, or patterns such as `blocks.*`.
+            **inputs: As for `step`, which would get the same key.
+
+        Returns:
+            The values by name.
+
+        Raises:
+            InputError: Nothing has such a name; or an input is unknown, missing, or of the wrong shape or dtype.
+        """
+        refuse_inside_trace("capture")
+        self._check_model()
+        patterns = (names,) if isinstance(names, str) else tuple(names)
+        if not patterns:
+            raise InputError(f"{user_line()}: capture: no names are given")
+        if patterns not in self._variants:
+            check = chosen_captures(patterns)
+            self._variants[patterns] = self._specialized(self._source.loss, self._source.inputs, check)
+        return self._variants[patterns].run(self._with_key(inputs, "capture"))
+
+    def reset(self, seed: int | None = None) -> None:
+        """Makes everything as `tg.compile` left it: parameters, state, step count and settings.
+
+        Args:
+            seed: Another seed for parameters and keys; `None` is the one there was.
+
+        Raises:
+            OptionError: The seed is no integer.
+        """
+        refuse_inside_trace("reset")
+        seed = self._seed if seed is None else seed
+        key = random.key(seed)
+        zeros = {name: np.zeros_like(value) for name, value in self._executable.read().items()}
+        self._executable.write({**zeros, **drawn(self._declared, key)})
+        self._seed, self._key = seed, None if self._key is None else key
+        self._learning_rate = self._optimizer.learning_rate
+        self.step_count = 0
 
     def parameters(self) -> dict[str, np.ndarray]:
         """Copies of the present values of the parameters, by path."""
@@ -178,12 +313,13 @@ class Training(Compiled):
         refuse_inside_trace("load_parameters")
         self._executable.write(check_inputs(self._slots, values, what="parameter"))
 
-    def attach(self, forward: Callable[..., Any], *, inputs: Mapping[str, Any]) -> Inference:
+    def attach(self, forward: Callable[..., Any], *, inputs: Mapping[str, Any] | None = None) -> Inference:
         """Compiles another function of the same parameters.
 
         Args:
-            forward: Called once, as `forward(model, **inputs)`, with traced tensors; gives a tensor or a tree of them.
-            inputs: A shape (f32) or a `tg.spec` for each input, by name.
+            forward: Called as `forward(model, **inputs)`, with traced tensors; gives a tensor or a tree of them.
+            inputs: A shape (f32) or a `tg.spec` for each input, by name. It is compiled for these now, and for other
+                leading extents when it is called with them. `None` leaves all to the calls.
 
         Returns:
             What runs it, always with the parameters as they are then.
@@ -193,14 +329,20 @@ class Training(Compiled):
         """
         refuse_inside_trace("attach")
         self._check_model()
+
+        def specialize(specs: Mapping[str, Spec]) -> Specialization:
+            self._check_model()
+            return self._specialized(forward, specs, checked_results)
+
+        return Inference(function_name(forward), None if inputs is None else input_specs(inputs), specialize)
+
+    def _specialized(self, function: Callable[..., Any], specs: Mapping[str, Spec], check: Check) -> Specialization:
         phases = Phases()
         with phases.measure("trace"):
-            traced, positions = trace_model(self._model, forward, inputs, checked_results, None)
-        compilation = Compilation(
-            traced.sym_name.data, checked_module(traced), lambda: [SimplifyPass()], self._compilation.device, phases
-        )
-        names = [slot.name for slot in results_of(traced)]
-        return Inference(compilation, compilation.load(share=self._executable), names, positions)
+            traced = trace_model(self._model, function, specs, check)
+        name, module = traced.function.sym_name.data, checked_module(traced.function)
+        compilation = Compilation(name, module, lambda: [SimplifyPass()], self._compilation.device, phases)
+        return Specialization(compilation, compilation.load(share=self._executable), traced.results)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the program, its parameters and state to one file, which loads without the compiler.
@@ -219,6 +361,20 @@ class Training(Compiled):
         saved = replace(program, statistics={**program.statistics, **settings})
         saved.save(path, self._executable.read())
 
+    def _with_key(self, inputs: dict[str, Any], what: str) -> dict[str, Any]:
+        """Inputs, with the key of the next step for a loss that takes one."""
+        if self._key is None:
+            return inputs
+        if "key" in inputs:
+            raise InputError(
+                f"{user_line()}: {what} makes the input 'key' itself; add it to tg.compile's inputs to give it"
+            )
+        return {**inputs, "key": np.asarray(random.fold_in(self._key, self.step_count + 1))}
+
     def _check_model(self) -> None:
         found = self._model.named_parameters()
         check_same(self._declared, found, f"{user_line()}: the model's parameters changed since tg.compile")
+
+
+MOST_EVALUATED = 8
+"""How many functions `Training.evaluate` keeps compiled."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import weakref
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar, cast
@@ -21,6 +21,9 @@ DTYPES: dict[str, np.dtype[Any]] = {name: np.dtype(kind) for name, kind in {**HO
 
 RING_BYTES, LEAST_SLOTS, MOST_SLOTS = 1 << 20, 2, 64
 """What the outputs of past steps may take on the device, and how many steps' that are."""
+
+SMALL_BYTES = 1 << 12
+"""An output of at most so many bytes is read as soon as any other one is."""
 
 
 class Slot(Protocol):
@@ -86,6 +89,7 @@ class Executable(Protocol):
 
 
 Fetch: TypeAlias = Callable[[], np.ndarray]
+FetchAsync: TypeAlias = Callable[[], Awaitable[np.ndarray]]
 
 
 class OutputHandle:
@@ -97,13 +101,14 @@ class OutputHandle:
         dtype: Its numpy dtype.
     """
 
-    __slots__ = ("__weakref__", "_fetch", "_value", "dtype", "name", "shape")
+    __slots__ = ("__weakref__", "_fetch", "_fetch_async", "_value", "dtype", "name", "shape")
 
-    def __init__(self, slot: Slot, fetch: Fetch):
+    def __init__(self, slot: Slot, fetch: Fetch, fetch_async: FetchAsync | None = None):
         self.name = slot.name
         self.shape = slot.shape
         self.dtype = DTYPES[slot.dtype]
         self._fetch: Fetch | None = fetch
+        self._fetch_async: FetchAsync | None = fetch_async
         self._value: np.ndarray | None = None
 
     @property
@@ -115,7 +120,18 @@ class OutputHandle:
         """Called by the backend: sets the value, which then is read-only."""
         value = value.view()
         value.flags.writeable = False
-        self._value, self._fetch = value, None
+        self._value, self._fetch, self._fetch_async = value, None, None
+
+    async def wait(self) -> None:
+        """Reads the value, where it is still on the device, and lets the event loop run meanwhile.
+
+        Raises:
+            DeviceError: What the device reported.
+        """
+        if self._value is None and self._fetch_async is not None:
+            value = await self._fetch_async()
+            if self._value is None:  # someone else may have read it meanwhile
+                self.deliver(value)
 
     def numpy(self) -> np.ndarray:
         """The value as a read-only array.
@@ -152,6 +168,10 @@ class BufferDevice(Protocol[BufferT]):
         """The bytes of (buffer, offset, size) ranges, once what was submitted has run."""
         ...
 
+    async def read_ranges_async(self, ranges: Sequence[tuple[BufferT, int, int]]) -> list[np.ndarray]:
+        """The same, while the event loop runs."""
+        ...
+
 
 @dataclass
 class RingSlot(Generic[BufferT]):
@@ -168,6 +188,10 @@ class RingSlot(Generic[BufferT]):
     def range_of(self, tensor: TensorSlot) -> tuple[BufferT, int, int]:
         """Where this step's value of an output lies."""
         return self.buffers[tensor.buffer], tensor.offset, tensor.size
+
+
+Waiting: TypeAlias = tuple[RingSlot[BufferT], OutputHandle, TensorSlot]
+"""A handle that has not been read, and where its value lies."""
 
 
 class OutputRing(Generic[BufferT]):
@@ -207,23 +231,49 @@ class OutputRing(Generic[BufferT]):
             self._last = count
         return self._last
 
+    def _waiting(self) -> list[Waiting[BufferT]]:
+        return [(slot, *entry) for slot in self._slots for entry in slot.pending()]
+
     def _drain(self) -> None:
-        waiting = [(slot, *entry) for slot in self._slots for entry in slot.pending()]
-        ranges = [slot.range_of(tensor) for slot, _, tensor in waiting]
-        for (_, handle, tensor), raw in zip(waiting, self._device.read_ranges(ranges), strict=True):
-            handle.deliver(tensor.decode(raw))
+        waiting = self._waiting()
+        _deliver(waiting, self._device.read_ranges(_ranges(waiting)))
 
     def handles(self, index: int) -> dict[str, OutputHandle]:
         """New handles on what the step that used this slot has put out."""
         slot = self._slots[index]
         handles = {
-            name: OutputHandle(tensor, partial(self._fetch, slot, tensor)) for name, tensor in self._tensors.items()
+            name: OutputHandle(tensor, partial(self._fetch, slot, tensor), partial(self._fetch_async, slot, tensor))
+            for name, tensor in self._tensors.items()
         }
         slot.handles = [(weakref.ref(handles[name]), tensor) for name, tensor in self._tensors.items()]
         return handles
 
+    def _along(self, slot: RingSlot[BufferT], tensor: TensorSlot) -> list[Waiting[BufferT]]:
+        """What is read along with an output, because it costs next to nothing then: all small ones."""
+        small = [entry for entry in self._waiting() if entry[2].size <= SMALL_BYTES]
+        return [entry for entry in small if entry[0] is not slot or entry[2] is not tensor]
+
     def _fetch(self, slot: RingSlot[BufferT], tensor: TensorSlot) -> np.ndarray:
-        return tensor.decode(self._device.read_ranges([slot.range_of(tensor)])[0])
+        others = self._along(slot, tensor)
+        raw, *rest = self._device.read_ranges([slot.range_of(tensor), *_ranges(others)])
+        _deliver(others, rest)
+        return tensor.decode(raw)
+
+    async def _fetch_async(self, slot: RingSlot[BufferT], tensor: TensorSlot) -> np.ndarray:
+        others = self._along(slot, tensor)
+        raw, *rest = await self._device.read_ranges_async([slot.range_of(tensor), *_ranges(others)])
+        _deliver(others, rest)
+        return tensor.decode(raw)
+
+
+def _ranges(waiting: Sequence[Waiting[BufferT]]) -> list[tuple[BufferT, int, int]]:
+    return [slot.range_of(tensor) for slot, _, tensor in waiting]
+
+
+def _deliver(waiting: Sequence[Waiting[BufferT]], raws: Sequence[np.ndarray]) -> None:
+    for (_, handle, tensor), raw in zip(waiting, raws, strict=True):
+        if handle.is_pending:
+            handle.deliver(tensor.decode(raw))
 
 
 def check_inputs(

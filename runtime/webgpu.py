@@ -53,6 +53,8 @@ fn probe(@builtin(local_invocation_index) lane: u32, @builtin(subgroup_size) siz
 
 Range: TypeAlias = tuple[wgpu.GPUBuffer, int, int]
 """A buffer, an offset and a size in bytes."""
+Batch: TypeAlias = Sequence[tuple[Range, np.ndarray]]
+"""Ranges, each with where its bytes go."""
 
 
 class _LateErrors(logging.Handler):
@@ -276,50 +278,71 @@ class WebGPUDevice:
             DeviceError: What the device reported.
         """
         results = [np.empty(size, np.uint8) for _, _, size in ranges]
-        batch: list[tuple[Range, np.ndarray]] = []
-        room = MOST_STAGING
-        for (buffer, offset, size), result in zip(ranges, results, strict=True):
-            done = 0
-            while done < size:
-                if room == 0:
-                    self._read_batch(batch)
-                    batch, room = [], MOST_STAGING
-                piece = min(size - done, room)
-                batch.append(((buffer, offset + done, piece), result[done : done + piece]))
-                done, room = done + piece, room - piece
-        if batch:
-            self._read_batch(batch)
+        for batch in _batches(ranges, results):
+            with reporting("reading results"):
+                staging, total = self._stage(batch)
+                staging.map_sync(wgpu.MapMode.READ, 0, total)
+                self._unstage(staging, total, batch)
         return results
 
-    def _read_batch(self, batch: Sequence[tuple[Range, np.ndarray]]) -> None:
+    async def read_ranges_async(self, ranges: Sequence[Range]) -> list[np.ndarray]:
+        """`read_ranges` that lets the event loop run while it waits; reads at the same time get their own buffers."""
+        results = [np.empty(size, np.uint8) for _, _, size in ranges]
+        for batch in _batches(ranges, results):
+            with reporting("reading results"):
+                staging, total = self._stage(batch)
+                await staging.map_async(wgpu.MapMode.READ, 0, total)
+                self._unstage(staging, total, batch)
+        return results
+
+    def _stage(self, batch: Batch) -> tuple[wgpu.GPUBuffer, int]:
+        """Has the device copy ranges into a buffer that can be mapped; gives it and how many bytes are used."""
         total = sum(size for (_, _, size), _ in batch)
-        with reporting("reading results"):
-            # Taken while in use: should the wait be interrupted, the mapped buffer is never used again.
-            staging, self._staging = self._staging, None
-            if staging is None or staging.size < total:
-                size = max(LEAST_STAGING, 1 << (total - 1).bit_length())
-                staging = self.wgpu_device.create_buffer(label="staging", size=size, usage=STAGING)
-            segments: list[Segment] = []
-            position = 0
-            for (buffer, offset, size), _ in batch:
-                segments.append((buffer, offset, staging, position, size))
-                position += size
-            self.submit(segments)
-            staging.map_sync(wgpu.MapMode.READ, 0, total)
-            view: Any = staging.read_mapped(0, total, copy=False)
-            mapped = np.frombuffer(view, np.uint8)
-            position = 0
-            for (_, _, size), destination in batch:
-                destination[:] = mapped[position : position + size]
-                position += size
-            del mapped, view
-            staging.unmap()
-            self._staging = staging
+        # Taken while in use: should the wait be interrupted, the mapped buffer is never used again.
+        staging, self._staging = self._staging, None
+        if staging is None or staging.size < total:
+            size = max(LEAST_STAGING, 1 << (total - 1).bit_length())
+            staging = self.wgpu_device.create_buffer(label="staging", size=size, usage=STAGING)
+        segments: list[Segment] = []
+        position = 0
+        for (buffer, offset, size), _ in batch:
+            segments.append((buffer, offset, staging, position, size))
+            position += size
+        self.submit(segments)
+        return staging, total
+
+    def _unstage(self, staging: wgpu.GPUBuffer, total: int, batch: Batch) -> None:
+        view: Any = staging.read_mapped(0, total, copy=False)
+        mapped = np.frombuffer(view, np.uint8)
+        position = 0
+        for (_, _, size), destination in batch:
+            destination[:] = mapped[position : position + size]
+            position += size
+        del mapped, view
+        staging.unmap()
+        self._staging = staging
 
     @property
     def staging_bytes(self) -> int:
         """What the buffer for reads takes."""
         return self._staging.size if self._staging is not None else 0
+
+
+def _batches(ranges: Sequence[Range], results: Sequence[np.ndarray]) -> Iterator[Batch]:
+    """Ranges and where they go, in pieces of what is read at a time."""
+    batch: list[tuple[Range, np.ndarray]] = []
+    room = MOST_STAGING
+    for (buffer, offset, size), result in zip(ranges, results, strict=True):
+        done = 0
+        while done < size:
+            if room == 0:
+                yield batch
+                batch, room = [], MOST_STAGING
+            piece = min(size - done, room)
+            batch.append(((buffer, offset + done, piece), result[done : done + piece]))
+            done, room = done + piece, room - piece
+    if batch:
+        yield batch
 
 
 @dataclass(frozen=True)
