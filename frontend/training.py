@@ -7,7 +7,7 @@ import os
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from xdsl.passes import ModulePass
@@ -212,7 +212,7 @@ class Training(Compiled):
         refuse_inside_trace("run")
         if isinstance(steps, bool) or not isinstance(steps, int) or steps < 1:
             raise OptionError(f"{user_line()}: run: steps must be a positive integer, got {steps!r}")
-        batches = itertools.repeat(data) if isinstance(data, Mapping) else data
+        batches = itertools.repeat(cast(Mapping[str, Any], data)) if isinstance(data, Mapping) else data
         results = [self.step(**inputs) for inputs in itertools.islice(batches, steps)]
         if len(results) < steps:
             raise InputError(f"{user_line()}: run: the data ended after {len(results)} of {steps} steps")
