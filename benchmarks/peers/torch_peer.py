@@ -1,0 +1,107 @@
+"""The workloads in PyTorch, eager, on the CPU; Adam in its fused form."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from benchmarks.harness import Contestant
+from benchmarks.peers import SETTINGS
+
+try:
+    import torch
+    from torch.nn import functional
+except ImportError:
+    torch = functional = None  # type: ignore[assignment]
+
+Parameters = Mapping[str, Any]
+
+
+def _linear(p: Parameters, name: str, x: Any) -> Any:
+    return torch.addmm(p[f"{name}.bias"], x.reshape(-1, x.shape[-1]), p[f"{name}.weight"]).reshape(*x.shape[:-1], -1)
+
+
+def _layers(p: Parameters, prefix: str, x: Any, activation: Callable[[Any], Any]) -> Any:
+    count = sum(name.startswith(prefix) and name.endswith(".weight") for name in p)
+    for number in range(count - 1):
+        x = activation(_linear(p, f"{prefix}{number}", x))
+    return _linear(p, f"{prefix}{count - 1}", x)
+
+
+def mlp(p: Parameters, x: Any, y: Any) -> Any:
+    return functional.cross_entropy(_layers(p, "layers.", x, torch.relu), y.long())
+
+
+def sine(p: Parameters, x: Any, y: Any) -> Any:
+    return functional.mse_loss(_layers(p, "layers.", x, torch.tanh), y)
+
+
+def convnet(p: Parameters, x: Any, y: Any) -> Any:
+    for name in ("first", "second"):
+        x = functional.conv2d(x, p[f"{name}.weight"], p[f"{name}.bias"], padding=1)
+        x = functional.max_pool2d(torch.relu(x), 2)
+    return functional.cross_entropy(_layers(p, "head.layers.", x.flatten(1), torch.relu), y.long())
+
+
+def _norm(p: Parameters, name: str, x: Any) -> Any:
+    return functional.layer_norm(x, x.shape[-1:], p[f"{name}.weight"], p[f"{name}.bias"])
+
+
+def _transformer(p: Parameters, tokens: Any, heads: int = 4) -> Any:
+    x = p["tokens.weight"][tokens] + p["positions"]
+    batch, length, width = x.shape
+    for block in range(sum(name.endswith("norm1.weight") for name in p)):
+        name = f"blocks.{block}"
+        h = _norm(p, f"{name}.norm1", x)
+        split = [_linear(p, f"{name}.attention.{part}", h).view(batch, length, heads, -1) for part in "qkv"]
+        attended = functional.scaled_dot_product_attention(*(part.transpose(1, 2) for part in split), is_causal=True)
+        joined = attended.transpose(1, 2).reshape(batch, length, width)
+        x = x + _linear(p, f"{name}.attention.out", joined)
+        x = x + _layers(p, f"{name}.mlp.layers.", _norm(p, f"{name}.norm2", x), functional.gelu)
+    return _norm(p, "norm", x) @ p["tokens.weight"].T
+
+
+def gpt(p: Parameters, tokens: Any, following: Any) -> Any:
+    return functional.cross_entropy(_transformer(p, tokens).flatten(0, 1), following.long().flatten())
+
+
+def addition(p: Parameters, tokens: Any, result: Any) -> Any:
+    return functional.cross_entropy(_transformer(p, tokens)[:, -3:].flatten(0, 1), result.long().flatten())
+
+
+LOSSES: dict[str, Callable[..., Any]] = {
+    "mlp": mlp,
+    "gpt": gpt,
+    "sine": sine,
+    "addition": addition,
+    "convnet": convnet,
+}
+
+
+def contestant(name: str, parameters: Mapping[str, np.ndarray], batch: Mapping[str, np.ndarray]) -> Contestant | None:
+    """A workload in PyTorch; `None` where it isn't installed."""
+    if torch is None:
+        return None
+    settings, loss = SETTINGS[name], LOSSES[name]
+    p = {path: torch.nn.Parameter(torch.from_numpy(np.array(value))) for path, value in parameters.items()}
+    tensors = {key: torch.from_numpy(np.array(value)) for key, value in batch.items()}
+    decayed = {path for path in p if path.endswith(settings.decay)}
+    groups = [
+        {"params": [value for path, value in p.items() if path in decayed], "weight_decay": settings.weight_decay or 0},
+        {"params": [value for path, value in p.items() if path not in decayed], "weight_decay": 0.0},
+    ]
+    kind = torch.optim.Adam if settings.weight_decay is None else torch.optim.AdamW
+    optimizer = kind([group for group in groups if group["params"]], lr=settings.learning_rate, fused=True)
+
+    def step() -> float:
+        optimizer.zero_grad(set_to_none=True)
+        value = loss(p, **tensors)
+        value.backward()
+        if settings.clip_norm is not None:
+            torch.nn.utils.clip_grad_norm_(p.values(), settings.clip_norm)
+        optimizer.step()
+        return value.detach().item()
+
+    return Contestant("torch eager (CPU)", step, {"version": torch.__version__, "threads": torch.get_num_threads()})
