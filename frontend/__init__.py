@@ -165,6 +165,7 @@ if TYPE_CHECKING:
         sum,
         var,
     )
+    from tensorgrad.rematerialization import checkpoint
     from tensorgrad.shaping import (
         arange,
         array,
@@ -219,6 +220,7 @@ _NAMES = {
     "reductions": (
         "all any argmax argmin causal_mask log_softmax logsumexp matmul max mean min norm prod softmax std sum var"
     ),
+    "rematerialization": "checkpoint",
     "shaping": (
         "arange array expand_dims flip full ones reshape squeeze swapaxes take take_along_axis transpose zeros"
     ),
@@ -268,6 +270,7 @@ __all__ = [
     "cast",
     "causal_mask",
     "ceil",
+    "checkpoint",
     "clip",
     "compile",
     "concat",

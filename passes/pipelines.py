@@ -15,19 +15,29 @@ from tensorgrad.passes.registry import OPTIMIZERS, PASSES
 DEFAULT_TARGET = "webgpu-default"
 
 
-def tensor_passes(function: str | None, optimizer: ModulePass | None) -> list[ModulePass]:
+def tensor_passes(function: str | None, optimizer: ModulePass | None, segments: int = 1) -> list[ModulePass]:
     """The passes on `tg` that make a training step of a loss.
 
     Args:
         function: The loss; may be `None` where the module has one function.
         optimizer: The pass that appends the update, if there is one.
+        segments: Into how many runs `remat` divides the loss, all but the last of which are computed twice.
     """
     from tensorgrad.passes.grad import GradPass
     from tensorgrad.passes.inline_calls import InlineCallsPass
+    from tensorgrad.passes.remat import RematPass
     from tensorgrad.passes.simplify import SimplifyPass
 
+    again = [] if segments == 1 else [RematPass(segments=segments, function=function)]
     update = [] if optimizer is None else [optimizer]
-    return [SimplifyPass(), GradPass(function=function), *update, InlineCallsPass(recompute=False), SimplifyPass()]
+    return [
+        SimplifyPass(),
+        *again,
+        GradPass(function=function),
+        *update,
+        InlineCallsPass(recompute=False),
+        SimplifyPass(),
+    ]
 
 
 def device_passes(target: str = DEFAULT_TARGET) -> list[ModulePass]:

@@ -10,6 +10,7 @@ from xdsl.passes import ModulePass
 
 CLASSES: dict[str, tuple[str, str]] = {
     "simplify": ("tensorgrad.passes.simplify", "SimplifyPass"),
+    "remat": ("tensorgrad.passes.remat", "RematPass"),
     "grad": ("tensorgrad.passes.grad", "GradPass"),
     "jvp": ("tensorgrad.passes.jvp", "JvpPass"),
     "append-sgd": ("tensorgrad.passes.append_sgd", "AppendSgdPass"),

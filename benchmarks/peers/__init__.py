@@ -1,11 +1,19 @@
 """The workloads in other libraries: equal formulas, first weights and data, on a device of the same machine.
 
-Each peer is a module with `contestant(name, parameters, batch)`, which is `None` where the library isn't installed.
+Each peer is a module with `contestant(name, parameters, batch)`, which is `None` where it can't take part.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from importlib import import_module
+
+import numpy as np
+
+from benchmarks.harness import Contestant
+
+PEERS = ("hand_fused", "torch_peer", "tinygrad_peer")
 
 
 @dataclass(frozen=True)
@@ -32,3 +40,15 @@ SETTINGS = {
     "addition": Settings(5e-3, weight_decay=0.01, clip_norm=1.0),
     "convnet": Settings(1e-3, weight_decay=0.01),
 }
+
+
+def peers(name: str, parameters: Mapping[str, np.ndarray], batch: Mapping[str, np.ndarray]) -> list[Contestant]:
+    """A workload in every library that is installed, from the same weights and data."""
+    found: list[Contestant | None] = []
+    for peer in PEERS:
+        try:
+            module = import_module(f"benchmarks.peers.{peer}")
+        except ImportError:
+            continue
+        found.append(module.contestant(name, parameters, batch))
+    return [one for one in found if one is not None]

@@ -6,15 +6,11 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
+import torch
+from torch.nn import functional
 
 from benchmarks.harness import Contestant
 from benchmarks.peers import SETTINGS
-
-try:
-    import torch
-    from torch.nn import functional
-except ImportError:
-    torch = functional = None  # type: ignore[assignment]
 
 Parameters = Mapping[str, Any]
 
@@ -80,10 +76,8 @@ LOSSES: dict[str, Callable[..., Any]] = {
 }
 
 
-def contestant(name: str, parameters: Mapping[str, np.ndarray], batch: Mapping[str, np.ndarray]) -> Contestant | None:
-    """A workload in PyTorch; `None` where it isn't installed."""
-    if torch is None:
-        return None
+def contestant(name: str, parameters: Mapping[str, np.ndarray], batch: Mapping[str, np.ndarray]) -> Contestant:
+    """A workload in PyTorch."""
     settings, loss = SETTINGS[name], LOSSES[name]
     p = {path: torch.nn.Parameter(torch.from_numpy(np.array(value))) for path, value in parameters.items()}
     tensors = {key: torch.from_numpy(np.array(value)) for key, value in batch.items()}

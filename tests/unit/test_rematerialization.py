@@ -1,0 +1,124 @@
+"""`tg.checkpoint` and the pass `remat`: equal values and derivatives, fewer bytes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from xdsl.context import Context
+from xdsl.utils.exceptions import DiagnosticException
+
+import tensorgrad as tg
+from tensorgrad.dialects.dominance import verify_dominance
+from tensorgrad.dialects.tg.call import CallOp
+from tensorgrad.errors import TraceError
+from tensorgrad.passes.grad import GradPass
+from tensorgrad.passes.inline_calls import InlineCallsPass
+from tensorgrad.passes.remat import RematPass
+from tensorgrad.passes.simplify import SimplifyPass
+from tensorgrad.runtime.numpy_tensors import TensorExecutor
+
+X = np.array([0.5, -2.0, 3.0], np.float32)
+
+
+def layer(x: Any) -> Any:
+    return tg.sin(x) * tg.exp(x * 0.1)
+
+
+def chain(x: Any) -> Any:
+    for _ in range(4):
+        x = layer(x)
+    return tg.sum(x)
+
+
+def checkpointed_chain(x: Any) -> Any:
+    for _ in range(4):
+        x = tg.checkpoint(layer)(x)
+    return tg.sum(x)
+
+
+@pytest.mark.parametrize("order", [0, 1, 2])
+def test_checkpoint_changes_no_value_and_no_derivative(order: int) -> None:
+    plain, again = chain, checkpointed_chain
+    for _ in range(order):
+        plain, again = (tg.grad(lambda x, f=f: tg.sum(f(x))) for f in (plain, again))
+    np.testing.assert_allclose(np.asarray(again(X)), np.asarray(plain(X)), rtol=1e-6)
+
+
+def test_checkpoint_takes_what_stands_around_it() -> None:
+    def loss(w: Any, x: Any) -> Any:
+        parts = tg.checkpoint(lambda x, scale: {"a": w * x * scale, "b": w})(x, scale=2.0)
+        return tg.sum(parts["a"] * parts["b"])
+
+    found = tg.grad(loss, argnums=(0, 1))(X, X + 1)
+    np.testing.assert_allclose(np.asarray(found[0]), 4 * X * (X + 1), rtol=1e-6)
+    np.testing.assert_allclose(np.asarray(found[1]), 2 * X * X, rtol=1e-6)
+
+
+def test_checkpoint_outside_a_trace_calls_the_function() -> None:
+    assert float(tg.checkpoint(lambda x: tg.sum(x))(X)) == pytest.approx(1.5)
+
+
+def test_checkpoint_refuses_what_is_no_tensor() -> None:
+    with pytest.raises(TraceError, match="returned str"):
+        tg.trace(tg.checkpoint(lambda x: "no"), 3)
+
+
+def calls(module: Any) -> list[CallOp]:
+    return [op for op in module.walk() if isinstance(op, CallOp)]
+
+
+@pytest.mark.parametrize("segments", [1, 2, 3, 5, 100])
+def test_remat_keeps_values_and_gradients(segments: int) -> None:
+    results: list[list[np.ndarray]] = []
+    for again in (False, True):
+        module = tg.trace(chain, 3)
+        passes = [RematPass(segments=segments)] if again else []
+        for one in [SimplifyPass(), *passes, GradPass(), InlineCallsPass(recompute=False), SimplifyPass()]:
+            one.apply(Context(), module)
+            module.verify()
+            verify_dominance(module)
+        if again:
+            assert bool(calls(module)) == (segments > 1)
+        InlineCallsPass().apply(Context(), module)
+        module.verify()
+        executor = TensorExecutor(module)
+        results.append([np.asarray(value) for value in executor.call([X])])
+    for found, expected in zip(*results, strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-6)
+
+
+def test_remat_refuses_no_segments() -> None:
+    with pytest.raises(DiagnosticException, match="at least 1"):
+        RematPass(segments=0).apply(Context(), tg.trace(chain, 3))
+
+
+def deep(checkpointed: bool) -> tg.Training:
+    """Many layers on a large batch: nearly all bytes are kept for the derivative."""
+
+    class Deep(tg.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layers = [tg.nn.MLP(16, 64, 16) for _ in range(8)]
+
+        def __call__(self, x: Any) -> Any:
+            for layer in self.layers:
+                x = x + (tg.checkpoint(layer) if checkpointed else layer)(x)
+            return x
+
+    return tg.compile(
+        Deep(),
+        loss=lambda model, x: tg.mean(model(x) ** 2),
+        optimizer=tg.optim.sgd(0.01),
+        inputs={"x": (512, 16)},
+        device="wgpu",
+    )
+
+
+def test_checkpoint_lowers_the_peak_on_a_device() -> None:
+    plain, again = deep(False), deep(True)
+    assert again.stats()["peak_bytes"] < 0.7 * plain.stats()["peak_bytes"]
+    x = np.random.default_rng(0).standard_normal((512, 16)).astype(np.float32)
+    losses = [[float(training.step(x=x)) for _ in range(3)] for training in (plain, again)]
+    np.testing.assert_allclose(losses[0], losses[1], rtol=1e-5)
