@@ -197,7 +197,7 @@ class _Step:
             recording.dispatch_workgroups(*grid)
         recording.end()
         queue.submit([encoder.finish()])
-        return float(np.frombuffer(queue.read_buffer(self._result), np.float32)[0])
+        return float(np.asarray(queue.read_buffer(self._result)).view(np.float32)[0])
 
 
 def contestant(name: str, parameters: Mapping[str, np.ndarray], batch: Mapping[str, np.ndarray]) -> Contestant | None:

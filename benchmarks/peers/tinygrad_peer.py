@@ -100,23 +100,24 @@ def _find_dawn() -> bool:
 
 
 def _optimizer(p: dict[str, Any], settings: Settings) -> Any:
-    from tinygrad import nn
+    from tinygrad.nn import optim
 
     if settings.weight_decay is None:
-        return nn.optim.Adam(list(p.values()), lr=settings.learning_rate)
+        return optim.Adam(list(p.values()), lr=settings.learning_rate)
     decayed = [value for path, value in p.items() if path.endswith(settings.decay)]
     others = [value for path, value in p.items() if not path.endswith(settings.decay)]
     groups = [(decayed, settings.weight_decay), (others, 0.0)]
-    made = [nn.optim.AdamW(group, lr=settings.learning_rate, weight_decay=decay) for group, decay in groups if group]
-    return nn.optim.OptimizerGroup(*made)
+    made = [optim.AdamW(group, lr=settings.learning_rate, weight_decay=decay) for group, decay in groups if group]
+    return optim.OptimizerGroup(*made)
 
 
 def contestant(name: str, parameters: Mapping[str, np.ndarray], batch: Mapping[str, np.ndarray]) -> Contestant | None:
     """A workload in tinygrad; `None` where it or Dawn isn't installed."""
     if not _find_dawn():
         return None
-    from tinygrad import Tensor, TinyJit
+    from tinygrad.engine.jit import TinyJit
     from tinygrad.helpers import Context, GlobalCounters
+    from tinygrad.tensor import Tensor
 
     settings, loss = SETTINGS[name], LOSSES[name]
     p = {path: Tensor(np.array(value)).contiguous().realize() for path, value in parameters.items()}

@@ -92,33 +92,3 @@ def test_remat_keeps_values_and_gradients(segments: int) -> None:
 def test_remat_refuses_no_segments() -> None:
     with pytest.raises(DiagnosticException, match="at least 1"):
         RematPass(segments=0).apply(Context(), tg.trace(chain, 3))
-
-
-def deep(checkpointed: bool) -> tg.Training:
-    """Many layers on a large batch: nearly all bytes are kept for the derivative."""
-
-    class Deep(tg.nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.layers = [tg.nn.MLP(16, 64, 16) for _ in range(8)]
-
-        def __call__(self, x: Any) -> Any:
-            for layer in self.layers:
-                x = x + (tg.checkpoint(layer) if checkpointed else layer)(x)
-            return x
-
-    return tg.compile(
-        Deep(),
-        loss=lambda model, x: tg.mean(model(x) ** 2),
-        optimizer=tg.optim.sgd(0.01),
-        inputs={"x": (512, 16)},
-        device="wgpu",
-    )
-
-
-def test_checkpoint_lowers_the_peak_on_a_device() -> None:
-    plain, again = deep(False), deep(True)
-    assert again.stats()["peak_bytes"] < 0.7 * plain.stats()["peak_bytes"]
-    x = np.random.default_rng(0).standard_normal((512, 16)).astype(np.float32)
-    losses = [[float(training.step(x=x)) for _ in range(3)] for training in (plain, again)]
-    np.testing.assert_allclose(losses[0], losses[1], rtol=1e-5)
