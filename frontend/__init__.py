@@ -116,6 +116,7 @@ if TYPE_CHECKING:
         where,
     )
     from tensorgrad.indexing import embedding, gather, one_hot, scatter_add
+    from tensorgrad.jitting import Jitted, jit
     from tensorgrad.joining import (
         concat,
         diagonal,
@@ -212,6 +213,7 @@ _NAMES = {
         "sin sqrt square stop_gradient subtract tanh where"
     ),
     "indexing": "embedding gather one_hot scatter_add",
+    "jitting": "Jitted jit",
     "joining": ("concat diagonal eye linspace moveaxis narrow pad permute repeat roll split stack tile tril triu"),
     "losses": (
         "binary_cross_entropy_with_logits cosine_embedding cross_entropy hinge hinge_embedding huber kl_div l1 mse nll"
@@ -237,6 +239,7 @@ _HOMES = {name: module for module, names in _NAMES.items() for name in names.spl
 __all__ = [
     "Array",
     "Inference",
+    "Jitted",
     "Tensor",
     "Training",
     "abs",
@@ -328,6 +331,7 @@ __all__ = [
     "isinf",
     "isnan",
     "jacobian",
+    "jit",
     "jvp",
     "kl_div",
     "l1",

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, TypeAlias
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from typing import Any, Generic, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from tensorgrad.errors import InputError
 from tensorgrad.location import user_line
 from tensorgrad.pipeline import Compilation
 from tensorgrad.runtime.backend import Executable, OutputHandle, check_inputs
+from tensorgrad.runtime.conversion import to_numpy
 from tensorgrad.runtime.numpy_backend import ArraySlot
 from tensorgrad.runtime.program import Program
 from tensorgrad.tensor import Array
@@ -84,60 +85,15 @@ def filled(results: Any, outputs: Mapping[str, OutputHandle]) -> Any:
     return rebuild([Array(outputs[name]) for name in names])
 
 
-Specialize: TypeAlias = Callable[[Mapping[str, Spec]], Specialization]
+Key = TypeVar("Key", bound=Hashable)
 
 
-class Inference:
-    """A function of a model's parameters, compiled; see `Training.attach`.
+class Specializations(Generic[Key]):
+    """A function that is compiled once for each set of shapes that it is called with; the last 32 are kept."""
 
-    It is compiled once for each set of shapes that it is called with; the last 32 are kept.
-    """
-
-    def __init__(self, name: str, declared: Mapping[str, Spec] | None, specialize: Specialize):
+    def __init__(self, name: str):
         self._name = name
-        self._declared = None if declared is None else dict(declared)
-        self._specialize = specialize
-        self._by_specs: OrderedDict[tuple[tuple[str, Spec], ...], Specialization] = OrderedDict()
-        if self._declared is not None:
-            self._compiled_for(self._declared)
-
-    def __call__(self, /, **inputs: Any) -> Any:
-        """Runs the function.
-
-        Args:
-            **inputs: An array for each input. Where inputs were declared, their leading extent may be another one than
-                declared, as long as inputs that had the same still have.
-
-        Returns:
-            What the function gives, with `tg.Array`s for tensors; they are read from the device when looked at.
-
-        Raises:
-            InputError: An input is unknown, missing, or of the wrong shape or dtype.
-            TraceError: This is inside a trace.
-            DeviceError: What the device reported.
-        """
-        refuse_inside_trace("a compiled function called")
-        arrays = {name: as_array(value) for name, value in inputs.items()} if self._declared is None else inputs
-        return self._compiled_for(self._specs(arrays)).run(arrays)
-
-    def evaluate(self, batches: Iterable[Mapping[str, Any]], *, weight: str | None = None) -> Any:
-        """Averages what the function gives over batches, in float64.
-
-        A batch counts by its number of examples, the inputs' leading extent, so that a last one may be smaller; or,
-        where `weight` names an input, by that input's sum.
-
-        Args:
-            batches: The inputs of each call.
-            weight: The input that says how much each example counts, such as a mask of padding; the function has to
-                average by it.
-
-        Returns:
-            The tree of results, with floats for scalars and arrays for others.
-
-        Raises:
-            InputError: There are no batches, they count nothing, or an input doesn't fit.
-        """
-        return average(self, batches, weight)
+        self._by_key: OrderedDict[Key, Specialization] = OrderedDict()
 
     @property
     def device(self) -> str:
@@ -164,26 +120,91 @@ class Inference:
     @property
     def specializations(self) -> int:
         """For how many sets of shapes it is compiled."""
-        return len(self._by_specs)
+        return len(self._by_key)
 
     def __repr__(self) -> str:
-        return f"Inference({self._name!r}, specializations={self.specializations})"
+        return f"{type(self).__name__}({self._name!r}, specializations={self.specializations})"
 
     def _latest(self, what: str) -> Specialization:
-        if not self._by_specs:
+        if not self._by_key:
             raise InputError(f"{user_line()}: {what}: {self._name} is compiled when it is first called: call it first")
-        return next(reversed(self._by_specs.values()))
+        return next(reversed(self._by_key.values()))
+
+    def _compiled(self, key: Key, make: Callable[[], Specialization]) -> Specialization:
+        """What is compiled for a key; compiles it where there is nothing yet."""
+        if key not in self._by_key:
+            self._by_key[key] = make()
+            if len(self._by_key) > MOST_SPECIALIZATIONS:
+                self._by_key.popitem(last=False)
+        self._by_key.move_to_end(key)
+        return self._by_key[key]
+
+
+MOST_SPECIALIZATIONS = 32
+Specialize: TypeAlias = Callable[[Mapping[str, Spec]], Specialization]
+
+
+class Inference(Specializations[tuple[tuple[str, Spec], ...]]):
+    """A function of a model's parameters, compiled; see `Training.attach`.
+
+    It is compiled once for each set of shapes that it is called with; the last 32 are kept.
+    """
+
+    def __init__(self, name: str, declared: Mapping[str, Spec] | None, specialize: Specialize, checks: bool):
+        super().__init__(name)
+        self._checks = checks
+        self._declared = None if declared is None else dict(declared)
+        self._specialize = specialize
+        if self._declared is not None:
+            self._compiled_for(self._declared)
+
+    def __call__(self, /, **inputs: Any) -> Any:
+        """Runs the function.
+
+        Args:
+            **inputs: An array for each input. Where inputs were declared, their leading extent may be another one than
+                declared, as long as inputs that had the same still have.
+
+        Returns:
+            What the function gives, with `tg.Array`s for tensors; they are read from the device when looked at.
+
+        Raises:
+            InputError: An input is unknown, missing, or of the wrong shape or dtype.
+            TraceError: This is inside a trace.
+            DeviceError: What the device reported.
+        """
+        refuse_inside_trace("a compiled function called")
+        arrays = {name: to_numpy(value, f"input {name!r}") for name, value in inputs.items()}
+        if self._declared is None:
+            arrays = {name: as_array(value) for name, value in arrays.items()}
+        compiled = self._compiled_for(self._specs(arrays))
+        if self._checks:
+            check_finite(arrays)
+        return compiled.run(arrays)
+
+    def evaluate(self, batches: Iterable[Mapping[str, Any]], *, weight: str | None = None) -> Any:
+        """Averages what the function gives over batches, in float64.
+
+        A batch counts by its number of examples, the inputs' leading extent, so that a last one may be smaller; or,
+        where `weight` names an input, by that input's sum.
+
+        Args:
+            batches: The inputs of each call.
+            weight: The input that says how much each example counts, such as a mask of padding; the function has to
+                average by it.
+
+        Returns:
+            The tree of results, with floats for scalars and arrays for others.
+
+        Raises:
+            InputError: There are no batches, they count nothing, or an input doesn't fit.
+        """
+        return average(self, batches, weight)
 
     def _compiled_for(self, specs: Mapping[str, Spec]) -> Specialization:
-        key = tuple(specs.items())
-        if key not in self._by_specs:
-            self._by_specs[key] = self._specialize(specs)
-            if len(self._by_specs) > MOST_SPECIALIZATIONS:
-                self._by_specs.popitem(last=False)
-        self._by_specs.move_to_end(key)
-        return self._by_specs[key]
+        return self._compiled(tuple(specs.items()), lambda: self._specialize(specs))
 
-    def _specs(self, inputs: Mapping[str, Any]) -> Mapping[str, Spec]:
+    def _specs(self, inputs: Mapping[str, np.ndarray]) -> Mapping[str, Spec]:
         """The inputs' shapes and dtypes.
 
         Raises:
@@ -200,22 +221,15 @@ class Inference:
         return specs
 
 
-MOST_SPECIALIZATIONS = 32
-
-
 def slot_of(name: str, spec: Spec) -> ArraySlot:
     """A specification with a name, as the runtime checks by it."""
     return ArraySlot(name, spec.shape, SHORT[spec.dtype])
 
 
-def _resized(declared: Spec, value: Any) -> Spec:
-    """What was declared, with the leading extent of a value where that is all that differs."""
-    try:
-        shape = np.shape(value)
-    except ValueError:
-        return declared
-    fits = len(shape) == len(declared.shape) and shape[1:] == declared.shape[1:]
-    return Spec(shape, declared.dtype) if fits else declared
+def _resized(declared: Spec, array: np.ndarray) -> Spec:
+    """What was declared, with the leading extent of an array where that is all that differs."""
+    fits = array.ndim == len(declared.shape) and array.shape[1:] == declared.shape[1:]
+    return Spec(array.shape, declared.dtype) if fits else declared
 
 
 def _check_together(declared: Mapping[str, Spec], specs: Mapping[str, Spec]) -> None:
@@ -270,11 +284,27 @@ def _count(batch: Mapping[str, Any], weight: str | None) -> float:
         if weight not in batch:
             raise InputError(f"{user_line()}: evaluate: weight {weight!r} is no input; there are {', '.join(batch)}")
         return float(np.sum(as_array(batch[weight]), dtype=np.float64))
-    extents = {name: np.shape(value)[0] for name, value in batch.items() if np.shape(value)}
+    shapes = {name: to_numpy(value, f"input {name!r}").shape for name, value in batch.items()}
+    extents = {name: shape[0] for name, shape in shapes.items() if shape}
     if len(set(extents.values())) > 1:
         listed = ", ".join(f"{name} has {extent}" for name, extent in extents.items())
         raise InputError(f"{user_line()}: evaluate: the number of examples is not clear: {listed}; give weight=")
     return float(next(iter(extents.values()), 1))
+
+
+def check_finite(inputs: Mapping[str, Any]) -> None:
+    """Checks that there is neither NaN nor an infinity.
+
+    Raises:
+        InputError: There is; says where.
+    """
+    for name, value in inputs.items():
+        array = to_numpy(value, f"input {name!r}")
+        finite = np.isfinite(array) if array.dtype.kind == "f" else np.True_
+        if not np.all(finite):
+            place = tuple(int(i) for i in np.argwhere(~finite)[0])
+            where = f"{user_line()}: input {name!r} is {array[place]} at {place}"
+            raise InputError(f"{where}; {np.sum(~finite)} of its values are not finite")
 
 
 async def awaited(tree: Any) -> Any:

@@ -19,7 +19,7 @@ from tensorgrad.dtypes import SHORT, is_float
 from tensorgrad.errors import DTypeError, ShapeError, TraceError
 from tensorgrad.location import user_line, user_location
 from tensorgrad.tensor import Array, Tensor, Traced
-from tensorgrad.tracer import Trace, as_array, as_result, check_usable, current_trace, sanitized, tracing, value_in
+from tensorgrad.tracer import Trace, as_array, as_result, check_usable, current_trace, function_name, tracing, value_in
 
 
 class _Derivatives(threading.local):
@@ -45,7 +45,7 @@ class CustomVjp:
     @property
     def name(self) -> str:
         """What messages and the IR call the function."""
-        return sanitized(getattr(self._function, "__name__", type(self._function).__name__))
+        return function_name(self._function)
 
     def defvjp(self, forward: Callable[..., Any], backward: Callable[..., Any]) -> None:
         """Sets the derivative.

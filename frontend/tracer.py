@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -20,10 +21,11 @@ from tensorgrad.dialects.signature import Slot, slots_attribute
 from tensorgrad.dialects.tg.base import ELEMENT_TYPES, NumpyArray, TensorOp, tensor
 from tensorgrad.dialects.tg.base import Tensor as TensorType
 from tensorgrad.dialects.tg.build import TensorBuilder
-from tensorgrad.dtypes import DType, Spec, spec
-from tensorgrad.errors import DTypeError, ParameterError, ShapeError, TraceError
+from tensorgrad.dtypes import SHORT, DType, Spec, spec
+from tensorgrad.errors import DTypeError, InputError, ParameterError, ShapeError, TraceError
 from tensorgrad.location import user_line, user_location
 from tensorgrad.nn.module import Module, Parameter
+from tensorgrad.runtime.conversion import converted, to_numpy
 from tensorgrad.tensor import Array, Tensor, Traced
 
 
@@ -82,7 +84,7 @@ def refuse_inside_trace(what: str) -> None:
 
 
 def as_array(value: object, dtype: DType | None = None) -> NumpyArray:
-    """A numpy array of a supported dtype from anything array-like.
+    """A numpy array of a supported dtype from anything that holds numbers.
 
     float64 rounds to float32 and wider integers narrow to int32, unless `dtype` says otherwise.
 
@@ -98,36 +100,24 @@ def as_array(value: object, dtype: DType | None = None) -> NumpyArray:
     if isinstance(value, Array):
         array = np.asarray(value)
         return array if dtype is None else array.astype(dtype)
+    what = type(value).__name__
     try:
-        array = np.array(value)  # a copy: what the caller does to its array later changes nothing here
-    except (TypeError, ValueError) as error:
-        raise DTypeError(f"{user_line()}: {type(value).__name__} is no tensor: {error}") from None
-    wanted = dtype
-    if wanted is None:
-        wanted = {"f": np.dtype(np.float32), "i": np.dtype(np.int32), "u": np.dtype(np.uint32)}.get(array.dtype.kind)
-        wanted = array.dtype if array.dtype in ELEMENT_TYPES and array.dtype != np.float64 else wanted
-    if wanted is None or array.dtype.kind not in "fiub":
-        raise DTypeError(f"{user_line()}: cannot use {type(value).__name__} of dtype {array.dtype} as a tensor")
-    return narrowed(array, wanted)
+        array = to_numpy(value, what)
+        wanted = dtype
+        if wanted is None:
+            wanted = array.dtype if array.dtype in ELEMENT_TYPES and array.dtype != np.float64 else None
+            wanted = wanted or _DEFAULTS.get(array.dtype.kind)
+        if wanted is None or array.dtype.kind not in "fiub":
+            raise DTypeError(f"{user_line()}: cannot use {what} of dtype {array.dtype} as a tensor")
+        found = converted(array, wanted, SHORT[wanted], what)
+    except InputError as error:
+        raise DTypeError(f"{user_line()}: {error}") from None
+    # A copy: what the caller does to its array later changes nothing here.
+    return found.copy() if found is array else found
 
 
-def narrowed(array: NumpyArray, dtype: DType) -> NumpyArray:
-    """Converts an array, as long as every value fits.
-
-    Raises:
-        DTypeError: An integer is out of range, or a finite float overflows.
-    """
-    if array.dtype == dtype:
-        return array
-    if dtype.kind in "iu" and array.dtype.kind in "iu" and array.size:
-        limits = np.iinfo(dtype)
-        if int(array.min()) < limits.min or int(array.max()) > limits.max:
-            raise DTypeError(f"{user_line()}: integers from {array.min()} to {array.max()} do not fit {dtype}")
-    with np.errstate(over="ignore"):
-        result = array.astype(dtype)
-    if dtype.kind == "f" and not np.array_equal(np.isfinite(result), np.isfinite(array)):
-        raise DTypeError(f"{user_line()}: a finite value overflows {dtype}")
-    return result
+_DEFAULTS: dict[str, DType] = {"f": np.dtype(np.float32), "i": np.dtype(np.int32), "u": np.dtype(np.uint32)}
+"""What numbers of each kind become, unless they are of a supported dtype already."""
 
 
 def check_usable(x: Traced) -> None:
@@ -323,11 +313,16 @@ def as_specs(argument: Any) -> Any:
 
 
 def function_name(function: Callable[..., Any]) -> str:
-    """A function's name as a symbol name."""
-    return sanitized(getattr(function, "__name__", type(function).__name__))
+    """A function's name as a symbol name; a lambda is called by its line."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    name = getattr(function, "__name__", type(function).__name__)
+    if name == "<lambda>":
+        code = getattr(inspect.unwrap(function), "__code__", None)
+        return "lambda" if code is None else f"lambda_line_{code.co_firstlineno}"
+    return sanitized(name)
 
 
 def sanitized(name: str) -> str:
-    """A Python name as a symbol name; lambdas are `main`."""
-    kept = "".join(c if c.isalnum() or c == "_" else "_" for c in name).strip("_")
-    return "main" if not kept or name == "<lambda>" else kept
+    """A name as a symbol name."""
+    return "".join(c if c.isalnum() or c == "_" else "_" for c in name).strip("_") or "main"

@@ -13,7 +13,7 @@ import numpy as np
 from xdsl.passes import ModulePass
 
 from tensorgrad import random, trees
-from tensorgrad.compiled import Compiled, Inference, Specialization, awaited, filled, slot_of
+from tensorgrad.compiled import Compiled, Inference, Specialization, awaited, check_finite, filled, slot_of
 from tensorgrad.device import find_device
 from tensorgrad.dtypes import Spec, spec
 from tensorgrad.errors import InputError, OptionError
@@ -47,6 +47,7 @@ def compile(
     inputs: Mapping[str, Any],
     device: str = "auto",
     seed: int = 0,
+    checks: bool = False,
 ) -> Training:
     """Compiles a training step: the loss, its gradient by every parameter, and the optimizer's update.
 
@@ -58,6 +59,7 @@ def compile(
         inputs: A shape (f32) or a `tg.spec` for each input of the loss, by name.
         device: "auto" for a hardware adapter where there is one, else numpy; "wgpu" for any adapter; "numpy".
         seed: What parameters and the keys of the steps are drawn from.
+        checks: Whether to look for NaN and infinities in the inputs of every call, and raise an `InputError`.
 
     Returns:
         What runs the step; see `Training`.
@@ -93,7 +95,9 @@ def compile(
     compilation = Compilation(name, checked_module(traced.function), passes, found, phases)
     executable = compilation.load(share=None)
     executable.write(values)
-    return Training(Source(model, loss, specs, traced.results), optimizer, compilation, executable, seed, with_key)
+    return Training(
+        Source(model, loss, specs, traced.results), optimizer, compilation, executable, seed, with_key, checks
+    )
 
 
 @dataclass(frozen=True)
@@ -128,6 +132,7 @@ class Training(Compiled):
         executable: Executable,
         seed: int,
         with_key: bool,
+        checks: bool,
     ):
         super().__init__(compilation, executable)
         self._source = source
@@ -138,6 +143,7 @@ class Training(Compiled):
         self._learning_rate = optimizer.learning_rate
         self._schedule = optimizer.schedule
         self._seed = seed
+        self._checks = checks
         self._key = random.key(seed) if with_key else None
         self._variants: dict[Any, Specialization] = {}
         self._evaluated: OrderedDict[Callable[..., Any], Inference] = OrderedDict()
@@ -167,7 +173,8 @@ class Training(Compiled):
         """Runs one step, without waiting for it.
 
         Args:
-            **inputs: An array for each input; the key of a loss that takes one is made here.
+            **inputs: An array for each input: numbers, or anything with `__array__` or `__dlpack__`, such as tensors of
+                other libraries on the CPU. The key of a loss that takes one is made here.
 
         Returns:
             What the loss returned: its value before the update, a `tg.Array`, or a pair of that and its metrics. They
@@ -183,6 +190,8 @@ class Training(Compiled):
         self._check_model()
         settings = {"step": float(self.step_count + 1), "learning_rate": self._learning_rate}
         inputs = self._with_key(inputs, "step")
+        if self._checks:
+            check_finite(inputs)
         outputs = self._executable.step(inputs, {name: settings[name] for name in self._compilation.settings})
         self.step_count += 1
         scored = filled(self._source.results, outputs)
@@ -275,6 +284,8 @@ class Training(Compiled):
         if patterns not in self._variants:
             check = chosen_captures(patterns)
             self._variants[patterns] = self._specialized(self._source.loss, self._source.inputs, check)
+        if self._checks:
+            check_finite(inputs)
         return self._variants[patterns].run(self._with_key(inputs, "capture"))
 
     def reset(self, seed: int | None = None) -> None:
@@ -334,7 +345,8 @@ class Training(Compiled):
             self._check_model()
             return self._specialized(forward, specs, checked_results)
 
-        return Inference(function_name(forward), None if inputs is None else input_specs(inputs), specialize)
+        declared = None if inputs is None else input_specs(inputs)
+        return Inference(function_name(forward), declared, specialize, self._checks)
 
     def _specialized(self, function: Callable[..., Any], specs: Mapping[str, Spec], check: Check) -> Specialization:
         phases = Phases()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any, Protocol, TypeAlias, cast, runtime_checkable
 
 Rebuild: TypeAlias = Callable[[Sequence[Any]], Any]
@@ -67,6 +67,14 @@ def paths(tree: Any) -> list[str]:
         for name, child in zip(names(tree), found[0], strict=True)
         for path in paths(child)
     ]
+
+
+def structure(tree: Any) -> Hashable:
+    """What a tree is without its leaves: equal for trees of the same types and names."""
+    found = children(tree)
+    if found is None:
+        return None
+    return type(tree), tuple(names(tree)), tuple(structure(child) for child in found[0])
 
 
 def flatten(tree: Any) -> tuple[list[Any], Rebuild]:

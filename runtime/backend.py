@@ -11,6 +11,7 @@ from typing import Any, Generic, Protocol, TypeAlias, TypeVar, cast
 
 import numpy as np
 
+from tensorgrad.runtime.conversion import converted, to_numpy
 from tensorgrad.runtime.errors import FormulaError, InputError
 from tensorgrad.runtime.formula import Formula
 from tensorgrad.runtime.program import HOST_DTYPES, Program, TensorSlot
@@ -286,7 +287,7 @@ def check_inputs(
 
     Args:
         slots: What there is, by name.
-        inputs: Anything that numpy makes an array of, by name.
+        inputs: Arrays, numbers, or anything with `__array__` or `__dlpack__`, by name.
         what: What messages call one of them.
         partial: Whether some may be missing.
 
@@ -368,34 +369,14 @@ def _name_error(what: str, unknown: Sequence[str], missing: Sequence[str], known
 
 
 def _check_array(slot: Slot, value: Any, where: str) -> np.ndarray:
-    try:
-        array = np.asarray(value)
-    except (ValueError, TypeError, OverflowError) as error:
-        raise InputError(f"{where} is no array: {error}") from error
+    array = to_numpy(value, where)
     if array.shape != slot.shape:
         raise InputError(f"{where} has shape {array.shape}, expected {slot.shape}")
     wanted = DTYPES[slot.dtype]
-    if array.dtype == wanted:
-        return array
     if array.dtype.kind not in ACCEPTED_KINDS[wanted.kind]:
         raise InputError(f"{where} is {array.dtype}, which does not convert to {slot.dtype}")
-    if wanted.kind in "iu":
-        _check_integer_range(array, wanted, slot.dtype, where)
-        return array.astype(wanted)
-    with np.errstate(over="ignore"):
-        converted = array.astype(wanted)
-    if not np.can_cast(array.dtype, wanted) and np.any(np.isinf(converted) & np.isfinite(array)):
-        raise InputError(f"{where} has values too large for {slot.dtype}")
-    return converted
+    return converted(array, wanted, slot.dtype, where)
 
 
 ACCEPTED_KINDS = {"f": "fiub", "i": "iub", "u": "iub", "b": "b"}
 """For each kind of dtype on the device, numpy's kinds that convert to it."""
-
-
-def _check_integer_range(array: np.ndarray, wanted: np.dtype[Any], name: str, where: str) -> None:
-    if np.can_cast(array.dtype, wanted) or not array.size:
-        return
-    limits, least, most = np.iinfo(wanted), int(array.min()), int(array.max())
-    if least < limits.min or most > limits.max:
-        raise InputError(f"{where} has values from {least} to {most}, outside of {name}")

@@ -11,8 +11,9 @@ from typing import Any, ClassVar, cast
 import numpy as np
 
 from tensorgrad.dtypes import SHORT, DType, is_float, spec
-from tensorgrad.errors import DTypeError, OptionError, ParameterError
+from tensorgrad.errors import DTypeError, InputError, OptionError, ParameterError
 from tensorgrad.initializers import Initializer, constant
+from tensorgrad.runtime.conversion import to_numpy
 from tensorgrad.trees import Rebuild
 
 
@@ -64,12 +65,15 @@ def _as_initializer(init: object, shape: tuple[int, ...]) -> Initializer:
         return cast(Initializer, init)
     if isinstance(init, numbers.Real):
         return constant(float(init))
-    if isinstance(init, np.ndarray) and init.dtype.kind in "fiu":
-        if init.shape != shape:
-            raise OptionError(f"param: init has shape {init.shape}, the parameter {shape}")
-        values = init.copy()
-        return lambda key, shape, dtype: values.astype(dtype)
-    raise OptionError(f"param: init must be an initializer, a number or an array of numbers, got {init!r}")
+    try:
+        values = np.array(to_numpy(init, "param: init"))
+    except InputError as error:
+        raise OptionError(str(error)) from None
+    if values.dtype.kind not in "fiu":
+        raise OptionError(f"param: init must be an initializer, a number or an array of numbers, got {init!r}")
+    if values.shape != shape:
+        raise OptionError(f"param: init has shape {values.shape}, the parameter {shape}")
+    return lambda key, shape, dtype: values.astype(dtype)
 
 
 class Module:

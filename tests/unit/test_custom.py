@@ -201,7 +201,7 @@ def broken(forward: Any, backward: Any) -> Any:
     [
         (lambda: tg.custom_vjp(tg.exp)(X), TraceError, "exp has no derivative yet"),
         (broken(tg.exp, tg.exp), TraceError, r"must give \(result, residuals\)"),
-        (broken(lambda x: (tg.sum(x), x), tg.exp), ShapeError, "forward of main gives results"),
+        (broken(lambda x: (tg.sum(x), x), tg.exp), ShapeError, "forward of lambda\\w* gives results"),
         (broken(lambda x: (x, x), lambda x, g: g), TraceError, "must give a tuple of 1"),
         (broken(lambda x: (x, x), lambda x, g: (tg.sum(g),)), ShapeError, r"has shape \(3,\), its cotangent \(\)"),
         (broken(lambda x: (x, x), lambda x, g: (g > 0,)), DTypeError, "is f32, its cotangent bool"),

@@ -179,7 +179,7 @@ def test_powers_of_integers() -> None:
 def test_a_number_out_of_range_is_an_error(dtype: str, number: int) -> None:
     x = tg.cast([1, 2], dtype)
     for function in (operator.add, operator.mul, operator.floordiv, operator.and_, operator.lt, tg.maximum):
-        with pytest.raises(tg.errors.DTypeError, match="do not fit"):
+        with pytest.raises(tg.errors.DTypeError, match="outside of"):
             function(x, number)
 
 
@@ -205,8 +205,8 @@ def test_dtypes() -> None:
         (lambda: tg.floor_divide([True], [True]), "floor_divide: takes numbers, not bool"),
         (lambda: tg.sign([True]), "sign: takes numbers, not bool"),
         (lambda: tg.bitwise_or(np.array([1], np.int32), np.array([1], np.uint32)), "i32 and u32 have no common type"),
-        (lambda: tg.array([1.0]) * 1e39, "overflows"),
-        (lambda: tg.array(np.array([1], np.uint32)) - (-1), "do not fit"),
+        (lambda: tg.array([1.0]) * 1e39, "too large for f32"),
+        (lambda: tg.array(np.array([1], np.uint32)) - (-1), "outside of u32"),
         (lambda: tg.softmax(np.zeros(3), where=np.ones(3)), "where must be bool, not f32"),
     ],
 )

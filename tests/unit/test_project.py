@@ -23,7 +23,8 @@ FOLDERS = {
 """The folders that are packages, and what they import as."""
 
 DEVICE_SIDE = tuple(
-    f"tensorgrad.runtime.{name}" for name in ("program", "target", "formula", "errors", "backend", "webgpu")
+    f"tensorgrad.runtime.{name}"
+    for name in ("program", "target", "formula", "errors", "conversion", "backend", "webgpu")
 )
 """What loads and runs a saved program: needs no compiler, so no xDSL."""
 

@@ -326,8 +326,7 @@ def test_a_coroutine_that_is_cancelled():
         waiting = asyncio.ensure_future(training.step_async(**batch()))
         await asyncio.sleep(0)
         waiting.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await waiting
+        await asyncio.wait([waiting])
         return float(await training.step(**batch()))
 
     found, other = asyncio.run(main()), compiled(device="wgpu")

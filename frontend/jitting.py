@@ -1,0 +1,185 @@
+"""`tg.jit`: functions without a model, compiled when they are called."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import types
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias, overload
+
+import numpy as np
+
+from tensorgrad import trees
+from tensorgrad.compiled import Specialization, Specializations
+from tensorgrad.device import NAMES as DEVICES
+from tensorgrad.device import find_device
+from tensorgrad.dialects.signature import Slot, slots_attribute
+from tensorgrad.dtypes import Spec
+from tensorgrad.errors import DTypeError, InputError, OptionError
+from tensorgrad.location import user_line
+from tensorgrad.model_tracing import checked_results
+from tensorgrad.passes.simplify import SimplifyPass
+from tensorgrad.pipeline import Compilation, Phases
+from tensorgrad.tracer import as_array, checked_module, current_trace, function_name, trace_call, unique
+
+if TYPE_CHECKING:
+    from tensorgrad.runtime.webgpu import WebGPUDevice
+
+Key: TypeAlias = tuple[Hashable, ...]
+
+
+class Jitted(Specializations[Key]):
+    """A function that is traced and compiled when it is first called with new shapes, dtypes or static arguments.
+
+    Called inside a trace, it is traced along with what calls it. It is for one thread at a time.
+    """
+
+    def __init__(self, function: Callable[..., Any], static: Sequence[str], device: str):
+        super().__init__(function_name(function))
+        functools.update_wrapper(self, function)
+        self._function = function
+        self._static = frozenset(static)
+        self._device_name = device
+        self._signature = _signature(function, static)
+
+    @functools.cached_property
+    def _device(self) -> WebGPUDevice | None:
+        return find_device(self._device_name)
+
+    def __get__(self, instance: object, owner: type | None = None) -> Any:
+        return self if instance is None else types.MethodType(self, instance)
+
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
+        """Runs the function.
+
+        Args:
+            *args: Trees of arrays and numbers: whatever `tg.array` takes, in dicts, lists, tuples and dataclasses. A
+                Python number is a scalar of i32, f32 or bool. Static arguments stay as they are.
+            **kwargs: The same, by name.
+
+        Returns:
+            What the function returns, with `tg.Array`s for tensors; they are read from the device when looked at.
+
+        Raises:
+            InputError: The function takes other arguments, or a static one can't be hashed.
+            DTypeError: An argument holds no numbers, or numbers that don't fit.
+            TraceError, ShapeError, DTypeError, ParameterError: What the function does is not possible.
+            ProgramError, TargetError, DeviceError: The device can't run it.
+        """
+        if current_trace() is not None:
+            return self._function(*args, **kwargs)
+        bound = self._bound(args, kwargs)
+        given = {name: value for name, value in bound.arguments.items() if name not in self._static}
+        leaves, rebuild = trees.flatten(given)
+        arrays = [self._array(leaf, path) for leaf, path in zip(leaves, trees.paths(given), strict=True)]
+        specs = tuple(Spec(array.shape, array.dtype) for array in arrays)
+        key = (self._static_key(bound), trees.structure(given), specs)
+        compiled = self._compiled(key, lambda: self._traced(bound, rebuild(specs)))
+        return compiled.run(dict(zip(_names(given), arrays, strict=True)))
+
+    def _bound(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> inspect.BoundArguments:
+        try:
+            return self._signature.bind(*args, **kwargs)
+        except TypeError as error:
+            raise InputError(f"{user_line()}: {self._name}(): {error}; it takes {self._signature}") from None
+
+    def _array(self, leaf: Any, path: str) -> np.ndarray:
+        try:
+            return as_array(leaf)
+        except DTypeError as error:
+            is_array = hasattr(leaf, "__array__") or hasattr(leaf, "__dlpack__")
+            advice = "" if is_array else "; what is no array goes into static="
+            raise DTypeError(f"{error}, in argument {path!r} of {self._name}(){advice}") from None
+
+    def _static_key(self, bound: inspect.BoundArguments) -> Hashable:
+        values = [(name, bound.arguments[name]) for name in sorted(self._static & bound.arguments.keys())]
+        for name, value in values:
+            try:
+                hash(value)
+            except TypeError as error:
+                raise InputError(f"{user_line()}: {self._name}(): static argument {name!r}: {error}") from None
+        # 1, 1.0 and True are equal, but not the same to a program.
+        return tuple((name, type(value), value) for name, value in values)
+
+    def _traced(self, bound: inspect.BoundArguments, specs: Mapping[str, Any]) -> Specialization:
+        phases = Phases()
+
+        def program(given: Mapping[str, Any]) -> Any:
+            complete = inspect.BoundArguments(self._signature, dict(bound.arguments))
+            complete.arguments.update(given)
+            return checked_results(self._function(*complete.args, **complete.kwargs), f"{self._name}()")
+
+        with phases.measure("trace"):
+            slots = [Slot(name, "input") for name in _names(specs)]
+            made, positions = trace_call(self._name, program, [specs], slots)
+            order, rebuild = trees.flatten(positions)
+            outputs = unique([Slot(path or "output", "output") for path in trees.paths(positions)])
+            made.properties["res_attrs"] = slots_attribute(outputs)
+        compilation = Compilation(self._name, checked_module(made), lambda: [SimplifyPass()], self._device, phases)
+        return Specialization(compilation, compilation.load(None), rebuild([outputs[i].name for i in order]))
+
+
+def _names(given: Mapping[str, Any]) -> list[str]:
+    """The paths of the leaves, each once."""
+    return [slot.name for slot in unique([Slot(path, "input") for path in trees.paths(given)])]
+
+
+def _signature(function: Callable[..., Any], static: Sequence[str]) -> inspect.Signature:
+    if not callable(function):
+        raise OptionError(f"{user_line()}: jit: takes a function, got {function!r}")
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):
+        arguments = inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD
+        parts = [inspect.Parameter(name, kind) for name, kind in zip(("args", "kwargs"), arguments, strict=True)]
+        signature = inspect.Signature(parts)
+    for name in static:
+        if name not in signature.parameters:
+            raise OptionError(f"{user_line()}: jit: static argument {name!r} is none of {signature}")
+    return signature
+
+
+@overload
+def jit(function: Callable[..., Any], *, static: str | Sequence[str] = (), device: str = "auto") -> Jitted: ...
+
+
+@overload
+def jit(
+    function: None = None, *, static: str | Sequence[str] = (), device: str = "auto"
+) -> Callable[[Callable[..., Any]], Jitted]: ...
+
+
+def jit(
+    function: Callable[..., Any] | None = None, *, static: str | Sequence[str] = (), device: str = "auto"
+) -> Jitted | Callable[[Callable[..., Any]], Jitted]:
+    """Compiles a function of arrays, when it is called: once for all calls with the same shapes, dtypes and trees.
+
+    It works as a decorator too, with options or without. `tg.grad` and the others work inside it and around it.
+
+    Args:
+        function: A function of trees of tensors that gives a tensor or a tree of them.
+        static: Arguments by name that stay Python values, and are compiled in: they have to be hashable, and the
+            function is compiled for each value.
+        device: "auto" for a hardware adapter where there is one, else numpy; "wgpu" for any adapter; "numpy".
+
+    Returns:
+        What runs it, with the function's name and docstring; see `Jitted`.
+
+    Raises:
+        OptionError: `static` names no argument, or the device is unknown.
+
+    Example:
+        >>> import tensorgrad as tg
+        >>> @tg.jit(static="power")
+        ... def total(values, power=2):
+        ...     return tg.sum(values["x"] ** power)
+        >>> float(total({"x": tg.array([1.0, 2.0, 3.0])}, power=3))
+        36.0
+    """
+    names = (static,) if isinstance(static, str) else tuple(static)
+    if device not in DEVICES:
+        raise OptionError(f"device must be one of {', '.join(DEVICES)}, not {device!r}")
+    if function is None:
+        return lambda function: Jitted(function, names, device)
+    return Jitted(function, names, device)

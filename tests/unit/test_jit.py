@@ -1,0 +1,180 @@
+"""`tg.jit`: functions without a model."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+import tensorgrad as tg
+from tensorgrad.errors import (
+    DTypeError,
+    InputError,
+    OptionError,
+    ParameterError,
+    ShapeError,
+    TensorgradError,
+    TraceError,
+)
+
+DEVICES = ["numpy", "wgpu"]
+X = np.arange(6, dtype=np.float32).reshape(2, 3)
+
+
+class Line(NamedTuple):
+    w: Any
+    b: Any
+
+
+@dataclass
+class Pair:
+    first: Any
+    second: Any = 1.0
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_trees_in_and_out(device):
+    @tg.jit(device=device)
+    def apply(x: Any, line: Any, *more: Any, scale: Any = 2.0, **named: Any) -> Any:
+        y = x @ line.w + line.b
+        return {"y": y * scale, "pair": Pair(x, sum(more)), "line": line, "none": None, "named": [named["key"] + 1, 7]}
+
+    line = Line(np.ones((3, 2), np.float32), np.array([1, 2]))
+    found = apply(X, line, 1, 2.5, key=np.array([1, 2]))
+    y = X @ line.w + line.b
+    assert np.array_equal(found["y"], 2 * y) and isinstance(found["y"], tg.Array)
+    assert isinstance(found["pair"], Pair) and np.array_equal(found["pair"].first, X)
+    assert float(found["pair"].second) == 3.5 and found["none"] is None
+    assert isinstance(found["line"], Line) and found["line"].b.dtype == np.int32
+    assert np.array_equal(found["named"][0], [2, 3]) and int(found["named"][1]) == 7
+    again = apply(line=line, x=X, scale=np.float32(3), key=np.array([1, 2]))
+    assert np.array_equal(again["y"], 3 * y) and int(again["pair"].second) == 0
+    assert apply.specializations == 2 and apply.__name__ == "apply"
+    assert ("wgpu" in apply.device) == (device == "wgpu")
+    assert apply.stats()["submits"] == (device == "wgpu")
+
+
+def test_compiles_once_for_each_set_of_shapes():
+    traced: list[Any] = []
+
+    @tg.jit
+    def f(x: Any) -> Any:
+        traced.append((x.shape, x.dtype.name))
+        return x + x
+
+    for value in (X, X + 1, X.astype(np.float64), tg.array(X), X.T, X.astype(np.int64), 2, 2.5):
+        assert np.array_equal(f(value), 2 * np.asarray(value))
+    assert traced == [((2, 3), "float32"), ((3, 2), "float32"), ((2, 3), "int32"), ((), "int32"), ((), "float32")]
+    assert f.specializations == 5
+    assert "tensor<f32>" in f.module("traced") and "@f" in f.module("traced")
+    for size in range(40):
+        f(np.zeros(size))
+    assert f.specializations == 32
+
+
+def test_the_same_leaves_in_another_tree():
+    f = tg.jit(lambda tree: sum(tree.values()) if isinstance(tree, dict) else tree[0] - tree[1])
+    assert float(f({"a": 3.0, "b": 2.0})) == 5 and float(f([3.0, 2.0])) == 1 and float(f((3.0, 2.0))) == 1
+    assert float(f({"a": 1.0, "c": 1.0})) == 2 and f.specializations == 4
+
+
+def test_static_arguments():
+    traced: list[Any] = []
+
+    @tg.jit(static=("kind", "times"))
+    def f(x: Any, kind: str = "sum", *, times: int = 1) -> Any:
+        traced.append((kind, times))
+        return getattr(tg, kind)(x) * times
+
+    assert float(f(X)) == 15 and float(f(X, "max")) == 5 and float(f(X, kind="max", times=2)) == 10
+    assert float(f(X + 1, "max")) == 6 and float(f(X, "max", times=2.0)) == 10 and float(f(X, "max", times=True)) == 5
+    assert traced == [("sum", 1), ("max", 1), ("max", 2), ("max", 2.0), ("max", True)]
+    with pytest.raises(InputError, match=r"f\(\): static argument 'kind': unhashable"):
+        f(X, ["sum"])
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_derivatives_inside_and_outside(device):
+    cubes = tg.jit(lambda x: tg.sum(x**3), device=device)
+    slope = tg.jit(tg.grad(lambda x: tg.sum(x**3)), device=device)
+    assert np.allclose(slope(X), 3 * X**2) and np.allclose(tg.grad(cubes)(X), 3 * X**2)
+    assert np.allclose(tg.jit(tg.grad(cubes), device=device)(X), 3 * X**2)
+    value, curvature = tg.jit(lambda x: (cubes(x), tg.grad(lambda y: tg.sum(tg.grad(cubes)(y)))(x)), device=device)(X)
+    assert float(value) == (X**3).sum() and np.allclose(curvature, 6 * X)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_without_arguments_and_without_elements(device):
+    assert np.array_equal(tg.jit(lambda: tg.arange(4), device=device)(), np.arange(4))
+    assert np.array_equal(tg.jit(lambda x: x * 2, device=device)(np.zeros((0, 3))), np.zeros((0, 3)))
+    noise = tg.jit(lambda key: tg.random.uniform(key, (5,)), device=device)
+    assert np.array_equal(noise(tg.random.key(1)), tg.random.uniform(tg.random.key(1), (5,)))
+
+
+def test_functions_of_every_kind():
+    class Scaled:
+        factor = 3.0
+
+        def __call__(self, x: Any) -> Any:
+            return x * self.factor
+
+        @tg.jit(static="self")
+        def method(self, x: Any) -> Any:
+            return x * self.factor
+
+    scaled = Scaled()
+    assert float(tg.jit(scaled)(2.0)) == 6 == float(scaled.method(2.0))
+    assert float(tg.jit(functools.partial(lambda k, x: k * x, 4.0))(2.0)) == 8
+    assert float(tg.jit(tg.exp)(0.0)) == 1
+    handle = tg.jit(lambda x: x + 1, device="wgpu")(1.0)
+
+    async def read() -> float:
+        return float(await handle)
+
+    assert asyncio.run(read()) == 2.0
+    assert "lambda_line_" in repr(tg.jit(lambda x: x))
+
+
+def test_what_comes_later_sees_earlier_results_as_they_were():
+    double = tg.jit(lambda x: x * 2, device="wgpu")
+    results = [double(float(i)) for i in range(150)]
+    assert [float(result) for result in results] == [2.0 * i for i in range(150)]
+
+
+def fails(x: Any, y: Any = 1) -> Any:
+    return x + y @ x
+
+
+CALLS: list[tuple[Any, type[TensorgradError], str]] = [
+    (lambda: tg.jit(fails)(X, X), ShapeError, "matmul"),
+    (lambda: tg.jit(fails)(), InputError, r"fails\(\): missing a required argument: 'x'; it takes \(x: 'Any', y"),
+    (lambda: tg.jit(fails)(X, z=1), InputError, "unexpected keyword argument 'z'"),
+    (lambda: tg.jit(fails)(X, "text"), DTypeError, r"in argument 'y' of fails\(\); what is no array goes into static="),
+    (lambda: tg.jit(fails)({"a": [1j]}), DTypeError, r"complex128 as a tensor, in argument 'x\.a\.0'"),
+    (lambda: tg.jit(fails)(2**40), DTypeError, r"outside of i32, in argument 'x' of fails\(\)"),
+    (lambda: tg.jit(fails)(tg.nn.Linear(2, 2)), ParameterError, "has no values"),
+    (lambda: tg.jit(lambda x: None)(X), TraceError, r"lambda_line_\d+\(\) returned no tensor"),
+    (lambda: tg.jit(lambda x: "text")(X), TraceError, "returned str"),
+    (lambda: tg.jit(lambda x: x if x > 0 else -x)(2.0), TraceError, "Python control flow"),
+    (lambda: tg.jit(fails, static="z"), OptionError, r"static argument 'z' is none of \(x"),
+    (lambda: tg.jit(3), OptionError, "takes a function, got 3"),  # type: ignore[call-overload]
+]
+
+
+@pytest.mark.parametrize(("call", "error", "message"), CALLS)
+def test_errors_name_the_line(call, error, message):
+    with pytest.raises(error, match=message) as caught:
+        call()
+    assert __file__ in str(caught.value)
+
+
+def test_options():
+    with pytest.raises(OptionError, match="device must be one of auto, wgpu, numpy"):
+        tg.jit(fails, device="cuda")
+    with pytest.raises(TensorgradError, match="f64"):
+        tg.jit(lambda x: tg.cast(x, "f64"), device="wgpu")(1.0)
+    assert tg.jit(lambda x: tg.cast(x, "f64"), device="numpy")(1.0).dtype == np.float64
