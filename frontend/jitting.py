@@ -35,6 +35,8 @@ class Jitted(Specializations[Key]):
     Called inside a trace, it is traced along with what calls it. It is for one thread at a time.
     """
 
+    __name__: str
+
     def __init__(self, function: Callable[..., Any], static: Sequence[str], device: str):
         super().__init__(function_name(function))
         functools.update_wrapper(self, function)
