@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from tensorgrad.capturing import capture
     from tensorgrad.compiled import Inference
     from tensorgrad.contractions import einsum, outer, tensordot
+    from tensorgrad.control import cond, scan
     from tensorgrad.convolution import (
         avg_pool,
         conv,
@@ -194,6 +195,7 @@ _NAMES = {
     "capturing": "capture",
     "compiled": "Inference",
     "contractions": "einsum outer tensordot",
+    "control": "cond scan",
     "convolution": (
         "avg_pool conv conv1d conv2d conv3d conv_transpose global_avg_pool global_max_pool max_pool resize"
     ),
@@ -277,6 +279,7 @@ __all__ = [
     "clip",
     "compile",
     "concat",
+    "cond",
     "conv",
     "conv1d",
     "conv2d",
@@ -385,6 +388,7 @@ __all__ = [
     "roll",
     "round",
     "rsqrt",
+    "scan",
     "scatter_add",
     "selu",
     "sigmoid",

@@ -13,7 +13,10 @@ from tensorgrad.dialects.tg.base import Tensor, TensorOp, int_list, int_value, i
 from tensorgrad.dialects.tg.build import TensorBuilder, shape_of
 from tensorgrad.dialects.tg.call import CallOp, returned
 from tensorgrad.dialects.tg.contract import free_axes
-from tensorgrad.passes.inline_calls import copied, erase_unneeded
+from tensorgrad.dialects.tg.control import CondOp, ScanOp
+from tensorgrad.passes.batch_control import batch_cond, batch_scan, everywhere
+from tensorgrad.passes.control import erase_unneeded
+from tensorgrad.passes.moving import copied
 
 OpT = TypeVar("OpT", bound=TensorOp)
 Operands: TypeAlias = Sequence["tuple[SSAValue, bool]"]
@@ -49,7 +52,7 @@ def repeated(
             builder.insert(op)
     known = dict(known)
     _batch(block, known, count, builder)
-    found = [known[value] if value in known else _everywhere(builder, value, count) for value in values]
+    found = [known[value] if value in known else everywhere(builder, value, count) for value in values]
     for op in reversed(list(block.ops)):
         op.detach()
         op.erase()
@@ -73,6 +76,12 @@ def _batch(block: Block, known: dict[SSAValue, SSAValue], count: int, builder: T
         if isinstance(op, CallOp):
             _call(op, known, count, builder)
             continue
+        if isinstance(op, ScanOp):
+            batch_scan(op, known, count, builder, _batch)
+            continue
+        if isinstance(op, CondOp):
+            batch_cond(op, known, count, builder, _batch)
+            continue
         if not isinstance(op, TensorOp):
             continue
         operands = [(known.get(operand, operand), operand in known) for operand in op.operands]
@@ -85,24 +94,18 @@ def _call(op: CallOp, known: dict[SSAValue, SSAValue], count: int, builder: Tens
     for argument, operand in zip(body.args, op.operands, strict=True):
         known[argument] = known.get(operand, operand)
         if operand not in known:
-            known[argument] = _everywhere(builder, operand, count)
+            known[argument] = everywhere(builder, operand, count)
     for inner in body.ops:
         if isinstance(inner, TensorOp) and not inner.operands:
             value = builder.emit(type(inner), [], **inner.properties)
-            known[inner.results[0]] = _everywhere(builder, value, count)
+            known[inner.results[0]] = everywhere(builder, value, count)
     _batch(body, known, count, builder)
     for result, value in zip(op.results, returned(body), strict=True):
         known[result] = known[value]
 
 
-def _everywhere(builder: TensorBuilder, value: SSAValue, count: int) -> SSAValue:
-    """A value repeated along the new axis."""
-    old = shape_of(value)
-    return builder.broadcast(value, (count, *old), range(1, len(old) + 1))
-
-
 def _all(builder: TensorBuilder, operands: Operands, count: int) -> list[SSAValue]:
-    return [value if has else _everywhere(builder, value, count) for value, has in operands]
+    return [value if has else everywhere(builder, value, count) for value, has in operands]
 
 
 def _one_by_one(builder: TensorBuilder, op: TensorOp, count: int, operands: Operands) -> SSAValue:

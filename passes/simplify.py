@@ -16,6 +16,7 @@ from xdsl.traits import IsolatedFromAbove, is_side_effect_free
 from tensorgrad.dialects import tg
 from tensorgrad.dialects.tg.base import TensorOp, compact
 from tensorgrad.dialects.tg.leaves import ConstantOp
+from tensorgrad.passes.control import enter, leave, prune
 
 Key: TypeAlias = tuple[object, ...]
 
@@ -26,7 +27,8 @@ class SimplifyPass(ModulePass):
 
     Expects any module. Guarantees the same results, bit for bit, and a location on every op it makes (upstream's
     `canonicalize` loses those of folded constants). One walk forwards, one backwards: linear in the number of ops.
-    Ops that hold regions are walked into and never merged.
+    Ops that hold regions are walked into and never merged. What a scan computes of constants alone moves in front of
+    it, carried values that never change become constants, and results that nobody uses go.
     """
 
     name = "simplify"
@@ -42,14 +44,22 @@ def simplify_block(block: Block, known: dict[Key, SSAValue] | None = None) -> No
     """Simplifies a block, given the values `known` from around it."""
     seen: dict[Key, SSAValue] = {} if known is None else dict(known)
     for op in list(block.ops):
-        for region in op.regions:
-            for inner in region.blocks:
-                simplify_block(inner, None if op.has_trait(IsolatedFromAbove) else seen)
-        if isinstance(op, TensorOp):
-            op = _folded(op)
-        if op is not None and not op.regions and op.results and _is_pure(op):
-            _merge(op, seen)
+        _simplify(op, seen)
     erase_dead(block)
+
+
+def _simplify(op: Operation, seen: dict[Key, SSAValue]) -> None:
+    enter(op)
+    for region in op.regions:
+        for inner in region.blocks:
+            simplify_block(inner, None if op.has_trait(IsolatedFromAbove) else seen)
+    for made in leave(op):
+        _simplify(made, seen)
+    if op.parent is None:
+        return
+    kept = _folded(op) if isinstance(op, TensorOp) else op
+    if kept is not None and not kept.regions and kept.results and _is_pure(kept):
+        _merge(kept, seen)
 
 
 def _folded(op: TensorOp) -> Operation | None:
@@ -109,3 +119,5 @@ def erase_dead(block: Block) -> None:
         if op.results and not any(result.uses for result in op.results) and _is_pure(op):
             op.detach()
             op.erase()
+        else:
+            prune(op, lambda result: bool(result.uses))

@@ -13,9 +13,10 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, SSAValue
 
 from tensorgrad.dialects.signature import arguments_of, results_of
-from tensorgrad.dialects.tg.base import NumpyArray, Tensor, TensorOp
+from tensorgrad.dialects.tg.base import NumpyArray, Tensor, TensorOp, numpy_dtype
 from tensorgrad.dialects.tg.call import CallOp
 from tensorgrad.dialects.tg.call import returned as returned_by
+from tensorgrad.dialects.tg.control import CondOp, RegionOp, ScanOp
 from tensorgrad.dialects.tg.leaves import ConstantOp
 from tensorgrad.runtime.errors import ProgramError
 
@@ -28,7 +29,8 @@ class _Step:
     operands: tuple[SSAValue, ...]
     results: tuple[SSAValue, ...]
     dead: tuple[SSAValue, ...]
-    body: _Plan | None
+    bodies: tuple[_Plan, ...] = ()
+    times: int = 1
 
 
 class _Plan:
@@ -43,12 +45,13 @@ class _Plan:
         for op in reversed(list(block.ops)):
             if isinstance(op, ConstantOp):
                 self.constants[op.results[0]] = op.evaluate()
-            elif isinstance(op, TensorOp | CallOp):
+            elif isinstance(op, TensorOp | RegionOp):
                 operands, results = tuple(op.operands), tuple(op.results)
                 dead = {*operands, *results} - seen
                 seen.update(operands)
-                body = _Plan(op.body.block, tuple(returned_by(op.body.block))) if isinstance(op, CallOp) else None
-                self.steps.append(_Step(_meaning(op, body), operands, results, tuple(dead), body))
+                bodies = tuple(_Plan(block, returned_by(block)) for block in _bodies(op))
+                times = op.count if isinstance(op, ScanOp) else 1
+                self.steps.append(_Step(_meaning(op, bodies), operands, results, tuple(dead), bodies, times))
             elif op is not block.last_op:
                 raise ProgramError(f"the reference runs tg, not {op.name}")
         self.steps.reverse()
@@ -70,28 +73,52 @@ class _Plan:
         live += sum(array.nbytes for array in self.constants.values() if 0 not in array.strides)
         peak = live
         for step in self.steps:
-            if step.body is not None:
-                peak = max(peak, live + step.body.peak_bytes() - sum(map(value_bytes, step.operands)))
+            for body in step.bodies:
+                peak = max(peak, live + body.peak_bytes() - sum(map(value_bytes, step.operands)))
             live += sum(map(value_bytes, step.results))
             peak = max(peak, live)
             live -= sum(map(value_bytes, step.dead))
         return peak
 
     def bytes_moved(self) -> int:
-        """Bytes that the ops read and write."""
+        """Bytes that the ops read and write, those of a loop every time, of two branches those of the larger."""
         return sum(
-            sum(map(value_bytes, (*step.results, *set(step.operands))))
-            if step.body is None
-            else step.body.bytes_moved()
+            step.times * max(body.bytes_moved() for body in step.bodies)
+            if step.bodies
+            else sum(map(value_bytes, (*step.results, *set(step.operands))))
             for step in self.steps
         )
 
 
-def _meaning(op: TensorOp | CallOp, body: _Plan | None) -> Callable[..., Sequence[NumpyArray]]:
+def _bodies(op: TensorOp | RegionOp) -> tuple[Block, ...]:
+    """What runs where an op holds regions; a custom derivative doesn't."""
+    if isinstance(op, CallOp | ScanOp):
+        return (op.body.block,)
+    return op.branches if isinstance(op, CondOp) else ()
+
+
+def _meaning(op: TensorOp | RegionOp, bodies: Sequence[_Plan]) -> Callable[..., Sequence[NumpyArray]]:
     if isinstance(op, TensorOp):
         return lambda *values: (op.evaluate(*values),)
-    assert body is not None
-    return lambda *values: body.run(values)
+    if isinstance(op, ScanOp):
+        return lambda *values: _scan(op, bodies[0], values)
+    if isinstance(op, CondOp):
+        return lambda *values: bodies[0 if values[0] else 1].run(values[1:])
+    return lambda *values: bodies[0].run(values)
+
+
+def _scan(op: ScanOp, body: _Plan, values: Sequence[NumpyArray]) -> list[NumpyArray]:
+    first, second = len(op.consts), len(op.consts) + op.carries
+    consts, carry, xs = values[:first], list(values[first:second]), values[second:]
+    kinds = [cast(Tensor, result.type) for result in op.results[op.carries :]]
+    stacks = [np.empty(kind.get_shape(), numpy_dtype(kind)) for kind in kinds]
+    positions = range(op.count)
+    for position in reversed(positions) if op.reverse is not None else positions:
+        found = body.run([*consts, *carry, *(x[position] for x in xs)])
+        carry = found[: op.carries]
+        for stack, row in zip(stacks, found[op.carries :], strict=True):
+            stack[position] = row
+    return [*carry, *stacks]
 
 
 class TensorExecutor:
@@ -131,6 +158,4 @@ class TensorExecutor:
 def value_bytes(value: SSAValue) -> int:
     """Bytes of a tensor value in numpy."""
     kind = cast(Tensor, value.type)
-    from tensorgrad.dialects.tg.base import numpy_dtype
-
     return kind.element_count() * numpy_dtype(kind).itemsize

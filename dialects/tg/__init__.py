@@ -23,7 +23,7 @@ from tensorgrad.dialects.tg import (
     unary,
 )
 from tensorgrad.dialects.tg.base import Tensor, TensorOp
-from tensorgrad.dialects.tg.call import REGION_OPS
+from tensorgrad.dialects.tg.control import REGION_OPS
 from tensorgrad.dialects.tg.leaves import ConstantOp
 
 OPS: tuple[type[TensorOp], ...] = (

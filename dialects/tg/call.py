@@ -25,10 +25,13 @@ from xdsl.utils.exceptions import VerifyException
 
 from tensorgrad.dialects.tg.base import Tensor, int_list, ints, is_float, numpy_dtype, require
 
+HOLDERS = ("tg.call", "tg.scan", "tg.cond")
+"""The ops whose regions end in `tg.return`."""
+
 
 @irdl_op_definition
 class ReturnOp(IRDLOperation):
-    """Ends a region of `tg.call` and gives its values.
+    """Ends a region of `tg.call`, `tg.scan` or `tg.cond` and gives its values.
 
     Example:
         tg.return %0 : tensor<4xf32>
@@ -43,7 +46,11 @@ class ReturnOp(IRDLOperation):
         super().__init__(operands=[values])
 
     def verify_(self) -> None:
-        require(isinstance(self.parent_op(), CallOp), "tg.return ends a region of tg.call")
+        parent = self.parent_op()
+        require(
+            parent is not None and parent.name in HOLDERS,
+            f"tg.return ends a region of {', '.join(HOLDERS)}",
+        )
 
 
 @irdl_op_definition
@@ -127,9 +134,9 @@ class CallOp(IRDLOperation):
             require(isinstance(value.type, TensorType), f"takes and gives tensors, not {value.type}")
             numpy_dtype(value.type)
         inputs, outputs = list(self.operand_types), list(self.result_types)
-        _check_region("body", self.body.block, inputs)
+        check_region("body", self.body.block, inputs)
         given = [value.type for value in returned(self.body.block)]
-        require(given == outputs, f"the body returns {_listed(given)}, the results are {_listed(outputs)}")
+        require(given == outputs, f"the body returns {listed(given)}, the results are {listed(outputs)}")
         require(len(self.derivative) in (0, 2), "a derivative has two regions, forward and backward")
         require(bool(self.derivative) == (self.wrt is not None), "a custom derivative and wrt come together")
         if self.derivative:
@@ -143,21 +150,21 @@ class CallOp(IRDLOperation):
 
     def _verify_derivative(self, inputs: list[Attribute], outputs: list[Attribute]) -> None:
         forward, backward = (region.block for region in self.derivative)
-        _check_region("forward", forward, inputs)
+        check_region("forward", forward, inputs)
         given = [value.type for value in returned(forward)]
         require(
             given[: len(outputs)] == outputs,
-            f"forward returns {_listed(given)}, which must begin with the results {_listed(outputs)}",
+            f"forward returns {listed(given)}, which must begin with the results {listed(outputs)}",
         )
         floats = [kind for kind in outputs if is_float(cast(Tensor, kind).get_element_type())]
-        _check_region("backward", backward, [*given[len(outputs) :], *floats])
+        check_region("backward", backward, [*given[len(outputs) :], *floats])
         wrt = self.differentiable
         require(
             list(wrt) == sorted(set(wrt)) and all(0 <= position < len(inputs) for position in wrt),
             f"wrt {list(wrt)} must be increasing positions of operands",
         )
         found, wanted = [value.type for value in returned(backward)], [inputs[position] for position in wrt]
-        require(found == wanted, f"backward returns {_listed(found)}, the operands in wrt are {_listed(wanted)}")
+        require(found == wanted, f"backward returns {listed(found)}, the operands in wrt are {listed(wanted)}")
         for kind in wanted:
             require(is_float(cast(Tensor, kind).get_element_type()), f"wrt has {kind}: only floats have derivatives")
 
@@ -221,13 +228,14 @@ def returned(block: Block) -> tuple[SSAValue, ...]:
     """
     last = block.last_op
     if not isinstance(last, ReturnOp):
-        raise VerifyException("a region of tg.call ends in tg.return")
+        raise VerifyException("a region of a tg op ends in tg.return")
     return tuple(last.values)
 
 
-def _check_region(what: str, block: Block, wanted: Sequence[Attribute]) -> None:
+def check_region(what: str, block: Block, wanted: Sequence[Attribute]) -> None:
+    """Requires that a region takes arguments of these types and returns something."""
     found = [argument.type for argument in block.args]
-    require(found == list(wanted), f"{what} takes {_listed(found)}, expected {_listed(wanted)}")
+    require(found == list(wanted), f"{what} takes {listed(found)}, expected {listed(wanted)}")
     returned(block)
 
 
@@ -239,9 +247,6 @@ def _around(call: CallOp) -> Iterator[CallOp]:
         op = op.parent_op()
 
 
-def _listed(types: Sequence[Attribute]) -> str:
+def listed(types: Sequence[Attribute]) -> str:
+    """Types as messages list them."""
     return f"({', '.join(map(str, types))})"
-
-
-REGION_OPS: tuple[type[IRDLOperation], ...] = (CallOp, ReturnOp)
-"""The ops that hold or end regions; they may have any number of results."""

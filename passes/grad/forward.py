@@ -9,10 +9,12 @@ from xdsl.utils.exceptions import DiagnosticException
 
 from tensorgrad.dialects.tg.base import is_float
 from tensorgrad.dialects.tg.build import TensorBuilder, element_of
-from tensorgrad.dialects.tg.call import CallOp
-from tensorgrad.passes.grad.reverse import cotangents
+from tensorgrad.dialects.tg.call import returned
+from tensorgrad.dialects.tg.control import CondOp, ScanOp
+from tensorgrad.passes.control import erase_unneeded
+from tensorgrad.passes.grad.reverse import cotangents, differentiated
 from tensorgrad.passes.grad.rules import NO_DERIVATIVE
-from tensorgrad.passes.inline_calls import erase_unneeded, moved
+from tensorgrad.passes.moving import moved
 
 
 def tangents(
@@ -60,8 +62,9 @@ def _check_linear(block: Block, given: Sequence[SSAValue], results: Sequence[SSA
     dependent, broken = set(given), set[Operation]()
     for op in block.ops:
         if any(operand in dependent for operand in op.operands):
+            _check_region(op, dependent)
             dependent.update(op.results)
-            smooth = isinstance(op, CallOp) or is_float(element_of(op.results[0]))
+            smooth = any(is_float(element_of(result)) for result in op.results)
             if type(op) in NO_DERIVATIVE or not smooth:
                 broken.add(op)
     needed: set[SSAValue] = set(results)
@@ -70,3 +73,20 @@ def _check_linear(block: Block, given: Sequence[SSAValue], results: Sequence[SSA
             if op in broken:
                 raise DiagnosticException(_NOT_LINEAR)
             needed.update(op.operands)
+
+
+def _check_region(op: Operation, dependent: set[SSAValue]) -> None:
+    """Refuses what a loop or branch makes of dependent operands by what has no derivative."""
+    if isinstance(op, CondOp):
+        for block in op.branches:
+            inside = [a for a, operand in zip(block.args, op.inputs, strict=True) if operand in dependent]
+            _check_linear(block, inside, returned(block))
+    elif isinstance(op, ScanOp):
+        block, values, (_, carries, _) = op.body.block, returned(op.body.block), op.arguments
+        inside = {a for a, operand in zip(block.args, op.operands, strict=True) if operand in dependent}
+        size = -1
+        while size != len(inside):
+            size = len(inside)
+            active, _ = differentiated(block, list(inside))
+            inside |= {carry for carry, value in zip(carries, values, strict=False) if value in active}
+        _check_linear(block, list(inside), values)

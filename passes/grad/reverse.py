@@ -10,10 +10,12 @@ from xdsl.utils.exceptions import DiagnosticException
 from tensorgrad.dialects.tg.base import TensorOp, is_float
 from tensorgrad.dialects.tg.build import TensorBuilder, element_of
 from tensorgrad.dialects.tg.call import CallOp, ReturnOp, returned
+from tensorgrad.dialects.tg.control import CondOp, RegionOp, ScanOp
 from tensorgrad.passes.grad import rules_elementary as rules_elementary
 from tensorgrad.passes.grad import rules_random as rules_random
+from tensorgrad.passes.grad.control import ScanDerivative, cond_derivative
 from tensorgrad.passes.grad.rules import NO_DERIVATIVE, RULES, Cotangents
-from tensorgrad.passes.inline_calls import copied, inlined, moved
+from tensorgrad.passes.moving import copied, inlined, moved
 from tensorgrad.passes.simplify import erase_dead
 
 
@@ -31,15 +33,7 @@ def cotangents(
         wrt: The values to differentiate by.
         builder: Where the derivative goes.
     """
-    active: set[SSAValue] = set(wrt)
-    path: list[TensorOp | CallOp] = []
-    for op in block.ops:
-        if not isinstance(op, TensorOp | CallOp) or not any(operand in active for operand in op.operands):
-            continue
-        floats = [result for result in op.results if is_float(element_of(result))]
-        if floats and type(op) not in NO_DERIVATIVE:
-            active.update(floats)
-            path.append(op)
+    active, path = differentiated(block, wrt)
     found: dict[SSAValue, SSAValue] = dict(seeds)
     for op in reversed(path):
         given = [found.get(result) for result in op.results]
@@ -55,14 +49,32 @@ def cotangents(
     return [found.get(value) for value in wrt]
 
 
+def differentiated(block: Block, wrt: Sequence[SSAValue]) -> tuple[set[SSAValue], list[TensorOp | RegionOp]]:
+    """The values of a block that depend on `wrt` by what has a derivative, and the ops that make them, in order."""
+    active: set[SSAValue] = set(wrt)
+    path: list[TensorOp | RegionOp] = []
+    for op in block.ops:
+        if not isinstance(op, TensorOp | RegionOp) or not any(operand in active for operand in op.operands):
+            continue
+        floats = [result for result in op.results if is_float(element_of(result))]
+        if floats and type(op) not in NO_DERIVATIVE:
+            active.update(floats)
+            path.append(op)
+    return active, path
+
+
 def _cotangents_of(
-    builder: TensorBuilder, op: TensorOp | CallOp, given: Cotangents, wanted: Sequence[bool]
+    builder: TensorBuilder, op: TensorOp | RegionOp, given: Cotangents, wanted: Sequence[bool]
 ) -> Cotangents:
     """The cotangents of an op's operands, at least of those that are wanted, from those of its results."""
     if isinstance(op, CallOp):
         if op.recompute is not None:
             return _again(builder, op, given, wanted)
         return _of_call(builder, op, op.operands, given, wanted)
+    if isinstance(op, ScanOp):
+        return ScanDerivative(op, given, wanted, cotangents, differentiated, summed).emit(builder)
+    if isinstance(op, CondOp):
+        return cond_derivative(builder, op, given, wanted, cotangents, summed)
     rule = RULES.get(type(op))
     if rule is None:
         raise DiagnosticException(f"{op.name} has no derivative rule")
@@ -82,7 +94,7 @@ def _of_call(
         return _custom(builder, call, operands, given)
     body = copied(call.body)
     inner = TensorBuilder(body, before=body.last_op, location=call.location)
-    seeds = _seeds(returned(body), given, inner)
+    seeds = summed(returned(body), given, inner)
     wrt = [argument for argument, one in zip(body.args, wanted, strict=True) if one]
     by_argument = dict(zip(wrt, cotangents(body, seeds, wrt, inner), strict=True))
     pieces = [by_argument.get(argument) for argument in body.args]
@@ -90,7 +102,7 @@ def _of_call(
     return [None if piece is None else next(kept) for piece in pieces]
 
 
-def _seeds(results: Sequence[SSAValue], given: Cotangents, builder: TensorBuilder) -> dict[SSAValue, SSAValue]:
+def summed(results: Sequence[SSAValue], given: Cotangents, builder: TensorBuilder) -> dict[SSAValue, SSAValue]:
     """The cotangent of each value; one that is a result more than once has the sum."""
     seeds: dict[SSAValue, SSAValue] = {}
     for result, cotangent in zip(results, given, strict=True):

@@ -125,6 +125,6 @@ func.func @f(%x: tensor<3xf32>) {
 // -----
 
 func.func @f(%x: tensor<3xf32>) {
-  // CHECK: tg.return ends a region of tg.call
+  // CHECK: tg.return ends a region of tg.call, tg.scan, tg.cond
   tg.return %x : tensor<3xf32>
 }

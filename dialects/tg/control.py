@@ -1,0 +1,312 @@
+"""`tg.scan` and `tg.cond`: a loop with a state, and a choice between two computations."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeAlias, cast
+
+from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, TensorType, UnitAttr, i1, i32
+from xdsl.ir import Attribute, Block, BlockArgument, OpResult, Region, SSAValue
+from xdsl.ir.core import SSAValues
+from xdsl.irdl import (
+    AttrSizedOperandSegments,
+    IRDLOperation,
+    irdl_op_definition,
+    operand_def,
+    opt_prop_def,
+    prop_def,
+    region_def,
+    traits_def,
+    var_operand_def,
+    var_result_def,
+)
+from xdsl.parser import Parser
+from xdsl.printer import Printer
+from xdsl.traits import IsolatedFromAbove, Pure
+
+from tensorgrad.dialects.tg.base import Tensor, int_value, integer, numpy_dtype, require, tensor
+from tensorgrad.dialects.tg.call import CallOp, ReturnOp, check_region, listed, returned
+
+
+@irdl_op_definition
+class ScanOp(IRDLOperation):
+    """Runs its body `length` times; each time it gets what the last one carried over, and a slice of each sequence.
+
+    The body takes the constants, which are the same every time, then the carried values, which begin as `carry` says,
+    then the slice at the present position of each operand in `over`, along axis 0. It returns the next carried values,
+    and then any number of further values. The results are the last carried values (`carry` itself where `length` is 0),
+    and the further values of every time stacked along a new axis 0. With `reverse` the positions go from the last one
+    to the first, in the slices that are read and in the stacks that are written.
+
+    Example:
+        %last, %all = tg.scan (%w) carry (%h) over (%x) length = 8 : (tensor<2xf32>, tensor<2xf32>, tensor<8x2xf32>)
+            -> (tensor<2xf32>, tensor<8x2xf32>) {
+        ^bb0(%w0: tensor<2xf32>, %h0: tensor<2xf32>, %x0: tensor<2xf32>):
+          %0 = tg.mul %w0, %h0 : tensor<2xf32>, tensor<2xf32>
+          %1 = tg.add %0, %x0 : tensor<2xf32>, tensor<2xf32>
+          tg.return %1, %0 : tensor<2xf32>, tensor<2xf32>
+        }
+    """
+
+    name = "tg.scan"
+    length = prop_def(IntegerAttr)
+    reverse = opt_prop_def(UnitAttr)
+    consts = var_operand_def()
+    init = var_operand_def()
+    xs = var_operand_def()
+    outputs = var_result_def()
+    body = region_def("single_block")
+    irdl_options = (AttrSizedOperandSegments(as_property=True),)
+    traits = traits_def(Pure(), IsolatedFromAbove())
+
+    @classmethod
+    def of(
+        cls,
+        consts: Sequence[SSAValue],
+        init: Sequence[SSAValue],
+        xs: Sequence[SSAValue],
+        length: int,
+        reverse: bool,
+        body: Block,
+    ) -> ScanOp:
+        """A scan; the results' types follow from what the body returns."""
+        properties: dict[str, Attribute] = {"length": integer(length), **_segments(consts, init, xs)}
+        if reverse:
+            properties["reverse"] = UnitAttr()
+        given = [cast(Tensor, value.type) for value in returned(body)]
+        stacks = [stacked(kind, length) for kind in given[len(init) :]]
+        return cls.create(
+            operands=[*consts, *init, *xs],
+            result_types=[*given[: len(init)], *stacks],
+            properties=properties,
+            regions=[Region(body)],
+        )
+
+    @property
+    def count(self) -> int:
+        """How often the body runs."""
+        return int_value(self.properties, "length")
+
+    @property
+    def carries(self) -> int:
+        """How many values are carried."""
+        return len(self.init)
+
+    @property
+    def arguments(self) -> tuple[tuple[BlockArgument, ...], tuple[BlockArgument, ...], tuple[BlockArgument, ...]]:
+        """The body's arguments: constants, carried values, slices."""
+        args, first = self.body.block.args, len(self.consts)
+        second = first + len(self.init)
+        return tuple(args[:first]), tuple(args[first:second]), tuple(args[second:])
+
+    def set_operands(self, consts: Sequence[SSAValue], init: Sequence[SSAValue], xs: Sequence[SSAValue]) -> None:
+        """Replaces all operands; the body's arguments have to follow."""
+        self.operands = [*consts, *init, *xs]
+        self.properties.update(_segments(consts, init, xs))
+
+    def stack(self, value: SSAValue) -> SSAValue:
+        """The values that one of the body's has at every position, as a further result; the others stay."""
+        values = returned(self.body.block)
+        for position, found in enumerate(values[self.carries :], self.carries):
+            if found is value:
+                return self.results[position]
+        result = OpResult(stacked(cast(Tensor, value.type), self.count), self, len(self.results))
+        self.results = SSAValues((*self.results, result))
+        set_returned(self.body.block, [*values, value])
+        return result
+
+    def keep_results(self, kept: Sequence[int]) -> None:
+        """Drops the other results, which nothing may use, and what the body returns for them."""
+        values = returned(self.body.block)
+        results = [self.results[position] for position in kept]
+        for position, result in enumerate(results):
+            result.index = position
+        self.results = SSAValues(results)
+        set_returned(self.body.block, [values[position] for position in kept])
+
+    def verify_(self) -> None:
+        for value in (*self.operands, *self.results):
+            require(isinstance(value.type, TensorType), f"takes and gives tensors, not {value.type}")
+            numpy_dtype(value.type)
+        length = self.count
+        require(length >= 0, f"length {length} is negative")
+        slices: list[Attribute] = []
+        for kind in (cast(Tensor, x.type) for x in self.xs):
+            shape = kind.get_shape()
+            require(bool(shape) and shape[0] == length, f"goes over {kind}, whose axis 0 is not the length {length}")
+            slices.append(tensor(shape[1:], kind.get_element_type()))
+        carried = [value.type for value in self.init]
+        check_region("body", self.body.block, [*(value.type for value in self.consts), *carried, *slices])
+        given = [value.type for value in returned(self.body.block)]
+        require(given[: len(carried)] == carried, f"the body returns {listed(given)}, it carries {listed(carried)}")
+        wanted = [*carried, *(stacked(cast(Tensor, kind), length) for kind in given[len(carried) :])]
+        found = list(self.result_types)
+        require(found == wanted, f"the results are {listed(found)}, expected {listed(wanted)}")
+
+    def print(self, printer: Printer) -> None:
+        for keyword, operands in (("", self.consts), ("carry ", self.init), ("over ", self.xs)):
+            printer.print_string(f" {keyword}(")
+            printer.print_list(operands, printer.print_ssa_value)
+            printer.print_string(")")
+        printer.print_string(f" length = {self.count}")
+        if self.reverse is not None:
+            printer.print_string(" reverse")
+        _print_signature(printer, self)
+        printer.print_region(self.body)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> ScanOp:
+        start = parser.pos
+        groups = [parser.parse_comma_separated_list(parser.Delimiter.PAREN, parser.parse_unresolved_operand)]
+        for keyword in ("carry", "over"):
+            parser.parse_keyword(keyword)
+            groups.append(parser.parse_comma_separated_list(parser.Delimiter.PAREN, parser.parse_unresolved_operand))
+        parser.parse_keyword("length")
+        parser.parse_punctuation("=")
+        properties: dict[str, Attribute] = {"length": integer(parser.parse_integer())}
+        if parser.parse_optional_keyword("reverse"):
+            properties["reverse"] = UnitAttr()
+        attributes, types, results = _parse_signature(parser)
+        operands = parser.resolve_operands([one for group in groups for one in group], types, start)
+        properties["operandSegmentSizes"] = DenseArrayBase.from_list(i32, [len(group) for group in groups])
+        return cls.create(
+            operands=operands,
+            result_types=results,
+            properties=properties,
+            attributes=attributes,
+            regions=[parser.parse_region()],
+        )
+
+
+@irdl_op_definition
+class CondOp(IRDLOperation):
+    """Applies one of two functions of the operands: the first where the predicate holds, else the second.
+
+    Only the chosen one runs. Both return values of the same types, which are the results.
+
+    Example:
+        %1 = tg.cond %p (%0) : (tensor<4xf32>) -> (tensor<4xf32>) {
+        ^bb0(%x: tensor<4xf32>):
+          %y = tg.exp %x : tensor<4xf32>
+          tg.return %y : tensor<4xf32>
+        } else {
+        ^bb0(%x: tensor<4xf32>):
+          tg.return %x : tensor<4xf32>
+        }
+    """
+
+    name = "tg.cond"
+    predicate = operand_def()
+    inputs = var_operand_def()
+    outputs = var_result_def()
+    then = region_def("single_block")
+    otherwise = region_def("single_block")
+    traits = traits_def(Pure(), IsolatedFromAbove())
+
+    @classmethod
+    def of(cls, predicate: SSAValue, operands: Sequence[SSAValue], then: Block, otherwise: Block) -> CondOp:
+        """A choice; the results' types are those that the first function returns."""
+        return cls.create(
+            operands=[predicate, *operands],
+            result_types=[value.type for value in returned(then)],
+            regions=[Region(then), Region(otherwise)],
+        )
+
+    @property
+    def branches(self) -> tuple[Block, Block]:
+        """The two functions: where the predicate holds, and where it doesn't."""
+        return self.then.block, self.otherwise.block
+
+    def keep_results(self, kept: Sequence[int]) -> None:
+        """Drops the other results, which nothing may use, and what the branches return for them."""
+        results = [self.results[position] for position in kept]
+        for position, result in enumerate(results):
+            result.index = position
+        self.results = SSAValues(results)
+        for block in self.branches:
+            values = returned(block)
+            set_returned(block, [values[position] for position in kept])
+
+    def verify_(self) -> None:
+        for value in (*self.operands, *self.results):
+            require(isinstance(value.type, TensorType), f"takes and gives tensors, not {value.type}")
+            numpy_dtype(value.type)
+        require(self.predicate.type == tensor((), i1), f"the predicate is {self.predicate.type}, not {tensor((), i1)}")
+        inputs, outputs = [value.type for value in self.inputs], list(self.result_types)
+        for what, block in zip(("the first branch", "the second branch"), self.branches, strict=True):
+            check_region(what, block, inputs)
+            given = [value.type for value in returned(block)]
+            require(given == outputs, f"{what} returns {listed(given)}, the results are {listed(outputs)}")
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        printer.print_ssa_value(self.predicate)
+        printer.print_string(" (")
+        printer.print_list(self.inputs, printer.print_ssa_value)
+        printer.print_string(")")
+        _print_signature(printer, self, self.inputs)
+        printer.print_region(self.then)
+        printer.print_string(" else ")
+        printer.print_region(self.otherwise)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> CondOp:
+        start = parser.pos
+        predicate = parser.resolve_operand(parser.parse_unresolved_operand(), tensor((), i1))
+        unresolved = parser.parse_comma_separated_list(parser.Delimiter.PAREN, parser.parse_unresolved_operand)
+        attributes, types, results = _parse_signature(parser)
+        operands = parser.resolve_operands(unresolved, types, start)
+        then = parser.parse_region()
+        parser.parse_keyword("else")
+        return cls.create(
+            operands=[predicate, *operands],
+            result_types=results,
+            attributes=attributes,
+            regions=[then, parser.parse_region()],
+        )
+
+
+RegionOp: TypeAlias = CallOp | ScanOp | CondOp
+"""An op that holds regions: its meaning is theirs."""
+
+REGION_OPS: tuple[type[IRDLOperation], ...] = (CallOp, ReturnOp, ScanOp, CondOp)
+"""The ops that hold or end regions; they may have any number of results."""
+
+
+def stacked(kind: Tensor, length: int) -> Tensor:
+    """The type of so many tensors of one type along a new axis 0."""
+    return tensor((length, *kind.get_shape()), kind.get_element_type())
+
+
+def set_returned(block: Block, values: Sequence[SSAValue]) -> None:
+    """Makes a region's block return `values`."""
+    old = block.last_op
+    assert isinstance(old, ReturnOp)
+    new = ReturnOp(values)
+    new.location = old.location
+    block.insert_op_after(new, old)
+    old.detach()
+    old.erase()
+
+
+def _segments(*groups: Sequence[SSAValue]) -> dict[str, Attribute]:
+    return {"operandSegmentSizes": DenseArrayBase.from_list(i32, [len(group) for group in groups])}
+
+
+def _print_signature(printer: Printer, op: IRDLOperation, operands: Sequence[SSAValue] | None = None) -> None:
+    if op.attributes:
+        printer.print_op_attributes(op.attributes, print_keyword=True)
+    printer.print_string(" : (")
+    printer.print_list(op.operands if operands is None else operands, lambda x: printer.print_attribute(x.type))
+    printer.print_string(") -> (")
+    printer.print_list(op.result_types, printer.print_attribute)
+    printer.print_string(") ")
+
+
+def _parse_signature(parser: Parser) -> tuple[dict[str, Attribute], list[Attribute], list[Attribute]]:
+    attributes = parser.parse_optional_attr_dict_with_keyword()
+    parser.parse_punctuation(":")
+    types = parser.parse_comma_separated_list(parser.Delimiter.PAREN, parser.parse_type)
+    parser.parse_punctuation("->")
+    results = parser.parse_comma_separated_list(parser.Delimiter.PAREN, parser.parse_type)
+    return {} if attributes is None else dict(attributes.data), types, results
