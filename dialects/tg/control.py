@@ -303,7 +303,7 @@ def _print_signature(printer: Printer, op: IRDLOperation, operands: Sequence[SSA
     printer.print_string(") ")
 
 
-def _parse_signature(parser: Parser) -> tuple[dict[str, Attribute], list[Attribute], list[Attribute]]:
+def _parse_signature(parser: Parser) -> tuple[dict[str, Attribute], Sequence[Attribute], Sequence[Attribute]]:
     attributes = parser.parse_optional_attr_dict_with_keyword()
     parser.parse_punctuation(":")
     types = parser.parse_comma_separated_list(parser.Delimiter.PAREN, parser.parse_type)
