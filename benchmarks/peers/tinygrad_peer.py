@@ -85,7 +85,7 @@ LOSSES: dict[str, Callable[..., Any]] = {
 }
 
 
-def _find_dawn() -> bool:
+def find_dawn() -> bool:
     """Tells tinygrad where Dawn is, and to use it on Vulkan; whether both are installed."""
     package = find_spec("pydawn")
     if package is None or package.origin is None or find_spec("tinygrad") is None:
@@ -113,7 +113,7 @@ def _optimizer(p: dict[str, Any], settings: Settings) -> Any:
 
 def contestant(name: str, parameters: Mapping[str, np.ndarray], batch: Mapping[str, np.ndarray]) -> Contestant | None:
     """A workload in tinygrad; `None` where it or Dawn isn't installed."""
-    if not _find_dawn():
+    if not find_dawn():
         return None
     from tinygrad.engine.jit import TinyJit
     from tinygrad.helpers import Context, GlobalCounters

@@ -1,0 +1,233 @@
+"""Kernels alone: products, rows, streams and an embedding, with what each reaches of the machine's bandwidth.
+
+Operands stay on the device, all but integers. Each run also reads one element of the result, so that it is done then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+import tensorgrad as tg
+from benchmarks.harness import Contestant
+from benchmarks.peers.tinygrad_peer import find_dawn
+from tensorgrad.device import find_device
+from tensorgrad.passes.simplify import SimplifyPass
+from tensorgrad.pipeline import Compilation, Phases
+
+Arrays = dict[str, np.ndarray]
+ROWS, COLUMNS = 4096, 1024
+STREAM = 1 << 24
+TABLE, WIDTH, TOKENS = 50_000, 64, 4096
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A computation on arrays.
+
+    Attributes:
+        arrays: Makes the operands.
+        ours: Of tensors by name.
+        torch: The same in PyTorch.
+        tinygrad: The same in tinygrad.
+        flops: How many floating point operations it needs.
+        bytes: How many bytes it must read and write.
+    """
+
+    arrays: Callable[[], Arrays]
+    ours: Callable[..., Any]
+    torch: Callable[..., Any]
+    tinygrad: Callable[..., Any]
+    flops: int
+    bytes: int
+
+
+def _normal(**shapes: tuple[int, ...]) -> Arrays:
+    generator = np.random.default_rng(0)
+    return {name: generator.standard_normal(shape, dtype=np.float32) for name, shape in shapes.items()}
+
+
+def _product(m: int, n: int, k: int) -> Kernel:
+    def multiply(a: Any, b: Any) -> Any:
+        return a @ b
+
+    size = 4 * (m * k + k * n + m * n)
+    return Kernel(lambda: _normal(a=(m, k), b=(k, n)), multiply, multiply, multiply, 2 * m * n * k, size)
+
+
+def _torch_gradient(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The gradient of `sum(function(x) * w)` by x."""
+
+    def gradient(x: Any, w: Any, **others: Any) -> Any:
+        x = x.detach().requires_grad_()
+        (function(x, **others) * w).sum().backward()
+        return x.grad
+
+    return gradient
+
+
+def _tinygrad_gradient(function: Callable[..., Any]) -> Callable[..., Any]:
+    def gradient(x: Any, w: Any, **others: Any) -> Any:
+        return (function(x, **others) * w).sum().gradient(x)[0]
+
+    return gradient
+
+
+def _gradient(function: Callable[..., Any]) -> Callable[..., Any]:
+    def gradient(x: Any, w: Any, **others: Any) -> Any:
+        return tg.grad(lambda x: tg.sum(function(x, **others) * w))(x)
+
+    return gradient
+
+
+def _torch(name: str, *args: Any) -> Callable[..., Any]:
+    def call(x: Any) -> Any:
+        from torch.nn import functional
+
+        return getattr(functional, name)(x, *args)
+
+    return call
+
+
+def _our_norm(x: Any) -> Any:
+    centred = x - tg.mean(x, axis=-1, keepdims=True)
+    return centred * tg.rsqrt(tg.mean(centred * centred, axis=-1, keepdims=True) + 1e-5)
+
+
+def _embedding_arrays() -> Arrays:
+    tokens = np.random.default_rng(1).integers(0, TABLE, TOKENS).astype(np.int32)
+    return {**_normal(x=(TABLE, WIDTH), w=(TOKENS, WIDTH)), "tokens": tokens}
+
+
+def _stream(a: Any, b: Any, c: Any) -> Any:
+    return (a + b) * c - a * 0.5
+
+
+ROW_BYTES = 4 * ROWS * COLUMNS
+KERNELS: dict[str, Kernel] = {
+    "matmul 512": _product(512, 512, 512),
+    "matmul 1024": _product(1024, 1024, 1024),
+    "matmul 509x517x523": _product(509, 517, 523),
+    "softmax": Kernel(
+        lambda: _normal(x=(ROWS, COLUMNS)),
+        lambda x: tg.softmax(x),
+        _torch("softmax", -1),
+        lambda x: x.softmax(),
+        5 * ROWS * COLUMNS,
+        2 * ROW_BYTES,
+    ),
+    "softmax gradient": Kernel(
+        lambda: _normal(x=(ROWS, COLUMNS), w=(ROWS, COLUMNS)),
+        _gradient(lambda x: tg.softmax(x)),
+        _torch_gradient(_torch("softmax", -1)),
+        _tinygrad_gradient(lambda x: x.softmax()),
+        9 * ROWS * COLUMNS,
+        3 * ROW_BYTES,
+    ),
+    "layer norm": Kernel(
+        lambda: _normal(x=(ROWS, COLUMNS)),
+        _our_norm,
+        _torch("layer_norm", (COLUMNS,)),
+        lambda x: x.layernorm(),
+        7 * ROWS * COLUMNS,
+        2 * ROW_BYTES,
+    ),
+    "layer norm gradient": Kernel(
+        lambda: _normal(x=(ROWS, COLUMNS), w=(ROWS, COLUMNS)),
+        _gradient(_our_norm),
+        _torch_gradient(_torch("layer_norm", (COLUMNS,))),
+        _tinygrad_gradient(lambda x: x.layernorm()),
+        14 * ROWS * COLUMNS,
+        3 * ROW_BYTES,
+    ),
+    "stream 64 MiB": Kernel(
+        lambda: _normal(a=(STREAM,), b=(STREAM,), c=(STREAM,)), _stream, _stream, _stream, 4 * STREAM, 16 * STREAM
+    ),
+    "embedding gradient": Kernel(
+        _embedding_arrays,
+        _gradient(lambda x, tokens: tg.embedding(x, tokens)),
+        _torch_gradient(lambda x, tokens: x[tokens.long()]),
+        _tinygrad_gradient(lambda x, tokens: x[tokens]),
+        TOKENS * WIDTH,
+        4 * (TABLE * WIDTH + 2 * TOKENS * WIDTH),
+    ),
+}
+"""The kernels by name."""
+
+
+class _Operands(tg.nn.Module):
+    """Arrays as parameters, which stay on the device."""
+
+    def __init__(self, arrays: Arrays):
+        super().__init__()
+        for name, array in arrays.items():
+            setattr(self, name, tg.nn.param(array.shape, init=tg.initializers.zeros, dtype=array.dtype))
+
+
+def ours(kernel: Kernel, device: str, arrays: Arrays) -> Contestant:
+    """A kernel compiled by tensorgrad."""
+    floats = {name: array for name, array in arrays.items() if array.dtype.kind == "f"}
+    integers = {name: array for name, array in arrays.items() if name not in floats}
+
+    def run(operands: _Operands, integers: Mapping[str, Any]) -> tuple[Any, Any]:
+        result = kernel.ours(**{name: getattr(operands, name) for name in floats}, **integers)
+        return result, tg.reshape(result, (-1,))[0]
+
+    traced = tg.trace(run, _Operands(floats), integers)
+    compilation = Compilation("run", traced, lambda: [SimplifyPass()], find_device(device), Phases())
+    executable = compilation.load(share=None)
+    executable.write(floats)
+    inputs = {f"integers.{name}": array for name, array in integers.items()}
+
+    def step() -> float:
+        return float(executable.step(inputs, {})["result1"])
+
+    found = executable.statistics()
+    return Contestant(f"tensorgrad {device}", step, {name: found.get(name) for name in ("dispatches", "bytes_moved")})
+
+
+def torch_cpu(kernel: Kernel, arrays: Arrays) -> Contestant | None:
+    """A kernel in PyTorch on the CPU; `None` where it isn't installed."""
+    try:
+        import torch
+    except ImportError:
+        return None
+    tensors = {name: torch.from_numpy(array) for name, array in arrays.items()}
+
+    def step() -> float:
+        return kernel.torch(**tensors).flatten()[0].item()
+
+    return Contestant("torch eager (CPU)", step)
+
+
+def tinygrad(kernel: Kernel, arrays: Arrays) -> Contestant | None:
+    """A kernel in tinygrad's WebGPU backend; `None` where it isn't installed."""
+    if not find_dawn():
+        return None
+    from tinygrad.engine.jit import TinyJit
+    from tinygrad.tensor import Tensor
+
+    tensors = {name: Tensor(array).contiguous().realize() for name, array in arrays.items()}
+
+    @TinyJit
+    def run() -> tuple[Any, Any]:
+        result = kernel.tinygrad(**tensors).contiguous()
+        return result.realize(), result.flatten()[0].contiguous().realize()
+
+    return Contestant("tinygrad WEBGPU", lambda: run()[1].item())
+
+
+def contestants(name: str, device: str, peers: bool) -> list[Contestant]:
+    """All that can run a kernel here, ours first."""
+    kernel = KERNELS[name]
+    arrays = kernel.arrays()
+    others = [torch_cpu(kernel, arrays), tinygrad(kernel, arrays)] if peers else []
+    return [ours(kernel, device, arrays), *(one for one in others if one is not None)]
+
+
+def rate(kernel: Kernel, seconds: float) -> Mapping[str, float]:
+    """What a time means: 1e9 operations and 1e9 bytes a second."""
+    return {"GFLOP/s": kernel.flops / seconds / 1e9, "GB/s": kernel.bytes / seconds / 1e9}
