@@ -242,7 +242,7 @@ def selection(tensor: Tensor, key: Any) -> Selection:
         else:
             if gather is not None:
                 raise DTypeError(f"{user_line()}: only one axis can be indexed by a tensor")
-            gather = (len(shape_after), as_tensor(entry))
+            gather = (len(shape_after), _places(entry, axis, tensor.shape))
             first, last, stride = 0, extent, 1
             shape_after.append(extent)
         start.append(first)
@@ -252,9 +252,31 @@ def selection(tensor: Tensor, key: Any) -> Selection:
     return Selection(tuple(start), tuple(stop), tuple(step), tuple(reverse), tuple(shape_after), gather)
 
 
+def _places(entry: Any, axis: int, extents: tuple[int, ...]) -> Tensor:
+    """What an axis is indexed by; of a mask whose values are known, the places where it holds.
+
+    Raises:
+        DTypeError: A mask whose values are known only when the program runs.
+        ShapeError: A mask of another extent.
+    """
+    found = as_tensor(entry)
+    if found.dtype != NAMES["bool"]:
+        return found
+    if isinstance(found, Traced):
+        raise DTypeError(
+            f"{user_line()}: how many elements a mask selects is known only when the program runs; choose values by "
+            "tg.where, or weigh them by the mask"
+        )
+    if found.shape != extents[axis : axis + 1]:
+        raise ShapeError(
+            f"{user_line()}: a mask of shape {found.shape} for axis {axis} of {extents}; a mask covers one axis"
+        )
+    return Array(np.flatnonzero(np.asarray(found)).astype(np.int32))
+
+
 @method
 def index(x: Any, key: Any) -> Tensor:
-    """`x[key]`: integers, slices with steps, `None`, `...`, and one tensor of integers.
+    """`x[key]`: integers, slices with steps, `None`, `...`, and one tensor of integers, or one known mask of an axis.
 
     Raises:
         ShapeError: Too many indices, or an integer out of range.

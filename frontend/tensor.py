@@ -69,7 +69,12 @@ class Tensor(abc.ABC):
     """What API functions take and give: a shape, a dtype, and operators that follow NumPy's rules."""
 
     __array_priority__ = 1000  # numpy's operators give way to ours
-    __array_ufunc__ = None
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
+        return importlib.import_module("tensorgrad.numpy_functions").elementwise(ufunc, method, inputs, options)
+
+    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        return importlib.import_module("tensorgrad.numpy_functions").other(function, args, kwargs)
 
     @property
     @abc.abstractmethod
