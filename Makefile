@@ -46,8 +46,12 @@ types: $(TEST_READY) ## Check types with pyright
 lit: $(TEST_READY) ## Run the IR tests: MLIR in, FileCheck on what comes out
 	LP_NUM_THREADS=$(LP_NUM_THREADS) $(BIN)/lit --verbose --workers $(JOBS) $(LIT_ARGS) tests/lit
 
-unit: $(TEST_READY) adapter ## Run pytest, all but what is marked nightly (PYTEST_ARGS='-k name')
-	LP_NUM_THREADS=$(LP_NUM_THREADS) $(BIN)/python -m pytest -n $(JOBS) -m "not nightly" $(PYTEST_ARGS)
+unit: $(TEST_READY) adapter ## Run pytest, all but what is marked nightly or mlir (PYTEST_ARGS='-k name')
+	LP_NUM_THREADS=$(LP_NUM_THREADS) $(BIN)/python -m pytest -n $(JOBS) -m "not nightly and not mlir" $(PYTEST_ARGS)
+
+test-mlir: $(TEST_READY) ## Run the whole op table by upstream MLIR, from what buf-to-upstream leaves of it
+	@sh tools/ensure_mlir.sh
+	$(BIN)/python -m pytest -n $(JOBS) -m mlir $(PYTEST_ARGS)
 
 nightly: $(TEST_READY) adapter ## Run the tests that are too slow for every change, with many more random examples
 	LP_NUM_THREADS=$(LP_NUM_THREADS) $(BIN)/python -m pytest -n $(JOBS) -m nightly --hypothesis-profile=nightly $(PYTEST_ARGS)

@@ -24,6 +24,7 @@ CLASSES: dict[str, tuple[str, str]] = {
     "fuse": ("tensorgrad.passes.fuse", "FusePass"),
     "plan-memory": ("tensorgrad.passes.plan_memory", "PlanMemoryPass"),
     "schedule": ("tensorgrad.passes.schedule", "SchedulePass"),
+    "buf-to-upstream": ("tensorgrad.passes.buf_to_upstream", "BufToUpstreamPass"),
     "lower-buf-to-wgsl": ("tensorgrad.passes.lower_buf_to_wgsl", "LowerBufToWgslPass"),
     "expand-math": ("tensorgrad.passes.expand_math", "ExpandMathPass"),
 }

@@ -11,6 +11,8 @@ from xdsl.dialects.builtin import ModuleOp, UnknownLoc
 from xdsl.ir import Block, SSAValue
 from xdsl.passes import ModulePass
 
+from tensorgrad.dialects.tg import contract, convolution, reduce
+from tensorgrad.dialects.tg.base import TensorOp
 from tensorgrad.dtypes import Spec
 from tensorgrad.passes.fuse import FusePass
 from tensorgrad.passes.grad import GradPass
@@ -26,6 +28,16 @@ Function: TypeAlias = Callable[..., Any]
 
 BUFFER_PASSES: tuple[ModulePass, ...] = (LowerTgToBufPass(), FusePass(), PlanMemoryPass())
 """The passes on buffers, in the order of the pipeline."""
+
+TOLERANCE: dict[type[TensorOp], float] = {
+    reduce.SumOp: 3e-6,
+    contract.DotGeneralOp: 5e-6,
+    convolution.ConvOp: 5e-6,
+}
+"""How far values may be from numpy's where sums round in another order; other ops keep to the case's own `rtol`."""
+
+GRADIENT = 2e-5
+"""Of a whole gradient program in f32, relative to its largest element, against the reference in f64."""
 
 
 def traced(function: Function, inputs: Sequence[NumpyArray]) -> ModuleOp:

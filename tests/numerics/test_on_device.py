@@ -9,25 +9,13 @@ import pytest
 from case import Case
 from cases import CASES, SMOOTH
 from differences import float_positions, in_f64, mid_graph, mid_graph_inputs
-from harness import Names, NumpyArray, apply, assert_same, reference, traced
+from harness import GRADIENT, TOLERANCE, Names, NumpyArray, apply, assert_same, reference, traced
 from xdsl.dialects.builtin import Float16Type, Float64Type, ModuleOp
 
 from tensorgrad.derivatives import value_and_grad
-from tensorgrad.dialects.tg import contract, convolution, reduce
-from tensorgrad.dialects.tg.base import TensorOp
 from tensorgrad.passes.build_program import build_program
 from tensorgrad.passes.pipelines import inference_passes
 from tensorgrad.runtime.webgpu import WebGPUDevice, WebGPUExecutable
-
-TOLERANCE: dict[type[TensorOp], float] = {
-    reduce.SumOp: 3e-6,
-    contract.DotGeneralOp: 5e-6,
-    convolution.ConvOp: 5e-6,
-}
-"""How far values may be from numpy's where sums round in another order; other ops keep to the case's own `rtol`."""
-
-GRADIENT = 2e-5
-"""Of a whole gradient program in f32, relative to its largest element, against the reference in f64."""
 
 
 def fits_devices(case: Case) -> bool:

@@ -1,0 +1,150 @@
+"""Every case, every gradient and a training step, run by upstream MLIR from what `buf-to-upstream` leaves of `buf`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+from case import Case
+from cases import CASES, SMOOTH
+from differences import float_positions, in_f64, mid_graph, mid_graph_inputs
+from harness import BUFFER_PASSES, GRADIENT, TOLERANCE, Names, NumpyArray, apply, assert_same, check_module, reference, traced
+from upstream import Batch
+from xdsl.context import Context
+from xdsl.dialects.builtin import Builtin, ModuleOp
+from xdsl.dialects.func import Func
+from xdsl.parser import Parser
+
+from tensorgrad.derivatives import value_and_grad
+from tensorgrad.dialects.tg import Tg
+from tensorgrad.passes.append_adam import AppendAdamPass
+from tensorgrad.passes.pipelines import tensor_passes
+from tensorgrad.passes.simplify import SimplifyPass
+from tensorgrad.runtime.numpy_buffers import BufferExecutor
+
+pytestmark = pytest.mark.mlir
+
+BATCHES = 16
+EXCLUDED: dict[str, str] = {}
+"""The cases that upstream's lowering cannot run, by id, with the reason."""
+
+
+class Comparison:
+    """Modules that go to upstream together, and what is wrong with what comes back."""
+
+    def __init__(self) -> None:
+        self.batch = Batch()
+        self._expected: dict[str, tuple[list[str], list[NumpyArray], float, float | None]] = {}
+
+    def add(
+        self,
+        name: str,
+        module: ModuleOp,
+        names: Names,
+        inputs: Sequence[NumpyArray],
+        expected: Sequence[NumpyArray],
+        rtol: float,
+        absolute: float | None = None,
+    ) -> None:
+        """Adds a module of `buf`, and the leading results that it should have."""
+        self.batch.add(name, module, dict(zip(names.arguments, inputs, strict=True)))
+        check_module(module)
+        self._expected[name] = names.results, list(expected), rtol, absolute
+
+    def differences(self, folder: Path) -> list[str]:
+        """One message for each result that is off."""
+        found: list[str] = []
+        results = self.batch.run(folder)
+        for name, (keys, expected, rtol, absolute) in self._expected.items():
+            for key, wanted in zip(keys, expected, strict=False):
+                try:
+                    if absolute is None:
+                        assert_same(results[name][key], wanted, rtol, name)
+                    else:
+                        scale = max(1.0, float(np.abs(wanted).max(initial=0.0)))
+                        np.testing.assert_allclose(results[name][key], wanted, rtol=0, atol=absolute * scale)
+                except AssertionError as error:
+                    found.append(f"{name}, {key}: {error}")
+        return found
+
+
+@pytest.mark.parametrize("number", range(BATCHES))
+def test_values(number: int, tmp_path: Path) -> None:
+    comparison = Comparison()
+    for case in [case for case in CASES if case.id not in EXCLUDED][number::BATCHES]:
+        module = traced(case.function, case.inputs)
+        names, expected = Names(module), case.value()
+        rtol = case.rtol and max(case.rtol, TOLERANCE.get(case.op, 0.0))
+        apply(SimplifyPass(), module)
+        for one in BUFFER_PASSES:
+            apply(one, module)
+            comparison.add(f"{case.id} after {one.name}", module.clone(), names, case.inputs, [expected], rtol)
+    differences = comparison.differences(tmp_path)
+    assert not differences, "\n".join(differences)
+
+
+@pytest.mark.parametrize("number", range(BATCHES))
+def test_gradients(number: int, tmp_path: Path) -> None:
+    comparison = Comparison()
+    for case in [case for case in SMOOTH if case.id not in EXCLUDED][number::BATCHES]:
+        _add_gradient(comparison, case)
+    differences = comparison.differences(tmp_path)
+    assert not differences, "\n".join(differences)
+
+
+def _add_gradient(comparison: Comparison, case: Case) -> None:
+    inputs = [np.asarray(x, np.float32) if x.dtype.kind == "f" else x for x in mid_graph_inputs(case)]
+    function = value_and_grad(mid_graph(case.function), argnums=tuple(float_positions(inputs)))
+    wide = in_f64(inputs)
+    expected = reference(traced(function, wide), wide)
+    module = traced(function, inputs)
+    names = Names(module)
+    for one in (SimplifyPass(), *BUFFER_PASSES):
+        apply(one, module)
+    comparison.add(f"gradient of {case.id}", module, names, inputs, expected, 0.0, GRADIENT)
+
+
+LOSS = """
+func.func @loss(%x: tensor<6x5xf32> {tg.name = "x", tg.role = "input"},
+                %w: tensor<5x4xf32> {tg.name = "w", tg.role = "parameter"},
+                %v: tensor<4x5xf32> {tg.name = "v", tg.role = "parameter"})
+    -> (tensor<f32> {tg.name = "loss", tg.role = "output"}) {
+  %0 = tg.dot_general %x, %w lhs_batch = [] rhs_batch = [] lhs_contracting = [1] rhs_contracting = [0]
+    : tensor<6x5xf32>, tensor<5x4xf32>
+  %1 = tg.tanh %0 : tensor<6x4xf32>
+  %2 = tg.dot_general %1, %v lhs_batch = [] rhs_batch = [] lhs_contracting = [1] rhs_contracting = [0]
+    : tensor<6x4xf32>, tensor<4x5xf32>
+  %3 = tg.sub %2, %x : tensor<6x5xf32>, tensor<6x5xf32>
+  %4 = tg.mul %3, %3 : tensor<6x5xf32>, tensor<6x5xf32>
+  %5 = tg.sum %4 axes = [0, 1] : tensor<6x5xf32>
+  func.return %5 : tensor<f32>
+}
+"""
+
+
+def _parsed(text: str) -> ModuleOp:
+    context = Context()
+    for dialect in (Builtin, Func, Tg):
+        context.load_dialect(dialect)
+    return Parser(context, text, "loss.mlir").parse_module()
+
+
+def test_training_step(tmp_path: Path) -> None:
+    """Parameters and state are updated in place, in arenas; host scalars are arguments."""
+    module = _parsed(LOSS)
+    for one in (*tensor_passes("loss", AppendAdamPass()), *BUFFER_PASSES):
+        one.apply(Context(), module)
+    generator = np.random.default_rng(3)
+    shapes = {"x": (6, 5), "w": (5, 4), "v": (4, 5)}
+    shapes |= {f"adam.{kind}/{name}": shapes[name] for kind in "mv" for name in "wv"}
+    values = {name: np.abs(generator.normal(size=shape)).astype(np.float32) for name, shape in shapes.items()}
+    values |= {"adam.step_size": np.array(0.01, np.float32), "adam.root_correction": np.array(0.5, np.float32)}
+    expected = BufferExecutor(module).run(values)
+    batch = Batch()
+    batch.add("step", module, values)
+    results = batch.run(tmp_path)["step"]
+    assert len(expected) == 7
+    for name, wanted in expected.items():
+        assert_same(results[name], wanted, 5e-6, name)

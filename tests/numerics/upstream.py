@@ -1,0 +1,200 @@
+"""Runs modules of `buf` by upstream MLIR: `mlir-opt` verifies and lowers them, `mlir-cpu-runner` runs them.
+
+Many functions go into one file. Its `main` reads every argument from standard input into one block of bytes, calls the
+functions on views of it, and writes the block to standard output, so that values keep their bits.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import cast
+
+import numpy as np
+from harness import NumpyArray
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp, StringAttr
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Attribute, SSAValue
+
+from tensorgrad.dialects import buf
+from tensorgrad.dialects.signature import NAME, Slot, arguments_of, read_slot
+from tensorgrad.passes.buf_to_upstream import LLVM_PIPELINE, OWN_ROLES, BufToUpstreamPass
+from tensorgrad.passes.functions import find_function
+from tensorgrad.runtime.numpy_scalars import scalar_dtype
+
+VERSION = "19"
+SECONDS = 300
+ALIGNMENT = 64
+UPDATED = ("parameter", "state")
+INPUTS = (*UPDATED, "input", "scalar", "constant")
+
+
+def tool(name: str) -> str:
+    """The path of a tool of upstream MLIR.
+
+    Raises:
+        FileNotFoundError: It is not installed.
+    """
+    found = shutil.which(f"{name}-{VERSION}")
+    if found is None:
+        raise FileNotFoundError(f"there is no {name}-{VERSION}; `make test-mlir` installs it or says how")
+    return found
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a named buffer lies among a function's arguments: in which one, and from which byte on."""
+
+    slot: Slot
+    argument: int
+    start: int
+    shape: tuple[int, ...]
+    element: Attribute
+
+    @property
+    def key(self) -> str:
+        """What executors call what it holds afterwards; parameters and states hold their updates then."""
+        return f"{'update' if self.slot.role in UPDATED else self.slot.role}/{self.slot.name}"
+
+
+def places(function: FuncOp) -> list[Place]:
+    """The named buffers of a function of `buf`, by where the pass will put them."""
+    block = function.body.block
+    found: list[Place] = []
+    slots = zip(block.args, arguments_of(function), strict=True)
+    given = [(value, slot) for value, slot in slots if slot.role != "constant" or slot.value is None]
+    for argument, (value, slot) in enumerate(given):
+        found.append(_place(value, slot, argument, 0))
+    arenas = [op for op in block.ops if isinstance(op, buf.ArenaOp) and op.role.data not in OWN_ROLES]
+    for op in block.ops:
+        if isinstance(op, buf.ViewOp) and NAME in op.attributes and op.arena.owner in arenas:
+            slot = read_slot(op.attributes, "", "")
+            found.append(
+                _place(op.result, slot, len(given) + arenas.index(cast(buf.ArenaOp, op.arena.owner)), op.start)
+            )
+    return found
+
+
+def _place(value: SSAValue, slot: Slot, argument: int, start: int) -> Place:
+    return Place(slot, argument, start, buf.shape_of(value), buf.element_of(value))
+
+
+def _bytes(place: Place) -> int:
+    return int(np.prod(place.shape, dtype=int)) * scalar_dtype(place.element).itemsize
+
+
+@dataclass
+class _Call:
+    """One call in a batch: its named buffers, and where its arguments lie in the block of bytes."""
+
+    places: list[Place]
+    offsets: list[int]
+
+    def bounds(self, place: Place) -> tuple[int, int]:
+        start = self.offsets[place.argument] + place.start
+        return start, start + _bytes(place)
+
+
+class Batch:
+    """Functions of `buf` that upstream MLIR runs together."""
+
+    def __init__(self) -> None:
+        self._calls: dict[str, _Call] = {}
+        self._texts: list[str] = []
+        self._main: list[str] = []
+        self._inputs: list[tuple[int, NumpyArray]] = []
+        self._size = 0
+
+    def add(self, name: str, module: ModuleOp, values: Mapping[str, NumpyArray]) -> None:
+        """Adds a call of the module's function, which the pass rewrites in place; `values` are by name."""
+        function = find_function(module, None)
+        named = places(function)
+        function.properties["sym_name"] = StringAttr(f"f{len(self._calls)}")
+        BufToUpstreamPass().apply(Context(), module)
+        module.verify()
+        offsets: list[int] = []
+        views: list[str] = []
+        types: list[str] = []
+        for value in function.body.block.args:
+            kind = cast(buf.Buffer, value.type)
+            register = f"%v{len(self._main)}_{len(offsets)}"
+            views.append(register)
+            types.append(str(kind))
+            self._main.append(f"%at{register[1:]} = arith.constant {self._size} : index")
+            self._main.append(f"{register} = memref.view %data[%at{register[1:]}][] : memref<SIZExi8> to {kind}")
+            offsets.append(self._size)
+            self._size += -(-buf.buffer_bytes(kind) // ALIGNMENT) * ALIGNMENT
+        self._main.append(f"func.call @{function.sym_name.data}({', '.join(views)}) : ({', '.join(types)}) -> ()")
+        call = self._calls[name] = _Call(named, offsets)
+        for place in named:
+            if place.slot.role in INPUTS:
+                self._inputs.append((call.bounds(place)[0], _stored(values[place.slot.name], place)))
+        self._texts += [str(op) for op in module.body.block.ops]
+
+    def text(self) -> str:
+        """The whole file."""
+        size = max(self._size, 1)
+        main = "\n    ".join(line.replace("SIZE", str(size)) for line in self._main)
+        return f"""builtin.module {{
+  func.func private @read(i32, i64, i64) -> i64
+  func.func private @write(i32, i64, i64) -> i64
+  func.func @main() {{
+    %data = memref.alloc() {{alignment = {ALIGNMENT} : i64}} : memref<{size}xi8>
+    %pointer = memref.extract_aligned_pointer_as_index %data : memref<{size}xi8> -> index
+    %address = arith.index_cast %pointer : index to i64
+    %bytes = arith.constant {size} : i64
+    %input = arith.constant 0 : i32
+    %output = arith.constant 1 : i32
+    func.call @read(%input, %address, %bytes) : (i32, i64, i64) -> i64
+    {main}
+    func.call @write(%output, %address, %bytes) : (i32, i64, i64) -> i64
+    func.return
+  }}
+{chr(10).join(self._texts)}
+}}
+"""
+
+    def run(self, folder: Path) -> dict[str, dict[str, NumpyArray]]:
+        """Every call's results, by the call's name and then as executors name them. Files go into `folder`."""
+        source, lowered = folder / "buffers.mlir", folder / "llvm.mlir"
+        source.write_text(self.text(), encoding="utf-8")
+        block = np.full(max(self._size, 1), 0xFF, np.uint8)
+        for start, array in self._inputs:
+            raw = np.frombuffer(array.tobytes(), np.uint8)
+            block[start : start + raw.size] = raw
+        _call([tool("mlir-opt"), *LLVM_PIPELINE, str(source), "-o", str(lowered)], b"")
+        command = [tool("mlir-cpu-runner"), "-e", "main", "--entry-point-result=void", str(lowered)]
+        after = np.frombuffer(_call(command, block.tobytes(), folder / "input"), np.uint8)
+        assert after.size == block.size, f"{after.size} bytes came back, not {block.size}"
+        return {name: _results(call, after) for name, call in self._calls.items()}
+
+
+def _stored(array: NumpyArray, place: Place) -> NumpyArray:
+    assert array.shape == place.shape, f"{place.slot.name} has shape {array.shape}, not {place.shape}"
+    return np.ascontiguousarray(array.astype(scalar_dtype(place.element)))
+
+
+def _results(call: _Call, after: NumpyArray) -> dict[str, NumpyArray]:
+    found: dict[str, NumpyArray] = {}
+    for place in call.places:
+        low, high = call.bounds(place)
+        if place.slot.role not in INPUTS or (place.slot.role in UPDATED and place.key not in found):
+            found[place.key] = after[low:high].view(scalar_dtype(place.element)).reshape(place.shape)
+    return found
+
+
+def _call(command: Sequence[str], given: bytes, file: Path | None = None) -> bytes:
+    """What a command prints, given a file of its input; an error carries what it complains about."""
+    if file is None:
+        done = subprocess.run(command, input=given, capture_output=True, timeout=SECONDS, check=False)
+    else:
+        file.write_bytes(given)
+        with file.open("rb") as opened:
+            done = subprocess.run(command, stdin=opened, capture_output=True, timeout=SECONDS, check=False)
+    complaint = done.stderr.decode(errors="replace")
+    assert done.returncode == 0, f"{Path(command[0]).name} exits with {done.returncode}:\n{complaint[-4000:]}"
+    return done.stdout
