@@ -164,7 +164,7 @@ class _Function:
     def _global(self, kind: Buffer, data: BytesAttr, before: Operation) -> SSAValue:
         name = f"{self.function.sym_name.data}_constant{self.globals}"
         self.globals += 1
-        dense = DenseIntOrFPElementsAttr(TensorType(kind.get_element_type(), kind.get_shape()), data)
+        dense = DenseIntOrFPElementsAttr(TensorType(cast(Any, kind.get_element_type()), kind.get_shape()), data)
         made = memref.GlobalOp.get(StringAttr(name), kind, dense, constant=UnitAttr())
         made.location = self.function.location
         self.module.body.block.insert_op_before(made, self.function)

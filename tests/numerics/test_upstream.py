@@ -10,7 +10,18 @@ import pytest
 from case import Case
 from cases import CASES, SMOOTH
 from differences import float_positions, in_f64, mid_graph, mid_graph_inputs
-from harness import BUFFER_PASSES, GRADIENT, TOLERANCE, Names, NumpyArray, apply, assert_same, check_module, reference, traced
+from harness import (
+    BUFFER_PASSES,
+    GRADIENT,
+    TOLERANCE,
+    Names,
+    NumpyArray,
+    apply,
+    assert_same,
+    check_module,
+    reference,
+    traced,
+)
 from upstream import Batch
 from xdsl.context import Context
 from xdsl.dialects.builtin import Builtin, ModuleOp
