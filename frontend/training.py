@@ -12,7 +12,7 @@ from typing import Any, cast
 import numpy as np
 from xdsl.passes import ModulePass
 
-from tensorgrad import random, trees
+from tensorgrad import checkpoints, random, trees
 from tensorgrad.compiled import Compiled, Inference, Specialization, awaited, check_finite, filled, slot_of
 from tensorgrad.device import find_device
 from tensorgrad.dtypes import Spec, spec
@@ -323,6 +323,70 @@ class Training(Compiled):
         """
         refuse_inside_trace("load_parameters")
         self._executable.write(check_inputs(self._slots, values, what="parameter"))
+
+    def state_dict(self) -> dict[str, np.ndarray]:
+        """Copies of everything that another training of the same program needs to continue bit for bit.
+
+        Returns:
+            Parameters by path; the optimizer's state as `optimizer/<state>/<path>`; the step count, the random key and
+            the learning rate as `training/<name>`.
+        """
+        return checkpoints.state_of(self._executable, self._kept())
+
+    def load_state_dict(self, values: Mapping[str, Any], strict: bool = True) -> checkpoints.Loaded:
+        """Continues from what `state_dict` gave.
+
+        Args:
+            values: Arrays by name.
+            strict: Whether every name must be there, and no other. Otherwise what is missing stays as it is.
+
+        Returns:
+            The names that were missing, and the unexpected ones.
+
+        Raises:
+            InputError: Names are missing or unexpected, shapes or dtypes differ (lists all), or the step count or the
+                key is out of range. Then nothing has changed.
+            OptionError: The learning rate is out of range. Then nothing has changed.
+            TraceError: This is inside a trace.
+        """
+        refuse_inside_trace("load_state_dict")
+        state, kept, loaded = checkpoints.checked_state(self._executable, self._kept(), values, strict)
+        own = {**self._kept(), **kept}
+        (step_count,) = checkpoints.whole("step", own["step"])
+        high, low = checkpoints.whole("key", own["key"], most=0xFFFFFFFF)
+        rate = checked("load_state_dict", "training/learning_rate", own["learning_rate"].item())
+        self._executable.write(state)
+        self.step_count, self._learning_rate = step_count, rate
+        self._seed = high << 32 | low
+        self._key = None if self._key is None else random.key(self._seed)
+        return loaded
+
+    def _kept(self) -> dict[str, np.ndarray]:
+        """What the host keeps between steps, in dtypes that every reader of safetensors has."""
+        return {
+            "step": np.array(self.step_count, np.int64),
+            "key": np.asarray(random.key(self._seed)).astype(np.int64),
+            "learning_rate": np.array(self._learning_rate, np.float64),
+        }
+
+    def save_checkpoint(self, path: str | os.PathLike[str]) -> None:
+        """Writes `state_dict()` to a safetensors file, which is replaced at once when it is complete and on the disk.
+
+        Raises:
+            OSError: The file can't be written; what was there before is still there.
+        """
+        checkpoints.write_checkpoint(path, self.state_dict())
+
+    def load_checkpoint(self, path: str | os.PathLike[str], strict: bool = True) -> checkpoints.Loaded:
+        """Continues from a file of `save_checkpoint`, or of `tg.fit`; see `load_state_dict`.
+
+        Raises:
+            InputError: The file is no checkpoint, or not of this training. Then nothing has changed.
+            OSError: The file can't be read.
+        """
+        refuse_inside_trace("load_checkpoint")
+        state, _ = checkpoints.read_checkpoint(path)
+        return self.load_state_dict(checkpoints.of_training(state), strict)
 
     def attach(self, forward: Callable[..., Any], *, inputs: Mapping[str, Any] | None = None) -> Inference:
         """Compiles another function of the same parameters.

@@ -63,6 +63,11 @@ class Executable(Protocol):
         """What `step` wants, by name."""
         ...
 
+    @property
+    def persistent(self) -> Mapping[str, Slot]:
+        """Parameters and state, which stay from step to step, by name."""
+        ...
+
     def step(self, inputs: Mapping[str, Any], scalars: Mapping[str, float]) -> Mapping[str, OutputHandle]:
         """Runs the program once.
 

@@ -49,7 +49,7 @@ class NumpyExecutable:
         }
         self._parameter_slots = {name: slot for (role, name), slot in slots.items() if role == "parameter"}
         self._state_slots = {name: slot for (role, name), slot in slots.items() if role == "state"}
-        self._persistent = {**self._parameter_slots, **self._state_slots}
+        self.persistent: Mapping[str, ArraySlot] = {**self._parameter_slots, **self._state_slots}
         self._scalars = ScalarInputs([slot for (role, _), slot in slots.items() if role == "scalar"])
         returned = zip(self._executor.results, self._executor.function.function_type.outputs.data, strict=True)
         self._outputs = [_array_slot(slot, cast(Tensor, kind)) for slot, kind in returned]
@@ -99,7 +99,7 @@ class NumpyExecutable:
         Raises:
             InputError: A name is unknown, or a shape or dtype differs.
         """
-        checked = check_inputs(self._persistent, values, what="parameter or state", partial=True)
+        checked = check_inputs(self.persistent, values, what="parameter or state", partial=True)
         for name, value in checked.items():
             group = self._parameters if name in self._parameters else self._state
             group[name] = np.array(value)

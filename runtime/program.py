@@ -8,12 +8,12 @@ import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from tensorgrad.runtime.errors import FormulaError, InputError, ProgramError, TargetError
+from tensorgrad.runtime.files import read_safetensors, write_safetensors
 from tensorgrad.runtime.formula import Formula
 from tensorgrad.runtime.target import Target
 
@@ -218,9 +218,6 @@ class Program:
             InputError: The state is not the program's.
             OSError: The file can't be written.
         """
-        from safetensors import SafetensorError
-        from safetensors.numpy import save_file
-
         self.validate()
         tensors = {
             f"constant/{buffer.name}": np.frombuffer(buffer.data, np.uint8)
@@ -230,26 +227,13 @@ class Program:
         if state is not None:
             slots = self.slots(*PERSISTENT_ROLES)
             _check_state(slots, state)
-            tensors |= {f"{slots[name].role}/{name}": np.array(value, order="C") for name, value in state.items()}
+            tensors |= {f"{slots[name].role}/{name}": np.asarray(value) for name, value in state.items()}
         metadata = {
             "format": FORMAT,
             "format_version": str(self.format_version),
             "program": _to_json(self),
         }
-        target = Path(path)
-        aside = target.with_name(f".{target.name}.{os.getpid()}.part")
-        try:
-            aside.touch()
-            mode = aside.stat().st_mode
-            save_file(tensors, aside, metadata=metadata)
-            aside.chmod(mode)  # The library makes files that only their owner can read.
-            _synchronize(aside)
-            os.replace(aside, target)
-        except SafetensorError as error:
-            raise OSError(f"can't write {path}: {error}") from error
-        finally:
-            aside.unlink(missing_ok=True)
-        _synchronize(target.parent)
+        write_safetensors(path, tensors, metadata)
 
     @staticmethod
     def load(path: str | os.PathLike[str]) -> tuple[Program, dict[str, np.ndarray]]:
@@ -262,7 +246,7 @@ class Program:
             ProgramError: The file holds no program, one of another format version, or a malformed one.
             OSError: The file can't be read.
         """
-        metadata, tensors = _read_safetensors(Path(path))
+        metadata, tensors = read_safetensors(path, ProgramError)
         version = metadata.get("format_version")
         _require(metadata.get("format") == FORMAT, f"{path} holds no program")
         _require(
@@ -484,25 +468,3 @@ def _from_json(text: str, tensors: Mapping[str, np.ndarray], source: str) -> Pro
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise ProgramError(f"{source} holds a malformed program: {type(error).__name__}: {error}") from error
     return program
-
-
-def _read_safetensors(path: Path) -> tuple[dict[str, str], dict[str, np.ndarray]]:
-    from safetensors import SafetensorError, safe_open
-
-    try:
-        with safe_open(path, framework="numpy") as file:
-            names = file.keys()  # the library's file can list its tensors, but is no mapping to iterate over
-            return file.metadata() or {}, {name: file.get_tensor(name) for name in names}
-    except SafetensorError as error:
-        raise ProgramError(f"{path} is no safetensors file: {error}") from error
-
-
-def _synchronize(path: Path) -> None:
-    """Waits until a file, or a folder's entries, are on the disk."""
-    if path.is_dir() and os.name != "posix":
-        return  # Only POSIX can open a folder.
-    descriptor = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

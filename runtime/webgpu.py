@@ -393,7 +393,7 @@ class WebGPUExecutable:
         self.program = program
         self.device = device
         self.program_inputs: Mapping[str, TensorSlot] = program.slots("input")
-        self._persistent = program.slots(*PERSISTENT_ROLES)
+        self.persistent: Mapping[str, TensorSlot] = program.slots(*PERSISTENT_ROLES)
         self._scalar_slots = program.slots("scalar")
         self._scalars = ScalarInputs(list(self._scalar_slots.values()))
         shared = _shared_buffers(program, device, share) if share is not None else {}
@@ -494,12 +494,12 @@ class WebGPUExecutable:
             InputError: There is no parameter or state of that name.
             DeviceError: What the device reported.
         """
-        chosen = list(self._persistent if names is None else names)
-        unknown = [name for name in chosen if name not in self._persistent]
+        chosen = list(self.persistent if names is None else names)
+        unknown = [name for name in chosen if name not in self.persistent]
         if unknown:
-            known = ", ".join(sorted(self._persistent))
+            known = ", ".join(sorted(self.persistent))
             raise InputError(f"no parameter or state {', '.join(map(repr, unknown))} (there are: {known})")
-        slots = [self._persistent[name] for name in chosen]
+        slots = [self.persistent[name] for name in chosen]
         raws = self.device.read_ranges([(self._buffers[s.buffer], s.offset, s.size) for s in slots])
         return {name: slot.decode(raw) for name, slot, raw in zip(chosen, slots, raws, strict=True)}
 
@@ -510,11 +510,11 @@ class WebGPUExecutable:
             InputError: A name is unknown, a shape differs or a value doesn't convert; nothing has changed.
             DeviceError: What the device reported.
         """
-        arrays = check_inputs(self._persistent, values, what="parameter or state", partial=True)
+        arrays = check_inputs(self.persistent, values, what="parameter or state", partial=True)
         written = 0
         with reporting("writing parameters"):
             for name, array in arrays.items():
-                slot = self._persistent[name]
+                slot = self.persistent[name]
                 if slot.size:
                     self.device.write_range(self._buffers[slot.buffer], slot.offset, slot.encode(array))
                 written += slot.size

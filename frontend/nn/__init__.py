@@ -33,6 +33,7 @@ from tensorgrad.nn.pooling import (
     MaxPool2d,
     MaxPool3d,
 )
+from tensorgrad.nn.pytorch import from_torch, to_torch
 
 __all__ = [
     "ELU",
@@ -78,7 +79,9 @@ __all__ = [
     "Softmax",
     "Softplus",
     "Tanh",
+    "from_torch",
     "param",
     "rotary_embedding",
     "scaled_dot_product_attention",
+    "to_torch",
 ]

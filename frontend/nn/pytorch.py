@@ -1,0 +1,252 @@
+"""PyTorch's state dicts: their names and layouts, to and from parameters by path.
+
+| Layer | in PyTorch | here |
+|---|---|---|
+| `Linear` | `weight` `[out, in]`, `bias` | `weight` `[in, out]`, transposed; `bias` |
+| `Conv1d` … `ConvTranspose3d`, `Embedding`, `LayerNorm`, `RMSNorm`, `GroupNorm`, `PReLU` | the same | the same |
+| `MultiHeadAttention` | `in_proj_weight`, `in_proj_bias` | each `weight` of `q`, `k`, `v`, transposed; each `bias` |
+| … with `kdim` or `vdim` | `q_proj_weight`, `k_…`, `v_…`, `in_proj_bias` | the same, but one by one |
+| … its result | `out_proj.weight`, `out_proj.bias` | `out.weight`, transposed; `out.bias` |
+| … with `num_kv_heads` | it has none | `q`, `k`, `v` and `out` are four `Linear` |
+| `Sequential`, lists, dicts, own modules | attribute paths | the same |
+
+A parameter that several paths lead to has each of their names in PyTorch's dict, and the first of them here.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tensorgrad.errors import InputError, OptionError, TensorgradError
+from tensorgrad.nn.attention import MultiHeadAttention
+from tensorgrad.nn.layers import Linear
+from tensorgrad.nn.module import Module, Parameter, entries, is_container
+
+
+@dataclass(frozen=True)
+class Stored:
+    """One of PyTorch's tensors.
+
+    Attributes:
+        name: Its name, below the module's.
+        parts: Ours, by path below the module, which it has stacked along its first axis.
+        transposed: Whether each of them has its two axes the other way round.
+    """
+
+    name: str
+    parts: tuple[str, ...]
+    transposed: bool = False
+
+
+def _linear(module: Linear) -> list[Stored]:
+    return [Stored("weight", ("weight",), True), Stored("bias", ("bias",))]
+
+
+def _attention(module: MultiHeadAttention) -> list[Stored]:
+    if module.num_kv_heads != module.num_heads:
+        return []
+    weights, biases = (tuple(f"{part}.{name}" for part in "qkv") for name in ("weight", "bias"))
+    inputs = {layer.weight.shape[0] for layer in (module.q, module.k, module.v)}
+    apart = [Stored(f"{part}_proj_weight", (weight,), True) for part, weight in zip("qkv", weights, strict=True)]
+    packed = [Stored("in_proj_weight", weights, True)]
+    out = [Stored("out_proj.weight", ("out.weight",), True), Stored("out_proj.bias", ("out.bias",))]
+    return [*(packed if len(inputs) == 1 else apart), Stored("in_proj_bias", biases), *out]
+
+
+RULES: dict[type[Module], Callable[[Any], list[Stored]]] = {Linear: _linear, MultiHeadAttention: _attention}
+"""The layers whose names or layouts differ, each with what PyTorch stores of it; all else is stored as it is."""
+
+
+@dataclass(frozen=True)
+class _Tensor:
+    """One of PyTorch's tensors, by the name that it has in all; its parts are declared parameters."""
+
+    name: str
+    parts: tuple[Parameter, ...]
+    transposed: bool
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        shapes = [part.shape[::-1] if self.transposed else part.shape for part in self.parts]
+        return (sum(shape[0] for shape in shapes), *shapes[0][1:]) if len(shapes) > 1 else shapes[0]
+
+    def split(self, value: np.ndarray) -> list[np.ndarray]:
+        """What PyTorch's tensor is, in our parts."""
+        if len(self.parts) == 1:
+            pieces = [value]
+        else:
+            extents = [part.shape[-1] for part in self.parts]  # the first axis of what is transposed, or the only one
+            pieces = np.split(value, np.cumsum(extents)[:-1])
+        return [np.ascontiguousarray(piece.T if self.transposed else piece) for piece in pieces]
+
+    def join(self, values: Sequence[np.ndarray]) -> np.ndarray:
+        """What our parts are, in PyTorch's tensor."""
+        turned = [value.T if self.transposed else value for value in values]
+        return np.ascontiguousarray(np.concatenate(turned) if len(turned) > 1 else turned[0])
+
+
+def from_torch(
+    model: Module,
+    state_dict: Mapping[str, Any],
+    names: Mapping[str, str] | None = None,
+    ignore: str | Sequence[str] = (),
+) -> dict[str, np.ndarray]:
+    """A model's parameters from the `state_dict()` of the same model in PyTorch; see `tensorgrad.nn.pytorch`.
+
+    `training.load_parameters(tg.nn.from_torch(model, torch_model.state_dict()))` trains on from there.
+
+    Args:
+        model: The model.
+        state_dict: PyTorch's tensors, or arrays, by name.
+        names: Where PyTorch's model has other attributes: the path of a module or parameter here, to its name there.
+            The longest path counts.
+        ignore: Patterns of PyTorch's names that have nothing to correspond to here.
+
+    Returns:
+        An array for each parameter, by path, in the parameter's dtype.
+
+    Raises:
+        InputError: Names are missing or unexpected, or shapes differ (lists all); a value doesn't fit the parameter's
+            dtype; or what is one parameter here has two values there.
+        OptionError: A path in `names` or a pattern in `ignore` fits nothing.
+    """
+    tensors = _tensors(model, names)
+    paths = {id(parameter): path for path, parameter in model.named_parameters().items()}
+    skipped = _skipped(state_dict, [ignore] if isinstance(ignore, str) else ignore)
+    given = {name: _array(name, value) for name, value in state_dict.items() if name not in skipped}
+    covered = {id(part) for tensor in tensors if tensor.name in given for part in tensor.parts}
+    problems = {
+        "missing": [t.name for t in tensors if t.name not in given and any(id(p) not in covered for p in t.parts)],
+        "unexpected": [name for name in given if name not in {tensor.name for tensor in tensors}],
+        "of another shape": [
+            f"{tensor.name} is {list(given[tensor.name].shape)}, expected {list(tensor.shape)}"
+            for tensor in tensors
+            if tensor.name in given and given[tensor.name].shape != tensor.shape
+        ],
+    }
+    if any(problems.values()):
+        listed = "; ".join(f"{what}: {', '.join(found)}" for what, found in problems.items() if found)
+        raise _mistake(f"from_torch: the state is not this model's. {listed}")
+    result: dict[str, np.ndarray] = {}
+    for tensor in tensors:
+        if tensor.name not in given:
+            continue
+        for part, value in zip(tensor.parts, tensor.split(given[tensor.name]), strict=True):
+            path = paths[id(part)]
+            found = _checked({path: part}, {path: value})[path]
+            if not np.array_equal(result.setdefault(path, found), found, equal_nan=True):
+                raise _mistake(f"from_torch: {tensor.name} differs from what {path} is under another name")
+    return {path: result[path] for path in paths.values()}
+
+
+def to_torch(model: Module, values: Mapping[str, Any], names: Mapping[str, str] | None = None) -> dict[str, np.ndarray]:
+    """What `load_state_dict` of the same model in PyTorch takes, once `torch.from_numpy` has made tensors of it.
+
+    Args:
+        model: The model.
+        values: Arrays by path, such as `training.parameters()`; a `state_dict()` is as good.
+        names: As for `from_torch`.
+
+    Returns:
+        Arrays by PyTorch's names.
+
+    Raises:
+        InputError: Paths are missing or unexpected, or shapes differ.
+        OptionError: A path in `names` fits nothing.
+    """
+    parameters = model.named_parameters()
+    arrays = _checked(parameters, {name: _array(name, value) for name, value in values.items() if "/" not in name})
+    by_parameter = {id(parameter): arrays[path] for path, parameter in parameters.items()}
+    tensors = _tensors(model, names)
+    return {tensor.name: tensor.join([by_parameter[id(part)] for part in tensor.parts]) for tensor in tensors}
+
+
+# What a layer needs to be declared is light; that which follows is imported when values are there.
+
+
+def _mistake(message: str, kind: type[TensorgradError] = InputError) -> TensorgradError:
+    from tensorgrad.location import user_line
+
+    return kind(f"{user_line()}: {message}")
+
+
+def _checked(parameters: Mapping[str, Parameter], values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Values in the parameters' shapes and dtypes."""
+    from tensorgrad.compiled import slot_of
+    from tensorgrad.dtypes import Spec
+    from tensorgrad.runtime.backend import check_inputs
+
+    slots = {path: slot_of(path, Spec(found.shape, found.dtype)) for path, found in parameters.items()}
+    return check_inputs(slots, values, what="parameter")
+
+
+def _array(name: str, value: Any) -> np.ndarray:
+    from tensorgrad.checkpoints import as_numpy
+
+    return as_numpy(name, value.float() if str(getattr(value, "dtype", "")) == "torch.bfloat16" else value)
+
+
+def _skipped(given: Mapping[str, Any], patterns: Sequence[str]) -> set[str]:
+    skipped: set[str] = set()
+    for pattern in patterns:
+        found = [name for name in given if fnmatch.fnmatchcase(name, pattern)]
+        if not found:
+            raise _mistake(f"from_torch: ignore {pattern!r} fits none of {', '.join(given)}", OptionError)
+        skipped.update(found)
+    return skipped
+
+
+def _tensors(model: Module, names: Mapping[str, str] | None) -> list[_Tensor]:
+    """All of PyTorch's tensors, those that are under several names under each."""
+    found = [
+        _Tensor(f"{path}.{stored.name}" if path else stored.name, parts, stored.transposed)
+        for path, stored, parts in _visited("", model, ())
+    ]
+    for prefix in names or {}:
+        if not any(_is_below(tensor.name, prefix) for tensor in found):
+            raise _mistake(f"names: {prefix!r} is no path to a module or parameter", OptionError)
+    return [_Tensor(_renamed(tensor.name, names or {}), tensor.parts, tensor.transposed) for tensor in found]
+
+
+def _is_below(name: str, prefix: str) -> bool:
+    return name == prefix or name.startswith(prefix + ".")
+
+
+def _renamed(name: str, names: Mapping[str, str]) -> str:
+    fitting = [prefix for prefix in names if _is_below(name, prefix)]
+    if not fitting:
+        return name
+    longest = max(fitting, key=len)
+    return (names[longest] + name[len(longest) :]).removeprefix(".")
+
+
+def _visited(path: str, node: Any, above: tuple[int, ...]) -> Iterator[tuple[str, Stored, tuple[Parameter, ...]]]:
+    """What PyTorch stores of a node, with the path of the module and the parts; shared nodes come each time."""
+    if id(node) in above:
+        return
+    rule = next((RULES[kind] for kind in type(node).__mro__ if kind in RULES), None)
+    taken: set[str] = set()
+    for stored in rule(node) if rule is not None else ():
+        parts = tuple(_part(node, name) for name in stored.parts)
+        taken.update(name.partition(".")[0] for name in stored.parts)
+        if all(isinstance(part, Parameter) for part in parts):
+            yield path, stored, parts
+    for name, value in entries(node):
+        if name in taken:
+            continue
+        if isinstance(value, Parameter):
+            yield path, Stored(name, (name,)), (value,)
+        elif is_container(value):
+            yield from _visited(f"{path}.{name}" if path else name, value, (*above, id(node)))
+
+
+def _part(module: Module, path: str) -> Any:
+    value: Any = module
+    for name in path.split("."):
+        value = getattr(value, name)
+    return value

@@ -1,0 +1,185 @@
+"""Checkpoints: a training continues bit for bit, other readers understand them, and nothing loads by halves."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import numpy as np
+import pytest
+from models import MLP, batch, compiled, squared_error
+from safetensors import numpy as safetensors_numpy
+from safetensors import safe_open
+from safetensors import torch as safetensors_torch
+
+import tensorgrad as tg
+from tensorgrad.errors import InputError, OptionError, TraceError
+
+DEVICES = ["numpy", "wgpu"]
+
+
+def noisy(model: Any, x: Any, y: Any, key: Any) -> Any:
+    return squared_error(model, x + 0.1 * tg.random.normal(key, x.shape), y)
+
+
+def trained(steps: int = 3, **options: Any) -> tg.Training:
+    settings: dict[str, Any] = {"loss": noisy, "optimizer": tg.optim.adamw(tg.optim.schedules.cosine(1e-2, 20))}
+    training = compiled(**{**settings, **options})
+    for number in range(steps):
+        training.step(**batch(number))
+    return training
+
+
+def same(left: Any, right: Any) -> bool:
+    return left.keys() == right.keys() and all(
+        left[name].dtype == right[name].dtype and left[name].tobytes() == right[name].tobytes() for name in left
+    )
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_a_fresh_training_continues_bit_for_bit(device, tmp_path):
+    training = trained(device=device, seed=2**40 + 7)
+    training.set_learning_rate(0.02)
+    training.save_checkpoint(tmp_path / "c.safetensors")
+    by_file, by_state = trained(0, device=device), trained(1, device=device, seed=5)
+    assert by_file.load_checkpoint(tmp_path / "c.safetensors") == ((), ())
+    by_state.load_state_dict(training.state_dict())
+    for other in (by_file, by_state):
+        assert same(other.state_dict(), training.state_dict())
+        assert other.step_count == 3 and other.learning_rate == training.learning_rate
+    for number in range(3, 6):
+        losses = {np.float32(one.step(**batch(number))).tobytes() for one in (training, by_file, by_state)}
+        assert len(losses) == 1
+    assert same(by_file.state_dict(), training.state_dict()) and same(by_state.state_dict(), training.state_dict())
+    by_file.reset()
+    training.reset()
+    assert same(by_file.state_dict(), training.state_dict())
+
+
+def test_names_are_as_documented():
+    training = trained()
+    state = training.state_dict()
+    paths = list(training.parameters())
+    assert paths == ["layers.0.weight", "layers.0.bias", "layers.1.weight", "layers.1.bias"]
+    assert list(state)[: len(paths)] == paths
+    kept = {"training/step", "training/key", "training/learning_rate"}
+    assert {name for name in state if name.startswith("training/")} == kept
+    others = [name for name in state if name not in {*kept, *paths}]
+    assert others and all(name.startswith("optimizer/") and name.rpartition("/")[2] in paths for name in others)
+    assert state["training/step"] == 3 and state["training/key"].tolist() == [0, 0]
+
+
+def test_others_read_it(tmp_path):
+    training, path = trained(), tmp_path / "c.safetensors"
+    training.save_checkpoint(path)
+    expected = training.state_dict()
+    assert same(safetensors_numpy.load_file(path), expected)
+    tensors = safetensors_torch.load_file(path)
+    assert tensors.keys() == expected.keys()
+    assert all(np.array_equal(tensors[name].numpy(), value) for name, value in expected.items())
+    with safe_open(path, framework="numpy") as file:
+        assert file.metadata() == {"format": "tensorgrad-checkpoint", "format_version": "1"}
+    other = trained(0)
+    other.load_state_dict(tensors)  # tensors of PyTorch are arrays too
+    assert same(other.state_dict(), expected)
+
+
+def refused(training: tg.Training, values: Any, error: type[Exception], message: str) -> str:
+    before = training.state_dict()
+    with pytest.raises(error, match=message) as caught:
+        training.load_state_dict(values)
+    assert same(training.state_dict(), before)
+    return str(caught.value)
+
+
+def test_all_that_is_wrong_is_listed_and_nothing_loads():
+    training, state = trained(), trained(5).state_dict()
+    del state["layers.0.bias"], state["training/key"]
+    state |= {"layers.1.weight": np.zeros((2, 5), np.float32), "layers.1.bias": np.zeros(2), "head.weight": np.zeros(1)}
+    message = refused(training, state, InputError, "nothing is loaded")
+    assert __file__ in message
+    assert "missing: layers.0.bias, training/key; unexpected: head.weight; of another shape or dtype: " in message
+    assert "layers.1.weight is float32[2, 5], expected float32[5, 2]" in message
+    assert "layers.1.bias is float64[2], expected float32[2]" in message
+
+
+def test_a_checkpoint_of_another_model(tmp_path):
+    trained(model=MLP(3, 7, 7, 2)).save_checkpoint(tmp_path / "c.safetensors")
+    training = trained()
+    before = training.state_dict()
+    with pytest.raises(InputError, match=r"unexpected: layers.2.bias, .*layers.0.weight is float32\[3, 7\]"):
+        training.load_checkpoint(tmp_path / "c.safetensors")
+    other = trained(optimizer=tg.optim.sgd(0.1))
+    with pytest.raises(InputError, match=r"missing: optimizer/adam"):
+        training.load_state_dict(other.state_dict())
+    assert same(training.state_dict(), before)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "error"),
+    [
+        ("training/step", np.array(-1), InputError),
+        ("training/key", np.array([0, 2**32]), InputError),
+        ("training/learning_rate", np.array(np.nan), OptionError),
+        ("layers.0.bias", "text", InputError),
+        ("layers.0.bias", [[1.0], [1.0, 2.0]], InputError),
+    ],
+)
+def test_values_out_of_range(name, value, error):
+    refused(trained(), {**trained(4).state_dict(), name: value}, error, name)
+
+
+def test_what_is_no_mapping():
+    refused(trained(), [1.0], InputError, "takes arrays by name, got list")
+
+
+def test_parts_load_on_request():
+    training, before = trained(), trained().state_dict()
+    given = {"layers.0.bias": np.ones(5, np.float32), "head": np.ones(3)}
+    missing, unexpected = training.load_state_dict(given, strict=False)
+    assert unexpected == ("head",) and set(missing) == {*before} - {"layers.0.bias"}
+    assert same(training.state_dict(), {**before, "layers.0.bias": given["layers.0.bias"]})
+    with pytest.raises(InputError, match=r"expected float32\[5\]"):
+        training.load_state_dict({"layers.0.bias": np.ones(4, np.float32)}, strict=False)
+
+
+def test_what_is_no_checkpoint(tmp_path):
+    training = trained()
+    before = training.state_dict()
+    (tmp_path / "text").write_text("not a file of tensors")
+    training.save(tmp_path / "program")
+    safetensors_numpy.save_file(before, tmp_path / "newer", {"format": "tensorgrad-checkpoint", "format_version": "9"})
+    for name, message in [("text", "no safetensors file"), ("program", "no checkpoint"), ("newer", "version 9")]:
+        with pytest.raises(InputError, match=message):
+            training.load_checkpoint(tmp_path / name)
+    with pytest.raises(FileNotFoundError):
+        training.load_checkpoint(tmp_path / "nothing")
+    assert same(training.state_dict(), before)
+
+
+def test_a_file_is_replaced_whole_or_not_at_all(tmp_path, monkeypatch):
+    training, path = trained(), tmp_path / "c.safetensors"
+    training.save_checkpoint(path)
+    before = path.read_bytes()
+
+    def fails(*_: Any) -> None:
+        raise OSError("the disk is full")
+
+    training.step(**batch())
+    monkeypatch.setattr(os, "fsync", fails)
+    with pytest.raises(OSError, match="disk is full"):
+        training.save_checkpoint(path)
+    assert path.read_bytes() == before and [file.name for file in tmp_path.iterdir()] == [path.name]
+    with pytest.raises(OSError, match="nowhere"):
+        training.save_checkpoint(tmp_path / "nowhere" / "c.safetensors")
+
+
+def test_not_inside_a_trace(tmp_path):
+    training = trained()
+    training.save_checkpoint(tmp_path / "c")
+    for call in (
+        lambda x: training.load_state_dict({}),
+        lambda x: training.load_checkpoint(tmp_path / "c"),
+    ):
+        with pytest.raises(TraceError, match="inside a trace"):
+            tg.trace(call, (1,))

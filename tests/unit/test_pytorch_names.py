@@ -1,0 +1,195 @@
+"""PyTorch's state dicts, both ways: the same names, layouts and results as its own modules."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import tensorgrad as tg
+from tensorgrad.errors import InputError, OptionError
+
+
+def images(*shape: int) -> np.ndarray:
+    return np.random.default_rng(1).normal(size=shape).astype(np.float32)
+
+
+def tokens() -> np.ndarray:
+    return np.arange(6, dtype=np.int32).reshape(2, 3)
+
+
+CASES: dict[str, tuple[Callable[[], tg.nn.Module], Callable[[], torch.nn.Module], np.ndarray]] = {
+    "Linear": (lambda: tg.nn.Linear(3, 4), lambda: torch.nn.Linear(3, 4), images(2, 3)),
+    "Linear without bias": (lambda: tg.nn.Linear(3, 4, False), lambda: torch.nn.Linear(3, 4, False), images(2, 3)),
+    "Conv1d": (lambda: tg.nn.Conv1d(2, 4, 3), lambda: torch.nn.Conv1d(2, 4, 3), images(2, 2, 7)),
+    "Conv2d": (
+        lambda: tg.nn.Conv2d(4, 6, (3, 2), groups=2),
+        lambda: torch.nn.Conv2d(4, 6, (3, 2), groups=2),
+        images(2, 4, 5, 5),
+    ),
+    "Conv3d": (lambda: tg.nn.Conv3d(1, 2, 2), lambda: torch.nn.Conv3d(1, 2, 2), images(1, 1, 3, 3, 3)),
+    "ConvTranspose1d": (
+        lambda: tg.nn.ConvTranspose1d(2, 3, 3),
+        lambda: torch.nn.ConvTranspose1d(2, 3, 3),
+        images(2, 2, 4),
+    ),
+    "ConvTranspose2d": (
+        lambda: tg.nn.ConvTranspose2d(4, 6, 3, stride=2, groups=2),
+        lambda: torch.nn.ConvTranspose2d(4, 6, 3, stride=2, groups=2),
+        images(2, 4, 3, 3),
+    ),
+    "ConvTranspose3d": (
+        lambda: tg.nn.ConvTranspose3d(1, 2, 2),
+        lambda: torch.nn.ConvTranspose3d(1, 2, 2),
+        images(1, 1, 2, 2, 2),
+    ),
+    "Embedding": (lambda: tg.nn.Embedding(6, 4), lambda: torch.nn.Embedding(6, 4), tokens()),
+    "LayerNorm": (lambda: tg.nn.LayerNorm((2, 3)), lambda: torch.nn.LayerNorm([2, 3]), images(4, 2, 3)),
+    "RMSNorm": (lambda: tg.nn.RMSNorm(3, eps=1e-5), lambda: torch.nn.RMSNorm(3, eps=1e-5), images(4, 3)),
+    "GroupNorm": (lambda: tg.nn.GroupNorm(2, 4), lambda: torch.nn.GroupNorm(2, 4), images(2, 4, 3)),
+    "PReLU": (lambda: tg.nn.PReLU(3), lambda: torch.nn.PReLU(3), images(2, 3, 4)),
+    "Sequential": (
+        lambda: tg.nn.Sequential(tg.nn.Conv2d(1, 2, 3), tg.nn.ReLU(), tg.nn.Flatten(), tg.nn.Linear(8, 3)),
+        lambda: torch.nn.Sequential(
+            torch.nn.Conv2d(1, 2, 3), torch.nn.ReLU(), torch.nn.Flatten(), torch.nn.Linear(8, 3)
+        ),
+        images(2, 1, 4, 4),
+    ),
+}
+
+
+def randomized(module: torch.nn.Module) -> torch.nn.Module:
+    """The module with other values than the ones and zeros that some layers start with."""
+    torch.manual_seed(0)
+    for parameter in module.parameters():
+        torch.nn.init.normal_(parameter)
+    return module
+
+
+def output_of(model: Any, values: Mapping[str, np.ndarray], *inputs: np.ndarray) -> np.ndarray:
+    names = [f"x{i}" for i in range(len(inputs))]
+    training = tg.compile(
+        model,
+        loss=lambda model, **x: tg.sum(model(*x.values())) * 1.0,
+        optimizer=tg.optim.sgd(0.1),
+        inputs={name: tg.spec(x.shape, x.dtype) for name, x in zip(names, inputs, strict=True)},
+        device="numpy",
+    )
+    training.load_parameters(values)
+    return np.asarray(training.attach(lambda model, **x: model(*x.values()))(**dict(zip(names, inputs, strict=True))))
+
+
+def check(ours: Any, theirs: torch.nn.Module, apply: Callable[..., torch.Tensor], *inputs: np.ndarray) -> None:
+    """Values carried over give the same results, and carried back are those that they were."""
+    state = theirs.state_dict()
+    values = tg.nn.from_torch(ours, state)
+    given = [torch.from_numpy(x.astype(np.int64) if x.dtype == np.int32 else x) for x in inputs]
+    with torch.no_grad():
+        expected = apply(*given).numpy()
+    assert np.allclose(output_of(ours, values, *inputs), expected, rtol=1e-4, atol=1e-5)
+    back = tg.nn.to_torch(ours, values)
+    assert list(back) == list(state)
+    assert all(np.array_equal(back[name], value.numpy()) for name, value in state.items())
+    theirs.load_state_dict({name: torch.from_numpy(value) for name, value in back.items()})
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_layers(name):
+    ours, theirs, x = CASES[name]
+    module = randomized(theirs())
+    check(ours(), module, module, x)
+
+
+@pytest.mark.parametrize("bias", [True, False])
+def test_attention(bias):
+    module: Any = randomized(torch.nn.MultiheadAttention(8, 2, bias=bias, batch_first=True))
+    check(tg.nn.MultiHeadAttention(8, 2, bias=bias), module, lambda x: module(x, x, x)[0], images(2, 5, 8))
+
+
+def test_attention_with_other_keys_and_values():
+    module: Any = randomized(torch.nn.MultiheadAttention(8, 2, kdim=3, vdim=5, batch_first=True))
+    ours = tg.nn.MultiHeadAttention(8, 2, kdim=3, vdim=5)
+    check(ours, module, lambda *x: module(*x)[0], images(2, 5, 8), images(2, 4, 3), images(2, 4, 5))
+
+
+def test_attention_with_shared_heads_is_four_linear_layers():
+    ours = tg.nn.MultiHeadAttention(8, 4, num_kv_heads=2, bias=False)
+    values = {path: images(*parameter.shape) for path, parameter in ours.named_parameters().items()}
+    found = tg.nn.to_torch(ours, values)
+    assert found["k.weight"].shape == (4, 8) and list(found) == ["q.weight", "k.weight", "v.weight", "out.weight"]
+    back = tg.nn.from_torch(ours, found)
+    assert all(np.array_equal(back[path], value) for path, value in values.items())
+
+
+class Tied(tg.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = tg.nn.Linear(3, 3)
+        self.layers = [self.first, tg.nn.Linear(3, 3)]
+
+    def __call__(self, x: Any) -> Any:
+        return self.layers[1](tg.tanh(self.layers[0](self.first(x))))
+
+
+class TorchTied(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = torch.nn.Linear(3, 3)
+        self.layers = torch.nn.ModuleList([self.first, torch.nn.Linear(3, 3)])
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.layers[1](torch.tanh(self.layers[0](self.first(x))))
+
+
+def test_shared_modules_have_each_of_their_names():
+    module = randomized(TorchTied())
+    check(Tied(), module, module, images(2, 3))
+    state: dict[str, Any] = dict(module.state_dict())
+    expected = tg.nn.from_torch(Tied(), state)
+    assert list(expected) == list(Tied().named_parameters())
+    del state["layers.0.weight"]
+    assert np.array_equal(tg.nn.from_torch(Tied(), state)["first.weight"], expected["first.weight"])
+    with pytest.raises(InputError, match=r"layers\.0\.bias differs from what first\.bias is"):
+        tg.nn.from_torch(Tied(), {**state, "layers.0.bias": state["first.bias"] + 1})
+
+
+def test_other_attributes_and_what_is_ignored():
+    module = randomized(torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.ReLU(), torch.nn.Linear(4, 2)))
+    state = {f"net.{name}": value for name, value in module.state_dict().items()}
+    names = {"layers.0": "net.0", "layers.1": "net.2"}
+    ours = tg.nn.MLP(3, 4, 2)
+    values = tg.nn.from_torch(ours, {**state, "steps": torch.tensor(3)}, names, ignore="step*")
+    with torch.no_grad():
+        assert np.allclose(output_of(ours, values, images(2, 3)), module(torch.from_numpy(images(2, 3))), atol=1e-5)
+    assert tg.nn.to_torch(ours, values, names).keys() == state.keys()
+    with pytest.raises(OptionError, match=r"'layers\.7' is no path"):
+        tg.nn.from_torch(ours, state, {"layers.7": "net"})
+    with pytest.raises(OptionError, match=r"ignore 'x\*' fits none of net\.0"):
+        tg.nn.from_torch(ours, state, names, ignore=["x*"])
+
+
+def test_all_that_is_wrong_is_listed():
+    state: dict[str, Any] = dict(torch.nn.Linear(3, 4).state_dict())
+    message = r"missing: bias; unexpected: extra; of another shape: weight is \[4, 3\], expected \[3, 4\]"
+    with pytest.raises(InputError, match=message) as caught:
+        tg.nn.from_torch(tg.nn.Linear(4, 3), {"weight": state["weight"], "extra": state["bias"]})
+    assert __file__ in str(caught.value)
+    with pytest.raises(InputError, match="missing parameter 'bias'"):
+        tg.nn.to_torch(tg.nn.Linear(4, 3), {"weight": np.zeros((4, 3))})
+    with pytest.raises(InputError, match="bias"):
+        tg.nn.from_torch(tg.nn.Linear(3, 4), {**state, "bias": ["a", "b", "c", "d"]})
+
+
+def test_dtypes():
+    layer = tg.nn.Linear(3, 4, dtype="f16")
+    theirs = torch.nn.Linear(3, 4)
+    for dtype in (torch.float64, torch.bfloat16, torch.float16):
+        values = tg.nn.from_torch(layer, theirs.to(dtype).state_dict())
+        assert {value.dtype for value in values.values()} == {np.dtype(np.float16)}
+    with pytest.raises(InputError, match="too large for f16"):
+        tg.nn.from_torch(layer, {"weight": np.full((4, 3), 1e6), "bias": np.zeros(4)})
+    training_state = {**tg.nn.from_torch(layer, theirs.state_dict()), "training/step": np.array(3)}
+    assert list(tg.nn.to_torch(layer, training_state)) == ["weight", "bias"]
