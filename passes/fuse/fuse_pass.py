@@ -17,10 +17,11 @@ from tensorgrad.dialects.buf import KernelOp, element_of, loop_extents
 from tensorgrad.dialects.signature import Slot, arguments_of
 from tensorgrad.passes.functions import return_of
 from tensorgrad.passes.fuse import cost
-from tensorgrad.passes.fuse.graph import KernelGraph, users
 from tensorgrad.passes.fuse.inline import can_inline, inline
 from tensorgrad.passes.fuse.merge import aligned_loops, merge
-from tensorgrad.passes.plan_memory.arenas import arena_of
+from tensorgrad.passes.kernels.graph import KernelGraph, users
+from tensorgrad.passes.kernels.kinds import contraction_of, is_contraction, is_pointwise
+from tensorgrad.passes.kernels.storage import arena_of
 from tensorgrad.runtime.target import Target
 
 ALIGNMENT = 256
@@ -151,7 +152,7 @@ class Fusion:
         changed = False
         groups: dict[tuple[int, ...], list[KernelOp]] = {}
         for kernel in self.graph.kernels:
-            if cost.contraction_of(kernel) is None:
+            if contraction_of(kernel) is None:
                 groups.setdefault(kernel.extents, []).append(kernel)
         for group in groups.values():
             current: list[KernelOp] = []
@@ -175,7 +176,7 @@ class Fusion:
         if reader.extents == kernel.extents:
             return False
         return any(
-            not cost.is_pointwise(producer) and self._mergeable(producer, kernel, rows=False) is not None
+            not is_pointwise(producer) and self._mergeable(producer, kernel, rows=False) is not None
             for producer in self.graph.producers(kernel)
         )
 
@@ -184,7 +185,7 @@ class Fusion:
         source = producer.outputs[0]
         if any(self.graph.runs_before(w, reader) for w in self.graph.waiting_updates(producer) if w is not reader):
             return False  # the reader runs behind the update of what it would have to read then
-        in_sum = cost.contraction_of(reader) is not None and not self._reads_in_epilogue(source, reader)
+        in_sum = contraction_of(reader) is not None and not self._reads_in_epilogue(source, reader)
         if in_sum and not cost.moves_only(producer):
             return False
         again = cost.reading_points(reader, source) > cost.points(producer.extents)
@@ -200,19 +201,19 @@ class Fusion:
         """Whether a contraction reads `source` only behind its sum."""
         argument = reader.body.block.args[list(reader.inputs).index(source)]
         stages = [stage for stage in reader.stages if any(argument in op.operands for op in stage.walk())]
-        return not any(cost.is_contraction(stage, len(reader.extents)) for stage in stages)
+        return not any(is_contraction(stage, len(reader.extents)) for stage in stages)
 
     def _mergeable(self, producer: KernelOp, kernel: KernelOp, rows: bool) -> list[int] | None:
         """The alignment of the grids when `kernel` may run behind `producer` in one kernel, else `None`."""
-        if cost.contraction_of(kernel) is not None:
+        if contraction_of(kernel) is not None:
             return None
         demoted = len(kernel.extents) - len(producer.extents)
         if demoted < 0 or (demoted > 0) != rows:
             return None
-        pointwise = cost.is_pointwise(kernel)
-        if cost.contraction_of(producer) is not None and (demoted or not pointwise):
+        pointwise = is_pointwise(kernel)
+        if contraction_of(producer) is not None and (demoted or not pointwise):
             return None
-        if demoted and (kernel.locals or cost.is_pointwise(producer) or not pointwise):
+        if demoted and (kernel.locals or is_pointwise(producer) or not pointwise):
             return None
         loops = aligned_loops(producer, kernel)
         if loops is None or not self.graph.can_merge(producer, kernel):
@@ -230,7 +231,7 @@ class Fusion:
     def _are_siblings(self, first: KernelOp, second: KernelOp) -> bool:
         if self.graph.runs_before(first, second) or self.graph.runs_before(second, first):
             return False
-        both_pointwise = cost.is_pointwise(first) and cost.is_pointwise(second)
+        both_pointwise = is_pointwise(first) and is_pointwise(second)
         both_small = max(cost.work(first), cost.work(second)) <= cost.SMALL_WORK
         if not both_pointwise and not both_small and not set(first.inputs) & set(second.inputs):
             return False

@@ -13,7 +13,7 @@ from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, Affine
 
 from tensorgrad.dialects import affine
 from tensorgrad.dialects.buf import KernelOp, maps_of
-from tensorgrad.passes.fuse.stages import Stage, index_value, put_together, take_apart
+from tensorgrad.passes.kernels.stages import Stage, index_value, put_together, take_apart
 from tensorgrad.passes.simplify import simplify_block
 
 

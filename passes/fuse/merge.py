@@ -11,7 +11,7 @@ from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, Affine
 
 from tensorgrad.dialects.buf import KernelOp, element_of, maps_of
 from tensorgrad.passes.fuse.inline import inverse
-from tensorgrad.passes.fuse.stages import Parts, Stage, new_local, put_together, take_apart
+from tensorgrad.passes.kernels.stages import Parts, Stage, new_local, put_together, take_apart
 
 
 def aligned_loops(first: KernelOp, second: KernelOp) -> list[int] | None:

@@ -27,7 +27,7 @@ from tensorgrad.dialects.buf import (
     element_of,
 )
 from tensorgrad.dialects.signature import NAME, ROLE
-from tensorgrad.passes.fuse.cost import contraction_of
+from tensorgrad.passes.kernels.kinds import contraction_of
 from tensorgrad.passes.lower_buf_to_wgsl.contraction import contraction
 from tensorgrad.passes.lower_buf_to_wgsl.emission import Binding, Code
 from tensorgrad.passes.lower_buf_to_wgsl.rows import group_a_point, thread_a_point

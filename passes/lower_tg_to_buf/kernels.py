@@ -8,13 +8,14 @@ from typing import TypeAlias
 
 from xdsl.dialects import affine as affine_ops
 from xdsl.dialects import memref, scf
-from xdsl.dialects.builtin import AffineMapAttr, IndexType, LocationAttr, UnitAttr, i1
+from xdsl.dialects.builtin import AffineMapAttr, IndexType, LocationAttr, i1
 from xdsl.dialects.linalg.ops import IndexOp, YieldOp
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap
 
 from tensorgrad.dialects import affine
 from tensorgrad.dialects.buf import Buffer, KernelOp, buffer_type, element_of, generic, shape_of
+from tensorgrad.passes.kernels.stages import shape_only
 from tensorgrad.passes.lower_tg_to_buf.scalars import ScalarBuilder
 from tensorgrad.passes.lower_tg_to_buf.views import Lowered, Splat, View
 
@@ -160,19 +161,6 @@ def make_kernel(spec: KernelSpec, output: SSAValue) -> KernelOp:
 
 def _substituted(read: AffineMap, loops: Sequence[AffineExpr], rank: int) -> AffineMap:
     return AffineMap(rank, 0, tuple(result.replace_dims_and_symbols(loops, ()) for result in read.results))
-
-
-def shape_only(block: Block, maps: Sequence[AffineMap], extents: Sequence[int]) -> list[tuple[SSAValue, AffineMap]]:
-    """A local that gives each loop its extent that no operand indexes plainly."""
-    plain = {r.position for one in maps for r in one.results if isinstance(r, AffineDimExpr)}
-    made: list[tuple[SSAValue, AffineMap]] = []
-    for loop, extent in enumerate(extents):
-        if loop not in plain:
-            local = memref.AllocaOp.get(i1, shape=[extent])
-            local.attributes["buf.shape_only"] = UnitAttr()
-            block.add_op(local)
-            made.append((local.memref, AffineMap(len(extents), 0, (AffineDimExpr(loop),))))
-    return made
 
 
 def set_location(op: Operation, location: LocationAttr | None) -> None:

@@ -5,26 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from tensorgrad.dialects.signature import Slot
-
-
-def arena_of(slot: Slot) -> tuple[str, str]:
-    """The label and role of the arena that an argument of a function lies in."""
-    if slot.role == "state":
-        return slot.name.split("/")[0] if "/" in slot.name else "state", "state"
-    return ARENAS.get(slot.role, ("updates", "workspace"))
-
-
-ARENAS: dict[str, tuple[str, str]] = {
-    "parameter": ("parameters", "parameter"),
-    "input": ("inputs", "input"),
-    "scalar": ("inputs", "input"),
-    "output": ("outputs", "output"),
-    "gradient": ("gradients", "output"),
-    "constant": ("constants", "constant"),
-}
-"""The label and role of the arena for arguments of each role but `state`."""
-
 
 @dataclass(frozen=True)
 class Range:

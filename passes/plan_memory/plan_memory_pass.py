@@ -13,11 +13,12 @@ from xdsl.ir import BlockArgument, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import DiagnosticException
 
-from tensorgrad.dialects.buf import ArenaOp, Buffer, KernelOp, ViewOp, buffer_bytes, maps_of
+from tensorgrad.dialects.buf import ArenaOp, Buffer, KernelOp, ViewOp, buffer_bytes
 from tensorgrad.dialects.signature import Slot, arguments_of
 from tensorgrad.passes.functions import return_of, set_signature
-from tensorgrad.passes.fuse.graph import KernelGraph, users
-from tensorgrad.passes.plan_memory.arenas import Layout, Range, arena_of, by_lifetime, least_bytes, side_by_side
+from tensorgrad.passes.kernels.graph import KernelGraph, users
+from tensorgrad.passes.kernels.storage import arena_of, writes_in_place
+from tensorgrad.passes.plan_memory.arenas import Layout, Range, by_lifetime, least_bytes, side_by_side
 from tensorgrad.runtime.target import Target
 
 WORKSPACE_BYTES = "buf.workspace_bytes"
@@ -200,23 +201,3 @@ class _Plan:
         view.location = owner.location if isinstance(owner, Operation) else self.function.location
         self.block.insert_op_before(view, anchor)
         return view
-
-
-def writes_in_place(writer: KernelOp, old: SSAValue, new: SSAValue) -> bool:
-    """Whether a kernel may write `new` where `old` lies: it reads an element only right before it writes it."""
-    if old not in writer.inputs:
-        return True
-    reading = writer.input_arguments[list(writer.inputs).index(old)]
-    writing = writer.output_arguments[list(writer.outputs).index(new)]
-    stages = writer.stages
-    written = next(i for i, stage in enumerate(stages) if writing in stage.outputs)
-    target = maps_of(stages[written])[list(stages[written].operands).index(writing)]
-    for position, stage in enumerate(stages):
-        for use_map, operand in zip(maps_of(stage), stage.operands, strict=True):
-            if operand is not reading:
-                continue
-            if position > written or use_map.results != target.results:
-                return False
-        if any(isinstance(op, memref.LoadOp) and op.memref is reading for op in stage.walk()):
-            return False
-    return True

@@ -13,7 +13,7 @@ from xdsl.ir.affine import AffineDimExpr
 
 from tensorgrad.dialects.affine import used_dims
 from tensorgrad.dialects.buf import KernelOp, is_reduction, is_shape_only, iterators_of, loop_extents, maps_of
-from tensorgrad.passes.fuse.cost import contraction_of
+from tensorgrad.passes.kernels.kinds import contraction_of
 from tensorgrad.passes.schedule.schedules import Schedule, Tile
 from tensorgrad.runtime.target import Target
 

@@ -11,7 +11,7 @@ from typing import cast
 
 from xdsl.dialects import affine as affine_ops
 from xdsl.dialects import memref
-from xdsl.dialects.builtin import AffineMapAttr, LocationAttr, UnknownLoc
+from xdsl.dialects.builtin import AffineMapAttr, LocationAttr, UnitAttr, UnknownLoc, i1
 from xdsl.dialects.linalg.attrs import IteratorType
 from xdsl.dialects.linalg.ops import GenericOp, IndexOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
@@ -28,7 +28,6 @@ from tensorgrad.dialects.buf import (
     maps_of,
     shape_of,
 )
-from tensorgrad.passes.lower_tg_to_buf.kernels import shape_only
 
 
 @dataclass
@@ -204,3 +203,16 @@ def new_local(grid: Sequence[int], element: Attribute, location: LocationAttr) -
     op = memref.AllocaOp.get(element, shape=list(grid))
     op.location = location
     return op.memref
+
+
+def shape_only(block: Block, maps: Sequence[AffineMap], extents: Sequence[int]) -> list[tuple[SSAValue, AffineMap]]:
+    """A local that gives each loop its extent that no operand indexes plainly."""
+    plain = {r.position for one in maps for r in one.results if isinstance(r, AffineDimExpr)}
+    made: list[tuple[SSAValue, AffineMap]] = []
+    for loop, extent in enumerate(extents):
+        if loop not in plain:
+            local = memref.AllocaOp.get(i1, shape=[extent])
+            local.attributes["buf.shape_only"] = UnitAttr()
+            block.add_op(local)
+            made.append((local.memref, AffineMap(len(extents), 0, (AffineDimExpr(loop),))))
+    return made

@@ -1,0 +1,25 @@
+"""The training steps that counts and times are taken of, each a module with `build(device)` and what it needs for it.
+
+`build` gives what `tg.compile` gives, and one batch: the arguments of `Training.step`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import TypeAlias, cast
+
+import numpy as np
+
+import tensorgrad as tg
+
+Batch: TypeAlias = dict[str, np.ndarray]
+Build: TypeAlias = Callable[[str], tuple[tg.Training, Batch]]
+
+NAMES = ("mlp", "gpt", "sine", "addition", "convnet")
+"""The workloads, by module."""
+
+
+def workload(name: str) -> Build:
+    """The function that builds a workload on a device."""
+    return cast(Build, import_module(f"benchmarks.workloads.{name}").build)

@@ -1,0 +1,34 @@
+"""A GPT: 4 layers, width 128, 4 heads, length 64, batch 16, vocabulary 65; AdamW, gradients clipped at norm 1."""
+
+from __future__ import annotations
+
+import numpy as np
+
+import tensorgrad as tg
+from benchmarks.workloads.transformer import Transformer
+
+VOCABULARY, LENGTH, WIDTH, HEADS = 65, 64, 128, 4
+BATCH = 16
+
+
+def loss(model: Transformer, tokens: tg.Tensor, following: tg.Tensor) -> tg.Tensor:
+    return tg.cross_entropy(model(tokens), following)
+
+
+def batch() -> dict[str, np.ndarray]:
+    """Random characters, and those that follow them."""
+    text = np.random.default_rng(1).integers(0, VOCABULARY, (BATCH, LENGTH + 1)).astype(np.int32)
+    return {"tokens": text[:, :-1], "following": text[:, 1:]}
+
+
+def build(device: str, layers: int = 4) -> tuple[tg.Training, dict[str, np.ndarray]]:
+    """The training step on a device, and a batch."""
+    shape = tg.spec((BATCH, LENGTH), "i32")
+    training = tg.compile(
+        Transformer(VOCABULARY, LENGTH, WIDTH, HEADS, layers),
+        loss=loss,
+        optimizer=tg.optim.adamw(3e-4, weight_decay=0.1, decay="*.weight", clip_norm=1.0),
+        inputs={"tokens": shape, "following": shape},
+        device=device,
+    )
+    return training, batch()

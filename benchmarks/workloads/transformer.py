@@ -1,0 +1,37 @@
+"""The transformer that the workloads `gpt` and `addition` train, each in its own size."""
+
+from __future__ import annotations
+
+import tensorgrad as tg
+
+
+class Block(tg.nn.Module):
+    """Causal attention, then two layers on each position alone, both on normalized input and added to it."""
+
+    def __init__(self, width: int, heads: int) -> None:
+        super().__init__()
+        self.norm1, self.norm2 = tg.nn.LayerNorm(width), tg.nn.LayerNorm(width)
+        self.attention = tg.nn.MultiHeadAttention(width, heads, causal=True)
+        self.mlp = tg.nn.MLP(width, 4 * width, width, activation=tg.gelu)
+
+    def __call__(self, x: tg.Tensor) -> tg.Tensor:
+        x = x + self.attention(self.norm1(x))
+        return x + self.mlp(self.norm2(x))
+
+
+class Transformer(tg.nn.Module):
+    """Tokens `[batch, length]` to logits `[batch, length, vocabulary]`; the embedding is the last layer too."""
+
+    def __init__(self, vocabulary: int, length: int, width: int, heads: int, layers: int) -> None:
+        super().__init__()
+        small = tg.initializers.normal(0.02)
+        self.tokens = tg.nn.Embedding(vocabulary, width, init=small)
+        self.positions = tg.nn.param((length, width), init=small)
+        self.blocks = [Block(width, heads) for _ in range(layers)]
+        self.norm = tg.nn.LayerNorm(width)
+
+    def __call__(self, tokens: tg.Tensor) -> tg.Tensor:
+        x = self.tokens(tokens) + self.positions
+        for block in self.blocks:
+            x = block(x)
+        return self.tokens.attend(self.norm(x))
