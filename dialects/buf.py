@@ -116,13 +116,14 @@ def is_reduction(stage: GenericOp) -> bool:
 
 @irdl_op_definition
 class KernelOp(IRDLOperation):
-    """One dispatch: stages that run in order at every point of a grid.
+    """Stages that run in order at every point of a grid; one dispatch, or its share of one.
 
     The body holds `linalg.generic` stages over the block arguments (one an operand) and over locals
     (`memref.alloca`). The first loops of every stage are the grid's, all parallel; further loops are the stage's own
     and run inside a point. A local has the grid's shape: it holds one value a point, so it lives in a register. A
     stage may read what an earlier one wrote, at its own point only. Every output and every local has one writer.
-    `schedule`, set by a later pass, says how the points map to threads; it never changes what is computed.
+    `schedule`, set by a later pass, says how the points map to threads; it never changes what is computed. Kernels in
+    a row with the same number `dispatch` don't depend on each other and run side by side, in one dispatch.
 
     Example:
         buf.kernel grid = [4] ins(%x : memref<4x3xf32>) outs(%y : memref<4xf32>) {
@@ -144,6 +145,7 @@ class KernelOp(IRDLOperation):
     outputs = var_operand_def(MemRefType)
     grid = prop_def(DenseArrayBase)
     schedule = opt_prop_def(DictionaryAttr)
+    dispatch = opt_prop_def(IntegerAttr)
     body = region_def("single_block")
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
     traits = traits_def(NoTerminator(), IsolatedFromAbove())
@@ -168,6 +170,11 @@ class KernelOp(IRDLOperation):
     def extents(self) -> tuple[int, ...]:
         """The extents of the grid."""
         return tuple(cast("DenseArrayBase[IntegerType]", self.grid).get_values())
+
+    @property
+    def dispatch_number(self) -> int | None:
+        """The number of the dispatch that the kernel shares with others, if it does."""
+        return None if self.dispatch is None else cast("IntegerAttr[IntegerType]", self.dispatch).value.data
 
     @property
     def stages(self) -> tuple[GenericOp, ...]:
@@ -235,6 +242,8 @@ class KernelOp(IRDLOperation):
         if self.schedule is not None:
             printer.print_string(" schedule = ")
             printer.print_attribute(self.schedule)
+        if self.dispatch is not None:
+            printer.print_string(f" dispatch = {self.dispatch_number}")
         if self.attributes:
             printer.print_op_attributes(self.attributes, print_keyword=True)
         printer.print_string(" ")
@@ -252,11 +261,15 @@ class KernelOp(IRDLOperation):
         if parser.parse_optional_keyword("schedule"):
             parser.parse_punctuation("=")
             schedule = cast(DictionaryAttr, parser.parse_attribute())
+        dispatch = None
+        if parser.parse_optional_keyword("dispatch"):
+            parser.parse_punctuation("=")
+            dispatch = IntegerAttr(parser.parse_integer(), i64)
         attributes = parser.parse_optional_attr_dict_with_keyword()
         body = parser.parse_region()
         kernel = cls.build(
             operands=groups,
-            properties={"grid": DenseArrayBase.from_list(i64, grid), "schedule": schedule},
+            properties={"grid": DenseArrayBase.from_list(i64, grid), "schedule": schedule, "dispatch": dispatch},
             regions=[body],
         )
         if attributes is not None:

@@ -49,13 +49,15 @@ def device_passes(target: str = DEFAULT_TARGET) -> list[ModulePass]:
     from tensorgrad.passes.lower_tg_to_buf import LowerTgToBufPass
     from tensorgrad.passes.plan_memory import PlanMemoryPass
     from tensorgrad.passes.schedule import SchedulePass
+    from tensorgrad.passes.share_dispatches import ShareDispatchesPass
 
     return [
         InlineCallsPass(),
         LowerTgToBufPass(),
         FusePass(target=target),
-        PlanMemoryPass(target=target),
         SchedulePass(target=target),
+        ShareDispatchesPass(target=target),
+        PlanMemoryPass(target=target),
         LowerBufToWgslPass(target=target),
         ExpandMathPass(),
     ]

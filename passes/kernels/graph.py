@@ -109,6 +109,11 @@ class KernelGraph:
         """Whether `second` must run behind `first`."""
         return bool(self._reach[first] & self._bit[second])
 
+    def waits_for(self, kernel: KernelOp, others: Iterable[KernelOp]) -> bool:
+        """Whether a kernel must run behind one of the others."""
+        bit = self._bit[kernel]
+        return any(self._reach[other] & bit for other in others)
+
     def can_merge(self, first: KernelOp, second: KernelOp) -> bool:
         """Whether no third kernel must run between the two, and `second` need not run first."""
         if self.runs_before(second, first):
@@ -178,3 +183,16 @@ def users(buffer: SSAValue) -> list[KernelOp]:
         if isinstance(use.operation, KernelOp) and use.index < len(use.operation.inputs)
     )
     return list(dict.fromkeys(found))
+
+
+def steps_of(order: Sequence[KernelOp]) -> dict[KernelOp, int]:
+    """The number of each kernel's dispatch, given all kernels in the order that they run in."""
+    result: dict[KernelOp, int] = {}
+    step, previous = -1, None
+    for kernel in order:
+        shared = kernel.dispatch_number
+        if shared is None or shared != previous:
+            step += 1
+        previous = shared
+        result[kernel] = step
+    return result

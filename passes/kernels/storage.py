@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
+from typing import cast
+
 from xdsl.dialects import memref
+from xdsl.dialects.func import FuncOp
 from xdsl.ir import SSAValue
 
-from tensorgrad.dialects.buf import KernelOp, maps_of
-from tensorgrad.dialects.signature import Slot
+from tensorgrad.dialects.buf import Buffer, KernelOp, buffer_bytes, element_of, maps_of
+from tensorgrad.dialects.signature import Slot, arguments_of
+from tensorgrad.runtime.target import Target
 
 
 def arena_of(slot: Slot) -> tuple[str, str]:
@@ -45,3 +50,52 @@ def writes_in_place(writer: KernelOp, old: SSAValue, new: SSAValue) -> bool:
         if any(isinstance(op, memref.LoadOp) and op.memref is reading for op in stage.walk()):
             return False
     return True
+
+
+class Bindings:
+    """How many bindings a kernel will need once `plan-memory` has placed its buffers.
+
+    Scalars share one binding; an update is in the place of what it updates; an arena that one binding can hold is
+    bound once where its buffers are too many.
+    """
+
+    def __init__(self, function: FuncOp, target: Target, in_place: Mapping[SSAValue, SSAValue]):
+        """Counts for a function's kernels; `in_place` has the old value of each update in place."""
+        self.limit = target.max_storage_buffers_per_shader_stage
+        self.in_place = in_place
+        slots = arguments_of(function)
+        values = list(zip(function.body.block.args, slots, strict=True))
+        self.scalars = {value for value, slot in values if slot.role == "scalar"}
+        self.arenas = _shared_arenas(values, target)
+
+    def fit(self, buffers: Iterable[SSAValue]) -> bool:
+        """Whether a kernel of these buffers has bindings enough."""
+        unique = {self.in_place.get(value, value) for value in buffers}
+        scalars = unique & self.scalars
+        needed = unique - scalars
+        if len(needed) + bool(scalars) <= self.limit:
+            return True
+        arenas = {self.arenas[value] for value in needed if value in self.arenas}
+        apart = sum(1 for value in needed if value not in self.arenas)
+        return len(arenas) + apart + bool(scalars) <= self.limit
+
+
+def _shared_arenas(values: Sequence[tuple[SSAValue, Slot]], target: Target) -> dict[SSAValue, str]:
+    """The arena of each parameter, state and update, where one binding can hold all of it."""
+    kept = {slot.name: arena_of(slot)[0] for _, slot in values if slot.role in ("parameter", "state")}
+    members: dict[str, list[SSAValue]] = {}
+    for value, slot in values:
+        if slot.role in ("parameter", "state"):
+            members.setdefault(kept[slot.name], []).append(value)
+    limit, alignment = target.max_storage_buffer_binding_size, target.min_storage_buffer_offset_alignment
+    whole = {
+        label
+        for label, found in members.items()
+        if sum(buffer_bytes(cast(Buffer, v.type)) + alignment for v in found) <= limit
+        and len({element_of(v) for v in found}) == 1
+    }
+    return {
+        value: kept[slot.name]
+        for value, slot in values
+        if slot.role in ("parameter", "state", "update") and kept.get(slot.name) in whole
+    }

@@ -22,7 +22,7 @@ UNROLLED_EPILOGUE = 160
 """An epilogue is unrolled over the block up to so many ops in all; longer ones loop, or drivers compile for seconds."""
 
 
-class Block:
+class OutputBlock:
     """The code of one contraction kernel.
 
     Every index is kept in range by clamping, so that loads need no test; stores test where an edge cuts a block.
@@ -53,13 +53,13 @@ class Block:
             expressions[tile.row] = affine.linear(AffineDimExpr(1), self.extents).expression()
         expressions[tile.column] = affine.linear(AffineDimExpr(2), self.extents).expression()
         self.expressions = tuple(expressions)
-        self.batch = code.add(wgsl.WorkgroupIdOp(2))
+        self.batch = code.group(2)
         lane = code.add(wgsl.LocalIdOp(0))
-        across = code.index_op(arith.MuliOp, code.add(wgsl.WorkgroupIdOp(0)), tile.columns * tile.lanes)
+        across = code.index_op(arith.MuliOp, code.group(0), tile.columns * tile.lanes)
         self.first_column = code.index_op(arith.AddiOp, across, lane)
         self.first_row = code.number(0)
         if tile.row is not None:
-            down = code.index_op(arith.MuliOp, code.add(wgsl.WorkgroupIdOp(1)), tile.rows * tile.depth)
+            down = code.index_op(arith.MuliOp, code.group(1), tile.rows * tile.depth)
             if tile.depth > 1:
                 mine = code.index_op(arith.MuliOp, code.add(wgsl.LocalIdOp(1)), tile.rows)
                 down = code.index_op(arith.AddiOp, down, mine)
@@ -174,7 +174,7 @@ class Block:
     def _shared(self, number: int, side: frozenset[str]) -> SSAValue:
         extent = self._extent("row" in side)
         kind = MemRefType(element_of(self.stage.inputs[number]), [extent * self.tile.chunk])
-        return self.code.add(wgsl.WorkgroupAllocOp(kind))
+        return self.code.frame.array(self.code, kind)
 
     def _extent(self, is_row: bool) -> int:
         """How many rows, or columns, a workgroup covers."""
@@ -184,7 +184,7 @@ class Block:
         """The workgroup's threads read one operand's chunk together, neighbours in memory side by side."""
         is_row = "row" in self.axes[self.stage.body.block.args[number]]
         extent, chunk, tile = self._extent(is_row), self.tile.chunk, self.tile
-        group = code.index_op(arith.MuliOp, code.add(wgsl.WorkgroupIdOp(1 if is_row else 0)), extent)
+        group = code.index_op(arith.MuliOp, code.group(1 if is_row else 0), extent)
         last = maps_of(self.stage)[number].results[-1]
         steps_first = bool({loop for loop in last.used_dims() if loop >= len(self.grid)})
 
@@ -343,5 +343,5 @@ def _axes_of_values(stage: GenericOp, tile: Tile) -> dict[SSAValue, frozenset[st
 
 def contraction(kernel: KernelOp, stage: GenericOp, code: Code, tile: Tile) -> None:
     """Writes the code of a contraction kernel."""
-    block = Block(kernel, stage, code, tile)
+    block = OutputBlock(kernel, stage, code, tile)
     block.finish(block.accumulate())

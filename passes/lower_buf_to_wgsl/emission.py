@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeAlias, cast
 
 from xdsl.dialects import affine as affine_ops
 from xdsl.dialects import arith, memref, scf
-from xdsl.dialects.builtin import AnyFloat, FloatAttr, IndexType, IntegerAttr, IntegerType
+from xdsl.dialects.builtin import AnyFloat, FloatAttr, IndexType, IntegerAttr, IntegerType, MemRefType
 from xdsl.dialects.linalg.ops import GenericOp, IndexOp, YieldOp
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineBinaryOpExpr, AffineBinaryOpKind, AffineConstantExpr, AffineDimExpr, AffineExpr
 from xdsl.utils.exceptions import DiagnosticException
 
-from tensorgrad.dialects import affine
+from tensorgrad.dialects import affine, wgsl
 from tensorgrad.dialects.buf import element_of, is_shape_only, maps_of, shape_of
 from tensorgrad.dialects.tg.base import is_float
 
@@ -53,6 +54,45 @@ class Loops:
         )
 
 
+class Frame:
+    """What all code of a kernel shares: its share of the dispatch's workgroups, and the workgroup's memory.
+
+    Attributes:
+        groups: The kernel's own workgroups.
+        number: Which of them this is, as one number; `None` where the kernel has the dispatch to itself.
+    """
+
+    def __init__(self, groups: tuple[int, int, int], number: SSAValue | None = None, arrays: Arrays | None = None):
+        self.groups = groups
+        self.number = number
+        self.arrays = Arrays() if arrays is None else arrays
+        self.taken: dict[MemRefType[Attribute], int] = {}
+
+    def array(self, code: Code, kind: MemRefType[Attribute]) -> SSAValue:
+        """An array in the workgroup's memory, which kernels that share a dispatch use in turn."""
+        position = self.taken[kind] = self.taken.get(kind, -1) + 1
+        made = self.arrays.made.setdefault(kind, [])
+        if position == len(made):
+            op = wgsl.WorkgroupAllocOp(kind)
+            top = code.block if self.arrays.block is None else self.arrays.block
+            if self.arrays.block is None or top.first_op is None:
+                top.add_op(op)
+            else:
+                top.insert_op_before(op, top.first_op)
+            made.append(op.results[0])
+        return made[position]
+
+
+@dataclass
+class Arrays:
+    """Arrays in a workgroup's memory, by type; they stand at the start of `block`, or where they are first wanted."""
+
+    block: Block | None = None
+    made: dict[MemRefType[Attribute], list[SSAValue]] = field(
+        default_factory=dict["MemRefType[Attribute]", "list[SSAValue]"]
+    )
+
+
 LoopBody: TypeAlias = "Callable[[Code, SSAValue, Sequence[SSAValue]], Sequence[SSAValue]]"
 """Fills a loop: from the index and the carried values to their next ones."""
 
@@ -60,14 +100,33 @@ LoopBody: TypeAlias = "Callable[[Code, SSAValue, Sequence[SSAValue]], Sequence[S
 class Code:
     """Appends ops to a block of a `wgsl.kernel`; bodies of loops and conditions are filled through it too."""
 
-    def __init__(self, block: Block, bindings: Mapping[SSAValue, Binding]):
+    def __init__(self, block: Block, bindings: Mapping[SSAValue, Binding], frame: Frame):
         self.block = block
         self.bindings = bindings
+        self.frame = frame
+
+    def inside(self, block: Block) -> Code:
+        """Code of the same kernel in a block inside."""
+        return Code(block, self.bindings, self.frame)
 
     def add(self, op: Operation) -> SSAValue:
         """Appends an op and gives its first result."""
         self.block.add_op(op)
         return op.results[0]
+
+    # The dispatch
+
+    def group(self, dim: int) -> SSAValue:
+        """Which of the kernel's workgroups this is, in one dimension."""
+        number, extent = self.frame.number, self.frame.groups[dim]
+        if number is None:
+            return self.add(wgsl.WorkgroupIdOp(dim))
+        before = math.prod(self.frame.groups[:dim])
+        if extent == 1:
+            return self.number(0)
+        last = math.prod(self.frame.groups[dim:]) == extent
+        inner = self.index_op(arith.DivUIOp, number, before)
+        return inner if last else self.index_op(arith.RemUIOp, inner, extent)
 
     # Indices
 
@@ -164,7 +223,7 @@ class Code:
     ) -> list[SSAValue]:
         """A loop up to a computed extent."""
         block = Block(arg_types=[index, *(value.type for value in carried)])
-        inner = Code(block, self.bindings)
+        inner = self.inside(block)
         results = body(inner, block.args[0], block.args[1:])
         block.add_op(scf.YieldOp(*results))
         low = self.number(0) if start is None else start
@@ -190,7 +249,7 @@ class Code:
     def when(self, condition: SSAValue, body: Callable[[Code], None]) -> None:
         """Runs `body` where `condition` holds."""
         block = Block()
-        body(Code(block, self.bindings))
+        body(self.inside(block))
         block.add_op(scf.YieldOp())
         self.block.add_op(scf.IfOp(condition, [], Region(block)))
 
@@ -248,7 +307,7 @@ class Code:
     def _repetition(self, op: scf.ForOp, env: dict[SSAValue, SSAValue], loops: Loops) -> Sequence[SSAValue]:
         block = Block(arg_types=[argument.type for argument in op.body.block.args])
         inner = {**env, **dict(zip(op.body.block.args, block.args, strict=True))}
-        block.add_op(scf.YieldOp(*Code(block, self.bindings).body(op.body.block, inner, loops)))
+        block.add_op(scf.YieldOp(*self.inside(block).body(op.body.block, inner, loops)))
         start, stop, step = (env.get(bound, bound) for bound in (op.lb, op.ub, op.step))
         new = scf.ForOp(start, stop, step, [env.get(value, value) for value in op.iter_args], block)
         self.block.add_op(new)
@@ -258,7 +317,7 @@ class Code:
         regions: list[Region] = []
         for region in (op.true_region, op.false_region):
             block = Block()
-            values = Code(block, self.bindings).body(region.block, dict(env), loops)
+            values = self.inside(block).body(region.block, dict(env), loops)
             block.add_op(scf.YieldOp(*values))
             regions.append(Region(block))
         new = scf.IfOp(env.get(op.cond, op.cond), [r.type for r in op.results], regions[0], regions[1])

@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from io import StringIO
+from itertools import groupby
 from typing import cast
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import IntegerAttr, MemRefType, ModuleOp, StringAttr, UnknownLoc, f16, f64, i64
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import (
+    DictionaryAttr,
+    IntegerAttr,
+    MemRefType,
+    ModuleOp,
+    StringAttr,
+    UnknownLoc,
+    f16,
+    f64,
+    i64,
+)
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Attribute, Block, SSAValue
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import DiagnosticException
@@ -27,11 +40,12 @@ from tensorgrad.dialects.buf import (
     element_of,
 )
 from tensorgrad.dialects.signature import NAME, ROLE
+from tensorgrad.passes.kernels.graph import steps_of
 from tensorgrad.passes.kernels.kinds import contraction_of
 from tensorgrad.passes.lower_buf_to_wgsl.contraction import contraction
-from tensorgrad.passes.lower_buf_to_wgsl.emission import Binding, Code
+from tensorgrad.passes.lower_buf_to_wgsl.emission import Arrays, Binding, Code, Frame
 from tensorgrad.passes.lower_buf_to_wgsl.rows import group_a_point, thread_a_point
-from tensorgrad.passes.schedule.schedules import Schedule
+from tensorgrad.passes.schedule.schedules import Schedule, folded
 from tensorgrad.passes.simplify import simplify_block
 from tensorgrad.passes.traffic import BYTES_MOVED, bytes_moved
 from tensorgrad.runtime.target import Target
@@ -82,8 +96,16 @@ class _Lowering:
 
     def run(self) -> None:
         """Lowers the function in place."""
-        for kernel in [op for op in self.function.body.block.ops if isinstance(op, KernelOp)]:
-            self._lower(kernel)
+        kernels = [op for op in self.function.body.block.ops if isinstance(op, KernelOp)]
+        for kernel in kernels:
+            if kernel.schedule is None:
+                raise DiagnosticException(
+                    f"lower-buf-to-wgsl expects a schedule on every kernel; the one at {kernel.location} has none "
+                    "(run `schedule` first)"
+                )
+        steps = steps_of(kernels)
+        for _, found in groupby(kernels, key=steps.__getitem__):
+            self._lower(list(found))
 
     def _pack_scalars(self) -> dict[SSAValue, tuple[SSAValue, int]]:
         """One view over all scalars of an arena, and each scalar's place in it."""
@@ -102,33 +124,41 @@ class _Lowering:
             packed |= {v.result: (view.result, (v.start - first) // 4) for v in views}
         return packed
 
-    def _lower(self, kernel: KernelOp) -> None:
-        if kernel.schedule is None:
-            raise DiagnosticException(
-                f"lower-buf-to-wgsl expects a schedule on every kernel; the one at {kernel.location} has none "
-                "(run `schedule` first)"
-            )
-        schedule = Schedule.read(kernel.schedule)
-        places = [self.scalars.get(operand, (operand, 0)) for operand in kernel.operands]
-        places = self._within_bindings(kernel, places)
+    def _lower(self, kernels: Sequence[KernelOp]) -> None:
+        """Lowers the kernels of one dispatch."""
+        operands = [operand for kernel in kernels for operand in kernel.operands]
+        places = self._within_bindings(kernels[0], [self.scalars.get(operand, (operand, 0)) for operand in operands])
         views = list(dict.fromkeys(view for view, _ in places))
-        self._check(kernel, views)
-        written = {cast(ViewOp, output.owner).arena for output in kernel.outputs}
+        if len(kernels) > 1 and len(views) > self.target.max_storage_buffers_per_shader_stage:
+            for kernel in kernels:  # where their buffers came to lie, they have too many bindings together
+                self._lower([kernel])
+            return
+        self._check(kernels, operands, views)
+        schedules = [Schedule.read(cast(DictionaryAttr, kernel.schedule)) for kernel in kernels]
+        written = {cast(ViewOp, output.owner).arena for kernel in kernels for output in kernel.outputs}
         access = ["read_write" if cast(ViewOp, view.owner).arena in written else "read" for view in views]
         placed = [(views.index(view), start) for view, start in places]
-        key = (_text(kernel), str(kernel.schedule), tuple(access), tuple(placed), tuple(_flat(view) for view in views))
+        texts = tuple((_text(kernel), str(kernel.schedule)) for kernel in kernels)
+        types = [_flat(view) for view in views]
+        key = (texts, tuple(access), tuple(placed), tuple(types))
         made = self.known.get(key)
         if made is None:
-            made = self.known[key] = self._write(kernel, schedule, access, placed, [_flat(view) for view in views])
-        dispatch = DispatchOp.of(made.sym_name.data, schedule.groups, views)
-        dispatch.location = kernel.location
-        dispatch.attributes[BYTES_MOVED] = IntegerAttr(bytes_moved(kernel), i64)
-        self.function.body.block.insert_op_before(dispatch, kernel)
-        kernel.detach()
-        kernel.erase()
+            made = self.known[key] = self._write(kernels, schedules, access, placed, types)
+        groups = schedules[0].groups if len(kernels) == 1 else self._all_groups(schedules)
+        dispatch = DispatchOp.of(made.sym_name.data, groups, views)
+        dispatch.location = kernels[0].location
+        dispatch.attributes[BYTES_MOVED] = IntegerAttr(sum(bytes_moved(kernel) for kernel in kernels), i64)
+        self.function.body.block.insert_op_before(dispatch, kernels[0])
+        for kernel in kernels:
+            kernel.detach()
+            kernel.erase()
+
+    def _all_groups(self, schedules: Sequence[Schedule]) -> tuple[int, int, int]:
+        """The workgroups of a dispatch that kernels share."""
+        return folded(sum(math.prod(schedule.groups) for schedule in schedules), self.target)
 
     def _within_bindings(self, kernel: KernelOp, places: list[tuple[SSAValue, int]]) -> list[tuple[SSAValue, int]]:
-        """Where a kernel has too many bindings, arenas are bound once for all of their tensors in it."""
+        """Where a dispatch has too many bindings, arenas are bound once for all of their tensors in it."""
         limit = self.target.max_storage_buffers_per_shader_stage
         views = list(dict.fromkeys(view for view, _ in places))
         groups: dict[SSAValue, list[ViewOp]] = {}
@@ -139,7 +169,7 @@ class _Lowering:
         for group in ranked:
             if len(views) <= limit:
                 break
-            if len(group) > 1 and len({element_of(view.result) for view in group}) == 1:
+            if len(group) > 1 and self._can_be_one(group):
                 shared = self._view_over(group, kernel)
                 width = element_bytes(element_of(group[0].result))
                 start = cast(ViewOp, shared.owner).start
@@ -147,6 +177,12 @@ class _Lowering:
                 places = [(shared, at + moved[v]) if v in moved else (v, at) for v, at in places]
                 views = list(dict.fromkeys(view for view, _ in places))
         return places
+
+    def _can_be_one(self, group: Sequence[ViewOp]) -> bool:
+        """Whether one binding can hold all views of an arena."""
+        size = max(view.start + view.size for view in group) - min(view.start for view in group)
+        one_type = len({element_of(view.result) for view in group}) == 1
+        return one_type and size <= self.target.max_storage_buffer_binding_size
 
     def _view_over(self, group: Sequence[ViewOp], kernel: KernelOp) -> SSAValue:
         """One flat view over all views of a group."""
@@ -164,52 +200,101 @@ class _Lowering:
 
     def _write(
         self,
-        kernel: KernelOp,
-        schedule: Schedule,
+        kernels: Sequence[KernelOp],
+        schedules: Sequence[Schedule],
         access: Sequence[str],
         placed: Sequence[tuple[int, int]],
         types: Sequence[Attribute],
     ) -> wgsl.KernelOp:
         """Writes a new kernel in front of the function."""
         block = Block(arg_types=types)
+        arguments = [argument for kernel in kernels for argument in kernel.body.block.args]
         bindings: dict[SSAValue, Binding] = {
             argument: Binding(block.args[number], start)
-            for argument, (number, start) in zip(kernel.body.block.args, placed, strict=True)
+            for argument, (number, start) in zip(arguments, placed, strict=True)
         }
-        code = Code(block, bindings)
-        if schedule.archetype == "thread":
-            thread_a_point(kernel, code, schedule.groups[0] * schedule.workgroup[0])
-        elif schedule.archetype == "group":
-            group_a_point(kernel, code, schedule.workgroup[0])
+        if len(kernels) == 1:
+            name = schedules[0].archetype
+            write_kernel(kernels[0], schedules[0], Code(block, bindings, Frame(schedules[0].groups)))
         else:
-            stage = contraction_of(kernel)
-            if stage is None or schedule.tile is None:
-                raise DiagnosticException(f"the kernel at {kernel.location} is no contraction, but scheduled as one")
-            contraction(kernel, stage, code, schedule.tile)
+            name = "shared"
+            self._write_side_by_side(kernels, schedules, block, bindings)
         simplify_block(block)
-        number = self.counts.get(schedule.archetype, 0)
-        self.counts[schedule.archetype] = number + 1
-        made = wgsl.KernelOp(f"{schedule.archetype}{number}", schedule.workgroup, access, block)
+        number = self.counts.get(name, 0)
+        self.counts[name] = number + 1
+        made = wgsl.KernelOp(f"{name}{number}", schedules[0].workgroup, access, block)
         for op in made.walk():
             if isinstance(op.location, UnknownLoc):
-                op.location = kernel.location
+                op.location = kernels[0].location
         self.module.body.block.insert_op_before(made, self.function)
         return made
 
-    def _check(self, kernel: KernelOp, views: Sequence[SSAValue]) -> None:
-        """Raises where a kernel doesn't fit the target."""
+    def _write_side_by_side(
+        self,
+        kernels: Sequence[KernelOp],
+        schedules: Sequence[Schedule],
+        block: Block,
+        bindings: dict[SSAValue, Binding],
+    ) -> None:
+        """Gives each kernel its range of the dispatch's workgroups."""
+        total = self._all_groups(schedules)
+        arrays = Arrays(block)
+        code = Code(block, bindings, Frame(total))
+        number = code.add(wgsl.WorkgroupIdOp(0))
+        if total[1] > 1:
+            rows = code.index_op(arith.MuliOp, code.add(wgsl.WorkgroupIdOp(1)), total[0])
+            number = code.index_op(arith.AddiOp, number, rows)
+        start = 0
+        for kernel, schedule in zip(kernels, schedules, strict=True):
+            mine = code.index_op(arith.SubiOp, number, start) if start else number
+            frame = Frame(schedule.groups, mine, arrays)
+            # A number before the range wraps around, so one comparison tests both ends.
+            first_op = block.last_op
+            code.when(
+                code.below(mine, math.prod(schedule.groups)),
+                lambda inner, k=kernel, s=schedule, f=frame: write_kernel(k, s, Code(inner.block, bindings, f)),
+            )
+            _locate(block, first_op, kernel)
+            start += math.prod(schedule.groups)
+
+    def _check(self, kernels: Sequence[KernelOp], operands: Sequence[SSAValue], views: Sequence[SSAValue]) -> None:
+        """Raises where a dispatch doesn't fit the target."""
+        kernel = kernels[0]
         limit = self.target.max_storage_buffers_per_shader_stage
         if len(views) > limit:
             raise DiagnosticException(
                 f"the kernel made at {kernel.location} needs {len(views)} bindings, {self.target.name} has {limit}"
             )
-        for value in kernel.operands:
+        for value in operands:
             element = element_of(value)
             if element == f64 or (element == f16 and not self.target.f16):
                 raise DiagnosticException(
                     f"{_named(value)} has elements of {element}, which {self.target.name} does not have; "
                     f"it was made at {kernel.location}; cast it to f32"
                 )
+
+
+def write_kernel(kernel: KernelOp, schedule: Schedule, code: Code) -> None:
+    """Writes a kernel's code by its schedule's archetype."""
+    if schedule.archetype == "thread":
+        thread_a_point(kernel, code, math.prod(schedule.workgroup))
+    elif schedule.archetype == "group":
+        group_a_point(kernel, code, math.prod(schedule.workgroup))
+    else:
+        stage = contraction_of(kernel)
+        if stage is None or schedule.tile is None:
+            raise DiagnosticException(f"the kernel at {kernel.location} is no contraction, but scheduled as one")
+        contraction(kernel, stage, code, schedule.tile)
+
+
+def _locate(block: Block, before: Operation | None, kernel: KernelOp) -> None:
+    """Gives what was written behind an op the location of a kernel, where it has none."""
+    op = block.first_op if before is None else before.next_op
+    while op is not None:
+        for inner in op.walk():
+            if isinstance(inner.location, UnknownLoc):
+                inner.location = kernel.location
+        op = op.next_op
 
 
 def _text(kernel: KernelOp) -> str:

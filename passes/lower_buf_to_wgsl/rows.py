@@ -25,21 +25,34 @@ from tensorgrad.passes.lower_buf_to_wgsl.emission import (
 )
 
 
-def thread_a_point(kernel: KernelOp, code: Code, width: int) -> None:
+def thread_a_point(kernel: KernelOp, code: Code, lanes: int) -> None:
     """Each thread takes one point of the grid and runs the stages one behind the other.
 
-    `width` is how many threads one row of workgroups has: the dispatch may be folded into two dimensions.
+    A workgroup has `lanes` threads; the dispatch may be folded into two dimensions.
     """
     total = math.prod(kernel.extents)
+
+    def stages(inner: Code, point: SSAValue) -> None:
+        loops = grid_loops(point, kernel.extents)
+        known: dict[SSAValue, SSAValue] = {}
+        for stage in kernel.stages:
+            _run_in_thread(kernel, stage, inner, loops, known)
+
+    if code.frame.number is not None:
+        start = code.index_op(arith.MuliOp, code.frame.number, lanes)
+        point = code.index_op(arith.AddiOp, start, code.add(wgsl.LocalIndexOp()))
+        if total % lanes:
+            code.when(code.below(point, total), lambda inner: stages(inner, point))
+        else:
+            stages(code, point)
+        return
+    width = code.frame.groups[0] * lanes
     x = code.add(wgsl.GlobalIdOp(0))
     folded = code.index_op(arith.MuliOp, code.add(wgsl.GlobalIdOp(1)), width)
     point = code.index_op(arith.AddiOp, x, folded) if width < total else x
     outside = code.add(arith.CmpiOp(point, code.number(total), "uge"))
     code.block.add_op(wgsl.ReturnIfOp(outside))
-    loops = grid_loops(point, kernel.extents)
-    known: dict[SSAValue, SSAValue] = {}
-    for stage in kernel.stages:
-        _run_in_thread(kernel, stage, code, loops, known)
+    stages(code, point)
 
 
 def _run_in_thread(
@@ -96,7 +109,7 @@ def write(kernel: KernelOp, stage: GenericOp, code: Code, loops: Loops, values: 
 
 def group_a_point(kernel: KernelOp, code: Code, lanes: int) -> None:
     """Each workgroup takes one point; its lanes share the stages' own loops and fold through workgroup memory."""
-    row = code.add(wgsl.WorkgroupIdOp(0))
+    row = code.group(0)
     lane = code.add(wgsl.LocalIndexOp())
     loops = grid_loops(row, kernel.extents)
     known: dict[SSAValue, SSAValue] = {}
@@ -171,7 +184,7 @@ def _fold_in_group(
     partial = code.loop(math.prod(own), start, body, start=lane, step=lanes)
     shared: list[SSAValue] = []
     for one, value in zip(reductions, partial, strict=True):
-        memory = code.add(wgsl.WorkgroupAllocOp(MemRefType(one.element, [lanes])))
+        memory = code.frame.array(code, MemRefType(one.element, [lanes]))
         code.block.add_op(memref.StoreOp.get(value, memory, [lane]))
         shared.append(memory)
     width = lanes // 2

@@ -16,7 +16,7 @@ from xdsl.utils.exceptions import DiagnosticException
 from tensorgrad.dialects.buf import ArenaOp, Buffer, KernelOp, ViewOp, buffer_bytes
 from tensorgrad.dialects.signature import Slot, arguments_of
 from tensorgrad.passes.functions import return_of, set_signature
-from tensorgrad.passes.kernels.graph import KernelGraph, users
+from tensorgrad.passes.kernels.graph import KernelGraph, steps_of, users
 from tensorgrad.passes.kernels.storage import arena_of, writes_in_place
 from tensorgrad.passes.plan_memory.arenas import Layout, Range, by_lifetime, least_bytes, side_by_side
 from tensorgrad.runtime.target import Target
@@ -168,7 +168,7 @@ class _Plan:
 
     def _workspace(self, anchor: Operation) -> dict[SSAValue, SSAValue]:
         """Views for allocations, over each other where lifetimes allow."""
-        number = {kernel: step for step, kernel in enumerate(self.order)}
+        number = steps_of(self.order)
         values = [op.memref for op in self._allocations()]
         ranges: list[Range] = []
         for value in values:

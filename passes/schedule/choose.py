@@ -14,7 +14,7 @@ from xdsl.ir.affine import AffineDimExpr
 from tensorgrad.dialects.affine import used_dims
 from tensorgrad.dialects.buf import KernelOp, is_reduction, is_shape_only, iterators_of, loop_extents, maps_of
 from tensorgrad.passes.kernels.kinds import contraction_of
-from tensorgrad.passes.schedule.schedules import Schedule, Tile
+from tensorgrad.passes.schedule.schedules import Schedule, Tile, folded
 from tensorgrad.runtime.target import Target
 
 SOFTWARE_LANES = 8
@@ -81,15 +81,6 @@ def _reads_across(kernel: KernelOp) -> bool:
             if isinstance(last, AffineDimExpr) and last.position == rank - 1:
                 return True
     return False
-
-
-def folded(groups: int, target: Target) -> tuple[int, int, int]:
-    """So many workgroups (or a few more) in two dimensions, when one does not hold them."""
-    limit = target.max_compute_workgroups_per_dimension
-    if groups <= limit:
-        return (groups, 1, 1)
-    rows = -(-groups // limit)
-    return (-(-groups // rows), rows, 1)
 
 
 def _contraction(kernel: KernelOp, stage: GenericOp, target: Target) -> Schedule | None:

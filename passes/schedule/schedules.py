@@ -9,6 +9,8 @@ from typing import cast
 
 from xdsl.dialects.builtin import DenseArrayBase, DictionaryAttr, IntegerAttr, IntegerType, StringAttr, i64
 
+from tensorgrad.runtime.target import Target
+
 
 @dataclass(frozen=True)
 class Tile:
@@ -87,6 +89,15 @@ class Schedule:
             tile = Tile(None if row < 0 else row, *others)
         archetype = cast(StringAttr, data["archetype"]).data
         return Schedule(archetype, extents("workgroup"), extents("groups"), tile)
+
+
+def folded(groups: int, target: Target) -> tuple[int, int, int]:
+    """So many workgroups (or a few more) in two dimensions, when one does not hold them."""
+    limit = target.max_compute_workgroups_per_dimension
+    if groups <= limit:
+        return (groups, 1, 1)
+    rows = -(-groups // limit)
+    return (-(-groups // rows), rows, 1)
 
 
 TILE_FIELDS = ("row", "column", "rows", "columns", "lanes", "depth", "chunk", "broadcast")
