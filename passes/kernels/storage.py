@@ -59,8 +59,18 @@ class Bindings:
     bound once where its buffers are too many.
     """
 
-    def __init__(self, function: FuncOp, target: Target, in_place: Mapping[SSAValue, SSAValue]):
-        """Counts for a function's kernels; `in_place` has the old value of each update in place."""
+    def __init__(
+        self, function: FuncOp, target: Target, in_place: Mapping[SSAValue, SSAValue], workspace: int | None = None
+    ):
+        """Counts for a function's kernels.
+
+        Args:
+            function: Before `plan-memory`.
+            target: The limits.
+            in_place: The old value of each update in place.
+            workspace: About how many bytes all allocations will take, if those of a kernel may be one binding.
+        """
+        self.workspace = workspace is not None and workspace <= target.max_storage_buffer_binding_size
         self.limit = target.max_storage_buffers_per_shader_stage
         self.in_place = in_place
         slots = arguments_of(function)
@@ -76,7 +86,11 @@ class Bindings:
         if len(needed) + bool(scalars) <= self.limit:
             return True
         arenas = {self.arenas[value] for value in needed if value in self.arenas}
-        apart = sum(1 for value in needed if value not in self.arenas)
+        rest = {value for value in needed if value not in self.arenas}
+        made = {value for value in rest if isinstance(value.owner, memref.AllocOp)}
+        apart = len(rest)
+        if self.workspace and len({element_of(value) for value in made}) == 1:
+            apart -= len(made) - 1
         return len(arenas) + apart + bool(scalars) <= self.limit
 
 

@@ -1,0 +1,81 @@
+"""`python -m benchmarks counts`: what a step of each workload costs, counted; nothing is run, so no device is needed."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.workloads import NAMES, workload
+
+
+@dataclass(frozen=True)
+class Counts:
+    """What a training step costs, compiled for what every WebGPU device has.
+
+    Attributes:
+        name: The workload.
+        dispatches: Kernels that a step launches.
+        copies: Ranges that a step copies.
+        kernels: Different ones among them.
+        peak_bytes: Of all buffers.
+        least_bytes: What no plan can go below for this order of kernels.
+        bytes_moved: Read and written by a step.
+        compile_seconds: From the traced loss to the program, without the driver.
+    """
+
+    name: str
+    dispatches: int
+    copies: int
+    kernels: int
+    peak_bytes: int
+    least_bytes: int
+    bytes_moved: int
+    compile_seconds: float
+
+
+def count(name: str) -> Counts:
+    """Compiles a workload and counts."""
+    training, _ = workload(name)("numpy")
+    start = time.process_time()
+    program = training.program
+    seconds = time.process_time() - start
+    found = program.statistics
+    dispatches = [step for step in program.plan if hasattr(step, "kernel")]
+    least = found["peak_bytes"] - found["workspace_bytes"] + found["least_workspace_bytes"]
+    return Counts(
+        name,
+        len(dispatches),
+        len(program.plan) - len(dispatches),
+        len(program.kernels),
+        int(found["peak_bytes"]),
+        int(least),
+        int(found["bytes_moved"]),
+        seconds,
+    )
+
+
+def report(names: Sequence[str] = NAMES, out: Path | None = None) -> None:
+    """Prints the counts of workloads as a table, and writes them as JSON."""
+    table = Table(title="a training step, compiled for what every WebGPU device has")
+    heads = ("", "dispatches", "copies", "kernels", "peak, MB", "least, MB", "moved, MB", "CPU s")
+    for column in heads:
+        table.add_column(column, justify="left" if not column else "right")
+    found = [count(name) for name in names]
+    for one in found:
+        counted = (one.dispatches, one.copies, one.kernels)
+        sizes = (f"{size / 1e6:.2f}" for size in (one.peak_bytes, one.least_bytes, one.bytes_moved))
+        table.add_row(one.name, *map(str, counted), *sizes, f"{one.compile_seconds:.2f}")
+    Console().print(table)
+    if out is not None:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        out.write_text(json.dumps([asdict(one) for one in found], indent=1))
+
+
+if __name__ == "__main__":
+    report()
