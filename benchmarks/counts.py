@@ -1,4 +1,4 @@
-"""`python -m benchmarks counts`: what a step of each workload costs, counted; nothing is run, so no device is needed."""
+"""`python -m benchmarks counts`: what a step of each workload costs, counted; nothing runs, so no device is needed."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ class _Sharing:
     def __init__(self, function: FuncOp, target: Target, slack: int):
         self.function = function
         self.target = target
-        self.graph = KernelGraph(function)
+        self.graph = KernelGraph.of(function)
         self.order = self.graph.order()
         in_place = {new: old for old, new in self.graph.updates.items() if new in self.graph.in_place}
         self.schedules = {

@@ -6,11 +6,12 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import cast
 
-from xdsl.dialects import arith, memref, scf
-from xdsl.dialects.linalg.ops import GenericOp, IndexOp, YieldOp
+from xdsl.dialects import arith, scf
+from xdsl.dialects.linalg.ops import IndexOp, YieldOp
 from xdsl.ir import SSAValue
 
-from tensorgrad.dialects.buf import Buffer, KernelOp, buffer_bytes, loop_extents
+from tensorgrad.dialects.buf import Buffer, buffer_bytes
+from tensorgrad.passes.kernels.stages import Parts, Stage
 
 CHEAP_OPS = 12
 """A body of at most so many simple ops may be computed once for each element that reads it."""
@@ -29,9 +30,9 @@ SMALL_WORK = 1 << 18
 """Kernels of at most so many points run side by side in one dispatch, even if they share nothing."""
 
 
-def work(kernel: KernelOp) -> int:
+def work(kernel: Parts) -> int:
     """The points of a kernel's stages, all loops counted."""
-    return sum(points(loop_extents(stage)) for stage in kernel.stages)
+    return sum(points(stage.extents) for stage in kernel.stages)
 
 
 def bytes_of(values: Iterable[SSAValue]) -> int:
@@ -47,21 +48,16 @@ def points(extents: Sequence[int]) -> int:
     return math.prod(extents)
 
 
-def operations(kernel: KernelOp) -> int:
-    """How many scalar ops a kernel's bodies hold."""
-    return sum(len(list(stage.body.walk())) for stage in kernel.stages)
-
-
-def is_cheap(kernel: KernelOp) -> bool:
+def is_cheap(kernel: Parts) -> bool:
     """Whether computing a kernel's element several times costs less than loading it: few ops, none transcendental."""
-    ops = [op for stage in kernel.stages for op in stage.body.walk()]
-    if len(ops) > CHEAP_OPS:
+    if kernel.operations > CHEAP_OPS:
         return False
     slow = (arith.DivfOp, scf.ForOp)
+    ops = (op for stage in kernel.stages for op in stage.body.walk())
     return not any((op.name.startswith("math.") and op.name != "math.absf") or isinstance(op, slow) for op in ops)
 
 
-def moves_only(kernel: KernelOp) -> bool:
+def moves_only(kernel: Parts) -> bool:
     """Whether a kernel's body computes nothing: it copies, makes constants or positions, and compares integers."""
     allowed = (
         YieldOp,
@@ -76,28 +72,24 @@ def moves_only(kernel: KernelOp) -> bool:
     return all(isinstance(op, allowed) for stage in kernel.stages for op in stage.body.walk())
 
 
-def reading_points(kernel: KernelOp, buffer: SSAValue) -> int:
+def reading_points(kernel: Parts, buffer: SSAValue) -> int:
     """How often a stage of `kernel` reads `buffer` at most: at every point, for each load at a computed index."""
-    argument = kernel.body.block.args[list(kernel.inputs).index(buffer)]
     result = 0
     for stage in kernel.stages:
-        times = max((1 for operand in stage.operands if operand is argument), default=0) + loads_of(stage, argument)
-        result = max(result, times * points(loop_extents(stage)))
+        direct = any(read is buffer for read, _ in stage.reads)
+        result = max(result, (direct + loads_of(stage, buffer)) * points(stage.extents))
     return result
 
 
-def loads_of(stage: GenericOp, buffer: SSAValue) -> int:
+def loads_of(stage: Stage, buffer: SSAValue) -> int:
     """How many loads at computed indices of a stage's body read a buffer."""
-    return sum(1 for op in stage.walk() if isinstance(op, memref.LoadOp) and op.memref is buffer)
+    return sum(1 for load in stage.loads() if load.memref is buffer)
 
 
-def copies(kernel: KernelOp, buffer: SSAValue) -> int:
+def copies(kernel: Parts, buffer: SSAValue) -> int:
     """How many times a producer's body stands in a kernel that computes it instead of reading `buffer`."""
-    argument = kernel.body.block.args[list(kernel.inputs).index(buffer)]
-    result = 0
-    for stage in kernel.stages:
-        result += sum(1 for operand in stage.inputs if operand is argument) + loads_of(stage, argument)
-    return max(result, 1)
+    direct = sum(1 for stage in kernel.stages for read, _ in stage.reads if read is buffer)
+    return max(direct + sum(loads_of(stage, buffer) for stage in kernel.stages), 1)
 
 
 def parallel_enough(grid: Sequence[int], own: Sequence[int]) -> bool:

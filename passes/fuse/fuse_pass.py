@@ -13,19 +13,15 @@ from xdsl.ir import SSAValue
 from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import DiagnosticException
 
-from tensorgrad.dialects.buf import KernelOp, element_of, loop_extents
-from tensorgrad.dialects.signature import Slot, arguments_of
+from tensorgrad.dialects.buf import KernelOp
 from tensorgrad.passes.functions import return_of
 from tensorgrad.passes.fuse import cost
-from tensorgrad.passes.fuse.inline import can_inline, inline
-from tensorgrad.passes.fuse.merge import aligned_loops, merge
-from tensorgrad.passes.kernels.graph import KernelGraph, users
-from tensorgrad.passes.kernels.kinds import contraction_of, is_contraction, is_pointwise
-from tensorgrad.passes.kernels.storage import arena_of
+from tensorgrad.passes.fuse.inline import can_inline, inline, inlined_accesses
+from tensorgrad.passes.fuse.merge import aligned_loops, merge, merged_accesses
+from tensorgrad.passes.kernels.graph import KernelGraph, updates_of
+from tensorgrad.passes.kernels.stages import Parts, put_together, take_apart
+from tensorgrad.passes.kernels.storage import Accesses, Bindings, may_write_over
 from tensorgrad.runtime.target import Target
-
-ALIGNMENT = 256
-"""How much an arena may lose to the alignment of each range, in bytes."""
 
 
 @dataclass(frozen=True)
@@ -40,9 +36,9 @@ class FusePass(ModulePass):
     The rules, each applied wherever it saves:
 
     - `inline`: a pointwise kernel whose result one other kernel reads is computed there. Its result is never stored.
+    - `recompute`: a pointwise kernel that several kernels read is computed in each, if that moves fewer bytes.
     - `epilogue`: a kernel that reads another's result at the same grid point runs behind it in the same kernel: bias,
       activation and optimizer behind a contraction, further reductions over the same rows behind the first.
-    - `recompute`: a pointwise kernel that several kernels read is computed in each, if that moves fewer bytes.
     - `row`: pointwise work on whole rows runs in the kernel that reduced them.
     - `siblings`: kernels over the same grid that don't depend on each other run as one.
 
@@ -57,6 +53,9 @@ class FusePass(ModulePass):
     only: tuple[str, ...] = ()
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
+        unknown = [name for name in self.only if name not in RULES]
+        if unknown:
+            raise DiagnosticException(f"fuse has no rule {', '.join(unknown)}; the rules are {', '.join(RULES)}")
         target = Target.from_spec(self.target)
         for function in op.ops:
             if isinstance(function, FuncOp) and function.body.blocks:
@@ -64,36 +63,27 @@ class FusePass(ModulePass):
 
 
 class Fusion:
-    """Fuses one function."""
+    """Fuses one function. Its kernels are taken apart at first, and put together again at the end."""
 
     def __init__(self, function: FuncOp, target: Target):
         self.function = function
-        self.graph = KernelGraph(function)
-        self.bindings = target.max_storage_buffers_per_shader_stage
-        slots = arguments_of(function)
-        self._arenas = self._shared_arenas(slots, target.max_storage_buffer_binding_size)
-        self._scalars = {
-            value for value, slot in zip(function.body.block.args, slots, strict=True) if slot.role == "scalar"
-        }
+        kernels = [op for op in function.body.block.ops if isinstance(op, KernelOp)]
+        parts = [take_apart(kernel) for kernel in kernels]
+        for kernel in kernels:
+            kernel.detach()
+            kernel.erase()
+        self.graph: KernelGraph[Parts] = KernelGraph(parts, updates_of(function), _updates_over)
+        in_place = {new: old for old, new in self.graph.updates.items() if new in self.graph.in_place}
+        self.bindings = Bindings(function, target, in_place)
 
     def run(self, only: Sequence[str] = ()) -> None:
         """Applies the rules until none applies."""
-        rules: dict[str, Callable[[], bool]] = {
-            "inline": self.inline_single,
-            "epilogue": lambda: self.merge_readers(rows=False),
-            "recompute": self.recompute,
-            "row": lambda: self.merge_readers(rows=True),
-            "siblings": self.merge_siblings,
-        }
-        unknown = [name for name in only if name not in rules]
-        if unknown:
-            raise DiagnosticException(f"fuse has no rule {', '.join(unknown)}; the rules are {', '.join(rules)}")
-        chosen = [rule for name, rule in rules.items() if not only or name in only]
+        chosen = [rule for name, rule in RULES.items() if not only or name in only]
         changed = True
         while changed:
             changed = False
             for rule in chosen:
-                while rule():
+                while rule(self):
                     changed = True
         self._finish()
 
@@ -103,7 +93,7 @@ class Fusion:
         """Inlines pointwise kernels that one kernel reads."""
         changed = False
         for kernel in list(self.graph.kernels):
-            if kernel not in self.graph or not self._is_private(kernel) or not can_inline(kernel):
+            if kernel not in self.graph or not _is_private(kernel) or not can_inline(kernel):
                 continue
             readers = self.graph.readers(kernel)
             if len(readers) != 1 or self._belongs_to_producer(kernel, readers[0]):
@@ -117,23 +107,28 @@ class Fusion:
         """Inlines pointwise kernels that several kernels read, where that moves fewer bytes."""
         changed = False
         for kernel in list(self.graph.kernels):
-            if kernel not in self.graph or not self._is_private(kernel) or not can_inline(kernel):
+            if kernel not in self.graph or not _is_private(kernel) or not can_inline(kernel):
                 continue
             readers = self.graph.readers(kernel)
-            if not readers or not all(self._accepts(kernel, reader) for reader in readers):
-                continue
-            if cost.operations(kernel) * len(readers) > cost.LARGEST_BODY:
+            if not readers or kernel.operations * len(readers) > cost.LARGEST_BODY:
                 continue
             size = cost.bytes_of(kernel.outputs)
             stored = cost.bytes_of(kernel.inputs) + size * (1 + len(readers))
             again = sum(cost.bytes_of(v for v in kernel.inputs if v not in reader.inputs) for reader in readers)
-            if again <= stored:
+            if again <= stored and all(self._accepts(kernel, reader) for reader in readers):
                 self._inline(kernel, readers)
                 changed = True
         return changed
 
-    def merge_readers(self, rows: bool) -> bool:
-        """Merges kernels with the kernels whose results they read at their own grid point, or (`rows`) row."""
+    def merge_points(self) -> bool:
+        """Merges kernels with the kernels whose results they read at their own grid point."""
+        return self._merge_readers(rows=False)
+
+    def merge_rows(self) -> bool:
+        """Merges kernels with the kernels whose results they read on their own row."""
+        return self._merge_readers(rows=True)
+
+    def _merge_readers(self, rows: bool) -> bool:
         changed = False
         for kernel in list(self.graph.kernels):
             merged = True
@@ -150,16 +145,16 @@ class Fusion:
     def merge_siblings(self) -> bool:
         """Merges independent kernels over one grid: pointwise ones, reductions that share an input or are small."""
         changed = False
-        groups: dict[tuple[int, ...], list[KernelOp]] = {}
+        groups: dict[tuple[int, ...], list[Parts]] = {}
         for kernel in self.graph.kernels:
-            if contraction_of(kernel) is None:
-                groups.setdefault(kernel.extents, []).append(kernel)
+            if kernel.contraction is None:
+                groups.setdefault(kernel.grid, []).append(kernel)
         for group in groups.values():
-            current: list[KernelOp] = []
+            current: list[Parts] = []
             for kernel in group:
                 for position, other in enumerate(current):
                     if self._are_siblings(other, kernel):
-                        current[position] = self._merge(other, kernel, list(range(len(kernel.extents))))
+                        current[position] = self._merge(other, kernel, list(range(len(kernel.grid))))
                         changed = True
                         break
                 else:
@@ -168,165 +163,144 @@ class Fusion:
 
     # What the rules ask
 
-    def _is_private(self, kernel: KernelOp) -> bool:
-        return all(isinstance(output.owner, memref.AllocOp) for output in kernel.outputs)
-
-    def _belongs_to_producer(self, kernel: KernelOp, reader: KernelOp) -> bool:
+    def _belongs_to_producer(self, kernel: Parts, reader: Parts) -> bool:
         """Whether work on the rows of a reduction is better done behind it than in a reader over another grid."""
-        if reader.extents == kernel.extents:
+        if reader.grid == kernel.grid:
             return False
         return any(
-            not is_pointwise(producer) and self._mergeable(producer, kernel, rows=False) is not None
+            not producer.is_pointwise and self._mergeable(producer, kernel, rows=False) is not None
             for producer in self.graph.producers(kernel)
         )
 
-    def _accepts(self, producer: KernelOp, reader: KernelOp) -> bool:
+    def _accepts(self, producer: Parts, reader: Parts) -> bool:
         """Whether `producer` may be computed inside `reader`."""
         source = producer.outputs[0]
         if any(self.graph.runs_before(w, reader) for w in self.graph.waiting_updates(producer) if w is not reader):
             return False  # the reader runs behind the update of what it would have to read then
-        in_sum = contraction_of(reader) is not None and not self._reads_in_epilogue(source, reader)
+        in_sum = reader.contraction is not None and not _reads_in_epilogue(source, reader)
         if in_sum and not cost.moves_only(producer):
             return False
-        again = cost.reading_points(reader, source) > cost.points(producer.extents)
+        again = cost.reading_points(reader, source) > cost.points(producer.grid)
         if again and not cost.is_cheap(producer):
             return False
-        copies = cost.copies(reader, source)
-        if cost.operations(producer) * copies + cost.operations(reader) > cost.LARGEST_BODY:
+        if producer.operations * cost.copies(reader, source) + reader.operations > cost.LARGEST_BODY:
             return False
         inputs = [value for value in (*producer.inputs, *reader.inputs) if value is not source]
-        return self._fits([*inputs, *reader.outputs])
+        if not self.bindings.fit([*inputs, *reader.outputs]):
+            return False
+        updates = [(old, new) for old, new in self.graph.updated_in_place(reader) if old in producer.inputs]
+        return not updates or _all_may_write_over(inlined_accesses(producer, reader), updates)
 
-    def _reads_in_epilogue(self, source: SSAValue, reader: KernelOp) -> bool:
-        """Whether a contraction reads `source` only behind its sum."""
-        argument = reader.body.block.args[list(reader.inputs).index(source)]
-        stages = [stage for stage in reader.stages if any(argument in op.operands for op in stage.walk())]
-        return not any(is_contraction(stage, len(reader.extents)) for stage in stages)
-
-    def _mergeable(self, producer: KernelOp, kernel: KernelOp, rows: bool) -> list[int] | None:
+    def _mergeable(self, producer: Parts, kernel: Parts, rows: bool) -> list[int] | None:
         """The alignment of the grids when `kernel` may run behind `producer` in one kernel, else `None`."""
-        if contraction_of(kernel) is not None:
+        demoted = len(kernel.grid) - len(producer.grid)
+        if demoted < 0 or (demoted > 0) != rows or kernel.contraction is not None:
             return None
-        demoted = len(kernel.extents) - len(producer.extents)
-        if demoted < 0 or (demoted > 0) != rows:
+        pointwise = kernel.is_pointwise
+        if producer.contraction is not None and (demoted or not pointwise):
             return None
-        pointwise = is_pointwise(kernel)
-        if contraction_of(producer) is not None and (demoted or not pointwise):
+        if demoted and (kernel.locals or producer.is_pointwise or not pointwise):
             return None
-        if demoted and (kernel.locals or is_pointwise(producer) or not pointwise):
+        if producer.operations + kernel.operations > cost.LARGEST_BODY:
+            return None
+        if not self.graph.can_merge(producer, kernel):
             return None
         loops = aligned_loops(producer, kernel)
-        if loops is None or not self.graph.can_merge(producer, kernel):
+        if loops is None:
             return None
-        own = [extent for loop, extent in enumerate(kernel.extents) if loop not in loops]
-        own += [e for stage in kernel.stages for e in loop_extents(stage)[len(kernel.extents) :]]
-        if demoted and not cost.parallel_enough(producer.extents, own):
+        own = [extent for loop, extent in enumerate(kernel.grid) if loop not in loops]
+        own += [extent for stage in kernel.stages for extent in stage.extents[len(kernel.grid) :]]
+        if demoted and not cost.parallel_enough(producer.grid, own):
             return None
-        if cost.operations(producer) + cost.operations(kernel) > cost.LARGEST_BODY:
-            return None
-        private = self._private_to(producer, kernel)
-        buffers = {*producer.operands, *kernel.operands} - set(private)
-        return loops if self._fits(list(buffers)) else None
+        return loops if self._merged_fits(producer, kernel, loops) else None
 
-    def _are_siblings(self, first: KernelOp, second: KernelOp) -> bool:
+    def _merged_fits(self, first: Parts, second: Parts, loops: Sequence[int]) -> bool:
+        """Whether two kernels have bindings enough as one, and what they update stays in place."""
+        private = self._private_to(first, second)
+        buffers = {*first.inputs, *first.outputs, *second.inputs, *second.outputs} - set(private)
+        if not self.bindings.fit(buffers):
+            return False
+        read = {*first.inputs, *second.inputs}
+        updates = [*self.graph.updated_in_place(first), *self.graph.updated_in_place(second)]
+        updates = [(old, new) for old, new in updates if old in read]
+        return not updates or _all_may_write_over(merged_accesses(first, second, loops), updates)
+
+    def _are_siblings(self, first: Parts, second: Parts) -> bool:
         if self.graph.runs_before(first, second) or self.graph.runs_before(second, first):
             return False
-        both_pointwise = is_pointwise(first) and is_pointwise(second)
+        both_pointwise = first.is_pointwise and second.is_pointwise
         both_small = max(cost.work(first), cost.work(second)) <= cost.SMALL_WORK
         if not both_pointwise and not both_small and not set(first.inputs) & set(second.inputs):
             return False
-        if cost.operations(first) + cost.operations(second) > cost.LARGEST_BODY:
+        if first.operations + second.operations > cost.LARGEST_BODY:
             return False
-        return self._fits([*first.operands, *second.operands])
+        return self._merged_fits(first, second, range(len(first.grid)))
 
-    def _private_to(self, producer: KernelOp, reader: KernelOp) -> list[SSAValue]:
+    def _private_to(self, producer: Parts, reader: Parts) -> list[SSAValue]:
         return [
             output
             for output in producer.outputs
-            if isinstance(output.owner, memref.AllocOp) and users(output) == [reader]
+            if isinstance(output.owner, memref.AllocOp) and self.graph.users(output) == [reader]
         ]
-
-    def _fits(self, buffers: Sequence[SSAValue]) -> bool:
-        """Whether a kernel has bindings enough: scalars share one, an arena may, an update is in its old place."""
-        unique = set(buffers)
-        in_place = {old for old, new in self.graph.updates.items() if new in unique and new in self.graph.in_place}
-        scalars = unique & self._scalars
-        needed = unique - in_place - scalars
-        if len(needed) + bool(scalars) <= self.bindings:
-            return True
-        arenas = {self._arenas[value] for value in needed if value in self._arenas}
-        apart = sum(1 for value in needed if value not in self._arenas)
-        return len(arenas) + apart + bool(scalars) <= self.bindings
-
-    def _shared_arenas(self, slots: Sequence[Slot], limit: int) -> dict[SSAValue, str]:
-        """The arena of each parameter, state and update, where one binding can hold all of it."""
-        values = list(zip(self.function.body.block.args, slots, strict=True))
-        kept = {slot.name: arena_of(slot)[0] for _, slot in values if slot.role in ("parameter", "state")}
-        members: dict[str, list[SSAValue]] = {}
-        for value, slot in values:
-            if slot.role in ("parameter", "state"):
-                members.setdefault(kept[slot.name], []).append(value)
-        whole = {
-            label
-            for label, found in members.items()
-            if cost.bytes_of(found) + ALIGNMENT * len(found) <= limit and len({element_of(v) for v in found}) == 1
-        }
-        return {
-            value: kept[slot.name]
-            for value, slot in values
-            if slot.role in ("parameter", "state", "update") and kept.get(slot.name) in whole
-        }
 
     # What the rules do
 
-    def _inline(self, producer: KernelOp, readers: Sequence[KernelOp]) -> None:
-        source = producer.outputs[0]
+    def _inline(self, producer: Parts, readers: Sequence[Parts]) -> None:
         for reader in readers:
-            new = inline(producer, reader)
-            self._replace([reader], new)
-            for writer in self.graph.waiting_updates(new):
-                self.graph.add_order(new, writer)
+            before = reader.inputs
+            inline(producer, reader)
+            self.graph.reads_anew(reader, before)
         self.graph.remove(producer)
-        _erase(producer)
-        _erase_buffer(source)
+        for op in reversed(list(producer.stages[0].body.ops)):
+            op.detach()
+            op.erase()
 
-    def _merge(self, first: KernelOp, second: KernelOp, loops: Sequence[int]) -> KernelOp:
+    def _merge(self, first: Parts, second: Parts, loops: Sequence[int]) -> Parts:
         private = self._private_to(first, second)
-        new = merge(first, second, loops, private)
-        self._replace([first, second], new)
-        for value in private:
-            _erase_buffer(value)
+        new = merge(first, second, loops, private)  # the old ones still know their inputs
+        self.graph.replace([first, second], new)
         return new
-
-    def _replace(self, old: Sequence[KernelOp], new: KernelOp) -> None:
-        block = self.function.body.block
-        block.insert_op_before(new, old[-1])
-        self.graph.replace(old, new)
-        for kernel in old:
-            _erase(kernel)
 
     def _finish(self) -> None:
         """Puts allocations first and kernels in an order that runs."""
         block, last = self.function.body.block, return_of(self.function)
         order = self.graph.order()
+        kept = {value for kernel in order for value in (*kernel.inputs, *kernel.outputs)}
         for op in [op for op in block.ops if isinstance(op, memref.AllocOp)]:
             op.detach()
-            if op.memref.uses:
+            if op.memref in kept:
                 block.insert_op_before(op, last)
             else:
                 op.erase()
         for kernel in order:
-            kernel.detach()
-            block.insert_op_before(kernel, last)
+            block.insert_op_before(put_together(kernel), last)
 
 
-def _erase(kernel: KernelOp) -> None:
-    kernel.detach()
-    kernel.erase()
+RULES: dict[str, Callable[[Fusion], bool]] = {
+    "inline": Fusion.inline_single,
+    "recompute": Fusion.recompute,
+    "epilogue": Fusion.merge_points,
+    "row": Fusion.merge_rows,
+    "siblings": Fusion.merge_siblings,
+}
+"""The rules by name, in the order in which they are tried."""
 
 
-def _erase_buffer(value: SSAValue) -> None:
-    op = value.owner
-    if isinstance(op, memref.AllocOp) and not value.uses:
-        op.detach()
-        op.erase()
+def _is_private(kernel: Parts) -> bool:
+    """Whether nobody outside the function sees what a kernel writes."""
+    return all(isinstance(output.owner, memref.AllocOp) for output in kernel.outputs)
+
+
+def _reads_in_epilogue(source: SSAValue, reader: Parts) -> bool:
+    """Whether a contraction reads `source` only behind its sum."""
+    rank = len(reader.grid)
+    return not any(stage.contracts(rank) for stage in reader.stages if source in stage.buffers())
+
+
+def _updates_over(kernel: Parts, old: SSAValue, new: SSAValue) -> bool:
+    """Whether a kernel may write a new value where the old one lies."""
+    return _all_may_write_over([stage.accesses() for stage in kernel.stages], [(old, new)])
+
+
+def _all_may_write_over(stages: Sequence[Accesses], updates: Sequence[tuple[SSAValue, SSAValue]]) -> bool:
+    return all(may_write_over(stages, old, new) for old, new in updates)

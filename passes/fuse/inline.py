@@ -12,8 +12,8 @@ from xdsl.ir import Block, Operation, SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap
 
 from tensorgrad.dialects import affine
-from tensorgrad.dialects.buf import KernelOp, maps_of
-from tensorgrad.passes.kernels.stages import Stage, index_value, put_together, take_apart
+from tensorgrad.passes.kernels.stages import Parts, Stage, index_value
+from tensorgrad.passes.kernels.storage import Accesses
 from tensorgrad.passes.simplify import simplify_block
 
 
@@ -30,32 +30,44 @@ def inverse(written: AffineMap) -> list[AffineExpr] | None:
     return [loops[loop] for loop in range(written.num_dims)]
 
 
-def inline(producer: KernelOp, consumer: KernelOp) -> KernelOp:
-    """`consumer` with `producer` computed in every stage that reads its result.
+def inline(producer: Parts, consumer: Parts) -> None:
+    """Computes `producer` in every stage of `consumer` that reads its result.
 
     Args:
         producer: One pointwise stage with one output, whose map is a plain placement. It stays as it is.
-        consumer: Reads that output; it is taken apart.
-
-    Returns:
-        The new kernel, not in a block yet.
+        consumer: Reads that output.
     """
-    copy = producer.clone()
-    made = take_apart(copy)
-    copy.erase()
-    source, stage = made.outputs[0], made.stages[0]
+    source, stage = producer.outputs[0], producer.stages[0]
     back = inverse(stage.writes[0][1])
     assert back is not None
-    parts = take_apart(consumer)
-    for reader in parts.stages:
-        _inline_reads(stage, source, back, reader)
-        _inline_loads(stage, source, back, reader)
-        reader.merge_equal_reads()
-        simplify_block(reader.body)
-    for op in reversed(list(stage.body.ops)):
-        op.detach()
-        op.erase()
-    return put_together(parts)
+    for reader in consumer.stages:
+        if source in reader.buffers():
+            _inline_reads(stage, source, back, reader)
+            _inline_loads(stage, source, back, reader)
+            reader.merge_equal_reads()
+            simplify_block(reader.body)
+    consumer.changed()
+
+
+def inlined_accesses(producer: Parts, consumer: Parts) -> list[Accesses]:
+    """What the stages of `consumer` would touch with `producer` computed in them."""
+    source, stage = producer.outputs[0], producer.stages[0]
+    back = inverse(stage.writes[0][1])
+    assert back is not None
+    loaded = [load.memref for load in stage.loads()]
+    result: list[Accesses] = []
+    for reader in consumer.stages:
+        reads = list(reader.reads)
+        loads = [load.memref for load in reader.loads()]
+        for _, index_map in [read for read in reader.reads if read[0] is source]:
+            placed = AffineMap(len(index_map.results), 0, tuple(back))
+            loops = affine.composed(placed, index_map, reader.extents)
+            reads += [(buffer, affine.composed(m, loops, reader.extents)) for buffer, m in stage.reads]
+            loads += loaded
+        if source in loads:
+            loads += [*loaded, *(buffer for buffer, _ in stage.reads)]
+        result.append(Accesses(reads, reader.writes, loads))
+    return result
 
 
 def _inline_reads(stage: Stage, source: SSAValue, back: Sequence[AffineExpr], reader: Stage) -> None:
@@ -158,9 +170,8 @@ def _index_of(expression: AffineExpr, values: Sequence[SSAValue], block: Block, 
     return apply.result
 
 
-def can_inline(producer: KernelOp) -> bool:
+def can_inline(producer: Parts) -> bool:
     """Whether a kernel is one pointwise stage with one output at a plain placement."""
-    stages = producer.stages
-    if len(stages) != 1 or len(producer.outputs) != 1 or len(stages[0].iterator_types) != len(producer.extents):
+    if len(producer.stages) != 1 or len(producer.outputs) != 1 or not producer.is_pointwise:
         return False
-    return inverse(maps_of(stages[0])[-1]) is not None
+    return inverse(producer.stages[0].writes[0][1]) is not None

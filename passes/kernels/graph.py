@@ -2,168 +2,218 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import heapq
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Generic, Protocol, TypeVar
 
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import SSAValue
 
 from tensorgrad.dialects.buf import KernelOp
 from tensorgrad.dialects.signature import arguments_of
+from tensorgrad.passes.kernels.storage import writes_in_place
+
+
+class Node(Protocol):
+    """What the graph is made of: a kernel, as an op or taken apart."""
+
+    @property
+    def inputs(self) -> Sequence[SSAValue]:
+        """The buffers that it reads."""
+        ...
+
+    @property
+    def outputs(self) -> Sequence[SSAValue]:
+        """The buffers that it writes."""
+        ...
+
+
+N = TypeVar("N", bound=Node)
 
 
 def updates_of(function: FuncOp) -> dict[SSAValue, SSAValue]:
     """For each argument that has one: the argument that takes its new value."""
     slots = arguments_of(function)
-    old = {slot.name: value for slot, value in zip(slots, function.body.block.args, strict=True) if _kept(slot.role)}
-    return {
-        old[slot.name]: value
-        for slot, value in zip(slots, function.body.block.args, strict=True)
-        if slot.role == "update" and slot.name in old
-    }
+    values = list(zip(slots, function.body.block.args, strict=True))
+    old = {slot.name: value for slot, value in values if slot.role in ("parameter", "state")}
+    return {old[slot.name]: value for slot, value in values if slot.role == "update" and slot.name in old}
 
 
-def _kept(role: str) -> bool:
-    return role in ("parameter", "state")
-
-
-class KernelGraph:
+class KernelGraph(Generic[N]):
     """The dependences between kernels, kept up to date while they merge.
 
     A kernel runs behind the writers of what it reads. It also runs behind the readers of what it updates in place, as
     long as that leaves an order: an update that its readers wait for gets memory of its own instead.
 
     Reachability is one integer a kernel, used as a bit set: merging is linear in the number of kernels.
+
+    Attributes:
+        kernels: In an order that runs, but for what waits for updates in place.
+        updates: The new value of each argument that has one.
+        in_place: The new values that may be written where the old ones lie.
     """
 
-    def __init__(self, function: FuncOp):
-        self.kernels: list[KernelOp] = [op for op in function.body.block.ops if isinstance(op, KernelOp)]
-        self.updates = updates_of(function)
-        self._olds = {new: old for old, new in self.updates.items()}
+    def __init__(
+        self,
+        kernels: Sequence[N],
+        updates: Mapping[SSAValue, SSAValue],
+        may_update: Callable[[N, SSAValue, SSAValue], bool],
+    ):
+        """Builds the graph; `may_update` says whether a kernel may write a new value where the old one lies."""
+        self.kernels: list[N] = list(kernels)
+        self.updates = updates
+        self._writers: dict[SSAValue, N] = {}
+        self._readers: dict[SSAValue, dict[N, None]] = {}
+        for kernel in self.kernels:
+            self._note(kernel)
         self._bit = {kernel: 1 << number for number, kernel in enumerate(self.kernels)}
-        self._reach: dict[KernelOp, int] = {}
+        self._reach: dict[N, int] = {}
         self.in_place: set[SSAValue] = set()
         for kernel in reversed(self.kernels):
             self._reach[kernel] = self._union(self.readers(kernel))
-        self._add_update_edges()
+        self._add_update_edges(may_update)
+
+    @staticmethod
+    def of(function: FuncOp) -> KernelGraph[KernelOp]:
+        """The graph of a function's kernels."""
+        kernels = [op for op in function.body.block.ops if isinstance(op, KernelOp)]
+        return KernelGraph(kernels, updates_of(function), writes_in_place)
 
     def __contains__(self, kernel: object) -> bool:
         return kernel in self._bit
 
-    def _union(self, kernels: Iterable[KernelOp]) -> int:
+    def _note(self, kernel: N) -> None:
+        for value in kernel.outputs:
+            self._writers[value] = kernel
+        for value in kernel.inputs:
+            self._readers.setdefault(value, {})[kernel] = None
+
+    def _forget(self, kernel: N, inputs: Iterable[SSAValue]) -> None:
+        for value in inputs:
+            self._readers.get(value, {}).pop(kernel, None)
+
+    def _union(self, kernels: Iterable[N]) -> int:
         result = 0
         for kernel in kernels:
             result |= self._bit[kernel] | self._reach[kernel]
         return result
 
-    def _add_update_edges(self) -> None:
+    def _add_update_edges(self, may_update: Callable[[N, SSAValue, SSAValue], bool]) -> None:
         for old, new in self.updates.items():
-            writer = self.writer(new)
-            if writer is None:
+            writer = self._writers.get(new)
+            if writer is None or not may_update(writer, old, new):
                 continue
-            readers = [reader for reader in users(old) if reader is not writer]
+            readers = [reader for reader in self.users(old) if reader is not writer]
             if any(self._reach[writer] & self._bit[reader] for reader in readers):
                 continue
             self.in_place.add(new)
             for reader in readers:
-                self._add_edge(reader, writer)
+                self.add_order(reader, writer)
 
-    def waiting_updates(self, kernel: KernelOp) -> list[KernelOp]:
+    def waiting_updates(self, kernel: N) -> list[N]:
         """The kernels that update in place what `kernel` reads, and so must run behind it."""
         news = (self.updates.get(value) for value in kernel.inputs)
-        writers = (self.writer(new) for new in news if new is not None and new in self.in_place)
+        writers = (self._writers.get(new) for new in news if new is not None and new in self.in_place)
         return [writer for writer in dict.fromkeys(writers) if writer is not None and writer is not kernel]
 
-    def add_order(self, before: KernelOp, after: KernelOp) -> None:
+    def updated_in_place(self, kernel: N) -> list[tuple[SSAValue, SSAValue]]:
+        """The old and the new value of each update in place that `kernel` makes."""
+        return [(old, new) for old, new in self.updates.items() if new in self.in_place and new in kernel.outputs]
+
+    def add_order(self, before: N, after: N) -> None:
         """Notes that `after` must run behind `before`."""
-        self._add_edge(before, after)
-
-    def _add_edge(self, before: KernelOp, after: KernelOp) -> None:
         gained = self._bit[after] | self._reach[after]
-        for kernel in self.kernels:
-            if kernel is before or self._reach[kernel] & self._bit[before]:
-                self._reach[kernel] |= gained
+        bit = self._bit[before]
+        for kernel, reach in self._reach.items():
+            if kernel is before or reach & bit:
+                self._reach[kernel] = reach | gained
 
-    def readers(self, kernel: KernelOp) -> list[KernelOp]:
+    def users(self, buffer: SSAValue) -> list[N]:
+        """The kernels that read a buffer."""
+        return list(self._readers.get(buffer, ()))
+
+    def readers(self, kernel: N) -> list[N]:
         """The kernels that read what `kernel` writes."""
-        return list(dict.fromkeys(r for out in kernel.outputs for r in users(out) if r is not kernel))
+        return list(dict.fromkeys(r for out in kernel.outputs for r in self._readers.get(out, ()) if r is not kernel))
 
-    def writer(self, buffer: SSAValue) -> KernelOp | None:
+    def writer(self, buffer: SSAValue) -> N | None:
         """The kernel that writes a buffer."""
-        for use in buffer.uses:
-            op = use.operation
-            if isinstance(op, KernelOp) and use.index >= len(op.inputs):
-                return op
-        return None
+        return self._writers.get(buffer)
 
-    def producers(self, kernel: KernelOp) -> list[KernelOp]:
+    def producers(self, kernel: N) -> list[N]:
         """The kernels that write what `kernel` reads."""
-        found = (self.writer(value) for value in kernel.inputs)
+        found = (self._writers.get(value) for value in kernel.inputs)
         return list(dict.fromkeys(producer for producer in found if producer is not None))
 
-    def successors(self, kernel: KernelOp) -> list[KernelOp]:
+    def successors(self, kernel: N) -> list[N]:
         """The kernels that must run behind `kernel` because of it directly."""
-        behind = self.readers(kernel)
-        return list(dict.fromkeys([*behind, *self.waiting_updates(kernel)]))
+        return list(dict.fromkeys([*self.readers(kernel), *self.waiting_updates(kernel)]))
 
-    def runs_before(self, first: KernelOp, second: KernelOp) -> bool:
+    def runs_before(self, first: N, second: N) -> bool:
         """Whether `second` must run behind `first`."""
         return bool(self._reach[first] & self._bit[second])
 
-    def waits_for(self, kernel: KernelOp, others: Iterable[KernelOp]) -> bool:
+    def waits_for(self, kernel: N, others: Iterable[N]) -> bool:
         """Whether a kernel must run behind one of the others."""
         bit = self._bit[kernel]
         return any(self._reach[other] & bit for other in others)
 
-    def can_merge(self, first: KernelOp, second: KernelOp) -> bool:
+    def can_merge(self, first: N, second: N) -> bool:
         """Whether no third kernel must run between the two, and `second` need not run first."""
         if self.runs_before(second, first):
             return False
         bit = self._bit[second]
         return not any(k is not second and self._reach[k] & bit for k in self.successors(first))
 
-    def replace(self, old: Sequence[KernelOp], new: KernelOp) -> None:
-        """Puts `new` in the place of kernels that it was made of."""
+    def replace(self, old: Sequence[N], new: N) -> None:
+        """Puts `new` in the place of kernels that it was made of; their inputs and outputs must still be there."""
         bits = 0
         reach = 0
         for kernel in old:
             bits |= self._bit.pop(kernel)
             reach |= self._reach.pop(kernel)
+            self._forget(kernel, kernel.inputs)
         reach &= ~bits
-        position = self.kernels.index(old[-1])
-        self.kernels[position] = new
+        self.kernels[self.kernels.index(old[-1])] = new
         for kernel in old[:-1]:
             self.kernels.remove(kernel)
+        self._note(new)
         self._bit[new], self._reach[new] = bits, reach
         for kernel, found in self._reach.items():
             if found & bits:
                 self._reach[kernel] = found | bits | reach
 
-    def remove(self, kernel: KernelOp) -> None:
+    def reads_anew(self, kernel: N, before: Sequence[SSAValue]) -> None:
+        """Notes that a kernel, which read `before`, reads other buffers now, whose writers run before it anyway."""
+        self._forget(kernel, before)
+        self._note(kernel)
+        for writer in self.waiting_updates(kernel):
+            self.add_order(kernel, writer)
+
+    def remove(self, kernel: N) -> None:
         """Forgets a kernel that is gone."""
         self.kernels.remove(kernel)
+        self._forget(kernel, kernel.inputs)
+        for value in kernel.outputs:
+            del self._writers[value]
         del self._bit[kernel], self._reach[kernel]
 
-    def order(self) -> list[KernelOp]:
+    def order(self) -> list[N]:
         """The kernels in an order that runs: as they stand, as far as dependences let them."""
         return topological(self.kernels, self.successors)
 
 
-def topological(kernels: Sequence[KernelOp], successors: object) -> list[KernelOp]:
+def topological(kernels: Sequence[N], successors: Callable[[N], Sequence[N]]) -> list[N]:
     """A topological order that prefers the given one."""
-    import heapq
-    from collections.abc import Callable
-    from typing import cast
-
-    after = cast("Callable[[KernelOp], list[KernelOp]]", successors)
     number = {kernel: i for i, kernel in enumerate(kernels)}
-    following = {kernel: [k for k in after(kernel) if k in number] for kernel in kernels}
+    following = {kernel: [k for k in successors(kernel) if k in number] for kernel in kernels}
     waiting = dict.fromkeys(kernels, 0)
     for kernel in kernels:
         for later in following[kernel]:
             waiting[later] += 1
     ready = [number[kernel] for kernel in kernels if not waiting[kernel]]
     heapq.heapify(ready)
-    result: list[KernelOp] = []
+    result: list[N] = []
     while ready:
         kernel = kernels[heapq.heappop(ready)]
         result.append(kernel)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from xdsl.dialects.linalg.ops import GenericOp
+from xdsl.ir.affine import AffineMap
 
 from tensorgrad.dialects.affine import used_dims
 from tensorgrad.dialects.buf import KernelOp, is_reduction, is_shape_only, maps_of
@@ -18,16 +21,15 @@ def contraction_of(kernel: KernelOp) -> GenericOp | None:
 
 def is_contraction(stage: GenericOp, rank: int) -> bool:
     """Whether two operands of a reduction each lack a loop of the grid that the other has."""
-    if not is_reduction(stage):
-        return False
-    grid = set(range(rank))
-    own = set(range(rank, len(stage.iterator_types)))
-    found = [
-        used_dims(m)
-        for operand, m in zip(stage.inputs, maps_of(stage), strict=False)
-        if not is_shape_only(operand) and used_dims(m) & own
-    ]
-    return any(a & grid - b and b & grid - a for a in found for b in found)
+    operands = zip(stage.inputs, maps_of(stage), strict=False)
+    return is_reduction(stage) and contracts([m for operand, m in operands if not is_shape_only(operand)], rank)
+
+
+def contracts(maps: Iterable[AffineMap], rank: int) -> bool:
+    """Whether two operands that a reduction reads at these maps each lack a loop of the grid that the other has."""
+    dims = [used_dims(m) for m in maps]
+    grids = [{d for d in found if d < rank} for found in dims if any(d >= rank for d in found)]
+    return any(a - b and b - a for a in grids for b in grids)
 
 
 def is_pointwise(kernel: KernelOp) -> bool:

@@ -6,7 +6,8 @@ A kernel taken apart refers to the buffers outside it; putting it together gives
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 from typing import cast
 
 from xdsl.dialects import affine as affine_ops
@@ -28,9 +29,11 @@ from tensorgrad.dialects.buf import (
     maps_of,
     shape_of,
 )
+from tensorgrad.passes.kernels.kinds import contracts
+from tensorgrad.passes.kernels.storage import Accesses
 
 
-@dataclass
+@dataclass(eq=False)
 class Stage:
     """A stage outside its kernel.
 
@@ -53,6 +56,14 @@ class Stage:
     def reduces(self) -> bool:
         """Whether the stage has a reduction loop."""
         return IteratorType.REDUCTION in self.own
+
+    def contracts(self, rank: int) -> bool:
+        """Whether two operands each lack a loop of the grid, of `rank` loops, that the other has."""
+        return self.reduces and contracts([m for _, m in self.reads], rank)
+
+    def accesses(self) -> Accesses:
+        """What the stage touches."""
+        return Accesses(self.reads, self.writes, [load.memref for load in self.loads()])
 
     def loads(self) -> list[memref.LoadOp]:
         """The loads at computed indices."""
@@ -114,20 +125,55 @@ def index_value(block: Block, before: Operation | None, expression: AffineExpr, 
     return apply.result
 
 
-@dataclass
 class Parts:
-    """A kernel taken apart."""
+    """A kernel taken apart. Whoever changes its stages or buffers calls `changed`.
 
-    grid: tuple[int, ...]
-    stages: list[Stage]
-    outputs: list[SSAValue]
-    locals: list[SSAValue] = field(default_factory=list[SSAValue])
-    location: LocationAttr | None = None
+    Attributes:
+        grid: The extents of the grid.
+        stages: What runs at each point.
+        outputs: The buffers that it writes.
+        locals: The buffers that only it sees.
+    """
 
+    def __init__(
+        self,
+        grid: tuple[int, ...],
+        stages: list[Stage],
+        outputs: list[SSAValue],
+        local: list[SSAValue],
+        location: LocationAttr | None = None,
+    ):
+        self.grid = grid
+        self.stages = stages
+        self.outputs = outputs
+        self.locals = local
+        self.location = location
+
+    def changed(self) -> None:
+        """Forgets what is known of the stages."""
+        for name in ("inputs", "operations", "contraction"):
+            self.__dict__.pop(name, None)
+
+    @cached_property
     def inputs(self) -> list[SSAValue]:
         """The buffers read that the kernel does not write itself, each once."""
         own = {*self.outputs, *self.locals}
         return list(dict.fromkeys(b for stage in self.stages for b in stage.buffers() if b not in own))
+
+    @cached_property
+    def operations(self) -> int:
+        """How many scalar ops the bodies hold."""
+        return sum(1 for stage in self.stages for _ in stage.body.walk())
+
+    @cached_property
+    def contraction(self) -> Stage | None:
+        """The stage that reuses its operands: a matrix product, a convolution."""
+        return next((stage for stage in self.stages if stage.contracts(len(self.grid))), None)
+
+    @property
+    def is_pointwise(self) -> bool:
+        """Whether no stage has loops of its own."""
+        return not any(stage.own for stage in self.stages)
 
 
 def take_apart(kernel: KernelOp) -> Parts:
@@ -161,7 +207,7 @@ def _stage(op: GenericOp, rank: int) -> Stage:
 
 def put_together(parts: Parts) -> KernelOp:
     """A kernel of the parts, which belong to it from now on."""
-    inputs = parts.inputs()
+    inputs = parts.inputs
     buffers = [*inputs, *parts.outputs]
     block = Block(arg_types=[buffer.type for buffer in buffers])
     inside: dict[SSAValue, SSAValue] = dict(zip(buffers, block.args, strict=True))

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import cast
 
 from xdsl.dialects import memref
 from xdsl.dialects.func import FuncOp
+from xdsl.dialects.linalg.ops import GenericOp
 from xdsl.ir import SSAValue
+from xdsl.ir.affine import AffineMap
 
 from tensorgrad.dialects.buf import Buffer, KernelOp, buffer_bytes, element_of, maps_of
 from tensorgrad.dialects.signature import Slot, arguments_of
@@ -32,24 +35,46 @@ ARENAS: dict[str, tuple[str, str]] = {
 """The label and role of the arena for arguments of each role but `state`."""
 
 
+@dataclass(frozen=True)
+class Accesses:
+    """What one stage of a kernel touches.
+
+    Attributes:
+        reads: Buffers and index maps.
+        writes: Buffers and index maps.
+        loads: Buffers that it reads at computed indices.
+    """
+
+    reads: Sequence[tuple[SSAValue, AffineMap]]
+    writes: Sequence[tuple[SSAValue, AffineMap]]
+    loads: Sequence[SSAValue]
+
+
+def may_write_over(stages: Sequence[Accesses], old: SSAValue, new: SSAValue) -> bool:
+    """Whether stages may write `new` where `old` lies: they read an element only right before they write it."""
+    written, place = next((i, m) for i, stage in enumerate(stages) for buffer, m in stage.writes if buffer is new)
+    for position, stage in enumerate(stages):
+        if any(buffer is old for buffer in stage.loads):
+            return False
+        maps = [m for buffer, m in stage.reads if buffer is old]
+        if any(position > written or m.results != place.results for m in maps):
+            return False
+    return True
+
+
 def writes_in_place(writer: KernelOp, old: SSAValue, new: SSAValue) -> bool:
-    """Whether a kernel may write `new` where `old` lies: it reads an element only right before it writes it."""
+    """Whether a kernel may write `new` where `old` lies."""
     if old not in writer.inputs:
         return True
     reading = writer.input_arguments[list(writer.inputs).index(old)]
     writing = writer.output_arguments[list(writer.outputs).index(new)]
-    stages = writer.stages
-    written = next(i for i, stage in enumerate(stages) if writing in stage.outputs)
-    target = maps_of(stages[written])[list(stages[written].operands).index(writing)]
-    for position, stage in enumerate(stages):
-        for use_map, operand in zip(maps_of(stage), stage.operands, strict=True):
-            if operand is not reading:
-                continue
-            if position > written or use_map.results != target.results:
-                return False
-        if any(isinstance(op, memref.LoadOp) and op.memref is reading for op in stage.walk()):
-            return False
-    return True
+    return may_write_over([_accesses(stage) for stage in writer.stages], reading, writing)
+
+
+def _accesses(stage: GenericOp) -> Accesses:
+    places = list(zip(stage.operands, maps_of(stage), strict=True))
+    count = len(stage.inputs)
+    return Accesses(places[:count], places[count:], [op.memref for op in stage.walk() if isinstance(op, memref.LoadOp)])
 
 
 class Bindings:

@@ -62,7 +62,7 @@ class _Plan:
         self.target = target
         self.slots = arguments_of(function)
         self.arguments = list(self.block.args)
-        self.graph = KernelGraph(function)
+        self.graph = KernelGraph.of(function)
         self.order = self.graph.order()
         self.first_op = self.block.first_op
         self.total = 0
