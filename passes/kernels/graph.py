@@ -62,6 +62,7 @@ class KernelGraph(Generic[N]):
         """Builds the graph; `may_update` says whether a kernel may write a new value where the old one lies."""
         self.kernels: list[N] = list(kernels)
         self.updates = updates
+        self._olds = {new: old for old, new in updates.items()}
         self._writers: dict[SSAValue, N] = {}
         self._readers: dict[SSAValue, dict[N, None]] = {}
         for kernel in self.kernels:
@@ -118,7 +119,7 @@ class KernelGraph(Generic[N]):
 
     def updated_in_place(self, kernel: N) -> list[tuple[SSAValue, SSAValue]]:
         """The old and the new value of each update in place that `kernel` makes."""
-        return [(old, new) for old, new in self.updates.items() if new in self.in_place and new in kernel.outputs]
+        return [(self._olds[new], new) for new in kernel.outputs if new in self.in_place]
 
     def add_order(self, before: N, after: N) -> None:
         """Notes that `after` must run behind `before`."""

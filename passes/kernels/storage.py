@@ -9,7 +9,7 @@ from typing import cast
 from xdsl.dialects import memref
 from xdsl.dialects.func import FuncOp
 from xdsl.dialects.linalg.ops import GenericOp
-from xdsl.ir import SSAValue
+from xdsl.ir import Operation, SSAValue
 from xdsl.ir.affine import AffineMap
 
 from tensorgrad.dialects.buf import Buffer, KernelOp, buffer_bytes, element_of, maps_of
@@ -68,7 +68,18 @@ def writes_in_place(writer: KernelOp, old: SSAValue, new: SSAValue) -> bool:
         return True
     reading = writer.input_arguments[list(writer.inputs).index(old)]
     writing = writer.output_arguments[list(writer.outputs).index(new)]
-    return may_write_over([_accesses(stage) for stage in writer.stages], reading, writing)
+    touching = {_stage_around(use.operation) for argument in (reading, writing) for use in argument.uses}
+    stages = [stage for stage in writer.stages if stage in touching]
+    return may_write_over([_accesses(stage) for stage in stages], reading, writing)
+
+
+def _stage_around(op: Operation) -> Operation:
+    """The stage that an op is, or is in."""
+    while not isinstance(op, GenericOp):
+        parent = op.parent_op()
+        assert parent is not None
+        op = parent
+    return op
 
 
 def _accesses(stage: GenericOp) -> Accesses:
