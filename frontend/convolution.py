@@ -256,7 +256,7 @@ def _pooled_axes(what: str, x: Tensor, size: Any) -> tuple[list[int], list[int]]
     return list(range(x.ndim - count, x.ndim)), _listed(size, count, f"{what}: sizes")
 
 
-class _Pool:
+class Pool:
     """The windows of a pooling: where they lie, and how much padding they need."""
 
     def __init__(
@@ -303,10 +303,12 @@ class _Pool:
     def counts(self, count_padding: bool) -> np.ndarray[Any, np.dtype[Any]]:
         """How many elements each window averages over."""
         total = np.ones((), np.int64)
-        for i, (extent, size, s) in enumerate(zip(self.extents, self.size, self.stride, strict=True)):
+        settings = zip(self.extents, self.size, self.stride, self.dilation, strict=True)
+        for i, (extent, size, s, hole) in enumerate(settings):
             padded = self.low[i] + extent + self.high[i]
             first, last = (0, padded) if count_padding else (self.low[i], self.low[i] + extent)
-            at = np.arange(window_count(padded + self.extra[i], size, s))[:, None] * s + np.arange(size)
+            starts = np.arange(window_count(padded + self.extra[i], spread(size, hole), s))[:, None] * s
+            at = starts + np.arange(size) * hole
             total = total[..., None] * ((at >= first) & (at < last)).sum(1)
         return total
 
@@ -335,7 +337,7 @@ def max_pool(
         ShapeError: A window fits nowhere, or would hold padding only.
     """
     tensor = numbers("max_pool", x)[0]
-    pool = _Pool("max_pool", tensor, size, stride, padding, dilation, ceil_mode)
+    pool = Pool("max_pool", tensor, size, stride, padding, dilation, ceil_mode)
     lowest = -math.inf if is_float(tensor.dtype) else np.iinfo(tensor.dtype).min
     rank = tensor.ndim
     return largest(pool.windows(tensor, lowest), tuple(range(rank, rank + len(pool.axes))))
@@ -348,6 +350,7 @@ def avg_pool(
     padding: Padding = 0,
     ceil_mode: bool = False,
     count_padding: bool = True,
+    dilation: Sizes = 1,
 ) -> Tensor:
     """The mean of each window; integers average as f32.
 
@@ -359,13 +362,14 @@ def avg_pool(
         ceil_mode: Whether a last window that is cut off counts.
         count_padding: Whether zeros of the padding count as elements; if not, a window averages over what it holds of
             `x`. What `ceil_mode` adds never counts.
+        dilation: Elements between neighbours in a window.
 
     Raises:
         ShapeError: A window fits nowhere, or would hold padding only.
     """
     tensor = numbers("avg_pool", x)[0]
     tensor = tensor if is_float(tensor.dtype) else cast(tensor, NAMES["f32"])
-    pool = _Pool("avg_pool", tensor, size, stride, padding, 1, ceil_mode)
+    pool = Pool("avg_pool", tensor, size, stride, padding, dilation, ceil_mode)
     rank = tensor.ndim
     total = sum_over(pool.windows(tensor, 0.0), tuple(range(rank, rank + len(pool.axes))))
     counts = pool.counts(count_padding)

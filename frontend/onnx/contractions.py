@@ -1,0 +1,93 @@
+"""Products of matrices and tensors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import tensorgrad as tg
+from tensorgrad.dtypes import NAMES, is_float
+from tensorgrad.onnx.table import Node, rule
+from tensorgrad.tensor import Tensor
+
+
+@rule("MatMul")
+def _matmul(node: Node) -> Tensor:
+    return tg.matmul(node.tensor(0), node.tensor(1))
+
+
+@rule("Gemm", "alpha beta transA transB broadcast")
+def _gemm(node: Node) -> Tensor:
+    x, y = node.tensor(0), node.tensor(1)
+    x = tg.transpose(x) if node.attribute("transA", 0) else x
+    y = tg.transpose(y) if node.attribute("transB", 0) else y
+    alpha, beta = node.attribute("alpha", 1.0), node.attribute("beta", 1.0)
+    if not is_float(x.dtype):
+        if alpha != int(alpha) or beta != int(beta):
+            node.refuse("integers take whole numbers for alpha and beta")
+        alpha, beta = int(alpha), int(beta)
+    result = tg.matmul(x, y)
+    result = result if alpha == 1 else result * alpha
+    if not node.has(2):
+        return result
+    term = node.tensor(2)
+    return result + (term if beta == 1 else term * beta)
+
+
+@rule("Einsum", "equation")
+def _einsum(node: Node) -> Tensor:
+    equation: str = node.attribute("equation").replace(" ", "")
+    if "->" not in equation:
+        # Without a result, the letters that occur once, sorted, behind the ellipsis.
+        terms = equation.replace("...", "")
+        letters = sorted(letter for letter in set(terms) - {","} if terms.count(letter) == 1)
+        equation += "->" + ("..." if "..." in equation else "") + "".join(letters)
+    return tg.einsum(equation, *node.tensors)
+
+
+@rule("Det")
+def _det(node: Node) -> Tensor:
+    """By elimination with the largest pivot of each column, unrolled."""
+    rows = node.tensor(0)
+    size = rows.shape[-1]
+    result: Tensor = tg.full(rows.shape[:-2], 1.0, rows.dtype)
+    for _ in range(size):
+        count = rows.shape[-1]
+        column = rows[..., 0]
+        pivot_at = tg.argmax(tg.abs(column), -1)
+        chosen = tg.one_hot(pivot_at, count, rows.dtype)
+        pivot_row = tg.sum(tg.expand_dims(chosen, -1) * rows, -2)
+        pivot = pivot_row[..., 0]
+        # The pivot's row trades places with the first, which changes the sign.
+        result = result * tg.where(tg.equal(pivot_at, 0), pivot, tg.negative(pivot))
+        if count == 1:
+            break
+        first = tg.expand_dims(rows[..., 0, :], -2)
+        swapped = tg.where(tg.expand_dims(tg.cast(chosen, "bool"), -1), first, rows)[..., 1:, :]
+        singular = tg.equal(pivot, 0)
+        factor = swapped[..., 0] / tg.expand_dims(tg.where(singular, 1.0, pivot), -1)
+        rows = (swapped - tg.expand_dims(factor, -1) * tg.expand_dims(pivot_row, -2))[..., 1:]
+    return result
+
+
+def shifted(x: Tensor, zero: Tensor | None, axis: int | None = None) -> Tensor:
+    """Quantized numbers less their zero point, as i32; a zero point of one axis lies along `axis`."""
+    wide = tg.cast(x, NAMES["i32"])
+    if zero is None:
+        return wide
+    offset = tg.cast(zero, NAMES["i32"])
+    if axis is not None and offset.ndim == 1 and offset.size > 1:
+        offset = tg.reshape(offset, [-1 if i == axis % wide.ndim else 1 for i in range(wide.ndim)])
+    elif offset.size == 1:
+        offset = tg.reshape(offset, ())
+    return wide - offset
+
+
+@rule("MatMulInteger")
+def _matmul_integer(node: Node) -> Tensor:
+    x = shifted(node.tensor(0), node.optional(2), -2)
+    y = shifted(node.tensor(1), node.optional(3), -1)
+    return tg.matmul(x, y)
+
+

@@ -1,0 +1,75 @@
+"""ONNX's element types, and what stands for each here."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import TensorProto, numpy_helper
+
+from tensorgrad.dtypes import NAMES, DType
+from tensorgrad.elementary import bitwise_and, bitwise_left_shift, bitwise_right_shift
+from tensorgrad.elementwise import cast
+from tensorgrad.tensor import Tensor
+
+NumpyArray = np.ndarray[Any, np.dtype[Any]]
+
+_SHORT = {
+    "FLOAT": "f32",
+    "FLOAT16": "f16",
+    "DOUBLE": "f32",
+    "BOOL": "bool",
+    "INT64": "i32",
+    "INT32": "i32",
+    "INT16": "i32",
+    "INT8": "i32",
+    "UINT64": "u32",
+    "UINT32": "u32",
+    "UINT16": "u32",
+    "UINT8": "u32",
+}
+
+DTYPES: dict[int, DType] = {TensorProto.DataType.Value(name): NAMES[short] for name, short in _SHORT.items()}
+"""The dtype of tensors of each element type; `DOUBLE` may also stay f64."""
+
+NARROW: dict[int, tuple[int, bool]] = {
+    TensorProto.INT8: (8, True),
+    TensorProto.INT16: (16, True),
+    TensorProto.UINT8: (8, False),
+    TensorProto.UINT16: (16, False),
+}
+"""The integers that are wider here than in ONNX: their bits, and whether they have a sign."""
+
+
+def element_name(element: int) -> str:
+    """What ONNX calls an element type."""
+    try:
+        return TensorProto.DataType.Name(element)  # type: ignore[arg-type]
+    except ValueError:
+        return f"element type {element}"
+
+
+def dtype_of(element: int, float64: bool) -> DType:
+    """The dtype of tensors of an element type.
+
+    Raises:
+        KeyError: There is none.
+    """
+    return NAMES["f64"] if float64 and element == TensorProto.DOUBLE else DTYPES[element]
+
+
+def wrapped(x: Tensor, element: int) -> Tensor:
+    """Integers as they are in a narrower type: modulo its size, with its sign."""
+    if element not in NARROW:
+        return x
+    bits, signed = NARROW[element]
+    if signed:
+        away = 32 - bits
+        return bitwise_right_shift(bitwise_left_shift(cast(x, NAMES["i32"]), away), away)
+    return bitwise_and(cast(x, NAMES["u32"]), (1 << bits) - 1)
+
+
+def array_of(tensor: onnx.TensorProto, base_dir: str = "") -> NumpyArray:
+    """The values of a tensor in a file, in numpy's dtype of its own element type."""
+    return np.asarray(numpy_helper.to_array(tensor, base_dir))

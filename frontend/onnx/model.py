@@ -1,0 +1,357 @@
+"""`load`: an ONNX model as a module whose float initializers are parameters."""
+
+from __future__ import annotations
+
+import fnmatch
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+from google.protobuf.message import DecodeError
+from onnx import checker, helper
+
+from tensorgrad import trees
+from tensorgrad.errors import InputError, OptionError
+from tensorgrad.location import user_line
+from tensorgrad.nn.module import Module, Parameter, param
+from tensorgrad.onnx.checking import all_nodes, check, element_of, inlined, opset, rule_of
+from tensorgrad.onnx.elements import NARROW, NumpyArray, dtype_of, element_name
+from tensorgrad.onnx.evaluation import Evaluation, Graph
+from tensorgrad.onnx.table import Rule, Setting
+from tensorgrad.tensor import Array, Tensor
+from tensorgrad.tracer import as_array, current_trace, narrowed
+
+_SHAPE_READERS = {"Shape", "Size"}
+
+
+@dataclass(frozen=True)
+class Input:
+    """An input of a model.
+
+    Attributes:
+        name: Its name in the file.
+        shape: The extents: numbers, names of extents that may vary but agree everywhere, or None for any; None where
+            the number of axes is unknown too.
+        element: ONNX's element type.
+        kind: "tensor", "sequence" or "optional".
+    """
+
+    name: str
+    shape: tuple[int | str | None, ...] | None
+    element: int
+    kind: str = "tensor"
+
+
+@dataclass(frozen=True)
+class _Source:
+    """What a model is made of, apart from its parameters' values in a program."""
+
+    graph: Graph
+    inputs: tuple[Input, ...]
+    paths: Mapping[str, str]
+    initial: Mapping[str, NumpyArray] = field(repr=False)
+    setting: Setting
+
+
+class Scope(Module):
+    """A part of the names of an imported model's parameters."""
+
+
+class OnnxModel(Module):
+    """An ONNX graph as a module: made by `load`.
+
+    Inside a trace, call the model that `tg.compile` or `attach` gives to the function, with tensors in the order of
+    the graph's inputs or by their names. Outside of traces a call computes at once by numpy, with the file's values.
+    """
+
+    def __init__(self, source: _Source):
+        self._source = source
+        for path, values in source.initial.items():
+            *scopes, name = path.split(".")
+            holder: Module = self
+            for scope in scopes:
+                holder = vars(holder).setdefault(scope, Scope())
+            vars(holder)[name] = param(values.shape, values, values.dtype)
+
+    @property
+    def inputs(self) -> tuple[Input, ...]:
+        """The inputs that a call takes, in order."""
+        return self._source.inputs
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """The names of the results, in order."""
+        return self._source.graph.outputs
+
+    def initialized(self) -> OnnxModel:
+        """A copy with the file's values for parameters: a tree of arrays, which `tg.grad` and others take."""
+        _, rebuild = trees.flatten(self)
+        return rebuild([Array(self._source.initial[path]) for path in self.named_parameters()])
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Runs the graph.
+
+        Args:
+            *args: The inputs in order.
+            **kwargs: Inputs by name.
+
+        Returns:
+            The result, or a tuple where the graph has several outputs.
+
+        Raises:
+            InputError: An input is missing, unknown, given twice, or of another shape or dtype than the graph says.
+            TraceError: A shape, an axis or the like depends on numbers that are known only when the program runs.
+            ShapeError, DTypeError: Shapes or dtypes inside the graph don't fit.
+            ParameterError: This is the model as it was loaded, inside a trace: use the one that the function is given.
+        """
+        source = self._source
+        given = self._bound_inputs(args, kwargs)
+        sizes: dict[str, int] = {}
+        values = {one.name: _checked(one, given[one.name], sizes, source.setting) for one in source.inputs}
+        for name, path in source.paths.items():
+            leaf = _at(self, path)
+            values[name] = Array(source.initial[path]) if isinstance(leaf, Parameter) and current_trace() is None else leaf
+        results = Evaluation(source.setting).outputs(source.graph, values)
+        return results[0] if len(results) == 1 else tuple(results)
+
+    def _bound_inputs(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+        names = [one.name for one in self.inputs]
+        aliases = {re.sub(r"\W", "_", name): name for name in names} | {name: name for name in names}
+        if len(args) > len(names):
+            raise InputError(f"{user_line()}: {len(args)} inputs are given, the model takes {', '.join(names) or 'none'}")
+        given: dict[str, Any] = dict(zip(names, args, strict=False))
+        for key, value in kwargs.items():
+            name = aliases.get(key)
+            if name is None or name in given:
+                what = "unknown" if name is None else "given twice"
+                raise InputError(f"{user_line()}: input {key!r} is {what}; the model takes {', '.join(names) or 'none'}")
+            given[name] = value
+        for one in self.inputs:
+            if one.kind == "optional":
+                given.setdefault(one.name, None)
+        missing = [name for name in names if name not in given]
+        if missing:
+            raise InputError(f"{user_line()}: missing inputs: {', '.join(missing)}")
+        return given
+
+
+def _at(model: Module, path: str) -> Any:
+    found: Any = model
+    for part in path.split("."):
+        found = vars(found)[part]
+    return found
+
+
+def _checked(one: Input, value: Any, sizes: dict[str, int], setting: Setting) -> Any:
+    """An input as the graph declares it."""
+    if value is None and one.kind == "optional":
+        return None
+    if isinstance(value, (list, tuple)) and one.kind != "tensor":
+        return [_checked_tensor(one, part, {}, setting) for part in value]
+    return _checked_tensor(one, value, sizes, setting)
+
+
+def _checked_tensor(one: Input, value: Any, sizes: dict[str, int], setting: Setting) -> Tensor:
+    where = f"{user_line()}: input {one.name!r}"
+    wanted = dtype_of(one.element, setting.float64)
+    if isinstance(value, Tensor):
+        tensor = value
+    else:
+        array = np.asarray(value)
+        if array.dtype.kind not in {"f": "fiu", "i": "iu", "u": "iu", "b": "b"}[wanted.kind]:
+            raise InputError(f"{where} is {array.dtype}, expected {element_name(one.element)}")
+        if one.element in NARROW:
+            array = narrowed(array, np.dtype(helper.tensor_dtype_to_np_dtype(one.element)))
+        tensor = Array(as_array(array, wanted))
+    if tensor.dtype != wanted:
+        raise InputError(f"{where} is {tensor.dtype}, expected {wanted} for {element_name(one.element)}")
+    if one.shape is None:
+        return tensor
+    fits = len(one.shape) == tensor.ndim and all(
+        sizes.setdefault(extent, found) == found if isinstance(extent, str) else extent in (None, found)
+        for extent, found in zip(one.shape, tensor.shape, strict=False)
+    )
+    if not fits:
+        raise InputError(f"{where} has shape {tensor.shape}, expected ({', '.join(map(str, one.shape))})")
+    return tensor
+
+
+# Loading
+
+
+def load(
+    source: str | os.PathLike[str] | onnx.ModelProto,
+    *,
+    constants: Mapping[str, Any] | None = None,
+    frozen: Sequence[str] = (),
+    float64: bool = False,
+) -> OnnxModel:
+    """Loads an ONNX model, to run, differentiate and fine-tune it.
+
+    Float initializers become trainable parameters, named as in the file, with characters that no path has replaced by
+    `_` and `/` by `.`. Constants they stay where the graph needs their numbers while it is traced (a shape, a scale of
+    `Resize`), and where they are statistics (the running mean and variance of `BatchNormalization`). Other initializers
+    are constants.
+
+    Integers of 64 bits become those of 32, which all of the file's and the inputs' must fit; those of 8 and 16 compute
+    in 32 and wrap as theirs do. `DOUBLE` rounds to f32.
+
+    Args:
+        source: A path, or a model of the `onnx` library.
+        constants: Numbers for inputs of the graph that decide what is traced, such as the shape of a `Reshape`; they
+            are inputs no more.
+        frozen: Names of initializers, or patterns such as `encoder.*`, that are to be constants too.
+        float64: Whether `DOUBLE` stays f64, which numpy runs and devices refuse.
+
+    Returns:
+        The model.
+
+    Raises:
+        OptionError: The file is no valid ONNX model; or it has ops, attributes or element types that are not supported:
+            all are listed.
+        InputError: `constants` names no input, or its numbers don't fit.
+        DTypeError: A number doesn't fit the narrower dtype.
+        OSError: The file can't be read.
+    """
+    model, folder = _read(source)
+    model = inlined(model)
+    check(model)
+    setting = Setting(opset(model), float64)
+    fixed = _fixed_inputs(model, constants or {})
+    graph = Graph.of(model, folder, fixed)
+    trainable = _trainable(model, graph, fixed, frozen)
+    paths = _paths(trainable)
+    wanted = {name: dtype_of(tensor.data_type, float64) for name, tensor in trainable.items()}
+    initial = {paths[name]: as_array(graph.constants.pop(name), wanted[name]) for name in trainable}
+    inputs = tuple(_input(value) for value in model.graph.input if value.name not in {*graph.constants, *trainable})
+    return OnnxModel(_Source(graph, inputs, paths, initial, setting))
+
+
+def _read(source: Any) -> tuple[onnx.ModelProto, str]:
+    try:
+        if isinstance(source, onnx.ModelProto):
+            checker.check_model(source)
+            return source, ""
+        if not isinstance(source, (str, os.PathLike)):
+            raise OptionError(f"{user_line()}: tg.onnx.load takes a path or an onnx.ModelProto, not {type(source).__name__}")
+        path = Path(source)
+        model = onnx.load(path, load_external_data=True)
+        checker.check_model(model)
+        return model, str(path.parent)
+    except (checker.ValidationError, DecodeError) as error:
+        raise OptionError(f"{user_line()}: tg.onnx.load: this is no valid ONNX model: {error}") from None
+
+
+def _fixed_inputs(model: onnx.ModelProto, constants: Mapping[str, Any]) -> dict[str, NumpyArray]:
+    declared = {value.name: value for value in model.graph.input}
+    unknown = sorted(set(constants) - set(declared))
+    if unknown:
+        raise InputError(f"{user_line()}: constants: the graph has no inputs {', '.join(unknown)}")
+    found: dict[str, NumpyArray] = {}
+    for name, value in constants.items():
+        element = element_of(declared[name].type)
+        wanted = np.dtype(helper.tensor_dtype_to_np_dtype(element or onnx.TensorProto.FLOAT))
+        array = np.asarray(value)
+        if array.dtype.kind != wanted.kind and not (array.dtype.kind in "iu" and wanted.kind in "iuf"):
+            raise InputError(f"{user_line()}: constant {name!r} is {array.dtype}, expected {wanted}")
+        found[name] = narrowed(array, wanted)
+    return found
+
+
+def _trainable(
+    model: onnx.ModelProto, graph: Graph, fixed: Mapping[str, NumpyArray], frozen: Sequence[str]
+) -> dict[str, onnx.TensorProto]:
+    """The initializers that are parameters."""
+    needed = _needed_while_tracing(model) | _statistics(model)
+    floats = (onnx.TensorProto.FLOAT, onnx.TensorProto.FLOAT16, onnx.TensorProto.DOUBLE)
+    return {
+        tensor.name: tensor
+        for tensor in model.graph.initializer
+        if tensor.data_type in floats
+        and tensor.name not in needed
+        and tensor.name not in fixed
+        and not any(fnmatch.fnmatchcase(tensor.name, pattern) for pattern in frozen)
+    }
+
+
+def constant_inputs(source: str | os.PathLike[str] | onnx.ModelProto) -> tuple[str, ...]:
+    """The names of a graph's inputs that decide what is traced: what `load` wants among its `constants`.
+
+    Raises:
+        OptionError, OSError: As `load`.
+    """
+    model = inlined(_read(source)[0])
+    needed = _needed_while_tracing(model)
+    initialized = {tensor.name for tensor in model.graph.initializer}
+    return tuple(value.name for value in model.graph.input if value.name in needed - initialized)
+
+
+def _needed_while_tracing(model: onnx.ModelProto) -> set[str]:
+    """The values whose numbers decide what is traced, and what they are computed from."""
+    nodes = list(all_nodes(model.graph))
+    makers = {name: node for node in nodes for name in node.output}
+    found = set(_operands(nodes, lambda known, position: known.needs_constant(position)))
+    waiting = list(found)
+    while waiting:
+        node = makers.get(waiting.pop())
+        if node is not None and node.op_type not in _SHAPE_READERS:
+            new = set(node.input) - found
+            found |= new
+            waiting += new
+    return found
+
+
+def _statistics(model: onnx.ModelProto) -> set[str]:
+    """The values that are measured, not trained."""
+    return set(_operands(all_nodes(model.graph), lambda known, position: position in known.statistics))
+
+
+def _operands(nodes: Iterable[onnx.NodeProto], wanted: Callable[[Rule, int], bool]) -> Iterator[str]:
+    for node in nodes:
+        known = rule_of(node)
+        if known is not None:
+            yield from (name for position, name in enumerate(node.input) if wanted(known, position))
+
+
+def _paths(names: Mapping[str, Any]) -> dict[str, str]:
+    """A path of attributes for each name, all different, none through another's end."""
+    split = {name: [_part(part) for part in re.split(r"[./]", name) if part] or ["parameter"] for name in names}
+    scopes = {tuple(parts[:end]) for parts in split.values() for end in range(1, len(parts))}
+    taken: set[tuple[str, ...]] = set()
+    for parts in split.values():
+        while tuple(parts) in taken or tuple(parts) in scopes:
+            parts[-1] += "_"
+        taken.add(tuple(parts))
+    return {name: ".".join(parts) for name, parts in split.items()}
+
+
+def _part(text: str) -> str:
+    part = re.sub(r"\W", "_", text)
+    return f"{part}_" if part in _RESERVED or hasattr(OnnxModel, part) else part
+
+
+_RESERVED = {"_source", "_binding"}
+
+
+def _input(value: onnx.ValueInfoProto) -> Input:
+    kind, which = value.type, "tensor"
+    while kind.WhichOneof("value") != "tensor_type":
+        outer = kind.WhichOneof("value")
+        if outer == "optional_type":
+            kind, which = kind.optional_type.elem_type, "optional"
+        elif outer == "sequence_type":
+            kind, which = kind.sequence_type.elem_type, which if which == "optional" else "sequence"
+        else:
+            raise OptionError(f"{user_line()}: tg.onnx.load: input {value.name!r} is no tensor, sequence or optional")
+    tensor = kind.tensor_type
+    if not tensor.HasField("shape"):
+        return Input(value.name, None, tensor.elem_type, which)
+    extents = [
+        extent.dim_value if extent.HasField("dim_value") else extent.dim_param or None for extent in tensor.shape.dim
+    ]
+    return Input(value.name, tuple(extents), tensor.elem_type, which)

@@ -1,0 +1,116 @@
+"""Normalization layers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+import tensorgrad as tg
+from tensorgrad.dtypes import NAMES
+from tensorgrad.onnx.table import Node, rule
+from tensorgrad.tensor import Tensor
+
+
+def _channelwise(x: Tensor, rank: int) -> Tensor:
+    """A vector along axis 1."""
+    return tg.reshape(x, (1, -1, *[1] * (rank - 2)))
+
+
+def _standardized(x: Tensor, axes: Sequence[int], epsilon: float) -> Tensor:
+    centred = x - tg.mean(x, axes, keepdims=True)
+    return centred * tg.rsqrt(tg.mean(centred * centred, axes, keepdims=True) + epsilon)
+
+
+@rule("BatchNormalization", "epsilon momentum training_mode spatial=1 is_test consumed_inputs", statistics=(3, 4))
+def _batch_normalization(node: Node) -> Any:
+    x, scale, bias, mean, variance = (node.tensor(i) for i in range(5))
+    epsilon, momentum = node.attribute("epsilon", 1e-5), node.attribute("momentum", 0.9)
+    outputs: tuple[Tensor, ...] = ()
+    if node.attribute("training_mode", 0):
+        axes = [0, *range(2, x.ndim)]
+        own_mean, own_variance = tg.mean(x, axes), tg.var(x, axes)
+        outputs = (
+            mean * momentum + own_mean * (1 - momentum),
+            variance * momentum + own_variance * (1 - momentum),
+        )
+        mean, variance = own_mean, own_variance
+    factor = scale * tg.rsqrt(variance + epsilon)
+    shape = [_channelwise(part, x.ndim) for part in (mean, factor, bias)]
+    result = tg.cast((x - shape[0]) * shape[1] + shape[2], x.dtype)
+    return (result, *outputs) if outputs else result
+
+
+@rule("InstanceNormalization", "epsilon consumed_inputs")
+def _instance_normalization(node: Node) -> Tensor:
+    x = node.tensor(0)
+    scale, bias = (_channelwise(node.tensor(i), x.ndim) for i in (1, 2))
+    return _standardized(x, range(2, x.ndim), node.attribute("epsilon", 1e-5)) * scale + bias
+
+
+@rule("GroupNormalization", "epsilon num_groups stash_type")
+def _group_normalization(node: Node) -> Tensor:
+    x, scale, bias = node.tensor(0), node.tensor(1), node.tensor(2)
+    groups = node.attribute("num_groups")
+    grouped = tg.reshape(x, (x.shape[0], groups, -1))
+    normal = tg.reshape(_standardized(grouped, (2,), node.attribute("epsilon", 1e-5)), x.shape)
+    if scale.size != x.shape[1]:  # version 18: one for each group
+        scale, bias = (tg.repeat(part, x.shape[1] // groups, 0) for part in (scale, bias))
+    return normal * _channelwise(scale, x.ndim) + _channelwise(bias, x.ndim)
+
+
+def _stashed(node: Node, x: Tensor) -> Tensor:
+    """In the precision that statistics are computed in: f32 for f16."""
+    return tg.cast(x, NAMES["f32"]) if x.dtype == NAMES["f16"] and node.attribute("stash_type", 1) == 1 else x
+
+
+@rule("LayerNormalization", "axis epsilon stash_type=1")
+def _layer_normalization(node: Node) -> Any:
+    given = node.tensor(0)
+    x = _stashed(node, given)
+    axes = tuple(range(node.attribute("axis", -1) % x.ndim, x.ndim))
+    mean = tg.mean(x, axes, keepdims=True)
+    centred = x - mean
+    inverse = tg.rsqrt(tg.mean(centred * centred, axes, keepdims=True) + node.attribute("epsilon", 1e-5))
+    result = tg.cast(centred * inverse, given.dtype) * node.tensor(1)
+    return result + node.tensor(2) if node.has(2) else result, mean, inverse
+
+
+@rule("RMSNormalization", "axis epsilon stash_type=1")
+def _rms_normalization(node: Node) -> Tensor:
+    given = node.tensor(0)
+    x = _stashed(node, given)
+    axes = tuple(range(node.attribute("axis", -1) % x.ndim, x.ndim))
+    inverse = tg.rsqrt(tg.mean(x * x, axes, keepdims=True) + node.attribute("epsilon", 1e-5))
+    return tg.cast(x * inverse, given.dtype) * node.tensor(1)
+
+
+@rule("LpNormalization", "axis p=1|2")
+def _lp_normalization(node: Node) -> Tensor:
+    x = node.tensor(0)
+    size = tg.norm(x, node.attribute("p", 2), node.attribute("axis", -1), keepdims=True)
+    empty = tg.equal(size, 0)
+    return tg.where(empty, 0, x / tg.where(empty, 1.0, size))
+
+
+@rule("MeanVarianceNormalization", "axes")
+def _mean_variance_normalization(node: Node) -> Tensor:
+    x = node.tensor(0)
+    axes = list(node.attribute("axes", (0, 2, 3)))
+    centred = x - tg.mean(x, axes, keepdims=True)
+    return centred / (tg.sqrt(tg.mean(centred * centred, axes, keepdims=True)) + 1e-9)
+
+
+@rule("LRN", "alpha beta bias size")
+def _local_response_normalization(node: Node) -> Tensor:
+    x, size = node.tensor(0), node.attribute("size")
+    squares = tg.square(x)
+    pairs = [(0, 0)] * x.ndim
+    pairs[1] = ((size - 1) // 2, size // 2)
+    padded = tg.pad(squares, pairs)
+    total = tg.narrow(padded, 1, 0, x.shape[1])
+    for start in range(1, size):
+        total = total + tg.narrow(padded, 1, start, x.shape[1])
+    scale = total * (node.attribute("alpha", 1e-4) / size) + node.attribute("bias", 1.0)
+    return x * tg.power(scale, -float(np.float32(node.attribute("beta", 0.75))))

@@ -1,0 +1,195 @@
+"""Arithmetic, comparisons, logic, casts, and elementary functions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import reduce
+from typing import Any
+
+import numpy as np
+
+import tensorgrad as tg
+from tensorgrad.dtypes import NAMES, is_float
+from tensorgrad.onnx.elements import DTYPES
+from tensorgrad.onnx.table import Node, rule
+from tensorgrad.tensor import Array, Tensor
+
+_UNARY: dict[str, Callable[[Any], Tensor]] = {
+    "Abs": tg.abs,
+    "Acos": tg.acos,
+    "Acosh": tg.acosh,
+    "Asin": tg.asin,
+    "Asinh": tg.asinh,
+    "Atan": tg.atan,
+    "Atanh": tg.atanh,
+    "BitwiseNot": tg.bitwise_invert,
+    "Ceil": tg.ceil,
+    "Cos": tg.cos,
+    "Cosh": tg.cosh,
+    "Erf": tg.erf,
+    "Exp": tg.exp,
+    "Floor": tg.floor,
+    "IsNaN": tg.isnan,
+    "Log": tg.log,
+    "Neg": tg.negative,
+    "Not": tg.logical_not,
+    "Reciprocal": tg.reciprocal,
+    "Round": tg.round,
+    "Sigmoid": tg.sigmoid,
+    "Sign": tg.sign,
+    "Sin": tg.sin,
+    "Sinh": tg.sinh,
+    "Sqrt": tg.sqrt,
+    "Tan": tg.tan,
+    "Tanh": tg.tanh,
+}
+
+_BINARY: dict[str, Callable[[Any, Any], Tensor]] = {
+    "Add": tg.add,
+    "And": tg.logical_and,
+    "BitwiseAnd": tg.bitwise_and,
+    "BitwiseOr": tg.bitwise_or,
+    "BitwiseXor": tg.bitwise_xor,
+    "Equal": tg.equal,
+    "Greater": tg.greater,
+    "GreaterOrEqual": tg.greater_equal,
+    "Less": tg.less,
+    "LessOrEqual": tg.less_equal,
+    "Mul": tg.multiply,
+    "Or": tg.logical_or,
+    "Sub": tg.subtract,
+    "Xor": tg.logical_xor,
+}
+
+_VARIADIC: dict[str, Callable[[Any, Any], Tensor]] = {"Max": tg.maximum, "Min": tg.minimum, "Sum": tg.add}
+
+
+def _enter_unary(name: str, function: Callable[[Any], Tensor]) -> None:
+    rule(name)(lambda node: function(node.tensor(0)))
+
+
+def _enter_binary(name: str, function: Callable[[Any, Any], Tensor]) -> None:
+    rule(name)(lambda node: function(node.tensor(0), node.tensor(1)))
+
+
+def _enter_variadic(name: str, function: Callable[[Any, Any], Tensor]) -> None:
+    rule(name)(lambda node: reduce(function, node.tensors))
+
+
+for _name, _unary in _UNARY.items():
+    _enter_unary(_name, _unary)
+for _name, _binary in _BINARY.items():
+    _enter_binary(_name, _binary)
+for _name, _variadic in _VARIADIC.items():
+    _enter_variadic(_name, _variadic)
+
+
+@rule("Mean")
+def _mean(node: Node) -> Tensor:
+    return reduce(tg.add, node.tensors) * (1.0 / len(node.inputs))
+
+
+def truncated_quotient(x: Tensor, y: Tensor) -> Tensor:
+    """The quotient of integers, rounded towards 0."""
+    quotient = tg.floor_divide(x, y)
+    if x.dtype.kind == "u":
+        return quotient
+    inexact = tg.not_equal(tg.multiply(quotient, y), x) & tg.not_equal(y, 0)
+    return tg.where(tg.less(quotient, 0) & inexact, quotient + 1, quotient)
+
+
+@rule("Div")
+def _div(node: Node) -> Tensor:
+    x, y = node.tensor(0), node.tensor(1)
+    return tg.divide(x, y) if is_float(x.dtype) else truncated_quotient(x, y)
+
+
+@rule("Mod", "fmod")
+def _mod(node: Node) -> Tensor:
+    x, y = node.tensor(0), node.tensor(1)
+    if not node.attribute("fmod", 0) or x.dtype.kind == "u":
+        return tg.remainder(x, y)
+    rest = tg.remainder(tg.abs(x), tg.abs(y))  # with the sign of the dividend, as C's
+    return tg.where(tg.less(x, 0), tg.negative(rest), rest)
+
+
+@rule("Pow")
+def _pow(node: Node) -> Tensor:
+    base, exponent = node.tensor(0), node.tensor(1)
+    if is_float(base.dtype):
+        if isinstance(exponent, Array) and not exponent.shape:
+            return tg.power(base, float(exponent))
+        return tg.power(base, tg.cast(exponent, base.dtype))
+    if is_float(exponent.dtype):
+        return tg.cast(tg.power(tg.cast(base, exponent.dtype), exponent), base.dtype)
+    return _whole_power(base, exponent)
+
+
+def _whole_power(base: Tensor, exponent: Tensor) -> Tensor:
+    """Integers to the power of integers, modulo 2^32; 0 where the exponent is negative, as a quotient rounds."""
+    if isinstance(exponent, Array) and exponent.size == 1 and int(np.asarray(exponent).reshape(())) >= 0:
+        extents = np.broadcast_shapes(base.shape, exponent.shape)
+        return tg.power(tg.broadcast_to(base, extents), int(np.asarray(exponent).reshape(())))
+    result = tg.full((), 1, base.dtype)
+    square = base
+    for bit in range(31):
+        taken = tg.not_equal(tg.bitwise_and(exponent, tg.full((), 1 << bit, exponent.dtype)), 0)
+        result = tg.where(taken, result * square, result)
+        square = square * square
+    if exponent.dtype.kind == "u":
+        return result
+    unit = tg.where(tg.equal(base, 1) | (tg.equal(base, -1) if base.dtype.kind == "i" else False), result, 0)
+    return tg.where(tg.less(exponent, 0), unit, result)
+
+
+@rule("BitShift", "direction=LEFT|RIGHT")
+def _bit_shift(node: Node) -> Tensor:
+    left = node.attribute("direction") == "LEFT"
+    return (tg.bitwise_left_shift if left else tg.bitwise_right_shift)(node.tensor(0), node.tensor(1))
+
+
+@rule("IsInf", "detect_negative detect_positive")
+def _is_inf(node: Node) -> Tensor:
+    x = node.tensor(0)
+    found = tg.isinf(x)
+    if not node.attribute("detect_negative", 1):
+        found = found & tg.greater(x, 0)
+    if not node.attribute("detect_positive", 1):
+        found = found & tg.less(x, 0)
+    return found
+
+
+@rule("Where")
+def _where(node: Node) -> Tensor:
+    return tg.where(node.tensor(0), node.tensor(1), node.tensor(2))
+
+
+@rule("Clip", "min max")
+def _clip(node: Node) -> Tensor:
+    x = node.tensor(0)
+    low = node.optional(1) if node.has(1) else node.attribute("min")
+    high = node.optional(2) if node.has(2) else node.attribute("max")
+    return tg.clip(x, low, high)
+
+
+@rule("Cast", "to=" + "|".join(map(str, DTYPES)) + " saturate round_mode")
+def _cast(node: Node) -> Tensor:
+    return tg.cast(node.tensor(0), node.dtype(node.attribute("to")))
+
+
+@rule("CastLike", "saturate round_mode")
+def _cast_like(node: Node) -> Tensor:
+    return tg.cast(node.tensor(0), node.tensor(1).dtype)
+
+
+@rule("Identity")
+def _identity(node: Node) -> Any:
+    return node.inputs[0]
+
+
+@rule("Dropout", "ratio is_test seed consumed_inputs", constants=(1, 2))
+def _dropout(node: Node) -> Any:
+    x = node.tensor(0)
+    if node.scalar(2, False) and node.scalar(1, 0.5) > 0:
+        node.refuse("its random numbers are the runtime's own: apply tg.nn.Dropout around the model")
+    return x, tg.broadcast_to(tg.full((), True, NAMES["bool"]), x.shape)

@@ -1,0 +1,81 @@
+"""Quantized numbers: integers of 8 and 16 bits with a scale and a zero point."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from onnx import TensorProto
+
+import tensorgrad as tg
+from tensorgrad.dtypes import NAMES
+from tensorgrad.onnx.contractions import shifted
+from tensorgrad.onnx.elements import NARROW
+from tensorgrad.onnx.table import Node, rule
+from tensorgrad.tensor import Tensor
+
+
+def limits(element: int) -> tuple[int, int]:
+    """The least and the largest number of a narrow integer type."""
+    bits, signed = NARROW[element]
+    return (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) if signed else (0, (1 << bits) - 1)
+
+
+def quantized(x: Tensor, scale: Tensor, zero: Tensor | None, node: Node) -> Tensor:
+    """`round(x / scale) + zero`, held within the type of the node's first output."""
+    element = node.narrow.get(node.outputs[0], TensorProto.UINT8)
+    low, high = limits(element)
+    level = tg.round(x / scale)
+    if zero is not None:
+        level = level + tg.cast(zero, level.dtype)
+    kept = tg.cast(tg.clip(level, float(low), float(high)), NAMES["i32"])
+    return kept if low < 0 else tg.cast(kept, NAMES["u32"])
+
+
+def _along(x: Tensor, part: Tensor, node: Node) -> Tensor:
+    """A scale or zero point in `x`'s shape: one for all, one for each position of an axis, or one for each block."""
+    if part.size == 1:
+        return tg.reshape(part, ())
+    axis = node.attribute("axis", 1) % x.ndim
+    if part.ndim == 1:
+        return tg.reshape(part, [-1 if i == axis else 1 for i in range(x.ndim)])
+    block = node.attribute("block_size", 0) or math.ceil(x.shape[axis] / part.shape[axis])
+    return tg.narrow(tg.repeat(part, block, axis), axis, 0, x.shape[axis])
+
+
+@rule("QuantizeLinear", "axis block_size output_dtype=0|2|3|4|5 precision=0|1 saturate")
+def _quantize_linear(node: Node) -> Tensor:
+    x = tg.cast(node.tensor(0), NAMES["f32"])
+    zero = _along(x, node.tensor(2), node) if node.has(2) else None
+    return quantized(x, _along(x, tg.cast(node.tensor(1), NAMES["f32"]), node), zero, node)
+
+
+@rule("DequantizeLinear", "axis block_size output_dtype=0|1|10")
+def _dequantize_linear(node: Node) -> Tensor:
+    x = node.tensor(0)
+    scale = _along(x, node.tensor(1), node)
+    zero = _along(x, node.tensor(2), node) if node.has(2) else None
+    result = tg.cast(shifted(x, zero), NAMES["f32"]) * tg.cast(scale, NAMES["f32"])
+    element = node.attribute("output_dtype", 0)
+    return tg.cast(result, node.dtype(element) if element else scale.dtype)
+
+
+@rule("DynamicQuantizeLinear")
+def _dynamic_quantize_linear(node: Node) -> Any:
+    x = node.tensor(0)
+    least, largest = tg.minimum(tg.min(x), 0.0), tg.maximum(tg.max(x), 0.0)
+    scale = (largest - least) / 255.0
+    zero = tg.clip(tg.round(tg.negative(least) / scale), 0.0, 255.0)
+    return quantized(x, scale, zero, node), scale, tg.cast(zero, NAMES["u32"])
+
+
+@rule("QLinearMatMul")
+def _qlinear_matmul(node: Node) -> Tensor:
+    x = shifted(node.tensor(0), node.tensor(2), -2)
+    y = shifted(node.tensor(3), node.tensor(5), -1)
+    scale = node.tensor(1) * node.tensor(4)
+    scale = tg.reshape(scale, ()) if scale.size == 1 else scale
+    total = tg.cast(tg.matmul(x, y), NAMES["f32"]) * tg.cast(scale, NAMES["f32"])
+    return quantized(total, tg.cast(tg.reshape(node.tensor(6), ()), NAMES["f32"]), tg.reshape(node.tensor(7), ()), node)
+
+

@@ -1,0 +1,195 @@
+"""Resize: every axis on its own, as a sum over the few elements that each new one is made of."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+import tensorgrad as tg
+from tensorgrad.onnx.elements import NumpyArray
+from tensorgrad.onnx.table import Node, rule
+from tensorgrad.tensor import Array, Tensor
+
+_COORDINATES = (
+    "coordinate_transformation_mode=half_pixel|half_pixel_symmetric|pytorch_half_pixel|align_corners|asymmetric"
+    "|tf_crop_and_resize"
+)
+_NEAREST = "nearest_mode=round_prefer_floor|round_prefer_ceil|floor|ceil"
+
+
+@dataclass(frozen=True)
+class _Axis:
+    """How one axis is resized: extents, the scale, and the part that is looked at."""
+
+    extent: int
+    wanted: int
+    scale: float
+    roi: tuple[float, float]
+
+
+@rule(
+    "Resize",
+    f"{_COORDINATES} {_NEAREST} antialias axes cubic_coeff_a exclude_outside extrapolation_value "
+    "keep_aspect_ratio_policy=stretch|not_larger|not_smaller mode=nearest|linear|cubic",
+    constants=(1, 2, 3),
+)
+def _resize(node: Node) -> Tensor:
+    x = node.tensor(0)
+    default = "half_pixel" if node.version >= 11 else "asymmetric"
+    axes = [int(axis) % x.ndim for axis in node.attribute("axes", range(x.ndim))]
+    position = 2 if node.version >= 11 else 1
+    scales = node.constant(position).reshape(-1) if node.has(position) else np.zeros(0)
+    sizes = node.integers(3) if node.has(3) else None
+    roi = node.constant(1).reshape(-1) if position == 2 and node.has(1) else np.zeros(0)
+    chosen = _chosen(node, [x.shape[axis] for axis in axes], scales, sizes, roi)
+    transformation = node.attribute("coordinate_transformation_mode", default)
+    for axis, one in zip(axes, chosen, strict=True):
+        if one.wanted != one.extent or transformation == "tf_crop_and_resize":
+            x = _along(node, x, axis, one, transformation)
+    return x
+
+
+@rule("Upsample", "mode=nearest|linear scales", constants=(1,))
+def _upsample(node: Node) -> Tensor:
+    x = node.tensor(0)
+    scales = node.constant(1).reshape(-1) if node.has(1) else np.asarray(node.attribute("scales"))
+    for axis, one in enumerate(_chosen(node, list(x.shape), scales, None, np.zeros(0))):
+        if one.wanted != one.extent:
+            x = _along(node, x, axis, one, "asymmetric")
+    return x
+
+
+def _chosen(
+    node: Node, extents: Sequence[int], scales: NumpyArray, sizes: list[int] | None, roi: NumpyArray
+) -> list[_Axis]:
+    count = len(extents)
+    parts = [(float(roi[i]), float(roi[i + count])) if roi.size else (0.0, 1.0) for i in range(count)]
+    if not sizes:
+        return [
+            _Axis(n, math.floor(n * float(scale)), float(scale), part)
+            for n, scale, part in zip(extents, scales, parts, strict=True)
+        ]
+    policy = node.attribute("keep_aspect_ratio_policy", "stretch")
+    ratios = [size / n for size, n in zip(sizes, extents, strict=True)]
+    if policy != "stretch":
+        ratio = min(ratios) if policy == "not_larger" else max(ratios)
+        sizes = [math.floor(ratio * n + 0.5) for n in extents]
+        ratios = [ratio] * count
+    return [_Axis(*entry) for entry in zip(extents, sizes, ratios, parts, strict=True)]
+
+
+def _origins(one: _Axis, transformation: str) -> NumpyArray:
+    """Where among the old elements each new one lies."""
+    at, exact = np.arange(one.wanted, dtype=np.float64), one.scale * one.extent
+    if transformation == "align_corners":
+        return at * ((one.extent - 1) / (exact - 1)) if exact != 1 else at * 0
+    if transformation == "asymmetric":
+        return at / one.scale
+    if transformation == "tf_crop_and_resize":
+        first, last = one.roi
+        if exact == 1:
+            return at * 0 + (last - first) * (one.extent - 1) / 2 + first * (one.extent - 1)
+        return at * (last - first) * (one.extent - 1) / (exact - 1) + first * (one.extent - 1)
+    if transformation == "pytorch_half_pixel" and exact == 1:
+        return at * 0 - 0.5
+    shift = one.extent / 2 * (1 - one.wanted / exact) if transformation == "half_pixel_symmetric" else 0.0
+    return shift + (at + 0.5) / one.scale - 0.5
+
+
+def _nearest(ratio: NumpyArray, how: str) -> NumpyArray:
+    """Which of the two neighbours is taken: 0 or 1; `ratio` is in (0, 1], 1 at a neighbour."""
+    upper = {
+        "round_prefer_floor": ratio > 0.5,
+        "round_prefer_ceil": ratio >= 0.5,
+        "floor": ratio >= 1.0,
+        "ceil": ratio > 0.0,
+    }[how]
+    return upper.astype(np.int64)
+
+
+def _triangle(distance: NumpyArray) -> NumpyArray:
+    return np.clip(1 - distance, 0, 1)
+
+
+def _cubic(a: float) -> Callable[[NumpyArray], NumpyArray]:
+    """Keys' convolution kernel, of distances that are not negative."""
+
+    def kernel(distance: NumpyArray) -> NumpyArray:
+        near = ((a + 2) * distance - (a + 3)) * distance**2 + 1
+        far = ((a * distance - 5 * a) * distance + 8 * a) * distance - 4 * a
+        return np.where(distance <= 1, near, np.where(distance < 2, far, 0.0))
+
+    return kernel
+
+
+def _taps(
+    node: Node, one: _Axis, origins: NumpyArray, reach: int, kernel: Callable[[NumpyArray], NumpyArray]
+) -> tuple[NumpyArray, NumpyArray]:
+    """The old elements that each new one is made of, `[new, taps]`, and their weights."""
+    base = np.ceil(origins) - 1
+    ratio = origins - base
+    stretch = min(one.scale, 1.0) if node.attribute("antialias", 0) else 1.0
+    start = math.floor(-reach / stretch) + 1
+    offsets = np.arange(start, 2 - start)
+    weights = kernel(np.abs(offsets - ratio[:, None]) * stretch)
+    places = (base[:, None] + offsets).astype(np.int64)
+    if node.attribute("exclude_outside", 0):
+        weights = weights * ((places >= 0) & (places < one.extent))
+    if stretch != 1.0 or node.attribute("exclude_outside", 0):
+        weights = weights / weights.sum(1, keepdims=True)
+    return np.clip(places, 0, one.extent - 1), weights
+
+
+def _along(node: Node, x: Tensor, axis: int, one: _Axis, transformation: str) -> Tensor:
+    origins = _origins(one, transformation)
+    mode = node.attribute("mode", "nearest")
+    if mode == "nearest":
+        base = np.ceil(origins) - 1
+        places = base + _nearest(origins - base, node.attribute("nearest_mode", "round_prefer_floor"))
+        if node.op == "Upsample" or (node.version < 11 and node.op == "Resize"):
+            places = np.floor(origins)
+        result = taken(x, axis, np.clip(places, 0, one.extent - 1).astype(np.int64))
+    else:
+        reach, kernel = (1, _triangle) if mode == "linear" else (2, _cubic(node.attribute("cubic_coeff_a", -0.75)))
+        places, weights = _taps(node, one, origins, reach, kernel)
+        result = _weighted(x, axis, places, weights)
+    if transformation != "tf_crop_and_resize":
+        return result
+    outside = (origins < 0) | (origins > one.extent - 1)
+    if not outside.any():
+        return result
+    return tg.where(_shaped(outside, axis, x.ndim), node.attribute("extrapolation_value", 0.0), result)
+
+
+def _shaped(values: NumpyArray, axis: int, rank: int) -> Array:
+    return Array(values.reshape([-1 if i == axis else 1 for i in range(rank)]))
+
+
+def _weighted(x: Tensor, axis: int, places: NumpyArray, weights: NumpyArray) -> Tensor:
+    result: Tensor | None = None
+    for tap in range(places.shape[1]):
+        if not weights[:, tap].any():
+            continue
+        term = taken(x, axis, places[:, tap]) * _shaped(weights[:, tap].astype(x.dtype), axis, x.ndim)
+        result = term if result is None else result + term
+    assert result is not None
+    return result
+
+
+def taken(x: Tensor, axis: int, places: NumpyArray) -> Tensor:
+    """The elements at known places: a slice or a repetition where they lie regularly, which cost nothing."""
+    count, extent = len(places), x.shape[axis]
+    steps = np.unique(np.diff(places))
+    if count and len(steps) <= 1:
+        step = int(steps[0]) if len(steps) else 1
+        if step > 0:
+            key: list[Any] = [slice(None)] * x.ndim
+            key[axis] = slice(int(places[0]), int(places[-1]) + 1, step)
+            return x[tuple(key)]
+    if count and count % extent == 0 and np.array_equal(places, np.repeat(np.arange(extent), count // extent)):
+        return tg.repeat(x, count // extent, axis)
+    return tg.take(x, Array(places.astype(np.int32)), axis)

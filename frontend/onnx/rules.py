@@ -1,0 +1,45 @@
+"""The whole table: importing this enters every family."""
+
+from __future__ import annotations
+
+from tensorgrad.onnx import (
+    activations,
+    contractions,
+    control,
+    indexing,
+    leaves,
+    losses,
+    normalization,
+    pointwise,
+    quantization,
+    recurrent,
+    reductions,
+    resizing,
+    shapes,
+    signal,
+    training,
+    windows,
+)
+from tensorgrad.onnx.table import RULES
+
+__all__ = ["FAMILIES", "RULES"]
+
+FAMILIES = (
+    pointwise,
+    activations,
+    reductions,
+    shapes,
+    indexing,
+    contractions,
+    windows,
+    resizing,
+    normalization,
+    losses,
+    recurrent,
+    leaves,
+    control,
+    quantization,
+    signal,
+    training,
+)
+"""The modules of the table."""

@@ -1,0 +1,207 @@
+"""The table of ONNX ops: what each computes here, with which attributes, and which operands must be known."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NoReturn, TypeAlias
+
+import numpy as np
+
+from tensorgrad.dtypes import NAMES, DType
+from tensorgrad.errors import OptionError, ShapeError, TraceError
+from tensorgrad.location import user_line
+from tensorgrad.onnx.elements import NumpyArray, dtype_of
+from tensorgrad.tensor import Array, Tensor, Traced
+from tensorgrad.tracer import as_array
+
+Value: TypeAlias = "NumpyArray | Tensor | list[Any] | None"
+"""A value of an ONNX graph: a constant as it is in the file, a tensor, a sequence, or an optional one that is absent."""
+
+Results: TypeAlias = "Value | tuple[Value, ...]"
+
+
+@dataclass(frozen=True)
+class Rule:
+    """How an op is traced.
+
+    Attributes:
+        function: Gives the outputs of a node: one value, or a tuple.
+        attributes: The attributes that it understands, each with the values it allows (None for any).
+        constants: The positions of inputs whose numbers it needs while tracing, such as shapes and axes; -1 for all.
+        statistics: The positions of inputs that are measured, not trained, such as a running mean.
+    """
+
+    function: Callable[[Node], Any]
+    attributes: Mapping[str, tuple[str, ...] | None]
+    constants: tuple[int, ...] = ()
+    statistics: tuple[int, ...] = ()
+
+    def needs_constant(self, position: int) -> bool:
+        """Whether the numbers of an input must be known."""
+        return position in self.constants or -1 in self.constants
+
+
+RULES: dict[tuple[str, str], Rule] = {}
+"""The table, by domain and name of the op."""
+
+
+def rule(
+    names: str,
+    attributes: str = "",
+    constants: tuple[int, ...] = (),
+    statistics: tuple[int, ...] = (),
+    domain: str = "",
+) -> Callable[[Callable[[Node], Any]], Callable[[Node], Any]]:
+    """Enters a function in the table.
+
+    Args:
+        names: The op, or several, with spaces between.
+        attributes: Names with spaces between; `mode=linear|nearest` allows these values alone.
+        constants: See `Rule`.
+        statistics: See `Rule`.
+        domain: The domain of the op; the default one unless said otherwise.
+    """
+    known: dict[str, tuple[str, ...] | None] = {}
+    for entry in attributes.split():
+        name, _, values = entry.partition("=")
+        known[name] = tuple(values.split("|")) if values else None
+
+    def enter(function: Callable[[Node], Any]) -> Callable[[Node], Any]:
+        for name in names.split():
+            assert (domain, name) not in RULES, name
+            RULES[domain, name] = Rule(function, known, constants, statistics)
+        return function
+
+    return enter
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What holds for a whole model: its opset and how DOUBLE is read."""
+
+    version: int
+    float64: bool
+
+
+@dataclass
+class Node:
+    """One node while it is traced.
+
+    Attributes:
+        op: The op's name.
+        name: The node's name, or that of its first output.
+        inputs: Its values; None for those left out.
+        attributes: Its attributes as Python values.
+        outputs: The names of its outputs; empty for those nobody wants.
+        setting: What holds for the model.
+        run: Traces one of the node's graphs on values for its inputs.
+        narrow: The element types of outputs that are integers of 8 or 16 bits, by name.
+    """
+
+    op: str
+    name: str
+    inputs: Sequence[Value]
+    attributes: Mapping[str, Any]
+    outputs: Sequence[str]
+    setting: Setting
+    run: Callable[[Any, Sequence[Value]], list[Value]]
+    narrow: Mapping[str, int]
+
+    @property
+    def version(self) -> int:
+        """The version of the default opset."""
+        return self.setting.version
+
+    def refuse(self, reason: str) -> NoReturn:
+        """Raises `OptionError`: what the node asks for isn't there."""
+        raise OptionError(f"{user_line()}: {self.op}: {reason}")
+
+    def attribute(self, name: str, default: Any = None) -> Any:
+        """The value of an attribute; `default` where it is left out."""
+        return self.attributes.get(name, default)
+
+    def has(self, position: int) -> bool:
+        """Whether an input is given."""
+        return position < len(self.inputs) and self.inputs[position] is not None
+
+    def wants(self, position: int) -> bool:
+        """Whether somebody wants an output."""
+        return position < len(self.outputs) and bool(self.outputs[position])
+
+    def value(self, position: int) -> Any:
+        """An input as it is.
+
+        Raises:
+            ShapeError: It is left out.
+        """
+        if not self.has(position):
+            raise ShapeError(f"{user_line()}: {self.op}: input {position} is missing")
+        return self.inputs[position]
+
+    def tensor(self, position: int) -> Tensor:
+        """An input as a tensor; integers of 64 bits narrow when every one fits.
+
+        Raises:
+            ShapeError: It is left out.
+            DTypeError: A constant doesn't fit.
+        """
+        return self.as_tensor(self.value(position))
+
+    def as_tensor(self, value: Any) -> Tensor:
+        """A value as a tensor."""
+        if isinstance(value, Tensor):
+            return value
+        if isinstance(value, list):
+            self.refuse("takes a tensor, not a sequence")
+        wide = self.setting.float64 and isinstance(value, np.ndarray) and value.dtype == np.float64
+        return Array(as_array(value, NAMES["f64"] if wide else None))
+
+    def optional(self, position: int) -> Tensor | None:
+        """An input as a tensor, or None where it is left out."""
+        return self.tensor(position) if self.has(position) else None
+
+    @property
+    def tensors(self) -> list[Tensor]:
+        """All inputs."""
+        return [self.tensor(position) for position in range(len(self.inputs))]
+
+    def constant(self, position: int) -> NumpyArray:
+        """The numbers of an input, which must be known while tracing.
+
+        Raises:
+            TraceError: They come from an input of the graph or from parameters.
+        """
+        found = self.value(position)
+        if isinstance(found, Traced) or isinstance(found, list):
+            raise TraceError(
+                f"{user_line()}: {self.op}: input {position} decides what is traced, so it must be a constant of the "
+                "graph, or given to tg.onnx.load as one of `constants`"
+            )
+        return np.asarray(found)
+
+    def integers(self, position: int) -> list[int]:
+        """The numbers of an input of integers, which must be known."""
+        return [int(number) for number in self.constant(position).reshape(-1)]
+
+    def scalar(self, position: int, default: Any = None) -> Any:
+        """The only number of an input, which must be known; `default` where it is left out."""
+        return self.constant(position).reshape(-1)[0].item() if self.has(position) else default
+
+    def axes(self, position: int, name: str = "axes") -> list[int] | None:
+        """Axes, from an input or (in older opsets) an attribute; None where there are none."""
+        if self.has(position):
+            return self.integers(position)
+        given = self.attribute(name)
+        return None if given is None else [int(axis) for axis in given]
+
+    def dtype(self, element: int) -> DType:
+        """The dtype of tensors of an element type.
+
+        Raises:
+            OptionError: There is none.
+        """
+        try:
+            return dtype_of(element, self.setting.float64)
+        except KeyError:
+            self.refuse(f"there are no tensors of {element}")

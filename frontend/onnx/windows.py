@@ -1,0 +1,211 @@
+"""Convolutions, pooling, and what else slides windows over a tensor."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+import tensorgrad as tg
+from tensorgrad.convolution import Pool
+from tensorgrad.dialects.tg import index as index_ops
+from tensorgrad.dialects.tg.base import integer
+from tensorgrad.dialects.tg.convolution import spread
+from tensorgrad.dtypes import NAMES
+from tensorgrad.onnx.contractions import shifted
+from tensorgrad.onnx.quantization import quantized
+from tensorgrad.onnx.table import Node, rule
+from tensorgrad.tensor import Array, Tensor
+from tensorgrad.tracer import emit
+
+_WINDOW = "auto_pad=NOTSET|SAME_UPPER|SAME_LOWER|VALID dilations kernel_shape pads strides"
+
+
+def _listed(node: Node, name: str, count: int, default: int = 1) -> list[int]:
+    return [int(number) for number in node.attribute(name, None) or [default] * count]
+
+
+def _pairs(pads: Sequence[int]) -> list[tuple[int, int]]:
+    """Paddings before and behind each axis, from all before and then all behind."""
+    half = len(pads) // 2
+    return list(zip(pads[:half], pads[half:], strict=True))
+
+
+def paddings(node: Node, extents: Sequence[int], window: Sequence[int]) -> list[tuple[int, int]]:
+    """The padding before and behind each spatial axis of these extents."""
+    count, how = len(window), node.attribute("auto_pad", "NOTSET")
+    if how == "NOTSET":
+        return _pairs(_listed(node, "pads", 2 * count, 0))
+    if how == "VALID":
+        return [(0, 0)] * count
+    steps, holes = _listed(node, "strides", count), _listed(node, "dilations", count)
+    spans = [spread(size, hole) for size, hole in zip(window, holes, strict=True)]
+    totals = [max((-(-n // s) - 1) * s + span - n, 0) for n, s, span in zip(extents, steps, spans, strict=True)]
+    return [_halves(total, how == "SAME_UPPER") for total in totals]
+
+
+def _halves(total: int, more_behind: bool) -> tuple[int, int]:
+    low = total // 2 if more_behind else total - total // 2
+    return low, total - low
+
+
+# Convolutions
+
+
+def _convolution(node: Node, x: Tensor, w: Tensor, bias: Tensor | None) -> Tensor:
+    count = x.ndim - 2
+    return tg.conv(
+        x,
+        w,
+        bias,
+        _listed(node, "strides", count),
+        paddings(node, x.shape[2:], w.shape[2:]),
+        _listed(node, "dilations", count),
+        node.attribute("group", 1),
+    )
+
+
+@rule("Conv", f"{_WINDOW} group")
+def _conv(node: Node) -> Tensor:
+    return _convolution(node, node.tensor(0), node.tensor(1), node.optional(2))
+
+
+@rule("ConvInteger", f"{_WINDOW} group")
+def _conv_integer(node: Node) -> Tensor:
+    return _convolution(node, shifted(node.tensor(0), node.optional(2)), shifted(node.tensor(1), node.optional(3), 0), None)
+
+
+@rule("ConvTranspose", f"{_WINDOW} group output_padding output_shape")
+def _conv_transpose(node: Node) -> Tensor:
+    x, w = node.tensor(0), node.tensor(1)
+    count = x.ndim - 2
+    steps, holes = _listed(node, "strides", count), _listed(node, "dilations", count)
+    more = _listed(node, "output_padding", count, 0)
+    how, wanted = node.attribute("auto_pad", "NOTSET"), node.attribute("output_shape")
+    pads = _pairs(_listed(node, "pads", 2 * count, 0)) if how == "NOTSET" else [(0, 0)] * count
+    if wanted is None and how.startswith("SAME"):
+        wanted = [n * s for n, s in zip(x.shape[2:], steps, strict=True)]
+    if wanted is not None:
+        for i, extent in enumerate(list(wanted)[-count:]):
+            full = (x.shape[2 + i] - 1) * steps[i] + more[i] + spread(w.shape[2 + i], holes[i])
+            pads[i] = _halves(max(full - extent, 0), how == "SAME_UPPER")
+            more[i] += max(extent - full, 0)
+    return tg.conv_transpose(x, w, node.optional(2), steps, pads, more, holes, node.attribute("group", 1))
+
+
+# Pooling
+
+
+def _pool(node: Node, x: Tensor) -> Pool:
+    window = _listed(node, "kernel_shape", x.ndim - 2)
+    count = len(window)
+    pads = paddings(node, x.shape[2:], window)
+    holes, steps = _listed(node, "dilations", count), _listed(node, "strides", count)
+    how = node.attribute("auto_pad", "NOTSET")
+    rounds_up = bool(node.attribute("ceil_mode", 0)) and how in ("NOTSET", "VALID")
+    return Pool(node.op, x, window, steps, pads, holes, rounds_up)
+
+
+def _reduced(x: Tensor, pool: Pool) -> tuple[int, ...]:
+    return tuple(range(x.ndim, x.ndim + len(pool.axes)))
+
+
+@rule("MaxPool", f"{_WINDOW} ceil_mode storage_order")
+def _max_pool(node: Node) -> Any:
+    x = node.tensor(0)
+    pool = _pool(node, x)
+    lowest = -math.inf if x.dtype.kind == "f" else int(np.iinfo(x.dtype).min)
+    windows = pool.windows(x, lowest)
+    result = tg.max(windows, _reduced(x, pool))
+    if not node.wants(1):
+        return result
+    places = np.arange(x.size, dtype=np.int32)
+    if node.attribute("storage_order", 0):
+        # Positions within a plane count by columns.
+        planes, extents = math.prod(x.shape[:2]), x.shape[2:]
+        order = np.arange(math.prod(extents)).reshape(extents[::-1]).transpose()
+        places = (np.arange(planes)[:, None] * math.prod(extents) + order.reshape(1, -1)).astype(np.int32).reshape(-1)
+    named = pool.windows(Array(places.reshape(x.shape)), -1)
+    size = math.prod(pool.size)
+    flat = tg.reshape(windows, (*result.shape, size))
+    first = tg.expand_dims(tg.argmax(flat, -1), -1)
+    return result, tg.reshape(tg.take_along_axis(tg.reshape(named, (*result.shape, size)), first, -1), result.shape)
+
+
+@rule("AveragePool", f"{_WINDOW} ceil_mode count_include_pad")
+def _average_pool(node: Node) -> Tensor:
+    x = node.tensor(0)
+    pool = _pool(node, x)
+    total = tg.sum(pool.windows(x, 0.0), _reduced(x, pool))
+    counts = pool.counts(bool(node.attribute("count_include_pad", 0)))
+    return total / Array(counts.astype(x.dtype))
+
+
+@rule("LpPool", f"{_WINDOW} ceil_mode p")
+def _lp_pool(node: Node) -> Tensor:
+    x = node.tensor(0)
+    pool = _pool(node, x)
+    return tg.norm(pool.windows(x, 0.0), node.attribute("p", 2), _reduced(x, pool))
+
+
+def _spatial(x: Tensor) -> tuple[int, ...]:
+    return tuple(range(2, x.ndim))
+
+
+@rule("GlobalAveragePool")
+def _global_average_pool(node: Node) -> Tensor:
+    return tg.global_avg_pool(node.tensor(0), keepdims=True)
+
+
+@rule("GlobalMaxPool")
+def _global_max_pool(node: Node) -> Tensor:
+    return tg.global_max_pool(node.tensor(0), keepdims=True)
+
+
+@rule("GlobalLpPool", "p")
+def _global_lp_pool(node: Node) -> Tensor:
+    x = node.tensor(0)
+    return tg.norm(x, node.attribute("p", 2), _spatial(x), keepdims=True)
+
+
+# Windows back into images
+
+
+@rule("Col2Im", "dilations pads strides", constants=(1, 2))
+def _col2im(node: Node) -> Tensor:
+    columns, image, block = node.tensor(0), node.integers(1), node.integers(2)
+    count = len(image)
+    steps, holes = _listed(node, "strides", count), _listed(node, "dilations", count)
+    pads = _pairs(_listed(node, "pads", 2 * count, 0))
+    flat = np.zeros((1,) * (2 * count), np.int64)
+    inside = np.ones_like(flat, bool)
+    for i, (extent, size, step, hole, (low, high)) in enumerate(
+        zip(image, block, steps, holes, pads, strict=True)
+    ):
+        positions = (extent + low + high - spread(size, hole)) // step + 1
+        at = np.arange(size)[:, None] * hole + np.arange(positions) * step - low
+        shape = [1] * (2 * count)
+        shape[i], shape[count + i] = size, positions
+        flat = flat * extent + at.reshape(shape)
+        inside = inside & ((at >= 0) & (at < extent)).reshape(shape)
+    total = math.prod(image)
+    places = Array(np.where(inside, flat, total).astype(np.int32).reshape(-1))
+    batch, channels = columns.shape[0], columns.shape[1] // math.prod(block)
+    values = tg.reshape(columns, (batch, channels, places.size))
+    added = emit(index_ops.ScatterAddOp, [values, places], axis=integer(2), extent=integer(total))
+    return tg.reshape(added, (batch, channels, *image))
+
+
+@rule("QLinearConv", f"{_WINDOW} group")
+def _qlinear_conv(node: Node) -> Tensor:
+    x = shifted(node.tensor(0), node.tensor(2))
+    w = shifted(node.tensor(3), node.tensor(5), 0)
+    total = _convolution(node, x, w, node.optional(8))
+    scale = node.tensor(1) * node.tensor(4)
+    if scale.size > 1:
+        scale = tg.reshape(scale, [-1, *[1] * (total.ndim - 2)])
+    else:
+        scale = tg.reshape(scale, ())
+    return quantized(tg.cast(total, NAMES["f32"]) * scale, node.tensor(6), node.tensor(7), node)
