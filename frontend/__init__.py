@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tensorgrad import errors, initializers, nn, optim, random
+    from tensorgrad import errors, initializers, nn, onnx, optim, random
     from tensorgrad.activations import (
         elu,
         gelu,
@@ -189,7 +189,7 @@ if TYPE_CHECKING:
     from tensorgrad.training import Training, compile
     from tensorgrad.transformations import hessian, jacobian, jvp, vjp
 
-_MODULES = ("errors", "initializers", "nn", "optim", "random")
+_MODULES = ("errors", "initializers", "nn", "onnx", "optim", "random")
 _NAMES = {
     "activations": "elu gelu hard_sigmoid hard_tanh leaky_relu log_sigmoid mish selu silu softplus",
     "capturing": "capture",
@@ -372,6 +372,7 @@ __all__ = [
     "not_equal",
     "one_hot",
     "ones",
+    "onnx",
     "optim",
     "outer",
     "pad",

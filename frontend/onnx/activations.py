@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-
 import tensorgrad as tg
 from tensorgrad.onnx.table import Node, rule
 from tensorgrad.tensor import Tensor
@@ -142,4 +141,3 @@ ACTIVATIONS: dict[str, Callable[..., Any]] = {
 
 PARAMETERS = {"Affine": 2, "Elu": 1, "HardSigmoid": 2, "LeakyRelu": 1, "ScaledTanh": 2, "ThresholdedRelu": 1}
 """How many of alpha and beta an activation takes."""
-

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import numpy as np
-
 import tensorgrad as tg
 from tensorgrad.dtypes import NAMES, is_float
 from tensorgrad.onnx.table import Node, rule
@@ -89,5 +85,3 @@ def _matmul_integer(node: Node) -> Tensor:
     x = shifted(node.tensor(0), node.optional(2), -2)
     y = shifted(node.tensor(1), node.optional(3), -1)
     return tg.matmul(x, y)
-
-

@@ -29,7 +29,9 @@ def _if(node: Node) -> tuple[Value, ...]:
     for x, y in zip(taken, other, strict=True):
         left, right = node.as_tensor(x), node.as_tensor(y)
         if left.shape != right.shape:
-            node.refuse(f"the branches give {left.shape} and {right.shape}, and which is taken is known only at run time")
+            node.refuse(
+                f"the branches give {left.shape} and {right.shape}, and which is taken is known only at run time"
+            )
         results.append(tg.where(test, left, right))
     return tuple(results)
 
@@ -201,5 +203,3 @@ def _optional_has_element(node: Node) -> np.ndarray[Any, Any]:
 @rule("OptionalGetElement")
 def _optional_get_element(node: Node) -> Value:
     return node.value(0)
-
-

@@ -7,7 +7,6 @@ from collections.abc import Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import onnx
 from onnx import AttributeProto, TensorProto, helper, shape_inference
 
@@ -54,8 +53,12 @@ def _narrow_values(model: onnx.ModelProto) -> dict[str, int]:
     narrow = {*NARROW}
     declared = [element_of(value.type) for value in model.graph.input]
     tensors = [tensor.data_type for tensor in model.graph.initializer]
-    casts = [a.i for node in all_nodes(model.graph) for a in node.attribute if a.name in ("to", "dtype", "output_dtype")]
-    literals = [a.t.data_type for node in all_nodes(model.graph) for a in node.attribute if a.type == AttributeProto.TENSOR]
+    casts = [
+        a.i for node in all_nodes(model.graph) for a in node.attribute if a.name in ("to", "dtype", "output_dtype")
+    ]
+    literals = [
+        a.t.data_type for node in all_nodes(model.graph) for a in node.attribute if a.type == AttributeProto.TENSOR
+    ]
     quantized = [
         TensorProto.UINT8 for node in all_nodes(model.graph) if "Quantize" in node.op_type or "QLinear" in node.op_type
     ]
@@ -76,9 +79,7 @@ def _narrow_values(model: onnx.ModelProto) -> dict[str, int]:
     return found
 
 
-def _graph(
-    graph: onnx.GraphProto, narrow: Mapping[str, int], folder: str, fixed: Mapping[str, NumpyArray]
-) -> Graph:
+def _graph(graph: onnx.GraphProto, narrow: Mapping[str, int], folder: str, fixed: Mapping[str, NumpyArray]) -> Graph:
     needed = {value.name for value in graph.output}
     steps: list[Step] = []
     for node in reversed(graph.node):
@@ -125,7 +126,9 @@ class Evaluation:
         """The outputs of a graph as tensors (or lists of them)."""
         results = self._run(graph, {**graph.constants, **values})
         node = Node("output", "", [], {}, [], self._setting, self._nothing, {})
-        return [[node.as_tensor(part) for part in one] if isinstance(one, list) else node.as_tensor(one) for one in results]
+        return [
+            [node.as_tensor(part) for part in one] if isinstance(one, list) else node.as_tensor(one) for one in results
+        ]
 
     @staticmethod
     def _nothing(graph: Any, values: Sequence[Value]) -> list[Value]:

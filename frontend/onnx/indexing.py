@@ -192,11 +192,9 @@ def _max_unpool(node: Node) -> Tensor:
     ]
     extents = (*x.shape[:2], *own)
     wanted = tuple(node.integers(2)) if node.has(2) else extents
-    placed = _spread(x, indices, math.prod(extents))
-    if wanted == extents:
-        return tg.reshape(placed, extents)
-    # The indices count in the larger result's plane where its shape is given.
-    return tg.reshape(_spread(x, indices, math.prod(wanted)), wanted)
+    placed = tg.reshape(_spread(x, indices, math.prod(extents)), extents)
+    # The indices count in the result without its margins.
+    return tg.pad(placed, [(0, want - have) for want, have in zip(wanted, extents, strict=True)])
 
 
 def _spread(x: Tensor, indices: Tensor, size: int) -> Tensor:

@@ -16,17 +16,18 @@ from google.protobuf.message import DecodeError
 from onnx import checker, helper
 
 from tensorgrad import trees
+from tensorgrad.dtypes import DType
 from tensorgrad.errors import InputError, OptionError
 from tensorgrad.location import user_line
 from tensorgrad.nn.module import Module, Parameter, param
-from tensorgrad.onnx.checking import all_nodes, check, element_of, inlined, opset, rule_of
+from tensorgrad.onnx.checking import all_nodes, check, element_of, graphs_of, inlined, opset, rule_of
 from tensorgrad.onnx.elements import NARROW, NumpyArray, dtype_of, element_name
 from tensorgrad.onnx.evaluation import Evaluation, Graph
 from tensorgrad.onnx.table import Rule, Setting
 from tensorgrad.tensor import Array, Tensor
 from tensorgrad.tracer import as_array, current_trace, narrowed
 
-_SHAPE_READERS = {"Shape", "Size"}
+_SHAPE_READERS = {"Shape", "Size", "SequenceLength"}
 
 
 @dataclass(frozen=True)
@@ -88,6 +89,10 @@ class OnnxModel(Module):
         """The names of the results, in order."""
         return self._source.graph.outputs
 
+    def dtype(self, position: int) -> DType:
+        """The dtype that an input is taken in."""
+        return dtype_of(self.inputs[position].element, self._source.setting.float64)
+
     def initialized(self) -> OnnxModel:
         """A copy with the file's values for parameters: a tree of arrays, which `tg.grad` and others take."""
         _, rebuild = trees.flatten(self)
@@ -115,7 +120,9 @@ class OnnxModel(Module):
         values = {one.name: _checked(one, given[one.name], sizes, source.setting) for one in source.inputs}
         for name, path in source.paths.items():
             leaf = _at(self, path)
-            values[name] = Array(source.initial[path]) if isinstance(leaf, Parameter) and current_trace() is None else leaf
+            values[name] = (
+                Array(source.initial[path]) if isinstance(leaf, Parameter) and current_trace() is None else leaf
+            )
         results = Evaluation(source.setting).outputs(source.graph, values)
         return results[0] if len(results) == 1 else tuple(results)
 
@@ -123,13 +130,17 @@ class OnnxModel(Module):
         names = [one.name for one in self.inputs]
         aliases = {re.sub(r"\W", "_", name): name for name in names} | {name: name for name in names}
         if len(args) > len(names):
-            raise InputError(f"{user_line()}: {len(args)} inputs are given, the model takes {', '.join(names) or 'none'}")
+            raise InputError(
+                f"{user_line()}: {len(args)} inputs are given, the model takes {', '.join(names) or 'none'}"
+            )
         given: dict[str, Any] = dict(zip(names, args, strict=False))
         for key, value in kwargs.items():
             name = aliases.get(key)
             if name is None or name in given:
                 what = "unknown" if name is None else "given twice"
-                raise InputError(f"{user_line()}: input {key!r} is {what}; the model takes {', '.join(names) or 'none'}")
+                raise InputError(
+                    f"{user_line()}: input {key!r} is {what}; the model takes {', '.join(names) or 'none'}"
+                )
             given[name] = value
         for one in self.inputs:
             if one.kind == "optional":
@@ -238,7 +249,9 @@ def _read(source: Any) -> tuple[onnx.ModelProto, str]:
             checker.check_model(source)
             return source, ""
         if not isinstance(source, (str, os.PathLike)):
-            raise OptionError(f"{user_line()}: tg.onnx.load takes a path or an onnx.ModelProto, not {type(source).__name__}")
+            raise OptionError(
+                f"{user_line()}: tg.onnx.load takes a path or an onnx.ModelProto, not {type(source).__name__}"
+            )
         path = Path(source)
         model = onnx.load(path, load_external_data=True)
         checker.check_model(model)
@@ -300,7 +313,8 @@ def _needed_while_tracing(model: onnx.ModelProto) -> set[str]:
     while waiting:
         node = makers.get(waiting.pop())
         if node is not None and node.op_type not in _SHAPE_READERS:
-            new = set(node.input) - found
+            inner = {value.name for graph in graphs_of(node) for value in graph.output}
+            new = (set(node.input) | inner) - found
             found |= new
             waiting += new
     return found

@@ -46,7 +46,7 @@ def _batch_normalization(node: Node) -> Any:
 def _instance_normalization(node: Node) -> Tensor:
     x = node.tensor(0)
     scale, bias = (_channelwise(node.tensor(i), x.ndim) for i in (1, 2))
-    return _standardized(x, range(2, x.ndim), node.attribute("epsilon", 1e-5)) * scale + bias
+    return _standardized(x, tuple(range(2, x.ndim)), node.attribute("epsilon", 1e-5)) * scale + bias
 
 
 @rule("GroupNormalization", "epsilon num_groups stash_type")

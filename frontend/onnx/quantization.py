@@ -77,5 +77,3 @@ def _qlinear_matmul(node: Node) -> Tensor:
     scale = tg.reshape(scale, ()) if scale.size == 1 else scale
     total = tg.cast(tg.matmul(x, y), NAMES["f32"]) * tg.cast(scale, NAMES["f32"])
     return quantized(total, tg.cast(tg.reshape(node.tensor(6), ()), NAMES["f32"]), tg.reshape(node.tensor(7), ()), node)
-
-

@@ -48,7 +48,7 @@ def _layer(node: Node, gates: int, states: int, cell: Callable[[Node, int, Tenso
     layout = node.attribute("layout", 0)
     x, w, r = node.tensor(0), node.tensor(1), node.tensor(2)
     x = tg.swapaxes(x, 0, 1) if layout else x
-    count, batch, _ = x.shape
+    _count, batch, _ = x.shape
     hidden = r.shape[-1]
     outputs: list[Tensor] = []
     finals: list[list[Tensor]] = [[] for _ in range(states)]

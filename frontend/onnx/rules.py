@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tensorgrad.onnx import (
     activations,
+    attention,
     contractions,
     control,
     indexing,
@@ -36,6 +37,7 @@ FAMILIES = (
     normalization,
     losses,
     recurrent,
+    attention,
     leaves,
     control,
     quantization,

@@ -39,8 +39,8 @@ def _dft(node: Node) -> Tensor:
     x = node.tensor(0)
     axis = int(node.scalar(2, -2)) if node.version >= 20 else node.attribute("axis", 1)
     axis = axis % x.ndim
-    length = int(node.scalar(1, x.shape[axis]))
     inverse, half = bool(node.attribute("inverse", 0)), bool(node.attribute("onesided", 0))
+    length = int(node.scalar(1, 2 * (x.shape[axis] - 1) if inverse and half else x.shape[axis]))
     rows = tg.moveaxis(x, axis, -2)
     if inverse and half:
         rows = _mirrored(rows, length)

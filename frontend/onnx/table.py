@@ -173,7 +173,7 @@ class Node:
             TraceError: They come from an input of the graph or from parameters.
         """
         found = self.value(position)
-        if isinstance(found, Traced) or isinstance(found, list):
+        if isinstance(found, (Traced, list)):
             raise TraceError(
                 f"{user_line()}: {self.op}: input {position} decides what is traced, so it must be a constant of the "
                 "graph, or given to tg.onnx.load as one of `constants`"

@@ -74,7 +74,9 @@ def _conv(node: Node) -> Tensor:
 
 @rule("ConvInteger", f"{_WINDOW} group")
 def _conv_integer(node: Node) -> Tensor:
-    return _convolution(node, shifted(node.tensor(0), node.optional(2)), shifted(node.tensor(1), node.optional(3), 0), None)
+    return _convolution(
+        node, shifted(node.tensor(0), node.optional(2)), shifted(node.tensor(1), node.optional(3), 0), None
+    )
 
 
 @rule("ConvTranspose", f"{_WINDOW} group output_padding output_shape")
@@ -181,9 +183,7 @@ def _col2im(node: Node) -> Tensor:
     pads = _pairs(_listed(node, "pads", 2 * count, 0))
     flat = np.zeros((1,) * (2 * count), np.int64)
     inside = np.ones_like(flat, bool)
-    for i, (extent, size, step, hole, (low, high)) in enumerate(
-        zip(image, block, steps, holes, pads, strict=True)
-    ):
+    for i, (extent, size, step, hole, (low, high)) in enumerate(zip(image, block, steps, holes, pads, strict=True)):
         positions = (extent + low + high - spread(size, hole)) // step + 1
         at = np.arange(size)[:, None] * hole + np.arange(positions) * step - low
         shape = [1] * (2 * count)
@@ -204,8 +204,5 @@ def _qlinear_conv(node: Node) -> Tensor:
     w = shifted(node.tensor(3), node.tensor(5), 0)
     total = _convolution(node, x, w, node.optional(8))
     scale = node.tensor(1) * node.tensor(4)
-    if scale.size > 1:
-        scale = tg.reshape(scale, [-1, *[1] * (total.ndim - 2)])
-    else:
-        scale = tg.reshape(scale, ())
+    scale = tg.reshape(scale, [-1, *([1] * (total.ndim - 2))]) if scale.size > 1 else tg.reshape(scale, ())
     return quantized(tg.cast(total, NAMES["f32"]) * scale, node.tensor(6), node.tensor(7), node)

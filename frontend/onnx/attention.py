@@ -1,0 +1,102 @@
+"""Attention."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import tensorgrad as tg
+from tensorgrad.dtypes import NAMES
+from tensorgrad.onnx.table import Node, rule
+from tensorgrad.tensor import Tensor
+
+
+def _heads(node: Node, x: Tensor, count_name: str) -> Tensor:
+    """`[batch, heads, length, size]` from that, or from `[batch, length, heads * size]`."""
+    if x.ndim == 4:
+        return x
+    count = node.attribute(count_name)
+    if count is None:
+        node.refuse(f"inputs of three axes need the attribute {count_name!r}")
+    batch, length, width = x.shape
+    return tg.transpose(tg.reshape(x, (batch, length, count, width // count)), (0, 2, 1, 3))
+
+
+def _allowed(node: Node, queries: int, keys: int, past: int, filled: Tensor | None) -> Tensor | None:
+    """Which keys each query may see: by causality, by a window, and among those that are filled in."""
+    left, right = node.attribute("left_window_size", -1), node.attribute("right_window_size", -1)
+    rows, columns = tg.reshape(tg.arange(queries), (-1, 1)), tg.arange(keys)
+    tests: list[Tensor] = []
+    before: Any = past if filled is None else filled - queries  # keys that precede the queries
+    distance = columns - (rows + before)
+    if node.attribute("is_causal", 0):
+        tests.append(tg.less_equal(distance, 0))
+    if left >= 0:
+        tests.append(tg.greater_equal(distance, -left))
+    if right >= 0:
+        tests.append(tg.less_equal(distance, right))
+    if filled is not None:
+        tests.append(tg.less(columns, filled))
+    return _all(tests)
+
+
+def _all(tests: list[Tensor]) -> Tensor | None:
+    result: Tensor | None = None
+    for test in tests:
+        result = test if result is None else result & test
+    return result
+
+
+def _padded(mask: Tensor, keys: int) -> Tensor:
+    """A mask with the keys that it leaves out masked."""
+    missing = keys - mask.shape[-1]
+    if missing <= 0:
+        return mask
+    value = False if mask.dtype == NAMES["bool"] else -math.inf
+    return tg.pad(mask, [*([(0, 0)] * (mask.ndim - 1)), (0, missing)], "constant", value)
+
+
+@rule(
+    "Attention",
+    "is_causal kv_num_heads left_window_size q_num_heads qk_matmul_output_mode=0|1|2|3 right_window_size scale softcap "
+    "softmax_precision",
+)
+def _attention(node: Node) -> Any:
+    """A query that may see no key gives 0."""
+    q = _heads(node, node.tensor(0), "q_num_heads")
+    k, v = (_heads(node, node.tensor(i), "kv_num_heads") for i in (1, 2))
+    past = 0
+    if node.has(4):
+        past = node.tensor(4).shape[2]
+        k, v = tg.concat([node.tensor(4), k], 2), tg.concat([node.tensor(5), v], 2)
+    present = k, v
+    shared = q.shape[1] // k.shape[1]  # so many heads of queries for each of keys
+    if shared > 1:
+        k, v = tg.repeat(k, shared, 1), tg.repeat(v, shared, 1)
+    scale = math.sqrt(node.attribute("scale", 0.0) or 1 / math.sqrt(q.shape[3]))
+    scores = tg.matmul(q * scale, tg.swapaxes(k, 2, 3) * scale)
+    mode, shown = node.attribute("qk_matmul_output_mode", 0), scores
+    softcap = node.attribute("softcap", 0.0)
+    if softcap:
+        scores = tg.tanh(scores / softcap) * softcap
+        shown = scores if mode == 1 else shown
+    filled = tg.reshape(node.tensor(6), (-1, 1, 1, 1)) if node.has(6) else None
+    tests = [_allowed(node, q.shape[2], k.shape[2], past, filled)]
+    if node.has(3):
+        mask = _padded(node.tensor(3), k.shape[2])
+        if mask.dtype == NAMES["bool"]:
+            tests.append(mask)
+        else:
+            scores = scores + mask
+            tests.append(tg.not_equal(mask, -math.inf))
+    allowed = _all([test for test in tests if test is not None])
+    if mode == 2:
+        shown = scores if allowed is None else tg.where(allowed, scores, -math.inf)
+    precision = node.attribute("softmax_precision", 0)
+    wide = tg.cast(scores, node.dtype(precision)) if precision else scores
+    shares = tg.cast(tg.softmax(wide, -1, None if allowed is None else allowed), q.dtype)
+    result = tg.matmul(shares, v)
+    if node.tensor(0).ndim == 3:
+        batch, heads, length, size = result.shape
+        result = tg.reshape(tg.transpose(result, (0, 2, 1, 3)), (batch, length, heads * size))
+    return result, *present, shares if mode == 3 else shown

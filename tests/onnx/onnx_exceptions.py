@@ -1,0 +1,93 @@
+"""Which node cases don't pass, and why: kept in `onnx_exceptions.json`, which `python tests/onnx/onnx_exceptions.py` writes."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+FILE = Path(__file__).with_suffix(".json")
+
+REASONS = {
+    "element type": "Its tensors are of an element type that tensors don't have: bfloat16, floats of 8 and 4 bits, "
+    "integers of 4 and 2 bits, strings.",
+    "64 bits": "Its integers don't fit 32 bits, or it looks at the bits of 64.",
+    "shape of values": "The shape of its result depends on values that are known only when the program runs.",
+    "random": "It draws from a runtime's own random numbers, which nobody can reproduce.",
+    "images and text": "It decodes image files, or counts words.",
+    "classical": "It is one of ONNX-ML's classical models.",
+    "branches": "Which branch is taken is known only at run time, and the branches give sequences or optionals.",
+    "no op": "The op is not in the table, and ONNX's own function for it can't be put in its place.",
+    "noise": "Expected are the rounding errors of another algorithm; the results here are closer to the exact ones.",
+    "f16": "Sums of f16 round in another order than numpy's, by more than the suite's tolerance.",
+}
+"""What the file's reasons mean."""
+
+RULES = (
+    (r"no tensors of STRING|RegexFullMatch|StringNormalizer|TfIdfVectorizer|ImageDecoder", "images and text"),
+    (r"TreeEnsemble|LabelEncoder", "classical"),
+    (r"no op (Unique|NonMaxSuppression)", "shape of values"),
+    (r"RandomUniformLike|random numbers", "random"),
+    (r"no tensors of|'(to|dtype|output_dtype)' is|attribute 'precision' is", "element type"),
+    (r"If: takes a tensor|ONNX node If", "branches"),
+    (r"integers from .* do not fit", "64 bits"),
+    (r"there is no op", "no op"),
+)
+"""The first pattern that an error's message has decides its reason; what has none is for a person to look at."""
+
+JUDGED = {
+    "test_dft_inverse": "noise",
+    "test_dft_inverse_opset19": "noise",
+}
+"""Differences in value, each looked at."""
+
+
+def load() -> dict[str, dict[str, str]]:
+    """The file: for `reference` and `device`, the reason by the name of each case that fails there.
+
+    What fails on the reference is not listed again for the device.
+    """
+    return json.loads(FILE.read_text(encoding="utf-8"))
+
+
+def reason(name: str, error: Exception) -> str | None:
+    """Why a case fails, None where nobody has said so."""
+    if isinstance(error, AssertionError):
+        return JUDGED.get(name, "f16" if re.search("fp16|float16", name) else None)
+    return next((found for pattern, found in RULES if re.search(pattern, str(error))), None)
+
+
+def main() -> int:
+    """Runs every case and writes the file; returns 1 where a failure has no reason."""
+    import warnings
+
+    from onnx_cases import cases, failure
+
+    from tensorgrad.runtime.webgpu import WebGPUDevice
+
+    warnings.simplefilter("ignore")
+    device = WebGPUDevice()
+    found: dict[str, dict[str, str]] = {"reference": {}, "device": {}}
+    unknown: list[str] = []
+    for name, case in cases().items():
+        for place, where in (("reference", None), ("device", device)):
+            error = failure(case, where)
+            if error is None:
+                continue
+            why = reason(name, error)
+            if why is None:
+                unknown.append(f"{name} ({place}): {type(error).__name__}: {error}")
+            else:
+                found[place][name] = why
+            break
+    FILE.write_text(json.dumps(found, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+    counts: dict[str, Any] = {place: len(names) for place, names in found.items()}
+    print(f"{len(cases())} cases, failing: {counts}")
+    print("\n".join(unknown))
+    return 1 if unknown else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

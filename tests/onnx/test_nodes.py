@@ -1,0 +1,84 @@
+"""ONNX's own node cases, on the reference and on a device; those that don't pass are listed, each with a reason."""
+
+from __future__ import annotations
+
+import onnx_exceptions as exceptions
+import pytest
+from onnx_cases import Run, cases, failure
+
+from tensorgrad.errors import TensorgradError
+from tensorgrad.runtime.webgpu import WebGPUDevice
+
+PARTS = 8
+"""The cases are tested in so many parts, so that workers share them."""
+
+EXPECTED = exceptions.load()
+
+
+def part(number: int, expanded: bool | None = None) -> list[str]:
+    """Every eighth case; of all, or of those that are (or are not) an op's definition by other ops."""
+    chosen = [name for name in cases() if expanded is None or ("_expanded" in name) == expanded]
+    return chosen[number::PARTS]
+
+
+def check(names: list[str], device: WebGPUDevice | None) -> None:
+    """Checks that the cases which fail are those that are listed, with the errors that their reasons say."""
+    listed = {**EXPECTED["reference"], **({} if device is None else EXPECTED["device"])}
+    wrong: list[str] = []
+    for name in names:
+        error, expected = failure(cases()[name], device), listed.get(name)
+        found = None if error is None else exceptions.reason(name, error) or "no reason"
+        if device is not None and name in EXPECTED["reference"]:
+            continue  # refused before it comes to a device, or another value there too
+        if found != expected:
+            wrong.append(f"{name}: expected {expected or 'to pass'}, found {found or 'to pass'}: {error}")
+    assert not wrong, "\n".join(["run python tests/onnx/onnx_exceptions.py after looking at", *wrong])
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("number", range(PARTS))
+def test_reference(number: int) -> None:
+    check(part(number), None)
+
+
+@pytest.mark.parametrize("number", range(PARTS))
+def test_device(device: WebGPUDevice, number: int) -> None:
+    check(part(number, expanded=False), device)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("number", range(PARTS))
+def test_expanded_on_device(device: WebGPUDevice, number: int) -> None:
+    check(part(number, expanded=True), device)
+
+
+def test_counts() -> None:
+    """As the parts show: what is not listed passes."""
+    names = set(cases())
+    failing = set(EXPECTED["reference"])
+    assert failing <= names
+    assert set(EXPECTED["device"]) <= names - failing
+    on_reference = len(names - failing)
+    on_device = on_reference - len(EXPECTED["device"])
+    assert on_reference >= 1550
+    assert on_device >= 1540
+    plain = [name for name in names - failing - set(EXPECTED["device"]) if "_expanded" not in name]
+    assert len(plain) >= 1100
+
+
+def test_reasons() -> None:
+    used = {why for listed in EXPECTED.values() for why in listed.values()}
+    assert used <= set(exceptions.REASONS)
+
+
+def test_most_cases_compute_from_inputs() -> None:
+    """Few cases have constants for all of their inputs."""
+    fixed = 0
+    for name, case in cases().items():
+        if name in EXPECTED["reference"]:
+            continue
+        try:
+            fixed += not Run(case, 0, float64=True).inputs
+        except TensorgradError as error:
+            pytest.fail(f"{name}: {error}")
+    assert fixed < 40
