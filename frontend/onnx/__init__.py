@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from tensorgrad.errors import OptionError
 
 try:
     import onnx as _onnx
 except ImportError as error:
-    raise OptionError("tensorgrad.onnx needs the package onnx: pip install 'tensorgrad-xdsl[onnx]'") from error
+    raise ImportError("tensorgrad.onnx needs the package onnx: pip install 'tensorgrad-xdsl[onnx]'") from error
 
 from tensorgrad.onnx.model import Input, OnnxModel, constant_inputs, load
 from tensorgrad.onnx.rules import RULES

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import onnx
-from onnx import TensorProto, numpy_helper
+from onnx import TensorProto, helper, numpy_helper
 
 from tensorgrad.dtypes import NAMES, DType
 from tensorgrad.elementary import bitwise_and, bitwise_left_shift, bitwise_right_shift
@@ -48,6 +48,11 @@ def element_name(element: int) -> str:
         return TensorProto.DataType.Name(element)  # type: ignore[arg-type]
     except ValueError:
         return f"element type {element}"
+
+
+def numpy_dtype(element: int) -> DType:
+    """Numpy's own dtype of an element type."""
+    return np.dtype(helper.tensor_dtype_to_np_dtype(element))
 
 
 def dtype_of(element: int, float64: bool) -> DType:

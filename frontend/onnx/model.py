@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import onnx
 from google.protobuf.message import DecodeError
-from onnx import checker, helper
+from onnx import checker
 
 from tensorgrad import trees
 from tensorgrad.dtypes import DType
@@ -21,11 +21,12 @@ from tensorgrad.errors import InputError, OptionError
 from tensorgrad.location import user_line
 from tensorgrad.nn.module import Module, Parameter, param
 from tensorgrad.onnx.checking import all_nodes, check, element_of, graphs_of, inlined, opset, rule_of
-from tensorgrad.onnx.elements import NARROW, NumpyArray, dtype_of, element_name
+from tensorgrad.onnx.elements import NARROW, NumpyArray, dtype_of, element_name, numpy_dtype
 from tensorgrad.onnx.evaluation import Evaluation, Graph
 from tensorgrad.onnx.table import Rule, Setting
+from tensorgrad.runtime.conversion import converted, to_numpy
 from tensorgrad.tensor import Array, Tensor
-from tensorgrad.tracer import as_array, current_trace, narrowed
+from tensorgrad.tracer import as_array, current_trace
 
 _SHAPE_READERS = {"Shape", "Size", "SequenceLength"}
 
@@ -173,11 +174,11 @@ def _checked_tensor(one: Input, value: Any, sizes: dict[str, int], setting: Sett
     if isinstance(value, Tensor):
         tensor = value
     else:
-        array = np.asarray(value)
+        array = to_numpy(value, where)
         if array.dtype.kind not in {"f": "fiu", "i": "iu", "u": "iu", "b": "b"}[wanted.kind]:
             raise InputError(f"{where} is {array.dtype}, expected {element_name(one.element)}")
         if one.element in NARROW:
-            array = narrowed(array, np.dtype(helper.tensor_dtype_to_np_dtype(one.element)))
+            array = converted(array, numpy_dtype(one.element), element_name(one.element), where)
         tensor = Array(as_array(array, wanted))
     if tensor.dtype != wanted:
         raise InputError(f"{where} is {tensor.dtype}, expected {wanted} for {element_name(one.element)}")
@@ -254,7 +255,7 @@ def _read(source: Any) -> tuple[onnx.ModelProto, str]:
             )
         path = Path(source)
         model = onnx.load(path, load_external_data=True)
-        checker.check_model(model)
+        checker.check_model(os.fspath(path))  # in memory it could be too large to check
         return model, str(path.parent)
     except (checker.ValidationError, DecodeError) as error:
         raise OptionError(f"{user_line()}: tg.onnx.load: this is no valid ONNX model: {error}") from None
@@ -267,12 +268,12 @@ def _fixed_inputs(model: onnx.ModelProto, constants: Mapping[str, Any]) -> dict[
         raise InputError(f"{user_line()}: constants: the graph has no inputs {', '.join(unknown)}")
     found: dict[str, NumpyArray] = {}
     for name, value in constants.items():
-        element = element_of(declared[name].type)
-        wanted = np.dtype(helper.tensor_dtype_to_np_dtype(element or onnx.TensorProto.FLOAT))
-        array = np.asarray(value)
+        wanted = numpy_dtype(element_of(declared[name].type) or onnx.TensorProto.FLOAT)
+        where = f"{user_line()}: constant {name!r}"
+        array = to_numpy(value, where)
         if array.dtype.kind != wanted.kind and not (array.dtype.kind in "iu" and wanted.kind in "iuf"):
-            raise InputError(f"{user_line()}: constant {name!r} is {array.dtype}, expected {wanted}")
-        found[name] = narrowed(array, wanted)
+            raise InputError(f"{where} is {array.dtype}, expected {wanted}")
+        found[name] = converted(array, wanted, str(wanted), where)
     return found
 
 

@@ -16,7 +16,7 @@ from tensorgrad.tensor import Array, Tensor, Traced
 from tensorgrad.tracer import as_array
 
 Value: TypeAlias = "NumpyArray | Tensor | list[Any] | None"
-"""A value of an ONNX graph: a constant as it is in the file, a tensor, a sequence, or an optional one that is absent."""
+"""A value of a graph: a constant as it is in the file, a tensor, a sequence, or an optional one that is absent."""
 
 Results: TypeAlias = "Value | tuple[Value, ...]"
 
