@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 
-try:
-    import onnx as _onnx
-except ImportError as error:
-    raise ImportError("tensorgrad.onnx needs the package onnx: pip install 'tensorgrad-xdsl[onnx]'") from error
+if find_spec("onnx") is None:
+    raise ImportError("tensorgrad.onnx needs the package onnx: pip install 'tensorgrad-xdsl[onnx]'")
 
 from tensorgrad.onnx.model import Input, OnnxModel, constant_inputs, load
-from tensorgrad.onnx.rules import RULES
-
-del _onnx
+from tensorgrad.onnx.rules import FAMILIES, RULES
 
 
-def supported() -> tuple[str, ...]:
-    """The names of the ops that `load` understands, those of other domains behind the domain's name."""
-    return tuple(sorted(f"{domain}.{name}" if domain else name for domain, name in RULES))
+def supported() -> dict[str, tuple[str, ...]]:
+    """The names of the ops that `load` has, by family; those of other domains behind their domain's name."""
+    found: dict[str, tuple[str, ...]] = {}
+    for family in FAMILIES:
+        title = (family.__doc__ or "").partition("\n")[0].rstrip(".")
+        names = [
+            f"{domain}.{name}" if domain else name
+            for (domain, name), rule in RULES.items()
+            if rule.function.__module__ == family.__name__
+        ]
+        found[title] = tuple(sorted(names))
+    return found
 
 
 __all__ = ["Input", "OnnxModel", "constant_inputs", "load", "supported"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import onnx
 from onnx import AttributeProto, defs, helper, inliner
@@ -77,7 +78,7 @@ def inlined(model: onnx.ModelProto) -> onnx.ModelProto:
 def _has_body(node: onnx.NodeProto, versions: dict[str, int]) -> bool:
     domain = domain_of(node)
     try:
-        schema = defs.get_schema(node.op_type, versions.get(domain, 1), domain)
+        schema: Any = defs.get_schema(node.op_type, versions.get(domain, 1), domain)
     except defs.SchemaError:
         return False
     return bool(schema.has_function or schema.has_context_dependent_function)

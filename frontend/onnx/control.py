@@ -1,4 +1,7 @@
-"""Control flow, as far as it is known while tracing, and sequences, which are Python lists here."""
+"""Control flow and sequences.
+
+How many steps a loop takes must be known while tracing; sequences are Python lists.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ops that read and write at computed places."""
+"""Reading and writing at computed places."""
 
 from __future__ import annotations
 

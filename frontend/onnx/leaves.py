@@ -1,4 +1,4 @@
-"""Ops that make tensors: constants, ranges, windows, random numbers."""
+"""Constants, ranges and windows."""
 
 from __future__ import annotations
 

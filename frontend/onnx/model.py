@@ -10,13 +10,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import onnx
 from google.protobuf.message import DecodeError
 from onnx import checker
 
 from tensorgrad import trees
-from tensorgrad.dtypes import DType
+from tensorgrad.dtypes import SHORT, DType
 from tensorgrad.errors import InputError, OptionError
 from tensorgrad.location import user_line
 from tensorgrad.nn.module import Module, Parameter, param
@@ -179,7 +178,7 @@ def _checked_tensor(one: Input, value: Any, sizes: dict[str, int], setting: Sett
             raise InputError(f"{where} is {array.dtype}, expected {element_name(one.element)}")
         if one.element in NARROW:
             array = converted(array, numpy_dtype(one.element), element_name(one.element), where)
-        tensor = Array(as_array(array, wanted))
+        tensor = Array(converted(array, wanted, SHORT[wanted], where).copy())
     if tensor.dtype != wanted:
         raise InputError(f"{where} is {tensor.dtype}, expected {wanted} for {element_name(one.element)}")
     if one.shape is None:

@@ -1,4 +1,4 @@
-"""Arithmetic, comparisons, logic, casts, and elementary functions."""
+"""Arithmetic, comparisons, logic, casts, elementary functions."""
 
 from __future__ import annotations
 

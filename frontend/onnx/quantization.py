@@ -1,4 +1,7 @@
-"""Quantized numbers: integers of 8 and 16 bits with a scale and a zero point."""
+"""Quantized numbers.
+
+Integers of 8 and 16 bits with a scale and a zero point.
+"""
 
 from __future__ import annotations
 

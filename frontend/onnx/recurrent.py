@@ -1,4 +1,7 @@
-"""Recurrent layers, one step after the other."""
+"""Recurrent layers.
+
+One step is traced after the other.
+"""
 
 from __future__ import annotations
 

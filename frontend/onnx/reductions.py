@@ -1,4 +1,4 @@
-"""Reductions, positions of extremes, running sums, and sorting."""
+"""Reductions, positions of extremes, running sums, sorting."""
 
 from __future__ import annotations
 

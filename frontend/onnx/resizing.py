@@ -1,4 +1,7 @@
-"""Resize: every axis on its own, as a sum over the few elements that each new one is made of."""
+"""Resizing.
+
+Every axis on its own, as a sum over the few elements that each new one is made of.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ops that move elements: reshape, slice, pad, join, split, and the shapes themselves."""
+"""Shapes: reshape, slice, pad, join, split."""
 
 from __future__ import annotations
 

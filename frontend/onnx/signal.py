@@ -1,4 +1,7 @@
-"""Fourier transforms, as products with the matrix of roots of unity."""
+"""Fourier transforms.
+
+As products with the matrix of roots of unity.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The optimizers of `ai.onnx.preview.training`: one update of each parameter."""
+"""Optimizers: one update of each parameter."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Convolutions, pooling, and what else slides windows over a tensor."""
+"""Convolutions and pooling."""
 
 from __future__ import annotations
 

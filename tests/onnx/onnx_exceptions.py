@@ -1,4 +1,4 @@
-"""Which node cases don't pass, and why: kept in `onnx_exceptions.json`, which `python tests/onnx/onnx_exceptions.py` writes."""
+"""Which node cases don't pass, and why: the table `onnx_exceptions.json`, and what writes it when run as a script."""
 
 from __future__ import annotations
 

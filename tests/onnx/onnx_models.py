@@ -31,7 +31,10 @@ def model_of(
     )
     imports = model.pop("opset_imports", [helper.make_opsetid("", opset)])
     made = helper.make_model(graph, opset_imports=imports, ir_version=10, **model)
-    return shape_inference.infer_shapes(made)  # the outputs' shapes, which valid models have
+    made = shape_inference.infer_shapes(made)
+    for value in made.graph.output:
+        value.type.tensor_type.shape.SetInParent()  # a valid model has one, if only that of a scalar
+    return made
 
 
 def weights(*shape: int, seed: int = 0) -> np.ndarray[Any, Any]:

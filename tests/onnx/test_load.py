@@ -24,6 +24,8 @@ from tensorgrad.errors import (
 
 X = weights(5, 4, seed=7)
 
+STEP = np.array([-2])
+
 
 def node(op: str, inputs: list[str], outputs: list[str], **attributes: Any) -> onnx.NodeProto:
     return helper.make_node(op, inputs, outputs, name=attributes.pop("name", None), **attributes)
@@ -184,7 +186,7 @@ def test_inputs_that_decide_what_is_traced():
     with pytest.raises(InputError, match="expected int64"):
         tg.onnx.load(made, constants={"shape": [0.5, 2.0]})
     free = tg.onnx.load(made)
-    with pytest.raises(TraceError, match="input 1 decides what is traced.*Reshape 'y'"):
+    with pytest.raises(TraceError, match=r"input 1 decides what is traced.*Reshape 'y'"):
         tg.trace(lambda x, shape: free(x, shape), (6,), tg.spec(2, "i32"))
 
 
@@ -202,7 +204,7 @@ def test_integers_narrow_when_they_fit():
     made = model_of([node("Add", ["x", "c"], ["y"])], {"x": [1]}, ["y"], {"c": np.array([5])}, element=INT64)
     result = tg.onnx.load(made)(np.array([2**31 - 10]))
     assert result.dtype == np.int32
-    with pytest.raises(InputError, match="outside of|do not fit|values from"):
+    with pytest.raises(InputError, match="outside of i32"):
         tg.onnx.load(made)(np.array([2**31]))
     made = model_of([node("Add", ["x", "c"], ["y"])], {"x": [1]}, ["y"], {"c": np.array([2**40])}, element=INT64)
     with pytest.raises(DTypeError, match="Add"):
@@ -246,8 +248,7 @@ def test_double_rounds_or_stays():
         ("Pad", [2], 2, {}, {"pads": [1, 2]}, (5,)),
         ("Pad", [2], 13, {"pads": np.array([1, 2])}, {}, (5,)),
         ("Slice", [5], 9, {}, {"starts": [1], "ends": [4]}, (3,)),
-        ("Slice", [5], 13, {"s": np.array([-1]), "e": np.array([-(2**60)]), "a": np.array([0]), "p": np.array([-2])}, {},
-         (3,)),
+        ("Slice", [5], 13, {"s": np.array([-1]), "e": np.array([-(2**60)]), "a": np.array([0]), "p": STEP}, {}, (3,)),
         ("Upsample", [1, 1, 2], 7, {}, {"scales": [1.0, 1.0, 2.0]}, (1, 1, 4)),
         ("Resize", [1, 1, 2], 10, {"scales": np.array([1, 1, 2], np.float32)}, {}, (1, 1, 4)),
         ("Softmax", [2, 3, 4], 11, {}, {"axis": 1}, (2, 3, 4)),
@@ -308,7 +309,7 @@ def test_ops_of_other_domains_are_named():
         ["y"],
         opset_imports=[helper.make_opsetid("", 22), helper.make_opsetid("my.domain", 1)],
     )
-    with pytest.raises(OptionError, match="no op Fancy of domain my.domain"):
+    with pytest.raises(OptionError, match=r"no op Fancy of domain my\.domain"):
         tg.onnx.load(made)
 
 

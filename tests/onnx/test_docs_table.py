@@ -1,0 +1,35 @@
+"""The table of ops in docs/onnx.md is that of the code. As a script, this file writes it there."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import tensorgrad as tg
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "onnx.md"
+PLACE = re.compile(r"<!-- ops -->\n.*?(?=\n## )", re.DOTALL)
+
+
+def table() -> str:
+    """The ops by family, as a Markdown table."""
+    rows = [
+        f"| {family} | {', '.join(f'`{name}`' for name in names)} |" for family, names in tg.onnx.supported().items()
+    ]
+    return "\n".join(["<!-- ops -->", "", "| Family | Ops |", "|---|---|", *rows, ""])
+
+
+def test_the_page_has_the_table() -> None:
+    found = PLACE.search(PAGE.read_text(encoding="utf-8"))
+    assert found is not None
+    assert found[0] == table(), f"run python tests/onnx/{Path(__file__).name}"
+
+
+def test_every_op_has_a_family() -> None:
+    from tensorgrad.onnx.rules import RULES
+
+    assert sum(map(len, tg.onnx.supported().values())) == len(RULES)
+
+
+if __name__ == "__main__":
+    PAGE.write_text(PLACE.sub(lambda _: table(), PAGE.read_text(encoding="utf-8")), encoding="utf-8")
