@@ -23,11 +23,12 @@ from tensorgrad.tracer import emit
 _WINDOW = "auto_pad=NOTSET|SAME_UPPER|SAME_LOWER|VALID dilations kernel_shape pads strides"
 
 
-def _listed(node: Node, name: str, count: int, default: int = 1) -> list[int]:
+def listed(node: Node, name: str, count: int, default: int = 1) -> list[int]:
+    """An attribute of integers; so many of `default` where it is left out."""
     return [int(number) for number in node.attribute(name, None) or [default] * count]
 
 
-def _pairs(pads: Sequence[int]) -> list[tuple[int, int]]:
+def pairs(pads: Sequence[int]) -> list[tuple[int, int]]:
     """Paddings before and behind each axis, from all before and then all behind."""
     half = len(pads) // 2
     return list(zip(pads[:half], pads[half:], strict=True))
@@ -37,10 +38,10 @@ def paddings(node: Node, extents: Sequence[int], window: Sequence[int]) -> list[
     """The padding before and behind each spatial axis of these extents."""
     count, how = len(window), node.attribute("auto_pad", "NOTSET")
     if how == "NOTSET":
-        return _pairs(_listed(node, "pads", 2 * count, 0))
+        return pairs(listed(node, "pads", 2 * count, 0))
     if how == "VALID":
         return [(0, 0)] * count
-    steps, holes = _listed(node, "strides", count), _listed(node, "dilations", count)
+    steps, holes = listed(node, "strides", count), listed(node, "dilations", count)
     spans = [spread(size, hole) for size, hole in zip(window, holes, strict=True)]
     totals = [max((-(-n // s) - 1) * s + span - n, 0) for n, s, span in zip(extents, steps, spans, strict=True)]
     return [_halves(total, how == "SAME_UPPER") for total in totals]
@@ -60,9 +61,9 @@ def _convolution(node: Node, x: Tensor, w: Tensor, bias: Tensor | None) -> Tenso
         x,
         w,
         bias,
-        _listed(node, "strides", count),
+        listed(node, "strides", count),
         paddings(node, x.shape[2:], w.shape[2:]),
-        _listed(node, "dilations", count),
+        listed(node, "dilations", count),
         node.attribute("group", 1),
     )
 
@@ -83,10 +84,10 @@ def _conv_integer(node: Node) -> Tensor:
 def _conv_transpose(node: Node) -> Tensor:
     x, w = node.tensor(0), node.tensor(1)
     count = x.ndim - 2
-    steps, holes = _listed(node, "strides", count), _listed(node, "dilations", count)
-    more = _listed(node, "output_padding", count, 0)
+    steps, holes = listed(node, "strides", count), listed(node, "dilations", count)
+    more = listed(node, "output_padding", count, 0)
     how, wanted = node.attribute("auto_pad", "NOTSET"), node.attribute("output_shape")
-    pads = _pairs(_listed(node, "pads", 2 * count, 0)) if how == "NOTSET" else [(0, 0)] * count
+    pads = pairs(listed(node, "pads", 2 * count, 0)) if how == "NOTSET" else [(0, 0)] * count
     if wanted is None and how.startswith("SAME"):
         wanted = [n * s for n, s in zip(x.shape[2:], steps, strict=True)]
     if wanted is not None:
@@ -101,10 +102,10 @@ def _conv_transpose(node: Node) -> Tensor:
 
 
 def _pool(node: Node, x: Tensor) -> Pool:
-    window = _listed(node, "kernel_shape", x.ndim - 2)
+    window = listed(node, "kernel_shape", x.ndim - 2)
     count = len(window)
     pads = paddings(node, x.shape[2:], window)
-    holes, steps = _listed(node, "dilations", count), _listed(node, "strides", count)
+    holes, steps = listed(node, "dilations", count), listed(node, "strides", count)
     how = node.attribute("auto_pad", "NOTSET")
     rounds_up = bool(node.attribute("ceil_mode", 0)) and how in ("NOTSET", "VALID")
     return Pool(node.op, x, window, steps, pads, holes, rounds_up)
@@ -179,8 +180,8 @@ def _global_lp_pool(node: Node) -> Tensor:
 def _col2im(node: Node) -> Tensor:
     columns, image, block = node.tensor(0), node.integers(1), node.integers(2)
     count = len(image)
-    steps, holes = _listed(node, "strides", count), _listed(node, "dilations", count)
-    pads = _pairs(_listed(node, "pads", 2 * count, 0))
+    steps, holes = listed(node, "strides", count), listed(node, "dilations", count)
+    pads = pairs(listed(node, "pads", 2 * count, 0))
     flat = np.zeros((1,) * (2 * count), np.int64)
     inside = np.ones_like(flat, bool)
     for i, (extent, size, step, hole, (low, high)) in enumerate(zip(image, block, steps, holes, pads, strict=True)):
