@@ -124,6 +124,8 @@ def element_of(kind: onnx.TypeProto) -> int | None:
 def _attribute_problem(known: Rule, attribute: onnx.AttributeProto) -> str:
     if attribute.name not in known.attributes:
         return f"attribute {attribute.name!r} is not supported"
+    if attribute.type == AttributeProto.TENSOR and attribute.t.data_type not in DTYPES:
+        return f"there are no tensors of {element_name(attribute.t.data_type)}"
     allowed = known.attributes[attribute.name]
     if allowed is None:
         return ""

@@ -23,8 +23,10 @@ def _standardized(x: Tensor, axes: Sequence[int], epsilon: float) -> Tensor:
     return centred * tg.rsqrt(tg.mean(centred * centred, axes, keepdims=True) + epsilon)
 
 
-@rule("BatchNormalization", "epsilon momentum training_mode spatial=1 is_test consumed_inputs", statistics=(3, 4))
+@rule("BatchNormalization", "epsilon momentum training_mode spatial=1 is_test=1 consumed_inputs", statistics=(3, 4))
 def _batch_normalization(node: Node) -> Any:
+    if node.version < 7 and not node.attribute("is_test", 0):
+        node.refuse("before version 7, only with is_test = 1")
     x, scale, bias, mean, variance = (node.tensor(i) for i in range(5))
     epsilon, momentum = node.attribute("epsilon", 1e-5), node.attribute("momentum", 0.9)
     outputs: tuple[Tensor, ...] = ()

@@ -187,9 +187,11 @@ def _identity(node: Node) -> Any:
     return node.inputs[0]
 
 
-@rule("Dropout", "ratio is_test seed consumed_inputs", constants=(1, 2))
+@rule("Dropout", "ratio is_test=1 seed consumed_inputs", constants=(1, 2))
 def _dropout(node: Node) -> Any:
     x = node.tensor(0)
+    if node.version < 7 and not node.attribute("is_test", 0):
+        node.refuse("before version 7, only with is_test = 1")
     if node.scalar(2, False) and node.scalar(1, 0.5) > 0:
         node.refuse("its random numbers are the runtime's own: apply tg.nn.Dropout around the model")
     return x, tg.broadcast_to(tg.full((), True, NAMES["bool"]), x.shape)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 
 import tensorgrad as tg
 from tensorgrad.dtypes import is_float
+from tensorgrad.onnx.pointwise import truncated_quotient
 from tensorgrad.onnx.table import Node, rule
 from tensorgrad.tensor import Tensor
 
@@ -39,15 +41,22 @@ def _extreme(function: Callable[..., Tensor], x: Tensor, axis: Any, keepdims: bo
 _REDUCTIONS: dict[str, Callable[[Tensor, Any, bool], Tensor]] = {
     "ReduceL1": lambda x, axis, keep: tg.sum(tg.abs(x), axis, keep),
     "ReduceL2": lambda x, axis, keep: tg.cast(tg.norm(x, 2, axis, keep), x.dtype),
-    "ReduceLogSum": lambda x, axis, keep: tg.log(tg.sum(x, axis, keep)),
-    "ReduceLogSumExp": lambda x, axis, keep: _log_sum_exp(x, axis, keep),
+    "ReduceLogSum": lambda x, axis, keep: tg.cast(tg.log(tg.sum(x, axis, keep)), x.dtype),
+    "ReduceLogSumExp": lambda x, axis, keep: tg.cast(_log_sum_exp(x, axis, keep), x.dtype),
     "ReduceMax": _largest,
-    "ReduceMean": tg.mean,
+    "ReduceMean": lambda x, axis, keep: _mean(x, axis, keep),
     "ReduceMin": _smallest,
     "ReduceProd": tg.prod,
     "ReduceSum": tg.sum,
     "ReduceSumSquare": lambda x, axis, keep: tg.sum(tg.square(x), axis, keep),
 }
+
+
+def _mean(x: Tensor, axis: Any, keepdims: bool) -> Tensor:
+    if is_float(x.dtype):
+        return tg.mean(x, axis, keepdims)
+    count = math.prod(x.shape[i] for i in (range(x.ndim) if axis is None else axis))
+    return truncated_quotient(tg.sum(x, axis, keepdims), tg.full((), count, x.dtype))
 
 
 def _log_sum_exp(x: Tensor, axis: Any, keepdims: bool) -> Tensor:

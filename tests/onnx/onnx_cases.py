@@ -34,6 +34,17 @@ def cases() -> dict[str, Any]:
         return {case.name: case for case in collect_testcases(None)}
 
 
+@functools.cache
+def halves() -> frozenset[str]:
+    """The names of cases with inputs or outputs of f16, which not every device has."""
+
+    def has_halves(graph: onnx.GraphProto) -> bool:
+        values = [*graph.input, *graph.output]
+        return any(value.type.tensor_type.elem_type == onnx.TensorProto.FLOAT16 for value in values)
+
+    return frozenset(name for name, case in cases().items() if has_halves(case.model.graph))
+
+
 def plain(value: Any) -> Any:
     """A case's input or output as numpy arrays, lists of them, or None."""
     if isinstance(value, onnx.TensorProto):

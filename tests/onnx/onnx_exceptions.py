@@ -8,6 +8,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from onnx_cases import cases, failure, halves
+
 FILE = Path(__file__).with_suffix(".json")
 
 REASONS = {
@@ -55,15 +57,13 @@ def load() -> dict[str, dict[str, str]]:
 def reason(name: str, error: Exception) -> str | None:
     """Why a case fails, None where nobody has said so."""
     if isinstance(error, AssertionError):
-        return JUDGED.get(name, "f16" if re.search("fp16|float16", name) else None)
+        return JUDGED.get(name, "f16" if name in halves() else None)
     return next((found for pattern, found in RULES if re.search(pattern, str(error))), None)
 
 
 def main() -> int:
     """Runs every case and writes the file; returns 1 where a failure has no reason."""
     import warnings
-
-    from onnx_cases import cases, failure
 
     from tensorgrad.runtime.webgpu import WebGPUDevice
 
