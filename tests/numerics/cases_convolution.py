@@ -336,6 +336,12 @@ def pooled(x: NumpyArray, size: int, stride: int, low: int, high: int, filling: 
     return result
 
 
+def holed_means(x: NumpyArray, count_padding: bool) -> NumpyArray:
+    """The means of pairs 3 apart, every second one, of rows with 1 zero before and 2 behind them."""
+    full = np.pad(x, [(0, 0), (1, 2)], constant_values=0 if count_padding else np.nan)
+    return np.nanmean([full[:, 0:8:2], full[:, 3:11:2]], 0)
+
+
 def pool_cases() -> Iterator[Case]:
     for note, size, stride, low, high in (
         ("side by side", 2, 2, 0, 0),
@@ -366,6 +372,15 @@ def pool_cases() -> Iterator[Case]:
             lambda x, n=size, s=settings: nn.avg_pool(x, n, count_padding=False, **s),
             (normal(*sample),),
             lambda x, n=size, s=stride, a=low, b=high: np.nanmean(pooled(x, n, s, a, b, np.nan), -1),
+            derivative=True,
+        )
+    for count_padding in (True, False):
+        yield Case(
+            convolution.WindowsOp,
+            f"avg pool dilated {count_padding}",
+            lambda x, c=count_padding: nn.avg_pool(x, [2], 2, [(1, 2)], dilation=3, count_padding=c),
+            (normal(2, 8),),
+            lambda x, c=count_padding: holed_means(x, c),
             derivative=True,
         )
     yield Case(
