@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import math
-from typing import Any
+import typing
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -20,6 +23,8 @@ from tensorgrad.shaping import normalized_axes, normalized_axis, positions, resh
 from tensorgrad.tensor import Tensor, method
 from tensorgrad.tracer import emit
 
+Statistic = TypeVar("Statistic", bound=Callable[..., Tensor])
+
 
 def _reduce(what: str, kind: type[reduce.ReduceOp], x: Any, axis: Any, keepdims: bool) -> Tensor:
     tensor = as_tensor(x)
@@ -30,6 +35,19 @@ def _reduce(what: str, kind: type[reduce.ReduceOp], x: Any, axis: Any, keepdims:
     if not keepdims:
         return result
     return reshape(result, [1 if i in axes else extent for i, extent in enumerate(tensor.shape)])
+
+
+def _in_full(function: Statistic) -> Statistic:
+    """Computes a statistic of f16 in f32 and rounds it once: sums and squares leave the range of f16 early."""
+
+    @functools.wraps(function)
+    def wide(x: Any, *args: Any, **kwargs: Any) -> Tensor:
+        tensor = as_tensor(x)
+        if tensor.dtype != NAMES["f16"]:
+            return function(tensor, *args, **kwargs)
+        return cast(function(cast(tensor, NAMES["f32"]), *args, **kwargs), NAMES["f16"])
+
+    return typing.cast("Statistic", wide)
 
 
 @method
@@ -59,8 +77,9 @@ def min(x: Any, axis: Any = None, keepdims: bool = False) -> Tensor:
 
 
 @method
+@_in_full
 def mean(x: Any, axis: Any = None, keepdims: bool = False) -> Tensor:
-    """The mean along `axis`; integers and booleans average as f32.
+    """The mean along `axis`; integers and booleans average as f32; f16 is averaged in f32 and rounded once.
 
     Raises:
         ShapeError: A reduced axis is empty.
@@ -252,6 +271,7 @@ def _root(x: Tensor) -> Tensor:
 
 
 @method
+@_in_full
 def var(x: Any, axis: Any = None, correction: float = 0, keepdims: bool = False) -> Tensor:
     """The variance along `axis`: the mean of the squared distances from the mean; integers and booleans as f32.
 
@@ -277,6 +297,7 @@ def var(x: Any, axis: Any = None, correction: float = 0, keepdims: bool = False)
 
 
 @method
+@_in_full
 def std(x: Any, axis: Any = None, correction: float = 0, keepdims: bool = False) -> Tensor:
     """The standard deviation along `axis`, the root of `var`; its derivative is 0 where all elements are equal.
 
@@ -287,6 +308,7 @@ def std(x: Any, axis: Any = None, correction: float = 0, keepdims: bool = False)
 
 
 @method
+@_in_full
 def norm(x: Any, ord: float = 2, axis: Any = None, keepdims: bool = False) -> Tensor:
     """The vector norm over all axes in `axis`: `sum(|x|^ord)^(1/ord)`; its derivative at 0 is 0.
 

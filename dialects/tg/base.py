@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, TypeAlias, cast
 
 import numpy as np
@@ -51,6 +52,24 @@ NUMPY_DTYPES: dict[Attribute, np.dtype[Any]] = {
 """The element types of `tg` and what numpy calls them."""
 
 ELEMENT_TYPES: dict[np.dtype[Any], Attribute] = {dtype: element for element, dtype in NUMPY_DTYPES.items()}
+
+Evaluate: TypeAlias = Callable[..., NumpyArray]
+
+
+def rounding_once(evaluate: Evaluate) -> Evaluate:
+    """The meaning of an op that adds or multiplies many elements: those of f16 in f32, its result rounded to f16."""
+
+    @functools.wraps(evaluate)
+    def wide(op: TensorOp, *operands: NumpyArray) -> NumpyArray:
+        half = np.dtype(np.float16)
+        if all(operand.dtype != half for operand in operands):
+            return evaluate(op, *operands)
+        full = [operand.astype(np.float32) if operand.dtype == half else operand for operand in operands]
+        with np.errstate(over="ignore"):
+            return evaluate(op, *full).astype(half)
+
+    return wide
+
 
 FOLD_LIMIT = 16
 """Results with more elements than this are computed at run time, not by the compiler."""

@@ -19,6 +19,7 @@ from tensorgrad.dialects.tg.base import (
     is_float,
     is_integer,
     require,
+    rounding_once,
     tensor,
 )
 
@@ -33,7 +34,8 @@ class DotGeneralOp(TensorOp):
     """Sums products over the contracting axes, side by side along the batch axes.
 
     The result's axes are the batch axes, then the left operand's free axes, then the right one's. Matrix products,
-    batched or transposed, inner and outer products and tensor contractions are all this op.
+    batched or transposed, inner and outer products and tensor contractions are all this op. Products of f16 are summed
+    in f32 and rounded once.
 
     Example:
         %2 = tg.dot_general %0, %1 lhs_batch = [] rhs_batch = [] lhs_contracting = [1] rhs_contracting = [0]
@@ -72,6 +74,7 @@ class DotGeneralOp(TensorOp):
         shape += [rs[axis] for axis in free_axes(len(rs), rb, rc)]
         return tensor(shape, element)
 
+    @rounding_once
     def evaluate(self, *operands: NumpyArray) -> NumpyArray:
         lhs, rhs = operands
         lb, rb, lc, rc = (int_list(self.properties, name) for name in self.PROPERTIES)

@@ -21,6 +21,7 @@ from tensorgrad.dialects.tg.base import (
     is_float,
     is_integer,
     require,
+    rounding_once,
     tensor,
 )
 from tensorgrad.dialects.tg.shape import ShapeOp
@@ -73,7 +74,7 @@ class ConvOp(TensorOp):
     over `c` and `k...`, where `g = o / (out / groups)` and `x'` is `x` with `lhs_dilation - 1` zeros between neighbours
     and zeros outside. Negative `low` and `high` crop. Both derivatives are convolutions again. The holes and the
     padding are factors 0 as any other: under an infinite weight they give NaN. Floats are off by at most n ulp of the
-    sum of the magnitudes of the n products; integers wrap.
+    sum of the magnitudes of the n products, those of f16 in f32 and rounded once; integers wrap.
 
     Example:
         %2 = tg.conv %0, %1 stride = [2, 2] low = [1, 1] high = [1, 1] lhs_dilation = [1, 1] rhs_dilation = [1, 1]
@@ -117,6 +118,7 @@ class ConvOp(TensorOp):
         ]
         return tensor([ls[0], rs[0], *extents], element)
 
+    @rounding_once
     def evaluate(self, *operands: NumpyArray) -> NumpyArray:
         lhs, rhs = operands
         stride, _, _, _, rhs_dilation = (int_list(self.properties, name) for name in self.PROPERTIES[:-1])
@@ -233,6 +235,7 @@ class FoldOp(TensorOp):
             shape[axis] = extent
         return tensor(shape, element)
 
+    @rounding_once
     def evaluate(self, *operands: NumpyArray) -> NumpyArray:
         axes, stride, dilation = (int_list(self.properties, name) for name in self.PROPERTIES[:-1])
         result = np.zeros(self.shape, operands[0].dtype)

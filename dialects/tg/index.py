@@ -18,6 +18,7 @@ from tensorgrad.dialects.tg.base import (
     is_float,
     is_integer,
     require,
+    rounding_once,
     tensor,
 )
 
@@ -111,6 +112,7 @@ class ScatterAddOp(TensorOp):
         )
         return tensor([*shape[:axis], extent, *shape[axis + len(index_shape) :]], element)
 
+    @rounding_once
     def evaluate(self, *operands: NumpyArray) -> NumpyArray:
         updates, indices = operands
         axis, extent = int_value(self.properties, "axis"), int_value(self.properties, "extent")
@@ -196,6 +198,7 @@ class ScatterAddAlongAxisOp(TensorOp):
         require(shape == indices.get_shape(), f"updates {updates} and indices {indices} must have one shape")
         return tensor([*shape[:axis], extent, *shape[axis + 1 :]], element)
 
+    @rounding_once
     def evaluate(self, *operands: NumpyArray) -> NumpyArray:
         updates, indices = operands
         axis = int_value(self.properties, "axis")

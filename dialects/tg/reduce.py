@@ -21,6 +21,7 @@ from tensorgrad.dialects.tg.base import (
     is_float,
     is_integer,
     require,
+    rounding_once,
     tensor,
 )
 
@@ -45,6 +46,7 @@ class ReduceOp(TensorOp):
             require(all(shape[axis] > 0 for axis in axes), f"axes {list(axes)} of {list(shape)} are empty")
         return tensor([extent for axis, extent in enumerate(shape) if axis not in axes], element)
 
+    @rounding_once
     def evaluate(self, *operands: NumpyArray) -> NumpyArray:
         return np.asarray(self.function(operands[0], int_list(self.properties, "axes")), operands[0].dtype)
 
@@ -59,7 +61,7 @@ class ReduceOp(TensorOp):
 
 @irdl_op_definition
 class SumOp(ReduceOp):
-    """The sum along `axes`; 0 where they are empty. Integers wrap.
+    """The sum along `axes`; 0 where they are empty. Integers wrap; f16 is summed in f32 and rounded once.
 
     Example:
         %1 = tg.sum %0 axes = [0] : tensor<4x3xf32>
@@ -108,7 +110,8 @@ class MinOp(ReduceOp):
 class ProdOp(ReduceOp):
     """The product along `axes`; 1 where they are empty. Integers wrap; the derivative is exact where elements are 0.
 
-    A product of n floats is within n - 1 roundings of the exact one, in no stated order. NaN where any element is NaN.
+    A product of n floats is within n - 1 roundings of the exact one, in no stated order; one of f16 is computed in f32
+    and rounded once. NaN where any element is NaN.
 
     Example:
         %1 = tg.prod %0 axes = [0] : tensor<4x3xf32>

@@ -272,6 +272,14 @@ class _Lowering:
                     f"{_named(value)} has elements of {element}, which {self.target.name} does not have; "
                     f"it was made at {kernel.location}; cast it to f32"
                 )
+        for op in kernel.walk():
+            for value in op.results:
+                element = element_of(value) if isinstance(value.type, MemRefType) else value.type
+                if element == f64 or (element == f16 and not self.target.f16):
+                    raise DiagnosticException(
+                        f"{op.name} gives {element}, which {self.target.name} does not have; "
+                        f"it was made at {op.location}; compute in f32"
+                    )
 
 
 def write_kernel(kernel: KernelOp, schedule: Schedule, code: Code) -> None:

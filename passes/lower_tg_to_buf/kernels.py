@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from xdsl.dialects import affine as affine_ops
-from xdsl.dialects import memref, scf
-from xdsl.dialects.builtin import AffineMapAttr, IndexType, LocationAttr, i1
+from xdsl.dialects import arith, memref, scf
+from xdsl.dialects.builtin import AffineMapAttr, IndexType, LocationAttr, UnitAttr, f16, f32, i1
 from xdsl.dialects.linalg.ops import IndexOp, YieldOp
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap
@@ -116,6 +116,33 @@ class KernelSpec:
     def extents(self) -> tuple[int, ...]:
         """The extents of all loops."""
         return (*self.grid, *self.reduced)
+
+
+def accumulates_half(spec: KernelSpec) -> bool:
+    """Whether a kernel would add or multiply many f16 in an accumulator of f16."""
+    folds = spec.combine in (arith.AddfOp, arith.MulfOp) and any(extent != 1 for extent in spec.reduced)
+    return folds and spec.result == f16
+
+
+def in_full(spec: KernelSpec) -> KernelSpec:
+    """The kernel with operands, arithmetic and result of f16 in f32."""
+
+    def wide(b: StageBody, value: SSAValue) -> SSAValue:
+        return b.convert(arith.ExtFOp, value, f32) if value.type == f16 else value
+
+    def compute(b: StageBody, args: Sequence[SSAValue]) -> SSAValue:
+        return wide(b, spec.compute(b, [wide(b, value) for value in args]))
+
+    return replace(spec, compute=compute, result=f32)
+
+
+def rounded(source: View, spec: KernelSpec) -> KernelSpec:
+    """What rounds the result of `in_full` to f16."""
+
+    def compute(b: StageBody, args: Sequence[SSAValue]) -> SSAValue:
+        return b.convert(arith.TruncFOp, args[0], f16)
+
+    return KernelSpec(spec.grid, [source], f16, compute, location=spec.location)
 
 
 def make_kernel(spec: KernelSpec, output: SSAValue) -> KernelOp:

@@ -24,7 +24,7 @@ from tensorgrad.dialects.tg.build import element_of, shape_of
 from tensorgrad.dialects.tg.leaves import ConstantOp
 from tensorgrad.dialects.tg.shape import ConcatOp, PadOp
 from tensorgrad.passes.functions import block_of, return_of, set_returned, set_signature
-from tensorgrad.passes.lower_tg_to_buf.kernels import KernelSpec, alloc, make_kernel
+from tensorgrad.passes.lower_tg_to_buf.kernels import KernelSpec, accumulates_half, alloc, in_full, make_kernel, rounded
 from tensorgrad.passes.lower_tg_to_buf.rules import MEMORY_OPERANDS, RULES
 from tensorgrad.passes.lower_tg_to_buf.rules_sort import SEQUENCES
 from tensorgrad.passes.lower_tg_to_buf.scalars import storage
@@ -142,6 +142,12 @@ class _Lowering:
         return View(buffer, affine.identity(len(op.shape)))
 
     def _emit(self, spec: KernelSpec, op: TensorOp) -> View:
+        """Appends a kernel; one that accumulates f16 does so in f32, and another rounds."""
+        if accumulates_half(spec):
+            return self._append(rounded(self._append(in_full(spec), op), spec), op)
+        return self._append(spec, op)
+
+    def _append(self, spec: KernelSpec, op: TensorOp) -> View:
         buffer = alloc(spec.grid, spec.result, op.location)
         buffer.memref.name_hint = op.results[0].name_hint
         self.made += [buffer, make_kernel(spec, buffer.memref)]

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import TypeAlias, TypeVar, cast
 
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import i1, i32
+from xdsl.dialects.builtin import f16, f32, i1, i32
 from xdsl.ir import Attribute, SSAValue
 from xdsl.ir.affine import AffineMap
 
@@ -194,6 +194,7 @@ def _segment_sums(op: TensorOp, updates: View, order: View, starts: View, axis: 
         rows: The result's axes that have an order each.
     """
     element = element_of(op.results[0])
+    half = element == f16  # added in f32, rounded once
 
     def compute(b: StageBody, args: Sequence[SSAValue]) -> SSAValue:
         loops = [b.loop(loop) for loop in range(len(op.shape))]
@@ -206,10 +207,14 @@ def _segment_sums(op: TensorOp, updates: View, order: View, starts: View, axis: 
             found = _position(inner, order, row, at)
             place = [found if loop == axis else value for loop, value in enumerate(loops)]
             update = inner.load(updates.buffer, inner.evaluate(updates.map, place))
+            if half:
+                update = inner.convert(arith.ExtFOp, update, f32)
             return inner.apply(by_kind("add", element), total, update)
 
         end = b.apply(arith.AddiOp, loops[axis], b.constant(1, index))
-        return b.fold(start(loops[axis]), start(end), b.constant(0, storage(element)), add)
+        zero = b.constant(0, f32 if half else storage(element))
+        total = b.fold(start(loops[axis]), start(end), zero, add)
+        return b.convert(arith.TruncFOp, total, f16) if half else total
 
     gathered = list(dict.fromkeys([updates.buffer, order.buffer, starts.buffer]))
     return KernelSpec(op.shape, (), storage(element), compute, gathered=gathered, location=op.location)

@@ -1,0 +1,148 @@
+"""The float cases in f16, on the device: each element is off by little more than the rounding of the result to f16."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from case import Case
+from cases import CASES
+from harness import BUFFER_PASSES, NumpyArray, apply, levels, reference, traced
+from test_on_device import on_device
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp, StringAttr
+from xdsl.utils.exceptions import DiagnosticException
+
+import tensorgrad as tg
+from tensorgrad.dialects.buf import KernelOp
+from tensorgrad.dialects.tg.base import numpy_dtype
+from tensorgrad.dtypes import NAMES
+from tensorgrad.passes.pipelines import inference_passes
+from tensorgrad.passes.schedule import SchedulePass
+from tensorgrad.runtime.numpy_tensors import TensorExecutor
+from tensorgrad.runtime.webgpu import WebGPUDevice
+
+HALF = np.dtype(np.float16)
+EPSILON = 2.0**-11
+SMALLEST = 2.0**-24
+
+ROUNDINGS = 2.0
+"""An op rounds its result once; a case of several ops may add a little."""
+
+COMPOSED: dict[str, float] = {
+    "sum-of_a_reduction": 4.0,
+    "dot_general-einsum_4_ij,kl->kj": 3.0,
+}
+"""The cases of several ops that round in between, by id, with how many roundings they are off by at most."""
+
+
+def halved(case: Case) -> list[NumpyArray]:
+    """A case's inputs with f16 for f32."""
+    with np.errstate(over="ignore"):
+        return [x.astype(HALF) if x.dtype == np.float32 else x for x in case.inputs]
+
+
+def stays_half(case: Case) -> bool:
+    """Whether a case has f32 inputs, and gives no float but f16 when they are f16."""
+    if not any(x.dtype == np.float32 for x in case.inputs):
+        return False
+    module = traced(case.function, halved(case))
+    kinds = {numpy_dtype(value.type) for op in module.walk() for value in op.results}
+    returned = reference(module, halved(case))[0].dtype
+    return np.dtype(np.float64) not in kinds and (returned.kind != "f" or returned == HALF)
+
+
+HALVES = [case for case in CASES if stays_half(case)]
+
+
+def run(device: WebGPUDevice, module: ModuleOp, inputs: Sequence[NumpyArray]) -> NumpyArray:
+    """The first result on the device, or from the planned buffers by numpy where the device has no f16."""
+    if device.target.f16:
+        return on_device(device, module, inputs)[0]
+    return list(levels(module, inputs))[-1][1][0]
+
+
+def assert_close(actual: NumpyArray, expected: NumpyArray, roundings: float) -> None:
+    """Compares f16 with f64: in roundings to f16, of the element, and of the largest one where sums cancel."""
+    with np.errstate(over="ignore"):
+        rounded = expected.astype(HALF)
+    finite = np.isfinite(rounded)
+    np.testing.assert_array_equal(actual[~finite], rounded[~finite])
+    scale = min(float(np.abs(rounded[finite]).max(initial=0.0)), 1.0)
+    allowed = roundings * (EPSILON * np.maximum(np.abs(expected[finite]), scale) + SMALLEST / 2)
+    error = np.abs(actual[finite].astype(np.float64) - expected[finite])
+    assert (error <= allowed).all(), f"off by {(error / allowed).max() * roundings} roundings"
+
+
+def test_nearly_every_float_case_is_run() -> None:
+    assert len(HALVES) > 0.95 * sum(any(x.dtype == np.float32 for x in case.inputs) for case in CASES)
+
+
+@pytest.mark.parametrize("case", HALVES, ids=lambda case: case.id)
+def test_value(device: WebGPUDevice, case: Case) -> None:
+    inputs = halved(case)
+    module = traced(case.function, inputs)
+    of_reference = reference(module, inputs)[0]
+    result = run(device, module, inputs)
+    if of_reference.dtype.kind != "f":
+        np.testing.assert_array_equal(result, of_reference)
+        return
+    with np.errstate(all="ignore"):
+        expected = np.asarray(case.expected(*[x.astype(np.float64) if x.dtype == HALF else x for x in inputs]))
+    for actual in (of_reference, result):
+        assert_close(actual, expected, COMPOSED.get(case.id, ROUNDINGS))
+
+
+def matrices(*shape: int) -> NumpyArray:
+    return np.random.default_rng(7).normal(size=shape).astype(HALF)
+
+
+@pytest.mark.parametrize(
+    ("function", "shapes", "archetype"),
+    [
+        (lambda x: tg.sum(x, -1), [(40, 3000)], "group"),
+        (lambda x: tg.softmax(x), [(40, 3000)], "group"),
+        (lambda x, y: tg.matmul(x, y), [(70, 900), (900, 66)], "contraction"),
+        (lambda x, y: tg.relu(x @ y + 1), [(70, 900), (900, 66)], "contraction"),
+    ],
+    ids=["sum", "softmax", "matmul", "epilogue"],
+)
+def test_long_sums_round_once(device: WebGPUDevice, function: Any, shapes: Any, archetype: str) -> None:
+    """Sums of f16 add up in f32, in one kernel, whatever its schedule."""
+    inputs = [matrices(*shape) for shape in shapes]
+    module = traced(function, inputs)
+    for one in (*BUFFER_PASSES, SchedulePass(target='{"f16": true}')):
+        apply(one, module)
+    schedules = [op.schedule for op in module.walk() if isinstance(op, KernelOp)]
+    assert [schedule and schedule.data["archetype"] for schedule in schedules] == [StringAttr(archetype)]
+    result = run(device, traced(function, inputs), inputs)
+    wide = [x.astype(np.float64) for x in inputs]
+    expected = TensorExecutor(traced(function, wide)).call(wide)[0]
+    assert_close(result, expected, ROUNDINGS)
+
+
+def test_what_f16_cannot_hold_is_averaged_all_the_same() -> None:
+    x = np.full((300,), 1000.0, HALF)
+    np.testing.assert_array_equal(np.asarray(tg.mean(x)), np.array(1000.0, HALF))
+    np.testing.assert_array_equal(np.asarray(tg.std(x)), np.array(0.0, HALF))
+    np.testing.assert_allclose(np.asarray(tg.norm(x)), 1000 * 300**0.5, rtol=EPSILON)
+
+
+@pytest.mark.parametrize(
+    ("function", "said"),
+    [
+        (lambda weights: weights + 1, "'weights' has elements of f16, which webgpu-default does not have"),
+        (lambda x: tg.cast(tg.exp(tg.cast(x, NAMES["f16"])), NAMES["f32"]), "gives f16, which webgpu-default"),
+    ],
+    ids=["input", "inside"],
+)
+def test_a_target_without_f16_is_refused(function: Any, said: str) -> None:
+    inside = "inside" if "gives" in said else "input"
+    module = traced(function, [matrices(3) if inside == "input" else matrices(3).astype(np.float32)])
+    with pytest.raises(DiagnosticException) as caught:
+        for one in inference_passes("webgpu-default"):
+            one.apply(Context(), module)
+    assert said in str(caught.value)
+    assert "test_half.py" in str(caught.value)
