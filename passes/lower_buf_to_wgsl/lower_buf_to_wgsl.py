@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from io import StringIO
 from itertools import groupby
 from typing import cast
 
@@ -25,7 +24,6 @@ from xdsl.dialects.builtin import (
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.passes import ModulePass
-from xdsl.printer import Printer
 from xdsl.utils.exceptions import DiagnosticException
 
 from tensorgrad.dialects import wgsl
@@ -41,6 +39,7 @@ from tensorgrad.dialects.buf import (
 )
 from tensorgrad.dialects.signature import NAME, ROLE
 from tensorgrad.passes.kernels.graph import steps_of
+from tensorgrad.passes.kernels.identity import kernel_text
 from tensorgrad.passes.kernels.kinds import contraction_of
 from tensorgrad.passes.lower_buf_to_wgsl.contraction import contraction
 from tensorgrad.passes.lower_buf_to_wgsl.emission import Arrays, Binding, Code, Frame
@@ -138,7 +137,7 @@ class _Lowering:
         written = {cast(ViewOp, output.owner).arena for kernel in kernels for output in kernel.outputs}
         access = ["read_write" if cast(ViewOp, view.owner).arena in written else "read" for view in views]
         placed = [(views.index(view), start) for view, start in places]
-        texts = tuple((_text(kernel), str(kernel.schedule)) for kernel in kernels)
+        texts = tuple((kernel_text(kernel), str(kernel.schedule)) for kernel in kernels)
         types = [_flat(view) for view in views]
         key = (texts, tuple(access), tuple(placed), tuple(types))
         made = self.known.get(key)
@@ -303,14 +302,6 @@ def _locate(block: Block, before: Operation | None, kernel: KernelOp) -> None:
             if isinstance(inner.location, UnknownLoc):
                 inner.location = kernel.location
         op = op.next_op
-
-
-def _text(kernel: KernelOp) -> str:
-    """A kernel's body and grid as text, whatever buffers it runs on: equal texts are equal kernels."""
-    stream = StringIO()
-    stream.write(str(kernel.extents))
-    Printer(stream=stream).print_region(kernel.body)
-    return stream.getvalue()
 
 
 def _role(view: ViewOp) -> str:

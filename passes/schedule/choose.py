@@ -34,13 +34,18 @@ def choose(kernel: KernelOp, target: Target) -> Schedule:
         if found is not None:
             return found
     total = math.prod(kernel.extents)
-    own = max((math.prod(loop_extents(s)[len(kernel.extents) :]) for s in kernel.stages), default=1)
+    own = own_steps(kernel)
     if _wants_group(kernel, total, own, target):
         lanes = _lanes(own, target)
         return Schedule("group", (lanes, 1, 1), (total, 1, 1))
     width = SOFTWARE_LANES if target.software and total < 1 << 14 else GPU_LANES
     width = min(width, target.max_compute_invocations_per_workgroup)
     return Schedule("thread", (width, 1, 1), folded(-(-total // width), target))
+
+
+def own_steps(kernel: KernelOp) -> int:
+    """The most steps that a stage has at one grid point."""
+    return max((math.prod(loop_extents(s)[len(kernel.extents) :]) for s in kernel.stages), default=1)
 
 
 def _lanes(own: int, target: Target) -> int:
@@ -53,16 +58,21 @@ def _lanes(own: int, target: Target) -> int:
 
 def _wants_group(kernel: KernelOp, total: int, own: int, target: Target) -> bool:
     """Whether a workgroup should share each grid point: few points, or long rows on a GPU."""
-    if own < SOFTWARE_LANES or total > target.max_compute_workgroups_per_dimension:
-        return False
-    if any(_mixes_loops(stage, len(kernel.extents)) for stage in kernel.stages):
-        return False
-    folds = sum(len(stage.outputs) for stage in kernel.stages if is_reduction(stage))
-    if folds * _lanes(own, target) * 8 > target.max_compute_workgroup_storage_size:
+    if own < SOFTWARE_LANES or not can_group(kernel, _lanes(own, target), target):
         return False
     if target.software:
         return total < 2 * SOFTWARE_LANES
     return total < 1024 or (own >= GPU_LANES and not _reads_across(kernel))
+
+
+def can_group(kernel: KernelOp, lanes: int, target: Target) -> bool:
+    """Whether a workgroup of so many lanes can share each grid point."""
+    if math.prod(kernel.extents) > target.max_compute_workgroups_per_dimension:
+        return False
+    if any(_mixes_loops(stage, len(kernel.extents)) for stage in kernel.stages):
+        return False
+    folds = sum(len(stage.outputs) for stage in kernel.stages if is_reduction(stage))
+    return folds * lanes * 8 <= target.max_compute_workgroup_storage_size
 
 
 def _mixes_loops(stage: GenericOp, rank: int) -> bool:
@@ -167,8 +177,13 @@ def _shared(tile: Tile, stage: GenericOp, reduced: int, target: Target) -> Tile:
         return tile
     if any(isinstance(op, memref.LoadOp) for op in stage.walk()):
         return tile
-    operands = sum(1 for operand in stage.inputs if not is_shape_only(operand))
-    elements = operands * max(tile.rows * tile.depth, tile.columns * tile.lanes) * STAGED_STEPS
-    if elements * 4 > target.max_compute_workgroup_storage_size or threads < GPU_LANES:
+    staged = replace(tile, chunk=STAGED_STEPS)
+    if staged_bytes(staged, stage) > target.max_compute_workgroup_storage_size or threads < GPU_LANES:
         return tile
-    return replace(tile, chunk=STAGED_STEPS)
+    return staged
+
+
+def staged_bytes(tile: Tile, stage: GenericOp) -> int:
+    """The workgroup memory that a contraction's operands are staged in."""
+    operands = sum(1 for operand in stage.inputs if not is_shape_only(operand))
+    return 4 * operands * max(tile.rows * tile.depth, tile.columns * tile.lanes) * tile.chunk

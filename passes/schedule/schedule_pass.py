@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
 from tensorgrad.dialects.buf import KernelOp
+from tensorgrad.passes.kernels.identity import kernel_key
 from tensorgrad.passes.schedule.choose import choose
+from tensorgrad.passes.schedule.tuned import read_table
 from tensorgrad.runtime.target import Target
 
 
@@ -26,14 +29,18 @@ class SchedulePass(ModulePass):
 
     Attributes:
         target: A profile or JSON: software or GPU, and the limits on workgroups.
+        tuned: A file of schedules that were measured on that device; see `tuned.py`. Kernels in it take theirs.
     """
 
     name = "schedule"
 
     target: str = "webgpu-default"
+    tuned: str | None = None
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         target = Target.from_spec(self.target)
+        table = {} if self.tuned is None else read_table(Path(self.tuned))
         for kernel in op.walk():
             if isinstance(kernel, KernelOp) and kernel.schedule is None:
-                kernel.properties["schedule"] = choose(kernel, target).attribute()
+                found = table.get(kernel_key(kernel)) if table else None
+                kernel.properties["schedule"] = (found or choose(kernel, target)).attribute()

@@ -1,0 +1,211 @@
+"""Tuning: measures schedules of the kernels that take the most time, and keeps the best on disk."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import time
+from collections import Counter
+from dataclasses import dataclass, replace
+from pathlib import Path
+from statistics import median
+from typing import TYPE_CHECKING, cast
+
+import platformdirs
+from xdsl.context import Context
+from xdsl.dialects import func
+from xdsl.dialects.builtin import ModuleOp, f32
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Block, Region
+
+from tensorgrad.dialects.buf import Buffer, KernelOp, buffer_bytes, buffer_type
+from tensorgrad.dialects.signature import Slot, slots_attribute
+from tensorgrad.errors import TensorgradError
+from tensorgrad.passes.build_program import build_program
+from tensorgrad.passes.expand_math import ExpandMathPass
+from tensorgrad.passes.kernels.identity import kernel_key
+from tensorgrad.passes.lower_buf_to_wgsl import LowerBufToWgslPass
+from tensorgrad.passes.plan_memory import PlanMemoryPass
+from tensorgrad.passes.schedule.choose import choose
+from tensorgrad.passes.schedule.neighbours import neighbours
+from tensorgrad.passes.schedule.schedules import Schedule
+from tensorgrad.passes.schedule.tuned import FORMAT, read_table, write_table
+from tensorgrad.runtime.program import Program
+
+if TYPE_CHECKING:
+    from tensorgrad.runtime.webgpu import WebGPUDevice, WebGPUExecutable
+
+DEFAULT_SECONDS = 60.0
+"""How long tuning takes at most, unless said otherwise."""
+
+GAIN = 0.95
+"""A schedule takes the place of another when it needs at most this share of its time."""
+
+RUN_SECONDS = 4e-3
+"""A measurement repeats a kernel for about so long, so that waiting for the device does not count."""
+
+MOST_REPEATS = 256
+
+MOST_BYTES = 1 << 29
+"""Kernels whose buffers together are larger keep their schedule: tuning would need them a second time."""
+
+
+def table_path(device: WebGPUDevice) -> Path:
+    """Where the schedules of a device are kept: by adapter, driver and the format of schedules.
+
+    The folder is the user's cache, or `TENSORGRAD_CACHE` where that is set.
+    """
+    folder = os.environ.get("TENSORGRAD_CACHE") or platformdirs.user_cache_dir("tensorgrad", appauthor=False)
+    info = device.info
+    name = hashlib.sha256(f"{FORMAT}|{info.name}|{info.driver}|{info.backend}".encode()).hexdigest()[:16]
+    return Path(folder) / "schedules" / f"{name}.json"
+
+
+def tune(module: ModuleOp, device: WebGPUDevice, seconds: float) -> Path:
+    """Measures schedules for the kernels of a module until each has its best, or the time is up.
+
+    Kernels that were tuned before are left as they are. What was found is written after each kernel, so that tuning
+    can be interrupted at any time.
+
+    Args:
+        module: Behind `fuse`, without schedules; it stays as it is.
+        device: Where to measure.
+        seconds: How long it may take. The kernel being measured when they are up is finished with what is known.
+
+    Returns:
+        The file to give to the pass `schedule`.
+    """
+    path = table_path(device)
+    table = read_table(path)
+    deadline = time.perf_counter() + seconds
+    kernels = [op for op in module.walk() if isinstance(op, KernelOp)]
+    count = Counter(kernel_key(kernel) for kernel in kernels)
+    unknown = {key: kernel for kernel in kernels if (key := kernel_key(kernel)) not in table}
+    measured: list[tuple[float, str, _Bench]] = []
+    for key, kernel in unknown.items():
+        if time.perf_counter() > deadline:
+            break
+        bench = _Bench.of(kernel, device)
+        if bench is not None:
+            measured.append((bench.seconds(bench.default) * count[key], key, bench))
+    for _, key, bench in sorted(measured, key=lambda one: -one[0]):
+        if time.perf_counter() > deadline:
+            break
+        best, complete = _climb(bench, deadline)
+        if complete or best != bench.default:
+            table[key] = best
+            write_table(path, {**read_table(path), key: best})
+        bench.release()
+    return path
+
+
+def _climb(bench: _Bench, deadline: float) -> tuple[Schedule, bool]:
+    """The best schedule that leads there by gains only, and whether nothing around it was left to try."""
+    best = bench.default
+    tried = {best}
+    while True:
+        around = [one for one in neighbours(best, bench.kernel, bench.device.target) if one not in tried]
+        tried.update(around)
+        better: Schedule | None = None
+        for other in around:
+            if time.perf_counter() > deadline:
+                return better or best, False
+            if bench.wins(other, better or best):
+                better = other
+        if better is None:
+            return best, True
+        best = better
+
+
+@dataclass
+class _Bench:
+    """Runs one kernel under any schedule."""
+
+    kernel: KernelOp
+    device: WebGPUDevice
+    default: Schedule
+
+    def __post_init__(self) -> None:
+        self._loaded: dict[Schedule, tuple[WebGPUExecutable, int] | None] = {}
+
+    @classmethod
+    def of(cls, kernel: KernelOp, device: WebGPUDevice) -> _Bench | None:
+        """A bench for a kernel; `None` where its buffers are too large, or the device doesn't run it alone."""
+        if sum(buffer_bytes(cast(Buffer, operand.type)) for operand in kernel.operands) > MOST_BYTES:
+            return None
+        bench = cls(kernel, device, choose(kernel, device.target))
+        return bench if bench.seconds(bench.default) < float("inf") else None
+
+    def seconds(self, schedule: Schedule) -> float:
+        """What one run takes under a schedule; infinite where the device doesn't run it."""
+        loaded = self._load(schedule)
+        if loaded is None:
+            return float("inf")
+        executable, repeats = loaded
+        start = time.perf_counter()
+        executable.step({}, {})
+        executable.read(["done"])
+        return (time.perf_counter() - start) / repeats
+
+    def wins(self, schedule: Schedule, other: Schedule) -> bool:
+        """Whether a schedule is clearly faster than another: first at a glance, then in turns, by the medians."""
+        if self.seconds(schedule) > 1.2 * self.seconds(other):
+            return False
+        pairs = [(self.seconds(schedule), self.seconds(other)) for _ in range(5)]
+        return median(pair[0] for pair in pairs) < GAIN * median(pair[1] for pair in pairs)
+
+    def release(self) -> None:
+        """Frees what was loaded."""
+        self._loaded.clear()
+
+    def _load(self, schedule: Schedule) -> tuple[WebGPUExecutable, int] | None:
+        if schedule not in self._loaded:
+            self._loaded[schedule] = self._measured(schedule)
+        return self._loaded[schedule]
+
+    def _measured(self, schedule: Schedule) -> tuple[WebGPUExecutable, int] | None:
+        """An executable that repeats the kernel for long enough; runs it once to know how often that is."""
+        from tensorgrad.runtime.webgpu import WebGPUExecutable
+
+        try:
+            program = self._program(schedule)
+            executable = WebGPUExecutable(program, self.device)
+            for _ in range(2):
+                start = time.perf_counter()
+                executable.step({}, {})
+                executable.read(["done"])
+                once = time.perf_counter() - start
+            repeats = max(1, min(MOST_REPEATS, round(RUN_SECONDS / once)))
+            if repeats > 1:
+                executable = WebGPUExecutable(replace(program, plan=program.plan * repeats), self.device)
+                executable.step({}, {})
+                executable.read(["done"])
+        except TensorgradError:
+            return None
+        return executable, repeats
+
+    def _program(self, schedule: Schedule) -> Program:
+        """The kernel alone, on buffers of its own; and one more, to wait for."""
+        module = _alone(self.kernel, schedule)
+        target = self.device.target.to_json()
+        for one in (PlanMemoryPass(target=target), LowerBufToWgslPass(target=target), ExpandMathPass()):
+            one.apply(Context(), module)
+        return build_program(module, self.device.target)
+
+
+def _alone(kernel: KernelOp, schedule: Schedule) -> ModuleOp:
+    """A module whose only function runs a copy of a kernel."""
+    done = buffer_type([1], f32)
+    values = list(dict.fromkeys(kernel.operands))
+    written = set(kernel.outputs)
+    block = Block(arg_types=[*(value.type for value in values), done])
+    slots = [Slot(f"b{i}", "output" if value in written else "parameter") for i, value in enumerate(values)]
+    slots.append(Slot("done", "parameter"))
+    copy = kernel.clone(dict(zip(values, block.args, strict=False)))
+    copy.location = kernel.location
+    copy.properties["schedule"] = schedule.attribute()
+    copy.properties.pop("dispatch", None)
+    block.add_ops([copy, func.ReturnOp()])
+    function = FuncOp("kernel", ([argument.type for argument in block.args], []), Region(block))
+    function.properties["arg_attrs"] = slots_attribute(slots)
+    return ModuleOp([function])

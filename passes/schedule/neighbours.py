@@ -1,0 +1,104 @@
+"""Which schedules are one step away from another: what tuning tries."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from xdsl.dialects import memref
+from xdsl.dialects.linalg.ops import GenericOp
+
+from tensorgrad.dialects.buf import KernelOp, loop_extents
+from tensorgrad.passes.kernels.kinds import contraction_of
+from tensorgrad.passes.schedule.choose import can_group, own_steps, staged_bytes
+from tensorgrad.passes.schedule.schedules import Schedule, Tile, folded
+from tensorgrad.runtime.target import Target
+
+MOST_OUTPUTS = 64
+"""A thread of a contraction holds so many results in registers at most."""
+
+
+def neighbours(schedule: Schedule, kernel: KernelOp, target: Target) -> list[Schedule]:
+    """The schedules that differ from one in a single choice, and that the target can run.
+
+    Widths, blocks and staged chunks are halved and doubled; subgroup broadcasts are switched; a thread and a workgroup
+    for each grid point take turns where both can be.
+    """
+    if schedule.tile is not None:
+        stage = contraction_of(kernel)
+        assert stage is not None
+        found = [_with(schedule, tile, kernel) for tile in _tiles(schedule.tile, stage, kernel, target)]
+        limit = target.max_compute_workgroups_per_dimension
+        return [one for one in found if max(one.groups) <= limit]
+    return list(_rows(schedule, kernel, target))
+
+
+def _with(schedule: Schedule, tile: Tile, kernel: KernelOp) -> Schedule:
+    return replace(schedule, workgroup=(tile.lanes, tile.depth, 1), groups=tile.groups(kernel.extents), tile=tile)
+
+
+def _tiles(tile: Tile, stage: GenericOp, kernel: KernelOp, target: Target) -> Iterator[Tile]:
+    changes: list[dict[str, int]] = []
+    for name in ("rows", "columns", "lanes", "depth"):
+        value: int = getattr(tile, name)
+        changes += [{name: other} for other in (value // 2, value * 2)]
+    changes += [
+        {"rows": tile.rows * 2, "columns": tile.columns // 2},
+        {"rows": tile.rows // 2, "columns": tile.columns * 2},
+    ]
+    changes += [{"broadcast": 1 - tile.broadcast}]
+    changes += [{"chunk": other} for other in ((tile.chunk // 2, tile.chunk * 2, 0) if tile.chunk else (8, 16))]
+    for change in changes:
+        other = replace(tile, **change)
+        if other != tile and _is_possible(other, stage, kernel, target):
+            yield other
+
+
+def _is_possible(tile: Tile, stage: GenericOp, kernel: KernelOp, target: Target) -> bool:
+    threads = tile.lanes * tile.depth
+    if min(tile.rows, tile.columns, tile.lanes, tile.depth) < 1 or tile.rows * tile.columns > MOST_OUTPUTS:
+        return False
+    if threads > target.max_compute_invocations_per_workgroup or tile.lanes > target.max_compute_workgroup_size_x:
+        return False
+    if tile.depth > target.max_compute_workgroup_size_y:
+        return False
+    if tile.row is None and (tile.rows > 1 or tile.depth > 1):
+        return False
+    if tile.broadcast and not (target.subgroups and target.subgroup_size == threads and 1 < tile.rows <= tile.lanes):
+        return False
+    return not tile.chunk or _can_stage(tile, stage, kernel, target)
+
+
+def _can_stage(tile: Tile, stage: GenericOp, kernel: KernelOp, target: Target) -> bool:
+    if tile.broadcast or tile.row is None or tile.depth == 1:
+        return False
+    if any(isinstance(op, memref.LoadOp) for op in stage.walk()):
+        return False
+    reduced = 1
+    for extent in loop_extents(stage)[len(kernel.extents) :]:
+        reduced *= extent
+    return reduced >= 2 * tile.chunk and staged_bytes(tile, stage) <= target.max_compute_workgroup_storage_size
+
+
+def _rows(schedule: Schedule, kernel: KernelOp, target: Target) -> Iterator[Schedule]:
+    width = schedule.workgroup[0]
+    points = 1
+    for extent in kernel.extents:
+        points *= extent
+    limit = min(target.max_compute_invocations_per_workgroup, target.max_compute_workgroup_size_x)
+
+    def thread(width: int) -> Schedule:
+        return Schedule("thread", (width, 1, 1), folded(-(-points // width), target))
+
+    def group(width: int) -> Schedule:
+        return Schedule("group", (width, 1, 1), (points, 1, 1))
+
+    own = own_steps(kernel)
+    widths = [other for other in (width // 2, width * 2) if 1 <= other <= limit]
+    if schedule.archetype == "thread":
+        yield from (thread(other) for other in widths)
+        if own > 1 and can_group(kernel, min(64, limit), target):
+            yield group(min(64, limit))
+    else:
+        yield from (group(other) for other in widths if can_group(kernel, other, target))
+        yield thread(min(64, limit))
