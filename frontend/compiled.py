@@ -51,9 +51,13 @@ class Compiled:
 
         Returns:
             Counts: `dispatches`, `submits`, `copies`, and `kernels` (distinct); `peak_bytes` of all buffers;
-            `bytes_moved` by a step; `compile_seconds` by phase. Numpy dispatches nothing.
+            `bytes_moved` by a step; `compile_seconds` by phase. Numpy dispatches nothing. With a memory limit,
+            `memory_limit`: the `segments` that the loss was divided into, all but the last of which are computed
+            twice, and `peak_bytes_without` and `bytes_moved_without` any.
         """
-        return {**self._executable.statistics(), "compile_seconds": dict(self._compilation.phases.seconds)}
+        found = {**self._executable.statistics(), "compile_seconds": dict(self._compilation.phases.seconds)}
+        cost = self._compilation.memory_cost
+        return {**found, "memory_limit": dict(cost)} if cost else found
 
     def module(self, level: str = "tg") -> str:
         """The IR as text.

@@ -118,7 +118,7 @@ class Jitted(Specializations[Key]):
             order, rebuild = trees.flatten(positions)
             outputs = unique([Slot(path or "output", "output") for path in trees.paths(positions)])
             made.properties["res_attrs"] = slots_attribute(outputs)
-        compilation = Compilation(self._name, checked_module(made), lambda: [SimplifyPass()], self._device, phases)
+        compilation = Compilation(self._name, checked_module(made), lambda _: [SimplifyPass()], self._device, phases)
         return Specialization(compilation, compilation.load(None), rebuild([outputs[i].name for i in order]))
 
 

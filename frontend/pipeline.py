@@ -26,6 +26,12 @@ if TYPE_CHECKING:
     from tensorgrad.runtime.target import Target
     from tensorgrad.runtime.webgpu import WebGPUDevice, WebGPUExecutable
 
+DEFAULT_TUNING_SECONDS = 60.0
+"""How long tuning takes at most, unless said otherwise."""
+
+SEGMENTS = (1, 2, 3, 4, 6, 8, 12, 16, 24)
+"""Into how many segments a memory limit may divide a function."""
+
 LOWERING_TO_WGSL = "lower-buf-to-wgsl"
 """The pass that leaves the level `buf`."""
 
@@ -44,6 +50,19 @@ class Phases:
             yield
         finally:
             self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - start
+
+
+def tuning_seconds(tune: bool | float) -> float:
+    """How long schedules may be measured, from what a caller said.
+
+    Raises:
+        OptionError: It is no number, or negative.
+    """
+    if isinstance(tune, bool):
+        return DEFAULT_TUNING_SECONDS if tune else 0.0
+    if not isinstance(tune, int | float) or not 0 <= tune < float("inf"):
+        raise OptionError(f"tune must be True, False or a number of seconds, got {tune!r}")
+    return float(tune)
 
 
 def run_passes(module: ModuleOp, passes: Sequence[ModulePass], phases: Phases) -> None:
@@ -73,18 +92,30 @@ class Compilation:
     Attributes:
         name: What messages call the program.
         traced: The module as it was traced; every level is made from a copy of it.
-        tensor_passes: The passes that stay on `tg`.
+        on_tensors: The passes that stay on `tg`; given the number of segments for `remat`.
         device: Where it is to run; `None` is numpy.
         phases: How long everything took.
+        memory_limit: The most bytes that all buffers on the device may have, or None.
+        tuning_seconds: How long schedules may be measured; 0 takes the default ones.
         settings: What the formulas of its scalars are computed from; known once it is loaded.
+        segments: Into how many runs `remat` divides the function, so that it keeps to the limit.
+        frugal: Whether kernels run in an order that needs little memory, rather than in few dispatches.
+        tuned: The file of schedules that were measured, or None.
+        memory_cost: What keeping to the limit took: the segments, and the figures of the program without them.
     """
 
     name: str
     traced: ModuleOp
-    tensor_passes: Callable[[], Sequence[ModulePass]]
+    on_tensors: Callable[[int], Sequence[ModulePass]]
     device: WebGPUDevice | None
     phases: Phases
+    memory_limit: int | None = None
+    tuning_seconds: float = 0.0
     settings: frozenset[str] = frozenset()
+    segments: int = 1
+    frugal: bool = False
+    tuned: str | None = None
+    memory_cost: dict[str, int] = field(default_factory=dict[str, int])
 
     def load(self, share: Executable | None) -> Executable:
         """Compiles the function and loads it on its device.
@@ -93,31 +124,77 @@ class Compilation:
             share: An executable on the same device whose parameters it is to use.
 
         Raises:
-            ProgramError: A pass refuses the program.
+            ProgramError: A pass refuses the program, or it doesn't keep to the memory limit.
             TensorgradError: The device can't run it.
         """
+        if self.device is None:
+            module = self._on_tensors()
+            with self.phases.measure("load"):
+                assert share is None or isinstance(share, NumpyExecutable)
+                return NumpyExecutable(module, share=share)
+        return self._load_on_device(self.device, share)
+
+    def tensor_passes(self) -> Sequence[ModulePass]:
+        """The passes that stay on `tg`."""
+        return self.on_tensors(self.segments)
+
+    def _on_tensors(self) -> ModuleOp:
         module = self.traced.clone()
         run_passes(module, self.tensor_passes(), self.phases)
         slots = arguments_of(find_function(module, None))
         self.settings = frozenset(name for slot in slots if slot.formula for name in Formula(slot.formula).names)
-        if self.device is None:
-            with self.phases.measure("load"):
-                assert share is None or isinstance(share, NumpyExecutable)
-                return NumpyExecutable(module, share=share)
-        return self._load_on_device(module, self.device, share)
+        return module
 
-    def _load_on_device(self, module: ModuleOp, device: WebGPUDevice, share: Executable | None) -> WebGPUExecutable:
+    def _load_on_device(self, device: WebGPUDevice, share: Executable | None) -> WebGPUExecutable:
         from tensorgrad.runtime.webgpu import WebGPUExecutable
 
-        program = self._lowered(module, device.target)
+        if self.tuning_seconds:
+            with self.phases.measure("tune"):
+                self._tune(device)
+        program = self._within_memory(device.target)
         with self.phases.measure("load"):
             assert share is None or isinstance(share, WebGPUExecutable)
             return WebGPUExecutable(program, device, share)
 
-    def _lowered(self, module: ModuleOp, target: Target) -> Program:
+    def _tune(self, device: WebGPUDevice) -> None:
+        """Measures schedules for the kernels there are."""
+        from tensorgrad.tuning import tune
+
+        module = self.traced.clone()
+        passes = self.down_to_wgsl()
+        run_passes(module, passes[: [one.name for one in passes].index("schedule")], Phases())
+        self.tuned = str(tune(module, device, self.tuning_seconds))
+
+    def _within_memory(self, target: Target) -> Program:
+        """The program; with the fewest segments computed again that its memory limit allows.
+
+        Raises:
+            ProgramError: It needs more memory with any number of segments.
+        """
+        if self.memory_limit is None:
+            return self._lowered(target)
+        found: list[Program] = []
+        for self.frugal, self.segments in ((False, 1), *((True, segments) for segments in SEGMENTS)):
+            program = self._lowered(target)
+            found.append(program)
+            if program.statistics["peak_bytes"] <= self.memory_limit:
+                self.memory_cost = {
+                    "segments": self.segments,
+                    "peak_bytes_without": found[0].statistics["peak_bytes"],
+                    "bytes_moved_without": found[0].statistics["bytes_moved"],
+                }
+                return program
+        first, least = found[0], min(one.statistics["peak_bytes"] for one in found)
+        raise ProgramError(
+            f"{self.name}: memory_limit is {self.memory_limit} bytes, but a step needs {least} with recomputation and "
+            f"{first.statistics['peak_bytes']} without"
+        )
+
+    def _lowered(self, target: Target) -> Program:
         from tensorgrad.passes.build_program import build_program
 
-        run_passes(module, device_passes(target.to_json()), self.phases)
+        module = self._on_tensors()
+        run_passes(module, device_passes(target.to_json(), self.tuned, self.frugal), self.phases)
         with self.phases.measure("build"):
             return build_program(module, target, self.name)
 
@@ -125,10 +202,7 @@ class Compilation:
         """The program for the device; one for what every WebGPU device has, where that is numpy."""
         from tensorgrad.runtime.target import Target
 
-        target = Target.named(DEFAULT_TARGET) if self.device is None else self.device.target
-        module = self.traced.clone()
-        run_passes(module, self.tensor_passes(), Phases())
-        return self._lowered(module, target)
+        return self._lowered(Target.named(DEFAULT_TARGET) if self.device is None else self.device.target)
 
     def text(self, level: str) -> str:
         """The IR at a level, made anew from what was traced.
@@ -145,7 +219,7 @@ class Compilation:
     def down_to_wgsl(self) -> list[ModulePass]:
         """All passes."""
         target = DEFAULT_TARGET if self.device is None else self.device.target.to_json()
-        return [*self.tensor_passes(), *device_passes(target)]
+        return [*self.tensor_passes(), *device_passes(target, self.tuned, self.frugal)]
 
     def down_to_buf(self) -> list[ModulePass]:
         """The passes down to where kernels are scheduled."""

@@ -33,7 +33,7 @@ from tensorgrad.nn.module import Module, check_same
 from tensorgrad.optim import Optimizer, checked
 from tensorgrad.passes.pipelines import tensor_passes
 from tensorgrad.passes.simplify import SimplifyPass
-from tensorgrad.pipeline import Compilation, Phases
+from tensorgrad.pipeline import Compilation, Phases, tuning_seconds
 from tensorgrad.runtime.backend import Executable, check_inputs
 from tensorgrad.tensor import Array
 from tensorgrad.tracer import checked_module, function_name, refuse_inside_trace
@@ -48,6 +48,8 @@ def compile(
     device: str = "auto",
     seed: int = 0,
     checks: bool = False,
+    memory_limit: int | None = None,
+    tune: bool | float = False,
 ) -> Training:
     """Compiles a training step: the loss, its gradient by every parameter, and the optimizer's update.
 
@@ -60,6 +62,11 @@ def compile(
         device: "auto" for a hardware adapter where there is one, else numpy; "wgpu" for any adapter; "numpy".
         seed: What parameters and the keys of the steps are drawn from.
         checks: Whether to look for NaN and infinities in the inputs of every call, and raise an `InputError`.
+        memory_limit: The most bytes that all buffers of a step on the device may take together. Where it needs more,
+            parts of the loss are computed again for the derivative instead of being kept; `stats()["memory_limit"]`
+            says what that costs. On numpy nothing plans memory, so there it is an error.
+        tune: Whether to measure schedules of the kernels that take the most time, or for how many seconds at most
+            (True is 60). The best are kept on disk for the device, so that the next compilation finds them.
 
     Returns:
         What runs the step; see `Training`.
@@ -76,6 +83,9 @@ def compile(
     refuse_inside_trace("tg.compile")
     if not callable(getattr(optimizer, "append_pass", None)):
         raise OptionError(f"optimizer must be one of tg.optim, such as tg.optim.adam(1e-3), got {optimizer!r}")
+    if memory_limit is not None and (isinstance(memory_limit, bool) or memory_limit <= 0):
+        raise OptionError(f"memory_limit must be a positive number of bytes, got {memory_limit!r}")
+    tuning = tuning_seconds(tune)
     parameters = parameters_of(model)
     key = random.key(seed)
     phases = Phases()
@@ -89,10 +99,14 @@ def compile(
     with phases.measure("load"):
         found = find_device(device)
 
-    def passes() -> Sequence[ModulePass]:
-        return tensor_passes(name, optimizer.append_pass(name, list(parameters)))
+    if memory_limit is not None and found is None:
+        raise OptionError("memory_limit is for a device that plans its memory; numpy plans none")
 
-    compilation = Compilation(name, checked_module(traced.function), passes, found, phases)
+    def passes(segments: int) -> Sequence[ModulePass]:
+        return tensor_passes(name, optimizer.append_pass(name, list(parameters)), segments)
+
+    module = checked_module(traced.function)
+    compilation = Compilation(name, module, passes, found, phases, memory_limit, tuning)
     executable = compilation.load(share=None)
     executable.write(values)
     return Training(
@@ -417,7 +431,7 @@ class Training(Compiled):
         with phases.measure("trace"):
             traced = trace_model(self._model, function, specs, check)
         name, module = traced.function.sym_name.data, checked_module(traced.function)
-        compilation = Compilation(name, module, lambda: [SimplifyPass()], self._compilation.device, phases)
+        compilation = Compilation(name, module, lambda _: [SimplifyPass()], self._compilation.device, phases)
         return Specialization(compilation, compilation.load(share=self._executable), traced.results)
 
     def save(self, path: str | os.PathLike[str]) -> None:

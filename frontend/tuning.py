@@ -35,9 +35,6 @@ from tensorgrad.runtime.program import Program
 if TYPE_CHECKING:
     from tensorgrad.runtime.webgpu import WebGPUDevice, WebGPUExecutable
 
-DEFAULT_SECONDS = 60.0
-"""How long tuning takes at most, unless said otherwise."""
-
 GAIN = 0.95
 """A schedule takes the place of another when it needs at most this share of its time."""
 

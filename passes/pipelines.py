@@ -40,23 +40,33 @@ def tensor_passes(function: str | None, optimizer: ModulePass | None, segments: 
     ]
 
 
-def device_passes(target: str = DEFAULT_TARGET) -> list[ModulePass]:
-    """The passes from `tg` down to `wgsl`, for a target given by profile name, file or JSON."""
+def device_passes(target: str = DEFAULT_TARGET, tuned: str | None = None, frugal: bool = False) -> list[ModulePass]:
+    """The passes from `tg` down to `wgsl`.
+
+    Args:
+        target: A profile's name, a file or JSON.
+        tuned: A file of schedules that were measured on the target.
+        frugal: Whether kernels run in an order that needs little memory, rather than in few dispatches.
+    """
     from tensorgrad.passes.expand_math import ExpandMathPass
     from tensorgrad.passes.fuse import FusePass
     from tensorgrad.passes.inline_calls import InlineCallsPass
     from tensorgrad.passes.lower_buf_to_wgsl import LowerBufToWgslPass
     from tensorgrad.passes.lower_tg_to_buf import LowerTgToBufPass
+    from tensorgrad.passes.order_kernels import OrderKernelsPass
     from tensorgrad.passes.plan_memory import PlanMemoryPass
+    from tensorgrad.passes.recompute import RecomputePass
     from tensorgrad.passes.schedule import SchedulePass
     from tensorgrad.passes.share_dispatches import ShareDispatchesPass
 
     return [
         InlineCallsPass(),
+        RecomputePass(),
         LowerTgToBufPass(),
         FusePass(target=target),
-        SchedulePass(target=target),
-        ShareDispatchesPass(target=target),
+        SchedulePass(target=target, tuned=tuned),
+        *([OrderKernelsPass()] if frugal else []),
+        ShareDispatchesPass(target=target, slack=0) if frugal else ShareDispatchesPass(target=target),
         PlanMemoryPass(target=target),
         LowerBufToWgslPass(target=target),
         ExpandMathPass(),

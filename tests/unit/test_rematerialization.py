@@ -12,7 +12,7 @@ from xdsl.utils.exceptions import DiagnosticException
 import tensorgrad as tg
 from tensorgrad.dialects.dominance import verify_dominance
 from tensorgrad.dialects.tg.call import CallOp
-from tensorgrad.errors import TraceError
+from tensorgrad.errors import OptionError, ProgramError, TraceError
 from tensorgrad.passes.grad import GradPass
 from tensorgrad.passes.inline_calls import InlineCallsPass
 from tensorgrad.passes.remat import RematPass
@@ -92,3 +92,62 @@ def test_remat_keeps_values_and_gradients(segments: int) -> None:
 def test_remat_refuses_no_segments() -> None:
     with pytest.raises(DiagnosticException, match="at least 1"):
         RematPass(segments=0).apply(Context(), tg.trace(chain, 3))
+
+
+def deep(checkpointed: bool = False, **options: Any) -> tg.Training:
+    """Many layers on a large batch: nearly all bytes are kept for the derivative."""
+
+    class Deep(tg.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layers = [tg.nn.MLP(16, 64, 16) for _ in range(8)]
+
+        def __call__(self, x: Any) -> Any:
+            for layer in self.layers:
+                x = x + (tg.checkpoint(layer) if checkpointed else layer)(x)
+            return x
+
+    return tg.compile(
+        Deep(),
+        loss=lambda model, x: tg.mean(model(x) ** 2),
+        optimizer=tg.optim.sgd(0.01),
+        inputs={"x": (512, 16)},
+        **{"device": "wgpu", **options},
+    )
+
+
+def test_checkpoint_lowers_the_peak_on_a_device() -> None:
+    plain, again = deep(), deep(True)
+    assert again.stats()["peak_bytes"] < 0.7 * plain.stats()["peak_bytes"]
+    x = np.random.default_rng(0).standard_normal((512, 16)).astype(np.float32)
+    losses = [[float(training.step(x=x)) for _ in range(3)] for training in (plain, again)]
+    np.testing.assert_allclose(losses[0], losses[1], rtol=1e-5)
+
+
+def test_a_memory_limit_is_kept_to() -> None:
+    plain = deep()
+    most = plain.stats()["peak_bytes"]
+    limited = deep(memory_limit=int(0.8 * most))
+    stats = limited.stats()
+    assert stats["peak_bytes"] <= 0.8 * most
+    assert stats["memory_limit"]["segments"] > 1
+    assert stats["memory_limit"]["peak_bytes_without"] == most
+    assert stats["bytes_moved"] > stats["memory_limit"]["bytes_moved_without"]
+    x = np.random.default_rng(0).standard_normal((512, 16)).astype(np.float32)
+    losses = [[float(training.step(x=x)) for _ in range(3)] for training in (plain, limited)]
+    np.testing.assert_allclose(losses[0], losses[1], rtol=1e-5)
+    assert "segment_1.backward" in limited.module("tg")
+
+
+def test_a_memory_limit_that_is_no_limit_costs_nothing() -> None:
+    assert deep(memory_limit=1 << 30).stats()["memory_limit"]["segments"] == 1
+
+
+def test_memory_limits_that_cannot_be() -> None:
+    with pytest.raises(ProgramError, match=r"memory_limit is 1000 bytes, but a step needs \d+ with recomputation"):
+        deep(memory_limit=1000)
+    with pytest.raises(OptionError, match="numpy plans none"):
+        deep(memory_limit=1 << 30, device="numpy")
+    for wrong in (0, -1, True):
+        with pytest.raises(OptionError, match="positive number of bytes"):
+            deep(memory_limit=wrong)
