@@ -62,9 +62,10 @@ def compile(
         device: "auto" for a hardware adapter where there is one, else numpy; "wgpu" for any adapter; "numpy".
         seed: What parameters and the keys of the steps are drawn from.
         checks: Whether to look for NaN and infinities in the inputs of every call, and raise an `InputError`.
-        memory_limit: The most bytes that all buffers of a step on the device may take together. Where it needs more,
-            parts of the loss are computed again for the derivative instead of being kept; `stats()["memory_limit"]`
-            says what that costs. On numpy nothing plans memory, so there it is an error.
+        memory_limit: The most bytes that parameters, state, inputs, outputs and all temporary values may take together
+            on the device. Where a step needs more, it runs in an order that needs less, and parts of the loss are
+            computed again for the derivative instead of being kept; `stats()["memory_limit"]` says what that costs.
+            On numpy nothing plans memory, so there it is an error.
         tune: Whether to measure schedules of the kernels that take the most time, or for how many seconds at most
             (True is 60). The best are kept on disk for the device, so that the next compilation finds them.
 

@@ -36,7 +36,7 @@ class OrderKernelsPass(ModulePass):
 
 
 def _order(function: FuncOp) -> None:
-    graph = KernelGraph(function)
+    graph = KernelGraph.of(function)
     before = graph.order()
     sizes = allocated(function)
     readers = readers_of(sizes)
@@ -50,7 +50,7 @@ def _order(function: FuncOp) -> None:
 
 
 def _greedy(
-    graph: KernelGraph, kernels: list[KernelOp], sizes: dict[SSAValue, int], readers: dict[SSAValue, int]
+    graph: KernelGraph[KernelOp], kernels: list[KernelOp], sizes: dict[SSAValue, int], readers: dict[SSAValue, int]
 ) -> list[KernelOp]:
     waiting = dict.fromkeys(kernels, 0)
     following = {kernel: graph.successors(kernel) for kernel in kernels}

@@ -49,7 +49,7 @@ def device_passes(target: str = DEFAULT_TARGET, tuned: str | None = None, frugal
         frugal: Whether kernels run in an order that needs little memory, rather than in few dispatches.
     """
     from tensorgrad.passes.expand_math import ExpandMathPass
-    from tensorgrad.passes.fuse import FusePass
+    from tensorgrad.passes.fuse.fuse_pass import RULES, FusePass
     from tensorgrad.passes.inline_calls import InlineCallsPass
     from tensorgrad.passes.lower_buf_to_wgsl import LowerBufToWgslPass
     from tensorgrad.passes.lower_tg_to_buf import LowerTgToBufPass
@@ -63,7 +63,8 @@ def device_passes(target: str = DEFAULT_TARGET, tuned: str | None = None, frugal
         InlineCallsPass(),
         RecomputePass(),
         LowerTgToBufPass(),
-        FusePass(target=target),
+        # What runs side by side keeps the operands of all of it in use.
+        FusePass(target=target, only=tuple(rule for rule in RULES if rule != "siblings") if frugal else ()),
         SchedulePass(target=target, tuned=tuned),
         *([OrderKernelsPass()] if frugal else []),
         ShareDispatchesPass(target=target, slack=0) if frugal else ShareDispatchesPass(target=target),

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import cast
 
 from xdsl.context import Context
-from xdsl.dialects import memref
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i64
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import SSAValue
@@ -16,7 +15,8 @@ from xdsl.passes import ModulePass
 
 from tensorgrad.dialects.buf import Buffer, KernelOp, buffer_bytes
 from tensorgrad.passes.functions import return_of
-from tensorgrad.passes.kernels.graph import KernelGraph, users
+from tensorgrad.passes.kernels.graph import KernelGraph
+from tensorgrad.passes.kernels.liveness import allocated, most_bytes, readers_of
 from tensorgrad.passes.kernels.storage import Bindings
 from tensorgrad.passes.schedule.schedules import Schedule
 from tensorgrad.passes.schedule.sharing import agreed, workgroup_bytes
@@ -75,10 +75,8 @@ class _Sharing:
             kernel: Schedule.read(kernel.schedule) for kernel in self.order if kernel.schedule is not None
         }
         self.operations = {k: sum(len(list(s.body.walk())) for s in k.stages) for k in self.order}
-        self.sizes = {
-            op.memref: buffer_bytes(op.memref.type) for op in function.body.block.ops if isinstance(op, memref.AllocOp)
-        }
-        self.readers = {value: set(users(value)) for value in self.sizes}
+        self.sizes = allocated(function)
+        self.readers = readers_of(self.sizes)
         self.live_limit = most_bytes(self.order, self.sizes, self.readers) * (100 + slack) // 100
         self.bindings = Bindings(function, target, in_place, workspace=self.live_limit)
 
@@ -152,20 +150,6 @@ class _Sharing:
 
     def _agreed(self, kernels: Sequence[KernelOp]) -> list[Schedule] | None:
         return agreed([self.schedules[one] for one in kernels], [math.prod(one.extents) for one in kernels])
-
-
-def most_bytes(order: Sequence[KernelOp], sizes: dict[SSAValue, int], readers: dict[SSAValue, set[KernelOp]]) -> int:
-    """The most bytes in use at one time when kernels run one by one."""
-    left = {value: len(found) for value, found in readers.items()}
-    now = most = 0
-    for kernel in order:
-        now += sum(sizes.get(value, 0) for value in kernel.outputs)
-        most = max(most, now)
-        for value in (*dict.fromkeys(kernel.inputs), *kernel.outputs):
-            if value in sizes:
-                left[value] -= value in kernel.inputs
-                now -= sizes[value] if not left[value] else 0
-    return most
 
 
 def _bytes(kernel: KernelOp) -> int:
