@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from xdsl.dialects import affine as affine_ops
 from xdsl.dialects import arith, memref, scf
-from xdsl.dialects.builtin import AffineMapAttr, IndexType, LocationAttr, UnitAttr, f16, f32, i1
+from xdsl.dialects.builtin import AffineMapAttr, IndexType, LocationAttr, f16, f32, i1
 from xdsl.dialects.linalg.ops import IndexOp, YieldOp
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap
