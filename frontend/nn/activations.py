@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import tensorgrad as tg
 from tensorgrad.initializers import constant
@@ -10,124 +10,130 @@ from tensorgrad.nn.checks import channelled, positive
 from tensorgrad.nn.module import Module, param
 
 
-class ReLU(Module):
+class Activation(Module):
+    """A function as a layer.
+
+    Attributes:
+        function: The function's name in `tg`.
+        options: The attributes of the layer that the function takes, behind the tensor.
+    """
+
+    function: ClassVar[str]
+    options: ClassVar[tuple[str, ...]] = ()
+
+    def __call__(self, x: Any) -> Any:
+        """Applies the function; raises what it raises."""
+        return getattr(tg, self.function)(x, *(getattr(self, option) for option in self.options))
+
+
+class ReLU(Activation):
     """`max(x, 0)`; see `tg.relu`."""
 
-    def __call__(self, x: Any) -> Any:
-        """Applies the function, element by element."""
-        return tg.relu(x)
+    function = "relu"
 
 
-class Sigmoid(Module):
+class Sigmoid(Activation):
     """`1 / (1 + exp(-x))`; see `tg.sigmoid`."""
 
-    def __call__(self, x: Any) -> Any:
-        """Applies the function, element by element."""
-        return tg.sigmoid(x)
+    function = "sigmoid"
 
 
-class Tanh(Module):
+class Tanh(Activation):
     """The hyperbolic tangent; see `tg.tanh`."""
 
-    def __call__(self, x: Any) -> Any:
-        """Applies the function, element by element."""
-        return tg.tanh(x)
+    function = "tanh"
 
 
-class SELU(Module):
+class SELU(Activation):
     """The self-normalizing `ELU`; see `tg.selu`."""
 
-    def __call__(self, x: Any) -> Any:
-        """Applies the function, element by element."""
-        return tg.selu(x)
+    function = "selu"
 
 
-class SiLU(Module):
+class SiLU(Activation):
     """`x * sigmoid(x)`; see `tg.silu`."""
 
-    def __call__(self, x: Any) -> Any:
-        """Applies the function, element by element."""
-        return tg.silu(x)
+    function = "silu"
 
 
-class Mish(Module):
+class Mish(Activation):
     """`x * tanh(softplus(x))`; see `tg.mish`."""
 
-    def __call__(self, x: Any) -> Any:
-        """Applies the function, element by element."""
-        return tg.mish(x)
+    function = "mish"
 
 
-class Softplus(Module):
+class Softplus(Activation):
     """`log(1 + exp(x))`; see `tg.softplus`."""
 
-    def __call__(self, x: Any) -> Any:
-        """Applies the function, element by element."""
-        return tg.softplus(x)
+    function = "softplus"
 
 
-class LogSigmoid(Module):
+class LogSigmoid(Activation):
     """The logarithm of the sigmoid; see `tg.log_sigmoid`."""
 
-    def __call__(self, x: Any) -> Any:
-        """Applies the function, element by element."""
-        return tg.log_sigmoid(x)
+    function = "log_sigmoid"
 
 
-class Hardtanh(Module):
+class Hardtanh(Activation):
     """`x` held between -1 and 1; see `tg.hard_tanh`."""
 
-    def __call__(self, x: Any) -> Any:
-        """Applies the function, element by element."""
-        return tg.hard_tanh(x)
+    function = "hard_tanh"
 
 
-class Hardsigmoid(Module):
+class Hardsigmoid(Activation):
     """`x / 6 + 1 / 2` held between 0 and 1; see `tg.hard_sigmoid`."""
 
-    def __call__(self, x: Any) -> Any:
-        """Applies the function, element by element."""
-        return tg.hard_sigmoid(x)
+    function = "hard_sigmoid"
 
 
-class LeakyReLU(Module):
-    """`x` where it is positive, else `negative_slope * x`."""
+class LeakyReLU(Activation):
+    """`x` where it is positive, else `negative_slope * x`; see `tg.leaky_relu`."""
+
+    function, options = "leaky_relu", ("negative_slope",)
 
     def __init__(self, negative_slope: float = 0.01):
         super().__init__()
         self.negative_slope = negative_slope
 
-    def __call__(self, x: Any) -> Any:
-        """Applies the function, element by element."""
-        return tg.leaky_relu(x, self.negative_slope)
 
+class ELU(Activation):
+    """`x` where it is positive, else `alpha * (exp(x) - 1)`; see `tg.elu`."""
 
-class ELU(Module):
-    """`x` where it is positive, else `alpha * (exp(x) - 1)`."""
+    function, options = "elu", ("alpha",)
 
     def __init__(self, alpha: float = 1.0):
         super().__init__()
         self.alpha = alpha
 
-    def __call__(self, x: Any) -> Any:
-        """Applies the function, element by element."""
-        return tg.elu(x, self.alpha)
 
+class GELU(Activation):
+    """`x` times the normal distribution's probability below `x`; `approximate` is "none" or "tanh". See `tg.gelu`."""
 
-class GELU(Module):
-    """`x` times the normal distribution's probability below `x`; `approximate` is "none" or "tanh"."""
+    function, options = "gelu", ("approximate",)
 
     def __init__(self, approximate: str = "none"):
         super().__init__()
         self.approximate = approximate
 
-    def __call__(self, x: Any) -> Any:
-        """Applies the function, element by element.
 
-        Raises:
-            OptionError: There is no such approximation.
-        """
-        return tg.gelu(x, self.approximate)
+class Softmax(Activation):
+    """`exp(x) / sum(exp(x))` along the axis `dim`; see `tg.softmax`."""
+
+    function, options = "softmax", ("dim",)
+
+    def __init__(self, dim: int = -1):
+        super().__init__()
+        self.dim = dim
+
+
+class LogSoftmax(Activation):
+    """The logarithm of `Softmax`; see `tg.log_softmax`."""
+
+    function, options = "log_softmax", ("dim",)
+
+    def __init__(self, dim: int = -1):
+        super().__init__()
+        self.dim = dim
 
 
 class PReLU(Module):
@@ -162,35 +168,3 @@ class PReLU(Module):
             x = channelled("PReLU", x, self.num_parameters, None)
             slope = tg.reshape(slope, [-1, *[1] * (x.ndim - 2)])
         return tg.where(tg.greater(x, 0), x, tg.multiply(slope, x))
-
-
-class Softmax(Module):
-    """`exp(x) / sum(exp(x))` along the axis `dim`."""
-
-    def __init__(self, dim: int = -1):
-        super().__init__()
-        self.dim = dim
-
-    def __call__(self, x: Any) -> Any:
-        """Applies the function.
-
-        Raises:
-            ShapeError: There is no such axis.
-        """
-        return tg.softmax(x, self.dim)
-
-
-class LogSoftmax(Module):
-    """The logarithm of `Softmax`."""
-
-    def __init__(self, dim: int = -1):
-        super().__init__()
-        self.dim = dim
-
-    def __call__(self, x: Any) -> Any:
-        """Applies the function.
-
-        Raises:
-            ShapeError: There is no such axis.
-        """
-        return tg.log_softmax(x, self.dim)

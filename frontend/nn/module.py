@@ -13,6 +13,7 @@ import numpy as np
 from tensorgrad.dtypes import SHORT, DType, is_float, spec
 from tensorgrad.errors import DTypeError, InputError, OptionError, ParameterError
 from tensorgrad.initializers import Initializer, constant
+from tensorgrad.nn.description import described
 from tensorgrad.runtime.conversion import to_numpy
 from tensorgrad.trees import Rebuild
 
@@ -112,8 +113,12 @@ class Module:
         return list((self if self._binding is None else self._binding[0]).named_parameters())
 
     def __repr__(self) -> str:
+        return described(self if self._binding is None else self._binding[0]).text()
+
+    def _repr_html_(self) -> str:
+        """The same for notebooks, as a tree that folds."""
         origin = self if self._binding is None else self._binding[0]
-        return "\n".join(_described(type(self).__name__, origin, set()))
+        return f'<div style="font-family: monospace">{described(origin).html()}</div>'
 
 
 def is_container(value: object) -> bool:
@@ -211,22 +216,3 @@ def check_same(expected: Mapping[str, object], found: Mapping[str, object], wher
     if any(changes.values()):
         listed = "; ".join(f"{kind} {', '.join(paths)}" for kind, paths in changes.items() if paths)
         raise ParameterError(f"{where}: {listed}")
-
-
-def _described(label: str, node: Any, seen: set[int]) -> list[str]:
-    if id(node) in seen:
-        return [f"{label} (shared)"]
-    seen.add(id(node))
-    lines: list[str] = []
-    for name, value in entries(node):
-        if isinstance(value, Module):
-            part = _described(f"{name}: {type(value).__name__}", value, seen)
-        elif is_container(value):
-            part = _described(name, value, seen)
-            part = part if len(part) > 1 else []
-        elif isinstance(value, Parameter):
-            part = [f"{name}: {value!r}"]
-        else:
-            part = []
-        lines += [f"  {line}" for line in part]
-    return [label, *lines]

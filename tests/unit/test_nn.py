@@ -7,6 +7,7 @@ import dataclasses
 import math
 from collections import namedtuple
 from typing import Any, cast
+from xml.etree.ElementTree import fromstring
 
 import numpy as np
 import pytest
@@ -171,19 +172,84 @@ def test_what_a_parameter_may_start_from():
 
 def test_repr_shows_the_tree():
     assert repr(Nested()).splitlines() == [
-        "Nested",
+        "Nested: 21 parameters",
         "  blocks",
-        "    0: Linear",
+        "    0: Linear (9)",
         "      weight: f32[2, 3]",
         "      bias: f32[3]",
         "    1",
         "      w: f32[3]",
         "  pair",
-        "    first: Linear",
+        "    first: Linear (9)",
         "      weight: f32[3, 3]",
-        "  again: Linear (shared)",
-        "  same: f32[3, 3]",
+        "  again: Linear (shared with blocks.0)",
+        "  same: f32[3, 3] (shared with pair.first.weight)",
     ]
+
+
+def test_repr_in_a_notebook():
+    class Odd(tg.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.parts = {"<script>": tg.nn.Linear(2, 600), "relu": tg.nn.ReLU(), "numbers": [1, 2]}
+            self.loop = self
+
+    model = Odd()
+    assert repr(model).splitlines()[1:3] == ["  parts", "    <script>: Linear (1,800)"]
+    assert repr(model).splitlines()[-2:] == ["    relu: ReLU", "  loop: Odd (shared with the model itself)"]
+    shown = model._repr_html_()
+    assert "<script>" not in shown and "&lt;script&gt;: Linear (1,800)" in shown and "numbers" not in shown
+    fromstring(shown)  # it is well-formed
+    assert repr(tg.nn.ReLU()) == "ReLU: 0 parameters"
+
+
+def test_shared_parts_keep_one_set_of_parameters():
+    class Tied(tg.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.tokens = tg.nn.Embedding(7, 4)
+            self.layers = [tg.nn.Linear(4, 4)] * 3
+            self.head = {"weight": self.tokens.weight, "last": self.layers[0]}
+
+        def __call__(self, tokens: Any) -> Any:
+            x = self.tokens(tokens)
+            for layer in [*self.layers, self.head["last"]]:
+                x = tg.tanh(layer(x))
+            return x @ self.head["weight"].T
+
+    model, tokens = Tied(), np.array([3, 1, 5], np.int32)
+    assert list(model.named_parameters()) == ["tokens.weight", "layers.0.weight", "layers.0.bias"]
+
+    def loss(model: Any, tokens: Any) -> Any:
+        return tg.cross_entropy(model(tokens), tokens)
+
+    options: Any = {"optimizer": tg.optim.sgd(0.5), "inputs": {"tokens": tg.spec(3, "i32")}}
+    trainings = [tg.compile(model, loss=loss, device=device, **options) for device in ("numpy", "numpy", "wgpu")]
+    runs = [training.run(5, {"tokens": tokens}) for training in trainings]
+    assert np.array_equal(runs[0], runs[1]) and np.allclose(runs[0], runs[2], rtol=1e-4)
+
+    def by_hand(w: Any) -> Any:
+        x = w["tokens.weight"][tokens]
+        for _ in range(4):
+            x = tg.tanh(x @ w["layers.0.weight"] + w["layers.0.bias"])
+        return tg.cross_entropy(x @ w["tokens.weight"].T, tokens)
+
+    values = {path: np.array(value) for path, value in drawn(Tied()).items()}
+    for expected in runs[0]:
+        value, gradient = tg.value_and_grad(by_hand)(values)
+        assert float(value) == pytest.approx(expected, rel=1e-5)
+        values = {path: values[path] - 0.5 * np.asarray(gradient[path]) for path in values}
+
+
+def test_one_model_in_several_programs():
+    model = MLP(2, 1)
+    options: Any = {"loss": lambda model, x: tg.mean(model(x) ** 2), "inputs": {"x": (3, 2)}, "device": "numpy"}
+    first, second = (tg.compile(model, optimizer=tg.optim.sgd(rate), **options) for rate in (0.1, 0.2))
+    x, start = np.ones((3, 2)), second.parameters()
+    first.run(3, {"x": x})
+    assert all(np.array_equal(second.parameters()[path], values) for path, values in start.items())
+    second.load_parameters(first.parameters())
+    assert np.array_equal(first.attach(lambda m, x: m(x))(x=x), second.attach(lambda m, x: m(x))(x=x))
 
 
 def test_copies_are_models_of_their_own():
