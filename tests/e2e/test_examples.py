@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+import tensorgrad as tg
+
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
 
@@ -96,3 +98,92 @@ def test_sums_are_written_backwards(addition):
     assert sums["result"].tolist() == [[6, 4, 0], [0, 0, 1]]
     known, unseen = addition.pairs()
     assert len(known) == 8000 and len(unseen) == 2000
+
+
+@pytest.fixture(scope="module")
+def kan():
+    return loaded("kan")
+
+
+def test_a_network_of_splines_fits_a_function(kan):
+    assert kan.train(200, "numpy", count=300)[1] < 0.15
+    _, start = kan.train(1, "numpy", count=300)
+    assert start > 0.8
+
+
+def test_splines_add_up_to_one(kan):
+    layer = kan.SplineLayer(1, 1, 8)
+    x = np.linspace(-1, 0.999, 50, dtype=np.float32)
+    splines = np.asarray(tg.jit(layer.splines, device="numpy")(x))
+    assert splines.shape == (50, 11) and np.all(splines >= -1e-6)
+    assert np.allclose(splines.sum(axis=1), 1, atol=1e-5)
+    assert np.allclose(tg.jit(layer.splines, device="wgpu")(x), splines, atol=1e-5)
+
+
+@pytest.fixture(scope="module")
+def flow_matching():
+    return loaded("flow_matching")
+
+
+def test_a_flow_carries_noise_towards_the_data(flow_matching):
+    training, losses = flow_matching.train(150, "numpy")
+    assert np.mean(losses[-50:]) < 0.85 * np.mean(losses[:5])
+    noise, points = flow_matching.sample(training, 300, steps=20)
+    assert flow_matching.share_near(points) > 1.4 * flow_matching.share_near(noise)
+
+
+def test_moons_lie_near_themselves(flow_matching):
+    data = flow_matching.moons(np.random.default_rng(5), 200)
+    assert abs(data.mean(axis=0)).max() < 0.15 and flow_matching.share_near(data) > 0.95
+
+
+@pytest.fixture(scope="module")
+def reinforce():
+    return loaded("reinforce")
+
+
+def test_a_policy_learns_to_balance(reinforce):
+    _, lengths = reinforce.train(20, "numpy")
+    assert lengths[0] < 30 and np.mean(lengths[-3:]) > 60
+
+
+def test_a_pole_that_nobody_balances_falls(reinforce):
+    carts = reinforce.CartPole(3, np.random.default_rng(0))
+    carts.state = np.array([[0, 0, 0.1, 0], [0, 0, -0.1, 0], [2.39, 3, 0, 0]])
+    standing = carts.move(np.array([False, True, True]))
+    assert standing.tolist() == [True, True, False]
+    turning = carts.state[:, 3]
+    assert turning[0] > 0 > turning[1] and turning[0] == pytest.approx(-turning[1])
+    for _ in range(30):
+        standing = carts.move(np.array([False, True, True]))
+    assert not standing.any()
+
+
+@pytest.fixture(scope="module")
+def neural_field():
+    return loaded("neural_field")
+
+
+def test_a_field_learns_a_picture(neural_field, tmp_path):
+    pixels = neural_field.picture(reduce=16)
+    assert pixels.shape == (26, 40, 3) and 0 <= pixels.min() < pixels.max() <= 1
+    training, ratio = neural_field.train(pixels, 60, "numpy")
+    assert -10 * np.log10(pixels.var()) < 13 and ratio > 16
+    neural_field.draw(training, 8, 12, tmp_path / "field.png")
+    assert (tmp_path / "field.png").stat().st_size > 0
+
+
+@pytest.mark.parametrize("name", ["kan", "flow_matching", "neural_field"])
+def test_the_same_on_a_device(name):
+    module = loaded(name)
+    found, expected = (
+        module.train(*([module.picture(32)] if name == "neural_field" else []), 3, device)
+        for device in ("wgpu", "numpy")
+    )
+    assert np.allclose(found[1], expected[1], rtol=1e-3)
+
+
+@pytest.mark.parametrize("name", ["kan", "flow_matching", "neural_field", "addition"])
+def test_no_steps_are_refused(name):
+    with pytest.raises(SystemExit):
+        loaded(name).main(["--steps", "0"])
