@@ -76,17 +76,22 @@ class Specialization(Compiled):
 
     def __init__(self, compilation: Compilation, executable: Executable, results: Any):
         super().__init__(compilation, executable)
-        self._results = results
+        self._results = Results(results)
 
     def run(self, inputs: Mapping[str, Any]) -> Any:
         """Runs it; gives the tree of its results."""
-        return filled(self._results, self._executable.step(inputs, {}))
+        return self._results.of(self._executable.step(inputs, {}))
 
 
-def filled(results: Any, outputs: Mapping[str, OutputHandle]) -> Any:
-    """A tree of outputs' names, with the outputs for them."""
-    names, rebuild = trees.flatten(results)
-    return rebuild([Array(outputs[name]) for name in names])
+class Results:
+    """A tree with the names of outputs for leaves, taken apart once."""
+
+    def __init__(self, tree: Any):
+        self._names, self._rebuild = trees.flatten(tree)
+
+    def of(self, outputs: Mapping[str, OutputHandle]) -> Any:
+        """The tree with these outputs."""
+        return self._rebuild([Array(outputs[name]) for name in self._names])
 
 
 Key = TypeVar("Key", bound=Hashable)

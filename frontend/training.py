@@ -13,7 +13,7 @@ import numpy as np
 from xdsl.passes import ModulePass
 
 from tensorgrad import checkpoints, random, trees
-from tensorgrad.compiled import Compiled, Inference, Specialization, awaited, check_finite, filled, slot_of
+from tensorgrad.compiled import Compiled, Inference, Results, Specialization, awaited, check_finite, slot_of
 from tensorgrad.device import find_device
 from tensorgrad.dtypes import Spec, spec
 from tensorgrad.errors import InputError, OptionError
@@ -154,6 +154,7 @@ class Training(Compiled):
         self._model = source.model
         self._declared = source.model.named_parameters()
         self._slots = {path: slot_of(path, Spec(p.shape, p.dtype)) for path, p in self._declared.items()}
+        self._metrics = None if source.results.metrics is None else Results(source.results.metrics)
         self._optimizer = optimizer
         self._learning_rate = optimizer.learning_rate
         self._schedule = optimizer.schedule
@@ -209,8 +210,8 @@ class Training(Compiled):
             check_finite(inputs)
         outputs = self._executable.step(inputs, {name: settings[name] for name in self._compilation.settings})
         self.step_count += 1
-        scored = filled(self._source.results, outputs)
-        return scored.loss if scored.metrics is None else (scored.loss, scored.metrics)
+        loss = Array(outputs[self._source.results.loss])
+        return loss if self._metrics is None else (loss, self._metrics.of(outputs))
 
     async def step_async(self, /, **inputs: Any) -> Any:
         """Runs one step, and lets the event loop run until its results are there; see `step`.
