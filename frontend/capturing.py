@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from typing import TypeVar
+
+from xdsl.ir import Block
 
 from tensorgrad.errors import TraceError
 from tensorgrad.location import user_line
@@ -38,26 +40,30 @@ def capture(name: str, x: T) -> T:
     return x
 
 
-def captured() -> dict[str, Any]:
-    """What the outermost trace has captured so far, by name.
+def captured_names() -> list[str]:
+    """What the outermost trace has captured so far."""
+    trace = current_trace()
+    assert trace is not None
+    return list(_outermost(trace).captures)
+
+
+def captured(name: str) -> Traced:
+    """A captured value.
 
     Raises:
-        TraceError: A value exists only inside the body of a loop, a branch or a function with its own derivative.
+        TraceError: It exists only inside the body of a loop, a branch or another function.
     """
     trace = current_trace()
     assert trace is not None
     root = _outermost(trace)
-    found: dict[str, Any] = {}
-    for name, (x, line) in root.captures.items():
-        owner = x.value.owner
-        block = owner if isinstance(owner, type(root.block)) else owner.parent
-        if block is not root.block:
-            raise TraceError(
-                f"{line}: capture: {name!r} exists only inside another function's body; return it from there, and "
-                "capture it outside"
-            )
-        found[name] = Traced(root, x.value)
-    return found
+    x, line = root.captures[name]
+    owner = x.value.owner
+    if (owner if isinstance(owner, Block) else owner.parent) is not root.block:
+        raise TraceError(
+            f"{line}: capture: {name!r} exists only inside another function's body; return it from there, and "
+            "capture it outside"
+        )
+    return Traced(root, x.value)
 
 
 def _outermost(trace: Trace) -> Trace:

@@ -14,7 +14,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
 
 from tensorgrad import random, trees
-from tensorgrad.capturing import captured
+from tensorgrad.capturing import captured, captured_names
 from tensorgrad.dialects.signature import Slot, slots_attribute
 from tensorgrad.dtypes import SHORT, Spec, is_float, spec
 from tensorgrad.errors import DTypeError, InputError, ParameterError, ShapeError, TraceError
@@ -212,12 +212,12 @@ def chosen_captures(patterns: Sequence[str]) -> Check:
     """
 
     def check(result: Any, what: str) -> dict[str, Any]:
-        found = captured()
+        names = captured_names()
         for pattern in patterns:
-            if not fnmatch.filter(found, pattern):
-                there = ", ".join(found) or "none"
+            if not any(fnmatch.fnmatchcase(name, pattern) for name in names):
+                there = ", ".join(names) or "none"
                 raise InputError(f"{user_line()}: {what} captures nothing called {pattern!r}; there is {there}")
-        chosen = [name for name in found if any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)]
-        return {name: found[name] for name in chosen}
+        chosen = [name for name in names if any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)]
+        return {name: captured(name) for name in chosen}
 
     return check

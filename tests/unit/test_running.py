@@ -256,11 +256,17 @@ def test_captures_are_refused():
 
     def inner(model: Any, x: Any, y: Any) -> Any:
         scale = tg.grad(lambda s: tg.mean(tg.capture("outer", tg.capture("stand-in", s) * x)))(y[0, 0])
-        return squared_error(model, x, y) * scale
+        total, _ = tg.scan(lambda carry, row: (tg.capture("in the loop", carry + row), carry), tg.zeros(3), x)
+        return squared_error(model, x, y) * scale * tg.capture("behind it", tg.sum(total))
 
     training = compiled(loss=inner)
     with pytest.raises(TraceError, match=rf"{re.escape(__file__)}:\d+: capture: 'stand-in' exists only inside"):
         training.capture("*", **batch())
+    with pytest.raises(TraceError, match="'in the loop' exists only inside"):
+        training.capture("in*", **batch())
+    found = training.capture(["outer", "behind it"], **batch())
+    x, y = batch().values()
+    assert np.allclose(found["outer"], y[0, 0] * x) and float(found["behind it"]) == pytest.approx(x.sum(), rel=1e-4)
     with pytest.raises(TraceError, match="the name must be a text"):
         tg.capture(3, 4)  # type: ignore[arg-type]
 
