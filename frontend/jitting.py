@@ -147,9 +147,7 @@ def jit(function: Callable[..., Any], *, static: str | Sequence[str] = (), devic
 
 
 @overload
-def jit(
-    function: None = None, *, static: str | Sequence[str] = (), device: str = "auto"
-) -> Callable[[Callable[..., Any]], Jitted]: ...
+def jit(*, static: str | Sequence[str] = (), device: str = "auto") -> Callable[[Callable[..., Any]], Jitted]: ...
 
 
 def jit(
