@@ -25,7 +25,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.dialects.linalg.attrs import IteratorType, IteratorTypeAttr
 from xdsl.dialects.linalg.ops import GenericOp
-from xdsl.ir import Attribute, Block, BlockArgument, Dialect, Operation, Region, SSAValue
+from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineMap
 from xdsl.irdl import (
     AttrSizedOperandSegments,
@@ -46,8 +46,9 @@ from xdsl.utils.exceptions import VerifyException
 
 Buffer: TypeAlias = MemRefType[Attribute]
 
-ROLES = ("parameter", "state", "input", "scalar", "constant", "output", "workspace")
-"""What a buffer is for: trained, kept between steps, written by the caller, computed on the host, …"""
+ROLES = ("parameter", "state", "input", "scalar", "constant", "output", "workspace", "counter")
+"""What a buffer is for: trained, kept between steps, written by the caller, computed on the host, … A counter holds the
+numbers from 0 on, each at the start of an aligned range."""
 
 
 def shape_of(value: SSAValue) -> tuple[int, ...]:
@@ -224,7 +225,7 @@ class KernelOp(IRDLOperation):
         if len(inside) != len(set(inside)) or set(inside) != expected:
             raise VerifyException("every output and every local needs exactly one stage that writes it")
         for output in self.outputs:
-            if isinstance(output.owner, ViewOp):
+            if _is_placed(output):
                 continue
             writers = [use for use in output.uses if _writes(use.operation, use.index)]
             if len(writers) != 1:
@@ -285,6 +286,11 @@ def _parse_operands(parser: Parser) -> Sequence[SSAValue]:
     types = parser.parse_comma_separated_list(parser.Delimiter.NONE, parser.parse_type)
     parser.parse_punctuation(")")
     return parser.resolve_operands(unresolved, types, start)
+
+
+def _is_placed(value: SSAValue) -> bool:
+    """Whether a buffer is a part of an arena."""
+    return isinstance(value.owner, Operation) and value.owner.name in ("buf.view", "buf.row")
 
 
 def _writes(op: Operation, index: int) -> bool:
@@ -450,8 +456,8 @@ class DispatchOp(IRDLOperation):
         if len(counts) != 3 or min(counts) < 1:
             raise VerifyException(f"workgroups are three positive counts, not {list(counts)}")
         for binding in self.bindings:
-            if not isinstance(binding.owner, ViewOp):
-                raise VerifyException("a binding is a buf.view")
+            if not _is_placed(binding):
+                raise VerifyException("a binding is a buf.view or a buf.row of one")
 
     def print(self, printer: Printer) -> None:
         printer.print_string(" ")
@@ -498,7 +504,3 @@ def generic(
         [AffineMapAttr(affine) for affine in maps],
         [IteratorTypeAttr(kind) for kind in kinds],
     )
-
-
-Buf = Dialect("buf", [KernelOp, ArenaOp, ViewOp, DispatchOp], [])
-"""The dialect object that a context registers."""

@@ -15,19 +15,25 @@ from tensorgrad.dialects.signature import Slot, slots_attribute
 
 
 def find_function(module: ModuleOp, name: str | None) -> FuncOp:
-    """The function called `name`, or the only one when `name` is `None`.
+    """The function called `name`, or the only one that is not private when `name` is `None`.
 
     Raises:
         DiagnosticException: There is no such function, or more than one to choose from.
     """
     functions = [op for op in module.walk() if isinstance(op, FuncOp) and op.body.blocks]
     names = [function.sym_name.data for function in functions]
-    if name is None and len(functions) == 1:
-        return functions[0]
+    public = [function for function in functions if not is_private(function)]
+    if name is None and len(public) == 1:
+        return public[0]
     if name is None or name not in names:
         wanted = "exactly one function" if name is None else f"a function @{name}"
         raise DiagnosticException(f"expected {wanted}, the module has {', '.join(names) or 'none'}")
     return functions[names.index(name)]
+
+
+def is_private(function: FuncOp) -> bool:
+    """Whether only other functions of the module run a function."""
+    return function.sym_visibility is not None and function.sym_visibility.data == "private"
 
 
 def block_of(function: FuncOp) -> Block:

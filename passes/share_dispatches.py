@@ -15,7 +15,7 @@ from xdsl.passes import ModulePass
 
 from tensorgrad.dialects.buf import Buffer, KernelOp, buffer_bytes
 from tensorgrad.passes.functions import return_of
-from tensorgrad.passes.kernels.graph import KernelGraph
+from tensorgrad.passes.kernels.graph import KernelGraph, has_calls
 from tensorgrad.passes.kernels.liveness import allocated, most_bytes, readers_of
 from tensorgrad.passes.kernels.storage import Bindings
 from tensorgrad.passes.schedule.schedules import Schedule
@@ -58,7 +58,7 @@ class ShareDispatchesPass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         target = Target.from_spec(self.target)
         for function in op.ops:
-            if isinstance(function, FuncOp) and function.body.blocks:
+            if isinstance(function, FuncOp) and function.body.blocks and not has_calls(function):
                 _Sharing(function, target, self.slack).run()
 
 

@@ -10,19 +10,21 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeAlias, cast
+from typing import Any, cast
 
 import numpy as np
-from xdsl.dialects import func, memref
-from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, ModuleOp, i1
+from xdsl.dialects import memref
+from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, ModuleOp
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
+from xdsl.ir import BlockArgument, SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineMap, AffineSymExpr
 
 from tensorgrad.dialects import buf
+from tensorgrad.dialects.buf_control import BranchOp, ChooseOp
 from tensorgrad.dialects.signature import NAME, Slot, arguments_of, read_slot
 from tensorgrad.dialects.tg.base import dense_to_numpy
 from tensorgrad.runtime.errors import InputError
+from tensorgrad.runtime.numpy_control import Decide, Env, Run, Storage, Unrolling, decided
 from tensorgrad.runtime.numpy_scalars import Array, ExecutionError, scalar_dtype
 from tensorgrad.runtime.numpy_stages import Stage, read
 
@@ -35,8 +37,6 @@ KEPT = ("parameter", "state", "constant", *DESTINATIONS)
 POISON = np.uint32(0x7FFE7FFD)
 """NaN as f16, f32 and f64 alike, a large integer, and true."""
 
-Step: TypeAlias = "buf.KernelOp | memref.CopyOp"
-
 
 def poison(target: Array) -> None:
     """Fills bytes with the pattern."""
@@ -45,49 +45,13 @@ def poison(target: Array) -> None:
     target[whole:] = np.frombuffer(POISON.tobytes(), np.uint8)[: target.size - whole]
 
 
-@dataclass(frozen=True)
-class _Storage:
-    """Where a buffer lies: bytes `[start, end)` of an arena; an allocation or an argument is an arena of its own."""
-
-    arena: SSAValue
-    start: int
-    end: int
-    shape: tuple[int, ...]
-    element: Attribute
-
-    @classmethod
-    def of(cls, value: SSAValue) -> _Storage:
-        shape, element = buf.shape_of(value), buf.element_of(value)
-        size = buf.buffer_bytes(cast(buf.Buffer, value.type))
-        owner = value.owner
-        if isinstance(owner, buf.ViewOp):
-            return cls(owner.arena, owner.start, owner.start + size, shape, element)
-        return cls(value, 0, size, shape, element)
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """The stored dtype: an `i1` is a word."""
-        return np.dtype(np.uint32) if self.element == i1 else scalar_dtype(self.element)
-
-    def overlaps(self, other: _Storage) -> bool:
-        """Whether the two share a byte."""
-        return self.arena == other.arena and max(self.start, other.start) < min(self.end, other.end)
-
-
 @dataclass
 class _Hygiene:
     """What a step poisons: buffers before it, buffers after it, and dead buffers but for the live ones they share."""
 
-    before: list[SSAValue]
-    clashing: list[SSAValue]
-    dead: list[tuple[SSAValue, list[SSAValue]]]
-
-
-def _operands(op: Step) -> tuple[list[SSAValue], list[SSAValue]]:
-    """The buffers that a step reads and those that it writes."""
-    if isinstance(op, buf.KernelOp):
-        return list(op.inputs), list(op.outputs)
-    return [op.source], [op.destination]
+    before: list[Storage]
+    clashing: list[Storage]
+    dead: list[tuple[Storage, list[Storage]]]
 
 
 def _without_unit_loops(affine: AffineMap, shape: tuple[int, ...], extents: tuple[int, ...]) -> AffineMap:
@@ -130,55 +94,57 @@ def works_in_place(kernel: buf.KernelOp, source: BlockArgument, target: BlockArg
 class _Liveness:
     """When each buffer is read and written, and which buffers share bytes."""
 
-    def __init__(self, steps: list[Step], storage: Mapping[SSAValue, _Storage], kept: set[SSAValue]):
-        self.storage, self.kept = storage, kept
-        self._steps: dict[SSAValue, list[int]] = {value: [] for value in storage}
-        self._reads: dict[SSAValue, list[bool]] = {value: [] for value in storage}
-        for index, op in enumerate(steps):
-            reads, writes = _operands(op)
-            for value in dict.fromkeys((*reads, *writes)):
+    def __init__(self, runs: list[Run], storage: Iterable[Storage], kept: set[Storage]):
+        self.kept = kept
+        known = dict.fromkeys([*storage, *(place for run in runs for place in run.operands)])
+        self._steps: dict[Storage, list[int]] = {value: [] for value in known}
+        self._reads: dict[Storage, list[bool]] = {value: [] for value in known}
+        for index, run in enumerate(runs):
+            reads = run.reads
+            for value in dict.fromkeys(run.operands):
                 self._steps[value].append(index)
                 self._reads[value].append(value in reads)
-        self._by_arena: dict[SSAValue, list[SSAValue]] = {}
-        for value, place in storage.items():
-            self._by_arena.setdefault(place.arena, []).append(value)
+        self._by_arena: dict[SSAValue, list[Storage]] = {}
+        for value in known:
+            self._by_arena.setdefault(value.arena, []).append(value)
         self._ranges = {
-            arena: np.array([(storage[value].start, storage[value].end) for value in values])
-            for arena, values in self._by_arena.items()
+            arena: np.array([(value.start, value.end) for value in values]) for arena, values in self._by_arena.items()
         }
 
-    def live_after(self, value: SSAValue, step: int) -> bool:
+    def live_after(self, value: Storage, step: int) -> bool:
         """Whether what a buffer holds after a step is looked at later."""
         following = bisect_right(self._steps[value], step)
         reads = self._reads[value]
         return reads[following] if following < len(reads) else value in self.kept
 
-    def sharing(self, value: SSAValue) -> list[SSAValue]:
+    def sharing(self, value: Storage) -> list[Storage]:
         """The other buffers that share a byte with this one."""
-        place = self.storage[value]
-        ranges, values = self._ranges[place.arena], self._by_arena[place.arena]
-        found = np.flatnonzero((ranges[:, 0] < place.end) & (ranges[:, 1] > place.start))
+        ranges, values = self._ranges[value.arena], self._by_arena[value.arena]
+        found = np.flatnonzero((ranges[:, 0] < value.end) & (ranges[:, 1] > value.start))
         return [values[index] for index in found if values[index] != value]
 
-    def hygiene(self, index: int, op: Step) -> _Hygiene:
+    def hygiene(self, index: int, run: Run) -> _Hygiene:
         """What a step has to poison so that nobody reads what isn't defined."""
-        reads, writes = _operands(op)
-        clashing = [value for value in writes if any(self.live_after(other, index) for other in self.sharing(value))]
+        clashing = [value for value in run.writes if self._clashes(value, index)]
         dead = [
             (value, [other for other in self.sharing(value) if self.live_after(other, index)])
-            for value in dict.fromkeys((*reads, *writes))
+            for value in dict.fromkeys(run.operands)
             if value not in self.kept and not self.live_after(value, index)
         ]
-        return _Hygiene(list(self._unreadable(op, reads, writes)), clashing, dead)
+        return _Hygiene(list(self._unreadable(run)), clashing, dead)
 
-    def _unreadable(self, op: Step, reads: list[SSAValue], writes: list[SSAValue]) -> Iterator[SSAValue]:
+    def _clashes(self, value: Storage, index: int) -> bool:
+        """Whether a written buffer lies over another that is live; a slice and the whole that it is of don't clash."""
+        return any(self.live_after(other, index) and not _nested(value, other) for other in self.sharing(value))
+
+    def _unreadable(self, run: Run) -> Iterator[Storage]:
         """The outputs whose old contents no input may see."""
-        for position, value in enumerate(writes):
-            place = self.storage[value]
-            sources = [index for index, other in enumerate(reads) if place.overlaps(self.storage[other])]
+        reads, op = run.reads, run.op
+        for position, value in enumerate(run.writes):
+            sources = [index for index, other in enumerate(reads) if value.overlaps(other)]
             in_place = bool(sources) and isinstance(op, buf.KernelOp)
             for index in sources:
-                in_place = in_place and place == self.storage[reads[index]]
+                in_place = in_place and value == reads[index]
                 if in_place and isinstance(op, buf.KernelOp):
                     arguments = op.input_arguments[index], op.output_arguments[position]
                     in_place = works_in_place(op, *arguments)
@@ -186,9 +152,20 @@ class _Liveness:
                 yield value
 
 
+def _nested(one: Storage, other: Storage) -> bool:
+    """Whether one is a slice of the other, along axis 0, any number of times."""
+    short, long = sorted((one, other), key=lambda place: len(place.shape))
+    dropped = len(long.shape) - len(short.shape)
+    same = short.element == long.element and long.shape[dropped:] == short.shape
+    size = short.end - short.start
+    inside = long.start <= short.start and short.end <= long.end
+    return dropped > 0 and same and inside and (size == 0 or (short.start - long.start) % size == 0)
+
+
 def _find_function(module: ModuleOp, name: str | None) -> FuncOp:
     functions = [op for op in module.walk() if isinstance(op, FuncOp) and op.body.blocks]
-    found = [op for op in functions if name is None or op.sym_name.data == name]
+    public = [op for op in functions if op.sym_visibility is None or op.sym_visibility.data != "private"]
+    found = public if name is None else [op for op in functions if op.sym_name.data == name]
     if len(found) != 1 or len(found[0].body.blocks) != 1:
         wanted = "one function" if name is None else f"one function @{name}"
         names = ", ".join(op.sym_name.data for op in functions) or "none"
@@ -209,42 +186,47 @@ class BufferExecutor:
 
     def __init__(self, module: ModuleOp, function: str | None = None):
         self.function = _find_function(module, function)
-        self._storage: dict[SSAValue, _Storage] = {}
-        self._steps: list[Step] = []
+        self._module = module
+        self._storage: Env = {}
         self._slots: dict[SSAValue, Slot] = {}
         block = self.function.body.block
         for argument, slot in zip(block.args, arguments_of(self.function), strict=True):
             self._add_buffer(argument, slot)
         for op in block.ops:
-            self._add(op)
+            if isinstance(op, buf.ViewOp):
+                named = NAME in op.attributes
+                self._add_buffer(op.result, read_slot(op.attributes, "", "") if named else None)
+        self._stages: dict[buf.KernelOp, list[Stage]] = {}
+        for op in module.walk():
+            if isinstance(op, memref.AllocOp):
+                scalar_dtype(buf.element_of(op.memref))
+            elif isinstance(op, buf.KernelOp):
+                self._stages[op] = [Stage(stage) for stage in op.stages]
+        self._branches = any(isinstance(op, ChooseOp | BranchOp) for op in module.walk())
         self._inputs = self._input_keys()
+        self._runs: list[Run] = [] if self._branches else self._unrolled(decided([]))
+        self._hygiene = self._hygiene_of(self._runs)
         self._results = self._result_keys()
-        kept = {value for value, slot in self._slots.items() if slot.role in KEPT}
-        liveness = _Liveness(self._steps, self._storage, kept)
-        self._hygiene = [liveness.hygiene(index, op) for index, op in enumerate(self._steps)]
-        self._stages = {op: [Stage(stage) for stage in op.stages] for op in self._steps if isinstance(op, buf.KernelOp)}
+
+    def _unrolled(self, decide: Decide) -> list[Run]:
+        """What runs, in order."""
+        runs: list[Run] = []
+        Unrolling(self._module, runs.append, decide).run(self.function.body.block, dict(self._storage))
+        return runs
+
+    def _hygiene_of(self, runs: list[Run]) -> list[_Hygiene]:
+        kept = {self._storage[value] for value, slot in self._slots.items() if slot.role in KEPT}
+        liveness = _Liveness(runs, self._storage.values(), kept)
+        return [liveness.hygiene(index, run) for index, run in enumerate(runs)]
 
     def _add_buffer(self, value: SSAValue, slot: Slot | None) -> None:
         scalar_dtype(buf.element_of(value))
-        self._storage[value] = _Storage.of(value)
+        self._storage[value] = Storage.of(value)
         if slot is None:
             return
         if slot.role not in INPUTS and slot.role not in DESTINATIONS:
             raise ExecutionError(f"role {slot.role!r} of {slot.name!r} is not supported")
         self._slots[value] = slot
-
-    def _add(self, op: Operation) -> None:
-        if isinstance(op, buf.KernelOp | memref.CopyOp):
-            self._steps.append(op)
-        elif isinstance(op, memref.AllocOp):
-            self._add_buffer(op.memref, None)
-        elif isinstance(op, buf.ViewOp):
-            named = NAME in op.attributes
-            self._add_buffer(op.result, read_slot(op.attributes, "", "") if named else None)
-        elif isinstance(op, func.ReturnOp) and op.operands:
-            raise ExecutionError("func.return: a function of buffers returns nothing")
-        elif not isinstance(op, buf.ArenaOp | memref.DeallocOp | func.ReturnOp):
-            raise ExecutionError(f"{op.name} is not supported in a function of buffers")
 
     def _input_keys(self) -> dict[str, SSAValue]:
         """What the caller passes, by name, or by "role/name" where two roles share a name."""
@@ -261,10 +243,10 @@ class BufferExecutor:
 
     def _result_keys(self) -> dict[str, SSAValue]:
         """What `run` returns: destinations, and the parameters and states that some step writes."""
-        written = {value for op in self._steps for value in _operands(op)[1]}
+        written = {place for run in self._possible() for place in run.writes}
         found: dict[str, SSAValue] = {}
         for value, slot in self._slots.items():
-            updated = slot.role in UPDATED and value in written
+            updated = slot.role in UPDATED and self._storage[value] in written
             if updated or slot.role in DESTINATIONS:
                 key = f"{'update' if updated else slot.role}/{slot.name}"
                 if key in found:
@@ -286,19 +268,51 @@ class BufferExecutor:
             InputError: A value is unknown, missing, or of the wrong shape or dtype.
             ExecutionError: A kernel leaves a buffer's range, or several points write one element.
         """
-        memory = _Memory(self._storage)
+        if self._branches:
+            answers: list[bool] = []
+            self._run_once(values, answers)
+            runs = self._unrolled(decided(answers))
+            memory = self._run(values, runs, self._hygiene_of(runs))
+        else:
+            memory = self._run(values, self._runs, self._hygiene)
+        return {
+            key: read(memory.array(self._storage[value]), self._storage[value].element).copy()
+            for key, value in self._results.items()
+        }
+
+    def _possible(self) -> list[Run]:
+        """What runs, with the first of two branches; both write the same."""
+        return self._unrolled(lambda _: True) if self._branches else self._runs
+
+    def _run(self, values: Mapping[str, Array], runs: list[Run], hygiene: list[_Hygiene]) -> _Memory:
+        memory = self._filled(values)
+        with np.errstate(all="ignore"):
+            for run, one in zip(runs, hygiene, strict=True):
+                self._step(run, one, memory)
+        return memory
+
+    def _run_once(self, values: Mapping[str, Array], answers: list[bool]) -> None:
+        """Runs the function to find out which branches it takes."""
+        memory, nothing = self._filled(values), _Hygiene([], [], [])
+
+        def decide(place: Storage) -> bool:
+            answers.append(bool(memory.array(place).reshape(-1)[0]))
+            return answers[-1]
+
+        with np.errstate(all="ignore"):
+            unrolling = Unrolling(self._module, lambda run: self._step(run, nothing, memory), decide)
+            unrolling.run(self.function.body.block, dict(self._storage))
+
+    def _filled(self, values: Mapping[str, Array]) -> _Memory:
+        """Fresh memory with the caller's values and the constants."""
+        memory = _Memory()
         for key, array in self._checked(values).items():
-            memory.array(self._inputs[key])[...] = array
+            memory.array(self._storage[self._inputs[key]])[...] = array
         for value, slot in self._slots.items():
             if slot.role == "constant" and slot.value is not None:
                 constant = dense_to_numpy(cast("DenseIntOrFPElementsAttr[Any]", slot.value))
-                memory.array(value)[...] = _stored(constant, self._storage[value], slot.name)
-        with np.errstate(all="ignore"):
-            for op, hygiene in zip(self._steps, self._hygiene, strict=True):
-                self._step(op, hygiene, memory)
-        return {
-            key: read(memory.array(value), self._storage[value].element).copy() for key, value in self._results.items()
-        }
+                memory.array(self._storage[value])[...] = _stored(constant, self._storage[value], slot.name)
+        return memory
 
     def _checked(self, values: Mapping[str, Array]) -> dict[str, Array]:
         unknown, missing = sorted(set(values) - set(self._inputs)), sorted(set(self._inputs) - set(values))
@@ -308,17 +322,18 @@ class BufferExecutor:
             )
         return {key: _stored(np.asarray(array), self._storage[self._inputs[key]], key) for key, array in values.items()}
 
-    def _step(self, op: Step, hygiene: _Hygiene, memory: _Memory) -> None:
+    def _step(self, run: Run, hygiene: _Hygiene, memory: _Memory) -> None:
         for value in hygiene.before:
             poison(memory.bytes(value))
+        op = run.op
         if isinstance(op, memref.CopyOp):
-            memory.array(op.destination)[...] = memory.array(op.source)
+            memory.array(run.operands[1])[...] = memory.array(run.operands[0])
         else:
             arguments: Iterable[SSAValue] = op.body.block.args
-            arrays: dict[SSAValue, Array] = dict(zip(arguments, map(memory.array, op.operands), strict=True))
+            arrays: dict[SSAValue, Array] = dict(zip(arguments, map(memory.array, run.operands), strict=True))
+            registers = _Memory()
             local: list[SSAValue] = [x.memref for x in op.locals if not buf.is_shape_only(x.memref)]
-            registers = _Memory({value: _Storage.of(value) for value in local})
-            arrays.update((value, registers.array(value)) for value in local)
+            arrays.update((value, registers.array(Storage.of(value))) for value in local)
             for stage in self._stages[op]:
                 stage.run(arrays)
         for value in hygiene.clashing:
@@ -330,13 +345,11 @@ class BufferExecutor:
 class _Memory:
     """The bytes of every arena, poisoned when first touched."""
 
-    def __init__(self, storage: Mapping[SSAValue, _Storage]):
-        self._storage = storage
+    def __init__(self) -> None:
         self._arenas: dict[SSAValue, Array] = {}
 
-    def bytes(self, value: SSAValue) -> Array:
+    def bytes(self, place: Storage) -> Array:
         """The bytes of a buffer."""
-        place = self._storage[value]
         arena = self._arenas.get(place.arena)
         if arena is None:
             arena = np.empty(buf.buffer_bytes(cast(buf.Buffer, place.arena.type)), np.uint8)
@@ -344,27 +357,21 @@ class _Memory:
             self._arenas[place.arena] = arena
         return arena[place.start : place.end]
 
-    def array(self, value: SSAValue) -> Array:
+    def array(self, place: Storage) -> Array:
         """A buffer's elements, as a view of its bytes."""
-        place = self._storage[value]
-        return self.bytes(value).view(place.dtype).reshape(place.shape)
+        return self.bytes(place).view(place.dtype).reshape(place.shape)
 
-    def release(self, value: SSAValue, sharing: Iterable[SSAValue]) -> None:
+    def release(self, place: Storage, sharing: Iterable[Storage]) -> None:
         """Poisons a dead buffer, but for the bytes that it shares with live ones."""
-        place = self._storage[value]
-        if place.arena == value:
-            self._arenas.pop(value, None)
-            return
         dead = np.ones(place.end - place.start, np.bool_)
-        for other in sharing:
-            live = self._storage[other]
+        for live in sharing:
             dead[max(live.start - place.start, 0) : max(live.end - place.start, 0)] = False
         garbage = np.empty(dead.shape, np.uint8)
         poison(garbage)
-        np.copyto(self.bytes(value), garbage, where=dead)
+        np.copyto(self.bytes(place), garbage, where=dead)
 
 
-def _stored(array: Array, place: _Storage, name: str) -> Array:
+def _stored(array: Array, place: Storage, name: str) -> Array:
     """A caller's array as it is stored, or an error that names it."""
     if array.shape != place.shape:
         raise InputError(f"{name!r} has shape {list(array.shape)}, not {list(place.shape)}")

@@ -18,7 +18,7 @@ def _tg() -> Dialect:
 
 
 def _buf() -> Dialect:
-    from tensorgrad.dialects.buf import Buf
+    from tensorgrad.dialects.buf_control import Buf
 
     return Buf
 

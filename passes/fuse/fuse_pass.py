@@ -18,7 +18,7 @@ from tensorgrad.passes.functions import return_of
 from tensorgrad.passes.fuse import cost
 from tensorgrad.passes.fuse.inline import can_inline, inline, inlined_accesses
 from tensorgrad.passes.fuse.merge import aligned_loops, merge, merged_accesses
-from tensorgrad.passes.kernels.graph import KernelGraph, updates_of
+from tensorgrad.passes.kernels.graph import KernelGraph, has_calls, updates_of
 from tensorgrad.passes.kernels.stages import Parts, put_together, take_apart
 from tensorgrad.passes.kernels.storage import Accesses, Bindings, may_write_over
 from tensorgrad.runtime.target import Target
@@ -58,7 +58,7 @@ class FusePass(ModulePass):
             raise DiagnosticException(f"fuse has no rule {', '.join(unknown)}; the rules are {', '.join(RULES)}")
         target = Target.from_spec(self.target)
         for function in op.ops:
-            if isinstance(function, FuncOp) and function.body.blocks:
+            if isinstance(function, FuncOp) and function.body.blocks and not has_calls(function):
                 Fusion(function, target).run(self.only)
 
 

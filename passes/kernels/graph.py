@@ -10,6 +10,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import SSAValue
 
 from tensorgrad.dialects.buf import KernelOp
+from tensorgrad.dialects.buf_control import ChooseOp, RunOp
 from tensorgrad.dialects.signature import arguments_of
 from tensorgrad.passes.kernels.storage import writes_in_place
 
@@ -29,6 +30,11 @@ class Node(Protocol):
 
 
 N = TypeVar("N", bound=Node)
+
+
+def has_calls(function: FuncOp) -> bool:
+    """Whether a function runs others, which have the kernels."""
+    return any(isinstance(op, RunOp | ChooseOp) for op in function.body.block.ops)
 
 
 def updates_of(function: FuncOp) -> dict[SSAValue, SSAValue]:

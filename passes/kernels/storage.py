@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import cast
 
 from xdsl.dialects import memref
+from xdsl.dialects.builtin import IntegerAttr
 from xdsl.dialects.func import FuncOp
 from xdsl.dialects.linalg.ops import GenericOp
 from xdsl.ir import Operation, SSAValue
@@ -15,6 +16,9 @@ from xdsl.ir.affine import AffineMap
 from tensorgrad.dialects.buf import Buffer, KernelOp, buffer_bytes, element_of, maps_of
 from tensorgrad.dialects.signature import Slot, arguments_of
 from tensorgrad.runtime.target import Target
+
+LOOPS = "buf.loops"
+"""The attribute of a function that runs inside of loops: how many. Each takes one of a kernel's bindings."""
 
 
 def arena_of(slot: Slot) -> tuple[str, str]:
@@ -107,7 +111,9 @@ class Bindings:
             workspace: About how many bytes all allocations will take, if those of a kernel may be one binding.
         """
         self.workspace = workspace is not None and workspace <= target.max_storage_buffer_binding_size
+        loops = function.attributes.get(LOOPS)
         self.limit = target.max_storage_buffers_per_shader_stage
+        self.limit -= loops.value.data if isinstance(loops, IntegerAttr) else 0
         self.in_place = in_place
         slots = arguments_of(function)
         values = list(zip(function.body.block.args, slots, strict=True))

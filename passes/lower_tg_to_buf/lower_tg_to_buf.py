@@ -25,6 +25,7 @@ from tensorgrad.dialects.tg.leaves import ConstantOp
 from tensorgrad.dialects.tg.shape import ConcatOp, PadOp
 from tensorgrad.passes.functions import block_of, return_of, set_returned, set_signature
 from tensorgrad.passes.lower_tg_to_buf.kernels import KernelSpec, accumulates_half, alloc, in_full, make_kernel, rounded
+from tensorgrad.passes.lower_tg_to_buf.outline import Outlining, has_control
 from tensorgrad.passes.lower_tg_to_buf.rules import MEMORY_OPERANDS, RULES
 from tensorgrad.passes.lower_tg_to_buf.rules_sort import SEQUENCES
 from tensorgrad.passes.lower_tg_to_buf.scalars import storage
@@ -40,13 +41,21 @@ class LowerTgToBufPass(ModulePass):
     are not the same number everywhere become arguments with role `constant`; nothing is returned. Every buffer has
     exactly one writer. Reshapes, transposes, broadcasts, slices and reversals are index maps and dispatch nothing, nor
     does an op without elements.
+
+    A function with loops or branches becomes one that calls private functions, by `buf.run` and `buf.choose`: the ops
+    between them, and the regions. What a loop begins with lies in a buffer of its own.
     """
 
     name = "lower-tg-to-buf"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for function in list(op.ops):
-            if isinstance(function, FuncOp) and function.body.blocks:
+            if not isinstance(function, FuncOp) or not function.body.blocks:
+                continue
+            block_of(function)
+            if has_control(function):
+                Outlining(op, function, lambda part: _Lowering(part).run()).run()
+            else:
                 _Lowering(function).run()
 
 

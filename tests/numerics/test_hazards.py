@@ -14,7 +14,7 @@ from xdsl.parser import Parser
 
 import tensorgrad as tg
 from tensorgrad.dialects import wgsl
-from tensorgrad.dialects.buf import Buf
+from tensorgrad.dialects.buf_control import Buf
 from tensorgrad.dialects.tg import Tg
 from tensorgrad.passes.build_program import build_program
 from tensorgrad.passes.lower_tg_to_buf import LowerTgToBufPass

@@ -16,7 +16,7 @@ from xdsl.dialects.memref import MemRef
 from xdsl.dialects.scf import Scf
 from xdsl.parser import Parser
 
-from tensorgrad.dialects.buf import Buf
+from tensorgrad.dialects.buf_control import Buf
 from tensorgrad.runtime.numpy_buffers import BufferExecutor
 
 
