@@ -144,7 +144,7 @@ class _Liveness:
             sources = [index for index, other in enumerate(reads) if value.overlaps(other)]
             in_place = bool(sources) and isinstance(op, buf.KernelOp)
             for index in sources:
-                in_place = in_place and value == reads[index]
+                in_place = in_place and value.equals(reads[index])
                 if in_place and isinstance(op, buf.KernelOp):
                     arguments = op.input_arguments[index], op.output_arguments[position]
                     in_place = works_in_place(op, *arguments)

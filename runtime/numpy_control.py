@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias, cast
 
 import numpy as np
@@ -45,6 +45,10 @@ class Storage:
     def dtype(self) -> np.dtype[Any]:
         """The stored dtype: an `i1` is a word."""
         return np.dtype(np.uint32) if self.element == i1 else scalar_dtype(self.element)
+
+    def equals(self, other: Storage) -> bool:
+        """Whether the two are the same bytes and of one type."""
+        return replace(self, view=None) == replace(other, view=None)
 
     def overlaps(self, other: Storage) -> bool:
         """Whether the two share a byte."""
