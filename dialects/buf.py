@@ -21,6 +21,7 @@ from xdsl.dialects.builtin import (
     StringAttr,
     SymbolRefAttr,
     i8,
+    i32,
     i64,
 )
 from xdsl.dialects.linalg.attrs import IteratorType, IteratorTypeAttr
@@ -32,6 +33,7 @@ from xdsl.irdl import (
     IRDLOperation,
     irdl_op_definition,
     operand_def,
+    opt_operand_def,
     opt_prop_def,
     prop_def,
     region_def,
@@ -424,6 +426,8 @@ class ViewOp(IRDLOperation):
 class DispatchOp(IRDLOperation):
     """Runs a `wgsl.kernel` over so many workgroups, its bindings in the order of the operands.
 
+    With `indirect`, the three numbers of workgroups are read from a buffer when it runs.
+
     Example:
         buf.dispatch @thread0 workgroups = [4, 1, 1] (%1, %2) : memref<256xf32>, memref<256xf32>
     """
@@ -432,13 +436,15 @@ class DispatchOp(IRDLOperation):
     kernel = prop_def(SymbolRefAttr)
     workgroups = prop_def(DenseArrayBase)
     bindings = var_operand_def(MemRefType)
+    arguments = opt_operand_def(MemRefType)
+    irdl_options = (AttrSizedOperandSegments(as_property=True),)
     traits = traits_def()
 
     @classmethod
     def of(cls, kernel: str, workgroups: Sequence[int], bindings: Sequence[SSAValue]) -> DispatchOp:
         """A dispatch of the kernel with that symbol."""
         return cls.build(
-            operands=[list(bindings)],
+            operands=[list(bindings), []],
             properties={
                 "kernel": SymbolRefAttr(kernel),
                 "workgroups": DenseArrayBase.from_list(i64, list(workgroups)),
@@ -450,6 +456,12 @@ class DispatchOp(IRDLOperation):
         """The number of workgroups in each dimension."""
         x, y, z = cast("DenseArrayBase[IntegerType]", self.workgroups).get_values()
         return (x, y, z)
+
+    def indirect(self, arguments: SSAValue) -> None:
+        """Lets the numbers of workgroups be read from a buffer."""
+        sizes = [len(self.bindings), 1]
+        self.operands = [*self.bindings, arguments]
+        self.properties["operandSegmentSizes"] = DenseArrayBase.from_list(i32, sizes)
 
     def verify_(self) -> None:
         counts = cast("DenseArrayBase[IntegerType]", self.workgroups).get_values()
@@ -463,6 +475,12 @@ class DispatchOp(IRDLOperation):
         printer.print_string(" ")
         printer.print_attribute(self.kernel)
         printer.print_string(f" workgroups = [{', '.join(str(count) for count in self.groups)}]")
+        if self.arguments is not None:
+            printer.print_string(" indirect(")
+            printer.print_ssa_value(self.arguments)
+            printer.print_string(" : ")
+            printer.print_attribute(self.arguments.type)
+            printer.print_string(")")
         if self.attributes:
             printer.print_op_attributes(self.attributes, print_keyword=True)
         printer.print_string(" (")
@@ -476,12 +494,15 @@ class DispatchOp(IRDLOperation):
         parser.parse_keyword("workgroups")
         parser.parse_punctuation("=")
         counts = parser.parse_comma_separated_list(parser.Delimiter.SQUARE, parser.parse_integer)
+        arguments = _parse_operands(parser) if parser.parse_optional_keyword("indirect") else ()
         attributes = parser.parse_optional_attr_dict_with_keyword()
         start = parser.pos
         unresolved = parser.parse_comma_separated_list(parser.Delimiter.PAREN, parser.parse_unresolved_operand)
         parser.parse_punctuation(":")
         types = parser.parse_comma_separated_list(parser.Delimiter.NONE, parser.parse_type)
         op = cls.of(kernel.data, counts, parser.resolve_operands(unresolved, types, start))
+        for one in arguments:
+            op.indirect(one)
         if attributes is not None:
             op.attributes.update(attributes.data)
         return op

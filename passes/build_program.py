@@ -2,22 +2,35 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, cast
 
-from xdsl.dialects import memref
-from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, FileLineColLoc, IntegerAttr, ModuleOp, f16, f32, i1, i32
+import numpy as np
+from xdsl.dialects import func, memref
+from xdsl.dialects.builtin import (
+    DenseIntOrFPElementsAttr,
+    FileLineColLoc,
+    IntegerAttr,
+    MemRefType,
+    ModuleOp,
+    f16,
+    f32,
+    i1,
+    i32,
+)
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.utils.exceptions import DiagnosticException
 
 from tensorgrad.dialects import wgsl
-from tensorgrad.dialects.buf import ArenaOp, DispatchOp, ViewOp, element_of, shape_of
+from tensorgrad.dialects.buf import ArenaOp, DispatchOp, ViewOp, buffer_bytes, element_bytes, element_of, shape_of
+from tensorgrad.dialects.buf_control import RepeatOp, RowOp
 from tensorgrad.dialects.signature import Slot, read_slot
 from tensorgrad.dialects.tg.base import dense_to_numpy
 from tensorgrad.passes.emit_wgsl import emit_kernel
 from tensorgrad.passes.functions import find_function
 from tensorgrad.passes.traffic import BYTES_MOVED
-from tensorgrad.runtime.program import Binding, Buffer, Copy, Dispatch, Kernel, Program, TensorSlot
+from tensorgrad.runtime.program import Binding, Buffer, Copy, Dispatch, Kernel, Program, Repeat, Step, TensorSlot
 from tensorgrad.runtime.target import Target
 
 
@@ -48,13 +61,11 @@ class _Builder:
         self.arena_index: dict[SSAValue, int] = {}
         self.tensors: list[TensorSlot] = []
         self.data: dict[int, bytearray] = {}
-        self.plan: list[Dispatch | Copy] = []
         self.bytes_moved = 0
 
     def build(self) -> Program:
         """The program."""
-        for op in self.function.body.block.ops:
-            self._visit(op)
+        plan = self._steps(self.function.body.block, ())
         buffers = [
             Buffer(b.name, b.size, b.role, bytes(self.data[i]) if i in self.data else None)
             for i, b in enumerate(self.buffers)
@@ -69,25 +80,45 @@ class _Builder:
             kernels=tuple(self.kernels),
             buffers=tuple(buffers),
             tensors=tuple(self.tensors),
-            plan=tuple(self.plan),
+            plan=plan,
             statistics={**statistics, "bytes_moved": self.bytes_moved},
             target=self.target,
         )
         program.validate()
         return program
 
-    def _visit(self, op: Operation) -> None:
-        if isinstance(op, ArenaOp):
-            self.arena_index[op.result] = len(self.buffers)
+    def _steps(self, block: Block, loops: tuple[RepeatOp, ...]) -> tuple[Step, ...]:
+        """The steps of a block that some loops run."""
+        steps: list[Step] = []
+        for op in block.ops:
+            if isinstance(op, ArenaOp):
+                self._arena(op)
+            elif isinstance(op, ViewOp):
+                self._name(op)
+            elif isinstance(op, DispatchOp):
+                steps.append(self._dispatch(op, loops))
+            elif isinstance(op, memref.CopyOp):
+                steps.append(self._copy(op))
+            elif isinstance(op, RepeatOp):
+                steps.append(Repeat(op.times, self._steps(op.body.block, (*loops, op))))
+            elif not isinstance(op, RowOp | func.ReturnOp):
+                raise DiagnosticException(f"build_program expects dispatches and storage, not {op.name}")
+        return tuple(steps)
+
+    def _arena(self, op: ArenaOp) -> None:
+        index = self.arena_index[op.result] = len(self.buffers)
+        if op.role.data == "counter":
+            self.buffers.append(Buffer(op.label.data, op.size, "constant"))
+            self.data[index] = self._counter(op.size)
+        else:
             self.buffers.append(Buffer(op.label.data, op.size, op.role.data))
-        elif isinstance(op, ViewOp):
-            self._name(op)
-        elif isinstance(op, DispatchOp):
-            self._dispatch(op)
-        elif isinstance(op, memref.CopyOp):
-            self._copy(op)
-        elif op.name != "func.return":
-            raise DiagnosticException(f"build_program expects dispatches and storage, not {op.name}")
+
+    def _counter(self, size: int) -> bytearray:
+        """The numbers from 0 on, each where a binding can start."""
+        words = self.target.min_storage_buffer_offset_alignment // 4
+        numbers = np.zeros((size // 4 // words, words), np.uint32)
+        numbers[:, 0] = np.arange(len(numbers))
+        return bytearray(numbers.tobytes())
 
     def _name(self, op: ViewOp) -> None:
         if "tg.name" not in op.attributes:
@@ -110,29 +141,48 @@ class _Builder:
         raw = (array.astype("uint32") if array.dtype == bool else array).tobytes()
         data[op.start : op.start + len(raw)] = raw
 
-    def _dispatch(self, op: DispatchOp) -> None:
+    def _dispatch(self, op: DispatchOp, loops: tuple[RepeatOp, ...]) -> Dispatch:
         name = op.kernel.root_reference.data
         kernel = self.kernel_ops[name]
         if name not in self.kernel_index:
             x, y, z = kernel.workgroup_size.get_values()
             self.kernel_index[name] = len(self.kernels)
             self.kernels.append(Kernel("wgsl", name, emit_kernel(kernel, self.target), (x, y, z)))
-        bindings: list[Binding] = []
-        for view, access in zip(op.bindings, kernel.access, strict=True):
-            owner = cast(ViewOp, view.owner)
-            size = -(-owner.size // 4) * 4
-            bindings.append(Binding(self.arena_index[owner.arena], owner.start, size, access.data))
-        self.plan.append(Dispatch(self.kernel_index[name], tuple(bindings), op.groups, _label(op)))
+        bindings = [
+            self._binding(value, access.data, loops) for value, access in zip(op.bindings, kernel.access, strict=True)
+        ]
         moved = op.attributes.get(BYTES_MOVED)
-        self.bytes_moved += cast("IntegerAttr[Any]", moved).value.data if isinstance(moved, IntegerAttr) else 0
+        times = math.prod(loop.times for loop in loops)
+        self.bytes_moved += times * (
+            cast("IntegerAttr[Any]", moved).value.data if isinstance(moved, IntegerAttr) else 0
+        )
+        indirect = None
+        if op.arguments is not None:
+            view = cast(ViewOp, op.arguments.owner)
+            indirect = (self.arena_index[view.arena], view.start)
+        return Dispatch(self.kernel_index[name], tuple(bindings), op.groups, _label(op), indirect)
 
-    def _copy(self, op: memref.CopyOp) -> None:
+    def _binding(self, value: SSAValue, access: str, loops: tuple[RepeatOp, ...]) -> Binding:
+        """A binding; a row moves from time to time, by as many bytes for each loop."""
+        row = value.owner if isinstance(value.owner, RowOp) else None
+        view = cast(ViewOp, value.owner) if row is None else row.base
+        size = -(-buffer_bytes(cast("MemRefType[Attribute]", value.type)) // 4) * 4
+        if row is None:
+            return Binding(self.arena_index[view.arena], view.start, size, access)
+        width = element_bytes(element_of(value))
+        zero = [0] * len(row.indices)
+        start = view.start + width * row.start(zero)
+        strides: list[int] = []
+        for loop in loops:
+            one = [int(index is loop.iteration) for index in row.indices]
+            strides.append(width * (row.start(one) - row.start(zero)))
+        return Binding(self.arena_index[view.arena], start, size, access, tuple(strides))
+
+    def _copy(self, op: memref.CopyOp) -> Copy:
         source, target = cast(ViewOp, op.source.owner), cast(ViewOp, op.destination.owner)
         size = -(-source.size // 4) * 4
         self.bytes_moved += 2 * size
-        self.plan.append(
-            Copy(self.arena_index[source.arena], source.start, self.arena_index[target.arena], target.start, size)
-        )
+        return Copy(self.arena_index[source.arena], source.start, self.arena_index[target.arena], target.start, size)
 
 
 DTYPES: dict[Attribute, str] = {f32: "f32", i32: "i32", i1: "bool", f16: "f16"}

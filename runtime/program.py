@@ -6,7 +6,7 @@ import itertools
 import json
 import math
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, TypeAlias
 
@@ -99,22 +99,32 @@ class TensorSlot:
 
 @dataclass(frozen=True)
 class Binding:
-    """A range of a buffer, as a kernel sees it; `access` is "read" or "read_write"."""
+    """A range of a buffer, as a kernel sees it; `access` is "read" or "read_write".
+
+    In loops, `strides` says by how many bytes the range moves on each time, one number for each loop around the
+    dispatch, the outermost first; without it, it stays where it is.
+    """
 
     buffer: int
     offset: int
     size: int
     access: str
+    strides: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
 class Dispatch:
-    """One run of a kernel; binding `i` is the kernel's `@binding(i)` of group 0."""
+    """One run of a kernel; binding `i` is the kernel's `@binding(i)` of group 0.
+
+    With `indirect`, a buffer and an offset, the three numbers of workgroups that run are there, written by a kernel
+    before: those in `workgroups`, or zeros.
+    """
 
     kernel: int
     bindings: tuple[Binding, ...]
     workgroups: tuple[int, int, int]
     label: str
+    indirect: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True)
@@ -128,8 +138,42 @@ class Copy:
     size: int
 
 
-Step: TypeAlias = Dispatch | Copy
-STEP_TYPES: dict[str, type[Dispatch] | type[Copy]] = {"dispatch": Dispatch, "copy": Copy}
+@dataclass(frozen=True)
+class Repeat:
+    """Runs its steps, in order, so many times; the bindings with strides move on."""
+
+    count: int
+    steps: tuple[Step, ...]
+
+
+Step: TypeAlias = Dispatch | Copy | Repeat
+STEP_TYPES: dict[str, type[Dispatch] | type[Copy] | type[Repeat]] = {
+    "dispatch": Dispatch,
+    "copy": Copy,
+    "repeat": Repeat,
+}
+
+MOST_MOVING = 4
+"""So many bindings of a dispatch may move from time to time: what every WebGPU device takes."""
+
+
+def runs(steps: Sequence[Step], counts: tuple[int, ...] = ()) -> Iterator[tuple[Dispatch | Copy, tuple[int, ...]]]:
+    """Each dispatch and copy of a plan once, with how often each loop around it runs, the outermost first."""
+    for step in steps:
+        if isinstance(step, Repeat):
+            yield from runs(step.steps, (*counts, step.count))
+        else:
+            yield step, counts
+
+
+def unrolled(steps: Sequence[Step], times: tuple[int, ...] = ()) -> Iterator[tuple[Dispatch | Copy, tuple[int, ...]]]:
+    """Each dispatch and copy as often as it runs, in order, with the number of the time of each loop around it."""
+    for step in steps:
+        if isinstance(step, Repeat):
+            for time in range(step.count):
+                yield from unrolled(step.steps, (*times, time))
+        else:
+            yield step, times
 
 
 @dataclass(frozen=True)
@@ -173,9 +217,10 @@ class Program:
         _check_kernels(self.kernels)
         _check_buffers(self.buffers)
         _check_tensors(self.tensors, self.buffers)
-        for position, step in enumerate(self.plan):
+        _check_loops(self.plan)
+        for position, (step, counts) in enumerate(runs(self.plan)):
             if isinstance(step, Dispatch):
-                _check_dispatch(step, f"dispatch {position} ({step.label!r})", self)
+                _check_dispatch(step, f"dispatch {position} ({step.label!r})", self, counts)
             else:
                 _check_copy(step, f"copy {position}", self.buffers)
 
@@ -193,7 +238,7 @@ class Program:
             _within(target, "max_compute_invocations_per_workgroup", invocations, where)
             for axis, extent in zip("xyz", kernel.workgroup_size, strict=True):
                 _within(target, f"max_compute_workgroup_size_{axis}", extent, where)
-        for step in self.plan:
+        for step, _ in runs(self.plan):
             if isinstance(step, Dispatch):
                 _check_dispatch_fits(step, f"dispatch {step.label!r}", target)
         compiled = self.target.subgroup_size if self.target else None
@@ -359,17 +404,34 @@ def _check_range(where: str, buffer: int, offset: int, size: int, buffers: Seque
     )
 
 
-def _check_dispatch(step: Dispatch, where: str, program: Program) -> None:
+def _check_loops(steps: Sequence[Step]) -> None:
+    for step in steps:
+        if isinstance(step, Repeat):
+            _require(_is_whole(step.count) and step.count > 0, f"a loop runs {step.count} times")
+            _check_loops(step.steps)
+
+
+def _check_dispatch(step: Dispatch, where: str, program: Program, counts: tuple[int, ...]) -> None:
     _require(_is_whole(step.kernel) and step.kernel < len(program.kernels), f"{where}: no kernel {step.kernel}")
     _extents(step.workgroups, f"{where}: workgroups")
     for index, binding in enumerate(step.bindings):
         here = f"{where}, binding {index}"
-        _check_range(here, binding.buffer, binding.offset, binding.size, program.buffers)
+        strides = binding.strides
+        _require(not strides or len(strides) == len(counts), f"{here} moves in {len(strides)} of {len(counts)} loops")
+        _require(_is_whole(*strides) and all(stride % WORD == 0 for stride in strides), f"{here}: strides {strides}")
+        moved = sum(stride * (count - 1) for stride, count in zip(strides, counts, strict=False))
+        _check_range(here, binding.buffer, binding.offset, binding.size + moved, program.buffers)
         _require(binding.size > 0, f"{here} is empty")
         _require(binding.access in ("read", "read_write"), f"{here}: unknown access {binding.access!r}")
         buffer = program.buffers[binding.buffer]
         _require(buffer.role != "constant" or binding.access == "read", f"{here} writes constant {buffer.name!r}")
     _check_aliasing(step.bindings, where, program.buffers)
+    if step.indirect is not None:
+        buffer, offset = step.indirect
+        _check_range(f"{where}, numbers of workgroups", buffer, offset, 3 * WORD, program.buffers)
+        _require(
+            all(binding.buffer != buffer for binding in step.bindings), f"{where} binds its own numbers of workgroups"
+        )
 
 
 def _check_aliasing(bindings: Sequence[Binding], where: str, buffers: Sequence[Buffer]) -> None:
@@ -404,14 +466,18 @@ def _check_dispatch_fits(step: Dispatch, where: str, target: Target) -> None:
     _within(target, "max_storage_buffers_per_shader_stage", len(step.bindings), f"{where}: its bindings")
     for extent in step.workgroups:
         _within(target, "max_compute_workgroups_per_dimension", extent, f"{where}: workgroups")
+    moving = sum(1 for binding in step.bindings if binding.strides)
+    if moving > MOST_MOVING:
+        raise TargetError(f"{where}: {moving} bindings move from time to time, devices take {MOST_MOVING}")
     for index, binding in enumerate(step.bindings):
         _within(target, "max_storage_buffer_binding_size", binding.size, f"{where}, binding {index}")
         alignment = target.min_storage_buffer_offset_alignment
-        if binding.offset % alignment:
-            raise TargetError(
-                f"{where}, binding {index}: offset {binding.offset} is no multiple of the {alignment} bytes "
-                f"of target {target.name!r}"
-            )
+        for offset in (binding.offset, *binding.strides):
+            if offset % alignment:
+                raise TargetError(
+                    f"{where}, binding {index}: offset {offset} is no multiple of the {alignment} bytes "
+                    f"of target {target.name!r}"
+                )
 
 
 def _check_state(slots: Mapping[str, TensorSlot], state: Mapping[str, np.ndarray]) -> None:
@@ -432,12 +498,19 @@ def _to_json(program: Program) -> str:
     """The program without the bytes of its constants."""
     slim = replace(program, buffers=tuple(replace(buffer, data=None) for buffer in program.buffers))
     content = asdict(slim)
-    kinds = {step_type: kind for kind, step_type in STEP_TYPES.items()}
-    content["plan"] = [{"op": kinds[type(step)], **asdict(step)} for step in program.plan]
+    content["plan"] = [_step_entry(step) for step in program.plan]
     try:
         return json.dumps(content, allow_nan=False)
     except (TypeError, ValueError) as error:
         raise ProgramError(f"program {program.name!r} has statistics that are not JSON: {error}") from error
+
+
+def _step_entry(step: Step) -> dict[str, Any]:
+    kinds = {step_type: kind for kind, step_type in STEP_TYPES.items()}
+    entry = {"op": kinds[type(step)], **asdict(step)}
+    if isinstance(step, Repeat):
+        entry["steps"] = [_step_entry(inner) for inner in step.steps]
+    return entry
 
 
 def _from_json(text: str, tensors: Mapping[str, np.ndarray], source: str) -> Program:
@@ -447,10 +520,16 @@ def _from_json(text: str, tensors: Mapping[str, np.ndarray], source: str) -> Pro
 
     def step(entry: dict[str, Any]) -> Step:
         kind = STEP_TYPES[entry.pop("op")]
+        if kind is Repeat:
+            return Repeat(entry["count"], tuple(map(step, entry["steps"])))
         if kind is Dispatch:
-            entry["bindings"] = tuple(Binding(**binding) for binding in entry["bindings"])
+            entry["bindings"] = tuple(bound(binding) for binding in entry["bindings"])
             entry["workgroups"] = tuple(entry["workgroups"])
+            entry["indirect"] = None if entry.get("indirect") is None else tuple(entry["indirect"])
         return kind(**entry)
+
+    def bound(entry: dict[str, Any]) -> Binding:
+        return Binding(**{**entry, "strides": tuple(entry.get("strides", ()))})
 
     def kernel(entry: dict[str, Any]) -> Kernel:
         return Kernel(**{**entry, "workgroup_size": tuple(entry["workgroup_size"])})

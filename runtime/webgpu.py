@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import math
 import os
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -16,7 +17,7 @@ import wgpu
 
 from tensorgrad.runtime.backend import OutputHandle, OutputRing, ScalarInputs, check_inputs
 from tensorgrad.runtime.errors import DeviceError, InputError, NoAdapterError, ProgramError
-from tensorgrad.runtime.program import PERSISTENT_ROLES, Copy, Dispatch, Program, TensorSlot
+from tensorgrad.runtime.program import PERSISTENT_ROLES, Copy, Dispatch, Program, TensorSlot, runs, unrolled
 from tensorgrad.runtime.target import Target
 
 STORAGE = wgpu.BufferUsage.STORAGE | wgpu.BufferUsage.COPY_SRC | wgpu.BufferUsage.COPY_DST
@@ -244,14 +245,15 @@ class WebGPUDevice:
                 found.add(int(self.read_ranges([(buffer, 0, 4)])[0].view(np.uint32)[0]))
         return found.pop() if len(found) == 1 else None
 
-    def create_buffer(self, label: str, size: int) -> wgpu.GPUBuffer:
-        """A zeroed buffer for kernels and copies.
+    def create_buffer(self, label: str, size: int, *, indirect: bool = False) -> wgpu.GPUBuffer:
+        """A zeroed buffer for kernels and copies; an `indirect` one may also hold numbers of workgroups.
 
         Raises:
             DeviceError: There is no memory for it.
         """
         with reporting(f"allocating {size} bytes for {label}"):
-            return self.wgpu_device.create_buffer(label=label, size=size, usage=STORAGE)
+            usage = STORAGE | wgpu.BufferUsage.INDIRECT if indirect else STORAGE
+            return self.wgpu_device.create_buffer(label=label, size=size, usage=usage)
 
     def submit(self, segments: Sequence[Segment]) -> None:
         """Runs a plan as one submit: a compute pass for each list of commands, with copies in between."""
@@ -352,6 +354,8 @@ class _Command:
     pipeline: wgpu.GPUComputePipeline
     group: wgpu.GPUBindGroup
     workgroups: tuple[int, int, int]
+    offsets: tuple[int, ...] = ()
+    indirect: tuple[wgpu.GPUBuffer, int] | None = None
 
 
 CopyCommand: TypeAlias = tuple[wgpu.GPUBuffer, int, wgpu.GPUBuffer, int, int]
@@ -362,14 +366,18 @@ def _encode_pass(encoder: wgpu.GPUCommandEncoder, commands: Sequence[_Command]) 
     """The hot loop of a step: sets only what differs from the command before."""
     compute = encoder.begin_compute_pass()
     pipeline = group = None
+    offsets: tuple[int, ...] = ()
     for command in commands:
         if command.pipeline is not pipeline:
             pipeline = command.pipeline
             compute.set_pipeline(pipeline)
-        if command.group is not group:
-            group = command.group
-            compute.set_bind_group(0, group)
-        compute.dispatch_workgroups(*command.workgroups)
+        if command.group is not group or command.offsets != offsets:
+            group, offsets = command.group, command.offsets
+            compute.set_bind_group(0, group, offsets)
+        if command.indirect is None:
+            compute.dispatch_workgroups(*command.workgroups)
+        else:
+            compute.dispatch_workgroups_indirect(*command.indirect)
     compute.end()
 
 
@@ -407,13 +415,15 @@ class WebGPUExecutable:
     def _create_buffers(self, shared: Mapping[str, wgpu.GPUBuffer]) -> dict[int, wgpu.GPUBuffer]:
         """All buffers by index, but the outputs', which the ring has."""
         buffers: dict[int, wgpu.GPUBuffer] = {}
+        steps = (step for step, _ in runs(self.program.plan))
+        indirect = {step.indirect[0] for step in steps if isinstance(step, Dispatch) and step.indirect is not None}
         for index, buffer in enumerate(self.program.buffers):
             if buffer.role == "output":
                 continue
             if buffer.name in shared and buffer.role == "parameter":
                 buffers[index] = shared[buffer.name]
                 continue
-            buffers[index] = self.device.create_buffer(buffer.name, buffer.size)
+            buffers[index] = self.device.create_buffer(buffer.name, buffer.size, indirect=index in indirect)
             if buffer.data:
                 padded = buffer.data + bytes(-len(buffer.data) % 4)
                 self.device.write_range(buffers[index], 0, padded)
@@ -461,15 +471,22 @@ class WebGPUExecutable:
         """The plan with this ring slot's buffers; dispatches that touch no output share their bind groups."""
         buffers = {**self._buffers, **self._ring.buffers(index)}
         segments: list[Segment] = []
-        for position, step in enumerate(self.program.plan):
+        for step, times in unrolled(self.program.plan):
             if isinstance(step, Copy):
                 ends = buffers[step.source], step.source_offset, buffers[step.destination]
                 segments.append((*ends, step.destination_offset, step.size))
                 continue
             if not segments or not isinstance(segments[-1], list):
                 segments.append([])
-            pipeline, layout = self._pipelines[position]
-            command = _Command(pipeline, self._group(step, layout, buffers), step.workgroups)
+            pipeline, layout = self._pipelines[step]
+            offsets = tuple(
+                sum(stride * time for stride, time in zip(binding.strides, times, strict=True))
+                for binding in step.bindings
+                if binding.strides
+            )
+            indirect = None if step.indirect is None else (buffers[step.indirect[0]], step.indirect[1])
+            group = self._group(step, layout, buffers)
+            command = _Command(pipeline, group, step.workgroups, offsets, indirect)
             commands = segments[-1]
             assert isinstance(commands, list)
             commands.append(command)
@@ -524,32 +541,37 @@ class WebGPUExecutable:
 
     def statistics(self) -> dict[str, Any]:
         """The program's statistics, with what a step runs and what this executable takes on the device."""
-        dispatches = [step for step in self.program.plan if isinstance(step, Dispatch)]
+        steps = [(step, math.prod(counts)) for step, counts in runs(self.program.plan)]
+        dispatches = [(step, times) for step, times in steps if isinstance(step, Dispatch)]
+        copies = sum(times for step, times in steps if isinstance(step, Copy))
         buffers = sum(buffer.size for buffer in self._buffers.values())
         return {
             **self.program.statistics,
-            "dispatches": len(dispatches),
-            "copies": len(self.program.plan) - len(dispatches),
+            "dispatches": sum(times for _, times in dispatches),
+            "copies": copies,
             "submits": 1,
-            "kernels": len({step.kernel for step in dispatches}),
+            "kernels": len({step.kernel for step, _ in dispatches}),
             "peak_bytes": buffers + self._ring.bytes + self.device.staging_bytes,
         }
 
 
+Accesses: TypeAlias = tuple[tuple[str, bool], ...]
+"""For each binding, how it is used, and whether its offset is given with each dispatch."""
+
 Pipeline: TypeAlias = tuple[wgpu.GPUComputePipeline, wgpu.GPUBindGroupLayout]
 
 
-def _compile(program: Program, device: WebGPUDevice) -> dict[int, Pipeline]:
-    """The pipeline of each dispatch, by its position in the plan; each kernel is compiled once per use of buffers."""
-    layouts: dict[tuple[str, ...], wgpu.GPUBindGroupLayout] = {}
+def _compile(program: Program, device: WebGPUDevice) -> dict[Dispatch, Pipeline]:
+    """The pipeline of each dispatch; each kernel is compiled once per use of buffers."""
+    layouts: dict[Accesses, wgpu.GPUBindGroupLayout] = {}
     modules: dict[str, wgpu.GPUShaderModule] = {}
-    pipelines: dict[tuple[str, str, tuple[str, ...]], Pipeline] = {}
-    result: dict[int, Pipeline] = {}
-    for position, step in enumerate(program.plan):
+    pipelines: dict[tuple[str, str, Accesses], Pipeline] = {}
+    result: dict[Dispatch, Pipeline] = {}
+    for step, _ in runs(program.plan):
         if not isinstance(step, Dispatch):
             continue
         kernel = program.kernels[step.kernel]
-        accesses = tuple(binding.access for binding in step.bindings)
+        accesses = tuple((binding.access, bool(binding.strides)) for binding in step.bindings)
         key = (kernel.code, kernel.entry, accesses)
         if key not in pipelines:
             with reporting(f"compiling kernel {kernel.entry!r}"):
@@ -563,15 +585,19 @@ def _compile(program: Program, device: WebGPUDevice) -> dict[int, Pipeline]:
                     compute={"module": modules[kernel.code], "entry_point": kernel.entry},
                 )
             pipelines[key] = pipeline, layouts[accesses]
-        result[position] = pipelines[key]
+        result[step] = pipelines[key]
     return result
 
 
-def _layout(device: WebGPUDevice, accesses: Sequence[str]) -> wgpu.GPUBindGroupLayout:
+def _layout(device: WebGPUDevice, accesses: Accesses) -> wgpu.GPUBindGroupLayout:
     kinds = {"read": wgpu.BufferBindingType.read_only_storage, "read_write": wgpu.BufferBindingType.storage}
     entries = [
-        {"binding": i, "visibility": wgpu.ShaderStage.COMPUTE, "buffer": {"type": kinds[access]}}
-        for i, access in enumerate(accesses)
+        {
+            "binding": i,
+            "visibility": wgpu.ShaderStage.COMPUTE,
+            "buffer": {"type": kinds[access], "has_dynamic_offset": moving},
+        }
+        for i, (access, moving) in enumerate(accesses)
     ]
     return device.wgpu_device.create_bind_group_layout(entries=entries)
 

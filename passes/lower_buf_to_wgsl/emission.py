@@ -24,10 +24,11 @@ index = IndexType()
 
 @dataclass(frozen=True)
 class Binding:
-    """Where a buffer of a kernel lies: a storage binding and the element it starts at."""
+    """Where a buffer of a kernel lies: a binding, the element it starts at, and by how many more at run time."""
 
     memory: SSAValue
     start: int = 0
+    moved: SSAValue | None = None
 
 
 @dataclass(frozen=True)
@@ -179,7 +180,9 @@ class Code:
         """The linear index of an element, for an index map's results over a stage's loops."""
         placed = [result.replace_dims_and_symbols(loops.expressions, ()) for result in results]
         total = affine.linear_index(placed, shape_of(buffer)) + self.bindings[buffer].start
-        return self.expression(affine.linear(total, loops.extents).expression(), loops.bases)
+        at = self.expression(affine.linear(total, loops.extents).expression(), loops.bases)
+        moved = self.bindings[buffer].moved
+        return at if moved is None else self.index_op(arith.AddiOp, moved, at)
 
     # Memory
 
@@ -302,6 +305,8 @@ class Code:
             at = self.number(binding.start)
         elif binding.start:
             at = self.index_op(arith.AddiOp, at, binding.start)
+        if binding.moved is not None:
+            at = self.index_op(arith.AddiOp, binding.moved, at)
         return self.add(memref.LoadOp.get(binding.memory, [at]))
 
     def _repetition(self, op: scf.ForOp, env: dict[SSAValue, SSAValue], loops: Loops) -> Sequence[SSAValue]:

@@ -19,6 +19,7 @@ from xdsl.dialects.builtin import (
     UnknownLoc,
     f16,
     f64,
+    i32,
     i64,
 )
 from xdsl.dialects.func import FuncOp
@@ -37,11 +38,22 @@ from tensorgrad.dialects.buf import (
     element_bytes,
     element_of,
 )
+from tensorgrad.dialects.buf_control import BranchOp, RepeatOp, RowOp
 from tensorgrad.dialects.signature import NAME, ROLE
 from tensorgrad.passes.kernels.graph import steps_of
 from tensorgrad.passes.kernels.identity import kernel_text
 from tensorgrad.passes.kernels.kinds import contraction_of
 from tensorgrad.passes.lower_buf_to_wgsl.contraction import contraction
+from tensorgrad.passes.lower_buf_to_wgsl.control import (
+    MOST_COUNTERS,
+    Condition,
+    Moves,
+    Placed,
+    Row,
+    counter_of,
+    view_of,
+    write_choice,
+)
 from tensorgrad.passes.lower_buf_to_wgsl.emission import Arrays, Binding, Code, Frame
 from tensorgrad.passes.lower_buf_to_wgsl.rows import group_a_point, thread_a_point
 from tensorgrad.passes.schedule.schedules import Schedule, folded
@@ -92,10 +104,16 @@ class _Lowering:
         self.target = target
         self.known, self.counts = written.known, written.counts
         self.scalars = self._pack_scalars()
+        self.views: dict[tuple[SSAValue, int, int, Attribute], SSAValue] = {}
+        self.branches = 0
 
     def run(self) -> None:
         """Lowers the function in place."""
-        kernels = [op for op in self.function.body.block.ops if isinstance(op, KernelOp)]
+        self._lower_block(self.function.body.block, ())
+
+    def _lower_block(self, block: Block, conditions: tuple[Condition, ...]) -> None:
+        """Lowers the kernels of a block, and of the loops and branches in it, which run under some conditions."""
+        kernels = [op for op in block.ops if isinstance(op, KernelOp)]
         for kernel in kernels:
             if kernel.schedule is None:
                 raise DiagnosticException(
@@ -105,6 +123,13 @@ class _Lowering:
         steps = steps_of(kernels)
         for _, found in groupby(kernels, key=steps.__getitem__):
             self._lower(list(found))
+        for op in list(block.ops):
+            if isinstance(op, RepeatOp):
+                self._lower_block(op.body.block, conditions)
+            elif isinstance(op, BranchOp):
+                for inner, wanted in zip(op.branches, (True, False), strict=True):
+                    self._lower_block(inner, (*conditions, (op.predicate, wanted)))
+                self._decide(op, conditions)
 
     def _pack_scalars(self) -> dict[SSAValue, tuple[SSAValue, int]]:
         """One view over all scalars of an arena, and each scalar's place in it."""
@@ -126,17 +151,22 @@ class _Lowering:
     def _lower(self, kernels: Sequence[KernelOp]) -> None:
         """Lowers the kernels of one dispatch."""
         operands = [operand for kernel in kernels for operand in kernel.operands]
-        places = self._within_bindings(kernels[0], [self.scalars.get(operand, (operand, 0)) for operand in operands])
-        views = list(dict.fromkeys(view for view, _ in places))
+        rows, counters = self._rows(operands)
+        places = [self.scalars.get(operand, (self._whole(operand), 0)) for operand in operands]
+        places = self._within_bindings(kernels[0], places, len(counters))
+        views = [*dict.fromkeys(view for view, _ in places), *counters]
         if len(kernels) > 1 and len(views) > self.target.max_storage_buffers_per_shader_stage:
             for kernel in kernels:  # where their buffers came to lie, they have too many bindings together
                 self._lower([kernel])
             return
         self._check(kernels, operands, views)
         schedules = [Schedule.read(cast(DictionaryAttr, kernel.schedule)) for kernel in kernels]
-        written = {cast(ViewOp, output.owner).arena for kernel in kernels for output in kernel.outputs}
-        access = ["read_write" if cast(ViewOp, view.owner).arena in written else "read" for view in views]
-        placed = [(views.index(view), start) for view, start in places]
+        written = {view_of(output).arena for kernel in kernels for output in kernel.outputs}
+        access = ["read_write" if view_of(view).arena in written else "read" for view in views]
+        placed = [
+            Placed(views.index(view), start, None if row is None else (row[0], tuple(map(views.index, row[1]))))
+            for (view, start), row in zip(places, rows, strict=True)
+        ]
         texts = tuple((kernel_text(kernel), str(kernel.schedule)) for kernel in kernels)
         types = [_flat(view) for view in views]
         key = (texts, tuple(access), tuple(placed), tuple(types))
@@ -147,18 +177,111 @@ class _Lowering:
         dispatch = DispatchOp.of(made.sym_name.data, groups, views)
         dispatch.location = kernels[0].location
         dispatch.attributes[BYTES_MOVED] = IntegerAttr(sum(bytes_moved(kernel) for kernel in kernels), i64)
-        self.function.body.block.insert_op_before(dispatch, kernels[0])
+        cast(Block, kernels[0].parent).insert_op_before(dispatch, kernels[0])
         for kernel in kernels:
             kernel.detach()
             kernel.erase()
+
+    def _decide(self, op: BranchOp, conditions: tuple[Condition, ...]) -> None:
+        """Writes, in front of two branches, how many workgroups each of their dispatches has: none, unless it runs.
+
+        The kernel that does it always runs itself, also where the branches are in one that doesn't.
+        """
+        mine = [*conditions, (op.predicate, True)]
+        dispatches: list[list[DispatchOp]] = [
+            [inner for inner in block.walk() if isinstance(inner, DispatchOp) and inner.arguments is None]
+            for block in op.branches
+        ]
+        count = sum(map(len, dispatches))
+        if count:
+            arena = ArenaOp.of(f"branches{self.branches}", "workspace", 12 * count)
+            self.branches += 1
+            table = ViewOp.of(arena.result, 0, buffer_type([3 * count], i32))
+            first = self.function.body.block.first_op
+            assert first is not None
+            for made in (arena, table):
+                made.location = op.location
+                self.function.body.block.insert_op_before(made, first)
+            self._write_choice(op, mine, dispatches, table.result)
+            for number, dispatch in enumerate(one for found in dispatches for one in found):
+                row = ViewOp.of(arena.result, 12 * number, buffer_type([3], i32))
+                row.location = op.location
+                self.function.body.block.insert_op_before(row, first)
+                dispatch.indirect(row.result)
+        self._dissolve(op)
+
+    def _write_choice(
+        self,
+        op: BranchOp,
+        conditions: Sequence[Condition],
+        dispatches: Sequence[Sequence[DispatchOp]],
+        table: SSAValue,
+    ) -> None:
+        predicates = [predicate for predicate, _ in conditions]
+        rows, counters = self._rows(predicates)
+        whole = [self._whole(predicate) for predicate in predicates]
+        views = [*dict.fromkeys(whole), *counters, table]
+        if len(views) > self.target.max_storage_buffers_per_shader_stage:
+            raise DiagnosticException(
+                f"{len(conditions)} branches inside of each other at {op.location} need {len(views)} bindings"
+            )
+        placed = [
+            Placed(views.index(view), 0, None if row is None else (row[0], tuple(map(views.index, row[1]))))
+            for view, row in zip(whole, rows, strict=True)
+        ]
+        groups = [[one.groups for one in found] for found in dispatches]
+        wanted = [one for _, one in conditions]
+        block = write_choice([_flat(view) for view in views], placed, wanted, groups)
+        number = self.counts.get("choice", 0)
+        self.counts["choice"] = number + 1
+        access = ["read_write" if view is table else "read" for view in views]
+        made = wgsl.KernelOp(f"choice{number}", (1, 1, 1), access, block)
+        for inner in made.walk():
+            inner.location = op.location
+        self.module.body.block.insert_op_before(made, self.function)
+        dispatch = DispatchOp.of(made.sym_name.data, (1, 1, 1), views)
+        dispatch.location = op.location
+        dispatch.attributes[BYTES_MOVED] = IntegerAttr(12 * sum(map(len, dispatches)) + 4 * len(placed), i64)
+        cast(Block, op.parent).insert_op_before(dispatch, op)
+
+    def _dissolve(self, op: BranchOp) -> None:
+        """Puts the dispatches of both branches in the place of the branches."""
+        for block in op.branches:
+            for inner in list(block.ops):
+                inner.detach()
+                cast(Block, op.parent).insert_op_before(inner, op)
+        op.detach()
+        op.erase()
 
     def _all_groups(self, schedules: Sequence[Schedule]) -> tuple[int, int, int]:
         """The workgroups of a dispatch that kernels share."""
         return folded(sum(math.prod(schedule.groups) for schedule in schedules), self.target)
 
-    def _within_bindings(self, kernel: KernelOp, places: list[tuple[SSAValue, int]]) -> list[tuple[SSAValue, int]]:
+    def _rows(self, operands: Sequence[SSAValue]) -> tuple[list[Row | None], list[SSAValue]]:
+        """For each operand that a loop moves, how far and by which counters; and all counters."""
+        rows: list[Row | None] = []
+        for operand in operands:
+            owner = operand.owner
+            found = (
+                (owner.at.data, [counter_of(index) for index in owner.indices]) if isinstance(owner, RowOp) else None
+            )
+            rows.append(found)
+        counters = list(dict.fromkeys(counter for row in rows if row is not None for counter in row[1]))
+        if len(counters) > MOST_COUNTERS:
+            raise DiagnosticException(f"{len(counters)} loops inside of each other; devices take {MOST_COUNTERS}")
+        return rows, counters
+
+    def _whole(self, operand: SSAValue) -> SSAValue:
+        """The view that an operand is, or is a part of: one for all views of the same bytes."""
+        view = view_of(operand)
+        kind = element_of(view.result)
+        return self.views.setdefault((view.arena, view.start, view.size, kind), view.result)
+
+    def _within_bindings(
+        self, kernel: KernelOp, places: list[tuple[SSAValue, int]], counters: int
+    ) -> list[tuple[SSAValue, int]]:
         """Where a dispatch has too many bindings, arenas are bound once for all of their tensors in it."""
-        limit = self.target.max_storage_buffers_per_shader_stage
+        limit = self.target.max_storage_buffers_per_shader_stage - counters
         views = list(dict.fromkeys(view for view, _ in places))
         groups: dict[SSAValue, list[ViewOp]] = {}
         for view in views:
@@ -202,15 +325,16 @@ class _Lowering:
         kernels: Sequence[KernelOp],
         schedules: Sequence[Schedule],
         access: Sequence[str],
-        placed: Sequence[tuple[int, int]],
+        placed: Sequence[Placed],
         types: Sequence[Attribute],
     ) -> wgsl.KernelOp:
         """Writes a new kernel in front of the function."""
         block = Block(arg_types=types)
         arguments = [argument for kernel in kernels for argument in kernel.body.block.args]
+        found = Moves(block)
         bindings: dict[SSAValue, Binding] = {
-            argument: Binding(block.args[number], start)
-            for argument, (number, start) in zip(arguments, placed, strict=True)
+            argument: Binding(block.args[one.binding], one.start, found.of(one))
+            for argument, one in zip(arguments, placed, strict=True)
         }
         if len(kernels) == 1:
             name = schedules[0].archetype
