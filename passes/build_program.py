@@ -152,10 +152,9 @@ class _Builder:
             self._binding(value, access.data, loops) for value, access in zip(op.bindings, kernel.access, strict=True)
         ]
         moved = op.attributes.get(BYTES_MOVED)
-        times = math.prod(loop.times for loop in loops)
-        self.bytes_moved += times * (
-            cast("IntegerAttr[Any]", moved).value.data if isinstance(moved, IntegerAttr) else 0
-        )
+        if isinstance(moved, IntegerAttr):
+            times = math.prod(loop.times for loop in loops)
+            self.bytes_moved += times * cast("IntegerAttr[Any]", moved).value.data
         indirect = None
         if op.arguments is not None:
             view = cast(ViewOp, op.arguments.owner)

@@ -68,16 +68,13 @@ class Storage:
 
 def _in_rows(view: buf.ViewOp) -> bool:
     """Whether a loop moves through some of a view's bytes."""
-    for use in view.arena.uses:
-        other = use.operation
-        if (
-            isinstance(other, buf.ViewOp)
-            and other.start < view.start + view.size
-            and view.start < other.start + other.size
-        ):
-            if any(isinstance(one.operation, RowOp) for one in other.result.uses):
-                return True
-    return False
+    others = [use.operation for use in view.arena.uses]
+    moved = [other for other in others if isinstance(other, buf.ViewOp) and _has_rows(other)]
+    return any(o.start < view.start + view.size and view.start < o.start + o.size for o in moved)
+
+
+def _has_rows(view: buf.ViewOp) -> bool:
+    return any(isinstance(use.operation, RowOp) for use in view.result.uses)
 
 
 Step: TypeAlias = "buf.KernelOp | memref.CopyOp"
