@@ -139,10 +139,10 @@ class Unrolling:
             self._call(op, env)
         elif isinstance(op, ChooseOp):
             branch = 0 if self._decide(env[op.predicate]) else 1
-            function = self._functions[op.functions[branch]]
-            arguments = function.body.block.args
             operands = op.operands_of(branch)
-            self.run(function.body.block, {a: env[v] for a, v in zip(arguments, operands, strict=True)})
+            block = self._block_of(op.functions[branch], len(operands))
+            arguments = block.args
+            self.run(block, {a: env[v] for a, v in zip(arguments, operands, strict=True)})
         elif isinstance(op, RepeatOp):
             for iteration in range(op.times):
                 self.run(op.body.block, env, {**iterations, op.iteration: iteration})
@@ -153,8 +153,14 @@ class Unrolling:
         elif not isinstance(op, buf.ArenaOp | memref.DeallocOp | func.ReturnOp):
             raise ExecutionError(f"{op.name} is not supported in a function of buffers")
 
+    def _block_of(self, name: str, count: int) -> Block:
+        function = self._functions.get(name)
+        if function is None or len(function.body.block.args) != count:
+            raise ExecutionError(f"there is no function @{name} of {count} buffers to run")
+        return function.body.block
+
     def _call(self, op: RunOp, env: Env) -> None:
-        block = self._functions[op.function].body.block
+        block = self._block_of(op.function, len(op.operands))
         arguments = list(block.args)
         if op.count is None:
             self.run(block, {a: env[value] for a, value in zip(arguments, op.operands, strict=True)})

@@ -232,6 +232,7 @@ class _Lowering:
         groups = [[one.groups for one in found] for found in dispatches]
         wanted = [one for _, one in conditions]
         block = write_choice([_flat(view) for view in views], placed, wanted, groups)
+        simplify_block(block)
         number = self.counts.get("choice", 0)
         self.counts["choice"] = number + 1
         access = ["read_write" if view is table else "read" for view in views]

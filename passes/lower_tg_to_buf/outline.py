@@ -236,7 +236,8 @@ class Outlining:
         found = list(values)
         last.erase()
         function = self._function(name, block, found, location)
-        function.attributes[LOOPS] = IntegerAttr(depth, i64)
+        if depth:
+            function.attributes[LOOPS] = IntegerAttr(depth, i64)
         slots = [_typed(slot, argument) for slot, argument in zip(slots, block.args, strict=True)]
         set_slots(function, slots, [_typed(slot, value) for slot, value in zip(results, found, strict=True)])
         if has_control(function):
@@ -254,7 +255,8 @@ class Outlining:
         number = sum(1 for name in taken if name.startswith(prefix))
         function = FuncOp(f"{prefix}{number}", kind, Region(block), "private")
         function.location = location
-        function.attributes[LOOPS] = IntegerAttr(self.depth, i64)
+        if self.depth:
+            function.attributes[LOOPS] = IntegerAttr(self.depth, i64)
         self.module.body.block.insert_op_before(function, self.function)
         return function
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias, cast
 
 from xdsl.dialects import memref
 from xdsl.dialects.builtin import IntegerAttr, LocationAttr, ModuleOp, i64
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import SSAValue
+from xdsl.ir import Attribute, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineExpr
+from xdsl.utils.exceptions import DiagnosticException
 
 from tensorgrad.dialects.buf import Buffer, KernelOp, buffer_bytes, element_bytes, element_of
 from tensorgrad.dialects.buf_control import ChooseOp, RepeatOp, RunOp, row_type
@@ -144,6 +146,16 @@ class ControlTree:
                 items.append(self._choose(op, env, loops))
         return items
 
+    def _callee(self, name: str, kinds: Sequence[Attribute]) -> FuncOp:
+        function = self.functions.get(name)
+        if function is None:
+            raise DiagnosticException(f"there is no function @{name} to run")
+        found = [argument.type for argument in function.body.block.args]
+        if found != list(kinds):
+            listed = [", ".join(map(str, group)) for group in (found, kinds)]
+            raise DiagnosticException(f"@{name} takes ({listed[0]}), it is run on ({listed[1]})")
+        return function
+
     def _root(self, size: int, loops: tuple[Loop, ...]) -> Root:
         root = Root(size, loops)
         self.roots.append(root)
@@ -151,7 +163,7 @@ class ControlTree:
 
     def _place_carried(self, op: RunOp, count: int, env: Env, loops: tuple[Loop, ...]) -> None:
         """Memory for what a loop carries: one place where the next value may take the old one's, else two in turn."""
-        function = self.functions[op.function]
+        function = self._callee(op.function, op.expected())
         old, new = _carried(op, function)
         in_place = _updates_in_place(function)
         for init, last, before, after in zip(op.init, op.last, old, new, strict=True):
@@ -163,7 +175,7 @@ class ControlTree:
             env[init], env[last] = Place(root), Place(root, stride * (count % 2))
 
     def _run(self, op: RunOp, env: Env, loops: tuple[Loop, ...]) -> list[Item]:
-        function = self.functions[op.function]
+        function = self._callee(op.function, op.expected())
         arguments = list(function.body.block.args)
         if op.count is None:
             inner = {a: env[value] for a, value in zip(arguments, op.operands, strict=True)}
@@ -201,7 +213,7 @@ class ControlTree:
         self.step += 1
         branches: list[list[Item]] = []
         for number, name in enumerate(op.functions):
-            function = self.functions[name]
+            function = self._callee(name, [value.type for value in op.operands_of(number)])
             arguments = function.body.block.args
             inner = {a: env[value] for a, value in zip(arguments, op.operands_of(number), strict=True)}
             branches.append(self._function(function, inner, loops))

@@ -1,0 +1,46 @@
+// RUN: tg-opt %s -p lower-tg-to-buf --split-input-file | filecheck %s
+
+// What stands between loops, and what they run, become functions; what a loop begins with has a buffer of its own.
+func.func @loop(%w: tensor<4xf32> {tg.role = "parameter", tg.name = "w"}, %x: tensor<8x4xf32>) -> (tensor<4xf32>, tensor<8x4xf32>) {
+  %h = tg.exp %w : tensor<4xf32>
+  %0, %1 = tg.scan (%w) carry (%h) over (%x) length = 8 reverse : (tensor<4xf32>, tensor<4xf32>, tensor<8x4xf32>) -> (tensor<4xf32>, tensor<8x4xf32>) {
+  ^bb0(%a: tensor<4xf32>, %b: tensor<4xf32>, %c: tensor<4xf32>):
+    %2 = tg.mul %a, %b : tensor<4xf32>, tensor<4xf32>
+    tg.return %2, %c : tensor<4xf32>, tensor<4xf32>
+  }
+  %2 = tg.add %0, %h : tensor<4xf32>, tensor<4xf32>
+  func.return %2, %1 : tensor<4xf32>, tensor<8x4xf32>
+}
+// CHECK-LABEL: func.func private @loop.part0(%0: memref<4xf32> {tg.name = "w", tg.role = "parameter"}, %h: memref<4xf32> {tg.name = "value1", tg.role = "output"}, %h_1: memref<4xf32> {tg.name = "value2", tg.role = "output"})
+// CHECK:           math.exp
+// CHECK-LABEL: func.func private @loop.body0(%a: memref<4xf32> {tg.name = "c0", tg.role = "input"}, %b: memref<4xf32> {tg.name = "carry0/value", tg.role = "state"}, %c: memref<4xf32> {tg.name = "x0", tg.role = "input"}, %0: memref<4xf32> {tg.name = "carry0/value", tg.role = "update"}, %c_1: memref<4xf32> {tg.name = "y0", tg.role = "output"}) attributes {buf.loops = 1 : i64}
+// CHECK-LABEL: func.func private @loop.part1(
+// CHECK-LABEL: func.func @loop(%w: memref<4xf32> {tg.name = "w", tg.role = "parameter"}, %x: memref<8x4xf32> {tg.name = "arg1", tg.role = "input"}, %0: memref<4xf32> {tg.name = "result0", tg.role = "output"}, %1: memref<8x4xf32> {tg.name = "result1", tg.role = "output"})
+// CHECK:         buf.run @loop.part0 consts(%w : memref<4xf32>) stacks(%h, %h_1 : memref<4xf32>, memref<4xf32>)
+// CHECK-NEXT:    %{{.*}} = memref.alloc() : memref<4xf32>
+// CHECK-NEXT:    buf.run @loop.body0 length = 8 reverse consts(%w : memref<4xf32>) init(%h_1 : memref<4xf32>) over(%x : memref<8x4xf32>) last(%[[LAST:.*]] : memref<4xf32>) stacks(%1 : memref<8x4xf32>)
+// CHECK-NEXT:    buf.run @loop.part1 consts(%[[LAST]], %h : memref<4xf32>, memref<4xf32>) stacks(%0 : memref<4xf32>)
+// CHECK-NEXT:    func.return
+
+// -----
+
+// A loop that never runs leaves what it begins with; a branch becomes two functions.
+func.func @branch(%p: tensor<i1>, %w: tensor<4xf32>, %x: tensor<0x4xf32>) -> tensor<4xf32> {
+  %0 = tg.scan () carry (%w) over (%x) length = 0 : (tensor<4xf32>, tensor<0x4xf32>) -> (tensor<4xf32>) {
+  ^bb0(%b: tensor<4xf32>, %c: tensor<4xf32>):
+    tg.return %c : tensor<4xf32>
+  }
+  %1 = tg.cond %p (%0) : (tensor<4xf32>) -> (tensor<4xf32>) {
+  ^bb0(%a: tensor<4xf32>):
+    %2 = tg.exp %a : tensor<4xf32>
+    tg.return %2 : tensor<4xf32>
+  } else {
+  ^bb0(%a: tensor<4xf32>):
+    tg.return %a : tensor<4xf32>
+  }
+  func.return %1 : tensor<4xf32>
+}
+// CHECK-LABEL: func.func private @branch.branch0(%a: memref<4xf32> {tg.name = "c0", tg.role = "input"}, %0: memref<4xf32> {tg.name = "y0", tg.role = "output"})
+// CHECK-LABEL: func.func private @branch.branch1(%a: memref<4xf32> {tg.name = "c0", tg.role = "input"}, %{{.*}}: memref<4xf32> {tg.name = "y0", tg.role = "output"})
+// CHECK-LABEL: func.func @branch(
+// CHECK:         buf.choose @branch.branch0 @branch.branch1 if(%p : memref<i1>) consts(%w : memref<4xf32>) outs(%{{.*}} : memref<4xf32>)
