@@ -119,11 +119,11 @@ class RunOp(IRDLOperation):
 
     def expected(self) -> list[Attribute]:
         """The types that the function's arguments must have."""
-        kinds = [[value.type for value in group] for group in (self.consts, self.init, self.over, self.constants)]
-        last, stacks = [value.type for value in self.last], [value.type for value in self.stacks]
-        if self.count is not None:
-            kinds[2], stacks = [row_type(kind) for kind in kinds[2]], [row_type(kind) for kind in stacks]
-        return [*(kind for group in kinds for kind in group), *last, *stacks]
+        sliced = ("over", "stacks") if self.count is not None else ()
+        groups = {name: cast("Sequence[SSAValue]", getattr(self, name)) for name in self.GROUPS}
+        return [
+            row_type(value.type) if name in sliced else value.type for name, group in groups.items() for value in group
+        ]
 
     def verify_(self) -> None:
         if self.count is None:

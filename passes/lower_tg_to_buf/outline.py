@@ -106,7 +106,7 @@ class Outlining:
 
     def _place_results(self, parts: Sequence[_Part], controls: Sequence[ControlOp]) -> None:
         """Says which part writes each result of the function, or which loop does so by itself."""
-        maker = {op.results[0]: number for number, part in enumerate(parts) for op in part.ops}
+        maker: dict[SSAValue, int] = {op.results[0]: number for number, part in enumerate(parts) for op in part.ops}
         for value, buffer, slot in zip(self.values, self.outputs, self.results, strict=True):
             number = maker.get(value)
             stacks = value.owner.results[value.owner.carries :] if isinstance(value.owner, ScanOp) else ()

@@ -178,7 +178,7 @@ class ControlTree:
         function = self._callee(op.function, op.expected())
         arguments = list(function.body.block.args)
         if op.count is None:
-            inner = {a: env[value] for a, value in zip(arguments, op.operands, strict=True)}
+            inner: Env = {a: env[value] for a, value in zip(arguments, op.operands, strict=True)}
             for new, old in _updates_in_place(function).items():
                 if new in inner:
                     self.in_place.add(inner[new].root)
@@ -190,7 +190,7 @@ class ControlTree:
         position = iteration * -1 + (op.count - 1) if op.reverse is not None else iteration
         old, new = _carried(op, function)
         rows, stacks = _sliced(op, function)
-        inner: Env = {}
+        inner = dict[SSAValue, Place]()
         for value, argument in zip((*op.consts, *op.constants), _whole(op, function), strict=True):
             inner[argument] = env[value]
         for value, argument in (*zip(op.over, rows, strict=True), *zip(op.stacks, stacks, strict=True)):
@@ -215,7 +215,7 @@ class ControlTree:
         for number, name in enumerate(op.functions):
             function = self._callee(name, [value.type for value in op.operands_of(number)])
             arguments = function.body.block.args
-            inner = {a: env[value] for a, value in zip(arguments, op.operands_of(number), strict=True)}
+            inner: Env = {a: env[value] for a, value in zip(arguments, op.operands_of(number), strict=True)}
             branches.append(self._function(function, inner, loops))
         # What either branch uses is in use while both are: nobody knows which one runs.
         for step in (first, max(self.step - 1, first)):
@@ -225,7 +225,7 @@ class ControlTree:
         return BranchItem(op, place, (branches[0], branches[1]))
 
     def _kernels(self, function: FuncOp, env: Env, loops: tuple[Loop, ...]) -> list[Item]:
-        order = KernelGraph(function).order()
+        order = KernelGraph.of(function).order()
         for op in function.body.block.ops:
             if isinstance(op, memref.AllocOp):
                 env[op.memref] = Place(self._root(_size(op.memref), loops))
@@ -274,7 +274,7 @@ def _updates_in_place(function: FuncOp) -> dict[SSAValue, SSAValue]:
     """The new values that may take the place of old ones, each with its old one."""
     if has_calls(function):
         return {}
-    graph = KernelGraph(function)
+    graph = KernelGraph.of(function)
     order = graph.order()
     found: dict[SSAValue, SSAValue] = {}
     for old, new in graph.updates.items():
