@@ -34,11 +34,15 @@ from tensorgrad.nn.pooling import (
     MaxPool3d,
 )
 from tensorgrad.nn.pytorch import from_torch, to_torch
+from tensorgrad.nn.recurrent import GRU, LSTM, RNN
 
 __all__ = [
     "ELU",
     "GELU",
+    "GRU",
+    "LSTM",
     "MLP",
+    "RNN",
     "SELU",
     "AvgPool1d",
     "AvgPool2d",

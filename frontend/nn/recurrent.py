@@ -1,0 +1,272 @@
+"""Recurrent layers, as loops: their programs don't grow with the length of the sequence."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from typing import Any, ClassVar
+
+import tensorgrad as tg
+from tensorgrad.errors import OptionError, ShapeError
+from tensorgrad.initializers import uniform
+from tensorgrad.nn.checks import number_between, positive
+from tensorgrad.nn.module import Module, Parameter, param
+
+ACTIVATIONS = ("tanh", "relu")
+
+
+class Recurrent(Module):
+    """What recurrent layers share: stacks of layers, directions, layouts.
+
+    Parameters have PyTorch's names and layouts, for each layer `k` (and with `_reverse` behind for the second
+    direction): `weight_ih_lk` `[gates * hidden_size, inputs]`, `weight_hh_lk` `[gates * hidden_size, hidden_size]`,
+    `bias_ih_lk` and `bias_hh_lk` `[gates * hidden_size]`. They start as in PyTorch: uniform within
+    `1 / sqrt(hidden_size)` of zero.
+
+    Args:
+        input_size: The features of `x`.
+        hidden_size: The features of the state.
+        num_layers: How many layers, each on the output of the one before.
+        bias: Whether there are biases.
+        batch_first: Whether `x` and the output are `[batch, length, features]`, not `[length, batch, features]`.
+        dropout: The probability with which an output of a layer is dropped that another layer reads, where there is a
+            key.
+        bidirectional: Whether each layer also runs from the end of the sequence, with parameters of its own.
+        dtype: Of the parameters.
+
+    Raises:
+        ShapeError: An extent is not a positive integer.
+        OptionError: `dropout` is no number between 0 and 1.
+    """
+
+    GATES: ClassVar[int] = 1
+    """How many linear maps of the input and of the state there are."""
+
+    STATES: ClassVar[int] = 1
+    """How many tensors make up the state."""
+
+    key_argument: ClassVar[str] = "dropout_key"
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        num_layers: int = 1,
+        bias: bool = True,
+        batch_first: bool = False,
+        dropout: float = 0.0,
+        bidirectional: bool = False,
+        dtype: object = "f32",
+    ):
+        super().__init__()
+        self.name = type(self).__name__
+        positive(self.name, input_size=input_size, hidden_size=hidden_size, num_layers=num_layers)
+        self.input_size, self.hidden_size, self.num_layers = input_size, hidden_size, num_layers
+        self.bias, self.batch_first, self.bidirectional = bias, batch_first, bidirectional
+        self.dropout = number_between(self.name, "dropout", dropout, 0, 1)
+        self.directions = 2 if bidirectional else 1
+        bound = 1 / math.sqrt(hidden_size)
+        rows = self.GATES * hidden_size
+
+        def weight(*shape: int) -> Parameter:
+            return param(shape, init=uniform(-bound, bound), dtype=dtype)
+
+        for layer in range(num_layers):
+            inputs = input_size if layer == 0 else hidden_size * self.directions
+            for direction in range(self.directions):
+                place = _suffix(layer, direction)
+                setattr(self, f"weight_ih{place}", weight(rows, inputs))
+                setattr(self, f"weight_hh{place}", weight(rows, hidden_size))
+                if bias:
+                    setattr(self, f"bias_ih{place}", weight(rows))
+                    setattr(self, f"bias_hh{place}", weight(rows))
+
+    @abstractmethod
+    def step(self, inputs: Any, hidden: Any, state: tuple[Any, ...]) -> tuple[Any, ...]:
+        """The next state: its first tensor is the output.
+
+        Args:
+            inputs: The linear map of the input, `[batch, gates * hidden_size]`, with its bias.
+            hidden: That of the state's first tensor.
+            state: The state, each tensor `[batch, hidden_size]`.
+        """
+
+    def __call__(self, x: Any, state: Any = None, dropout_key: Any = None) -> tuple[Any, Any]:
+        """Runs the layers over a sequence.
+
+        Args:
+            x: `[length, batch, input_size]` (see `batch_first`), or `[length, input_size]`.
+            state: What the layers begin with, zeros by default: `[num_layers * directions, batch, hidden_size]`,
+                without the batch where `x` has none. For an LSTM a pair of these.
+            dropout_key: A random key for dropout, or None at inference.
+
+        Returns:
+            `(output, state)`: the outputs of the last layer, `[length, batch, directions * hidden_size]` in the layout
+            of `x`, and the last state of every layer and direction, like `state`.
+
+        Raises:
+            ShapeError: The shape of `x` or of the state doesn't fit.
+            OptionError: `dropout_key` is no key.
+        """
+        from tensorgrad.elementwise import as_tensor
+
+        rows = as_tensor(x)
+        batched = rows.ndim == 3
+        if rows.ndim not in (2, 3) or rows.shape[-1] != self.input_size:
+            expected = f"[length, {self.input_size}] or [..., ..., {self.input_size}]"
+            raise ShapeError(f"{self._at()}: expected a shape {expected}, got {rows.shape}")
+        if not batched:
+            rows = tg.expand_dims(rows, 1)
+        elif self.batch_first:
+            rows = tg.swapaxes(rows, 0, 1)
+        states = self._states(state, rows, batched)
+        keys = self._keys(dropout_key)
+        last: list[tuple[Any, ...]] = []
+        for layer in range(self.num_layers):
+            found = [self._direction(rows, layer, direction, states) for direction in range(self.directions)]
+            last += [one for _, one in found]
+            rows = found[0][0] if len(found) == 1 else tg.concat([one for one, _ in found], -1)
+            if keys is not None and layer + 1 < self.num_layers:
+                rows = tg.random.dropout(keys[layer], rows, self.dropout)
+        stacked = tuple(tg.stack([one[i] for one in last]) for i in range(self.STATES))
+        if not batched:
+            rows, stacked = rows[:, 0], tuple(one[:, 0] for one in stacked)
+        elif self.batch_first:
+            rows = tg.swapaxes(rows, 0, 1)
+        return rows, stacked[0] if self.STATES == 1 else stacked
+
+    def _direction(self, rows: Any, layer: int, direction: int, states: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
+        """One layer in one direction: its outputs and its last state. Inputs are mapped for all positions at once."""
+        place, number = _suffix(layer, direction), layer * self.directions + direction
+        inputs = rows @ tg.transpose(getattr(self, f"weight_ih{place}"))
+        if self.bias:
+            inputs = inputs + getattr(self, f"bias_ih{place}")
+        weight = tg.transpose(getattr(self, f"weight_hh{place}"))
+        bias = getattr(self, f"bias_hh{place}") if self.bias else None
+
+        def body(state: tuple[Any, ...], row: Any) -> tuple[tuple[Any, ...], Any]:
+            hidden = state[0] @ weight
+            new = self.step(row, hidden if bias is None else hidden + bias, state)
+            return new, new[0]
+
+        last, outputs = tg.scan(body, tuple(one[number] for one in states), inputs, reverse=direction == 1)
+        return outputs, last
+
+    def _states(self, state: Any, rows: Any, batched: bool) -> tuple[Any, ...]:
+        """The state to begin with, each tensor `[num_layers * directions, batch, hidden_size]`."""
+        from tensorgrad.elementwise import as_tensor
+
+        count, batch = self.num_layers * self.directions, rows.shape[1]
+        if state is None:
+            return tuple(tg.zeros((count, batch, self.hidden_size), rows.dtype) for _ in range(self.STATES))
+        given = state if isinstance(state, tuple) and self.STATES > 1 else (state,)
+        if len(given) != self.STATES:
+            raise ShapeError(f"{self._at()}: the state is a tuple of {self.STATES} tensors, got {len(given)}")
+        shape = (count, batch, self.hidden_size) if batched else (count, self.hidden_size)
+        found = [as_tensor(one) for one in given]
+        for one in found:
+            if one.shape != shape:
+                raise ShapeError(f"{self._at()}: expected a state of shape {shape}, got {one.shape}")
+        return tuple(found if batched else [tg.expand_dims(one, 1) for one in found])
+
+    def _keys(self, key: Any) -> Any:
+        if key is None or not self.dropout or self.num_layers == 1:
+            return None
+        return tg.random.split(key, self.num_layers - 1)
+
+    def _at(self) -> str:
+        from tensorgrad.location import user_line
+
+        return f"{user_line()}: {self.name}"
+
+    def _gates(self, x: Any) -> list[Any]:
+        """The parts of a linear map that belong to each gate."""
+        size = self.hidden_size
+        return [x[:, i * size : (i + 1) * size] for i in range(self.GATES)]
+
+
+def _suffix(layer: int, direction: int) -> str:
+    return f"_l{layer}{'_reverse' if direction else ''}"
+
+
+class RNN(Recurrent):
+    """`h' = tanh(W_ih x + b_ih + W_hh h + b_hh)`, or with `relu`; see `Recurrent` for arguments and parameters.
+
+    Args:
+        nonlinearity: "tanh" or "relu".
+
+    Raises:
+        OptionError: There is no such nonlinearity.
+
+    Example:
+        >>> import tensorgrad as tg
+        >>> tg.nn.RNN(3, 5, num_layers=2).weight_ih_l1.shape
+        (5, 5)
+    """
+
+    def __init__(
+        self, input_size: int, hidden_size: int, num_layers: int = 1, nonlinearity: str = "tanh", **options: Any
+    ):
+        super().__init__(input_size, hidden_size, num_layers, **options)
+        if nonlinearity not in ACTIVATIONS:
+            raise OptionError(f"RNN: nonlinearity must be one of {', '.join(ACTIVATIONS)}, got {nonlinearity!r}")
+        self.nonlinearity = nonlinearity
+
+    def step(self, inputs: Any, hidden: Any, state: tuple[Any, ...]) -> tuple[Any, ...]:
+        """The next state; see `Recurrent.step`."""
+        return (tg.tanh(inputs + hidden) if self.nonlinearity == "tanh" else tg.relu(inputs + hidden),)
+
+
+class GRU(Recurrent):
+    """Gated recurrent units (Cho et al. 2014), in PyTorch's form; see `Recurrent` for arguments and parameters.
+
+    With the gates in this order in weights and biases:
+
+        r = sigmoid(W_ir x + b_ir + W_hr h + b_hr)
+        z = sigmoid(W_iz x + b_iz + W_hz h + b_hz)
+        n = tanh(W_in x + b_in + r * (W_hn h + b_hn))
+        h' = (1 - z) * n + z * h
+
+    Example:
+        >>> import tensorgrad as tg
+        >>> tg.nn.GRU(3, 5).weight_hh_l0.shape
+        (15, 5)
+    """
+
+    GATES = 3
+
+    def step(self, inputs: Any, hidden: Any, state: tuple[Any, ...]) -> tuple[Any, ...]:
+        """The next state; see `Recurrent.step`."""
+        (ir, iz, inew), (hr, hz, hnew) = self._gates(inputs), self._gates(hidden)
+        update = tg.sigmoid(iz + hz)
+        new = tg.tanh(inew + tg.sigmoid(ir + hr) * hnew)
+        return ((1.0 - update) * new + update * state[0],)
+
+
+class LSTM(Recurrent):
+    """Long short-term memory (Hochreiter and Schmidhuber 1997; with forget gates, Gers et al. 2000), in PyTorch's form.
+
+    See `Recurrent` for arguments and parameters. With the gates in this order in weights and biases, and a state
+    `(h, c)`:
+
+        i = sigmoid(W_ii x + b_ii + W_hi h + b_hi)
+        f = sigmoid(W_if x + b_if + W_hf h + b_hf)
+        g = tanh(W_ig x + b_ig + W_hg h + b_hg)
+        o = sigmoid(W_io x + b_io + W_ho h + b_ho)
+        c' = f * c + i * g
+        h' = o * tanh(c')
+
+    Example:
+        >>> import tensorgrad as tg
+        >>> tg.nn.LSTM(3, 5, bidirectional=True).weight_ih_l0_reverse.shape
+        (20, 3)
+    """
+
+    GATES = 4
+    STATES = 2
+
+    def step(self, inputs: Any, hidden: Any, state: tuple[Any, ...]) -> tuple[Any, ...]:
+        """The next state; see `Recurrent.step`."""
+        i, f, g, o = self._gates(inputs + hidden)
+        cell = tg.sigmoid(f) * state[1] + tg.sigmoid(i) * tg.tanh(g)
+        return tg.sigmoid(o) * tg.tanh(cell), cell
