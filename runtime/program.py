@@ -419,6 +419,7 @@ def _check_dispatch(step: Dispatch, where: str, program: Program, counts: tuple[
         strides = binding.strides
         _require(not strides or len(strides) == len(counts), f"{here} moves in {len(strides)} of {len(counts)} loops")
         _require(_is_whole(*strides) and all(stride % WORD == 0 for stride in strides), f"{here}: strides {strides}")
+        _require(not strides or binding.access == "read", f"{here} moves and is written")
         moved = sum(stride * (count - 1) for stride, count in zip(strides, counts, strict=False))
         _check_range(here, binding.buffer, binding.offset, binding.size + moved, program.buffers)
         _require(binding.size > 0, f"{here} is empty")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -10,12 +11,14 @@ import pytest
 from differences import float_positions
 from harness import Names, NumpyArray, apply, assert_same, levels, reference, traced, with_gradient
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
 
 import tensorgrad as tg
+from tensorgrad.dialects.buf import ArenaOp
 from tensorgrad.dialects.tg.control import CondOp, ScanOp
 from tensorgrad.passes.build_program import build_program
 from tensorgrad.passes.pipelines import inference_passes
-from tensorgrad.runtime.program import Program
+from tensorgrad.runtime.program import Copy, Dispatch, Program, runs
 from tensorgrad.runtime.webgpu import WebGPUDevice, WebGPUExecutable
 
 
@@ -162,3 +165,83 @@ def test_on_device(device: WebGPUDevice, name: str, tmp_path: Any) -> None:
         outputs = executable.step(dict(zip(names.arguments, inputs, strict=True)), {})
         for key, one in zip(names.results, expected, strict=True):
             assert_same(outputs[key.split("/", 1)[1] if "gradient" not in key else key].numpy(), one, 2e-5, key)
+
+
+def test_one_branch_is_dispatched(device: WebGPUDevice) -> None:
+    """The workgroups of the branch that runs are as planned, those of the other zero, also in branches of it."""
+    function, inputs = PROGRAMS["branches_nested"]
+    module = traced(function, inputs)
+    names, program = Names(module), compiled(module, device)
+    executable = WebGPUExecutable(program, device)
+    dispatches = [step for step, _ in runs(program.plan) if isinstance(step, Dispatch) and step.indirect is not None]
+    assert len(dispatches) >= 6
+    found = []
+    for sign in (1, -1):
+        values = {name: sign * value for name, value in zip(names.arguments, inputs, strict=True)}
+        float(executable.step(values, {})[names.results[0].removeprefix("output/")])
+        counts = []
+        for step in dispatches:
+            assert step.indirect is not None
+            raw = device.read_ranges([(executable._buffers[step.indirect[0]], step.indirect[1], 12)])[0]
+            counts.append(tuple(int(n) for n in raw.view(np.uint32)))
+            assert counts[-1] in (step.workgroups, (0, 0, 0))
+        found.append([any(count) for count in counts])
+        assert 0 < sum(found[-1]) < len(dispatches)
+    assert found[0] != found[1]
+
+
+def test_what_does_not_run_leaves_no_trace(device: WebGPUDevice) -> None:
+    """A branch that would make NaN: neither the value nor the gradient sees it."""
+
+    def loss(x: Any) -> Any:
+        return tg.sum(tg.cond(tg.sum(x) > 0.0, lambda: tg.log(x), lambda: x * x) * x)
+
+    x = np.array([1.0, -2.0], np.float32)
+    module = with_gradient(traced(loss, [x]), [0])
+    names, expected = Names(module), reference(module, [x])
+    np.testing.assert_allclose(expected[1], 3 * x**2, rtol=1e-6)
+    program = compiled(module, device)
+    outputs = WebGPUExecutable(program, device).step({names.arguments[0]: x}, {})
+    np.testing.assert_allclose(outputs["gradient/" + names.arguments[0]].numpy(), 3 * x**2, rtol=1e-6)
+
+
+def test_programs_do_not_grow(device: WebGPUDevice) -> None:
+    """Kernels, and what is compiled, are the same for every length; dispatches grow by the same number each time."""
+
+    def program(length: int) -> Program:
+        inputs = [SQUARE, H, np.zeros((length, 2, 3), np.float32)]
+        return compiled(with_gradient(traced(recurrent, inputs), [0, 1, 2]), device)
+
+    small, large = program(16), program(64)
+    assert len(small.kernels) == len(large.kernels)
+    counts = []
+    for one in (small, large):
+        steps = [(step, math.prod(counts)) for step, counts in runs(one.plan)]
+        assert not [step for step, _ in steps if isinstance(step, Copy)]
+        counts.append((sum(times for _, times in steps), len(steps)))
+    (few, entries), (many, same) = counts
+    assert entries == same
+    inside = (many - few) // (64 - 16)
+    assert few == entries + 15 * inside
+    assert inside <= 5  # two or fewer of the network itself, three or fewer of its derivative
+    statistics = WebGPUExecutable(large, device).statistics()
+    assert statistics["dispatches"] == many and statistics["submits"] == 1
+    assert statistics["bytes_moved"] > 3 * small.statistics["bytes_moved"]
+
+
+def test_memory_grows_by_what_is_kept() -> None:
+    """A longer loop takes its sequences and what the derivative reads, and nothing else of each time."""
+
+    def peak(length: int) -> int:
+        inputs = [SQUARE, H, np.zeros((length, 2, 3), np.float32)]
+        module = with_gradient(traced(lambda *args: recurrent(*args)[0], inputs), [0, 1, 2])
+        for one in inference_passes()[:-2]:
+            apply(one, module)
+        (function,) = [op for op in module.walk() if isinstance(op, FuncOp)]
+        arenas = [op for op in module.walk() if isinstance(op, ArenaOp) and op.role.data != "counter"]
+        assert function.attributes["buf.workspace_bytes"]
+        return sum(arena.size for arena in arenas)
+
+    row = 2 * 3 * 4
+    grown = (peak(96) - peak(32)) / 64 / row
+    assert grown <= 8  # x, its gradient in two parts, the outputs, their cotangent, and three values that it reads
