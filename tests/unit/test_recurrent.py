@@ -59,7 +59,8 @@ def test_same_as_pytorch(name: str, options: dict[str, Any], given: bool) -> Non
     packed = tuple(tensors[1:]) if len(states) > 1 else tensors[1] if states else None
     expected = flat(reference(tensors[0], packed))
     weights = [values(*one.shape) for one in expected]
-    sum((one * torch.tensor(weight)).sum() for one, weight in zip(expected, weights, strict=True)).backward()
+    total: Any = sum((one * torch.tensor(weight)).sum() for one, weight in zip(expected, weights, strict=True))
+    total.backward()
 
     def loss(model: Any, **inputs: Any) -> Any:
         rest = [inputs[f"s{i}"] for i in range(len(states))]
