@@ -10,7 +10,8 @@ from typing import Any
 import onnx
 from onnx import AttributeProto, TensorProto, helper, shape_inference
 
-from tensorgrad.errors import TensorgradError
+from tensorgrad.errors import ShapeError, TensorgradError
+from tensorgrad.location import user_line
 from tensorgrad.onnx.checking import all_nodes, element_of, graphs_of, label, rule_of
 from tensorgrad.onnx.elements import NARROW, NumpyArray, array_of, wrapped
 from tensorgrad.onnx.table import Node, Setting, Value
@@ -155,6 +156,9 @@ class Evaluation:
                 if "in ONNX node" in str(error):
                     raise
                 raise type(error)(f"{error} (in ONNX node {label(proto)})") from None
+            except (ValueError, IndexError, KeyError, TypeError, ZeroDivisionError) as error:
+                reason = f"{user_line()}: the node does not fit its operands: {error}"
+                raise ShapeError(f"{reason} (in ONNX node {label(proto)})") from error
             results = found if isinstance(found, tuple) else (found,)
             for name, value in zip(proto.output, results, strict=False):
                 narrow = step.narrow.get(name)

@@ -15,6 +15,9 @@ from tensorgrad.onnx.table import Node, rule
 from tensorgrad.tensor import Array, Tensor
 from tensorgrad.tracer import emit
 
+MOST_PAIRS = 1 << 26
+"""So many pairs of a place and an update are looked at, where a scatter multiplies or takes extremes."""
+
 
 def _counted(indices: Tensor, extent: int) -> Tensor:
     """Indices with negative ones counted from the end."""
@@ -80,6 +83,8 @@ def combined(old: Tensor, indices: Tensor, updates: Tensor, how: str, node: Node
     if how == "add":
         return old.at[indices].add(updates)
     places = old.shape[0]
+    if places * updates.size > MOST_PAIRS:
+        node.refuse(f"reduction {how!r} looks at {places} places for each of {updates.size} updates: too many")
     at = _counted(indices, places)
     hit = tg.equal(tg.reshape(tg.arange(places), (-1, 1, 1)), tg.reshape(at, (1, -1, 1)))
     neutral: Any = {"mul": 1, "max": _least(old), "min": _most(old)}[how]

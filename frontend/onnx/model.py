@@ -38,12 +38,14 @@ class Input:
         name: Its name in the file.
         shape: The extents: numbers, names of extents that may vary but agree everywhere, or None for any; None where
             the number of axes is unknown too.
+        dtype: What it is taken as.
         element: ONNX's element type.
         kind: "tensor", "sequence" or "optional".
     """
 
     name: str
     shape: tuple[int | str | None, ...] | None
+    dtype: DType
     element: int
     kind: str = "tensor"
 
@@ -89,10 +91,6 @@ class OnnxModel(Module):
         """The names of the results, in order."""
         return self._source.graph.outputs
 
-    def dtype(self, position: int) -> DType:
-        """The dtype that an input is taken in."""
-        return dtype_of(self.inputs[position].element, self._source.setting.float64)
-
     def initialized(self) -> OnnxModel:
         """A copy with the file's values for parameters: a tree of arrays, which `tg.grad` and others take."""
         _, rebuild = trees.flatten(self)
@@ -117,7 +115,7 @@ class OnnxModel(Module):
         source = self._source
         given = self._bound_inputs(args, kwargs)
         sizes: dict[str, int] = {}
-        values = {one.name: _checked(one, given[one.name], sizes, source.setting) for one in source.inputs}
+        values = {one.name: _checked(one, given[one.name], sizes) for one in source.inputs}
         for name, path in source.paths.items():
             leaf = _at(self, path)
             values[name] = (
@@ -158,18 +156,18 @@ def _at(model: Module, path: str) -> Any:
     return found
 
 
-def _checked(one: Input, value: Any, sizes: dict[str, int], setting: Setting) -> Any:
+def _checked(one: Input, value: Any, sizes: dict[str, int]) -> Any:
     """An input as the graph declares it."""
     if value is None and one.kind == "optional":
         return None
     if isinstance(value, (list, tuple)) and one.kind != "tensor":
-        return [_checked_tensor(one, part, {}, setting) for part in value]
-    return _checked_tensor(one, value, sizes, setting)
+        return [_checked_tensor(one, part, {}) for part in value]
+    return _checked_tensor(one, value, sizes)
 
 
-def _checked_tensor(one: Input, value: Any, sizes: dict[str, int], setting: Setting) -> Tensor:
+def _checked_tensor(one: Input, value: Any, sizes: dict[str, int]) -> Tensor:
     where = f"{user_line()}: input {one.name!r}"
-    wanted = dtype_of(one.element, setting.float64)
+    wanted = one.dtype
     if isinstance(value, Tensor):
         tensor = value
     else:
@@ -199,7 +197,7 @@ def load(
     source: str | os.PathLike[str] | onnx.ModelProto,
     *,
     constants: Mapping[str, Any] | None = None,
-    frozen: Sequence[str] = (),
+    frozen: str | Sequence[str] = (),
     float64: bool = False,
 ) -> OnnxModel:
     """Loads an ONNX model, to run, differentiate and fine-tune it.
@@ -224,7 +222,7 @@ def load(
 
     Raises:
         OptionError: The file is no valid ONNX model; or it has ops, attributes or element types that are not supported:
-            all are listed.
+            all are listed; or `frozen` names nothing.
         InputError: `constants` names no input, or its numbers don't fit.
         DTypeError: A number doesn't fit the narrower dtype.
         OSError: The file can't be read.
@@ -233,13 +231,17 @@ def load(
     model = inlined(model)
     check(model)
     setting = Setting(opset(model), float64)
+    frozen = [frozen] if isinstance(frozen, str) else list(frozen)
     fixed = _fixed_inputs(model, constants or {})
+    _check_frozen(model, frozen)
     graph = Graph.of(model, folder, fixed)
     trainable = _trainable(model, graph, fixed, frozen)
     paths = _paths(trainable)
     wanted = {name: dtype_of(tensor.data_type, float64) for name, tensor in trainable.items()}
     initial = {paths[name]: as_array(graph.constants.pop(name), wanted[name]) for name in trainable}
-    inputs = tuple(_input(value) for value in model.graph.input if value.name not in {*graph.constants, *trainable})
+    inputs = tuple(
+        _input(value, float64) for value in model.graph.input if value.name not in {*graph.constants, *trainable}
+    )
     return OnnxModel(_Source(graph, inputs, paths, initial, setting))
 
 
@@ -274,6 +276,13 @@ def _fixed_inputs(model: onnx.ModelProto, constants: Mapping[str, Any]) -> dict[
             raise InputError(f"{where} is {array.dtype}, expected {wanted}")
         found[name] = converted(array, wanted, str(wanted), where)
     return found
+
+
+def _check_frozen(model: onnx.ModelProto, frozen: Sequence[str]) -> None:
+    names = [tensor.name for tensor in model.graph.initializer]
+    vain = [pattern for pattern in frozen if not fnmatch.filter(names, pattern)]
+    if vain:
+        raise OptionError(f"{user_line()}: frozen: no initializer is called {', '.join(map(repr, vain))}")
 
 
 def _trainable(
@@ -352,7 +361,7 @@ def _part(text: str) -> str:
 _RESERVED = {"_source", "_binding"}
 
 
-def _input(value: onnx.ValueInfoProto) -> Input:
+def _input(value: onnx.ValueInfoProto, float64: bool) -> Input:
     kind, which = value.type, "tensor"
     while kind.WhichOneof("value") != "tensor_type":
         outer = kind.WhichOneof("value")
@@ -362,10 +371,10 @@ def _input(value: onnx.ValueInfoProto) -> Input:
             kind, which = kind.sequence_type.elem_type, which if which == "optional" else "sequence"
         else:
             raise OptionError(f"{user_line()}: tg.onnx.load: input {value.name!r} is no tensor, sequence or optional")
-    tensor = kind.tensor_type
+    tensor, dtype = kind.tensor_type, dtype_of(kind.tensor_type.elem_type, float64)
     if not tensor.HasField("shape"):
-        return Input(value.name, None, tensor.elem_type, which)
+        return Input(value.name, None, dtype, tensor.elem_type, which)
     extents = [
         extent.dim_value if extent.HasField("dim_value") else extent.dim_param or None for extent in tensor.shape.dim
     ]
-    return Input(value.name, tuple(extents), tensor.elem_type, which)
+    return Input(value.name, tuple(extents), dtype, tensor.elem_type, which)

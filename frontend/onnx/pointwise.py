@@ -10,7 +10,6 @@ import numpy as np
 
 import tensorgrad as tg
 from tensorgrad.dtypes import NAMES, is_float
-from tensorgrad.onnx.elements import DTYPES
 from tensorgrad.onnx.table import Node, rule
 from tensorgrad.tensor import Array, Tensor
 
@@ -172,7 +171,7 @@ def _clip(node: Node) -> Tensor:
     return tg.clip(x, low, high)
 
 
-@rule("Cast", "to=" + "|".join(map(str, DTYPES)) + " saturate round_mode")
+@rule("Cast", "to saturate round_mode")
 def _cast(node: Node) -> Tensor:
     return tg.cast(node.tensor(0), node.dtype(node.attribute("to")))
 

@@ -46,14 +46,14 @@ def _along(x: Tensor, part: Tensor, node: Node) -> Tensor:
     return tg.narrow(tg.repeat(part, block, axis), axis, 0, x.shape[axis])
 
 
-@rule("QuantizeLinear", "axis block_size output_dtype=0|2|3|4|5 precision=0|1 saturate")
+@rule("QuantizeLinear", "axis block_size output_dtype precision=0|1 saturate")
 def _quantize_linear(node: Node) -> Tensor:
     x = tg.cast(node.tensor(0), NAMES["f32"])
     zero = _along(x, node.tensor(2), node) if node.has(2) else None
     return quantized(x, _along(x, tg.cast(node.tensor(1), NAMES["f32"]), node), zero, node)
 
 
-@rule("DequantizeLinear", "axis block_size output_dtype=0|1|10")
+@rule("DequantizeLinear", "axis block_size output_dtype")
 def _dequantize_linear(node: Node) -> Tensor:
     x = node.tensor(0)
     scale = _along(x, node.tensor(1), node)

@@ -83,7 +83,7 @@ class Run:
     @property
     def _typed(self) -> list[Any]:
         """The inputs in the dtypes that the model takes them in."""
-        return [_typed(value, self.model.dtype(i)) for i, value in enumerate(self.inputs)]
+        return [_typed(value, self.model.inputs[i].dtype) for i, value in enumerate(self.inputs)]
 
     @property
     def flat(self) -> list[NumpyArray]:

@@ -295,7 +295,7 @@ def test_everything_that_is_missing_is_listed_at_once():
         "test_load.py",
         "NonMaxSuppression 'first': there is no op",
         "LSTM 'second': attribute 'input_forget' is '1'",
-        "Cast 'third': attribute 'to' is '16'",
+        "Cast 'third': there are no tensors of BFLOAT16",
         "StringNormalizer 'd'",
     ):
         assert part in text
@@ -329,6 +329,25 @@ def test_errors_inside_a_graph_name_the_node_and_the_users_line():
     made = model_of([node("MatMul", ["x", "w"], ["y"], name="product")], {"x": ["N", "K"]}, ["y"], {"w": weights(3, 2)})
     with pytest.raises(ShapeError, match=r"test_load\.py:\d+: matmul: .*in ONNX node MatMul 'product'"):
         tg.onnx.load(made)(np.ones((2, 4), np.float32))
+
+
+def test_operands_that_no_node_could_have():
+    made = model_of([node("DepthToSpace", ["x"], ["y"], blocksize=2, name="deep")], {"x": [4]}, ["y"])
+    with pytest.raises(ShapeError, match=r"test_load\.py:\d+: .*does not fit its operands.*DepthToSpace 'deep'"):
+        tg.onnx.load(made)(np.ones(4, np.float32))
+
+
+def test_frozen_names_something():
+    with pytest.raises(OptionError, match=r"no initializer is called 'body\.\*'"):
+        tg.onnx.load(mlp(), frozen=["net.*", "body.*"])
+    assert not tg.onnx.load(mlp(), frozen="*").named_parameters()
+
+
+def test_external_data_that_is_not_loaded(tmp_path: Path):
+    path = tmp_path / "model.onnx"
+    onnx.save(mlp(), path, save_as_external_data=True, size_threshold=0, location="weights.bin")
+    with pytest.raises(OptionError):
+        tg.onnx.load(onnx.load(path, load_external_data=False))
 
 
 def test_element_types_that_are_missing():
