@@ -100,3 +100,44 @@ def _attention(node: Node) -> Any:
         batch, heads, length, size = result.shape
         result = tg.reshape(tg.transpose(result, (0, 2, 1, 3)), (batch, length, heads * size))
     return result, *present, shares if mode == 3 else shown
+
+
+@rule(
+    "LinearAttention",
+    "chunk_size kv_num_heads q_num_heads scale update_rule=linear|gated|delta|gated_delta",
+)
+def _linear_attention(node: Node) -> Any:
+    """A state of keys times values for a row of scores: decayed, corrected and added to, step by step, in f32."""
+    given, how = node.tensor(0), node.attribute("update_rule", "gated_delta")
+    q, k, v = (
+        tg.cast(_heads(node, node.tensor(i), name), NAMES["f32"])
+        for i, name in enumerate(("q_num_heads", "kv_num_heads", "kv_num_heads"))
+    )
+    batch, heads, steps, width = k.shape
+    decay = beta = None
+    if "gated" in how:
+        rates = node.tensor(4)  # one for each head, or for each of its keys' elements
+        decay = tg.exp(_by_head(rates, batch, steps, heads))
+    if "delta" in how:
+        rates = node.tensor(5)
+        beta = _by_head(rates, batch, steps, rates.shape[-1])
+    state = tg.cast(node.tensor(3), NAMES["f32"]) if node.has(3) else tg.zeros((batch, heads, width, v.shape[3]))
+    outputs: list[Tensor] = []
+    for i in range(steps):
+        key, new = tg.expand_dims(k[:, :, i], -1), tg.expand_dims(v[:, :, i], -2)
+        if decay is not None:
+            state = state * tg.expand_dims(decay[:, :, i], -1)
+        if beta is not None:
+            known = tg.sum(state * key, -2, keepdims=True)
+            new = tg.expand_dims(beta[:, :, i], -1) * (new - known)
+        state = state + key * new
+        shared = tg.repeat(state, q.shape[1] // heads, 1)
+        outputs.append(tg.squeeze(tg.matmul(tg.expand_dims(q[:, :, i], -2), shared), -2))
+    scale = node.attribute("scale", 0.0) or 1 / math.sqrt(width)
+    result = tg.reshape(tg.swapaxes(tg.stack(outputs, 2) * scale, 1, 2), (batch, steps, -1))
+    return tg.cast(result, given.dtype), tg.cast(state, node.tensor(3).dtype if node.has(3) else given.dtype)
+
+
+def _by_head(rates: Tensor, batch: int, steps: int, heads: int) -> Tensor:
+    """`[batch, heads, steps, ...]` from `[batch, steps, heads * ...]`, in f32."""
+    return tg.swapaxes(tg.cast(tg.reshape(rates, (batch, steps, heads, -1)), NAMES["f32"]), 1, 2)

@@ -194,3 +194,9 @@ def _dropout(node: Node) -> Any:
     if node.scalar(2, False) and node.scalar(1, 0.5) > 0:
         node.refuse("its random numbers are the runtime's own: apply tg.nn.Dropout around the model")
     return x, tg.broadcast_to(tg.full((), True, NAMES["bool"]), x.shape)
+
+
+@rule("Binarizer", "threshold", domain="ai.onnx.ml")
+def _binarizer(node: Node) -> Tensor:
+    x = node.tensor(0)
+    return tg.cast(tg.greater(x, node.attribute("threshold", 0.0)), x.dtype)

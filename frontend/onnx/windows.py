@@ -207,3 +207,17 @@ def _qlinear_conv(node: Node) -> Tensor:
     scale = node.tensor(1) * node.tensor(4)
     scale = tg.reshape(scale, [-1, *([1] * (total.ndim - 2))]) if scale.size > 1 else tg.reshape(scale, ())
     return quantized(tg.cast(total, NAMES["f32"]) * scale, node.tensor(6), node.tensor(7), node)
+
+
+@rule("CausalConvWithState", "activation=none|silu|swish")
+def _causal_convolution(node: Node) -> Any:
+    """Every channel on its own, behind the last elements of the part before; those of this part are the new state."""
+    x, w = node.tensor(0), node.tensor(1)
+    batch, channels, _ = x.shape
+    behind = w.shape[2] - 1
+    before = node.tensor(3) if node.has(3) else tg.zeros((batch, channels, behind), x.dtype)
+    padded = tg.concat([before, x], 2)
+    result = tg.conv(padded, w, node.optional(2), groups=channels)
+    if node.attribute("activation", "none") != "none":
+        result = tg.cast(tg.silu(tg.cast(result, NAMES["f32"])), x.dtype)
+    return result, tg.narrow(padded, 2, padded.shape[2] - behind, behind)

@@ -21,7 +21,7 @@ REASONS = {
     "images and text": "It decodes image files, or counts words.",
     "classical": "It is one of ONNX-ML's classical models.",
     "branches": "Which branch is taken is known only at run time, and the branches give sequences or optionals.",
-    "no op": "The op is not in the table, and ONNX's own function for it can't be put in its place.",
+    "no op": "The op is not in the table.",
     "noise": "Expected are the rounding errors of another algorithm; the results here are closer to the exact ones.",
     "f16": "Sums of f16 round in another order than numpy's, by more than the suite's tolerance.",
 }
