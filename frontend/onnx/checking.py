@@ -16,7 +16,7 @@ from tensorgrad.onnx.table import Rule
 
 RULES = rules.RULES
 _ALIASES = {"ai.onnx": ""}
-_ELEMENT_ATTRIBUTES = ("to", "dtype", "output_datatype", "output_dtype", "softmax_precision")
+ELEMENT_ATTRIBUTES = ("to", "dtype", "output_datatype", "output_dtype", "softmax_precision")
 """The attributes that name an element type."""
 
 
@@ -128,7 +128,7 @@ def _attribute_problem(known: Rule, attribute: onnx.AttributeProto) -> str:
         return f"attribute {attribute.name!r} is not supported"
     if attribute.type == AttributeProto.TENSOR and attribute.t.data_type not in DTYPES:
         return f"there are no tensors of {element_name(attribute.t.data_type)}"
-    if attribute.name in _ELEMENT_ATTRIBUTES and attribute.i not in DTYPES and attribute.i != TensorProto.UNDEFINED:
+    if attribute.name in ELEMENT_ATTRIBUTES and attribute.i not in DTYPES and attribute.i != TensorProto.UNDEFINED:
         return f"there are no tensors of {element_name(attribute.i)}"
     allowed = known.attributes[attribute.name]
     if allowed is None:

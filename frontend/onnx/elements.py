@@ -66,7 +66,7 @@ def dtype_of(element: int, float64: bool) -> DType:
 
 def wrapped(x: Tensor, element: int) -> Tensor:
     """Integers as they are in a narrower type: modulo its size, with its sign."""
-    if element not in NARROW:
+    if element not in NARROW or x.dtype.kind not in "iu":
         return x
     bits, signed = NARROW[element]
     if signed:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import ChainMap
-from collections.abc import Mapping, MutableMapping, Sequence
+from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +12,7 @@ from onnx import AttributeProto, TensorProto, helper, shape_inference
 
 from tensorgrad.errors import ShapeError, TensorgradError
 from tensorgrad.location import user_line
-from tensorgrad.onnx.checking import all_nodes, element_of, graphs_of, label, rule_of
+from tensorgrad.onnx.checking import ELEMENT_ATTRIBUTES, all_nodes, element_of, graphs_of, label, rule_of
 from tensorgrad.onnx.elements import NARROW, NumpyArray, array_of, wrapped
 from tensorgrad.onnx.table import Node, Setting, Value
 from tensorgrad.tensor import Tensor
@@ -49,35 +49,35 @@ class Graph:
         return _graph(model.graph, _narrow_values(model), folder, fixed)
 
 
+def _mentioned(model: onnx.ModelProto) -> Iterator[int | None]:
+    """The element types that a model names or that its quantizing ops make."""
+    yield from (element_of(value.type) for value in model.graph.input)
+    yield from (tensor.data_type for tensor in model.graph.initializer)
+    for node in all_nodes(model.graph):
+        if "Quantize" in node.op_type or "QLinear" in node.op_type:
+            yield TensorProto.UINT8
+        for attribute in node.attribute:
+            if attribute.type == AttributeProto.TENSOR:
+                yield attribute.t.data_type
+            elif attribute.name in ELEMENT_ATTRIBUTES:
+                yield attribute.i
+
+
 def _narrow_values(model: onnx.ModelProto) -> dict[str, int]:
-    """The values of narrow integer types, by name."""
-    narrow = {*NARROW}
-    declared = [element_of(value.type) for value in model.graph.input]
-    tensors = [tensor.data_type for tensor in model.graph.initializer]
-    casts = [
-        a.i for node in all_nodes(model.graph) for a in node.attribute if a.name in ("to", "dtype", "output_dtype")
-    ]
-    literals = [
-        a.t.data_type for node in all_nodes(model.graph) for a in node.attribute if a.type == AttributeProto.TENSOR
-    ]
-    quantized = [
-        TensorProto.UINT8 for node in all_nodes(model.graph) if "Quantize" in node.op_type or "QLinear" in node.op_type
-    ]
-    if not narrow.intersection([*declared, *tensors, *casts, *literals, *quantized]):
+    """The values of narrow integer types, by name: as ONNX infers, else as an operand's."""
+    if not any(element in NARROW for element in _mentioned(model)):
         return {}
-    found: dict[str, int] = {}
-
-    def visit(graph: onnx.GraphProto) -> None:
+    found: dict[str, int] = {tensor.name: tensor.data_type for tensor in model.graph.initializer}
+    inferred = shape_inference.infer_shapes(model)
+    for graph in (inferred.graph, *(inner for node in all_nodes(inferred.graph) for inner in graphs_of(node))):
         for value in (*graph.input, *graph.value_info, *graph.output):
-            element = element_of(value.type)
-            if element in narrow:
-                found[value.name] = element
-        for node in graph.node:
-            for inner in graphs_of(node):
-                visit(inner)
-
-    visit(shape_inference.infer_shapes(model).graph)
-    return found
+            found[value.name] = element_of(value.type) or TensorProto.UNDEFINED
+    for node in all_nodes(inferred.graph):
+        operand = next((found[name] for name in node.input if found.get(name) in NARROW), None)
+        for name in node.output:
+            if operand is not None and found.get(name, TensorProto.UNDEFINED) == TensorProto.UNDEFINED:
+                found[name] = operand
+    return {name: element for name, element in found.items() if element in NARROW}
 
 
 def _graph(graph: onnx.GraphProto, narrow: Mapping[str, int], folder: str, fixed: Mapping[str, NumpyArray]) -> Graph:
@@ -94,9 +94,8 @@ def _graph(graph: onnx.GraphProto, narrow: Mapping[str, int], folder: str, fixed
 
 def _read_names(node: onnx.NodeProto) -> set[str]:
     """What a node reads, in the graphs inside it too."""
-    inner = [graph for outer in graphs_of(node) for graph in [outer]]
     names = set(node.input)
-    for graph in inner:
+    for graph in graphs_of(node):
         names.update(value.name for value in graph.output)
         for part in graph.node:
             names |= _read_names(part)
