@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from onnx_cases import HalfRounding, cases, failure
+from onnx_cases import cases, failure
 
 FILE = Path(__file__).with_suffix(".json")
 
@@ -23,8 +23,6 @@ REASONS = {
     "branches": "Which branch is taken is known only at run time, and the branches give sequences or optionals.",
     "no op": "The op is not in the table.",
     "noise": "Expected are the rounding errors of another algorithm; the results here are closer to the exact ones.",
-    "f16": "Sums of f16 round in another order than numpy's, by more than the suite's tolerance and less than four "
-    "times that. Which do depends on how a device's kernels are fused, so any case of f16 may.",
 }
 """What the file's reasons mean."""
 
@@ -57,8 +55,6 @@ def load() -> dict[str, dict[str, str]]:
 
 def reason(name: str, error: Exception) -> str | None:
     """Why a case fails, None where nobody has said so."""
-    if isinstance(error, HalfRounding):
-        return "f16"
     if isinstance(error, AssertionError):
         return JUDGED.get(name)
     return next((found for pattern, found in RULES if re.search(pattern, str(error))), None)
