@@ -46,6 +46,9 @@ from xdsl.printer import Printer
 from xdsl.traits import IsolatedFromAbove, NoTerminator, Pure
 from xdsl.utils.exceptions import VerifyException
 
+ROW = "buf.row"
+"""Marks a view that is another name for the views in its range, and for the zeros between them."""
+
 Buffer: TypeAlias = MemRefType[Attribute]
 
 ROLES = ("parameter", "state", "input", "scalar", "constant", "output", "workspace", "counter")
@@ -229,7 +232,9 @@ class KernelOp(IRDLOperation):
         for output in self.outputs:
             if _is_placed(output):
                 continue
-            writers = [use for use in output.uses if _writes(use.operation, use.index)]
+            row = row_of(output)
+            names = [output] if row is None else [output, row.result]
+            writers = [use for name in names for use in name.uses if _writes(use.operation, use.index)]
             if len(writers) != 1:
                 raise VerifyException(f"a buffer has exactly one writer, this one has {len(writers)}")
 
@@ -420,6 +425,94 @@ class ViewOp(IRDLOperation):
         if attributes is not None:
             op.attributes.update(attributes.data)
         return op
+
+
+@irdl_op_definition
+class PackOp(IRDLOperation):
+    """Another name for buffers that `plan-memory` is to lay side by side: a row that has each from its offset on.
+
+    Who reads the row reads the buffers, and 0 between them; who writes it writes them. A buffer is in one row at most.
+
+    Example:
+        %2 = buf.pack %0, %1 offsets = [0, 64] : memref<4x3xf32>, memref<5xf32> to memref<128xf32>
+    """
+
+    name = "buf.pack"
+    parts = var_operand_def(MemRefType)
+    offsets = prop_def(DenseArrayBase)
+    result = result_def(MemRefType)
+    traits = traits_def()
+
+    @classmethod
+    def of(cls, parts: Sequence[SSAValue], offsets: Sequence[int], size: int) -> PackOp:
+        """The row of `size` elements that has the buffers at these offsets."""
+        return cls.build(
+            operands=[list(parts)],
+            properties={"offsets": DenseArrayBase.from_list(i64, list(offsets))},
+            result_types=[buffer_type([size], element_of(parts[0]))],
+        )
+
+    @property
+    def starts(self) -> tuple[int, ...]:
+        """The first element of each buffer in the row."""
+        return tuple(cast("DenseArrayBase[IntegerType]", self.offsets).get_values())
+
+    def verify_(self) -> None:
+        if not self.parts or len(self.starts) != len(self.parts) or len(shape_of(self.result)) != 1:
+            raise VerifyException("a row has one offset for each of its buffers")
+        end = 0
+        for part, start in zip(self.parts, self.starts, strict=True):
+            if element_of(part) != element_of(self.result):
+                raise VerifyException(f"a row of {element_of(self.result)} has a buffer of {element_of(part)}")
+            if start < end:
+                raise VerifyException(f"the buffer at {start} starts before {end}, the end of the one in front of it")
+            end = start + cast(Buffer, part.type).element_count()
+            if any(isinstance(use.operation, PackOp) and use.operation is not self for use in part.uses):
+                raise VerifyException("a buffer is in one row at most")
+        if end > shape_of(self.result)[0] or len(set(self.parts)) != len(self.parts):
+            raise VerifyException(f"buffers up to {end} are no row of {self.result.type}, each once")
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        printer.print_list(self.parts, printer.print_ssa_value)
+        printer.print_string(f" offsets = [{', '.join(map(str, self.starts))}]")
+        if self.attributes:
+            printer.print_op_attributes(self.attributes, print_keyword=True)
+        printer.print_string(" : ")
+        printer.print_list(self.parts.types, printer.print_attribute)
+        printer.print_string(" to ")
+        printer.print_attribute(self.result.type)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> PackOp:
+        start = parser.pos
+        unresolved = parser.parse_comma_separated_list(parser.Delimiter.NONE, parser.parse_unresolved_operand)
+        parser.parse_keyword("offsets")
+        parser.parse_punctuation("=")
+        offsets = parser.parse_comma_separated_list(parser.Delimiter.SQUARE, parser.parse_integer)
+        attributes = parser.parse_optional_attr_dict_with_keyword()
+        parser.parse_punctuation(":")
+        types = parser.parse_comma_separated_list(parser.Delimiter.NONE, parser.parse_type)
+        parts = parser.resolve_operands(unresolved, types, start)
+        parser.parse_keyword("to")
+        op = cls.build(
+            operands=[parts],
+            properties={"offsets": DenseArrayBase.from_list(i64, offsets)},
+            result_types=[parser.parse_type()],
+        )
+        if attributes is not None:
+            op.attributes.update(attributes.data)
+        return op
+
+
+def row_of(buffer: SSAValue) -> PackOp | None:
+    """The row that a buffer is in, if it is in one."""
+    return next((use.operation for use in buffer.uses if isinstance(use.operation, PackOp)), None)
+
+
+def parts_of(buffer: SSAValue) -> tuple[SSAValue, ...]:
+    """The buffers of a row; the buffer itself where it is none."""
+    return tuple(buffer.owner.parts) if isinstance(buffer.owner, PackOp) else (buffer,)
 
 
 @irdl_op_definition

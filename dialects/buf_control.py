@@ -45,6 +45,7 @@ from tensorgrad.dialects.buf import (
     Buffer,
     DispatchOp,
     KernelOp,
+    PackOp,
     ViewOp,
     buffer_type,
     element_of,
@@ -460,5 +461,5 @@ def _parse_group(parser: Parser, name: str) -> Sequence[SSAValue]:
     return parser.resolve_operands(unresolved, types, start)
 
 
-Buf = Dialect("buf", [KernelOp, ArenaOp, ViewOp, DispatchOp, RunOp, ChooseOp, RepeatOp, BranchOp, RowOp], [])
+Buf = Dialect("buf", [KernelOp, ArenaOp, ViewOp, PackOp, DispatchOp, RunOp, ChooseOp, RepeatOp, BranchOp, RowOp], [])
 """The dialect object that a context registers."""

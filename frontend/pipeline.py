@@ -98,6 +98,7 @@ class Compilation:
         memory_limit: The most bytes that all buffers on the device may have, or None.
         tuning_seconds: How long schedules may be measured; 0 takes the default ones.
         settings: What the formulas of its scalars are computed from; known once it is loaded.
+        parameters: Their names, in the order in which they lie in memory; known once it is loaded.
         segments: Into how many runs `remat` divides the function, so that it keeps to the limit.
         frugal: Whether kernels run in an order that needs little memory, rather than in few dispatches.
         tuned: The file of schedules that were measured, or None.
@@ -116,6 +117,7 @@ class Compilation:
     frugal: bool = False
     tuned: str | None = None
     memory_cost: dict[str, int] = field(default_factory=dict[str, int])
+    parameters: tuple[str, ...] = ()
 
     def load(self, share: Executable | None) -> Executable:
         """Compiles the function and loads it on its device.
@@ -142,6 +144,7 @@ class Compilation:
         module = self.traced.clone()
         run_passes(module, self.tensor_passes(), self.phases)
         slots = arguments_of(find_function(module, None))
+        self.parameters = tuple(slot.name for slot in slots if slot.role == "parameter")
         self.settings = frozenset(name for slot in slots if slot.formula for name in Formula(slot.formula).names)
         return module
 

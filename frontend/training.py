@@ -6,7 +6,7 @@ import itertools
 import os
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import numpy as np
@@ -31,6 +31,8 @@ from tensorgrad.model_tracing import (
 )
 from tensorgrad.nn.module import Module, check_same
 from tensorgrad.optim import Optimizer, checked
+from tensorgrad.passes.functions import order_parameters
+from tensorgrad.passes.optimizer import OptimizerPass
 from tensorgrad.passes.pipelines import tensor_passes
 from tensorgrad.passes.simplify import SimplifyPass
 from tensorgrad.pipeline import Compilation, Phases, tuning_seconds
@@ -104,7 +106,11 @@ def compile(
         raise OptionError("memory_limit is for a device that plans its memory; numpy plans none")
 
     def passes(segments: int) -> Sequence[ModulePass]:
-        return tensor_passes(name, optimizer.append_pass(name, list(parameters)), segments)
+        update = optimizer.append_pass(name, list(parameters))
+        if found is not None and isinstance(update, OptimizerPass):
+            target = found.target
+            update = replace(update, row_bytes=min(target.max_storage_buffer_binding_size, target.max_buffer_size))
+        return tensor_passes(name, update, segments)
 
     module = checked_module(traced.function)
     compilation = Compilation(name, module, passes, found, phases, memory_limit, tuning)
@@ -432,6 +438,7 @@ class Training(Compiled):
         phases = Phases()
         with phases.measure("trace"):
             traced = trace_model(self._model, function, specs, check)
+        order_parameters(traced.function, self._compilation.parameters)
         name, module = traced.function.sym_name.data, checked_module(traced.function)
         compilation = Compilation(name, module, lambda _: [SimplifyPass()], self._compilation.device, phases)
         return Specialization(compilation, compilation.load(share=self._executable), traced.results)
@@ -446,8 +453,6 @@ class Training(Compiled):
             ProgramError, TargetError: No WebGPU device could run the program.
             OSError: The file can't be written.
         """
-        from dataclasses import replace
-
         settings = {"step_count": self.step_count, "learning_rate": self._learning_rate}
         program = self.program
         saved = replace(program, statistics={**program.statistics, **settings})

@@ -11,7 +11,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, SSAValue
 from xdsl.utils.exceptions import DiagnosticException
 
-from tensorgrad.dialects.signature import Slot, slots_attribute
+from tensorgrad.dialects.signature import Slot, arguments_of, results_of, slots_attribute
 
 
 def find_function(module: ModuleOp, name: str | None) -> FuncOp:
@@ -64,6 +64,30 @@ def set_signature(function: FuncOp, arguments: Sequence[Slot], results: Sequence
         function.properties["res_attrs"] = slots_attribute(results)
     else:
         function.properties.pop("res_attrs", None)
+
+
+def order_parameters(function: FuncOp, names: Sequence[str]) -> None:
+    """Gives a function's parameters another order, in the places that parameters have among its arguments.
+
+    Args:
+        function: Has one block.
+        names: All of its parameters.
+    """
+    block, slots = function.body.block, arguments_of(function)
+    places = {slot.name: place for place, slot in enumerate(slots) if slot.role == "parameter"}
+    order = list(range(len(slots)))
+    for place, name in zip(places.values(), names, strict=True):
+        order[place] = places[name]
+    if order == list(range(len(slots))):
+        return
+    old = list(block.args)
+    for place in order:
+        new = block.insert_arg(old[place].type, len(block.args))
+        new.location, new.name_hint = old[place].location, old[place].name_hint
+        old[place].replace_all_uses_with(new)
+    for argument in old:
+        block.erase_arg(argument)
+    set_signature(function, [slots[place] for place in order], results_of(function))
 
 
 def set_returned(function: FuncOp, values: Sequence[SSAValue]) -> None:

@@ -70,7 +70,6 @@ class _Sharing:
         self.target = target
         self.graph = KernelGraph.of(function)
         self.order = self.graph.order()
-        in_place = {new: old for old, new in self.graph.updates.items() if new in self.graph.in_place}
         self.schedules = {
             kernel: Schedule.read(kernel.schedule) for kernel in self.order if kernel.schedule is not None
         }
@@ -78,7 +77,7 @@ class _Sharing:
         self.sizes = allocated(function)
         self.readers = readers_of(self.sizes)
         self.live_limit = most_bytes(self.order, self.sizes, self.readers) * (100 + slack) // 100
-        self.bindings = Bindings(function, target, in_place, workspace=self.live_limit)
+        self.bindings = Bindings(function, target, self.graph.places, workspace=self.live_limit)
 
     def run(self) -> None:
         """Marks the kernels and puts them in order."""

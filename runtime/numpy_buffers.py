@@ -8,15 +8,15 @@ worked out here, from the IR alone: a memory plan that gives one byte to two liv
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 from xdsl.dialects import memref
 from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, ModuleOp
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import BlockArgument, SSAValue
+from xdsl.ir import Block, BlockArgument, SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineMap, AffineSymExpr
 
 from tensorgrad.dialects import buf
@@ -43,6 +43,25 @@ def poison(target: Array) -> None:
     whole = target.size // 4 * 4
     target[:whole].view(np.uint32)[...] = POISON
     target[whole:] = np.frombuffer(POISON.tobytes(), np.uint8)[: target.size - whole]
+
+
+Rows: TypeAlias = Mapping[Storage, Sequence[Storage]]
+"""What are only names for buffers that lie side by side, with those buffers."""
+
+
+def rows_of(block: Block) -> Rows:
+    """The rows of a block, and what `plan-memory` made of them."""
+    views = [op for op in block.ops if isinstance(op, buf.ViewOp)]
+    plain = [Storage.of(view.result) for view in views if buf.ROW not in view.attributes]
+    places = [Storage.of(view.result) for view in views if buf.ROW in view.attributes]
+    found = {row: [place for place in plain if place.overlaps(row)] for row in places}
+    packs = [op for op in block.ops if isinstance(op, buf.PackOp)]
+    return found | {Storage.of(op.result): [Storage.of(part) for part in op.parts] for op in packs}
+
+
+def without_rows(places: Iterable[Storage], rows: Rows) -> list[Storage]:
+    """The buffers, with those of each row in its place."""
+    return [part for place in places for part in rows.get(place, (place,))]
 
 
 @dataclass
@@ -94,14 +113,16 @@ def works_in_place(kernel: buf.KernelOp, source: BlockArgument, target: BlockArg
 class _Liveness:
     """When each buffer is read and written, and which buffers share bytes."""
 
-    def __init__(self, runs: list[Run], storage: Iterable[Storage], kept: set[Storage]):
-        self.kept = kept
-        known = dict.fromkeys([*storage, *(place for run in runs for place in run.operands)])
+    def __init__(self, runs: list[Run], storage: Iterable[Storage], kept: set[Storage], rows: Rows):
+        self.kept, self._rows = kept, rows
+        known = dict.fromkeys([*storage, *(place for run in runs for place in without_rows(run.operands, rows))])
+        for row in rows:
+            known.pop(row, None)
         self._steps: dict[Storage, list[int]] = {value: [] for value in known}
         self._reads: dict[Storage, list[bool]] = {value: [] for value in known}
         for index, run in enumerate(runs):
-            reads = run.reads
-            for value in dict.fromkeys(run.operands):
+            reads = without_rows(run.reads, rows)
+            for value in dict.fromkeys(without_rows(run.operands, rows)):
                 self._steps[value].append(index)
                 self._reads[value].append(value in reads)
         self._by_arena: dict[SSAValue, list[Storage]] = {}
@@ -125,10 +146,10 @@ class _Liveness:
 
     def hygiene(self, index: int, run: Run) -> _Hygiene:
         """What a step has to poison so that nobody reads what isn't defined."""
-        clashing = [value for value in run.writes if self._clashes(value, index)]
+        clashing = [value for value in without_rows(run.writes, self._rows) if self._clashes(value, index)]
         dead = [
             (value, [other for other in self.sharing(value) if self.live_after(other, index)])
-            for value in dict.fromkeys(run.operands)
+            for value in dict.fromkeys(without_rows(run.operands, self._rows))
             if value not in self.kept and not self.live_after(value, index)
         ]
         return _Hygiene(list(self._unreadable(run)), clashing, dead)
@@ -203,6 +224,7 @@ class BufferExecutor:
             elif isinstance(op, buf.KernelOp):
                 self._stages[op] = [Stage(stage) for stage in op.stages]
         self._branches = any(isinstance(op, ChooseOp | BranchOp) for op in module.walk())
+        self._rows = rows_of(block)
         self._inputs = self._input_keys()
         self._runs: list[Run] = [] if self._branches else self._unrolled(decided([]))
         self._hygiene = self._hygiene_of(self._runs)
@@ -216,7 +238,7 @@ class BufferExecutor:
 
     def _hygiene_of(self, runs: list[Run]) -> list[_Hygiene]:
         kept = {self._storage[value] for value, slot in self._slots.items() if slot.role in KEPT}
-        liveness = _Liveness(runs, self._storage.values(), kept)
+        liveness = _Liveness(runs, self._storage.values(), kept, self._rows)
         return [liveness.hygiene(index, run) for index, run in enumerate(runs)]
 
     def _add_buffer(self, value: SSAValue, slot: Slot | None) -> None:
@@ -243,7 +265,7 @@ class BufferExecutor:
 
     def _result_keys(self) -> dict[str, SSAValue]:
         """What `run` returns: destinations, and the parameters and states that some step writes."""
-        written = {place for run in self._possible() for place in run.writes}
+        written = {place for run in self._possible() for place in without_rows(run.writes, self._rows)}
         found: dict[str, SSAValue] = {}
         for value, slot in self._slots.items():
             updated = slot.role in UPDATED and self._storage[value] in written
@@ -305,7 +327,7 @@ class BufferExecutor:
 
     def _filled(self, values: Mapping[str, Array]) -> _Memory:
         """Fresh memory with the caller's values and the constants."""
-        memory = _Memory()
+        memory = _Memory(self._rows)
         for key, array in self._checked(values).items():
             memory.array(self._storage[self._inputs[key]])[...] = array
         for value, slot in self._slots.items():
@@ -343,9 +365,10 @@ class BufferExecutor:
 
 
 class _Memory:
-    """The bytes of every arena, poisoned when first touched."""
+    """The bytes of every arena, poisoned when first touched, but for the zeros between the buffers of a row."""
 
-    def __init__(self) -> None:
+    def __init__(self, rows: Rows | None = None) -> None:
+        self._rows = rows or {}
         self._arenas: dict[SSAValue, Array] = {}
 
     def bytes(self, place: Storage) -> Array:
@@ -354,6 +377,12 @@ class _Memory:
         if arena is None:
             arena = np.empty(buf.buffer_bytes(cast(buf.Buffer, place.arena.type)), np.uint8)
             poison(arena)
+            for row, parts in self._rows.items():
+                if row.arena == place.arena:
+                    held = np.zeros(arena.shape, np.bool_)
+                    for part in parts:
+                        held[part.start : part.end] = True
+                    arena[row.start : row.end][~held[row.start : row.end]] = 0
             self._arenas[place.arena] = arena
         return arena[place.start : place.end]
 

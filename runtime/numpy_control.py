@@ -19,7 +19,7 @@ from tensorgrad.runtime.numpy_scalars import ExecutionError, scalar_dtype
 
 @dataclass(frozen=True)
 class Storage:
-    """Where a buffer lies: bytes `[start, end)` of an arena; an allocation or an argument is an arena of its own.
+    """Where a buffer lies: bytes `[start, end)` of an arena; an allocation, an argument or a row is an arena itself.
 
     Two views of the same bytes are two buffers, told apart by `view`, unless loops move through these bytes.
     """
@@ -36,7 +36,10 @@ class Storage:
         """The storage of an allocation, an argument or a view."""
         shape, element = buf.shape_of(value), buf.element_of(value)
         size = buf.buffer_bytes(cast(buf.Buffer, value.type))
-        owner = value.owner
+        owner, row = value.owner, buf.row_of(value)
+        if row is not None:
+            start = row.starts[list(row.parts).index(value)] * buf.element_bytes(element)
+            return cls(row.result, start, start + size, shape, element)
         if isinstance(owner, buf.ViewOp):
             return cls(owner.arena, owner.start, owner.start + size, shape, element, None if _in_rows(owner) else value)
         return cls(value, 0, size, shape, element)
@@ -130,7 +133,7 @@ class Unrolling:
     def _visit(self, op: Operation, env: Env, iterations: dict[SSAValue, int]) -> None:
         if isinstance(op, buf.KernelOp | memref.CopyOp):
             self._emit(Run(op, tuple(env[operand] for operand in op.operands)))
-        elif isinstance(op, memref.AllocOp | buf.ViewOp):
+        elif isinstance(op, memref.AllocOp | buf.ViewOp | buf.PackOp):
             env[op.results[0]] = Storage.of(op.results[0])
         elif isinstance(op, RowOp):
             start = op.start([iterations[index] for index in op.indices])

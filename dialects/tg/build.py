@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import cast
 
@@ -172,6 +173,14 @@ class TensorBuilder:
     def concat(self, parts: Sequence[SSAValue], axis: int) -> SSAValue:
         """Tensors one behind the other along `axis`."""
         return parts[0] if len(parts) == 1 else self.emit(shape.ConcatOp, parts, axis=integer(axis))
+
+    def pack(self, parts: Sequence[SSAValue], offsets: Sequence[int], size: int) -> SSAValue:
+        """A row of `size` elements that has those of each tensor from its offset on."""
+        return self.emit(shape.PackOp, parts, offsets=ints(offsets), size=integer(size))
+
+    def part(self, x: SSAValue, offset: int, extents: Sequence[int]) -> SSAValue:
+        """The tensor of shape `extents` whose elements a row has from `offset` on."""
+        return self.reshape(self.slice(x, [offset], [offset + math.prod(extents)], [1]), extents)
 
     # Reductions, contractions, indexing
 

@@ -1,4 +1,4 @@
-"""Shape ops: they move or repeat elements and compute nothing. All but `pad` and `concat` lower to index maps."""
+"""Shape ops: they move or repeat elements and compute nothing. All but the last three lower to index maps."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from tensorgrad.dialects.tg.base import (
     int_list,
     int_value,
     is_splat,
+    numpy_dtype,
     require,
     size_of,
     tensor,
@@ -283,4 +284,50 @@ class ConcatOp(TensorOp):
         return self.parts[0] if len(self.parts) == 1 else None
 
 
-OPS = (ReshapeOp, TransposeOp, BroadcastOp, SliceOp, ReverseOp, PadOp, ConcatOp)
+@irdl_op_definition
+class PackOp(TensorOp):
+    """A row of `size` elements that has the elements of each operand, in row-major order, from its offset on.
+
+    All other elements are 0. The operands follow one another and each starts at a multiple of 256 bytes, which is where
+    any device can bind: so they share one arena, and packing moves nothing.
+
+    Example:
+        %2 = tg.pack %0, %1 offsets = [0, 64] size = 128 : tensor<4x3xf32>, tensor<5xf32>   // tensor<128xf32>
+    """
+
+    name = "tg.pack"
+    parts = var_operand_def()
+    offsets = prop_def()
+    size = prop_def()
+    result = result_def()
+    traits = traits_def(Pure())
+    PROPERTIES: ClassVar = ("offsets", "size")
+
+    @classmethod
+    def infer(cls, operands: Sequence[Tensor], properties: Properties) -> Tensor:
+        offsets, size = int_list(properties, "offsets"), int_value(properties, "size")
+        require(bool(operands), "needs an operand")
+        require(len(offsets) == len(operands), f"has {len(operands)} operands and {len(offsets)} offsets")
+        element = operands[0].get_element_type()
+        alignment = PACK_ALIGNMENT // numpy_dtype(element).itemsize
+        end = 0
+        for operand, offset in zip(operands, offsets, strict=True):
+            require(operand.get_element_type() == element, f"operands of {element} and {operand.get_element_type()}")
+            require(offset % alignment == 0, f"offset {offset} is no multiple of {alignment}")
+            require(offset >= end, f"the operand at {offset} starts before {end}, the end of the one in front of it")
+            end = offset + size_of(operand.get_shape())
+        require(end <= size, f"size {size} is less than {end}, the end of the last operand")
+        return tensor([size], element)
+
+    def evaluate(self, *operands: NumpyArray) -> NumpyArray:
+        result = np.zeros(self.shape, operands[0].dtype)
+        for operand, offset in zip(operands, int_list(self.properties, "offsets"), strict=True):
+            result[offset : offset + operand.size] = operand.reshape(-1)
+        return result
+
+
+PACK_ALIGNMENT = 256
+"""The bytes at whose multiples packed tensors start: the largest alignment of bindings that WebGPU allows a device."""
+
+
+OPS = (ReshapeOp, TransposeOp, BroadcastOp, SliceOp, ReverseOp, PadOp, ConcatOp, PackOp)

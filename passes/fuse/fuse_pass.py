@@ -13,14 +13,14 @@ from xdsl.ir import SSAValue
 from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import DiagnosticException
 
-from tensorgrad.dialects.buf import KernelOp
+from tensorgrad.dialects.buf import KernelOp, PackOp, parts_of
 from tensorgrad.passes.functions import return_of
 from tensorgrad.passes.fuse import cost
 from tensorgrad.passes.fuse.inline import can_inline, inline, inlined_accesses
 from tensorgrad.passes.fuse.merge import aligned_loops, merge, merged_accesses
 from tensorgrad.passes.kernels.graph import KernelGraph, has_calls, updates_of
 from tensorgrad.passes.kernels.stages import Parts, put_together, take_apart
-from tensorgrad.passes.kernels.storage import Accesses, Bindings, may_write_over
+from tensorgrad.passes.kernels.storage import Accesses, Bindings, is_private, may_write_over
 from tensorgrad.runtime.target import Target
 
 
@@ -73,8 +73,7 @@ class Fusion:
             kernel.detach()
             kernel.erase()
         self.graph: KernelGraph[Parts] = KernelGraph(parts, updates_of(function), _updates_over)
-        in_place = {new: old for old, new in self.graph.updates.items() if new in self.graph.in_place}
-        self.bindings = Bindings(function, target, in_place)
+        self.bindings = Bindings(function, target, self.graph.places)
 
     def run(self, only: Sequence[str] = ()) -> None:
         """Applies the rules until none applies."""
@@ -237,11 +236,7 @@ class Fusion:
         return self._merged_fits(first, second, range(len(first.grid)))
 
     def _private_to(self, producer: Parts, reader: Parts) -> list[SSAValue]:
-        return [
-            output
-            for output in producer.outputs
-            if isinstance(output.owner, memref.AllocOp) and self.graph.users(output) == [reader]
-        ]
+        return [output for output in producer.outputs if is_private(output) and self.graph.users(output) == [reader]]
 
     # What the rules do
 
@@ -265,10 +260,16 @@ class Fusion:
         """Puts allocations first and kernels in an order that runs."""
         block, last = self.function.body.block, return_of(self.function)
         order = self.graph.order()
-        kept = {value for kernel in order for value in (*kernel.inputs, *kernel.outputs)}
-        for op in [op for op in block.ops if isinstance(op, memref.AllocOp)]:
+        kept = {
+            part
+            for kernel in order
+            for value in (*kernel.inputs, *kernel.outputs)
+            for part in (value, *parts_of(value))
+        }
+        storage = [op for op in block.ops if isinstance(op, memref.AllocOp | PackOp)]
+        for op in sorted(storage, key=lambda op: isinstance(op, PackOp)):
             op.detach()
-            if op.memref in kept:
+            if op.results[0] in kept:
                 block.insert_op_before(op, last)
             else:
                 op.erase()
@@ -288,7 +289,7 @@ RULES: dict[str, Callable[[Fusion], bool]] = {
 
 def _is_private(kernel: Parts) -> bool:
     """Whether nobody outside the function sees what a kernel writes."""
-    return all(isinstance(output.owner, memref.AllocOp) for output in kernel.outputs)
+    return all(is_private(output) for output in kernel.outputs)
 
 
 def _reads_in_epilogue(source: SSAValue, reader: Parts) -> bool:

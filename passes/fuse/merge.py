@@ -10,7 +10,7 @@ from xdsl.ir import SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
 
 from tensorgrad.dialects import affine
-from tensorgrad.dialects.buf import element_of
+from tensorgrad.dialects.buf import element_of, parts_of
 from tensorgrad.passes.fuse.inline import inverse
 from tensorgrad.passes.kernels.stages import Parts, Stage, new_local
 from tensorgrad.passes.kernels.storage import Accesses
@@ -22,6 +22,9 @@ def aligned_loops(first: Parts, second: Parts) -> list[int] | None:
     `None` when some read is at another point than the grid's, or at a computed index.
     """
     written = {output: _placement(first, output) for output in first.outputs}
+    parts = {part for output in first.outputs for part in parts_of(output)}
+    if any(part in parts for value in second.inputs if value not in written for part in parts_of(value)):
+        return None  # a row has other points than its parts
     grid, result = second.grid, None
     for stage in second.stages:
         if any(load.memref in written for load in stage.loads()):

@@ -1,4 +1,4 @@
-"""Derivatives of products, concatenation and sorting."""
+"""Derivatives of products, concatenation, packing and sorting."""
 
 from __future__ import annotations
 
@@ -25,6 +25,14 @@ def _concat(b: TensorBuilder, op: shape.ConcatOp, g: SSAValue) -> Cotangents:
         pieces.append(b.slice(g, low, high, [1] * len(op.shape)))
         start += extent
     return pieces
+
+
+@rule(shape.PackOp)
+def _pack(b: TensorBuilder, op: shape.PackOp, g: SSAValue) -> Cotangents:
+    return [
+        b.part(g, offset, shape_of(part))
+        for part, offset in zip(op.parts, int_list(op.properties, "offsets"), strict=True)
+    ]
 
 
 @rule(reduce.ProdOp)

@@ -9,7 +9,7 @@ from typing import Generic, Protocol, TypeVar
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import SSAValue
 
-from tensorgrad.dialects.buf import KernelOp
+from tensorgrad.dialects.buf import KernelOp, PackOp, parts_of, row_of
 from tensorgrad.dialects.buf_control import ChooseOp, RunOp
 from tensorgrad.dialects.signature import arguments_of
 from tensorgrad.passes.kernels.storage import writes_in_place
@@ -57,6 +57,7 @@ class KernelGraph(Generic[N]):
         kernels: In an order that runs, but for what waits for updates in place.
         updates: The new value of each argument that has one.
         in_place: The new values that may be written where the old ones lie.
+        places: For each of them, and each row of them: where it lies.
     """
 
     def __init__(
@@ -79,6 +80,7 @@ class KernelGraph(Generic[N]):
         for kernel in reversed(self.kernels):
             self._reach[kernel] = self._union(self.readers(kernel))
         self._add_update_edges(may_update)
+        self.places = self._places()
 
     @staticmethod
     def of(function: FuncOp) -> KernelGraph[KernelOp]:
@@ -90,13 +92,13 @@ class KernelGraph(Generic[N]):
         return kernel in self._bit
 
     def _note(self, kernel: N) -> None:
-        for value in kernel.outputs:
+        for value in _with_parts(kernel.outputs):
             self._writers[value] = kernel
-        for value in kernel.inputs:
+        for value in _with_parts(kernel.inputs):
             self._readers.setdefault(value, {})[kernel] = None
 
     def _forget(self, kernel: N, inputs: Iterable[SSAValue]) -> None:
-        for value in inputs:
+        for value in _with_parts(inputs):
             self._readers.get(value, {}).pop(kernel, None)
 
     def _union(self, kernels: Iterable[N]) -> int:
@@ -108,7 +110,8 @@ class KernelGraph(Generic[N]):
     def _add_update_edges(self, may_update: Callable[[N, SSAValue, SSAValue], bool]) -> None:
         for old, new in self.updates.items():
             writer = self._writers.get(new)
-            if writer is None or not may_update(writer, old, new):
+            place = None if writer is None else self._place(writer, old, new)
+            if writer is None or place is None or not may_update(writer, *place):
                 continue
             readers = [reader for reader in self.users(old) if reader is not writer]
             if any(self._reach[writer] & self._bit[reader] for reader in readers):
@@ -117,15 +120,33 @@ class KernelGraph(Generic[N]):
             for reader in readers:
                 self.add_order(reader, writer)
 
+    def _place(self, writer: N, old: SSAValue, new: SSAValue) -> tuple[SSAValue, SSAValue] | None:
+        """What a kernel calls an update and what it updates: their rows, if it writes a row."""
+        olds, news = row_of(old), row_of(new)
+        if news is None:
+            return None if olds is not None and olds.result in writer.inputs else (old, new)
+        if olds is None or olds.starts != news.starts or olds.result.type != news.result.type:
+            return None
+        same = all(self.updates.get(one) is other for one, other in zip(olds.parts, news.parts, strict=True))
+        return (olds.result, news.result) if same else None
+
+    def _places(self) -> dict[SSAValue, SSAValue]:
+        found = {new: self._olds[new] for new in self.in_place}
+        for new in list(found):
+            news, olds = row_of(new), row_of(found[new])
+            if news is not None and olds is not None and all(part in self.in_place for part in news.parts):
+                found[news.result] = olds.result
+        return found
+
     def waiting_updates(self, kernel: N) -> list[N]:
         """The kernels that update in place what `kernel` reads, and so must run behind it."""
-        news = (self.updates.get(value) for value in kernel.inputs)
+        news = (self.updates.get(value) for value in _with_parts(kernel.inputs))
         writers = (self._writers.get(new) for new in news if new is not None and new in self.in_place)
         return [writer for writer in dict.fromkeys(writers) if writer is not None and writer is not kernel]
 
     def updated_in_place(self, kernel: N) -> list[tuple[SSAValue, SSAValue]]:
         """The old and the new value of each update in place that `kernel` makes."""
-        return [(self._olds[new], new) for new in kernel.outputs if new in self.in_place]
+        return [(self.places[new], new) for new in kernel.outputs if new in self.places]
 
     def add_order(self, before: N, after: N) -> None:
         """Notes that `after` must run behind `before`."""
@@ -136,12 +157,13 @@ class KernelGraph(Generic[N]):
                 self._reach[kernel] = reach | gained
 
     def users(self, buffer: SSAValue) -> list[N]:
-        """The kernels that read a buffer."""
+        """The kernels that read a buffer, or the row that it is in."""
         return list(self._readers.get(buffer, ()))
 
     def readers(self, kernel: N) -> list[N]:
         """The kernels that read what `kernel` writes."""
-        return list(dict.fromkeys(r for out in kernel.outputs for r in self._readers.get(out, ()) if r is not kernel))
+        written = _with_parts(kernel.outputs)
+        return list(dict.fromkeys(r for out in written for r in self._readers.get(out, ()) if r is not kernel))
 
     def writer(self, buffer: SSAValue) -> N | None:
         """The kernel that writes a buffer."""
@@ -149,7 +171,7 @@ class KernelGraph(Generic[N]):
 
     def producers(self, kernel: N) -> list[N]:
         """The kernels that write what `kernel` reads."""
-        found = (self._writers.get(value) for value in kernel.inputs)
+        found = (self._writers.get(value) for value in _with_parts(kernel.inputs))
         return list(dict.fromkeys(producer for producer in found if producer is not None))
 
     def successors(self, kernel: N) -> list[N]:
@@ -201,7 +223,7 @@ class KernelGraph(Generic[N]):
         """Forgets a kernel that is gone."""
         self.kernels.remove(kernel)
         self._forget(kernel, kernel.inputs)
-        for value in kernel.outputs:
+        for value in _with_parts(kernel.outputs):
             del self._writers[value]
         del self._bit[kernel], self._reach[kernel]
 
@@ -232,11 +254,22 @@ def topological(kernels: Sequence[N], successors: Callable[[N], Sequence[N]]) ->
     return result
 
 
+def _with_parts(values: Iterable[SSAValue]) -> list[SSAValue]:
+    """Buffers, and behind each row the buffers in it."""
+    return [one for value in values for one in ((value,) if not _is_row(value) else (value, *parts_of(value)))]
+
+
+def _is_row(value: SSAValue) -> bool:
+    return isinstance(value.owner, PackOp)
+
+
 def users(buffer: SSAValue) -> list[KernelOp]:
-    """The kernels that read a buffer, each once."""
+    """The kernels that read a buffer, or the row that it is in, each once."""
+    row = row_of(buffer)
     found = (
         use.operation
-        for use in buffer.uses
+        for name in ([buffer] if row is None else [buffer, row.result])
+        for use in name.uses
         if isinstance(use.operation, KernelOp) and use.index < len(use.operation.inputs)
     )
     return list(dict.fromkeys(found))

@@ -10,12 +10,13 @@ from xdsl.ir import SSAValue
 
 from tensorgrad.dialects.buf import KernelOp, buffer_bytes
 from tensorgrad.passes.kernels.graph import users
+from tensorgrad.passes.kernels.storage import is_private
 
 
 def allocated(function: FuncOp) -> dict[SSAValue, int]:
-    """The temporary buffers of a function, and their bytes."""
-    ops = function.body.block.ops
-    return {op.memref: buffer_bytes(op.memref.type) for op in ops if isinstance(op, memref.AllocOp)}
+    """The temporary buffers of a function that share the workspace, and their bytes."""
+    made = [op.memref for op in function.body.block.ops if isinstance(op, memref.AllocOp)]
+    return {value: buffer_bytes(value.type) for value in made if is_private(value)}
 
 
 def readers_of(buffers: Collection[SSAValue]) -> dict[SSAValue, set[KernelOp]]:

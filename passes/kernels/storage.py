@@ -13,8 +13,9 @@ from xdsl.dialects.linalg.ops import GenericOp
 from xdsl.ir import Operation, SSAValue
 from xdsl.ir.affine import AffineMap
 
-from tensorgrad.dialects.buf import Buffer, KernelOp, buffer_bytes, element_of, maps_of
+from tensorgrad.dialects.buf import Buffer, KernelOp, PackOp, buffer_bytes, element_of, maps_of, row_of
 from tensorgrad.dialects.signature import Slot, arguments_of
+from tensorgrad.dialects.tg.shape import PACK_ALIGNMENT
 from tensorgrad.runtime.target import Target
 
 LOOPS = "buf.loops"
@@ -38,6 +39,9 @@ ARENAS: dict[str, tuple[str, str]] = {
 }
 """The label and role of the arena for arguments of each role but `state`."""
 
+PACKED = "packed"
+"""The label of the arena for allocations that are packed."""
+
 
 @dataclass(frozen=True)
 class Accesses:
@@ -52,6 +56,11 @@ class Accesses:
     reads: Sequence[tuple[SSAValue, AffineMap]]
     writes: Sequence[tuple[SSAValue, AffineMap]]
     loads: Sequence[SSAValue]
+
+
+def is_private(buffer: SSAValue) -> bool:
+    """Whether a buffer is there for kernels alone, and nothing says where it lies."""
+    return isinstance(buffer.owner, memref.AllocOp) and row_of(buffer) is None
 
 
 def may_write_over(stages: Sequence[Accesses], old: SSAValue, new: SSAValue) -> bool:
@@ -119,6 +128,7 @@ class Bindings:
         values = list(zip(function.body.block.args, slots, strict=True))
         self.scalars = {value for value, slot in values if slot.role == "scalar"}
         self.arenas = _shared_arenas(values, target)
+        self.arenas.update(_packed_arenas(function, target, self.arenas))
 
     def fit(self, buffers: Iterable[SSAValue]) -> bool:
         """Whether a kernel of these buffers has bindings enough."""
@@ -129,7 +139,7 @@ class Bindings:
             return True
         arenas = {self.arenas[value] for value in needed if value in self.arenas}
         rest = {value for value in needed if value not in self.arenas}
-        made = {value for value in rest if isinstance(value.owner, memref.AllocOp)}
+        made = {value for value in rest if is_private(value)}
         apart = len(rest)
         if self.workspace and len({element_of(value) for value in made}) == 1:
             apart -= len(made) - 1
@@ -155,3 +165,14 @@ def _shared_arenas(values: Sequence[tuple[SSAValue, Slot]], target: Target) -> d
         for value, slot in values
         if slot.role in ("parameter", "state", "update") and kept.get(slot.name) in whole
     }
+
+
+def _packed_arenas(function: FuncOp, target: Target, arenas: Mapping[SSAValue, str]) -> dict[SSAValue, str]:
+    """The arena of each row, and of each packed allocation where one binding can hold all of them."""
+    rows = [op for op in function.body.block.ops if isinstance(op, PackOp)]
+    found = {row.result: arenas[row.parts[0]] for row in rows if row.parts[0] in arenas}
+    made = [row for row in rows if isinstance(row.parts[0].owner, memref.AllocOp)]
+    size = sum(buffer_bytes(row.result.type) + PACK_ALIGNMENT for row in made)
+    if size <= target.max_storage_buffer_binding_size and len({element_of(row.result) for row in made}) == 1:
+        found.update({value: PACKED for row in made for value in (row.result, *row.parts)})
+    return found

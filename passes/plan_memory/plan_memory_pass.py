@@ -8,27 +8,33 @@ from typing import cast
 
 from xdsl.context import Context
 from xdsl.dialects import memref
-from xdsl.dialects.builtin import IntegerAttr, LocationAttr, ModuleOp, i32, i64
+from xdsl.dialects.builtin import IntegerAttr, LocationAttr, ModuleOp, UnitAttr, i32, i64
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap
 from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import DiagnosticException
 
 from tensorgrad.dialects.buf import (
+    ROW,
     ArenaOp,
     Buffer,
     KernelOp,
+    PackOp,
     ViewOp,
     buffer_bytes,
     buffer_type,
     element_bytes,
+    element_of,
+    parts_of,
+    row_of,
 )
 from tensorgrad.dialects.buf_control import BranchOp, RowOp
 from tensorgrad.dialects.signature import Slot, arguments_of
+from tensorgrad.dialects.tg.shape import PACK_ALIGNMENT
 from tensorgrad.passes.functions import is_private, return_of, set_signature
 from tensorgrad.passes.kernels.graph import KernelGraph, has_calls, steps_of, updates_of, users
-from tensorgrad.passes.kernels.storage import arena_of, writes_in_place
+from tensorgrad.passes.kernels.storage import PACKED, arena_of, writes_in_place
 from tensorgrad.passes.plan_memory.arenas import Layout, Range, by_lifetime, least_bytes, side_by_side
 from tensorgrad.passes.plan_memory.control import BranchItem, ControlTree, Item, KernelItem, Loop, Place, Root
 from tensorgrad.runtime.target import Target
@@ -44,11 +50,12 @@ class PlanMemoryPass(ModulePass):
 
     Expects functions of `buf` whose buffers have one writer each. Guarantees: functions without arguments; storage is
     `buf.arena`s and `buf.view`s, with names and roles on the views. Parameters lie in one arena, in the order of the
-    arguments; each kind of optimizer state (the part of its name before the first `/`) and the gradients likewise, so
-    that equal offsets belong together. Inputs and scalars share one arena, scalars packed at its start. Everything else
-    shares the workspace, by lifetime. Updates happen in place where no reader of the old value comes later, else by a
-    copy at the end. No range crosses another that is in use. The function says `buf.peak_bytes` (all arenas),
-    `buf.workspace_bytes`, and `buf.least_workspace_bytes`, which no plan for this order can go below.
+    arguments, and each kind of optimizer state (the part of its name before the first `/`) in one. The buffers of a
+    `buf.pack` lie side by side as it says, with zeros between them, and it becomes one view; packed allocations, such
+    as gradients, have an arena to themselves. Inputs and scalars share one arena, scalars packed at its start.
+    Everything else shares the workspace, by lifetime. Updates happen in place where no reader of the old value comes
+    later, else by a copy at the end. No range crosses another that is in use. The function says `buf.peak_bytes` (all
+    arenas), `buf.workspace_bytes`, and `buf.least_workspace_bytes`, which no plan for this order can go below.
 
     The kernels of private functions that a function runs come to stand in it, in `buf.repeat` and `buf.branch`. What a
     loop carries is updated in place, or lies in two places in turn; slices of sequences are read and written where they
@@ -87,7 +94,7 @@ class _Plan:
         self.arguments = list(self.block.args)
         self.graph = KernelGraph.of(function)
         self.order = self.graph.order()
-        self.first_op = self.block.first_op
+        self.packs: dict[PackOp, SSAValue | None] = {}
         self.total = 0
 
     def run(self) -> None:
@@ -95,6 +102,7 @@ class _Plan:
         for value in (*self.arguments, *(op.memref for op in self._allocations())):
             self._check_size(value)
         copies = self._update_in_place()
+        rows = self._remaining_rows()
         groups: dict[tuple[str, str], list[tuple[SSAValue, Slot]]] = {}
         for argument, slot in zip(self.arguments, self.slots, strict=True):
             if slot.role != "update" or argument.uses:
@@ -104,7 +112,9 @@ class _Plan:
         views: dict[SSAValue, SSAValue] = {}
         for (label, role), members in groups.items():
             views.update(self._named_arena(label, role, members, anchor))
+        views.update(self._gradients(anchor))
         views.update(self._workspace(anchor))
+        self._place_rows(rows, views, anchor)
         for old, new in views.items():
             new.name_hint = old.name_hint
             old.replace_all_uses_with(new)
@@ -131,37 +141,124 @@ class _Plan:
     def _check_size(self, value: SSAValue) -> None:
         size, limit = buffer_bytes(cast(Buffer, value.type)), self.target.max_storage_buffer_binding_size
         if size > limit:
-            slots = dict(zip(self.arguments, self.slots, strict=True))
-            name = value.name_hint or "a tensor"
-            if isinstance(value, BlockArgument):
-                name = f"{slots[value].role} {slots[value].name!r}"
+            name = self._name(value)
             owner = value.owner if isinstance(value.owner, Operation) else self.function
             raise DiagnosticException(
                 f"{name} of {value.type} takes {size} bytes, more than a binding of target {self.target.name} can hold "
                 f"({limit}); it was made at {owner.location}"
             )
 
+    def _name(self, value: SSAValue) -> str:
+        """How messages call a buffer."""
+        slots: dict[SSAValue, Slot] = dict(zip(self.arguments, self.slots, strict=True))
+        return f"{slots[value].role} {slots[value].name!r}" if value in slots else value.name_hint or "a tensor"
+
     # Updates
 
     def _update_in_place(self) -> list[tuple[SSAValue, SSAValue]]:
         """Lets updates write over the old values; gives (new, old) for those that must be copied at the end."""
         copies: list[tuple[SSAValue, SSAValue]] = []
-        for old, new in self.graph.updates.items():
-            writer = self.graph.writer(new)
-            if writer is None:
+        for old, new in list(self.graph.updates.items()):
+            writer, row = self.graph.writer(new), row_of(new)
+            if writer is None or (row is not None and self._row_in_place(row, writer)):
                 continue
-            if new in self.graph.in_place and writes_in_place(writer, old, new) and not self._read_again(old, writer):
+            if row is None and self._is_in_place(writer, old, new, [old]):
                 new.replace_all_uses_with(old)
             else:
                 copies.append((new, old))
+        for row in [op for op in self.block.ops if isinstance(op, PackOp) and op not in self.packs]:
+            self._row_in_place(row, None)
         return copies
+
+    def _row_in_place(self, row: PackOp, writer: KernelOp | None) -> bool:
+        """Whether a row of updates takes the place of the old values' row; decided once, for all of them."""
+        if row not in self.packs:
+            old = None if writer is None else self.graph.places.get(row.result)
+            in_place = (
+                old is not None and writer is not None and self._is_in_place(writer, old, row.result, parts_of(old))
+            )
+            self.packs[row] = old if in_place else None
+        return self.packs[row] is not None
+
+    def _is_in_place(self, writer: KernelOp, old: SSAValue, new: SSAValue, parts: Sequence[SSAValue]) -> bool:
+        """Whether a kernel that writes an update, or a row of them, may write it over the old values."""
+        rows = {row.result for part in parts if (row := row_of(part)) is not None and row.result is not old}
+        if rows & set(writer.inputs):
+            return False  # the row has other points
+        possible = all(self.graph.updates[part] in self.graph.in_place for part in parts)
+        possible = possible and writes_in_place(writer, old, new)
+        return possible and not any(self._read_again(part, writer) for part in parts)
 
     def _read_again(self, old: SSAValue, writer: KernelOp) -> bool:
         """Whether a kernel behind the writer still reads the old value."""
         behind = self.order[self.order.index(writer) + 1 :]
         return any(kernel in behind for kernel in users(old))
 
+    # Rows
+
+    def _remaining_rows(self) -> list[PackOp]:
+        """The rows that are left once those in place have become the rows of the old values."""
+        for row, old in self.packs.items():
+            if old is not None:
+                row.result.replace_all_uses_with(old)
+                for new, value in zip(row.parts, parts_of(old), strict=True):
+                    new.replace_uses_with_if(value, lambda use: not isinstance(use.operation, PackOp))
+                row.detach()
+                row.erase()
+        return [row for row, old in self.packs.items() if old is None]
+
+    def _place_rows(self, rows: Sequence[PackOp], views: dict[SSAValue, SSAValue], anchor: Operation) -> None:
+        """One view for each row, over the views of its parts."""
+        for row in rows:
+            width = element_bytes(element_of(row.result))
+            places = [cast(ViewOp, views[part].owner) for part in row.parts]
+            start = places[0].start - row.starts[0] * width
+            if any(
+                one.arena is not places[0].arena or one.start != start + offset * width
+                for one, offset in zip(places, row.starts, strict=True)
+            ):
+                raise DiagnosticException(
+                    f"{self._name(row.parts[0])} and {self._name(row.parts[-1])} are packed, but lie apart; "
+                    f"their row of {row.result.type} may be larger than a binding of target {self.target.name}"
+                )
+            self._check_size(row.result)
+            view = self._view(row.result, cast(ArenaOp, places[0].arena.owner), start, anchor)
+            view.attributes[ROW] = UnitAttr()
+            row.result.replace_all_uses_with(view.result)
+            row.detach()
+            row.erase()
+
     # Arenas
+
+    def _units(self, members: Sequence[SSAValue]) -> list[list[tuple[SSAValue, int, int]]]:
+        """What lies side by side: buffers, and the buffers of each row together; with offset and end in bytes."""
+        units: dict[object, list[tuple[SSAValue, int, int]]] = {}
+        for value in members:
+            row = row_of(value)
+            if row is None:
+                units[value] = [(value, 0, buffer_bytes(cast(Buffer, value.type)))]
+                continue
+            offset = row.starts[list(row.parts).index(value)] * element_bytes(element_of(value))
+            end = buffer_bytes(row.result.type) if value is row.parts[-1] else offset
+            units.setdefault(row, []).append((value, offset, end))
+        return list(units.values())
+
+    def _gradients(self, anchor: Operation) -> dict[SSAValue, SSAValue]:
+        """Views for packed allocations, in an arena that is zero wherever nothing is written."""
+        values = [op.memref for op in self._allocations() if row_of(op.memref) is not None]
+        units = self._units(values)
+        layout = side_by_side([max(end for *_, end in unit) for unit in units], *self._limits())
+        arenas = self._make_arenas(PACKED, "workspace", layout, anchor)
+        result: dict[SSAValue, SSAValue] = {}
+        for unit, (arena, start) in zip(units, layout.places, strict=True):
+            result.update({v: self._view(v, arenas[arena], start + offset, anchor).result for v, offset, _ in unit})
+        return result
+
+    def _limits(self) -> tuple[int, int]:
+        """The alignment of buffers that may be packed, and the largest arena of them."""
+        target = self.target
+        alignment = max(target.min_storage_buffer_offset_alignment, PACK_ALIGNMENT)
+        return alignment, min(target.max_buffer_size, target.max_storage_buffer_binding_size)
 
     def _named_arena(
         self, label: str, role: str, members: list[tuple[SSAValue, Slot]], anchor: Operation
@@ -170,8 +267,14 @@ class _Plan:
         scalars = [entry for entry in members if entry[1].role == "scalar"]
         others = [entry for entry in members if entry[1].role != "scalar"]
         packed = 4 * len(scalars)
-        sizes = ([packed] if scalars else []) + [buffer_bytes(cast(Buffer, value.type)) for value, _ in others]
-        layout = side_by_side(sizes, self.target.min_storage_buffer_offset_alignment, self.target.max_buffer_size)
+        units = [[(value, 0, buffer_bytes(cast(Buffer, value.type)))] for value, _ in others]
+        limits = self.target.min_storage_buffer_offset_alignment, self.target.max_buffer_size
+        if role in ("parameter", "state") or any(row_of(value) is not None for value, _ in others):
+            limits = self._limits()
+        if role != "parameter":  # whose order is that of the arguments, so that other programs find them there
+            units = self._units([value for value, _ in others])
+        sizes = ([packed] if scalars else []) + [max(end for *_, end in unit) for unit in units]
+        layout = side_by_side(sizes, *limits)
         if role in ("input", "output") and len(layout.sizes) > 1:
             raise DiagnosticException(
                 f"the {label} take more than the {self.target.max_buffer_size} bytes of a buffer of {self.target.name}"
@@ -180,9 +283,15 @@ class _Plan:
         if scalars:
             arena, start = places.pop(0)
             places = [(arena, start + 4 * i) for i in range(len(scalars))] + places
+        spread = {
+            value: (arena, start + offset)
+            for unit, (arena, start) in zip(units, places[len(scalars) :], strict=True)
+            for value, offset, _ in unit
+        }
         arenas = self._make_arenas(label, role, layout, anchor)
         result: dict[SSAValue, SSAValue] = {}
-        for (value, slot), (arena, offset) in zip([*scalars, *others], places, strict=True):
+        for number, (value, slot) in enumerate([*scalars, *others]):
+            arena, offset = places[number] if number < len(scalars) else spread[value]
             view = self._view(value, arenas[arena], offset, anchor)
             if slot.role != "update":
                 view.attributes.update(slot.attributes())
@@ -192,7 +301,7 @@ class _Plan:
     def _workspace(self, anchor: Operation) -> dict[SSAValue, SSAValue]:
         """Views for allocations, over each other where lifetimes allow."""
         number = steps_of(self.order)
-        values = [op.memref for op in self._allocations()]
+        values = [op.memref for op in self._allocations() if row_of(op.memref) is None]
         ranges: list[Range] = []
         for value in values:
             steps = [number[use.operation] for use in value.uses if isinstance(use.operation, KernelOp)]

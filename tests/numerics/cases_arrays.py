@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -356,6 +356,59 @@ def sort_cases() -> Iterator[Case]:
     yield Case(sort.ArgsortOp, "sort long", lambda x: sorting.sort(x), (integers(-(2**31), 2**31, 300),), np.sort)
 
 
+def pack_cases() -> Iterator[Case]:
+    a, b, empty = normal(2, 3), normal(5, seed=1), normal(0, 2, seed=2)
+
+    def pack(*offsets: int, size: int) -> Callable[..., Tensor]:
+        return lambda *xs: emit(shape.PackOp, list(xs), offsets=ints(offsets), size=integer(size))
+
+    def packed(offsets: Sequence[int], size: int) -> Callable[..., NumpyArray]:
+        def row(*xs: NumpyArray) -> NumpyArray:
+            result = np.zeros(size, xs[0].dtype)
+            for x, offset in zip(xs, offsets, strict=True):
+                result[offset : offset + x.size] = x.ravel()
+            return result
+
+        return row
+
+    both, first = pack(64, 128, size=140), packed((64, 128), 140)
+    yield Case(shape.PackOp, "with gaps", both, (a, b), first, rtol=0, derivative=True)
+    yield Case(
+        shape.PackOp,
+        "with an empty one",
+        pack(0, 64, 64, size=128),
+        (a, empty, b),
+        packed((0, 64, 64), 128),
+        rtol=0,
+        derivative=True,
+        flat=(1,),
+    )
+    yield Case(
+        shape.PackOp,
+        "in the middle",
+        lambda x, y: both(x * 2.0, y)[60:] * 3.0,
+        (a, b),
+        lambda x, y: first(x * 2, y)[60:] * np.float32(3),
+        derivative=True,
+    )
+    yield Case(
+        shape.PackOp,
+        "the same twice",
+        lambda x: both(x * x, x * x),
+        (a,),
+        lambda x: first(x * x, x * x),
+        derivative=True,
+    )
+    yield Case(
+        shape.PackOp,
+        "squares",
+        lambda x, y: reductions.sum(both(x.T, y) ** 2),
+        (a, b),
+        lambda x, y: (x * x).sum() + (y * y).sum(),
+        derivative=True,
+    )
+
+
 def concat_cases() -> Iterator[Case]:
     a, b, c = normal(2, 3), normal(2, 1, seed=1), normal(2, 0, seed=2)
 
@@ -549,5 +602,6 @@ def array_cases() -> Iterator[Case]:
     yield from composed_reductions()
     yield from cumulative_cases()
     yield from sort_cases()
+    yield from pack_cases()
     yield from concat_cases()
     yield from joining_cases()

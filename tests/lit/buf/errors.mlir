@@ -206,3 +206,52 @@ func.func @f(%x: memref<4xf32>) {
   buf.dispatch @k workgroups = [1, 1, 1] (%x) : memref<4xf32>
   func.return
 }
+
+// -----
+
+// CHECK: a row has one offset for each of its buffers
+func.func @f(%x: memref<4xf32>, %y: memref<4xf32>, %z: memref<4xi32>) {
+  %0 = buf.pack %x, %y offsets = [0] : memref<4xf32>, memref<4xf32> to memref<128xf32>
+  func.return
+}
+
+// -----
+
+// CHECK: a row of f32 has a buffer of i32
+func.func @f(%x: memref<4xf32>, %y: memref<4xf32>, %z: memref<4xi32>) {
+  %0 = buf.pack %x, %z offsets = [0, 64] : memref<4xf32>, memref<4xi32> to memref<128xf32>
+  func.return
+}
+
+// -----
+
+// CHECK: the buffer at 3 starts before 4, the end of the one in front of it
+func.func @f(%x: memref<4xf32>, %y: memref<4xf32>, %z: memref<4xi32>) {
+  %0 = buf.pack %x, %y offsets = [0, 3] : memref<4xf32>, memref<4xf32> to memref<128xf32>
+  func.return
+}
+
+// -----
+
+// CHECK: buffers up to 68 are no row of memref<64xf32>, each once
+func.func @f(%x: memref<4xf32>, %y: memref<4xf32>, %z: memref<4xi32>) {
+  %0 = buf.pack %x, %y offsets = [0, 64] : memref<4xf32>, memref<4xf32> to memref<64xf32>
+  func.return
+}
+
+// -----
+
+// CHECK: buffers up to 68 are no row of memref<128xf32>, each once
+func.func @f(%x: memref<4xf32>, %y: memref<4xf32>, %z: memref<4xi32>) {
+  %0 = buf.pack %x, %x offsets = [0, 64] : memref<4xf32>, memref<4xf32> to memref<128xf32>
+  func.return
+}
+
+// -----
+
+// CHECK: a buffer is in one row at most
+func.func @f(%x: memref<4xf32>, %y: memref<4xf32>, %z: memref<4xi32>) {
+  %0 = buf.pack %x offsets = [0] : memref<4xf32> to memref<4xf32>
+  %1 = buf.pack %x offsets = [0] : memref<4xf32> to memref<4xf32>
+  func.return
+}

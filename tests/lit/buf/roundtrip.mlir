@@ -122,3 +122,12 @@ func.func @dispatched() {
 // CHECK-NEXT:   buf.dispatch @double workgroups = [1, 2, 3] attributes {buf.bytes_moved = 512 : i64} (%x, %y) : memref<64xf32>, memref<64xf32>
 // CHECK-NEXT:   func.return
 // CHECK-NEXT: }
+
+func.func @packed(%x: memref<4x3xf32>, %y: memref<5xf32>) {
+  %row = buf.pack %x, %y offsets = [0, 64] : memref<4x3xf32>, memref<5xf32> to memref<128xf32>
+  func.return
+}
+// CHECK-LABEL: func.func @packed(
+// CHECK-NEXT:   %row = buf.pack %x, %y offsets = [0, 64] : memref<4x3xf32>, memref<5xf32> to memref<128xf32>
+// CHECK-NEXT:   func.return
+// CHECK-NEXT: }

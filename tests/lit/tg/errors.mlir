@@ -464,3 +464,43 @@ func.func @f(%x: tensor<3xf32>) {
   %0 = tg.argsort %x descending = 2 : tensor<3xf32>
   func.return
 }
+
+// -----
+
+func.func @f(%x: tensor<3xf32>, %y: tensor<3xf32>, %z: tensor<3xf16>) {
+  // CHECK: tg.pack: has 2 operands and 1 offsets
+  %0 = tg.pack %x, %y offsets = [0] size = 9 : tensor<3xf32>, tensor<3xf32>
+  func.return
+}
+
+// -----
+
+func.func @f(%x: tensor<3xf32>, %y: tensor<3xf32>, %z: tensor<3xf16>) {
+  // CHECK: tg.pack: offset 3 is no multiple of 64
+  %0 = tg.pack %x, %y offsets = [0, 3] size = 9 : tensor<3xf32>, tensor<3xf32>
+  func.return
+}
+
+// -----
+
+func.func @f(%x: tensor<3xf32>, %y: tensor<3xf32>, %z: tensor<3xf16>) {
+  // CHECK: tg.pack: the operand at 64 starts before 67, the end of the one in front of it
+  %0 = tg.pack %x, %y offsets = [64, 64] size = 99 : tensor<3xf32>, tensor<3xf32>
+  func.return
+}
+
+// -----
+
+func.func @f(%x: tensor<3xf32>, %y: tensor<3xf32>, %z: tensor<3xf16>) {
+  // CHECK: tg.pack: size 66 is less than 67, the end of the last operand
+  %0 = tg.pack %x, %y offsets = [0, 64] size = 66 : tensor<3xf32>, tensor<3xf32>
+  func.return
+}
+
+// -----
+
+func.func @f(%x: tensor<3xf32>, %y: tensor<3xf32>, %z: tensor<3xf16>) {
+  // CHECK: tg.pack: operands of f32 and f16
+  %0 = tg.pack %x, %z offsets = [0, 64] size = 99 : tensor<3xf32>, tensor<3xf16>
+  func.return
+}

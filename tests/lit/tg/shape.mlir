@@ -50,3 +50,12 @@ func.func @joined(%x: tensor<4x3xf32>, %y: tensor<4x5xf32>) -> (tensor<4x11xf32>
 // CHECK-NEXT:   %rows = tg.concat %x, %x axis = 0 : tensor<4x3xf32>, tensor<4x3xf32>
 // CHECK-NEXT:   func.return %columns, %rows : tensor<4x11xf32>, tensor<8x3xf32>
 // CHECK-NEXT: }
+
+func.func @packed(%x: tensor<4x3xf32>, %y: tensor<5xf32>) -> tensor<128xf32> {
+  %row = tg.pack %x, %y offsets = [0, 64] size = 128 : tensor<4x3xf32>, tensor<5xf32>
+  func.return %row : tensor<128xf32>
+}
+// CHECK-LABEL: func.func @packed(
+// CHECK-NEXT:   %row = tg.pack %x, %y offsets = [0, 64] size = 128 : tensor<4x3xf32>, tensor<5xf32>
+// CHECK-NEXT:   func.return %row : tensor<128xf32>
+// CHECK-NEXT: }
