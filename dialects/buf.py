@@ -27,7 +27,7 @@ from xdsl.dialects.builtin import (
 from xdsl.dialects.linalg.attrs import IteratorType, IteratorTypeAttr
 from xdsl.dialects.linalg.ops import GenericOp
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
-from xdsl.ir.affine import AffineDimExpr, AffineMap
+from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineMap
 from xdsl.irdl import (
     AttrSizedOperandSegments,
     IRDLOperation,
@@ -213,6 +213,7 @@ class KernelOp(IRDLOperation):
                 raise VerifyException(f"a local has the grid's shape {list(self.extents)}, not {local.memref.type}")
         self._verify_stages()
         self._verify_single_writers()
+        self._verify_own_points()
 
     def _verify_stages(self) -> None:
         rank = len(self.extents)
@@ -237,6 +238,25 @@ class KernelOp(IRDLOperation):
             writers = [use for name in names for use in name.uses if _writes(use.operation, use.index)]
             if len(writers) != 1:
                 raise VerifyException(f"a buffer has exactly one writer, this one has {len(writers)}")
+
+    def _verify_own_points(self) -> None:
+        """Raises where a stage reads what the kernel writes anywhere but at its own point, or before it is written."""
+        writers = {output: stage for stage in self.stages for output in stage.outputs}
+        written: dict[SSAValue, AffineMap] = {}
+        for stage in self.stages:
+            extents, count = loop_extents(stage), len(stage.inputs)
+            for operand, read in zip(stage.inputs, maps_of(stage), strict=False):
+                if operand in writers and operand not in written:
+                    raise VerifyException("a stage reads a buffer that the kernel writes later")
+                if operand in written and _at_point(read, extents) != written[operand]:
+                    raise VerifyException(
+                        f"a stage reads what an earlier one wrote at its own point only, not at {read}"
+                    )
+            loads = (op.memref for op in stage.body.walk() if isinstance(op, memref.LoadOp))
+            if any(buffer in writers for buffer in loads):
+                raise VerifyException("a stage may not load from a buffer that the kernel writes")
+            for output, write in zip(stage.outputs, maps_of(stage)[count:], strict=True):
+                written[output] = _at_point(write, extents)
 
     def print(self, printer: Printer) -> None:
         printer.print_string(f" grid = [{', '.join(str(extent) for extent in self.extents)}]")
@@ -283,6 +303,14 @@ class KernelOp(IRDLOperation):
         if attributes is not None:
             kernel.attributes.update(attributes.data)
         return kernel
+
+
+def _at_point(index: AffineMap, extents: Sequence[int]) -> AffineMap:
+    """An index map as a function of the loops of extent above 1, so that maps of stages compare."""
+    zero = AffineConstantExpr(0)
+    loops = [zero if extent == 1 else AffineDimExpr(loop) for loop, extent in enumerate(extents)]
+    results = tuple(result.replace_dims_and_symbols(loops, ()) for result in index.results)
+    return AffineMap(0, 0, results)
 
 
 def _parse_operands(parser: Parser) -> Sequence[SSAValue]:

@@ -255,3 +255,63 @@ func.func @f(%x: memref<4xf32>, %y: memref<4xf32>, %z: memref<4xi32>) {
   %1 = buf.pack %x offsets = [0] : memref<4xf32> to memref<4xf32>
   func.return
 }
+
+// -----
+
+// A stage reads another point of what an earlier one wrote.
+// CHECK: a stage reads what an earlier one wrote at its own point only, not at (d0) ->
+func.func @f(%x: memref<4xf32>, %y: memref<4xf32>) {
+  buf.kernel grid = [4] ins(%x : memref<4xf32>) outs(%y : memref<4xf32>) {
+  ^bb0(%0: memref<4xf32>, %1: memref<4xf32>):
+    %2 = memref.alloca() : memref<4xf32>
+    linalg.generic {indexing_maps = [affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>], iterator_types = ["parallel"]} ins(%0 : memref<4xf32>) outs(%2 : memref<4xf32>) {
+    ^bb1(%a: f32, %b: f32):
+      linalg.yield %a : f32
+    }
+    linalg.generic {indexing_maps = [affine_map<(d0) -> (3 - d0)>, affine_map<(d0) -> (d0)>], iterator_types = ["parallel"]} ins(%2 : memref<4xf32>) outs(%1 : memref<4xf32>) {
+    ^bb2(%a: f32, %b: f32):
+      linalg.yield %a : f32
+    }
+  }
+  func.return
+}
+
+// -----
+
+// CHECK: a stage may not load from a buffer that the kernel writes
+func.func @f(%x: memref<4xf32>, %y: memref<4xf32>) {
+  buf.kernel grid = [4] ins(%x : memref<4xf32>) outs(%y : memref<4xf32>) {
+  ^bb0(%0: memref<4xf32>, %1: memref<4xf32>):
+    %2 = memref.alloca() : memref<4xf32>
+    linalg.generic {indexing_maps = [affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>], iterator_types = ["parallel"]} ins(%0 : memref<4xf32>) outs(%2 : memref<4xf32>) {
+    ^bb1(%a: f32, %b: f32):
+      linalg.yield %a : f32
+    }
+    linalg.generic {indexing_maps = [affine_map<(d0) -> (d0)>], iterator_types = ["parallel"]} outs(%1 : memref<4xf32>) {
+    ^bb2(%b: f32):
+      %i = linalg.index 0 : index
+      %a = memref.load %2[%i] : memref<4xf32>
+      linalg.yield %a : f32
+    }
+  }
+  func.return
+}
+
+// -----
+
+// CHECK: a stage reads a buffer that the kernel writes later
+func.func @f(%x: memref<4xf32>, %y: memref<4xf32>) {
+  buf.kernel grid = [4] ins(%x : memref<4xf32>) outs(%y : memref<4xf32>) {
+  ^bb0(%0: memref<4xf32>, %1: memref<4xf32>):
+    %2 = memref.alloca() : memref<4xf32>
+    linalg.generic {indexing_maps = [affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>], iterator_types = ["parallel"]} ins(%2 : memref<4xf32>) outs(%1 : memref<4xf32>) {
+    ^bb1(%a: f32, %b: f32):
+      linalg.yield %a : f32
+    }
+    linalg.generic {indexing_maps = [affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>], iterator_types = ["parallel"]} ins(%0 : memref<4xf32>) outs(%2 : memref<4xf32>) {
+    ^bb2(%a: f32, %b: f32):
+      linalg.yield %a : f32
+    }
+  }
+  func.return
+}
