@@ -188,6 +188,7 @@ if TYPE_CHECKING:
     from tensorgrad.tracer import trace
     from tensorgrad.training import Training, compile
     from tensorgrad.transformations import hessian, jacobian, jvp, vjp
+    from tensorgrad.vectorization import vmap
 
 _MODULES = ("errors", "initializers", "nn", "onnx", "optim", "random")
 _NAMES = {
@@ -233,6 +234,7 @@ _NAMES = {
     "tracer": "trace",
     "training": "Training compile",
     "transformations": "hessian jacobian jvp vjp",
+    "vectorization": "vmap",
 }
 """The public names, by the module that has them."""
 
@@ -427,6 +429,7 @@ __all__ = [
     "value_and_grad",
     "var",
     "vjp",
+    "vmap",
     "where",
     "zeros",
 ]

@@ -1,0 +1,124 @@
+"""`vmap` of every case against a Python loop over the examples, and how it nests."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from case import Case, normal
+from cases import CASES, SMOOTH
+from harness import TOLERANCE, NumpyArray, assert_same
+
+import tensorgrad as tg
+from tensorgrad.derivatives import value_and_grad
+from tensorgrad.tensor import Array
+
+EXAMPLES = 3
+WITH_INPUTS = [case for case in CASES if case.inputs]
+
+
+def examples(x: NumpyArray) -> list[NumpyArray]:
+    """Different examples of the same elements, so that indices stay in range."""
+    return [np.array(one) for one in (x, np.roll(x, 1), np.flip(x))]
+
+
+def looped(case: Case, rows: list[list[NumpyArray]]) -> NumpyArray:
+    return np.stack([np.asarray(case.function(*[Array(np.array(x)) for x in row])) for row in rows])
+
+
+@pytest.mark.parametrize("case", WITH_INPUTS, ids=lambda case: case.id)
+def test_every_argument_has_examples(case: Case) -> None:
+    columns = [examples(x) for x in case.inputs]
+    rows = [[column[i] for column in columns] for i in range(EXAMPLES)]
+    result = np.asarray(tg.vmap(case.function)(*[Array(np.stack(column)) for column in columns]))
+    rtol = case.rtol and max(case.rtol, TOLERANCE.get(case.op, 0.0))
+    assert_same(result, looped(case, rows), rtol, "vmap")
+
+
+@pytest.mark.parametrize("case", [case for case in WITH_INPUTS if len(case.inputs) > 1], ids=lambda case: case.id)
+def test_one_argument_has_examples(case: Case) -> None:
+    for position in range(len(case.inputs)):
+        column = examples(case.inputs[position])
+        rows = [[*case.inputs[:position], one, *case.inputs[position + 1 :]] for one in column]
+        axes = tuple(x.ndim if i == position else None for i, x in enumerate(case.inputs))
+        given = [Array(np.stack(column, -1)) if i == position else Array(x) for i, x in enumerate(case.inputs)]
+        result = np.asarray(tg.vmap(case.function, in_axes=axes, out_axes=-1)(*given))
+        rtol = case.rtol and max(case.rtol, TOLERANCE.get(case.op, 0.0))
+        assert_same(np.moveaxis(result, -1, 0), looped(case, rows), rtol, f"vmap of argument {position}")
+
+
+@pytest.mark.parametrize("case", SMOOTH[::7], ids=lambda case: case.id)
+def test_gradients_of_every_example(case: Case) -> None:
+    """`vmap` of `grad`, and `grad` of the sum over `vmap`: both are a loop over `grad`."""
+    wrt = next(i for i, x in enumerate(case.inputs) if x.dtype.kind == "f")
+
+    def loss(*inputs: Any) -> Any:
+        return tg.sum(tg.sin(case.function(*inputs)))
+
+    columns = [[x, np.ascontiguousarray(x[::-1]) if x.ndim else x, x] for x in case.inputs]
+    stacked = [np.stack(column) for column in columns]
+    each = [value_and_grad(loss, wrt)(*[column[i] for column in columns])[1] for i in range(EXAMPLES)]
+    expected = np.stack([np.asarray(one) for one in each])
+    inside = tg.vmap(tg.grad(loss, wrt))(*stacked)
+    around = tg.grad(lambda *inputs: tg.sum(tg.vmap(loss)(*inputs)), wrt)(*stacked)
+    scale = max(1.0, float(np.abs(expected).max(initial=0.0)))
+    for result in (inside, around):
+        np.testing.assert_allclose(np.asarray(result), expected, rtol=0, atol=2e-5 * scale)
+
+
+def test_nested_it_runs_over_pairs() -> None:
+    x, y = normal(4, 3), normal(5, 3)
+    pairs = tg.vmap(tg.vmap(tg.matmul, in_axes=(None, 0)), in_axes=(0, None))
+    np.testing.assert_allclose(np.asarray(pairs(x, y)), x @ y.T, rtol=1e-5)
+
+
+def test_axes_may_be_trees() -> None:
+    x, y, z = normal(4, 3), normal(3, 4), normal(3)
+
+    def function(pair: dict[str, Any], *, shift: Any) -> tuple[Any, Any]:
+        return pair["a"] * pair["b"] + shift, tg.sum(pair["c"])
+
+    given = {"a": x, "b": y, "c": z}
+    first, second = tg.vmap(function, in_axes=({"a": 0, "b": 1, "c": None},), out_axes=(1, None))(
+        given, shift=normal(4)
+    )
+    np.testing.assert_allclose(np.asarray(first), (x * y.T + normal(4)[:, None]).T, rtol=1e-6)
+    np.testing.assert_allclose(np.asarray(second), z.sum(), rtol=1e-6)
+
+
+def test_jacobians_and_hessians_of_every_example() -> None:
+    x = normal(4, 3)
+
+    def function(row: Any) -> Any:
+        return tg.sum(tg.sin(row) * row)
+
+    found = np.asarray(tg.vmap(tg.hessian(function))(x))
+    np.testing.assert_allclose(found, np.stack([np.asarray(tg.hessian(function)(row)) for row in x]), atol=1e-5)
+
+
+ERRORS: dict[str, tuple[type[Exception], str, Any]] = {
+    "axis": (tg.errors.ShapeError, "axis 2 is out of range for an argument of 1 axes", lambda: tg.vmap(tg.sin, 2)(X)),
+    "scalar": (tg.errors.ShapeError, "axis 0 is out of range", lambda: tg.vmap(tg.sin)(1.0)),
+    "counts": (tg.errors.ShapeError, "have 3 and 4 examples", lambda: tg.vmap(tg.add)(X, normal(4))),
+    "empty": (tg.errors.ShapeError, "have none examples", lambda: tg.vmap(tg.sin)(normal(0))),
+    "none": (tg.errors.TraceError, "no argument has an axis", lambda: tg.vmap(tg.sin, None)(X)),
+    "arity": (tg.errors.TraceError, "in_axes has 2 entries for 1 arguments", lambda: tg.vmap(tg.sin, (0, 0))(X)),
+    "no integer": (tg.errors.TraceError, "holds 'a', no integer", lambda: tg.vmap(tg.sin, "a")(X)),
+    "tree": (tg.errors.TraceError, "in_axes holds", lambda: tg.vmap(tg.sin, ((0, 1),))(X)),
+    "differs": (
+        tg.errors.ShapeError,
+        "out_axes is None for a result that differs",
+        lambda: tg.vmap(tg.sin, 0, None)(X),
+    ),
+    "out": (tg.errors.ShapeError, "out_axes 3 is out of range", lambda: tg.vmap(tg.sin, 0, 3)(X)),
+}
+X = normal(3)
+
+
+@pytest.mark.parametrize("name", ERRORS)
+def test_errors(name: str) -> None:
+    kind, said, act = ERRORS[name]
+    with pytest.raises(kind, match=said) as caught:
+        act()
+    assert "test_vmap.py" in str(caught.value)
