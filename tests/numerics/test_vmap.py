@@ -42,7 +42,9 @@ def test_one_argument_has_examples(case: Case) -> None:
         column = examples(case.inputs[position])
         rows = [[*case.inputs[:position], one, *case.inputs[position + 1 :]] for one in column]
         axes = tuple(x.ndim if i == position else None for i, x in enumerate(case.inputs))
-        given = [Array(np.stack(column, -1)) if i == position else Array(x) for i, x in enumerate(case.inputs)]
+        given = [
+            Array(np.stack(column, -1)) if i == position else Array(np.asarray(x)) for i, x in enumerate(case.inputs)
+        ]
         result = np.asarray(tg.vmap(case.function, in_axes=axes, out_axes=-1)(*given))
         rtol = case.rtol and max(case.rtol, TOLERANCE.get(case.op, 0.0))
         assert_same(np.moveaxis(result, -1, 0), looped(case, rows), rtol, f"vmap of argument {position}")
