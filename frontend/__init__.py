@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tensorgrad import errors, initializers, nn, onnx, optim, random
+    from tensorgrad import data, errors, initializers, nn, onnx, optim, random
     from tensorgrad.activations import (
         elu,
         gelu,
@@ -190,7 +190,7 @@ if TYPE_CHECKING:
     from tensorgrad.transformations import hessian, jacobian, jvp, vjp
     from tensorgrad.vectorization import vmap
 
-_MODULES = ("errors", "initializers", "nn", "onnx", "optim", "random")
+_MODULES = ("data", "errors", "initializers", "nn", "onnx", "optim", "random")
 _NAMES = {
     "activations": "elu gelu hard_sigmoid hard_tanh leaky_relu log_sigmoid mish selu silu softplus",
     "capturing": "capture",
@@ -294,6 +294,7 @@ __all__ = [
     "cumprod",
     "cumsum",
     "custom_vjp",
+    "data",
     "devices",
     "diagonal",
     "divide",
