@@ -324,8 +324,8 @@ class Ahead(Generic[T]):
 def prefetch(items: Iterable[T], ahead: int = 2) -> Ahead[T]:
     """Goes through an iterable once, in a thread that is some items ahead.
 
-    Steps are submitted without waiting, and what they are given is copied at once: so the next batches are prepared, and
-    go to the device, while it is busy.
+    Steps are submitted without waiting, and what they are given is copied at once: so the next batches are prepared,
+    and go to the device, while it is busy.
 
     Args:
         items: Anything to go through. Nothing else should use it meanwhile.
