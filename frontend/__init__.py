@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tensorgrad import data, errors, initializers, nn, onnx, optim, random
+    from tensorgrad import callbacks, data, errors, initializers, nn, onnx, optim, random
     from tensorgrad.activations import (
         elu,
         gelu,
@@ -116,6 +116,7 @@ if TYPE_CHECKING:
         tanh,
         where,
     )
+    from tensorgrad.fitting import Report, fit
     from tensorgrad.indexing import embedding, gather, one_hot, scatter_add
     from tensorgrad.jitting import Jitted, jit
     from tensorgrad.joining import (
@@ -190,7 +191,7 @@ if TYPE_CHECKING:
     from tensorgrad.transformations import hessian, jacobian, jvp, vjp
     from tensorgrad.vectorization import vmap
 
-_MODULES = ("data", "errors", "initializers", "nn", "onnx", "optim", "random")
+_MODULES = ("callbacks", "data", "errors", "initializers", "nn", "onnx", "optim", "random")
 _NAMES = {
     "activations": "elu gelu hard_sigmoid hard_tanh leaky_relu log_sigmoid mish selu silu softplus",
     "capturing": "capture",
@@ -215,6 +216,7 @@ _NAMES = {
         "logical_and logical_not logical_or maximum minimum multiply negative not_equal power relu sigmoid "
         "sin sqrt square stop_gradient subtract tanh where"
     ),
+    "fitting": "Report fit",
     "indexing": "embedding gather one_hot scatter_add",
     "jitting": "Jitted jit",
     "joining": ("concat diagonal eye linspace moveaxis narrow pad permute repeat roll split stack tile tril triu"),
@@ -244,6 +246,7 @@ __all__ = [
     "Array",
     "Inference",
     "Jitted",
+    "Report",
     "Tensor",
     "Training",
     "abs",
@@ -273,6 +276,7 @@ __all__ = [
     "bitwise_xor",
     "bool_",
     "broadcast_to",
+    "callbacks",
     "capture",
     "cast",
     "causal_mask",
@@ -314,6 +318,7 @@ __all__ = [
     "f16",
     "f32",
     "f64",
+    "fit",
     "flip",
     "floor",
     "floor_divide",

@@ -21,7 +21,7 @@ from tensorgrad.runtime.files import read_safetensors, write_safetensors
 
 OPTIMIZER, TRAINING, RUN = "optimizer/", "training/", "fit/"
 """How the names begin of the optimizer's state, of what the host keeps, and of what `tg.fit` adds."""
-FORMAT, FORMAT_VERSION = "tensorgrad-checkpoint", "1"
+FORMAT, FORMAT_VERSION = "tensorgrad-checkpoint", 1
 
 
 class Loaded(NamedTuple):
@@ -119,12 +119,15 @@ def write_checkpoint(
         run: What else `tg.fit` has to know to go on; JSON.
 
     Raises:
+        InputError: What `tg.fit` has to know is not JSON.
         OSError: The file can't be written.
     """
-    metadata = {"format": FORMAT, "format_version": FORMAT_VERSION}
-    if run is not None:
-        metadata["run"] = json.dumps(run)
-    write_safetensors(path, state, metadata)
+    try:
+        text = json.dumps({"version": FORMAT_VERSION, "run": run})
+    except TypeError as error:
+        raise InputError(f"{user_line()}: the state_dict of data and callbacks must be JSON: {error}") from None
+    # One entry: the library writes several in any order, and equal states are to be equal files.
+    write_safetensors(path, state, {FORMAT: text})
 
 
 def read_checkpoint(path: str | os.PathLike[str]) -> tuple[dict[str, np.ndarray], dict[str, Any] | None]:
@@ -138,15 +141,14 @@ def read_checkpoint(path: str | os.PathLike[str]) -> tuple[dict[str, np.ndarray]
         OSError: The file can't be read.
     """
     metadata, state = read_safetensors(path, InputError)
-    if metadata.get("format") != FORMAT:
+    if FORMAT not in metadata:
         raise InputError(f"{user_line()}: {path} is no checkpoint of tensorgrad's")
-    version = metadata.get("format_version")
-    if version != FORMAT_VERSION:
+    content = json.loads(metadata[FORMAT])
+    if content["version"] != FORMAT_VERSION:
         raise InputError(
-            f"{user_line()}: {path} is of format version {version}; this release reads version {FORMAT_VERSION}"
+            f"{user_line()}: {path} is of version {content['version']}; this release reads version {FORMAT_VERSION}"
         )
-    run = json.loads(metadata["run"]) if "run" in metadata else None
-    return state, run
+    return state, content["run"]
 
 
 def of_training(state: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:

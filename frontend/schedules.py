@@ -10,6 +10,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
 
 from tensorgrad.errors import OptionError
@@ -53,7 +54,7 @@ class Schedule:
     def at(self, step: int, rate: float) -> float:
         """The learning rate of a step, where the factor scales another rate."""
         try:
-            return rate * Formula(self.factor).evaluate({"step": float(step)})
+            return rate * _parsed(self.factor).evaluate({"step": float(step)})
         except FormulaError as error:
             raise OptionError(str(error)) from error
 
@@ -64,6 +65,11 @@ class Schedule:
     def shifted(self, steps: int) -> str:
         """The factor, where the schedule starts after as many steps."""
         return re.sub(r"\bstep\b", f"(step - {steps})", self.factor)
+
+
+@lru_cache(maxsize=64)
+def _parsed(formula: str) -> Formula:
+    return Formula(formula)
 
 
 F32_MAX = 3.4028234663852886e38

@@ -78,7 +78,7 @@ def test_others_read_it(tmp_path):
     assert tensors.keys() == expected.keys()
     assert all(np.array_equal(tensors[name].numpy(), value) for name, value in expected.items())
     with safe_open(path, framework="numpy") as file:
-        assert file.metadata() == {"format": "tensorgrad-checkpoint", "format_version": "1"}
+        assert file.metadata() == {"tensorgrad-checkpoint": '{"version": 1, "run": null}'}
     other = trained(0)
     other.load_state_dict(tensors)  # tensors of PyTorch are arrays too
     assert same(other.state_dict(), expected)
@@ -148,7 +148,7 @@ def test_what_is_no_checkpoint(tmp_path):
     before = training.state_dict()
     (tmp_path / "text").write_text("not a file of tensors")
     training.save(tmp_path / "program")
-    safetensors_numpy.save_file(before, tmp_path / "newer", {"format": "tensorgrad-checkpoint", "format_version": "9"})
+    safetensors_numpy.save_file(before, tmp_path / "newer", {"tensorgrad-checkpoint": '{"version": 9}'})
     for name, message in [("text", "no safetensors file"), ("program", "no checkpoint"), ("newer", "version 9")]:
         with pytest.raises(InputError, match=message):
             training.load_checkpoint(tmp_path / name)

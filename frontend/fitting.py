@@ -1,0 +1,504 @@
+"""`tg.fit`: the loop around a training step, with evaluations, checkpoints, a log, and a way back after a kill."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+
+from tensorgrad import checkpoints, trees
+from tensorgrad.callbacks import Callback, Checkpoints, LossCurve, Record
+from tensorgrad.data import Ahead, Seekable
+from tensorgrad.errors import InputError, OptionError
+from tensorgrad.location import user_line
+from tensorgrad.progress import ProgressBar, numbers
+from tensorgrad.run_log import Log
+from tensorgrad.tracer import refuse_inside_trace
+from tensorgrad.training import Training
+
+RECORDS_AT_ONCE, SECONDS_BETWEEN_READS = 32, 1.0
+"""After how many steps, or how long, what they gave is read from the device."""
+LOSSES = checkpoints.RUN + "losses"
+INTERRUPTED = "interrupted"
+
+Evaluate: TypeAlias = Callable[[Training], float | Mapping[str, float]]
+Batches: TypeAlias = Iterable[Mapping[str, Any]]
+
+
+@dataclass(frozen=True)
+class Report:
+    """How a run went.
+
+    Attributes:
+        step: The training's step count.
+        epoch: How many epochs are over.
+        reason: Why it ended.
+        seconds: How long this process ran it.
+        steps_run: How many steps this process ran.
+        losses: The loss of every step of the run, f64, those before it went on from a checkpoint included.
+        evaluations: What evaluations gave, with their steps.
+        checkpoint: The last checkpoint, if there is one.
+        best: The best one, if it was to be kept.
+    """
+
+    step: int
+    epoch: int
+    reason: str
+    seconds: float
+    steps_run: int
+    losses: np.ndarray
+    evaluations: list[tuple[int, dict[str, float]]]
+    checkpoint: Path | None
+    best: Path | None
+
+    def __str__(self) -> str:
+        rate = self.steps_run / max(self.seconds, 1e-9)
+        lines = [f"{self.step} steps, {self.reason}: {self.steps_run} in {self.seconds:.1f} s, {rate:.3g} steps/s"]
+        if len(self.losses):
+            first, last, least = self.losses[0], self.losses[-1], np.min(self.losses)
+            lines.append(f"loss: {first:.4g} at first, {last:.4g} at last, {least:.4g} at least")
+        if self.evaluations:
+            step, metrics = self.evaluations[-1]
+            lines.append(f"evaluation at step {step}: {numbers(metrics)}")
+        lines += [f"{what}: {path}" for what, path in (("checkpoint", self.checkpoint), ("best", self.best)) if path]
+        return "\n".join(lines)
+
+
+class _Item(NamedTuple):
+    """A batch, or the end of an epoch, and where the data is then."""
+
+    batch: Mapping[str, Any] | None
+    place: dict[str, Any] | None
+
+
+class Run:
+    """A training run, as callbacks see it.
+
+    Attributes:
+        training: What is trained.
+        epoch: How many epochs are over.
+        steps: How many steps the run has in all, if that is known.
+        losses: The losses that have been read, of every step from the run's first.
+        evaluations: What evaluations gave, with their steps.
+        reason: Why it ends, or None.
+    """
+
+    def __init__(self, training: Training, data: Batches, hooks: Sequence[Callback], steps: int | None):
+        self.training = training
+        self.epoch = 0
+        self.steps = steps
+        self.losses: list[float] = []
+        self.evaluations: list[tuple[int, dict[str, float]]] = []
+        self.reason: str | None = None
+        self._hooks = hooks
+        self._data = data
+        self._start = training.step_count
+        self._place = data.state_dict() if isinstance(data, Seekable) else None
+        self._pending: list[tuple[int, int, float, Any]] = []
+        self._started = self._last_read = time.perf_counter()
+        self._first_here = self._start
+
+    @property
+    def step(self) -> int:
+        """The training's step count."""
+        return self.training.step_count
+
+    @property
+    def steps_done(self) -> int:
+        """How many steps of the run are done."""
+        return self.step - self._start
+
+    @property
+    def first_step(self) -> int:
+        """The number of the run's first step."""
+        return self._start + 1
+
+    @property
+    def last_step(self) -> int | None:
+        """The number of the run's last step, if that is known."""
+        return None if self.steps is None else self._start + self.steps
+
+    def stop(self, reason: str) -> None:
+        """Ends the run after this step."""
+        self.reason = self.reason or reason
+
+    def train(self, item: _Item) -> None:
+        """Runs a step, without waiting for it."""
+        assert item.batch is not None
+        rate = self.training.learning_rate
+        result = self.training.step(**item.batch)
+        self._place = item.place
+        self._pending.append((self.step, self.epoch, rate, result))
+        late = time.perf_counter() - self._last_read > SECONDS_BETWEEN_READS
+        if late or len(self._pending) >= RECORDS_AT_ONCE:
+            self.flush()
+
+    def end_epoch(self, item: _Item) -> None:
+        """Counts an epoch."""
+        self.epoch += 1
+        self._place = item.place
+
+    def evaluate(self, function: Evaluate) -> None:
+        """Evaluates, once everything before is known."""
+        self.flush()
+        metrics = _metrics(function(self.training))
+        self.evaluations.append((self.step, metrics))
+        self.tell("on_evaluate", metrics)
+
+    def flush(self) -> None:
+        """Reads what steps gave, and tells it."""
+        records = [_record(*entry) for entry in self._pending]
+        self._pending.clear()
+        self._last_read = time.perf_counter()
+        if records:
+            self.losses += [float(record.loss) for record in records]
+            self.tell("on_records", records)
+
+    def tell(self, event: str, *arguments: Any) -> None:
+        """Calls a method of all callbacks, in order."""
+        for hook in self._hooks:
+            getattr(hook, event)(self, *arguments)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes a checkpoint of everything that the run needs to go on."""
+        self.flush()
+        run = {
+            "start": self._start,
+            "epoch": self.epoch,
+            "data": self._place,
+            "schedule": _schedule(self.training),
+            "callbacks": [[name, hook.state_dict()] for name, hook in self._kept()],
+            "evaluations": self.evaluations,
+        }
+        state = {**self.training.state_dict(), LOSSES: np.array(self.losses, np.float64)}
+        checkpoints.write_checkpoint(path, state, run)
+
+    def resume(self, path: Path) -> None:
+        """Goes on from a checkpoint.
+
+        Raises:
+            InputError: It is of another run. Then the training and the data are as they were.
+        """
+        state, saved = checkpoints.read_checkpoint(path)
+        where = f"{user_line()}: {path}"
+        if saved is None:
+            raise InputError(f"{where} is no checkpoint of tg.fit")
+        if not isinstance(self._data, Seekable) or saved["data"] is None:
+            raise InputError(
+                f"{where}: the data can't be brought to where it was, as what has state_dict and load_state_dict can, "
+                "such as tg.data.batches and tg.data.generated"
+            )
+        kept = self._kept()
+        names, found = [name for name, _ in kept], [name for name, _ in saved["callbacks"]]
+        if names != found:
+            raise InputError(f"{where}: the callbacks are {_listed(names)}, they were {_listed(found)}")
+        if _schedule(self.training) != saved["schedule"]:
+            raise InputError(f"{where}: the schedule is {_schedule(self.training)}, it was {saved['schedule']}")
+        before = self._data.state_dict()
+        try:
+            self._data.load_state_dict(saved["data"])
+            for (_, hook), (_, values) in zip(kept, saved["callbacks"], strict=True):
+                hook.load_state_dict(values)
+            self.training.load_state_dict(checkpoints.of_training(state))
+        except BaseException:
+            self._data.load_state_dict(before)
+            raise
+        self._start, self.epoch, self._place = saved["start"], saved["epoch"], saved["data"]
+        self.losses = state[LOSSES].tolist()
+        self.evaluations = [(step, metrics) for step, metrics in saved["evaluations"]]
+        self._first_here = self.step
+
+    def close(self) -> None:
+        """Closes callbacks, and puts the data where the run has come to, however far it was prepared."""
+        for hook in self._hooks:
+            hook.close()
+        if isinstance(self._data, Seekable) and self._place is not None:
+            self._data.load_state_dict(self._place)
+
+    def report(self) -> Report:
+        """How the run went so far."""
+        files = next((hook for hook in self._hooks if isinstance(hook, Checkpoints)), None)
+        best = None if files is None or files.best_step is None else files.path(files.best_step)
+        return Report(
+            self.step,
+            self.epoch,
+            self.reason or "not at its end",
+            time.perf_counter() - self._started,
+            self.step - self._first_here,
+            np.array(self.losses, np.float64),
+            list(self.evaluations),
+            None if files is None else files.latest(),
+            best,
+        )
+
+    def _kept(self) -> list[tuple[str, Callback]]:
+        """The callbacks that have something to keep, by the names of their classes."""
+        kept = [hook for hook in self._hooks if type(hook).state_dict is not Callback.state_dict]
+        return [(type(hook).__name__, hook) for hook in kept]
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(names) or "none"
+
+
+def _schedule(training: Training) -> str | None:
+    return None if training._schedule is None else training._schedule.factor
+
+
+def _metrics(found: Any) -> dict[str, float]:
+    """What an evaluation gave, by name.
+
+    Raises:
+        InputError: It is neither a number nor several by name.
+    """
+    try:
+        if isinstance(found, Mapping):
+            return {str(name): float(value) for name, value in found.items()}
+        return {"value": float(found)}
+    except (TypeError, ValueError):
+        raise InputError(
+            f"{user_line()}: fit: evaluate must give a number, or several by name, got {found!r}"
+        ) from None
+
+
+def _record(step: int, epoch: int, rate: float, result: Any) -> Record:
+    loss, metrics = result if isinstance(result, tuple) else (result, {})
+    leaves = zip(trees.paths(metrics), trees.flatten(metrics)[0], strict=True)
+    scalars = {path: np.asarray(leaf)[()] for path, leaf in leaves if np.ndim(leaf) == 0}
+    return Record(step, epoch, np.asarray(loss)[()], scalars, rate)
+
+
+def fit(
+    training: Training,
+    data: Batches,
+    *,
+    steps: int | None = None,
+    epochs: int | None = None,
+    evaluate: Evaluate | None = None,
+    evaluate_every: int | None = None,
+    callbacks: Sequence[Callback] = (),
+    checkpoint: str | os.PathLike[str] | Checkpoints | None = None,
+    resume: bool = False,
+    log: str | os.PathLike[str] | None = None,
+    plot: str | os.PathLike[str] | None = None,
+    prefetch: int = 2,
+    progress: bool = True,
+) -> Report:
+    """Trains on data, step by step.
+
+    Steps are submitted without waiting; losses are read after some dozens of them, or a second. Ctrl-C ends the run
+    after the present step, as if that were its end, but without another evaluation; a second one at once.
+
+    With `checkpoint` and `resume`, a run that was stopped at any moment goes on from its last checkpoint when the same
+    call is made again, and gives the same bits as if it had not been stopped: parameters, optimizer, random key, the
+    order and place of the data, callbacks, and the log, which is cut back to the checkpoint.
+
+    Args:
+        training: What `tg.compile` gives.
+        data: The inputs of each step; going through it once is an epoch. Such as `tg.data.batches` gives.
+        steps: How many steps to run, all in all when it goes on from a checkpoint.
+        epochs: How many epochs to run. With both, what comes first ends the run.
+        evaluate: Called as `evaluate(training)`, to give a number, or several by name.
+        evaluate_every: After how many steps; `None` is after each epoch. And at the end.
+        callbacks: What else happens, in order; see `tg.callbacks`.
+        checkpoint: A folder to keep checkpoints in, after each epoch, or `tg.callbacks.Checkpoints`.
+        resume: Whether to go on from the last checkpoint in that folder, if there is one.
+        log: A `.csv` or `.jsonl` file for what steps and evaluations give.
+        plot: A picture of the losses, written at the end; needs matplotlib.
+        prefetch: How many batches a thread prepares ahead; 0 for none, where data depends on what is trained.
+        progress: Whether to show a bar, or lines where there is no terminal, and a summary.
+
+    Returns:
+        How it went.
+
+    Raises:
+        OptionError: A setting is out of range.
+        InputError: The data ends early or doesn't fit, the folder holds another run's checkpoints, or the checkpoint
+            doesn't belong to this run: another model, optimizer, schedule, data or callbacks, or data without a place.
+            Then nothing is loaded.
+        TraceError: This is inside a trace.
+        OSError: A file can't be read or written.
+    """
+    refuse_inside_trace("tg.fit")
+    _check(training, data, steps, epochs, evaluate, evaluate_every, prefetch)
+    files = checkpoint if isinstance(checkpoint, Checkpoints) or checkpoint is None else Checkpoints(checkpoint)
+    hooks = [*callbacks]
+    hooks += [Log(log)] if log is not None else []
+    hooks += [LossCurve(plot)] if plot is not None else []
+    hooks += [ProgressBar()] if progress else []
+    hooks += [files] if files is not None else []
+    run = Run(training, data, hooks, _known_steps(data, steps, epochs))
+    resumed = _resume(run, files, resume)
+    with _closing(run), _interruptible(run), _items(data, prefetch, resumed) as items:
+        run.tell("on_start")
+        _loop(run, items, steps, epochs, evaluate, evaluate_every)
+        if run.reason != INTERRUPTED and evaluate is not None and not _is_evaluated(run):
+            run.evaluate(evaluate)
+        run.flush()
+        # The summary names the last checkpoint: it comes when that is written.
+        for hook in sorted(hooks, key=lambda hook: isinstance(hook, ProgressBar)):
+            hook.on_end(run)
+    return run.report()
+
+
+def _loop(
+    run: Run,
+    items: Iterator[_Item],
+    steps: int | None,
+    epochs: int | None,
+    evaluate: Evaluate | None,
+    evaluate_every: int | None,
+) -> None:
+    while run.reason is None:
+        if steps is not None and run.steps_done >= steps:
+            return run.stop("all steps done")
+        if epochs is not None and run.epoch >= epochs:
+            return run.stop("all epochs done")
+        item = next(items, None)
+        if item is None:
+            of = "" if steps is None else f" of {steps}"
+            raise InputError(f"{user_line()}: fit: the data ended after {run.steps_done}{of} steps")
+        if item.batch is None:
+            run.end_epoch(item)
+            if evaluate is not None and evaluate_every is None and not _is_evaluated(run):
+                run.evaluate(evaluate)
+            run.tell("on_epoch")
+        else:
+            run.train(item)
+            if evaluate is not None and evaluate_every is not None and run.steps_done % evaluate_every == 0:
+                run.evaluate(evaluate)
+            run.tell("on_step")
+    return None
+
+
+def _is_evaluated(run: Run) -> bool:
+    return bool(run.evaluations) and run.evaluations[-1][0] == run.step
+
+
+def _check(
+    training: object,
+    data: object,
+    steps: int | None,
+    epochs: int | None,
+    evaluate: object,
+    evaluate_every: int | None,
+    prefetch: int,
+) -> None:
+    where = f"{user_line()}: fit:"
+    if not isinstance(training, Training):
+        raise OptionError(f"{where} takes what tg.compile gives, got {type(training).__name__}")
+    if not isinstance(data, Iterable) or isinstance(data, Mapping):
+        raise InputError(f"{where} data must be an iterable of dicts, got {type(data).__name__}")
+    if steps is None and epochs is None:
+        raise OptionError(f"{where} give steps= or epochs=")
+    least = {"steps": (steps, 1), "epochs": (epochs, 1), "evaluate_every": (evaluate_every, 1)}
+    least["prefetch"] = (prefetch, 0)
+    for name, (value, lowest) in least.items():
+        if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < lowest):
+            raise OptionError(f"{where} {name} must be an integer from {lowest}, got {value!r}")
+    if isinstance(data, Iterator) and epochs is not None and epochs > 1:
+        raise InputError(f"{where} an iterator can be gone through once, not for {epochs} epochs")
+    if evaluate is not None and not callable(evaluate):
+        raise OptionError(f"{where} evaluate must be a function of the training, got {evaluate!r}")
+    if evaluate is None and evaluate_every is not None:
+        raise OptionError(f"{where} evaluate_every without evaluate")
+
+
+def _known_steps(data: Batches, steps: int | None, epochs: int | None) -> int | None:
+    """How many steps there are in all, for who looks on."""
+    try:
+        whole = None if epochs is None else epochs * len(data)  # type: ignore[arg-type]
+    except TypeError:
+        whole = None
+    known = [number for number in (steps, whole) if number is not None]
+    return min(known) if known else None
+
+
+def _resume(run: Run, files: Checkpoints | None, resume: bool) -> bool:
+    """Loads the last checkpoint, if it is to be and there is one."""
+    if files is None:
+        if resume:
+            raise OptionError(f"{user_line()}: fit: resume needs checkpoint=, the folder to go on from")
+        return False
+    latest = files.latest()
+    if latest is None:
+        return False
+    if not resume:
+        raise InputError(
+            f"{user_line()}: fit: {files.folder} holds checkpoints of a run: give resume=True to go on with it, "
+            "or another folder"
+        )
+    run.resume(latest)
+    return True
+
+
+def _walk(data: Batches, resumed: bool) -> Iterator[_Item]:
+    """Batches, epoch by epoch, with the data's place behind each."""
+    first, seekable = True, isinstance(data, Seekable)
+
+    def place() -> dict[str, Any] | None:
+        return data.state_dict() if seekable else None  # type: ignore[attr-defined]
+
+    while True:
+        count = 0
+        for batch in data:
+            count += 1
+            yield _Item(batch, place())
+        if not count and not (first and seekable):
+            raise InputError("fit: there are no batches in the data")
+        # Data may stand behind an epoch's last batch: the end counts where this run had the batches.
+        if count or resumed:
+            yield _Item(None, place())
+        first = False
+        if isinstance(data, Iterator):
+            return
+
+
+@contextmanager
+def _items(data: Batches, prefetch: int, resumed: bool) -> Iterator[Iterator[_Item]]:
+    items = _walk(data, resumed)
+    if not prefetch:
+        yield items
+        return
+    ahead = Ahead(items, prefetch)
+    try:
+        yield ahead
+    finally:
+        ahead.close()
+
+
+@contextmanager
+def _closing(run: Run) -> Iterator[None]:
+    """Puts everything in order at the end, whatever happens."""
+    try:
+        yield
+    finally:
+        run.close()
+
+
+@contextmanager
+def _interruptible(run: Run) -> Iterator[None]:
+    """Makes of the first Ctrl-C a wish to stop, in the main thread, where signals arrive."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.getsignal(signal.SIGINT)
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        run.stop(INTERRUPTED)
+        signal.signal(signal.SIGINT, before)
+
+    signal.signal(signal.SIGINT, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)

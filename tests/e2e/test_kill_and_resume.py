@@ -1,0 +1,70 @@
+"""`kill -9` at random moments of a training run: what goes on ends as the run that nothing has disturbed."""
+
+from __future__ import annotations
+
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+SCRIPT = Path(__file__).with_name("killed_run.py")
+
+
+def started(folder: Path, device: str, steps: int) -> subprocess.Popen[str]:
+    command = [sys.executable, "-W", "error", str(SCRIPT), str(folder), "--device", device, "--steps", str(steps)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def finished(folder: Path, device: str, steps: int) -> None:
+    with started(folder, device, steps) as process:
+        _, errors = process.communicate()
+    assert process.returncode == 0, errors
+
+
+def killed(folder: Path, device: str, steps: int, step: int, wait: float) -> None:
+    """Kills a run, so many seconds after it has said that a step is done."""
+    with started(folder, device, steps) as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            if int(line) >= step:
+                break
+        time.sleep(wait)
+        process.kill()
+        _, errors = process.communicate()
+    assert process.returncode == -signal.SIGKILL, errors
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    paths = [folder / "final.safetensors", folder / "log.csv", *sorted((folder / "checkpoints").iterdir())]
+    return {str(path.relative_to(folder)): path.read_bytes() for path in paths}
+
+
+def check(tmp_path: Path, device: str, steps: int, kills: int) -> None:
+    finished(tmp_path / "whole", device, steps)
+    generator = random.Random(kills)
+    for number in range(1, kills + 1):
+        # Anywhere up to here, so that runs go on from each other; far enough from the end to be alive.
+        step = generator.randrange(1, 1 + steps * 3 // 4 * number // kills)
+        killed(tmp_path / "parts", device, steps, step, generator.uniform(0, 0.02))
+    finished(tmp_path / "parts", device, steps)
+    expected, found = files(tmp_path / "whole"), files(tmp_path / "parts")
+    assert found.keys() == expected.keys()
+    assert [name for name in found if found[name] != expected[name]] == []
+
+
+def test_ten_kills(tmp_path):
+    check(tmp_path, "numpy", steps=400, kills=10)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("device", ["numpy", "wgpu"])
+def test_many_kills(device, tmp_path):
+    check(tmp_path, device, steps=4000, kills=30)
+
+
+def test_a_kill_on_the_device(tmp_path):
+    check(tmp_path, "wgpu", steps=120, kills=2)
