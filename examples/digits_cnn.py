@@ -16,7 +16,7 @@ import numpy as np
 
 import tensorgrad as tg
 
-BATCH, TEST_SIZE, EPOCHS, WIDTH = 64, 360, 30, 32
+BATCH, TEST_SIZE, EPOCHS, WIDTH = 64, 360, 20, 32
 
 
 class Network(tg.nn.Module):
