@@ -53,7 +53,8 @@ class _Placed(abc.ABC):
     """
 
     def __init__(self) -> None:
-        self.epoch = self.index = 0
+        self.epoch: int = 0
+        self.index: int = 0
 
     @abc.abstractmethod
     def at(self, epoch: int, index: int) -> Batch:
@@ -91,12 +92,16 @@ class _Placed(abc.ABC):
             for name in sorted({*own, *state})
             if name not in ("epoch", "index") and own.get(name) != state.get(name)
         ]
-        place = [state.get(name) for name in ("epoch", "index")]
-        if not all(isinstance(value, int) and value >= 0 for value in place) or place[1] > self._length():
-            wrong.append(f"there is no batch {place[1]!r} of epoch {place[0]!r}")
+        epoch, index = state.get("epoch"), state.get("index")
+        if not (_is_count(epoch) and _is_count(index)) or (index or 0) > self._length():
+            wrong.append(f"there is no batch {index!r} of epoch {epoch!r}")
         if wrong:
             raise InputError(f"{user_line()}: the data is not what it was: {'; '.join(wrong)}")
-        self.epoch, self.index = state["epoch"], state["index"]
+        self.epoch, self.index = int(state["epoch"]), int(state["index"])
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
 class Batches(_Placed):

@@ -129,10 +129,13 @@ def test_arrays_of_others():
     assert batch["x"].tolist() == [3, 4, 5] and batch["y"].tolist() == [4, 5, 6] and batch["z"].shape == (3, 2)
 
 
+WRONG: Any = [1, 2]
+
+
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
-        (lambda: tg.data.batches([1, 2], 1), InputError, "takes arrays by name"),
+        (lambda: tg.data.batches(WRONG, 1), InputError, "takes arrays by name"),
         (lambda: tg.data.batches({}, 1), InputError, "takes arrays by name"),
         (lambda: tg.data.batches({"x": 1.0}, 1), InputError, "'x': None"),
         (lambda: tg.data.batches({"x": [1], "y": [1, 2]}, 1), InputError, "'x': 1, 'y': 2"),
@@ -143,7 +146,7 @@ def test_arrays_of_others():
         (lambda: tg.data.batches(arrays(), 2, last="wrap"), OptionError, "one of drop, pad, keep"),
         (lambda: tg.data.batches(arrays(), 2, shuffle=True), OptionError, "a seed or a key"),
         (lambda: tg.data.batches(arrays(), 2).at(0, 5), InputError, "5 batches in an epoch, none of number 5"),
-        (lambda: tg.data.generated(3), OptionError, "takes a function"),
+        (lambda: tg.data.generated(WRONG), OptionError, "takes a function"),
         (lambda: tg.data.generated(arrays, 0), OptionError, "length must be"),
         (lambda: tg.data.prefetch([], 0), OptionError, "ahead must be"),
     ],
