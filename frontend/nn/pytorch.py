@@ -5,6 +5,7 @@
 | `Linear` | `weight` `[out, in]`, `bias` | `weight` `[in, out]`, transposed; `bias` |
 | `Conv1d` … `ConvTranspose3d`, `Embedding`, `LayerNorm`, `RMSNorm`, `GroupNorm`, `PReLU` | the same | the same |
 | `RNN`, `GRU`, `LSTM` | the same | the same |
+| `RNN`, `GRU`, `LSTM` | the same | the same |
 | `MultiHeadAttention` | `in_proj_weight`, `in_proj_bias` | each `weight` of `q`, `k`, `v`, transposed; each `bias` |
 | … with `kdim` or `vdim` | `q_proj_weight`, `k_…`, `v_…`, `in_proj_bias` | the same, but one by one |
 | … its result | `out_proj.weight`, `out_proj.bias` | `out.weight`, transposed; `out.bias` |

@@ -124,6 +124,17 @@ def test_attention_with_shared_heads_is_four_linear_layers():
     assert all(np.array_equal(back[path], value) for path, value in values.items())
 
 
+@pytest.mark.parametrize("name", ["RNN", "GRU", "LSTM"])
+def test_recurrent_layers(name):
+    settings = {"num_layers": 2, "bidirectional": True}
+    module: Any = randomized(getattr(torch.nn, name)(3, 4, **settings))
+    layer: Any = getattr(tg.nn, name)(3, 4, **settings)
+    values = tg.nn.from_torch(layer, module.state_dict())
+    back = tg.nn.to_torch(layer, values)
+    assert list(back) == list(module.state_dict())
+    assert all(np.array_equal(back[path], value.numpy()) for path, value in module.state_dict().items())
+
+
 class Tied(tg.nn.Module):
     def __init__(self) -> None:
         super().__init__()
