@@ -270,11 +270,15 @@ def _metrics(found: Any) -> dict[str, float]:
         ) from None
 
 
+def _scalar(value: Any) -> Any:
+    return np.asarray(value)[()]
+
+
 def _record(step: int, epoch: int, rate: float, result: Any) -> Record:
     loss, metrics = result if isinstance(result, tuple) else (result, {})
     leaves = zip(trees.paths(metrics), trees.flatten(metrics)[0], strict=True)
-    scalars = {path: np.asarray(leaf)[()] for path, leaf in leaves if np.ndim(leaf) == 0}
-    return Record(step, epoch, np.asarray(loss)[()], scalars, rate)
+    scalars = {path: _scalar(leaf) for path, leaf in leaves if np.ndim(leaf) == 0}
+    return Record(step, epoch, _scalar(loss), scalars, rate)
 
 
 def fit(

@@ -171,11 +171,12 @@ def test_a_finished_run_has_nothing_to_do_and_can_be_prolonged(tmp_path):
 def test_a_checkpoint_is_read_by_others_and_by_the_training(tmp_path):
     one = training()
     report = fitted(one, tmp_path)
-    assert report.checkpoint == tmp_path / "checkpoints" / "step-00000023.safetensors"
-    tensors = safetensors_numpy.load_file(report.checkpoint)
-    assert tensors.keys() == {*one.state_dict(), "fit/losses"} == safetensors_torch.load_file(report.checkpoint).keys()
+    path = tmp_path / "checkpoints" / "step-00000023.safetensors"
+    assert report.checkpoint == path
+    tensors = safetensors_numpy.load_file(path)
+    assert tensors.keys() == {*one.state_dict(), "fit/losses"} == safetensors_torch.load_file(path).keys()
     other = training(seed=9)
-    other.load_checkpoint(report.checkpoint)
+    other.load_checkpoint(path)
     assert same(other.state_dict(), one.state_dict())
     kept = sorted(file.name for file in (tmp_path / "checkpoints").iterdir())
     assert kept == [f"step-000000{step}.safetensors" for step in (15, 20, 23)]
@@ -210,6 +211,10 @@ def test_numbers_that_are_none_in_a_log(tmp_path):
     assert [json.loads(line)["loss"] for line in (tmp_path / "log.jsonl").read_text().splitlines()] == [None, None]
 
 
+def files_of(folder: Path) -> list[int]:
+    return Checkpoints(folder).steps()
+
+
 def test_early_stop(tmp_path):
     values = [3.0, 2.0, 2.5, float("nan"), 1.0, 1.0, 2.0, 3.0, 0.0]
 
@@ -221,7 +226,7 @@ def test_early_stop(tmp_path):
     one, other = training(), training()
     report = fitted(one, **settings(iter(values)))
     assert report.step == 16 and report.reason == "value was no better than 1 in 3 evaluations"
-    assert report.best == tmp_path / "step-00000010.safetensors" and report.best.exists()
+    assert report.best == tmp_path / "step-00000010.safetensors" and files_of(tmp_path) == [10, 16]
     assert report.checkpoint == tmp_path / "step-00000016.safetensors"
     again = fitted(other, **settings(iter([])), resume=True)
     assert again.step == 16 and again.steps_run == 0 and again.reason == report.reason
