@@ -7,6 +7,7 @@
 
 DEVICE ?= auto
 JOBS ?= 2
+WHAT ?= all
 # Mesa's software driver runs small kernels ten times faster without its thread pool.
 LP_NUM_THREADS ?= 0
 
@@ -24,7 +25,7 @@ VENV_READY := $(VENV)/.ready-$(PLACE)
 EXAMPLES_READY := $(VENV)/.examples-$(KEY)
 TEST_READY := $(VENV)/.test-$(KEY)
 
-.PHONY: help install train test lint types lit unit nightly format adapter docs clean
+.PHONY: help install train test lint types lit unit nightly format adapter bench docs clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -55,6 +56,10 @@ test-mlir: $(TEST_READY) ## Run the whole op table by upstream MLIR, from what b
 
 nightly: $(TEST_READY) adapter ## Run the tests that are too slow for every change, with many more random examples
 	LP_NUM_THREADS=$(LP_NUM_THREADS) $(BIN)/python -m pytest -n $(JOBS) -m nightly --hypothesis-profile=nightly $(PYTEST_ARGS)
+
+bench: $(VENV_READY) adapter ## Time training steps and kernels beside other libraries (WHAT=all, mlp, gpt, kernels, ...)
+	$(INSTALL) --editable '.[bench]'
+	$(BIN)/python -m benchmarks $(WHAT)
 
 format: $(TEST_READY) ## Rewrite the code in ruff's format
 	$(BIN)/ruff check --fix .

@@ -1,31 +1,85 @@
-"""`python -m benchmarks WORKLOAD`: times a workload here and in its peers, in one run; `counts` counts all of them."""
+"""`python -m benchmarks WHAT`: training steps and kernels, timed here and in peers in one run; counts; scaling.
+
+`mlp`, `gpt`, `sine`, `addition` and `convnet` are training steps. `kernels` times kernels alone, `counts` counts what
+the steps cost without running them, `scaling` shows how costs grow with the model. `all` is everything.
+"""
 
 from __future__ import annotations
 
 import argparse
-import importlib
 from pathlib import Path
 
-from benchmarks import counts
-from benchmarks.harness import measure, report
+from benchmarks import counts, kernels, scaling
+from benchmarks.harness import Contestant, Timing, measure, report
+from benchmarks.peers import peers
+from benchmarks.workloads import NAMES, workload
 
-WORKLOADS = {"mlp": "benchmarks.mlp"}
+COUNTED = ("dispatches", "submits", "copies", "kernels", "peak_bytes", "bytes_moved", "compile_seconds")
 
 
-def main() -> None:
-    """Runs one workload."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("workload", choices=[*sorted(WORKLOADS), "counts"])
+def ours(name: str, device: str, tune: float) -> list[Contestant]:
+    """A workload in tensorgrad, on each device that is asked for, and the same in its peers."""
+    made = [(one, *workload(name)(one, tune=tune if one != "numpy" else False)) for one in _devices(device)]
+    weights = made[0][1].parameters()
+    found: list[Contestant] = []
+    for one, training, batch in made:
+        training.load_parameters(weights)
+        stats = training.stats()
+        counted = {key: stats[key] for key in COUNTED if key in stats}
+        found.append(Contestant(f"tensorgrad {one}", lambda t=training, b=batch: float(t.step(**b)), counted))
+    return [*found, *peers(name, weights, made[0][2])]
+
+
+def _devices(device: str) -> list[str]:
+    return ["wgpu", "numpy"] if device == "all" else [device]
+
+
+def run_workload(name: str, options: argparse.Namespace) -> list[Timing]:
+    """Times a training step and reports."""
+    timings = measure(ours(name, options.device, options.tune), options.rounds, options.seconds)
+    report(name, timings, timings[0].name, options.out / f"{name}.json")
+    return timings
+
+
+def run_kernels(options: argparse.Namespace) -> None:
+    """Times kernels alone and reports each."""
+    device = "wgpu" if options.device == "all" else options.device
+    for name, kernel in kernels.KERNELS.items():
+        timings = measure(kernels.contestants(name, device, peers=True), options.rounds, options.seconds / 4)
+        for timing in timings:
+            timing.counts = {**timing.counts, **kernels.rate(kernel, timing.median)}
+        report(name, timings, timings[0].name, options.out / f"kernel {name}.json")
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Runs what the command line asks for."""
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("what", choices=[*NAMES, "kernels", "counts", "scaling", "all"])
     parser.add_argument("--device", default="all", help="wgpu, numpy, auto, or all (default: wgpu and numpy)")
     parser.add_argument("--rounds", type=int, default=10, help="blocks of steps of each contestant")
-    parser.add_argument("--out", type=Path, default=Path("out/benchmarks"), help="where the JSON goes")
-    options = parser.parse_args()
-    if options.workload == "counts":
-        counts.report(out=options.out / "counts.json")
-        return
-    module = importlib.import_module(WORKLOADS[options.workload])
-    timings = measure(module.contestants(options.device), options.rounds)
-    report(options.workload, timings, timings[0].name, options.out / f"{options.workload}.json")
+    parser.add_argument("--seconds", type=float, default=60.0, help="after so long there are no more rounds")
+    parser.add_argument("--tune", type=float, default=0.0, help="measure schedules first, for at most so many seconds")
+    parser.add_argument("--out", type=Path, default=Path("out/benchmarks"), help="where JSON and pictures go")
+    options = parser.parse_args(arguments)
+    if options.rounds < 1 or options.seconds <= 0 or options.tune < 0:
+        parser.error("--rounds must be at least 1, --seconds positive and --tune no negative number")
+    wanted = [*NAMES, "kernels", "counts", "scaling"] if options.what == "all" else [options.what]
+    timed: dict[str, list[Timing]] = {}
+    for what in wanted:
+        if what == "counts":
+            counts.report(out=options.out / "counts.json")
+        elif what == "kernels":
+            run_kernels(options)
+        elif what == "scaling":
+            scaling.report("wgpu" if options.device == "all" else options.device, options.out / "scaling.json")
+        else:
+            timed[what] = run_workload(what, options)
+    if timed:
+        from benchmarks.picture import draw
+
+        draw(timed, options.out / f"{options.what}.png")
 
 
 if __name__ == "__main__":

@@ -89,7 +89,7 @@ def report(workload: str, timings: list[Timing], base: str, out: Path | None) ->
     """Prints a table whose ratios are over `base`, and the counts; writes all of it as JSON to `out`."""
     by_name = {timing.name: timing for timing in timings}
     table = Table(title=f"{workload}: a training step")
-    for column in ("", "first step, s", "median, ms", "from-to, ms", f"over {base}", "loss after 1", "loss at the end"):
+    for column in ("", "first, s", "median, ms", "from-to, ms", "ratio", "first loss", "last loss"):
         table.add_column(column, justify="left" if not column else "right", no_wrap=True)
     for timing in timings:
         table.add_row(

@@ -5,16 +5,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from importlib import import_module
-from typing import TypeAlias, cast
+from typing import Protocol, TypeAlias, cast
 
 import numpy as np
 
 import tensorgrad as tg
 
 Batch: TypeAlias = dict[str, np.ndarray]
-Build: TypeAlias = Callable[[str], tuple[tg.Training, Batch]]
+
+
+class Build(Protocol):
+    """Compiles a workload's training step."""
+
+    def __call__(self, device: str, *, tune: bool | float = False) -> tuple[tg.Training, Batch]:
+        """The step on a device, and a batch."""
+        ...
+
 
 NAMES = ("mlp", "gpt", "sine", "addition", "convnet")
 """The workloads, by module."""

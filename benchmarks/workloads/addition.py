@@ -28,7 +28,7 @@ def batch() -> dict[str, np.ndarray]:
     return {"tokens": np.stack(tokens, 1).astype(np.int32), "result": np.stack(result, 1).astype(np.int32)}
 
 
-def build(device: str) -> tuple[tg.Training, dict[str, np.ndarray]]:
+def build(device: str, tune: bool | float = False) -> tuple[tg.Training, dict[str, np.ndarray]]:
     """The training step on a device, and a batch."""
     training = tg.compile(
         Transformer(VOCABULARY, LENGTH, WIDTH, HEADS, LAYERS),
@@ -36,5 +36,6 @@ def build(device: str) -> tuple[tg.Training, dict[str, np.ndarray]]:
         optimizer=tg.optim.adamw(5e-3, weight_decay=0.01, clip_norm=1.0),
         inputs={"tokens": tg.spec((BATCH, LENGTH), "i32"), "result": tg.spec((BATCH, 3), "i32")},
         device=device,
+        tune=tune,
     )
     return training, batch()

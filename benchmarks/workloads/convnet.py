@@ -34,7 +34,7 @@ def batch() -> dict[str, np.ndarray]:
     return {"x": images, "y": generator.integers(0, CLASSES, BATCH).astype(np.int32)}
 
 
-def build(device: str) -> tuple[tg.Training, dict[str, np.ndarray]]:
+def build(device: str, tune: bool | float = False) -> tuple[tg.Training, dict[str, np.ndarray]]:
     """The training step on a device, and a batch."""
     training = tg.compile(
         ConvNet(),
@@ -42,5 +42,6 @@ def build(device: str) -> tuple[tg.Training, dict[str, np.ndarray]]:
         optimizer=tg.optim.adamw(1e-3),
         inputs={"x": (BATCH, 1, 28, 28), "y": tg.spec(BATCH, "i32")},
         device=device,
+        tune=tune,
     )
     return training, batch()

@@ -21,7 +21,7 @@ def batch() -> dict[str, np.ndarray]:
     return {"tokens": text[:, :-1], "following": text[:, 1:]}
 
 
-def build(device: str, layers: int = 4) -> tuple[tg.Training, dict[str, np.ndarray]]:
+def build(device: str, layers: int = 4, tune: bool | float = False) -> tuple[tg.Training, dict[str, np.ndarray]]:
     """The training step on a device, and a batch."""
     shape = tg.spec((BATCH, LENGTH), "i32")
     training = tg.compile(
@@ -30,5 +30,6 @@ def build(device: str, layers: int = 4) -> tuple[tg.Training, dict[str, np.ndarr
         optimizer=tg.optim.adamw(3e-4, weight_decay=0.1, decay="*.weight", clip_norm=1.0),
         inputs={"tokens": shape, "following": shape},
         device=device,
+        tune=tune,
     )
     return training, batch()

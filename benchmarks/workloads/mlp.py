@@ -35,7 +35,7 @@ def batch() -> dict[str, np.ndarray]:
     return {"x": images, "y": generator.integers(0, SIZES[-1], BATCH).astype(np.int32)}
 
 
-def build(device: str) -> tuple[tg.Training, dict[str, np.ndarray]]:
+def build(device: str, tune: bool | float = False) -> tuple[tg.Training, dict[str, np.ndarray]]:
     """The training step on a device, and a batch."""
     training = tg.compile(
         Classifier(),
@@ -43,5 +43,6 @@ def build(device: str) -> tuple[tg.Training, dict[str, np.ndarray]]:
         optimizer=tg.optim.adam(LEARNING_RATE),
         inputs={"x": (BATCH, SIZES[0]), "y": tg.spec(BATCH, "i32")},
         device=device,
+        tune=tune,
     )
     return training, batch()

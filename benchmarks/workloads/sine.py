@@ -19,7 +19,7 @@ def batch() -> dict[str, np.ndarray]:
     return {"x": x, "y": np.sin(x)}
 
 
-def build(device: str) -> tuple[tg.Training, dict[str, np.ndarray]]:
+def build(device: str, tune: bool | float = False) -> tuple[tg.Training, dict[str, np.ndarray]]:
     """The training step on a device, and a batch."""
     training = tg.compile(
         tg.nn.MLP(1, (64, 64), 1, activation=tg.tanh),
@@ -27,5 +27,6 @@ def build(device: str) -> tuple[tg.Training, dict[str, np.ndarray]]:
         optimizer=tg.optim.adam(1e-3),
         inputs={"x": (BATCH, 1), "y": (BATCH, 1)},
         device=device,
+        tune=tune,
     )
     return training, batch()

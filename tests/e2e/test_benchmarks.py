@@ -1,0 +1,55 @@
+"""The benchmarks run, and contestants compute the same."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from benchmarks import kernels
+from benchmarks.__main__ import main
+from benchmarks.peers import hand_fused, numpy_peer, torch_peer
+from benchmarks.scaling import Size, cost
+from benchmarks.workloads import NAMES, workload
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_peers_have_the_same_losses(name: str) -> None:
+    training, batch = workload(name)("numpy")
+    weights = training.parameters()
+    made = [peer.contestant(name, weights, batch) for peer in (torch_peer, numpy_peer, hand_fused)]
+    others = [one for one in made if one is not None]
+    assert len(others) == (3 if name == "mlp" else 1)
+    expected = [float(training.step(**batch)) for _ in range(3)]
+    for other in others:
+        np.testing.assert_allclose([other.step() for _ in range(3)], expected, rtol=2e-4, err_msg=other.name)
+
+
+@pytest.mark.parametrize("name", ["softmax gradient", "layer norm", "matmul 509x517x523", "embedding gradient"])
+def test_kernels_compute_the_same(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kernels, "ROWS", 8)
+    found = kernels.contestants(name, "numpy", peers=False)
+    other = kernels.torch_cpu(kernels.KERNELS[name], kernels.KERNELS[name].arrays())
+    assert other is not None
+    assert found[0].step() == pytest.approx(other.step(), rel=1e-4, abs=1e-6)
+
+
+def test_the_command_writes_figures_and_a_picture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("benchmarks.peers.PEERS", ("torch_peer",))
+    main(["sine", "--rounds", "1", "--seconds", "0.1", "--out", str(tmp_path)])
+    data = json.loads((tmp_path / "sine.json").read_text(encoding="utf-8"))
+    assert [one["name"] for one in data["timings"]] == ["tensorgrad wgpu", "tensorgrad numpy", "torch eager (CPU)"]
+    assert data["machine"]["versions"]["xdsl"]
+    assert (tmp_path / "sine.png").stat().st_size > 1000
+
+
+def test_costs_of_a_size() -> None:
+    found = cost(Size(layers=1, width=16, batch=2, length=8), "wgpu")
+    assert found.dispatches > 0 and found.peak_bytes > 0
+
+
+def test_wrong_arguments() -> None:
+    with pytest.raises(SystemExit):
+        main(["mlp", "--rounds", "0"])
