@@ -40,6 +40,7 @@ from xdsl.printer import Printer
 from xdsl.traits import NoTerminator, Pure
 from xdsl.utils.exceptions import VerifyException
 
+from tensorgrad.dialects.attention import AttentionOp
 from tensorgrad.dialects.buf import (
     ArenaOp,
     Buffer,
@@ -461,5 +462,9 @@ def _parse_group(parser: Parser, name: str) -> Sequence[SSAValue]:
     return parser.resolve_operands(unresolved, types, start)
 
 
-Buf = Dialect("buf", [KernelOp, ArenaOp, ViewOp, PackOp, DispatchOp, RunOp, ChooseOp, RepeatOp, BranchOp, RowOp], [])
+Buf = Dialect(
+    "buf",
+    [KernelOp, AttentionOp, ArenaOp, ViewOp, PackOp, DispatchOp, RunOp, ChooseOp, RepeatOp, BranchOp, RowOp],
+    [],
+)
 """The dialect object that a context registers."""

@@ -19,6 +19,8 @@ from tensorgrad.passes.moving import moved
 class InlineCallsPass(ModulePass):
     """Replaces every `tg.call` by its body, also inside of other ops; custom derivatives are dropped.
 
+    Composite calls stay calls, for a lowering that knows them.
+
     Expects functions on `tg`, after everything that differentiates them. Guarantees the same results. Ops keep their
     locations.
 
@@ -46,6 +48,9 @@ class InlineCallsPass(ModulePass):
                 continue
             body = op.body.block
             self._inline(body)
+            if op.composite is not None:
+                drop_derivative(op)
+                continue
             if op.recompute is not None and not self.recompute:
                 continue
             results = moved(body, list(op.operands), returned(body), TensorBuilder(block, before=op))
@@ -54,3 +59,12 @@ class InlineCallsPass(ModulePass):
                 old.replace_all_uses_with(new)
             op.detach()
             op.erase()
+
+
+def drop_derivative(call: CallOp) -> None:
+    """Erases the custom derivative of a call, or the mark that it has one of a call around it."""
+    for region in list(call.derivative):
+        call.detach_region(region)
+        region.erase()
+    for name in ("wrt", "recursive"):
+        call.properties.pop(name, None)

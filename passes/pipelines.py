@@ -25,6 +25,7 @@ def tensor_passes(function: str | None, optimizer: ModulePass | None, segments: 
     """
     from tensorgrad.passes.grad import GradPass
     from tensorgrad.passes.inline_calls import InlineCallsPass
+    from tensorgrad.passes.outline_attention import OutlineAttentionPass
     from tensorgrad.passes.remat import RematPass
     from tensorgrad.passes.simplify import SimplifyPass
 
@@ -32,6 +33,7 @@ def tensor_passes(function: str | None, optimizer: ModulePass | None, segments: 
     update = [] if optimizer is None else [optimizer]
     return [
         SimplifyPass(),
+        OutlineAttentionPass(),
         *again,
         GradPass(function=function),
         *update,
@@ -84,9 +86,10 @@ def training_passes(
 def inference_passes(target: str = DEFAULT_TARGET) -> list[ModulePass]:
     """The passes from functions on `tg` to the kernels that compute them."""
     from tensorgrad.passes.inline_calls import InlineCallsPass
+    from tensorgrad.passes.outline_attention import OutlineAttentionPass
     from tensorgrad.passes.simplify import SimplifyPass
 
-    return [InlineCallsPass(recompute=False), SimplifyPass(), *device_passes(target)]
+    return [InlineCallsPass(recompute=False), SimplifyPass(), OutlineAttentionPass(), *device_passes(target)]
 
 
 @dataclass(frozen=True)

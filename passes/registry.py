@@ -10,6 +10,7 @@ from xdsl.passes import ModulePass
 
 CLASSES: dict[str, tuple[str, str]] = {
     "simplify": ("tensorgrad.passes.simplify", "SimplifyPass"),
+    "outline-attention": ("tensorgrad.passes.outline_attention", "OutlineAttentionPass"),
     "remat": ("tensorgrad.passes.remat", "RematPass"),
     "grad": ("tensorgrad.passes.grad", "GradPass"),
     "jvp": ("tensorgrad.passes.jvp", "JvpPass"),

@@ -132,6 +132,8 @@ class _Sharing:
         if len(kernels) == MOST_KERNELS or kernel not in self.schedules or kernels[0] not in self.schedules:
             return False
         together = [*kernels, kernel]
+        if any(one.attention is not None for one in together):
+            return False
         if sum(self.operations[one] for one in together) > MOST_OPERATIONS:
             return False
         if self.graph.waits_for(kernel, (*kernels, *left)):

@@ -15,6 +15,7 @@ from xdsl.traits import IsolatedFromAbove, is_side_effect_free
 
 from tensorgrad.dialects import tg
 from tensorgrad.dialects.tg.base import TensorOp, compact
+from tensorgrad.dialects.tg.call import CallOp
 from tensorgrad.dialects.tg.leaves import ConstantOp
 from tensorgrad.passes.control import enter, leave, prune
 
@@ -27,7 +28,7 @@ class SimplifyPass(ModulePass):
 
     Expects any module. Guarantees the same results, bit for bit, and a location on every op it makes (upstream's
     `canonicalize` loses those of folded constants). One walk forwards, one backwards: linear in the number of ops.
-    Ops that hold regions are walked into and never merged. What a scan computes of constants alone moves in front of
+    Ops that hold regions are walked into and never merged, but for composite calls with equal bodies. What a scan computes of constants alone moves in front of
     it, carried values that never change become constants, and results that nobody uses go.
     """
 
@@ -43,19 +44,23 @@ class SimplifyPass(ModulePass):
 def simplify_block(block: Block, known: dict[Key, SSAValue] | None = None) -> None:
     """Simplifies a block, given the values `known` from around it."""
     seen: dict[Key, SSAValue] = {} if known is None else dict(known)
+    calls: dict[Key, list[CallOp]] = {}
     for op in list(block.ops):
-        _simplify(op, seen)
+        _simplify(op, seen, calls)
     erase_dead(block)
 
 
-def _simplify(op: Operation, seen: dict[Key, SSAValue]) -> None:
+def _simplify(op: Operation, seen: dict[Key, SSAValue], calls: dict[Key, list[CallOp]]) -> None:
     enter(op)
     for region in op.regions:
         for inner in region.blocks:
             simplify_block(inner, None if op.has_trait(IsolatedFromAbove) else seen)
     for made in leave(op):
-        _simplify(made, seen)
+        _simplify(made, seen, calls)
     if op.parent is None:
+        return
+    if isinstance(op, CallOp) and op.composite is not None:
+        _merge_composite(op, calls)
         return
     kept = _folded(op) if isinstance(op, TensorOp) else op
     if kept is not None and not kept.regions and kept.results and _is_pure(kept):
@@ -102,6 +107,21 @@ def _merge(op: Operation, seen: dict[Key, SSAValue]) -> None:
         seen[key] = op.results[0]
     else:
         _replace(op, found)
+
+
+def _merge_composite(op: CallOp, seen: dict[Key, list[CallOp]]) -> None:
+    """Merges a composite call with an equal one: a forward pass and what a derivative computes again."""
+    found = seen.setdefault((op.callee, tuple(op.operands), op.composite), [])
+    for other in found:
+        if len(op.regions) == len(other.regions) and all(
+            mine.is_structurally_equivalent(theirs) for mine, theirs in zip(op.regions, other.regions, strict=True)
+        ):
+            for old, new in zip(op.results, other.results, strict=True):
+                old.replace_all_uses_with(new)
+            op.detach()
+            op.erase()
+            return
+    found.append(op)
 
 
 def _hashable(attributes: dict[str, Attribute]) -> list[tuple[str, Attribute]]:

@@ -9,6 +9,7 @@ from xdsl.ir import SSAValue
 from xdsl.ir.affine import AffineMap
 
 from tensorgrad.dialects.affine import used_dims
+from tensorgrad.dialects.attention import AttentionOp
 from tensorgrad.dialects.buf import KernelOp, element_bytes, element_of, loop_extents, maps_of, shape_of
 
 BYTES_MOVED = "buf.bytes_moved"
@@ -22,6 +23,9 @@ def bytes_moved(kernel: KernelOp) -> int:
     """
     touched: dict[SSAValue, dict[AffineMap, int]] = {}
     loaded: dict[SSAValue, int] = {}
+    if kernel.attention is not None:
+        for operand, m, count in _of_attention(kernel.attention):
+            touched.setdefault(operand, {})[m] = count
     for stage in kernel.stages:
         extents = loop_extents(stage)
         for operand, m in zip(stage.operands, maps_of(stage), strict=True):
@@ -35,3 +39,14 @@ def bytes_moved(kernel: KernelOp) -> int:
         found = min(total, sum(touched.get(argument, {}).values()) + loaded.get(argument, 0))
         elements[operand] = min(total, elements.get(operand, 0) + found)
     return sum(count * element_bytes(element_of(operand)) for operand, count in elements.items())
+
+
+def _of_attention(stage: AttentionOp) -> list[tuple[SSAValue, AffineMap, int]]:
+    """For each operand and result: its map, and how many elements that names."""
+    a, part = stage.attention, stage.part.data
+    return [
+        (operand, m, math.prod(shape[space.index(loop)] for loop in used_dims(m)))
+        for operand, m, shape, space in zip(
+            stage.operands, stage.affine_maps(), a.shapes(part), a.spaces(part), strict=False
+        )
+    ]

@@ -24,6 +24,7 @@ from tensorgrad.dialects.buf_control import BranchOp, ChooseOp
 from tensorgrad.dialects.signature import NAME, Slot, arguments_of, read_slot
 from tensorgrad.dialects.tg.base import dense_to_numpy
 from tensorgrad.runtime.errors import InputError
+from tensorgrad.runtime.numpy_attention import run_attention
 from tensorgrad.runtime.numpy_control import Decide, Env, Run, Storage, Unrolling, decided
 from tensorgrad.runtime.numpy_scalars import Array, ExecutionError, scalar_dtype
 from tensorgrad.runtime.numpy_stages import Stage, read
@@ -87,7 +88,7 @@ def _without_unit_loops(affine: AffineMap, shape: tuple[int, ...], extents: tupl
 
 def works_in_place(kernel: buf.KernelOp, source: BlockArgument, target: BlockArgument) -> bool:
     """Whether `source` and `target` may be the same bytes: each point reads only what it alone writes, and before."""
-    if source.type != target.type:
+    if source.type != target.type or kernel.attention is not None:
         return False
     shape = buf.shape_of(source)
     reads: list[tuple[int, AffineMap]] = []
@@ -358,6 +359,8 @@ class BufferExecutor:
             arrays.update((value, registers.array(Storage.of(value))) for value in local)
             for stage in self._stages[op]:
                 stage.run(arrays)
+            if op.attention is not None:
+                run_attention(op.attention, arrays)
         for value in hygiene.clashing:
             poison(memory.bytes(value))
         for value, sharing in hygiene.dead:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import cast
 
-from xdsl.dialects.builtin import DenseArrayBase, StringAttr, TensorType, UnitAttr
+from xdsl.dialects.builtin import DenseArrayBase, DictionaryAttr, StringAttr, TensorType, UnitAttr
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.irdl import (
     IRDLOperation,
@@ -66,6 +66,10 @@ class CallOp(IRDLOperation):
     first time. `recursive` marks a call that stands in a derivative of an enclosing call of the same name and types:
     it has the derivative of that one.
 
+    `composite` says that the call as a whole is one operation of its name, with these parameters, and the body what it
+    comes to: inlining leaves it, a lowering that knows the name makes kernels of it, and everything else (the
+    reference, derivatives) takes the body.
+
     Example:
         %1 = tg.call @double(%0) : (tensor<4xf32>) -> (tensor<4xf32>) {
           ^bb0(%x: tensor<4xf32>):
@@ -78,6 +82,7 @@ class CallOp(IRDLOperation):
     callee = prop_def(StringAttr)
     recompute = opt_prop_def(UnitAttr)
     recursive = opt_prop_def(UnitAttr)
+    composite = opt_prop_def(DictionaryAttr)
     wrt = opt_prop_def(DenseArrayBase)
     inputs = var_operand_def()
     outputs = var_result_def()
@@ -95,6 +100,7 @@ class CallOp(IRDLOperation):
         wrt: Sequence[int] | None = None,
         recompute: bool = False,
         recursive: bool = False,
+        composite: DictionaryAttr | None = None,
     ) -> CallOp:
         """A call; the results' types are those that the body returns."""
         properties: dict[str, Attribute] = {"callee": StringAttr(name)}
@@ -104,6 +110,8 @@ class CallOp(IRDLOperation):
             properties["recompute"] = UnitAttr()
         if recursive:
             properties["recursive"] = UnitAttr()
+        if composite is not None:
+            properties["composite"] = composite
         return cls.create(
             operands=operands,
             result_types=[value.type for value in returned(body)],
@@ -176,6 +184,9 @@ class CallOp(IRDLOperation):
         for mark in ("recompute", "recursive"):
             if mark in self.properties:
                 printer.print_string(f" {mark}")
+        if self.composite is not None:
+            printer.print_string(" composite ")
+            printer.print_attribute(self.composite)
         if self.attributes:
             printer.print_op_attributes(self.attributes, print_keyword=True)
         printer.print_string(" : (")
@@ -198,6 +209,8 @@ class CallOp(IRDLOperation):
         for mark in ("recompute", "recursive"):
             if parser.parse_optional_keyword(mark):
                 properties[mark] = UnitAttr()
+        if parser.parse_optional_keyword("composite"):
+            properties["composite"] = DictionaryAttr(parser.parse_optional_dictionary_attr_dict())
         attributes = parser.parse_optional_attr_dict_with_keyword()
         parser.parse_punctuation(":")
         types = parser.parse_comma_separated_list(parser.Delimiter.PAREN, parser.parse_type)

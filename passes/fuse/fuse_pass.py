@@ -146,7 +146,7 @@ class Fusion:
         changed = False
         groups: dict[tuple[int, ...], list[Parts]] = {}
         for kernel in self.graph.kernels:
-            if kernel.contraction is None:
+            if kernel.contraction is None and kernel.attention is None:
                 groups.setdefault(kernel.grid, []).append(kernel)
         for group in groups.values():
             current: list[Parts] = []
@@ -174,6 +174,8 @@ class Fusion:
     def _accepts(self, producer: Parts, reader: Parts) -> bool:
         """Whether `producer` may be computed inside `reader`."""
         source = producer.outputs[0]
+        if reader.attention is not None:
+            return False
         if any(self.graph.runs_before(w, reader) for w in self.graph.waiting_updates(producer) if w is not reader):
             return False  # the reader runs behind the update of what it would have to read then
         in_sum = reader.contraction is not None and not _reads_in_epilogue(source, reader)
@@ -192,6 +194,8 @@ class Fusion:
 
     def _mergeable(self, producer: Parts, kernel: Parts, rows: bool) -> list[int] | None:
         """The alignment of the grids when `kernel` may run behind `producer` in one kernel, else `None`."""
+        if kernel.attention is not None or producer.attention is not None:
+            return None
         demoted = len(kernel.grid) - len(producer.grid)
         if demoted < 0 or (demoted > 0) != rows or kernel.contraction is not None:
             return None
@@ -300,6 +304,8 @@ def _reads_in_epilogue(source: SSAValue, reader: Parts) -> bool:
 
 def _updates_over(kernel: Parts, old: SSAValue, new: SSAValue) -> bool:
     """Whether a kernel may write a new value where the old one lies."""
+    if kernel.attention is not None:
+        return old not in kernel.inputs
     return _all_may_write_over([stage.accesses() for stage in kernel.stages], [(old, new)])
 
 

@@ -19,6 +19,7 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
 
 from tensorgrad.dialects import affine
+from tensorgrad.dialects.attention import AttentionOp
 from tensorgrad.dialects.buf import (
     KernelOp,
     element_of,
@@ -133,6 +134,7 @@ class Parts:
         stages: What runs at each point.
         outputs: The buffers that it writes.
         locals: The buffers that only it sees.
+        attention: What the kernel is instead of stages.
     """
 
     def __init__(
@@ -142,12 +144,14 @@ class Parts:
         outputs: list[SSAValue],
         local: list[SSAValue],
         location: LocationAttr | None = None,
+        attention: AttentionOp | None = None,
     ):
         self.grid = grid
         self.stages = stages
         self.outputs = outputs
         self.locals = local
         self.location = location
+        self.attention = attention
 
     def changed(self) -> None:
         """Forgets what is known of the stages."""
@@ -157,6 +161,8 @@ class Parts:
     @cached_property
     def inputs(self) -> list[SSAValue]:
         """The buffers read that the kernel does not write itself, each once."""
+        if self.attention is not None:
+            return list(dict.fromkeys(self.attention.inputs))
         own = {*self.outputs, *self.locals}
         return list(dict.fromkeys(b for stage in self.stages for b in stage.buffers() if b not in own))
 
@@ -173,7 +179,7 @@ class Parts:
     @property
     def is_pointwise(self) -> bool:
         """Whether no stage has loops of its own."""
-        return not any(stage.own for stage in self.stages)
+        return self.attention is None and not any(stage.own for stage in self.stages)
 
 
 def take_apart(kernel: KernelOp) -> Parts:
@@ -181,6 +187,10 @@ def take_apart(kernel: KernelOp) -> Parts:
     grid = kernel.extents
     for argument, operand in zip(kernel.body.block.args, list(kernel.operands), strict=True):
         argument.replace_all_uses_with(operand)
+    attention = kernel.attention
+    if attention is not None:
+        attention.detach()
+        return Parts(grid, [], list(kernel.outputs), [], kernel.location, attention)
     stages = [_stage(op, len(grid)) for op in kernel.stages]
     local: list[SSAValue] = [op.memref for op in kernel.locals if not is_shape_only(op.memref)]
     for op in reversed(list(kernel.body.block.ops)):
@@ -213,6 +223,9 @@ def put_together(parts: Parts) -> KernelOp:
     inside: dict[SSAValue, SSAValue] = dict(zip(buffers, block.args, strict=True))
     for local in parts.locals:
         block.add_op(cast(memref.AllocaOp, local.owner))
+    if parts.attention is not None:
+        parts.attention.operands = [inside[operand] for operand in parts.attention.operands]
+        block.add_op(parts.attention)
     for stage in parts.stages:
         block.add_op(_generic(stage, block, inside, len(parts.grid)))
     kernel = KernelOp.build_kernel(parts.grid, inputs, parts.outputs, block)

@@ -79,6 +79,8 @@ def writes_in_place(writer: KernelOp, old: SSAValue, new: SSAValue) -> bool:
     """Whether a kernel may write `new` where `old` lies."""
     if old not in writer.inputs:
         return True
+    if writer.attention is not None:
+        return False
     reading = writer.input_arguments[list(writer.inputs).index(old)]
     writing = writer.output_arguments[list(writer.outputs).index(new)]
     touching = {_stage_around(use.operation) for argument in (reading, writing) for use in argument.uses}

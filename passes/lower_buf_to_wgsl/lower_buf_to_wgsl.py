@@ -43,6 +43,7 @@ from tensorgrad.dialects.signature import NAME, ROLE
 from tensorgrad.passes.kernels.graph import steps_of
 from tensorgrad.passes.kernels.identity import kernel_text
 from tensorgrad.passes.kernels.kinds import contraction_of
+from tensorgrad.passes.lower_buf_to_wgsl.attention import attention_kernel
 from tensorgrad.passes.lower_buf_to_wgsl.contraction import contraction
 from tensorgrad.passes.lower_buf_to_wgsl.control import (
     MOST_COUNTERS,
@@ -412,6 +413,8 @@ def write_kernel(kernel: KernelOp, schedule: Schedule, code: Code) -> None:
         thread_a_point(kernel, code, math.prod(schedule.workgroup))
     elif schedule.archetype == "group":
         group_a_point(kernel, code, math.prod(schedule.workgroup))
+    elif schedule.archetype == "attention" and kernel.attention is not None and schedule.tile is not None:
+        attention_kernel(kernel.attention, code, schedule.tile, schedule.groups)
     else:
         stage = contraction_of(kernel)
         if stage is None or schedule.tile is None:

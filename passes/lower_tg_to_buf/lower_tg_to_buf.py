@@ -24,12 +24,14 @@ from tensorgrad.dialects.buf import shape_of as buffer_shape
 from tensorgrad.dialects.signature import Slot, arguments_of, results_of
 from tensorgrad.dialects.tg.base import Tensor, TensorOp, int_list, ints, numpy_dtype, size_of, splat_value, ui32
 from tensorgrad.dialects.tg.build import element_of, shape_of
+from tensorgrad.dialects.tg.call import CallOp
 from tensorgrad.dialects.tg.leaves import ConstantOp
 from tensorgrad.dialects.tg.shape import PACK_ALIGNMENT, ConcatOp, PackOp, PadOp, ReshapeOp, SliceOp
 from tensorgrad.passes.functions import block_of, return_of, set_returned, set_signature
 from tensorgrad.passes.lower_tg_to_buf.kernels import KernelSpec, accumulates_half, alloc, in_full, make_kernel, rounded
 from tensorgrad.passes.lower_tg_to_buf.outline import Outlining, has_control
 from tensorgrad.passes.lower_tg_to_buf.rules import MEMORY_OPERANDS, RULES
+from tensorgrad.passes.lower_tg_to_buf.rules_attention import lower_attention
 from tensorgrad.passes.lower_tg_to_buf.rules_sort import SEQUENCES
 from tensorgrad.passes.lower_tg_to_buf.scalars import storage
 from tensorgrad.passes.lower_tg_to_buf.views import VIEWS, Lowered, Splat, View, viewed
@@ -39,11 +41,12 @@ from tensorgrad.passes.lower_tg_to_buf.views import VIEWS, Lowered, Splat, View,
 class LowerTgToBufPass(ModulePass):
     """Lowers every `tg` function to kernels over memrefs, one kernel an op.
 
-    Expects functions of one block of `tg` ops that end in `func.return`. Guarantees: arguments become memrefs; results
-    become further memref arguments, which the function writes (roles `output`, `gradient`, `update`); constants that
-    are not the same number everywhere become arguments with role `constant`; nothing is returned. Every buffer has
-    exactly one writer. Reshapes, transposes, broadcasts, slices and reversals are index maps and dispatch nothing, nor
-    does an op without elements. What is packed is in a `buf.pack`, and so are updates that are parts of one row.
+    Expects functions of one block of `tg` ops that end in `func.return`; the only calls are composite. Guarantees:
+    arguments become memrefs; results become further memref arguments, which the function writes (roles `output`,
+    `gradient`, `update`); constants that are not the same number everywhere become arguments with role `constant`;
+    nothing is returned. Every buffer has exactly one writer. Reshapes, transposes, broadcasts, slices and reversals are
+    index maps and dispatch nothing, nor does an op without elements. What is packed is in a `buf.pack`, and so are
+    updates that are parts of one row. A composite attention is one kernel, two for its derivative.
 
     A function with loops or branches becomes one that calls private functions, by `buf.run` and `buf.choose`: the ops
     between them, and the regions. What a loop begins with lies in a buffer of its own.
@@ -119,6 +122,9 @@ class _Lowering:
         for op in old:
             if isinstance(op, TensorOp):
                 self.lowered[op.results[0]] = self._lower(op)
+            elif isinstance(op, CallOp) and op.composite is not None:
+                views = [self._in_memory(operand, self.lowered[operand], op) for operand in op.operands]
+                self.lowered.update(lower_attention(op, views, self.made.append))
             elif op is not returned:
                 raise DiagnosticException(f"lower-tg-to-buf expects tg ops, not {op.name}")
         rows = self._rows(values, results)
@@ -185,19 +191,19 @@ class _Lowering:
         self.arguments.append(_with_dtype(Slot(f"constant{index}", "constant", value=value), op.results[0]))
         return View(buffer, affine.identity(len(op.shape)))
 
-    def _emit(self, spec: KernelSpec, op: TensorOp) -> View:
+    def _emit(self, spec: KernelSpec, op: TensorOp | CallOp) -> View:
         """Appends a kernel; one that accumulates f16 does so in f32, and another rounds."""
         if accumulates_half(spec):
             return self._append(rounded(self._append(in_full(spec), op), spec), op)
         return self._append(spec, op)
 
-    def _append(self, spec: KernelSpec, op: TensorOp) -> View:
+    def _append(self, spec: KernelSpec, op: TensorOp | CallOp) -> View:
         buffer = alloc(spec.grid, spec.result, op.location)
         buffer.memref.name_hint = op.results[0].name_hint
         self.made += [buffer, make_kernel(spec, buffer.memref)]
         return View(buffer.memref, affine.identity(len(spec.grid)))
 
-    def _in_memory(self, value: SSAValue, lowered: Lowered, op: TensorOp) -> View:
+    def _in_memory(self, value: SSAValue, lowered: Lowered, op: TensorOp | CallOp) -> View:
         """A view as it is; a number everywhere is written out, for a kernel to load from."""
         return lowered if isinstance(lowered, View) else self._emit(self._copy(value, lowered), op)
 

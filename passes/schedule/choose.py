@@ -14,6 +14,7 @@ from xdsl.ir.affine import AffineDimExpr
 from tensorgrad.dialects.affine import used_dims
 from tensorgrad.dialects.buf import KernelOp, is_reduction, is_shape_only, iterators_of, loop_extents, maps_of
 from tensorgrad.passes.kernels.kinds import contraction_of
+from tensorgrad.passes.schedule.attention import attention_schedule
 from tensorgrad.passes.schedule.schedules import Schedule, Tile, folded
 from tensorgrad.runtime.target import Target
 
@@ -28,6 +29,8 @@ STAGED_STEPS = 16
 
 def choose(kernel: KernelOp, target: Target) -> Schedule:
     """The default schedule of a kernel on a target."""
+    if kernel.attention is not None:
+        return attention_schedule(kernel.attention, target)
     stage = contraction_of(kernel)
     if stage is not None:
         found = _contraction(kernel, stage, target)

@@ -26,6 +26,7 @@ class SchedulePass(ModulePass):
     - `thread`: a thread a grid point. Pointwise kernels, many short rows, columns.
     - `group`: a workgroup a grid point; its lanes share the row and fold through workgroup memory.
     - `contraction`: a block of outputs a thread, in registers.
+    - `attention`: a block of rows a workgroup, which walks over tiles of what they attend to.
 
     Attributes:
         target: A profile or JSON: software or GPU, and the limits on workgroups.

@@ -49,10 +49,11 @@ class Schedule:
     """How a kernel runs.
 
     Attributes:
-        archetype: `thread` (a thread a grid point), `group` (a workgroup a grid point) or `contraction`.
+        archetype: `thread` (a thread a grid point), `group` (a workgroup a grid point), `contraction` or
+            `attention`.
         workgroup: The workgroup's extents.
         groups: The dispatch's extents in workgroups.
-        tile: For a contraction, how its grid is cut up.
+        tile: For a contraction, how its grid is cut up; for attention, of scores.
     """
 
     archetype: str

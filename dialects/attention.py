@@ -1,0 +1,227 @@
+"""Attention as one operation: its parameters, which `tg.call` and `buf` share, and the stage of a `buf.kernel`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeAlias, cast
+
+from xdsl.dialects.builtin import (
+    AffineMapAttr,
+    ArrayAttr,
+    BoolAttr,
+    DictionaryAttr,
+    FloatAttr,
+    IntegerAttr,
+    IntegerType,
+    MemRefType,
+    StringAttr,
+    f64,
+    i64,
+)
+from xdsl.ir import Attribute, SSAValue
+from xdsl.ir.affine import AffineMap
+from xdsl.irdl import (
+    AttrSizedOperandSegments,
+    IRDLOperation,
+    ParsePropInAttrDict,
+    irdl_op_definition,
+    prop_def,
+    traits_def,
+    var_operand_def,
+)
+from xdsl.traits import MemoryReadEffect, MemoryWriteEffect
+from xdsl.utils.exceptions import VerifyException
+
+FORWARD, QUERIES, KEYS = "forward", "queries", "keys"
+PARTS = (FORWARD, QUERIES, KEYS)
+"""What a stage computes: the result; the queries' cotangent; the cotangents of keys and values."""
+
+Floats: TypeAlias = "FloatAttr[Attribute]"
+
+
+@dataclass(frozen=True)
+class Attention:
+    """`softmax(select(allowed, scale * q @ k.T + biases, fill)) @ v`, side by side for `groups`.
+
+    The operands are queries `[groups, queries, features]`, keys `[groups, keys, features]`, values
+    `[groups, keys, values]`, biases (floats) and masks (booleans) `[groups, queries, keys]`; what every mask and
+    causality allow is allowed.
+
+    Attributes:
+        groups: How many attend each on their own: batch times heads of keys.
+        queries: Rows of scores in a group; heads that share their keys lie behind each other.
+        keys: Columns of scores.
+        features: What queries and keys have.
+        values: What values have.
+        scale: Of the products.
+        fill: The score of what is not allowed.
+        zeros: Whether a query that attends to nothing gives zeros, and what is not allowed counts for nothing;
+            otherwise the softmax is that of the scores as they are.
+        causal: Query `m` attends to keys up to `m mod period + causal`; `None` says to all.
+        period: The queries of one head.
+        biases: How many biases there are.
+        masks: How many masks there are.
+    """
+
+    groups: int
+    queries: int
+    keys: int
+    features: int
+    values: int
+    scale: float = 1.0
+    fill: float = float("-inf")
+    zeros: bool = False
+    causal: int | None = None
+    period: int = 1
+    biases: int = 0
+    masks: int = 0
+
+    @property
+    def is_masked(self) -> bool:
+        """Whether some scores may be left out."""
+        return self.causal is not None or self.masks > 0
+
+    @property
+    def operands(self) -> int:
+        """How many operands there are: queries, keys, values, biases, masks."""
+        return 3 + self.biases + self.masks
+
+    def attribute(self) -> DictionaryAttr:
+        """The parameters as an attribute."""
+        data: dict[str, Attribute] = {
+            name: IntegerAttr(cast(int, getattr(self, name)), i64)
+            for name in _COUNTS
+            if getattr(self, name) is not None
+        }
+        data |= {name: FloatAttr(cast(float, getattr(self, name)), f64) for name in _NUMBERS}
+        data["zeros"] = BoolAttr.from_bool(self.zeros)
+        return DictionaryAttr(data)
+
+    @staticmethod
+    def read(attribute: DictionaryAttr) -> Attention:
+        """The parameters that an attribute holds.
+
+        Raises:
+            VerifyException: One is missing, unknown or out of range.
+        """
+        data = attribute.data
+        known = {*_COUNTS, *_NUMBERS, "zeros"}
+        if not known - {"causal"} <= set(data) <= known:
+            raise VerifyException(f"attention has the parameters {', '.join(sorted(known))}, not {', '.join(data)}")
+
+        def count(name: str) -> int:
+            return cast("IntegerAttr[IntegerType]", data[name]).value.data
+
+        found = Attention(
+            **{name: count(name) for name in _COUNTS if name != "causal"},
+            **{name: cast("FloatAttr[Attribute]", data[name]).value.data for name in _NUMBERS},
+            zeros=bool(count("zeros")),
+            causal=count("causal") if "causal" in data else None,
+        )
+        sizes = (found.groups, found.queries, found.keys, found.features, found.values, found.period)
+        if min(sizes) < 1 or found.queries % found.period or min(found.biases, found.masks) < 0:
+            raise VerifyException(f"the extents of an attention are positive, its period divides its queries: {found}")
+        return found
+
+    def shapes(self, part: str) -> list[tuple[int, ...]]:
+        """The shapes of a part's operands and results, as the operation has them."""
+        rows, scores = (self.groups, self.queries), (self.groups, self.queries, self.keys)
+        q, k, v = (*rows, self.features), (self.groups, self.keys, self.features), (self.groups, self.keys, self.values)
+        given = [q, k, v, *[scores] * (self.biases + self.masks)]
+        if part == FORWARD:
+            return [*given, (*rows, self.values), rows]
+        return [*given, (*rows, self.values), rows, rows, *([q] if part == QUERIES else [k, v])]
+
+    def spaces(self, part: str) -> list[tuple[int, ...]]:
+        """For each operand and result of a part: which of the loops (group, query, key, feature) its axes are."""
+        q, k, rows, scores = (0, 1, 3), (0, 2, 3), (0, 1), (0, 1, 2)
+        given = [q, k, k, *[scores] * (self.biases + self.masks)]
+        if part == FORWARD:
+            return [*given, q, rows]
+        return [*given, q, rows, rows, *([q] if part == QUERIES else [k, k])]
+
+
+_COUNTS = ("groups", "queries", "keys", "features", "values", "period", "biases", "masks", "causal")
+_NUMBERS = ("scale", "fill")
+
+
+@irdl_op_definition
+class AttentionOp(IRDLOperation):
+    """A stage of a `buf.kernel` that is a whole attention, or part of its derivative; no scores are stored.
+
+    Attention needs two contractions around a running softmax, which no `linalg.generic` says. Its maps go from the
+    loops (group, query, key, feature) to the operands' elements. `forward` takes the operands of `Attention` and writes
+    the result and (where it has a second output) the logarithm of each row's sum of exponentials. `queries` and `keys`
+    take those operands, the result's cotangent, that logarithm, and each row's sum of result times cotangent; they
+    write the cotangent of the queries, or those of keys and values. The kernel's grid is the groups and the queries,
+    for `keys` the groups and the keys.
+
+    Example:
+        buf.attention "forward" ins(%q, %k, %v : memref<2x8x4xf32>, memref<2x8x4xf32>, memref<2x8x4xf32>)
+            outs(%o : memref<2x8x4xf32>) {parameters = {...}, maps = [...]}
+    """
+
+    name = "buf.attention"
+    part = prop_def(StringAttr)
+    inputs = var_operand_def(MemRefType)
+    outputs = var_operand_def(MemRefType)
+    parameters = prop_def(DictionaryAttr)
+    maps = prop_def(ArrayAttr[AffineMapAttr])
+    irdl_options = (AttrSizedOperandSegments(as_property=True), ParsePropInAttrDict())
+    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+    assembly_format = (
+        "$part `ins` `(` $inputs `:` type($inputs) `)` `outs` `(` $outputs `:` type($outputs) `)` attr-dict"
+    )
+
+    @classmethod
+    def of(
+        cls,
+        part: str,
+        attention: Attention,
+        inputs: Sequence[SSAValue],
+        outputs: Sequence[SSAValue],
+        maps: Sequence[AffineMap],
+    ) -> AttentionOp:
+        """A stage; the maps are those of the inputs and then of the outputs."""
+        return cls.build(
+            operands=[list(inputs), list(outputs)],
+            properties={
+                "part": StringAttr(part),
+                "parameters": attention.attribute(),
+                "maps": ArrayAttr([AffineMapAttr(one) for one in maps]),
+            },
+        )
+
+    @property
+    def attention(self) -> Attention:
+        """The parameters."""
+        return Attention.read(self.parameters)
+
+    @property
+    def grid(self) -> tuple[int, int]:
+        """The rows that are computed: groups, and queries or keys."""
+        a = self.attention
+        return (a.groups, a.keys if self.part.data == KEYS else a.queries)
+
+    def verify_(self) -> None:
+        if self.part.data not in PARTS:
+            raise VerifyException(f"part {self.part.data!r} is not one of {', '.join(PARTS)}")
+        attention, part = self.attention, self.part.data
+        results = 1 if part == QUERIES else 2
+        wanted = len(attention.shapes(part)) - results
+        least = 2 if part == KEYS else 1
+        if len(self.inputs) != wanted or not least <= len(self.outputs) <= results:
+            raise VerifyException(f"{part} takes {wanted} inputs and {results} outputs")
+        if len(self.maps) != len(self.operands):
+            raise VerifyException("every operand has one map")
+        for operand, one in zip(self.operands, self.maps, strict=True):
+            rank = len(cast("MemRefType[Attribute]", operand.type).get_shape())
+            if one.data.num_dims != 4 or one.data.num_symbols or len(one.data.results) != rank:
+                raise VerifyException(
+                    f"{one} is no map from (group, query, key, feature) to an element of {operand.type}"
+                )
+
+    def affine_maps(self) -> tuple[AffineMap, ...]:
+        """The maps, inputs first."""
+        return tuple(one.data for one in self.maps)

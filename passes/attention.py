@@ -1,0 +1,178 @@
+"""Attention composed of `tg` ops inside a composite call, with a derivative that keeps no scores.
+
+The derivative is FlashAttention-2's (Dao, 2023, https://arxiv.org/abs/2307.08691): the forward pass keeps the logarithm
+of each row's sum of exponentials, from which the backward pass computes the weights again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import cast
+
+from xdsl.dialects.builtin import DictionaryAttr, LocationAttr, i32
+from xdsl.ir import Attribute, Block, SSAValue
+
+from tensorgrad.dialects.attention import Attention
+from tensorgrad.dialects.tg import binary, elementary, reduce, unary
+from tensorgrad.dialects.tg.base import tensor
+from tensorgrad.dialects.tg.build import TensorBuilder, element_of, shape_of
+from tensorgrad.dialects.tg.call import CallOp, ReturnOp
+
+FORWARD_NAME = "attention"
+BACKWARD_NAME = "attention.backward"
+
+
+def attention_call(attention: Attention, operands: Sequence[SSAValue], builder: TensorBuilder) -> CallOp:
+    """Inserts an attention as a composite call.
+
+    Args:
+        attention: The parameters.
+        operands: Queries, keys, values, biases, masks, of the shapes that `Attention` says.
+        builder: Where the call goes, and with which location.
+
+    Returns:
+        The call. Its results are the attention's, `[groups, queries, values]`, and the logarithm of each row's sum of
+        exponentials, `[groups, queries]`.
+    """
+    location = builder.location
+    kinds = [operand.type for operand in operands]
+    body = _forward(attention, operands, location)
+    keep = Block(arg_types=kinds)
+    again = CallOp.of(
+        FORWARD_NAME,
+        keep.args,
+        _forward(attention, operands, location),
+        recursive=True,
+        composite=attention.attribute(),
+    )
+    again.location = location
+    keep.add_op(again)
+    _end(keep, [*again.results, *keep.args, *again.results], location)
+    backward = _backward(attention, [*kinds, *(result.type for result in again.results)], location)
+    wrt = range(3 + attention.biases)
+    call = CallOp.of(FORWARD_NAME, operands, body, [keep, backward], wrt, composite=attention.attribute())
+    call.location = location
+    builder.insert(call)
+    return call
+
+
+def parameters_of(call: CallOp) -> Attention:
+    """The parameters of a composite attention."""
+    return Attention.read(cast(DictionaryAttr, call.composite))
+
+
+def _end(block: Block, values: Sequence[SSAValue], location: LocationAttr) -> None:
+    last = ReturnOp(values)
+    last.location = location
+    block.add_op(last)
+    for argument in block.args:
+        argument.location = location
+
+
+def _forward(attention: Attention, operands: Sequence[SSAValue], location: LocationAttr) -> Block:
+    block = Block(arg_types=[operand.type for operand in operands])
+    b = TensorBuilder(block, location=location)
+    scores, allowed = _scores(b, attention, block.args)
+    one = tensor((attention.groups, attention.queries), element_of(scores))
+    # As `tensorgrad.softmax` composes them: with a mask for what counts, or of the scores as they are.
+    if attention.zeros and allowed is not None:
+        inside = b.select(allowed, scores, b.full_like(scores, float("-inf")))
+        top = b.unary(unary.StopGradientOp, b.reduce(reduce.MaxOp, inside, [2]))
+        top = b.select(b.emit(elementary.IsFiniteOp, [top]), top, b.full(one, 0))
+        nothing = b.full_like(scores, 0)
+        shifted = b.select(allowed, b.sub(scores, _along(b, top, scores)), nothing)
+        powers = b.select(allowed, b.unary(unary.ExpOp, shifted), nothing)
+        total = b.sum(powers, [2])
+        total = b.select(b.compare("eq", total, b.full(one, 0)), b.full(one, 1), total)
+    else:
+        top = b.unary(unary.StopGradientOp, b.reduce(reduce.MaxOp, scores, [2]))
+        powers = b.unary(unary.ExpOp, b.sub(scores, _along(b, top, scores)))
+        total = b.sum(powers, [2])
+    weights = b.div(powers, _along(b, total, scores))
+    result = b.dot_general(weights, block.args[2], ([0], [0]), ([2], [1]))
+    _end(block, [result, b.add(top, b.unary(unary.LogOp, total))], location)
+    return block
+
+
+def _backward(attention: Attention, kinds: Sequence[Attribute], location: LocationAttr) -> Block:
+    """Takes the operands, both results, and the cotangents of both; gives those of all operands but the masks."""
+    block = Block(arg_types=[*kinds, *kinds[-2:]])
+    b = TensorBuilder(block, location=location)
+    given = list(block.args[: attention.operands])
+    result, total, by_result, by_total = block.args[attention.operands :]
+    delta = b.sub(b.sum(b.mul(by_result, result), [2]), by_total)
+    inner = Block(arg_types=[value.type for value in (*given, by_result, total, delta)])
+    call = CallOp.of(
+        BACKWARD_NAME,
+        [*given, by_result, total, delta],
+        _backward_body(attention, inner, location),
+        composite=attention.attribute(),
+    )
+    call.location = location
+    b.insert(call)
+    pieces = list(call.results)
+    if attention.biases:
+        # What has the scores' shape stands outside the call: where nobody asks for it, it is dead.
+        _, by_scores = _score_cotangents(b, attention, [*given, by_result, total, delta])
+        pieces += [by_scores] * attention.biases
+    _end(block, pieces, location)
+    return block
+
+
+def _backward_body(attention: Attention, block: Block, location: LocationAttr) -> Block:
+    b = TensorBuilder(block, location=location)
+    q, k = block.args[:2]
+    weights, by_scores = _score_cotangents(b, attention, block.args)
+    if attention.scale != 1:
+        by_scores = b.scale(by_scores, attention.scale)
+    by_q = b.dot_general(by_scores, k, ([0], [0]), ([2], [1]))
+    by_k = b.dot_general(by_scores, q, ([0], [0]), ([1], [1]))
+    by_v = b.dot_general(weights, block.args[attention.operands], ([0], [0]), ([1], [1]))
+    _end(block, [by_q, by_k, by_v], location)
+    return block
+
+
+def _score_cotangents(b: TensorBuilder, attention: Attention, args: Sequence[SSAValue]) -> tuple[SSAValue, SSAValue]:
+    """The weights and the cotangent of the scores (behind the scale), `[groups, queries, keys]`."""
+    by_result, total, delta = args[attention.operands :]
+    scores, allowed = _scores(b, attention, args)
+    shifted = b.sub(scores, _along(b, total, scores))
+    nothing = b.full_like(scores, 0)
+    if attention.zeros and allowed is not None:
+        weights = b.select(allowed, b.unary(unary.ExpOp, b.select(allowed, shifted, nothing)), nothing)
+    else:
+        weights = b.unary(unary.ExpOp, shifted)
+    by_weights = b.dot_general(by_result, args[2], ([0], [0]), ([2], [2]))
+    by_scores = b.mul(weights, b.sub(by_weights, _along(b, delta, scores)))
+    return weights, by_scores if allowed is None else b.select(allowed, by_scores, nothing)
+
+
+def _scores(b: TensorBuilder, attention: Attention, args: Sequence[SSAValue]) -> tuple[SSAValue, SSAValue | None]:
+    """The scores, with `fill` where they are not allowed unless those count for nothing anyway, and which are."""
+    scores = b.dot_general(args[0], args[1], ([0], [0]), ([2], [2]))
+    if attention.scale != 1:
+        scores = b.scale(scores, attention.scale)
+    for bias in args[3 : 3 + attention.biases]:
+        scores = b.add(scores, bias)
+    allowed = _causal(b, attention)
+    for mask in args[3 + attention.biases : attention.operands]:
+        allowed = mask if allowed is None else b.binary(binary.AndOp, allowed, mask)
+    if allowed is not None and not attention.zeros:
+        scores = b.select(allowed, scores, b.full_like(scores, attention.fill))
+    return scores, allowed
+
+
+def _causal(b: TensorBuilder, attention: Attention) -> SSAValue | None:
+    if attention.causal is None:
+        return None
+    period, keys = attention.period, attention.keys
+    heads = attention.queries // period
+    rows, columns = (b.iota((period, keys), axis, i32) for axis in (0, 1))
+    if attention.causal:
+        rows = b.add(rows, b.full_like(rows, attention.causal))
+    allowed = b.broadcast(b.compare("le", columns, rows), (attention.groups, heads, period, keys), [2, 3])
+    return b.reshape(allowed, (attention.groups, attention.queries, keys))
+
+
+def _along(b: TensorBuilder, rows: SSAValue, scores: SSAValue) -> SSAValue:
+    return b.broadcast(rows, shape_of(scores), [0, 1])
