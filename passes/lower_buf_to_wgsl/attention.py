@@ -124,12 +124,19 @@ class _Kernel:
         self.first = code.index_op(arith.AddiOp, self.block_start, mine) if tile.depth > 1 else self.block_start
         self.cut_rows = self.row_count % (tile.rows * tile.depth) != 0
         self.rows = [self._row(i) for i in range(tile.rows)]
-        lane_row = code.index_op(arith.AddiOp, self.first, code.index_op(arith.RemUIOp, self.lane, tile.rows))
-        self.lane_row = code.index_op(arith.MinUIOp, lane_row, self.row_count - 1)
+        # With subgroups, each lane reads every `lanes`-th row of the block and passes it on.
+        shared = (
+            [code.index_op(arith.RemUIOp, self.lane, tile.rows)]
+            if tile.rows < tile.lanes
+            else [code.index_op(arith.AddiOp, self.lane, start) for start in range(0, tile.rows, tile.lanes)]
+        )
+        self.lane_rows = [self._within(code.index_op(arith.AddiOp, self.first, row)) for row in shared]
 
     def _row(self, i: int) -> SSAValue:
-        at = self.code.index_op(arith.AddiOp, self.first, i)
-        return self.code.index_op(arith.MinUIOp, at, self.row_count - 1) if self.cut_rows else at
+        return self._within(self.code.index_op(arith.AddiOp, self.first, i))
+
+    def _within(self, row: SSAValue) -> SSAValue:
+        return self.code.index_op(arith.MinUIOp, row, self.row_count - 1) if self.cut_rows else row
 
     # Operands
 
@@ -165,7 +172,8 @@ class _Kernel:
         at_column = self.element_at(column_operand)
         across = [at_column.with_loops(code, self.known(column=column)) for column in columns]
         if tile.broadcast:
-            down = [self.element_at(row_operand).with_loops(self.code, self.known(row=self.lane_row))]
+            at_row = self.element_at(row_operand)
+            down = [at_row.with_loops(self.code, self.known(row=row)) for row in self.lane_rows]
         else:
             down = self.of_rows(self.code, row_operand)
         steps = UNROLLED if features % UNROLLED == 0 else 1
@@ -176,7 +184,10 @@ class _Kernel:
                 feature = {FEATURE: inner.index_op(arith.AddiOp, at, step)}
                 found = [one.with_loops(inner, feature).load(inner) for one in down]
                 if tile.broadcast:
-                    found = [inner.add(wgsl.SubgroupBroadcastOp(found[0], row)) for row in range(tile.rows)]
+                    found = [
+                        inner.add(wgsl.SubgroupBroadcastOp(found[row // tile.lanes], row % tile.lanes))
+                        for row in range(tile.rows)
+                    ]
                 others = [one.with_loops(inner, feature).load(inner) for one in across]
                 for i, x in enumerate(found):
                     for j, y in enumerate(others):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from xdsl.dialects import memref
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineMap
 from xdsl.utils.exceptions import DiagnosticException
@@ -12,8 +11,10 @@ from xdsl.utils.exceptions import DiagnosticException
 from tensorgrad.dialects import affine
 from tensorgrad.dialects.attention import FORWARD, KEYS, QUERIES, Attention, AttentionOp
 from tensorgrad.dialects.buf import KernelOp
+from tensorgrad.dialects.tg.base import int_list
 from tensorgrad.dialects.tg.build import element_of, shape_of
 from tensorgrad.dialects.tg.call import CallOp
+from tensorgrad.dialects.tg.shape import ReshapeOp, TransposeOp
 from tensorgrad.passes.attention import BACKWARD_NAME, FORWARD_NAME, parameters_of
 from tensorgrad.passes.lower_tg_to_buf.kernels import alloc, set_location
 from tensorgrad.passes.lower_tg_to_buf.scalars import storage
@@ -46,28 +47,47 @@ def lower_attention(call: CallOp, operands: Sequence[View], emit: Callable[[Oper
             parts[KEYS] = results[1:]
     found: dict[SSAValue, View] = {}
     for part, outputs in parts.items():
-        made = [alloc(shape_of(output), storage(element_of(output)), call.location) for output in outputs]
-        for buffer, output in zip(made, outputs, strict=True):
+        for output in outputs:
+            extents, place = _stored(output)
+            buffer = alloc(extents, storage(element_of(output)), call.location)
             buffer.memref.name_hint = output.name_hint
             emit(buffer)
-            found[output] = View(buffer.memref, affine.identity(len(shape_of(output))))
-        emit(_kernel(part, parameters_of(call), operands, made, call))
+            found[output] = View(buffer.memref, place)
+        emit(_kernel(part, parameters_of(call), operands, [found[output] for output in outputs], call))
     return found
 
 
+def _stored(output: SSAValue) -> tuple[Sequence[int], AffineMap]:
+    """The shape in which a result is stored, and where its elements lie there: as its only user rearranges it."""
+    place = affine.identity(len(shape_of(output)))
+    extents, axes = shape_of(output), shape_of(output)
+    while len(list(output.uses)) == 1:
+        user = next(iter(output.uses)).operation
+        if isinstance(user, ReshapeOp):
+            back = affine.reshape_map(extents, user.shape)
+        elif isinstance(user, TransposeOp):
+            permutation = int_list(user.properties, "permutation")
+            back = AffineMap(len(extents), 0, tuple(AffineDimExpr(axis) for axis in permutation))
+        else:
+            break
+        place = affine.composed(back, place, axes)
+        output, extents = user.results[0], user.shape
+    return extents, place
+
+
 def _kernel(
-    part: str, attention: Attention, operands: Sequence[View], outputs: Sequence[memref.AllocOp], call: CallOp
+    part: str, attention: Attention, operands: Sequence[View], outputs: Sequence[View], call: CallOp
 ) -> KernelOp:
     inputs = list(dict.fromkeys(view.buffer for view in operands))
-    block = Block(arg_types=[value.type for value in (*inputs, *(output.memref for output in outputs))])
+    block = Block(arg_types=[value.type for value in (*inputs, *(view.buffer for view in outputs))])
     inside = dict(zip(inputs, block.args, strict=False))
-    views = [*operands, *(View(out.memref, affine.identity(len(out.memref.type.get_shape()))) for out in outputs)]
+    views = [*operands, *outputs]
     maps = [_placed(view.map, space) for view, space in zip(views, attention.spaces(part), strict=False)]
     stage = AttentionOp.of(
         part, attention, [inside[view.buffer] for view in operands], list(block.args[len(inputs) :]), maps
     )
     block.add_op(stage)
-    kernel = KernelOp.build_kernel(stage.grid, inputs, [output.memref for output in outputs], block)
+    kernel = KernelOp.build_kernel(stage.grid, inputs, [view.buffer for view in outputs], block)
     set_location(kernel, call.location)
     return kernel
 

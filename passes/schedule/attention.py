@@ -11,8 +11,8 @@ from tensorgrad.runtime.target import Target
 SOFTWARE_LANES = 8
 """A CPU that plays the GPU runs so many invocations as one vector."""
 
-REGISTERS = 64
-"""About how many accumulators a thread should have at most."""
+ACCUMULATORS = 128
+"""How many a thread has at most on a CPU: more rows read keys less often, but the kernel takes longer to compile."""
 
 
 def attention_schedule(stage: AttentionOp, target: Target) -> Schedule:
@@ -30,10 +30,10 @@ def attention_schedule(stage: AttentionOp, target: Target) -> Schedule:
     columns = 1 if target.software else 2
     features = {FORWARD: a.values, KEYS: a.features + a.values}.get(part, a.features)
     held = -(-features // lanes)
-    rows = 8 if target.software else 4
-    while rows > 1 and rows * held > REGISTERS:
-        rows //= 2
     row_count = a.keys if part == KEYS else a.queries
+    rows = 16 if target.software else 4
+    while rows > 1 and (rows * held > (ACCUMULATORS if target.software else 64) or rows // 2 >= row_count):
+        rows //= 2
     depth = 1 if target.software else max(1, min(8, most // lanes))
     while depth > 1 and (depth // 2 * rows >= row_count or _shared(part, rows * depth, lanes * columns, target)):
         depth //= 2
