@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeAlias, cast
+from typing import cast
 
 from xdsl.dialects.builtin import (
     AffineMapAttr,
     ArrayAttr,
     BoolAttr,
     DictionaryAttr,
+    Float64Type,
     FloatAttr,
     IntegerAttr,
     IntegerType,
@@ -36,8 +37,6 @@ from xdsl.utils.exceptions import VerifyException
 FORWARD, QUERIES, KEYS = "forward", "queries", "keys"
 PARTS = (FORWARD, QUERIES, KEYS)
 """What a stage computes: the result; the queries' cotangent; the cotangents of keys and values."""
-
-Floats: TypeAlias = "FloatAttr[Attribute]"
 
 
 @dataclass(frozen=True)
@@ -113,11 +112,22 @@ class Attention:
         def count(name: str) -> int:
             return cast("IntegerAttr[IntegerType]", data[name]).value.data
 
+        def number(name: str) -> float:
+            return cast("FloatAttr[Float64Type]", data[name]).value.data
+
         found = Attention(
-            **{name: count(name) for name in _COUNTS if name != "causal"},
-            **{name: cast("FloatAttr[Attribute]", data[name]).value.data for name in _NUMBERS},
+            groups=count("groups"),
+            queries=count("queries"),
+            keys=count("keys"),
+            features=count("features"),
+            values=count("values"),
+            scale=number("scale"),
+            fill=number("fill"),
             zeros=bool(count("zeros")),
             causal=count("causal") if "causal" in data else None,
+            period=count("period"),
+            biases=count("biases"),
+            masks=count("masks"),
         )
         sizes = (found.groups, found.queries, found.keys, found.features, found.values, found.period)
         if min(sizes) < 1 or found.queries % found.period or min(found.biases, found.masks) < 0:

@@ -17,6 +17,7 @@ from tensorgrad.dtypes import SHORT, Spec, is_float
 from tensorgrad.errors import DTypeError, ShapeError, TraceError
 from tensorgrad.location import user_line, user_location
 from tensorgrad.passes.grad import gradients
+from tensorgrad.passes.outline_attention import outlined
 from tensorgrad.tensor import Array, Tensor, Traced
 from tensorgrad.tracer import (
     as_array,
@@ -91,7 +92,7 @@ def _differentiate(
         new_args = [parts[i][1](stand_ins[i]) if i in parts else arg for i, arg in enumerate(args)]
         result = _scalar(function(*new_args, **kwargs), name)
         inner.builder.location = user_location()
-        value = value_in(inner, result)
+        value = outlined(inner.block, value_in(inner, result))
         wrt = [leaf.value for number in parts for leaf in stand_ins[number]]
         found = gradients(inner.block, value, wrt, TensorBuilder(inner.block, location=user_location()))
     for argument, leaf in zip(

@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar, cast
 
 import numpy as np
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp, StringAttr, f32, f64
+from xdsl.dialects.builtin import ModuleOp, StringAttr, UnknownLoc, f32, f64
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from tensorgrad.dialects.attention import Attention
 from tensorgrad.dialects.tg import binary, elementary, leaves, reduce, shape, unary
-from tensorgrad.dialects.tg.base import NumpyArray, TensorOp, int_list, int_value, splat_value
+from tensorgrad.dialects.tg.base import NumpyArray, int_list, int_value, splat_value
 from tensorgrad.dialects.tg.build import TensorBuilder, element_of, shape_of
-from tensorgrad.dialects.tg.call import CallOp
+from tensorgrad.dialects.tg.call import CallOp, ReturnOp
 from tensorgrad.dialects.tg.contract import DotGeneralOp, free_axes
 from tensorgrad.passes.attention import attention_call
-from tensorgrad.passes.simplify import erase_dead
+from tensorgrad.passes.simplify import erase_dead, simplify_block
 
 LARGEST_HEAD = 128
 """A head of more features stays composed: a thread could not keep its share of a row in registers."""
@@ -37,7 +37,7 @@ class OutlineAttentionPass(ModulePass):
     """Makes a composite `tg.call @attention` of each `softmax(scale * q @ k.T + bias, masked) @ v`.
 
     Expects `tg` behind `simplify` (it compares values, so equal ones must be one). Guarantees the same results up to
-    rounding, and a derivative by which no matrix of scores is kept. Looks into the bodies of calls as well.
+    rounding, and a derivative by which no matrix of scores is kept. Looks into regions as well.
 
     What it finds: the scores of one `tg.dot_general` of queries and keys, by any axes; scaled, on either side; with
     biases added; chosen by masks against a constant; a softmax along the keys as `tensorgrad.softmax` composes it or
@@ -63,36 +63,73 @@ class OutlineAttentionPass(ModulePass):
                     outline_attention(block, fewest_scores=self.fewest_scores)
 
 
-def outline_attention(block: Block, keep: Collection[SSAValue] = (), fewest_scores: int = FEWEST_SCORES) -> None:
-    """Outlines the attentions of a block and of the bodies of its calls.
+def outline_attention(block: Block, fewest_scores: int = FEWEST_SCORES) -> None:
+    """Outlines the attentions of a block, which ends in a terminator, and of the regions in it.
 
     Args:
         block: Its ops are simplified; some are replaced.
-        keep: Values that must stay what they are.
         fewest_scores: How many scores of a group pay.
     """
     changed = False
     for op in list(block.ops):
-        if isinstance(op, CallOp) and op.composite is None:
-            outline_attention(op.body.block, fewest_scores=fewest_scores)
-        if not isinstance(op, DotGeneralOp) or op.result in keep:
-            continue
-        found = _found(op)
+        if not isinstance(op, CallOp) or op.composite is None:
+            for region in op.regions:
+                for inner in region.blocks:
+                    outline_attention(inner, fewest_scores)
+        found = _found(op) if isinstance(op, DotGeneralOp) else None
         if found is not None and found.attention.queries * found.attention.keys >= fewest_scores:
-            _replace(op, found)
+            _replace(found)
             changed = True
     if changed:
-        _erase_dead(block, keep)
-
-
-def _erase_dead(block: Block, keep: Collection[SSAValue]) -> None:
-    if block.last_op is not None and not keep:
         erase_dead(block)
-        return
-    for op in reversed(list(block.ops)):
-        if isinstance(op, TensorOp) and not op.results[0].uses and op.results[0] not in keep:
-            op.detach()
-            op.erase()
+
+
+def outlined(block: Block, value: SSAValue) -> SSAValue:
+    """Outlines the attentions of a block in the making, of which one value is asked for; gives what that is now."""
+    kinds = {type(op) for op in block.ops}
+    if not {DotGeneralOp, unary.ExpOp, binary.DivOp} <= kinds:
+        return value
+    end = ReturnOp([value])
+    end.location = UnknownLoc()
+    block.add_op(end)
+    simplify_block(block)
+    outline_attention(block)
+    value = end.values[0]
+    end.detach()
+    end.erase()
+    return value
+
+
+@dataclass(frozen=True)
+class _Mask:
+    """Booleans about scores.
+
+    Attributes:
+        value: The booleans.
+        negated: Whether they say what is not allowed.
+        path: What brings them into the scores' shape, in order.
+    """
+
+    value: SSAValue
+    negated: bool = False
+    path: tuple[shape.ReshapeOp | shape.BroadcastOp, ...] = ()
+
+    def causal(self, rank: int) -> int | None:
+        """How far ahead of its own position a query sees, if that is what the mask, of this rank, is about."""
+        array = _array(self.value)
+        if array is not None:
+            for op in self.path:
+                array = op.evaluate(array)
+            return _causal_array(array != self.negated)
+        found = _behind_views(_causal_comparison(self.value, self.negated), self.path)
+        return found[2] if found is not None and found[:2] == (rank - 2, rank - 1) else None
+
+    def emit(self, b: TensorBuilder) -> SSAValue:
+        """The booleans that say what is allowed."""
+        value = _negated(b, self.value) if self.negated else self.value
+        for op in self.path:
+            value = b.emit(type(op), [value], **op.properties)
+        return value
 
 
 @dataclass(frozen=True)
@@ -103,7 +140,7 @@ class _Scores:
         value: What is left to follow, with the keys as its last axis.
         scale, fill, zeros, causal, period: As for `Attention`; no fill is known yet where it is `None`.
         biases: Added; each has as many elements as the scores.
-        masks: What is allowed, likewise; each with whether it says the opposite.
+        masks: What is allowed, likewise.
     """
 
     value: SSAValue
@@ -113,7 +150,7 @@ class _Scores:
     causal: int | None = None
     period: int = 1
     biases: tuple[SSAValue, ...] = ()
-    masks: tuple[tuple[SSAValue, bool], ...] = ()
+    masks: tuple[_Mask, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -127,9 +164,9 @@ class _Found:
     scores: _Scores
 
 
-def _replace(last: DotGeneralOp, found: _Found) -> None:
+def _replace(found: _Found) -> None:
     """Puts a call where the product with the values stands."""
-    a, first = found.attention, found.first
+    a, first, last = found.attention, found.first, found.last
     b = TensorBuilder(cast(Block, last.parent), before=last, location=last.location)
     lb, rb, lc, rc = (int_list(first.properties, name) for name in first.PROPERTIES)
     right = first.operands[1]
@@ -141,7 +178,7 @@ def _replace(last: DotGeneralOp, found: _Found) -> None:
     value = last.operands[1]
     free = free_axes(len(shape_of(value)), batch, axes)
     v = _moved(b, value, [*batch, *axes, *free], (a.groups, a.keys, a.values))
-    masks = [_negated(b, mask) if negated else mask for mask, negated in found.scores.masks]
+    masks = [mask.emit(b) for mask in found.scores.masks]
     scores = [b.reshape(one, (a.groups, a.queries, a.keys)) for one in (*found.scores.biases, *masks)]
     call = attention_call(a, [q, k, v, *scores], b)
     result = b.reshape(call.results[0], shape_of(last.result))
@@ -379,19 +416,26 @@ def _below_choice(scores: _Scores, op: binary.SelectOp) -> Iterator[_Scores]:
 
 
 def _with_mask(scores: _Scores, mask: SSAValue, negated: bool = False) -> _Scores:
-    both = _is(mask, binary.AndOp)
-    if both is not None and not negated:
-        return _with_mask(_with_mask(scores, both.operands[0]), both.operands[1])
     extents = shape_of(mask)
-    array = _array(mask)
-    causal = None
-    if array is not None:
-        causal = _causal_array(array != negated)
-    elif (found := _causal_comparison(mask, negated)) is not None and found[:2] == (len(extents) - 2, len(extents) - 1):
-        causal = found[2]
-    if causal is not None and (scores.causal is None or scores.period == extents[-2]):
-        return _with_causal(scores, causal, extents[-2])
-    return replace(scores, masks=(*scores.masks, (mask, negated)))
+    for part in [_Mask(mask, True)] if negated else _conjuncts(mask):
+        causal = part.causal(len(extents))
+        if causal is not None and (scores.causal is None or scores.period == extents[-2]):
+            scores = _with_causal(scores, causal, extents[-2])
+        else:
+            scores = replace(scores, masks=(*scores.masks, part))
+    return scores
+
+
+def _conjuncts(mask: SSAValue) -> list[_Mask]:
+    """Masks that all hold where one does."""
+    op = mask.owner
+    if isinstance(op, binary.AndOp):
+        return [part for operand in op.operands for part in _conjuncts(operand)]
+    if isinstance(op, shape.ReshapeOp | shape.BroadcastOp):
+        parts = _conjuncts(op.operands[0])
+        if len(parts) > 1:
+            return [replace(part, path=(*part.path, op)) for part in parts]
+    return [_Mask(mask)]
 
 
 def _with_causal(scores: _Scores, causal: int, period: int) -> _Scores:
@@ -422,21 +466,15 @@ def _causal_array(allowed: NumpyArray) -> int | None:
     if not seen.size:
         return None
     ahead = int(rows[0, seen[0]].sum()) - 1 - int(seen[0])
-    wanted = np.tri(*allowed.shape[-2:], ahead, dtype=np.bool_)
-    return ahead if bool((rows == wanted).all()) else None
+    queries, keys = (np.arange(extent) for extent in allowed.shape[-2:])
+    return ahead if np.array_equal(rows, np.broadcast_to(keys <= queries[:, None] + ahead, rows.shape)) else None
 
 
 def _causal_comparison(value: SSAValue, negated: bool) -> tuple[int, int, int] | None:
     """The axes of queries and keys, and how far ahead a query sees, where a value compares their positions."""
     op = value.owner
     if isinstance(op, shape.ReshapeOp | shape.BroadcastOp):
-        found = _causal_comparison(op.operands[0], negated)
-        axes = None if found is None else [_axis_behind(op, axis) for axis in found[:2]]
-        return (
-            None
-            if found is None or axes is None or None in axes
-            else (cast(int, axes[0]), cast(int, axes[1]), found[2])
-        )
+        return _behind_views(_causal_comparison(op.operands[0], negated), [op])
     if isinstance(op, unary.NotOp):
         return _causal_comparison(op.operands[0], not negated)
     if not isinstance(op, binary.CompareOp):
@@ -445,7 +483,7 @@ def _causal_comparison(value: SSAValue, negated: bool) -> tuple[int, int, int] |
     if places[0] is None or places[1] is None:
         return None
     (left, a), (right, b) = places[0], places[1]
-    predicate = cast(StringAttr, op.predicate).data
+    predicate = op.predicate.data
     if negated:
         predicate = {"le": "gt", "lt": "ge", "ge": "lt", "gt": "le"}.get(predicate, predicate)
     # `key + a <= query + b`, or the same from the other side; strictly, it is one less.
@@ -454,6 +492,18 @@ def _causal_comparison(value: SSAValue, negated: bool) -> tuple[int, int, int] |
     if predicate in ("ge", "gt"):
         return left, right, a - b - (predicate == "gt")
     return None
+
+
+def _behind_views(
+    found: tuple[int, int, int] | None, path: Sequence[shape.ReshapeOp | shape.BroadcastOp]
+) -> tuple[int, int, int] | None:
+    """Axes of queries and keys behind ops that repeat or reshape."""
+    for op in path:
+        if found is None:
+            return None
+        queries, keys = (_axis_behind(op, axis) for axis in found[:2])
+        found = None if queries is None or keys is None else (queries, keys, found[2])
+    return found
 
 
 def _position(value: SSAValue) -> tuple[int, int] | None:

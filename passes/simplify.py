@@ -28,8 +28,9 @@ class SimplifyPass(ModulePass):
 
     Expects any module. Guarantees the same results, bit for bit, and a location on every op it makes (upstream's
     `canonicalize` loses those of folded constants). One walk forwards, one backwards: linear in the number of ops.
-    Ops that hold regions are walked into and never merged, but for composite calls with equal bodies. What a scan computes of constants alone moves in front of
-    it, carried values that never change become constants, and results that nobody uses go.
+    Ops that hold regions are walked into and never merged, but for composite calls with equal bodies. What a scan
+    computes of constants alone moves in front of it, carried values that never change become constants, and results
+    that nobody uses go.
     """
 
     name = "simplify"

@@ -315,3 +315,36 @@ func.func @f(%x: memref<4xf32>, %y: memref<4xf32>) {
   }
   func.return
 }
+
+// -----
+
+// CHECK: forward takes 3 inputs and 2 outputs
+func.func @f(%q: memref<2x8x4xf32>, %o: memref<2x8x4xf32>) {
+  buf.kernel grid = [2, 8] ins(%q : memref<2x8x4xf32>) outs(%o : memref<2x8x4xf32>) {
+  ^bb0(%0: memref<2x8x4xf32>, %1: memref<2x8x4xf32>):
+    buf.attention "forward" ins(%0, %0 : memref<2x8x4xf32>, memref<2x8x4xf32>) outs(%1 : memref<2x8x4xf32>) {parameters = {groups = 2 : i64, queries = 8 : i64, keys = 8 : i64, features = 4 : i64, values = 4 : i64, period = 8 : i64, biases = 0 : i64, masks = 0 : i64, scale = 1.0 : f64, fill = 0.0 : f64, zeros = false}, maps = []}
+  }
+  func.return
+}
+
+// -----
+
+// CHECK: a buf.attention stands alone in a kernel over its grid [2, 8]
+func.func @f(%q: memref<2x8x4xf32>, %o: memref<2x8x4xf32>) {
+  buf.kernel grid = [2, 4] ins(%q : memref<2x8x4xf32>) outs(%o : memref<2x8x4xf32>) {
+  ^bb0(%0: memref<2x8x4xf32>, %1: memref<2x8x4xf32>):
+    buf.attention "forward" ins(%0, %0, %0 : memref<2x8x4xf32>, memref<2x8x4xf32>, memref<2x8x4xf32>) outs(%1 : memref<2x8x4xf32>) {parameters = {groups = 2 : i64, queries = 8 : i64, keys = 8 : i64, features = 4 : i64, values = 4 : i64, period = 8 : i64, biases = 0 : i64, masks = 0 : i64, scale = 1.0 : f64, fill = 0.0 : f64, zeros = false}, maps = [affine_map<(d0, d1, d2, d3) -> (d0, d1, d3)>, affine_map<(d0, d1, d2, d3) -> (d0, d2, d3)>, affine_map<(d0, d1, d2, d3) -> (d0, d2, d3)>, affine_map<(d0, d1, d2, d3) -> (d0, d1, d3)>]}
+  }
+  func.return
+}
+
+// -----
+
+// CHECK: attention has the parameters biases, causal, features, fill, groups, keys, masks, period, queries, scale, values, zeros, not groups
+func.func @f(%q: memref<2x8x4xf32>, %o: memref<2x8x4xf32>) {
+  buf.kernel grid = [2, 8] ins(%q : memref<2x8x4xf32>) outs(%o : memref<2x8x4xf32>) {
+  ^bb0(%0: memref<2x8x4xf32>, %1: memref<2x8x4xf32>):
+    buf.attention "forward" ins(%0, %0, %0 : memref<2x8x4xf32>, memref<2x8x4xf32>, memref<2x8x4xf32>) outs(%1 : memref<2x8x4xf32>) {parameters = {groups = 2 : i64}, maps = []}
+  }
+  func.return
+}

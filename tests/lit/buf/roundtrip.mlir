@@ -106,6 +106,22 @@ func.func @planned() {
 // CHECK-NEXT:   func.return
 // CHECK-NEXT: }
 
+// An attention, whose maps split heads.
+func.func @attention(%q: memref<8x8xf32>, %o: memref<2x8x4xf32>, %l: memref<2x8xf32>) {
+  buf.kernel grid = [2, 8] ins(%q : memref<8x8xf32>) outs(%o, %l : memref<2x8x4xf32>, memref<2x8xf32>) {
+  ^bb0(%0: memref<8x8xf32>, %1: memref<2x8x4xf32>, %2: memref<2x8xf32>):
+    buf.attention "forward" ins(%0, %0, %0 : memref<8x8xf32>, memref<8x8xf32>, memref<8x8xf32>) outs(%1, %2 : memref<2x8x4xf32>, memref<2x8xf32>) {parameters = {groups = 2 : i64, queries = 8 : i64, keys = 8 : i64, features = 4 : i64, values = 4 : i64, period = 8 : i64, biases = 0 : i64, masks = 0 : i64, causal = -1 : i64, scale = 5.000000e-01 : f64, fill = 0xfff0000000000000 : f64, zeros = true}, maps = [affine_map<(d0, d1, d2, d3) -> (d1, ((d0 * 4) + d3))>, affine_map<(d0, d1, d2, d3) -> (d2, ((d0 * 4) + d3))>, affine_map<(d0, d1, d2, d3) -> (d2, ((d0 * 4) + d3))>, affine_map<(d0, d1, d2, d3) -> (d0, d1, d3)>, affine_map<(d0, d1, d2, d3) -> (d0, d1)>]}
+  }
+  func.return
+}
+// CHECK-LABEL: func.func @attention(
+// CHECK-NEXT:   buf.kernel grid = [2, 8] ins(%q : memref<8x8xf32>) outs(%o, %l : memref<2x8x4xf32>, memref<2x8xf32>) {
+// CHECK-NEXT: ^bb0
+// CHECK-NEXT:     buf.attention "forward" ins({{%.*}}, {{%.*}}, {{%.*}} : memref<8x8xf32>, memref<8x8xf32>, memref<8x8xf32>) outs({{%.*}}, {{%.*}} : memref<2x8x4xf32>, memref<2x8xf32>) {parameters = {groups = 2 : i64, queries = 8 : i64, keys = 8 : i64, features = 4 : i64, values = 4 : i64, period = 8 : i64, biases = 0 : i64, masks = 0 : i64, causal = -1 : i64, scale = 5.000000e-01 : f64, fill = 0xfff0000000000000 : f64, zeros = true}, maps = [affine_map<(d0, d1, d2, d3) -> (d1, ((d0 * 4) + d3))>, affine_map<(d0, d1, d2, d3) -> (d2, ((d0 * 4) + d3))>, affine_map<(d0, d1, d2, d3) -> (d2, ((d0 * 4) + d3))>, affine_map<(d0, d1, d2, d3) -> (d0, d1, d3)>, affine_map<(d0, d1, d2, d3) -> (d0, d1)>]}
+// CHECK-NEXT:   }
+// CHECK-NEXT:   func.return
+// CHECK-NEXT: }
+
 // After lower-buf-to-wgsl: dispatches of kernels.
 func.func @dispatched() {
   %arena = buf.arena "inputs" role = "input" : memref<512xi8>

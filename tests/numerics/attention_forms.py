@@ -1,0 +1,129 @@
+"""Ways to write attention, and inputs for each."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from harness import NumpyArray
+
+import tensorgrad as tg
+from tensorgrad.dialects.attention import Attention
+from tensorgrad.nn.attention import rotary_embedding, scaled_dot_product_attention
+
+NONE = float("-inf")
+
+
+@dataclass(frozen=True)
+class Form:
+    """A function that is one attention, its inputs, and some of the parameters that it has as one operation."""
+
+    name: str
+    function: Callable[..., Any]
+    inputs: tuple[NumpyArray, ...]
+    found: dict[str, Any]
+
+
+def normal(*shape: int, seed: int = 0) -> NumpyArray:
+    return np.random.default_rng([seed, *shape]).normal(size=shape).astype(np.float32)
+
+
+def triangle(queries: int, keys: int) -> NumpyArray:
+    return np.tri(queries, keys, keys - queries, dtype=np.bool_)
+
+
+def causal(q: Any, k: Any, v: Any) -> Any:
+    return scaled_dot_product_attention(q, k, v, is_causal=True)
+
+
+def causal_masked(q: Any, k: Any, v: Any, mask: Any) -> Any:
+    return scaled_dot_product_attention(q, k, v, mask=mask, is_causal=True)
+
+
+def masked(q: Any, k: Any, v: Any, mask: Any) -> Any:
+    return scaled_dot_product_attention(q, k, v, mask=mask)
+
+
+def rotary(q: Any, k: Any, v: Any) -> Any:
+    return causal(rotary_embedding(q), rotary_embedding(k), v)
+
+
+def by_einsum(q: Any, k: Any, v: Any) -> Any:
+    """Heads behind positions, scaled on the scores, masked by a choice."""
+    scores = tg.einsum("bqhd,bkhd->bhqk", q, k) / math.sqrt(q.shape[-1])
+    scores = tg.where(tg.causal_mask(q.shape[1], k.shape[1]), scores, NONE)
+    return tg.einsum("bhqk,bkhd->bqhd", tg.softmax(scores, -1), v)
+
+
+def by_hand(q: Any, k: Any, v: Any) -> Any:
+    """A softmax of its own and a constant mask with a large number."""
+    scores = tg.where(triangle(q.shape[-2], k.shape[-2]), 0.5 * (q @ tg.swapaxes(k, -1, -2)), -1e9)
+    powers = tg.exp(scores - tg.max(scores, -1, keepdims=True))
+    return (powers / tg.sum(powers, -1, keepdims=True)) @ v
+
+
+def filled(q: Any, k: Any, v: Any) -> Any:
+    """What must not be seen is filled."""
+    later = np.arange(k.shape[-2]) > np.arange(q.shape[-2])[:, None]
+    scores = tg.where(later, NONE, (q * 0.5) @ tg.swapaxes(k, -1, -2))
+    return tg.softmax(scores, -1) @ v
+
+
+def added(q: Any, k: Any, v: Any, bias: Any) -> Any:
+    """A mask that is added, and a bias."""
+    mask = np.where(triangle(q.shape[-2], k.shape[-2]), 0.0, NONE).astype(np.float32)
+    return tg.softmax((q @ tg.swapaxes(k, -1, -2)) / 2 + mask + bias, -1) @ v
+
+
+def shared_heads(q: Any, k: Any, v: Any) -> Any:
+    """Keys and values repeated for each head of queries."""
+    groups = q.shape[1] // k.shape[1]
+    k, v = (tg.repeat(x, groups, 1) for x in (k, v))
+    return tg.softmax(0.3 * (q @ tg.swapaxes(k, -1, -2)), -1) @ v
+
+
+def strict(q: Any, k: Any, v: Any) -> Any:
+    """A query doesn't see itself, so the first sees nothing."""
+    positions = tg.arange(q.shape[-2])
+    mask = tg.expand_dims(positions, 0) < tg.expand_dims(positions, 1)
+    return tg.softmax(0.3 * (q @ tg.swapaxes(k, -1, -2)), -1, where=mask) @ v
+
+
+def itself(x: Any) -> Any:
+    """Queries, keys and values are one tensor without heads."""
+    return tg.softmax(x @ tg.swapaxes(x, -1, -2), -1) @ x
+
+
+def forms(queries: int, keys: int, features: int = 6) -> list[Form]:
+    """Every form, for so many queries and keys of two batches and four heads."""
+    q, k, v = normal(2, 4, queries, features), normal(2, 4, keys, features, seed=1), normal(2, 4, keys, 5, seed=2)
+    shared = (normal(2, 2, keys, features, seed=3), normal(2, 2, keys, 5, seed=4))
+    late = (normal(2, queries, 4, features), normal(2, keys, 4, features, seed=1), normal(2, keys, 4, 5, seed=2))
+    flat = (normal(8, queries, features), normal(8, keys, features, seed=1), normal(8, keys, features, seed=2))
+    padding = np.random.default_rng(5).random((2, 1, 1, keys)) < 0.7
+    padding[..., 0] = True
+    ahead = keys - queries
+    return [
+        Form("plain", scaled_dot_product_attention, (q, k, v), {"groups": 8, "queries": queries, "causal": None}),
+        Form("causal", causal, (q, k, v), {"causal": ahead, "zeros": True, "masks": 0}),
+        Form("padded", masked, (q, k, v, padding), {"causal": None, "masks": 1}),
+        Form("padded-causal", causal_masked, (q, k, v, padding), {"causal": ahead, "masks": 1}),
+        Form("biased", masked, (q, k, v, normal(4, queries, keys, seed=6)), {"biases": 1, "zeros": False}),
+        Form("grouped", causal, (q, *shared), {"groups": 4, "queries": 2 * queries, "period": queries}),
+        Form("repeated", shared_heads, (q, *shared), {"groups": 8, "scale": np.float32(0.3)}),
+        Form("rotary", rotary, (q, k, v), {"causal": ahead}),
+        Form("einsum", by_einsum, late, {"causal": ahead, "fill": NONE, "zeros": False}),
+        Form("by-hand", by_hand, flat, {"causal": ahead, "fill": -1e9, "scale": 0.5}),
+        Form("filled", filled, flat, {"causal": 0, "fill": NONE, "scale": 0.5}),
+        Form("added", added, (*flat, normal(8, 1, keys, seed=7)), {"causal": ahead, "biases": 1}),
+        Form("strict", strict, (flat[0],) * 3, {"causal": -1}),
+        Form("itself", itself, (flat[0],), {"causal": None, "scale": 1.0}),
+    ]
+
+
+def parameters(attention: Attention, names: dict[str, Any]) -> dict[str, Any]:
+    """Some of the parameters of an attention."""
+    return {name: getattr(attention, name) for name in names}

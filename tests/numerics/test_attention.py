@@ -1,0 +1,259 @@
+"""Attention as one operation, against what it is composed of: matching, values, derivatives, buffers, devices."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from attention_forms import NONE, Form, by_hand, causal, forms, normal, parameters, strict
+from differences import central, directional, directions, in_f64, mid_graph
+from harness import BUFFER_PASSES, Names, NumpyArray, apply, on_buffers, reference, traced
+from scheduled import GPU, SOFTWARE
+from xdsl.dialects import memref
+from xdsl.dialects.builtin import ModuleOp
+
+import tensorgrad as tg
+from tensorgrad.derivatives import grad, value_and_grad
+from tensorgrad.dialects.attention import AttentionOp
+from tensorgrad.dialects.buf import KernelOp
+from tensorgrad.dialects.tg.call import CallOp
+from tensorgrad.passes.attention import parameters_of
+from tensorgrad.passes.build_program import build_program
+from tensorgrad.passes.fuse import FusePass
+from tensorgrad.passes.grad import GradPass
+from tensorgrad.passes.inline_calls import InlineCallsPass
+from tensorgrad.passes.lower_tg_to_buf import LowerTgToBufPass
+from tensorgrad.passes.outline_attention import FEWEST_SCORES, OutlineAttentionPass
+from tensorgrad.passes.pipelines import device_passes
+from tensorgrad.passes.simplify import SimplifyPass
+from tensorgrad.runtime.target import Target
+from tensorgrad.runtime.webgpu import WebGPUDevice, WebGPUExecutable
+
+SHAPES = [(9, 9), (5, 11), (1, 3)]
+ALL = [form for queries, keys in SHAPES for form in forms(queries, keys)]
+IDS = [f"{form.name}-{queries}x{keys}" for queries, keys in SHAPES for form in forms(queries, keys)]
+
+
+def floats(inputs: Sequence[NumpyArray]) -> list[int]:
+    return [position for position, x in enumerate(inputs) if x.dtype == np.float32]
+
+
+def loss_of(form: Form, inputs: Sequence[NumpyArray]) -> tuple[ModuleOp, list[NumpyArray]]:
+    """The module of a loss with a form in the middle of its graph, and its inputs."""
+    shape = reference(traced(form.function, inputs), inputs)[0].shape
+    everything = [normal(*shape, seed=8) + 2, normal(*shape, seed=9), *inputs]
+    return traced(mid_graph(form.function), everything), everything
+
+
+def outlined(module: ModuleOp) -> ModuleOp:
+    apply(SimplifyPass(), module)
+    apply(OutlineAttentionPass(fewest_scores=1), module)
+    return module
+
+
+def calls(module: ModuleOp) -> list[CallOp]:
+    """The attentions of a module that are in no other."""
+    return [op for op in module.walk() if isinstance(op, CallOp) and op.derivative]
+
+
+def with_gradient(module: ModuleOp, inputs: Sequence[NumpyArray]) -> ModuleOp:
+    apply(GradPass(wrt=tuple(position for position, x in enumerate(inputs) if x.dtype.kind == "f")), module)
+    apply(InlineCallsPass(), module)
+    apply(SimplifyPass(), module)
+    return module
+
+
+def plain_results(form: Form) -> list[NumpyArray]:
+    """The loss and its gradients in f64, by what attention is composed of."""
+    wide = in_f64(loss_of(form, form.inputs)[1])
+    return reference(with_gradient(loss_of(form, in_f64(form.inputs))[0], wide), wide)
+
+
+def assert_close(actual: Sequence[NumpyArray], expected: Sequence[NumpyArray], tolerance: float) -> None:
+    assert len(actual) == len(expected)
+    for result, wanted in zip(actual, expected, strict=True):
+        assert result.shape == wanted.shape
+        scale = max(1.0, float(np.abs(wanted).max(initial=0.0)))
+        np.testing.assert_allclose(result, wanted, rtol=0, atol=tolerance * scale)
+
+
+@pytest.mark.parametrize("form", forms(5, 9), ids=lambda form: form.name)
+def test_every_form_is_found(form: Form) -> None:
+    (call,) = calls(outlined(traced(form.function, form.inputs)))
+    assert parameters(parameters_of(call), form.found) == form.found
+
+
+@pytest.mark.parametrize("form", forms(5, 9), ids=lambda form: form.name)
+def test_nothing_changes_on_tensors(form: Form) -> None:
+    """The body of a call computes what stood there; derivatives agree to rounding, in f64."""
+    wide = in_f64(form.inputs)
+    module, inputs = loss_of(form, wide)
+    wide = in_f64(inputs)
+    expected = plain_results(form)
+    assert_close(reference(with_gradient(outlined(module), wide), wide), expected, 1e-13)
+
+
+@pytest.mark.parametrize("form", ALL, ids=IDS)
+def test_buffers(form: Form) -> None:
+    module, inputs = loss_of(form, form.inputs)
+    module = with_gradient(outlined(module), inputs)
+    expected, names = plain_results(form), Names(module)
+    for one in BUFFER_PASSES:
+        apply(one, module)
+        assert_close(on_buffers(module, inputs, names), expected, 1e-5)
+
+
+def test_kernels_and_bytes() -> None:
+    """One kernel forward, two backward, one for the products of result and cotangent; no scores in memory."""
+    (form,) = [form for form in forms(32, 32) if form.name == "causal"]
+    module, inputs = loss_of(form, form.inputs)
+    module = with_gradient(outlined(module), inputs)
+    apply(LowerTgToBufPass(), module)
+    apply(FusePass(), module)
+    kernels = [op for op in module.walk() if isinstance(op, KernelOp)]
+    parts = [kernel.attention.part.data for kernel in kernels if kernel.attention is not None]
+    assert parts == ["forward", "queries", "keys"]
+    assert len(kernels) <= 7
+    buffers = [op.memref.type for op in module.walk() if isinstance(op, memref.AllocOp)]
+    assert max(kind.element_count() for kind in buffers) < 2 * 4 * 32 * 32
+
+
+def test_small_attention_stays_composed() -> None:
+    extent = int(FEWEST_SCORES**0.5)
+    for size, found in ((extent - 1, 0), (extent, 1)):
+        module = traced(causal, [normal(1, 1, size, 4)] * 3)
+        apply(SimplifyPass(), module)
+        apply(OutlineAttentionPass(), module)
+        assert len(calls(module)) == found
+
+
+def test_wide_heads_stay_composed() -> None:
+    assert not calls(outlined(traced(causal, [normal(1, 1, 40, 130)] * 3)))
+
+
+@pytest.mark.parametrize("name", ["causal", "padded-causal", "biased", "grouped"])
+def test_derivatives_are_slopes(name: str) -> None:
+    """`tg.grad` outlines too; first and second derivatives, against central differences in f64."""
+    (form,) = [form for form in forms(32, 36, features=3) if form.name == name]
+    inputs = in_f64(form.inputs)
+    wrt = [position for position, x in enumerate(inputs) if x.dtype.kind == "f"]
+    shape = reference(traced(form.function, inputs), inputs)[0].shape
+    weights = np.asarray(normal(*shape, seed=8), np.float64)
+
+    def loss(*arguments: tg.Tensor) -> tg.Tensor:
+        return tg.sum(tg.sin(form.function(*arguments) * weights))
+
+    module = traced(grad(loss, argnums=tuple(wrt)), inputs)
+    assert any(isinstance(op, CallOp) for op in module.walk())
+    plain = traced(loss, inputs)
+    for position, result in zip(wrt, reference(module, inputs), strict=True):
+        slopes = central(lambda *xs: float(reference(plain, xs)[0]), inputs, position)
+        found = [float(np.sum(direction * result)) for direction in directions(inputs[position].shape)]
+        np.testing.assert_allclose(found, slopes, rtol=1e-7, atol=1e-8)
+    along = [np.asarray(normal(*inputs[position].shape, seed=11), np.float64) for position in wrt]
+    second = directional(loss, wrt)
+    arguments = [*along, *inputs]
+    first = traced(second, arguments)
+    results = reference(traced(grad(second, argnums=len(wrt)), arguments), arguments)[0]
+    slopes = central(lambda *xs: float(reference(first, xs)[0]), arguments, len(wrt))
+    found = [float(np.sum(direction * results)) for direction in directions(arguments[len(wrt)].shape)]
+    np.testing.assert_allclose(found, slopes, rtol=1e-6, atol=1e-7)
+
+
+def test_forward_mode_goes_through_the_body() -> None:
+    q, k, v = (np.asarray(normal(2, 33, 4, seed=seed), np.float64) for seed in range(3))
+
+    def through(x: tg.Tensor) -> tg.Tensor:
+        return grad(lambda y: tg.sum(causal(y[None], k[None], v[None]) ** 2))(x)
+
+    step = np.asarray(normal(2, 33, 4, seed=5), np.float64)
+    _, tangent = tg.jvp(through, (q,), (step,))
+    plain = traced(through, [q])
+    moved = [reference(plain, [q + sign * 1e-5 * step])[0] for sign in (1, -1)]
+    np.testing.assert_allclose(np.asarray(tangent), (moved[0] - moved[1]) / 2e-5, rtol=1e-4, atol=1e-6)
+
+
+# On the device
+
+NO_SUBGROUPS = replace(SOFTWARE, name="no-subgroups", subgroups=False, subgroup_size=None)
+NARROW = replace(GPU, name="narrow", max_compute_workgroups_per_dimension=6)
+
+
+def device_results(
+    device: WebGPUDevice, form: Form, target: Target, gradient: bool = True
+) -> tuple[list[NumpyArray], list[NumpyArray]]:
+    """The results on the device and what they should be: the loss and its gradients, or the value."""
+    if gradient:
+        _, inputs = loss_of(form, form.inputs)
+        function, wrt = mid_graph(form.function), floats(inputs)
+        module, expected = traced(value_and_grad(function, argnums=tuple(wrt)), inputs), plain_results(form)
+    else:
+        inputs = list(form.inputs)
+        module = traced(form.function, inputs)
+        expected = reference(module, inputs)
+    names = Names(module)
+    for one in [InlineCallsPass(recompute=False), SimplifyPass(), OutlineAttentionPass(fewest_scores=1)]:
+        apply(one, module)
+    parts: list[str] = []
+    for one in device_passes(target.to_json()):
+        if one.name == "schedule":
+            parts = [op.part.data for op in module.walk() if isinstance(op, AttentionOp)]
+        apply(one, module)
+    assert set(parts) == ({"forward", "queries", "keys"} if gradient else {"forward"})
+    program = replace(build_program(module, target), target=None)
+    outputs = WebGPUExecutable(program, device).step(dict(zip(names.arguments, inputs, strict=True)), {})
+    return [outputs[key.removeprefix("output/")].numpy() for key in names.results], expected
+
+
+@pytest.mark.parametrize(
+    ("name", "target"),
+    [
+        ("padded-causal", SOFTWARE),
+        ("added", SOFTWARE),
+        ("grouped", SOFTWARE),
+        ("repeated", NO_SUBGROUPS),
+        ("grouped", GPU),
+        ("padded-causal", GPU),
+        ("added", NARROW),
+    ],
+    ids=lambda value: value if isinstance(value, str) else value.name,
+)
+def test_device(device: WebGPUDevice, target: Target, name: str) -> None:
+    (form,) = [form for form in forms(33, 37, features=9) if form.name == name]
+    assert_close(*device_results(device, form, target), 2e-5)
+
+
+@pytest.mark.parametrize("features", [1, 128])
+def test_features_on_the_device(device: WebGPUDevice, features: int) -> None:
+    (form,) = [form for form in forms(40, 32, features) if form.name == "filled"]
+    assert_close(*device_results(device, form, SOFTWARE), 5e-5)
+
+
+EXTREMES = [
+    Form("large", causal, tuple(normal(1, 2, 10, 4, seed=seed) * 200 for seed in range(3)), {}),
+    Form("none-zeros", strict, (normal(2, 9, 4),) * 3, {}),
+    Form("none-uniform", by_hand, (normal(1, 9, 4), normal(1, 4, 4, seed=1), normal(1, 4, 4, seed=2)), {}),
+]
+
+
+@pytest.mark.parametrize("target", [SOFTWARE, GPU], ids=lambda target: target.name)
+@pytest.mark.parametrize("form", EXTREMES, ids=lambda form: form.name)
+def test_extremes_on_the_device(device: WebGPUDevice, form: Form, target: Target) -> None:
+    """Scores of ten thousand, and rows that attend to nothing, which give zeros or the mean of all values."""
+    results, expected = device_results(device, form, target, gradient=False)
+    assert_close(results, expected, 1e-5)
+
+
+def test_rows_of_nothing_are_nan_as_composed(device: WebGPUDevice) -> None:
+    def function(q: tg.Tensor, mask: tg.Tensor) -> tg.Tensor:
+        return tg.softmax(tg.where(mask, q @ tg.swapaxes(q, -1, -2), NONE), -1) @ q
+
+    mask = np.random.default_rng(1).random((1, 9, 9)) < 0.5
+    mask[0, 3], mask[0, 4, 4] = False, True
+    form = Form("nan", function, (normal(1, 9, 4), mask), {})
+    (result,), (expected,) = device_results(device, form, SOFTWARE, gradient=False)
+    assert np.isnan(expected[0, 3]).all()
+    np.testing.assert_array_equal(np.isnan(result), np.isnan(expected))
+    np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-5)
