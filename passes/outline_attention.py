@@ -29,6 +29,15 @@ LARGEST_HEAD = 128
 FEWEST_SCORES = 1 << 10
 """An attention of fewer scores in a group stays composed: its rows are short, and storing them costs little."""
 
+NARROW_HEAD = 32
+"""The derivative takes seven products instead of four; with heads up to so wide, scores not stored make up for it."""
+
+WIDE_CAUSAL_HEAD = 64
+"""As `NARROW_HEAD`, where causality skips about half of all products."""
+
+LARGE_SCORES = 1 << 24
+"""So many scores in all are worth not storing, whatever it takes."""
+
 OpT = TypeVar("OpT", bound=Operation)
 
 
@@ -45,11 +54,12 @@ class OutlineAttentionPass(ModulePass):
     constants that look so, become causality, which skips what nobody attends to. Weights that have other users stay
     where they are, as dropout's.
 
-    It pays by the scores that are not stored: an attention becomes a call where a group has at least `FEWEST_SCORES`
-    of them and no head has more than `LARGEST_HEAD` features.
+    It pays by the scores that are not stored: `pays` weighs them against what the derivative computes again. No head
+    has more than `LARGEST_HEAD` features.
 
     Attributes:
-        fewest_scores: Overrules `FEWEST_SCORES`; 1 outlines every attention that fits.
+        fewest_scores: How many scores a group must have; fewer than `FEWEST_SCORES` overrule all else, so 1 outlines
+            every attention that fits.
     """
 
     name = "outline-attention"
@@ -77,11 +87,21 @@ def outline_attention(block: Block, fewest_scores: int = FEWEST_SCORES) -> None:
                 for inner in region.blocks:
                     outline_attention(inner, fewest_scores)
         found = _found(op) if isinstance(op, DotGeneralOp) else None
-        if found is not None and found.attention.queries * found.attention.keys >= fewest_scores:
+        if found is not None and pays(found.attention, fewest_scores):
             _replace(found)
             changed = True
     if changed:
         erase_dead(block)
+
+
+def pays(attention: Attention, fewest_scores: int = FEWEST_SCORES) -> bool:
+    """Whether scores that are not stored are worth the products that the derivative computes again."""
+    scores = attention.queries * attention.keys
+    if fewest_scores < FEWEST_SCORES or scores * attention.groups >= LARGE_SCORES:
+        return scores >= fewest_scores
+    skips = attention.causal is not None and attention.fill == -math.inf
+    widest = WIDE_CAUSAL_HEAD if skips else NARROW_HEAD
+    return scores >= fewest_scores and max(attention.features, attention.values) <= widest
 
 
 def outlined(block: Block, value: SSAValue) -> SSAValue:
@@ -466,8 +486,9 @@ def _causal_array(allowed: NumpyArray) -> int | None:
     if not seen.size:
         return None
     ahead = int(rows[0, seen[0]].sum()) - 1 - int(seen[0])
-    queries, keys = (np.arange(extent) for extent in allowed.shape[-2:])
-    return ahead if np.array_equal(rows, np.broadcast_to(keys <= queries[:, None] + ahead, rows.shape)) else None
+    queries, keys = allowed.shape[-2:]
+    wanted = np.arange(keys) <= np.arange(ahead, ahead + queries)[:, None]
+    return ahead if bool(np.equal(rows, wanted).all()) else None
 
 
 def _causal_comparison(value: SSAValue, negated: bool) -> tuple[int, int, int] | None:
