@@ -486,9 +486,8 @@ def _causal_array(allowed: NumpyArray) -> int | None:
     if not seen.size:
         return None
     ahead = int(rows[0, seen[0]].sum()) - 1 - int(seen[0])
-    queries, keys = allowed.shape[-2:]
-    wanted = np.arange(keys) <= np.arange(ahead, ahead + queries)[:, None]
-    return ahead if bool(np.equal(rows, wanted).all()) else None
+    wanted: NumpyArray = np.fromfunction(lambda i, j: j <= i + ahead, allowed.shape[-2:])
+    return ahead if all(np.array_equal(row, wanted) for row in rows) else None
 
 
 def _causal_comparison(value: SSAValue, negated: bool) -> tuple[int, int, int] | None:

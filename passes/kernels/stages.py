@@ -162,7 +162,7 @@ class Parts:
     def inputs(self) -> list[SSAValue]:
         """The buffers read that the kernel does not write itself, each once."""
         if self.attention is not None:
-            return list(dict.fromkeys(self.attention.inputs))
+            return list(dict[SSAValue, None].fromkeys(self.attention.inputs))
         own = {*self.outputs, *self.locals}
         return list(dict.fromkeys(b for stage in self.stages for b in stage.buffers() if b not in own))
 

@@ -15,12 +15,14 @@ from xdsl.dialects import memref
 from xdsl.dialects.builtin import ModuleOp
 
 import tensorgrad as tg
-from tensorgrad.derivatives import grad, value_and_grad
+from tensorgrad.derivatives import grad
 from tensorgrad.dialects.attention import AttentionOp
 from tensorgrad.dialects.buf import KernelOp
+from tensorgrad.dialects.signature import Slot, arguments_of, results_of
 from tensorgrad.dialects.tg.call import CallOp
 from tensorgrad.passes.attention import parameters_of
 from tensorgrad.passes.build_program import build_program
+from tensorgrad.passes.functions import find_function, set_signature
 from tensorgrad.passes.fuse import FusePass
 from tensorgrad.passes.grad import GradPass
 from tensorgrad.passes.inline_calls import InlineCallsPass
@@ -186,16 +188,17 @@ def device_results(
 ) -> tuple[list[NumpyArray], list[NumpyArray]]:
     """The results on the device and what they should be: the loss and its gradients, or the value."""
     if gradient:
-        _, inputs = loss_of(form, form.inputs)
-        function, wrt = mid_graph(form.function), floats(inputs)
-        module, expected = traced(value_and_grad(function, argnums=tuple(wrt)), inputs), plain_results(form)
+        module, inputs = loss_of(form, form.inputs)
+        module, expected = with_gradient(outlined(module), inputs), plain_results(form)
+        function = find_function(module, None)
+        results = [Slot(f"result{i}", "output") for i in range(len(results_of(function)))]
+        set_signature(function, arguments_of(function), results)
     else:
         inputs = list(form.inputs)
         module = traced(form.function, inputs)
         expected = reference(module, inputs)
+        outlined(module)
     names = Names(module)
-    for one in [InlineCallsPass(recompute=False), SimplifyPass(), OutlineAttentionPass(fewest_scores=1)]:
-        apply(one, module)
     parts: list[str] = []
     for one in device_passes(target.to_json()):
         if one.name == "schedule":
