@@ -28,10 +28,23 @@ from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import DiagnosticException
 
 from tensorgrad.dialects import affine
-from tensorgrad.dialects.buf import ArenaOp, Buffer, KernelOp, ViewOp, buffer_type, element_of, generic, shape_of
+from tensorgrad.dialects.buf import (
+    ArenaOp,
+    Buffer,
+    KernelOp,
+    PackOp,
+    ViewOp,
+    buffer_bytes,
+    buffer_type,
+    element_bytes,
+    element_of,
+    generic,
+    shape_of,
+)
 from tensorgrad.dialects.signature import arguments_of, read_slot
 from tensorgrad.dialects.wgsl import RemFOp
 from tensorgrad.passes.functions import block_of, return_of
+from tensorgrad.passes.kernels.storage import PACKED
 from tensorgrad.passes.lower_buf_to_wgsl.emission import NEUTRAL, reductions_of
 from tensorgrad.passes.lower_tg_to_buf.kernels import set_location
 from tensorgrad.passes.lower_tg_to_buf.scalars import ScalarBuilder
@@ -98,7 +111,9 @@ def _check(op: Operation) -> None:
     values = (*op.operands, *op.results, *(argument for region in op.regions for argument in _arguments(region)))
     if op.name.startswith("tg.") or any(isinstance(value.type, TensorType) for value in values):
         raise DiagnosticException(f"buf-to-upstream: {op.name} is on tensors; run lower-tg-to-buf first")
-    if op.name.split(".")[0] not in DIALECTS and not isinstance(op, KernelOp | ArenaOp | ViewOp | RemFOp):
+    if isinstance(op, PackOp) and not all(isinstance(part.owner, memref.AllocOp) for part in op.parts):
+        raise DiagnosticException("buf-to-upstream: arguments of a function are packed; run plan-memory first")
+    if op.name.split(".")[0] not in DIALECTS and not isinstance(op, KernelOp | ArenaOp | ViewOp | PackOp | RemFOp):
         raise DiagnosticException(
             f"buf-to-upstream: {op.name} is no loop over buffers; run this before lower-buf-to-wgsl"
         )
@@ -119,6 +134,8 @@ class _Function:
 
     def run(self) -> None:
         """Rewrites the function."""
+        for row in [op for op in self.block.ops if isinstance(op, PackOp)]:
+            self._row(row)
         for op in self.block.ops:
             if isinstance(op, memref.AllocOp):
                 self._insert(memref.DeallocOp.get(op.memref), self.last)
@@ -187,9 +204,25 @@ class _Function:
         view.result.replace_all_uses_with(range_of)
         _erase(view)
 
+    def _row(self, row: PackOp) -> None:
+        """Gives packed allocations an arena, as `plan-memory` does."""
+        first, width = self.block.first_op, element_bytes(element_of(row.result))
+        assert first is not None
+        arena = self._insert(ArenaOp.of(PACKED, "workspace", buffer_bytes(row.result.type)), first)
+        made = [part.owner for part in row.parts if isinstance(part.owner, memref.AllocOp)]
+        places = zip((*row.parts, row.result), (*row.starts, 0), strict=True)
+        for part, start in list(places):
+            view = self._insert(ViewOp.of(arena, start * width, cast(Buffer, part.type)), first)
+            part.replace_all_uses_with(view)
+        for part in made:
+            _erase(part)
+        _erase(row)
+
     def _arena(self, arena: ArenaOp) -> None:
         if arena.role.data in OWN_ROLES:
             storage = self._allocated(arena.result, arena)
+            if arena.label.data.startswith(PACKED):
+                self._insert(_filled(storage, 0), arena)
             self._insert(memref.DeallocOp.get(storage), self.last)
         else:
             storage = self.block.insert_arg(arena.result.type, len(self.block.args))

@@ -1,4 +1,7 @@
 // RUN: tg-opt %s -p 'lower-tg-to-buf' | filecheck %s
+// RUN: not tg-opt %s -p 'lower-tg-to-buf,buf-to-upstream' 2>&1 | filecheck %s --check-prefix UPSTREAM
+
+// UPSTREAM: tg-opt: error: buf-to-upstream: arguments of a function are packed; run plan-memory first
 
 // Parameters and results of kernels are packed where they are; what is packed twice, or is no buffer, is copied. Updates
 // that are parts of one row are written through it.
