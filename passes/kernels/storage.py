@@ -172,7 +172,7 @@ def _shared_arenas(values: Sequence[tuple[SSAValue, Slot]], target: Target) -> d
 def _packed_arenas(function: FuncOp, target: Target, arenas: Mapping[SSAValue, str]) -> dict[SSAValue, str]:
     """The arena of each row, and of each packed allocation where one binding can hold all of them."""
     rows = [op for op in function.body.block.ops if isinstance(op, PackOp)]
-    found = {row.result: arenas[row.parts[0]] for row in rows if row.parts[0] in arenas}
+    found: dict[SSAValue, str] = {row.result: arenas[row.parts[0]] for row in rows if row.parts[0] in arenas}
     made = [row for row in rows if isinstance(row.parts[0].owner, memref.AllocOp)]
     size = sum(buffer_bytes(row.result.type) + PACK_ALIGNMENT for row in made)
     if size <= target.max_storage_buffer_binding_size and len({element_of(row.result) for row in made}) == 1:
