@@ -401,6 +401,10 @@ class ArenaOp(IRDLOperation):
         return op
 
 
+VALUE = "buf.value"
+"""The attribute of views of one value's memory, around loops: its number."""
+
+
 @irdl_op_definition
 class ViewOp(IRDLOperation):
     """A tensor's range of an arena, from byte `offset` on.

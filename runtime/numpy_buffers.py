@@ -119,25 +119,45 @@ class _Liveness:
         known = dict.fromkeys([*storage, *(place for run in runs for place in without_rows(run.operands, rows))])
         for row in rows:
             known.pop(row, None)
-        self._steps: dict[Storage, list[int]] = {value: [] for value in known}
-        self._reads: dict[Storage, list[bool]] = {value: [] for value in known}
-        for index, run in enumerate(runs):
-            reads = without_rows(run.reads, rows)
-            for value in dict.fromkeys(without_rows(run.operands, rows)):
-                self._steps[value].append(index)
-                self._reads[value].append(value in reads)
         self._by_arena: dict[SSAValue, list[Storage]] = {}
         for value in known:
             self._by_arena.setdefault(value.arena, []).append(value)
         self._ranges = {
             arena: np.array([(value.start, value.end) for value in values]) for arena, values in self._by_arena.items()
         }
+        self._related = {value: [other for other in self.sharing(value) if value.is_part(other)] for value in known}
+        self._steps: dict[Storage, list[int]] = {value: [] for value in known}
+        self._reads: dict[Storage, list[bool]] = {value: [] for value in known}
+        for index, run in enumerate(runs):
+            reads = without_rows(run.reads, rows)
+            for value in dict.fromkeys(without_rows(run.operands, rows)):
+                self._note(value, index, value in reads)
+                if value not in reads:
+                    for other in self._related[value]:
+                        self._note(other, index, False)
+
+    def _note(self, value: Storage, index: int, is_read: bool) -> None:
+        self._steps[value].append(index)
+        self._reads[value].append(is_read)
 
     def live_after(self, value: Storage, step: int) -> bool:
-        """Whether what a buffer holds after a step is looked at later."""
-        following = bisect_right(self._steps[value], step)
-        reads = self._reads[value]
-        return reads[following] if following < len(reads) else value in self.kept
+        """Whether what a buffer holds after a step is looked at later.
+
+        Writes of a part belong to the buffer's one value: it is in use from the first of them.
+        """
+        steps, reads = self._steps[value], self._reads[value]
+        following = bisect_right(steps, step)
+        if not self._related[value]:
+            return reads[following] if following < len(reads) else value in self.kept
+        read = next((i for i in range(following, len(reads)) if reads[i]), None)
+        if read is None:
+            return value in self.kept
+        start = read
+        while start and reads[start - 1]:
+            start -= 1
+        while start and not reads[start - 1]:
+            start -= 1
+        return reads[start] or steps[start] <= step
 
     def sharing(self, value: Storage) -> list[Storage]:
         """The other buffers that share a byte with this one."""
@@ -157,7 +177,8 @@ class _Liveness:
 
     def _clashes(self, value: Storage, index: int) -> bool:
         """Whether a written buffer lies over another that is live; a slice and the whole that it is of don't clash."""
-        return any(self.live_after(other, index) and not _nested(value, other) for other in self.sharing(value))
+        related = self._related[value]
+        return any(self.live_after(other, index) for other in self.sharing(value) if other not in related)
 
     def _unreadable(self, run: Run) -> Iterator[Storage]:
         """The outputs whose old contents no input may see."""
@@ -172,16 +193,6 @@ class _Liveness:
                     in_place = works_in_place(op, *arguments)
             if not in_place:
                 yield value
-
-
-def _nested(one: Storage, other: Storage) -> bool:
-    """Whether one is a slice of the other, along axis 0, any number of times."""
-    short, long = sorted((one, other), key=lambda place: len(place.shape))
-    dropped = len(long.shape) - len(short.shape)
-    same = short.element == long.element and long.shape[dropped:] == short.shape
-    size = short.end - short.start
-    inside = long.start <= short.start and short.end <= long.end
-    return dropped > 0 and same and inside and (size == 0 or (short.start - long.start) % size == 0)
 
 
 def _find_function(module: ModuleOp, name: str | None) -> FuncOp:

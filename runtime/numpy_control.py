@@ -8,7 +8,7 @@ from typing import Any, TypeAlias, cast
 
 import numpy as np
 from xdsl.dialects import func, memref
-from xdsl.dialects.builtin import ModuleOp, i1
+from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i1
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
@@ -21,7 +21,8 @@ from tensorgrad.runtime.numpy_scalars import ExecutionError, scalar_dtype
 class Storage:
     """Where a buffer lies: bytes `[start, end)` of an arena; an allocation, an argument or a row is an arena itself.
 
-    Two views of the same bytes are two buffers, told apart by `view`, unless loops move through these bytes.
+    Two views of the same bytes are two buffers, told apart by `value`. Around loops, several views and their rows are
+    parts of one value, whose number they have.
     """
 
     arena: SSAValue
@@ -29,7 +30,7 @@ class Storage:
     end: int
     shape: tuple[int, ...]
     element: Attribute
-    view: SSAValue | None = None
+    value: SSAValue | int | None = None
 
     @classmethod
     def of(cls, value: SSAValue) -> Storage:
@@ -41,7 +42,9 @@ class Storage:
             start = row.starts[list(row.parts).index(value)] * buf.element_bytes(element)
             return cls(row.result, start, start + size, shape, element)
         if isinstance(owner, buf.ViewOp):
-            return cls(owner.arena, owner.start, owner.start + size, shape, element, None if _in_rows(owner) else value)
+            number = owner.attributes.get(buf.VALUE)
+            known = number.value.data if isinstance(number, IntegerAttr) else value
+            return cls(owner.arena, owner.start, owner.start + size, shape, element, known)
         return cls(value, 0, size, shape, element)
 
     @property
@@ -51,7 +54,7 @@ class Storage:
 
     def equals(self, other: Storage) -> bool:
         """Whether the two are the same bytes and of one type."""
-        return replace(self, view=None) == replace(other, view=None)
+        return replace(self, value=None) == replace(other, value=None)
 
     def overlaps(self, other: Storage) -> bool:
         """Whether the two share a byte."""
@@ -61,23 +64,22 @@ class Storage:
         """The buffer of a type that begins at a byte of this one."""
         whole = cast(buf.Buffer, kind)
         first = self.start + start
-        return Storage(self.arena, first, first + buf.buffer_bytes(whole), whole.get_shape(), whole.get_element_type())
+        end = first + buf.buffer_bytes(whole)
+        return Storage(self.arena, first, end, whole.get_shape(), whole.get_element_type(), self.value)
+
+    def is_part(self, other: Storage) -> bool:
+        """Whether one of the two is a part of the other: slices along axis 0, any number of times."""
+        short, long = sorted((self, other), key=lambda place: len(place.shape))
+        dropped = len(long.shape) - len(short.shape)
+        if dropped == 0 or self.element != other.element or long.shape[dropped:] != short.shape:
+            return False
+        one_value = self.value == other.value and self.arena == other.arena
+        return one_value and long.start <= short.start and short.end <= long.end
 
     def row(self, position: int) -> Storage:
         """The slice at a position along axis 0."""
         kind = row_type(buf.buffer_type(self.shape, self.element))
         return self.part(position * buf.buffer_bytes(kind), kind)
-
-
-def _in_rows(view: buf.ViewOp) -> bool:
-    """Whether a loop moves through some of a view's bytes."""
-    others = [use.operation for use in view.arena.uses]
-    moved = [other for other in others if isinstance(other, buf.ViewOp) and _has_rows(other)]
-    return any(o.start < view.start + view.size and view.start < o.start + o.size for o in moved)
-
-
-def _has_rows(view: buf.ViewOp) -> bool:
-    return any(isinstance(use.operation, RowOp) for use in view.result.uses)
 
 
 Step: TypeAlias = "buf.KernelOp | memref.CopyOp"

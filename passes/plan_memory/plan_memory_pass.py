@@ -8,7 +8,7 @@ from typing import cast
 
 from xdsl.context import Context
 from xdsl.dialects import memref
-from xdsl.dialects.builtin import IntegerAttr, LocationAttr, ModuleOp, UnitAttr, i32, i64
+from xdsl.dialects.builtin import IntegerAttr, IntegerType, LocationAttr, ModuleOp, UnitAttr, i32, i64
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap
@@ -17,6 +17,7 @@ from xdsl.utils.exceptions import DiagnosticException
 
 from tensorgrad.dialects.buf import (
     ROW,
+    VALUE,
     ArenaOp,
     Buffer,
     KernelOp,
@@ -343,6 +344,7 @@ class _ControlPlan(_Plan):
         self.tree = ControlTree(module, function, target.min_storage_buffer_offset_alignment)
         self.starts: dict[Root, tuple[SSAValue, int]] = {}
         self.views: dict[tuple[Root, int, Attribute], SSAValue] = {}
+        self.numbers: dict[Root, int] = {}
         self.rows: dict[tuple[Place, Attribute], SSAValue] = {}
         anchor = self.block.first_op
         assert anchor is not None
@@ -392,6 +394,7 @@ class _ControlPlan(_Plan):
         for argument, view in views.items():
             view.name_hint = argument.name_hint
             owner, root = cast(ViewOp, view.owner), self.tree.arguments[argument]
+            owner.attributes[VALUE] = self._number(root)
             self.starts[root] = owner.arena, owner.start
             self.views[root, 0, view.type] = view
         return views
@@ -423,6 +426,10 @@ class _ControlPlan(_Plan):
         words = self.target.min_storage_buffer_offset_alignment // 4
         arena = self._make_arenas("counters", "counter", Layout([], [4 * words * most]), self.anchor)[0]
         return self._new_view(arena.result, 0, buffer_type([words * most], i32), self.function.location)
+
+    def _number(self, root: Root) -> IntegerAttr[IntegerType]:
+        """The number of a value's memory."""
+        return IntegerAttr(self.numbers.setdefault(root, len(self.numbers)), i64)
 
     def _new_view(self, arena: SSAValue, offset: int, kind: Buffer, location: LocationAttr) -> SSAValue:
         view = ViewOp.of(arena, offset, kind)
@@ -469,7 +476,9 @@ class _ControlPlan(_Plan):
         if not place.terms:
             key = place.root, place.offset, kind
             if key not in self.views:
-                self.views[key] = self._new_view(arena, start + place.offset, cast(Buffer, kind), location)
+                view = self._new_view(arena, start + place.offset, cast(Buffer, kind), location)
+                cast(ViewOp, view.owner).attributes[VALUE] = self._number(place.root)
+                self.views[key] = view
             return self.views[key]
         if (place, kind) not in self.rows:
             element = cast(Buffer, kind).get_element_type()

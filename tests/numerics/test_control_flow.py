@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -9,15 +10,19 @@ from typing import Any
 import numpy as np
 import pytest
 from differences import float_positions
-from harness import Names, NumpyArray, apply, assert_same, levels, reference, traced, with_gradient
-from xdsl.dialects.builtin import ModuleOp
+from harness import Names, NumpyArray, apply, assert_same, levels, on_buffers, reference, traced, with_gradient
+from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i64
 from xdsl.dialects.func import FuncOp
+from xdsl.utils.exceptions import VerifyException
 
 import tensorgrad as tg
-from tensorgrad.dialects.buf import ArenaOp
+from tensorgrad.dialects.buf import VALUE, ArenaOp, ViewOp
 from tensorgrad.dialects.tg.control import CondOp, ScanOp
 from tensorgrad.passes.build_program import build_program
+from tensorgrad.passes.fuse import FusePass
+from tensorgrad.passes.lower_tg_to_buf import LowerTgToBufPass
 from tensorgrad.passes.pipelines import inference_passes
+from tensorgrad.passes.plan_memory import PlanMemoryPass
 from tensorgrad.runtime.program import Copy, Dispatch, Program, runs
 from tensorgrad.runtime.webgpu import WebGPUDevice, WebGPUExecutable
 
@@ -105,9 +110,40 @@ def branches_nested(w: Any, x: Any) -> Any:
     return tg.sum(found[0] * found[1]) + tg.sum(found[2])
 
 
+def predicates(w: Any, x: Any, flags: Any) -> Any:
+    """Predicates that are slices, and that are carried."""
+
+    def body(carry: Any, row: Any) -> Any:
+        c, odd = carry
+        c = tg.cond(row[1], lambda: c * w, lambda: c + row[0])
+        return (tg.cond(odd, lambda: c * 0.5, lambda: c), tg.logical_not(odd)), None
+
+    (last, odd), _ = tg.scan(body, (w, tg.array(True)), (x, flags))
+    return tg.sum(last * last), odd
+
+
+def passed_on(w: Any, x: Any) -> Any:
+    """What is carried changes places; rows and constants are results as they are; one stack is a result and read."""
+
+    def body(carry: Any, row: Any) -> Any:
+        first, second, same = carry
+        return (second, first + row * same, same), (first, row, w)
+
+    (first, second, _), (rows, again, fixed) = tg.scan(body, (w, w * 2.0, w), x)
+    swapped, _ = tg.scan(lambda c, _: ((c[1], c[0]), None), (w, x[0]), length=3)
+    return tg.sum(first * second) + tg.sum(rows * again) + tg.sum(swapped[0] * swapped[1]), rows, fixed
+
+
+def products(w: Any, x: Any) -> Any:
+    """Rows that begin where no binding could."""
+    return tg.sum(tg.square(tg.scan(lambda c, row: (tg.tanh(c @ w + row), c), x[0], x)[1]))
+
+
 RNG = np.random.default_rng(2)
 W, X = RNG.normal(size=3).astype(np.float32), RNG.normal(size=(4, 3)).astype(np.float32)
 SQUARE, H, ROWS = (RNG.normal(size=s).astype(np.float32) for s in ((3, 3), (2, 3), (5, 2, 3)))
+
+WIDE, WIDE_ROWS = RNG.normal(size=(70, 70)).astype(np.float32) * 0.1, RNG.normal(size=(5, 33, 70)).astype(np.float32)
 
 LOOPS: dict[str, tuple[Callable[..., Any], list[NumpyArray]]] = {
     "recurrent": (recurrent, [SQUARE, H, ROWS]),
@@ -118,10 +154,13 @@ LOOPS: dict[str, tuple[Callable[..., Any], list[NumpyArray]]] = {
     "whole_inside": (whole_inside, [W, X]),
     "gradient_inside": (gradient_inside, [W, X]),
     "keyed": (keyed, [W]),
+    "passed_on": (passed_on, [W, X]),
+    "products": (products, [WIDE, WIDE_ROWS]),
 }
 BRANCHES: dict[str, tuple[Callable[..., Any], list[NumpyArray]]] = {
     "branches": (branches, [W, X]),
     "branches_other": (branches, [W, -X]),
+    "predicates": (predicates, [W, X, np.array([True, False, True, False])]),
     "branches_nested": (branches_nested, [W, X]),
     "branches_nested_other": (branches_nested, [-W, -X]),
 }
@@ -144,6 +183,44 @@ def test_levels(name: str) -> None:
     for level, results in levels(module, inputs):
         for found, one in zip(results, expected, strict=True):
             assert_same(found, one, 1e-5, level)
+
+
+def test_a_wrong_plan_shows() -> None:
+    """Two values of which both are needed at one time, in the same place: the executor's results are NaN."""
+    module, inputs = module_of("recurrent")
+    names = Names(module)
+    for one in (LowerTgToBufPass(), FusePass(), PlanMemoryPass()):
+        apply(one, module)
+    places: dict[int, int] = {}
+    for view in views_of(module):
+        places.setdefault(number_of(view), view.start)
+    found = []
+    for moved, to in itertools.permutations(places, 2):
+        wrong = module.clone()
+        for view in views_of(wrong):
+            if number_of(view) == moved:
+                view.properties["offset"] = IntegerAttr(view.start - places[moved] + places[to], i64)
+        try:
+            wrong.verify()
+        except VerifyException:
+            continue  # it leaves the arena
+        found.append(any(np.isnan(result).any() for result in on_buffers(wrong, inputs, names)))
+    assert sum(found) > len(found) / 3
+    assert not any(np.isnan(result).any() for result in on_buffers(module, inputs, names))
+
+
+def views_of(module: ModuleOp) -> list[ViewOp]:
+    """The views of the workspace."""
+    views = [op for op in module.walk() if isinstance(op, ViewOp)]
+    arenas = {view: view.arena.owner for view in views}
+    return [view for view, arena in arenas.items() if isinstance(arena, ArenaOp) and arena.label.data == "workspace"]
+
+
+def number_of(view: ViewOp) -> int:
+    """The number of the value that a view belongs to."""
+    number = view.attributes[VALUE]
+    assert isinstance(number, IntegerAttr)
+    return int(number.value.data)
 
 
 def compiled(module: ModuleOp, device: WebGPUDevice) -> Program:
