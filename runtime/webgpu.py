@@ -5,10 +5,11 @@ from __future__ import annotations
 import contextlib
 import logging
 import math
+import operator
 import os
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar, TypeAlias
 
@@ -356,6 +357,7 @@ class _Command:
     workgroups: tuple[int, int, int]
     offsets: tuple[int, ...] = ()
     indirect: tuple[wgpu.GPUBuffer, int] | None = None
+    strides: tuple[tuple[int, ...], ...] = ()
 
 
 CopyCommand: TypeAlias = tuple[wgpu.GPUBuffer, int, wgpu.GPUBuffer, int, int]
@@ -471,6 +473,7 @@ class WebGPUExecutable:
         """The plan with this ring slot's buffers; dispatches that touch no output share their bind groups."""
         buffers = {**self._buffers, **self._ring.buffers(index)}
         segments: list[Segment] = []
+        known: dict[int, _Command] = {}
         for step, times in unrolled(self.program.plan):
             if isinstance(step, Copy):
                 ends = buffers[step.source], step.source_offset, buffers[step.destination]
@@ -478,20 +481,25 @@ class WebGPUExecutable:
                 continue
             if not segments or not isinstance(segments[-1], list):
                 segments.append([])
-            pipeline, layout = self._pipelines[step]
-            offsets = tuple(
-                sum(stride * time for stride, time in zip(binding.strides, times, strict=True))
-                for binding in step.bindings
-                if binding.strides
-            )
-            indirect = None if step.indirect is None else (buffers[step.indirect[0]], step.indirect[1])
-            group = self._group(step, layout, buffers)
-            command = _Command(pipeline, group, step.workgroups, offsets, indirect)
+            if id(step) not in known:
+                known[id(step)] = self._command(step, buffers)
+            command = known[id(step)]
+            if times and command.strides:
+                offsets = [sum(map(operator.mul, strides, times)) for strides in command.strides]
+                command = replace(command, offsets=tuple(offsets))
             commands = segments[-1]
             assert isinstance(commands, list)
             commands.append(command)
         self._segments[index] = segments
         return segments
+
+    def _command(self, step: Dispatch, buffers: Mapping[int, wgpu.GPUBuffer]) -> _Command:
+        """A dispatch at the first time of the loops around it."""
+        pipeline, layout = self._pipelines[step]
+        indirect = None if step.indirect is None else (buffers[step.indirect[0]], step.indirect[1])
+        strides = tuple(binding.strides for binding in step.bindings if binding.strides)
+        group = self._group(step, layout, buffers)
+        return _Command(pipeline, group, step.workgroups, (0,) * len(strides), indirect, strides)
 
     def _group(
         self, step: Dispatch, layout: wgpu.GPUBindGroupLayout, buffers: Mapping[int, wgpu.GPUBuffer]
