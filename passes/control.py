@@ -11,6 +11,7 @@ from tensorgrad.dialects.tg.build import TensorBuilder
 from tensorgrad.dialects.tg.call import ReturnOp, returned
 from tensorgrad.dialects.tg.control import CondOp, ScanOp
 from tensorgrad.dialects.tg.leaves import ConstantOp
+from tensorgrad.dialects.tg.shape import BroadcastOp, ReshapeOp, TransposeOp
 from tensorgrad.passes.moving import moved
 
 
@@ -28,6 +29,10 @@ def prune(op: Operation, is_needed: Callable[[SSAValue], bool]) -> None:
         for block in op.branches:
             erase_unused(block)
         _drop_inputs(op)
+
+
+VIEWS = (ReshapeOp, TransposeOp, BroadcastOp)
+"""Ops that only look at a value in another way: kernels read through them."""
 
 
 def erase_unneeded(block: Block, values: Sequence[SSAValue]) -> None:
@@ -146,6 +151,7 @@ def _drop_inputs(op: CondOp) -> None:
 def enter(op: Operation) -> None:
     """Lets equal operands of a scan or cond be one, and repeats constants inside, where they fold."""
     if isinstance(op, ScanOp):
+        _sink_views(op)
         _share(op)
         _sink_constants(op.arguments[0], op.consts)
     elif isinstance(op, CondOp):
@@ -207,6 +213,26 @@ def _share(op: ScanOp) -> None:
         known.setdefault(value, result)
 
 
+def _sink_views(op: ScanOp) -> None:
+    """Looks inside of a loop at what it is given in another way from outside: there it costs nothing."""
+    block = op.body.block
+    position = 0
+    while position < len(op.consts):
+        value, argument = op.consts[position], op.arguments[0][position]
+        position += 1
+        owner, first = value.owner, block.first_op
+        if not isinstance(owner, VIEWS) or not argument.uses or first is None:
+            continue
+        source = owner.operands[0]
+        inside = block.insert_arg(source.type, len(op.consts))
+        inside.location = argument.location
+        op.set_operands([*op.consts, source], list(op.init), list(op.xs))
+        clone = owner.clone({source: inside})
+        clone.location = owner.location
+        block.insert_op_before(clone, first)
+        argument.replace_all_uses_with(clone.results[0])
+
+
 def _sink_constants(arguments: Sequence[BlockArgument], operands: Sequence[SSAValue]) -> None:
     """Repeats constants inside, where they fold with what uses them."""
     for argument, value in zip(arguments, operands, strict=True):
@@ -220,25 +246,36 @@ def _sink_constants(arguments: Sequence[BlockArgument], operands: Sequence[SSAVa
 
 
 def _hoist(op: ScanOp) -> list[Operation]:
-    """Computes in front of a loop what its body makes of nothing but constants; returns the new ops."""
+    """Computes in front of a loop what its body makes of nothing but constants; returns the new ops.
+
+    What only looks at a constant in another way stays: there it costs nothing, and in front it would be written out.
+    """
     parent = op.parent
     assert parent is not None
     outside: dict[SSAValue, SSAValue] = dict(zip(op.arguments[0], op.consts, strict=True))
-    hoisted: list[Operation] = []
-    made: list[Operation] = []
-    for inner in list(op.body.block.ops):
+    movable: dict[SSAValue, TensorOp] = {}
+    for inner in op.body.block.ops:
         if not isinstance(inner, TensorOp) or not inner.operands:
             continue
-        if all(operand in outside or _is_constant(operand) for operand in inner.operands):
-            for operand in inner.operands:
-                if operand not in outside:
-                    outside[operand] = _copied_before(operand, op, made)
-            clone = inner.clone(dict(outside))
-            clone.location = inner.location
-            parent.insert_op_before(clone, op)
-            made.append(clone)
-            outside[inner.results[0]] = clone.results[0]
-            hoisted.append(inner)
+        if all(operand in outside or operand in movable or _is_constant(operand) for operand in inner.operands):
+            movable[inner.results[0]] = inner
+    hoisted = [inner for inner in movable.values() if not isinstance(inner, VIEWS)]
+    needed: set[Operation] = set(hoisted)
+    for inner in reversed(list(movable.values())):
+        if inner in needed:
+            needed.update(movable[operand] for operand in inner.operands if operand in movable)
+    made: list[Operation] = []
+    for result, inner in movable.items():
+        if inner not in needed:
+            continue
+        for operand in inner.operands:
+            if operand not in outside:
+                outside[operand] = _copied_before(operand, op, made)
+        clone = inner.clone(dict(outside))
+        clone.location = inner.location
+        parent.insert_op_before(clone, op)
+        made.append(clone)
+        outside[result] = clone.results[0]
     for inner in hoisted:
         result = inner.results[0]
         if any(use.operation not in hoisted for use in result.uses):

@@ -61,3 +61,34 @@ func.func @branch(%p: tensor<i1>, %a: tensor<2xf32>, %b: tensor<2xf32>) -> (tens
 // CHECK-NEXT:   } else {
 // CHECK-NEXT:   ^bb0(%x_1: tensor<2xf32>):
 // CHECK-NEXT:     tg.return %x_1 : tensor<2xf32>
+
+// -----
+
+// What only looks at a constant in another way is done inside, where it costs nothing.
+func.func @views(%w: tensor<2x3xf32>, %h: tensor<2xf32>) -> tensor<2xf32> {
+  %t = tg.transpose %w permutation = [1, 0] : tensor<2x3xf32>
+  %0 = tg.scan (%t, %h) carry (%h) over () length = 8 : (tensor<3x2xf32>, tensor<2xf32>, tensor<2xf32>) -> (tensor<2xf32>) {
+  ^bb0(%a: tensor<3x2xf32>, %b: tensor<2xf32>, %c: tensor<2xf32>):
+    %1 = tg.exp %b : tensor<2xf32>
+    %2 = tg.broadcast %1 shape = [3, 2] dims = [1] : tensor<2xf32>
+    %3 = tg.mul %a, %2 : tensor<3x2xf32>, tensor<3x2xf32>
+    %4 = tg.broadcast %c shape = [3, 2] dims = [1] : tensor<2xf32>
+    %5 = tg.sub %4, %2 : tensor<3x2xf32>, tensor<3x2xf32>
+    %6 = tg.mul %5, %3 : tensor<3x2xf32>, tensor<3x2xf32>
+    %7 = tg.mul %6, %a : tensor<3x2xf32>, tensor<3x2xf32>
+    %8 = tg.sum %7 axes = [0] : tensor<3x2xf32>
+    tg.return %8 : tensor<2xf32>
+  }
+  func.return %0 : tensor<2xf32>
+}
+// CHECK-LABEL: func.func @views(
+// CHECK-NEXT:   %t = tg.transpose %w permutation = [1, 0] : tensor<2x3xf32>
+// CHECK-NEXT:   %0 = tg.exp %h : tensor<2xf32>
+// CHECK-NEXT:   %1 = tg.broadcast %0 shape = [3, 2] dims = [1] : tensor<2xf32>
+// CHECK-NEXT:   %2 = tg.mul %t, %1 : tensor<3x2xf32>, tensor<3x2xf32>
+// CHECK-NEXT:   %3 = tg.scan (%w, %0, %2) carry (%h) over () length = 8 : (tensor<2x3xf32>, tensor<2xf32>, tensor<3x2xf32>, tensor<2xf32>) -> (tensor<2xf32>) {
+// CHECK-NEXT:   ^bb0(%4: tensor<2x3xf32>, %5: tensor<2xf32>, %6: tensor<3x2xf32>, %c: tensor<2xf32>):
+// CHECK-NEXT:     %t_1 = tg.transpose %4 permutation = [1, 0] : tensor<2x3xf32>
+// CHECK-NEXT:     %7 = tg.broadcast %5 shape = [3, 2] dims = [1] : tensor<2xf32>
+// CHECK-NEXT:     %8 = tg.broadcast %c shape = [3, 2] dims = [1] : tensor<2xf32>
+// CHECK-NEXT:     %9 = tg.sub %8, %7 : tensor<3x2xf32>, tensor<3x2xf32>
