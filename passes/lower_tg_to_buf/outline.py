@@ -10,13 +10,14 @@ from xdsl.dialects import func, memref
 from xdsl.dialects.builtin import FunctionType, IntegerAttr, LocationAttr, ModuleOp, i64
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.utils.exceptions import DiagnosticException
 
 from tensorgrad.dialects.buf import buffer_type
 from tensorgrad.dialects.buf_control import ChooseOp, RunOp
 from tensorgrad.dialects.signature import Slot, arguments_of, results_of, slots_attribute
 from tensorgrad.dialects.tg.base import Tensor, TensorOp, ui32
 from tensorgrad.dialects.tg.build import TensorBuilder, element_of, shape_of
-from tensorgrad.dialects.tg.call import returned
+from tensorgrad.dialects.tg.call import CallOp, returned
 from tensorgrad.dialects.tg.control import CondOp, ScanOp
 from tensorgrad.passes.functions import block_of, return_of, set_signature
 from tensorgrad.passes.kernels.storage import LOOPS
@@ -26,6 +27,9 @@ Lower: TypeAlias = Callable[[FuncOp], None]
 """Lowers a function without loops and branches in place."""
 
 ControlOp: TypeAlias = ScanOp | CondOp
+
+PlainOp: TypeAlias = TensorOp | CallOp
+"""What becomes kernels: a tensor op, or a composite call."""
 
 
 @dataclass
@@ -37,7 +41,7 @@ class _Part:
         results: Values, each with the buffer that takes it and the slot of the result.
     """
 
-    ops: list[TensorOp] = field(default_factory=list[TensorOp])
+    ops: list[PlainOp] = field(default_factory=list["PlainOp"])
     results: list[tuple[SSAValue, SSAValue, Slot]] = field(default_factory=list[tuple[SSAValue, SSAValue, Slot]])
 
 
@@ -97,16 +101,20 @@ class Outlining:
         """The runs of ops, one more than there are loops and branches, and these."""
         parts, controls = [_Part()], list[ControlOp]()
         for op in self.old.ops:
-            if isinstance(op, TensorOp):
+            if isinstance(op, PlainOp):
                 parts[-1].ops.append(op)
             elif isinstance(op, ControlOp):
                 controls.append(op)
                 parts.append(_Part())
+            elif not isinstance(op, func.ReturnOp):
+                raise DiagnosticException(f"lower-tg-to-buf expects tg ops, not {op.name}")
         return parts, controls
 
     def _place_results(self, parts: Sequence[_Part], controls: Sequence[ControlOp]) -> None:
         """Says which part writes each result of the function, or which loop does so by itself."""
-        maker: dict[SSAValue, int] = {op.results[0]: number for number, part in enumerate(parts) for op in part.ops}
+        maker: dict[SSAValue, int] = {
+            result: number for number, part in enumerate(parts) for op in part.ops for result in op.results
+        }
         for value, buffer, slot in zip(self.values, self.outputs, self.results, strict=True):
             number = maker.get(value)
             stacks = value.owner.results[value.owner.carries :] if isinstance(value.owner, ScanOp) else ()
@@ -133,16 +141,17 @@ class Outlining:
         """Gives memory to the values of a part that are used outside of it; leaves are made anew where they are."""
         own = set[Operation](part.ops)
         for op in part.ops:
-            value = op.results[0]
-            outside = [use for use in value.uses if use.operation not in own and use.operation.name != "func.return"]
-            used = any(
-                (op.operands or isinstance(use.operation, ControlOp))
-                and not (_is_init(use.operation, use.index) and (not op.operands or use.operation is following))
-                for use in outside
-            )
-            if used and value not in self.buffers:
-                self.buffers[value] = self._alloc(value)
-                part.results.append((value, self.buffers[value], self._result_slot(value)))
+            for value in op.results:
+                outside = [use for use in value.uses if use.operation not in own]
+                used = any(
+                    (op.operands or isinstance(use.operation, ControlOp))
+                    and not isinstance(use.operation, func.ReturnOp)
+                    and not (_is_init(use.operation, use.index) and (not op.operands or use.operation is following))
+                    for use in outside
+                )
+                if used and value not in self.buffers:
+                    self.buffers[value] = self._alloc(value)
+                    part.results.append((value, self.buffers[value], self._result_slot(value)))
 
     def _fresh(self, value: SSAValue, part: _Part) -> SSAValue:
         """A buffer that a part fills with a value, for a loop to use up."""
@@ -161,7 +170,7 @@ class Outlining:
         if not part.results:
             return
         needed = _needed(part)
-        made = {op.results[0] for op in needed}
+        made = {result for op in needed for result in op.results}
         used = [*(operand for op in needed for operand in op.operands), *(value for value, _, _ in part.results)]
         elsewhere = list(dict.fromkeys(value for value in used if value not in made))
         leaves = [value.owner for value in elsewhere if isinstance(value.owner, TensorOp) and not value.owner.operands]
@@ -171,10 +180,12 @@ class Outlining:
         known: dict[SSAValue, SSAValue] = dict(zip(outside, block.args, strict=True))
         for op in needed:
             clone = op.clone(known)
-            clone.location = op.location
+            for old, new in zip(op.walk(), clone.walk(), strict=True):
+                new.location = old.location
             block.add_op(clone)
-            known[op.results[0]] = clone.results[0]
-            clone.results[0].name_hint = op.results[0].name_hint
+            for old_result, new_result in zip(op.results, clone.results, strict=True):
+                known[old_result] = new_result
+                new_result.name_hint = old_result.name_hint
         slots = [self._slot_inside(value, number) for number, value in enumerate(outside)]
         results = [known[value] for value, _, _ in part.results]
         location = needed[-1].location if needed else self.function.location
@@ -338,12 +349,12 @@ def _is_init(op: Operation, position: int) -> bool:
     return isinstance(op, ScanOp) and len(op.consts) <= position < len(op.consts) + op.carries
 
 
-def _needed(part: _Part) -> list[TensorOp]:
+def _needed(part: _Part) -> list[PlainOp]:
     """The ops of a part that its results are made of, in order."""
     needed = {value for value, _, _ in part.results}
-    found: list[TensorOp] = []
+    found: list[PlainOp] = []
     for op in reversed(part.ops):
-        if op.results[0] in needed:
+        if any(result in needed for result in op.results):
             needed.update(op.operands)
             found.append(op)
     return found[::-1]
