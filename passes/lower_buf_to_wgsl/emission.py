@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import ChainMap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias, cast
@@ -105,10 +106,13 @@ class Code:
         self.block = block
         self.bindings = bindings
         self.frame = frame
+        self._numbers: ChainMap[int, SSAValue] = ChainMap()
 
     def inside(self, block: Block) -> Code:
-        """Code of the same kernel in a block inside."""
-        return Code(block, self.bindings, self.frame)
+        """Code of the same kernel in a block inside, which sees the constants that are there."""
+        code = Code(block, self.bindings, self.frame)
+        code._numbers = self._numbers.new_child()
+        return code
 
     def add(self, op: Operation) -> SSAValue:
         """Appends an op and gives its first result."""
@@ -133,7 +137,12 @@ class Code:
 
     def number(self, value: int) -> SSAValue:
         """A constant index."""
-        return self.add(arith.ConstantOp(IntegerAttr(value, index)))
+        found = self._numbers.get(value)
+        if found is None:
+            properties = {"value": IntegerAttr(value, index)}
+            found = self.add(arith.ConstantOp.create(result_types=[index], properties=properties))
+            self._numbers[value] = found
+        return found
 
     def index_op(self, kind: type[Operation], lhs: SSAValue, rhs: SSAValue | int) -> SSAValue:
         """An op on two indices; `x * 1`, `x / 1` and `x + 0` are `x`."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import cast
@@ -41,7 +41,6 @@ from tensorgrad.dialects.buf import (
 from tensorgrad.dialects.buf_control import BranchOp, RepeatOp, RowOp
 from tensorgrad.dialects.signature import NAME, ROLE
 from tensorgrad.passes.kernels.graph import steps_of
-from tensorgrad.passes.kernels.identity import kernel_text
 from tensorgrad.passes.kernels.kinds import contraction_of
 from tensorgrad.passes.lower_buf_to_wgsl.attention import attention_kernel
 from tensorgrad.passes.lower_buf_to_wgsl.contraction import contraction
@@ -168,9 +167,9 @@ class _Lowering:
             Placed(views.index(view), start, None if row is None else (row[0], tuple(map(views.index, row[1]))))
             for (view, start), row in zip(places, rows, strict=True)
         ]
-        texts = tuple((kernel_text(kernel), str(kernel.schedule)) for kernel in kernels)
+        structures = tuple((_structure(kernel), kernel.schedule) for kernel in kernels)
         types = [_flat(view) for view in views]
-        key = (texts, tuple(access), tuple(placed), tuple(types))
+        key = (structures, tuple(access), tuple(placed), tuple(types))
         made = self.known.get(key)
         if made is None:
             made = self.known[key] = self._write(kernels, schedules, access, placed, types)
@@ -430,6 +429,26 @@ def _locate(block: Block, before: Operation | None, kernel: KernelOp) -> None:
             if isinstance(inner.location, UnknownLoc):
                 inner.location = kernel.location
         op = op.next_op
+
+
+def _structure(kernel: KernelOp) -> tuple[object, ...]:
+    """A kernel's body and grid, whatever buffers it runs on: equal structures are equal kernels."""
+    return (kernel.extents, *_block_structure(kernel.body.block, {}))
+
+
+def _block_structure(block: Block, numbers: dict[SSAValue, int]) -> Iterator[object]:
+    for argument in block.args:
+        numbers[argument] = len(numbers)
+        yield argument.type
+    for op in block.ops:
+        properties = (*op.properties.items(), *op.attributes.items())
+        yield op.name, tuple(numbers[operand] for operand in op.operands), properties
+        for region in op.regions:
+            for inner in region.blocks:
+                yield tuple(_block_structure(inner, numbers))
+        for result in op.results:
+            numbers[result] = len(numbers)
+            yield result.type
 
 
 def _role(view: ViewOp) -> str:
