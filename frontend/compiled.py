@@ -46,6 +46,20 @@ class Compiled:
             self._program = self._compilation.program()
         return self._program
 
+    def program_for(self, target: str) -> Program:
+        """The program as data, compiled for another target than the device.
+
+        Args:
+            target: A profile's name, the path of a JSON file, or inline JSON; see `tensorgrad.runtime.target`.
+
+        Raises:
+            TargetError: There is no such target.
+            ProgramError: The program does not fit it.
+        """
+        from tensorgrad.runtime.target import Target
+
+        return self._compilation.program(Target.from_spec(target))
+
     def stats(self) -> dict[str, Any]:
         """What a step costs.
 

@@ -201,11 +201,13 @@ class Compilation:
         with self.phases.measure("build"):
             return build_program(module, target, self.name)
 
-    def program(self) -> Program:
-        """The program for the device; one for what every WebGPU device has, where that is numpy."""
+    def program(self, target: Target | None = None) -> Program:
+        """The program for a target or else the device; for what every WebGPU device has, where that is numpy."""
         from tensorgrad.runtime.target import Target
 
-        return self._lowered(Target.named(DEFAULT_TARGET) if self.device is None else self.device.target)
+        if target is None:
+            target = Target.named(DEFAULT_TARGET) if self.device is None else self.device.target
+        return self._lowered(target)
 
     def text(self, level: str) -> str:
         """The IR at a level, made anew from what was traced.

@@ -18,6 +18,8 @@ from tensorgrad.passes.fuse import FusePass
 from tensorgrad.passes.grad import GradPass
 from tensorgrad.passes.lower_tg_to_buf import LowerTgToBufPass
 from tensorgrad.passes.plan_memory import PlanMemoryPass
+from tensorgrad.passes.schedule import SchedulePass
+from tensorgrad.passes.share_dispatches import ShareDispatchesPass
 from tensorgrad.passes.simplify import SimplifyPass
 from tensorgrad.runtime.numpy_buffers import BufferExecutor
 from tensorgrad.runtime.numpy_tensors import TensorExecutor
@@ -26,7 +28,13 @@ from tensorgrad.tracer import trace
 NumpyArray: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 Function: TypeAlias = Callable[..., Any]
 
-BUFFER_PASSES: tuple[ModulePass, ...] = (LowerTgToBufPass(), FusePass(), PlanMemoryPass())
+BUFFER_PASSES: tuple[ModulePass, ...] = (
+    LowerTgToBufPass(),
+    FusePass(),
+    SchedulePass(),
+    ShareDispatchesPass(),
+    PlanMemoryPass(),
+)
 """The passes on buffers, in the order of the pipeline."""
 
 TOLERANCE: dict[type[TensorOp], float] = {
