@@ -155,12 +155,16 @@ class Parts:
 
     def changed(self) -> None:
         """Forgets what is known of the stages."""
-        for name in ("inputs", "operations", "contraction"):
+        for name in ("_read", "operations", "contraction"):
             self.__dict__.pop(name, None)
 
-    @cached_property
+    @property
     def inputs(self) -> list[SSAValue]:
         """The buffers read that the kernel does not write itself, each once."""
+        return self._read
+
+    @cached_property
+    def _read(self) -> list[SSAValue]:
         if self.attention is not None:
             return list(dict[SSAValue, None].fromkeys(self.attention.inputs))
         own = {*self.outputs, *self.locals}
