@@ -139,10 +139,7 @@ class _Bench:
         if loaded is None:
             return float("inf")
         executable, repeats = loaded
-        start = time.perf_counter()
-        executable.step({}, {})
-        executable.read(["done"])
-        return (time.perf_counter() - start) / repeats
+        return _run(executable) / repeats
 
     def wins(self, schedule: Schedule, other: Schedule) -> bool:
         """Whether a schedule is clearly faster than another: first at a glance, then in turns, by the medians."""
@@ -167,16 +164,12 @@ class _Bench:
         try:
             program = self._program(schedule)
             executable = WebGPUExecutable(program, self.device)
-            for _ in range(2):
-                start = time.perf_counter()
-                executable.step({}, {})
-                executable.read(["done"])
-                once = time.perf_counter() - start
+            _run(executable)
+            once = _run(executable)
             repeats = max(1, min(MOST_REPEATS, round(RUN_SECONDS / once)))
             if repeats > 1:
                 executable = WebGPUExecutable(replace(program, plan=program.plan * repeats), self.device)
-                executable.step({}, {})
-                executable.read(["done"])
+                _run(executable)
         except TensorgradError:
             return None
         return executable, repeats
@@ -188,6 +181,14 @@ class _Bench:
         for one in (PlanMemoryPass(target=target), LowerBufToWgslPass(target=target), ExpandMathPass()):
             one.apply(Context(), module)
         return build_program(module, self.device.target)
+
+
+def _run(executable: WebGPUExecutable) -> float:
+    """Runs a program and waits for it; the seconds that took."""
+    start = time.perf_counter()
+    executable.step({}, {})
+    executable.read(["done"])
+    return time.perf_counter() - start
 
 
 def _alone(kernel: KernelOp, schedule: Schedule) -> ModuleOp:

@@ -486,7 +486,7 @@ def _causal_array(allowed: NumpyArray) -> int | None:
     if not seen.size:
         return None
     ahead = int(rows[0, seen[0]].sum()) - 1 - int(seen[0])
-    wanted: NumpyArray = np.fromfunction(lambda i, j: j <= i + ahead, allowed.shape[-2:])
+    wanted = np.tri(*allowed.shape[-2:], k=ahead, dtype=bool)
     return ahead if all(np.array_equal(row, wanted) for row in rows) else None
 
 
