@@ -52,7 +52,7 @@ def _gelu(x: Any) -> Any:
     return x * 0.5 * (1 + (x * 0.5**0.5).erf())
 
 
-def _transformer(p: Parameters, tokens: Any, heads: int = 4) -> Any:
+def _transformer(p: Parameters, tokens: Any, activation: Callable[[Any], Any], heads: int = 4) -> Any:
     x = p["tokens.weight"][tokens] + p["positions"]
     batch, length, width = x.shape
     for block in range(sum(name.endswith("norm1.weight") for name in p)):
@@ -64,16 +64,20 @@ def _transformer(p: Parameters, tokens: Any, heads: int = 4) -> Any:
         )
         attended = q.scaled_dot_product_attention(k, v, is_causal=True).transpose(1, 2).reshape(batch, length, width)
         x = x + _linear(p, f"{name}.attention.out", attended)
-        x = x + _layers(p, f"{name}.mlp.layers.", _norm(p, f"{name}.norm2", x), _gelu)
+        x = x + _layers(p, f"{name}.mlp.layers.", _norm(p, f"{name}.norm2", x), activation)
     return _norm(p, "norm", x) @ p["tokens.weight"].transpose()
 
 
 def gpt(p: Parameters, tokens: Any, following: Any) -> Any:
-    return _transformer(p, tokens).flatten(0, 1).sparse_categorical_crossentropy(following.flatten())
+    return _transformer(p, tokens, _gelu).flatten(0, 1).sparse_categorical_crossentropy(following.flatten())
 
 
 def addition(p: Parameters, tokens: Any, result: Any) -> Any:
-    return _transformer(p, tokens)[:, -3:].flatten(0, 1).sparse_categorical_crossentropy(result.flatten())
+    return (
+        _transformer(p, tokens, lambda h: h.relu())[:, -3:]
+        .flatten(0, 1)
+        .sparse_categorical_crossentropy(result.flatten())
+    )
 
 
 LOSSES: dict[str, Callable[..., Any]] = {

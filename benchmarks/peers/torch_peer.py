@@ -45,7 +45,7 @@ def _norm(p: Parameters, name: str, x: Any) -> Any:
     return functional.layer_norm(x, x.shape[-1:], p[f"{name}.weight"], p[f"{name}.bias"])
 
 
-def _transformer(p: Parameters, tokens: Any, heads: int = 4) -> Any:
+def _transformer(p: Parameters, tokens: Any, activation: Callable[[Any], Any], heads: int = 4) -> Any:
     x = p["tokens.weight"][tokens] + p["positions"]
     batch, length, width = x.shape
     for block in range(sum(name.endswith("norm1.weight") for name in p)):
@@ -55,16 +55,16 @@ def _transformer(p: Parameters, tokens: Any, heads: int = 4) -> Any:
         attended = functional.scaled_dot_product_attention(*(part.transpose(1, 2) for part in split), is_causal=True)
         joined = attended.transpose(1, 2).reshape(batch, length, width)
         x = x + _linear(p, f"{name}.attention.out", joined)
-        x = x + _layers(p, f"{name}.mlp.layers.", _norm(p, f"{name}.norm2", x), functional.gelu)
+        x = x + _layers(p, f"{name}.mlp.layers.", _norm(p, f"{name}.norm2", x), activation)
     return _norm(p, "norm", x) @ p["tokens.weight"].T
 
 
 def gpt(p: Parameters, tokens: Any, following: Any) -> Any:
-    return functional.cross_entropy(_transformer(p, tokens).flatten(0, 1), following.long().flatten())
+    return functional.cross_entropy(_transformer(p, tokens, functional.gelu).flatten(0, 1), following.long().flatten())
 
 
 def addition(p: Parameters, tokens: Any, result: Any) -> Any:
-    return functional.cross_entropy(_transformer(p, tokens)[:, -3:].flatten(0, 1), result.long().flatten())
+    return functional.cross_entropy(_transformer(p, tokens, torch.relu)[:, -3:].flatten(0, 1), result.long().flatten())
 
 
 LOSSES: dict[str, Callable[..., Any]] = {

@@ -1,4 +1,4 @@
-"""A transformer that adds: vocabulary 12, width 64, 3 layers, 4 heads, length 8, batch 128; AdamW with clipping."""
+"""A transformer that adds: vocabulary 12, width 64, 3 layers, 4 heads, length 8, relu, batch 128; AdamW, clipping."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def batch() -> dict[str, np.ndarray]:
 def build(device: str, tune: bool | float = False) -> tuple[tg.Training, dict[str, np.ndarray]]:
     """The training step on a device, and a batch."""
     training = tg.compile(
-        Transformer(VOCABULARY, LENGTH, WIDTH, HEADS, LAYERS),
+        Transformer(VOCABULARY, LENGTH, WIDTH, HEADS, LAYERS, tg.relu),
         loss=loss,
         optimizer=tg.optim.adamw(5e-3, weight_decay=0.01, clip_norm=1.0),
         inputs={"tokens": tg.spec((BATCH, LENGTH), "i32"), "result": tg.spec((BATCH, 3), "i32")},

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TypeAlias
+
 import tensorgrad as tg
+
+Activation: TypeAlias = Callable[[tg.Tensor], tg.Tensor]
 
 
 class Block(tg.nn.Module):
     """Causal attention, then two layers on each position alone, both on normalized input and added to it."""
 
-    def __init__(self, width: int, heads: int) -> None:
+    def __init__(self, width: int, heads: int, activation: Activation) -> None:
         super().__init__()
         self.norm1, self.norm2 = tg.nn.LayerNorm(width), tg.nn.LayerNorm(width)
         self.attention = tg.nn.MultiHeadAttention(width, heads, causal=True)
-        self.mlp = tg.nn.MLP(width, 4 * width, width, activation=tg.gelu)
+        self.mlp = tg.nn.MLP(width, 4 * width, width, activation=activation)
 
     def __call__(self, x: tg.Tensor) -> tg.Tensor:
         x = x + self.attention(self.norm1(x))
@@ -22,12 +27,14 @@ class Block(tg.nn.Module):
 class Transformer(tg.nn.Module):
     """Tokens `[batch, length]` to logits `[batch, length, vocabulary]`; the embedding is the last layer too."""
 
-    def __init__(self, vocabulary: int, length: int, width: int, heads: int, layers: int) -> None:
+    def __init__(
+        self, vocabulary: int, length: int, width: int, heads: int, layers: int, activation: Activation = tg.gelu
+    ) -> None:
         super().__init__()
         small = tg.initializers.normal(0.02)
         self.tokens = tg.nn.Embedding(vocabulary, width, init=small)
         self.positions = tg.nn.param((length, width), init=small)
-        self.blocks = [Block(width, heads) for _ in range(layers)]
+        self.blocks = [Block(width, heads, activation) for _ in range(layers)]
         self.norm = tg.nn.LayerNorm(width)
 
     def __call__(self, tokens: tg.Tensor) -> tg.Tensor:
