@@ -19,6 +19,7 @@ from tensorgrad.dtypes import Spec
 from tensorgrad.errors import DTypeError, InputError, OptionError
 from tensorgrad.location import user_line
 from tensorgrad.model_tracing import checked_results
+from tensorgrad.passes.outline_attention import OutlineAttentionPass
 from tensorgrad.passes.simplify import SimplifyPass
 from tensorgrad.pipeline import Compilation, Phases
 from tensorgrad.tracer import as_array, checked_module, current_trace, function_name, trace_call, unique
@@ -118,7 +119,9 @@ class Jitted(Specializations[Key]):
             order, rebuild = trees.flatten(positions)
             outputs = unique([Slot(path or "output", "output") for path in trees.paths(positions)])
             made.properties["res_attrs"] = slots_attribute(outputs)
-        compilation = Compilation(self._name, checked_module(made), lambda _: [SimplifyPass()], self._device, phases)
+        compilation = Compilation(
+            self._name, checked_module(made), lambda _: [SimplifyPass(), OutlineAttentionPass()], self._device, phases
+        )
         return Specialization(compilation, compilation.load(None), rebuild([outputs[i].name for i in order]))
 
 

@@ -33,6 +33,7 @@ from tensorgrad.nn.module import Module, check_same
 from tensorgrad.optim import Optimizer, checked
 from tensorgrad.passes.functions import order_parameters
 from tensorgrad.passes.optimizer import OptimizerPass
+from tensorgrad.passes.outline_attention import OutlineAttentionPass
 from tensorgrad.passes.pipelines import tensor_passes
 from tensorgrad.passes.simplify import SimplifyPass
 from tensorgrad.pipeline import Compilation, Phases, tuning_seconds
@@ -440,7 +441,9 @@ class Training(Compiled):
             traced = trace_model(self._model, function, specs, check)
         order_parameters(traced.function, self._compilation.parameters)
         name, module = traced.function.sym_name.data, checked_module(traced.function)
-        compilation = Compilation(name, module, lambda _: [SimplifyPass()], self._compilation.device, phases)
+        compilation = Compilation(
+            name, module, lambda _: [SimplifyPass(), OutlineAttentionPass()], self._compilation.device, phases
+        )
         return Specialization(compilation, compilation.load(share=self._executable), traced.results)
 
     def save(self, path: str | os.PathLike[str]) -> None:

@@ -50,3 +50,15 @@ func.func @f(%a: tensor<4xf32>, %n: tensor<4xi32>) -> (tensor<4xf32>, tensor<4xi
 // CHECK-NEXT:   }
 // CHECK-NEXT:   func.return %2, %1 : tensor<4xf32>, tensor<4xi32>
 // CHECK-NEXT: }
+
+// A composite call names an operation; its body is what the operation comes to.
+func.func @composite(%a: tensor<4xf32>) -> tensor<4xf32> {
+  %0 = tg.call @square(%a) composite {power = 2 : i64} : (tensor<4xf32>) -> (tensor<4xf32>) {
+  ^bb0(%x: tensor<4xf32>):
+    %y = tg.mul %x, %x : tensor<4xf32>, tensor<4xf32>
+    tg.return %y : tensor<4xf32>
+  }
+  func.return %0 : tensor<4xf32>
+}
+// CHECK-LABEL: func.func @composite
+// CHECK-NEXT: tg.call @square(%a) composite {power = 2 : i64} : (tensor<4xf32>) -> (tensor<4xf32>) {
