@@ -19,7 +19,7 @@ from tensorgrad.passes.moving import moved
 class InlineCallsPass(ModulePass):
     """Replaces every `tg.call` by its body, also inside of other ops; custom derivatives are dropped.
 
-    Composite calls stay calls, for a lowering that knows them.
+    Composite calls stay calls, for a lowering that knows them, but where the function has loops or branches.
 
     Expects functions on `tg`, after everything that differentiates them. Guarantees the same results. Ops keep their
     locations.
@@ -36,19 +36,20 @@ class InlineCallsPass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for function in op.walk():
             if isinstance(function, FuncOp):
+                control = any(one.regions and not isinstance(one, CallOp | FuncOp) for one in function.walk())
                 for block in function.body.blocks:
-                    self._inline(block)
+                    self._inline(block, not control)
 
-    def _inline(self, block: Block) -> None:
+    def _inline(self, block: Block, composite: bool) -> None:
         for op in list(block.ops):
             if not isinstance(op, CallOp):
                 for region in op.regions:
                     for inner in region.blocks:
-                        self._inline(inner)
+                        self._inline(inner, composite)
                 continue
             body = op.body.block
-            self._inline(body)
-            if op.composite is not None:
+            self._inline(body, composite)
+            if op.composite is not None and composite:
                 drop_derivative(op)
                 continue
             if op.recompute is not None and not self.recompute:

@@ -46,7 +46,8 @@ class OutlineAttentionPass(ModulePass):
     """Makes a composite `tg.call @attention` of each `softmax(scale * q @ k.T + bias, masked) @ v`.
 
     Expects `tg` behind `simplify` (it compares values, so equal ones must be one). Guarantees the same results up to
-    rounding, and a derivative by which no matrix of scores is kept. Looks into regions as well.
+    rounding, and a derivative by which no matrix of scores is kept. Looks into the regions of
+    calls as well, not into loops and branches.
 
     What it finds: the scores of one `tg.dot_general` of queries and keys, by any axes; scaled, on either side; with
     biases added; chosen by masks against a constant; a softmax along the keys as `tensorgrad.softmax` composes it or
@@ -74,7 +75,7 @@ class OutlineAttentionPass(ModulePass):
 
 
 def outline_attention(block: Block, fewest_scores: int = FEWEST_SCORES) -> None:
-    """Outlines the attentions of a block, which ends in a terminator, and of the regions in it.
+    """Outlines the attentions of a block, which ends in a terminator, and of the calls in it.
 
     Args:
         block: Its ops are simplified; some are replaced.
@@ -82,7 +83,7 @@ def outline_attention(block: Block, fewest_scores: int = FEWEST_SCORES) -> None:
     """
     changed = False
     for op in list(block.ops):
-        if not isinstance(op, CallOp) or op.composite is None:
+        if isinstance(op, CallOp) and op.composite is None:
             for region in op.regions:
                 for inner in region.blocks:
                     outline_attention(inner, fewest_scores)

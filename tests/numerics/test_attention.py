@@ -260,3 +260,16 @@ def test_rows_of_nothing_are_nan_as_composed(device: WebGPUDevice) -> None:
     assert np.isnan(expected[0, 3]).all()
     np.testing.assert_array_equal(np.isnan(result), np.isnan(expected))
     np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-5)
+
+
+def test_beside_and_in_loops() -> None:
+    """A function with loops keeps its attentions composed on devices, inside of the loops and around them."""
+
+    def function(x: tg.Tensor) -> tg.Tensor:
+        around = causal(x, x, x)
+        turned, _ = tg.scan(lambda state, _: (causal(state, state, state), None), around, length=2)
+        return causal(turned, x, turned)
+
+    x = normal(1, 2, 32, 4)
+    expected = np.asarray(tg.jit(function, device="numpy")(x))
+    np.testing.assert_allclose(np.asarray(tg.jit(function, device="wgpu")(x)), expected, rtol=1e-5, atol=1e-5)
