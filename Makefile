@@ -10,6 +10,8 @@ JOBS ?= 2
 WHAT ?= all
 # Mesa's software driver runs small kernels ten times faster without its thread pool.
 LP_NUM_THREADS ?= 0
+# Tests run side by side; a BLAS with threads of its own makes each slower.
+OPENBLAS_NUM_THREADS ?= 1
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -48,14 +50,14 @@ lit: $(TEST_READY) ## Run the IR tests: MLIR in, FileCheck on what comes out
 	LP_NUM_THREADS=$(LP_NUM_THREADS) $(BIN)/lit --verbose --workers $(JOBS) $(LIT_ARGS) tests/lit
 
 unit: $(TEST_READY) adapter ## Run pytest, all but what is marked nightly or mlir (PYTEST_ARGS='-k name')
-	LP_NUM_THREADS=$(LP_NUM_THREADS) $(BIN)/python -m pytest -n $(JOBS) -m "not nightly and not mlir" $(PYTEST_ARGS)
+	LP_NUM_THREADS=$(LP_NUM_THREADS) OPENBLAS_NUM_THREADS=$(OPENBLAS_NUM_THREADS) $(BIN)/python -m pytest -n $(JOBS) -m "not nightly and not mlir" $(PYTEST_ARGS)
 
 test-mlir: $(TEST_READY) ## Run the whole op table by upstream MLIR, from what buf-to-upstream leaves of it
 	@sh tools/ensure_mlir.sh
 	$(BIN)/python -m pytest -n $(JOBS) -m mlir $(PYTEST_ARGS)
 
 nightly: $(TEST_READY) adapter ## Run the tests that are too slow for every change, with many more random examples
-	LP_NUM_THREADS=$(LP_NUM_THREADS) $(BIN)/python -m pytest -n $(JOBS) -m nightly --hypothesis-profile=nightly $(PYTEST_ARGS)
+	LP_NUM_THREADS=$(LP_NUM_THREADS) OPENBLAS_NUM_THREADS=$(OPENBLAS_NUM_THREADS) $(BIN)/python -m pytest -n $(JOBS) -m nightly --hypothesis-profile=nightly $(PYTEST_ARGS)
 
 bench: $(VENV_READY) adapter ## Time training steps and kernels beside other libraries (WHAT=all, mlp, gpt, kernels, ...)
 	$(INSTALL) --editable '.[bench]'
