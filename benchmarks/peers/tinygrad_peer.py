@@ -136,7 +136,10 @@ def contestant(name: str, parameters: Mapping[str, np.ndarray], batch: Mapping[s
         value = loss(p, **tensors).backward()
         if settings.clip_norm is not None:
             gradients = [parameter.grad for parameter in optimizer.params]
-            norm = sum((gradient.square().sum() for gradient in gradients), start=Tensor(0.0)).sqrt()
+            total: Any = Tensor(0.0)
+            for gradient in gradients:
+                total = total + gradient.square().sum()
+            norm = total.sqrt()
             scale = (settings.clip_norm / (norm + 1e-6)).minimum(1.0)
             for gradient in gradients:
                 gradient.assign(gradient * scale)
