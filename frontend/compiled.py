@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Mapping
-from typing import Any, Generic, TypeAlias, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar, cast
 
 import numpy as np
 
@@ -281,8 +281,10 @@ def average(function: Inference, batches: Iterable[Mapping[str, Any]], weight: s
                 sums[i] = sums[i] + count * np.asarray(leaf, np.float64)
         pending.clear()
 
+    if not isinstance(batches, Iterable) or isinstance(batches, Mapping):
+        raise InputError(f"{user_line()}: evaluate: batches must be an iterable of dicts, got {type(batches).__name__}")
     for batch in batches:
-        result = function(**batch)
+        result = function(**checked_batch(batch, "evaluate"))
         leaves, rebuild = trees.flatten(result)
         sums = sums or [0.0] * len(leaves)
         pending.append((_count(batch, weight), result))
@@ -313,6 +315,17 @@ def _count(batch: Mapping[str, Any], weight: str | None) -> float:
         listed = ", ".join(f"{name} has {extent}" for name, extent in extents.items())
         raise InputError(f"{user_line()}: evaluate: the number of examples is not clear: {listed}; give weight=")
     return float(next(iter(extents.values()), 1))
+
+
+def checked_batch(batch: Any, what: str) -> Mapping[str, Any]:
+    """A batch, if it has inputs by name.
+
+    Raises:
+        InputError: It has not.
+    """
+    if not isinstance(batch, Mapping) or not all(isinstance(name, str) for name in batch):
+        raise InputError(f"{user_line()}: {what}: a batch must be a dict of inputs by name, got {type(batch).__name__}")
+    return cast(Mapping[str, Any], batch)
 
 
 def check_finite(inputs: Mapping[str, Any]) -> None:

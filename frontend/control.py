@@ -20,7 +20,7 @@ from tensorgrad.dtypes import SHORT
 from tensorgrad.errors import DTypeError, OptionError, ShapeError, TraceError
 from tensorgrad.location import user_line, user_location
 from tensorgrad.tensor import Array, Tensor, Traced
-from tensorgrad.tracer import Trace, as_array, as_result, check_usable, current_trace, tracing, value_in
+from tensorgrad.tracer import Trace, as_array, as_result, check_function, check_usable, current_trace, tracing, value_in
 
 
 def scan(
@@ -61,6 +61,7 @@ def scan(
         >>> float(total), np.asarray(sums).tolist()
         (6.0, [1.0, 3.0, 6.0])
     """
+    check_function(body, "scan")
     carry, rows = _Leaves(init), _Leaves(xs)
     count = _length(rows, length)
     if current_trace() is not None:
@@ -96,6 +97,8 @@ def cond(predicate: Any, true_function: Callable[..., Any], false_function: Call
         >>> float(tg.cond(True, lambda x: x + 1.0, lambda x: x * 10.0, 2.0))
         3.0
     """
+    for function in (true_function, false_function):
+        check_function(function, "cond")
     condition = _as_tensor(predicate)
     if condition.shape != ():
         raise ShapeError(f"{user_line()}: cond: the predicate must be a scalar, it has shape {condition.shape}")

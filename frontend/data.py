@@ -195,6 +195,9 @@ def batches(
     counts = {name: len(array) if array.ndim else None for name, array in found.items()}
     if len(set(counts.values())) > 1 or None in counts.values() or 0 in counts.values():
         raise InputError(f"{user_line()}: batches: arrays need one number of examples, not zero, there are {counts}")
+    wrong = {name: array.dtype for name, array in found.items() if array.dtype.kind in "OSU"}
+    if wrong:
+        raise InputError(f"{user_line()}: batches: arrays must be of numbers, there are {wrong}")
     if isinstance(size, bool) or not isinstance(size, int) or size < 1:
         raise OptionError(f"{user_line()}: batches: size must be a positive integer, got {size!r}")
     if last not in LAST:
@@ -241,7 +244,11 @@ class Generated(_Placed):
 
     def at(self, epoch: int, index: int) -> Batch:
         """A batch, by its number in an epoch."""
-        return dict(self._function(epoch * (self._count or 0) + index))
+        batch = self._function(epoch * (self._count or 0) + index)
+        if not isinstance(batch, Mapping):
+            name = getattr(self._function, "__name__", "the function")
+            raise InputError(f"generated: {name} must give a dict of inputs by name, it gave {type(batch).__name__}")
+        return dict(batch)
 
     def __repr__(self) -> str:
         return f"Generated({self._count}; epoch {self.epoch}, batch {self.index})"

@@ -43,6 +43,8 @@ def value_and_grad(function: Callable[..., Any], argnums: int | Sequence[int] = 
         is a tuple with one for each of `argnums`. On numpy arrays it computes at once; inside a trace it is traced.
     """
     numbers = (argnums,) if isinstance(argnums, int) else tuple(argnums)
+    if not all(isinstance(number, int) for number in numbers):
+        raise TraceError(f"{user_line()}: grad: argnums must be the positions of arguments, got {argnums!r}")
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> tuple[Any, Any]:

@@ -94,7 +94,10 @@ def spec(shape: int | Sequence[int], dtype: object = "f32") -> Spec:
         ShapeError: An extent is no integer, or negative.
         DTypeError: The dtype is none of those.
     """
-    extents = (shape,) if isinstance(shape, int) else tuple(shape)
+    try:
+        extents = (shape,) if isinstance(shape, int) else tuple(shape)
+    except TypeError:
+        raise ShapeError(f"shape {shape!r} must be of integers that are not negative") from None
     for extent in extents:
         if isinstance(extent, bool) or not isinstance(extent, (int, np.integer)) or extent < 0:
             raise ShapeError(f"shape {extents!r} must be of integers that are not negative")

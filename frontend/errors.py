@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-from tensorgrad.runtime.errors import DeviceError, InputError, NoAdapterError, ProgramError, TensorgradError
+from tensorgrad.runtime.errors import DeviceError, InputError, NoAdapterError, ProgramError, TensorgradError, UserError
 
 
-class ShapeError(TensorgradError, ValueError):
+class ShapeError(UserError, ValueError):
     """Shapes that don't fit an op."""
 
 
-class DTypeError(TensorgradError, TypeError):
+class DTypeError(UserError, TypeError):
     """Element types that don't fit an op, or values that don't fit an element type."""
 
 
-class TraceError(TensorgradError, RuntimeError):
+class TraceError(UserError, RuntimeError):
     """A traced value used where only a concrete one can be, or outside its trace; or a compile inside a trace."""
 
 
-class ParameterError(TensorgradError, ValueError):
+class ParameterError(UserError, ValueError):
     """A model whose parameters can't be found, or changed when they must not."""
 
 
-class OptionError(TensorgradError, ValueError):
+class OptionError(UserError, ValueError):
     """A setting out of its range: a learning rate that is NaN, an unknown device, …"""
 
 
@@ -36,4 +36,5 @@ __all__ = [
     "ShapeError",
     "TensorgradError",
     "TraceError",
+    "UserError",
 ]

@@ -17,6 +17,7 @@ import numpy as np
 
 from tensorgrad import checkpoints, trees
 from tensorgrad.callbacks import Callback, Checkpoints, LossCurve, Record
+from tensorgrad.compiled import checked_batch
 from tensorgrad.data import Ahead, Seekable
 from tensorgrad.errors import InputError, OptionError
 from tensorgrad.location import user_line
@@ -135,7 +136,7 @@ class Run:
         """Runs a step, without waiting for it."""
         assert item.batch is not None
         rate = self.training.learning_rate
-        result = self.training.step(**item.batch)
+        result = self.training.step(**checked_batch(item.batch, "fit"))
         self._place = item.place
         self._pending.append((self.step, self.epoch, rate, result))
         late = time.perf_counter() - self._last_read > SECONDS_BETWEEN_READS
@@ -334,7 +335,13 @@ def fit(
     """
     refuse_inside_trace("tg.fit")
     _check(training, data, steps, epochs, evaluate, evaluate_every, prefetch)
+    for name, path in (("log", log), ("plot", plot)):
+        if path is not None and not isinstance(path, str | os.PathLike):
+            raise OptionError(f"{user_line()}: fit: {name} must be a path, got {path!r}")
+    if checkpoint is not None and not isinstance(checkpoint, str | os.PathLike | Checkpoints):
+        raise OptionError(f"{user_line()}: fit: checkpoint must be a folder or Checkpoints, got {checkpoint!r}")
     files = checkpoint if isinstance(checkpoint, Checkpoints) or checkpoint is None else Checkpoints(checkpoint)
+    _check_callbacks(callbacks)
     hooks = [*callbacks]
     hooks += [Log(log)] if log is not None else []
     hooks += [LossCurve(plot)] if plot is not None else []
@@ -415,6 +422,11 @@ def _check(
         raise OptionError(f"{where} evaluate must be a function of the training, got {evaluate!r}")
     if evaluate is None and evaluate_every is not None:
         raise OptionError(f"{where} evaluate_every without evaluate")
+
+
+def _check_callbacks(callbacks: object) -> None:
+    if not isinstance(callbacks, Sequence) or not all(isinstance(one, Callback) for one in callbacks):
+        raise OptionError(f"{user_line()}: fit: callbacks must be a list of tg.callbacks.Callback, got {callbacks!r}")
 
 
 def _known_steps(data: Batches, steps: int | None, epochs: int | None) -> int | None:

@@ -19,8 +19,7 @@ from tensorgrad.dtypes import Spec
 from tensorgrad.errors import DTypeError, InputError, OptionError
 from tensorgrad.location import user_line
 from tensorgrad.model_tracing import checked_results
-from tensorgrad.passes.outline_attention import OutlineAttentionPass
-from tensorgrad.passes.simplify import SimplifyPass
+from tensorgrad.passes.pipelines import forward_passes
 from tensorgrad.pipeline import Compilation, Phases
 from tensorgrad.tracer import as_array, checked_module, current_trace, function_name, trace_call, unique
 
@@ -119,9 +118,7 @@ class Jitted(Specializations[Key]):
             order, rebuild = trees.flatten(positions)
             outputs = unique([Slot(path or "output", "output") for path in trees.paths(positions)])
             made.properties["res_attrs"] = slots_attribute(outputs)
-        compilation = Compilation(
-            self._name, checked_module(made), lambda _: [SimplifyPass(), OutlineAttentionPass()], self._device, phases
-        )
+        compilation = Compilation(self._name, checked_module(made), lambda _: forward_passes(), self._device, phases)
         return Specialization(compilation, compilation.load(None), rebuild([outputs[i].name for i in order]))
 
 
@@ -180,7 +177,9 @@ def jit(
         >>> float(total({"x": tg.array([1.0, 2.0, 3.0])}, power=3))
         36.0
     """
-    names = (static,) if isinstance(static, str) else tuple(static)
+    names = (static,) if isinstance(static, str) else tuple(static) if isinstance(static, Sequence) else None
+    if names is None:
+        raise OptionError(f"static must be names of arguments, got {static!r}")
     if device not in DEVICES:
         raise OptionError(f"device must be one of {', '.join(DEVICES)}, not {device!r}")
     if function is None:

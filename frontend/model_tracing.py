@@ -21,7 +21,7 @@ from tensorgrad.errors import DTypeError, InputError, ParameterError, ShapeError
 from tensorgrad.location import user_line
 from tensorgrad.nn.module import Module, Parameter, check_bound, check_same
 from tensorgrad.tensor import Traced
-from tensorgrad.tracer import as_result, function_name, trace_call, unique
+from tensorgrad.tracer import as_result, check_function, function_name, trace_call, unique
 
 
 def parameters_of(model: Module) -> dict[str, Parameter]:
@@ -122,6 +122,7 @@ def trace_model(model: Module, function: Callable[..., Any], specs: Mapping[str,
         ParameterError: It changes which parameters there are.
         TensorgradError: What else it does is not possible.
     """
+    check_function(function, "tg.compile for the loss, and evaluate,")
     what = f"{function_name(function)}()"
     _check_names(function, specs, what)
     parameters = model.named_parameters()

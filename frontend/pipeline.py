@@ -16,6 +16,7 @@ from xdsl.utils.exceptions import DiagnosticException, VerifyException
 
 from tensorgrad.dialects.signature import arguments_of
 from tensorgrad.errors import OptionError, ProgramError
+from tensorgrad.location import user_line
 from tensorgrad.passes.functions import find_function
 from tensorgrad.passes.pipelines import DEFAULT_TARGET, device_passes
 from tensorgrad.runtime.backend import Executable
@@ -209,8 +210,8 @@ class Compilation:
                 return program
         first, least = found[0], min(one.statistics["peak_bytes"] for one in found)
         raise ProgramError(
-            f"{self.name}: memory_limit is {self.memory_limit} bytes, but a step needs {least} with recomputation and "
-            f"{first.statistics['peak_bytes']} without"
+            f"{user_line()}: {self.name}: memory_limit is {self.memory_limit} bytes, but a step needs {least} with "
+            f"recomputation and {first.statistics['peak_bytes']} without"
         )
 
     @without_collector()

@@ -12,7 +12,7 @@ from tensorgrad import trees
 from tensorgrad.dialects.tg.call import CallOp, ReturnOp
 from tensorgrad.location import user_location
 from tensorgrad.tensor import Traced
-from tensorgrad.tracer import as_result, check_usable, current_trace, function_name, tracing, value_in
+from tensorgrad.tracer import as_result, check_function, check_usable, current_trace, function_name, tracing, value_in
 
 
 def checkpoint(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -29,7 +29,7 @@ def checkpoint(function: Callable[..., Any]) -> Callable[..., Any]:
         The function, to be called in its place.
 
     Raises:
-        TraceError: When called: a result is no tensor.
+        TraceError: It is no function; or, when called: a result is no tensor.
 
     Example:
         >>> import tensorgrad as tg
@@ -37,6 +37,8 @@ def checkpoint(function: Callable[..., Any]) -> Callable[..., Any]:
         >>> float(tg.grad(wave)(0.0))
         1.0
     """
+
+    check_function(function, "tg.checkpoint")
 
     @functools.wraps(function, updated=())
     def recomputed(*args: Any, **kwargs: Any) -> Any:

@@ -44,6 +44,17 @@ def method(function: Callable[..., Any]) -> Callable[..., Any]:
     return function
 
 
+_HINTS = {
+    "item": "; outside of a trace, float(x) gives the number",
+    "numpy": "; outside of a trace, np.asarray(x) gives the values",
+    "backward": "; tg.grad differentiates functions, and tg.compile losses",
+    "detach": "; tg.stop_gradient(x) does that",
+    "view": "; reshape does that",
+    "to": "; tg.cast changes the dtype, and device= says where to compute",
+}
+"""What other libraries' methods are called here."""
+
+
 def _method(name: str) -> Callable[..., Any] | None:
     """A registered function; the modules of the API register theirs when they are imported."""
     if name not in _METHODS and not name.startswith("_"):
@@ -132,11 +143,15 @@ class Tensor(abc.ABC):
     def __getattr__(self, name: str) -> Any:
         function = _method(name)
         if function is None:
-            raise AttributeError(f"a tensor has no attribute {name!r}")
+            hint = _HINTS.get(name, "")
+            raise AttributeError(f"a tensor has no attribute {name!r}{hint}")
         return lambda *args, **kwargs: function(self, *args, **kwargs)
 
     def __getitem__(self, key: Any) -> Tensor:
         return _call("index", self, key)
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        raise TraceError("a tensor can't be changed; x = x.at[key].set(value) makes a changed copy")
 
     def __neg__(self) -> Tensor:
         return _call("negative", self)

@@ -245,6 +245,7 @@ def trace(function: Callable[..., Any], *specs: Any) -> ModuleOp:
         TraceError, ShapeError, DTypeError: What the function does is not possible.
     """
     refuse_inside_trace("tg.trace")
+    check_function(function, "tg.trace")
     arguments = [as_specs(argument) for argument in specs]
     slots: list[Slot] = []
     for name, given, argument in zip(argument_names(function, len(specs)), specs, arguments, strict=True):
@@ -310,6 +311,16 @@ def as_specs(argument: Any) -> Any:
         return Spec(array.shape, array.dtype)
     parts, rebuild = found
     return rebuild([as_specs(part) for part in parts])
+
+
+def check_function(function: object, what: str) -> None:
+    """Checks that something can be called.
+
+    Raises:
+        TraceError: It can't.
+    """
+    if not callable(function):
+        raise TraceError(f"{user_line()}: {what} takes a function, got {function!r}")
 
 
 def function_name(function: Callable[..., Any]) -> str:

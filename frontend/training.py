@@ -13,7 +13,16 @@ import numpy as np
 from xdsl.passes import ModulePass
 
 from tensorgrad import checkpoints, random, trees
-from tensorgrad.compiled import Compiled, Inference, Results, Specialization, awaited, check_finite, slot_of
+from tensorgrad.compiled import (
+    Compiled,
+    Inference,
+    Results,
+    Specialization,
+    awaited,
+    check_finite,
+    checked_batch,
+    slot_of,
+)
 from tensorgrad.device import find_device
 from tensorgrad.dtypes import Spec, spec
 from tensorgrad.errors import InputError, OptionError
@@ -33,13 +42,11 @@ from tensorgrad.nn.module import Module, check_same
 from tensorgrad.optim import Optimizer, checked
 from tensorgrad.passes.functions import order_parameters
 from tensorgrad.passes.optimizer import OptimizerPass
-from tensorgrad.passes.outline_attention import OutlineAttentionPass
-from tensorgrad.passes.pipelines import tensor_passes
-from tensorgrad.passes.simplify import SimplifyPass
+from tensorgrad.passes.pipelines import forward_passes, tensor_passes
 from tensorgrad.pipeline import Compilation, Phases, tuning_seconds
 from tensorgrad.runtime.backend import Executable, check_inputs
 from tensorgrad.tensor import Array
-from tensorgrad.tracer import checked_module, function_name, refuse_inside_trace
+from tensorgrad.tracer import check_function, checked_module, function_name, refuse_inside_trace
 
 
 def compile(
@@ -87,8 +94,12 @@ def compile(
     refuse_inside_trace("tg.compile")
     if not callable(getattr(optimizer, "append_pass", None)):
         raise OptionError(f"optimizer must be one of tg.optim, such as tg.optim.adam(1e-3), got {optimizer!r}")
-    if memory_limit is not None and (isinstance(memory_limit, bool) or memory_limit <= 0):
-        raise OptionError(f"memory_limit must be a positive number of bytes, got {memory_limit!r}")
+    if not isinstance(checks, bool):
+        raise OptionError(f"checks must be True or False, got {checks!r}")
+    if memory_limit is not None and (
+        isinstance(memory_limit, bool) or not isinstance(memory_limit, int) or memory_limit <= 0
+    ):
+        raise OptionError(f"memory_limit must be a positive number of bytes, an integer, got {memory_limit!r}")
     tuning = tuning_seconds(tune)
     parameters = parameters_of(model)
     key = random.key(seed)
@@ -244,8 +255,10 @@ class Training(Compiled):
         refuse_inside_trace("run")
         if isinstance(steps, bool) or not isinstance(steps, int) or steps < 1:
             raise OptionError(f"{user_line()}: run: steps must be a positive integer, got {steps!r}")
+        if not isinstance(data, Iterable):
+            raise InputError(f"{user_line()}: run: data must be dicts of inputs, or one, got {type(data).__name__}")
         batches = itertools.repeat(cast(Mapping[str, Any], data)) if isinstance(data, Mapping) else data
-        results = [self.step(**inputs) for inputs in itertools.islice(batches, steps)]
+        results = [self.step(**checked_batch(inputs, "run")) for inputs in itertools.islice(batches, steps)]
         if len(results) < steps:
             raise InputError(f"{user_line()}: run: the data ended after {len(results)} of {steps} steps")
         _, rebuild = trees.flatten(results[0])
@@ -301,9 +314,9 @@ class Training(Compiled):
         """
         refuse_inside_trace("capture")
         self._check_model()
-        patterns = (names,) if isinstance(names, str) else tuple(names)
-        if not patterns:
-            raise InputError(f"{user_line()}: capture: no names are given")
+        patterns = (names,) if isinstance(names, str) else tuple(names) if isinstance(names, Iterable) else ()
+        if not patterns or not all(isinstance(pattern, str) for pattern in patterns):
+            raise InputError(f"{user_line()}: capture: takes a name or several, got {names!r}")
         if patterns not in self._variants:
             check = chosen_captures(patterns)
             self._variants[patterns] = self._specialized(self._source.loss, self._source.inputs, check)
@@ -426,6 +439,7 @@ class Training(Compiled):
             TraceError, ParameterError, InputError, ShapeError, DTypeError, ProgramError, TargetError: As `tg.compile`.
         """
         refuse_inside_trace("attach")
+        check_function(forward, "attach")
         self._check_model()
 
         def specialize(specs: Mapping[str, Spec]) -> Specialization:
@@ -441,9 +455,7 @@ class Training(Compiled):
             traced = trace_model(self._model, function, specs, check)
         order_parameters(traced.function, self._compilation.parameters)
         name, module = traced.function.sym_name.data, checked_module(traced.function)
-        compilation = Compilation(
-            name, module, lambda _: [SimplifyPass(), OutlineAttentionPass()], self._compilation.device, phases
-        )
+        compilation = Compilation(name, module, lambda _: forward_passes(), self._compilation.device, phases)
         return Specialization(compilation, compilation.load(share=self._executable), traced.results)
 
     def save(self, path: str | os.PathLike[str]) -> None:

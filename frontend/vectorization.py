@@ -18,7 +18,7 @@ from tensorgrad.joining import moveaxis
 from tensorgrad.location import user_line, user_location
 from tensorgrad.passes.batch import repeated
 from tensorgrad.tensor import Array, Tensor, Traced
-from tensorgrad.tracer import Trace, as_array, as_result, check_usable, current_trace, tracing, value_in
+from tensorgrad.tracer import Trace, as_array, as_result, check_function, check_usable, current_trace, tracing, value_in
 
 
 def vmap(function: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0) -> Callable[..., Any]:
@@ -45,9 +45,11 @@ def vmap(function: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0) -> C
 
     Example:
         >>> import tensorgrad as tg
-        >>> tg.vmap(lambda x, y: x @ y, in_axes=(0, None))([[1.0, 2.0], [3.0, 4.0]], [1.0, 1.0]).tolist()
+        >>> tg.vmap(lambda x, y: x @ y, in_axes=(0, None))(tg.array([[1.0, 2.0], [3.0, 4.0]]), tg.ones(2)).tolist()
         [3.0, 7.0]
     """
+
+    check_function(function, "vmap")
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:

@@ -83,13 +83,19 @@ def training_passes(
     return [*tensor_passes(function, optimizer), *device_passes(target)]
 
 
-def inference_passes(target: str = DEFAULT_TARGET) -> list[ModulePass]:
-    """The passes from functions on `tg` to the kernels that compute them."""
-    from tensorgrad.passes.inline_calls import InlineCallsPass
+def forward_passes() -> list[ModulePass]:
+    """The passes on `tg` for functions that are run as they were traced, without a derivative."""
     from tensorgrad.passes.outline_attention import OutlineAttentionPass
     from tensorgrad.passes.simplify import SimplifyPass
 
-    return [InlineCallsPass(recompute=False), SimplifyPass(), OutlineAttentionPass(), *device_passes(target)]
+    return [SimplifyPass(), OutlineAttentionPass()]
+
+
+def inference_passes(target: str = DEFAULT_TARGET) -> list[ModulePass]:
+    """The passes from functions on `tg` to the kernels that compute them."""
+    from tensorgrad.passes.inline_calls import InlineCallsPass
+
+    return [InlineCallsPass(recompute=False), *forward_passes(), *device_passes(target)]
 
 
 @dataclass(frozen=True)

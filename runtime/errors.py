@@ -1,8 +1,36 @@
 """Exceptions of the runtime; every exception of tensorgrad derives from `TensorgradError`."""
 
+from __future__ import annotations
+
+import re
+import sys
+from types import FrameType
+
+_LOCATED = re.compile(r"\S:\d+: ")
+
 
 class TensorgradError(Exception):
     """The base of every exception of tensorgrad."""
+
+
+class UserError(TensorgradError):
+    """A mistake in what a user gave. Its message begins with their line, unless it names one already."""
+
+    def __init__(self, *arguments: object):
+        if arguments and isinstance(arguments[0], str) and not _LOCATED.search(arguments[0]):
+            arguments = (f"{_callers_line()}{arguments[0]}", *arguments[1:])
+        super().__init__(*arguments)
+
+
+def _callers_line() -> str:
+    """The innermost line that is neither ours nor the standard library's, as `file:line: `, or nothing."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        module = str(frame.f_globals.get("__name__")).split(".", 1)[0]
+        if module != "tensorgrad" and module not in sys.stdlib_module_names - {"__main__"}:
+            return f"{frame.f_code.co_filename}:{frame.f_lineno}: "
+        frame = frame.f_back
+    return ""
 
 
 class ProgramError(TensorgradError):
@@ -25,5 +53,5 @@ class NoAdapterError(DeviceError):
     """There is no adapter to run on; says what to install."""
 
 
-class InputError(TensorgradError, ValueError):
+class InputError(UserError, ValueError):
     """An unknown or missing input, or one of the wrong shape or dtype; names the argument."""

@@ -117,6 +117,8 @@ def from_torch(
             dtype; or what is one parameter here has two values there.
         OptionError: A path in `names` or a pattern in `ignore` fits nothing.
     """
+    if not isinstance(state_dict, Mapping):
+        raise InputError(f"from_torch: takes a state_dict, got {type(state_dict).__name__}")
     tensors = _tensors(model, names)
     paths = {id(parameter): path for path, parameter in model.named_parameters().items()}
     skipped = _skipped(state_dict, [ignore] if isinstance(ignore, str) else ignore)

@@ -178,3 +178,29 @@ def test_options():
     with pytest.raises(TensorgradError, match="f64"):
         tg.jit(lambda x: tg.cast(x, "f64"), device="wgpu")(1.0)
     assert tg.jit(lambda x: tg.cast(x, "f64"), device="numpy")(1.0).dtype == np.float64
+
+
+def test_attention_keeps_no_scores_without_a_derivative():
+    query = np.ones((1, 2, 256, 16), np.float32)
+    attend = tg.jit(lambda q: tg.nn.scaled_dot_product_attention(q, q, q, is_causal=True), device="wgpu")
+    attend(query)
+    assert "@attention" in attend.module("tg")
+    assert attend.program.statistics["peak_bytes"] < 4 * 2 * 256 * 256
+
+    class Model(tg.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.scale = tg.nn.param((), init=1.0)
+
+    training = tg.compile(
+        Model(),
+        loss=lambda model, q: tg.mean(model.scale * q),
+        optimizer=tg.optim.sgd(0.1),
+        inputs={"q": query.shape},
+        device="numpy",
+    )
+    forward = training.attach(
+        lambda model, q: tg.nn.scaled_dot_product_attention(q * model.scale, q, q, is_causal=True)
+    )
+    assert np.allclose(forward(q=query), attend(query), atol=1e-5)
+    assert "@attention" in forward.module("tg")
