@@ -45,8 +45,8 @@ def vmap(function: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0) -> C
 
     Example:
         >>> import tensorgrad as tg
-        >>> tg.vmap(lambda x, y: x @ y, in_axes=(0, None))(tg.array([[1.0, 2.0], [3.0, 4.0]]), tg.ones(2)).tolist()
-        [3.0, 7.0]
+        >>> tg.vmap(lambda x, y: x @ y, in_axes=(0, None))(tg.array([[1.0, 2.0], [3.0, 4.0]]), tg.ones(2))
+        Array([3., 7.], dtype=f32)
     """
 
     check_function(function, "vmap")
