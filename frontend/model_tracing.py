@@ -19,7 +19,8 @@ from tensorgrad.dialects.signature import Slot, slots_attribute
 from tensorgrad.dtypes import SHORT, Spec, is_float, spec
 from tensorgrad.errors import DTypeError, InputError, ParameterError, ShapeError, TraceError
 from tensorgrad.location import user_line
-from tensorgrad.nn.module import Module, Parameter, check_bound, check_same
+from tensorgrad.nn.module import Buffer, Module, Parameter, bind, check_bound, check_same, declarations
+from tensorgrad.state import Assigning, State
 from tensorgrad.tensor import Traced
 from tensorgrad.tracer import as_result, check_function, function_name, trace_call, unique
 
@@ -41,8 +42,8 @@ def parameters_of(model: Module) -> dict[str, Parameter]:
     return parameters
 
 
-def drawn(parameters: Mapping[str, Parameter], key: random.Key) -> dict[str, np.ndarray]:
-    """The values that parameters start with; each depends on the key and its path alone.
+def drawn(parameters: Mapping[str, Parameter | Buffer], key: random.Key) -> dict[str, np.ndarray]:
+    """The values that parameters and buffers start with; each depends on the key and its path alone.
 
     Raises:
         ParameterError: An initializer gives another shape or dtype.
@@ -50,12 +51,13 @@ def drawn(parameters: Mapping[str, Parameter], key: random.Key) -> dict[str, np.
     return {path: _draw(path, parameter, key) for path, parameter in parameters.items()}
 
 
-def _draw(path: str, parameter: Parameter, key: random.Key) -> np.ndarray:
+def _draw(path: str, parameter: Parameter | Buffer, key: random.Key) -> np.ndarray:
     drawn = parameter.initializer(random.fold_in(key, zlib.crc32(path.encode())), parameter.shape, parameter.dtype)
     values = np.asarray(drawn)
     if values.shape != parameter.shape or values.dtype != parameter.dtype:
+        what = "parameter " if isinstance(parameter, Parameter) else ""
         raise ParameterError(
-            f"parameter {path} is {parameter!r}, its initializer gave shape {values.shape} of {values.dtype}"
+            f"{what}{path} is {parameter!r}, its initializer gave shape {values.shape} of {values.dtype}"
         )
     return values
 
@@ -108,7 +110,9 @@ Check: TypeAlias = Callable[[Any, str], Any]
 """Checks a function's result, and gives the tree of tensors to return; its second argument is how messages call it."""
 
 
-def trace_model(model: Module, function: Callable[..., Any], specs: Mapping[str, Spec], check: Check) -> TracedModel:
+def trace_model(
+    model: Module, function: Callable[..., Any], specs: Mapping[str, Spec], check: Check, assigning: Assigning
+) -> TracedModel:
     """Traces a function of a model and named inputs.
 
     Args:
@@ -116,6 +120,7 @@ def trace_model(model: Module, function: Callable[..., Any], specs: Mapping[str,
         function: What to trace, called as `function(model, **inputs)`.
         specs: The inputs.
         check: Checks the result.
+        assigning: What becomes of assignments to buffers: the function's updates, nothing, or an error.
 
     Raises:
         InputError: The function takes other arguments.
@@ -125,22 +130,33 @@ def trace_model(model: Module, function: Callable[..., Any], specs: Mapping[str,
     check_function(function, "tg.compile for the loss, and evaluate,")
     what = f"{function_name(function)}()"
     _check_names(function, specs, what)
-    parameters = model.named_parameters()
+    parameters, buffers, declared = model.named_parameters(), model.named_buffers(), declarations(model)
 
-    def program(bound: Module, tensors: list[Any]) -> Any:
+    def program(bound: Module, values: list[Traced], tensors: list[Any]) -> Any:
+        found = zip(buffers, values, strict=True)
+        states = {path: State(value, path, what, assigning) for path, value in found}
+        assert bound._binding is not None
+        origin, binding = bound._binding
+        bound = bind(origin, {**binding, **{id(buffers[path]): state for path, state in states.items()}})
         result = function(bound, **dict(zip(specs, tensors, strict=True)))
         where = f"{user_line()}: {what} must leave the model's parameters as they are"
+        where += ", and set its buffers by assign" if buffers else ""
         check_bound(bound, where)
-        check_same(parameters, model.named_parameters(), where)
-        return check(result, what)
+        check_same(declared, declarations(model), where)
+        changed = {path: state for path, state in states.items() if state.is_assigned and assigning == "kept"}
+        updated.extend(changed)
+        return check(result, what), list(changed.values())
 
     # The same tree with specifications for parameters.
     _, rebuild = trees.flatten(model)
-    declared = rebuild([Spec(parameter.shape, parameter.dtype) for parameter in parameters.values()])
-    slots = [*(Slot(path, "parameter") for path in parameters), *(Slot(name, "input") for name in specs)]
-    made, positions = trace_call(function_name(function), program, [declared, list(specs.values())], slots)
+    like = rebuild([Spec(parameter.shape, parameter.dtype) for parameter in parameters.values()])
+    kept = [Spec(one.shape, one.dtype) for one in buffers.values()]
+    slots = [Slot(path, "parameter") for path in parameters] + [Slot(path, "state") for path in buffers]
+    slots += [Slot(name, "input") for name in specs]
+    updated: list[str] = []
+    made, (positions, _) = trace_call(function_name(function), program, [like, kept, list(specs.values())], slots)
     outputs = unique([Slot(name or "output", "output") for name in trees.paths(positions)])
-    made.properties["res_attrs"] = slots_attribute(outputs)
+    made.properties["res_attrs"] = slots_attribute([*outputs, *(Slot(path, "update") for path in updated)])
     order, rebuild = trees.flatten(positions)
     return TracedModel(made, rebuild([outputs[position].name for position in order]))
 

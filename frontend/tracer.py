@@ -24,7 +24,7 @@ from tensorgrad.dialects.tg.build import TensorBuilder
 from tensorgrad.dtypes import SHORT, DType, Spec, spec
 from tensorgrad.errors import DTypeError, InputError, ParameterError, ShapeError, TraceError
 from tensorgrad.location import user_line, user_location
-from tensorgrad.nn.module import Module, Parameter
+from tensorgrad.nn.module import Buffer, Module, Parameter
 from tensorgrad.runtime.conversion import converted, to_numpy
 from tensorgrad.tensor import Array, Tensor, Traced
 
@@ -92,9 +92,10 @@ def as_array(value: object, dtype: DType | None = None) -> NumpyArray:
         DTypeError: Values that don't fit: a finite float that overflows, an integer out of range, no numbers at all.
         ParameterError: A declared parameter, which has no values.
     """
-    if isinstance(value, Parameter):
+    if isinstance(value, Parameter | Buffer):
+        what = "parameter" if isinstance(value, Parameter) else "the"
         raise ParameterError(
-            f"{user_line()}: parameter {value!r} has no values: parameters are declared at construction and drawn by "
+            f"{user_line()}: {what} {value!r} has no values: parameters are declared at construction and drawn by "
             "tg.compile; use them in a compiled loss or forward function, through the model that it is given"
         )
     if isinstance(value, Array):

@@ -38,13 +38,14 @@ from tensorgrad.model_tracing import (
     takes_key,
     trace_model,
 )
-from tensorgrad.nn.module import Module, check_same
+from tensorgrad.nn.module import Module, check_same, declarations
 from tensorgrad.optim import Optimizer, checked
 from tensorgrad.passes.functions import order_parameters
 from tensorgrad.passes.optimizer import OptimizerPass
 from tensorgrad.passes.pipelines import forward_passes, tensor_passes
 from tensorgrad.pipeline import Compilation, Phases, tuning_seconds
 from tensorgrad.runtime.backend import Executable, check_inputs
+from tensorgrad.state import Assigning
 from tensorgrad.tensor import Array
 from tensorgrad.tracer import check_function, checked_module, function_name, refuse_inside_trace
 
@@ -107,10 +108,10 @@ def compile(
     with_key = takes_key(loss) and isinstance(inputs, Mapping) and "key" not in inputs
     specs = input_specs({**inputs, "key": spec(2, "u32")} if with_key else inputs)
     with phases.measure("trace"):
-        traced = trace_model(model, loss, specs, checked_loss)
+        traced = trace_model(model, loss, specs, checked_loss, "kept")
     name = traced.function.sym_name.data
     with phases.measure("initialize"):
-        values = drawn(parameters, key)
+        values = drawn({**parameters, **model.named_buffers()}, key)
     with phases.measure("load"):
         found = find_device(device)
 
@@ -170,8 +171,9 @@ class Training(Compiled):
         super().__init__(compilation, executable)
         self._source = source
         self._model = source.model
-        self._declared = source.model.named_parameters()
+        self._declared = declarations(source.model)
         self._slots = {path: slot_of(path, Spec(p.shape, p.dtype)) for path, p in self._declared.items()}
+        self._parameters, self._buffers = source.model.named_parameters(), source.model.named_buffers()
         self._metrics = None if source.results.metrics is None else Results(source.results.metrics)
         self._optimizer = optimizer
         self._learning_rate = optimizer.learning_rate
@@ -319,7 +321,7 @@ class Training(Compiled):
             raise InputError(f"{user_line()}: capture: takes a name or several, got {names!r}")
         if patterns not in self._variants:
             check = chosen_captures(patterns)
-            self._variants[patterns] = self._specialized(self._source.loss, self._source.inputs, check)
+            self._variants[patterns] = self._specialized(self._source.loss, self._source.inputs, check, "dropped")
         if self._checks:
             check_finite(inputs)
         return self._variants[patterns].run(self._with_key(inputs, "capture"))
@@ -344,28 +346,35 @@ class Training(Compiled):
 
     def parameters(self) -> dict[str, np.ndarray]:
         """Copies of the present values of the parameters, by path."""
-        values = self._executable.read(self._declared)
-        return {path: values[path] for path in self._declared}
+        values = self._executable.read(self._parameters)
+        return {path: values[path] for path in self._parameters}
+
+    def buffers(self) -> dict[str, np.ndarray]:
+        """Copies of the present values of the model's buffers, such as running statistics, by path."""
+        values = self._executable.read(self._buffers)
+        return {path: values[path] for path in self._buffers}
 
     def load_parameters(self, values: Mapping[str, Any]) -> None:
-        """Sets all parameters; the optimizer's state and the step count stay.
+        """Sets all parameters, and buffers where they are given; the optimizer's state and the step count stay.
 
         Args:
-            values: An array for each parameter, by path.
+            values: An array for each parameter, by path; and for any of the buffers.
 
         Raises:
             InputError: A name is unknown or missing, or a shape or dtype differs. Then nothing has changed.
             TraceError: This is inside a trace.
         """
         refuse_inside_trace("load_parameters")
-        self._executable.write(check_inputs(self._slots, values, what="parameter"))
+        given = values if isinstance(values, Mapping) else {}
+        wanted = {path: slot for path, slot in self._slots.items() if path in self._parameters or path in given}
+        self._executable.write(check_inputs(wanted, values, what="parameter"))
 
     def state_dict(self) -> dict[str, np.ndarray]:
         """Copies of everything that another training of the same program needs to continue bit for bit.
 
         Returns:
-            Parameters by path; the optimizer's state as `optimizer/<state>/<path>`; the step count, the random key and
-            the learning rate as `training/<name>`.
+            Parameters and buffers by path; the optimizer's state as `optimizer/<state>/<path>`; the step count, the
+            random key and the learning rate as `training/<name>`.
         """
         return checkpoints.state_of(self._executable, self._kept())
 
@@ -444,15 +453,17 @@ class Training(Compiled):
 
         def specialize(specs: Mapping[str, Spec]) -> Specialization:
             self._check_model()
-            return self._specialized(forward, specs, checked_results)
+            return self._specialized(forward, specs, checked_results, "refused")
 
         declared = None if inputs is None else input_specs(inputs)
         return Inference(function_name(forward), declared, specialize, self._checks)
 
-    def _specialized(self, function: Callable[..., Any], specs: Mapping[str, Spec], check: Check) -> Specialization:
+    def _specialized(
+        self, function: Callable[..., Any], specs: Mapping[str, Spec], check: Check, assigning: Assigning
+    ) -> Specialization:
         phases = Phases()
         with phases.measure("trace"):
-            traced = trace_model(self._model, function, specs, check)
+            traced = trace_model(self._model, function, specs, check, assigning)
         order_parameters(traced.function, self._compilation.parameters)
         name, module = traced.function.sym_name.data, checked_module(traced.function)
         compilation = Compilation(name, module, lambda _: forward_passes(), self._compilation.device, phases)
@@ -484,7 +495,7 @@ class Training(Compiled):
         return {**inputs, "key": np.asarray(random.fold_in(self._key, self.step_count + 1))}
 
     def _check_model(self) -> None:
-        found = self._model.named_parameters()
+        found = declarations(self._model)
         check_same(self._declared, found, f"{user_line()}: the model's parameters changed since tg.compile")
 
 

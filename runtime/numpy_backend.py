@@ -34,10 +34,10 @@ class NumpyExecutable:
     Args:
         module: Holds the function.
         function: Its name, or `None` where it is the only one.
-        share: An executable whose parameters this one uses too, instead of its own.
+        share: An executable whose parameters and state this one uses too, instead of its own.
 
     Raises:
-        ProgramError: There is no such function, or its parameters are not those of `share`.
+        ProgramError: There is no such function, its parameters are not those of `share`, or `share` lacks its state.
     """
 
     def __init__(self, module: ModuleOp, function: str | None = None, share: NumpyExecutable | None = None):
@@ -56,7 +56,9 @@ class NumpyExecutable:
         if share is not None and share._parameter_slots != self._parameter_slots:
             raise ProgramError("the parameters are not those of the program to share them with")
         self._parameters = _zeros(self._parameter_slots) if share is None else share._parameters
-        self._state = _zeros(self._state_slots)
+        if share is not None and any(share._state_slots.get(name) != slot for name, slot in self._state_slots.items()):
+            raise ProgramError("the state is not part of that of the program to share it with")
+        self._state = _zeros(self._state_slots) if share is None else share._state
 
     def step(self, inputs: Mapping[str, Any], scalars: Mapping[str, float]) -> dict[str, OutputHandle]:
         """Runs the function once.
@@ -91,7 +93,7 @@ class NumpyExecutable:
     def read(self, names: Iterable[str] | None = None) -> dict[str, np.ndarray]:
         """Copies of the present values of these parameters and state, or of all."""
         values = {**self._parameters, **self._state}
-        return {name: values[name].copy() for name in (values if names is None else names)}
+        return {name: values[name].copy() for name in (self.persistent if names is None else names)}
 
     def write(self, values: Mapping[str, Any]) -> None:
         """Sets parameters and state by name; everything is checked before anything is written.

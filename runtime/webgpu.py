@@ -389,7 +389,7 @@ class WebGPUExecutable:
     Args:
         program: What to run.
         device: Where.
-        share: An executable on the same device whose parameters this one uses too, instead of its own.
+        share: An executable on the same device whose parameters and state this one uses too, instead of its own.
 
     Raises:
         ProgramError: The program is malformed, or its parameters are not those of `share`.
@@ -422,7 +422,7 @@ class WebGPUExecutable:
         for index, buffer in enumerate(self.program.buffers):
             if buffer.role == "output":
                 continue
-            if buffer.name in shared and buffer.role == "parameter":
+            if buffer.name in shared and buffer.role in PERSISTENT_ROLES:
                 buffers[index] = shared[buffer.name]
                 continue
             buffers[index] = self.device.create_buffer(buffer.name, buffer.size, indirect=index in indirect)
@@ -611,23 +611,29 @@ def _layout(device: WebGPUDevice, accesses: Accesses) -> wgpu.GPUBindGroupLayout
 
 
 def _shared_buffers(program: Program, device: WebGPUDevice, share: WebGPUExecutable) -> dict[str, wgpu.GPUBuffer]:
-    """The other executable's parameter buffers, by name, once it is sure that they are laid out as ours."""
+    """The other executable's buffers of parameters and state, by name, once it is sure that they are laid out as ours.
+
+    The other may have more state, such as an optimizer's, in buffers of its own.
+    """
     if share.device is not device:
         raise ProgramError("parameters can be shared on one device only")
-    others = {buffer.name: i for i, buffer in enumerate(share.program.buffers) if buffer.role == "parameter"}
+    others = {buffer.name: i for i, buffer in enumerate(share.program.buffers) if buffer.role in PERSISTENT_ROLES}
     shared: dict[str, wgpu.GPUBuffer] = {}
     for buffer in program.buffers:
-        if buffer.role != "parameter":
+        if buffer.role not in PERSISTENT_ROLES:
             continue
         size = share.program.buffers[others[buffer.name]].size if buffer.name in others else None
         if size != buffer.size:
             has = f"has {size}" if size is not None else "lacks it"
-            raise ProgramError(f"parameter buffer {buffer.name!r} has {buffer.size} bytes, the shared program {has}")
+            raise ProgramError(
+                f"{buffer.role} buffer {buffer.name!r} has {buffer.size} bytes, the shared program {has}"
+            )
         shared[buffer.name] = share._buffers[others[buffer.name]]
-    theirs = share.program.slots("parameter")
-    for name, slot in program.slots("parameter").items():
-        if _place(program, slot) != (_place(share.program, theirs[name]) if name in theirs else None):
-            raise ProgramError(f"parameter {name!r} does not lie where it lies in the shared program")
+    for role in PERSISTENT_ROLES:
+        theirs = share.program.slots(role)
+        for name, slot in program.slots(role).items():
+            if _place(program, slot) != (_place(share.program, theirs[name]) if name in theirs else None):
+                raise ProgramError(f"{role} {name!r} does not lie where it lies in the shared program")
     return shared
 
 

@@ -21,8 +21,8 @@ from tensorgrad.nn.activations import (
 from tensorgrad.nn.attention import MultiHeadAttention, rotary_embedding, scaled_dot_product_attention
 from tensorgrad.nn.convolution import Conv1d, Conv2d, Conv3d, ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
 from tensorgrad.nn.layers import MLP, Dropout, Embedding, Flatten, Identity, Linear, Sequential
-from tensorgrad.nn.module import Module, Parameter, param
-from tensorgrad.nn.normalization import GroupNorm, LayerNorm, RMSNorm
+from tensorgrad.nn.module import Buffer, Module, Parameter, buffer, inference, param
+from tensorgrad.nn.normalization import BatchNorm1d, BatchNorm2d, BatchNorm3d, GroupNorm, LayerNorm, RMSNorm
 from tensorgrad.nn.pooling import (
     AvgPool1d,
     AvgPool2d,
@@ -47,6 +47,10 @@ __all__ = [
     "AvgPool1d",
     "AvgPool2d",
     "AvgPool3d",
+    "BatchNorm1d",
+    "BatchNorm2d",
+    "BatchNorm3d",
+    "Buffer",
     "Conv1d",
     "Conv2d",
     "Conv3d",
@@ -83,7 +87,9 @@ __all__ = [
     "Softmax",
     "Softplus",
     "Tanh",
+    "buffer",
     "from_torch",
+    "inference",
     "param",
     "rotary_embedding",
     "scaled_dot_product_attention",

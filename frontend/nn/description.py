@@ -51,22 +51,23 @@ class Entry:
 
 def described(model: Module) -> Entry:
     """The tree of a model."""
-    from tensorgrad.nn.module import Module, Parameter, entries, is_container
+    from tensorgrad.nn.module import Buffer, Module, Parameter, entries, is_container
 
     seen: dict[int, str] = {}
 
     def visit(name: str, path: str, node: Any) -> Entry | None:
-        kind = type(node).__name__ if isinstance(node, Module) else repr(node) if isinstance(node, Parameter) else ""
+        is_leaf = isinstance(node, Parameter | Buffer)
+        kind = type(node).__name__ if isinstance(node, Module) else repr(node) if is_leaf else ""
         entry = Entry(": ".join(part for part in (name, kind) if part), isinstance(node, Module))
         if id(node) in seen:
             entry.shared = seen[id(node)]
             return entry
         seen[id(node)] = path
-        if isinstance(node, Parameter):
-            entry.count = math.prod(node.shape)
+        if is_leaf:
+            entry.count = math.prod(node.shape) if isinstance(node, Parameter) else 0
             return entry
         for key, value in entries(node):
-            if isinstance(value, Parameter) or is_container(value):
+            if isinstance(value, Parameter | Buffer) or is_container(value):
                 child = visit(key, f"{path}.{key}" if path else key, value)
                 entry.children += [] if child is None else [child]
         entry.count = sum(child.count for child in entry.children)

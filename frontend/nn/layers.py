@@ -152,6 +152,10 @@ class Dropout(Module):
         """
         return x if key is None else tg.random.dropout(key, x, self.p)
 
+    def inference_call(self, x: Any, key: Any = None) -> Any:
+        """Gives `x`, whether there is a key or not; see `tg.nn.inference`."""
+        return x
+
 
 class Identity(Module):
     """`x` as it is."""

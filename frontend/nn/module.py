@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import copy
+import functools
 import numbers
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar, TypeVar, cast
 
 import numpy as np
 
 from tensorgrad.dtypes import SHORT, DType, is_float, spec
 from tensorgrad.errors import DTypeError, InputError, OptionError, ParameterError
 from tensorgrad.initializers import Initializer, constant
+from tensorgrad.location import user_line
 from tensorgrad.nn.description import described
 from tensorgrad.runtime.conversion import to_numpy
 from tensorgrad.trees import Rebuild
@@ -61,6 +63,62 @@ def param(
     return Parameter(wanted.shape, wanted.dtype, _as_initializer(init, wanted.shape))
 
 
+@dataclass(frozen=True, eq=False, repr=False, slots=True)
+class Buffer:
+    """Declared state that no optimizer changes: a shape, a dtype and an initializer, but no values.
+
+    In the loss of `tg.compile` it is a tensor that can be assigned to: `self.mean.assign(value)`. Its last value is
+    what the next step reads, and what attached functions read; see `tensorgrad.state`.
+
+    Attributes:
+        shape: The extents.
+        dtype: The numpy dtype of the elements.
+        initializer: What draws the values from a key.
+    """
+
+    tree_leaf: ClassVar[bool] = True
+    __array_ufunc__: ClassVar[None] = None  # numpy's operators give way to those of tensors
+
+    shape: tuple[int, ...]
+    dtype: DType
+    initializer: Initializer
+
+    def assign(self, value: object) -> None:
+        """Possible where it is a tensor: in the loss of `tg.compile`.
+
+        Raises:
+            ParameterError: Here it is only declared.
+        """
+        raise ParameterError(
+            f"{user_line()}: assign: the {self!r} has no values: buffers are declared at construction; assign them in "
+            "the loss of tg.compile, through the model that it is given"
+        )
+
+    def __repr__(self) -> str:
+        return f"buffer {SHORT[self.dtype]}[{', '.join(map(str, self.shape))}]"
+
+
+def buffer(
+    shape: int | Sequence[int], init: Initializer | float | np.ndarray[Any, Any] = 0.0, dtype: object = "f32"
+) -> Buffer:
+    """Declares state that isn't trained; assign it to an attribute of a module.
+
+    Args:
+        shape: The extents.
+        init: As for `param`; zeros by default.
+        dtype: A floating-point dtype, i32 or u32.
+
+    Raises:
+        ShapeError: The shape is no shape.
+        DTypeError: The dtype is none of those.
+        OptionError: `init` is no initializer, number or array, or an array of another shape.
+    """
+    wanted = spec(shape, dtype)
+    if wanted.dtype.kind not in "fiu":
+        raise DTypeError(f"a buffer holds numbers, not {SHORT[wanted.dtype]}")
+    return Buffer(wanted.shape, wanted.dtype, _as_initializer(init, wanted.shape))
+
+
 def _as_initializer(init: object, shape: tuple[int, ...]) -> Initializer:
     if callable(init):
         return cast(Initializer, init)
@@ -75,6 +133,9 @@ def _as_initializer(init: object, shape: tuple[int, ...]) -> Initializer:
     if values.shape != shape:
         raise OptionError(f"param: init has shape {values.shape}, the parameter {shape}")
     return lambda key, shape, dtype: values.astype(dtype)
+
+
+T = TypeVar("T", bound="Module")
 
 
 class Module:
@@ -94,19 +155,22 @@ class Module:
         Raises:
             ParameterError: Two of them have the same path.
         """
-        found: dict[str, Parameter] = {}
-        for path, leaf in walk(self, lambda value: isinstance(value, Parameter)):
-            if path in found:
-                raise ParameterError(f"two parameters have the path {path!r}")
-            found[path] = leaf
-        return found
+        return {path: leaf for path, leaf in declarations(self).items() if isinstance(leaf, Parameter)}
+
+    def named_buffers(self) -> dict[str, Buffer]:
+        """The declared buffers by path, each once.
+
+        Raises:
+            ParameterError: Two of them, or of the parameters, have the same path.
+        """
+        return {path: leaf for path, leaf in declarations(self).items() if isinstance(leaf, Buffer)}
 
     def tree_children(self) -> tuple[list[Any], Rebuild]:
         """The parameters as leaves, or what stands for them, and what binds others."""
         origin, values = (self, None) if self._binding is None else self._binding
         parameters = list(origin.named_parameters().values())
         leaves = parameters if values is None else [values[id(parameter)] for parameter in parameters]
-        return leaves, lambda new: bind(origin, dict(zip(map(id, parameters), new, strict=True)))
+        return leaves, lambda new: bind(origin, {**(values or {}), **dict(zip(map(id, parameters), new, strict=True))})
 
     def tree_names(self) -> list[str]:
         """The paths of the leaves."""
@@ -154,18 +218,81 @@ def walk(root: Module, is_leaf: Callable[[Any], bool]) -> Iterator[tuple[str, An
     return visit("", root)
 
 
-def bind(root: Module, values: Mapping[int, Any]) -> Module:
-    """A copy of a module tree that has `values[id(parameter)]` in place of each parameter.
+def declarations(root: Module) -> dict[str, Parameter | Buffer]:
+    """The declared parameters and buffers of a module tree by path, each once, in the order of assignment.
 
-    Modules and containers are copied, once each, so that what a traced function does to them stays in the copy; all
-    else is shared.
+    Raises:
+        ParameterError: Two of them have the same path.
     """
-    copies: dict[int, Any] = {}
+    found: dict[str, Parameter | Buffer] = {}
+    for path, leaf in walk(root, lambda value: isinstance(value, Parameter | Buffer)):
+        if path in found:
+            raise ParameterError(f"two parameters have the path {path!r}")
+        found[path] = leaf
+    return found
+
+
+def bind(root: Module, values: Mapping[int, Any]) -> Module:
+    """A copy of a module tree that has `values[id(parameter)]` in place of each parameter, and of buffers so far.
+
+    What a traced function does to modules and containers stays in the copy.
+    """
     binding = dict(values)
 
+    def leaf(node: Any) -> Any:
+        return binding[id(node)] if isinstance(node, Parameter) else binding.get(id(node), node)
+
+    def made(clone: Module, node: Module) -> None:
+        vars(clone)["_binding"] = (node, binding)
+
+    return _copied_tree(root, leaf, made)
+
+
+def inference(model: T) -> T:
+    """A model's form for inference: a copy whose layers do what they do once training is over.
+
+    Batch norm takes its running statistics, and updates none; dropout leaves everything as it is. It has the same
+    parameters and buffers as the model. Use it in attached functions, `tg.nn.inference(model)(x)`, and in losses.
+
+    A layer of one's own takes part by a method `inference_call`, which then is called in the place of `__call__`.
+
+    Args:
+        model: A module, declared, or as a traced function is given it.
+
+    Raises:
+        ParameterError: It is no module.
+    """
+    if not isinstance(model, Module):
+        raise ParameterError(f"{user_line()}: inference: the model must be a tg.nn.Module, not {type(model).__name__}")
+    origin, values = (model, None) if model._binding is None else model._binding
+
+    def made(clone: Module, node: Module) -> None:
+        if hasattr(type(node), "inference_call"):
+            clone.__class__ = _inference_form(type(node))
+
+    copied = _copied_tree(origin, lambda node: node, made)
+    return cast(T, copied if values is None else bind(copied, values))
+
+
+@functools.cache
+def _inference_form(kind: Any) -> Any:
+    """A module's class with `inference_call` for `__call__`."""
+    return type(kind.__name__, (kind,), {"__call__": kind.inference_call, "__module__": kind.__module__})
+
+
+def _copied_tree(root: Module, leaf: Callable[[Any], Any], made: Callable[[Module, Module], None]) -> Module:
+    """A copy of a module tree: of modules and containers, once each; all else is shared.
+
+    Args:
+        root: The tree.
+        leaf: What stands for a declared parameter or buffer.
+        made: Called with each module's copy, and the module.
+    """
+    copies: dict[int, Any] = {}
+
     def visit(node: Any) -> Any:
-        if isinstance(node, Parameter):
-            return binding[id(node)]
+        if isinstance(node, Parameter | Buffer):
+            return leaf(node)
         if not is_container(node):
             return node
         if id(node) not in copies:
@@ -179,7 +306,7 @@ def bind(root: Module, values: Mapping[int, Any]) -> Module:
         elif isinstance(node, Module):
             clone = copies[id(node)] = object.__new__(type(node))
             vars(clone).update({name: visit(value) for name, value in vars(node).items() if name != "_binding"})
-            vars(clone)["_binding"] = (node, binding)
+            made(clone, node)
         else:
             clone = copies[id(node)] = copy.copy(node)
             for key, value in list(node.items() if isinstance(node, dict) else enumerate(node)):
@@ -189,16 +316,16 @@ def bind(root: Module, values: Mapping[int, Any]) -> Module:
 
 
 def check_bound(bound: Module, where: str) -> None:
-    """Checks that the parameters of a bound tree are where they were bound.
+    """Checks that the parameters and buffers of a bound tree are where they were bound.
 
     Raises:
         ParameterError: What was traced has replaced, moved, added or removed one.
     """
     assert bound._binding is not None
     origin, values = bound._binding
-    expected = {path: values[id(parameter)] for path, parameter in origin.named_parameters().items()}
+    expected = {path: values.get(id(declared), declared) for path, declared in declarations(origin).items()}
     ids = {id(value) for value in values.values()}
-    found = dict(walk(bound, lambda value: isinstance(value, Parameter) or id(value) in ids))
+    found = dict(walk(bound, lambda value: isinstance(value, Parameter | Buffer) or id(value) in ids))
     check_same(expected, found, where)
 
 

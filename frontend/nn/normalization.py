@@ -1,17 +1,18 @@
-"""Normalization layers whose statistics are those of each example."""
+"""Normalization layers: by the statistics of each example, or, for batch norm, of each channel of the batch."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 import tensorgrad as tg
+from tensorgrad.errors import ShapeError
 from tensorgrad.initializers import ones, zeros
 from tensorgrad.nn.checks import channelled, divides, listed, number_between, positive, trailing
-from tensorgrad.nn.module import Module, param
+from tensorgrad.nn.module import Module, buffer, param
 
 
 def _standardized(x: Any, axes: tuple[int, ...], eps: float) -> Any:
@@ -153,3 +154,136 @@ class GroupNorm(Module):
         if self.weight is None or self.bias is None:
             return result
         return result * tg.reshape(self.weight, each) + tg.reshape(self.bias, each)
+
+
+class _BatchNorm(Module):
+    spatial: ClassVar[tuple[int, ...]]
+
+    def __init__(
+        self,
+        num_features: int,
+        eps: float = 1e-5,
+        momentum: float | None = 0.1,
+        affine: bool = True,
+        dtype: object = "f32",
+    ):
+        super().__init__()
+        name = type(self).__name__
+        positive(name, num_features=num_features)
+        self.num_features = num_features
+        self.eps = number_between(name, "eps", eps, 0, math.inf)
+        self.momentum = None if momentum is None else number_between(name, "momentum", momentum, 0, 1)
+        self.weight = param((num_features,), init=ones, dtype=dtype) if affine else None
+        self.bias = param((num_features,), init=zeros, dtype=dtype) if affine else None
+        self.running_mean = buffer((num_features,), init=zeros, dtype=dtype)
+        self.running_var = buffer((num_features,), init=ones, dtype=dtype)
+        self.num_batches_tracked = buffer((), init=zeros, dtype="i32")
+
+    def __call__(self, x: Any) -> Any:
+        """Applies the layer to a batch, `[batch, num_features, spatial...]`, and updates the running statistics.
+
+        Only the loss of `tg.compile` can do that; the form for inference is `tg.nn.inference(model)`.
+
+        Raises:
+            ShapeError: `x` has other axes or channels, or a channel has only one number, which has no variance.
+            ParameterError: This is in a function that changes no buffers, such as one that is attached.
+            TraceError: This is inside a function that `tg.grad`, `tg.scan` or the like traces.
+        """
+        tensor = self._checked(x)
+        axes = (0, *range(2, tensor.ndim))
+        count = math.prod(tensor.shape[axis] for axis in axes)
+        if count < 2:
+            from tensorgrad.location import user_line
+
+            raise ShapeError(
+                f"{user_line()}: {type(self).__name__}: {tensor.shape} has {count} numbers a channel; their variance "
+                "takes at least 2"
+            )
+        mean = tg.mean(tensor, axes, keepdims=True)
+        centred = tensor - mean
+        variance = tg.mean(centred * centred, axes, keepdims=True)
+        self._track(tg.reshape(mean, [-1]), tg.reshape(variance, [-1]) * (count / (count - 1)))
+        return self._scaled(centred * tg.rsqrt(variance + self.eps))
+
+    def inference_call(self, x: Any) -> Any:
+        """Applies the layer by the running statistics, to each example alone, and updates nothing.
+
+        Raises:
+            ShapeError: `x` has other axes or channels.
+        """
+        tensor = self._checked(x)
+        each = [self.num_features, *[1] * (tensor.ndim - 2)]
+        mean, variance = tg.reshape(self.running_mean, each), tg.reshape(self.running_var, each)
+        return self._scaled((tensor - mean) * tg.rsqrt(variance + self.eps))
+
+    def _track(self, mean: Any, variance: Any) -> None:
+        """Moves the running statistics towards those of a batch."""
+        before: Any = self.num_batches_tracked
+        tracked = before + 1
+        kept: Any = 1 / tg.cast(tracked, self.running_mean.dtype) if self.momentum is None else self.momentum
+        for statistic, found in ((self.running_mean, mean), (self.running_var, variance)):
+            new: Any = (1 - kept) * statistic + kept * tg.cast(tg.stop_gradient(found), statistic.dtype)
+            statistic.assign(new)
+        self.num_batches_tracked.assign(tracked)
+
+    def _checked(self, x: Any) -> Any:
+        from tensorgrad.elementwise import as_tensor
+
+        tensor = as_tensor(x)
+        spatial = tensor.ndim - 2 if tensor.ndim - 2 in self.spatial else self.spatial[-1]
+        return channelled(type(self).__name__, tensor, self.num_features, spatial)
+
+    def _scaled(self, x: Any) -> Any:
+        if self.weight is None or self.bias is None:
+            return x
+        each = [self.num_features, *[1] * (x.ndim - 2)]
+        return x * tg.reshape(self.weight, each) + tg.reshape(self.bias, each)
+
+
+class BatchNorm1d(_BatchNorm):
+    """Standardizes each channel of `[batch, channels]` or `[batch, channels, length]`.
+
+    In training, `layer(x)` is `(x - mean) / sqrt(variance + eps) * weight + bias`, with the mean and the biased
+    variance of the channel in this batch (S. Ioffe and C. Szegedy, Batch Normalization, 2015). It moves the running
+    mean, and the running variance, which is the unbiased one, towards the batch's:
+    `(1 - momentum) * running + momentum * batch`, as in PyTorch. At inference, `tg.nn.inference(model)` takes the
+    running statistics instead, and updates none.
+
+    Args:
+        num_features: How many channels.
+        eps: What keeps the root away from 0.
+        momentum: How far a batch moves the running statistics; None for the averages of all batches so far.
+        affine: Whether there are parameters.
+        dtype: Of the parameters and running statistics.
+
+    Attributes:
+        weight: Parameter of shape `[num_features]`, 1 at first, or None.
+        bias: Parameter of shape `[num_features]`, 0 at first, or None.
+        running_mean: Buffer of shape `[num_features]`, 0 at first.
+        running_var: Buffer of shape `[num_features]`, 1 at first.
+        num_batches_tracked: Buffer, an i32 scalar: how many batches the layer was applied to in training.
+
+    Raises:
+        ShapeError: `num_features` is not a positive integer.
+        OptionError: `eps` is negative or no number, or `momentum` not between 0 and 1.
+    """
+
+    spatial = (0, 1)
+
+
+class BatchNorm2d(_BatchNorm):
+    """Standardizes each channel of `[batch, channels, height, width]`.
+
+    The formulas, arguments, attributes and errors are those of `BatchNorm1d`.
+    """
+
+    spatial = (2,)
+
+
+class BatchNorm3d(_BatchNorm):
+    """Standardizes each channel of `[batch, channels, depth, height, width]`.
+
+    The formulas, arguments, attributes and errors are those of `BatchNorm1d`.
+    """
+
+    spatial = (3,)

@@ -1,9 +1,9 @@
-"""PyTorch's state dicts: their names and layouts, to and from parameters by path.
+"""PyTorch's state dicts: their names and layouts, to and from parameters and buffers by path.
 
 | Layer | in PyTorch | here |
 |---|---|---|
 | `Linear` | `weight` `[out, in]`, `bias` | `weight` `[in, out]`, transposed; `bias` |
-| `Conv1d` … `ConvTranspose3d`, `Embedding`, `LayerNorm`, `RMSNorm`, `GroupNorm`, `PReLU` | the same | the same |
+| `Conv1d` … `ConvTranspose3d`, `Embedding`, `LayerNorm`, `RMSNorm`, `GroupNorm`, `BatchNorm1d` … `3d`, `PReLU` | the same | the same |
 | `RNN`, `GRU`, `LSTM` | the same | the same |
 | `RNN`, `GRU`, `LSTM` | the same | the same |
 | `MultiHeadAttention` | `in_proj_weight`, `in_proj_bias` | each `weight` of `q`, `k`, `v`, transposed; each `bias` |
@@ -27,7 +27,7 @@ import numpy as np
 from tensorgrad.errors import InputError, OptionError, TensorgradError
 from tensorgrad.nn.attention import MultiHeadAttention
 from tensorgrad.nn.layers import Linear
-from tensorgrad.nn.module import Module, Parameter, entries, is_container
+from tensorgrad.nn.module import Buffer, Module, Parameter, declarations, entries, is_container
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class _Tensor:
     """One of PyTorch's tensors, by the name that it has in all; its parts are declared parameters."""
 
     name: str
-    parts: tuple[Parameter, ...]
+    parts: tuple[Parameter | Buffer, ...]
     transposed: bool
 
     @property
@@ -84,12 +84,12 @@ class _Tensor:
         else:
             extents = [part.shape[-1] for part in self.parts]  # the first axis of what is transposed, or the only one
             pieces = np.split(value, np.cumsum(extents)[:-1])
-        return [np.ascontiguousarray(piece.T if self.transposed else piece) for piece in pieces]
+        return [np.asarray(piece.T if self.transposed else piece, order="C") for piece in pieces]
 
     def join(self, values: Sequence[np.ndarray]) -> np.ndarray:
         """What our parts are, in PyTorch's tensor."""
         turned = [value.T if self.transposed else value for value in values]
-        return np.ascontiguousarray(np.concatenate(turned) if len(turned) > 1 else turned[0])
+        return np.asarray(np.concatenate(turned) if len(turned) > 1 else turned[0], order="C")
 
 
 def from_torch(
@@ -98,7 +98,7 @@ def from_torch(
     names: Mapping[str, str] | None = None,
     ignore: str | Sequence[str] = (),
 ) -> dict[str, np.ndarray]:
-    """A model's parameters from the `state_dict()` of the same model in PyTorch; see `tensorgrad.nn.pytorch`.
+    """A model's parameters and buffers from the `state_dict()` of the same model in PyTorch; see `tensorgrad.nn.pytorch`.
 
     `training.load_parameters(tg.nn.from_torch(model, torch_model.state_dict()))` trains on from there.
 
@@ -110,7 +110,7 @@ def from_torch(
         ignore: Patterns of PyTorch's names that have nothing to correspond to here.
 
     Returns:
-        An array for each parameter, by path, in the parameter's dtype.
+        An array for each parameter and buffer, by path, in its own dtype.
 
     Raises:
         InputError: Names are missing or unexpected, or shapes differ (lists all); a value doesn't fit the parameter's
@@ -120,7 +120,7 @@ def from_torch(
     if not isinstance(state_dict, Mapping):
         raise InputError(f"from_torch: takes a state_dict, got {type(state_dict).__name__}")
     tensors = _tensors(model, names)
-    paths = {id(parameter): path for path, parameter in model.named_parameters().items()}
+    paths = {id(parameter): path for path, parameter in declarations(model).items()}
     skipped = _skipped(state_dict, [ignore] if isinstance(ignore, str) else ignore)
     given = {name: _array(name, value) for name, value in state_dict.items() if name not in skipped}
     covered = {id(part) for tensor in tensors if tensor.name in given for part in tensor.parts}
@@ -153,7 +153,7 @@ def to_torch(model: Module, values: Mapping[str, Any], names: Mapping[str, str] 
 
     Args:
         model: The model.
-        values: Arrays by path, such as `training.parameters()`; a `state_dict()` is as good.
+        values: Arrays by path, such as `training.state_dict()`; or `training.parameters()`, where there are no buffers.
         names: As for `from_torch`.
 
     Returns:
@@ -163,7 +163,7 @@ def to_torch(model: Module, values: Mapping[str, Any], names: Mapping[str, str] 
         InputError: Paths are missing or unexpected, or shapes differ.
         OptionError: A path in `names` fits nothing.
     """
-    parameters = model.named_parameters()
+    parameters = declarations(model)
     arrays = _checked(parameters, {name: _array(name, value) for name, value in values.items() if "/" not in name})
     by_parameter = {id(parameter): arrays[path] for path, parameter in parameters.items()}
     tensors = _tensors(model, names)
@@ -179,7 +179,7 @@ def _mistake(message: str, kind: type[TensorgradError] = InputError) -> Tensorgr
     return kind(f"{user_line()}: {message}")
 
 
-def _checked(parameters: Mapping[str, Parameter], values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+def _checked(parameters: Mapping[str, Parameter | Buffer], values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Values in the parameters' shapes and dtypes."""
     from tensorgrad.compiled import slot_of
     from tensorgrad.dtypes import Spec
@@ -229,7 +229,9 @@ def _renamed(name: str, names: Mapping[str, str]) -> str:
     return (names[longest] + name[len(longest) :]).removeprefix(".")
 
 
-def _visited(path: str, node: Any, above: tuple[int, ...]) -> Iterator[tuple[str, Stored, tuple[Parameter, ...]]]:
+def _visited(
+    path: str, node: Any, above: tuple[int, ...]
+) -> Iterator[tuple[str, Stored, tuple[Parameter | Buffer, ...]]]:
     """What PyTorch stores of a node, with the path of the module and the parts; shared nodes come each time."""
     if id(node) in above:
         return
@@ -243,7 +245,7 @@ def _visited(path: str, node: Any, above: tuple[int, ...]) -> Iterator[tuple[str
     for name, value in entries(node):
         if name in taken:
             continue
-        if isinstance(value, Parameter):
+        if isinstance(value, Parameter | Buffer):
             yield path, Stored(name, (name,)), (value,)
         elif is_container(value):
             yield from _visited(f"{path}.{name}" if path else name, value, (*above, id(node)))

@@ -1,0 +1,168 @@
+"""Batch norm against PyTorch's: results, gradients and running statistics over several steps, on both devices."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import tensorgrad as tg
+from tensorgrad.errors import OptionError, ParameterError, ShapeError
+
+DEVICES = ["numpy", "wgpu"]
+FORMS: dict[str, tuple[Any, Any, dict[str, Any], tuple[int, ...]]] = {
+    "1d": (tg.nn.BatchNorm1d, torch.nn.BatchNorm1d, {}, (5, 3)),
+    "1d of sequences": (tg.nn.BatchNorm1d, torch.nn.BatchNorm1d, {"momentum": 0.3}, (2, 3, 5)),
+    "2d": (tg.nn.BatchNorm2d, torch.nn.BatchNorm2d, {"eps": 1e-2}, (2, 3, 4, 5)),
+    "3d": (tg.nn.BatchNorm3d, torch.nn.BatchNorm3d, {"affine": False}, (2, 3, 2, 2, 2)),
+    "averages": (tg.nn.BatchNorm2d, torch.nn.BatchNorm2d, {"momentum": None}, (2, 3, 2, 2)),
+}
+
+
+class Scaled(tg.nn.Module):
+    """A batch norm whose input is scaled by a parameter, whose gradient goes through the statistics."""
+
+    def __init__(self, norm: Any, rank: int):
+        super().__init__()
+        self.scale = tg.nn.param((3, *[1] * (rank - 2)), init=1.5)
+        self.norm = norm
+
+    def __call__(self, x: Any) -> Any:
+        return self.norm(tg.tanh(x * self.scale))
+
+
+class ScaledInTorch(torch.nn.Module):
+    """The same."""
+
+    def __init__(self, norm: Any, rank: int):
+        super().__init__()
+        self.scale = torch.nn.Parameter(torch.full((3, *[1] * (rank - 2)), 1.5))
+        self.norm = norm
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.norm(torch.tanh(x * self.scale))
+
+
+def close(found: Any, expected: Any) -> bool:
+    return np.allclose(np.asarray(found), np.asarray(expected), rtol=2e-5, atol=2e-6)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("form", FORMS)
+def test_steps_and_inference_are_those_of_pytorch(form: str, device: str) -> None:
+    here, there, options, shape = FORMS[form]
+    model, other = Scaled(here(3, **options), len(shape)), ScaledInTorch(there(3, **options), len(shape))
+    inputs = {"x": shape, "y": shape}
+    # Plain descent: parameters differ by what gradients differ.
+    training = tg.compile(
+        model, loss=lambda m, x, y: tg.mse(m(x), y), optimizer=tg.optim.sgd(0.5), inputs=inputs, device=device
+    )
+    training.load_parameters(tg.nn.from_torch(model, other.state_dict()))
+    infer = training.attach(lambda m, x: tg.nn.inference(m)(x), inputs={"x": shape})
+    optimizer = torch.optim.SGD(other.parameters(), 0.5)
+    generator = np.random.default_rng(0)
+    for number in range(4):
+        x, y = (generator.normal(size=shape).astype(np.float32) for _ in range(2))
+        x += number
+        other.train()
+        optimizer.zero_grad()
+        loss = torch.nn.functional.mse_loss(other(torch.from_numpy(x)), torch.from_numpy(y))
+        loss.backward()
+        optimizer.step()
+        other.eval()
+        assert close(training.step(x=x, y=y), loss.detach())
+        with torch.no_grad():
+            assert close(infer(x=x), other(torch.from_numpy(x)))
+    expected = other.state_dict()
+    found = tg.nn.to_torch(model, training.state_dict())
+    assert found.keys() == expected.keys()
+    assert all(close(found[name], expected[name]) for name in expected)
+    assert found["norm.num_batches_tracked"].shape == () and found["norm.num_batches_tracked"] == 4
+    fresh = ScaledInTorch(there(3, **options), len(shape))
+    fresh.load_state_dict({name: torch.from_numpy(value) for name, value in found.items()})
+    again = tg.nn.from_torch(model, fresh.state_dict())
+    assert again["norm.num_batches_tracked"].dtype == np.int32 and again["norm.num_batches_tracked"] == 4
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_whole_models_have_a_form_for_inference(device: str, tmp_path: Path) -> None:
+    def model() -> tg.nn.Module:
+        block = tg.nn.Sequential(tg.nn.Conv2d(2, 4, 3, bias=False), tg.nn.BatchNorm2d(4), tg.nn.ReLU())
+        head = {"norm": tg.nn.BatchNorm1d(16), "drop": tg.nn.Dropout(0.5), "out": tg.nn.Linear(16, 3)}
+        return tg.nn.Sequential(block, tg.nn.Flatten(), tg.nn.Sequential(head))
+
+    def compiled() -> tg.Training:
+        return tg.compile(
+            model(),
+            loss=lambda model, x, y, key: tg.cross_entropy(model(x, key), y),
+            optimizer=tg.optim.adam(1e-2, clip_norm=1.0),
+            inputs={"x": (6, 2, 4, 4), "y": tg.spec(6, "i32")},
+            device=device,
+        )
+
+    training = compiled()
+    generator = np.random.default_rng(0)
+    x, y = generator.normal(size=(6, 2, 4, 4)).astype(np.float32), np.arange(6, dtype=np.int32) % 3
+    for _ in range(3):
+        training.step(x=x, y=y)
+    # Dropout does nothing, key or not; an example's result is its own, whatever the batch.
+    keyed = training.attach(lambda model, x: tg.nn.inference(model)(x, tg.random.key(0)))
+    infer = training.attach(lambda model, x: tg.nn.inference(model)(x), inputs={"x": (6, 2, 4, 4)})
+    assert np.array_equal(keyed(x=x), infer(x=x))
+    assert np.allclose(np.asarray(infer(x=x[:1])), np.asarray(infer(x=x))[:1], atol=1e-5)
+    assert training.buffers()["2.norm.num_batches_tracked"] == 3
+    training.save_checkpoint(tmp_path / "checkpoint")
+    again = compiled()
+    again.load_checkpoint(tmp_path / "checkpoint")
+    assert np.array_equal(np.asarray(training.step(x=x, y=y)), np.asarray(again.step(x=x, y=y)))
+    assert np.array_equal(training.buffers()["0.1.running_var"], again.buffers()["0.1.running_var"])
+
+
+def test_the_form_for_inference_shares_everything() -> None:
+    class Model(tg.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.norms = [tg.nn.BatchNorm1d(3)]
+            self.tied = self.norms[0]
+
+        def __call__(self, x: Any) -> Any:
+            return self.tied(self.norms[0](x))
+
+    model = Model()
+    form = tg.nn.inference(model)
+    assert isinstance(form, Model) and isinstance(form.tied, tg.nn.BatchNorm1d) and form.tied is form.norms[0]
+    assert form.named_buffers() == model.named_buffers() and form.named_parameters() == model.named_parameters()
+    assert type(model.tied) is tg.nn.BatchNorm1d and repr(form) == repr(model)
+    # A loss that takes the form for inference updates no statistics, and its gradient takes them for constants.
+    x = np.random.default_rng(0).normal(size=(4, 3)).astype(np.float32)
+    training = tg.compile(
+        model,
+        loss=lambda model, x: tg.mean(tg.nn.inference(model)(x) ** 2),
+        optimizer=tg.optim.sgd(0.1),
+        inputs={"x": (4, 3)},
+        device="numpy",
+    )
+    assert np.isclose(float(training.step(x=x)), np.mean((x / (1 + 1e-5)) ** 2), rtol=1e-5)
+    assert training.buffers()["norms.0.num_batches_tracked"] == 0
+
+
+def test_errors() -> None:
+    norm = tg.nn.BatchNorm2d(3)
+
+    def compiled(shape: tuple[int, ...], model: tg.nn.Module = norm) -> tg.Training:
+        loss, optimizer = (lambda model, x: tg.mean(model(x))), tg.optim.sgd(0.1)
+        return tg.compile(model, loss=loss, optimizer=optimizer, inputs={"x": shape}, device="numpy")
+
+    with pytest.raises(ShapeError, match=r"BatchNorm2d: expected a shape \[batch, 3, 2 spatial axes\]"):
+        compiled((2, 3, 4))
+    with pytest.raises(ShapeError, match="BatchNorm1d: expected a shape"):
+        compiled((2, 3, 4, 4), tg.nn.BatchNorm1d(3))
+    with pytest.raises(ShapeError, match="1 numbers a channel; their variance takes at least 2"):
+        compiled((1, 3, 1, 1))
+    with pytest.raises(OptionError, match="BatchNorm1d: momentum must be a number between 0 and 1"):
+        tg.nn.BatchNorm1d(3, momentum=2)
+    with pytest.raises(ParameterError, match=r"running_mean.*tg\.nn\.inference\(model\)"):
+        compiled((2, 3, 4, 4)).attach(lambda model, x: model(x), inputs={"x": (2, 3, 4, 4)})
