@@ -3,8 +3,8 @@
 | Layer | in PyTorch | here |
 |---|---|---|
 | `Linear` | `weight` `[out, in]`, `bias` | `weight` `[in, out]`, transposed; `bias` |
-| `Conv1d` … `ConvTranspose3d`, `Embedding`, `LayerNorm`, `RMSNorm`, `GroupNorm`, `BatchNorm1d` … `3d`, `PReLU` | the same | the same |
-| `RNN`, `GRU`, `LSTM` | the same | the same |
+| `Conv1d` … `ConvTranspose3d`, `Embedding`, `LayerNorm`, `RMSNorm`, `GroupNorm`, `PReLU` | the same | the same |
+| `BatchNorm1d` … `BatchNorm3d`, buffers included | the same | the same |
 | `RNN`, `GRU`, `LSTM` | the same | the same |
 | `MultiHeadAttention` | `in_proj_weight`, `in_proj_bias` | each `weight` of `q`, `k`, `v`, transposed; each `bias` |
 | … with `kdim` or `vdim` | `q_proj_weight`, `k_…`, `v_…`, `in_proj_bias` | the same, but one by one |
@@ -98,7 +98,7 @@ def from_torch(
     names: Mapping[str, str] | None = None,
     ignore: str | Sequence[str] = (),
 ) -> dict[str, np.ndarray]:
-    """A model's parameters and buffers from the `state_dict()` of the same model in PyTorch; see `tensorgrad.nn.pytorch`.
+    """A model's parameters and buffers from PyTorch's `state_dict()` of the same; see `tensorgrad.nn.pytorch`.
 
     `training.load_parameters(tg.nn.from_torch(model, torch_model.state_dict()))` trains on from there.
 
