@@ -14,7 +14,6 @@ import numpy as np
 from tensorgrad.dtypes import SHORT, DType, is_float, spec
 from tensorgrad.errors import DTypeError, InputError, OptionError, ParameterError
 from tensorgrad.initializers import Initializer, constant
-from tensorgrad.location import user_line
 from tensorgrad.nn.description import described
 from tensorgrad.runtime.conversion import to_numpy
 from tensorgrad.trees import Rebuild
@@ -89,6 +88,8 @@ class Buffer:
         Raises:
             ParameterError: Here it is only declared.
         """
+        from tensorgrad.location import user_line
+
         raise ParameterError(
             f"{user_line()}: assign: the {self!r} has no values: buffers are declared at construction; assign them in "
             "the loss of tg.compile, through the model that it is given"
@@ -263,6 +264,8 @@ def inference(model: T) -> T:
         ParameterError: It is no module.
     """
     if not isinstance(model, Module):
+        from tensorgrad.location import user_line
+
         raise ParameterError(f"{user_line()}: inference: the model must be a tg.nn.Module, not {type(model).__name__}")
     origin, values = (model, None) if model._binding is None else model._binding
 
