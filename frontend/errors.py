@@ -25,6 +25,10 @@ class OptionError(UserError, ValueError):
     """A setting out of its range: a learning rate that is NaN, an unknown device, …"""
 
 
+class UnusedParameterWarning(UserWarning):
+    """A loss that doesn't depend on a parameter that it is to train: only its decay, if it has one, changes it."""
+
+
 __all__ = [
     "DTypeError",
     "DeviceError",
@@ -37,4 +41,5 @@ __all__ = [
     "TensorgradError",
     "TraceError",
     "UserError",
+    "UnusedParameterWarning",
 ]

@@ -11,15 +11,17 @@ from typing import Any, TypeAlias
 
 import numpy as np
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Operation
+from xdsl.ir import Operation, SSAValue
 
 from tensorgrad import random, trees
 from tensorgrad.capturing import captured, captured_names
 from tensorgrad.dialects.signature import Slot, slots_attribute
+from tensorgrad.dialects.tg.unary import StopGradientOp
 from tensorgrad.dtypes import SHORT, Spec, is_float, spec
 from tensorgrad.errors import DTypeError, InputError, ParameterError, ShapeError, TraceError
 from tensorgrad.location import user_line
 from tensorgrad.nn.module import Buffer, Module, Parameter, bind, check_bound, check_same, declarations
+from tensorgrad.passes.functions import return_of
 from tensorgrad.state import Assigning, State
 from tensorgrad.tensor import Traced
 from tensorgrad.tracer import as_result, check_function, function_name, trace_call, unique
@@ -159,6 +161,25 @@ def trace_model(
     made.properties["res_attrs"] = slots_attribute([*outputs, *(Slot(path, "update") for path in updated)])
     order, rebuild = trees.flatten(positions)
     return TracedModel(made, rebuild([outputs[position].name for position in order]))
+
+
+def unreached(function: FuncOp, trained: Mapping[str, int]) -> list[str]:
+    """The parameters that a function's first result does not depend on.
+
+    Args:
+        function: As it was traced.
+        trained: The places of parameters among its arguments, by path.
+    """
+    pending = [return_of(function).operands[0]]
+    reached: set[SSAValue] = set()
+    while pending:
+        value = pending.pop()
+        if value in reached:
+            continue
+        reached.add(value)
+        if isinstance(value.owner, Operation) and not isinstance(value.owner, StopGradientOp):
+            pending += [operand for op in value.owner.walk() for operand in op.operands]
+    return [path for path, place in trained.items() if function.body.block.args[place] not in reached]
 
 
 @dataclass(frozen=True)

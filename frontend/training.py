@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -25,7 +26,7 @@ from tensorgrad.compiled import (
 )
 from tensorgrad.device import find_device
 from tensorgrad.dtypes import Spec, spec
-from tensorgrad.errors import InputError, OptionError
+from tensorgrad.errors import InputError, OptionError, ParameterError, UnusedParameterWarning
 from tensorgrad.location import user_line
 from tensorgrad.model_tracing import (
     Check,
@@ -37,6 +38,7 @@ from tensorgrad.model_tracing import (
     parameters_of,
     takes_key,
     trace_model,
+    unreached,
 )
 from tensorgrad.nn.module import Module, check_same, declarations
 from tensorgrad.optim import Optimizer, checked
@@ -65,7 +67,8 @@ def compile(
     """Compiles a training step: the loss, its gradient by every parameter, and the optimizer's update.
 
     Args:
-        model: The parameters to train; each is drawn from the seed and its path.
+        model: The parameters to train, but for those that `model.freeze` names; each is drawn from the seed and its
+            path. One that the loss does not depend on gets an `UnusedParameterWarning`.
         loss: Called once, as `loss(model, **inputs)`, with traced tensors; gives a float scalar. A loss that takes a
             `key` which is none of the inputs gets `tg.random.fold_in(tg.random.key(seed), step)`, step being 1 first.
         optimizer: One of `tg.optim`.
@@ -85,7 +88,7 @@ def compile(
 
     Raises:
         TraceError: This is inside a trace, or the loss does what can't be traced.
-        ParameterError: The model has no parameters, or the loss changes which it has.
+        ParameterError: The model has no parameters, all are frozen, or the loss changes which it has.
         InputError: The loss takes other arguments than `inputs`.
         ShapeError, DTypeError: Shapes or dtypes in the loss don't fit, or its result is no float scalar.
         OptionError: A setting is out of range.
@@ -103,6 +106,9 @@ def compile(
         raise OptionError(f"memory_limit must be a positive number of bytes, an integer, got {memory_limit!r}")
     tuning = tuning_seconds(tune)
     parameters = parameters_of(model)
+    trained = {path: place for place, (path, one) in enumerate(parameters.items()) if one.trainable}
+    if not trained:
+        raise ParameterError(f"{user_line()}: all parameters of {type(model).__name__} are frozen")
     key = random.key(seed)
     phases = Phases()
     with_key = takes_key(loss) and isinstance(inputs, Mapping) and "key" not in inputs
@@ -110,6 +116,9 @@ def compile(
     with phases.measure("trace"):
         traced = trace_model(model, loss, specs, checked_loss, "kept")
     name = traced.function.sym_name.data
+    for path in unreached(traced.function, trained):
+        message = f"{function_name(loss)}() does not depend on the parameter {path!r}, which is to be trained"
+        warnings.warn(f"{user_line()}: {message}", UnusedParameterWarning, stacklevel=2)
     with phases.measure("initialize"):
         values = drawn({**parameters, **model.named_buffers()}, key)
     with phases.measure("load"):
@@ -118,12 +127,14 @@ def compile(
     if memory_limit is not None and found is None:
         raise OptionError("memory_limit is for a device that plans its memory; numpy plans none")
 
+    wrt = None if len(trained) == len(parameters) else tuple(trained.values())
+
     def passes(segments: int) -> Sequence[ModulePass]:
-        update = optimizer.append_pass(name, list(parameters))
+        update = optimizer.append_pass(name, list(trained))
         if found is not None and isinstance(update, OptimizerPass):
             target = found.target
             update = replace(update, row_bytes=min(target.max_storage_buffer_binding_size, target.max_buffer_size))
-        return tensor_passes(name, update, segments)
+        return tensor_passes(name, update, segments, wrt)
 
     module = checked_module(traced.function)
     compilation = Compilation(name, module, passes, found, phases, memory_limit, tuning)

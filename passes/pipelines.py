@@ -15,13 +15,16 @@ from tensorgrad.passes.registry import OPTIMIZERS, PASSES
 DEFAULT_TARGET = "webgpu-default"
 
 
-def tensor_passes(function: str | None, optimizer: ModulePass | None, segments: int = 1) -> list[ModulePass]:
+def tensor_passes(
+    function: str | None, optimizer: ModulePass | None, segments: int = 1, wrt: tuple[int, ...] | None = None
+) -> list[ModulePass]:
     """The passes on `tg` that make a training step of a loss.
 
     Args:
         function: The loss; may be `None` where the module has one function.
         optimizer: The pass that appends the update, if there is one.
         segments: Into how many runs `remat` divides the loss, all but the last of which are computed twice.
+        wrt: The places of the parameters to train among the loss' arguments; all of them if absent.
     """
     from tensorgrad.passes.grad import GradPass
     from tensorgrad.passes.inline_calls import InlineCallsPass
@@ -35,7 +38,7 @@ def tensor_passes(function: str | None, optimizer: ModulePass | None, segments: 
         SimplifyPass(),
         OutlineAttentionPass(),
         *again,
-        GradPass(function=function),
+        GradPass(function=function, wrt=wrt),
         *update,
         InlineCallsPass(recompute=False),
         SimplifyPass(),

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import difflib
+import fnmatch
 import functools
 import numbers
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -19,7 +21,7 @@ from tensorgrad.runtime.conversion import to_numpy
 from tensorgrad.trees import Rebuild
 
 
-@dataclass(frozen=True, eq=False, repr=False, slots=True)
+@dataclass(eq=False, repr=False, slots=True)
 class Parameter:
     """A declared parameter: a shape, a dtype and an initializer, but no values. `tg.compile` draws them.
 
@@ -27,6 +29,7 @@ class Parameter:
         shape: The extents.
         dtype: The numpy dtype of the elements.
         initializer: What draws the values from a key.
+        trainable: Whether programs compiled from now on train it; `Module.freeze` changes it.
     """
 
     tree_leaf: ClassVar[bool] = True
@@ -35,9 +38,10 @@ class Parameter:
     shape: tuple[int, ...]
     dtype: DType
     initializer: Initializer
+    trainable: bool = True
 
     def __repr__(self) -> str:
-        return f"{SHORT[self.dtype]}[{', '.join(map(str, self.shape))}]"
+        return f"{SHORT[self.dtype]}[{', '.join(map(str, self.shape))}]{'' if self.trainable else ' frozen'}"
 
 
 def param(
@@ -165,6 +169,51 @@ class Module:
             ParameterError: Two of them, or of the parameters, have the same path.
         """
         return {path: leaf for path, leaf in declarations(self).items() if isinstance(leaf, Buffer)}
+
+    def freeze(self, *patterns: str) -> None:
+        """Leaves parameters as they are: programs compiled from now on have no gradient, state or update of them.
+
+        Args:
+            *patterns: Paths, or patterns such as `encoder.*`; none is all parameters.
+
+        Raises:
+            ParameterError: A pattern fits no parameter, and names the nearest; or this is inside a trace. Then nothing
+                has changed.
+        """
+        for parameter in self._matching("freeze", patterns):
+            parameter.trainable = False
+
+    def trainable(self, *patterns: str) -> None:
+        """Takes back `freeze`: programs compiled from now on train these parameters again.
+
+        Args:
+            *patterns: Paths, or patterns such as `encoder.*`; none is all parameters.
+
+        Raises:
+            ParameterError: A pattern fits no parameter, and names the nearest; or this is inside a trace. Then nothing
+                has changed.
+        """
+        for parameter in self._matching("trainable", patterns):
+            parameter.trainable = True
+
+    def _matching(self, what: str, patterns: Sequence[str]) -> list[Parameter]:
+        from tensorgrad.location import user_line  # loads xDSL
+
+        if self._binding is not None:
+            raise ParameterError(f"{user_line()}: {what}: what is traced can't change which parameters are trained")
+        parameters = self.named_parameters()
+        for pattern in patterns:
+            if not isinstance(pattern, str) or not fnmatch.filter(parameters, pattern):
+                near = difflib.get_close_matches(str(pattern), parameters, cutoff=0) or ["none"]
+                raise ParameterError(
+                    f"{user_line()}: {what}: {pattern!r} fits no parameter; the nearest are {', '.join(near)}"
+                )
+        chosen = patterns or ("*",)
+        return [
+            parameter
+            for path, parameter in parameters.items()
+            if any(fnmatch.fnmatchcase(path, pattern) for pattern in chosen)
+        ]
 
     def tree_children(self) -> tuple[list[Any], Rebuild]:
         """The parameters as leaves, or what stands for them, and what binds others."""

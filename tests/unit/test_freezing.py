@@ -1,0 +1,154 @@
+"""Parameters that are not trained, and those that a loss does not depend on."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tensorgrad as tg
+from tensorgrad.errors import ParameterError, UnusedParameterWarning
+
+
+class Net(tg.nn.Module):
+    def __init__(self):
+        self.encoder = [tg.nn.Linear(3, 4), tg.nn.Linear(4, 4)]
+        self.head = tg.nn.Linear(4, 2)
+
+    def __call__(self, x):
+        for layer in self.encoder:
+            x = tg.tanh(layer(x))
+        return self.head(x)
+
+
+def loss(model, x):
+    return tg.mean((model(x) - 1.0) ** 2)
+
+
+X = np.random.default_rng(0).normal(size=(5, 3)).astype(np.float32)
+
+
+def compiled(model, optimizer=None, device="numpy", function=loss):
+    optimizer = optimizer or tg.optim.adamw(0.1)
+    return tg.compile(model, loss=function, optimizer=optimizer, inputs={"x": (5, 3)}, device=device)
+
+
+@pytest.mark.parametrize("device", ["numpy", "wgpu"])
+@pytest.mark.parametrize("clip_norm", [None, 0.5])
+def test_frozen_parameters_have_no_state_and_stay(device, clip_norm):
+    model = Net()
+    model.freeze("encoder.*")
+    model.trainable("*.1.bias")
+    training = compiled(model, tg.optim.adamw(0.1, clip_norm=clip_norm), device)
+    before = training.parameters()
+    losses = [float(training.step(x=X)) for _ in range(5)]
+    after = training.parameters()
+    assert list(before) == list(after) == list(Net().named_parameters()) and losses[-1] < losses[0]
+    trained = {name for name in after if not np.array_equal(before[name], after[name])}
+    assert trained == {"encoder.1.bias", "head.weight", "head.bias"}
+    state = training.state_dict()
+    assert {name.rpartition("/")[2] for name in state if name.startswith("optimizer/")} == trained
+    assert set(after) < set(state)
+
+
+def test_what_is_trained_is_as_if_others_were_constants():
+    model, other = Net(), Net()
+    model.freeze("encoder.*")
+    training, every = compiled(model, tg.optim.sgd(0.1)), compiled(other, tg.optim.sgd(0.1))
+    training.step(x=X)
+    every.step(x=X)
+    for name in ("head.weight", "head.bias"):
+        assert np.allclose(training.parameters()[name], every.parameters()[name], rtol=1e-6)
+    assert "encoder.0.weight" in training.module("tg")
+
+
+def test_the_norm_is_that_of_what_is_trained():
+    model = Net()
+    model.freeze("encoder.*", "head.weight")
+    training = compiled(model, tg.optim.sgd(1.0, clip_norm=1e-3))
+    before = training.parameters()["head.bias"]
+    training.step(x=X)
+    moved = training.parameters()["head.bias"] - before
+    assert np.isclose(np.linalg.norm(moved), 1e-3, rtol=2e-3)
+
+
+def test_programs_keep_what_they_train():
+    model = Net()
+    first = compiled(model)
+    model.freeze()
+    assert all(not parameter.trainable for parameter in model.named_parameters().values())
+    before = first.parameters()
+    first.step(x=X)
+    assert not np.array_equal(before["head.bias"], first.parameters()["head.bias"])
+    with pytest.raises(ParameterError, match="all parameters of Net are frozen"):
+        compiled(model)
+    model.trainable()
+    compiled(model)
+
+
+def test_modules_show_what_is_frozen():
+    model = Net()
+    model.freeze("head.weight")
+    assert repr(model).count("frozen") == 1 and "weight: f32[4, 2] frozen" in repr(model).replace("2, 4", "4, 2")
+
+
+@pytest.mark.parametrize("method", ["freeze", "trainable"])
+def test_a_pattern_that_fits_nothing_names_near_paths(method):
+    model = Net()
+    model.freeze("encoder.0.*")
+    before = [parameter.trainable for parameter in model.named_parameters().values()]
+    message = rf"{method}: 'head.wieght' fits no parameter; the nearest are head\.weight"
+    with pytest.raises(ParameterError, match=message):
+        getattr(model, method)("encoder.*", "head.wieght")
+    assert [parameter.trainable for parameter in model.named_parameters().values()] == before
+
+
+def test_a_trace_changes_nothing():
+    def freezing(model, x):
+        model.head.freeze()
+        return loss(model, x)
+
+    with pytest.raises(ParameterError, match="traced"):
+        compiled(Net(), function=freezing)
+
+
+class Wider(Net):
+    def __init__(self):
+        super().__init__()
+        self.extra = tg.nn.Linear(2, 2)
+
+
+def stopped(model, x):
+    return loss(model, x) + tg.sum(tg.stop_gradient(model.extra.weight)) + tg.sum(model.extra.bias)
+
+
+def test_a_parameter_that_the_loss_does_not_depend_on_is_named():
+    with pytest.warns(UnusedParameterWarning) as warned:
+        compiled(Wider())
+    assert [str(one.message).rpartition("parameter ")[2] for one in warned] == [
+        "'extra.weight', which is to be trained",
+        "'extra.bias', which is to be trained",
+    ]
+    assert all("test_freezing.py:" in str(one.message) and "loss() does not" in str(one.message) for one in warned)
+    assert all(one.filename == __file__ for one in warned)
+    with pytest.warns(UnusedParameterWarning, match=r"'extra\.weight'"):
+        compiled(Wider(), function=stopped)
+
+
+def test_frozen_parameters_may_be_unused(recwarn):
+    model = Wider()
+    model.freeze("extra.*")
+    compiled(model)
+    assert not recwarn.list
+
+
+class Looping(tg.nn.Module):
+    def __init__(self):
+        self.w = tg.nn.param((3,), 1.0)
+
+    def __call__(self, x):
+        return tg.scan(lambda carry, row: (carry * self.w + row, None), tg.zeros((3,)), x)[0]
+
+
+def test_parameters_in_loops_are_depended_on(recwarn):
+    compiled(Looping(), function=lambda model, x: tg.sum(model(x)))
+    assert not recwarn.list
