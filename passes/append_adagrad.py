@@ -33,18 +33,22 @@ class AppendAdagradPass(OptimizerPass):
 
     def rule(self) -> Rule:
         self.check("lr_decay", "initial_accumulator_value", "eps")
-        divisor = f" / (1 + (step - 1) * {self.lr_decay!r})" if self.lr_decay else ""
-        scalars = {"adagrad.step_size": f"learning_rate{divisor}"}
-        if self.initial_accumulator_value:
+        divisor = " / (1 + (step - 1) * lr_decay)" if self.uses("lr_decay") else ""
+        numbers = {
+            "adagrad.step_size": f"learning_rate{divisor}",
+            "adagrad.eps": "eps",
+            "adagrad.weight_decay": "weight_decay",
+        }
+        if self.uses("initial_accumulator_value"):
             # State starts from zero, so the first step adds what the sum starts from.
-            scalars["adagrad.initial"] = f"{self.initial_accumulator_value!r} if step == 1 else 0.0"
-        return Rule(("adagrad.sum",), scalars, self._write)
+            numbers["adagrad.initial"] = "initial_accumulator_value if step == 1 else 0.0"
+        return Rule(("adagrad.sum",), numbers, self._write, ("adagrad.weight_decay",))
 
     def _write(self, update: Update) -> list[SSAValue]:
-        b, gradient, (total,) = update.builder, update.decayed_gradient(), update.state
-        if self.initial_accumulator_value:
-            total = b.add(total, update.scalar("adagrad.initial"))
+        b, gradient, (total,) = update.builder, update.decayed_gradient("adagrad.weight_decay"), update.state
+        if self.uses("initial_accumulator_value"):
+            total = b.add(total, update.full("adagrad.initial"))
         total = b.add(total, b.mul(gradient, gradient))
         root = b.unary(SqrtOp, total)
-        step = b.div(gradient, b.add(root, b.full_like(root, self.eps)))
-        return [b.sub(update.parameter, b.mul(step, update.scalar("adagrad.step_size"))), total]
+        step = b.div(gradient, b.add(root, update.full("adagrad.eps")))
+        return [b.sub(update.parameter, update.scaled(step, "adagrad.step_size")), total]

@@ -35,20 +35,26 @@ class AppendAdamPass(OptimizerPass):
     def rule(self) -> Rule:
         self.check("beta1", "beta2", below=1)
         self.check("eps")
-        scalars = {
-            "adam.step_size": f"learning_rate / (1 - {self.beta1!r} ** step)",
-            "adam.root_correction": f"sqrt(1 - {self.beta2!r} ** step)",
+        numbers = {
+            "adam.step_size": "learning_rate / (1 - beta1 ** step)",
+            "adam.root_correction": "sqrt(1 - beta2 ** step)",
+            "adam.mean_new": "1 - beta1",
+            "adam.square_kept": "beta2",
+            "adam.square_new": "1 - beta2",
+            "adam.eps": "eps",
+            "adam.weight_decay": "weight_decay",
         }
-        return Rule(("adam.m", "adam.v"), scalars, self._write)
+        return Rule(("adam.m", "adam.v"), numbers, self._write, ("adam.weight_decay",))
 
     def _write(self, update: Update) -> list[SSAValue]:
-        return self.moved(update, update.parameter, update.decayed_gradient())
+        return self.moved(update, update.parameter, update.decayed_gradient("adam.weight_decay"))
 
     def moved(self, update: Update, parameter: SSAValue, gradient: SSAValue) -> list[SSAValue]:
         """The parameter and its state after a step along a gradient."""
         b, (mean, square) = update.builder, update.state
-        mean = b.add(mean, b.scale(b.sub(gradient, mean), 1 - self.beta1))
-        square = b.add(b.scale(square, self.beta2), b.scale(b.mul(gradient, gradient), 1 - self.beta2))
-        root = b.div(b.unary(SqrtOp, square), update.scalar("adam.root_correction"))
-        step = b.mul(update.scalar("adam.step_size"), b.div(mean, b.add(root, b.full_like(root, self.eps))))
+        mean = b.add(mean, update.scaled(b.sub(gradient, mean), "adam.mean_new"))
+        kept = update.scaled(square, "adam.square_kept")
+        square = b.add(kept, update.scaled(b.mul(gradient, gradient), "adam.square_new"))
+        root = b.div(b.unary(SqrtOp, square), update.full("adam.root_correction"))
+        step = b.mul(update.full("adam.step_size"), b.div(mean, b.add(root, update.full("adam.eps"))))
         return [b.sub(parameter, step), mean, square]

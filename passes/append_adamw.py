@@ -25,11 +25,12 @@ class AppendAdamWPass(AppendAdamPass):
 
     def rule(self) -> Rule:
         base = super().rule()
-        kept = {"adam.kept": f"1 - learning_rate * {self.weight_decay!r}"} if self.weight_decay else {}
-        return Rule(base.states, {**base.scalars, **kept}, self._shrink)
+        numbers = {name: formula for name, formula in base.coefficients.items() if name not in base.of_decay}
+        numbers["adam.kept"] = "1 - learning_rate * weight_decay"
+        return Rule(base.states, numbers, self._shrink, ("adam.kept",))
 
     def _shrink(self, update: Update) -> list[SSAValue]:
         parameter = update.parameter
-        if update.weight_decay:
-            parameter = update.builder.mul(parameter, update.scalar("adam.kept"))
+        if update.decays:
+            parameter = update.scaled(parameter, "adam.kept")
         return self.moved(update, parameter, update.gradient)

@@ -30,18 +30,24 @@ class AppendLionPass(OptimizerPass):
 
     def rule(self) -> Rule:
         self.check("beta1", "beta2", below=1)
-        scalars = {"lion.step_size": "learning_rate"}
-        if self.weight_decay:
-            scalars["lion.kept"] = f"1 - learning_rate * {self.weight_decay!r}"
-        return Rule(("lion.m",), scalars, self._write)
+        numbers = {
+            "lion.step_size": "learning_rate",
+            "lion.kept": "1 - learning_rate * weight_decay",
+            "lion.blend_mean": "beta1",
+            "lion.blend_gradient": "1 - beta1",
+            "lion.mean_kept": "beta2",
+            "lion.mean_new": "1 - beta2",
+        }
+        return Rule(("lion.m",), numbers, self._write, ("lion.kept",))
 
     def _write(self, update: Update) -> list[SSAValue]:
         b, parameter, (mean,) = update.builder, update.parameter, update.state
-        if update.weight_decay:
-            parameter = b.mul(parameter, update.scalar("lion.kept"))
-        blend = update.running_mean(mean, update.gradient, self.beta1)
-        step, zero = update.scalar("lion.step_size"), b.full_like(blend, 0.0)
+        if update.decays:
+            parameter = update.scaled(parameter, "lion.kept")
+        blend = update.running_mean(mean, update.gradient, "lion.blend_mean", "lion.blend_gradient")
+        step, zero = update.full("lion.step_size"), b.full_like(blend, 0.0)
         # Zero stays zero, and NaN NaN.
         down = b.select(b.compare("lt", blend, zero), b.neg(step), b.mul(step, blend))
         moved = b.select(b.compare("gt", blend, zero), step, down)
-        return [b.sub(parameter, moved), update.running_mean(mean, update.gradient, self.beta2)]
+        parameter = b.sub(parameter, moved)
+        return [parameter, update.running_mean(mean, update.gradient, "lion.mean_kept", "lion.mean_new")]

@@ -37,24 +37,33 @@ class AppendRmspropPass(OptimizerPass):
     def rule(self) -> Rule:
         self.check("alpha", below=1)
         self.check("eps", "momentum")
-        kept = {"v": True, "m": self.centered, "momentum": self.momentum > 0}
+        kept = {"v": True, "m": self.centered, "momentum": self.uses("momentum")}
         states = tuple(f"rmsprop.{name}" for name, wanted in kept.items() if wanted)
-        return Rule(states, {"rmsprop.step_size": "learning_rate"}, self._write)
+        numbers = {
+            "rmsprop.step_size": "learning_rate",
+            "rmsprop.square_kept": "alpha",
+            "rmsprop.new": "1 - alpha",
+            "rmsprop.eps": "eps",
+            "rmsprop.momentum": "momentum",
+            "rmsprop.weight_decay": "weight_decay",
+        }
+        return Rule(states, numbers, self._write, ("rmsprop.weight_decay",))
 
     def _write(self, update: Update) -> list[SSAValue]:
-        b, gradient, (square, *others) = update.builder, update.decayed_gradient(), update.state
-        square = variance = update.running_mean(square, b.mul(gradient, gradient), self.alpha)
+        b, gradient = update.builder, update.decayed_gradient("rmsprop.weight_decay")
+        square, *others = update.state
+        square = variance = update.running_mean(square, b.mul(gradient, gradient), "rmsprop.square_kept", "rmsprop.new")
         state = [square]
         if self.centered:
-            mean = b.add(others[0], b.scale(b.sub(gradient, others[0]), 1 - self.alpha))
+            mean = b.add(others[0], update.scaled(b.sub(gradient, others[0]), "rmsprop.new"))
             state.append(mean)
             variance = b.sub(square, b.mul(mean, mean))
             zero = b.full_like(variance, 0.0)
             # Rounding may put the square of the mean above the mean of the squares.
             variance = b.select(b.compare("lt", variance, zero), zero, variance)
         root = b.unary(SqrtOp, variance)
-        step = b.div(gradient, b.add(root, b.full_like(root, self.eps)))
-        if self.momentum:
-            step = b.add(b.scale(others[-1], self.momentum), step)
+        step = b.div(gradient, b.add(root, update.full("rmsprop.eps")))
+        if self.uses("momentum"):
+            step = b.add(update.scaled(others[-1], "rmsprop.momentum"), step)
             state.append(step)
-        return [b.sub(update.parameter, b.mul(step, update.scalar("rmsprop.step_size"))), *state]
+        return [b.sub(update.parameter, update.scaled(step, "rmsprop.step_size")), *state]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from xdsl.ir import SSAValue
@@ -33,23 +34,22 @@ class AppendSgdPass(OptimizerPass):
 
     def rule(self) -> Rule:
         self.check("momentum")
-        if not 0 <= self.dampening <= 1:
-            raise DiagnosticException(f"{self.name}: dampening must be from 0 to 1, got {self.dampening}")
-        if self.nesterov and (not self.momentum or self.dampening):
+        self.check("dampening", below=math.nextafter(1, 2))
+        if self.nesterov and (not self.momentum or self.uses("dampening")):
             raise DiagnosticException(f"{self.name}: nesterov needs a momentum, and no dampening")
-        states = ("sgd.momentum",) if self.momentum else ()
-        scalars = {"sgd.step_size": "learning_rate"}
-        if self.momentum and self.dampening:
+        states = ("sgd.momentum",) if self.uses("momentum") else ()
+        numbers = {"sgd.step_size": "learning_rate", "sgd.momentum": "momentum", "sgd.weight_decay": "weight_decay"}
+        if states and self.uses("dampening"):
             # The first gradient starts the running sum whole.
-            scalars["sgd.gradient_scale"] = f"1.0 if step == 1 else {1 - self.dampening!r}"
-        return Rule(states, scalars, self._write)
+            numbers["sgd.gradient_scale"] = "1.0 if step == 1 else 1 - dampening"
+        return Rule(states, numbers, self._write, ("sgd.weight_decay",))
 
     def _write(self, update: Update) -> list[SSAValue]:
-        b, gradient = update.builder, update.decayed_gradient()
+        b, gradient = update.builder, update.decayed_gradient("sgd.weight_decay")
         state: list[SSAValue] = []
-        if self.momentum:
-            added = b.mul(gradient, update.scalar("sgd.gradient_scale")) if self.dampening else gradient
-            velocity = b.add(b.scale(update.state[0], self.momentum), added)
+        if update.state:
+            added = update.scaled(gradient, "sgd.gradient_scale") if self.uses("dampening") else gradient
+            velocity = b.add(update.scaled(update.state[0], "sgd.momentum"), added)
             state = [velocity]
-            gradient = b.add(gradient, b.scale(velocity, self.momentum)) if self.nesterov else velocity
-        return [b.sub(update.parameter, b.mul(gradient, update.scalar("sgd.step_size"))), *state]
+            gradient = b.add(gradient, update.scaled(velocity, "sgd.momentum")) if self.nesterov else velocity
+        return [b.sub(update.parameter, update.scaled(gradient, "sgd.step_size")), *state]

@@ -6,7 +6,7 @@ import math
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, fields, replace
 from functools import reduce
 from typing import TypeAlias
 
@@ -23,6 +23,7 @@ from tensorgrad.dialects.tg.build import TensorBuilder, element_of, shape_of
 from tensorgrad.dialects.tg.unary import SqrtOp
 from tensorgrad.passes.functions import find_function, order_parameters, return_of, set_returned, set_signature
 from tensorgrad.passes.lower_tg_to_buf.outline import has_control
+from tensorgrad.passes.optimizer_groups import RATE, Coefficients, Group, coefficients, read_groups
 from tensorgrad.passes.packing import Chunk, Member, Row, packed
 from tensorgrad.runtime.errors import FormulaError
 from tensorgrad.runtime.formula import Formula
@@ -40,31 +41,40 @@ class Update:
         parameter: The parameter's value before the step.
         gradient: The loss' derivative by it.
         state: The values of its state before the step, in the order of the rule's prefixes.
-        scalars: What the host computed for this step.
-        weight_decay: The factor of this parameter's decay; 0 where it has none.
+        coefficients: Constants of the program, and scalars that the host computed for this step.
+        decays: Whether this parameter decays.
     """
 
     builder: TensorBuilder
     parameter: SSAValue
     gradient: SSAValue
     state: tuple[SSAValue, ...]
-    scalars: Mapping[str, SSAValue]
-    weight_decay: float
+    coefficients: Mapping[str, float | SSAValue]
+    decays: bool
 
-    def decayed_gradient(self) -> SSAValue:
+    def decayed_gradient(self, weight_decay: str) -> SSAValue:
         """The gradient of the loss and of `weight_decay / 2` times the square of the parameter."""
-        if not self.weight_decay:
+        if not self.decays:
             return self.gradient
-        return self.builder.add(self.gradient, self.builder.scale(self.parameter, self.weight_decay))
+        return self.builder.add(self.gradient, self.scaled(self.parameter, weight_decay))
 
-    def running_mean(self, mean: SSAValue, value: SSAValue, kept: float) -> SSAValue:
-        """`kept * mean + (1 - kept) * value`, a running mean."""
-        b = self.builder
-        return b.add(b.scale(mean, kept), b.scale(value, 1 - kept))
+    def running_mean(self, mean: SSAValue, value: SSAValue, kept: str, new: str) -> SSAValue:
+        """`kept * mean + new * value`: a running mean, where these add up to 1."""
+        return self.builder.add(self.scaled(mean, kept), self.scaled(value, new))
 
-    def scalar(self, name: str) -> SSAValue:
-        """A scalar, repeated to the parameter's shape."""
-        value = self.builder.cast(self.scalars[name], element_of(self.parameter))
+    def scaled(self, value: SSAValue, name: str) -> SSAValue:
+        """A value times a coefficient."""
+        coefficient = self.coefficients[name]
+        if isinstance(coefficient, SSAValue):
+            return self.builder.mul(value, self.full(name))
+        return self.builder.scale(value, coefficient)
+
+    def full(self, name: str) -> SSAValue:
+        """A coefficient, repeated to the parameter's shape."""
+        coefficient = self.coefficients[name]
+        if not isinstance(coefficient, SSAValue):
+            return self.builder.full_like(self.parameter, coefficient)
+        value = self.builder.cast(coefficient, element_of(self.parameter))
         return self.builder.broadcast(value, shape_of(self.parameter), [])
 
 
@@ -77,13 +87,15 @@ class Rule:
 
     Attributes:
         states: The prefixes of the state that each parameter has, all of its shape and zero at first.
-        scalars: The formula of each scalar, in terms of `step` (1 at first) and `learning_rate`.
+        coefficients: The formula of each number that it takes, in terms of `step` (1 at first) and of settings.
         write: Gives one parameter's next value, and those of its state.
+        of_decay: Those of the coefficients that parameters that don't decay do without.
     """
 
     states: tuple[str, ...]
-    scalars: Mapping[str, str]
+    coefficients: Mapping[str, str]
     write: Write
+    of_decay: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -103,6 +115,8 @@ class OptimizerPass(ModulePass, ABC):
         decay: The parameters that decay; absent for all.
         row_bytes: The most bytes of parameters, gradients or state that one kernel binds as one row: the target's
             limits on bindings and buffers.
+        live: The settings that the host gives at each step, by their names; others are constants of the program.
+        groups: JSON: parameters that have settings of their own; see `read_groups`.
     """
 
     function: str | None = None
@@ -112,9 +126,14 @@ class OptimizerPass(ModulePass, ABC):
     weight_decay: float = 0.0
     decay: tuple[str, ...] | None = None
     row_bytes: int = 1 << 27
+    live: tuple[str, ...] = ()
+    groups: str | None = None
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        check_option(self.name, "weight_decay", self.weight_decay)
+        unknown = {*self.live} - {*self.settings(), "clip_norm"}
+        if unknown:
+            raise DiagnosticException(f"{self.name}: there is no setting {min(unknown)!r} for the host to give")
+        self.check("weight_decay")
         if self.clip_norm is not None and not 0 < self.clip_norm < math.inf:
             raise DiagnosticException(f"{self.name}: clip_norm must be more than 0 and finite, got {self.clip_norm}")
         try:
@@ -135,14 +154,84 @@ class OptimizerPass(ModulePass, ABC):
             DiagnosticException: An option is out of range.
         """
 
+    def settings(self) -> dict[str, float]:
+        """The options that groups may have of their own, and that the host may give."""
+        fixed = {"row_bytes", "clip_norm"}
+        values = {one.name: getattr(self, one.name) for one in fields(self) if one.name not in fixed}
+        return {name: value for name, value in values.items() if isinstance(value, float)}
+
+    def each_group(self) -> list[Group]:
+        """The groups, of which the first has all parameters that are in no other.
+
+        Raises:
+            DiagnosticException: `groups` is no such JSON.
+        """
+        own = Group(names={name: name for name in self.live})
+        return [own, *read_groups(self.groups, self.settings(), self.name)]
+
+    def uses(self, setting: str) -> bool:
+        """Whether a setting is other than zero for any parameter."""
+        return any(group.values.get(setting, getattr(self, setting)) for group in self.each_group())
+
     def check(self, *options: str, below: float = math.inf) -> None:
-        """Requires options to be numbers from 0 to just under `below`.
+        """Requires options to be numbers from 0 to just under `below`, in every group.
 
         Raises:
             DiagnosticException: One is not; names it.
         """
         for option in options:
-            check_option(self.name, option, getattr(self, option), below=below)
+            for group in self.each_group():
+                check_option(self.name, option, group.values.get(option, getattr(self, option)), below=below)
+
+    def terms(self, group: Group) -> dict[str, str]:
+        """What stands for each setting in the formulas of a group."""
+        values = {**self.settings(), **group.values}
+        names = {name: name for name in self.live if name not in group.values} | {**group.names}
+        terms = {name: names.get(name, repr(float(value))) for name, value in values.items()}
+        rate = terms.get(RATE, RATE)
+        if self.learning_rate == RATE:
+            return {**terms, RATE: rate}
+        scheduled = re.sub(rf"\b{RATE}\b", lambda _: rate, self.learning_rate)
+        return {**terms, RATE: f"({scheduled})"}
+
+
+@dataclass(frozen=True)
+class _Groups:
+    """Which settings a parameter has."""
+
+    options: OptimizerPass
+    groups: list[Group]
+    places: Mapping[str, int]
+
+    @classmethod
+    def of(cls, options: OptimizerPass) -> _Groups:
+        groups = options.each_group()
+        return cls(options, groups, {name: i for i, group in enumerate(groups) for name in group.parameters})
+
+    def place(self, name: str) -> int:
+        """The number of a parameter's group."""
+        return self.places.get(name, 0)
+
+    def group_decays(self, group: Group) -> bool:
+        """Whether parameters of a group decay."""
+        return bool(group.values.get("weight_decay", self.options.weight_decay))
+
+    def decays(self, name: str) -> bool:
+        """Whether a parameter decays."""
+        masked = self.options.decay is not None and name not in self.options.decay
+        return not masked and self.group_decays(self.groups[self.place(name)])
+
+    def alike(self, name: str, stored: Attribute) -> Hashable:
+        """What a parameter has in common with those that one kernel may update with it."""
+        return self.place(name), self.decays(name), stored
+
+    def coefficients(self, rule: Rule) -> Coefficients:
+        """What the rule's formulas come to in each group."""
+        unused = [() if self.group_decays(group) else rule.of_decay for group in self.groups]
+        found = coefficients(rule.coefficients, [self.options.terms(group) for group in self.groups], unused)
+        if self.options.clip_norm is None or "clip_norm" not in self.options.live:
+            return found
+        return replace(found, slots=(*found.slots, Slot("clip_norm", "scalar", "clip_norm")))
 
 
 @dataclass(frozen=True)
@@ -162,18 +251,14 @@ class _Pair:
         """The element type of state and arithmetic: half floats are updated in f32."""
         return f32 if self.stored == f16 else self.stored
 
-    def decay(self, options: OptimizerPass) -> float:
-        """The factor of its decay."""
-        return options.weight_decay if options.decay is None or self.name in options.decay else 0.0
-
-    def member(self, options: OptimizerPass) -> Member[_Pair]:
-        """What is packed."""
+    def member(self, alike: Hashable) -> Member[_Pair]:
+        """What is packed, with those that are updated alike."""
         return Member(
             item=self,
             size=math.prod(shape_of(self.parameter)),
             stored=numpy_dtype(self.stored).itemsize,
             computed=numpy_dtype(self.computed).itemsize,
-            group=(self.decay(options), self.stored),
+            group=alike,
             dtype=self.computed,
         )
 
@@ -195,28 +280,32 @@ def append_updates(module: ModuleOp, options: OptimizerPass, rule: Rule) -> None
     """
     function = find_function(module, options.function)
     where = f"{options.name}: @{function.sym_name.data}"
+    groups = _Groups.of(options)
+    made = groups.coefficients(rule)
     together = options.clip_norm is not None and not has_control(function)
     if together:
-        _bring_together(function, options)
+        _bring_together(function, groups)
     block, slots = function.body.block, arguments_of(function)
     entries = list(zip(results_of(function), return_of(function).operands, strict=True))
     pairs = _pairs(function, where)
     new_slots = [Slot(f"{prefix}/{pair.name}", "state") for prefix in rule.states for pair in pairs]
-    new_slots += [Slot(name, "scalar", _scheduled(formula, options)) for name, formula in rule.scalars.items()]
-    _check_names(slots, new_slots, pairs, options, where)
+    new_slots += made.slots
+    _check_names(slots, new_slots, pairs, groups, where)
     wide = f64 if any(pair.stored == f64 for pair in pairs) else f32
     kinds = [tensor(shape_of(pair.parameter), pair.computed) for _ in rule.states for pair in pairs]
-    kinds += [tensor((), wide) for _ in rule.scalars]
+    kinds += [tensor((), wide) for _ in made.slots]
     added = [block.insert_arg(kind, len(block.args)) for kind in kinds]
+    scalars = dict(zip((slot.name for slot in made.slots), added[len(kinds) - len(made.slots) :], strict=True))
     writing = _Writing(
         TensorBuilder(block, before=return_of(function), location=function.location),
-        options,
+        groups,
         rule,
         {
             pair: tuple(added[i + group * len(pairs)] for group in range(len(rule.states)))
             for i, pair in enumerate(pairs)
         },
-        dict(zip(rule.scalars, added[len(rule.states) * len(pairs) :], strict=True)),
+        [{n: c if isinstance(c, float) else scalars[c] for n, c in one.items()} for one in made.by_group],
+        scalars.get("clip_norm", options.clip_norm),
     )
     written = writing.packed(pairs, wide) if together else writing.one_by_one(pairs, wide)
     names = [[pair.name, *(f"{prefix}/{pair.name}" for prefix in rule.states)] for pair in pairs]
@@ -232,14 +321,15 @@ class _Writing:
     """Writes updates of parameters into a function."""
 
     builder: TensorBuilder
-    options: OptimizerPass
+    groups: _Groups
     rule: Rule
     states: Mapping[_Pair, tuple[SSAValue, ...]]
-    scalars: Mapping[str, SSAValue]
+    coefficients: Sequence[Mapping[str, float | SSAValue]]
+    limit: float | SSAValue | None
 
     def one_by_one(self, pairs: Sequence[_Pair], wide: Attribute) -> dict[_Pair, list[SSAValue]]:
         """The next values of each parameter and its state, each computed on its own."""
-        scale, limit, b = None, self.options.clip_norm, self.builder
+        scale, limit, b = None, self.limit, self.builder
         if limit is not None:
             flat = [b.reshape(pair.gradient, [math.prod(shape_of(pair.gradient))]) for pair in pairs]
             wider = [b.cast(one, pair.computed) for one, pair in zip(flat, pairs, strict=True)]
@@ -257,12 +347,13 @@ class _Writing:
         # What has no elements needs no room, and is up to date.
         places: dict[SSAValue, int] = {argument: place for place, argument in enumerate(b.block.args)}
         ordered = sorted(pairs, key=lambda pair: places[pair.parameter])
-        members = [pair.member(self.options) for pair in ordered if 0 not in shape_of(pair.parameter)]
-        rows = packed(members, self.options.row_bytes)
+        sized = [pair for pair in ordered if 0 not in shape_of(pair.parameter)]
+        members = [pair.member(self.groups.alike(pair.name, pair.stored)) for pair in sized]
+        rows = packed(members, self.groups.options.row_bytes)
         gradients = [self._gradients(row) for row in rows]
-        assert self.options.clip_norm is not None
+        assert self.limit is not None
         norms = [_squares(b, gradient, row.columns, wide) for gradient, row in zip(gradients, rows, strict=True)]
-        scale = _clipping_scale(b, norms, self.options.clip_norm) if norms else None
+        scale = _clipping_scale(b, norms, self.limit) if norms else None
         written = {pair: [pair.parameter, *self.states[pair]] for pair in pairs}
         for gradient, row in zip(gradients, rows, strict=True):
             for chunk in row.chunks:
@@ -307,42 +398,37 @@ class _Writing:
         parameter, gradient = b.cast(parameter, pair.computed), b.cast(gradient, pair.computed)
         if scale is not None:
             gradient = b.mul(gradient, b.broadcast(b.cast(scale, pair.computed), shape_of(gradient), []))
-        first, *rest = self.rule.write(Update(b, parameter, gradient, state, self.scalars, pair.decay(self.options)))
+        numbers, decays = self.coefficients[self.groups.place(pair.name)], self.groups.decays(pair.name)
+        first, *rest = self.rule.write(Update(b, parameter, gradient, state, numbers, decays))
         return [b.cast(first, pair.stored), *rest]
 
 
-def _bring_together(function: FuncOp, options: OptimizerPass) -> None:
+def _bring_together(function: FuncOp, settings: _Groups) -> None:
     """Puts parameters that are updated alike one behind another among the arguments, and others behind them."""
     arguments = zip(arguments_of(function), function.body.block.args, strict=True)
     elements = {slot.name: element_of(value) for slot, value in arguments if slot.role == "parameter"}
     gradients = {slot.name for slot in results_of(function) if slot.role == "gradient"}
-    groups: dict[Hashable, int] = {}
+    ranks: dict[Hashable, int] = {}
 
     def rank(name: str) -> int:
         if name not in gradients:
             return len(elements)
-        decays = options.decay is None or name in options.decay
-        return groups.setdefault((decays, elements[name]), len(groups))
+        return ranks.setdefault(settings.alike(name, elements[name]), len(ranks))
 
     order_parameters(function, sorted(elements, key=rank))
 
 
-def _scheduled(formula: str, options: OptimizerPass) -> str:
-    """A scalar's formula, with the learning rate's in it."""
-    if options.learning_rate == "learning_rate":
-        return formula
-    return re.sub(r"\blearning_rate\b", lambda _: f"({options.learning_rate})", formula)
-
-
 def _check_names(
-    slots: Sequence[Slot], new_slots: Sequence[Slot], pairs: Sequence[_Pair], options: OptimizerPass, where: str
+    slots: Sequence[Slot], new_slots: Sequence[Slot], pairs: Sequence[_Pair], groups: _Groups, where: str
 ) -> None:
     taken = {(slot.role, slot.name) for slot in slots} & {(slot.role, slot.name) for slot in new_slots}
     if taken:
         raise DiagnosticException(f"{where} has a {' '.join(min(taken))} already")
-    missing = {*(options.decay or ())} - {pair.name for pair in pairs}
-    if missing:
-        raise DiagnosticException(f"{where} has no gradient of {min(missing)!r}, which is to decay")
+    there = {pair.name for pair in pairs}
+    for names, what in ((groups.options.decay or (), "is to decay"), (groups.places, "is in a group")):
+        missing = {*names} - there
+        if missing:
+            raise DiagnosticException(f"{where} has no gradient of {min(missing)!r}, which {what}")
 
 
 def _squares(builder: TensorBuilder, row: SSAValue, columns: int, wide: Attribute) -> SSAValue:
@@ -352,10 +438,11 @@ def _squares(builder: TensorBuilder, row: SSAValue, columns: int, wide: Attribut
     return builder.cast(builder.sum(sums, [0]), wide)
 
 
-def _clipping_scale(builder: TensorBuilder, squares: Sequence[SSAValue], limit: float) -> SSAValue:
+def _clipping_scale(builder: TensorBuilder, squares: Sequence[SSAValue], limit: float | SSAValue) -> SSAValue:
     """The factor that brings the norm of all gradients down to a limit; 1 where it is below, NaN where it is NaN."""
     norm = builder.unary(SqrtOp, reduce(builder.add, squares))
-    scale = builder.div(builder.full_like(norm, limit), builder.add(norm, builder.full_like(norm, NORM_OFFSET)))
+    most = limit if isinstance(limit, SSAValue) else builder.full_like(norm, limit)
+    scale = builder.div(most, builder.add(norm, builder.full_like(norm, NORM_OFFSET)))
     one = builder.full_like(scale, 1.0)
     return builder.select(builder.compare("gt", scale, one), one, scale)
 

@@ -48,7 +48,7 @@ func.func @loss(%w: tensor<3xf32> {tg.name = "w", tg.role = "parameter"}, %g: te
 // NESTEROV-NEXT:   func.return %l, %10, %4 : tensor<f32>, tensor<3xf32>, tensor<3xf32>
 // NESTEROV-NEXT: }
 
-// DAMPENED: func.func @loss(%w: tensor<3xf32> {tg.name = "w", tg.role = "parameter"}, %g: tensor<3xf32> {tg.name = "arg1", tg.role = "input"}, %l: tensor<f32> {tg.name = "arg2", tg.role = "input"}, %0: tensor<3xf32> {tg.name = "sgd.momentum/w", tg.role = "state"}, %1: tensor<f32> {tg.name = "sgd.step_size", tg.role = "scalar", tg.formula = "learning_rate"}, %2: tensor<f32> {tg.name = "sgd.gradient_scale", tg.role = "scalar", tg.formula = "1.0 if step == 1 else 0.5"}) -> (tensor<f32> {tg.name = "loss", tg.role = "output"}, tensor<3xf32> {tg.name = "w", tg.role = "update"}, tensor<3xf32> {tg.name = "sgd.momentum/w", tg.role = "update"}) {
+// DAMPENED: func.func @loss(%w: tensor<3xf32> {tg.name = "w", tg.role = "parameter"}, %g: tensor<3xf32> {tg.name = "arg1", tg.role = "input"}, %l: tensor<f32> {tg.name = "arg2", tg.role = "input"}, %0: tensor<3xf32> {tg.name = "sgd.momentum/w", tg.role = "state"}, %1: tensor<f32> {tg.name = "sgd.step_size", tg.role = "scalar", tg.formula = "learning_rate"}, %2: tensor<f32> {tg.name = "sgd.gradient_scale", tg.role = "scalar", tg.formula = "1.0 if step == 1 else 1 - 0.5"}) -> (tensor<f32> {tg.name = "loss", tg.role = "output"}, tensor<3xf32> {tg.name = "w", tg.role = "update"}, tensor<3xf32> {tg.name = "sgd.momentum/w", tg.role = "update"}) {
 // DAMPENED-NEXT:   %3 = tg.broadcast %2 shape = [3] dims = [] : tensor<f32>
 // DAMPENED-NEXT:   %4 = tg.mul %g, %3 : tensor<3xf32>, tensor<3xf32>
 // DAMPENED-NEXT:   %5 = tg.constant value = dense<5.000000e-01> : tensor<3xf32>
