@@ -304,7 +304,7 @@ def append_updates(module: ModuleOp, options: OptimizerPass, rule: Rule) -> None
             pair: tuple(added[i + group * len(pairs)] for group in range(len(rule.states)))
             for i, pair in enumerate(pairs)
         },
-        [{n: c if isinstance(c, float) else scalars[c] for n, c in one.items()} for one in made.by_group],
+        [{n: scalars[c] if isinstance(c, str) else c for n, c in one.items()} for one in made.by_group],
         scalars.get("clip_norm", options.clip_norm),
     )
     written = writing.packed(pairs, wide) if together else writing.one_by_one(pairs, wide)
