@@ -40,6 +40,6 @@ __all__ = [
     "ShapeError",
     "TensorgradError",
     "TraceError",
-    "UserError",
     "UnusedParameterWarning",
+    "UserError",
 ]
