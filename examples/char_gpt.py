@@ -102,12 +102,11 @@ def windows(numbers: np.ndarray, starts: Sequence[int] | np.ndarray, length: int
     return {"tokens": numbers[places], "following": numbers[places + 1]}
 
 
-def train(text: Text, sizes: Sizes, device: str, seed: int) -> tuple[tg.Training, list[float]]:
-    """Trains a model; returns it and the loss of every step."""
+def train(text: Text, sizes: Sizes, device: str, seed: int, progress: bool = True) -> tuple[tg.Training, tg.Report]:
+    """Trains a model on windows that are drawn, a batch by its number."""
     shape = tg.spec((sizes.batch, sizes.context), "i32")
-    schedule = tg.optim.schedules.cosine(
-        sizes.learning_rate, sizes.steps, end=sizes.learning_rate / 10, warmup=sizes.steps // 20
-    )
+    rate = sizes.learning_rate
+    schedule = tg.optim.schedules.cosine(rate, sizes.steps, end=rate / 10, warmup=sizes.steps // 20)
     training = tg.compile(
         GPT(len(text.characters), sizes),
         loss=loss,
@@ -116,23 +115,20 @@ def train(text: Text, sizes: Sizes, device: str, seed: int) -> tuple[tg.Training
         device=device,
         seed=seed,
     )
-    generator = np.random.default_rng(seed)
-    handles: list[tg.Array] = []
-    for step in range(1, sizes.steps + 1):
+
+    def drawn(number: int) -> dict[str, np.ndarray]:
+        generator = np.random.default_rng((seed, number))
         starts = generator.integers(0, len(text.training) - sizes.context, sizes.batch)
-        handles.append(training.step(**windows(text.training, starts, sizes.context)))
-        if step % 100 == 0:
-            print(f"step {step}: loss {float(handles[-1]):.3f}, learning rate {training.learning_rate:.2e}")
-    return training, [float(value) for value in handles]
+        return windows(text.training, starts, sizes.context)
+
+    return training, tg.fit(training, tg.data.generated(drawn), steps=sizes.steps, progress=progress)
 
 
 def validation_loss(training: tg.Training, text: Text, sizes: Sizes, batches: int = 16) -> float:
     """The mean loss on windows spread over the text that was kept back."""
-    shape = tg.spec((sizes.batch, sizes.context), "i32")
-    judge = training.attach(loss, inputs={"tokens": shape, "following": shape})
     starts = np.linspace(0, len(text.validation) - sizes.context - 1, batches * sizes.batch).astype(int)
     parts = starts.reshape(batches, sizes.batch)
-    return float(np.mean([float(judge(**windows(text.validation, part, sizes.context))) for part in parts]))
+    return training.evaluate(loss, [windows(text.validation, part, sizes.context) for part in parts])
 
 
 def sample(training: tg.Training, text: Text, sizes: Sizes, prompt: str, length: int, seed: int) -> str:

@@ -37,7 +37,8 @@ def small(module: ModuleType) -> Any:
 
 @pytest.fixture(scope="module")
 def trained(char_gpt):
-    return char_gpt.train(char_gpt.Text.of_python(), small(char_gpt), "numpy", 0)
+    training, report = char_gpt.train(char_gpt.Text.of_python(), small(char_gpt), "numpy", 0, progress=False)
+    return training, report.losses
 
 
 def test_a_small_gpt_learns_to_write(char_gpt, trained):
@@ -50,7 +51,8 @@ def test_a_small_gpt_learns_to_write(char_gpt, trained):
 
 
 def test_a_small_gpt_learns_on_a_device(char_gpt, trained):
-    training, losses = char_gpt.train(char_gpt.Text.of_python(), small(char_gpt), "wgpu", 0)
+    training, report = char_gpt.train(char_gpt.Text.of_python(), small(char_gpt), "wgpu", 0, progress=False)
+    losses = report.losses
     assert np.allclose(losses[:10], trained[1][:10], rtol=1e-3)
     assert np.mean(losses[-5:]) < 3.4
     stats = training.stats()
