@@ -166,3 +166,21 @@ def test_errors() -> None:
         tg.nn.BatchNorm1d(3, momentum=2)
     with pytest.raises(ParameterError, match=r"running_mean.*tg\.nn\.inference\(model\)"):
         compiled((2, 3, 4, 4)).attach(lambda model, x: model(x), inputs={"x": (2, 3, 4, 4)})
+
+
+def test_statistics_of_segments_that_are_computed_twice_are_updated_once() -> None:
+    def compiled(**options: Any) -> tg.Training:
+        layers: list[Any] = []
+        for _ in range(6):
+            layers += [tg.nn.Linear(16, 16, bias=False), tg.nn.BatchNorm1d(16), tg.nn.Tanh()]
+        loss, optimizer = (lambda model, x: tg.mean(model(x) ** 4)), tg.optim.adam(1e-2, clip_norm=1.0)
+        model = tg.nn.Sequential(*layers)
+        return tg.compile(model, loss=loss, optimizer=optimizer, inputs={"x": (256, 16)}, **options)
+
+    reference = compiled(device="numpy")
+    limited = compiled(device="wgpu", memory_limit=int(0.72 * compiled(device="wgpu").stats()["peak_bytes"]))
+    assert limited.stats()["memory_limit"]["segments"] > 1
+    for x in np.random.default_rng(0).normal(size=(2, 256, 16)).astype(np.float32):
+        assert close(limited.step(x=x), reference.step(x=x))
+    expected = reference.buffers()
+    assert all(close(value, expected[name]) for name, value in limited.buffers().items())
