@@ -108,7 +108,8 @@ def works_in_place(kernel: buf.KernelOp, source: BlockArgument, target: BlockArg
             return False
     if write is None:
         return False
-    return all(position <= write[0] and affine == write[1] for position, affine in reads)
+    # Stages before the write have loops of their own: equal places of equal loops are the same elements of a point.
+    return all(position <= write[0] and affine.results == write[1].results for position, affine in reads)
 
 
 class _Liveness:

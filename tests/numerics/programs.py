@@ -10,15 +10,23 @@ import numpy as np
 from harness import NumpyArray
 from hypothesis import strategies as st
 
-from tensorgrad import cumulative, joining, reductions, shaping
+from tensorgrad import cumulative, elementary, joining, reductions, shaping, sorting
 from tensorgrad import elementwise as tg
+from tensorgrad.control import cond, scan
+from tensorgrad.custom import custom_vjp
 from tensorgrad.dialects.tg import convolution, index, shape
-from tensorgrad.dialects.tg.base import integer, ints
+from tensorgrad.dialects.tg.base import TensorOp, integer, ints
+from tensorgrad.dialects.tg.control import RegionOp
+from tensorgrad.dialects.tg.leaves import ConstantOp
+from tensorgrad.dtypes import NAMES, Spec
+from tensorgrad.rematerialization import checkpoint
 from tensorgrad.tensor import Array, Tensor
-from tensorgrad.tracer import emit
+from tensorgrad.tracer import emit, trace
 
 Shape = tuple[int, ...]
 MOST_ELEMENTS = 72
+FEWEST_OPS, MOST_OPS = 5, 40
+"""So many ops of `tg` a program has, without those of its gradient."""
 
 
 @dataclass(frozen=True)
@@ -86,6 +94,27 @@ def _take_along(x: Tensor, values: Any, axis: int) -> Tensor:
     return shaping.take_along_axis(x, _indices(spread), axis)
 
 
+@custom_vjp
+def bounded(x: Tensor) -> Tensor:
+    """A call with a derivative of its own, which is that of its value."""
+    return tg.sin(x)
+
+
+bounded.defvjp(lambda x: (tg.sin(x), x), lambda x, g: (g * tg.cos(x),))
+
+
+def _scanned(x: Tensor, axis: int) -> Tensor:
+    """A recurrence over the rows along an axis."""
+    rows = joining.moveaxis(x, axis, 0)
+    return joining.moveaxis(scan(lambda c, row: ((new := tg.tanh(c + row)), new * c), rows[0], rows)[1], 0, axis)
+
+
+def _counts(x: Tensor, axis: int) -> Tensor:
+    """Comparisons and positions as numbers."""
+    seen = reductions.sum(tg.cast(x > 0.0, NAMES["i32"]), axis, keepdims=True)
+    return tg.cast(seen + reductions.argmax(x, axis, keepdims=True), x.dtype) * x
+
+
 UNARY: dict[str, Callable[..., Tensor]] = {
     "sin": tg.sin,
     "tanh": tg.tanh,
@@ -100,6 +129,14 @@ UNARY: dict[str, Callable[..., Tensor]] = {
     "log": lambda x: tg.log(1.5 + tg.square(x)),
     "step": lambda x: tg.cast(x > 0.1, x.dtype) * x,
     "stopped": lambda x: tg.stop_gradient(x) * x,
+    "rounded": lambda x: elementary.floor(x * 1.7) * x,
+    "remainders": lambda x: tg.cast(tg.cast(x * 8.0, NAMES["i32"]) % 5, x.dtype) + x,
+    "bits": lambda x: tg.cast((tg.cast(x * 4.0, NAMES["i32"]) ^ 3) >> 1, x.dtype) * x,
+    "finite": lambda x: tg.where(tg.logical_and(elementary.isfinite(x), x > -0.4), x, 0.5),
+    "called": checkpoint(lambda x: tg.tanh(x) * tg.sin(x)),
+    "bounded": lambda x: bounded(x) * 0.5,
+    "branched": lambda x: cond(reductions.sum(x) > 0.2, lambda y: tg.sin(y) * y, lambda y: y * 0.3, x),
+    "repeated": lambda x: scan(lambda c, _: (tg.sin(c) + x * 0.5, None), x, length=3)[0],
 }
 
 BINARY: dict[str, Callable[..., Tensor]] = {
@@ -120,6 +157,21 @@ REDUCTIONS: dict[str, Callable[..., Tensor]] = {
     "prod": reductions.prod,
     "logsumexp": reductions.logsumexp,
 }
+
+
+ROWS = (
+    "softmax",
+    "log_softmax",
+    "positions",
+    "cumsum",
+    "cumprod",
+    "roll",
+    "joined",
+    "sort",
+    "counts",
+    "scanned",
+)
+"""What works along one axis."""
 
 
 def _windows(x: Tensor, axis: int, size: int, stride: int, dilation: int) -> Tensor:
@@ -170,6 +222,9 @@ FUNCTIONS: dict[str, Callable[..., Tensor]] = {
     "log_softmax": reductions.log_softmax,
     "cumsum": cumulative.cumsum,
     "cumprod": cumulative.cumprod,
+    "sort": sorting.sort,
+    "scanned": _scanned,
+    "counts": _counts,
     "roll": lambda x, axis: joining.roll(x, 1, axis),
     "joined": lambda x, axis: joining.concat([x, x * 0.5], axis),
     "reshape": shaping.reshape,
@@ -191,7 +246,7 @@ FUNCTIONS: dict[str, Callable[..., Tensor]] = {
 
 
 @st.composite
-def programs(draw: st.DrawFn, most_steps: int = 8) -> Program:
+def programs(draw: st.DrawFn, most_steps: int = 16) -> Program:
     """A program of 2 or 3 inputs whose shapes broadcast or multiply now and then."""
     extent = st.sampled_from((1, 2, 3, 3, 4))
     inputs = tuple(tuple(draw(st.lists(extent, max_size=3))) for _ in range(draw(st.integers(2, 3))))
@@ -202,9 +257,20 @@ def programs(draw: st.DrawFn, most_steps: int = 8) -> Program:
         if step is not None:
             steps.append(step)
             shapes.append(_shape_of(step, shapes))
-    if not steps:
-        steps.append(Step("sin", (0,)))
-    return Program(inputs, tuple(steps))
+    program = Program(inputs, tuple(steps or [Step("sin", (0,))]))
+    while (count := ops_in(program)) < FEWEST_OPS:
+        last = len(inputs) + len(program.steps) - 1
+        program = Program(inputs, (*program.steps, Step("double", (last,))))
+    while count > MOST_OPS and len(program.steps) > 1:
+        program = Program(inputs, program.steps[:-1])
+        count = ops_in(program)
+    return program
+
+
+def ops_in(program: Program) -> int:
+    """How many ops of `tg` a program is traced to, constants left out."""
+    ops = trace(program.function, *[Spec(extents, NAMES["f32"]) for extents in program.inputs]).walk()
+    return sum(isinstance(op, TensorOp | RegionOp) and not isinstance(op, ConstantOp) for op in ops)
 
 
 def _shape_of(step: Step, shapes: Sequence[Shape]) -> Shape:
@@ -252,7 +318,7 @@ def _reduce_step(draw: st.DrawFn, x: int, shapes: Sequence[Shape]) -> Step:
 def _row_step(draw: st.DrawFn, x: int, shapes: Sequence[Shape]) -> Step | None:
     if not shapes[x]:
         return None
-    name = draw(st.sampled_from(("softmax", "log_softmax", "positions", "cumsum", "cumprod", "roll", "joined")))
+    name = draw(st.sampled_from(ROWS))
     if name == "joined" and 2 * int(np.prod(shapes[x])) > MOST_ELEMENTS:
         return None
     return Step(name, (x,), (draw(st.integers(0, len(shapes[x]) - 1)),))

@@ -1,37 +1,114 @@
-"""Random programs: every level computes what the reference does, and gradients are those of the values."""
+"""Random programs: every level and a device compute what the reference does, and gradients are those of the values."""
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
+import pytest
+import replay
 from differences import extrapolated
-from harness import assert_same, levels, reference, traced, with_gradient
-from hypothesis import HealthCheck, given, settings
+from harness import apply, reference, traced, with_gradient
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
-from programs import Program, programs
+from programs import FEWEST_OPS, MOST_OPS, Program, Step, ops_in, programs
+from replay import REGRESSIONS, Variant, check_everywhere, replayed
+from xdsl.dialects.builtin import ModuleOp
 
-NIGHTLY = 1000
-"""The examples of the nightly profile; a change is tested with fewer than its profile's: each runs every pass."""
+import tensorgrad as tg
+from tensorgrad.passes.functions import find_function
+from tensorgrad.passes.grad import GradPass
+from tensorgrad.runtime.webgpu import WebGPUDevice
+from tensorgrad.tensor import Tensor
 
-examples = settings.get_profile(settings.get_current_profile_name()).max_examples
-random_programs = settings(
-    max_examples=examples if examples >= NIGHTLY else 80,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+CHANGE, NIGHTLY = 100, 2000
+"""So many programs are run for every change, and by `make nightly`."""
+
+MOST_DISCARDED = 0.2
+"""Of the programs, so many at most may sit too near a jump to be compared."""
+
+variants = st.builds(
+    Variant,
+    seed=st.integers(0, 3),
+    frugal=st.sampled_from((False, False, True)),
+    schedules=st.sampled_from((0, 0, 1, 2)),
+    target=st.sampled_from(("lavapipe", "webgpu-default")),
 )
 
 
-@given(programs(), st.integers(0, 3))
-@random_programs
-def test_levels_agree(program: Program, seed: int) -> None:
-    inputs = program.samples(seed)
-    module = with_gradient(traced(program.function, inputs), range(len(inputs)))
-    (_, expected), *rest = levels(module, inputs)
-    for level, results in rest:
-        for actual, wanted in zip(results, expected, strict=True):
-            assert_same(actual, wanted, 1e-10, level)
+def some(count: int) -> settings:
+    # A failure is kept as IR; nothing is explained by running variations of it.
+    phases = [Phase.explicit, Phase.generate, Phase.shrink]
+    checks = [HealthCheck.too_slow, HealthCheck.data_too_large]
+    return settings(max_examples=count, phases=phases, suppress_health_check=checks)
+
+
+def differentiated(program: Program) -> ModuleOp:
+    """The program's results in f32 and, behind them, the gradients of the first."""
+    module = traced(program.function, [np.asarray(x, np.float32) for x in program.samples(0)])
+    apply(GradPass(wrt=tuple(range(len(program.inputs)))), module)
+    # Without their roles the gradients are results like all others, which a device gives back.
+    del find_function(module, None).properties["res_attrs"]
+    return module
+
+
+def check_random_programs(count: int, device: WebGPUDevice) -> None:
+    compared: list[bool] = []
+
+    @given(programs(), variants)
+    @some(count)
+    def check(program: Program, variant: Variant) -> None:
+        assert FEWEST_OPS <= ops_in(program) <= MOST_OPS
+        compared.append(check_everywhere(differentiated(program), variant, device))
+
+    check()
+    discarded = compared.count(False)
+    assert len(compared) >= count // 2
+    assert discarded <= MOST_DISCARDED * len(compared), f"{discarded} of {len(compared)} sit too near a jump"
+
+
+def test_programs_agree(device: WebGPUDevice) -> None:
+    check_random_programs(CHANGE, device)
+
+
+@pytest.mark.nightly
+def test_many_programs_agree(device: WebGPUDevice) -> None:
+    check_random_programs(NIGHTLY, device)
+
+
+@pytest.mark.parametrize("path", sorted(REGRESSIONS.glob("*.mlir")), ids=lambda path: path.stem)
+def test_what_differed_once_agrees(path: Path, device: WebGPUDevice) -> None:
+    assert check_everywhere(*replayed(path), device)
+
+
+def test_a_program_that_differs_is_kept(device: WebGPUDevice, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    program = Program(((3,), (3,)), (Step("multiply", (0, 1)), Step("stopped", (2,))))
+    module, variant = differentiated(program), Variant(seed=2, frugal=True, schedules=1, target="lavapipe")
+    correct = replay.on_device
+    monkeypatch.setattr(replay, "REGRESSIONS", tmp_path)
+    monkeypatch.setattr(replay, "on_device", lambda *given: [x * 1.0001 for x in correct(*given)])
+    with pytest.raises(AssertionError, match="device"):
+        check_everywhere(module, variant, device)
+    (path,) = tmp_path.iterdir()
+    kept, how = replayed(path)
+    assert path.name == "found-device.mlir"
+    assert (str(kept), how) == (str(module), variant)
+
+
+def test_programs_at_a_jump_are_not_compared(device: WebGPUDevice) -> None:
+    def at_a_jump(x: Tensor) -> Tensor:
+        return tg.where(tg.sin(x) ** 2 + tg.cos(x) ** 2 > 1.0, x, 0.0)
+
+    def near_none(x: Tensor) -> Tensor:
+        return tg.where(tg.maximum(x, -x) == tg.abs(x), x, 0.0)
+
+    inputs = [np.ones(20, np.float32)]
+    assert not check_everywhere(traced(at_a_jump, inputs), Variant(), device)
+    assert check_everywhere(traced(near_none, inputs), Variant(), device)
 
 
 @given(programs(), st.integers(0, 3))
-@random_programs
+@some(CHANGE)
 def test_gradients_are_slopes(program: Program, seed: int) -> None:
     inputs = program.samples(seed)
     plain = traced(program.function, inputs)

@@ -1,0 +1,186 @@
+"""Runs a module of `tg` through every pass and on a device, and keeps the IR of one that differs as a test."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import cast
+
+import numpy as np
+from harness import Names, NumpyArray, apply, on_buffers
+from rounding import parsed, rounding, widened
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.passes import ModulePass
+
+from tensorgrad.dialects.buf import KernelOp
+from tensorgrad.dialects.tg.base import Tensor, numpy_dtype
+from tensorgrad.passes.build_program import build_program
+from tensorgrad.passes.inline_calls import InlineCallsPass
+from tensorgrad.passes.outline_attention import OutlineAttentionPass
+from tensorgrad.passes.pipelines import device_passes
+from tensorgrad.passes.schedule.choose import choose
+from tensorgrad.passes.schedule.neighbours import neighbours
+from tensorgrad.passes.simplify import SimplifyPass
+from tensorgrad.runtime.numpy_tensors import TensorExecutor
+from tensorgrad.runtime.target import Target
+from tensorgrad.runtime.webgpu import WebGPUDevice, WebGPUExecutable
+
+REGRESSIONS = Path(__file__).with_name("regressions")
+LEVELS_AGREE = 1e-9
+"""How far a pass may move results in f64, relative to the largest element."""
+
+
+@dataclass(frozen=True)
+class Variant:
+    """How a module is run.
+
+    Attributes:
+        seed: Of the inputs.
+        frugal: Whether the passes go for little memory.
+        schedules: Draws one of the schedules near the default for each kernel; 0 keeps the default.
+        target: The profile that kernels are made for.
+    """
+
+    seed: int = 0
+    frugal: bool = False
+    schedules: int = 0
+    target: str = "lavapipe"
+
+    def header(self) -> str:
+        """As the first line of a file."""
+        settings = f"seed={self.seed} frugal={int(self.frugal)} schedules={self.schedules} target={self.target}"
+        return f"// VARIANT: {settings}\n"
+
+    @classmethod
+    def read(cls, text: str) -> Variant:
+        """From the first line of a file; the default where it says nothing."""
+        found = re.match(r"// VARIANT: seed=(\d+) frugal=([01]) schedules=(\d+) target=(\S+)", text)
+        return cls(int(found[1]), found[2] == "1", int(found[3]), found[4]) if found else cls()
+
+
+def samples(module: ModuleOp, seed: int) -> list[NumpyArray]:
+    """Arguments for the module's function: normal floats, small integers, either boolean."""
+    random = np.random.default_rng(seed)
+    found: list[NumpyArray] = []
+    for argument in TensorExecutor(module).function.body.block.args:
+        kind = cast(Tensor, argument.type)
+        shape, dtype = kind.get_shape(), numpy_dtype(kind)
+        drawn = (
+            random.normal(size=shape) if dtype.kind == "f" else random.integers(0, 2 if dtype.kind == "b" else 7, shape)
+        )
+        found.append(np.asarray(drawn).astype(dtype))
+    return found
+
+
+def check_everywhere(module: ModuleOp, variant: Variant, device: WebGPUDevice) -> bool:
+    """Whether the module's values can be compared; if so, they agree at every level and on the device.
+
+    Args:
+        module: One function of `tg` in f32; it is left as it is.
+        variant: How it is run.
+        device: Runs the last level.
+
+    Raises:
+        AssertionError: A level differs; the message says which, and the module has been written to `REGRESSIONS`.
+    """
+    inputs = samples(module, variant.seed)
+    found = rounding(module, inputs)
+    if not found.settled:
+        return False
+    level = "reference"
+    try:
+        wide = [x.astype(np.float64) if x.dtype == np.float32 else x for x in inputs]
+        for level, results in on_levels(widened(module), wide, variant):
+            for actual, expected in zip(results(), found.expected, strict=True):
+                scale = float(np.abs(expected).max(initial=0.0)) if expected.dtype.kind == "f" else 0.0
+                _compare(actual, expected, LEVELS_AGREE * max(1.0, scale), level)
+        level = "device"
+        for actual, expected, distance in zip(
+            on_device(module.clone(), inputs, variant, device), found.expected, found.tolerances, strict=True
+        ):
+            _compare(actual, expected, distance, level)
+    except Exception:
+        keep(module, variant, level)
+        raise
+    return True
+
+
+def keep(module: ModuleOp, variant: Variant, level: str) -> Path:
+    """Writes a module that differs at a level to `REGRESSIONS`, where it is replayed from then on.
+
+    The last program that hypothesis runs is the smallest, so it is the one that stays.
+    """
+    path = REGRESSIONS / f"found-{level}.mlir"
+    path.write_text(f"{variant.header()}// Differed at {level}.\n{module!s}\n", encoding="utf-8")
+    return path
+
+
+def _compare(actual: NumpyArray, expected: NumpyArray, distance: float, level: str) -> None:
+    assert actual.shape == expected.shape, f"{level}: shape {actual.shape}, expected {expected.shape}"
+    if expected.dtype.kind != "f":
+        np.testing.assert_array_equal(actual.astype(expected.dtype), expected, level)
+        return
+    np.testing.assert_allclose(actual, expected, rtol=0, atol=distance, err_msg=level)
+
+
+def passes_of(variant: Variant, target: Target) -> list[ModulePass]:
+    """All passes from `tg` to `wgsl`, without the one that chooses schedules where they are drawn."""
+    above = [InlineCallsPass(recompute=False), SimplifyPass(), OutlineAttentionPass()]
+    return [*above, *device_passes(target.to_json(), frugal=variant.frugal)]
+
+
+def _apply(one: ModulePass, module: ModuleOp, variant: Variant, target: Target) -> None:
+    if one.name == "schedule" and variant.schedules:
+        random = np.random.default_rng(variant.schedules)
+        for kernel in module.walk():
+            if isinstance(kernel, KernelOp):
+                default = choose(kernel, target)
+                near = [default, *neighbours(default, kernel, target)]
+                kernel.properties["schedule"] = near[int(random.integers(len(near)))].attribute()
+    apply(one, module)
+
+
+def on_levels(
+    module: ModuleOp, inputs: Sequence[NumpyArray], variant: Variant
+) -> Iterator[tuple[str, Callable[[], list[NumpyArray]]]]:
+    """Each pass, and what applies it to the module and runs that by numpy; down to planned buffers."""
+    names, target, buffers = Names(module), Target.named(variant.target), False
+    for one in passes_of(variant, target):
+        if one.name == "lower-buf-to-wgsl":
+            return
+        buffers = buffers or one.name == "lower-tg-to-buf"
+
+        def results(one: ModulePass = one, buffers: bool = buffers) -> list[NumpyArray]:
+            _apply(one, module, variant, target)
+            return on_buffers(module, inputs, names) if buffers else TensorExecutor(module).call(inputs)
+
+        yield one.name, results
+
+
+def on_device(
+    module: ModuleOp, inputs: Sequence[NumpyArray], variant: Variant, device: WebGPUDevice
+) -> list[NumpyArray]:
+    """The results on a device."""
+    names, target = Names(module), Target.named(variant.target)
+    for one in passes_of(variant, target):
+        _apply(one, module, variant, target)
+    # Any adapter may run it: the profile's limits are the smaller ones.
+    executable = WebGPUExecutable(replace(build_program(module, target), target=None), device)
+    kept = {name for name, slot in executable.program.slots("parameter").items() if slot}
+    values = dict(zip(names.arguments, inputs, strict=True))
+    executable.write({name: value for name, value in values.items() if name in kept})
+    outputs = executable.step({name: value for name, value in values.items() if name not in kept}, {})
+    updated = executable.read(kept)
+    found: list[NumpyArray] = []
+    for key in names.results:
+        role, name = key.split("/", 1)
+        found.append(np.asarray(updated[name] if role == "update" else outputs[name].numpy()))
+    return found
+
+
+def replayed(path: Path) -> tuple[ModuleOp, Variant]:
+    """A module that was kept, and how it is run."""
+    text = path.read_text(encoding="utf-8")
+    return parsed(text), Variant.read(text)

@@ -1,0 +1,196 @@
+"""How far f32 may be from f64: a module of `tg` run in both, and in f64 with roundings put in.
+
+Parker's Monte Carlo arithmetic: the operands and results of every op that rounds are moved by a few units of f32's
+last place, at random but equal values alike, so that what is equal by construction stays so (D. S. Parker, Monte Carlo
+Arithmetic, UCLA CSD-970002, 1997). Results that move tell the tolerance; a comparison that comes out otherwise tells
+that the program sits too near a jump for any tolerance.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from harness import NumpyArray
+from xdsl.context import Context
+from xdsl.dialects.builtin import Builtin, FileLineColLoc, IntAttr, ModuleOp, StringAttr
+from xdsl.dialects.func import Func
+from xdsl.ir import Operation
+from xdsl.parser import Parser
+
+from tensorgrad.dialects.tg import Tg
+from tensorgrad.runtime.numpy_tensors import TensorExecutor
+
+EPSILON = float(np.finfo(np.float32).eps)
+MOVE = 4 * EPSILON
+"""The largest relative error that is put in: f32's rounding, and what the builtins of devices may lose."""
+
+SAFETY = 8
+"""A tolerance is so many times the largest distance that was seen."""
+
+RUNS = 3
+"""So many runs with errors put in."""
+
+EXACT = {
+    f"tg.{name}"
+    for name in [
+        "constant",
+        "iota",
+        "neg",
+        "abs",
+        "relu",
+        "not",
+        "stop_gradient",
+        "maximum",
+        "minimum",
+        "and",
+        "or",
+        "compare",
+        "select",
+        "cast",
+        "floor",
+        "ceil",
+        "round",
+        "trunc",
+        "is_finite",
+        "reshape",
+        "transpose",
+        "broadcast",
+        "slice",
+        "reverse",
+        "pad",
+        "concat",
+        "pack",
+        "max",
+        "min",
+        "windows",
+        "take",
+        "take_along_axis",
+        "argsort",
+        "scan",
+        "cond",
+        "call",
+    ]
+}
+"""The ops whose results are elements of their operands, or follow from them without rounding."""
+
+STEPS = {"tg.floor", "tg.ceil", "tg.round", "tg.trunc", "tg.floor_divide"}
+"""Ops with jumps whose results are floats; those that make something else of floats have jumps too."""
+
+_WIDE = {"0x7f800000": "0x7ff0000000000000", "0xff800000": "0xfff0000000000000", "0x7fc00000": "0x7ff8000000000000"}
+
+
+def parsed(text: str) -> ModuleOp:
+    """A module of `tg` from its text."""
+    context = Context()
+    for dialect in (Builtin, Func, Tg):
+        context.load_dialect(dialect)
+    module = Parser(context, text).parse_module()
+    for op in module.walk():
+        op.location = FileLineColLoc(StringAttr("kept"), IntAttr(0), IntAttr(0))
+    return module
+
+
+def widened(module: ModuleOp) -> ModuleOp:
+    """The module with f64 for f32."""
+    text = re.sub(r"0x[0-9a-f]{8}\b", lambda found: _WIDE[found[0].lower()], str(module), flags=re.IGNORECASE)
+    return parsed(re.sub(r"(?<![0-9a-wyz_])f32\b", "f64", text))
+
+
+@dataclass(frozen=True)
+class Rounding:
+    """What a module gives in f64, and how far f32 may be from it.
+
+    Attributes:
+        expected: The results in f64.
+        tolerances: The distance for each result; 0 where it holds no floats.
+        settled: Whether all comparisons came out alike, however values were rounded, and everything stayed finite.
+    """
+
+    expected: list[NumpyArray]
+    tolerances: list[float]
+    settled: bool
+
+
+def rounding(module: ModuleOp, inputs: Sequence[NumpyArray]) -> Rounding:
+    """Runs a module in f32, in f64, and in f64 with errors put in.
+
+    Args:
+        module: A module of `tg` in f32, of one function.
+        inputs: Its arguments in f32.
+    """
+    wide_inputs = [x.astype(np.float64) if x.dtype == np.float32 else x for x in inputs]
+    wide = widened(module)
+    expected, branches = _run(wide, wide_inputs, None)
+    others = [_run(module, inputs, None), *(_run(wide, wide_inputs, seed) for seed in range(1, RUNS + 1))]
+    settled = all(_alike(branches, found) for _, found in others)
+    tolerances: list[float] = []
+    for position, value in enumerate(expected):
+        if value.dtype.kind != "f":
+            tolerances.append(0.0)
+            continue
+        runs = [np.asarray(results[position], np.float64) for results, _ in others]
+        settled = settled and all(np.isfinite(one).all() for one in (value, *runs))
+        with np.errstate(all="ignore"):
+            seen = max(float(np.abs(one - value).max(initial=0.0)) for one in runs)
+            scale = float(np.abs(value).max(initial=0.0))
+        tolerances.append(SAFETY * (seen + EPSILON * scale))
+    return Rounding(expected, tolerances, settled)
+
+
+def _alike(first: Sequence[NumpyArray], second: Sequence[NumpyArray]) -> bool:
+    return len(first) == len(second) and all(map(np.array_equal, first, second))
+
+
+def _run(module: ModuleOp, inputs: Sequence[NumpyArray], seed: int | None) -> tuple[list[NumpyArray], list[NumpyArray]]:
+    """The results, and what every op with jumps gave, with errors put in if there is a seed."""
+    executor = TensorExecutor(module)
+    branches: list[NumpyArray] = []
+    for plan in _plans(executor._plan):
+        plan.steps = [
+            replace(step, evaluate=_watched(step.results[0].owner, step.evaluate, branches, seed))
+            for step in plan.steps
+        ]
+    return executor.call(inputs), branches
+
+
+def _plans(plan: Any) -> Iterator[Any]:
+    yield plan
+    for step in plan.steps:
+        for body in step.bodies:
+            yield from _plans(body)
+
+
+def _watched(
+    op: Any, evaluate: Callable[..., Sequence[NumpyArray]], branches: list[NumpyArray], seed: int | None
+) -> Callable[..., Sequence[NumpyArray]]:
+    assert isinstance(op, Operation)
+    exact = seed is None or op.name in EXACT
+
+    def watched(*values: NumpyArray) -> Sequence[NumpyArray]:
+        given = values if exact else [_moved(value, seed) for value in values]
+        results = evaluate(*given)
+        if op.regions:
+            return results
+        from_floats = any(value.dtype.kind == "f" for value in values)
+        if from_floats and (op.name in STEPS or results[0].dtype.kind != "f"):
+            branches.append(np.array(results[0]))
+        elif from_floats and op.name == "tg.remainder":
+            branches.append(np.floor(given[0] / given[1]))
+        return results if exact else [_moved(result, seed) for result in results]
+
+    return watched
+
+
+def _moved(value: NumpyArray, seed: int | None) -> NumpyArray:
+    """Floats with relative errors up to `MOVE` that follow from their bits and the seed."""
+    if seed is None or value.dtype != np.float64:
+        return value
+    with np.errstate(over="ignore"):
+        bits = np.ascontiguousarray(value).view(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+        bits = (bits ^ (bits >> np.uint64(29))) * np.uint64(0xBF58476D1CE4E5B9 + 2 * seed)
+    share = (bits >> np.uint64(11)).astype(np.float64) * 2.0**-52 - 1.0
+    return np.asarray(value * (1.0 + MOVE * share.reshape(value.shape)))
