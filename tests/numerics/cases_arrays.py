@@ -201,7 +201,7 @@ def cumulative_cases() -> Iterator[Case]:
             derivative=smooth,
         )
         yield Case(
-            binary.MulOp,
+            reduce.ProdOp,
             f"cumprod {shape_} {axis}",
             lambda x, a=axis: cumulative.cumprod(x * 1.5, a),
             (normal(*shape_),),
@@ -247,7 +247,7 @@ def cumulative_cases() -> Iterator[Case]:
         np.cumsum,
     )
     yield Case(
-        binary.MulOp,
+        reduce.ProdOp,
         "cumprod with zeros",
         lambda x: cumulative.cumprod(x, 1),
         (f32(2, 0, 3, 4, 0, 1, 0, 5).reshape(2, 4),),
@@ -255,7 +255,24 @@ def cumulative_cases() -> Iterator[Case]:
         derivative=True,
     )
     yield Case(
-        binary.MulOp,
+        reduce.ProdOp,
+        "cumprod of blocks",
+        lambda x: cumulative.cumprod(x, 1),
+        (np.where(np.arange(140).reshape(2, 70) == 110, np.float32(0), uniform(0.8, 1.2, 2, 70)),),
+        lambda x: np.cumprod(x, 1),
+        rtol=1e-5,
+        derivative=True,
+    )
+    yield Case(
+        reduce.ProdOp,
+        "cumprod of blocks of blocks",
+        lambda x: cumulative.cumprod(x),
+        (uniform(0.95, 1.05, 2100),),
+        lambda x: np.cumprod(x.astype(np.float64)).astype(np.float32),
+        rtol=1e-5,
+    )
+    yield Case(
+        reduce.ProdOp,
         "cumprod wraps",
         lambda x: cumulative.cumprod(x),
         (integers(-9, 9, 40),),

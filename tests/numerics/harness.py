@@ -16,6 +16,7 @@ from tensorgrad.dialects.tg.base import TensorOp
 from tensorgrad.dtypes import Spec
 from tensorgrad.passes.fuse import FusePass
 from tensorgrad.passes.grad import GradPass
+from tensorgrad.passes.inline_calls import InlineCallsPass
 from tensorgrad.passes.lower_tg_to_buf import LowerTgToBufPass
 from tensorgrad.passes.plan_memory import PlanMemoryPass
 from tensorgrad.passes.schedule import SchedulePass
@@ -113,6 +114,7 @@ def levels(module: ModuleOp, inputs: Sequence[NumpyArray]) -> Iterator[tuple[str
     """The results at every level; the module of `tg` is taken down to buffers on the way."""
     expected, names = reference(module, inputs), Names(module)
     yield "tg", expected
+    apply(InlineCallsPass(), module)
     apply(SimplifyPass(), module)
     for before, after in zip(expected, reference(module, inputs), strict=True):
         np.testing.assert_array_equal(after, before, "simplify changed a value")

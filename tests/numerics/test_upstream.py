@@ -31,6 +31,7 @@ from xdsl.parser import Parser
 from tensorgrad.derivatives import value_and_grad
 from tensorgrad.dialects.tg import Tg
 from tensorgrad.passes.append_adam import AppendAdamPass
+from tensorgrad.passes.inline_calls import InlineCallsPass
 from tensorgrad.passes.pipelines import tensor_passes
 from tensorgrad.passes.simplify import SimplifyPass
 from tensorgrad.runtime.numpy_buffers import BufferExecutor
@@ -88,6 +89,7 @@ def test_values(number: int, tmp_path: Path) -> None:
         module = traced(case.function, case.inputs)
         names, expected = Names(module), case.value()
         rtol = case.rtol and max(case.rtol, TOLERANCE.get(case.op, 0.0))
+        apply(InlineCallsPass(), module)
         apply(SimplifyPass(), module)
         for one in BUFFER_PASSES:
             apply(one, module)
@@ -112,7 +114,7 @@ def _add_gradient(comparison: Comparison, case: Case) -> None:
     expected = reference(traced(function, wide), wide)
     module = traced(function, inputs)
     names = Names(module)
-    for one in (SimplifyPass(), *BUFFER_PASSES):
+    for one in (InlineCallsPass(), SimplifyPass(), *BUFFER_PASSES):
         apply(one, module)
     comparison.add(f"gradient of {case.id}", module, names, inputs, expected, 0.0, GRADIENT)
 

@@ -1,0 +1,88 @@
+"""What running sums and products cost: kernels, and bytes as a multiple of the input, whatever its length."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from harness import NumpyArray, apply, reference, traced
+from xdsl.dialects.builtin import IntegerAttr
+
+import tensorgrad as tg
+from tensorgrad.dialects.buf import DispatchOp
+from tensorgrad.passes.pipelines import inference_passes
+from tensorgrad.passes.traffic import BYTES_MOVED
+from tensorgrad.tensor import Tensor
+
+Running = Callable[[Tensor], Tensor]
+
+FORWARD = [(48, 1, 2.0), (200, 3, 5.3), (1024, 4, 5.2), (100_000, 7, 5.3)]
+"""Extent, kernels at most, and bytes moved at most for each of the input's."""
+
+BACKWARD = {"cumsum": FORWARD, "cumprod": [(48, 6, 23.0), (200, 9, 31.0), (1024, 10, 24.0), (100_000, 25, 24.0)]}
+"""The gradient of a weighted sum; that of a product is a linear recurrence as well."""
+
+KINDS: dict[str, Running] = {"cumsum": lambda x: tg.cumsum(x, 1), "cumprod": lambda x: tg.cumprod(x, 1)}
+
+
+def costs(function: Callable[..., Tensor], inputs: list[NumpyArray]) -> tuple[int, float]:
+    """Dispatches, and bytes moved for each of the first input's."""
+    module = traced(function, inputs)
+    for one in inference_passes("webgpu-default"):
+        apply(one, module)
+    moved: list[int] = []
+    for op in module.walk():
+        if isinstance(op, DispatchOp):
+            count = op.attributes[BYTES_MOVED]
+            assert isinstance(count, IntegerAttr)
+            moved.append(count.value.data)
+    return len(moved), sum(moved) / inputs[0].nbytes
+
+
+def rows(extent: int) -> NumpyArray:
+    return np.ones((2, extent), np.float32)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("extent", "kernels", "bytes_moved"), FORWARD)
+def test_values_move_a_few_times_the_input(kind: str, extent: int, kernels: int, bytes_moved: float) -> None:
+    found = costs(KINDS[kind], [rows(extent)])
+    assert found[0] <= kernels
+    assert found[1] <= bytes_moved
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("row", range(len(FORWARD)))
+def test_gradients_move_no_more_for_longer_rows(kind: str, row: int) -> None:
+    extent, kernels, bytes_moved = BACKWARD[kind][row]
+
+    def gradient(x: Tensor, weights: Tensor) -> Tensor:
+        return tg.grad(lambda v: tg.sum(KINDS[kind](v) * weights))(x)
+
+    found = costs(gradient, [rows(extent), rows(extent)])
+    assert found[0] <= kernels
+    assert found[1] <= bytes_moved
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_hundred_thousand_elements(kind: str) -> None:
+    x = np.random.default_rng(0).uniform(0.9, 1.1, (1, 100_000)).astype(np.float32)
+    weights = np.random.default_rng(1).normal(size=x.shape).astype(np.float32)
+    x[0, 70_000] = 0
+    wide = x.astype(np.float64)
+
+    def both(x: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
+        return KINDS[kind](x), tg.grad(lambda v: tg.sum(KINDS[kind](v) * weights))(x)
+
+    value, gradient = reference(traced(both, [x, weights]), [x, weights])
+    if kind == "cumsum":
+        expected, slopes = np.cumsum(wide, 1), np.cumsum(weights[:, ::-1].astype(np.float64), 1)[:, ::-1]
+    else:
+        expected, slopes = np.cumprod(wide, 1), np.zeros(x.shape)
+        before, behind = np.concatenate([[1.0], expected[0, :-1]]), 0.0
+        for place in reversed(range(x.size)):
+            behind = weights[0, place] + (wide[0, place + 1] * behind if place + 1 < x.size else 0.0)
+            slopes[0, place] = before[place] * behind
+    np.testing.assert_allclose(value, expected, rtol=1e-5, atol=1e-5 * np.abs(expected).max())
+    np.testing.assert_allclose(gradient, slopes, rtol=1e-4, atol=1e-5 * np.abs(slopes).max())
