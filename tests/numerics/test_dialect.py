@@ -1,0 +1,145 @@
+"""The walk over `tg`: every op has a meaning, a shape rule, a derivative or a reason, a lowering, text and samples."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import cases
+import numpy as np
+import pytest
+import test_lit_coverage
+from differences import central
+from harness import NumpyArray, assert_same, levels, reference, traced, with_gradient
+from xdsl.irdl import irdl_op_definition
+from xdsl.traits import IsTerminator
+
+import tensorgrad as tg
+from tensorgrad.dialects.tg import OPS, Tg
+from tensorgrad.dialects.tg.base import TensorOp
+from tensorgrad.dialects.tg.call import CallOp
+from tensorgrad.dialects.tg.control import REGION_OPS, CondOp, ScanOp
+from tensorgrad.dialects.tg.leaves import ConstantOp
+from tensorgrad.dialects.tg.shape import PackOp
+from tensorgrad.dialects.tg.unary import SinOp
+from tensorgrad.passes.grad import rules as derivatives
+from tensorgrad.passes.lower_tg_to_buf import lower_tg_to_buf as lowering
+
+FEWEST_SAMPLES = 3
+CASTS = "tg.cast"
+"""Its derivative is that of a copy, or none; both are checked wherever dtypes mix."""
+
+
+def _has_derivative(op: type[TensorOp]) -> bool:
+    reason = derivatives.NO_DERIVATIVE.get(op)
+    return (op in derivatives.RULES) != bool(reason)
+
+
+def _has_lowering(op: type[TensorOp]) -> bool:
+    return op in {*lowering.RULES, *lowering.VIEWS, *lowering.SEQUENCES, ConstantOp, PackOp}
+
+
+def _is_differentiated(op: type[TensorOp]) -> bool:
+    return op not in derivatives.RULES or op.name == CASTS or any(case.op is op for case in cases.SMOOTH)
+
+
+NEEDED: dict[str, Callable[[type[TensorOp]], bool]] = {
+    "meaning": lambda op: "evaluate" not in op.__abstractmethods__,
+    "shape rule": lambda op: "infer" not in op.__abstractmethods__,
+    "derivative or reason": _has_derivative,
+    "lowering": _has_lowering,
+    "round trip": lambda op: op.name in test_lit_coverage.words(roundtrips=True),
+    "samples": lambda op: sum(case.op is op for case in cases.CASES) >= FEWEST_SAMPLES,
+    "samples of the derivative": _is_differentiated,
+    "docstring with an example": lambda op: "Example:" in (op.__doc__ or ""),
+}
+"""What an op without regions has to have."""
+
+
+def missing(op: type[TensorOp]) -> list[str]:
+    return [name for name, has in NEEDED.items() if not has(op)]
+
+
+def test_nothing_is_missing() -> None:
+    assert {op.name: missing(op) for op in OPS if missing(op)} == {}
+
+
+def test_the_walk_is_over_the_whole_dialect() -> None:
+    assert {*OPS, *REGION_OPS} == set(Tg.operations)
+    assert PackOp in OPS
+    assert {op for op in REGION_OPS if not op.has_trait(IsTerminator)} == set(REGIONS)
+
+
+@irdl_op_definition
+class _Nothing(TensorOp):  # pyright: ignore[reportImplicitAbstractClass]
+    name = "tg.nothing"
+
+
+def test_an_op_with_nothing_misses_everything_but_a_derivative_to_check() -> None:
+    assert missing(_Nothing) == [name for name in NEEDED if name != "samples of the derivative"]
+
+
+LOSSES: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
+    "meaning": lambda patch: patch.setattr(SinOp, "__abstractmethods__", frozenset({"evaluate"})),
+    "shape rule": lambda patch: patch.setattr(SinOp, "__abstractmethods__", frozenset({"infer"})),
+    "derivative or reason": lambda patch: patch.delitem(derivatives.RULES, SinOp),
+    "lowering": lambda patch: patch.delitem(lowering.RULES, SinOp),
+    "round trip": lambda patch: patch.setattr(test_lit_coverage, "words", _without_sin),
+    "samples": lambda patch: patch.setattr(cases, "CASES", [case for case in cases.CASES if case.op is not SinOp]),
+    "samples of the derivative": lambda patch: patch.setattr(cases, "SMOOTH", []),
+    "docstring with an example": lambda patch: patch.setattr(SinOp, "__doc__", "The sine."),
+}
+
+
+def _without_sin(*, roundtrips: bool, words: Callable[..., set[str]] = test_lit_coverage.words) -> set[str]:
+    return words(roundtrips=roundtrips) - {SinOp.name}
+
+
+@pytest.mark.parametrize("what", NEEDED)
+def test_each_loss_is_noticed(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert missing(SinOp) == []
+    LOSSES[what](monkeypatch)
+    assert missing(SinOp) == [what]
+
+
+def _scanned(x: Any) -> Any:
+    return tg.scan(lambda c, row: ((new := tg.tanh(c * 0.5 + row)), new * c), x[0], x)[1]
+
+
+def _np_scanned(x: NumpyArray) -> NumpyArray:
+    rows, carry = [], x[0]
+    for row in x:
+        new = np.tanh(carry * 0.5 + row)
+        rows.append(new * carry)
+        carry = new
+    return np.stack(rows)
+
+
+REGIONS: dict[type[Any], tuple[Callable[[Any], Any], Callable[[NumpyArray], Any]]] = {
+    CallOp: (tg.checkpoint(lambda x: tg.sin(x) * x), lambda x: np.sin(x) * x),
+    ScanOp: (_scanned, _np_scanned),
+    CondOp: (
+        lambda x: tg.cond(tg.sum(x) > 0, lambda y: tg.sin(y) * 2, lambda y: y * y, x),
+        lambda x: np.sin(x) * 2 if x.sum() > 0 else x * x,
+    ),
+}
+"""A sample for each op with regions, and what it means: a body may end in anything, so `tg.return` has none."""
+
+
+@pytest.mark.parametrize("op", REGIONS, ids=lambda op: op.name)
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_ops_with_regions_have_all_of_it(op: type[Any], sign: float) -> None:
+    function, meaning = REGIONS[op]
+    x = sign * np.random.default_rng(0).uniform(0.1, 1.0, (4, 3))
+    assert op.name in test_lit_coverage.words(roundtrips=True)
+    assert "Example:" in op.__doc__
+    plain = traced(lambda v: tg.sum(tg.cos(function(v)) * v), [x])
+    assert any(isinstance(one, op) for one in plain.walk())
+    assert_same(reference(traced(function, [x]), [x])[0], np.asarray(meaning(x)), 1e-12, "tg")
+    module = with_gradient(traced(lambda v: tg.sum(tg.cos(function(v)) * v), [x]), [0])
+    (_, expected), *below = levels(module, [x])
+    slopes = central(lambda v: float(reference(plain, [v])[0]), [x], 0)
+    np.testing.assert_allclose(expected[1].reshape(-1), slopes, rtol=0, atol=1e-8)
+    for level, results in below:
+        for actual, wanted in zip(results, expected, strict=True):
+            assert_same(actual, wanted, 1e-11, level)
