@@ -5,11 +5,12 @@ from __future__ import annotations
 import fnmatch
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from tensorgrad import schedules
 from tensorgrad.errors import OptionError
+from tensorgrad.optimizer_settings import FIXED, Setting, checked_groups, host_settings, resolved_groups
 from tensorgrad.schedules import Schedule, checked
 
 if TYPE_CHECKING:
@@ -19,6 +20,8 @@ __all__ = ["Optimizer", "Schedule", "Settings", "adagrad", "adam", "adamw", "lio
 
 Decay: TypeAlias = str | Sequence[str] | Callable[[str], bool]
 """Which parameters decay, by name: a glob such as `*.weight`, several, or a predicate."""
+Groups: TypeAlias = Mapping[str, Mapping[str, Any]]
+"""Settings by pattern, for parameters that have others: `{"*.bias": {"weight_decay": 0.0}}`."""
 
 
 class Optimizer(Protocol):
@@ -32,6 +35,10 @@ class Optimizer(Protocol):
     @property
     def schedule(self) -> Schedule | None:
         """What scales the learning rate, if anything does."""
+        ...
+
+    def host_settings(self) -> Mapping[str, Setting]:
+        """The settings that `Training.set` changes, by the names that the pass' formulas have for them."""
         ...
 
     def append_pass(self, function: str, parameters: Sequence[str]) -> ModulePass:
@@ -50,6 +57,7 @@ class Settings:
         clip_norm: The norm of all gradients together above which they are scaled down to it, if there is one.
         decay: Which parameters decay; `None` is all of them.
         options: The options of the optimizer's pass.
+        groups: The settings of some parameters, by pattern.
     """
 
     name: str
@@ -58,6 +66,11 @@ class Settings:
     clip_norm: float | None
     decay: Decay | None
     options: Mapping[str, float | bool]
+    groups: Mapping[str, Mapping[str, float]] = field(default_factory=dict[str, Mapping[str, float]])
+
+    def host_settings(self) -> dict[str, Setting]:
+        """The settings that `Training.set` changes, by the names that the pass' formulas have for them."""
+        return host_settings(self.learning_rate, self.clip_norm, self.options, self.groups)
 
     def append_pass(self, function: str, parameters: Sequence[str]) -> ModulePass:
         """The pass that appends the update.
@@ -67,11 +80,14 @@ class Settings:
             parameters: The names of what it has gradients of.
 
         Raises:
-            OptionError: A pattern of `decay` fits no parameter.
+            OptionError: A pattern of `decay` or of `groups` fits no parameter.
         """
         from tensorgrad.passes.registry import pass_class
 
         given: dict[str, Any] = {"function": function, "clip_norm": self.clip_norm, **self.options}
+        live = self.host_settings()
+        given["live"] = tuple(name for name, one in live.items() if one.group is None and name != "learning_rate")
+        given["groups"] = resolved_groups(self.name, self.groups, parameters, live)
         if self.schedule is not None:
             given["learning_rate"] = self.schedule.formula()
         if self.decay is not None:
@@ -95,6 +111,7 @@ def _settings(
     clip_norm: float | None,
     decay: Decay | None,
     options: Mapping[str, float | bool],
+    groups: Groups | None,
 ) -> Settings:
     """An optimizer, once what all of them have is checked, and that numbers among the options are not negative."""
     if isinstance(learning_rate, Schedule):
@@ -110,7 +127,9 @@ def _settings(
         name: value if isinstance(value, bool) else checked(owner, name, value) for name, value in options.items()
     }
     norm = None if clip_norm is None else float(clip_norm)
-    return Settings(owner, rate, schedule, norm, decay, numbers)
+    grouped = [name for name, value in numbers.items() if not isinstance(value, bool) and name not in FIXED]
+    by_pattern = {} if groups is None else checked_groups(owner, groups, ["learning_rate", *grouped])
+    return Settings(owner, rate, schedule, norm, decay, numbers, by_pattern)
 
 
 def _betas(owner: str, betas: tuple[float, float]) -> dict[str, float]:
@@ -133,6 +152,7 @@ def sgd(
     *,
     decay: Decay | None = None,
     clip_norm: float | None = None,
+    groups: Groups | None = None,
 ) -> Settings:
     """Stochastic gradient descent, by PyTorch's formulas.
 
@@ -144,14 +164,16 @@ def sgd(
         weight_decay: The factor of the parameter that is added to its gradient.
         decay: Which parameters decay, by name: a glob such as `*.weight`, several, or a predicate; all if absent.
         clip_norm: The norm of all gradients together above which they are scaled down to it.
+        groups: Settings that some parameters have of their own, by pattern; for each setting, the last pattern that
+            fits and gives it counts.
 
     Raises:
         OptionError: A setting is out of range, or nesterov goes without momentum or with dampening.
     """
     checked("sgd", "dampening", dampening, below=math.nextafter(1, 2))
     options = {"momentum": momentum, "dampening": dampening, "nesterov": bool(nesterov), "weight_decay": weight_decay}
-    settings = _settings("sgd", learning_rate, clip_norm, decay, options)
-    if nesterov and (not momentum or dampening):
+    settings = _settings("sgd", learning_rate, clip_norm, decay, options, groups)
+    if nesterov and (not momentum or dampening or any(given.get("dampening") for given in settings.groups.values())):
         raise OptionError("sgd: nesterov needs a momentum, and no dampening")
     return settings
 
@@ -164,6 +186,7 @@ def adam(
     *,
     decay: Decay | None = None,
     clip_norm: float | None = None,
+    groups: Groups | None = None,
 ) -> Settings:
     """Adam, by PyTorch's formulas.
 
@@ -174,12 +197,14 @@ def adam(
         weight_decay: The factor of the parameter that is added to its gradient.
         decay: Which parameters decay, by name: a glob such as `*.weight`, several, or a predicate; all if absent.
         clip_norm: The norm of all gradients together above which they are scaled down to it.
+        groups: Settings that some parameters have of their own, by pattern; for each setting, the last pattern that
+            fits and gives it counts.
 
     Raises:
         OptionError: A setting is out of range.
     """
     options = {**_betas("adam", betas), "eps": eps, "weight_decay": weight_decay}
-    return _settings("adam", learning_rate, clip_norm, decay, options)
+    return _settings("adam", learning_rate, clip_norm, decay, options, groups)
 
 
 def adamw(
@@ -190,6 +215,7 @@ def adamw(
     *,
     decay: Decay | None = None,
     clip_norm: float | None = None,
+    groups: Groups | None = None,
 ) -> Settings:
     """Adam with decoupled weight decay, by PyTorch's formulas.
 
@@ -200,12 +226,14 @@ def adamw(
         weight_decay: How much of a parameter each step takes off it, times the learning rate.
         decay: Which parameters decay, by name: a glob such as `*.weight`, several, or a predicate; all if absent.
         clip_norm: The norm of all gradients together above which they are scaled down to it.
+        groups: Settings that some parameters have of their own, by pattern; for each setting, the last pattern that
+            fits and gives it counts.
 
     Raises:
         OptionError: A setting is out of range.
     """
     options = {**_betas("adamw", betas), "eps": eps, "weight_decay": weight_decay}
-    return _settings("adamw", learning_rate, clip_norm, decay, options)
+    return _settings("adamw", learning_rate, clip_norm, decay, options, groups)
 
 
 def rmsprop(
@@ -218,6 +246,7 @@ def rmsprop(
     *,
     decay: Decay | None = None,
     clip_norm: float | None = None,
+    groups: Groups | None = None,
 ) -> Settings:
     """RMSprop, by PyTorch's formulas.
 
@@ -230,6 +259,8 @@ def rmsprop(
         centered: Whether to divide by the deviation from the mean of the gradients.
         decay: Which parameters decay, by name: a glob such as `*.weight`, several, or a predicate; all if absent.
         clip_norm: The norm of all gradients together above which they are scaled down to it.
+        groups: Settings that some parameters have of their own, by pattern; for each setting, the last pattern that
+            fits and gives it counts.
 
     Raises:
         OptionError: A setting is out of range.
@@ -241,7 +272,7 @@ def rmsprop(
         "momentum": momentum,
         "centered": bool(centered),
     }
-    return _settings("rmsprop", learning_rate, clip_norm, decay, options)
+    return _settings("rmsprop", learning_rate, clip_norm, decay, options, groups)
 
 
 def adagrad(
@@ -253,6 +284,7 @@ def adagrad(
     *,
     decay: Decay | None = None,
     clip_norm: float | None = None,
+    groups: Groups | None = None,
 ) -> Settings:
     """Adagrad, by PyTorch's formulas.
 
@@ -264,6 +296,8 @@ def adagrad(
         eps: Added to the root of that sum.
         decay: Which parameters decay, by name: a glob such as `*.weight`, several, or a predicate; all if absent.
         clip_norm: The norm of all gradients together above which they are scaled down to it.
+        groups: Settings that some parameters have of their own, by pattern; for each setting, the last pattern that
+            fits and gives it counts.
 
     Raises:
         OptionError: A setting is out of range.
@@ -274,7 +308,7 @@ def adagrad(
         "initial_accumulator_value": initial_accumulator_value,
         "eps": eps,
     }
-    return _settings("adagrad", learning_rate, clip_norm, decay, options)
+    return _settings("adagrad", learning_rate, clip_norm, decay, options, groups)
 
 
 def lion(
@@ -284,6 +318,7 @@ def lion(
     *,
     decay: Decay | None = None,
     clip_norm: float | None = None,
+    groups: Groups | None = None,
 ) -> Settings:
     """Lion (Chen et al., 2023): steps of one size, in the direction of the sign of a mean of the gradients.
 
@@ -293,8 +328,12 @@ def lion(
         weight_decay: How much of a parameter each step takes off it, times the learning rate.
         decay: Which parameters decay, by name: a glob such as `*.weight`, several, or a predicate; all if absent.
         clip_norm: The norm of all gradients together above which they are scaled down to it.
+        groups: Settings that some parameters have of their own, by pattern; for each setting, the last pattern that
+            fits and gives it counts.
 
     Raises:
         OptionError: A setting is out of range.
     """
-    return _settings("lion", learning_rate, clip_norm, decay, {**_betas("lion", betas), "weight_decay": weight_decay})
+    return _settings(
+        "lion", learning_rate, clip_norm, decay, {**_betas("lion", betas), "weight_decay": weight_decay}, groups
+    )

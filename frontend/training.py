@@ -41,7 +41,8 @@ from tensorgrad.model_tracing import (
     unreached,
 )
 from tensorgrad.nn.module import Module, check_same, declarations
-from tensorgrad.optim import Optimizer, checked
+from tensorgrad.optim import Optimizer
+from tensorgrad.optimizer_settings import HostSettings
 from tensorgrad.passes.functions import order_parameters
 from tensorgrad.passes.optimizer import OptimizerPass
 from tensorgrad.passes.pipelines import forward_passes, tensor_passes
@@ -186,8 +187,7 @@ class Training(Compiled):
         self._slots = {path: slot_of(path, Spec(p.shape, p.dtype)) for path, p in self._declared.items()}
         self._parameters, self._buffers = source.model.named_parameters(), source.model.named_buffers()
         self._metrics = None if source.results.metrics is None else Results(source.results.metrics)
-        self._optimizer = optimizer
-        self._learning_rate = optimizer.learning_rate
+        self._settings = HostSettings(optimizer.host_settings(), compilation.settings)
         self._schedule = optimizer.schedule
         self._seed = seed
         self._checks = checks
@@ -202,9 +202,29 @@ class Training(Compiled):
     @property
     def learning_rate(self) -> float:
         """The learning rate of the next step."""
-        if self._schedule is None:
-            return self._learning_rate
-        return self._schedule.at(self.step_count + 1, self._learning_rate)
+        rate = self._settings.values["learning_rate"]
+        return rate if self._schedule is None else self._schedule.at(self.step_count + 1, rate)
+
+    @property
+    def settings(self) -> dict[str, float]:
+        """What `set` changes, as it is: by name, and `<pattern>/<name>` where a group has its own.
+
+        With a schedule, learning rates are those that it scales.
+        """
+        return self._settings.labeled()
+
+    def set(self, *, group: str | None = None, **settings: Any) -> None:
+        """Changes settings of the optimizer, for the steps that follow; compiles nothing.
+
+        Args:
+            group: The pattern of the group whose own settings these are; `None` for what all others have.
+            **settings: Those that the optimizer was made with: `learning_rate`, `weight_decay`, `momentum`, `betas`,
+                `eps`, `clip_norm`, … What was zero for all parameters, or absent, is no part of the program.
+
+        Raises:
+            OptionError: There is no such setting or group, or a value is out of range. Then nothing has changed.
+        """
+        self._settings.set(f"{user_line()}: set", group, settings)
 
     def set_learning_rate(self, learning_rate: float) -> None:
         """Changes the learning rate of the steps that follow; compiles nothing.
@@ -214,7 +234,7 @@ class Training(Compiled):
         Raises:
             OptionError: It is no finite number, or negative.
         """
-        self._learning_rate = checked("set_learning_rate", "learning_rate", learning_rate)
+        self._settings.set("set_learning_rate", None, {"learning_rate": learning_rate})
 
     def step(self, /, **inputs: Any) -> Any:
         """Runs one step, without waiting for it.
@@ -235,7 +255,7 @@ class Training(Compiled):
         """
         refuse_inside_trace("step")
         self._check_model()
-        settings = {"step": float(self.step_count + 1), "learning_rate": self._learning_rate}
+        settings = {"step": float(self.step_count + 1), **self._settings.values}
         inputs = self._with_key(inputs, "step")
         if self._checks:
             check_finite(inputs)
@@ -352,7 +372,7 @@ class Training(Compiled):
         zeros = {name: np.zeros_like(value) for name, value in self._executable.read().items()}
         self._executable.write({**zeros, **drawn(self._declared, key)})
         self._seed, self._key = seed, None if self._key is None else key
-        self._learning_rate = self._optimizer.learning_rate
+        self._settings.reset()
         self.step_count = 0
 
     def parameters(self) -> dict[str, np.ndarray]:
@@ -385,7 +405,7 @@ class Training(Compiled):
 
         Returns:
             Parameters and buffers by path; the optimizer's state as `optimizer/<state>/<path>`; the step count, the
-            random key and the learning rate as `training/<name>`.
+            random key and the optimizer's settings as `training/<name>`.
         """
         return checkpoints.state_of(self._executable, self._kept())
 
@@ -402,7 +422,7 @@ class Training(Compiled):
         Raises:
             InputError: Names are missing or unexpected, shapes or dtypes differ (lists all), or the step count or the
                 key is out of range. Then nothing has changed.
-            OptionError: The learning rate is out of range. Then nothing has changed.
+            OptionError: A setting is out of range. Then nothing has changed.
             TraceError: This is inside a trace.
         """
         refuse_inside_trace("load_state_dict")
@@ -410,9 +430,9 @@ class Training(Compiled):
         own = {**self._kept(), **kept}
         (step_count,) = checkpoints.whole("step", own["step"])
         high, low = checkpoints.whole("key", own["key"], most=0xFFFFFFFF)
-        rate = checked("load_state_dict", "training/learning_rate", own["learning_rate"].item())
+        settings = self._settings.load({name: own[name].item() for name in self._settings.labeled()})
         self._executable.write(state)
-        self.step_count, self._learning_rate = step_count, rate
+        self.step_count, self._settings.values = step_count, settings
         self._seed = high << 32 | low
         self._key = None if self._key is None else random.key(self._seed)
         return loaded
@@ -422,7 +442,7 @@ class Training(Compiled):
         return {
             "step": np.array(self.step_count, np.int64),
             "key": np.asarray(random.key(self._seed)).astype(np.int64),
-            "learning_rate": np.array(self._learning_rate, np.float64),
+            **{name: np.array(value, np.float64) for name, value in self._settings.labeled().items()},
         }
 
     def save_checkpoint(self, path: str | os.PathLike[str]) -> None:
@@ -483,14 +503,14 @@ class Training(Compiled):
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the program, its parameters and state to one file, which loads without the compiler.
 
-        The file is replaced at once, when it is complete. `tensorgrad.runtime` loads and runs it; the step count and
-        the learning rate are among the program's statistics.
+        The file is replaced at once, when it is complete. `tensorgrad.runtime` loads and runs it; `step_count`, and
+        `settings` by the names that its formulas have, are among the program's statistics.
 
         Raises:
             ProgramError, TargetError: No WebGPU device could run the program.
             OSError: The file can't be written.
         """
-        settings = {"step_count": self.step_count, "learning_rate": self._learning_rate}
+        settings = {"step_count": self.step_count, "settings": self._settings.values}
         program = self.program
         saved = replace(program, statistics={**program.statistics, **settings})
         saved.save(path, self._executable.read())

@@ -62,7 +62,9 @@ def test_names_are_as_documented():
     paths = list(training.parameters())
     assert paths == ["layers.0.weight", "layers.0.bias", "layers.1.weight", "layers.1.bias"]
     assert list(state)[: len(paths)] == paths
-    kept = {"training/step", "training/key", "training/learning_rate"}
+    settings = {f"training/{name}" for name in training.settings}
+    assert "training/learning_rate" in settings
+    kept = {"training/step", "training/key", *settings}
     assert {name for name in state if name.startswith("training/")} == kept
     others = [name for name in state if name not in {*kept, *paths}]
     assert others and all(name.startswith("optimizer/") and name.rpartition("/")[2] in paths for name in others)

@@ -165,7 +165,7 @@ def test_a_saved_program_continues_without_the_compiler(device, tmp_path):
         training.step(**batch(number))
     training.save(path)
     program, state = Program.load(path)
-    assert program.statistics["step_count"] == 3 and program.statistics["learning_rate"] == 0.02
+    assert program.statistics["step_count"] == 3 and program.statistics["settings"]["learning_rate"] == 0.02
     parameters = training.parameters()
     assert all(np.array_equal(state[name], parameters[name]) for name in parameters)
     np.savez(tmp_path / "inputs.npz", allow_pickle=False, **batch(3))
@@ -180,7 +180,7 @@ program, state = Program.load({str(path)!r})
 executable = WebGPUExecutable(program, WebGPUDevice())
 executable.write(state)
 inputs = dict(np.load({str(tmp_path / "inputs.npz")!r}))
-settings = {{"step": program.statistics["step_count"] + 1, "learning_rate": program.statistics["learning_rate"]}}
+settings = {{"step": program.statistics["step_count"] + 1, **program.statistics["settings"]}}
 print(float(executable.step(inputs, settings)["loss"]))
 """
     done = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=False)
