@@ -96,6 +96,7 @@ def test_text_through_the_pipeline_gives_the_kernels_of_the_python_path():
     for dialect in (Builtin, Func, Tg):
         context.load_dialect(dialect)
     module = Parser(context, training.module("traced")).parse_module()
-    for one in read_passes("training-pipeline{optimizer=adam target=webgpu-default}"):
+    live = ",".join(f'"{name}"' for name in training.settings if name != "learning_rate")
+    for one in read_passes(f"training-pipeline{{optimizer=adam live={live} target=webgpu-default}}"):
         one.apply(context, module)
     assert str(module) == training.module("wgsl")
