@@ -6,6 +6,7 @@ A callback is a `Callback` with some of its methods overridden. What it keeps be
 
 from __future__ import annotations
 
+import importlib
 import math
 import os
 import re
@@ -281,7 +282,7 @@ class LossCurve(Callback):
 
     def __post_init__(self) -> None:
         try:
-            import matplotlib.figure  # noqa: F401
+            importlib.import_module("matplotlib.figure")
         except ImportError as error:
             advice = "pip install 'tensorgrad-xdsl[plot]'"
             raise OptionError(f"{user_line()}: a loss curve needs matplotlib: {advice} ({error})") from None

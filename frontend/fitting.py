@@ -6,7 +6,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -432,8 +432,8 @@ def _check_callbacks(callbacks: object) -> None:
 def _known_steps(data: Batches, steps: int | None, epochs: int | None) -> int | None:
     """How many steps there are in all, for who looks on."""
     try:
-        whole = None if epochs is None else epochs * len(data)  # type: ignore[arg-type]
-    except TypeError:
+        whole = epochs * len(data) if epochs is not None and isinstance(data, Sized) else None
+    except TypeError:  # of what knows its length only at times
         whole = None
     known = [number for number in (steps, whole) if number is not None]
     return min(known) if known else None
@@ -462,7 +462,7 @@ def _walk(data: Batches, resumed: bool) -> Iterator[_Item]:
     first, seekable = True, isinstance(data, Seekable)
 
     def place() -> dict[str, Any] | None:
-        return data.state_dict() if seekable else None  # type: ignore[attr-defined]
+        return data.state_dict() if isinstance(data, Seekable) else None
 
     while True:
         count = 0

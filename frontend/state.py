@@ -71,7 +71,7 @@ class State(Traced):
     def _filled(self, number: Real, where: str) -> Array:
         with np.errstate(over="ignore"):
             try:
-                filled = np.full(self.shape, number, self.dtype)  # pyright: ignore[reportArgumentType]
+                filled = np.full(self.shape, np.asarray(number), self.dtype)
             except (OverflowError, ValueError):
                 raise DTypeError(f"{where} is {SHORT[self.dtype]}, which {number!r} does not fit") from None
         if self.dtype.kind != "f" and np.any(filled != number):

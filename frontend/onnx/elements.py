@@ -42,12 +42,12 @@ NARROW: dict[int, tuple[int, bool]] = {
 """The integers that are wider here than in ONNX: their bits, and whether they have a sign."""
 
 
+_NAMES = {int(value): name for name, value in TensorProto.DataType.items()}
+
+
 def element_name(element: int) -> str:
     """What ONNX calls an element type."""
-    try:
-        return TensorProto.DataType.Name(element)  # type: ignore[arg-type]
-    except ValueError:
-        return f"element type {element}"
+    return _NAMES.get(element, f"element type {element}")
 
 
 def numpy_dtype(element: int) -> DType:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from harness import NumpyArray
 from hypothesis import strategies as st
+from xdsl.ir import Operation
 
 from tensorgrad import cumulative, elementary, joining, reductions, shaping, sorting
 from tensorgrad import elementwise as tg
@@ -16,6 +17,7 @@ from tensorgrad.control import cond, scan
 from tensorgrad.custom import custom_vjp
 from tensorgrad.dialects.tg import convolution, index, shape
 from tensorgrad.dialects.tg.base import TensorOp, integer, ints
+from tensorgrad.dialects.tg.call import CallOp
 from tensorgrad.dialects.tg.control import RegionOp
 from tensorgrad.dialects.tg.leaves import ConstantOp
 from tensorgrad.dtypes import NAMES, Spec
@@ -268,9 +270,15 @@ def programs(draw: st.DrawFn, most_steps: int = 16) -> Program:
 
 
 def ops_in(program: Program) -> int:
-    """How many ops of `tg` a program is traced to, constants left out."""
-    ops = trace(program.function, *[Spec(extents, NAMES["f32"]) for extents in program.inputs]).walk()
-    return sum(isinstance(op, TensorOp | RegionOp) and not isinstance(op, ConstantOp) for op in ops)
+    """How many ops of `tg` compute a program's value: constants and the derivatives of calls are left out."""
+    return _ops_below(trace(program.function, *[Spec(extents, NAMES["f32"]) for extents in program.inputs]))
+
+
+def _ops_below(op: Operation) -> int:
+    regions = [op.body] if isinstance(op, CallOp) else op.regions
+    inner = [one for region in regions for block in region.blocks for one in block.ops]
+    counted = sum(isinstance(one, TensorOp | RegionOp) and not isinstance(one, ConstantOp) for one in inner)
+    return counted + sum(map(_ops_below, inner))
 
 
 def _shape_of(step: Step, shapes: Sequence[Shape]) -> Shape:

@@ -10,7 +10,7 @@ from case import Case
 from cases import CASES, SMOOTH
 from differences import float_positions, in_f64, mid_graph, mid_graph_inputs
 from harness import GRADIENT, TOLERANCE, Names, NumpyArray, apply, assert_same, reference, traced
-from xdsl.dialects.builtin import Float16Type, Float64Type, ModuleOp
+from xdsl.dialects.builtin import Float16Type, Float64Type, ModuleOp, TensorType
 
 from tensorgrad.derivatives import value_and_grad
 from tensorgrad.passes.build_program import build_program
@@ -20,8 +20,9 @@ from tensorgrad.runtime.webgpu import WebGPUDevice, WebGPUExecutable
 
 def fits_devices(case: Case) -> bool:
     """Whether no value of a case is of a type that devices don't have."""
-    types = [value.type for op in traced(case.function, case.inputs).walk() for value in (*op.operands, *op.results)]
-    return not any(isinstance(kind.get_element_type(), Float16Type | Float64Type) for kind in types)  # type: ignore[attr-defined]
+    values = [value for op in traced(case.function, case.inputs).walk() for value in (*op.operands, *op.results)]
+    types = [value.type for value in values if isinstance(value.type, TensorType)]
+    return not any(isinstance(kind.element_type, Float16Type | Float64Type) for kind in types)
 
 
 def on_device(device: WebGPUDevice, module: ModuleOp, inputs: Sequence[NumpyArray]) -> list[NumpyArray]:

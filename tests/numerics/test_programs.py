@@ -24,6 +24,9 @@ from tensorgrad.tensor import Tensor
 CHANGE, NIGHTLY = 100, 2000
 """So many programs are run for every change, and by `make nightly`."""
 
+PARTS = 8
+"""The nightly programs are that many tests, which run side by side."""
+
 MOST_DISCARDED = 0.2
 """Of the programs, so many at most may sit too near a jump to be compared."""
 
@@ -63,6 +66,7 @@ def check_random_programs(count: int, device: WebGPUDevice) -> None:
 
     check()
     discarded = compared.count(False)
+    print(f"{len(compared)} programs, {discarded} of them discarded")
     assert len(compared) >= count // 2
     assert discarded <= MOST_DISCARDED * len(compared), f"{discarded} of {len(compared)} sit too near a jump"
 
@@ -72,8 +76,9 @@ def test_programs_agree(device: WebGPUDevice) -> None:
 
 
 @pytest.mark.nightly
-def test_many_programs_agree(device: WebGPUDevice) -> None:
-    check_random_programs(NIGHTLY, device)
+@pytest.mark.parametrize("_part", range(PARTS))
+def test_many_programs_agree(_part: int, device: WebGPUDevice) -> None:
+    check_random_programs(NIGHTLY // PARTS, device)
 
 
 @pytest.mark.parametrize("path", sorted(REGRESSIONS.glob("*.mlir")), ids=lambda path: path.stem)

@@ -11,7 +11,7 @@ import pytest
 import tensorgrad as tg
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3)
-I = np.array([[0, 1]], np.int32)  # noqa: E741
+INDICES = np.array([[0, 1]], np.int32)
 
 REFUSED: dict[str, tuple[type[Exception], str, Callable[[], Any]]] = {
     "concat of nothing": (tg.errors.ShapeError, "nothing to join", lambda: tg.concat([])),
@@ -41,10 +41,10 @@ REFUSED: dict[str, tuple[type[Exception], str, Callable[[], Any]]] = {
     "norm of no order": (tg.errors.OptionError, "NaN", lambda: tg.norm(X, float("nan"))),
     "sort a scalar": (tg.errors.ShapeError, "out of range", lambda: tg.sort(np.float32(1))),
     "too many largest": (tg.errors.ShapeError, "does not have 4 elements", lambda: tg.top_k(X, 4)),
-    "gather rank": (tg.errors.ShapeError, "do not fit", lambda: tg.gather(X, 1, I[0])),
+    "gather rank": (tg.errors.ShapeError, "do not fit", lambda: tg.gather(X, 1, INDICES[0])),
     "gather too long": (tg.errors.ShapeError, "do not fit", lambda: tg.gather(X, 1, np.zeros((3, 1), np.int32))),
     "gather by floats": (tg.errors.DTypeError, "i32 or u32", lambda: tg.gather(X, 1, X)),
-    "scatter of another shape": (tg.errors.ShapeError, "differ", lambda: tg.scatter_add(X, 1, I, X)),
+    "scatter of another shape": (tg.errors.ShapeError, "differ", lambda: tg.scatter_add(X, 1, INDICES, X)),
     "one-hot of floats": (tg.errors.DTypeError, "i32 or u32", lambda: tg.one_hot(X, 3)),
     "at too many": (tg.errors.ShapeError, "3 indices", lambda: tg.array(X).at[0, 0, 0]),
     "at values that don't fit": (tg.errors.ShapeError, "broadcast", lambda: tg.array(X).at[0].set(np.ones(2))),

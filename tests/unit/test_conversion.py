@@ -152,8 +152,9 @@ def test_checks():
 
 def test_what_the_caller_changes_later_changes_nothing():
     values = X.copy()
-    array, model = tg.array(values), MLP(3, 5, 2)
-    model.w = tg.nn.param((4, 3), init=values)  # type: ignore[attr-defined]
+    array = tg.array(values)
+    model: Any = MLP(3, 5, 2)
+    model.w = tg.nn.param((4, 3), init=values)
     training = compiled(model=model, device="numpy")
     predict = training.attach(lambda model, x: (x, model.w), inputs={"x": (4, 3)})
     x, w = predict(x=values)

@@ -21,6 +21,9 @@ import tensorgrad as tg
 from tensorgrad.callbacks import Callback, Checkpoints, EarlyStop
 from tensorgrad.errors import InputError, OptionError, TensorgradError, TraceError
 
+untyped: Any = tg
+"""The package as code without types calls it."""
+
 
 def noisy(model: Any, x: Any, y: Any, key: Any) -> Any:
     """A loss that depends on the step's key, with a metric."""
@@ -363,7 +366,11 @@ class Unwritable(Callback):
 
 
 WRONG: dict[str, tuple[Any, type[TensorgradError], str]] = {
-    "no training": (lambda: tg.fit(MLP(3, 2), data(), steps=1), OptionError, "takes what tg.compile gives, got MLP"),  # type: ignore[arg-type]
+    "no training": (
+        lambda: untyped.fit(MLP(3, 2), data(), steps=1),
+        OptionError,
+        "takes what tg.compile gives, got MLP",
+    ),
     "no data": (lambda: fitted(training(), data=3), InputError, "iterable of dicts, got int"),
     "one batch": (lambda: fitted(training(), data=arrays()), InputError, "iterable of dicts, got dict"),
     "no length": (lambda: fitted(training(), steps=None), OptionError, "give steps= or epochs="),

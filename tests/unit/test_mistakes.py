@@ -7,10 +7,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from models import MLP, batch, compiled
+from models import batch, compiled
 
 import tensorgrad as tg
 from tensorgrad.errors import DTypeError, InputError, OptionError, ProgramError, ShapeError, TraceError, UserError
+
+untyped: Any = tg
+"""The package as code without types calls it."""
 
 ARRAY = np.ones(3, np.float32)
 
@@ -19,31 +22,31 @@ def average(model: Any, x: Any, y: Any) -> Any:
     return tg.mean(model(x) - y)
 
 
-OF_TRAINING: dict[str, tuple[Callable[[tg.Training], Any], type[Exception], str]] = {
+OF_TRAINING: dict[str, tuple[Callable[[Any], Any], type[Exception], str]] = {
     "missing": (lambda t: t.step(x=batch()["x"]), InputError, "missing input 'y'"),
     "text": (lambda t: t.step(**{**batch(), "x": "text"}), InputError, "input 'x' has shape"),
     "nothing": (lambda t: t.step(**{**batch(), "x": None}), InputError, "input 'x' has shape"),
     "ragged": (lambda t: t.step(**{**batch(), "x": [[1.0], [2.0, 3.0]]}), InputError, "input 'x' is no array"),
-    "run-number": (lambda t: t.run(3, 5), InputError, "run: data must be dicts"),  # type: ignore[arg-type]
-    "run-arrays": (lambda t: t.run(3, [ARRAY]), InputError, "run: a batch must be a dict"),  # type: ignore[list-item]
-    "evaluate-text": (lambda t: t.evaluate("x", [batch()]), TraceError, "takes a function"),  # type: ignore[arg-type]
-    "evaluate-dict": (lambda t: t.evaluate(average, batch()), InputError, "iterable of dicts"),  # type: ignore[arg-type]
-    "evaluate-arrays": (lambda t: t.evaluate(average, [ARRAY]), InputError, "must be a dict"),  # type: ignore[list-item]
-    "capture-number": (lambda t: t.capture(3, **batch()), InputError, "takes a name"),  # type: ignore[arg-type]
-    "attach-number": (lambda t: t.attach(3), TraceError, "attach takes a function"),  # type: ignore[arg-type]
-    "rate": (lambda t: t.set_learning_rate("1"), OptionError, "learning_rate"),  # type: ignore[arg-type]
+    "run-number": (lambda t: t.run(3, 5), InputError, "run: data must be dicts"),
+    "run-arrays": (lambda t: t.run(3, [ARRAY]), InputError, "run: a batch must be a dict"),
+    "evaluate-text": (lambda t: t.evaluate("x", [batch()]), TraceError, "takes a function"),
+    "evaluate-dict": (lambda t: t.evaluate(average, batch()), InputError, "iterable of dicts"),
+    "evaluate-arrays": (lambda t: t.evaluate(average, [ARRAY]), InputError, "must be a dict"),
+    "capture-number": (lambda t: t.capture(3, **batch()), InputError, "takes a name"),
+    "attach-number": (lambda t: t.attach(3), TraceError, "attach takes a function"),
+    "rate": (lambda t: t.set_learning_rate("1"), OptionError, "learning_rate"),
     "level": (lambda t: t.module("none"), OptionError, "level must be one of"),
     "state": (lambda t: t.load_parameters({"none": ARRAY}), InputError, "unknown parameter 'none'"),
-    "fit-arrays": (lambda t: tg.fit(t, [ARRAY], steps=1), InputError, "must be a dict"),  # type: ignore[list-item]
-    "fit-tuples": (lambda t: tg.fit(t, [(1, 2)], steps=1), InputError, "must be a dict"),  # type: ignore[list-item]
+    "fit-arrays": (lambda t: untyped.fit(t, [ARRAY], steps=1), InputError, "must be a dict"),
+    "fit-tuples": (lambda t: untyped.fit(t, [(1, 2)], steps=1), InputError, "must be a dict"),
     "fit-callbacks": (
-        lambda t: tg.fit(t, [batch()], steps=1, callbacks=[print]),  # type: ignore[list-item]
+        lambda t: untyped.fit(t, [batch()], steps=1, callbacks=[print]),
         OptionError,
         "callbacks must be a list",
     ),
-    "fit-log": (lambda t: tg.fit(t, [batch()], steps=1, log=3), OptionError, "log must be a path"),  # type: ignore[arg-type]
+    "fit-log": (lambda t: untyped.fit(t, [batch()], steps=1, log=3), OptionError, "log must be a path"),
     "fit-checkpoint": (
-        lambda t: tg.fit(t, [batch()], steps=1, checkpoint=3),  # type: ignore[arg-type]
+        lambda t: untyped.fit(t, [batch()], steps=1, checkpoint=3),
         OptionError,
         "checkpoint must be a folder",
     ),
@@ -72,21 +75,21 @@ ELSEWHERE: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "memory-least": (lambda: compiled(memory_limit=10, device="wgpu"), ProgramError, "a step needs"),
     "optimizer": (lambda: compiled(optimizer="adam"), OptionError, "optimizer must be one of tg.optim"),
     "loss": (lambda: compiled(loss="mse"), TraceError, "takes a function"),
-    "layer": (lambda: MLP("3", 4), ShapeError, "in_features"),  # type: ignore[arg-type]
-    "extent": (lambda: tg.ones(2.5), ShapeError, "must be of integers"),  # type: ignore[arg-type]
+    "layer": (lambda: untyped.nn.Linear("3", 4), ShapeError, "in_features"),
+    "extent": (lambda: untyped.ones(2.5), ShapeError, "must be of integers"),
     "dtype": (lambda: tg.cast(tg.ones(2), "none"), DTypeError, "is no dtype"),
     "set": (lambda: tg.ones(2).__setitem__(0, 1), TraceError, r"x\.at\[key\]\.set"),
-    "static": (lambda: tg.jit(tg.exp, static=3), OptionError, "static must be names"),  # type: ignore[call-overload]
-    "argnums": (lambda: tg.grad(tg.sum, argnums="x"), TraceError, "argnums must be the positions"),  # type: ignore[arg-type]
-    "vmap": (lambda: tg.vmap(3), TraceError, "vmap takes a function"),  # type: ignore[arg-type]
-    "scan": (lambda: tg.scan(3, 0.0, length=2), TraceError, "scan takes a function"),  # type: ignore[arg-type]
-    "cond": (lambda: tg.cond(True, 1.0, 2.0), TraceError, "cond takes a function"),  # type: ignore[arg-type]
-    "checkpoint": (lambda: tg.checkpoint(3), TraceError, "tg.checkpoint takes a function"),  # type: ignore[arg-type]
-    "trace": (lambda: tg.trace(3, 2), TraceError, "tg.trace takes a function"),  # type: ignore[arg-type]
-    "from-torch": (lambda: tg.nn.from_torch(tg.nn.Linear(1, 1), [1]), InputError, "state_dict"),  # type: ignore[arg-type]
+    "static": (lambda: untyped.jit(tg.exp, static=3), OptionError, "static must be names"),
+    "argnums": (lambda: untyped.grad(tg.sum, argnums="x"), TraceError, "argnums must be the positions"),
+    "vmap": (lambda: untyped.vmap(3), TraceError, "vmap takes a function"),
+    "scan": (lambda: untyped.scan(3, 0.0, length=2), TraceError, "scan takes a function"),
+    "cond": (lambda: untyped.cond(True, 1.0, 2.0), TraceError, "cond takes a function"),
+    "checkpoint": (lambda: untyped.checkpoint(3), TraceError, "tg.checkpoint takes a function"),
+    "trace": (lambda: untyped.trace(3, 2), TraceError, "tg.trace takes a function"),
+    "from-torch": (lambda: untyped.nn.from_torch(tg.nn.Linear(1, 1), [1]), InputError, "state_dict"),
     "batches": (lambda: tg.data.batches({"x": ["a", "b"]}, 1), InputError, "arrays must be of numbers"),
     "generated": (
-        lambda: next(iter(tg.data.generated(lambda number: [ARRAY]))),  # type: ignore[arg-type, return-value]
+        lambda: next(iter(untyped.data.generated(lambda number: [ARRAY]))),
         InputError,
         "must give a dict of inputs by name",
     ),

@@ -13,6 +13,9 @@ from models import MLP, batch, compiled, squared_error
 import tensorgrad as tg
 from tensorgrad.errors import InputError, OptionError, ParameterError, TraceError
 
+untyped: Any = tg
+"""The package as code without types calls it."""
+
 DEVICES = ["numpy", "wgpu"]
 
 
@@ -63,7 +66,8 @@ def test_many_steps_are_those_one_by_one(device):
 
 def test_many_steps_read_seldom(monkeypatch):
     training = compiled(device="wgpu")
-    device: Any = training._executable.device  # type: ignore[attr-defined]
+    executable: Any = training._executable
+    device = executable.device
     reads: list[int] = []
     read = type(device).read_ranges
     monkeypatch.setattr(
@@ -79,9 +83,10 @@ def test_run_refuses():
     with pytest.raises(InputError, match="the data ended after 2 of 3 steps"):
         training.run(3, [batch(0), batch(1)])
     assert training.step_count == 2
-    for steps in (0, -1, 1.5, True):
+    wrong: list[Any] = [0, -1, 1.5, True]
+    for steps in wrong:
         with pytest.raises(OptionError, match="steps must be a positive integer"):
-            training.run(steps, batch())  # type: ignore[arg-type]
+            training.run(steps, batch())
     with pytest.raises(TraceError, match="run inside a trace"):
         tg.trace(lambda x: training.run(1, batch()), (1,))
     assert training.step_count == 2
@@ -199,7 +204,8 @@ def test_shapes_left_to_the_calls():
             read()
     assert predict(x=np.ones((2, 3))).shape == (2, 2) and predict(x=np.ones((5, 2, 3), int)).shape == (5, 2, 2)
     assert predict.specializations == 2 and "tensor<5x2x3xi32>" in predict.module("traced")
-    training._model.layers.append(tg.nn.Linear(2, 2))  # type: ignore[attr-defined]
+    changed: Any = training._model
+    changed.layers.append(tg.nn.Linear(2, 2))
     with pytest.raises(ParameterError, match=r"changed since tg\.compile"):
         predict(x=np.ones((7, 3)))
 
@@ -268,7 +274,7 @@ def test_captures_are_refused():
     x, y = batch().values()
     assert np.allclose(found["outer"], y[0, 0] * x) and float(found["behind it"]) == pytest.approx(x.sum(), rel=1e-4)
     with pytest.raises(TraceError, match="the name must be a text"):
-        tg.capture(3, 4)  # type: ignore[arg-type]
+        untyped.capture(3, 4)
 
 
 def noisy(model: Any, x: Any, y: Any, key: Any) -> Any:
@@ -291,8 +297,9 @@ def test_reset(device):
     other = compiled(loss=noisy, device=device, seed=4)
     assert not np.array_equal(training.capture("noise", **batch())["noise"], noise)
     assert training.run(4, batch()).tolist() == other.run(4, batch()).tolist()
+    fraction: Any = 0.5
     with pytest.raises(OptionError, match="seed must be an integer"):
-        training.reset(seed=0.5)  # type: ignore[arg-type]
+        training.reset(seed=fraction)
     assert training.step_count == 4
 
 

@@ -325,7 +325,8 @@ def test_a_saved_program_needs_no_compiler(device: WebGPUDevice, tmp_path: Path)
     executable.step(step_inputs(1), SCALARS)
     paths = [str(tmp_path / name) for name in ("program.safetensors", "inputs.npz", "outputs.npz")]
     training_program().save(paths[0], executable.read())
-    np.savez(paths[1], **step_inputs(2))  # pyright: ignore[reportArgumentType]
+    inputs: dict[str, Any] = step_inputs(2)
+    np.savez(paths[1], **inputs)
     run_python(LOAD, *paths)
     y = executable.step(step_inputs(2), SCALARS)["y"]
     with np.load(paths[2]) as found:
