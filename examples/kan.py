@@ -16,6 +16,9 @@ import numpy as np
 
 import tensorgrad as tg
 
+ORDER = 3
+"""The splines are cubic."""
+
 
 class SplineLayer(tg.nn.Module):
     """`[batch, inputs]` to `[batch, outputs]`: output j is the sum over i of a curve `f_ij(x_i)`.
@@ -25,17 +28,18 @@ class SplineLayer(tg.nn.Module):
 
     def __init__(self, inputs: int, outputs: int, intervals: int) -> None:
         super().__init__()
-        step, order = 2 / intervals, 3
-        self.knots = (np.arange(-order, intervals + order + 1) * step - 1).astype(np.float32)
-        count = intervals + order
+        self.intervals = intervals
+        count = intervals + ORDER
         self.coefficients = tg.nn.param((inputs * count, outputs), init=tg.initializers.normal(0.1))
         self.base = tg.nn.Linear(inputs, outputs)
 
     def splines(self, x: tg.Tensor) -> tg.Tensor:
         """The cubic B-splines at `x`, one behind the other on a new last axis, by de Boor's recursion."""
-        x, knots, step = x[..., None], self.knots, float(self.knots[1] - self.knots[0])
+        step = 2 / self.intervals
+        knots = (np.arange(-ORDER, self.intervals + ORDER + 1) * step - 1).astype(np.float32)
+        x = x[..., None]
         splines = tg.cast((x >= knots[:-1]) & (x < knots[1:]), "f32")
-        for order in range(1, 4):
+        for order in range(1, ORDER + 1):
             rising = (x - knots[: -order - 1]) / (order * step)
             falling = (knots[order + 1 :] - x) / (order * step)
             splines = rising * splines[..., :-1] + falling * splines[..., 1:]

@@ -20,7 +20,16 @@ from tensorgrad.dialects.tg.unary import StopGradientOp
 from tensorgrad.dtypes import SHORT, Spec, is_float, spec
 from tensorgrad.errors import DTypeError, InputError, ParameterError, ShapeError, TraceError
 from tensorgrad.location import user_line
-from tensorgrad.nn.module import Buffer, Module, Parameter, bind, check_bound, check_same, declarations
+from tensorgrad.nn.module import (
+    Buffer,
+    Module,
+    Parameter,
+    bind,
+    check_attributes,
+    check_bound,
+    check_same,
+    declarations,
+)
 from tensorgrad.passes.functions import return_of
 from tensorgrad.state import Assigning, State
 from tensorgrad.tensor import Traced
@@ -145,6 +154,7 @@ def trace_model(
         where += ", and set its buffers by assign" if buffers else ""
         check_bound(bound, where)
         check_same(declared, declarations(model), where)
+        check_attributes(bound, f"{user_line()}: {what}")
         changed = {path: state for path, state in states.items() if state.is_assigned and assigning == "kept"}
         updated.extend(changed)
         return check(result, what), list(changed.values())

@@ -82,7 +82,8 @@ def compile(
             computed again for the derivative instead of being kept; `stats()["memory_limit"]` says what that costs.
             On numpy nothing plans memory, so there it is an error.
         tune: Whether to measure schedules of the kernels that take the most time, or for how many seconds at most
-            (True is 60). The best are kept on disk for the device, so that the next compilation finds them.
+            (True is 60). The best are kept on disk for the device, so that the next compilation finds them. On numpy
+            there is nothing to choose.
 
     Returns:
         What runs the step; see `Training`.

@@ -13,11 +13,11 @@ from typing import Any, ClassVar, TypeVar, cast
 
 import numpy as np
 
-from tensorgrad.dtypes import SHORT, DType, is_float, spec
+from tensorgrad.dtypes import NAMES, SHORT, DType, is_float, spec
 from tensorgrad.errors import DTypeError, InputError, OptionError, ParameterError
 from tensorgrad.initializers import Initializer, constant
 from tensorgrad.nn.description import described
-from tensorgrad.runtime.conversion import to_numpy
+from tensorgrad.runtime.conversion import converted, to_numpy
 from tensorgrad.trees import Rebuild
 
 
@@ -140,6 +140,24 @@ def _as_initializer(init: object, shape: tuple[int, ...]) -> Initializer:
     return lambda key, shape, dtype: values.astype(dtype)
 
 
+def is_float_array(value: object) -> bool:
+    """Whether a value is a concrete array of floats: numpy's, ours or another library's; traced tensors are none."""
+    from tensorgrad.tensor import Traced  # loads xDSL
+
+    if not (hasattr(value, "__array__") or hasattr(value, "__dlpack__")) or isinstance(value, np.generic | Traced):
+        return False
+    dtype = str(getattr(value, "dtype", ""))  # numpy's and others' name it alike: float32, torch.float32
+    return "float" in dtype
+
+
+def _parameter_of(values: object, where: str) -> Parameter:
+    """The parameter that starts from an array of floats: of f16 if that is what they are, else of f32."""
+    array = to_numpy(values, where)
+    dtype = NAMES["f16" if array.dtype == np.float16 else "f32"]
+    array = np.array(converted(array, dtype, SHORT[dtype], where))
+    return Parameter(array.shape, dtype, _as_initializer(array, array.shape))
+
+
 T = TypeVar("T", bound="Module")
 
 
@@ -150,9 +168,22 @@ class Module:
     to them, through modules, lists, tuples and dicts: `blocks.0.attention.w`. What several paths lead to is one set of
     parameters, named by the first. A compiled loss gets a copy of the tree that has tensors for parameters; the module
     itself never changes, so one instance serves several programs.
+
+    An array of floats that is assigned to an attribute, `self.w = np.zeros((3, 4))`, becomes a parameter that starts
+    from it; `tg.nn.buffer` holds floats that are not trained. Arrays of integers and of bools are constants.
+
+    Raises:
+        InputError: An array that is assigned has values too large for f32, or records a gradient.
     """
 
     _binding: tuple[Module, dict[int, Any]] | None = None
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if self._binding is None and is_float_array(value):
+            from tensorgrad.location import user_line  # loads xDSL
+
+            value = _parameter_of(value, f"{user_line()}: {type(self).__name__}.{name}")
+        object.__setattr__(self, name, value)
 
     def named_parameters(self) -> dict[str, Parameter]:
         """The declared parameters by path, each once.
@@ -272,10 +303,16 @@ def declarations(root: Module) -> dict[str, Parameter | Buffer]:
     """The declared parameters and buffers of a module tree by path, each once, in the order of assignment.
 
     Raises:
-        ParameterError: Two of them have the same path.
+        ParameterError: Two of them have the same path; or a list, tuple or dict has an array of floats, which may be
+            meant as a parameter or as a constant.
     """
     found: dict[str, Parameter | Buffer] = {}
-    for path, leaf in walk(root, lambda value: isinstance(value, Parameter | Buffer)):
+    for path, leaf in walk(root, lambda value: isinstance(value, Parameter | Buffer) or is_float_array(value)):
+        if not isinstance(leaf, Parameter | Buffer):
+            raise ParameterError(
+                f"{path!r} is an array in a container: declare it by tg.nn.param(array.shape, init=array) if it is to "
+                "be trained, else by tg.nn.buffer(array.shape, init=array)"
+            )
         if path in found:
             raise ParameterError(f"two parameters have the path {path!r}")
         found[path] = leaf
@@ -379,6 +416,43 @@ def check_bound(bound: Module, where: str) -> None:
     ids = {id(value) for value in values.values()}
     found = dict(walk(bound, lambda value: isinstance(value, Parameter | Buffer) or id(value) in ids))
     check_same(expected, found, where)
+
+
+def check_attributes(bound: Module, where: str) -> None:
+    """Checks that no tensor and no number was assigned to an attribute that the declared module has too.
+
+    It would be lost with the copy, though the function reads as if it were kept from step to step.
+
+    Raises:
+        ParameterError: One was; names the attributes.
+    """
+    from tensorgrad.tensor import Traced
+
+    assert bound._binding is not None
+    origin, values = bound._binding
+    declared = {id(value) for value in values.values()}
+    lost: list[str] = []
+    seen: set[int] = set()
+
+    def visit(path: str, node: Any, origin: Any) -> None:
+        if id(node) in seen or not is_container(node) or type(node) is not type(origin):
+            return
+        seen.add(id(node))
+        before = dict(entries(origin))
+        for name, value in entries(node):
+            there = f"{path}.{name}" if path else name
+            is_new = name in before and value is not before[name] and id(value) not in declared
+            if is_new and isinstance(node, Module) and isinstance(value, Traced | numbers.Number):
+                lost.append(there)
+            elif name in before:
+                visit(there, value, before[name])
+
+    visit("", bound, origin)
+    if lost:
+        raise ParameterError(
+            f"{where} sets {', '.join(lost)} of the copy that it is given, where it is lost: tg.nn.buffer and assign "
+            "keep a value from step to step, and tg.capture shows one"
+        )
 
 
 def check_same(expected: Mapping[str, object], found: Mapping[str, object], where: str) -> None:

@@ -14,7 +14,7 @@ import pytest
 from models import MLP, compiled
 
 import tensorgrad as tg
-from tensorgrad.errors import DTypeError, OptionError, ParameterError, ShapeError
+from tensorgrad.errors import DTypeError, InputError, OptionError, ParameterError, ShapeError
 
 untyped: Any = tg
 """The package as code without types calls it."""
@@ -120,6 +120,53 @@ def test_the_module_itself_stays_as_it_was_and_serves_several_programs():
     assert float(first.step(**inputs)) == float(second.step(**inputs))
     assert model.named_parameters() == before
     assert not hasattr(model, "cache") and len(model.layers) == 2
+
+
+class Assigned(tg.nn.Module):
+    """Arrays for parameters, and a table that is none."""
+
+    def __init__(self) -> None:
+        self.w: Any = np.arange(6.0).reshape(3, 2)
+        self.b: Any = tg.zeros(2)
+        self.half: Any = np.ones(2, np.float16)
+        self.order = np.array([2, 0, 1])
+        self.count: Any = 0
+        self.last: Any = None
+
+    def __call__(self, x: Any) -> Any:
+        return (x[:, self.order] @ self.w + self.b) * tg.cast(self.half, tg.f32)
+
+
+def test_arrays_of_floats_that_are_assigned_are_parameters():
+    model = Assigned()
+    assert repr(model).split("\n")[1:] == ["  w: f32[3, 2]", "  b: f32[2]", "  half: f16[2]"]
+    values = drawn(model)
+    assert np.array_equal(values["w"], np.arange(6).reshape(3, 2)) and values["half"].dtype == np.float16
+    start = np.ones(2)
+    model.b = start
+    start[:] = 0
+    assert np.array_equal(drawn(model)["b"], [1, 1])
+    predict = tg.jit(lambda model, x: model(x))
+    with pytest.raises(ParameterError):
+        predict(model, np.eye(3))
+    training = compiled(model=model, device="numpy")
+    assert np.allclose(training.attach(lambda model, x: model(x), inputs={"x": (1, 3)})(x=[[1, 0, 0]]), [[3, 4]])
+    with pytest.raises(InputError, match=r"test_nn\.py:\d+: Assigned\.w has values too large for f32"):
+        model.w = np.full((3, 2), 1e300)
+    model.others = [np.ones(2)]
+    with pytest.raises(ParameterError, match=r"'others\.0' is an array in a container: declare it by tg\.nn\.param"):
+        model.named_parameters()
+
+
+@pytest.mark.parametrize("lost", ["last", "count"])
+def test_what_a_loss_assigns_to_attributes_is_not_lost_in_silence(lost):
+    def keeping(model: Any, x: Any, y: Any) -> Any:
+        model.scratch = model(x)
+        setattr(model, lost, model.scratch if lost == "last" else model.count + 1)
+        return tg.mse(model.scratch, y)
+
+    with pytest.raises(ParameterError, match=rf"keeping\(\) sets {lost} of the copy .* tg\.nn\.buffer and assign"):
+        compiled(model=Assigned(), loss=keeping)
 
 
 def test_parameters_are_drawn_from_the_seed_and_the_path():
