@@ -36,8 +36,8 @@ class Record:
     Attributes:
         step: Its number; the first is 1.
         epoch: How many epochs were over.
-        loss: The loss before the update.
-        metrics: The loss' metrics that are scalars, by path.
+        loss: The loss before the update; the mean over micro-batches, where a step has several.
+        metrics: The loss' metrics that are scalars, by path; means likewise.
         learning_rate: The learning rate.
     """
 
@@ -164,6 +164,11 @@ class EarlyStop(Callback):
         self.best, self.waited = state["best"], state["waited"]
 
 
+def _moment(run: Run) -> tuple[int, int, int]:
+    """What tells checkpoints of one run apart."""
+    return run.step, run.epoch, run.training.accumulated
+
+
 FILE = re.compile(r"step-(\d{8,})\.safetensors")
 
 
@@ -199,7 +204,7 @@ class Checkpoints(Callback):
         _count("Checkpoints", "keep", self.keep)
         _mode("Checkpoints", self.mode)
         self._improved = False
-        self._saved: tuple[int, int] | None = None
+        self._saved: tuple[int, int, int] | None = None
 
     def path(self, step: int) -> Path:
         """The file of a step."""
@@ -243,13 +248,13 @@ class Checkpoints(Callback):
 
     def on_end(self, run: Run) -> None:
         """Saves, if that has not been done already."""
-        if self._improved or self._saved != (run.step, run.epoch):
+        if self._improved or self._saved != _moment(run):
             self._save(run)
 
     def _save(self, run: Run) -> None:
         self._improved = False
         run.save(self.path(run.step))
-        self._saved = run.step, run.epoch
+        self._saved = _moment(run)
         self._prune()
 
     def _prune(self) -> None:

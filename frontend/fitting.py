@@ -45,7 +45,8 @@ class Report:
         reason: Why it ended.
         seconds: How long this process ran it.
         steps_run: How many steps this process ran.
-        losses: The loss of every step of the run, f64, those before it went on from a checkpoint included.
+        losses: The loss of every step of the run, f64, those before it went on from a checkpoint included; the mean
+            over micro-batches, where a step has several.
         evaluations: What evaluations gave, with their steps.
         checkpoint: The last checkpoint, if there is one.
         best: The best one, if it was to be kept.
@@ -81,6 +82,15 @@ class _Item(NamedTuple):
     place: dict[str, Any] | None
 
 
+class _Done(NamedTuple):
+    """A step that has run, with what its micro-batches gave, or the only one."""
+
+    step: int
+    epoch: int
+    rate: float
+    results: list[Any]
+
+
 class Run:
     """A training run, as callbacks see it.
 
@@ -104,7 +114,8 @@ class Run:
         self._data = data
         self._start = training.step_count
         self._place = data.state_dict() if isinstance(data, Seekable) else None
-        self._pending: list[tuple[int, int, float, Any]] = []
+        self._pending: list[_Done] = []
+        self._micro: list[Any] = []
         self._started = self._last_read = time.perf_counter()
         self._first_here = self._start
 
@@ -128,17 +139,25 @@ class Run:
         """The number of the run's last step, if that is known."""
         return None if self.steps is None else self._start + self.steps
 
+    @property
+    def is_within_step(self) -> bool:
+        """Whether some micro-batches of a step have run, and others have not."""
+        return self.training.accumulated > 0
+
     def stop(self, reason: str) -> None:
         """Ends the run after this step."""
         self.reason = self.reason or reason
 
     def train(self, item: _Item) -> None:
-        """Runs a step, without waiting for it."""
+        """Runs a step, or a micro-batch of it, without waiting for it."""
         assert item.batch is not None
         rate = self.training.learning_rate
-        result = self.training.step(**checked_batch(item.batch, "fit"))
+        self._micro.append(self.training.step(**checked_batch(item.batch, "fit")))
         self._place = item.place
-        self._pending.append((self.step, self.epoch, rate, result))
+        if self.is_within_step:
+            return
+        self._pending.append(_Done(self.step, self.epoch, rate, self._micro))
+        self._micro = []
         late = time.perf_counter() - self._last_read > SECONDS_BETWEEN_READS
         if late or len(self._pending) >= RECORDS_AT_ONCE:
             self.flush()
@@ -157,7 +176,7 @@ class Run:
 
     def flush(self) -> None:
         """Reads what steps gave, and tells it."""
-        records = [_record(*entry) for entry in self._pending]
+        records = [_record(done) for done in self._pending]
         self._pending.clear()
         self._last_read = time.perf_counter()
         if records:
@@ -172,8 +191,12 @@ class Run:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes a checkpoint of everything that the run needs to go on."""
         self.flush()
+        self._micro = [_scalars(result) for result in self._micro]
         run = {
             "start": self._start,
+            "micro": [
+                [float(loss), {path: float(value) for path, value in metrics.items()}] for loss, metrics in self._micro
+            ],
             "epoch": self.epoch,
             "data": self._place,
             "schedule": _schedule(self.training),
@@ -214,6 +237,7 @@ class Run:
             self._data.load_state_dict(before)
             raise
         self._start, self.epoch, self._place = saved["start"], saved["epoch"], saved["data"]
+        self._micro = [(loss, metrics) for loss, metrics in saved.get("micro", [])]
         self.losses = state[LOSSES].tolist()
         self.evaluations = [(step, metrics) for step, metrics in saved["evaluations"]]
         self._first_here = self.step
@@ -275,11 +299,26 @@ def _scalar(value: Any) -> Any:
     return np.asarray(value)[()]
 
 
-def _record(step: int, epoch: int, rate: float, result: Any) -> Record:
+def _scalars(result: Any) -> tuple[Any, dict[str, Any]]:
+    """The loss and the metrics that are scalars, by path, of what a step gave."""
     loss, metrics = result if isinstance(result, tuple) else (result, {})
     leaves = zip(trees.paths(metrics), trees.flatten(metrics)[0], strict=True)
-    scalars = {path: _scalar(leaf) for path, leaf in leaves if np.ndim(leaf) == 0}
-    return Record(step, epoch, _scalar(loss), scalars, rate)
+    return _scalar(loss), {path: _scalar(leaf) for path, leaf in leaves if np.ndim(leaf) == 0}
+
+
+def _mean(values: Sequence[Any]) -> Any:
+    """The mean over micro-batches, of the last one's dtype where that is a float."""
+    if len(values) == 1:
+        return values[0]
+    mean = np.mean(np.asarray(values, np.float64))
+    return mean.astype(values[-1].dtype) if values[-1].dtype.kind == "f" else mean
+
+
+def _record(done: _Done) -> Record:
+    rows = [_scalars(result) for result in done.results]
+    loss = _mean([loss for loss, _ in rows])
+    metrics = {path: _mean([values[path] for _, values in rows]) for path in rows[-1][1]}
+    return Record(done.step, done.epoch, loss, metrics, done.rate)
 
 
 def fit(
@@ -298,7 +337,7 @@ def fit(
     prefetch: int = 2,
     progress: bool = True,
 ) -> Report:
-    """Trains on data, step by step.
+    """Trains on data, step by step. With `tg.compile(..., accumulate=n)`, a step is n batches of the data.
 
     Steps are submitted without waiting; losses are read after some dozens of them, or a second. Ctrl-C ends the run
     after the present step, as if that were its end, but without another evaluation; a second one at once.
@@ -311,7 +350,8 @@ def fit(
         training: What `tg.compile` gives.
         data: The inputs of each step; going through it once is an epoch. Such as `tg.data.batches` gives.
         steps: How many steps to run, all in all when it goes on from a checkpoint.
-        epochs: How many epochs to run. With both, what comes first ends the run.
+        epochs: How many epochs to run. With both, what comes first ends the run. A step that an epoch's batches do not
+            fill goes on in the next one, or in the next run.
         evaluate: Called as `evaluate(training)`, to give a number, or several by name.
         evaluate_every: After how many steps; `None` is after each epoch. And at the end.
         callbacks: What else happens, in order; see `tg.callbacks`.
@@ -347,7 +387,7 @@ def fit(
     hooks += [LossCurve(plot)] if plot is not None else []
     hooks += [ProgressBar()] if progress else []
     hooks += [files] if files is not None else []
-    run = Run(training, data, hooks, _known_steps(data, steps, epochs))
+    run = Run(training, data, hooks, _known_steps(training, data, steps, epochs))
     resumed = _resume(run, files, resume)
     with _closing(run), _interruptible(run), _items(data, prefetch, resumed) as items:
         run.tell("on_start")
@@ -385,6 +425,8 @@ def _loop(
             run.tell("on_epoch")
         else:
             run.train(item)
+            if run.is_within_step:
+                continue
             if evaluate is not None and evaluate_every is not None and run.steps_done % evaluate_every == 0:
                 run.evaluate(evaluate)
             run.tell("on_step")
@@ -429,10 +471,11 @@ def _check_callbacks(callbacks: object) -> None:
         raise OptionError(f"{user_line()}: fit: callbacks must be a list of tg.callbacks.Callback, got {callbacks!r}")
 
 
-def _known_steps(data: Batches, steps: int | None, epochs: int | None) -> int | None:
+def _known_steps(training: Training, data: Batches, steps: int | None, epochs: int | None) -> int | None:
     """How many steps there are in all, for who looks on."""
     try:
-        whole = epochs * len(data) if epochs is not None and isinstance(data, Sized) else None
+        batches = epochs * len(data) if epochs is not None and isinstance(data, Sized) else None
+        whole = None if batches is None else (training.accumulated + batches) // training.accumulate
     except TypeError:  # of what knows its length only at times
         whole = None
     known = [number for number in (steps, whole) if number is not None]

@@ -117,6 +117,7 @@ class Compilation:
         device: Where it is to run; `None` is numpy.
         phases: How long everything took.
         memory_limit: The most bytes that all buffers on the device may have, or None.
+        reserved_bytes: How many of these are for what else a step runs.
         tuning_seconds: How long schedules may be measured; 0 takes the default ones.
         settings: What the formulas of its scalars are computed from; known once it is loaded.
         parameters: Their names, in the order in which they lie in memory; known once it is loaded.
@@ -132,6 +133,7 @@ class Compilation:
     device: WebGPUDevice | None
     phases: Phases
     memory_limit: int | None = None
+    reserved_bytes: int = 0
     tuning_seconds: float = 0.0
     settings: frozenset[str] = frozenset()
     segments: int = 1
@@ -140,11 +142,12 @@ class Compilation:
     memory_cost: dict[str, int] = field(default_factory=dict[str, int])
     parameters: tuple[str, ...] = ()
 
-    def load(self, share: Executable | None) -> Executable:
+    def load(self, share: Executable | None, in_turn: bool = False) -> Executable:
         """Compiles the function and loads it on its device.
 
         Args:
             share: An executable on the same device whose parameters it is to use.
+            in_turn: Whether it is to use the memory of that one's inputs and temporary values too.
 
         Raises:
             ProgramError: A pass refuses the program, or it doesn't keep to the memory limit.
@@ -155,7 +158,7 @@ class Compilation:
             with self.phases.measure("load"):
                 assert share is None or isinstance(share, NumpyExecutable)
                 return NumpyExecutable(module, share=share)
-        return self._load_on_device(self.device, share)
+        return self._load_on_device(self.device, share, in_turn)
 
     def tensor_passes(self) -> Sequence[ModulePass]:
         """The passes that stay on `tg`."""
@@ -169,7 +172,7 @@ class Compilation:
         self.settings = frozenset(name for slot in slots if slot.formula for name in Formula(slot.formula).names)
         return module
 
-    def _load_on_device(self, device: WebGPUDevice, share: Executable | None) -> WebGPUExecutable:
+    def _load_on_device(self, device: WebGPUDevice, share: Executable | None, in_turn: bool) -> WebGPUExecutable:
         from tensorgrad.runtime.webgpu import WebGPUExecutable
 
         if self.tuning_seconds:
@@ -178,7 +181,7 @@ class Compilation:
         program = self._within_memory(device.target)
         with self.phases.measure("load"):
             assert share is None or isinstance(share, WebGPUExecutable)
-            return WebGPUExecutable(program, device, share)
+            return WebGPUExecutable(program, device, share, in_turn)
 
     def _tune(self, device: WebGPUDevice) -> None:
         """Measures schedules for the kernels there are."""
@@ -201,7 +204,7 @@ class Compilation:
         for self.frugal, self.segments in ((False, 1), *((True, segments) for segments in SEGMENTS)):
             program = self._lowered(target)
             found.append(program)
-            if program.statistics["peak_bytes"] <= self.memory_limit:
+            if program.statistics["peak_bytes"] + self.reserved_bytes <= self.memory_limit:
                 self.memory_cost = {
                     "segments": self.segments,
                     "peak_bytes_without": found[0].statistics["peak_bytes"],
@@ -210,8 +213,9 @@ class Compilation:
                 return program
         first, least = found[0], min(one.statistics["peak_bytes"] for one in found)
         raise ProgramError(
-            f"{user_line()}: {self.name}: memory_limit is {self.memory_limit} bytes, but a step needs {least} with "
-            f"recomputation and {first.statistics['peak_bytes']} without"
+            f"{user_line()}: {self.name}: memory_limit is {self.memory_limit} bytes, but a step needs "
+            f"{least + self.reserved_bytes} with recomputation and "
+            f"{first.statistics['peak_bytes'] + self.reserved_bytes} without"
         )
 
     @without_collector()

@@ -14,6 +14,7 @@ import numpy as np
 from xdsl.passes import ModulePass
 
 from tensorgrad import checkpoints, random, trees
+from tensorgrad.accumulation import Accumulation, bytes_of_outputs, compiled_accumulation, micro_batches
 from tensorgrad.compiled import (
     Compiled,
     Inference,
@@ -26,7 +27,7 @@ from tensorgrad.compiled import (
 )
 from tensorgrad.device import find_device
 from tensorgrad.dtypes import Spec, spec
-from tensorgrad.errors import InputError, OptionError, ParameterError, UnusedParameterWarning
+from tensorgrad.errors import InputError, OptionError, ParameterError, ProgramError, UnusedParameterWarning
 from tensorgrad.location import user_line
 from tensorgrad.model_tracing import (
     Check,
@@ -43,6 +44,7 @@ from tensorgrad.model_tracing import (
 from tensorgrad.nn.module import Module, check_same, declarations
 from tensorgrad.optim import Optimizer
 from tensorgrad.optimizer_settings import HostSettings
+from tensorgrad.passes.accumulate_gradients import AccumulateGradientsPass
 from tensorgrad.passes.functions import order_parameters
 from tensorgrad.passes.optimizer import OptimizerPass
 from tensorgrad.passes.pipelines import forward_passes, tensor_passes
@@ -64,6 +66,7 @@ def compile(
     checks: bool = False,
     memory_limit: int | None = None,
     tune: bool | float = False,
+    accumulate: int = 1,
 ) -> Training:
     """Compiles a training step: the loss, its gradient by every parameter, and the optimizer's update.
 
@@ -71,7 +74,8 @@ def compile(
         model: The parameters to train, but for those that `model.freeze` names; each is drawn from the seed and its
             path. One that the loss does not depend on gets an `UnusedParameterWarning`.
         loss: Called once, as `loss(model, **inputs)`, with traced tensors; gives a float scalar. A loss that takes a
-            `key` which is none of the inputs gets `tg.random.fold_in(tg.random.key(seed), step)`, step being 1 first.
+            `key` which is none of the inputs gets `tg.random.fold_in(tg.random.key(seed), step)`, step being 1 first
+            and counting micro-batches.
         optimizer: One of `tg.optim`.
         inputs: A shape (f32) or a `tg.spec` for each input of the loss, by name.
         device: "auto" for a hardware adapter where there is one, else numpy; "wgpu" for any adapter; "numpy".
@@ -84,6 +88,11 @@ def compile(
         tune: Whether to measure schedules of the kernels that take the most time, or for how many seconds at most
             (True is 60). The best are kept on disk for the device, so that the next compilation finds them. On numpy
             there is nothing to choose.
+        accumulate: Over how many calls of `step` gradients are added up. The inputs of each are a micro-batch; the last
+            call of as many updates the parameters by the mean of their gradients, which takes the memory of one
+            micro-batch and one more copy of the trained parameters. Where the loss is a mean, that is the step of
+            one batch of all their examples, but for roundings and for what depends on a batch as a whole, such as batch
+            norm, whose statistics each micro-batch has of its own and updates.
 
     Returns:
         What runs the step; see `Training`.
@@ -106,7 +115,7 @@ def compile(
         isinstance(memory_limit, bool) or not isinstance(memory_limit, int) or memory_limit <= 0
     ):
         raise OptionError(f"memory_limit must be a positive number of bytes, an integer, got {memory_limit!r}")
-    tuning = tuning_seconds(tune)
+    tuning, micro = tuning_seconds(tune), micro_batches(accumulate)
     parameters = parameters_of(model)
     trained = {path: place for place, (path, one) in enumerate(parameters.items()) if one.trainable}
     if not trained:
@@ -136,15 +145,17 @@ def compile(
         if found is not None and isinstance(update, OptimizerPass):
             target = found.target
             update = replace(update, row_bytes=min(target.max_storage_buffer_binding_size, target.max_buffer_size))
-        return tensor_passes(name, update, segments, wrt)
+        mean = [AccumulateGradientsPass(steps=micro, function=name)] if micro > 1 else []
+        return tensor_passes(name, [*mean, update], segments, wrt)
 
     module = checked_module(traced.function)
-    compilation = Compilation(name, module, passes, found, phases, memory_limit, tuning)
+    reserved = 0 if micro == 1 else bytes_of_outputs(traced.function)
+    compilation = Compilation(name, module, passes, found, phases, memory_limit, reserved, tuning)
     executable = compilation.load(share=None)
+    accumulation = None if micro == 1 else compiled_accumulation(compilation, executable, list(trained), micro)
     executable.write(values)
-    return Training(
-        Source(model, loss, specs, traced.results), optimizer, compilation, executable, seed, with_key, checks
-    )
+    source = Source(model, loss, specs, traced.results)
+    return Training(source, optimizer, compilation, executable, seed, with_key, checks, accumulation)
 
 
 @dataclass(frozen=True)
@@ -168,7 +179,7 @@ class Training(Compiled):
     """A training step with its parameters. It is for one thread at a time.
 
     Attributes:
-        step_count: How many steps have run.
+        step_count: How many steps have run: with `accumulate`, how many updates.
     """
 
     def __init__(
@@ -180,6 +191,7 @@ class Training(Compiled):
         seed: int,
         with_key: bool,
         checks: bool,
+        accumulation: Accumulation | None = None,
     ):
         super().__init__(compilation, executable)
         self._source = source
@@ -193,6 +205,7 @@ class Training(Compiled):
         self._seed = seed
         self._checks = checks
         self._key = random.key(seed) if with_key else None
+        self._accumulation = accumulation
         self._variants: dict[Any, Specialization] = {}
         self._evaluated: OrderedDict[Callable[..., Any], Inference] = OrderedDict()
         self.step_count = 0
@@ -205,6 +218,26 @@ class Training(Compiled):
         """The learning rate of the next step."""
         rate = self._settings.values["learning_rate"]
         return rate if self._schedule is None else self._schedule.at(self.step_count + 1, rate)
+
+    @property
+    def accumulate(self) -> int:
+        """How many micro-batches a step has."""
+        return 1 if self._accumulation is None else self._accumulation.steps
+
+    @property
+    def accumulated(self) -> int:
+        """How many micro-batches of the present step have run."""
+        return 0 if self._accumulation is None else self._accumulation.done
+
+    def stats(self) -> dict[str, Any]:
+        """What a step costs.
+
+        Returns:
+            What `Compiled.stats` says. With `accumulate`, that is of a step's last micro-batch, and `accumulate` has
+            their number as `steps`, and the counts of the others.
+        """
+        own = {} if self._accumulation is None else {"accumulate": self._accumulation.statistics()}
+        return {**super().stats(), **own}
 
     @property
     def settings(self) -> dict[str, float]:
@@ -238,7 +271,7 @@ class Training(Compiled):
         self._settings.set("set_learning_rate", None, {"learning_rate": learning_rate})
 
     def step(self, /, **inputs: Any) -> Any:
-        """Runs one step, without waiting for it.
+        """Runs one step, or one micro-batch of it with `accumulate`, without waiting for it.
 
         Args:
             **inputs: An array for each input: numbers, or anything with `__array__` or `__dlpack__`, such as tensors of
@@ -256,12 +289,19 @@ class Training(Compiled):
         """
         refuse_inside_trace("step")
         self._check_model()
-        settings = {"step": float(self.step_count + 1), **self._settings.values}
+        place = {"step": float(self.step_count + 1), "micro_step": float(self.accumulated + 1)}
+        settings = {**place, **self._settings.values}
         inputs = self._with_key(inputs, "step")
         if self._checks:
             check_finite(inputs)
-        outputs = self._executable.step(inputs, {name: settings[name] for name in self._compilation.settings})
-        self.step_count += 1
+        adding = self._accumulation
+        executable, used = self._executable, self._compilation.settings
+        if adding is not None and not adding.is_last:
+            executable, used = adding.executable, adding.compilation.settings
+        outputs = executable.step(inputs, {name: settings[name] for name in used})
+        if adding is not None:
+            adding.advance()
+        self.step_count += self.accumulated == 0
         loss = Array(outputs[self._source.results.loss])
         return loss if self._metrics is None else (loss, self._metrics.of(outputs))
 
@@ -273,10 +313,10 @@ class Training(Compiled):
         return await awaited(self.step(**inputs))
 
     def run(self, steps: int, data: Mapping[str, Any] | Iterable[Mapping[str, Any]]) -> Any:
-        """Runs many steps; what they return is read from the device some dozens of steps at a time.
+        """Calls `step` many times; what it returns is read from the device some dozens of calls at a time.
 
         Args:
-            steps: How many.
+            steps: How many times.
             data: The inputs of each step, one after another; or one set of them, for every step.
 
         Returns:
@@ -374,7 +414,7 @@ class Training(Compiled):
         self._executable.write({**zeros, **drawn(self._declared, key)})
         self._seed, self._key = seed, None if self._key is None else key
         self._settings.reset()
-        self.step_count = 0
+        self._set_place(0, 0)
 
     def parameters(self) -> dict[str, np.ndarray]:
         """Copies of the present values of the parameters, by path."""
@@ -405,8 +445,9 @@ class Training(Compiled):
         """Copies of everything that another training of the same program needs to continue bit for bit.
 
         Returns:
-            Parameters and buffers by path; the optimizer's state as `optimizer/<state>/<path>`; the step count, the
-            random key and the optimizer's settings as `training/<name>`.
+            Parameters and buffers by path; the optimizer's state as `optimizer/<state>/<path>`, with `accumulate` also
+            the sums of gradients as `optimizer/accumulated/<path>`; the step count, how many micro-batches of a step
+            are done, the random key and the optimizer's settings as `training/<name>`.
         """
         return checkpoints.state_of(self._executable, self._kept())
 
@@ -421,8 +462,8 @@ class Training(Compiled):
             The names that were missing, and the unexpected ones.
 
         Raises:
-            InputError: Names are missing or unexpected, shapes or dtypes differ (lists all), or the step count or the
-                key is out of range. Then nothing has changed.
+            InputError: Names are missing or unexpected, shapes or dtypes differ (lists all), or the step count, the
+                number of micro-batches or the key is out of range. Then nothing has changed.
             OptionError: A setting is out of range. Then nothing has changed.
             TraceError: This is inside a trace.
         """
@@ -430,18 +471,24 @@ class Training(Compiled):
         state, kept, loaded = checkpoints.checked_state(self._executable, self._kept(), values, strict)
         own = {**self._kept(), **kept}
         (step_count,) = checkpoints.whole("step", own["step"])
+        done = 0
+        if self._accumulation is not None:
+            (done,) = checkpoints.whole("accumulated", own["accumulated"], most=self._accumulation.steps - 1)
         high, low = checkpoints.whole("key", own["key"], most=0xFFFFFFFF)
         settings = self._settings.load({name: own[name].item() for name in self._settings.labeled()})
         self._executable.write(state)
-        self.step_count, self._settings.values = step_count, settings
+        self._settings.values = settings
+        self._set_place(step_count, done)
         self._seed = high << 32 | low
         self._key = None if self._key is None else random.key(self._seed)
         return loaded
 
     def _kept(self) -> dict[str, np.ndarray]:
         """What the host keeps between steps, in dtypes that every reader of safetensors has."""
+        accumulated = {} if self._accumulation is None else {"accumulated": np.array(self.accumulated, np.int64)}
         return {
             "step": np.array(self.step_count, np.int64),
+            **accumulated,
             "key": np.asarray(random.key(self._seed)).astype(np.int64),
             **{name: np.array(value, np.float64) for name, value in self._settings.labeled().items()},
         }
@@ -508,23 +555,34 @@ class Training(Compiled):
         `settings` by the names that its formulas have, are among the program's statistics.
 
         Raises:
-            ProgramError, TargetError: No WebGPU device could run the program.
+            ProgramError, TargetError: No WebGPU device could run the program, or it accumulates gradients.
             OSError: The file can't be written.
         """
+        if self._accumulation is not None:
+            raise ProgramError(
+                f"{user_line()}: save: a file holds one program, and a step of accumulate={self.accumulate} runs two; "
+                "save_checkpoint writes parameters and state"
+            )
         settings = {"step_count": self.step_count, "settings": self._settings.values}
         program = self.program
         saved = replace(program, statistics={**program.statistics, **settings})
         saved.save(path, self._executable.read())
 
+    def _set_place(self, step_count: int, done: int) -> None:
+        self.step_count = step_count
+        if self._accumulation is not None:
+            self._accumulation.done = done
+
     def _with_key(self, inputs: dict[str, Any], what: str) -> dict[str, Any]:
-        """Inputs, with the key of the next step for a loss that takes one."""
+        """Inputs, with the key of the next call of `step` for a loss that takes one."""
         if self._key is None:
             return inputs
         if "key" in inputs:
             raise InputError(
                 f"{user_line()}: {what} makes the input 'key' itself; add it to tg.compile's inputs to give it"
             )
-        return {**inputs, "key": np.asarray(random.fold_in(self._key, self.step_count + 1))}
+        call = self.step_count * self.accumulate + self.accumulated + 1
+        return {**inputs, "key": np.asarray(random.fold_in(self._key, call))}
 
     def _check_model(self) -> None:
         found = declarations(self._model)

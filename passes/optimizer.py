@@ -457,7 +457,9 @@ def _pairs(function: FuncOp, where: str) -> list[_Pair]:
     for name, gradient in gradients.items():
         if name not in parameters:
             raise DiagnosticException(f"{where} has a gradient but no parameter {name!r}")
-        if parameters[name].type != gradient.type:
+        pair = _Pair(name, parameters[name], gradient)
+        wanted = [tensor(shape_of(pair.parameter), one) for one in (pair.stored, pair.computed)]
+        if gradient.type not in wanted:
             raise DiagnosticException(
                 f"{where}: parameter {name!r} is {parameters[name].type}, its gradient {gradient.type}"
             )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self, get_args, get_type_hints
 
@@ -16,13 +16,16 @@ DEFAULT_TARGET = "webgpu-default"
 
 
 def tensor_passes(
-    function: str | None, optimizer: ModulePass | None, segments: int = 1, wrt: tuple[int, ...] | None = None
+    function: str | None,
+    updates: Sequence[ModulePass],
+    segments: int = 1,
+    wrt: tuple[int, ...] | None = None,
 ) -> list[ModulePass]:
     """The passes on `tg` that make a training step of a loss.
 
     Args:
         function: The loss; may be `None` where the module has one function.
-        optimizer: The pass that appends the update, if there is one.
+        updates: What makes updates of gradients, if anything does.
         segments: Into how many runs `remat` divides the loss, all but the last of which are computed twice.
         wrt: The places of the parameters to train among the loss' arguments; all of them if absent.
     """
@@ -33,13 +36,12 @@ def tensor_passes(
     from tensorgrad.passes.simplify import SimplifyPass
 
     again = [] if segments == 1 else [RematPass(segments=segments, function=function)]
-    update = [] if optimizer is None else [optimizer]
     return [
         SimplifyPass(),
         OutlineAttentionPass(),
         *again,
         GradPass(function=function, wrt=wrt),
-        *update,
+        *updates,
         InlineCallsPass(recompute=False),
         SimplifyPass(),
     ]
@@ -83,7 +85,8 @@ def training_passes(
     function: str | None, optimizer: ModulePass | None, target: str = DEFAULT_TARGET
 ) -> list[ModulePass]:
     """The passes from a loss on `tg` to the kernels of a training step: `tensor_passes`, then `device_passes`."""
-    return [*tensor_passes(function, optimizer), *device_passes(target)]
+    updates = [] if optimizer is None else [optimizer]
+    return [*tensor_passes(function, updates), *device_passes(target)]
 
 
 def forward_passes() -> list[ModulePass]:

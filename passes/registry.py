@@ -14,6 +14,7 @@ CLASSES: dict[str, tuple[str, str]] = {
     "remat": ("tensorgrad.passes.remat", "RematPass"),
     "grad": ("tensorgrad.passes.grad", "GradPass"),
     "jvp": ("tensorgrad.passes.jvp", "JvpPass"),
+    "accumulate-gradients": ("tensorgrad.passes.accumulate_gradients", "AccumulateGradientsPass"),
     "append-sgd": ("tensorgrad.passes.append_sgd", "AppendSgdPass"),
     "append-adam": ("tensorgrad.passes.append_adam", "AppendAdamPass"),
     "append-adamw": ("tensorgrad.passes.append_adamw", "AppendAdamWPass"),

@@ -8,7 +8,7 @@ import math
 import operator
 import os
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar, TypeAlias
@@ -19,6 +19,7 @@ import wgpu
 from tensorgrad.runtime.backend import OutputHandle, OutputRing, ScalarInputs, check_inputs
 from tensorgrad.runtime.errors import DeviceError, InputError, NoAdapterError, ProgramError
 from tensorgrad.runtime.program import PERSISTENT_ROLES, Copy, Dispatch, Program, TensorSlot, runs, unrolled
+from tensorgrad.runtime.sharing import persistent_in, temporary_in
 from tensorgrad.runtime.target import Target
 
 STORAGE = wgpu.BufferUsage.STORAGE | wgpu.BufferUsage.COPY_SRC | wgpu.BufferUsage.COPY_DST
@@ -390,6 +391,11 @@ class WebGPUExecutable:
         program: What to run.
         device: Where.
         share: An executable on the same device whose parameters and state this one uses too, instead of its own.
+        in_turn: Whether to use the memory of its inputs and temporary values too, as far as that suffices. That is safe
+            between any steps, which run one after another.
+
+    Attributes:
+        shared_bytes: How much of the memory that the program takes is that of `share`.
 
     Raises:
         ProgramError: The program is malformed, or its parameters are not those of `share`.
@@ -397,7 +403,9 @@ class WebGPUExecutable:
         DeviceError: A kernel doesn't compile (says which), or there is not enough memory.
     """
 
-    def __init__(self, program: Program, device: WebGPUDevice, share: WebGPUExecutable | None = None):
+    def __init__(
+        self, program: Program, device: WebGPUDevice, share: WebGPUExecutable | None = None, in_turn: bool = False
+    ):
         program.validate()
         program.check_fits(device.target)
         self.program = program
@@ -406,24 +414,35 @@ class WebGPUExecutable:
         self.persistent: Mapping[str, TensorSlot] = program.slots(*PERSISTENT_ROLES)
         self._scalar_slots = program.slots("scalar")
         self._scalars = ScalarInputs(list(self._scalar_slots.values()))
-        shared = _shared_buffers(program, device, share) if share is not None else {}
+        indirect = _indirect_buffers(program)
+        shared = {} if share is None else self._shared(share, in_turn, indirect)
+        self.shared_bytes = sum(program.buffers[index].size for index in shared)
         self._pipelines = _compile(program, device)
-        self._buffers = self._create_buffers(shared)
+        self._buffers = self._create_buffers(shared, indirect)
         self._ring = OutputRing(program, device)
         self._groups: dict[tuple[object, ...], wgpu.GPUBindGroup] = {}
         self._segments: dict[int, list[Segment]] = {}
         self._prepare_inputs()
 
-    def _create_buffers(self, shared: Mapping[str, wgpu.GPUBuffer]) -> dict[int, wgpu.GPUBuffer]:
+    def _shared(self, share: WebGPUExecutable, in_turn: bool, indirect: Collection[int]) -> dict[int, wgpu.GPUBuffer]:
+        """The other executable's buffers that this one uses, by our index."""
+        if share.device is not self.device:
+            raise ProgramError("parameters can be shared on one device only")
+        found = persistent_in(self.program, share.program)
+        if in_turn:
+            found |= {i: other for i, other in temporary_in(self.program, share.program).items() if i not in indirect}
+        return {index: share._buffers[other] for index, other in found.items()}
+
+    def _create_buffers(
+        self, shared: Mapping[int, wgpu.GPUBuffer], indirect: Collection[int]
+    ) -> dict[int, wgpu.GPUBuffer]:
         """All buffers by index, but the outputs', which the ring has."""
         buffers: dict[int, wgpu.GPUBuffer] = {}
-        steps = (step for step, _ in runs(self.program.plan))
-        indirect = {step.indirect[0] for step in steps if isinstance(step, Dispatch) and step.indirect is not None}
         for index, buffer in enumerate(self.program.buffers):
             if buffer.role == "output":
                 continue
-            if buffer.name in shared and buffer.role in PERSISTENT_ROLES:
-                buffers[index] = shared[buffer.name]
+            if index in shared:
+                buffers[index] = shared[index]
                 continue
             buffers[index] = self.device.create_buffer(buffer.name, buffer.size, indirect=index in indirect)
             if buffer.data:
@@ -610,32 +629,7 @@ def _layout(device: WebGPUDevice, accesses: Accesses) -> wgpu.GPUBindGroupLayout
     return device.wgpu_device.create_bind_group_layout(entries=entries)
 
 
-def _shared_buffers(program: Program, device: WebGPUDevice, share: WebGPUExecutable) -> dict[str, wgpu.GPUBuffer]:
-    """The other executable's buffers of parameters and state, by name, once it is sure that they are laid out as ours.
-
-    The other may have more state, such as an optimizer's, in buffers of its own.
-    """
-    if share.device is not device:
-        raise ProgramError("parameters can be shared on one device only")
-    others = {buffer.name: i for i, buffer in enumerate(share.program.buffers) if buffer.role in PERSISTENT_ROLES}
-    shared: dict[str, wgpu.GPUBuffer] = {}
-    for buffer in program.buffers:
-        if buffer.role not in PERSISTENT_ROLES:
-            continue
-        size = share.program.buffers[others[buffer.name]].size if buffer.name in others else None
-        if size != buffer.size:
-            has = f"has {size}" if size is not None else "lacks it"
-            raise ProgramError(
-                f"{buffer.role} buffer {buffer.name!r} has {buffer.size} bytes, the shared program {has}"
-            )
-        shared[buffer.name] = share._buffers[others[buffer.name]]
-    for role in PERSISTENT_ROLES:
-        theirs = share.program.slots(role)
-        for name, slot in program.slots(role).items():
-            if _place(program, slot) != (_place(share.program, theirs[name]) if name in theirs else None):
-                raise ProgramError(f"{role} {name!r} does not lie where it lies in the shared program")
-    return shared
-
-
-def _place(program: Program, slot: TensorSlot) -> tuple[object, ...]:
-    return program.buffers[slot.buffer].name, slot.offset, slot.shape, slot.dtype
+def _indirect_buffers(program: Program) -> set[int]:
+    """Those that hold numbers of workgroups."""
+    steps = (step for step, _ in runs(program.plan))
+    return {step.indirect[0] for step in steps if isinstance(step, Dispatch) and step.indirect is not None}

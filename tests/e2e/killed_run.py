@@ -34,6 +34,7 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--device", default="numpy")
     parser.add_argument("--steps", type=int, default=400)
+    parser.add_argument("--accumulate", type=int, default=1)
     options = parser.parse_args()
     generator = np.random.default_rng(0)
     arrays = {"x": generator.normal(size=(100, 8)), "y": generator.normal(size=(100, 4))}
@@ -43,6 +44,7 @@ def main() -> None:
         optimizer=tg.optim.adamw(tg.optim.schedules.cosine(1e-2, options.steps, warmup=20)),
         inputs={"x": (16, 8), "y": (16, 4)},
         device=options.device,
+        accumulate=options.accumulate,
     )
     tg.fit(
         training,
@@ -51,7 +53,10 @@ def main() -> None:
         evaluate=lambda training: {"error": training.evaluate(error, [arrays])},
         evaluate_every=23,
         callbacks=[Told(), EarlyStop("error", patience=10**6)],
-        checkpoint=Checkpoints(options.folder / "checkpoints", every=10, keep=2, best="error"),
+        # Epochs of six batches end within steps, where steps have several.
+        checkpoint=Checkpoints(
+            options.folder / "checkpoints", every=10 if options.accumulate == 1 else None, keep=2, best="error"
+        ),
         resume=True,
         log=options.folder / "log.csv",
         progress=False,

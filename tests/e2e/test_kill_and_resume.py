@@ -14,20 +14,20 @@ import pytest
 SCRIPT = Path(__file__).with_name("killed_run.py")
 
 
-def started(folder: Path, device: str, steps: int) -> subprocess.Popen[str]:
-    command = [sys.executable, "-W", "error", str(SCRIPT), str(folder), "--device", device, "--steps", str(steps)]
+def started(folder: Path, *options: str) -> subprocess.Popen[str]:
+    command = [sys.executable, "-W", "error", str(SCRIPT), str(folder), *options]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
-def finished(folder: Path, device: str, steps: int) -> None:
-    with started(folder, device, steps) as process:
+def finished(folder: Path, *options: str) -> None:
+    with started(folder, *options) as process:
         _, errors = process.communicate()
     assert process.returncode == 0, errors
 
 
-def killed(folder: Path, device: str, steps: int, step: int, wait: float) -> None:
+def killed(folder: Path, step: int, wait: float, *options: str) -> None:
     """Kills a run, so many seconds after it has said that a step is done."""
-    with started(folder, device, steps) as process:
+    with started(folder, *options) as process:
         assert process.stdout is not None
         for line in process.stdout:
             if int(line) >= step:
@@ -43,14 +43,15 @@ def files(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in paths}
 
 
-def check(tmp_path: Path, device: str, steps: int, kills: int) -> None:
-    finished(tmp_path / "whole", device, steps)
+def check(tmp_path: Path, device: str, steps: int, kills: int, accumulate: int = 1) -> None:
+    options = ("--device", device, "--steps", str(steps), "--accumulate", str(accumulate))
+    finished(tmp_path / "whole", *options)
     generator = random.Random(kills)
     for number in range(1, kills + 1):
         # Anywhere up to here, so that runs go on from each other; far enough from the end to be alive.
         step = generator.randrange(1, 1 + steps * 3 // 4 * number // kills)
-        killed(tmp_path / "parts", device, steps, step, generator.uniform(0, 0.02))
-    finished(tmp_path / "parts", device, steps)
+        killed(tmp_path / "parts", step, generator.uniform(0, 0.02), *options)
+    finished(tmp_path / "parts", *options)
     expected, found = files(tmp_path / "whole"), files(tmp_path / "parts")
     assert found.keys() == expected.keys()
     assert [name for name in found if found[name] != expected[name]] == []
@@ -64,6 +65,10 @@ def test_ten_kills(tmp_path):
 @pytest.mark.parametrize("device", ["numpy", "wgpu"])
 def test_many_kills(device, tmp_path):
     check(tmp_path, device, steps=4000, kills=30)
+
+
+def test_kills_while_gradients_are_added_up(tmp_path):
+    check(tmp_path, "numpy", steps=100, kills=3, accumulate=5)
 
 
 def test_a_kill_on_the_device(tmp_path):

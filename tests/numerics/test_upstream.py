@@ -147,7 +147,7 @@ def _parsed(text: str) -> ModuleOp:
 def test_training_step(tmp_path: Path) -> None:
     """Parameters and state are updated in place, in arenas; host scalars are arguments."""
     module = _parsed(LOSS)
-    for one in (*tensor_passes("loss", AppendAdamPass()), *BUFFER_PASSES):
+    for one in (*tensor_passes("loss", [AppendAdamPass()]), *BUFFER_PASSES):
         one.apply(Context(), module)
     generator = np.random.default_rng(3)
     shapes = {"x": (6, 5), "w": (5, 4), "v": (4, 5)}

@@ -308,12 +308,28 @@ def test_plain_sgd_has_no_state():
     assert [slot.role for slot in results_of(function)] == ["output", "update", "update"]
 
 
+def replaced(*pairs: tuple[str, str]) -> str:
+    """`GRADIENTS` with other parts."""
+    text = GRADIENTS
+    for old, new in pairs:
+        assert old in text
+        text = text.replace(old, new)
+    return text
+
+
+OF_NO_PARAMETER = replaced(('{tg.name = "b", tg.role = "gradient"}', '{tg.name = "c", tg.role = "gradient"}'))
+OF_ANOTHER_SHAPE = replaced(
+    ("func.return %g, %g, %h : tensor<2xf32>, tensor<2xf32>", "func.return %g, %h, %h : tensor<2xf32>, tensor<3xf32>"),
+    ('tensor<2xf32> {tg.name = "w", tg.role = "gradient"}', 'tensor<3xf32> {tg.name = "w", tg.role = "gradient"}'),
+)
+
+
 @pytest.mark.parametrize(
     ("one", "text", "message"),
     [
         (AppendAdamPass(), GRADIENTS.replace('"gradient"', '"output"'), "no gradient"),
-        (AppendAdamPass(), GRADIENTS.replace('{tg.name = "b", tg.role = "gradient"}', '{tg.name = "c", tg.role = "gradient"}'), "no parameter 'c'"),  # noqa: E501
-        (AppendAdamPass(), GRADIENTS.replace("func.return %g, %g, %h", "func.return %g, %h, %h").replace(": tensor<2xf32>, tensor<2xf32>", ": tensor<2xf32>, tensor<3xf32>").replace('tensor<2xf32> {tg.name = "w", tg.role = "gradient"}', 'tensor<3xf32> {tg.name = "w", tg.role = "gradient"}'), "its gradient"),  # noqa: E501
+        (AppendAdamPass(), OF_NO_PARAMETER, "no parameter 'c'"),
+        (AppendAdamPass(), OF_ANOTHER_SHAPE, "its gradient"),
         (AppendSgdPass(momentum=math.nan), GRADIENTS, "momentum"),
         (AppendSgdPass(momentum=0.5, dampening=2.0), GRADIENTS, "dampening"),
         (AppendSgdPass(nesterov=True), GRADIENTS, "nesterov"),

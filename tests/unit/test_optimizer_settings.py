@@ -118,8 +118,8 @@ def test_a_schedule_scales_the_rate_of_groups():
 
 
 def test_settings_are_in_checkpoints_and_reset():
-    make = lambda: compiled(tg.optim.adamw(1e-2, clip_norm=1.0, groups={"vector": {"weight_decay": 0.3}}))  # noqa: E731
-    training, other = make(), make()
+    optimizer = tg.optim.adamw(1e-2, clip_norm=1.0, groups={"vector": {"weight_decay": 0.3}})
+    training, other = compiled(optimizer), compiled(optimizer)
     first = training.settings
     assert first == {
         "learning_rate": 1e-2,

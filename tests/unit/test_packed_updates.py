@@ -134,7 +134,7 @@ def test_buffers_are_packed_at_every_level(row_bytes):
         context.load_dialect(dialect)
     module = Parser(context, trained(16, tg.optim.sgd(1.0), "numpy", 0)[0].module("traced")).parse_module()
     decay = tuple(f"layers.{i}.weight" for i in range(16))
-    for one in tensor_passes(None, AppendAdamWPass(clip_norm=0.1, decay=decay, row_bytes=row_bytes)):
+    for one in tensor_passes(None, [AppendAdamWPass(clip_norm=0.1, decay=decay, row_bytes=row_bytes)]):
         one.apply(context, module)
     executor, random = TensorExecutor(module), np.random.default_rng(0)
     arguments = zip(executor.arguments, executor.function.body.block.args, strict=True)

@@ -65,7 +65,7 @@ def test_pipelines_run_the_passes_of_the_python_api() -> None:
     text = "training-pipeline{function=f optimizer=adam beta1=0.5 target=lavapipe}"
     assert list(read_passes(text)) == training_passes("f", optimizer, "lavapipe")
     assert training_passes("f", optimizer, "lavapipe") == [
-        *tensor_passes("f", optimizer),
+        *tensor_passes("f", [optimizer]),
         *device_passes("lavapipe"),
     ]
     assert TrainingPipeline(optimizer, "f", "lavapipe").expand() == read_passes(text)

@@ -24,7 +24,7 @@ FOLDERS = {
 
 DEVICE_SIDE = tuple(
     f"tensorgrad.runtime.{name}"
-    for name in ("program", "target", "formula", "errors", "files", "conversion", "backend", "webgpu")
+    for name in ("program", "target", "formula", "errors", "files", "conversion", "backend", "sharing", "webgpu")
 )
 """What loads and runs a saved program: needs no compiler, so no xDSL."""
 

@@ -1,0 +1,91 @@
+"""The pass `accumulate-gradients`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp, f16, f32, f64
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.passes import ModulePass
+from xdsl.utils.exceptions import DiagnosticException
+
+from tensorgrad.dialects.signature import Slot, arguments_of, results_of
+from tensorgrad.dialects.tg.base import tensor
+from tensorgrad.dialects.tg.build import TensorBuilder, element_of, shape_of
+from tensorgrad.passes.functions import find_function, return_of, set_returned, set_signature
+
+PREFIX, KEPT = "accumulated", "accumulated.kept"
+"""How the names begin of the sums, and the scalar that says whether there is one yet."""
+
+
+@dataclass(frozen=True)
+class AccumulateGradientsPass(ModulePass):
+    """Adds gradients up over micro-batches, so that one update takes the mean over all of them.
+
+    A step takes two functions with the same state `accumulated/<parameter>`. Each of the first `steps - 1`
+    micro-batches runs the one that this pass makes with `last=false`, and the last of them runs the other.
+
+    Expects a function whose results of role `gradient` bear the names of arguments of role `parameter`, such as `grad`
+    leaves behind. Guarantees, with `last`: each gradient becomes the mean of itself and of what was added up before,
+    for an optimizer pass to go on with; the sums stay as they are, for the next step starts them anew. Without: results
+    of role `update` take the gradients' places, which add them up. There the host gives the scalar
+    `accumulated.kept`, by the number `micro_step` of the micro-batch, which is 1 at first: then the sum is the gradient
+    itself, whatever was there before, be it NaN. Half floats are added up in f32, and their means stay in it.
+
+    Attributes:
+        steps: How many micro-batches a step has; at least 2.
+        last: Whether this is what runs on the last of them.
+        function: The function; may be absent where there is only one.
+    """
+
+    name = "accumulate-gradients"
+
+    steps: int
+    last: bool = True
+    function: str | None = None
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        if self.steps < 2:
+            raise DiagnosticException(f"{self.name}: steps must be at least 2, got {self.steps}")
+        function = find_function(op, self.function)
+        where = f"{self.name}: @{function.sym_name.data}"
+        block, slots = function.body.block, arguments_of(function)
+        entries = list(zip(results_of(function), return_of(function).operands, strict=True))
+        gradients = [(slot, value) for slot, value in entries if slot.role == "gradient"]
+        if not gradients:
+            raise DiagnosticException(f"{where} returns no gradient; run grad first")
+        new_slots = [Slot(f"{PREFIX}/{slot.name}", "state") for slot, _ in gradients]
+        kinds = [tensor(shape_of(value), _summed(value)) for _, value in gradients]
+        if not self.last:
+            new_slots.append(Slot(KEPT, "scalar", "0.0 if micro_step == 1 else 1.0"))
+            kinds.append(tensor((), f64 if any(kind.element_type == f64 for kind in kinds) else f32))
+        taken = {(slot.role, slot.name) for slot in slots} & {(slot.role, slot.name) for slot in new_slots}
+        if taken:
+            raise DiagnosticException(f"{where} has a {' '.join(min(taken))} already")
+        added = [block.insert_arg(kind, len(block.args)) for kind in kinds]
+        builder = TensorBuilder(block, before=return_of(function), location=function.location)
+        kept = None if self.last else builder.compare("gt", added[-1], builder.full_like(added[-1], 0.0))
+        written = {
+            slot.name: self._write(builder, value, before, kept)
+            for (slot, value), before in zip(gradients, added, strict=False)
+        }
+        role, prefix = ("gradient", "") if self.last else ("update", f"{PREFIX}/")
+        others = [(slot, value) for slot, value in entries if slot.role != "gradient"]
+        results = [*others, *((Slot(prefix + name, role), value) for name, value in written.items())]
+        set_returned(function, [value for _, value in results])
+        set_signature(function, [*slots, *new_slots], [slot for slot, _ in results])
+
+    def _write(self, b: TensorBuilder, gradient: SSAValue, before: SSAValue, kept: SSAValue | None) -> SSAValue:
+        """The mean with what was added up before, or the sum."""
+        b.location = gradient.owner.location if isinstance(gradient.owner, Operation) else b.location
+        gradient = b.cast(gradient, element_of(before))
+        total = b.add(before, gradient)
+        if kept is None:
+            return b.scale(total, 1 / self.steps)
+        return b.select(b.broadcast(kept, shape_of(total), []), total, gradient)
+
+
+def _summed(gradient: SSAValue) -> Attribute:
+    """The element type that a gradient is added up in."""
+    return f32 if element_of(gradient) == f16 else element_of(gradient)

@@ -1,0 +1,56 @@
+"""Which buffers a program can have in common with another one on the same device."""
+
+from __future__ import annotations
+
+from tensorgrad.runtime.errors import ProgramError
+from tensorgrad.runtime.program import PERSISTENT_ROLES, Program, TensorSlot
+
+TEMPORARY_ROLES, PACKED = ("input", "workspace"), "packed"
+"""The buffers that a step fills before it reads them; but one whose gaps are zero, and must stay it."""
+
+
+def persistent_in(program: Program, other: Program) -> dict[int, int]:
+    """The other program's buffers of parameters and state, for each of ours, by their indices.
+
+    The other may have more state, such as an optimizer's, in buffers of its own.
+
+    Raises:
+        ProgramError: They are not laid out as ours.
+    """
+    others = {buffer.name: i for i, buffer in enumerate(other.buffers) if buffer.role in PERSISTENT_ROLES}
+    found: dict[int, int] = {}
+    for index, buffer in enumerate(program.buffers):
+        if buffer.role not in PERSISTENT_ROLES:
+            continue
+        size = other.buffers[others[buffer.name]].size if buffer.name in others else None
+        if size != buffer.size:
+            has = f"has {size}" if size is not None else "lacks it"
+            raise ProgramError(
+                f"{buffer.role} buffer {buffer.name!r} has {buffer.size} bytes, the shared program {has}"
+            )
+        found[index] = others[buffer.name]
+    for role in PERSISTENT_ROLES:
+        theirs = other.slots(role)
+        for name, slot in program.slots(role).items():
+            if _place(program, slot) != (_place(other, theirs[name]) if name in theirs else None):
+                raise ProgramError(f"{role} {name!r} does not lie where it lies in the shared program")
+    return found
+
+
+def temporary_in(program: Program, other: Program) -> dict[int, int]:
+    """The other program's inputs and temporary values that are large enough for ours, by the indices of buffers."""
+    theirs = {
+        (buffer.name, buffer.role): i
+        for i, buffer in enumerate(other.buffers)
+        if buffer.role in TEMPORARY_ROLES and not buffer.name.startswith(PACKED)
+    }
+    places = {index: theirs.get((buffer.name, buffer.role)) for index, buffer in enumerate(program.buffers)}
+    return {
+        index: place
+        for index, place in places.items()
+        if place is not None and other.buffers[place].size >= program.buffers[index].size
+    }
+
+
+def _place(program: Program, slot: TensorSlot) -> tuple[object, ...]:
+    return program.buffers[slot.buffer].name, slot.offset, slot.shape, slot.dtype
