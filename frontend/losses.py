@@ -1,4 +1,9 @@
-"""Losses, with PyTorch's formulas; classes are along the last axis."""
+"""Losses, with PyTorch's formulas; classes are along the last axis.
+
+Connectionist temporal classification (CTC) is not among them: its recursion over alignments is a loop as long as the
+input over states as many as the longest label has, each with lengths of its own, and needs a kernel and a derivative of
+its own to be of use. A small one can be written with `tg.scan` over `tg.logsumexp`.
+"""
 
 from __future__ import annotations
 

@@ -303,8 +303,10 @@ def _unary_step(draw: st.DrawFn, x: int, shapes: Sequence[Shape]) -> Step:
 
 
 @st.composite
-def _binary_step(draw: st.DrawFn, x: int, shapes: Sequence[Shape]) -> Step:
+def _binary_step(draw: st.DrawFn, x: int, shapes: Sequence[Shape]) -> Step | None:
     partners = [i for i, other in enumerate(shapes) if _broadcasts(shapes[x], other)]
+    if not partners:  # It has more elements than programs are to go on with.
+        return None
     y = draw(st.sampled_from(partners))
     return Step(draw(st.sampled_from(sorted(BINARY))), (x, y) if draw(st.booleans()) else (y, x))
 
