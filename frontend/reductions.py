@@ -19,7 +19,7 @@ from tensorgrad.elementwise import as_tensor, broadcast_shapes, broadcast_to, ca
 from tensorgrad.elementwise import where as choose
 from tensorgrad.errors import DTypeError, OptionError, ShapeError
 from tensorgrad.location import user_line
-from tensorgrad.shaping import normalized_axes, normalized_axis, positions, reshape
+from tensorgrad.shaping import full, normalized_axes, normalized_axis, positions, reshape
 from tensorgrad.tensor import Tensor, method
 from tensorgrad.tracer import emit
 
@@ -163,8 +163,16 @@ def _mask(where: Any, x: Tensor) -> Tensor:
 
 def _finite_top(x: Tensor, axes: Any) -> Tensor:
     """The largest elements along `axes`, as constants to derivatives; 0 where they are infinite or NaN."""
-    top = stop_gradient(max(x, axes, keepdims=True))
+    top = _top(x, axes)
     return choose(isfinite(top), top, 0.0)
+
+
+def _top(x: Tensor, axes: Any) -> Tensor:
+    """The largest elements along `axes`, as constants to derivatives; 0 where there are none."""
+    places = normalized_axes(axes, x.ndim, "max")
+    if 0 in [x.shape[axis] for axis in places]:
+        return full([1 if axis in places else extent for axis, extent in enumerate(x.shape)], 0.0, x.dtype)
+    return stop_gradient(max(x, axes, keepdims=True))
 
 
 def _masked_powers(x: Tensor, axis: Any, mask: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -198,8 +206,7 @@ def softmax(x: Any, axis: Any = -1, where: Any = None) -> Tensor:
     if where is not None:
         _, powers, total = _masked_powers(tensor, axis, _mask(where, tensor))
         return powers / total
-    top = stop_gradient(max(tensor, axis, keepdims=True))
-    powers = exp(tensor - top)
+    powers = exp(tensor - _top(tensor, axis))
     return powers / sum(powers, axis, keepdims=True)
 
 

@@ -7,6 +7,7 @@ import sys
 from types import FrameType
 
 _LOCATED = re.compile(r"\S:\d+: ")
+_LINE = re.compile(r"[^\n]*?\S:\d+: ")
 
 
 class TensorgradError(Exception):
@@ -14,12 +15,21 @@ class TensorgradError(Exception):
 
 
 class UserError(TensorgradError):
-    """A mistake in what a user gave. Its message begins with their line, unless it names one already."""
+    """A mistake in what a user gave. Its message begins with their line, unless it names one already.
+
+    A message that quotes another about the same line names it once.
+    """
 
     def __init__(self, *arguments: object):
-        if arguments and isinstance(arguments[0], str) and not _LOCATED.search(arguments[0]):
-            arguments = (f"{_callers_line()}{arguments[0]}", *arguments[1:])
+        if arguments and isinstance(arguments[0], str):
+            message = arguments[0] if _LOCATED.search(arguments[0]) else f"{_callers_line()}{arguments[0]}"
+            arguments = (_located_once(message), *arguments[1:])
         super().__init__(*arguments)
+
+
+def _located_once(message: str) -> str:
+    line = _LINE.match(message)
+    return message if line is None else line[0] + message[line.end() :].replace(line[0], "")
 
 
 def _callers_line() -> str:

@@ -435,6 +435,17 @@ def reduce_cases() -> Iterator[Case]:
         reduce.SumOp, "mean", lambda x: reductions.mean(x, 0), (normal(3, 4),), lambda x: np.mean(x, 0), derivative=True
     )
     yield from normalizing_cases()
+    yield from empty_normalizing_cases()
+
+
+def empty_normalizing_cases() -> Iterator[Case]:
+    """Of no elements `softmax` is empty, and the sum of their exponentials is 0."""
+    empty = np.zeros((2, 0, 3), np.float32)
+    for name in ("softmax", "log_softmax"):
+        function = getattr(reductions, name)
+        yield Case(reduce.SumOp, f"{name} of none", lambda x, f=function: f(x, 1), (empty,), lambda x: x)
+    infinite = np.full((2, 3), -np.inf, np.float32)
+    yield Case(reduce.SumOp, "logsumexp of none", lambda x: reductions.logsumexp(x, 1), (empty,), lambda x: infinite)
 
 
 def normalizing_cases() -> Iterator[Case]:

@@ -168,6 +168,13 @@ def test_a_shape_mismatch_names_the_line():
     assert str(caught.value) == f"{line}: add: shapes (2, 3) and (4,) do not broadcast"
 
 
+def test_a_message_that_quotes_another_names_the_line_once():
+    line = here(+2)
+    with pytest.raises(DTypeError) as caught:
+        tg.concat([np.ones(2, bool), np.ones(2)])
+    assert str(caught.value) == f"{line}: concat: bool and f32 have no common type; cast one of them"
+
+
 def test_a_traced_value_after_its_trace():
     compiled(loss=keeps)
     line = here(+2)
