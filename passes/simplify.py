@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias, cast
 
 from xdsl.context import Context
+from xdsl.dialects import arith
 from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.dialects.linalg.ops import IndexOp
@@ -64,7 +65,7 @@ def _simplify(op: Operation, seen: dict[Key, SSAValue], calls: dict[Key, list[Ca
         _merge_composite(op, calls)
         return
     kept = _folded(op) if isinstance(op, TensorOp) else op
-    if kept is not None and not kept.regions and kept.results and _is_pure(kept):
+    if kept is not None and not kept.regions and kept.results and is_pure(kept):
         _merge(kept, seen)
 
 
@@ -129,15 +130,15 @@ def _hashable(attributes: dict[str, Attribute]) -> list[tuple[str, Attribute]]:
     return list(attributes.items())
 
 
-def _is_pure(op: Operation) -> bool:
-    """Whether an op only computes; upstream forgot to say so of `linalg.index`."""
-    return isinstance(op, IndexOp) or is_side_effect_free(op)
+def is_pure(op: Operation) -> bool:
+    """Whether an op only computes; upstream forgot to say so of `linalg.index` and of the integer remainders."""
+    return isinstance(op, IndexOp | arith.RemUIOp | arith.RemSIOp) or is_side_effect_free(op)
 
 
 def erase_dead(block: Block) -> None:
     """Erases the ops of a block whose results nobody uses and that do nothing else, last to first."""
     for op in reversed(list(block.ops)):
-        if op.results and not any(result.uses for result in op.results) and _is_pure(op):
+        if op.results and not any(result.uses for result in op.results) and is_pure(op):
             op.detach()
             op.erase()
         else:

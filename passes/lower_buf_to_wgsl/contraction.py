@@ -7,13 +7,14 @@ from collections.abc import Callable, Sequence
 
 from xdsl.dialects import arith, memref
 from xdsl.dialects.builtin import MemRefType
-from xdsl.dialects.linalg.ops import GenericOp, IndexOp, YieldOp
+from xdsl.dialects.linalg.ops import GenericOp, YieldOp
 from xdsl.ir import SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr
 
 from tensorgrad.dialects import affine, wgsl
-from tensorgrad.dialects.affine import used_dims
 from tensorgrad.dialects.buf import KernelOp, element_of, is_shape_only, loop_extents, maps_of
+from tensorgrad.passes.kernels.axes import axes_of_values
+from tensorgrad.passes.lower_buf_to_wgsl.block_values import BlockValues, Place
 from tensorgrad.passes.lower_buf_to_wgsl.emission import Code, Loops, reductions_of, stage_values
 from tensorgrad.passes.lower_buf_to_wgsl.rows import strided, write
 from tensorgrad.passes.schedule.schedules import Tile
@@ -40,25 +41,21 @@ class OutputBlock:
     def _locate(self) -> None:
         """Computes the positions of the block: bases are the batch, the rows, the columns, then the reduced loops."""
         code, tile = self.code, self.tile
-        row_extent = 1 if tile.row is None else self.grid[tile.row]
-        column_extent = self.grid[tile.column]
-        batch_loops = [i for i in range(len(self.grid)) if i not in (tile.row, tile.column)]
-        batch_extents = [self.grid[i] for i in batch_loops]
-        self.batch_extent = math.prod(batch_extents)
-        self.extents = (self.batch_extent, row_extent, column_extent)
+        self.extents = tile.extents(self.grid)
+        _, row_extent, column_extent = self.extents
+        rest = [i for i in range(len(self.grid)) if i not in (*tile.row, *tile.column)]
         expressions: list[AffineExpr] = [AffineConstantExpr(0)] * len(self.grid)
-        for loop, e in zip(batch_loops, affine.delinearized(AffineDimExpr(0), batch_extents), strict=True):
-            expressions[loop] = affine.linear(e, self.extents).expression()
-        if tile.row is not None:
-            expressions[tile.row] = affine.linear(AffineDimExpr(1), self.extents).expression()
-        expressions[tile.column] = affine.linear(AffineDimExpr(2), self.extents).expression()
+        for base, loops in enumerate((rest, tile.row, tile.column)):
+            places = affine.delinearized(AffineDimExpr(base), [self.grid[i] for i in loops])
+            for loop, place in zip(loops, places, strict=True):
+                expressions[loop] = affine.linear(place, self.extents).expression()
         self.expressions = tuple(expressions)
         self.batch = code.group(2)
         lane = code.add(wgsl.LocalIdOp(0))
         across = code.index_op(arith.MuliOp, code.group(0), tile.columns * tile.lanes)
         self.first_column = code.index_op(arith.AddiOp, across, lane)
         self.first_row = code.number(0)
-        if tile.row is not None:
+        if tile.row:
             down = code.index_op(arith.MuliOp, code.group(1), tile.rows * tile.depth)
             if tile.depth > 1:
                 mine = code.index_op(arith.MuliOp, code.add(wgsl.LocalIdOp(1)), tile.rows)
@@ -68,11 +65,19 @@ class OutputBlock:
         self.cut_columns = column_extent % (tile.columns * tile.lanes) != 0
         self.rows = [self._row(code, i) for i in range(tile.rows)]
         self.columns = [self._column(code, j) for j in range(tile.columns)]
-        self.own_row = self.rows[0]
-        if tile.broadcast:
-            lane_row = code.index_op(arith.RemUIOp, code.add(wgsl.SubgroupLaneOp()), tile.rows)
-            at = code.index_op(arith.AddiOp, self.first_row, lane_row)
-            self.own_row = self._clamped(code, at, row_extent) if self.cut_rows else at
+        self.lane_rows = self._lane_rows(code) if tile.broadcast else []
+        self.order = [loop for loop in range(len(self.own)) if loop != tile.inner]
+        if tile.inner >= 0:
+            self.order.append(tile.inner)
+
+    def _lane_rows(self, code: Code) -> list[SSAValue]:
+        """The rows that this lane reads for the others: every `lanes`-th one of the block."""
+        lane, width, found = code.add(wgsl.SubgroupLaneOp()), self.tile.lanes, list[SSAValue]()
+        for start in range(0, self.tile.rows, width):
+            at = code.index_op(arith.AddiOp, self.first_row, code.index_op(arith.AddiOp, lane, start))
+            within = not self.cut_rows and self.tile.rows % width == 0
+            found.append(at if within else self._clamped(code, at, self.extents[1]))
+        return found
 
     def _row(self, code: Code, i: int) -> SSAValue:
         at = self.first_row if i == 0 else code.index_op(arith.AddiOp, self.first_row, i)
@@ -97,7 +102,7 @@ class OutputBlock:
         reductions = reductions_of(self.stage)
         assert len(reductions) == 1, "a contraction has one result"
         self.reduction = reductions[0]
-        self.axes = _axes_of_values(self.stage, self.tile)
+        self.axes = axes_of_values(self.stage, self.tile.row, self.tile.column)
         rows, columns = len(self.rows), len(self.columns)
         zero = self.code.scalar(self.reduction.start(), self.reduction.element)
         start = [zero] * (rows * columns)
@@ -106,24 +111,25 @@ class OutputBlock:
         else:
 
             def body(inner: Code, found: list[SSAValue], held: Sequence[SSAValue]) -> list[SSAValue]:
-                mine: dict[int, SSAValue] = {}
+                def at(place: Place) -> Loops:
+                    return self._with_own(self._grid(place), found)
 
-                def load(number: int, i: int, j: int) -> SSAValue:
-                    if not (self.tile.broadcast and i >= 0 and j < 0):
-                        return self._load(inner, number, self._grid(i, j).with_own(found, self.own))
-                    if number not in mine:
-                        here = self.loops(self.own_row, self.columns[0]).with_own(found, self.own)
-                        mine[number] = self._load(inner, number, here)
-                    return inner.add(wgsl.SubgroupBroadcastOp(mine[number], i))
+                return self._folded(inner, held, lambda n, place: self._load(inner, n, at(place)), at)
 
-                return self._folded(inner, held, load, lambda i, j: self._grid(i, j).with_own(found, self.own))
-
-            flat = self.code.nest(list(self.own), start, body)
+            flat = self.code.nest([self.own[loop] for loop in self.order], start, body)
         return [flat[i * columns : (i + 1) * columns] for i in range(rows)]
 
-    def _grid(self, i: int, j: int) -> Loops:
-        """The grid's loops at a row and a column of the block; -1 stands for any."""
-        return self.loops(self.rows[max(i, 0)], self.columns[max(j, 0)])
+    def _with_own(self, loops: Loops, found: Sequence[SSAValue]) -> Loops:
+        """The grid's loops and those of the reduction, given in the order in which they stand inside each other."""
+        first = len(loops.bases)
+        own = [AffineDimExpr(first + self.order.index(loop)) for loop in range(len(self.own))]
+        extents = (self.own[loop] for loop in self.order)
+        return Loops((*loops.bases, *found), (*loops.extents, *extents), (*loops.expressions, *own))
+
+    def _grid(self, place: Place) -> Loops:
+        """The grid's loops at a place of the block."""
+        rows = self.lane_rows if place.spread else self.rows
+        return self.loops(rows[max(place.row, 0)], self.columns[max(place.column, 0)])
 
     def _load(self, code: Code, number: int, loops: Loops) -> SSAValue:
         """An operand of the contraction, from memory."""
@@ -133,14 +139,14 @@ class OutputBlock:
         self,
         code: Code,
         held: Sequence[SSAValue],
-        load: Callable[[int, int, int], SSAValue],
-        loops: Callable[[int, int], Loops],
+        load: Callable[[int, Place], SSAValue],
+        loops: Callable[[Place], Loops],
     ) -> list[SSAValue]:
         """The accumulators after one more step of the reduction."""
-        values = self._block_values(code, load, loops)
+        values = self._values(code, load, loops)
         kind, columns = type(self.reduction.combine), len(self.columns)
         return [
-            code.combine(kind, held[i * columns + j], values(i, j))
+            code.combine(kind, held[i * columns + j], values.at(Place(i, j), self.reduction.value))
             for i in range(len(self.rows))
             for j in range(columns)
         ]
@@ -209,55 +215,34 @@ class OutputBlock:
         mine = code.index_op(arith.MuliOp, code.add(wgsl.LocalIdOp(1)), self.tile.rows)
         lane = code.add(wgsl.LocalIdOp(0))
 
-        def loops(i: int, j: int) -> Loops:
-            return strided(self._grid(i, j), position, list(self.own))
+        def loops(place: Place) -> Loops:
+            return strided(self._grid(place), position, list(self.own))
 
-        def load(number: int, i: int, j: int) -> SSAValue:
+        def load(number: int, place: Place) -> SSAValue:
             if number not in shared:
-                return self._load(code, number, loops(i, j))
-            is_row = i >= 0
+                return self._load(code, number, loops(place))
+            is_row = place.row >= 0
             begin = code.index_op(arith.MuliOp, k, self._extent(is_row))
-            place = (
-                code.index_op(arith.AddiOp, mine, i)
-                if is_row
-                else code.index_op(arith.AddiOp, lane, j * self.tile.lanes)
-            )
-            return code.add(memref.LoadOp.get(shared[number], [code.index_op(arith.AddiOp, begin, place)]))
+            start, step = (mine, place.row) if is_row else (lane, place.column * self.tile.lanes)
+            at = code.index_op(arith.AddiOp, begin, code.index_op(arith.AddiOp, start, step))
+            return code.add(memref.LoadOp.get(shared[number], [at]))
 
         return self._folded(code, held, load, loops)
 
-    def _block_values(
-        self, code: Code, load: Callable[[int, int, int], SSAValue], loops: Callable[[int, int], Loops]
-    ) -> Callable[[int, int], SSAValue]:
-        """Computes the body over the block; a value that needs only the row, or only the column, is computed once."""
-        envs: dict[tuple[int, int], dict[SSAValue, SSAValue]] = {}
-        stage, axes, wanted = self.stage, self.axes, self.reduction.value
-
-        def places(needs: frozenset[str]) -> list[tuple[int, int]]:
-            rows = range(len(self.rows)) if "row" in needs else [-1]
-            columns = range(len(self.columns)) if "column" in needs else [-1]
-            return [(i, j) for i in rows for j in columns]
-
-        def visible(i: int, j: int) -> dict[SSAValue, SSAValue]:
-            merged: dict[SSAValue, SSAValue] = {}
-            for key in {(-1, -1), (i, -1), (-1, j), (i, j)}:
-                merged.update(envs.get(key, {}))
-            return merged
-
-        for number, operand in enumerate(stage.inputs):
-            argument = stage.body.block.args[number]
+    def _values(
+        self, code: Code, load: Callable[[int, Place], SSAValue], loops: Callable[[Place], Loops]
+    ) -> BlockValues:
+        """Computes the body over the block."""
+        values = BlockValues(code, self.tile, self.axes)
+        for number, operand in enumerate(self.stage.inputs):
             if not is_shape_only(operand):
-                for i, j in places(axes[argument]):
-                    envs.setdefault((i, j), {})[argument] = load(number, i, j)
-        for op in stage.body.block.ops:
-            if op is self.reduction.combine or isinstance(op, YieldOp):
-                continue
-            for i, j in places(axes[op.results[0]]):
-                values = visible(i, j)
-                code.scalar_op(op, values, loops(i, j))
-                for result in op.results:
-                    envs.setdefault((i, j), {})[result] = values[result]
-        return lambda i, j: visible(i, j).get(wanted, wanted)
+                argument = self.stage.body.block.args[number]
+                for place in values.places(self.axes[argument]):
+                    values.known.setdefault(place, {})[argument] = load(number, place)
+        for op in self.stage.body.block.ops:
+            if op is not self.reduction.combine and not isinstance(op, YieldOp):
+                values.compute(op, loops)
+        return values
 
     # What follows the sum
 
@@ -317,28 +302,6 @@ class OutputBlock:
             values = [value] if stage is self.stage else stage_values(code, stage, loops, known)
             known.update(zip(stage.outputs, values, strict=True))
             write(self.kernel, stage, code, loops, values)
-
-
-def _axes_of_values(stage: GenericOp, tile: Tile) -> dict[SSAValue, frozenset[str]]:
-    """For each value of a body: whether it depends on the row and on the column."""
-    axes: dict[SSAValue, frozenset[str]] = {}
-
-    def of_loops(loops: set[int]) -> frozenset[str]:
-        names = {"row" for loop in loops if loop == tile.row} | {"column" for loop in loops if loop == tile.column}
-        return frozenset(names)
-
-    for argument, m in zip(stage.body.block.args, maps_of(stage), strict=True):
-        axes[argument] = of_loops(used_dims(m))
-    for op in stage.body.block.ops:
-        needs: frozenset[str] = frozenset()
-        for inner in op.walk():
-            if isinstance(inner, IndexOp):
-                needs |= of_loops({inner.dim.value.data})
-            for operand in inner.operands:
-                needs |= axes.get(operand, frozenset())
-        for result in op.results:
-            axes[result] = needs
-    return axes
 
 
 def contraction(kernel: KernelOp, stage: GenericOp, code: Code, tile: Tile) -> None:

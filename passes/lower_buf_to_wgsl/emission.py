@@ -95,6 +95,14 @@ class Arrays:
     )
 
 
+INDEX_OPS: dict[AffineBinaryOpKind, type[Operation]] = {
+    AffineBinaryOpKind.Mul: arith.MuliOp,
+    AffineBinaryOpKind.FloorDiv: arith.DivUIOp,
+    AffineBinaryOpKind.Mod: arith.RemUIOp,
+}
+MOST_WRAPS = 2
+"""A remainder of a number below so many more times its divisor is computed by subtractions."""
+
 LoopBody: TypeAlias = "Callable[[Code, SSAValue, Sequence[SSAValue]], Sequence[SSAValue]]"
 """Fills a loop: from the index and the carried values to their next ones."""
 
@@ -155,41 +163,65 @@ class Code:
         """Whether an index is below a limit."""
         return self.add(arith.CmpiOp(lhs, self.number(limit), "ult"))
 
-    def expression(self, expression: AffineExpr, bases: Sequence[SSAValue]) -> SSAValue:
-        """An index expression as code. Its subexpressions are never negative, as `affine.linear` makes them."""
+    def expression(
+        self, expression: AffineExpr, bases: Sequence[SSAValue], extents: Sequence[int] | None = None
+    ) -> SSAValue:
+        """An index expression as code. Its subexpressions are never negative, as `affine.linear` makes them.
+
+        Args:
+            expression: Over the bases.
+            bases: The index values.
+            extents: What the bases are below, if that is known.
+        """
         if isinstance(expression, AffineConstantExpr):
             # Index arithmetic is modulo 2^32, so a negative term is right once it is added.
             return self.number(expression.value)
         if isinstance(expression, AffineDimExpr):
             return bases[expression.position]
         assert isinstance(expression, AffineBinaryOpExpr)
-        lhs = self.expression(expression.lhs, bases)
+        lhs, rhs = self.expression(expression.lhs, bases, extents), expression.rhs
         if expression.kind == AffineBinaryOpKind.Add:
-            rhs = expression.rhs
             if isinstance(rhs, AffineConstantExpr) and rhs.value < 0:
                 return self.index_op(arith.SubiOp, lhs, -rhs.value)
             if isinstance(rhs, AffineBinaryOpExpr) and rhs.kind == AffineBinaryOpKind.Mul:
                 factor = rhs.rhs
                 if isinstance(factor, AffineConstantExpr) and factor.value < 0:
-                    term = self.expression(rhs.lhs * -factor.value, bases)
+                    term = self.expression(rhs.lhs * -factor.value, bases, extents)
                     return self.index_op(arith.SubiOp, lhs, term)
-            return self.index_op(arith.AddiOp, lhs, self.expression(rhs, bases))
-        kinds: dict[AffineBinaryOpKind, type[Operation]] = {
-            AffineBinaryOpKind.Mul: arith.MuliOp,
-            AffineBinaryOpKind.FloorDiv: arith.DivUIOp,
-            AffineBinaryOpKind.Mod: arith.RemUIOp,
-        }
-        factor = expression.rhs
-        if expression.kind == AffineBinaryOpKind.Mul and isinstance(factor, AffineConstantExpr) and factor.value < 0:
-            positive = self.index_op(arith.MuliOp, lhs, -factor.value)
+            return self.index_op(arith.AddiOp, lhs, self.expression(rhs, bases, extents))
+        if expression.kind == AffineBinaryOpKind.Mul and isinstance(rhs, AffineConstantExpr) and rhs.value < 0:
+            positive = self.index_op(arith.MuliOp, lhs, -rhs.value)
             return self.index_op(arith.SubiOp, self.number(0), positive)
-        return self.index_op(kinds[expression.kind], lhs, self.expression(expression.rhs, bases))
+        if expression.kind == AffineBinaryOpKind.Mod and isinstance(rhs, AffineConstantExpr) and extents is not None:
+            wraps = affine.linear(expression.lhs, extents).bounds(extents)[1] // rhs.value
+            if wraps <= MOST_WRAPS and rhs.value & (rhs.value - 1):
+                return self._wrapped(lhs, rhs.value, wraps)
+        return self.index_op(INDEX_OPS[expression.kind], lhs, self.expression(rhs, bases, extents))
+
+    def _wrapped(self, value: SSAValue, divisor: int, times: int) -> SSAValue:
+        """The remainder of a number below `(times + 1) * divisor`: what is below the divisor wraps around to more."""
+        for _ in range(times):
+            value = self.index_op(arith.MinUIOp, value, self.index_op(arith.SubiOp, value, divisor))
+        return value
 
     def position(self, results: Sequence[AffineExpr], buffer: SSAValue, loops: Loops) -> SSAValue:
-        """The linear index of an element, for an index map's results over a stage's loops."""
+        """The linear index of an element, for an index map's results over a stage's loops.
+
+        What depends on outer loops alone is summed first, so that it can be computed outside of the inner ones.
+        """
         placed = [result.replace_dims_and_symbols(loops.expressions, ()) for result in results]
         total = affine.linear_index(placed, shape_of(buffer)) + self.bindings[buffer].start
-        at = self.expression(affine.linear(total, loops.extents).expression(), loops.bases)
+        found = affine.linear(total, loops.extents)
+        by_loop: dict[int, dict[AffineExpr, int]] = {}
+        for atom, factor in found.terms.items():
+            by_loop.setdefault(max(atom.used_dims(), default=-1), {})[atom] = factor
+        at: SSAValue | None = None
+        for loop in sorted(by_loop):
+            constant = found.constant if at is None else 0
+            part = affine.Linear(by_loop[loop], constant).expression()
+            term = self.expression(part, loops.bases, loops.extents)
+            at = term if at is None else self.index_op(arith.AddiOp, at, term)
+        at = self.number(found.constant) if at is None else at
         moved = self.bindings[buffer].moved
         return at if moved is None else self.index_op(arith.AddiOp, moved, at)
 
@@ -288,7 +320,7 @@ class Code:
     def scalar_op(self, op: Operation, env: dict[SSAValue, SSAValue], loops: Loops) -> None:
         """Copies one op of a body: loop indices become expressions, loads become linear."""
         if isinstance(op, IndexOp):
-            env[op.results[0]] = self.expression(loops.expressions[op.dim.value.data], loops.bases)
+            env[op.results[0]] = self.expression(loops.expressions[op.dim.value.data], loops.bases, loops.extents)
         elif isinstance(op, affine_ops.ApplyOp):
             values = [env.get(operand, operand) for operand in op.operands]
             env[op.result] = self.expression(op.map.data.results[0], values)

@@ -55,6 +55,7 @@ from tensorgrad.passes.lower_buf_to_wgsl.control import (
     write_choice,
 )
 from tensorgrad.passes.lower_buf_to_wgsl.emission import Arrays, Binding, Code, Frame
+from tensorgrad.passes.lower_buf_to_wgsl.hoisting import carry_addresses, hoist_invariants
 from tensorgrad.passes.lower_buf_to_wgsl.rows import group_a_point, thread_a_point
 from tensorgrad.passes.schedule.schedules import Schedule, folded
 from tensorgrad.passes.simplify import simplify_block
@@ -344,6 +345,10 @@ class _Lowering:
             name = "shared"
             self._write_side_by_side(kernels, schedules, block, bindings)
         simplify_block(block)
+        if hoist_invariants(block):
+            if self.target.software:
+                carry_addresses(block)
+            simplify_block(block)
         number = self.counts.get(name, 0)
         self.counts[name] = number + 1
         made = wgsl.KernelOp(f"{name}{number}", schedules[0].workgroup, access, block)

@@ -43,7 +43,7 @@ def attention_schedule(stage: AttentionOp, target: Target) -> Schedule:
     if blocks > limit or layers > limit:
         raise DiagnosticException(f"an attention of {a.groups} groups of {row_count} rows needs too many workgroups")
     across = -(-a.groups // layers)
-    tile = Tile(1, 1, rows, columns, lanes, depth, broadcast=int(broadcast))
+    tile = Tile((1,), (1,), rows, columns, lanes, depth, broadcast=int(broadcast))
     return Schedule("attention", (lanes, depth, 1), (blocks, across, layers), tile)
 
 

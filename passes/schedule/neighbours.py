@@ -10,12 +10,10 @@ from xdsl.dialects.linalg.ops import GenericOp
 
 from tensorgrad.dialects.buf import KernelOp, loop_extents
 from tensorgrad.passes.kernels.kinds import contraction_of
-from tensorgrad.passes.schedule.choose import can_group, own_steps, staged_bytes
+from tensorgrad.passes.schedule.choose import can_group, own_steps
+from tensorgrad.passes.schedule.contraction import MOST_OUTPUTS, staged_bytes
 from tensorgrad.passes.schedule.schedules import Schedule, Tile, folded
 from tensorgrad.runtime.target import Target
-
-MOST_OUTPUTS = 64
-"""A thread of a contraction holds so many results in registers at most."""
 
 
 def neighbours(schedule: Schedule, kernel: KernelOp, target: Target) -> list[Schedule]:
@@ -48,8 +46,11 @@ def _tiles(tile: Tile, stage: GenericOp, kernel: KernelOp, target: Target) -> It
     ]
     changes += [{"broadcast": 1 - tile.broadcast}]
     changes += [{"chunk": other} for other in ((tile.chunk // 2, tile.chunk * 2, 0) if tile.chunk else (8, 16))]
-    for change in changes:
-        other = replace(tile, **change)
+    own = len(loop_extents(stage)) - len(kernel.extents)
+    changes += [{"inner": inner} for inner in range(-1, own - 1)]
+    others = [replace(tile, **change) for change in changes]
+    others += [replace(tile, row=tile.column, column=tile.row)]
+    for other in others:
         if other != tile and _is_possible(other, stage, kernel, target):
             yield other
 
@@ -62,15 +63,16 @@ def _is_possible(tile: Tile, stage: GenericOp, kernel: KernelOp, target: Target)
         return False
     if tile.depth > target.max_compute_workgroup_size_y:
         return False
-    if tile.row is None and (tile.rows > 1 or tile.depth > 1):
+    if not tile.row and (tile.rows > 1 or tile.depth > 1):
         return False
-    if tile.broadcast and not (target.subgroups and target.subgroup_size == threads and 1 < tile.rows <= tile.lanes):
+    one_subgroup = target.subgroups and target.subgroup_size == tile.lanes and tile.depth == 1
+    if tile.broadcast and not (one_subgroup and tile.rows > 1):
         return False
     return not tile.chunk or _can_stage(tile, stage, kernel, target)
 
 
 def _can_stage(tile: Tile, stage: GenericOp, kernel: KernelOp, target: Target) -> bool:
-    if tile.broadcast or tile.row is None or tile.depth == 1:
+    if tile.broadcast or not tile.row or tile.depth == 1:
         return False
     if any(isinstance(op, memref.LoadOp) for op in stage.walk()):
         return False

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import MISSING, asdict, dataclass, fields
 from typing import cast
 
 from xdsl.dialects.builtin import DenseArrayBase, DictionaryAttr, IntegerAttr, IntegerType, StringAttr, i64
@@ -16,32 +16,40 @@ from tensorgrad.runtime.target import Target
 class Tile:
     """How a contraction's grid is cut up.
 
+    Loops of the grid that only one operand has are one long axis, in their order: the rows are those of one operand,
+    the columns those of the other. A convolution is a matrix product that way, its windows read where they lie.
+
     Attributes:
-        row: The loop of the grid that a thread takes several neighbours of, or None.
-        column: The loop of the grid that runs across the lanes.
-        rows: How many neighbours of `row` a thread takes.
-        columns: How many elements of `column` a thread takes, `lanes` apart.
+        row: The loops of the grid of which a thread takes several neighbours; none if there are no rows.
+        column: The loops of the grid that run across the lanes.
+        rows: How many neighbours along `row` a thread takes.
+        columns: How many elements along `column` a thread takes, `lanes` apart.
         lanes: The workgroup's extent along `column`.
         depth: The workgroup's extent along `row`.
         chunk: How many steps of the reduction are staged in workgroup memory at a time; 0 reads memory directly.
         broadcast: 1 if the workgroup is one subgroup, whose lanes read a row each and pass it on to the others.
+        inner: Which loop of the reduction runs innermost; -1 leaves them in their order.
     """
 
-    row: int | None
-    column: int
+    row: tuple[int, ...]
+    column: tuple[int, ...]
     rows: int
     columns: int
     lanes: int
     depth: int
     chunk: int = 0
     broadcast: int = 0
+    inner: int = -1
+
+    def extents(self, grid: Sequence[int]) -> tuple[int, int, int]:
+        """The extents of everything else, of the rows and of the columns."""
+        rest = (extent for i, extent in enumerate(grid) if i not in (*self.row, *self.column))
+        return math.prod(rest), math.prod(grid[i] for i in self.row), math.prod(grid[i] for i in self.column)
 
     def groups(self, grid: Sequence[int]) -> tuple[int, int, int]:
         """The workgroups along columns, rows and everything else."""
-        columns = -(-grid[self.column] // (self.columns * self.lanes))
-        rows = 1 if self.row is None else -(-grid[self.row] // (self.rows * self.depth))
-        rest = math.prod(extent for i, extent in enumerate(grid) if i not in (self.row, self.column))
-        return columns, rows, rest
+        rest, rows, columns = self.extents(grid)
+        return -(-columns // (self.columns * self.lanes)), -(-rows // (self.rows * self.depth)), rest
 
 
 @dataclass(frozen=True)
@@ -69,10 +77,12 @@ class Schedule:
             "groups": DenseArrayBase.from_list(i64, list(self.groups)),
         }
         if self.tile is not None:
-            t = self.tile
-            row = -1 if t.row is None else t.row
-            numbers = [row, t.column, t.rows, t.columns, t.lanes, t.depth, t.chunk, t.broadcast]
-            data |= {name: IntegerAttr(n, i64) for name, n in zip(TILE_FIELDS, numbers, strict=True)}
+            values = asdict(self.tile)
+            data |= {name: DenseArrayBase.from_list(i64, list(values[name])) for name in TILE_LOOPS}
+            data |= {name: IntegerAttr(values[name], i64) for name in TILE_NUMBERS}
+            data |= {
+                name: IntegerAttr(values[name], i64) for name, usual in TILE_OPTIONS.items() if values[name] != usual
+            }
         return DictionaryAttr(data)
 
     @staticmethod
@@ -80,14 +90,21 @@ class Schedule:
         """The schedule that an attribute holds."""
         data = attribute.data
 
+        def numbers(name: str) -> tuple[int, ...]:
+            return tuple(cast("DenseArrayBase[IntegerType]", data[name]).get_values())
+
         def extents(name: str) -> tuple[int, int, int]:
-            x, y, z = cast("DenseArrayBase[IntegerType]", data[name]).get_values()
+            x, y, z = numbers(name)
             return (x, y, z)
 
         tile = None
         if "column" in data:
-            row, *others = (cast("IntegerAttr[IntegerType]", data[name]).value.data for name in TILE_FIELDS)
-            tile = Tile(None if row < 0 else row, *others)
+            found = {
+                name: cast("IntegerAttr[IntegerType]", data[name]).value.data
+                for name in (*TILE_NUMBERS, *TILE_OPTIONS)
+                if name in data
+            }
+            tile = Tile(numbers("row"), numbers("column"), **found)
         archetype = cast(StringAttr, data["archetype"]).data
         return Schedule(archetype, extents("workgroup"), extents("groups"), tile)
 
@@ -101,4 +118,7 @@ def folded(groups: int, target: Target) -> tuple[int, int, int]:
     return (-(-groups // rows), rows, 1)
 
 
-TILE_FIELDS = ("row", "column", "rows", "columns", "lanes", "depth", "chunk", "broadcast")
+TILE_LOOPS = ("row", "column")
+TILE_NUMBERS = ("rows", "columns", "lanes", "depth")
+TILE_OPTIONS = {field.name: field.default for field in fields(Tile) if field.default is not MISSING}
+"""The fields of a tile that are written only where they differ from the default."""

@@ -11,9 +11,9 @@ from typing import Any, cast
 
 from xdsl.utils.exceptions import DiagnosticException
 
-from tensorgrad.passes.schedule.schedules import Schedule, Tile
+from tensorgrad.passes.schedule.schedules import TILE_LOOPS, Schedule, Tile
 
-FORMAT = 1
+FORMAT = 2
 """Grows when schedules or what kernels are called by change their meaning; files of another format are not read."""
 
 
@@ -44,6 +44,10 @@ def write_table(path: Path, table: Mapping[str, Schedule]) -> None:
 
 
 def _schedule(data: Mapping[str, Any]) -> Schedule:
-    tile = data["tile"]
     workgroup, groups = (cast("tuple[int, int, int]", tuple(data[name])) for name in ("workgroup", "groups"))
-    return Schedule(data["archetype"], workgroup, groups, None if tile is None else Tile(**tile))
+    fields: dict[str, Any] | None = data["tile"]
+    tile = None
+    if fields is not None:
+        row, column = (cast("tuple[int, ...]", tuple(fields[name])) for name in TILE_LOOPS)
+        tile = Tile(row, column, **{name: value for name, value in fields.items() if name not in TILE_LOOPS})
+    return Schedule(data["archetype"], workgroup, groups, tile)

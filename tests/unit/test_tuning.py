@@ -138,7 +138,7 @@ def test_tables_read_back(tmp_path: Path) -> None:
     assert read_table(path) == {}
     write_table(path, table)
     assert read_table(path) == table
-    path.write_text(path.read_text(encoding="utf-8").replace('"format": 1', '"format": 0'), encoding="utf-8")
+    path.write_text(path.read_text(encoding="utf-8").replace('"format": 2', '"format": 0'), encoding="utf-8")
     assert read_table(path) == {}
     path.write_text("{", encoding="utf-8")
     with pytest.raises(DiagnosticException, match="delete it"):

@@ -49,10 +49,10 @@ func.func @product(%a: tensor<128x64xf32>, %b: tensor<64x256xf32>) -> tensor<128
   func.return %0 : tensor<128x256xf32>
 }
 // CHECK-LABEL: func.func @product(
-// CHECK: buf.kernel grid = [128, 256] ins(%a, %b : memref<128x64xf32>, memref<64x256xf32>) outs(%0 : memref<128x256xf32>) schedule = {archetype = "contraction", workgroup = array<i64: 16, 16, 1>, groups = array<i64: 8, 8, 1>, row = 0 : i64, column = 1 : i64, rows = 1 : i64, columns = 2 : i64, lanes = 16 : i64, depth = 16 : i64, chunk = 16 : i64, broadcast = 0 : i64} {
+// CHECK: buf.kernel grid = [128, 256] ins(%a, %b : memref<128x64xf32>, memref<64x256xf32>) outs(%0 : memref<128x256xf32>) schedule = {archetype = "contraction", workgroup = array<i64: 16, 16, 1>, groups = array<i64: 8, 8, 1>, row = array<i64: 0>, column = array<i64: 1>, rows = 1 : i64, columns = 2 : i64, lanes = 16 : i64, depth = 16 : i64, chunk = 16 : i64} {
 // CHECK-NOT: buf.
 // CHECK: func.return
 // SOFTWARE-LABEL: func.func @product(
-// SOFTWARE: buf.kernel grid = [128, 256] ins(%a, %b : memref<128x64xf32>, memref<64x256xf32>) outs(%0 : memref<128x256xf32>) schedule = {archetype = "contraction", workgroup = array<i64: 8, 1, 1>, groups = array<i64: 4, 16, 1>, row = 0 : i64, column = 1 : i64, rows = 8 : i64, columns = 8 : i64, lanes = 8 : i64, depth = 1 : i64, chunk = 0 : i64, broadcast = 1 : i64} {
+// SOFTWARE: buf.kernel grid = [128, 256] ins(%a, %b : memref<128x64xf32>, memref<64x256xf32>) outs(%0 : memref<128x256xf32>) schedule = {archetype = "contraction", workgroup = array<i64: 8, 1, 1>, groups = array<i64: 8, 4, 1>, row = array<i64: 0>, column = array<i64: 1>, rows = 32 : i64, columns = 4 : i64, lanes = 8 : i64, depth = 1 : i64, broadcast = 1 : i64} {
 // SOFTWARE-NOT: buf.
 // SOFTWARE: func.return

@@ -38,14 +38,14 @@ func.func @short_rows(%x: tensor<100x3xf32>) -> tensor<100xf32> {
 // CHECK-NEXT:   %6 = arith.constant 3 : index
 // CHECK-NEXT:   %7 = arith.constant 0 : index
 // CHECK-NEXT:   %8 = arith.constant 1 : index
-// CHECK-NEXT:   %9 = scf.for %10 = %7 to %6 step %8 iter_args(%11 = %5) -> (f32) {
-// CHECK-NEXT:     %12 = arith.muli %2, %6 : index
-// CHECK-NEXT:     %13 = arith.addi %12, %10 : index
+// CHECK-NEXT:   %9 = arith.muli %2, %6 : index
+// CHECK-NEXT:   %10 = scf.for %11 = %7 to %6 step %8 iter_args(%12 = %5) -> (f32) {
+// CHECK-NEXT:     %13 = arith.addi %9, %11 : index
 // CHECK-NEXT:     %14 = memref.load %0[%13] : memref<300xf32>
-// CHECK-NEXT:     %15 = arith.addf %11, %14 : f32
+// CHECK-NEXT:     %15 = arith.addf %12, %14 : f32
 // CHECK-NEXT:     scf.yield %15 : f32
 // CHECK-NEXT:   }
-// CHECK-NEXT:   memref.store %9, %1[%2] : memref<100xf32>
+// CHECK-NEXT:   memref.store %10, %1[%2] : memref<100xf32>
 // CHECK-NEXT: }
 // CHECK: buf.dispatch @thread0 workgroups = [2, 1, 1] attributes {buf.bytes_moved = 1600 : i64} (%x, %2) : memref<100x3xf32>, memref<100xf32>
 
@@ -59,11 +59,11 @@ func.func @long_rows(%x: tensor<10x1000xf32>) -> tensor<10xf32> {
 // CHECK: wgsl.kernel @group0 workgroup_size = [256, 1, 1] access = ["read", "read_write"] {
 // CHECK: %2 = wgsl.workgroup_id dim = 0
 // CHECK: %3 = wgsl.local_index
-// CHECK: %9 = scf.for %10 = %3 to %7 step %8 iter_args(%11 = %6) -> (f32) {
+// CHECK: %10 = scf.for %11 = %3 to %7 step %8 iter_args(%12 = %6) -> (f32) {
 // CHECK: %14 = memref.load %0[%13] : memref<10000xf32>
-// CHECK: %15 = arith.maximumf %11, %14 : f32
+// CHECK: %15 = arith.maximumf %12, %14 : f32
 // CHECK: %16 = wgsl.workgroup_alloc : memref<256xf32>
-// CHECK: memref.store %9, %16[%3] : memref<256xf32>
+// CHECK: memref.store %10, %16[%3] : memref<256xf32>
 // CHECK: wgsl.barrier
 // CHECK: wgsl.barrier
 // CHECK: wgsl.barrier
@@ -89,8 +89,8 @@ func.func @product(%a: tensor<128x64xf32>, %b: tensor<64x256xf32>) -> tensor<128
 // CHECK: {{%.*}} = wgsl.local_id dim = 1
 // CHECK: {{%.*}} = wgsl.workgroup_alloc : memref<256xf32>
 // CHECK: {{%.*}} = wgsl.workgroup_alloc : memref<512xf32>
-// CHECK: {{%.*}}, {{%.*}} = scf.for {{%.*}} = {{%.*}} to {{%.*}} step {{%.*}} iter_args({{%.*}} = {{%.*}}, {{%.*}} = {{%.*}}) -> (f32, f32) {
 // CHECK: {{%.*}} = wgsl.local_index
+// CHECK: {{%.*}}, {{%.*}} = scf.for {{%.*}} = {{%.*}} to {{%.*}} step {{%.*}} iter_args({{%.*}} = {{%.*}}, {{%.*}} = {{%.*}}) -> (f32, f32) {
 // CHECK: wgsl.barrier
 // CHECK: {{%.*}}, {{%.*}} = scf.for {{%.*}} = {{%.*}} to {{%.*}} step {{%.*}} iter_args({{%.*}} = {{%.*}}, {{%.*}} = {{%.*}}) -> (f32, f32) {
 // CHECK: {{%.*}} = arith.mulf {{%.*}}, {{%.*}} : f32

@@ -1,0 +1,225 @@
+"""The default schedule of contractions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+
+from xdsl.dialects import memref
+from xdsl.dialects.linalg.attrs import IteratorType
+from xdsl.dialects.linalg.ops import GenericOp, IndexOp, YieldOp
+from xdsl.ir.affine import AffineBinaryOpExpr, AffineBinaryOpKind, AffineDimExpr, AffineExpr
+
+from tensorgrad.dialects.affine import used_dims
+from tensorgrad.dialects.buf import KernelOp, is_shape_only, iterators_of, loop_extents, maps_of
+from tensorgrad.passes.kernels.axes import axes_of_values
+from tensorgrad.passes.schedule.schedules import Schedule, Tile
+from tensorgrad.runtime.target import Target
+
+SOFTWARE_LANES = 8
+"""A CPU that plays the GPU runs so many invocations as one vector."""
+
+GPU_LANES = 64
+
+STAGED_STEPS = 16
+"""How many steps of a reduction a workgroup stages at a time on a GPU."""
+
+MOST_OUTPUTS = 128
+"""A thread of a contraction holds so many results at most."""
+
+BLOCK_ROWS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
+BLOCK_COLUMNS = (1, 2, 3, 4, 5, 6, 7, 8)
+"""The blocks of a thread that are considered for a CPU."""
+
+LOAD, OPERATION, STEP, OUTPUT, GROUP = 17.0, 0.75, 8.0, 20.0, 500.0
+"""What a CPU needs, in cycles and for a vector of lanes: a load, an operation, a step of the innermost loop, a result
+that is finished and stored, and a workgroup. Loads are dear: they fill the vector lane by lane. Measured on lavapipe.
+"""
+
+SOFTWARE_THREADS = 8
+"""A CPU is assumed to have so many cores: fewer workgroups leave some idle."""
+
+NEAR = 1 << 16
+"""So many bytes stay in a CPU's caches while an inner loop runs over them again and again."""
+
+LINE = 64
+"""Bytes that a CPU reads from memory at a time."""
+
+Sides = tuple[tuple[int, ...], tuple[int, ...]]
+"""The loops that make the rows, and those that make the columns."""
+
+
+def contraction_schedule(kernel: KernelOp, stage: GenericOp, target: Target) -> Schedule | None:
+    """Register blocks: neighbours along the rows for each thread, lanes along the columns.
+
+    `None` where an output can't be computed in blocks, or there would be too many workgroups.
+    """
+    if any(s is not stage and len(s.iterator_types) > len(kernel.extents) for s in kernel.stages):
+        return None
+    if iterators_of(stage)[len(kernel.extents) :].count(IteratorType.PARALLEL):
+        return None
+    written = {output for other in kernel.stages for output in other.outputs}
+    if any(operand in written for op in stage.walk() for operand in op.operands if operand not in stage.outputs):
+        return None  # what another stage computes at a point is no operand that a block could read from memory
+    sides = _sides(kernel, stage)
+    tile = _software_tile(kernel, stage, sides, target) if target.software else _gpu_tile(kernel, stage, sides, target)
+    groups = tile.groups(kernel.extents)
+    while max(groups) > target.max_compute_workgroups_per_dimension and len(tile.column) > 1:
+        tile = replace(tile, column=tile.column[1:])  # the outer loop of the columns is one of everything else then
+        groups = tile.groups(kernel.extents)
+    if max(groups) > target.max_compute_workgroups_per_dimension:
+        return None
+    return Schedule("contraction", (tile.lanes, tile.depth, 1), groups, tile)
+
+
+def _sides(kernel: KernelOp, stage: GenericOp) -> Sides:
+    """The loops of the grid that only one of two operands has: the rows' and the columns'.
+
+    The results of neighbouring columns lie side by side in memory.
+    """
+    grid, rank = kernel.extents, len(kernel.extents)
+    found: list[set[int]] = []
+    for operand, m in zip(stage.inputs, maps_of(stage), strict=False):
+        dims = used_dims(m)
+        if not is_shape_only(operand) and any(loop >= rank for loop in dims):
+            found.append({loop for loop in dims if loop < rank})
+
+    def extent(loops: set[int]) -> int:
+        return math.prod(grid[loop] for loop in loops)
+
+    pairs = [(a - b, b - a) for a, b in combinations(found, 2) if a - b and b - a]
+    first, second = max(pairs, key=lambda pair: extent(pair[0]) * extent(pair[1]))
+    last = _last_loop(kernel)
+    if last in first or (last not in second and extent(first) > extent(second)):
+        first, second = second, first
+    return tuple(sorted(first)), tuple(sorted(second))
+
+
+def _last_loop(kernel: KernelOp) -> int:
+    """The grid loop along which the results lie in memory."""
+    found, last = len(kernel.extents) - 1, kernel.stages[-1]
+    for m in maps_of(last)[len(last.inputs) :]:
+        plain = [result.position for result in m.results if isinstance(result, AffineDimExpr)]
+        found = plain[-1] if plain else found
+    return found
+
+
+# On a CPU
+
+
+@dataclass(frozen=True)
+class _Work:
+    """What a step of a contraction's reduction does for each row, each column and each result."""
+
+    steps: int
+    row: int
+    column: int
+    result: int
+
+    @staticmethod
+    def of(kernel: KernelOp, stage: GenericOp, sides: Sides) -> _Work:
+        axes = axes_of_values(stage, *sides)
+        ops = [op for op in stage.body.block.ops if op.results and not isinstance(op, YieldOp)]
+        needs = [axes[op.results[0]] for op in ops]
+        counts = [needs.count(frozenset(names)) for names in (("row",), ("column",), ("row", "column"))]
+        return _Work(math.prod(loop_extents(stage)[len(kernel.extents) :]), *counts)
+
+
+def _software_tile(kernel: KernelOp, stage: GenericOp, sides: Sides, target: Target) -> Tile:
+    """The block that needs the least time by what loads and operations take."""
+    tiles = [tile for pair in (sides, sides[::-1]) for tile in _blocks(kernel, pair, target)]
+    work = {pair: _Work.of(kernel, stage, pair) for pair in (sides, sides[::-1])}
+    best = min(tiles, key=lambda tile: _cycles(tile, kernel.extents, work[(tile.row, tile.column)]))
+    return replace(best, inner=_inner_loop(kernel, stage, best))
+
+
+def _blocks(kernel: KernelOp, sides: Sides, target: Target) -> Iterator[Tile]:
+    lanes = min(SOFTWARE_LANES, target.max_compute_invocations_per_workgroup)
+    broadcasts = target.subgroups and target.subgroup_size == lanes
+    row_extent, column_extent = (math.prod(kernel.extents[loop] for loop in loops) for loops in sides)
+    for rows in BLOCK_ROWS:
+        for columns in BLOCK_COLUMNS:
+            fits = (rows == 1 or rows < 2 * row_extent) and (columns - 1) * lanes < column_extent
+            if rows * columns <= MOST_OUTPUTS and fits:
+                yield Tile(*sides, rows, columns, lanes, 1, broadcast=int(broadcasts and rows > 1))
+
+
+def _cycles(tile: Tile, grid: Sequence[int], work: _Work) -> float:
+    """About how long a CPU computes a contraction."""
+    row_loads = -(-tile.rows // tile.lanes) if tile.broadcast else tile.rows
+    outputs = tile.rows * tile.columns
+    operations = work.row * row_loads + work.column * tile.columns + work.result * outputs
+    step = LOAD * (row_loads + tile.columns) + OPERATION * operations + STEP
+    groups = math.prod(tile.groups(grid))
+    return -(-groups // SOFTWARE_THREADS) * (work.steps * step + OUTPUT * outputs + GROUP)
+
+
+def _inner_loop(kernel: KernelOp, stage: GenericOp, tile: Tile) -> int:
+    """The loop of the reduction to run innermost, so that tests for edges of images stay outside of it."""
+    rank = len(kernel.extents)
+    own = loop_extents(stage)[rank:]
+    maps = [m for operand, m in zip(stage.inputs, maps_of(stage), strict=False) if not is_shape_only(operand)]
+    uneven = {loop for m in maps for result in m.results for loop in _in_divisions(result)}
+    uneven |= {op.dim.value.data for op in stage.walk() if isinstance(op, IndexOp)}
+    lines = tile.rows + tile.columns * tile.lanes * 4 // LINE + 1
+    even = [
+        loop
+        for loop, extent in enumerate(own)
+        if loop + rank not in uneven and extent >= SOFTWARE_LANES and extent * lines * LINE <= NEAR
+    ]
+    if not even or not any(loop >= rank for loop in uneven):
+        return -1
+    best = max(even, key=lambda loop: own[loop])
+    return -1 if best == len(own) - 1 else best
+
+
+def _in_divisions(expression: AffineExpr) -> set[int]:
+    """The loops that stand inside of a division or a remainder."""
+    if not isinstance(expression, AffineBinaryOpExpr):
+        return set()
+    if expression.kind in (AffineBinaryOpKind.FloorDiv, AffineBinaryOpKind.Mod):
+        return expression.used_dims()
+    return _in_divisions(expression.lhs) | _in_divisions(expression.rhs)
+
+
+# On a GPU
+
+
+def _gpu_tile(kernel: KernelOp, stage: GenericOp, sides: Sides, target: Target) -> Tile:
+    """The largest block that leaves enough workgroups and little waste at the edges."""
+    grid, lanes = kernel.extents, 16
+    row, column = sides
+    if 2 * math.prod(grid[loop] for loop in column) <= lanes:  # most lanes would idle
+        row, column = max((sides, sides[::-1]), key=lambda pair: math.prod(grid[loop] for loop in pair[1]))
+    row_extent, column_extent = (math.prod(grid[loop] for loop in loops) for loops in (row, column))
+    depth = max(1, min(16, target.max_compute_invocations_per_workgroup // lanes))
+    rest = math.prod(grid) // (row_extent * column_extent)
+    columns = min(4, max(1, -(-column_extent // lanes)))
+    rows = min(4, row_extent)
+    while depth > 1 and depth // 2 * rows >= row_extent:
+        depth //= 2
+
+    def groups() -> int:
+        across = -(-column_extent // (columns * lanes))
+        return across * -(-row_extent // (rows * depth)) * rest
+
+    while groups() < 64 and (rows > 1 or columns > 1):
+        if columns > rows:
+            columns = -(-columns // 2)
+        else:
+            rows = -(-rows // 2)
+    tile = Tile(row, column, rows, columns, lanes, depth)
+    steps = math.prod(loop_extents(stage)[len(grid) :])
+    if tile.depth == 1 or steps < 2 * STAGED_STEPS or any(isinstance(op, memref.LoadOp) for op in stage.walk()):
+        return tile
+    staged = replace(tile, chunk=STAGED_STEPS)
+    fits = staged_bytes(staged, stage) <= target.max_compute_workgroup_storage_size
+    return staged if fits and tile.lanes * tile.depth >= GPU_LANES else tile
+
+
+def staged_bytes(tile: Tile, stage: GenericOp) -> int:
+    """The workgroup memory that a contraction's operands are staged in."""
+    operands = sum(1 for operand in stage.inputs if not is_shape_only(operand))
+    return 4 * operands * max(tile.rows * tile.depth, tile.columns * tile.lanes) * tile.chunk

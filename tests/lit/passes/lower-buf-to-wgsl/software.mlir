@@ -1,0 +1,49 @@
+// RUN: tg-opt %s -p 'lower-tg-to-buf,fuse,plan-memory{target=lavapipe},schedule{target=lavapipe},lower-buf-to-wgsl{target=lavapipe}' | filecheck %s
+
+// Each lane reads a row and passes it on. The addresses are carried from step to step, what stays
+// the same stands in front of the loop.
+func.func @product(%a: tensor<16x64xf32>, %b: tensor<64x8xf32>) -> tensor<16x8xf32> {
+  %0 = tg.dot_general %a, %b lhs_batch = [] rhs_batch = [] lhs_contracting = [1] rhs_contracting = [0] : tensor<16x64xf32>, tensor<64x8xf32>
+  func.return %0 : tensor<16x8xf32>
+}
+// CHECK: wgsl.kernel @contraction0 workgroup_size = [8, 1, 1] access = ["read", "read", "read_write"] {
+// CHECK-NEXT: ^bb0(%0: memref<1024xf32>, %1: memref<512xf32>, %2: memref<128xf32>):
+// CHECK-NEXT:   %3 = wgsl.local_id dim = 0
+// CHECK-NEXT:   %4 = wgsl.workgroup_id dim = 0
+// CHECK-NEXT:   %5 = arith.constant 8 : index
+// CHECK-NEXT:   %6 = arith.muli %4, %5 : index
+// CHECK-NEXT:   %7 = arith.addi %6, %3 : index
+// CHECK-NEXT:   %8 = arith.constant 0 : index
+// CHECK-NEXT:   %9 = wgsl.workgroup_id dim = 1
+// CHECK-NEXT:   %10 = arith.constant 2 : index
+// CHECK-NEXT:   %11 = arith.muli %9, %10 : index
+// CHECK-NEXT:   %12 = arith.constant 1 : index
+// CHECK-NEXT:   %13 = arith.addi %11, %12 : index
+// CHECK-NEXT:   %14 = wgsl.subgroup_lane
+// CHECK-NEXT:   %15 = arith.addi %11, %14 : index
+// CHECK-NEXT:   %16 = arith.constant 15 : index
+// CHECK-NEXT:   %17 = arith.minui %15, %16 : index
+// CHECK-NEXT:   %18 = arith.constant 0.000000e+00 : f32
+// CHECK-NEXT:   %19 = arith.constant 64 : index
+// CHECK-NEXT:   %20 = arith.muli %17, %19 : index
+// CHECK-NEXT:   %21, %22, %23, %24 = scf.for %25 = %8 to %19 step %12 iter_args(%26 = %18, %27 = %18, %28 = %20, %29 = %7) -> (f32, f32, index, index) {
+// CHECK-NEXT:     %30 = memref.load %0[%28] : memref<1024xf32>
+// CHECK-NEXT:     %31 = memref.load %1[%29] : memref<512xf32>
+// CHECK-NEXT:     %32 = wgsl.subgroup_broadcast %30, 0 : f32
+// CHECK-NEXT:     %33 = arith.mulf %32, %31 : f32
+// CHECK-NEXT:     %34 = wgsl.subgroup_broadcast %30, 1 : f32
+// CHECK-NEXT:     %35 = arith.mulf %34, %31 : f32
+// CHECK-NEXT:     %36 = arith.addf %26, %33 : f32
+// CHECK-NEXT:     %37 = arith.addf %27, %35 : f32
+// CHECK-NEXT:     %38 = arith.addi %28, %12 : index
+// CHECK-NEXT:     %39 = arith.addi %29, %5 : index
+// CHECK-NEXT:     scf.yield %36, %37, %38, %39 : f32, f32, index, index
+// CHECK-NEXT:   }
+// CHECK-NEXT:   %40 = arith.muli %11, %5 : index
+// CHECK-NEXT:   %41 = arith.addi %40, %7 : index
+// CHECK-NEXT:   memref.store %21, %2[%41] : memref<128xf32>
+// CHECK-NEXT:   %42 = arith.muli %13, %5 : index
+// CHECK-NEXT:   %43 = arith.addi %42, %7 : index
+// CHECK-NEXT:   memref.store %22, %2[%43] : memref<128xf32>
+// CHECK-NEXT: }
+// CHECK: buf.dispatch @contraction0 workgroups = [1, 8, 1] attributes {buf.bytes_moved = 6656 : i64} (%a, %b, %2) : memref<16x64xf32>, memref<64x8xf32>, memref<16x8xf32>
