@@ -15,6 +15,9 @@ from tensorgrad.passes.lower_buf_to_wgsl.emission import Code, Loops
 from tensorgrad.passes.schedule.schedules import Tile
 
 
+ROW: Axes = frozenset(("row",))
+
+
 @dataclass(frozen=True)
 class Place:
     """Where in a block a value is: a row and a column, -1 for any.
@@ -48,7 +51,7 @@ class BlockValues:
 
     def places(self, needs: Axes) -> Iterator[Place]:
         """The places at which a value that depends on some axes is computed."""
-        if needs == {"row"} and self.tile.broadcast:
+        if needs == ROW and self.tile.broadcast:
             yield from (Place(i, spread=True) for i in range(-(-self.tile.rows // self.tile.lanes)))
             return
         rows = range(self.tile.rows) if "row" in needs else [-1]

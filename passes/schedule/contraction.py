@@ -129,8 +129,9 @@ class _Work:
 
 def _software_tile(kernel: KernelOp, stage: GenericOp, sides: Sides, target: Target) -> Tile:
     """The block that needs the least time by what loads and operations take."""
-    tiles = [tile for pair in (sides, sides[::-1]) for tile in _blocks(kernel, pair, target)]
-    work = {pair: _Work.of(kernel, stage, pair) for pair in (sides, sides[::-1])}
+    row, column = sides
+    work = {pair: _Work.of(kernel, stage, pair) for pair in (sides, (column, row))}
+    tiles = [tile for pair in work for tile in _blocks(kernel, pair, target)]
     best = min(tiles, key=lambda tile: _cycles(tile, kernel.extents, work[(tile.row, tile.column)]))
     return replace(best, inner=_inner_loop(kernel, stage, best))
 
