@@ -14,7 +14,6 @@ from tensorgrad.passes.kernels.axes import Axes
 from tensorgrad.passes.lower_buf_to_wgsl.emission import Code, Loops
 from tensorgrad.passes.schedule.schedules import Tile
 
-
 ROW: Axes = frozenset(("row",))
 
 
