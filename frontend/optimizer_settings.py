@@ -13,8 +13,10 @@ from typing import Any
 from tensorgrad.errors import OptionError
 from tensorgrad.schedules import checked
 
-LIMITS = {"dampening": math.nextafter(1, 2), "beta1": 1.0, "beta2": 1.0, "alpha": 1.0}
-"""What a setting must stay below; others must be finite, and none is negative."""
+LIMITS = {"dampening": math.nextafter(1, 2), "beta1": 1.0, "beta2": 1.0, "alpha": 1.0, "decay": 1.0}
+"""What a setting must stay below; others must be finite, and none is negative but for those in `SIGNED`."""
+POSITIVE, SIGNED = ("clip_norm", "max_norm", "max_delta"), ("factor",)
+"""What must not be 0, and what may be negative."""
 FIXED = {"initial_accumulator_value"}
 """Numbers that only the first step looks at."""
 RATE, CLIP, DECAY = "learning_rate", "clip_norm", "weight_decay"
@@ -54,9 +56,9 @@ def checked_setting(owner: str, name: str, value: Any) -> float:
     Raises:
         OptionError: It is out of range; names it.
     """
-    number = checked(owner, name, value, below=LIMITS.get(name, math.inf))
-    if name == CLIP and not number:
-        raise OptionError(f"{owner}: clip_norm must be more than 0, got {value!r}")
+    number = checked(owner, name, value, below=LIMITS.get(name, math.inf), signed=name in SIGNED)
+    if name in POSITIVE and not number:
+        raise OptionError(f"{owner}: {name} must be more than 0, got {value!r}")
     return number
 
 

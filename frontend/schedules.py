@@ -76,18 +76,19 @@ F32_MAX = 3.4028234663852886e38
 """The largest f32: settings reach devices as one."""
 
 
-def checked(owner: str, name: str, value: float, *, below: float = math.inf) -> float:
+def checked(owner: str, name: str, value: float, *, below: float = math.inf, signed: bool = False) -> float:
     """A setting as a float.
 
     Raises:
-        OptionError: It is no number from 0 to just under `below`; names it.
+        OptionError: It is no number from 0, or of any sign if `signed`, to just under `below`; names it.
     """
     limit = "a finite number that is not negative" if below == math.inf else f"a number from 0 to below {below:g}"
+    limit, least = ("a finite number", -F32_MAX) if signed else (limit, 0.0)
     try:
         number = math.nan if isinstance(value, (bool, str, bytes)) else float(value)
     except (TypeError, ValueError, OverflowError):
         number = math.nan
-    if not 0 <= number < below or number > F32_MAX:
+    if not least <= number < below or number > F32_MAX:
         raise OptionError(f"{owner}: {name} must be {limit}, got {value!r}")
     return number
 

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from xdsl.ir import SSAValue
-
 from tensorgrad.dialects.tg.unary import SqrtOp
-from tensorgrad.passes.optimizer import OptimizerPass, Rule, Update
+from tensorgrad.passes.optimizer import OptimizerPass, Rule, Step, Update
 
 
 @dataclass(frozen=True)
@@ -44,11 +42,11 @@ class AppendAdagradPass(OptimizerPass):
             numbers["adagrad.initial"] = "initial_accumulator_value if step == 1 else 0.0"
         return Rule(("adagrad.sum",), numbers, self._write, ("adagrad.weight_decay",))
 
-    def _write(self, update: Update) -> list[SSAValue]:
+    def _write(self, update: Update) -> Step:
         b, gradient, (total,) = update.builder, update.decayed_gradient("adagrad.weight_decay"), update.state
         if self.uses("initial_accumulator_value"):
             total = b.add(total, update.full("adagrad.initial"))
         total = b.add(total, b.mul(gradient, gradient))
         root = b.unary(SqrtOp, total)
         step = b.div(gradient, b.add(root, update.full("adagrad.eps")))
-        return [b.sub(update.parameter, update.scaled(step, "adagrad.step_size")), total]
+        return Step(update.parameter, update.scaled(step, "adagrad.step_size"), [total])

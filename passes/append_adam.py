@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from xdsl.ir import SSAValue
 
 from tensorgrad.dialects.tg.unary import SqrtOp
-from tensorgrad.passes.optimizer import OptimizerPass, Rule, Update
+from tensorgrad.passes.optimizer import OptimizerPass, Rule, Step, Update
 
 
 @dataclass(frozen=True)
@@ -46,15 +46,15 @@ class AppendAdamPass(OptimizerPass):
         }
         return Rule(("adam.m", "adam.v"), numbers, self._write, ("adam.weight_decay",))
 
-    def _write(self, update: Update) -> list[SSAValue]:
+    def _write(self, update: Update) -> Step:
         return self.moved(update, update.parameter, update.decayed_gradient("adam.weight_decay"))
 
-    def moved(self, update: Update, parameter: SSAValue, gradient: SSAValue) -> list[SSAValue]:
-        """The parameter and its state after a step along a gradient."""
+    def moved(self, update: Update, parameter: SSAValue, gradient: SSAValue) -> Step:
+        """The step along a gradient."""
         b, (mean, square) = update.builder, update.state
         mean = b.add(mean, update.scaled(b.sub(gradient, mean), "adam.mean_new"))
         kept = update.scaled(square, "adam.square_kept")
         square = b.add(kept, update.scaled(b.mul(gradient, gradient), "adam.square_new"))
         root = b.div(b.unary(SqrtOp, square), update.full("adam.root_correction"))
         step = b.mul(update.full("adam.step_size"), b.div(mean, b.add(root, update.full("adam.eps"))))
-        return [b.sub(parameter, step), mean, square]
+        return Step(parameter, step, [mean, square])

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
 
-from xdsl.ir import SSAValue
-
 from tensorgrad.passes.append_adam import AppendAdamPass
-from tensorgrad.passes.optimizer import Rule, Update
+from tensorgrad.passes.optimizer import Rule, Step, Update
 
 
 @dataclass(frozen=True)
@@ -29,7 +27,7 @@ class AppendAdamWPass(AppendAdamPass):
         numbers["adam.kept"] = "1 - learning_rate * weight_decay"
         return Rule(base.states, numbers, self._shrink, ("adam.kept",))
 
-    def _shrink(self, update: Update) -> list[SSAValue]:
+    def _shrink(self, update: Update) -> Step:
         parameter = update.parameter
         if update.decays:
             parameter = update.scaled(parameter, "adam.kept")

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from xdsl.ir import SSAValue
-
-from tensorgrad.passes.optimizer import OptimizerPass, Rule, Update
+from tensorgrad.passes.optimizer import OptimizerPass, Rule, Step, Update
 
 
 @dataclass(frozen=True)
@@ -40,7 +38,7 @@ class AppendLionPass(OptimizerPass):
         }
         return Rule(("lion.m",), numbers, self._write, ("lion.kept",))
 
-    def _write(self, update: Update) -> list[SSAValue]:
+    def _write(self, update: Update) -> Step:
         b, parameter, (mean,) = update.builder, update.parameter, update.state
         if update.decays:
             parameter = update.scaled(parameter, "lion.kept")
@@ -49,5 +47,4 @@ class AppendLionPass(OptimizerPass):
         # Zero stays zero, and NaN NaN.
         down = b.select(b.compare("lt", blend, zero), b.neg(step), b.mul(step, blend))
         moved = b.select(b.compare("gt", blend, zero), step, down)
-        parameter = b.sub(parameter, moved)
-        return [parameter, update.running_mean(mean, update.gradient, "lion.mean_kept", "lion.mean_new")]
+        return Step(parameter, moved, [update.running_mean(mean, update.gradient, "lion.mean_kept", "lion.mean_new")])

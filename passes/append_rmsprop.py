@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from xdsl.ir import SSAValue
-
 from tensorgrad.dialects.tg.unary import SqrtOp
-from tensorgrad.passes.optimizer import OptimizerPass, Rule, Update
+from tensorgrad.passes.optimizer import OptimizerPass, Rule, Step, Update
 
 
 @dataclass(frozen=True)
@@ -49,7 +47,7 @@ class AppendRmspropPass(OptimizerPass):
         }
         return Rule(states, numbers, self._write, ("rmsprop.weight_decay",))
 
-    def _write(self, update: Update) -> list[SSAValue]:
+    def _write(self, update: Update) -> Step:
         b, gradient = update.builder, update.decayed_gradient("rmsprop.weight_decay")
         square, *others = update.state
         square = variance = update.running_mean(square, b.mul(gradient, gradient), "rmsprop.square_kept", "rmsprop.new")
@@ -66,4 +64,4 @@ class AppendRmspropPass(OptimizerPass):
         if self.uses("momentum"):
             step = b.add(update.scaled(others[-1], "rmsprop.momentum"), step)
             state.append(step)
-        return [b.sub(update.parameter, update.scaled(step, "rmsprop.step_size")), *state]
+        return Step(update.parameter, update.scaled(step, "rmsprop.step_size"), state)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from xdsl.ir import SSAValue
 from xdsl.utils.exceptions import DiagnosticException
 
-from tensorgrad.passes.optimizer import OptimizerPass, Rule, Update
+from tensorgrad.passes.optimizer import OptimizerPass, Rule, Step, Update
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class AppendSgdPass(OptimizerPass):
             numbers["sgd.gradient_scale"] = "1.0 if step == 1 else 1 - dampening"
         return Rule(states, numbers, self._write, ("sgd.weight_decay",))
 
-    def _write(self, update: Update) -> list[SSAValue]:
+    def _write(self, update: Update) -> Step:
         b, gradient = update.builder, update.decayed_gradient("sgd.weight_decay")
         state: list[SSAValue] = []
         if update.state:
@@ -52,4 +52,4 @@ class AppendSgdPass(OptimizerPass):
             velocity = b.add(update.scaled(update.state[0], "sgd.momentum"), added)
             state = [velocity]
             gradient = b.add(gradient, update.scaled(velocity, "sgd.momentum")) if self.nesterov else velocity
-        return [b.sub(update.parameter, update.scaled(gradient, "sgd.step_size")), *state]
+        return Step(update.parameter, update.scaled(gradient, "sgd.step_size"), state)

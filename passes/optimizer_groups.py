@@ -95,7 +95,7 @@ def coefficients(
         for name, formula in formulas.items():
             if name in without:
                 continue
-            text = re.sub(r"\b[A-Za-z_]\w*", lambda match, table=table: table.get(match[0], match[0]), formula)
+            text = substituted(formula, table)
             parsed = Formula(text)
             if not parsed.names:
                 found[name] = parsed.evaluate({})
@@ -108,3 +108,8 @@ def coefficients(
                 slots[own] = Slot(own, "scalar", text)
         by_group.append(found)
     return Coefficients(tuple(slots.values()), tuple(by_group))
+
+
+def substituted(formula: str, table: Mapping[str, str]) -> str:
+    """A formula with other terms for some of its names."""
+    return re.sub(r"\b[A-Za-z_]\w*", lambda match: table.get(match[0], match[0]), formula)

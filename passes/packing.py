@@ -63,15 +63,20 @@ class Row(Generic[T]):
     @property
     def columns(self) -> int:
         """How many squares to add up in one workgroup."""
-        columns = ROW
-        while columns * MOST_ROWS < self.size:
-            columns *= 2
-        return columns
+        return columns_of(self.size)
 
     @property
     def padded(self) -> int:
         """The elements of the row with zeros at its end, a multiple of `columns`."""
         return up_to(self.size, self.columns)
+
+
+def columns_of(size: int) -> int:
+    """How many of as many squares to add up in one workgroup."""
+    columns = ROW
+    while columns * MOST_ROWS < size:
+        columns *= 2
+    return columns
 
 
 def up_to(size: int, alignment: int) -> int:

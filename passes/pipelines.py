@@ -221,12 +221,16 @@ def read_pass(spec: ArgSpec, available: Mapping[str, Callable[[], type[ModulePas
         raise ValueError(f"there is no pass or pipeline {spec.name!r}")
     kind = available[spec.name]()
     spec = spec.normalize_parameter_names()
-    hints = get_type_hints(kind)
-    options = {name: _as_declared(values, hints.get(name)) for name, values in spec.parameters.items()}
     try:
-        return kind.from_spec(ArgSpec(spec.name, options))
+        return kind.from_spec(ArgSpec(spec.name, as_declared(spec.parameters, kind)))
     except ValueError as error:
         raise ValueError(f"{spec.name}: {error}") from error
+
+
+def as_declared(parameters: Mapping[str, ParameterListType], kind: type) -> dict[str, ParameterListType]:
+    """Options as the fields of a class want them."""
+    hints = get_type_hints(kind)
+    return {name: _as_declared(values, hints.get(name)) for name, values in parameters.items()}
 
 
 def _as_declared(values: ParameterListType, hint: Any) -> ParameterListType:

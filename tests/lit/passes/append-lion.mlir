@@ -23,12 +23,12 @@ func.func @loss(%a: tensor<2xf32> {tg.name = "a", tg.role = "parameter"}, %b: te
 // CHECK-NEXT:   %13 = tg.select %10, %11, %12 : tensor<2xi1>, tensor<2xf32>, tensor<2xf32>
 // CHECK-NEXT:   %14 = tg.compare %7, %9 predicate = "gt" : tensor<2xf32>, tensor<2xf32>
 // CHECK-NEXT:   %15 = tg.select %14, %8, %13 : tensor<2xi1>, tensor<2xf32>, tensor<2xf32>
-// CHECK-NEXT:   %16 = tg.sub %a, %15 : tensor<2xf32>, tensor<2xf32>
-// CHECK-NEXT:   %17 = tg.constant value = dense<9.900000e-01> : tensor<2xf32>
-// CHECK-NEXT:   %18 = tg.mul %0, %17 : tensor<2xf32>, tensor<2xf32>
-// CHECK-NEXT:   %19 = tg.constant value = dense<1.000000e-02> : tensor<2xf32>
-// CHECK-NEXT:   %20 = tg.mul %ga, %19 : tensor<2xf32>, tensor<2xf32>
-// CHECK-NEXT:   %21 = tg.add %18, %20 : tensor<2xf32>, tensor<2xf32>
+// CHECK-NEXT:   %16 = tg.constant value = dense<9.900000e-01> : tensor<2xf32>
+// CHECK-NEXT:   %17 = tg.mul %0, %16 : tensor<2xf32>, tensor<2xf32>
+// CHECK-NEXT:   %18 = tg.constant value = dense<1.000000e-02> : tensor<2xf32>
+// CHECK-NEXT:   %19 = tg.mul %ga, %18 : tensor<2xf32>, tensor<2xf32>
+// CHECK-NEXT:   %20 = tg.add %17, %19 : tensor<2xf32>, tensor<2xf32>
+// CHECK-NEXT:   %21 = tg.sub %a, %15 : tensor<2xf32>, tensor<2xf32>
 // CHECK-NEXT:   %22 = tg.constant value = dense<9.000000e-01> : tensor<f32>
 // CHECK-NEXT:   %23 = tg.mul %1, %22 : tensor<f32>, tensor<f32>
 // CHECK-NEXT:   %24 = tg.constant value = dense<1.000000e-01> : tensor<f32>
@@ -41,13 +41,13 @@ func.func @loss(%a: tensor<2xf32> {tg.name = "a", tg.role = "parameter"}, %b: te
 // CHECK-NEXT:   %31 = tg.select %28, %29, %30 : tensor<i1>, tensor<f32>, tensor<f32>
 // CHECK-NEXT:   %32 = tg.compare %26, %27 predicate = "gt" : tensor<f32>, tensor<f32>
 // CHECK-NEXT:   %33 = tg.select %32, %2, %31 : tensor<i1>, tensor<f32>, tensor<f32>
-// CHECK-NEXT:   %34 = tg.sub %b, %33 : tensor<f32>, tensor<f32>
-// CHECK-NEXT:   %35 = tg.constant value = dense<9.900000e-01> : tensor<f32>
-// CHECK-NEXT:   %36 = tg.mul %1, %35 : tensor<f32>, tensor<f32>
-// CHECK-NEXT:   %37 = tg.constant value = dense<1.000000e-02> : tensor<f32>
-// CHECK-NEXT:   %38 = tg.mul %gb, %37 : tensor<f32>, tensor<f32>
-// CHECK-NEXT:   %39 = tg.add %36, %38 : tensor<f32>, tensor<f32>
-// CHECK-NEXT:   func.return %16, %34, %21, %39 : tensor<2xf32>, tensor<f32>, tensor<2xf32>, tensor<f32>
+// CHECK-NEXT:   %34 = tg.constant value = dense<9.900000e-01> : tensor<f32>
+// CHECK-NEXT:   %35 = tg.mul %1, %34 : tensor<f32>, tensor<f32>
+// CHECK-NEXT:   %36 = tg.constant value = dense<1.000000e-02> : tensor<f32>
+// CHECK-NEXT:   %37 = tg.mul %gb, %36 : tensor<f32>, tensor<f32>
+// CHECK-NEXT:   %38 = tg.add %35, %37 : tensor<f32>, tensor<f32>
+// CHECK-NEXT:   %39 = tg.sub %b, %33 : tensor<f32>, tensor<f32>
+// CHECK-NEXT:   func.return %21, %39, %20, %38 : tensor<2xf32>, tensor<f32>, tensor<2xf32>, tensor<f32>
 // CHECK-NEXT: }
 
 // OPTIONS: func.func @loss(%a: tensor<2xf32> {tg.name = "a", tg.role = "parameter"}, %b: tensor<f32> {tg.name = "b", tg.role = "parameter"}, %ga: tensor<2xf32> {tg.name = "arg2", tg.role = "input"}, %gb: tensor<f32> {tg.name = "arg3", tg.role = "input"}, %0: tensor<2xf32> {tg.name = "lion.m/a", tg.role = "state"}, %1: tensor<f32> {tg.name = "lion.m/b", tg.role = "state"}, %2: tensor<f32> {tg.name = "lion.step_size", tg.role = "scalar", tg.formula = "learning_rate"}, %3: tensor<f32> {tg.name = "lion.kept", tg.role = "scalar", tg.formula = "1 - learning_rate * 0.25"}) -> (tensor<2xf32> {tg.name = "a", tg.role = "update"}, tensor<f32> {tg.name = "b", tg.role = "update"}, tensor<2xf32> {tg.name = "lion.m/a", tg.role = "update"}, tensor<f32> {tg.name = "lion.m/b", tg.role = "update"}) {
@@ -66,12 +66,12 @@ func.func @loss(%a: tensor<2xf32> {tg.name = "a", tg.role = "parameter"}, %b: te
 // OPTIONS-NEXT:   %16 = tg.select %13, %14, %15 : tensor<2xi1>, tensor<2xf32>, tensor<2xf32>
 // OPTIONS-NEXT:   %17 = tg.compare %10, %12 predicate = "gt" : tensor<2xf32>, tensor<2xf32>
 // OPTIONS-NEXT:   %18 = tg.select %17, %11, %16 : tensor<2xi1>, tensor<2xf32>, tensor<2xf32>
-// OPTIONS-NEXT:   %19 = tg.sub %5, %18 : tensor<2xf32>, tensor<2xf32>
-// OPTIONS-NEXT:   %20 = tg.constant value = dense<7.500000e-01> : tensor<2xf32>
-// OPTIONS-NEXT:   %21 = tg.mul %0, %20 : tensor<2xf32>, tensor<2xf32>
-// OPTIONS-NEXT:   %22 = tg.constant value = dense<2.500000e-01> : tensor<2xf32>
-// OPTIONS-NEXT:   %23 = tg.mul %ga, %22 : tensor<2xf32>, tensor<2xf32>
-// OPTIONS-NEXT:   %24 = tg.add %21, %23 : tensor<2xf32>, tensor<2xf32>
+// OPTIONS-NEXT:   %19 = tg.constant value = dense<7.500000e-01> : tensor<2xf32>
+// OPTIONS-NEXT:   %20 = tg.mul %0, %19 : tensor<2xf32>, tensor<2xf32>
+// OPTIONS-NEXT:   %21 = tg.constant value = dense<2.500000e-01> : tensor<2xf32>
+// OPTIONS-NEXT:   %22 = tg.mul %ga, %21 : tensor<2xf32>, tensor<2xf32>
+// OPTIONS-NEXT:   %23 = tg.add %20, %22 : tensor<2xf32>, tensor<2xf32>
+// OPTIONS-NEXT:   %24 = tg.sub %5, %18 : tensor<2xf32>, tensor<2xf32>
 // OPTIONS-NEXT:   %25 = tg.mul %b, %3 : tensor<f32>, tensor<f32>
 // OPTIONS-NEXT:   %26 = tg.constant value = dense<5.000000e-01> : tensor<f32>
 // OPTIONS-NEXT:   %27 = tg.mul %1, %26 : tensor<f32>, tensor<f32>
@@ -85,11 +85,11 @@ func.func @loss(%a: tensor<2xf32> {tg.name = "a", tg.role = "parameter"}, %b: te
 // OPTIONS-NEXT:   %35 = tg.select %32, %33, %34 : tensor<i1>, tensor<f32>, tensor<f32>
 // OPTIONS-NEXT:   %36 = tg.compare %30, %31 predicate = "gt" : tensor<f32>, tensor<f32>
 // OPTIONS-NEXT:   %37 = tg.select %36, %2, %35 : tensor<i1>, tensor<f32>, tensor<f32>
-// OPTIONS-NEXT:   %38 = tg.sub %25, %37 : tensor<f32>, tensor<f32>
-// OPTIONS-NEXT:   %39 = tg.constant value = dense<7.500000e-01> : tensor<f32>
-// OPTIONS-NEXT:   %40 = tg.mul %1, %39 : tensor<f32>, tensor<f32>
-// OPTIONS-NEXT:   %41 = tg.constant value = dense<2.500000e-01> : tensor<f32>
-// OPTIONS-NEXT:   %42 = tg.mul %gb, %41 : tensor<f32>, tensor<f32>
-// OPTIONS-NEXT:   %43 = tg.add %40, %42 : tensor<f32>, tensor<f32>
-// OPTIONS-NEXT:   func.return %19, %38, %24, %43 : tensor<2xf32>, tensor<f32>, tensor<2xf32>, tensor<f32>
+// OPTIONS-NEXT:   %38 = tg.constant value = dense<7.500000e-01> : tensor<f32>
+// OPTIONS-NEXT:   %39 = tg.mul %1, %38 : tensor<f32>, tensor<f32>
+// OPTIONS-NEXT:   %40 = tg.constant value = dense<2.500000e-01> : tensor<f32>
+// OPTIONS-NEXT:   %41 = tg.mul %gb, %40 : tensor<f32>, tensor<f32>
+// OPTIONS-NEXT:   %42 = tg.add %39, %41 : tensor<f32>, tensor<f32>
+// OPTIONS-NEXT:   %43 = tg.sub %25, %37 : tensor<f32>, tensor<f32>
+// OPTIONS-NEXT:   func.return %24, %43, %23, %42 : tensor<2xf32>, tensor<f32>, tensor<2xf32>, tensor<f32>
 // OPTIONS-NEXT: }

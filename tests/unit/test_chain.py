@@ -1,0 +1,336 @@
+"""Chains of gradient transformations, against optax' formulas in float64, and against PyTorch where it has the same."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from test_optim_pytorch import STEPS, Values, check, ours, recorded
+from test_packed_updates import Chain, counts, loss
+from xdsl.utils.exceptions import DiagnosticException
+
+import tensorgrad as tg
+from tensorgrad.errors import OptionError
+from tensorgrad.passes.append_sgd import AppendSgdPass
+from tensorgrad.runtime.program import Dispatch
+
+optim = tg.optim
+Transform = Callable[[int, Values, Values], Values]
+"""What becomes of gradients in a step, given the parameters: in float64."""
+
+
+def norm_of(values: Values) -> float:
+    return math.sqrt(sum(float(np.sum(value**2)) for value in values.values()))
+
+
+def each(function: Callable[[int, np.ndarray, np.ndarray], np.ndarray]) -> Transform:
+    return lambda step, gradients, parameters: {
+        name: function(step, value, parameters[name]) for name, value in gradients.items()
+    }
+
+
+def clip_by_global_norm(most: float) -> Transform:
+    def transform(step: int, gradients: Values, parameters: Values) -> Values:
+        norm = norm_of(gradients)
+        return gradients if norm < most else {name: value / norm * most for name, value in gradients.items()}
+
+    return transform
+
+
+def normalize(scale: float, eps: float) -> Transform:
+    def transform(step: int, gradients: Values, parameters: Values) -> Values:
+        norm = (norm_of(gradients) + eps) / scale
+        return {name: value / norm for name, value in gradients.items()}
+
+    return transform
+
+
+def kept(start: float, function: Callable[[int, np.ndarray, Any], tuple[np.ndarray, Any]], count: int = 1) -> Transform:
+    """With `count` values of state for each parameter, which the first step finds at `start`."""
+    states: dict[str, Any] = {}
+
+    def transform(step: int, gradients: Values, parameters: Values) -> Values:
+        found: Values = {}
+        if step == 1:
+            states.clear()
+        for name, value in gradients.items():
+            found[name], states[name] = function(step, value, states.get(name, [start] * count))
+        return found
+
+    return transform
+
+
+def ema(decay: float, debias: bool) -> Transform:
+    def function(step: int, g: np.ndarray, state: Any) -> Any:
+        mean = decay * state[0] + (1 - decay) * g
+        return (mean / (1 - decay**step) if debias else mean), [mean]
+
+    return kept(0.0, function)
+
+
+def adam(b1: float = 0.9, b2: float = 0.999, eps: float = 1e-8) -> Transform:
+    def function(step: int, g: np.ndarray, state: Any) -> Any:
+        m, v = b1 * state[0] + (1 - b1) * g, b2 * state[1] + (1 - b2) * g * g
+        return m / (1 - b1**step) / (np.sqrt(v / (1 - b2**step)) + eps), [m, v]
+
+    return kept(0.0, function, 2)
+
+
+def trace(decay: float, nesterov: bool) -> Transform:
+    def function(step: int, g: np.ndarray, state: Any) -> Any:
+        total = g + decay * state[0]
+        return (g + decay * total if nesterov else total), [total]
+
+    return kept(0.0, function)
+
+
+def lion(b1: float, b2: float) -> Transform:
+    return kept(0.0, lambda step, g, s: (np.sign(b1 * s[0] + (1 - b1) * g), [b2 * s[0] + (1 - b2) * g]))
+
+
+def rms(alpha: float, eps: float) -> Transform:
+    def function(step: int, g: np.ndarray, state: Any) -> Any:
+        v = alpha * state[0] + (1 - alpha) * g * g
+        return g / (np.sqrt(v) + eps), [v]
+
+    return kept(0.0, function)
+
+
+def adagrad(start: float, eps: float) -> Transform:
+    return kept(start, lambda step, g, s: (g / (np.sqrt(s[0] + g * g) + eps), [s[0] + g * g]))
+
+
+def decayed(rate: float, names: Sequence[str] = ("matrix", "vector", "scalar")) -> Transform:
+    return lambda step, gradients, parameters: {
+        name: value + (rate * parameters[name] if name in names else 0.0) for name, value in gradients.items()
+    }
+
+
+def scaled(factor: Callable[[int], float]) -> Transform:
+    return each(lambda step, g, p: factor(step) * g)
+
+
+schedule = optim.schedules.linear(2.0, STEPS, warmup=5)
+CASES: dict[str, tuple[Any, list[Transform]]] = {
+    "clip": (optim.chain(optim.clip(0.5), optim.sgd(1e-2)), [each(lambda step, g, p: np.clip(g, -0.5, 0.5))]),
+    "ema": (optim.chain(optim.ema(0.8), optim.sgd(1e-2)), [ema(0.8, True)]),
+    "biased ema": (optim.chain(optim.ema(0.8, debias=False), optim.sgd(1e-2)), [ema(0.8, False)]),
+    "normalize": (optim.chain(optim.normalize(3.0), optim.sgd(1e-2)), [normalize(3.0, 1e-6)]),
+    "decay": (
+        optim.chain(optim.add_decayed_weights(0.3, decay=["matrix", "s*"]), optim.sgd(1e-2)),
+        [decayed(0.3, ("matrix", "scalar"))],
+    ),
+    "schedule": (optim.chain(optim.scale(schedule), optim.sgd(1e-2)), [scaled(schedule)]),
+    "sign": (optim.chain(optim.scale(-0.5), optim.scale_by_learning_rate(1e-2)), [scaled(lambda step: -0.5)]),
+    "adamw": (
+        optim.chain(
+            optim.clip_by_global_norm(1.0),
+            optim.scale_by_adam((0.8, 0.95), 1e-4),
+            optim.add_decayed_weights(0.2, decay="matrix"),
+            optim.scale_by_learning_rate(1e-2),
+        ),
+        [clip_by_global_norm(1.0), adam(0.8, 0.95, 1e-4), decayed(0.2, ("matrix",))],
+    ),
+    "adam": (
+        optim.chain(optim.clip_by_global_norm(1.0), optim.add_decayed_weights(0.1), optim.adam(1e-2)),
+        [clip_by_global_norm(1.0), decayed(0.1), adam()],
+    ),
+    "norm of means": (
+        optim.chain(optim.ema(0.9), optim.add_decayed_weights(0.1), optim.clip_by_global_norm(0.7), optim.sgd(1e-2)),
+        [ema(0.9, True), decayed(0.1), clip_by_global_norm(0.7)],
+    ),
+    "two norms": (
+        optim.chain(
+            optim.clip_by_global_norm(2.0),
+            optim.scale_by_adam(),
+            optim.clip_by_global_norm(1.5),
+            optim.ema(0.5),
+            optim.sgd(1e-2, momentum=0.9),
+        ),
+        [clip_by_global_norm(2.0), adam(), clip_by_global_norm(1.5), ema(0.5, True), trace(0.9, False)],
+    ),
+    "two means": (
+        optim.chain(optim.ema(0.9), optim.clip(1.0), optim.ema(0.5, debias=False), optim.sgd(1e-2)),
+        [ema(0.9, True), each(lambda step, g, p: np.clip(g, -1.0, 1.0)), ema(0.5, False)],
+    ),
+    "trace": (optim.chain(optim.scale_by_sgd(0.9, nesterov=True), optim.sgd(1e-2)), [trace(0.9, True)]),
+    "lion": (optim.chain(optim.scale_by_lion((0.7, 0.9)), optim.sgd(1e-2)), [lion(0.7, 0.9)]),
+    "rmsprop": (optim.chain(optim.scale_by_rmsprop(0.9, 1e-4), optim.sgd(1e-2)), [rms(0.9, 1e-4)]),
+    "adagrad": (optim.chain(optim.scale_by_adagrad(0.3, 1e-6), optim.sgd(1e-2)), [adagrad(0.3, 1e-6)]),
+}
+
+
+def expected(transforms: Sequence[Transform], start: Values, gradients: Sequence[Values]) -> Values:
+    parameters = {name: value.astype(np.float64) for name, value in start.items()}
+    for step, recorded_gradients in enumerate(gradients, 1):
+        updates = {name: value.astype(np.float64) for name, value in recorded_gradients.items()}
+        for transform in transforms:
+            updates = transform(step, updates, parameters)
+        parameters = {name: value - 1e-2 * updates[name] for name, value in parameters.items()}
+    return parameters
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_chains_are_those_of_optax(name):
+    optimizer, transforms = CASES[name]
+    start, gradients = recorded()
+    check(ours(optimizer, start, gradients, [1e-2] * STEPS), expected(transforms, start, gradients))
+
+
+@pytest.mark.parametrize("name", ["adamw", "norm of means", "two norms", "two means"])
+def test_chains_on_a_device_are_those_of_optax(name):
+    optimizer, transforms = CASES[name]
+    start, gradients = recorded()
+    check(ours(optimizer, start, gradients, [1e-2] * STEPS, "wgpu"), expected(transforms, start, gradients))
+
+
+def test_clipping_by_value_is_that_of_pytorch():
+    start, gradients = recorded()
+    parameters = {name: torch.nn.Parameter(torch.tensor(value)) for name, value in start.items()}
+    optimizer = torch.optim.Adam(list(parameters.values()), lr=1e-2)
+    for gradient in gradients:
+        for name, parameter in parameters.items():
+            parameter.grad = torch.tensor(gradient[name])
+        torch.nn.utils.clip_grad_value_(list(parameters.values()), 0.3)
+        optimizer.step()
+    found = ours(optim.chain(optim.clip(0.3), optim.adam(1e-2)), start, gradients, [1e-2] * STEPS)
+    check(found, {name: parameter.detach().numpy() for name, parameter in parameters.items()})
+
+
+def test_the_norm_of_a_chain_is_that_of_an_optimizer():
+    start, gradients = recorded()
+    one = ours(optim.chain(optim.clip_by_global_norm(0.5), optim.adamw(1e-2)), start, gradients, [1e-2] * STEPS)
+    other = ours(optim.adamw(1e-2, clip_norm=0.5), start, gradients, [1e-2] * STEPS)
+    assert all(np.array_equal(one[name], other[name]) for name in one)
+
+
+def compiled(optimizer: Any, layers: int = 3, device: str = "numpy", **options: Any) -> tg.Training:
+    return tg.compile(Chain(layers), loss=loss, optimizer=optimizer, inputs={"x": (4, 7)}, device=device, **options)
+
+
+CLIPPED = optim.chain(
+    optim.clip(10.0), optim.add_decayed_weights(0.1), optim.clip_by_global_norm(1.0), optim.ema(0.9), optim.adam(1e-3)
+)
+
+
+@pytest.mark.parametrize("layers", [1, 12])
+def test_links_take_no_dispatches_of_their_own(layers):
+    plain, chained = compiled(optim.adam(1e-3), layers), compiled(CLIPPED, layers)
+    updates, norms = counts(chained.program)
+    assert updates == 1 and norms <= 2
+    dispatches = [sum(isinstance(s, Dispatch) for s in one.program.plan) for one in (plain, chained)]
+    assert dispatches[1] <= dispatches[0] + 3
+    without = compiled(optim.chain(optim.clip(10.0), optim.add_decayed_weights(0.1), optim.ema(0.9), optim.adam(1e-3)))
+    assert len(without.program.plan) == len(compiled(optim.adam(1e-3)).program.plan)
+    twice = compiled(optim.chain(CLIPPED.links[2], optim.scale_by_adam(), optim.normalize(), optim.sgd(0.1)), layers)
+    once = compiled(optim.chain(CLIPPED.links[2], optim.scale_by_adam(), optim.sgd(0.1)), layers)
+    assert len(twice.program.plan) <= len(once.program.plan) + 3
+
+
+def test_settings_of_links_change_without_another_program():
+    one = optim.chain(optim.ema(0.9), optim.scale(2.0), optim.ema(0.5), optim.sgd(0.1))
+    training, other = (
+        compiled(one),
+        compiled(optim.chain(optim.ema(0.7), optim.scale(-1.0), optim.ema(0.2), optim.sgd(0.1))),
+    )
+    assert training.settings == {"learning_rate": 0.1, "ema/decay": 0.9, "scale/factor": 2.0, "ema.2/decay": 0.5}
+    text = training.module()
+    training.set(group="ema", decay=0.7)
+    training.set(group="scale", factor=-1.0)
+    training.set(group="ema.2", decay=0.2)
+    x = np.ones((4, 7), np.float32)
+    losses = [[float(run.step(x=x)) for _ in range(4)] for run in (training, other)]
+    assert losses[0] == losses[1] and training.module() == text
+    state = training.state_dict()
+    assert state["training/ema.2/decay"] == 0.2 and "optimizer/ema.2.mean/layers.0.weight" in state
+    for name, value in other.state_dict().items():
+        assert np.array_equal(value, state[name]), name
+    training.reset()
+    assert training.settings["ema/decay"] == 0.9
+    with pytest.raises(OptionError, match="decay must be a number from 0 to below 1, got 1"):
+        training.set(group="ema", decay=1.0)
+    with pytest.raises(
+        OptionError, match=r"no group 'clip' has settings that can change; there are 'ema', 'scale', 'ema\.2'"
+    ):
+        training.set(group="clip", max_delta=1.0)
+
+
+def test_chains_go_with_groups_accumulation_and_chains():
+    inner = optim.chain(optim.clip_by_global_norm(0.5), optim.adamw(1e-2, groups={"*.bias": {"weight_decay": 0.0}}))
+    optimizer = optim.chain(optim.ema(0.9), inner)
+    assert [link.name for link in optimizer.links] == ["ema", "clip_by_global_norm"]
+    training, other = (compiled(optimizer, device=device, accumulate=2) for device in ("numpy", "wgpu"))
+    x = np.random.default_rng(0).normal(size=(6, 4, 7)).astype(np.float32)
+    for one in (training, other):
+        one.run(6, [{"x": part} for part in x])
+    expected_values = training.parameters()
+    for name, value in other.parameters().items():
+        assert np.allclose(value, expected_values[name], rtol=1e-4, atol=1e-6), name
+
+
+def test_a_mask_that_is_empty_does_nothing():
+    masked = compiled(optim.chain(optim.add_decayed_weights(0.5, decay=lambda name: False), optim.sgd(0.1)))
+    plain = compiled(optim.sgd(0.1))
+    assert masked.module() == plain.module()
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: optim.chain(), "the last must be an optimizer"),
+        (lambda: optim.chain(optim.clip(1.0)), "the last must be an optimizer"),
+        (lambda: optim.chain(optim.adam(), optim.sgd(0.1)), "all but the last must be links"),
+        (lambda: optim.chain(0.5, optim.sgd(0.1)), "all but the last must be links"),  # type: ignore[arg-type]
+        (lambda: optim.chain(optim.clip(1.0), optim.sgd(0.1, groups={"clip": {"momentum": 0.5}})), "name of a link"),
+        (lambda: optim.clip(0.0), "clip: max_delta must be more than 0"),
+        (lambda: optim.clip(math.nan), "clip: max_delta"),
+        (lambda: optim.clip_by_global_norm(-1.0), "clip_by_global_norm: max_norm"),
+        (lambda: optim.clip_by_global_norm("1"), "clip_by_global_norm: max_norm"),  # type: ignore[arg-type]
+        (lambda: optim.add_decayed_weights(-0.1), "add_decayed_weights: weight_decay"),
+        (lambda: optim.add_decayed_weights(0.1, decay=3), "add_decayed_weights: decay must be a pattern"),  # type: ignore[arg-type]
+        (lambda: optim.ema(1.0), "ema: decay must be a number from 0 to below 1"),
+        (lambda: optim.normalize(eps=-1.0), "normalize: eps"),
+        (lambda: optim.scale(math.inf), "scale: factor must be a finite number"),
+        (lambda: optim.scale_by_learning_rate(-1.0), "scale_by_learning_rate: learning_rate"),
+        (lambda: optim.scale_by_adam((0.9, 1.0)), r"scale_by_adam: betas\[1\]"),
+        (lambda: optim.scale_by_rmsprop(1.0), "scale_by_rmsprop: alpha"),
+        (lambda: optim.scale_by_sgd(0.0, nesterov=True), "nesterov needs a momentum"),
+        (
+            lambda: compiled(optim.chain(optim.add_decayed_weights(0.1, decay="*.w"), optim.sgd(0.1))),
+            r"add_decayed_weights: decay '\*.w' fits no parameter",
+        ),
+    ],
+)
+def test_wrong_chains(call, message):
+    with pytest.raises(OptionError, match=message):
+        call()
+
+
+@pytest.mark.parametrize(
+    ("before", "message"),
+    [
+        ("blur", "before: there is no link 'blur'; there are clip-by-global-norm, "),
+        ("clip", "before: clip requires argument"),
+        ("clip{max-delta=0}", "clip: max_delta must be more than 0, got 0.0"),
+        ("ema{decay=1}", "ema: decay must be at least 0 and less than 1, got 1.0"),
+        ("scale{factor=1e999}", "scale: factor must be finite"),
+        ("scale-by-adam{weight-decay=0.1}", "scale-by-adam has no weight_decay"),
+        ("scale-by-adam{beta1=1}", "beta1 must be at least 0 and less than 1"),
+        ("scale-by-adamw", "there is no link 'scale-by-adamw'"),
+        ("ema{decay=0.9", "before: "),
+        ('add-decayed-weights{weight-decay=0.1 decay="w"}', "has no gradient of 'w', which is to decay"),
+    ],
+)
+def test_passes_refuse_links(before, message):
+    from test_optim import GRADIENTS, parsed
+    from xdsl.context import Context
+
+    module = parsed(GRADIENTS.replace('"w"', '"a"'))
+    text = str(module)
+    with pytest.raises(DiagnosticException, match=message):
+        AppendSgdPass(before=before).apply(Context(), module)
+    assert str(module) == text
