@@ -142,9 +142,11 @@ def _as_initializer(init: object, shape: tuple[int, ...]) -> Initializer:
 
 def is_float_array(value: object) -> bool:
     """Whether a value is a concrete array of floats: numpy's, ours or another library's; traced tensors are none."""
+    if not (hasattr(value, "__array__") or hasattr(value, "__dlpack__")) or isinstance(value, np.generic):
+        return False
     from tensorgrad.tensor import Traced  # loads xDSL
 
-    if not (hasattr(value, "__array__") or hasattr(value, "__dlpack__")) or isinstance(value, np.generic | Traced):
+    if isinstance(value, Traced):
         return False
     dtype = str(getattr(value, "dtype", ""))  # numpy's and others' name it alike: float32, torch.float32
     return "float" in dtype
