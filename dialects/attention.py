@@ -17,6 +17,8 @@ from xdsl.dialects.builtin import (
     IntegerType,
     MemRefType,
     StringAttr,
+    f16,
+    f32,
     f64,
     i64,
 )
@@ -165,7 +167,8 @@ class AttentionOp(IRDLOperation):
     the result and (where it has a second output) the logarithm of each row's sum of exponentials. `queries` and `keys`
     take those operands, the result's cotangent, that logarithm, and each row's sum of result times cotangent; they
     write the cotangent of the queries, or those of keys and values. The kernel's grid is the groups and the queries,
-    for `keys` the groups and the keys.
+    for `keys` the groups and the keys. Operands of f16 are extended to f32 as they are read, and rounded as they are
+    written: everything is computed in f32 then.
 
     Example:
         buf.attention "forward" ins(%q, %k, %v : memref<2x8x4xf32>, memref<2x8x4xf32>, memref<2x8x4xf32>)
@@ -231,6 +234,12 @@ class AttentionOp(IRDLOperation):
                 raise VerifyException(
                     f"{one} is no map from (group, query, key, feature) to an element of {operand.type}"
                 )
+
+    @property
+    def computed_in(self) -> Attribute:
+        """The float type that everything is computed in."""
+        element = cast("MemRefType[Attribute]", self.inputs[0].type).element_type
+        return f32 if element == f16 else element
 
     def affine_maps(self) -> tuple[AffineMap, ...]:
         """The maps, inputs first."""

@@ -96,6 +96,7 @@ def compiled_accumulation(
         segments=step.segments,
         frugal=step.frugal,
         tuned=step.tuned,
+        precision=step.precision,
     )
     loaded = compilation.load(share=executable, in_turn=True)
     if step.memory_limit is not None:

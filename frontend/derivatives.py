@@ -24,6 +24,7 @@ from tensorgrad.tracer import (
     as_result,
     check_usable,
     current_trace,
+    note_derivative,
     sanitized,
     trace_call,
     tracing,
@@ -81,6 +82,7 @@ def _differentiate(
     function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], chosen: Sequence[int], single: bool
 ) -> tuple[Any, Any]:
     """Traces `function` into a block of its own, differentiates that, and moves its ops into the outer trace."""
+    note_derivative()
     outer = current_trace()
     assert outer is not None
     parts = {number: trees.flatten(args[number]) for number in chosen}

@@ -21,9 +21,11 @@ from tensorgrad.location import user_line
 from tensorgrad.model_tracing import checked_results
 from tensorgrad.passes.pipelines import forward_passes
 from tensorgrad.pipeline import Compilation, Phases
+from tensorgrad.precision import check_device, checked_precision, while_tracing
 from tensorgrad.tracer import as_array, checked_module, current_trace, function_name, trace_call, unique
 
 if TYPE_CHECKING:
+    from tensorgrad.passes.lower_precision import LowerPrecisionPass
     from tensorgrad.runtime.webgpu import WebGPUDevice
 
 Key: TypeAlias = tuple[Hashable, ...]
@@ -37,12 +39,15 @@ class Jitted(Specializations[Key]):
 
     __name__: str
 
-    def __init__(self, function: Callable[..., Any], static: Sequence[str], device: str):
+    def __init__(
+        self, function: Callable[..., Any], static: Sequence[str], device: str, precision: LowerPrecisionPass | None
+    ):
         super().__init__(function_name(function))
         functools.update_wrapper(self, function)
         self._function = function
         self._static = frozenset(static)
         self._device_name = device
+        self._precision = precision
         self._signature = _signature(function, static)
 
     @functools.cached_property
@@ -106,19 +111,23 @@ class Jitted(Specializations[Key]):
 
     def _traced(self, bound: inspect.BoundArguments, specs: Mapping[str, Any]) -> Specialization:
         phases = Phases()
+        check_device("jit", self._precision, self._device)
 
         def program(given: Mapping[str, Any]) -> Any:
             complete = inspect.BoundArguments(self._signature, dict(bound.arguments))
             complete.arguments.update(given)
             return checked_results(self._function(*complete.args, **complete.kwargs), f"{self._name}()")
 
-        with phases.measure("trace"):
+        with phases.measure("trace"), while_tracing("jit", self._precision):
             slots = [Slot(name, "input") for name in _names(specs)]
             made, positions = trace_call(self._name, program, [specs], slots)
             order, rebuild = trees.flatten(positions)
             outputs = unique([Slot(path or "output", "output") for path in trees.paths(positions)])
             made.properties["res_attrs"] = slots_attribute(outputs)
-        compilation = Compilation(self._name, checked_module(made), lambda _: forward_passes(), self._device, phases)
+        module = checked_module(made)
+        compilation = Compilation(
+            self._name, module, lambda _: forward_passes(), self._device, phases, precision=self._precision
+        )
         return Specialization(compilation, compilation.load(None), rebuild([outputs[i].name for i in order]))
 
 
@@ -143,15 +152,23 @@ def _signature(function: Callable[..., Any], static: Sequence[str]) -> inspect.S
 
 
 @overload
-def jit(function: Callable[..., Any], *, static: str | Sequence[str] = (), device: str = "auto") -> Jitted: ...
+def jit(
+    function: Callable[..., Any], *, static: str | Sequence[str] = (), device: str = "auto", precision: str = "f32"
+) -> Jitted: ...
 
 
 @overload
-def jit(*, static: str | Sequence[str] = (), device: str = "auto") -> Callable[[Callable[..., Any]], Jitted]: ...
+def jit(
+    *, static: str | Sequence[str] = (), device: str = "auto", precision: str = "f32"
+) -> Callable[[Callable[..., Any]], Jitted]: ...
 
 
 def jit(
-    function: Callable[..., Any] | None = None, *, static: str | Sequence[str] = (), device: str = "auto"
+    function: Callable[..., Any] | None = None,
+    *,
+    static: str | Sequence[str] = (),
+    device: str = "auto",
+    precision: str = "f32",
 ) -> Jitted | Callable[[Callable[..., Any]], Jitted]:
     """Compiles a function of arrays, when it is called: once for all calls with the same shapes, dtypes and trees.
 
@@ -162,12 +179,14 @@ def jit(
         static: Arguments by name that stay Python values, and are compiled in: they have to be hashable, and the
             function is compiled for each value.
         device: "auto" for a hardware adapter where there is one, else numpy; "wgpu" for any adapter; "numpy".
+        precision: "f16" stores what follows from products as half floats between kernels, see `tg.compile`; then no
+            derivative may be taken inside.
 
     Returns:
         What runs it, with the function's name and docstring; see `Jitted`.
 
     Raises:
-        OptionError: `static` names no argument, or the device is unknown.
+        OptionError: `static` names no argument, or the device or precision is unknown.
 
     Example:
         >>> import tensorgrad as tg
@@ -182,6 +201,7 @@ def jit(
         raise OptionError(f"static must be names of arguments, got {static!r}")
     if device not in DEVICES:
         raise OptionError(f"device must be one of {', '.join(DEVICES)}, not {device!r}")
+    rounding = checked_precision("jit", precision)
     if function is None:
-        return lambda function: Jitted(function, names, device)
-    return Jitted(function, names, device)
+        return lambda function: Jitted(function, names, device, rounding)
+    return Jitted(function, names, device, rounding)

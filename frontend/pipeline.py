@@ -6,7 +6,7 @@ import gc
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from xdsl.context import Context
@@ -24,6 +24,7 @@ from tensorgrad.runtime.formula import Formula
 from tensorgrad.runtime.numpy_backend import NumpyExecutable
 
 if TYPE_CHECKING:
+    from tensorgrad.passes.lower_precision import LowerPrecisionPass
     from tensorgrad.runtime.program import Program
     from tensorgrad.runtime.target import Target
     from tensorgrad.runtime.webgpu import WebGPUDevice, WebGPUExecutable
@@ -124,6 +125,7 @@ class Compilation:
         segments: Into how many runs `remat` divides the function, so that it keeps to the limit.
         frugal: Whether kernels run in an order that needs little memory, rather than in few dispatches.
         tuned: The file of schedules that were measured, or None.
+        precision: The pass that stores values between kernels with fewer bits, or None.
         memory_cost: What keeping to the limit took: the segments, and the figures of the program without them.
     """
 
@@ -139,6 +141,7 @@ class Compilation:
     segments: int = 1
     frugal: bool = False
     tuned: str | None = None
+    precision: LowerPrecisionPass | None = None
     memory_cost: dict[str, int] = field(default_factory=dict[str, int])
     parameters: tuple[str, ...] = ()
 
@@ -155,9 +158,10 @@ class Compilation:
         """
         if self.device is None:
             module = self._on_tensors()
+            kernels = None if self.precision is None else self._kernels(module)
             with self.phases.measure("load"):
                 assert share is None or isinstance(share, NumpyExecutable)
-                return NumpyExecutable(module, share=share)
+                return NumpyExecutable(module, share=share, kernels=kernels)
         return self._load_on_device(self.device, share, in_turn)
 
     def tensor_passes(self) -> Sequence[ModulePass]:
@@ -171,6 +175,26 @@ class Compilation:
         self.parameters = tuple(slot.name for slot in slots if slot.role == "parameter")
         self.settings = frozenset(name for slot in slots if slot.formula for name in Formula(slot.formula).names)
         return module
+
+    def _kernels(self, module: ModuleOp) -> ModuleOp:
+        """The kernels that a device would run, for numpy to round where they store."""
+        made = module.clone()
+        passes = self._below(self.target())
+        run_passes(made, passes[: [one.name for one in passes].index("schedule")], self.phases)
+        return made
+
+    def _below(self, target: Target) -> list[ModulePass]:
+        """The passes from `tg` down."""
+        return device_passes(target.to_json(), self.tuned, self.frugal, self.precision)
+
+    def target(self) -> Target:
+        """What kernels are made for: the device; on numpy what every WebGPU device has, and f16 if asked."""
+        from tensorgrad.runtime.target import Target
+
+        if self.device is not None:
+            return self.device.target
+        found = Target.named(DEFAULT_TARGET)
+        return found if self.precision is None else replace(found, name=f"{found.name} with shader-f16", f16=True)
 
     def _load_on_device(self, device: WebGPUDevice, share: Executable | None, in_turn: bool) -> WebGPUExecutable:
         from tensorgrad.runtime.webgpu import WebGPUExecutable
@@ -224,18 +248,13 @@ class Compilation:
 
         module = self._on_tensors()
         # What it leaves is checked as a program, and by the device's own compiler.
-        passes = device_passes(target.to_json(), self.tuned, self.frugal)
-        run_passes(module, passes, self.phases, verify=False)
+        run_passes(module, self._below(target), self.phases, verify=False)
         with self.phases.measure("build"):
             return build_program(module, target, self.name)
 
     def program(self, target: Target | None = None) -> Program:
         """The program for a target or else the device; for what every WebGPU device has, where that is numpy."""
-        from tensorgrad.runtime.target import Target
-
-        if target is None:
-            target = Target.named(DEFAULT_TARGET) if self.device is None else self.device.target
-        return self._lowered(target)
+        return self._lowered(self.target() if target is None else target)
 
     def text(self, level: str) -> str:
         """The IR at a level, made anew from what was traced.
@@ -251,8 +270,7 @@ class Compilation:
 
     def down_to_wgsl(self) -> list[ModulePass]:
         """All passes."""
-        target = DEFAULT_TARGET if self.device is None else self.device.target.to_json()
-        return [*self.tensor_passes(), *device_passes(target, self.tuned, self.frugal)]
+        return [*self.tensor_passes(), *self._below(self.target())]
 
     def down_to_buf(self) -> list[ModulePass]:
         """The passes down to where kernels are scheduled."""

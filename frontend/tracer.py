@@ -22,7 +22,7 @@ from tensorgrad.dialects.tg.base import ELEMENT_TYPES, NumpyArray, TensorOp, ten
 from tensorgrad.dialects.tg.base import Tensor as TensorType
 from tensorgrad.dialects.tg.build import TensorBuilder
 from tensorgrad.dtypes import SHORT, DType, Spec, spec
-from tensorgrad.errors import DTypeError, InputError, ParameterError, ShapeError, TraceError
+from tensorgrad.errors import DTypeError, InputError, OptionError, ParameterError, ShapeError, TraceError
 from tensorgrad.location import user_line, user_location
 from tensorgrad.nn.module import Buffer, Module, Parameter
 from tensorgrad.runtime.conversion import converted, to_numpy
@@ -55,6 +55,7 @@ class Trace:
 
 class _Current(threading.local):
     trace: Trace | None = None
+    refusal: str | None = None
 
 
 _current = _Current()
@@ -75,6 +76,26 @@ def tracing(name: str) -> Iterator[Trace]:
     finally:
         _current.trace = trace.parent
         trace.open = False
+
+
+@contextmanager
+def refusing_derivatives(reason: str) -> Iterator[None]:
+    """Has `note_derivative` raise, for a reason, while this is open."""
+    before, _current.refusal = _current.refusal, reason
+    try:
+        yield
+    finally:
+        _current.refusal = before
+
+
+def note_derivative() -> None:
+    """Says that a derivative in reverse mode is about to be taken inside the present trace.
+
+    Raises:
+        OptionError: None may be; says why.
+    """
+    if _current.trace is not None and _current.refusal is not None:
+        raise OptionError(f"{user_line()}: {_current.refusal}")
 
 
 def refuse_inside_trace(what: str) -> None:

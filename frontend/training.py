@@ -46,9 +46,11 @@ from tensorgrad.optim import Optimizer
 from tensorgrad.optimizer_settings import HostSettings
 from tensorgrad.passes.accumulate_gradients import AccumulateGradientsPass
 from tensorgrad.passes.functions import order_parameters
+from tensorgrad.passes.lower_precision import LowerPrecisionPass
 from tensorgrad.passes.optimizer import OptimizerPass
 from tensorgrad.passes.pipelines import forward_passes, tensor_passes
 from tensorgrad.pipeline import Compilation, Phases, tuning_seconds
+from tensorgrad.precision import check_device, checked_precision, while_tracing
 from tensorgrad.runtime.backend import Executable, check_inputs
 from tensorgrad.state import Assigning
 from tensorgrad.tensor import Array
@@ -67,6 +69,8 @@ def compile(
     memory_limit: int | None = None,
     tune: bool | float = False,
     accumulate: int = 1,
+    precision: str = "f32",
+    loss_scale: float | None = None,
 ) -> Training:
     """Compiles a training step: the loss, its gradient by every parameter, and the optimizer's update.
 
@@ -93,6 +97,12 @@ def compile(
             micro-batch and one more copy of the trained parameters. Where the loss is a mean, that is the step of
             one batch of all their examples, but for roundings and for what depends on a batch as a whole, such as batch
             norm, whose statistics each micro-batch has of its own and updates.
+        precision: "f32"; or "f16" to store activations between kernels as half floats, saved ones included. Everything
+            is computed in f32, and parameters, optimizer state, inputs, outputs, statistics, losses and cotangents are
+            kept in it. What passes 65504 is stored as an infinity. Attached functions do the same.
+        loss_scale: With "f16", stores cotangents of activations as half floats too, multiplied by this power of two,
+            which loads take back, so that small ones do not underflow; gradients of parameters stay f32. One that is
+            too large makes infinities, which the parameters show.
 
     Returns:
         What runs the step; see `Training`.
@@ -116,6 +126,7 @@ def compile(
     ):
         raise OptionError(f"memory_limit must be a positive number of bytes, an integer, got {memory_limit!r}")
     tuning, micro = tuning_seconds(tune), micro_batches(accumulate)
+    rounding = checked_precision("tg.compile", precision, loss_scale)
     parameters = parameters_of(model)
     trained = {path: place for place, (path, one) in enumerate(parameters.items()) if one.trainable}
     if not trained:
@@ -124,7 +135,7 @@ def compile(
     phases = Phases()
     with_key = takes_key(loss) and isinstance(inputs, Mapping) and "key" not in inputs
     specs = input_specs({**inputs, "key": spec(2, "u32")} if with_key else inputs)
-    with phases.measure("trace"):
+    with phases.measure("trace"), while_tracing("tg.compile", rounding):
         traced = trace_model(model, loss, specs, checked_loss, "kept")
     name = traced.function.sym_name.data
     for path in unreached(traced.function, trained):
@@ -137,6 +148,7 @@ def compile(
 
     if memory_limit is not None and found is None:
         raise OptionError("memory_limit is for a device that plans its memory; numpy plans none")
+    check_device("tg.compile", rounding, found)
 
     wrt = None if len(trained) == len(parameters) else tuple(trained.values())
 
@@ -150,7 +162,7 @@ def compile(
 
     module = checked_module(traced.function)
     reserved = 0 if micro == 1 else bytes_of_outputs(traced.function)
-    compilation = Compilation(name, module, passes, found, phases, memory_limit, reserved, tuning)
+    compilation = Compilation(name, module, passes, found, phases, memory_limit, reserved, tuning, precision=rounding)
     executable = compilation.load(share=None)
     accumulation = None if micro == 1 else compiled_accumulation(compilation, executable, list(trained), micro)
     executable.write(values)
@@ -393,7 +405,10 @@ class Training(Compiled):
             raise InputError(f"{user_line()}: capture: takes a name or several, got {names!r}")
         if patterns not in self._variants:
             check = chosen_captures(patterns)
-            self._variants[patterns] = self._specialized(self._source.loss, self._source.inputs, check, "dropped")
+            precision = self._compilation.precision
+            self._variants[patterns] = self._specialized(
+                self._source.loss, self._source.inputs, check, "dropped", "capture", precision
+            )
         if self._checks:
             check_finite(inputs)
         return self._variants[patterns].run(self._with_key(inputs, "capture"))
@@ -512,13 +527,16 @@ class Training(Compiled):
         state, _ = checkpoints.read_checkpoint(path)
         return self.load_state_dict(checkpoints.of_training(state), strict)
 
-    def attach(self, forward: Callable[..., Any], *, inputs: Mapping[str, Any] | None = None) -> Inference:
+    def attach(
+        self, forward: Callable[..., Any], *, inputs: Mapping[str, Any] | None = None, precision: str | None = None
+    ) -> Inference:
         """Compiles another function of the same parameters.
 
         Args:
             forward: Called as `forward(model, **inputs)`, with traced tensors; gives a tensor or a tree of them.
             inputs: A shape (f32) or a `tg.spec` for each input, by name. It is compiled for these now, and for other
                 leading extents when it is called with them. `None` leaves all to the calls.
+            precision: How values between kernels are stored, as for `tg.compile`; `None` is as the training does.
 
         Returns:
             What runs it, always with the parameters as they are then.
@@ -528,24 +546,33 @@ class Training(Compiled):
         """
         refuse_inside_trace("attach")
         check_function(forward, "attach")
+        rounding = self._compilation.precision if precision is None else checked_precision("attach", precision)
+        check_device("attach", rounding, self._compilation.device)
         self._check_model()
 
         def specialize(specs: Mapping[str, Spec]) -> Specialization:
             self._check_model()
-            return self._specialized(forward, specs, checked_results, "refused")
+            return self._specialized(forward, specs, checked_results, "refused", "attach", rounding)
 
         declared = None if inputs is None else input_specs(inputs)
         return Inference(function_name(forward), declared, specialize, self._checks)
 
     def _specialized(
-        self, function: Callable[..., Any], specs: Mapping[str, Spec], check: Check, assigning: Assigning
+        self,
+        function: Callable[..., Any],
+        specs: Mapping[str, Spec],
+        check: Check,
+        assigning: Assigning,
+        what: str,
+        precision: LowerPrecisionPass | None,
     ) -> Specialization:
         phases = Phases()
-        with phases.measure("trace"):
+        with phases.measure("trace"), while_tracing(what, precision):
             traced = trace_model(self._model, function, specs, check, assigning)
         order_parameters(traced.function, self._compilation.parameters)
         name, module = traced.function.sym_name.data, checked_module(traced.function)
-        compilation = Compilation(name, module, lambda _: forward_passes(), self._compilation.device, phases)
+        device = self._compilation.device
+        compilation = Compilation(name, module, lambda _: forward_passes(), device, phases, precision=precision)
         return Specialization(compilation, compilation.load(share=self._executable), traced.results)
 
     def save(self, path: str | os.PathLike[str]) -> None:

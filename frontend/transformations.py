@@ -21,7 +21,7 @@ from tensorgrad.location import user_line, user_location
 from tensorgrad.passes.batch import basis, repeated
 from tensorgrad.passes.grad import cotangents, tangents
 from tensorgrad.tensor import Array, Tensor, Traced
-from tensorgrad.tracer import Trace, as_array, as_result, check_usable, current_trace, value_in
+from tensorgrad.tracer import Trace, as_array, as_result, check_usable, current_trace, note_derivative, value_in
 
 
 def jvp(function: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
@@ -303,6 +303,7 @@ def _vjp(
     done = _Application(function, arguments, points, {})
 
     def pullback(cotangent: Any) -> tuple[Any, ...]:
+        note_derivative()
         for one in done.wrt:
             check_usable(Traced(done.trace, one))
         trace = current_trace()
@@ -342,6 +343,7 @@ def _jacobian(
 
 def _by_results(done: _Application, rows: Sequence[SSAValue]) -> dict[tuple[int, int], SSAValue]:
     """Reverse mode: the unit cotangents of each result at once."""
+    note_derivative()
     block, found = done.trace.block, dict[tuple[int, int], SSAValue]()
     builder = TensorBuilder(block, location=user_location())
     for number, row in enumerate(rows):

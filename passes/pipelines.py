@@ -5,12 +5,15 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self, get_args, get_type_hints
+from typing import TYPE_CHECKING, Any, ClassVar, Self, cast, get_args, get_type_hints
 
 from xdsl.passes import ModulePass
 from xdsl.utils.arg_spec import ArgSpec, ParameterListType, ParameterType, parse_pipeline
 
 from tensorgrad.passes.registry import OPTIMIZERS, PASSES
+
+if TYPE_CHECKING:
+    from tensorgrad.passes.lower_precision import LowerPrecisionPass
 
 DEFAULT_TARGET = "webgpu-default"
 
@@ -47,13 +50,19 @@ def tensor_passes(
     ]
 
 
-def device_passes(target: str = DEFAULT_TARGET, tuned: str | None = None, frugal: bool = False) -> list[ModulePass]:
+def device_passes(
+    target: str = DEFAULT_TARGET,
+    tuned: str | None = None,
+    frugal: bool = False,
+    precision: LowerPrecisionPass | None = None,
+) -> list[ModulePass]:
     """The passes from `tg` down to `wgsl`.
 
     Args:
         target: A profile's name, a file or JSON.
         tuned: A file of schedules that were measured on the target.
         frugal: Whether kernels run in an order that needs little memory, rather than in few dispatches.
+        precision: The pass that stores values between kernels with fewer bits, if they are to be.
     """
     from tensorgrad.passes.expand_math import ExpandMathPass
     from tensorgrad.passes.fuse.fuse_pass import RULES, FusePass
@@ -72,6 +81,7 @@ def device_passes(target: str = DEFAULT_TARGET, tuned: str | None = None, frugal
         LowerTgToBufPass(),
         # What runs side by side keeps the operands of all of it in use.
         FusePass(target=target, only=tuple(rule for rule in RULES if rule != "siblings") if frugal else ()),
+        *([] if precision is None else [precision]),
         SchedulePass(target=target, tuned=tuned),
         *([OrderKernelsPass()] if frugal else []),
         ShareDispatchesPass(target=target, slack=0) if frugal else ShareDispatchesPass(target=target),
@@ -82,11 +92,14 @@ def device_passes(target: str = DEFAULT_TARGET, tuned: str | None = None, frugal
 
 
 def training_passes(
-    function: str | None, optimizer: ModulePass | None, target: str = DEFAULT_TARGET
+    function: str | None,
+    optimizer: ModulePass | None,
+    target: str = DEFAULT_TARGET,
+    precision: LowerPrecisionPass | None = None,
 ) -> list[ModulePass]:
     """The passes from a loss on `tg` to the kernels of a training step: `tensor_passes`, then `device_passes`."""
     updates = [] if optimizer is None else [optimizer]
-    return [*tensor_passes(function, updates), *device_passes(target)]
+    return [*tensor_passes(function, updates), *device_passes(target, precision=precision)]
 
 
 def forward_passes() -> list[ModulePass]:
@@ -97,11 +110,11 @@ def forward_passes() -> list[ModulePass]:
     return [SimplifyPass(), OutlineAttentionPass()]
 
 
-def inference_passes(target: str = DEFAULT_TARGET) -> list[ModulePass]:
+def inference_passes(target: str = DEFAULT_TARGET, precision: LowerPrecisionPass | None = None) -> list[ModulePass]:
     """The passes from functions on `tg` to the kernels that compute them."""
     from tensorgrad.passes.inline_calls import InlineCallsPass
 
-    return [InlineCallsPass(recompute=False), *forward_passes(), *device_passes(target)]
+    return [InlineCallsPass(recompute=False), *forward_passes(), *device_passes(target, precision=precision)]
 
 
 @dataclass(frozen=True)
@@ -130,11 +143,13 @@ class TrainingPipeline(Pipeline):
 
     As text, `training-pipeline{function=loss optimizer=adam target=webgpu-default}`: the optimizer is one of
     `OPTIMIZERS` or `none`, and every option that is not the pipeline's own is one of the optimizer's pass.
+    `precision=f16` puts `lower-precision` behind `fuse`, `loss-scale=1024` gives it that scale.
 
     Attributes:
         optimizer: The pass that appends the update, if there is one.
         function: The loss; may be absent where there is only one function.
         target: A profile, a file or JSON.
+        precision: The pass that stores values between kernels with fewer bits, if they are to be.
     """
 
     name = "training-pipeline"
@@ -142,52 +157,73 @@ class TrainingPipeline(Pipeline):
     optimizer: ModulePass | None
     function: str | None = None
     target: str = DEFAULT_TARGET
+    precision: LowerPrecisionPass | None = None
 
     @classmethod
     def from_spec(cls, spec: ArgSpec) -> Self:
         options = dict(spec.normalize_parameter_names().parameters)
         target = _text(cls.name, "target", options.pop("target", (DEFAULT_TARGET,)))
+        precision = _precision(cls.name, options)
         chosen = _text(cls.name, "optimizer", options.pop("optimizer", ()))
         function = _text(cls.name, "function", options["function"]) if "function" in options else None
         if chosen == "none":
             unknown = ", ".join(name for name in options if name != "function")
             if unknown:
                 raise ValueError(f"{cls.name}: without an optimizer there is no option {unknown}")
-            return cls(None, function, target)
+            return cls(None, function, target, precision)
         if chosen not in OPTIMIZERS:
             raise ValueError(f"{cls.name}: optimizer {chosen!r} is not one of none, {', '.join(OPTIMIZERS)}")
-        return cls(read_pass(ArgSpec(f"append-{chosen}", options), PASSES), function, target)
+        return cls(read_pass(ArgSpec(f"append-{chosen}", options), PASSES), function, target, precision)
 
     def expand(self) -> tuple[ModulePass, ...]:
-        return tuple(training_passes(self.function, self.optimizer, self.target))
+        return tuple(training_passes(self.function, self.optimizer, self.target, self.precision))
 
 
 @dataclass(frozen=True)
 class InferencePipeline(Pipeline):
     """From functions on `tg` to the kernels that compute them: `inference-pipeline{target=webgpu-default}`.
 
+    `precision=f16` puts `lower-precision` behind `fuse`.
+
     Attributes:
         target: A profile, a file or JSON.
+        precision: The pass that stores values between kernels with fewer bits, if they are to be.
     """
 
     name = "inference-pipeline"
 
     target: str = DEFAULT_TARGET
+    precision: LowerPrecisionPass | None = None
 
     @classmethod
     def from_spec(cls, spec: ArgSpec) -> Self:
         options = dict(spec.normalize_parameter_names().parameters)
         target = _text(cls.name, "target", options.pop("target", (DEFAULT_TARGET,)))
+        precision = _precision(cls.name, options)
         if options:
-            raise ValueError(f"{cls.name}: there is no option {', '.join(options)}, only target")
-        return cls(target)
+            raise ValueError(f"{cls.name}: there is no option {', '.join(options)}, only target and precision")
+        return cls(target, precision)
 
     def expand(self) -> tuple[ModulePass, ...]:
-        return tuple(inference_passes(self.target))
+        return tuple(inference_passes(self.target, self.precision))
 
 
 PIPELINES: dict[str, type[Pipeline]] = {kind.name: kind for kind in (TrainingPipeline, InferencePipeline)}
 """The pipelines by name."""
+
+
+def _precision(pipeline: str, options: dict[str, ParameterListType]) -> LowerPrecisionPass | None:
+    """Takes the options of `lower-precision` out; the pass, if they ask for it."""
+    element = _text(pipeline, "precision", options.pop("precision", ("f32",)))
+    scale = options.pop("loss_scale", None)
+    if element == "f32":
+        if scale is not None:
+            raise ValueError(f"{pipeline}: loss-scale is for precision=f16")
+        return None
+    given: dict[str, ParameterListType] = {"element": (element,)}
+    if scale is not None:
+        given["scale"] = scale
+    return cast("LowerPrecisionPass", read_pass(ArgSpec("lower-precision", given), PASSES))
 
 
 def _text(pipeline: str, option: str, values: ParameterListType) -> str:

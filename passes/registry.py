@@ -25,6 +25,7 @@ CLASSES: dict[str, tuple[str, str]] = {
     "recompute": ("tensorgrad.passes.recompute", "RecomputePass"),
     "lower-tg-to-buf": ("tensorgrad.passes.lower_tg_to_buf", "LowerTgToBufPass"),
     "fuse": ("tensorgrad.passes.fuse", "FusePass"),
+    "lower-precision": ("tensorgrad.passes.lower_precision", "LowerPrecisionPass"),
     "schedule": ("tensorgrad.passes.schedule", "SchedulePass"),
     "order-kernels": ("tensorgrad.passes.order_kernels", "OrderKernelsPass"),
     "share-dispatches": ("tensorgrad.passes.share_dispatches", "ShareDispatchesPass"),

@@ -9,7 +9,7 @@ from xdsl.ir import SSAValue
 
 from tensorgrad.dialects.attention import FORWARD, QUERIES, Attention, AttentionOp
 from tensorgrad.dialects.buf import element_of
-from tensorgrad.runtime.numpy_scalars import Array
+from tensorgrad.runtime.numpy_scalars import Array, scalar_dtype
 from tensorgrad.runtime.numpy_stages import gather, read, scatter
 
 LOOPS = 4
@@ -30,14 +30,15 @@ def run_attention(stage: AttentionOp, arrays: Mapping[SSAValue, Array]) -> None:
     what = f"buf.attention {part}"
     maps, shapes, spaces = stage.affine_maps(), attention.shapes(part), attention.spaces(part)
     operands: list[Array] = []
-    count = len(stage.inputs)
+    count, dtype = len(stage.inputs), scalar_dtype(stage.computed_in)
     for operand, one, shape, space in zip(stage.inputs, maps, shapes, spaces, strict=False):
         extents = [1] * LOOPS
         for loop, extent in zip(space, shape, strict=True):
             extents[loop] = extent
-        values = gather(arrays[operand], one, tuple((0, extent) for extent in extents), what)
-        operands.append(np.broadcast_to(read(values, element_of(operand)), extents).reshape(shape))
-    results = [np.empty(shape, operands[0].dtype) for shape in shapes[count:]]
+        values = read(gather(arrays[operand], one, tuple((0, extent) for extent in extents), what), element_of(operand))
+        values = values.astype(dtype) if values.dtype.kind == "f" else values
+        operands.append(np.broadcast_to(values, extents).reshape(shape))
+    results = [np.empty(shape, dtype) for shape in shapes[count:]]
     for group in range(attention.groups):
         found = _of_group(attention, part, [operand[group] for operand in operands])
         for result, value in zip(results, found, strict=True):

@@ -13,6 +13,7 @@ from tensorgrad.dialects.signature import Slot
 from tensorgrad.dialects.tg.base import NumpyArray, Tensor, numpy_dtype
 from tensorgrad.runtime.backend import DTYPES, OutputHandle, ScalarInputs, check_inputs
 from tensorgrad.runtime.errors import ProgramError
+from tensorgrad.runtime.numpy_kernels import KernelExecutor
 from tensorgrad.runtime.numpy_tensors import TensorExecutor
 
 _NAMES = {dtype: name for name, dtype in DTYPES.items()}
@@ -35,13 +36,21 @@ class NumpyExecutable:
         module: Holds the function.
         function: Its name, or `None` where it is the only one.
         share: An executable whose parameters and state this one uses too, instead of its own.
+        kernels: The function as kernels, if these are to run in its place, rounding where they store.
 
     Raises:
         ProgramError: There is no such function, its parameters are not those of `share`, or `share` lacks its state.
     """
 
-    def __init__(self, module: ModuleOp, function: str | None = None, share: NumpyExecutable | None = None):
-        self._executor = TensorExecutor(module, function)
+    def __init__(
+        self,
+        module: ModuleOp,
+        function: str | None = None,
+        share: NumpyExecutable | None = None,
+        kernels: ModuleOp | None = None,
+    ):
+        tensors = TensorExecutor(module, function)
+        self._executor = tensors if kernels is None else KernelExecutor(tensors, kernels)
         arguments = list(zip(self._executor.arguments, self._executor.function.body.block.args, strict=True))
         slots = {(slot.role, slot.name): _array_slot(slot, cast(Tensor, value.type)) for slot, value in arguments}
         self.program_inputs: Mapping[str, ArraySlot] = {

@@ -213,13 +213,15 @@ class BufferExecutor:
     Args:
         module: A module that verifies.
         function: Which function; the only one if `None`.
+        poisons: Whether what is not defined reads as garbage.
 
     Raises:
         ExecutionError: There is no such function, or it holds an op that is not supported; the message names it.
     """
 
-    def __init__(self, module: ModuleOp, function: str | None = None):
+    def __init__(self, module: ModuleOp, function: str | None = None, poisons: bool = True):
         self.function = _find_function(module, function)
+        self._poisons = poisons
         self._module = module
         self._storage: Env = {}
         self._slots: dict[SSAValue, Slot] = {}
@@ -250,6 +252,8 @@ class BufferExecutor:
         return runs
 
     def _hygiene_of(self, runs: list[Run]) -> list[_Hygiene]:
+        if not self._poisons:
+            return [_Hygiene([], [], [])] * len(runs)
         kept = {self._storage[value] for value, slot in self._slots.items() if slot.role in KEPT}
         liveness = _Liveness(runs, self._storage.values(), kept, self._rows)
         return [liveness.hygiene(index, run) for index, run in enumerate(runs)]
@@ -314,6 +318,30 @@ class BufferExecutor:
             key: read(memory.array(self._storage[value]), self._storage[value].element).copy()
             for key, value in self._results.items()
         }
+
+    def bytes_moved(self) -> int:
+        """The bytes of what kernels read and write in one run, each operand once; of two branches, the first's."""
+        return sum(place.end - place.start for run in self._possible() for place in dict.fromkeys(run.operands))
+
+    def peak_bytes(self) -> int:
+        """The most bytes in use at once before memory is planned: arguments always, others from first to last use."""
+        always = sum(place.end - place.start for value, place in self._storage.items() if value in self._slots)
+        named = {self._storage[value].arena for value in self._slots}
+        change = dict[int, int]()
+        sizes, uses = dict[SSAValue, int](), dict[SSAValue, list[int]]()
+        for step, run in enumerate(self._possible()):
+            for place in run.operands:
+                if place.arena not in named:
+                    sizes[place.arena] = buf.buffer_bytes(cast(buf.Buffer, place.arena.type))
+                    uses.setdefault(place.arena, []).append(step)
+        for arena, steps in uses.items():
+            change[steps[0]] = change.get(steps[0], 0) + sizes[arena]
+            change[steps[-1] + 1] = change.get(steps[-1] + 1, 0) - sizes[arena]
+        live = most = always
+        for step in sorted(change):
+            live += change[step]
+            most = max(most, live)
+        return most
 
     def _possible(self) -> list[Run]:
         """What runs, with the first of two branches; both write the same."""

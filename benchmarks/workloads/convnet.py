@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 import tensorgrad as tg
@@ -34,8 +36,8 @@ def batch() -> dict[str, np.ndarray]:
     return {"x": images, "y": generator.integers(0, CLASSES, BATCH).astype(np.int32)}
 
 
-def build(device: str, tune: bool | float = False) -> tuple[tg.Training, dict[str, np.ndarray]]:
-    """The training step on a device, and a batch."""
+def build(device: str, tune: bool | float = False, **options: Any) -> tuple[tg.Training, dict[str, np.ndarray]]:
+    """The training step on a device, and a batch; what else there is goes to `tg.compile`."""
     training = tg.compile(
         ConvNet(),
         loss=loss,
@@ -43,5 +45,6 @@ def build(device: str, tune: bool | float = False) -> tuple[tg.Training, dict[st
         inputs={"x": (BATCH, 1, 28, 28), "y": tg.spec(BATCH, "i32")},
         device=device,
         tune=tune,
+        **options,
     )
     return training, batch()

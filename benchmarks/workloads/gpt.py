@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 import tensorgrad as tg
@@ -21,8 +23,10 @@ def batch() -> dict[str, np.ndarray]:
     return {"tokens": text[:, :-1], "following": text[:, 1:]}
 
 
-def build(device: str, layers: int = 4, tune: bool | float = False) -> tuple[tg.Training, dict[str, np.ndarray]]:
-    """The training step on a device, and a batch."""
+def build(
+    device: str, layers: int = 4, tune: bool | float = False, **options: Any
+) -> tuple[tg.Training, dict[str, np.ndarray]]:
+    """The training step on a device, and a batch; what else there is goes to `tg.compile`."""
     shape = tg.spec((BATCH, LENGTH), "i32")
     training = tg.compile(
         Transformer(VOCABULARY, LENGTH, WIDTH, HEADS, layers),
@@ -31,5 +35,6 @@ def build(device: str, layers: int = 4, tune: bool | float = False) -> tuple[tg.
         inputs={"tokens": shape, "following": shape},
         device=device,
         tune=tune,
+        **options,
     )
     return training, batch()

@@ -15,7 +15,7 @@ from typing import cast
 
 from xdsl.dialects import arith, memref
 from xdsl.dialects import math as math_ops
-from xdsl.dialects.builtin import MemRefType
+from xdsl.dialects.builtin import MemRefType, f16, f32
 from xdsl.ir import Operation, SSAValue
 from xdsl.ir.affine import AffineMap
 
@@ -62,14 +62,17 @@ class _Element:
         return _Element(self.buffer, Linear(later), value, known)
 
     def load(self, code: Code) -> SSAValue:
-        """The element; every loop is known."""
+        """The element, half floats as f32; every loop is known."""
         assert not self.rest.terms
         at = code.number(0) if self.value is None else self.value
-        return code.add(memref.LoadOp.get(code.bindings[self.buffer].memory, [at]))
+        found = code.add(memref.LoadOp.get(code.bindings[self.buffer].memory, [at]))
+        return code.add(arith.ExtFOp(found, f32)) if found.type == f16 else found
 
     def store(self, code: Code, value: SSAValue) -> None:
         """Writes the element; every loop is known."""
         at = code.number(0) if self.value is None else self.value
+        if element_of(self.buffer) == f16:
+            value = code.add(arith.TruncFOp(value, f16))
         code.block.add_op(memref.StoreOp.get(value, code.bindings[self.buffer].memory, [at]))
 
 
@@ -95,7 +98,7 @@ class _Kernel:
     def __init__(self, stage: AttentionOp, code: Code, tile: Tile, groups: Sequence[int]):
         self.stage, self.code, self.tile = stage, code, tile
         self.a = stage.attention
-        self.element = element_of(stage.inputs[0])
+        self.element = stage.computed_in
         self.width = tile.lanes * tile.columns
         self.row_count = self.a.queries if self.row_loop == QUERY else self.a.keys
         self.zero = code.scalar(0.0, self.element)

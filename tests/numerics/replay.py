@@ -18,6 +18,7 @@ from tensorgrad.dialects.buf import KernelOp
 from tensorgrad.dialects.tg.base import Tensor, numpy_dtype
 from tensorgrad.passes.build_program import build_program
 from tensorgrad.passes.inline_calls import InlineCallsPass
+from tensorgrad.passes.lower_precision import LowerPrecisionPass
 from tensorgrad.passes.outline_attention import OutlineAttentionPass
 from tensorgrad.passes.pipelines import device_passes
 from tensorgrad.passes.schedule.choose import choose
@@ -41,23 +42,30 @@ class Variant:
         frugal: Whether the passes go for little memory.
         schedules: Draws one of the schedules near the default for each kernel; 0 keeps the default.
         target: The profile that kernels are made for.
+        half: Whether values between kernels are stored as half floats; then f64 has nothing to say below `fuse`.
     """
 
     seed: int = 0
     frugal: bool = False
     schedules: int = 0
     target: str = "lavapipe"
+    half: bool = False
 
     def header(self) -> str:
         """As the first line of a file."""
         settings = f"seed={self.seed} frugal={int(self.frugal)} schedules={self.schedules} target={self.target}"
-        return f"// VARIANT: {settings}\n"
+        return f"// VARIANT: {settings}{' half=1' if self.half else ''}\n"
 
     @classmethod
     def read(cls, text: str) -> Variant:
         """From the first line of a file; the default where it says nothing."""
-        found = re.match(r"// VARIANT: seed=(\d+) frugal=([01]) schedules=(\d+) target=(\S+)", text)
-        return cls(int(found[1]), found[2] == "1", int(found[3]), found[4]) if found else cls()
+        found = re.match(r"// VARIANT: seed=(\d+) frugal=([01]) schedules=(\d+) target=(\S+)( half=1)?\n", text)
+        return cls(int(found[1]), found[2] == "1", int(found[3]), found[4], bool(found[5])) if found else cls()
+
+    def profile(self) -> Target:
+        """The target, with half floats where there are any."""
+        target = Target.named(self.target)
+        return replace(target, f16=True) if self.half else target
 
 
 def samples(module: ModuleOp, seed: int) -> list[NumpyArray]:
@@ -86,7 +94,7 @@ def check_everywhere(module: ModuleOp, variant: Variant, device: WebGPUDevice) -
         AssertionError: A level differs; the message says which, and the module has been written to `REGRESSIONS`.
     """
     inputs = samples(module, variant.seed)
-    found = rounding(module, inputs)
+    found = rounding(module, inputs, variant.half)
     if not found.settled:
         return False
     level = "reference"
@@ -96,6 +104,10 @@ def check_everywhere(module: ModuleOp, variant: Variant, device: WebGPUDevice) -
             for actual, expected in zip(results(), found.expected, strict=True):
                 scale = float(np.abs(expected).max(initial=0.0)) if expected.dtype.kind == "f" else 0.0
                 _compare(actual, expected, LEVELS_AGREE * max(1.0, scale), level)
+        if variant.half:  # in f64 nothing is stored with fewer bits
+            for level, results in on_levels(module.clone(), inputs, variant):
+                for actual, expected, distance in zip(results(), found.expected, found.tolerances, strict=True):
+                    _compare(actual, expected, distance, f"{level}, in f32")
         level = "device"
         for actual, expected, distance in zip(
             on_device(module.clone(), inputs, variant, device), found.expected, found.tolerances, strict=True
@@ -128,7 +140,8 @@ def _compare(actual: NumpyArray, expected: NumpyArray, distance: float, level: s
 def passes_of(variant: Variant, target: Target) -> list[ModulePass]:
     """All passes from `tg` to `wgsl`, without the one that chooses schedules where they are drawn."""
     above = [InlineCallsPass(recompute=False), SimplifyPass(), OutlineAttentionPass()]
-    return [*above, *device_passes(target.to_json(), frugal=variant.frugal)]
+    precision = LowerPrecisionPass(smallest=1) if variant.half else None
+    return [*above, *device_passes(target.to_json(), frugal=variant.frugal, precision=precision)]
 
 
 def _apply(one: ModulePass, module: ModuleOp, variant: Variant, target: Target) -> None:
@@ -146,7 +159,7 @@ def on_levels(
     module: ModuleOp, inputs: Sequence[NumpyArray], variant: Variant
 ) -> Iterator[tuple[str, Callable[[], list[NumpyArray]]]]:
     """Each pass, and what applies it to the module and runs that by numpy; down to planned buffers."""
-    names, target, buffers = Names(module), Target.named(variant.target), False
+    names, target, buffers = Names(module), variant.profile(), False
     for one in passes_of(variant, target):
         if one.name == "lower-buf-to-wgsl":
             return
@@ -163,7 +176,7 @@ def on_device(
     module: ModuleOp, inputs: Sequence[NumpyArray], variant: Variant, device: WebGPUDevice
 ) -> list[NumpyArray]:
     """The results on a device."""
-    names, target = Names(module), Target.named(variant.target)
+    names, target = Names(module), variant.profile()
     for one in passes_of(variant, target):
         _apply(one, module, variant, target)
     # Any adapter may run it: the profile's limits are the smaller ones.

@@ -28,6 +28,12 @@ EPSILON = float(np.finfo(np.float32).eps)
 MOVE = 4 * EPSILON
 """The largest relative error that is put in: f32's rounding, and what the builtins of devices may lose."""
 
+HALF_MOVE = 2.0**-10
+"""The same where values between kernels are half floats: their rounding, and that of what is computed from them."""
+
+HALF_TINY, HALF_LARGEST = 2.0**-24, 65504.0
+"""The smallest half float, by which what underflows is moved, and the largest: what is larger makes all else differ."""
+
 SAFETY = 8
 """A tolerance is so many times the largest distance that was seen."""
 
@@ -115,17 +121,18 @@ class Rounding:
     settled: bool
 
 
-def rounding(module: ModuleOp, inputs: Sequence[NumpyArray]) -> Rounding:
+def rounding(module: ModuleOp, inputs: Sequence[NumpyArray], half: bool = False) -> Rounding:
     """Runs a module in f32, in f64, and in f64 with errors put in.
 
     Args:
         module: A module of `tg` in f32, of one function.
         inputs: Its arguments in f32.
+        half: Whether any value may be rounded to f16.
     """
     wide_inputs = [x.astype(np.float64) if x.dtype == np.float32 else x for x in inputs]
     wide = widened(module)
     expected, branches = _run(wide, wide_inputs, None)
-    others = [_run(module, inputs, None), *(_run(wide, wide_inputs, seed) for seed in range(1, RUNS + 1))]
+    others = [_run(module, inputs, None), *(_run(wide, wide_inputs, seed, half) for seed in range(1, RUNS + 1))]
     settled = all(_alike(branches, found) for _, found in others)
     tolerances: list[float] = []
     for position, value in enumerate(expected):
@@ -145,13 +152,15 @@ def _alike(first: Sequence[NumpyArray], second: Sequence[NumpyArray]) -> bool:
     return len(first) == len(second) and all(map(np.array_equal, first, second))
 
 
-def _run(module: ModuleOp, inputs: Sequence[NumpyArray], seed: int | None) -> tuple[list[NumpyArray], list[NumpyArray]]:
+def _run(
+    module: ModuleOp, inputs: Sequence[NumpyArray], seed: int | None, half: bool = False
+) -> tuple[list[NumpyArray], list[NumpyArray]]:
     """The results, and what every op with jumps gave, with errors put in if there is a seed."""
     executor = TensorExecutor(module)
     branches: list[NumpyArray] = []
     for plan in _plans(executor._plan):
         plan.steps = [
-            replace(step, evaluate=_watched(step.results[0].owner, step.evaluate, branches, seed))
+            replace(step, evaluate=_watched(step.results[0].owner, step.evaluate, branches, seed, half))
             for step in plan.steps
         ]
     return executor.call(inputs), branches
@@ -165,13 +174,13 @@ def _plans(plan: Any) -> Iterator[Any]:
 
 
 def _watched(
-    op: Any, evaluate: Callable[..., Sequence[NumpyArray]], branches: list[NumpyArray], seed: int | None
+    op: Any, evaluate: Callable[..., Sequence[NumpyArray]], branches: list[NumpyArray], seed: int | None, half: bool
 ) -> Callable[..., Sequence[NumpyArray]]:
     assert isinstance(op, Operation)
     exact = seed is None or op.name in EXACT
 
     def watched(*values: NumpyArray) -> Sequence[NumpyArray]:
-        given = values if exact else [_moved(value, seed) for value in values]
+        given = values if exact else [_moved(value, seed, half) for value in values]
         results = evaluate(*given)
         if op.regions:
             return results
@@ -180,17 +189,21 @@ def _watched(
             branches.append(np.array(results[0]))
         elif from_floats and op.name == "tg.remainder":
             branches.append(np.floor(given[0] / given[1]))
-        return results if exact else [_moved(result, seed) for result in results]
+        return results if exact else [_moved(result, seed, half) for result in results]
 
     return watched
 
 
-def _moved(value: NumpyArray, seed: int | None) -> NumpyArray:
-    """Floats with relative errors up to `MOVE` that follow from their bits and the seed."""
+def _moved(value: NumpyArray, seed: int | None, half: bool) -> NumpyArray:
+    """Floats with relative errors up to `MOVE`, or those of half floats, that follow from their bits and the seed."""
     if seed is None or value.dtype != np.float64:
         return value
     with np.errstate(over="ignore"):
         bits = np.ascontiguousarray(value).view(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
         bits = (bits ^ (bits >> np.uint64(29))) * np.uint64(0xBF58476D1CE4E5B9 + 2 * seed)
     share = (bits >> np.uint64(11)).astype(np.float64) * 2.0**-52 - 1.0
-    return np.asarray(value * (1.0 + MOVE * share.reshape(value.shape)))
+    share = share.reshape(value.shape)
+    if not half:
+        return np.asarray(value * (1.0 + MOVE * share))
+    moved = value * (1.0 + HALF_MOVE * share) + np.where(value == 0, 0.0, HALF_TINY * share)
+    return np.where(np.abs(moved) > HALF_LARGEST, np.copysign(np.inf, moved), moved)

@@ -36,6 +36,7 @@ variants = st.builds(
     frugal=st.sampled_from((False, False, True)),
     schedules=st.sampled_from((0, 0, 1, 2)),
     target=st.sampled_from(("lavapipe", "webgpu-default")),
+    half=st.sampled_from((False, False, True)),
 )
 
 

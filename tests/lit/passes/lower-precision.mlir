@@ -1,0 +1,83 @@
+// RUN: tg-opt %s -p 'simplify,lower-tg-to-buf,fuse,lower-precision{smallest=8}' | filecheck %s
+// RUN: tg-opt %s -p 'simplify,lower-tg-to-buf,fuse,lower-precision{smallest=8 scale=1024}' | filecheck %s --check-prefix SCALED
+// RUN: tg-opt %s -p 'simplify,lower-tg-to-buf,fuse,lower-precision' | filecheck %s --check-prefix SMALL
+// RUN: tg-opt %s -p 'inference-pipeline{precision=f16 target=lavapipe}' -t wgsl | filecheck %s --check-prefix WGSL
+// RUN: not tg-opt %s -p 'lower-tg-to-buf,lower-precision{element=f8}' 2>&1 | filecheck %s --check-prefix ELEMENT
+// RUN: not tg-opt %s -p 'lower-tg-to-buf,lower-precision{scale=1000}' 2>&1 | filecheck %s --check-prefix POWER
+// RUN: not tg-opt %s -p 'inference-pipeline{precision=f8}' 2>&1 | filecheck %s --check-prefix ELEMENT
+
+// ELEMENT: lower-precision stores f16, not 'f8'
+// POWER: lower-precision multiplies by a power of two, not 1000.0
+
+// What a product gives is stored half, and summed in a local of f32; what reads it extends it. The row's sum stays.
+func.func @products(%x: tensor<8x4xf32>, %w: tensor<4x8xf32>, %v: tensor<8x4xf32>) -> tensor<8xf32> {
+  %0 = tg.dot_general %x, %w lhs_batch = [] rhs_batch = [] lhs_contracting = [1] rhs_contracting = [0] : tensor<8x4xf32>, tensor<4x8xf32>
+  %1 = tg.tanh %0 : tensor<8x8xf32>
+  %2 = tg.dot_general %1, %v lhs_batch = [] rhs_batch = [] lhs_contracting = [1] rhs_contracting = [0] : tensor<8x8xf32>, tensor<8x4xf32>
+  %3 = tg.sum %2 axes = [1] : tensor<8x4xf32>
+  func.return %3 : tensor<8xf32>
+}
+// CHECK-LABEL: func.func @products(
+// CHECK-DAG: memref.alloc() : memref<8x8xf16>
+// CHECK-DAG: memref.alloc() : memref<8x4xf16>
+// CHECK-NOT: memref.alloc()
+// CHECK: buf.kernel grid = [8, 8] ins(%x, %w : memref<8x4xf32>, memref<4x8xf32>) outs({{%.*}} : memref<8x8xf16>) {
+// CHECK: memref.alloca() : memref<8x8xf32>
+// CHECK: arith.addf {{.*}} : f32
+// CHECK: %[[TANH:.*]] = math.tanh {{.*}} : f32
+// CHECK: %[[ROUNDED:.*]] = arith.truncf %[[TANH]] : f32 to f16
+// CHECK: linalg.yield %[[ROUNDED]] : f16
+// CHECK: buf.kernel grid = [8, 4]
+// CHECK: memref.alloca() : memref<8x4xf32>
+// CHECK: ^bb{{.*}}(%[[READ:.*]]: f16, {{.*}}: f32, {{.*}}: f32):
+// CHECK: arith.extf %[[READ]] : f16 to f32
+// CHECK: arith.truncf
+// CHECK: buf.kernel grid = [8] ins({{.*}} : memref<8x4xf16>) outs({{.*}} : memref<8xf32>)
+// CHECK: arith.extf
+// CHECK-NOT: arith.truncf
+// CHECK: func.return
+
+// Without `smallest`, buffers so small stay.
+// SMALL-LABEL: func.func @products(
+// SMALL-NOT: f16
+// SMALL: func.func @large
+// SMALL: f16
+
+// What is in front of the first product stays, and what ends in an exponential; arguments and results do.
+func.func @kept(%x: tensor<8x8xf32>, %w: tensor<8x8xf32>) -> (tensor<8x8xf32>, tensor<8xf32>) {
+  %0 = tg.sin %x : tensor<8x8xf32>
+  %1 = tg.dot_general %0, %w lhs_batch = [] rhs_batch = [] lhs_contracting = [1] rhs_contracting = [0] : tensor<8x8xf32>, tensor<8x8xf32>
+  %2 = tg.exp %1 : tensor<8x8xf32>
+  %3 = tg.dot_general %2, %w lhs_batch = [] rhs_batch = [] lhs_contracting = [1] rhs_contracting = [0] : tensor<8x8xf32>, tensor<8x8xf32>
+  %4 = tg.sum %2 axes = [1] : tensor<8x8xf32>
+  func.return %3, %4 : tensor<8x8xf32>, tensor<8xf32>
+}
+// CHECK-LABEL: func.func @kept(
+// CHECK-NOT: f16
+// CHECK: func.return
+
+// Cotangents, which no output depends on, are stored half if there is a factor for them; a parameter's gradient stays.
+func.func @cotangents(%x: tensor<8x4xf32> {tg.name = "x", tg.role = "input"}, %w: tensor<4x8xf32> {tg.name = "w", tg.role = "parameter"}) -> (tensor<f32> {tg.name = "loss", tg.role = "output"}, tensor<4x8xf32> {tg.name = "w", tg.role = "gradient"}) {
+  %0 = tg.dot_general %x, %w lhs_batch = [] rhs_batch = [] lhs_contracting = [1] rhs_contracting = [0] : tensor<8x4xf32>, tensor<4x8xf32>
+  %1 = tg.sum %0 axes = [0, 1] : tensor<8x8xf32>
+  %2 = tg.sin %0 : tensor<8x8xf32>
+  %3 = tg.dot_general %2, %2 lhs_batch = [] rhs_batch = [] lhs_contracting = [1] rhs_contracting = [0] : tensor<8x8xf32>, tensor<8x8xf32>
+  %4 = tg.dot_general %x, %3 lhs_batch = [] rhs_batch = [] lhs_contracting = [0] rhs_contracting = [0] : tensor<8x4xf32>, tensor<8x8xf32>
+  func.return %1, %4 : tensor<f32>, tensor<4x8xf32>
+}
+// CHECK-LABEL: func.func @cotangents(
+// SCALED-LABEL: func.func @cotangents(
+// SCALED: arith.constant 1.024000e+03 : f32
+// SCALED: arith.truncf
+// SCALED: arith.extf
+// SCALED: arith.constant 0.0009765625 : f32
+// SCALED: func.return
+
+// In the pipelines it stands behind `fuse`, and stores what has 1024 elements.
+func.func @large(%x: tensor<32x32xf32>) -> tensor<32x32xf32> {
+  %0 = tg.dot_general %x, %x lhs_batch = [] rhs_batch = [] lhs_contracting = [1] rhs_contracting = [0] : tensor<32x32xf32>, tensor<32x32xf32>
+  %1 = tg.dot_general %0, %x lhs_batch = [] rhs_batch = [] lhs_contracting = [1] rhs_contracting = [0] : tensor<32x32xf32>, tensor<32x32xf32>
+  func.return %1 : tensor<32x32xf32>
+}
+// WGSL: enable f16;
+// WGSL: array<f16, 
