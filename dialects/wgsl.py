@@ -41,6 +41,7 @@ from xdsl.irdl import (
     region_def,
     result_def,
     traits_def,
+    var_operand_def,
 )
 from xdsl.parser import Parser
 from xdsl.printer import Printer
@@ -372,6 +373,31 @@ class SubgroupReduceOp(SubgroupOp):
 
 
 @irdl_op_definition
+class JoinOp(IRDLOperation):
+    """A vector of four values: upstream's `vector.from_elements`, which xDSL lacks.
+
+    ```mlir
+    %v = wgsl.join %a, %b, %c, %d
+    ```
+    """
+
+    name = "wgsl.join"
+    values = var_operand_def(eq(f32))
+    result = result_def(eq(VECTOR))
+    traits = traits_def(Pure())
+
+    assembly_format = "$values attr-dict"
+
+    def __init__(self, values: Sequence[SSAValue]) -> None:
+        super().__init__(operands=[list(values)], result_types=[VECTOR])
+
+    def verify_(self) -> None:
+        """Raise a `VerifyException` that says what is wrong."""
+        if len(self.values) != 4:
+            raise VerifyException(f"a vector has 4 elements, got {len(self.values)}")
+
+
+@irdl_op_definition
 class RemFOp(IRDLOperation):
     """C's `fmod`, exactly: the remainder of the division that rounds toward zero, with the dividend's sign.
 
@@ -429,6 +455,7 @@ Wgsl = Dialect(
         BarrierOp,
         SubgroupBroadcastOp,
         SubgroupReduceOp,
+        JoinOp,
         RemFOp,
         ReturnIfOp,
     ],

@@ -73,11 +73,17 @@ class _Sharing:
         self.schedules = {
             kernel: Schedule.read(kernel.schedule) for kernel in self.order if kernel.schedule is not None
         }
-        self.operations = {k: sum(len(list(s.body.walk())) for s in k.stages) for k in self.order}
+        self.operations = {k: self._operations(k) for k in self.order}
         self.sizes = allocated(function)
         self.readers = readers_of(self.sizes)
         self.live_limit = most_bytes(self.order, self.sizes, self.readers) * (100 + slack) // 100
         self.bindings = Bindings(function, target, self.graph.places, workspace=self.live_limit)
+
+    def _operations(self, kernel: KernelOp) -> int:
+        """How many operations the code of a kernel has."""
+        schedule = self.schedules.get(kernel)
+        width = 1 if schedule is None else schedule.width
+        return width * sum(len(list(stage.body.walk())) for stage in kernel.stages)
 
     def run(self) -> None:
         """Marks the kernels and puts them in order."""

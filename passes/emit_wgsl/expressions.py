@@ -419,6 +419,7 @@ RULES: dict[type[Operation], Rule] = {
     vector.BroadcastOp: _splat,
     vector.ExtractOp: _extract,
     vector.FMAOp: _call("fma", wgsl.VECTOR),
+    wgsl.JoinOp: _call("vec4<f32>", f32),
     wgsl.WorkgroupIdOp: _dimension("workgroup_id"),
     wgsl.NumWorkgroupsOp: _dimension("num_workgroups"),
     wgsl.LocalIdOp: _dimension("local_invocation_id"),

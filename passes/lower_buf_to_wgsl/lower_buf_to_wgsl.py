@@ -56,6 +56,7 @@ from tensorgrad.passes.lower_buf_to_wgsl.control import (
 )
 from tensorgrad.passes.lower_buf_to_wgsl.emission import Arrays, Binding, Code, Frame
 from tensorgrad.passes.lower_buf_to_wgsl.hoisting import carry_addresses, hoist_invariants
+from tensorgrad.passes.lower_buf_to_wgsl.pointwise import neighbours_in_thread, vector_arguments, vector_memory
 from tensorgrad.passes.lower_buf_to_wgsl.rows import group_a_point, thread_a_point
 from tensorgrad.passes.schedule.schedules import Schedule, folded
 from tensorgrad.passes.simplify import simplify_block
@@ -169,7 +170,8 @@ class _Lowering:
             for (view, start), row in zip(places, rows, strict=True)
         ]
         structures = tuple((_structure(kernel), kernel.schedule) for kernel in kernels)
-        types = [_flat(view) for view in views]
+        vectors = self._vectors(kernels, schedules, placed, views)
+        types = [vector_memory(_flat(view)) if i in vectors else _flat(view) for i, view in enumerate(views)]
         key = (structures, tuple(access), tuple(placed), tuple(types))
         made = self.known.get(key)
         if made is None:
@@ -182,6 +184,31 @@ class _Lowering:
         for kernel in kernels:
             kernel.detach()
             kernel.erase()
+
+    def _vectors(
+        self,
+        kernels: Sequence[KernelOp],
+        schedules: Sequence[Schedule],
+        placed: Sequence[Placed],
+        views: Sequence[SSAValue],
+    ) -> set[int]:
+        """The bindings of a dispatch that all of its kernels read and write in whole vectors."""
+        found = {
+            i for i, view in enumerate(views) if _flat(view).get_shape()[0] % 4 == 0 and view_of(view).start % 16 == 0
+        }
+        at = 0
+        for kernel, schedule in zip(kernels, schedules, strict=True):
+            mine = placed[at : at + len(kernel.operands)]
+            at += len(mine)
+            whole = (
+                vector_arguments(kernel, schedule.width, [one.start for one in mine])
+                if schedule.archetype == "thread" and schedule.width > 1
+                else set[SSAValue]()
+            )
+            for argument, one in zip(kernel.body.block.args, mine, strict=True):
+                if argument not in whole or one.moved is not None:
+                    found.discard(one.binding)
+        return found & {one.binding for one in placed}
 
     def _decide(self, op: BranchOp, conditions: tuple[Condition, ...]) -> None:
         """Writes, in front of two branches, how many workgroups each of their dispatches has: none, unless it runs.
@@ -413,7 +440,9 @@ class _Lowering:
 
 def write_kernel(kernel: KernelOp, schedule: Schedule, code: Code) -> None:
     """Writes a kernel's code by its schedule's archetype."""
-    if schedule.archetype == "thread":
+    if schedule.archetype == "thread" and schedule.width > 1:
+        neighbours_in_thread(kernel, code, math.prod(schedule.workgroup), schedule.width)
+    elif schedule.archetype == "thread":
         thread_a_point(kernel, code, math.prod(schedule.workgroup))
     elif schedule.archetype == "group":
         group_a_point(kernel, code, math.prod(schedule.workgroup))
@@ -466,6 +495,6 @@ def _named(view: SSAValue) -> str:
     return f"{name.data!r}" if isinstance(name, StringAttr) else f"a tensor of {view.type}"
 
 
-def _flat(view: SSAValue) -> Attribute:
+def _flat(view: SSAValue) -> MemRefType[Attribute]:
     kind = cast(Buffer, view.type)
     return MemRefType(element_of(view), [max(kind.element_count(), 1)])

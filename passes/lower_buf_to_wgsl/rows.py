@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from xdsl.dialects import arith, memref
 from xdsl.dialects.builtin import MemRefType
@@ -38,13 +38,18 @@ def thread_a_point(kernel: KernelOp, code: Code, lanes: int) -> None:
         for stage in kernel.stages:
             _run_in_thread(kernel, stage, inner, loops, known)
 
+    at_point(code, total, lanes, stages)
+
+
+def at_point(code: Code, total: int, lanes: int, body: Callable[[Code, SSAValue], None]) -> None:
+    """Runs `body` with the thread's number, in threads below `total`."""
     if code.frame.number is not None:
         start = code.index_op(arith.MuliOp, code.frame.number, lanes)
         point = code.index_op(arith.AddiOp, start, code.add(wgsl.LocalIndexOp()))
         if total % lanes:
-            code.when(code.below(point, total), lambda inner: stages(inner, point))
+            code.when(code.below(point, total), lambda inner: body(inner, point))
         else:
-            stages(code, point)
+            body(code, point)
         return
     width = code.frame.groups[0] * lanes
     x = code.add(wgsl.GlobalIdOp(0))
@@ -52,7 +57,7 @@ def thread_a_point(kernel: KernelOp, code: Code, lanes: int) -> None:
     point = code.index_op(arith.AddiOp, x, folded) if width < total else x
     outside = code.add(arith.CmpiOp(point, code.number(total), "uge"))
     code.block.add_op(wgsl.ReturnIfOp(outside))
-    stages(code, point)
+    body(code, point)
 
 
 def _run_in_thread(
@@ -63,18 +68,18 @@ def _run_in_thread(
     parallel = [extent for extent, kind in zip(own, kinds, strict=True) if kind == IteratorType.PARALLEL]
     reduced = list(own[len(parallel) :])
 
-    def at_point(inner: Code, here: Loops) -> None:
+    def finish(inner: Code, here: Loops) -> None:
         values = _reduce(inner, stage, here, reduced, known) if reduced else stage_values(inner, stage, here, known)
         write(kernel, stage, inner, here, values)
         if not parallel:
             known.update(zip(stage.outputs, values, strict=True))
 
     if not parallel:
-        at_point(code, loops)
+        finish(code, loops)
         return
 
     def body(inner: Code, found: list[SSAValue], _: object) -> list[SSAValue]:
-        at_point(inner, loops.with_own(found, parallel))
+        finish(inner, loops.with_own(found, parallel))
         return []
 
     code.nest(parallel, [], body)

@@ -9,11 +9,20 @@ from xdsl.ir.affine import AffineDimExpr
 
 from tensorgrad.dialects.affine import used_dims
 from tensorgrad.dialects.buf import KernelOp, is_reduction, is_shape_only, iterators_of, loop_extents, maps_of
-from tensorgrad.passes.kernels.kinds import contraction_of
+from tensorgrad.passes.kernels.kinds import contraction_of, is_pointwise
 from tensorgrad.passes.schedule.attention import attention_schedule
 from tensorgrad.passes.schedule.contraction import GPU_LANES, SOFTWARE_LANES, contraction_schedule
 from tensorgrad.passes.schedule.schedules import Schedule, folded
 from tensorgrad.runtime.target import Target
+
+MANY_POINTS = 1 << 14
+"""On a CPU, threads of so many points take several each: indices and shared loads cost as much as the points."""
+
+VECTOR = 4
+"""So many elements of memory are read at once."""
+
+LARGEST_BODY = 400
+"""A thread does so many operations at most to take several points: long kernels take drivers long to compile."""
 
 
 def choose(kernel: KernelOp, target: Target) -> Schedule:
@@ -30,9 +39,22 @@ def choose(kernel: KernelOp, target: Target) -> Schedule:
     if _wants_group(kernel, total, own, target):
         lanes = _lanes(own, target)
         return Schedule("group", (lanes, 1, 1), (total, 1, 1))
-    width = SOFTWARE_LANES if target.software and total < 1 << 14 else GPU_LANES
-    width = min(width, target.max_compute_invocations_per_workgroup)
-    return Schedule("thread", (width, 1, 1), folded(-(-total // width), target))
+    lanes = SOFTWARE_LANES if target.software and total < MANY_POINTS else GPU_LANES
+    lanes = min(lanes, target.max_compute_invocations_per_workgroup)
+    width = _neighbours(kernel) if target.software and total >= MANY_POINTS else 1
+    return Schedule("thread", (lanes, 1, 1), folded(-(-total // (lanes * width)), target), width=width)
+
+
+def _neighbours(kernel: KernelOp) -> int:
+    """How many points a thread takes on a CPU."""
+    return next((width for width in (VECTOR, 2) if can_take_neighbours(kernel, width)), 1)
+
+
+def can_take_neighbours(kernel: KernelOp, width: int) -> bool:
+    """Whether a thread can take so many points side by side: of pointwise kernels, whose bodies it repeats."""
+    if not kernel.extents or kernel.extents[-1] % width or not is_pointwise(kernel):
+        return False
+    return width * sum(len(list(stage.body.walk())) for stage in kernel.stages) <= LARGEST_BODY
 
 
 def own_steps(kernel: KernelOp) -> int:

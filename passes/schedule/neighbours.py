@@ -10,7 +10,7 @@ from xdsl.dialects.linalg.ops import GenericOp
 
 from tensorgrad.dialects.buf import KernelOp, loop_extents
 from tensorgrad.passes.kernels.kinds import contraction_of
-from tensorgrad.passes.schedule.choose import can_group, own_steps
+from tensorgrad.passes.schedule.choose import VECTOR, can_group, can_take_neighbours, own_steps
 from tensorgrad.passes.schedule.contraction import MOST_OUTPUTS, staged_bytes
 from tensorgrad.passes.schedule.schedules import Schedule, Tile, folded
 from tensorgrad.runtime.target import Target
@@ -89,8 +89,8 @@ def _rows(schedule: Schedule, kernel: KernelOp, target: Target) -> Iterator[Sche
         points *= extent
     limit = min(target.max_compute_invocations_per_workgroup, target.max_compute_workgroup_size_x)
 
-    def thread(width: int) -> Schedule:
-        return Schedule("thread", (width, 1, 1), folded(-(-points // width), target))
+    def thread(lanes: int, width: int = 1) -> Schedule:
+        return Schedule("thread", (lanes, 1, 1), folded(-(-points // (lanes * width)), target), width=width)
 
     def group(width: int) -> Schedule:
         return Schedule("group", (width, 1, 1), (points, 1, 1))
@@ -98,7 +98,8 @@ def _rows(schedule: Schedule, kernel: KernelOp, target: Target) -> Iterator[Sche
     own = own_steps(kernel)
     widths = [other for other in (width // 2, width * 2) if 1 <= other <= limit]
     if schedule.archetype == "thread":
-        yield from (thread(other) for other in widths)
+        yield from (thread(other, schedule.width) for other in widths)
+        yield from (thread(width, other) for other in (1, 2, VECTOR) if can_take_neighbours(kernel, other))
         if own > 1 and can_group(kernel, min(64, limit), target):
             yield group(min(64, limit))
     else:

@@ -8,6 +8,7 @@ from dataclasses import MISSING, asdict, dataclass, fields
 from typing import cast
 
 from xdsl.dialects.builtin import DenseArrayBase, DictionaryAttr, IntegerAttr, IntegerType, StringAttr, i64
+from xdsl.ir import Attribute
 
 from tensorgrad.runtime.target import Target
 
@@ -62,20 +63,24 @@ class Schedule:
         workgroup: The workgroup's extents.
         groups: The dispatch's extents in workgroups.
         tile: For a contraction, how its grid is cut up; for attention, of scores.
+        width: How many points side by side a `thread` takes.
     """
 
     archetype: str
     workgroup: tuple[int, int, int]
     groups: tuple[int, int, int]
     tile: Tile | None = None
+    width: int = 1
 
     def attribute(self) -> DictionaryAttr:
         """The schedule as an attribute."""
-        data = {
+        data: dict[str, Attribute] = {
             "archetype": StringAttr(self.archetype),
             "workgroup": DenseArrayBase.from_list(i64, list(self.workgroup)),
             "groups": DenseArrayBase.from_list(i64, list(self.groups)),
         }
+        if self.width > 1:
+            data["width"] = IntegerAttr(self.width, i64)
         if self.tile is not None:
             values = asdict(self.tile)
             data |= {name: DenseArrayBase.from_list(i64, list(values[name])) for name in TILE_LOOPS}
@@ -106,7 +111,8 @@ class Schedule:
             }
             tile = Tile(numbers("row"), numbers("column"), **found)
         archetype = cast(StringAttr, data["archetype"]).data
-        return Schedule(archetype, extents("workgroup"), extents("groups"), tile)
+        width = cast("IntegerAttr[IntegerType]", data["width"]).value.data if "width" in data else 1
+        return Schedule(archetype, extents("workgroup"), extents("groups"), tile, width)
 
 
 def folded(groups: int, target: Target) -> tuple[int, int, int]:

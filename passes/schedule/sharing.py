@@ -39,7 +39,7 @@ def agreed(schedules: Sequence[Schedule], points: Sequence[int]) -> list[Schedul
         return None  # kernels of many points lose by narrow workgroups
     found: list[Schedule] = []
     for one, total in zip(schedules, points, strict=True):
-        groups = (-(-total // lanes), 1, 1) if one.archetype == "thread" else one.groups
+        groups = (-(-total // (lanes * one.width)), 1, 1) if one.archetype == "thread" else one.groups
         found.append(replace(one, workgroup=workgroup, groups=groups))
     return found
 

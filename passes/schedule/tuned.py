@@ -50,4 +50,4 @@ def _schedule(data: Mapping[str, Any]) -> Schedule:
     if fields is not None:
         row, column = (cast("tuple[int, ...]", tuple(fields[name])) for name in TILE_LOOPS)
         tile = Tile(row, column, **{name: value for name, value in fields.items() if name not in TILE_LOOPS})
-    return Schedule(data["archetype"], workgroup, groups, tile)
+    return Schedule(data["archetype"], workgroup, groups, tile, data["width"])

@@ -31,6 +31,7 @@ wgsl.kernel @every workgroup_size = [64, 2, 1] access = ["read", "read_write"] a
   wgsl.barrier
   wgsl.barrier {storage = true}
   %r = wgsl.remf %v, %v : f32
+  %joined = wgsl.join %v, %v, %v, %v
   %b = wgsl.subgroup_broadcast %r, 3 : f32
   %s = wgsl.subgroup_reduce "add" %b : f32
   %c = arith.cmpi uge, %g, %t : index
