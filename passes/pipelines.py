@@ -74,6 +74,7 @@ def device_passes(
     from tensorgrad.passes.recompute import RecomputePass
     from tensorgrad.passes.schedule import SchedulePass
     from tensorgrad.passes.share_dispatches import ShareDispatchesPass
+    from tensorgrad.passes.split_reductions import SplitReductionsPass
 
     return [
         InlineCallsPass(),
@@ -82,6 +83,7 @@ def device_passes(
         # What runs side by side keeps the operands of all of it in use.
         FusePass(target=target, only=tuple(rule for rule in RULES if rule != "siblings") if frugal else ()),
         *([] if precision is None else [precision]),
+        SplitReductionsPass(target=target),
         SchedulePass(target=target, tuned=tuned),
         *([OrderKernelsPass()] if frugal else []),
         ShareDispatchesPass(target=target, slack=0) if frugal else ShareDispatchesPass(target=target),

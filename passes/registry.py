@@ -26,6 +26,7 @@ CLASSES: dict[str, tuple[str, str]] = {
     "lower-tg-to-buf": ("tensorgrad.passes.lower_tg_to_buf", "LowerTgToBufPass"),
     "fuse": ("tensorgrad.passes.fuse", "FusePass"),
     "lower-precision": ("tensorgrad.passes.lower_precision", "LowerPrecisionPass"),
+    "split-reductions": ("tensorgrad.passes.split_reductions", "SplitReductionsPass"),
     "schedule": ("tensorgrad.passes.schedule", "SchedulePass"),
     "order-kernels": ("tensorgrad.passes.order_kernels", "OrderKernelsPass"),
     "share-dispatches": ("tensorgrad.passes.share_dispatches", "ShareDispatchesPass"),

@@ -11,38 +11,30 @@ from xdsl.ir import Block, Operation, SSAValue
 from tensorgrad.passes.simplify import is_pure
 
 
-def hoist_invariants(block: Block) -> bool:
+def hoist_invariants(block: Block) -> None:
     """Moves pure ops out of the loops of a block, and of the blocks inside, as far as their operands are known.
 
     A pure op has the same value wherever it stands, and none of them fails: a loop that never runs only wastes it.
-
-    Returns:
-        Whether anything moved.
     """
-    moved = False
     for op in list(block.ops):
         for region in op.regions:
             for inner in region.blocks:
-                moved |= hoist_invariants(inner)
+                hoist_invariants(inner)
         if isinstance(op, scf.ForOp):
-            moved |= _hoist(op)
-    return moved
+            _hoist(op)
 
 
-def _hoist(loop: scf.ForOp) -> bool:
+def _hoist(loop: scf.ForOp) -> None:
     """Moves ops of a loop's body in front of it. What they use stands before them, so one walk finds all."""
     around, body = loop.parent, loop.body.block
     assert around is not None
     inside = {*body.args, *(result for op in body.ops for result in op.results)}
-    moved = False
     for op in list(body.ops):
-        if op.regions or not op.results or not is_pure(op) or any(o in inside for o in op.operands):
+        if op.regions or not op.results or any(o in inside for o in op.operands) or not is_pure(op):
             continue
         op.detach()
         around.insert_op_before(op, loop)
         inside.difference_update(op.results)
-        moved = True
-    return moved
 
 
 def carry_addresses(block: Block) -> None:
@@ -82,8 +74,11 @@ def _carry(loop: scf.ForOp) -> None:
         body.insert_op_before(after, last)
         last.operands = [*last.operands, after.result]
         op.results[0].replace_all_uses_with(argument)
-        op.detach()
-        op.erase()
+        parts = [value.owner for value in op.operands]
+        for one in (op, *parts):
+            if isinstance(one, Operation) and one.parent is body and not one.results[0].first_use:
+                one.detach()
+                one.erase()
     region = loop.detach_region(loop.body)
     new = scf.ForOp(loop.lb, loop.ub, loop.step, [*loop.iter_args, *starts], region)
     new.location = loop.location

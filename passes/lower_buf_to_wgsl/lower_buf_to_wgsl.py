@@ -371,11 +371,10 @@ class _Lowering:
         else:
             name = "shared"
             self._write_side_by_side(kernels, schedules, block, bindings)
+        hoist_invariants(block)
         simplify_block(block)
-        if hoist_invariants(block):
-            if self.target.software:
-                carry_addresses(block)
-            simplify_block(block)
+        if self.target.software:
+            carry_addresses(block)
         number = self.counts.get(name, 0)
         self.counts[name] = number + 1
         made = wgsl.KernelOp(f"{name}{number}", schedules[0].workgroup, access, block)

@@ -129,11 +129,26 @@ class _Work:
 
 def _software_tile(kernel: KernelOp, stage: GenericOp, sides: Sides, target: Target) -> Tile:
     """The block that needs the least time by what loads and operations take."""
+    best, _ = _fastest(kernel, stage, sides, target)
+    return replace(best, inner=_inner_loop(kernel, stage, best))
+
+
+def contraction_cycles(kernel: KernelOp, stage: GenericOp, target: Target, parts: int) -> float:
+    """About how many cycles a CPU computes a contraction, whose reduction is cut into parts for more workgroups."""
+    return _fastest(kernel, stage, _sides(kernel, stage), target, parts)[1]
+
+
+def _fastest(kernel: KernelOp, stage: GenericOp, sides: Sides, target: Target, parts: int = 1) -> tuple[Tile, float]:
     row, column = sides
     work = {pair: _Work.of(kernel, stage, pair) for pair in (sides, (column, row))}
-    tiles = [tile for pair in work for tile in _blocks(kernel, pair, target)]
-    best = min(tiles, key=lambda tile: _cycles(tile, kernel.extents, work[(tile.row, tile.column)]))
-    return replace(best, inner=_inner_loop(kernel, stage, best))
+    grid = (*kernel.extents, parts)
+    cycles = {
+        tile: _cycles(tile, grid, replace(found, steps=found.steps // parts))
+        for pair, found in work.items()
+        for tile in _blocks(kernel, pair, target)
+    }
+    best = min(cycles, key=lambda tile: cycles[tile])
+    return best, cycles[best]
 
 
 def _blocks(kernel: KernelOp, sides: Sides, target: Target) -> Iterator[Tile]:

@@ -24,6 +24,7 @@ from tensorgrad.passes.pipelines import device_passes
 from tensorgrad.passes.schedule.choose import choose
 from tensorgrad.passes.schedule.neighbours import neighbours
 from tensorgrad.passes.simplify import SimplifyPass
+from tensorgrad.passes.split_reductions import SplitReductionsPass
 from tensorgrad.runtime.numpy_tensors import TensorExecutor
 from tensorgrad.runtime.target import Target
 from tensorgrad.runtime.webgpu import WebGPUDevice, WebGPUExecutable
@@ -40,7 +41,8 @@ class Variant:
     Attributes:
         seed: Of the inputs.
         frugal: Whether the passes go for little memory.
-        schedules: Draws one of the schedules near the default for each kernel; 0 keeps the default.
+        schedules: Draws one of the schedules near the default for each kernel; 0 keeps the default. Reductions are
+            split into one part more.
         target: The profile that kernels are made for.
         half: Whether values between kernels are stored as half floats; then f64 has nothing to say below `fuse`.
     """
@@ -138,10 +140,14 @@ def _compare(actual: NumpyArray, expected: NumpyArray, distance: float, level: s
 
 
 def passes_of(variant: Variant, target: Target) -> list[ModulePass]:
-    """All passes from `tg` to `wgsl`, without the one that chooses schedules where they are drawn."""
+    """All passes from `tg` to `wgsl`; where schedules are drawn, every reduction that can be is split."""
     above = [InlineCallsPass(recompute=False), SimplifyPass(), OutlineAttentionPass()]
     precision = LowerPrecisionPass(smallest=1) if variant.half else None
-    return [*above, *device_passes(target.to_json(), frugal=variant.frugal, precision=precision)]
+    below = device_passes(target.to_json(), frugal=variant.frugal, precision=precision)
+    if variant.schedules:
+        parts = SplitReductionsPass(variant.target, variant.schedules + 1)
+        below = [parts if one.name == parts.name else one for one in below]
+    return [*above, *below]
 
 
 def _apply(one: ModulePass, module: ModuleOp, variant: Variant, target: Target) -> None:

@@ -7,8 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 from scheduled import GPU, NARROW, RNG, SOFTWARE, check, floats, on_device
+from xdsl.passes import ModulePass
 
 import tensorgrad as tg
+from tensorgrad.passes import pipelines
+from tensorgrad.passes.split_reductions import SplitReductionsPass
 from tensorgrad.runtime.target import Target
 from tensorgrad.runtime.webgpu import WebGPUDevice
 
@@ -136,3 +139,48 @@ def test_scatters_add_in_the_same_order_on_every_run(device: WebGPUDevice) -> No
         for _ in range(3)
     }
     assert len(results) == 1
+
+
+@pytest.mark.parametrize("parts", [2, 3])
+@pytest.mark.parametrize("target", [SOFTWARE, GPU], ids=lambda target: target.name)
+def test_split_reductions(device: WebGPUDevice, target: Target, parts: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sums in parts, with what stands behind them: products, gradients of weights, means, extremes, integers."""
+    passes = pipelines.device_passes
+
+    def forced(*args: Any, **options: Any) -> list[ModulePass]:
+        found = passes(*args, **options)
+        return [
+            SplitReductionsPass(one.target, parts) if isinstance(one, SplitReductionsPass) else one for one in found
+        ]
+
+    monkeypatch.setattr(pipelines, "device_passes", forced)
+
+    def products(x: Any, w: Any) -> Any:
+        y = tg.relu(x @ w + 1.0)
+        return y, tg.grad(lambda v: tg.sum((x @ v) ** 2))(w)
+
+    def folds(x: Any, i: Any) -> Any:
+        return tg.mean(x), tg.max(x, axis=0) * 2.0, tg.min(x), tg.sum(i, axis=0), tg.prod(x[:6] * 0.5, axis=0)
+
+    def weights(x: Any, w: Any) -> Any:
+        return tg.grad(lambda v: tg.sum(tg.conv2d(x, v, padding=1) ** 2))(w) + w
+
+    check(device, products, [floats(18, 30), floats(30, 13)], target, "contraction", 2e-5)
+    folded = on_device(device, folds, [floats(36, 10), RNG.integers(-9, 9, (36, 10)).astype(np.int32)], target)
+    for result, expected in zip(*folded[1:], strict=True):
+        np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-5)
+    check(device, weights, [floats(6, 3, 9, 7), floats(4, 3, 3, 3)], target, "contraction", 2e-5)
+
+
+@pytest.mark.parametrize("shape", [(2, 17, 64, 16), (4, 9, 40, 14), (3, 11, 13, 40), (3, 7, 89, 9)])
+def test_a_thread_takes_neighbouring_points(device: WebGPUDevice, shape: tuple[int, ...]) -> None:
+    """Vectors, pairs and single points, of operands at equal places, repeated ones, shifted ones and gathered ones."""
+    indices = RNG.integers(0, shape[3], shape[3]).astype(np.int32)
+
+    def function(x: Any, b: Any, i: Any) -> Any:
+        y = tg.relu(x + b[None, :, None, None])
+        repeated = tg.broadcast_to(y[..., :1], y.shape) + y[:, :, ::-1, :]
+        padded = tg.pad(y[..., 1:], [(0, 0), (0, 0), (0, 0), (0, 1)])
+        return repeated * padded - tg.take(x, i, axis=3), y * 2.0
+
+    check(device, function, [floats(*shape), floats(shape[1]), indices], SOFTWARE, "thread")
