@@ -169,12 +169,23 @@ def _recombined(value: Linear) -> Linear:
         if not (isinstance(atom, AffineBinaryOpExpr) and atom.kind == AffineBinaryOpKind.Mod):
             continue
         assert isinstance(atom.rhs, AffineConstantExpr)
-        quotient = AffineBinaryOpExpr(AffineBinaryOpKind.FloorDiv, atom.lhs, atom.rhs)
+        quotient = _quotient(atom.lhs, atom.rhs.value)
         if value.terms.get(quotient) == factor * atom.rhs.value:
             terms = {other: c for other, c in value.terms.items() if other not in (atom, quotient)}
             inner = _as_terms(atom.lhs)
             return _recombined(Linear(terms, value.constant).plus(inner, factor))
     return value
+
+
+def _quotient(expression: AffineExpr, divisor: int) -> AffineExpr:
+    """`expression floordiv divisor`; of a quotient, that of what it is of."""
+    if (
+        isinstance(expression, AffineBinaryOpExpr)
+        and expression.kind == AffineBinaryOpKind.FloorDiv
+        and isinstance(expression.rhs, AffineConstantExpr)
+    ):
+        return _quotient(expression.lhs, expression.rhs.value * divisor)
+    return AffineBinaryOpExpr(AffineBinaryOpKind.FloorDiv, expression, AffineConstantExpr(divisor))
 
 
 def _as_terms(expression: AffineExpr) -> Linear:

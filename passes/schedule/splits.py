@@ -26,7 +26,7 @@ MANY_WAVES = 4
 BUSY_GROUPS = 128
 """So many workgroups keep a GPU busy."""
 
-GPU_WORK = 1 << 20
+GPU_WORK = 1 << 22
 """On a GPU, smaller reductions end sooner than a further dispatch starts."""
 
 MOST_BYTES = 1 << 22

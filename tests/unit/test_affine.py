@@ -179,3 +179,9 @@ def test_partial_accesses_are_not_plain() -> None:
     access = affine.partial(AffineMap(2, 0, tuple(affine.dims(2))), (5, 3), (2, 3))
     assert str(access) == "(d0, d1) -> ((d0 mod 5), d1)"
     assert affine.is_identity(affine.simplified(access, (2, 3)))
+
+
+def test_all_indices_of_a_position_are_the_position() -> None:
+    shape = (3, 4, 5, 2)
+    position = affine.linear_index(affine.delinearized(affine.dims(1)[0], shape), shape)
+    assert str(affine.linear(position, [120]).expression()) == "d0"

@@ -35,15 +35,32 @@ func.func @product(%a: tensor<16x64xf32>, %b: tensor<64x8xf32>) -> tensor<16x8xf
 // CHECK-NEXT:     %35 = arith.mulf %34, %31 : f32
 // CHECK-NEXT:     %36 = arith.addf %26, %33 : f32
 // CHECK-NEXT:     %37 = arith.addf %27, %35 : f32
-// CHECK-NEXT:     %38 = arith.addi %28, %12 : index
-// CHECK-NEXT:     %39 = arith.addi %29, %5 : index
-// CHECK-NEXT:     scf.yield %36, %37, %38, %39 : f32, f32, index, index
+// CHECK-NEXT:     %38 = arith.constant 1 : index
+// CHECK-NEXT:     %39 = arith.addi %28, %38 : index
+// CHECK-NEXT:     %40 = arith.constant 8 : index
+// CHECK-NEXT:     %41 = arith.addi %29, %40 : index
+// CHECK-NEXT:     scf.yield %36, %37, %39, %41 : f32, f32, index, index
 // CHECK-NEXT:   }
-// CHECK-NEXT:   %40 = arith.muli %11, %5 : index
-// CHECK-NEXT:   %41 = arith.addi %40, %7 : index
-// CHECK-NEXT:   memref.store %21, %2[%41] : memref<128xf32>
-// CHECK-NEXT:   %42 = arith.muli %13, %5 : index
+// CHECK-NEXT:   %42 = arith.muli %11, %5 : index
 // CHECK-NEXT:   %43 = arith.addi %42, %7 : index
-// CHECK-NEXT:   memref.store %22, %2[%43] : memref<128xf32>
+// CHECK-NEXT:   memref.store %21, %2[%43] : memref<128xf32>
+// CHECK-NEXT:   %44 = arith.muli %13, %5 : index
+// CHECK-NEXT:   %45 = arith.addi %44, %7 : index
+// CHECK-NEXT:   memref.store %22, %2[%45] : memref<128xf32>
 // CHECK-NEXT: }
 // CHECK: buf.dispatch @contraction0 workgroups = [1, 8, 1] attributes {buf.bytes_moved = 6656 : i64} (%a, %b, %2) : memref<16x64xf32>, memref<64x8xf32>, memref<16x8xf32>
+
+// A thread takes four neighbours: vectors of what lies side by side, one load of what they share.
+func.func @points(%x: tensor<64x32x8xf32>, %b: tensor<64x1x1xf32>) -> tensor<64x32x8xf32> {
+  %0 = tg.reshape %b shape = [64] : tensor<64x1x1xf32>
+  %1 = tg.broadcast %0 shape = [64, 32, 8] dims = [0] : tensor<64xf32>
+  %2 = tg.mul %x, %1 : tensor<64x32x8xf32>, tensor<64x32x8xf32>
+  func.return %2 : tensor<64x32x8xf32>
+}
+// CHECK: wgsl.kernel @thread0 workgroup_size = [64, 1, 1] access = ["read", "read", "read_write"] {
+// CHECK-NEXT: ^bb0(%0: memref<4096xvector<4xf32>>, %1: memref<64xf32>, %2: memref<4096xvector<4xf32>>):
+// CHECK: %6 = memref.load %0[%3] : memref<4096xvector<4xf32>>
+// CHECK: %12 = arith.divui %3, %11 : index
+// CHECK-NEXT: %13 = memref.load %1[%12] : memref<64xf32>
+// CHECK: %18 = wgsl.join %14, %15, %16, %17
+// CHECK-NEXT: memref.store %18, %2[%3] : memref<4096xvector<4xf32>>
