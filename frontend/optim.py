@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 from tensorgrad import schedules
 from tensorgrad.errors import OptionError
-from tensorgrad.optimizer import Decay, Groups, Link, Optimizer, Settings, checked_betas, settings_of
+from tensorgrad.optimizer import Decay, Groups, Link, Optimizer, Settings, check_decay, checked_betas, settings_of
 from tensorgrad.optimizer_chain import (
     add_decayed_weights,
     chain,
@@ -29,6 +30,7 @@ __all__ = [
     "Optimizer",
     "Schedule",
     "Settings",
+    "adafactor",
     "adagrad",
     "adam",
     "adamw",
@@ -38,6 +40,7 @@ __all__ = [
     "clip_by_global_norm",
     "ema",
     "lion",
+    "muon",
     "normalize",
     "rmsprop",
     "scale",
@@ -246,3 +249,112 @@ def lion(
     return settings_of(
         "lion", learning_rate, clip_norm, decay, {**checked_betas("lion", betas), "weight_decay": weight_decay}, groups
     )
+
+
+def adafactor(
+    learning_rate: float | Schedule = 1e-2,
+    beta2_decay: float = -0.8,
+    eps: tuple[float | None, float] = (None, 1e-3),
+    d: float = 1.0,
+    weight_decay: float = 0.0,
+    *,
+    decay: Decay | None = None,
+    clip_norm: float | None = None,
+    groups: Groups | None = None,
+) -> Settings:
+    """Adafactor (Shazeer and Stern, 2018), by PyTorch's formulas: state of one row and one column for a matrix.
+
+    Steps are in proportion to the norm of the parameter. Each parameter has norms of its own, so each takes kernels of
+    its own, where other optimizers update all parameters in one.
+
+    Args:
+        learning_rate: The largest size of the update, or one of `tg.optim.schedules`; it falls by the root of the step.
+        beta2_decay: The exponent of the step that says how much of the means of squares is new; at most 0.
+        eps: The least divisor of a gradient, where `None` is the distance from 1 to the next float; and the least norm
+            of a parameter, per element, that the step is taken in proportion to.
+        d: The largest norm of an update, per element; at least 1.
+        weight_decay: How much of a parameter each step takes off it, times the learning rate.
+        decay: Which parameters decay, by name: a glob such as `*.weight`, several, or a predicate; all if absent.
+        clip_norm: The norm of all gradients together above which they are scaled down to it.
+        groups: Settings that some parameters have of their own, by pattern; for each setting, the last pattern that
+            fits and gives it counts.
+
+    Raises:
+        OptionError: A setting is out of range.
+    """
+    try:
+        eps1, eps2 = eps
+    except (TypeError, ValueError):
+        raise OptionError(f"adafactor: eps must be two numbers, or None and a number, got {eps!r}") from None
+    options = {"beta2_decay": beta2_decay, "eps2": eps2, "d": d, "weight_decay": weight_decay}
+    options |= {} if eps1 is None else {"eps1": eps1}
+    return settings_of("adafactor", learning_rate, clip_norm, decay, options, groups)
+
+
+def muon(
+    learning_rate: float | Schedule = 1e-3,
+    weight_decay: float = 0.1,
+    momentum: float = 0.95,
+    nesterov: bool = True,
+    ns_coefficients: tuple[float, float, float] = (3.4445, -4.775, 2.0315),
+    eps: float = 1e-7,
+    ns_steps: int = 5,
+    adjust_lr_fn: str | None = None,
+    *,
+    only: Decay | None = None,
+    others: Settings | None = None,
+    decay: Decay | None = None,
+    clip_norm: float | None = None,
+    groups: Groups | None = None,
+) -> Settings:
+    """Muon (Jordan et al., 2024), by PyTorch's formulas: matrices move along an orthogonal matrix near their momentum.
+
+    It is for the matrices of hidden layers. Everything else needs `others`, and embeddings and a last layer do better
+    with it: `muon(0.02, only="blocks.*.weight", others=adamw(3e-4))`. The Newton-Schulz iteration computes in the dtype
+    of the optimizer's state, where PyTorch's is in bfloat16; matrices of one shape go through it together.
+
+    Args:
+        learning_rate: The factor of the update, or one of `tg.optim.schedules`.
+        weight_decay: How much of a parameter each step takes off it, times the learning rate.
+        momentum: How much of the mean of the gradients stays at each step.
+        nesterov: Whether to look ahead by the momentum.
+        ns_coefficients: Those of the iteration's polynomial, of `x`, of `x ** 3` and of `x ** 5`.
+        eps: The least norm that a matrix is divided by.
+        ns_steps: How often the iteration runs; less than 100.
+        adjust_lr_fn: What the rate is scaled by for a matrix of shape `[in, out]`, as `Linear` has it (PyTorch's is the
+            other way round): `None` and "original" are the root of `out / in`, where that is above 1,
+            "match_rms_adamw" 0.2 times the root of the larger.
+        only: Which matrices it updates, by name: a glob, several, or a predicate; all if absent.
+        others: The optimizer of all other parameters, such as `adamw(3e-4)`; its settings change by
+            `Training.set(group="others", ...)`. Without links and `clip_norm`: those of this one are for all gradients.
+        decay: Which parameters decay, by name: a glob such as `*.weight`, several, or a predicate; all if absent.
+        clip_norm: The norm of all gradients together above which they are scaled down to it.
+        groups: Settings that some parameters have of their own, by pattern; for each setting, the last pattern that
+            fits and gives it counts.
+
+    Raises:
+        OptionError: A setting is out of range.
+    """
+    try:
+        first, second, third = (float(one) for one in ns_coefficients)
+    except (TypeError, ValueError):
+        raise OptionError(f"muon: ns_coefficients must be three numbers, got {ns_coefficients!r}") from None
+    if not all(map(math.isfinite, (first, second, third))):
+        raise OptionError(f"muon: ns_coefficients must be finite, got {ns_coefficients!r}")
+    if isinstance(ns_steps, bool) or not isinstance(ns_steps, int) or not 0 <= ns_steps < 100:
+        raise OptionError(f"muon: ns_steps must be an integer from 0 to below 100, got {ns_steps!r}")
+    adjustments = {None: "original", "original": "original", "match_rms_adamw": "match_rms_adamw"}
+    if adjust_lr_fn not in adjustments:
+        raise OptionError(f"muon: adjust_lr_fn must be 'original' or 'match_rms_adamw', got {adjust_lr_fn!r}")
+    check_decay("muon", only, "only")
+    if others is not None and (
+        not isinstance(others, Settings) or others.name == "muon" or others.links or others.clip_norm is not None
+    ):
+        raise OptionError(
+            f"muon: others must be another optimizer, without links or clip_norm, which go with muon, got {others!r}"
+        )
+    checked("muon", "momentum", momentum, below=math.nextafter(1, 2))
+    options = {"weight_decay": weight_decay, "momentum": momentum, "nesterov": bool(nesterov), "eps": eps}
+    fixed = {"coefficients": (first, second, third), "steps": ns_steps, "adjust": adjustments[adjust_lr_fn]}
+    settings = settings_of("muon", learning_rate, clip_norm, decay, options, groups)
+    return replace(settings, fixed=fixed, only=only, others=others)

@@ -4,16 +4,27 @@ from __future__ import annotations
 
 import fnmatch
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast
 
 from tensorgrad.errors import OptionError
-from tensorgrad.optimizer_settings import FIXED, Setting, checked_groups, host_settings, resolved_groups
+from tensorgrad.optimizer_settings import (
+    FIXED,
+    Setting,
+    checked_groups,
+    checked_setting,
+    host_settings,
+    resolved_groups,
+)
 from tensorgrad.schedules import Schedule, checked
 
 if TYPE_CHECKING:
     from xdsl.passes import ModulePass
 
+    from tensorgrad.passes.optimizer import OptimizerPass
+
+OTHERS = "others_"
+"""How the names begin that formulas have for the settings of the optimizer of the rest."""
 Decay: TypeAlias = str | Sequence[str] | Callable[[str], bool]
 """Which parameters decay, by name: a glob such as `*.weight`, several, or a predicate."""
 Groups: TypeAlias = Mapping[str, Mapping[str, Any]]
@@ -101,6 +112,9 @@ class Settings:
         options: The options of the optimizer's pass.
         groups: The settings of some parameters, by pattern.
         links: What becomes of gradients before, in order.
+        fixed: Options of the optimizer's pass that never change.
+        only: Which parameters it updates, if not all that it can.
+        others: What updates the rest, if there is any.
     """
 
     name: str
@@ -111,15 +125,26 @@ class Settings:
     options: Mapping[str, float | bool]
     groups: Mapping[str, Mapping[str, float]] = field(default_factory=dict[str, Mapping[str, float]])
     links: tuple[Link, ...] = ()
+    fixed: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    only: Decay | None = None
+    others: Settings | None = None
 
     def host_settings(self) -> dict[str, Setting]:
         """The settings that `Training.set` changes, by the names that the pass' formulas have for them."""
         own = host_settings(self.learning_rate, self.clip_norm, self.options, self.groups)
         for number, (link, label) in enumerate(self.labeled(), 1):
             own |= {f"{_live(number)}_{name}": Setting(name, label, value) for name, value in link.numbers().items()}
+        if self.others is not None:
+            for name, one in self.others.host_settings().items():
+                label = "others" if one.group is None else f"others/{one.group}"
+                own[OTHERS + name] = Setting(one.name, label, one.value)
         return own
 
     def append_pass(self, function: str, parameters: Sequence[str]) -> ModulePass:
+        """The pass that appends the update; see `optimizer_pass`."""
+        return self.optimizer_pass(function, parameters)
+
+    def optimizer_pass(self, function: str, parameters: Sequence[str]) -> OptimizerPass:
         """The pass that appends the update.
 
         Args:
@@ -131,9 +156,13 @@ class Settings:
         """
         from tensorgrad.passes.registry import pass_class
 
-        given: dict[str, Any] = {"function": function, "clip_norm": self.clip_norm, **self.options}
+        given: dict[str, Any] = {"function": function, "clip_norm": self.clip_norm, **self.options, **self.fixed}
         live = self.host_settings()
         given["live"] = tuple(name for name, one in live.items() if one.group is None and name != "learning_rate")
+        if self.only is not None:
+            given["only"] = decaying(self.name, self.only, parameters, "only")
+        if self.others is not None:
+            given["others"] = replace(self.others.optimizer_pass(function, parameters), host=OTHERS)
         texts = [link.text(_live(number), parameters) for number, link in enumerate(self.links, 1)]
         given["before"] = ",".join(text for text in texts if text) or None
         given["groups"] = resolved_groups(self.name, self.groups, parameters, live)
@@ -141,7 +170,7 @@ class Settings:
             given["learning_rate"] = self.schedule.formula()
         if self.decay is not None:
             given["decay"] = decaying(self.name, self.decay, parameters)
-        return pass_class(f"append-{self.name}")(**given)
+        return cast("type[OptimizerPass]", pass_class(f"append-{self.name}"))(**given)
 
     def labeled(self) -> list[tuple[Link, str]]:
         """The links, each with the name of its own that settings and state have."""
@@ -158,8 +187,8 @@ def _live(number: int) -> str:
     return f"link{number}"
 
 
-def decaying(owner: str, decay: Decay, parameters: Sequence[str]) -> tuple[str, ...]:
-    """The parameters that decay.
+def decaying(owner: str, decay: Decay, parameters: Sequence[str], what: str = "decay") -> tuple[str, ...]:
+    """The parameters that decay, or that something else is for.
 
     Raises:
         OptionError: A pattern fits none.
@@ -169,7 +198,7 @@ def decaying(owner: str, decay: Decay, parameters: Sequence[str]) -> tuple[str, 
     patterns = [decay] if isinstance(decay, str) else decay
     for pattern in patterns:
         if not fnmatch.filter(parameters, pattern):
-            raise OptionError(f"{owner}: decay {pattern!r} fits no parameter; there are {', '.join(parameters)}")
+            raise OptionError(f"{owner}: {what} {pattern!r} fits no parameter; there are {', '.join(parameters)}")
     return tuple(name for name in parameters if any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns))
 
 
@@ -190,7 +219,8 @@ def settings_of(
         raise OptionError(f"{owner}: clip_norm must be more than 0, got {clip_norm!r}")
     check_decay(owner, decay)
     numbers = {
-        name: value if isinstance(value, bool) else checked(owner, name, value) for name, value in options.items()
+        name: value if isinstance(value, bool) else checked_setting(owner, name, value)
+        for name, value in options.items()
     }
     norm = None if clip_norm is None else float(clip_norm)
     grouped = [name for name, value in numbers.items() if not isinstance(value, bool) and name not in FIXED]
@@ -198,7 +228,7 @@ def settings_of(
     return Settings(owner, rate, schedule, norm, decay, numbers, by_pattern)
 
 
-def check_decay(owner: str, decay: Decay | None) -> None:
+def check_decay(owner: str, decay: Decay | None, what: str = "decay") -> None:
     """Checks that parameters are chosen by patterns or by a function.
 
     Raises:
@@ -206,7 +236,7 @@ def check_decay(owner: str, decay: Decay | None) -> None:
     """
     names = isinstance(decay, Sequence) and all(isinstance(pattern, str) for pattern in decay)
     if decay is not None and not names and not callable(decay):
-        raise OptionError(f"{owner}: decay must be a pattern, a list of them or a function of a name, got {decay!r}")
+        raise OptionError(f"{owner}: {what} must be a pattern, a list of them or a function of a name, got {decay!r}")
 
 
 def checked_betas(owner: str, betas: tuple[float, float]) -> dict[str, float]:

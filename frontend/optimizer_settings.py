@@ -15,8 +15,10 @@ from tensorgrad.schedules import checked
 
 LIMITS = {"dampening": math.nextafter(1, 2), "beta1": 1.0, "beta2": 1.0, "alpha": 1.0, "decay": 1.0}
 """What a setting must stay below; others must be finite, and none is negative but for those in `SIGNED`."""
-POSITIVE, SIGNED = ("clip_norm", "max_norm", "max_delta"), ("factor",)
+POSITIVE, SIGNED = ("clip_norm", "max_norm", "max_delta"), ("factor", "beta2_decay")
 """What must not be 0, and what may be negative."""
+LEAST, MOST = {"d": 1.0}, {"beta2_decay": 0.0}
+"""What a setting must not be below, and not above."""
 FIXED = {"initial_accumulator_value"}
 """Numbers that only the first step looks at."""
 RATE, CLIP, DECAY = "learning_rate", "clip_norm", "weight_decay"
@@ -59,6 +61,10 @@ def checked_setting(owner: str, name: str, value: Any) -> float:
     number = checked(owner, name, value, below=LIMITS.get(name, math.inf), signed=name in SIGNED)
     if name in POSITIVE and not number:
         raise OptionError(f"{owner}: {name} must be more than 0, got {value!r}")
+    if number < LEAST.get(name, -math.inf):
+        raise OptionError(f"{owner}: {name} must be at least {LEAST[name]:g}, got {value!r}")
+    if number > MOST.get(name, math.inf):
+        raise OptionError(f"{owner}: {name} must be at most {MOST[name]:g}, got {value!r}")
     return number
 
 
@@ -118,7 +124,7 @@ def host_settings(
     """
     found = {RATE: Setting(RATE, None, rate)}
     numbers = {name: value for name, value in options.items() if not isinstance(value, bool) and name not in FIXED}
-    always = {"beta1", "beta2", "alpha", "eps"}
+    always = {"beta1", "beta2", "alpha", "eps", "eps1", "eps2", "beta2_decay"}
     for name, value in numbers.items():
         others = () if name == DECAY else (given.get(name, 0.0) for given in groups.values())
         if name in always or value or any(others):

@@ -59,6 +59,7 @@ class OptimizerPass(ModulePass, ABC):
             limits on bindings and buffers.
         live: The settings that the host gives at each step, by their names; others are constants of the program.
         groups: JSON: parameters that have settings of their own; see `read_groups`.
+        host: How the names begin by which the host gives settings.
         before: What becomes of gradients before the optimizer takes them, link by link, as passes are written:
             `clip{max-delta=1.0},ema{decay=0.9}`. The links are those of `optimizer_links`.
     """
@@ -73,13 +74,24 @@ class OptimizerPass(ModulePass, ABC):
     live: tuple[str, ...] = ()
     groups: str | None = None
     before: str | None = None
+    host: str = ""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
+        stages = self.stages()
+        for one in self.each_optimizer():
+            one.check_common()
+        append_updates(op, self, stages)
+
+    def check_common(self) -> None:
+        """Requires what all optimizers have to be in range.
+
+        Raises:
+            DiagnosticException: Something is not.
+        """
         unknown = {*self.live} - {*self.settings(), CLIP_NORM}
         if unknown:
             raise DiagnosticException(f"{self.name}: there is no setting {min(unknown)!r} for the host to give")
         self.check("weight_decay")
-        stages = self.stages()
         try:
             unknown = Formula(self.learning_rate).names - {"step", "learning_rate"}
         except FormulaError as error:
@@ -88,7 +100,6 @@ class OptimizerPass(ModulePass, ABC):
             raise DiagnosticException(
                 f"{self.name}: learning_rate is computed from step and learning_rate, not {', '.join(sorted(unknown))}"
             )
-        append_updates(op, self, self.rule(), stages)
 
     def stages(self) -> list[Stage]:
         """What becomes of gradients before the optimizer takes them; clipping comes last.
@@ -103,6 +114,18 @@ class OptimizerPass(ModulePass, ABC):
             raise DiagnosticException(f"{self.name}: clip_norm must be more than 0 and finite, got {self.clip_norm}")
         clip = ClipNormOption(max_norm=self.clip_norm, is_live=CLIP_NORM in self.live)
         return [*stages, Stage.of(clip, CLIP_NORM)]
+
+    def each_optimizer(self) -> list[OptimizerPass]:
+        """This, and what updates the parameters that it does not take."""
+        return [self]
+
+    def takes(self, name: str, shape: tuple[int, ...]) -> bool:
+        """Whether it updates a parameter."""
+        return True
+
+    def refusal(self, name: str, shape: tuple[int, ...]) -> str:
+        """Why it does not take a parameter that nothing else takes either."""
+        return f"no optimizer takes {name!r} of shape {list(shape)}"
 
     @abstractmethod
     def rule(self) -> Rule:
@@ -145,8 +168,10 @@ class OptimizerPass(ModulePass, ABC):
         """What stands for each setting in the formulas of a group."""
         values = {**self.settings(), **group.values}
         names = {name: name for name in self.live if name not in group.values} | {**group.names}
-        terms = {name: names.get(name, repr(float(value))) for name, value in values.items()}
-        rate = terms.get(RATE, RATE)
+        terms = {
+            name: self.host + names[name] if name in names else repr(float(value)) for name, value in values.items()
+        }
+        rate = terms.get(RATE, self.host + RATE)
         if self.learning_rate == RATE:
             return {**terms, RATE: rate}
         scheduled = re.sub(rf"\b{RATE}\b", lambda _: rate, self.learning_rate)

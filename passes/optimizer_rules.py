@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -24,6 +24,8 @@ class Update:
         state: The values of its state before the step, in the order of the rule's prefixes.
         coefficients: Constants of the program, and scalars that the host computed for this step.
         decays: Whether this parameter decays.
+        extents: The parameter's shape; of several in a row, that of each.
+        offsets: Where each parameter of the row starts.
     """
 
     builder: TensorBuilder
@@ -32,6 +34,27 @@ class Update:
     state: tuple[SSAValue, ...]
     coefficients: Mapping[str, float | SSAValue]
     decays: bool
+    extents: tuple[int, ...]
+    offsets: tuple[int, ...] = (0,)
+
+    def stacked(self, value: SSAValue) -> SSAValue:
+        """A value of the parameter's shape, or of the row of them, with an axis of parameters in front."""
+        b, count, size = self.builder, len(self.offsets), math.prod(self.extents)
+        if count > 1:
+            stride = self.offsets[1]
+            zero = b.zeros((), element_of(value))
+            value = b.pad(value, zero, [0], [count * stride - shape_of(value)[0]], [0])
+            value = b.slice(b.reshape(value, [count, stride]), [0, 0], [count, size], [1, 1])
+        return b.reshape(value, [count, *self.extents])
+
+    def unstacked(self, value: SSAValue) -> SSAValue:
+        """What `stacked` was given."""
+        b, count, size = self.builder, len(self.offsets), math.prod(self.extents)
+        if count == 1:
+            return b.reshape(value, self.extents)
+        stride, zero = self.offsets[1], b.zeros((), element_of(value))
+        wide = b.pad(b.reshape(value, [count, size]), zero, [0, 0], [0, stride - size], [0, 0])
+        return b.slice(b.reshape(wide, [count * stride]), [0], [self.offsets[-1] + size], [1])
 
     def decayed_gradient(self, weight_decay: str) -> SSAValue:
         """The gradient of the loss and of `weight_decay / 2` times the square of the parameter."""
@@ -52,11 +75,14 @@ class Update:
 
     def full(self, name: str) -> SSAValue:
         """A coefficient, repeated to the parameter's shape."""
+        return self.number(name, self.parameter)
+
+    def number(self, name: str, like: SSAValue) -> SSAValue:
+        """A coefficient, repeated to a value's shape."""
         coefficient = self.coefficients[name]
         if not isinstance(coefficient, SSAValue):
-            return self.builder.full_like(self.parameter, coefficient)
-        value = self.builder.cast(coefficient, element_of(self.parameter))
-        return self.builder.broadcast(value, shape_of(self.parameter), [])
+            return self.builder.full_like(like, coefficient)
+        return self.builder.broadcast(self.builder.cast(coefficient, element_of(like)), shape_of(like), [])
 
 
 @dataclass(frozen=True)
@@ -77,21 +103,37 @@ class Step:
 Write: TypeAlias = Callable[[Update], Step]
 
 
+def _same_shape(prefix: str, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape of state that each element of a parameter has."""
+    return shape
+
+
+def _all_alike(name: str, shape: tuple[int, ...]) -> Hashable:
+    """What all parameters have in common where elements are updated one by one."""
+    return ()
+
+
 @dataclass(frozen=True)
 class Rule:
     """An optimizer, to `append_updates`.
 
     Attributes:
-        states: The prefixes of the state that each parameter has, all of its shape and zero at first.
+        states: The prefixes of the state that each parameter has, zero at first.
         coefficients: The formula of each number that it takes, in terms of `step` (1 at first) and of settings.
         write: Gives one parameter's step, and the next values of its state.
         of_decay: Those of the coefficients that parameters that don't decay do without.
+        state_shape: The shape of the state of a prefix, for a parameter's; `None` where it has no such state.
+        alike: What parameters have in common that one call of `write` may update as a row, by name and shape.
+        in_rows: Whether parameters are to be updated in rows even where no norm of all gradients is needed.
     """
 
     states: tuple[str, ...]
     coefficients: Mapping[str, str]
     write: Write
     of_decay: tuple[str, ...] = ()
+    state_shape: Callable[[str, tuple[int, ...]], tuple[int, ...] | None] = _same_shape
+    alike: Callable[[str, tuple[int, ...]], Hashable] = _all_alike
+    in_rows: bool = False
 
 
 def check_option(pass_name: str, option: str, value: float, *, below: float = math.inf) -> None:

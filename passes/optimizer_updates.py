@@ -32,42 +32,37 @@ PARAMETER = ""
 
 
 @dataclass(frozen=True)
-class _Groups:
-    """Which settings a parameter has."""
+class _Part:
+    """Parameters that one optimizer updates."""
 
     options: OptimizerPass
-    stages: Sequence[Stage]
+    rule: Rule
     groups: list[Group]
     places: Mapping[str, int]
+    coefficients: Coefficients
 
     @classmethod
-    def of(cls, options: OptimizerPass, stages: Sequence[Stage]) -> _Groups:
-        groups = options.each_group()
+    def of(cls, options: OptimizerPass) -> _Part:
+        groups, rule = options.each_group(), options.rule()
         places = {name: i for i, group in enumerate(groups) for name in group.parameters}
-        return cls(options, stages, groups, places)
+        decays = [bool(group.values.get("weight_decay", options.weight_decay)) for group in groups]
+        unused = [() if one else rule.of_decay for one in decays]
+        numbers = coefficients(rule.coefficients, [options.terms(group) for group in groups], unused)
+        return cls(options, rule, groups, places, numbers)
 
     def place(self, name: str) -> int:
         """The number of a parameter's group."""
         return self.places.get(name, 0)
 
-    def group_decays(self, group: Group) -> bool:
-        """Whether parameters of a group decay."""
-        return bool(group.values.get("weight_decay", self.options.weight_decay))
-
     def decays(self, name: str) -> bool:
         """Whether a parameter decays."""
         masked = self.options.decay is not None and name not in self.options.decay
-        return not masked and self.group_decays(self.groups[self.place(name)])
+        return not masked and bool(self.groups[self.place(name)].values.get("weight_decay", self.options.weight_decay))
 
-    def alike(self, name: str, stored: Attribute) -> Hashable:
+    def alike(self, pair: _Pair) -> Hashable:
         """What a parameter has in common with those that one kernel may update with it."""
-        concerned = tuple(stage.link.concerns(name) for stage in self.stages)
-        return self.place(name), self.decays(name), concerned, stored
-
-    def coefficients(self, rule: Rule) -> Coefficients:
-        """What the rule's formulas come to in each group."""
-        unused = [() if self.group_decays(group) else rule.of_decay for group in self.groups]
-        return coefficients(rule.coefficients, [self.options.terms(group) for group in self.groups], unused)
+        name = pair.name
+        return self.place(name), self.decays(name), self.rule.alike(name, shape_of(pair.parameter)), pair.stored
 
 
 @dataclass(frozen=True)
@@ -99,7 +94,7 @@ class _Pair:
         )
 
 
-def append_updates(module: ModuleOp, options: OptimizerPass, rule: Rule, stages: Sequence[Stage]) -> None:
+def append_updates(module: ModuleOp, options: OptimizerPass, stages: Sequence[Stage]) -> None:
     """Replaces a function's gradients by updates of the parameters they belong to.
 
     New arguments come in groups, each in the order of the gradients: all state of one prefix, then that of the next,
@@ -108,7 +103,6 @@ def append_updates(module: ModuleOp, options: OptimizerPass, rule: Rule, stages:
     Args:
         module: Holds the function.
         options: The pass.
-        rule: The optimizer.
         stages: What becomes of gradients before.
 
     Raises:
@@ -117,33 +111,75 @@ def append_updates(module: ModuleOp, options: OptimizerPass, rule: Rule, stages:
     """
     function = find_function(module, options.function)
     where = f"{options.name}: @{function.sym_name.data}"
-    groups = _Groups.of(options, stages)
-    made = groups.coefficients(rule)
-    together = any(isinstance(stage.link, NormLink) for stage in stages) and not has_control(function)
+    parts = [_Part.of(one) for one in options.each_optimizer()]
+    pairs = _pairs(function, where)
+    chosen = {pair.name: parts[_part_of(parts, pair, where)] for pair in pairs}
+    norms = any(isinstance(stage.link, NormLink) for stage in stages)
+    together = (norms or any(part.rule.in_rows for part in parts)) and not has_control(function)
+    shapes = _state_shapes(pairs, parts, chosen, stages)
+    scalars = [*(slot for part in parts for slot in part.coefficients.slots)]
+    scalars += [slot for stage in stages for slot in stage.slots]
+    new_slots = [*(Slot(f"{prefix}/{name}", "state") for name, prefix in shapes), *scalars]
+    _check_names(arguments_of(function), new_slots, pairs, parts, stages, where)
+    alike = _Alike(parts, chosen, stages)
     if together:
-        _bring_together(function, groups)
+        _bring_together(function, alike, pairs)
+        pairs = _pairs(function, where)
     block, slots = function.body.block, arguments_of(function)
     entries = list(zip(results_of(function), return_of(function).operands, strict=True))
-    pairs = _pairs(function, where)
-    prefixes = [*(prefix for stage in stages for prefix in stage.prefixes), *rule.states]
-    scalars = [*made.slots, *(slot for stage in stages for slot in stage.slots)]
-    new_slots = [Slot(f"{prefix}/{pair.name}", "state") for prefix in prefixes for pair in pairs] + scalars
-    _check_names(slots, new_slots, pairs, groups, where)
     wide = f64 if any(pair.stored == f64 for pair in pairs) else f32
+    computed = {pair.name: pair.computed for pair in pairs}
     states = {
-        (pair.name, prefix): block.insert_arg(tensor(shape_of(pair.parameter), pair.computed), len(block.args))
-        for prefix in prefixes
-        for pair in pairs
+        (name, prefix): block.insert_arg(tensor(shape, computed[name]), len(block.args))
+        for (name, prefix), shape in shapes.items()
     }
     numbers = {slot.name: block.insert_arg(tensor((), wide), len(block.args)) for slot in scalars}
     builder = TensorBuilder(block, before=return_of(function), location=function.location)
-    writing = _Writing(builder, groups, rule, stages, states, numbers, made.by_group, wide, function.location)
-    written = writing.run(pairs, together)
+    written = _Writing(builder, alike, states, numbers, options.row_bytes, wide, function.location).run(pairs, together)
     kept = [entry for entry in entries if entry[0].role != "gradient"]
     kept += [(Slot(pair.name, "update"), written[pair.name, PARAMETER]) for pair in pairs]
     kept += [(Slot(f"{prefix}/{name}", "update"), written[name, prefix]) for name, prefix in states]
     set_returned(function, [value for _, value in kept])
     set_signature(function, [*slots, *new_slots], [slot for slot, _ in kept])
+
+
+def _part_of(parts: Sequence[_Part], pair: _Pair, where: str) -> int:
+    """The number of the optimizer that updates a parameter."""
+    for number, part in enumerate(parts):
+        if part.options.takes(pair.name, shape_of(pair.parameter)):
+            return number
+    raise DiagnosticException(f"{where}: {parts[0].options.refusal(pair.name, shape_of(pair.parameter))}")
+
+
+def _state_shapes(
+    pairs: Sequence[_Pair], parts: Sequence[_Part], chosen: Mapping[str, _Part], stages: Sequence[Stage]
+) -> dict[tuple[str, str], tuple[int, ...]]:
+    """The shapes of all state, by parameter and prefix; all of one prefix, then those of the next."""
+    found: dict[tuple[str, str], tuple[int, ...]] = {}
+    for prefix in (prefix for stage in stages for prefix in stage.prefixes):
+        found |= {(pair.name, prefix): shape_of(pair.parameter) for pair in pairs}
+    for part in parts:
+        for prefix in part.rule.states:
+            for pair in pairs:
+                shape = part.rule.state_shape(prefix, shape_of(pair.parameter))
+                if chosen[pair.name] is part and shape is not None:
+                    found[pair.name, prefix] = shape
+    return found
+
+
+@dataclass(frozen=True)
+class _Alike:
+    """Which optimizer updates a parameter, and what with."""
+
+    parts: Sequence[_Part]
+    chosen: Mapping[str, _Part]
+    stages: Sequence[Stage]
+
+    def __call__(self, pair: _Pair) -> Hashable:
+        """What a parameter has in common with those that one kernel may update with it."""
+        part = self.chosen[pair.name]
+        concerned = tuple(stage.link.concerns(pair.name) for stage in self.stages)
+        return self.parts.index(part), part.alike(pair), concerned
 
 
 @dataclass
@@ -172,12 +208,10 @@ class _Writing:
     """Writes updates of parameters into a function."""
 
     builder: TensorBuilder
-    groups: _Groups
-    rule: Rule
-    stages: Sequence[Stage]
+    alike: _Alike
     states: Mapping[tuple[str, str], SSAValue]
     scalars: Mapping[str, SSAValue]
-    by_group: Sequence[Mapping[str, float | str]]
+    row_bytes: int
     wide: Attribute
     location: LocationAttr
     written: dict[tuple[str, str], SSAValue] = field(default_factory=dict[tuple[str, str], SSAValue])
@@ -191,7 +225,9 @@ class _Writing:
         (_, plain), *segments = self._segments()
         if together:
             pairs = [self._before(pair, plain) for pair in pairs] if plain else pairs
-            (norm, plain), *segments = segments
+            norm, plain = None, []
+            if segments:
+                (norm, plain), *segments = segments
             scale, units = self._in_rows(pairs, norm)
         else:
             scale, units = None, (self._single(pair, pair.gradient) for pair in pairs)
@@ -205,7 +241,7 @@ class _Writing:
     def _segments(self) -> list[tuple[Stage | None, list[Stage]]]:
         """The links up to the first norm, and then each norm with the links behind it."""
         found: list[tuple[Stage | None, list[Stage]]] = [(None, [])]
-        for stage in self.stages:
+        for stage in self.alike.stages:
             if isinstance(stage.link, NormLink):
                 found.append((stage, []))
             else:
@@ -227,12 +263,13 @@ class _Writing:
         places: dict[SSAValue, int] = {argument: place for place, argument in enumerate(b.block.args)}
         ordered = sorted(pairs, key=lambda pair: places[pair.parameter])
         sized = [pair for pair in ordered if 0 not in shape_of(pair.parameter)]
-        members = [pair.member(self.groups.alike(pair.name, pair.stored)) for pair in sized]
-        rows = packed(members, self.groups.options.row_bytes)
+        members = [pair.member(self.alike(pair)) for pair in sized]
+        rows = packed(members, self.row_bytes)
         gradients = [self._gradients(row) for row in rows]
-        squares = [_squares(b, gradient, row.columns, self.wide) for gradient, row in zip(gradients, rows, strict=True)]
-        chunks = [(chunk, gradient) for gradient, row in zip(gradients, rows, strict=True) for chunk in row.chunks]
-        return self._scale(norm, squares), (self._unit(chunk, gradient) for chunk, gradient in chunks)
+        made = list(zip(rows, gradients, strict=True))
+        squares = [] if norm is None else [_squares(b, one, row.columns, self.wide) for row, one in made]
+        units = (self._unit(chunk, gradient) for row, gradient in made for chunk in row.chunks)
+        return self._scale(norm, squares), units
 
     def _gradients(self, row: Row[_Pair]) -> SSAValue:
         """A row of gradients, with zeros at its end."""
@@ -259,7 +296,8 @@ class _Writing:
         parameter = b.pack([pair.parameter for pair in pairs], chunk.offsets, chunk.size)
         states = {
             prefix: b.pack([self.states[pair.name, prefix] for pair in pairs], chunk.offsets, chunk.size)
-            for prefix in dict.fromkeys(prefix for _, prefix in self.states)
+            for name, prefix in self.states
+            if name == pairs[0].name and (name, prefix) not in self.written
         }
         computed = pairs[0].computed
         parameter, gradient = b.cast(parameter, computed), b.cast(gradient, computed)
@@ -299,18 +337,21 @@ class _Writing:
     def _update(self, unit: _Unit) -> None:
         """The optimizer's own part."""
         pair = unit.pairs[0]
-        numbers = self._numbers(self.by_group[self.groups.place(pair.name)])
-        update = self._given(unit, self.rule.states, numbers, self.groups.decays(pair.name))
-        found = self.rule.write(update)
+        part = self.alike.chosen[pair.name]
+        numbers = self._numbers(part.coefficients.by_group[part.place(pair.name)])
+        prefixes = [prefix for prefix in part.rule.states if (pair.name, prefix) in self.states]
+        found = part.rule.write(self._given(unit, prefixes, numbers, part.decays(pair.name)))
         self._put(unit, PARAMETER, self.builder.cast(self.builder.sub(found.parameter, found.step), pair.stored))
-        for prefix, value in zip(self.rule.states, found.state, strict=True):
+        for prefix, value in zip(prefixes, found.state, strict=True):
             self._put(unit, prefix, value)
 
     def _given(
         self, unit: _Unit, prefixes: Sequence[str], numbers: Mapping[str, float | SSAValue], decays: bool
     ) -> Update:
-        states = tuple(unit.states[prefix] for prefix in prefixes)
-        return Update(self.builder, unit.parameter, unit.gradient, states, numbers, decays)
+        states, extents = tuple(unit.states[prefix] for prefix in prefixes), shape_of(unit.pairs[0].parameter)
+        return Update(
+            self.builder, unit.parameter, unit.gradient, states, numbers, decays, extents, tuple(unit.offsets)
+        )
 
     def _numbers(self, names: Mapping[str, float | str]) -> dict[str, float | SSAValue]:
         """Numbers, with the scalars that names stand for."""
@@ -324,32 +365,37 @@ class _Writing:
             self.written[pair.name, prefix] = own
 
 
-def _bring_together(function: FuncOp, settings: _Groups) -> None:
+def _bring_together(function: FuncOp, alike: _Alike, pairs: Sequence[_Pair]) -> None:
     """Puts parameters that are updated alike one behind another among the arguments, and others behind them."""
-    arguments = zip(arguments_of(function), function.body.block.args, strict=True)
-    elements = {slot.name: element_of(value) for slot, value in arguments if slot.role == "parameter"}
-    gradients = {slot.name for slot in results_of(function) if slot.role == "gradient"}
+    names = [slot.name for slot in arguments_of(function) if slot.role == "parameter"]
+    by_name = {pair.name: pair for pair in pairs}
     ranks: dict[Hashable, int] = {}
 
     def rank(name: str) -> int:
-        if name not in gradients:
-            return len(elements)
-        return ranks.setdefault(settings.alike(name, elements[name]), len(ranks))
+        if name not in by_name:
+            return len(names)
+        return ranks.setdefault(alike(by_name[name]), len(ranks))
 
-    order_parameters(function, sorted(elements, key=rank))
+    order_parameters(function, sorted(names, key=rank))
 
 
 def _check_names(
-    slots: Sequence[Slot], new_slots: Sequence[Slot], pairs: Sequence[_Pair], groups: _Groups, where: str
+    slots: Sequence[Slot],
+    new_slots: Sequence[Slot],
+    pairs: Sequence[_Pair],
+    parts: Sequence[_Part],
+    stages: Sequence[Stage],
+    where: str,
 ) -> None:
     taken = {(slot.role, slot.name) for slot in slots} & {(slot.role, slot.name) for slot in new_slots}
     if taken:
         raise DiagnosticException(f"{where} has a {' '.join(min(taken))} already")
     there = {pair.name for pair in pairs}
-    masks = [stage.link.decay or () for stage in groups.stages if isinstance(stage.link, AddDecayedWeightsLink)]
-    decaying = {name for mask in (groups.options.decay or (), *masks) for name in mask}
-    for names, what in ((decaying, "is to decay"), (groups.places, "is in a group")):
-        missing = {*names} - there
+    masks = [stage.link.decay for stage in stages if isinstance(stage.link, AddDecayedWeightsLink)]
+    decaying = {name for mask in (*masks, *(part.options.decay for part in parts)) for name in mask or ()}
+    grouped = {name for part in parts for name in part.places}
+    for names, what in ((decaying, "is to decay"), (grouped, "is in a group")):
+        missing = names - there
         if missing:
             raise DiagnosticException(f"{where} has no gradient of {min(missing)!r}, which {what}")
 

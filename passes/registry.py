@@ -21,6 +21,8 @@ CLASSES: dict[str, tuple[str, str]] = {
     "append-rmsprop": ("tensorgrad.passes.append_rmsprop", "AppendRmspropPass"),
     "append-adagrad": ("tensorgrad.passes.append_adagrad", "AppendAdagradPass"),
     "append-lion": ("tensorgrad.passes.append_lion", "AppendLionPass"),
+    "append-adafactor": ("tensorgrad.passes.append_adafactor", "AppendAdafactorPass"),
+    "append-muon": ("tensorgrad.passes.append_muon", "AppendMuonPass"),
     "inline-calls": ("tensorgrad.passes.inline_calls", "InlineCallsPass"),
     "recompute": ("tensorgrad.passes.recompute", "RecomputePass"),
     "lower-tg-to-buf": ("tensorgrad.passes.lower_tg_to_buf", "LowerTgToBufPass"),
