@@ -264,8 +264,8 @@ def adafactor(
 ) -> Settings:
     """Adafactor (Shazeer and Stern, 2018), by PyTorch's formulas: state of one row and one column for a matrix.
 
-    Steps are in proportion to the norm of the parameter. Each parameter has norms of its own, so each takes kernels of
-    its own, where other optimizers update all parameters in one.
+    Steps are in proportion to the norm of the parameter. Each parameter has norms of its own, so one kernel can't
+    update them all; what is computed for several runs side by side, in a few dispatches more than others take.
 
     Args:
         learning_rate: The largest size of the update, or one of `tg.optim.schedules`; it falls by the root of the step.

@@ -26,7 +26,7 @@ class AppendAdafactorPass(OptimizerPass):
     parameter and for its state. Of a parameter with several axes, that is the mean of the squares of the gradients over
     its last axis, `adafactor.row/<parameter>`, and over the one before, `adafactor.column/<parameter>`; of others
     `adafactor.v/<parameter>`. Decay shrinks the parameter and stays out of the gradient. Updates need norms of each
-    parameter, so that each has kernels of its own. `OptimizerPass` has further options.
+    parameter, so that each has ops of its own. `OptimizerPass` has further options.
 
     Attributes:
         beta2_decay: The exponent of the step that says how much of the means is new: at most 0.
@@ -142,6 +142,8 @@ def _at_least(b: TensorBuilder, x: SSAValue, least: float | SSAValue) -> SSAValu
 
 def _per_element(b: TensorBuilder, x: SSAValue) -> SSAValue:
     """The root of the mean of the squares of all elements."""
-    size = math.prod(shape_of(x))
-    flat = b.reshape(x, [size])
-    return b.unary(SqrtOp, b.scale(b.sum(b.mul(flat, flat), [0]), 1 / size))
+    shape = shape_of(x)
+    # First over the last axis, row by row side by side.
+    squares = b.sum(b.mul(x, x), [len(shape) - 1]) if shape else b.mul(x, x)
+    total = b.sum(squares, range(len(shape) - 1)) if len(shape) > 1 else squares
+    return b.unary(SqrtOp, b.scale(total, 1 / math.prod(shape)))

@@ -118,7 +118,7 @@ class AppendMuonPass(OptimizerPass):
     def _orthogonalized(self, update: Update, x: SSAValue) -> SSAValue:
         """A stack of wide matrices, each brought near to one with singular values of 1."""
         b, (first, second, third) = update.builder, self.coefficients
-        norms = b.unary(SqrtOp, b.sum(b.mul(x, x), [1, 2]))
+        norms = b.unary(SqrtOp, b.sum(b.sum(b.mul(x, x), [2]), [1]))  # row by row side by side at first
         x = b.div(x, b.broadcast(b.binary(MaximumOp, norms, update.number("muon.eps", norms)), shape_of(x), [0]))
         for _ in range(self.steps):
             gram = _product(b, x, x, transposed=True)

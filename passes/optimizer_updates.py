@@ -222,6 +222,11 @@ class _Writing:
         With `together`, all from the first norm on is computed in rows of parameters; what comes before it can run in
         the kernels that compute gradients.
         """
+        for pair in pairs:
+            if 0 in shape_of(pair.parameter):  # needs no room, and is up to date
+                self.written[pair.name, PARAMETER] = pair.parameter
+                self.written |= {key: value for key, value in self.states.items() if key[0] == pair.name}
+        pairs = [pair for pair in pairs if 0 not in shape_of(pair.parameter)]
         (_, plain), *segments = self._segments()
         if together:
             pairs = [self._before(pair, plain) for pair in pairs] if plain else pairs
@@ -256,15 +261,9 @@ class _Writing:
         """What the first norm scales gradients by, and the parameters in rows."""
         b = self.builder
         b.location = self.location
-        for pair in pairs:
-            if 0 in shape_of(pair.parameter):  # needs no room, and is up to date
-                self.written[pair.name, PARAMETER] = pair.parameter
-                self.written |= {key: value for key, value in self.states.items() if key[0] == pair.name}
         places: dict[SSAValue, int] = {argument: place for place, argument in enumerate(b.block.args)}
         ordered = sorted(pairs, key=lambda pair: places[pair.parameter])
-        sized = [pair for pair in ordered if 0 not in shape_of(pair.parameter)]
-        members = [pair.member(self.alike(pair)) for pair in sized]
-        rows = packed(members, self.row_bytes)
+        rows = packed([pair.member(self.alike(pair)) for pair in ordered], self.row_bytes)
         gradients = [self._gradients(row) for row in rows]
         made = list(zip(rows, gradients, strict=True))
         squares = [] if norm is None else [_squares(b, one, row.columns, self.wide) for row, one in made]

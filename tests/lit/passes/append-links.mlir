@@ -73,25 +73,24 @@ func.func @step(%a: tensor<2xf32> {tg.name = "a", tg.role = "parameter"}, %b: te
 // LIVE-NEXT:   %35 = tg.select %34, %33, %32 : tensor<i1>, tensor<f32>, tensor<f32>
 // LIVE-NEXT:   %36 = tg.slice %24 start = [0] stop = [66] step = [1] : tensor<1024xf32>
 // LIVE-NEXT:   %37 = tg.pack %a, %b offsets = [0, 64] size = 66 : tensor<2xf32>, tensor<2xf32>
-// LIVE-NEXT:   %38 = tg.pack %0, %1 offsets = [0, 64] size = 66 : tensor<2xf32>, tensor<2xf32>
-// LIVE-NEXT:   %39 = tg.pack %2, %3 offsets = [0, 64] size = 66 : tensor<2xf32>, tensor<2xf32>
-// LIVE-NEXT:   %40 = tg.broadcast %35 shape = [66] dims = [] : tensor<f32>
-// LIVE-NEXT:   %41 = tg.mul %36, %40 : tensor<66xf32>, tensor<66xf32>
-// LIVE-NEXT:   %42 = tg.constant value = dense<5.000000e-01> : tensor<66xf32>
-// LIVE-NEXT:   %43 = tg.mul %39, %42 : tensor<66xf32>, tensor<66xf32>
-// LIVE-NEXT:   %44 = tg.constant value = dense<5.000000e-01> : tensor<66xf32>
-// LIVE-NEXT:   %45 = tg.mul %41, %44 : tensor<66xf32>, tensor<66xf32>
-// LIVE-NEXT:   %46 = tg.add %43, %45 : tensor<66xf32>, tensor<66xf32>
-// LIVE-NEXT:   %47 = tg.broadcast %9 shape = [66] dims = [] : tensor<f32>
-// LIVE-NEXT:   %48 = tg.mul %46, %47 : tensor<66xf32>, tensor<66xf32>
-// LIVE-NEXT:   %49 = tg.slice %46 start = [0] stop = [2] step = [1] : tensor<66xf32>
-// LIVE-NEXT:   %50 = tg.slice %46 start = [64] stop = [66] step = [1] : tensor<66xf32>
-// LIVE-NEXT:   %51 = tg.broadcast %4 shape = [66] dims = [] : tensor<f32>
-// LIVE-NEXT:   %52 = tg.mul %48, %51 : tensor<66xf32>, tensor<66xf32>
-// LIVE-NEXT:   %53 = tg.sub %37, %52 : tensor<66xf32>, tensor<66xf32>
-// LIVE-NEXT:   %54 = tg.slice %53 start = [0] stop = [2] step = [1] : tensor<66xf32>
-// LIVE-NEXT:   %55 = tg.slice %53 start = [64] stop = [66] step = [1] : tensor<66xf32>
-// LIVE-NEXT:   func.return %54, %55, %14, %21, %49, %50 : tensor<2xf32>, tensor<2xf32>, tensor<2xf32>, tensor<2xf32>, tensor<2xf32>, tensor<2xf32>
+// LIVE-NEXT:   %38 = tg.pack %2, %3 offsets = [0, 64] size = 66 : tensor<2xf32>, tensor<2xf32>
+// LIVE-NEXT:   %39 = tg.broadcast %35 shape = [66] dims = [] : tensor<f32>
+// LIVE-NEXT:   %40 = tg.mul %36, %39 : tensor<66xf32>, tensor<66xf32>
+// LIVE-NEXT:   %41 = tg.constant value = dense<5.000000e-01> : tensor<66xf32>
+// LIVE-NEXT:   %42 = tg.mul %38, %41 : tensor<66xf32>, tensor<66xf32>
+// LIVE-NEXT:   %43 = tg.constant value = dense<5.000000e-01> : tensor<66xf32>
+// LIVE-NEXT:   %44 = tg.mul %40, %43 : tensor<66xf32>, tensor<66xf32>
+// LIVE-NEXT:   %45 = tg.add %42, %44 : tensor<66xf32>, tensor<66xf32>
+// LIVE-NEXT:   %46 = tg.broadcast %9 shape = [66] dims = [] : tensor<f32>
+// LIVE-NEXT:   %47 = tg.mul %45, %46 : tensor<66xf32>, tensor<66xf32>
+// LIVE-NEXT:   %48 = tg.slice %45 start = [0] stop = [2] step = [1] : tensor<66xf32>
+// LIVE-NEXT:   %49 = tg.slice %45 start = [64] stop = [66] step = [1] : tensor<66xf32>
+// LIVE-NEXT:   %50 = tg.broadcast %4 shape = [66] dims = [] : tensor<f32>
+// LIVE-NEXT:   %51 = tg.mul %47, %50 : tensor<66xf32>, tensor<66xf32>
+// LIVE-NEXT:   %52 = tg.sub %37, %51 : tensor<66xf32>, tensor<66xf32>
+// LIVE-NEXT:   %53 = tg.slice %52 start = [0] stop = [2] step = [1] : tensor<66xf32>
+// LIVE-NEXT:   %54 = tg.slice %52 start = [64] stop = [66] step = [1] : tensor<66xf32>
+// LIVE-NEXT:   func.return %53, %54, %14, %21, %48, %49 : tensor<2xf32>, tensor<2xf32>, tensor<2xf32>, tensor<2xf32>, tensor<2xf32>, tensor<2xf32>
 // LIVE-NEXT: }
 
 // CORES: func.func @step(%a: tensor<2xf32> {tg.name = "a", tg.role = "parameter"}, %b: tensor<2xf32> {tg.name = "b", tg.role = "parameter"}, %ga: tensor<2xf32> {tg.name = "arg2", tg.role = "input"}, %gb: tensor<2xf32> {tg.name = "arg3", tg.role = "input"}, %0: tensor<2xf32> {tg.name = "scale_by_sgd.momentum/a", tg.role = "state"}, %1: tensor<2xf32> {tg.name = "scale_by_sgd.momentum/b", tg.role = "state"}, %2: tensor<2xf32> {tg.name = "scale_by_adagrad.sum/a", tg.role = "state"}, %3: tensor<2xf32> {tg.name = "scale_by_adagrad.sum/b", tg.role = "state"}, %4: tensor<2xf32> {tg.name = "scale_by_rmsprop.v/a", tg.role = "state"}, %5: tensor<2xf32> {tg.name = "scale_by_rmsprop.v/b", tg.role = "state"}, %6: tensor<2xf32> {tg.name = "scale_by_adam.m/a", tg.role = "state"}, %7: tensor<2xf32> {tg.name = "scale_by_adam.m/b", tg.role = "state"}, %8: tensor<2xf32> {tg.name = "scale_by_adam.v/a", tg.role = "state"}, %9: tensor<2xf32> {tg.name = "scale_by_adam.v/b", tg.role = "state"}, %10: tensor<2xf32> {tg.name = "adam.m/a", tg.role = "state"}, %11: tensor<2xf32> {tg.name = "adam.m/b", tg.role = "state"}, %12: tensor<2xf32> {tg.name = "adam.v/a", tg.role = "state"}, %13: tensor<2xf32> {tg.name = "adam.v/b", tg.role = "state"}, %14: tensor<f32> {tg.name = "adam.step_size", tg.role = "scalar", tg.formula = "learning_rate / (1 - 0.9 ** step)"}, %15: tensor<f32> {tg.name = "adam.root_correction", tg.role = "scalar", tg.formula = "sqrt(1 - 0.999 ** step)"}, %16: tensor<f32> {tg.name = "scale_by_adam.step_size", tg.role = "scalar", tg.formula = "1.0 / (1 - 0.9 ** step)"}, %17: tensor<f32> {tg.name = "scale_by_adam.root_correction", tg.role = "scalar", tg.formula = "sqrt(1 - 0.999 ** step)"}) -> (tensor<2xf32> {tg.name = "a", tg.role = "update"}, tensor<2xf32> {tg.name = "b", tg.role = "update"}, tensor<2xf32> {tg.name = "scale_by_sgd.momentum/a", tg.role = "update"}, tensor<2xf32> {tg.name = "scale_by_sgd.momentum/b", tg.role = "update"}, tensor<2xf32> {tg.name = "scale_by_adagrad.sum/a", tg.role = "update"}, tensor<2xf32> {tg.name = "scale_by_adagrad.sum/b", tg.role = "update"}, tensor<2xf32> {tg.name = "scale_by_rmsprop.v/a", tg.role = "update"}, tensor<2xf32> {tg.name = "scale_by_rmsprop.v/b", tg.role = "update"}, tensor<2xf32> {tg.name = "scale_by_adam.m/a", tg.role = "update"}, tensor<2xf32> {tg.name = "scale_by_adam.m/b", tg.role = "update"}, tensor<2xf32> {tg.name = "scale_by_adam.v/a", tg.role = "update"}, tensor<2xf32> {tg.name = "scale_by_adam.v/b", tg.role = "update"}, tensor<2xf32> {tg.name = "adam.m/a", tg.role = "update"}, tensor<2xf32> {tg.name = "adam.m/b", tg.role = "update"}, tensor<2xf32> {tg.name = "adam.v/a", tg.role = "update"}, tensor<2xf32> {tg.name = "adam.v/b", tg.role = "update"}) {

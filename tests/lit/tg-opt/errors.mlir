@@ -1,12 +1,12 @@
 // One message each, no traceback, exit status 1.
 // RUN: not tg-opt %s -p 'training-pipeline{optimizer=newton}' 2>&1 | filecheck %s --check-prefix OPTIMIZER
-// OPTIMIZER: tg-opt: error: training-pipeline: optimizer 'newton' is not one of none, sgd, adam, adamw, rmsprop, adagrad, lion
+// OPTIMIZER: tg-opt: error: training-pipeline: optimizer 'newton' is not one of none, sgd, adam, adamw, rmsprop, adagrad, lion, adafactor, muon
 // RUN: not tg-opt %s -p 'training-pipeline' 2>&1 | filecheck %s --check-prefix MISSING
 // MISSING: tg-opt: error: training-pipeline: optimizer must be given as one word or text
 // RUN: not tg-opt %s -p 'training-pipeline{optimizer=none eps=0.1}' 2>&1 | filecheck %s --check-prefix NONE
 // NONE: tg-opt: error: training-pipeline: without an optimizer there is no option eps
 // RUN: not tg-opt %s -p 'training-pipeline{optimizer=sgd eps=0.1}' 2>&1 | filecheck %s --check-prefix SGD
-// SGD: tg-opt: error: append-sgd: Provided arguments ["eps"] not found in expected arguments ["function", "learning_rate", "clip_norm", "weight_decay", "decay", "row_bytes", "live", "groups", "before", "momentum",
+// SGD: tg-opt: error: append-sgd: Provided arguments ["eps"] not found in expected arguments ["function", "learning_rate", "clip_norm", "weight_decay", "decay", "row_bytes", "live", "groups", "before", "host", "momentum",
 // RUN: not tg-opt %s -p 'inference-pipeline{function=f}' 2>&1 | filecheck %s --check-prefix INFERENCE
 // INFERENCE: tg-opt: error: inference-pipeline: there is no option function, only target
 // RUN: not tg-opt %s -p 'inference-pipeline{target=1}' 2>&1 | filecheck %s --check-prefix TARGET
