@@ -78,7 +78,7 @@ class AppendAdafactorPass(OptimizerPass):
         else:
             state = [self._moved(update, update.state[0], squares)]
             variance = state[0]
-        square = least * least if isinstance(least, float) else b.mul(least, least)
+        square = b.mul(least, least) if isinstance(least, SSAValue) else least * least
         step = b.div(gradient, b.unary(SqrtOp, _at_least(b, variance, square)))
         size = _scalar(b, update, "adafactor.rate")
         size = b.mul(size, b.binary(MaximumOp, _per_element(b, update.parameter), _scalar(b, update, "adafactor.eps2")))
@@ -136,7 +136,7 @@ def _repeated(b: TensorBuilder, x: SSAValue, extents: tuple[int, ...]) -> SSAVal
 
 def _at_least(b: TensorBuilder, x: SSAValue, least: float | SSAValue) -> SSAValue:
     """The larger of an element and a number; NaN stays NaN."""
-    bound = b.full_like(x, least) if isinstance(least, float) else b.broadcast(least, shape_of(x), [])
+    bound = b.broadcast(least, shape_of(x), []) if isinstance(least, SSAValue) else b.full_like(x, least)
     return b.binary(MaximumOp, x, bound)
 
 
