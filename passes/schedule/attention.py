@@ -11,8 +11,12 @@ from tensorgrad.runtime.target import Target
 SOFTWARE_LANES = 8
 """A CPU that plays the GPU runs so many invocations as one vector."""
 
-ACCUMULATORS = 128
+ACCUMULATORS, MOST_ACCUMULATORS = 128, 256
 """How many a thread has at most on a CPU: more rows read keys less often, but the kernel takes longer to compile."""
+
+LONG = 128
+"""So many rows pay for a kernel that takes two to three times as long to compile: one with more accumulators, and with
+two columns a lane, so that each row that a lane passes on meets both."""
 
 
 def attention_schedule(stage: AttentionOp, target: Target) -> Schedule:
@@ -27,12 +31,14 @@ def attention_schedule(stage: AttentionOp, target: Target) -> Schedule:
     lanes = SOFTWARE_LANES if target.software else 16
     while lanes > most:
         lanes //= 2
-    columns = 1 if target.software else 2
     features = {FORWARD: a.values, KEYS: a.features + a.values}.get(part, a.features)
     held = -(-features // lanes)
     row_count = a.keys if part == KEYS else a.queries
+    short = target.software and min(a.queries, a.keys) < LONG
+    columns = 1 if short else 2
+    most_held = (ACCUMULATORS if short else MOST_ACCUMULATORS) if target.software else 64
     rows = 16 if target.software else 4
-    while rows > 1 and (rows * held > (ACCUMULATORS if target.software else 64) or rows // 2 >= row_count):
+    while rows > 1 and (rows * held > most_held or rows // 2 >= row_count):
         rows //= 2
     depth = 1 if target.software else max(1, min(8, most // lanes))
     while depth > 1 and (depth // 2 * rows >= row_count or _shared(part, rows * depth, lanes * columns, target)):

@@ -16,7 +16,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 import tensorgrad as tg
 from tensorgrad.derivatives import grad
-from tensorgrad.dialects.attention import AttentionOp
+from tensorgrad.dialects.attention import Attention, AttentionOp
 from tensorgrad.dialects.buf import KernelOp
 from tensorgrad.dialects.signature import Slot, arguments_of, results_of
 from tensorgrad.dialects.tg.call import CallOp
@@ -27,8 +27,9 @@ from tensorgrad.passes.fuse import FusePass
 from tensorgrad.passes.grad import GradPass
 from tensorgrad.passes.inline_calls import InlineCallsPass
 from tensorgrad.passes.lower_tg_to_buf import LowerTgToBufPass
-from tensorgrad.passes.outline_attention import FEWEST_SCORES, OutlineAttentionPass
+from tensorgrad.passes.outline_attention import FEWEST_SCORES, OutlineAttentionPass, pays
 from tensorgrad.passes.pipelines import device_passes
+from tensorgrad.passes.schedule.attention import LONG
 from tensorgrad.passes.simplify import SimplifyPass
 from tensorgrad.runtime.target import Target
 from tensorgrad.runtime.webgpu import WebGPUDevice, WebGPUExecutable
@@ -135,6 +136,17 @@ def test_wide_heads_stay_composed() -> None:
     assert not calls(outlined(traced(causal, [normal(1, 1, 40, 130)] * 3)))
 
 
+@pytest.mark.parametrize(
+    ("keys", "widest", "widest_causal"), [(64, 16, 32), (128, 16, 64), (256, 32, 64), (1024, 32, 64), (4096, 128, 128)]
+)
+def test_how_wide_a_head_pays(keys: int, widest: int, widest_causal: int) -> None:
+    """As measured, and any that fits where matrices of scores are large."""
+    for width in (16, 32, 64, 128):
+        for causal_from, most in ((None, widest), (0, widest_causal)):
+            one = Attention(1, keys, keys, width, width, causal=causal_from, period=keys)
+            assert pays(one) == (width <= most)
+
+
 @pytest.mark.parametrize("name", ["causal", "padded-causal", "biased", "grouped"])
 def test_derivatives_are_slopes(name: str) -> None:
     """`tg.grad` outlines too; first and second derivatives, against central differences in f64."""
@@ -231,6 +243,13 @@ def test_device(device: WebGPUDevice, target: Target, name: str) -> None:
 @pytest.mark.parametrize("features", [1, 128])
 def test_features_on_the_device(device: WebGPUDevice, features: int) -> None:
     (form,) = [form for form in forms(40, 32, features) if form.name == "filled"]
+    assert_close(*device_results(device, form, SOFTWARE), 5e-5)
+
+
+@pytest.mark.parametrize("name", ["padded-causal", "grouped"])
+def test_long_rows_on_the_device(device: WebGPUDevice, name: str) -> None:
+    """With two columns a lane, both cut off by the edge."""
+    (form,) = [form for form in forms(LONG + 3, LONG + 5, features=9) if form.name == name]
     assert_close(*device_results(device, form, SOFTWARE), 5e-5)
 
 
