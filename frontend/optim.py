@@ -357,4 +357,8 @@ def muon(
     options = {"weight_decay": weight_decay, "momentum": momentum, "nesterov": bool(nesterov), "eps": eps}
     fixed = {"coefficients": (first, second, third), "steps": ns_steps, "adjust": adjustments[adjust_lr_fn]}
     settings = settings_of("muon", learning_rate, clip_norm, decay, options, groups)
+    if others is not None and "others" in settings.groups:
+        raise OptionError(
+            "muon: a group 'others' has the name of the other optimizer's settings; write it as '[o]thers'"
+        )
     return replace(settings, fixed=fixed, only=only, others=others)

@@ -235,6 +235,10 @@ def test_adafactor_on_tensors_of_more_axes(device):
         (lambda: tg.optim.muon(only=3), "only must be a pattern"),  # type: ignore[arg-type]
         (lambda: tg.optim.muon(others=tg.optim.muon()), "others must be another optimizer"),
         (lambda: tg.optim.muon(others=tg.optim.sgd(0.1, clip_norm=1.0)), "without links or clip_norm"),
+        (
+            lambda: tg.optim.muon(others=OTHERS, groups={"others": {"eps": 1.0}}),
+            "has the name of the other optimizer's",
+        ),
         (lambda: compiled(tg.optim.muon(only="none", others=OTHERS), recorded()[0]), "only 'none' fits no parameter"),
     ],
 )
