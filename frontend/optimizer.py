@@ -85,18 +85,24 @@ class Link:
         """
         given = {name: _quoted(value) for name, value in self.options.items()}
         if self.schedule is not None:
-            given["schedule"] = f'"{self.schedule.factor}"'
+            given["schedule"] = _text(" ".join(self.schedule.factor.split()))
         if self.decay is not None:
             names = decaying(self.name, self.decay, parameters)
             if not names:
                 return ""
-            given["decay"] = ",".join(f'"{name}"' for name in names)
+            given["decay"] = ",".join(map(_text, names))
         options = " ".join(f"{name}={value}" for name, value in {**given, "live": live}.items())
         return f"{self.name.replace('_', '-')}{{{options}}}"
 
 
 def _quoted(value: float | bool) -> str:
-    return str(value).lower() if isinstance(value, bool) else f'"{value!r}"'
+    return str(value).lower() if isinstance(value, bool) else _text(repr(value))
+
+
+def _text(value: str) -> str:
+    """A value as options of passes are written."""
+    escaped = value.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
 
 
 @dataclass(frozen=True)

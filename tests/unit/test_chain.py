@@ -272,6 +272,24 @@ def test_chains_go_with_groups_accumulation_and_chains():
         assert np.allclose(value, expected_values[name], rtol=1e-4, atol=1e-6), name
 
 
+def test_names_and_formulas_of_any_form():
+    class Named(tg.nn.Module):
+        def __init__(self) -> None:
+            self.parts = {'a "quoted\\" one': tg.nn.param((2,), 1.0), "plain": tg.nn.param((2,), 1.0)}
+
+    def total(model: Any, x: Any) -> Any:
+        return sum(tg.sum(part * x) for part in model.parts.values())
+
+    schedule = tg.optim.Schedule(2.0, "(1 /\n step)")
+    links = optim.add_decayed_weights(3.0, decay=lambda name: "quoted" in name), optim.scale(schedule)
+    training = tg.compile(
+        Named(), loss=total, optimizer=optim.chain(*links, optim.sgd(1.0)), inputs={"x": 2}, device="numpy"
+    )
+    training.step(x=np.zeros(2, np.float32))
+    found = {name.rpartition(".")[2]: float(value[0]) for name, value in training.parameters().items()}
+    assert sorted(found.values()) == [-5.0, 1.0]
+
+
 def test_a_mask_that_is_empty_does_nothing():
     masked = compiled(optim.chain(optim.add_decayed_weights(0.5, decay=lambda name: False), optim.sgd(0.1)))
     plain = compiled(optim.sgd(0.1))

@@ -17,6 +17,7 @@ from tensorgrad.runtime import webgpu
 from tensorgrad.runtime.backend import Executable
 from tensorgrad.runtime.errors import DeviceError, InputError, NoAdapterError, ProgramError, TargetError
 from tensorgrad.runtime.program import Buffer, Dispatch, Kernel, Program, TensorSlot
+from tensorgrad.runtime.sharing import temporary_in
 from tensorgrad.runtime.webgpu import WebGPUDevice, WebGPUExecutable, list_adapters
 
 WEIGHT_VALUE = np.array([1, 2, 3, 4, 5], np.float32)
@@ -175,6 +176,38 @@ def test_shared_parameters(device: WebGPUDevice) -> None:
     np.testing.assert_array_equal(evaluation.step({}, {})["doubled"].numpy()[:SIZE], 2 * now)
     evaluation.write({"weight": WEIGHT_VALUE})
     np.testing.assert_array_equal(training.read()["weight"], WEIGHT_VALUE)
+
+
+def test_programs_in_turn_share_what_a_step_fills(device: WebGPUDevice) -> None:
+    alone, first = started(device), started(device)
+    program = first.program
+    second = WebGPUExecutable(program, device, share=first, in_turn=True)
+    own = sum(buffer.size for buffer in program.buffers if buffer.role in ("output", "constant"))
+    assert second.shared_bytes == sum(buffer.size for buffer in program.buffers) - own
+    for step in range(4):
+        expected = alone.step(step_inputs(step), SCALARS)
+        found = (first, second)[step % 2].step(step_inputs(step), SCALARS)
+        for name, value in expected.items():
+            np.testing.assert_array_equal(found[name].numpy(), value.numpy())
+    for name, value in alone.read().items():
+        np.testing.assert_array_equal(second.read()[name], value)
+
+
+def test_what_programs_in_turn_have_of_their_own() -> None:
+    program = training_program()
+    work = next(i for i, buffer in enumerate(program.buffers) if buffer.role == "workspace")
+
+    def changed(**options: Any) -> Program:
+        buffers = list(program.buffers)
+        buffers[work] = dataclasses.replace(buffers[work], **options)
+        return dataclasses.replace(program, buffers=tuple(buffers))
+
+    assert temporary_in(program, program)[work] == work
+    assert temporary_in(program, changed(size=program.buffers[work].size * 2))[work] == work
+    assert work not in temporary_in(changed(size=program.buffers[work].size * 2), program)
+    assert work not in temporary_in(program, changed(name="other"))
+    # Gaps in a packed buffer are zero, which another program would not know.
+    assert work not in temporary_in(changed(name="packed0"), changed(name="packed0"))
 
 
 @pytest.mark.parametrize(
