@@ -30,7 +30,8 @@ class Setting:
 
     Attributes:
         name: Which it is.
-        group: The pattern of the group that has it of its own; `None` for what all others have.
+        group: The pattern of the group that has it of its own, or the link or other optimizer that it is of; `None` for
+            what all others have.
         value: What it is at first.
     """
 

@@ -263,7 +263,8 @@ class Training(Compiled):
         """Changes settings of the optimizer, for the steps that follow; compiles nothing.
 
         Args:
-            group: The pattern of the group whose own settings these are; `None` for what all others have.
+            group: Whose own settings these are: the pattern of a group, the name of a link of `tg.optim.chain`, or
+                "others" for the optimizer that `muon` leaves the rest to; `None` for what all others have.
             **settings: Those that the optimizer was made with: `learning_rate`, `weight_decay`, `momentum`, `betas`,
                 `eps`, `clip_norm`, … What was zero for all parameters, or absent, is no part of the program.
 
