@@ -361,4 +361,4 @@ def muon(
         raise OptionError(
             "muon: a group 'others' has the name of the other optimizer's settings; write it as '[o]thers'"
         )
-    return replace(settings, fixed=fixed, only=only, others=others)
+    return replace(settings, fixed=fixed, only=only, others=others, rank=2)

@@ -121,6 +121,7 @@ class Settings:
         fixed: Options of the optimizer's pass that never change.
         only: Which parameters it updates, if not all that it can.
         others: What updates the rest, if there is any.
+        rank: How many axes the parameters have that it can update, if not any number.
     """
 
     name: str
@@ -134,6 +135,27 @@ class Settings:
     fixed: Mapping[str, Any] = field(default_factory=dict[str, Any])
     only: Decay | None = None
     others: Settings | None = None
+    rank: int | None = None
+
+    def check_parameters(self, shapes: Mapping[str, tuple[int, ...]]) -> None:
+        """Checks that every parameter has an optimizer.
+
+        Args:
+            shapes: The shapes of those that are trained, by path.
+
+        Raises:
+            OptionError: One has none; says why, and what to do.
+        """
+        if self.rank is None or self.others is not None:
+            return
+        chosen = shapes if self.only is None else decaying(self.name, self.only, list(shapes), "only")
+        for path, shape in shapes.items():
+            if len(shape) != self.rank or path not in chosen:
+                what = f"does not have {self.rank} axes" if len(shape) != self.rank else "is not among only="
+                raise OptionError(
+                    f"{self.name}: {path!r} of shape {list(shape)} {what}; give others=, an optimizer for the rest, "
+                    "such as others=tg.optim.adamw(3e-4)"
+                )
 
     def host_settings(self) -> dict[str, Setting]:
         """The settings that `Training.set` changes, by the names that the pass' formulas have for them."""

@@ -42,7 +42,7 @@ from tensorgrad.model_tracing import (
     unreached,
 )
 from tensorgrad.nn.module import Module, check_same, declarations
-from tensorgrad.optim import Optimizer
+from tensorgrad.optim import Optimizer, Settings
 from tensorgrad.optimizer_settings import HostSettings
 from tensorgrad.passes.accumulate_gradients import AccumulateGradientsPass
 from tensorgrad.passes.functions import order_parameters
@@ -131,6 +131,8 @@ def compile(
     trained = {path: place for place, (path, one) in enumerate(parameters.items()) if one.trainable}
     if not trained:
         raise ParameterError(f"{user_line()}: all parameters of {type(model).__name__} are frozen")
+    if isinstance(optimizer, Settings):
+        optimizer.check_parameters({path: parameters[path].shape for path in trained})
     key = random.key(seed)
     phases = Phases()
     with_key = takes_key(loss) and isinstance(inputs, Mapping) and "key" not in inputs

@@ -96,7 +96,7 @@ class AppendMuonPass(OptimizerPass):
 
     def refusal(self, name: str, shape: tuple[int, ...]) -> str:
         what = "no matrix" if len(shape) != 2 else "none of those it is to update"
-        return f"muon does not take {name!r} of shape {list(shape)}, {what}; give others=, an optimizer for the rest"
+        return f"it does not take {name!r} of shape {list(shape)}, {what}; give others=, an optimizer for the rest"
 
     def _write(self, update: Update) -> Step:
         b, gradient = update.builder, update.gradient

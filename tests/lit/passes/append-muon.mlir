@@ -12,7 +12,7 @@ func.func @step(%a: tensor<2x3xf32> {tg.name = "a", tg.role = "parameter"}, %b: 
   func.return %ga, %gb, %gc : tensor<2x3xf32>, tensor<4xf32>, tensor<2x3xf32>
 }
 
-// ALONE: tg-opt: error: append-muon: @step: muon does not take 'b' of shape [4], no matrix; give others=, an optimizer for the rest
+// ALONE: tg-opt: error: append-muon: @step: it does not take 'b' of shape [4], no matrix; give others=, an optimizer for the rest
 // OTHERS: tg-opt: error: append-muon: others must be another optimizer, without links or clipping: these are for all gradients
 // NONE: tg-opt: error: append-muon: others must be the pass of an optimizer, got 'simplify'
 // STEPS: tg-opt: error: append-muon: steps must be from 0 to below 100, got 100
