@@ -32,6 +32,16 @@ class Place:
     spread: bool = False
 
 
+def places_of(tile: Tile, needs: Axes) -> Iterator[Place]:
+    """The places at which a value that depends on some axes is computed."""
+    if needs == ROW and tile.broadcast:
+        yield from (Place(i, spread=True) for i in range(-(-tile.rows // tile.lanes)))
+        return
+    rows = range(tile.rows) if "row" in needs else [-1]
+    columns = range(tile.columns) if "column" in needs else [-1]
+    yield from (Place(i, j) for i in rows for j in columns)
+
+
 class BlockValues:
     """The values of a body over a block, as far as they are computed.
 
@@ -47,15 +57,6 @@ class BlockValues:
         self.tile = tile
         self.axes = axes
         self.known: dict[Place, dict[SSAValue, SSAValue]] = {}
-
-    def places(self, needs: Axes) -> Iterator[Place]:
-        """The places at which a value that depends on some axes is computed."""
-        if needs == ROW and self.tile.broadcast:
-            yield from (Place(i, spread=True) for i in range(-(-self.tile.rows // self.tile.lanes)))
-            return
-        rows = range(self.tile.rows) if "row" in needs else [-1]
-        columns = range(self.tile.columns) if "column" in needs else [-1]
-        yield from (Place(i, j) for i in rows for j in columns)
 
     def at(self, place: Place, value: SSAValue) -> SSAValue:
         """A value of the body at a place; itself where it comes from outside of the body."""
@@ -75,7 +76,7 @@ class BlockValues:
 
     def compute(self, op: Operation, loops: Callable[[Place], Loops]) -> None:
         """Computes an op of the body wherever it differs."""
-        for place in self.places(self.axes[op.results[0]]):
+        for place in places_of(self.tile, self.axes[op.results[0]]):
             used = {operand for inner in op.walk() for operand in inner.operands if operand in self.axes}
             values = {operand: self.at(place, operand) for operand in used}
             self.code.scalar_op(op, values, loops(place))

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from xdsl.dialects import arith, memref
-from xdsl.dialects.builtin import MemRefType
+from xdsl.dialects import arith, memref, vector
+from xdsl.dialects.builtin import MemRefType, f32
 from xdsl.dialects.linalg.ops import GenericOp, YieldOp
 from xdsl.ir import SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr
@@ -14,9 +14,10 @@ from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr
 from tensorgrad.dialects import affine, wgsl
 from tensorgrad.dialects.buf import KernelOp, element_of, is_shape_only, loop_extents, maps_of
 from tensorgrad.passes.kernels.axes import axes_of_values
-from tensorgrad.passes.lower_buf_to_wgsl.block_values import BlockValues, Place
-from tensorgrad.passes.lower_buf_to_wgsl.emission import Code, Loops, reductions_of, stage_values
+from tensorgrad.passes.lower_buf_to_wgsl.block_values import BlockValues, Place, places_of
+from tensorgrad.passes.lower_buf_to_wgsl.emission import Code, Loops, place_of, reductions_of, stage_values
 from tensorgrad.passes.lower_buf_to_wgsl.rows import strided, write
+from tensorgrad.passes.lower_buf_to_wgsl.vectors import VECTOR_WIDTH, are_vector
 from tensorgrad.passes.schedule.schedules import Tile
 
 UNROLLED_EPILOGUE = 160
@@ -41,15 +42,8 @@ class OutputBlock:
     def _locate(self) -> None:
         """Computes the positions of the block: bases are the batch, the rows, the columns, then the reduced loops."""
         code, tile = self.code, self.tile
-        self.extents = tile.extents(self.grid)
+        self.extents, self.expressions = _grid_of(tile, self.grid)
         _, row_extent, column_extent = self.extents
-        rest = [i for i in range(len(self.grid)) if i not in (*tile.row, *tile.column)]
-        expressions: list[AffineExpr] = [AffineConstantExpr(0)] * len(self.grid)
-        for base, loops in enumerate((rest, tile.row, tile.column)):
-            places = affine.delinearized(AffineDimExpr(base), [self.grid[i] for i in loops])
-            for loop, place in zip(loops, places, strict=True):
-                expressions[loop] = affine.linear(place, self.extents).expression()
-        self.expressions = tuple(expressions)
         self.batch = code.group(2)
         lane = code.add(wgsl.LocalIdOp(0))
         across = code.index_op(arith.MuliOp, code.group(0), tile.columns * tile.lanes)
@@ -66,9 +60,6 @@ class OutputBlock:
         self.rows = [self._row(code, i) for i in range(tile.rows)]
         self.columns = [self._column(code, j) for j in range(tile.columns)]
         self.lane_rows = self._lane_rows(code) if tile.broadcast else []
-        self.order = [loop for loop in range(len(self.own)) if loop != tile.inner]
-        if tile.inner >= 0:
-            self.order.append(tile.inner)
 
     def _lane_rows(self, code: Code) -> list[SSAValue]:
         """The rows that this lane reads for the others: every `lanes`-th one of the block."""
@@ -110,21 +101,56 @@ class OutputBlock:
             flat = self._staged(start)
         else:
 
-            def body(inner: Code, found: list[SSAValue], held: Sequence[SSAValue]) -> list[SSAValue]:
-                def at(place: Place) -> Loops:
-                    return self._with_own(self._grid(place), found)
+            def body(inner: Code, found: list[SSAValue], held: Sequence[SSAValue]) -> Sequence[SSAValue]:
+                loaded = self._loaded(inner, found)
+                for step in range(self.tile.steps):
 
-                return self._folded(inner, held, lambda n, place: self._load(inner, n, at(place)), at)
+                    def load(number: int, place: Place, step: int = step) -> SSAValue:
+                        return loaded[number, place][step]
 
-            flat = self.code.nest([self.own[loop] for loop in self.order], start, body)
+                    def loops(place: Place, step: int = step) -> Loops:
+                        return _with_own(self._grid(place), self.own, self.tile, found, step)
+
+                    held = self._folded(inner, held, load, loops)
+                return held
+
+            order = _order(self.own, self.tile)
+            turns = [self.own[loop] for loop in order]
+            turns[-1] //= self.tile.steps
+            flat = self.code.nest(turns, start, body)
         return [flat[i * columns : (i + 1) * columns] for i in range(rows)]
 
-    def _with_own(self, loops: Loops, found: Sequence[SSAValue]) -> Loops:
-        """The grid's loops and those of the reduction, given in the order in which they stand inside each other."""
-        first = len(loops.bases)
-        own = [AffineDimExpr(first + self.order.index(loop)) for loop in range(len(self.own))]
-        extents = (self.own[loop] for loop in self.order)
-        return Loops((*loops.bases, *found), (*loops.extents, *extents), (*loops.expressions, *own))
+    def _loaded(self, code: Code, found: Sequence[SSAValue]) -> dict[tuple[int, Place], list[SSAValue]]:
+        """What the steps of a turn read of each operand at each place; all of it first, so that it comes together."""
+        loaded: dict[tuple[int, Place], list[SSAValue]] = {}
+        for number, operand in enumerate(self.stage.inputs):
+            if not is_shape_only(operand):
+                for place in places_of(self.tile, self.axes[self.stage.body.block.args[number]]):
+                    loops = [
+                        _with_own(self._grid(place), self.own, self.tile, found, step)
+                        for step in range(self.tile.steps)
+                    ]
+                    loaded[number, place] = self._load_steps(code, number, loops)
+        return loaded
+
+    def _load_steps(self, code: Code, number: int, loops: Sequence[Loops]) -> list[SSAValue]:
+        buffer, results = self.stage.inputs[number], maps_of(self.stage)[number].results
+        binding = code.bindings[buffer]
+        places = [place_of(results, buffer, binding.start, one) for one in loops]
+        first = places[0]
+        if element_of(binding.memory) == wgsl.VECTOR:
+            at = code.place(first.over(VECTOR_WIDTH), loops[0])
+            vectors = code.add(memref.LoadOp.get(binding.memory, [at]))
+            return [code.add(vector.ExtractOp(vectors, [step], f32)) for step in range(len(loops))]
+        at = code.position(results, buffer, loops[0])
+        found: list[SSAValue] = []
+        for one, place in zip(loops, places, strict=True):
+            if place.terms == first.terms and place.constant >= first.constant:
+                here = code.index_op(arith.AddiOp, at, place.constant - first.constant)
+            else:
+                here = code.position(results, buffer, one)
+            found.append(code.add(memref.LoadOp.get(binding.memory, [here])))
+        return found
 
     def _grid(self, place: Place) -> Loops:
         """The grid's loops at a place of the block."""
@@ -237,7 +263,7 @@ class OutputBlock:
         for number, operand in enumerate(self.stage.inputs):
             if not is_shape_only(operand):
                 argument = self.stage.body.block.args[number]
-                for place in values.places(self.axes[argument]):
+                for place in places_of(self.tile, self.axes[argument]):
                     values.known.setdefault(place, {})[argument] = load(number, place)
         for op in self.stage.body.block.ops:
             if op is not self.reduction.combine and not isinstance(op, YieldOp):
@@ -302,6 +328,59 @@ class OutputBlock:
             values = [value] if stage is self.stage else stage_values(code, stage, loops, known)
             known.update(zip(stage.outputs, values, strict=True))
             write(self.kernel, stage, code, loops, values)
+
+
+def _grid_of(tile: Tile, grid: Sequence[int]) -> tuple[tuple[int, int, int], tuple[AffineExpr, ...]]:
+    """The extents of everything else, of the rows and of the columns, and each loop of the grid as one of them."""
+    extents = tile.extents(grid)
+    rest = [i for i in range(len(grid)) if i not in (*tile.row, *tile.column)]
+    expressions: list[AffineExpr] = [AffineConstantExpr(0)] * len(grid)
+    for base, loops in enumerate((rest, tile.row, tile.column)):
+        places = affine.delinearized(AffineDimExpr(base), [grid[i] for i in loops])
+        for loop, place in zip(loops, places, strict=True):
+            expressions[loop] = affine.linear(place, extents).expression()
+    return extents, tuple(expressions)
+
+
+def _order(own: Sequence[int], tile: Tile) -> list[int]:
+    """The loops of the reduction as they stand inside each other."""
+    order = [loop for loop in range(len(own)) if loop != tile.inner]
+    return order if tile.inner < 0 else [*order, tile.inner]
+
+
+def _with_own(loops: Loops, own: Sequence[int], tile: Tile, found: Sequence[SSAValue], step: int) -> Loops:
+    """The grid's loops and those of the reduction, given as they stand inside each other, in one step of a turn."""
+    first, order = len(loops.extents), _order(own, tile)
+    extents = [own[loop] for loop in order]
+    extents[-1] //= tile.steps
+    expressions: list[AffineExpr] = [AffineDimExpr(first + order.index(loop)) for loop in range(len(own))]
+    if tile.steps > 1:
+        expressions[order[-1]] = expressions[order[-1]] * tile.steps + step
+    return Loops((*loops.bases, *found), (*loops.extents, *extents), (*loops.expressions, *expressions))
+
+
+def vector_operands(kernel: KernelOp, stage: GenericOp, tile: Tile, starts: Sequence[int]) -> set[SSAValue]:
+    """The operands of a contraction of which each turn reads one vector.
+
+    Args:
+        kernel: Holds the contraction.
+        stage: The contraction.
+        tile: Its schedule.
+        starts: For each argument of the kernel: the element of its binding that it starts at.
+    """
+    if tile.steps != VECTOR_WIDTH or tile.chunk:
+        return set()
+    extents, expressions = _grid_of(tile, kernel.extents)
+    own = loop_extents(stage)[len(kernel.extents) :]
+    start_of: dict[SSAValue, int] = dict(zip(kernel.body.block.args, starts, strict=True))
+    loops = [_with_own(Loops((), extents, expressions), own, tile, (), step) for step in range(tile.steps)]
+    found: set[SSAValue] = set()
+    for buffer, m in zip(stage.inputs, maps_of(stage), strict=False):
+        if buffer in start_of and element_of(buffer) == f32 and buffer.has_one_use():
+            places = [place_of(m.results, buffer, start_of[buffer], one) for one in loops]
+            if are_vector(places):
+                found.add(buffer)
+    return found
 
 
 def contraction(kernel: KernelOp, stage: GenericOp, code: Code, tile: Tile) -> None:

@@ -56,6 +56,12 @@ class Loops:
         )
 
 
+def place_of(results: Sequence[AffineExpr], buffer: SSAValue, start: int, loops: Loops) -> affine.Linear:
+    """The linear index of an element, from `start` on."""
+    placed = [result.replace_dims_and_symbols(loops.expressions, ()) for result in results]
+    return affine.linear(affine.linear_index(placed, shape_of(buffer)) + start, loops.extents)
+
+
 class Frame:
     """What all code of a kernel shares: its share of the dispatch's workgroups, and the workgroup's memory.
 
@@ -205,13 +211,13 @@ class Code:
         return value
 
     def position(self, results: Sequence[AffineExpr], buffer: SSAValue, loops: Loops) -> SSAValue:
-        """The linear index of an element, for an index map's results over a stage's loops.
+        """The linear index of an element, for an index map's results over a stage's loops."""
+        at = self.place(place_of(results, buffer, self.bindings[buffer].start, loops), loops)
+        moved = self.bindings[buffer].moved
+        return at if moved is None else self.index_op(arith.AddiOp, moved, at)
 
-        What depends on outer loops alone is summed first, so that it can be computed outside of the inner ones.
-        """
-        placed = [result.replace_dims_and_symbols(loops.expressions, ()) for result in results]
-        total = affine.linear_index(placed, shape_of(buffer)) + self.bindings[buffer].start
-        found = affine.linear(total, loops.extents)
+    def place(self, found: affine.Linear, loops: Loops) -> SSAValue:
+        """An index as code. What depends on outer loops alone is summed first, to be computed outside of inner ones."""
         by_loop: dict[int, dict[AffineExpr, int]] = {}
         for atom, factor in found.terms.items():
             by_loop.setdefault(max(atom.used_dims(), default=-1), {})[atom] = factor
@@ -221,9 +227,7 @@ class Code:
             part = affine.Linear(by_loop[loop], constant).expression()
             term = self.expression(part, loops.bases, loops.extents)
             at = term if at is None else self.index_op(arith.AddiOp, at, term)
-        at = self.number(found.constant) if at is None else at
-        moved = self.bindings[buffer].moved
-        return at if moved is None else self.index_op(arith.AddiOp, moved, at)
+        return self.number(found.constant) if at is None else at
 
     # Memory
 

@@ -43,7 +43,7 @@ from tensorgrad.dialects.signature import NAME, ROLE
 from tensorgrad.passes.kernels.graph import steps_of
 from tensorgrad.passes.kernels.kinds import contraction_of
 from tensorgrad.passes.lower_buf_to_wgsl.attention import attention_kernel
-from tensorgrad.passes.lower_buf_to_wgsl.contraction import contraction
+from tensorgrad.passes.lower_buf_to_wgsl.contraction import contraction, vector_operands
 from tensorgrad.passes.lower_buf_to_wgsl.control import (
     MOST_COUNTERS,
     Condition,
@@ -56,8 +56,9 @@ from tensorgrad.passes.lower_buf_to_wgsl.control import (
 )
 from tensorgrad.passes.lower_buf_to_wgsl.emission import Arrays, Binding, Code, Frame
 from tensorgrad.passes.lower_buf_to_wgsl.hoisting import carry_addresses, hoist_invariants
-from tensorgrad.passes.lower_buf_to_wgsl.pointwise import neighbours_in_thread, vector_arguments, vector_memory
+from tensorgrad.passes.lower_buf_to_wgsl.pointwise import neighbours_in_thread, vector_arguments
 from tensorgrad.passes.lower_buf_to_wgsl.rows import group_a_point, thread_a_point
+from tensorgrad.passes.lower_buf_to_wgsl.vectors import vector_memory
 from tensorgrad.passes.schedule.schedules import Schedule, folded
 from tensorgrad.passes.simplify import simplify_block
 from tensorgrad.passes.traffic import BYTES_MOVED, bytes_moved
@@ -200,11 +201,7 @@ class _Lowering:
         for kernel, schedule in zip(kernels, schedules, strict=True):
             mine = placed[at : at + len(kernel.operands)]
             at += len(mine)
-            whole = (
-                vector_arguments(kernel, schedule.width, [one.start for one in mine])
-                if schedule.archetype == "thread" and schedule.width > 1
-                else set[SSAValue]()
-            )
+            whole = _in_vectors(kernel, schedule, [one.start for one in mine])
             for argument, one in zip(kernel.body.block.args, mine, strict=True):
                 if argument not in whole or one.moved is not None:
                     found.discard(one.binding)
@@ -435,6 +432,16 @@ class _Lowering:
                         f"{op.name} gives {element}, which {self.target.name} does not have; "
                         f"it was made at {op.location}; compute in f32"
                     )
+
+
+def _in_vectors(kernel: KernelOp, schedule: Schedule, starts: Sequence[int]) -> set[SSAValue]:
+    """The arguments that a kernel reads and writes in whole vectors; given where in their bindings they start."""
+    if schedule.archetype == "thread" and schedule.width > 1:
+        return vector_arguments(kernel, schedule.width, starts)
+    stage = contraction_of(kernel)
+    if schedule.archetype == "contraction" and stage is not None and schedule.tile is not None:
+        return vector_operands(kernel, stage, schedule.tile, starts)
+    return set()
 
 
 def write_kernel(kernel: KernelOp, schedule: Schedule, code: Code) -> None:

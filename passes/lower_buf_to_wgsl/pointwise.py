@@ -6,19 +6,17 @@ import math
 from collections.abc import Sequence
 
 from xdsl.dialects import arith, memref, vector
-from xdsl.dialects.builtin import MemRefType, f32
+from xdsl.dialects.builtin import f32
 from xdsl.dialects.linalg.ops import GenericOp
-from xdsl.ir import Attribute, SSAValue
+from xdsl.ir import SSAValue
 from xdsl.ir.affine import AffineExpr
 
 from tensorgrad.dialects import affine, wgsl
 from tensorgrad.dialects.affine import Linear
-from tensorgrad.dialects.buf import KernelOp, element_of, is_shape_only, loop_extents, maps_of, shape_of
-from tensorgrad.passes.lower_buf_to_wgsl.emission import Code, Loops, grid_loops
+from tensorgrad.dialects.buf import KernelOp, element_of, is_shape_only, loop_extents, maps_of
+from tensorgrad.passes.lower_buf_to_wgsl.emission import Code, Loops, grid_loops, place_of
 from tensorgrad.passes.lower_buf_to_wgsl.rows import at_point
-
-VECTOR_WIDTH = 4
-"""The elements of a vector in memory."""
+from tensorgrad.passes.lower_buf_to_wgsl.vectors import VECTOR_WIDTH, are_vector
 
 
 def neighbours_in_thread(kernel: KernelOp, code: Code, lanes: int, width: int) -> None:
@@ -121,12 +119,6 @@ def _shifted(loops: Loops, width: int, number: int) -> Loops:
     return Loops(loops.bases, loops.extents, (*loops.expressions[:-1], loops.expressions[-1] * width + number))
 
 
-def place_of(results: Sequence[AffineExpr], buffer: SSAValue, start: int, loops: Loops) -> Linear:
-    """The linear index of an element, from `start` on."""
-    placed = [result.replace_dims_and_symbols(loops.expressions, ()) for result in results]
-    return affine.linear(affine.linear_index(placed, shape_of(buffer)) + start, loops.extents)
-
-
 def vector_arguments(kernel: KernelOp, width: int, starts: Sequence[int]) -> set[SSAValue]:
     """The arguments of which `neighbours_in_thread` reads and writes nothing but whole vectors.
 
@@ -152,19 +144,6 @@ def vector_arguments(kernel: KernelOp, width: int, starts: Sequence[int]) -> set
                 place_of(m.results, buffer, start_of[buffer], _shifted(Loops((), (total,), simplified), width, e))
                 for e in range(width)
             ]
-            if element_of(buffer) != f32 or not _are_vector(places):
+            if element_of(buffer) != f32 or not are_vector(places):
                 scalar.add(buffer)
     return {argument for argument in kernel.body.block.args if argument not in scalar}
-
-
-def _are_vector(places: Sequence[Linear]) -> bool:
-    """Whether positions are those of a vector's elements."""
-    first = places[0]
-    numbers = (first.constant, *first.terms.values())
-    follow = all(p.terms == first.terms and p.constant == first.constant + e for e, p in enumerate(places))
-    return follow and all(number % VECTOR_WIDTH == 0 for number in numbers)
-
-
-def vector_memory(kind: MemRefType[Attribute]) -> MemRefType[Attribute]:
-    """1-D memory as vectors."""
-    return MemRefType(wgsl.VECTOR, [kind.get_shape()[0] // VECTOR_WIDTH])

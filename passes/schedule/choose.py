@@ -11,15 +11,12 @@ from tensorgrad.dialects.affine import used_dims
 from tensorgrad.dialects.buf import KernelOp, is_reduction, is_shape_only, iterators_of, loop_extents, maps_of
 from tensorgrad.passes.kernels.kinds import contraction_of, is_pointwise
 from tensorgrad.passes.schedule.attention import attention_schedule
-from tensorgrad.passes.schedule.contraction import GPU_LANES, SOFTWARE_LANES, contraction_schedule
+from tensorgrad.passes.schedule.contraction import GPU_LANES, SOFTWARE_LANES, VECTOR, contraction_schedule
 from tensorgrad.passes.schedule.schedules import Schedule, folded
 from tensorgrad.runtime.target import Target
 
 MANY_POINTS = 1 << 14
 """On a CPU, threads of so many points take several each: indices and shared loads cost as much as the points."""
-
-VECTOR = 4
-"""So many elements of memory are read at once."""
 
 LARGEST_BODY = 400
 """A thread does so many operations at most to take several points: long kernels take drivers long to compile."""

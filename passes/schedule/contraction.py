@@ -8,12 +8,14 @@ from dataclasses import dataclass, replace
 from itertools import combinations
 
 from xdsl.dialects import memref
+from xdsl.dialects.builtin import f32
 from xdsl.dialects.linalg.attrs import IteratorType
 from xdsl.dialects.linalg.ops import GenericOp, IndexOp, YieldOp
 from xdsl.ir.affine import AffineBinaryOpExpr, AffineBinaryOpKind, AffineDimExpr, AffineExpr
 
+from tensorgrad.dialects import affine
 from tensorgrad.dialects.affine import used_dims
-from tensorgrad.dialects.buf import KernelOp, is_shape_only, iterators_of, loop_extents, maps_of
+from tensorgrad.dialects.buf import KernelOp, element_of, is_shape_only, iterators_of, loop_extents, maps_of, shape_of
 from tensorgrad.passes.kernels.axes import axes_of_values
 from tensorgrad.passes.schedule.schedules import Schedule, Tile
 from tensorgrad.runtime.target import Target
@@ -28,6 +30,12 @@ STAGED_STEPS = 16
 
 MOST_OUTPUTS = 128
 """A thread of a contraction holds so many results at most."""
+
+VECTOR = 4
+"""So many elements of memory are read at once."""
+
+MOST_PRODUCTS = 512
+"""The code of a loop's turn adds up so many products at most: long kernels take drivers long to compile."""
 
 BLOCK_ROWS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
 BLOCK_COLUMNS = (1, 2, 3, 4, 5, 6, 7, 8)
@@ -130,7 +138,29 @@ class _Work:
 def _software_tile(kernel: KernelOp, stage: GenericOp, sides: Sides, target: Target) -> Tile:
     """The block that needs the least time by what loads and operations take."""
     best, _ = _fastest(kernel, stage, sides, target)
-    return replace(best, inner=_inner_loop(kernel, stage, best))
+    tile = replace(best, inner=_inner_loop(kernel, stage, best))
+    in_vectors = _reads_vectors(kernel, stage, tile) and can_step(tile, VECTOR, kernel, stage)
+    return replace(tile, steps=VECTOR) if in_vectors else tile
+
+
+def _reads_vectors(kernel: KernelOp, stage: GenericOp, tile: Tile) -> bool:
+    """Whether steps of the innermost loop are side by side in an operand, aligned as vectors are."""
+    extents = loop_extents(stage)
+    inner = AffineDimExpr(len(kernel.extents) + tile.inner if tile.inner >= 0 else len(extents) - 1)
+    for operand, m in zip(stage.inputs, maps_of(stage), strict=False):
+        if not is_shape_only(operand) and element_of(operand) == f32:
+            place = affine.linear(affine.linear_index(m.results, shape_of(operand)), extents)
+            others = [factor for atom, factor in place.terms.items() if atom != inner]
+            if place.terms.get(inner) == 1 and not any(factor % VECTOR for factor in (*others, place.constant)):
+                return True
+    return False
+
+
+def can_step(tile: Tile, steps: int, kernel: KernelOp, stage: GenericOp) -> bool:
+    """Whether a turn of the innermost loop can take so many steps without becoming too long to compile."""
+    extent = loop_extents(stage)[len(kernel.extents) :][tile.inner]
+    fits = tile.rows * tile.columns * steps <= MOST_PRODUCTS
+    return steps == 1 or (fits and extent % steps == 0 and extent > steps and not tile.chunk)
 
 
 def contraction_cycles(kernel: KernelOp, stage: GenericOp, target: Target, parts: int) -> float:

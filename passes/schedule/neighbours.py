@@ -10,8 +10,8 @@ from xdsl.dialects.linalg.ops import GenericOp
 
 from tensorgrad.dialects.buf import KernelOp, loop_extents
 from tensorgrad.passes.kernels.kinds import contraction_of
-from tensorgrad.passes.schedule.choose import VECTOR, can_group, can_take_neighbours, own_steps
-from tensorgrad.passes.schedule.contraction import MOST_OUTPUTS, staged_bytes
+from tensorgrad.passes.schedule.choose import can_group, can_take_neighbours, own_steps
+from tensorgrad.passes.schedule.contraction import MOST_OUTPUTS, VECTOR, can_step, staged_bytes
 from tensorgrad.passes.schedule.schedules import Schedule, Tile, folded
 from tensorgrad.runtime.target import Target
 
@@ -47,6 +47,7 @@ def _tiles(tile: Tile, stage: GenericOp, kernel: KernelOp, target: Target) -> It
     changes += [{"broadcast": 1 - tile.broadcast}]
     changes += [{"chunk": other} for other in ((tile.chunk // 2, tile.chunk * 2, 0) if tile.chunk else (8, 16))]
     own = len(loop_extents(stage)) - len(kernel.extents)
+    changes += [{"steps": steps} for steps in (1, 2, 4)]
     changes += [{"inner": inner} for inner in range(-1, own - 1)]
     others = [replace(tile, **change) for change in changes]
     others += [replace(tile, row=tile.column, column=tile.row)]
@@ -64,6 +65,8 @@ def _is_possible(tile: Tile, stage: GenericOp, kernel: KernelOp, target: Target)
     if tile.depth > target.max_compute_workgroup_size_y:
         return False
     if not tile.row and (tile.rows > 1 or tile.depth > 1):
+        return False
+    if not can_step(tile, tile.steps, kernel, stage):
         return False
     one_subgroup = target.subgroups and target.subgroup_size == tile.lanes and tile.depth == 1
     if tile.broadcast and not (one_subgroup and tile.rows > 1):

@@ -30,6 +30,8 @@ class Tile:
         chunk: How many steps of the reduction are staged in workgroup memory at a time; 0 reads memory directly.
         broadcast: 1 if the workgroup is one subgroup, whose lanes read a row each and pass it on to the others.
         inner: Which loop of the reduction runs innermost; -1 leaves them in their order.
+        steps: How many steps of the innermost loop a turn takes; it divides its extent. An operand of which four steps
+            are side by side in memory is read in vectors.
     """
 
     row: tuple[int, ...]
@@ -41,6 +43,7 @@ class Tile:
     chunk: int = 0
     broadcast: int = 0
     inner: int = -1
+    steps: int = 1
 
     def extents(self, grid: Sequence[int]) -> tuple[int, int, int]:
         """The extents of everything else, of the rows and of the columns."""
