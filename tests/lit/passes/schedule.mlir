@@ -53,6 +53,6 @@ func.func @product(%a: tensor<128x64xf32>, %b: tensor<64x256xf32>) -> tensor<128
 // CHECK-NOT: buf.
 // CHECK: func.return
 // SOFTWARE-LABEL: func.func @product(
-// SOFTWARE: buf.kernel grid = [128, 256] ins(%a, %b : memref<128x64xf32>, memref<64x256xf32>) outs(%0 : memref<128x256xf32>) schedule = {archetype = "contraction", workgroup = array<i64: 8, 1, 1>, groups = array<i64: 8, 4, 1>, row = array<i64: 0>, column = array<i64: 1>, rows = 32 : i64, columns = 4 : i64, lanes = 8 : i64, depth = 1 : i64, broadcast = 1 : i64} {
+// SOFTWARE: buf.kernel grid = [128, 256] ins(%a, %b : memref<128x64xf32>, memref<64x256xf32>) outs(%0 : memref<128x256xf32>) schedule = {archetype = "contraction", workgroup = array<i64: 8, 1, 1>, groups = array<i64: 8, 4, 1>, row = array<i64: 0>, column = array<i64: 1>, rows = 32 : i64, columns = 4 : i64, lanes = 8 : i64, depth = 1 : i64, broadcast = 1 : i64, steps = 4 : i64} {
 // SOFTWARE-NOT: buf.
 // SOFTWARE: func.return

@@ -2,12 +2,12 @@
 
 // Each lane reads a row and passes it on. The addresses are carried from step to step, what stays
 // the same stands in front of the loop.
-func.func @product(%a: tensor<16x64xf32>, %b: tensor<64x8xf32>) -> tensor<16x8xf32> {
-  %0 = tg.dot_general %a, %b lhs_batch = [] rhs_batch = [] lhs_contracting = [1] rhs_contracting = [0] : tensor<16x64xf32>, tensor<64x8xf32>
+func.func @product(%a: tensor<16x63xf32>, %b: tensor<63x8xf32>) -> tensor<16x8xf32> {
+  %0 = tg.dot_general %a, %b lhs_batch = [] rhs_batch = [] lhs_contracting = [1] rhs_contracting = [0] : tensor<16x63xf32>, tensor<63x8xf32>
   func.return %0 : tensor<16x8xf32>
 }
 // CHECK: wgsl.kernel @contraction0 workgroup_size = [8, 1, 1] access = ["read", "read", "read_write"] {
-// CHECK-NEXT: ^bb0(%0: memref<1024xf32>, %1: memref<512xf32>, %2: memref<128xf32>):
+// CHECK-NEXT: ^bb0(%0: memref<1008xf32>, %1: memref<504xf32>, %2: memref<128xf32>):
 // CHECK-NEXT:   %3 = wgsl.local_id dim = 0
 // CHECK-NEXT:   %4 = wgsl.workgroup_id dim = 0
 // CHECK-NEXT:   %5 = arith.constant 8 : index
@@ -24,11 +24,11 @@ func.func @product(%a: tensor<16x64xf32>, %b: tensor<64x8xf32>) -> tensor<16x8xf
 // CHECK-NEXT:   %16 = arith.constant 15 : index
 // CHECK-NEXT:   %17 = arith.minui %15, %16 : index
 // CHECK-NEXT:   %18 = arith.constant 0.000000e+00 : f32
-// CHECK-NEXT:   %19 = arith.constant 64 : index
+// CHECK-NEXT:   %19 = arith.constant 63 : index
 // CHECK-NEXT:   %20 = arith.muli %17, %19 : index
 // CHECK-NEXT:   %21, %22, %23, %24 = scf.for %25 = %8 to %19 step %12 iter_args(%26 = %18, %27 = %18, %28 = %20, %29 = %7) -> (f32, f32, index, index) {
-// CHECK-NEXT:     %30 = memref.load %0[%28] : memref<1024xf32>
-// CHECK-NEXT:     %31 = memref.load %1[%29] : memref<512xf32>
+// CHECK-NEXT:     %30 = memref.load %0[%28] : memref<1008xf32>
+// CHECK-NEXT:     %31 = memref.load %1[%29] : memref<504xf32>
 // CHECK-NEXT:     %32 = wgsl.subgroup_broadcast %30, 0 : f32
 // CHECK-NEXT:     %33 = arith.mulf %32, %31 : f32
 // CHECK-NEXT:     %34 = wgsl.subgroup_broadcast %30, 1 : f32
@@ -48,7 +48,20 @@ func.func @product(%a: tensor<16x64xf32>, %b: tensor<64x8xf32>) -> tensor<16x8xf
 // CHECK-NEXT:   %45 = arith.addi %44, %7 : index
 // CHECK-NEXT:   memref.store %22, %2[%45] : memref<128xf32>
 // CHECK-NEXT: }
-// CHECK: buf.dispatch @contraction0 workgroups = [1, 8, 1] attributes {buf.bytes_moved = 6656 : i64} (%a, %b, %2) : memref<16x64xf32>, memref<64x8xf32>, memref<16x8xf32>
+
+// Four steps of a row are side by side: a lane reads them as a vector, in one turn of the loop.
+func.func @vectors(%a: tensor<16x64xf32>, %b: tensor<64x8xf32>) -> tensor<16x8xf32> {
+  %0 = tg.dot_general %a, %b lhs_batch = [] rhs_batch = [] lhs_contracting = [1] rhs_contracting = [0] : tensor<16x64xf32>, tensor<64x8xf32>
+  func.return %0 : tensor<16x8xf32>
+}
+// CHECK: wgsl.kernel @contraction1 workgroup_size = [8, 1, 1] access = ["read", "read", "read_write"] {
+// CHECK-NEXT: ^bb0(%0: memref<256xvector<4xf32>>, %1: memref<512xf32>, %2: memref<128xf32>):
+// CHECK: scf.for {{%.*}} = {{%.*}} to %19 step {{%.*}} iter_args(%28 = %18, %29 = %18, %30 = %20, %31 = %7) -> (f32, f32, index, index) {
+// CHECK-NEXT: %32 = memref.load %0[%30] : memref<256xvector<4xf32>>
+// CHECK-NEXT: %33 = vector.extract %32[0] : f32 from vector<4xf32>
+// CHECK: %37 = memref.load %1[%31] : memref<512xf32>
+// CHECK: %44 = wgsl.subgroup_broadcast %33, 0 : f32
+// CHECK-NEXT: %45 = arith.mulf %44, %37 : f32
 
 // A thread takes four neighbours: vectors of what lies side by side, one load of what they share.
 func.func @points(%x: tensor<64x32x8xf32>, %b: tensor<64x1x1xf32>) -> tensor<64x32x8xf32> {
