@@ -1,7 +1,8 @@
-"""`python -m benchmarks WHAT`: training steps and kernels, timed here and in peers in one run; counts; scaling.
+"""`python -m benchmarks WHAT`: training steps and kernels, timed here and in peers in one run; counts; cold starts.
 
 `mlp`, `gpt`, `sine`, `addition` and `convnet` are training steps. `kernels` times kernels alone, `counts` counts what
-the steps cost without running them, `scaling` shows how costs grow with the model. `all` is everything.
+the steps cost without running them, `scaling` shows how costs grow with the model, `cold` times first steps in new
+processes with drivers' caches off, `driver` times what creating pipelines and encoding cost. `all` is everything.
 """
 
 from __future__ import annotations
@@ -9,10 +10,13 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from benchmarks import counts, kernels, scaling
+from benchmarks import cold, counts, driver, kernels, scaling
 from benchmarks.harness import Contestant, Timing, measure, report
 from benchmarks.peers import peers
 from benchmarks.workloads import NAMES, workload
+
+OTHERS = ("kernels", "counts", "scaling", "cold", "driver")
+"""What there is besides training steps."""
 
 COUNTED = ("dispatches", "submits", "copies", "kernels", "peak_bytes", "bytes_moved", "compile_seconds")
 
@@ -56,7 +60,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("what", choices=[*NAMES, "kernels", "counts", "scaling", "all"])
+    parser.add_argument("what", choices=[*NAMES, *OTHERS, "all"])
     parser.add_argument("--device", default="all", help="wgpu, numpy, auto, or all (default: wgpu and numpy)")
     parser.add_argument("--rounds", type=int, default=10, help="blocks of steps of each contestant")
     parser.add_argument("--seconds", type=float, default=60.0, help="after so long there are no more rounds")
@@ -65,15 +69,21 @@ def main(arguments: list[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     if options.rounds < 1 or options.seconds <= 0 or options.tune < 0:
         parser.error("--rounds must be at least 1, --seconds positive and --tune no negative number")
-    wanted = [*NAMES, "kernels", "counts", "scaling"] if options.what == "all" else [options.what]
+    wanted = [*NAMES, *OTHERS] if options.what == "all" else [options.what]
     timed: dict[str, list[Timing]] = {}
     for what in wanted:
         if what == "counts":
             counts.report(out=options.out / "counts.json")
         elif what == "kernels":
             run_kernels(options)
-        elif what == "scaling":
-            scaling.report("wgpu" if options.device == "all" else options.device, options.out / "scaling.json")
+        elif what in ("scaling", "cold", "driver"):
+            device, out = "wgpu" if options.device == "all" else options.device, options.out / f"{what}.json"
+            if what == "scaling":
+                scaling.report(device, out)
+            elif what == "cold":
+                cold.report(device, min(options.rounds, 3), out)
+            else:
+                driver.report(out)
         else:
             timed[what] = run_workload(what, options)
     if timed:

@@ -64,7 +64,8 @@ class Compiled:
         """What a step costs.
 
         Returns:
-            Counts: `dispatches`, `submits`, `copies`, and `kernels` (distinct); `peak_bytes` of all buffers;
+            Counts: `dispatches`, `submits`, `copies`, and `kernels` (distinct); `peak_bytes` of all buffers
+            as they are planned; on a device `device_bytes`, what is taken by now, with results that wait to be read;
             `bytes_moved` by a step; `compile_seconds` by phase. Numpy dispatches nothing. With a memory limit,
             `memory_limit`: the `segments` that the loss was divided into, all but the last of which are computed
             twice, and `peak_bytes_without` and `bytes_moved_without` any.

@@ -24,6 +24,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.utils.exceptions import PassFailedException
 
 from tensorgrad.passes.formula import Condition, Formula, Integer, Real, Whole
+from tensorgrad.passes.walking import operations
 
 INFINITY_BITS = 0x7F800000
 SMALLEST_NORMAL = 2.0**-126
@@ -567,7 +568,7 @@ class ExpandMathPass(ModulePass):
         Raises:
             PassFailedException: one is on a type that is neither f32 nor f16; nothing has changed then.
         """
-        found = [inner for inner in op.walk() if type(inner) in EXPANSIONS]
+        found = [inner for inner in operations(op.body.block) if type(inner) in EXPANSIONS]
         for inner in found:
             type_ = inner.results[0].type
             if type_ not in (f32, f16):

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import ClassVar, TypeAlias
 
 from xdsl.dialects import arith, math
-from xdsl.dialects.builtin import FloatAttr, IntegerAttr, LocationAttr, f32, i32
+from xdsl.dialects.builtin import FloatAttr, IntegerAttr, IntegerType, LocationAttr, f32, i32
 from xdsl.ir import Attribute, Operation, SSAValue
+
+PLAIN: dict[str, Attribute] = {"fastmath": arith.FastMathFlagsAttr("none")}
+"""What keeps float ops as they are written."""
 
 
 @dataclass
@@ -28,7 +32,8 @@ class Formula:
     def constant(self, value: FloatAttr | IntegerAttr) -> SSAValue:
         """The constant `value`."""
         if value not in self.constants:
-            self.constants[value] = self.add(arith.ConstantOp(value))
+            made = arith.ConstantOp.create(result_types=[value.get_type()], properties={"value": value})
+            self.constants[value] = self.add(made)
         return self.constants[value]
 
     def real(self, value: Number) -> Real:
@@ -39,8 +44,7 @@ class Formula:
         """An i32: the value itself, or a Python integer, modulo 2**32, as a constant."""
         if isinstance(value, Whole):
             return value
-        wrapped = (value + 2**31) % 2**32 - 2**31
-        return Whole(self, self.constant(IntegerAttr(wrapped, i32)))
+        return Whole(self, self.constant(_whole_attribute((value + 2**31) % 2**32 - 2**31)))
 
     def select(self, condition: Condition, if_true: Number, if_false: Number) -> Real:
         """`if_true` where the condition holds, else `if_false`."""
@@ -58,6 +62,11 @@ class Formula:
         for coefficient in coefficients[1:]:
             total = total * x + coefficient
         return total
+
+
+@cache
+def _whole_attribute(value: int) -> IntegerAttr[IntegerType]:
+    return IntegerAttr(value, i32)
 
 
 @dataclass(frozen=True)
@@ -83,7 +92,7 @@ class Whole:
 
     def _binary(self, op: type[arith.SignlessIntegerBinaryOperation], other: Integer) -> Whole:
         right = self.formula.whole(other).value
-        return Whole(self.formula, self.formula.add(op(self.value, right, i32)))
+        return Whole(self.formula, self.formula.add(op.create(operands=[self.value, right], result_types=[i32])))
 
     def __add__(self, other: Integer) -> Whole:
         return self._binary(arith.AddiOp, other)
@@ -138,7 +147,8 @@ class Real:
 
     def _binary(self, op: type[arith.FloatingPointLikeBinaryOperation], left: Number, right: Number) -> Real:
         values = self.formula.real(left).value, self.formula.real(right).value
-        return Real(self.formula, self.formula.add(op(*values)))
+        made = op.create(operands=values, result_types=[f32], properties=PLAIN)
+        return Real(self.formula, self.formula.add(made))
 
     def __add__(self, other: Number) -> Real:
         return self._binary(arith.AddfOp, self, other)

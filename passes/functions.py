@@ -20,7 +20,7 @@ def find_function(module: ModuleOp, name: str | None) -> FuncOp:
     Raises:
         DiagnosticException: There is no such function, or more than one to choose from.
     """
-    functions = [op for op in module.walk() if isinstance(op, FuncOp) and op.body.blocks]
+    functions = [op for op in module.ops if isinstance(op, FuncOp) and op.body.blocks]
     names = [function.sym_name.data for function in functions]
     public = [function for function in functions if not is_private(function)]
     if name is None and len(public) == 1:

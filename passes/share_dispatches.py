@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from bisect import insort
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
@@ -16,17 +18,24 @@ from xdsl.passes import ModulePass
 from tensorgrad.dialects.buf import Buffer, KernelOp, buffer_bytes
 from tensorgrad.passes.functions import return_of
 from tensorgrad.passes.kernels.graph import KernelGraph, has_calls
+from tensorgrad.passes.kernels.identity import kernel_structure
 from tensorgrad.passes.kernels.liveness import allocated, most_bytes, readers_of
 from tensorgrad.passes.kernels.storage import Bindings
 from tensorgrad.passes.schedule.schedules import Schedule
-from tensorgrad.passes.schedule.sharing import agreed, workgroup_bytes
+from tensorgrad.passes.schedule.sharing import agreed, code_size, workgroup_bytes
 from tensorgrad.runtime.target import Target
 
 MOST_KERNELS = 12
 """So many kernels share a dispatch at most: drivers compile all of them as one."""
 
-MOST_OPERATIONS = 1200
-"""The bodies of kernels that share a dispatch hold so many ops at most."""
+MOST_CODE = 1600
+"""So much code a dispatch has at most, in ops: a driver's time grows faster than what it compiles."""
+
+CODE_FOR_A_DISPATCH = 300
+"""So many ops may be compiled once more for each dispatch that a step saves by it."""
+
+MOST_TRIALS = 8
+"""So often kernels are divided into dispatches anew, each time with more that may not share one."""
 
 BUSY_BYTES = 1 << 24
 """A kernel that alone moves so many bytes keeps a device busy: it gains nothing from company of another kind."""
@@ -44,6 +53,9 @@ class ShareDispatchesPass(ModulePass):
 
     Kernels are taken in order; each takes along those further down that are ready when it is. So the number of
     dispatches comes close to the longest chain of kernels that wait for each other.
+
+    Each different company of kernels is a shader of its own, so that what recurs, such as the kernels of a model's
+    layers, does not share a dispatch with what comes once: its code would be compiled again for that.
 
     Attributes:
         target: A profile or JSON: limits.
@@ -70,24 +82,27 @@ class _Sharing:
         self.target = target
         self.graph = KernelGraph.of(function)
         self.order = self.graph.order()
+        self.place = {kernel: place for place, kernel in enumerate(self.order)}
+        self.successors = {kernel: self.graph.successors(kernel) for kernel in self.order}
         self.schedules = {
             kernel: Schedule.read(kernel.schedule) for kernel in self.order if kernel.schedule is not None
         }
-        self.operations = {k: self._operations(k) for k in self.order}
+        numbers: dict[object, int] = {}
+        self.structures = {k: numbers.setdefault((kernel_structure(k), k.schedule), len(numbers)) for k in self.order}
+        self.code = {self.structures[k]: code_size(k, schedule) for k, schedule in self.schedules.items()}
+        self.apart: set[frozenset[int]] = set()
         self.sizes = allocated(function)
         self.readers = readers_of(self.sizes)
         self.live_limit = most_bytes(self.order, self.sizes, self.readers) * (100 + slack) // 100
         self.bindings = Bindings(function, target, self.graph.places, workspace=self.live_limit)
 
-    def _operations(self, kernel: KernelOp) -> int:
-        """How many operations the code of a kernel has."""
-        schedule = self.schedules.get(kernel)
-        width = 1 if schedule is None else schedule.width
-        return width * sum(len(list(stage.body.walk())) for stage in kernel.stages)
-
     def run(self) -> None:
         """Marks the kernels and puts them in order."""
         dispatches = self._dispatches()
+        for _ in range(MOST_TRIALS):
+            if not self._part(dispatches):
+                break
+            dispatches = self._dispatches()
         last = return_of(self.function)
         number = 0
         for kernels in dispatches:
@@ -103,18 +118,52 @@ class _Sharing:
                 self.function.body.block.insert_op_before(kernel, last)
 
     def _dispatches(self) -> list[list[KernelOp]]:
-        left = list(self.order)
+        """Divides the kernels anew: each that is ready leads a dispatch, and takes along what may join."""
+        waiting = dict.fromkeys(self.order, 0)
+        for kernel in self.order:
+            for later in self.successors[kernel]:
+                waiting[later] += 1
+        ready = [self.place[kernel] for kernel in self.order if not waiting[kernel]]
         result: list[list[KernelOp]] = []
         live: dict[SSAValue, set[KernelOp]] = {}
-        while left:
-            kernels = [left.pop(0)]
-            for kernel in list(left):
-                if self._may_join(kernel, kernels, left, live):
-                    kernels.append(kernel)
-                    left.remove(kernel)
+        while ready:
+            kernels = [self.order[ready.pop(0)]]
+            for place in list(ready):
+                if self._may_join(self.order[place], kernels, live):
+                    kernels.append(self.order[place])
+                    ready.remove(place)
             result.append(kernels)
             self._run(kernels, live)
+            for later in (later for kernel in kernels for later in self.successors[kernel]):
+                waiting[later] -= 1
+                if not waiting[later]:
+                    insort(ready, self.place[later])
         return result
+
+    def _part(self, dispatches: Sequence[Sequence[KernelOp]]) -> bool:
+        """Notes which kernels must not share a dispatch again; gives whether there are any.
+
+        Where a company is rare and a part of it is one that comes elsewhere as well, the code of that part would be
+        compiled twice.
+        """
+        companies = Counter(self._company(kernels) for kernels in dispatches)
+        before = len(self.apart)
+        for company, times in companies.items():
+            if len(company) == 1:
+                continue
+            parts = [part for part in companies if part < company]
+            known = max(parts, key=self._code_of, default=None)
+            if known is not None and self._code_of(known) > CODE_FOR_A_DISPATCH * times:
+                rest = company - known
+                self.apart |= {frozenset((a, b)) for a, _ in known for b, _ in rest if a != b}
+        return len(self.apart) > before
+
+    def _company(self, kernels: Sequence[KernelOp]) -> frozenset[tuple[int, int]]:
+        """The different kernels of a dispatch, and how many there are of each."""
+        return frozenset(Counter(self.structures[kernel] for kernel in kernels).items())
+
+    def _code_of(self, company: frozenset[tuple[int, int]]) -> int:
+        return sum(self.code.get(structure, 0) for structure, _ in company)
 
     def _run(self, kernels: Sequence[KernelOp], live: dict[SSAValue, set[KernelOp]]) -> None:
         """Keeps track of the buffers in use: each with the kernels that still read it."""
@@ -127,23 +176,16 @@ class _Sharing:
         for waiting in live.values():
             waiting.difference_update(kernels)
 
-    def _may_join(
-        self,
-        kernel: KernelOp,
-        kernels: Sequence[KernelOp],
-        left: Sequence[KernelOp],
-        live: dict[SSAValue, set[KernelOp]],
-    ) -> bool:
-        """Whether a kernel may run beside those that were taken before it."""
+    def _may_join(self, kernel: KernelOp, kernels: Sequence[KernelOp], live: Mapping[SSAValue, set[KernelOp]]) -> bool:
+        """Whether a kernel that is ready may run beside those that were taken before it."""
         if len(kernels) == MOST_KERNELS or kernel not in self.schedules or kernels[0] not in self.schedules:
             return False
+        mine, others = self.structures[kernel], {self.structures[one] for one in kernels}
+        if any(frozenset((mine, other)) in self.apart for other in others):
+            return False
+        if sum(self.code[one] for one in {mine, *others}) > MOST_CODE:
+            return False
         together = [*kernels, kernel]
-        if any(one.attention is not None for one in together):
-            return False
-        if sum(self.operations[one] for one in together) > MOST_OPERATIONS:
-            return False
-        if self.graph.waits_for(kernel, (*kernels, *left)):
-            return False
         kinds = {self.schedules[one].archetype for one in together}
         if len(kinds) > 1 and max(_bytes(one) for one in together) > BUSY_BYTES:
             return False

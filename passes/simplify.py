@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, TypeAlias, cast
 
 from xdsl.context import Context
@@ -10,9 +11,9 @@ from xdsl.dialects import arith
 from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.dialects.linalg.ops import IndexOp
-from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
-from xdsl.traits import IsolatedFromAbove, is_side_effect_free
+from xdsl.traits import IsolatedFromAbove, MemoryEffect, NoMemoryEffect, is_side_effect_free
 
 from tensorgrad.dialects import tg
 from tensorgrad.dialects.tg.base import TensorOp, compact
@@ -95,15 +96,11 @@ def _replace(op: Operation, value: SSAValue) -> None:
 
 
 def _merge(op: Operation, seen: dict[Key, SSAValue]) -> None:
-    key = (
-        type(op),
-        tuple(op.operands),
-        frozenset(_hashable(op.properties)),
-        frozenset(_hashable(op.attributes)),
-        tuple(result.type for result in op.results),
-    )
     if len(op.results) != 1:
         return
+    properties = frozenset(op.properties.items()) if op.properties else None
+    attributes = frozenset(op.attributes.items()) if op.attributes else None
+    key = (type(op), tuple(op.operands), properties, attributes, op.results[0].type)
     found = seen.get(key)
     if found is None:
         seen[key] = op.results[0]
@@ -126,13 +123,18 @@ def _merge_composite(op: CallOp, seen: dict[Key, list[CallOp]]) -> None:
     found.append(op)
 
 
-def _hashable(attributes: dict[str, Attribute]) -> list[tuple[str, Attribute]]:
-    return list(attributes.items())
-
-
 def is_pure(op: Operation) -> bool:
     """Whether an op only computes; upstream forgot to say so of `linalg.index` and of the integer remainders."""
-    return isinstance(op, IndexOp | arith.RemUIOp | arith.RemSIOp) or is_side_effect_free(op)
+    return _always_pure(type(op)) or is_side_effect_free(op)
+
+
+@cache
+def _always_pure(kind: type[Operation]) -> bool:
+    """Whether all ops of a kind only compute."""
+    effects = kind.get_traits_of_type(MemoryEffect)
+    return issubclass(kind, IndexOp | arith.RemUIOp | arith.RemSIOp) or (
+        bool(effects) and all(isinstance(one, NoMemoryEffect) for one in effects)
+    )
 
 
 def erase_dead(block: Block) -> None:

@@ -11,6 +11,7 @@ from xdsl.ir.affine import AffineMap
 from tensorgrad.dialects.affine import used_dims
 from tensorgrad.dialects.attention import AttentionOp
 from tensorgrad.dialects.buf import KernelOp, element_bytes, element_of, loop_extents, maps_of, shape_of
+from tensorgrad.passes.walking import operations
 
 BYTES_MOVED = "buf.bytes_moved"
 
@@ -30,7 +31,7 @@ def bytes_moved(kernel: KernelOp) -> int:
         extents = loop_extents(stage)
         for operand, m in zip(stage.operands, maps_of(stage), strict=True):
             touched.setdefault(operand, {})[m] = math.prod(extents[loop] for loop in used_dims(m))
-        for op in stage.body.walk():
+        for op in operations(stage.body.block):
             if isinstance(op, memref.LoadOp):
                 loaded[op.memref] = loaded.get(op.memref, 0) + math.prod(extents)
     elements: dict[SSAValue, int] = {}

@@ -15,12 +15,16 @@ from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 import wgpu
+from wgpu.backends import wgpu_native
 
 from tensorgrad.runtime.backend import OutputHandle, OutputRing, ScalarInputs, check_inputs
 from tensorgrad.runtime.errors import DeviceError, InputError, NoAdapterError, ProgramError
 from tensorgrad.runtime.program import PERSISTENT_ROLES, Copy, Dispatch, Program, TensorSlot, runs, unrolled
 from tensorgrad.runtime.sharing import persistent_in, temporary_in
 from tensorgrad.runtime.target import Target
+from tensorgrad.runtime.wgpu_types import know_types
+
+know_types(getattr(wgpu_native, "ffi", None))
 
 STORAGE = wgpu.BufferUsage.STORAGE | wgpu.BufferUsage.COPY_SRC | wgpu.BufferUsage.COPY_DST
 STAGING = wgpu.BufferUsage.MAP_READ | wgpu.BufferUsage.COPY_DST
@@ -567,7 +571,11 @@ class WebGPUExecutable:
                     written = 0
 
     def statistics(self) -> dict[str, Any]:
-        """The program's statistics, with what a step runs and what this executable takes on the device."""
+        """The program's statistics, such as the `peak_bytes` that it plans, with what a step runs.
+
+        `device_bytes` is what this executable takes on the device by now: the planned buffers, but those that it shares
+        count for both, the outputs of the steps that nobody has read, and the buffer that reads go through.
+        """
         steps = [(step, math.prod(counts)) for step, counts in runs(self.program.plan)]
         dispatches = [(step, times) for step, times in steps if isinstance(step, Dispatch)]
         copies = sum(times for step, times in steps if isinstance(step, Copy))
@@ -578,7 +586,7 @@ class WebGPUExecutable:
             "copies": copies,
             "submits": 1,
             "kernels": len({step.kernel for step, _ in dispatches}),
-            "peak_bytes": buffers + self._ring.bytes + self.device.staging_bytes,
+            "device_bytes": buffers + self._ring.bytes + self.device.staging_bytes,
         }
 
 

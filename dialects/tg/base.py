@@ -131,10 +131,13 @@ def integer(value: int) -> IntegerAttr[IntegerType]:
     return IntegerAttr(value, i64)
 
 
-def require(condition: bool, message: str) -> None:
-    """Raises a `VerifyException` with `message` unless `condition` holds."""
+def require(condition: bool, message: str | Callable[[], str]) -> None:
+    """Raises a `VerifyException` with `message` unless `condition` holds.
+
+    Printing types takes time: a message that names some is better a function.
+    """
     if not condition:
-        raise VerifyException(message)
+        raise VerifyException(message if isinstance(message, str) else message())
 
 
 def check_axes(axes: Sequence[int], rank: int, what: str) -> None:
@@ -215,7 +218,7 @@ class TensorOp(IRDLOperation, HasFolderInterface, ABC):
         for operand in (*self.operands, *self.results):
             numpy_dtype(operand.type)
         expected = self.infer(cast(Sequence[Tensor], self.operand_types), self.properties)
-        require(self.type == expected, f"result is {self.type}, expected {expected}")
+        require(self.type == expected, lambda: f"result is {self.type}, expected {expected}")
 
     def fold(self) -> Sequence[SSAValue | Attribute] | None:
         """Folds constants, up to `FOLD_LIMIT` elements (any number where the result is a splat)."""

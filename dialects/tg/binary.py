@@ -45,7 +45,7 @@ class BinaryOp(TensorOp):
 
     @classmethod
     def infer(cls, operands: Sequence[Tensor], properties: Properties) -> Tensor:
-        require(operands[0] == operands[1], f"operands differ: {operands[0]} and {operands[1]}")
+        require(operands[0] == operands[1], lambda: f"operands differ: {operands[0]} and {operands[1]}")
         element = operands[0].get_element_type()
         takes = {
             "float": is_float(element),
@@ -260,7 +260,7 @@ class CompareOp(TensorOp):
 
     @classmethod
     def infer(cls, operands: Sequence[Tensor], properties: Properties) -> Tensor:
-        require(operands[0] == operands[1], f"operands differ: {operands[0]} and {operands[1]}")
+        require(operands[0] == operands[1], lambda: f"operands differ: {operands[0]} and {operands[1]}")
         predicate = cast(StringAttr, properties["predicate"]).data
         require(predicate in COMPARISONS, f"predicate {predicate!r} is not one of {', '.join(COMPARISONS)}")
         ordered = operands[0].get_element_type() != i1 or predicate in ("eq", "ne")
@@ -292,11 +292,11 @@ class SelectOp(TensorOp):
     @classmethod
     def infer(cls, operands: Sequence[Tensor], properties: Properties) -> Tensor:
         condition, on_true, on_false = operands
-        require(condition.get_element_type() == i1, f"the condition is bool, not {condition}")
-        require(on_true == on_false, f"the choices differ: {on_true} and {on_false}")
+        require(condition.get_element_type() == i1, lambda: f"the condition is bool, not {condition}")
+        require(on_true == on_false, lambda: f"the choices differ: {on_true} and {on_false}")
         require(
             condition.get_shape() == on_true.get_shape(),
-            f"the condition is {condition}, the choices are {on_true}",
+            lambda: f"the condition is {condition}, the choices are {on_true}",
         )
         return on_true
 

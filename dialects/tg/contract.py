@@ -59,7 +59,7 @@ class DotGeneralOp(TensorOp):
         lb, rb, lc, rc = (int_list(properties, name) for name in cls.PROPERTIES)
         ls, rs = lhs.get_shape(), rhs.get_shape()
         element = lhs.get_element_type()
-        require(element == rhs.get_element_type(), f"elements differ: {lhs} and {rhs}")
+        require(element == rhs.get_element_type(), lambda: f"elements differ: {lhs} and {rhs}")
         require(is_float(element) or is_integer(element), f"contracts numbers, not {element}")
         check_axes([*lb, *lc], len(ls), "left axes")
         check_axes([*rb, *rc], len(rs), "right axes")

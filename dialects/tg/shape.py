@@ -268,7 +268,8 @@ class ConcatOp(TensorOp):
         element = operands[0].get_element_type()
         for operand in operands:
             shape = operand.get_shape()
-            require(operand.get_element_type() == element, f"operands of {element} and {operand.get_element_type()}")
+            other = operand.get_element_type()
+            require(other == element, lambda other=other: f"operands of {element} and {other}")
             require(
                 len(shape) == len(first)
                 and all(a == b or i == axis for i, (a, b) in enumerate(zip(shape, first, strict=True))),
@@ -312,7 +313,8 @@ class PackOp(TensorOp):
         alignment = PACK_ALIGNMENT // numpy_dtype(element).itemsize
         end = 0
         for operand, offset in zip(operands, offsets, strict=True):
-            require(operand.get_element_type() == element, f"operands of {element} and {operand.get_element_type()}")
+            other = operand.get_element_type()
+            require(other == element, lambda other=other: f"operands of {element} and {other}")
             require(offset % alignment == 0, f"offset {offset} is no multiple of {alignment}")
             require(offset >= end, f"the operand at {offset} starts before {end}, the end of the one in front of it")
             end = offset + size_of(operand.get_shape())

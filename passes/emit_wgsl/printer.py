@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from functools import singledispatchmethod
+from collections.abc import Callable, Iterable, Sequence
 from io import StringIO
-from typing import Protocol, cast
+from typing import Any, Protocol, cast
 
 from xdsl.dialects import arith, memref, scf
 from xdsl.dialects.builtin import Float16Type, i1
@@ -26,6 +25,7 @@ from tensorgrad.passes.emit_wgsl.text import (
     infix,
     unsigned_literal,
 )
+from tensorgrad.passes.walking import operations
 
 WIDTH = 72
 """A longer expression gets a name of its own."""
@@ -145,9 +145,12 @@ class KernelPrinter(BasePrinter):
             for op in block.ops:
                 self.print_op(op)
 
-    @singledispatchmethod
     def print_op(self, op: Operation) -> None:
         """Print a statement, or keep an expression for later."""
+        statement = STATEMENTS.get(type(op))
+        if statement is not None:
+            statement(self, op)
+            return
         rule = RULES.get(type(op))
         if rule is None:
             raise EmitError(op, "this op has no WGSL; is a pass missing before?")
@@ -163,23 +166,23 @@ class KernelPrinter(BasePrinter):
             operands[0] = self.name(operands[0])
         self.define(op.results[0], rule(op, operands))
 
-    @print_op.register
-    def _(self, op: arith.ConstantOp) -> None:
+    def print_constant(self, op: arith.ConstantOp) -> None:
+        """A literal where it is used; a name for what WGSL has no literal of."""
         expression = constant(op)
         if expression.constant:
             self.named[op.result] = expression
         else:
             self.define(op.result, expression)
 
-    @print_op.register
-    def _(self, op: memref.LoadOp) -> None:
+    def print_load(self, op: memref.LoadOp) -> None:
+        """An element of an array, as an expression."""
         array, index = self.access(op, op.memref, op.indices)
         loaded = element(array, index)
         stored_as_word = cast(wgsl.Memref, op.memref.type).element_type == i1
         self.define(op.res, infix("!=", loaded, unsigned_literal(0)) if stored_as_word else loaded)
 
-    @print_op.register
-    def _(self, op: memref.StoreOp) -> None:
+    def print_store(self, op: memref.StoreOp) -> None:
+        """An assignment to an element."""
         value = self.operand(op.value)
         array, index = self.access(op, op.memref, op.indices)
         if op.value.type == i1:
@@ -193,41 +196,41 @@ class KernelPrinter(BasePrinter):
             raise EmitError(op, f"one linear index is expected, got {len(indices)}")
         return self.named[array].text, self.operand(indices[0])
 
-    @print_op.register
-    def _(self, op: memref.AllocaOp) -> None:
+    def print_alloca(self, op: memref.AllocaOp) -> None:
+        """An array of the thread."""
         name = self.fresh()
         self.line(f"var {name}: {self.array_type(op.memref.type, op)};")
         self.named[op.memref] = Expression(name)
 
-    @print_op.register
-    def _(self, op: wgsl.WorkgroupAllocOp) -> None:
+    def print_workgroup_alloc(self, op: wgsl.WorkgroupAllocOp) -> None:
+        """An array of the workgroup, declared in front of the entry point."""
         name = f"w{len(self.shared)}"
         self.shared.append(f"var<workgroup> {name}: {self.array_type(op.memref.type, op)};")
         self.named[op.memref] = Expression(name)
 
-    @print_op.register
-    def _(self, op: wgsl.BarrierOp) -> None:
+    def print_barrier(self, op: wgsl.BarrierOp) -> None:
+        """A barrier; what has read memory is named before it."""
         self.flush()
         if op.storage is not None and op.storage.value.data:
             self.line("storageBarrier();")
         self.line("workgroupBarrier();")
 
-    @print_op.register
-    def _(self, op: wgsl.SubgroupBroadcastOp) -> None:
+    def print_subgroup_broadcast(self, op: wgsl.SubgroupBroadcastOp) -> None:
+        """One lane's value."""
         lane = unsigned_literal(op.lane.value.data)
         self.named[op.result] = self.name(call("subgroupBroadcast", self.operand(op.value), lane))
 
-    @print_op.register
-    def _(self, op: wgsl.SubgroupReduceOp) -> None:
+    def print_subgroup_reduce(self, op: wgsl.SubgroupReduceOp) -> None:
+        """A value folded over the lanes."""
         function = f"subgroup{op.kind.data.capitalize()}"
         self.named[op.result] = self.name(call(function, self.operand(op.value)))
 
-    @print_op.register
-    def _(self, op: wgsl.ReturnIfOp) -> None:
+    def print_return_if(self, op: wgsl.ReturnIfOp) -> None:
+        """An early end."""
         self.line(f"if ({self.operand(op.condition).text}) {{ return; }}")
 
-    @print_op.register
-    def _(self, op: scf.IfOp) -> None:
+    def print_if(self, op: scf.IfOp) -> None:
+        """A condition; its results are variables that the branches set."""
         condition = self.operand(op.cond)
         self.flush()
         results = [self.fresh() for _ in op.results]
@@ -248,8 +251,8 @@ class KernelPrinter(BasePrinter):
         with self.indented():
             self.assign(results, region.block)
 
-    @print_op.register
-    def _(self, op: scf.ForOp) -> None:
+    def print_for(self, op: scf.ForOp) -> None:
+        """A loop; the values that it carries are variables."""
         induction, *carried = op.body.block.args
         type_ = self.value_type(induction.type, op)
         lower, upper, step = self.operand(op.lb), self.fixed(op.ub), self.fixed(op.step)
@@ -269,8 +272,7 @@ class KernelPrinter(BasePrinter):
         for name, result in zip(names, op.results, strict=True):
             self.named[result] = Expression(name)
 
-    @print_op.register
-    def _(self, op: scf.YieldOp) -> None:
+    def print_yield(self, op: scf.YieldOp) -> None:
         """Printed by the op around it, which knows the variables."""
 
     def assign(self, names: Sequence[str], block: Block) -> None:
@@ -311,11 +313,26 @@ class KernelPrinter(BasePrinter):
         return f"array<{STORED_TYPES[buffer.element_type]}, {buffer.get_shape()[0]}>"
 
 
-def uses_f16(kernel: wgsl.KernelOp) -> bool:
-    """Whether a value or a buffer of the kernel is f16."""
-    values = [*kernel.body.block.args, *(result for op in kernel.walk() for result in op.results)]
-    types = [value.type for value in values]
-    return any(isinstance(t, Float16Type) or getattr(t, "element_type", None) == Float16Type() for t in types)
+STATEMENTS: dict[type[Operation], Callable[[KernelPrinter, Any], None]] = {
+    arith.ConstantOp: KernelPrinter.print_constant,
+    memref.LoadOp: KernelPrinter.print_load,
+    memref.StoreOp: KernelPrinter.print_store,
+    memref.AllocaOp: KernelPrinter.print_alloca,
+    wgsl.WorkgroupAllocOp: KernelPrinter.print_workgroup_alloc,
+    wgsl.BarrierOp: KernelPrinter.print_barrier,
+    wgsl.SubgroupBroadcastOp: KernelPrinter.print_subgroup_broadcast,
+    wgsl.SubgroupReduceOp: KernelPrinter.print_subgroup_reduce,
+    wgsl.ReturnIfOp: KernelPrinter.print_return_if,
+    scf.IfOp: KernelPrinter.print_if,
+    scf.ForOp: KernelPrinter.print_for,
+    scf.YieldOp: KernelPrinter.print_yield,
+}
+"""How ops that are no expressions are printed."""
+
+
+def uses_f16(types: Iterable[Attribute]) -> bool:
+    """Whether a type of a value or a buffer is f16."""
+    return any(isinstance(getattr(one, "element_type", one), Float16Type) for one in types)
 
 
 def enabled(kernel: wgsl.KernelOp, target: ShaderTarget | None) -> list[str]:
@@ -325,11 +342,13 @@ def enabled(kernel: wgsl.KernelOp, target: ShaderTarget | None) -> list[str]:
         EmitError: the target lacks what they ask for.
     """
     directives: list[str] = []
-    if uses_f16(kernel):
+    ops = list(operations(kernel.body.block))
+    values = (*kernel.body.block.args, *(result for op in ops for result in op.results))
+    if uses_f16({id(value.type): value.type for value in values}.values()):
         if target is not None and not target.f16:
             raise EmitError(kernel, "uses f16, which the target lacks")
         directives.append("enable f16;")
-    if any(isinstance(op, SUBGROUP_OPS) for op in kernel.walk()):
+    if any(isinstance(op, SUBGROUP_OPS) for op in ops):
         if target is not None and not target.subgroups:
             raise EmitError(kernel, "uses subgroups, which the target lacks")
         # Naga rejects the directive that the standard demands.

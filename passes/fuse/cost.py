@@ -12,6 +12,7 @@ from xdsl.ir import SSAValue
 
 from tensorgrad.dialects.buf import Buffer, buffer_bytes
 from tensorgrad.passes.kernels.stages import Parts, Stage
+from tensorgrad.passes.walking import operations
 
 CHEAP_OPS = 12
 """A body of at most so many simple ops may be computed once for each element that reads it."""
@@ -53,7 +54,7 @@ def is_cheap(kernel: Parts) -> bool:
     if kernel.operations > CHEAP_OPS:
         return False
     slow = (arith.DivfOp, scf.ForOp)
-    ops = (op for stage in kernel.stages for op in stage.body.walk())
+    ops = (op for stage in kernel.stages for op in operations(stage.body))
     return not any((op.name.startswith("math.") and op.name != "math.absf") or isinstance(op, slow) for op in ops)
 
 
@@ -69,7 +70,7 @@ def moves_only(kernel: Parts) -> bool:
         arith.ExtUIOp,
         arith.CmpiOp,
     )
-    return all(isinstance(op, allowed) for stage in kernel.stages for op in stage.body.walk())
+    return all(isinstance(op, allowed) for stage in kernel.stages for op in operations(stage.body))
 
 
 def reading_points(kernel: Parts, buffer: SSAValue) -> int:

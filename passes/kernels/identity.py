@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator, Sequence
 from io import StringIO
 
+from xdsl.ir import Block, SSAValue
 from xdsl.printer import Printer
 
 from tensorgrad.dialects.buf import KernelOp
@@ -21,3 +23,34 @@ def kernel_text(kernel: KernelOp) -> str:
 def kernel_key(kernel: KernelOp) -> str:
     """A short name for all kernels of one text."""
     return hashlib.sha256(kernel_text(kernel).encode()).hexdigest()[:32]
+
+
+def kernel_structure(kernel: KernelOp) -> tuple[object, ...]:
+    """A kernel's body and grid, whatever buffers it runs on: equal structures are equal kernels."""
+    return (kernel.extents, *_block_structure(kernel.body.block, {}))
+
+
+def _block_structure(block: Block, numbers: dict[SSAValue, int]) -> Iterator[object]:
+    for argument in block.args:
+        numbers[argument] = len(numbers)
+        yield argument.type
+    for op in block.ops:
+        properties = (*op.properties.items(), *op.attributes.items())
+        yield op.name, tuple(numbers[operand] for operand in op.operands), properties
+        for region in op.regions:
+            for inner in region.blocks:
+                yield tuple(_block_structure(inner, numbers))
+        for result in op.results:
+            numbers[result] = len(numbers)
+            yield result.type
+
+
+def teams_of(kernels: Sequence[KernelOp]) -> list[list[KernelOp]]:
+    """Kernels that are the same but for their buffers, with equal schedules, together."""
+    teams: dict[object, list[KernelOp]] = {}
+    for kernel in kernels:
+        key: object = kernel
+        if len(kernels) > 1 and kernel.attention is None:
+            key = (kernel_structure(kernel), kernel.schedule)
+        teams.setdefault(key, []).append(kernel)
+    return list(teams.values())

@@ -32,6 +32,7 @@ from tensorgrad.dialects.buf import (
 )
 from tensorgrad.passes.kernels.kinds import contracts
 from tensorgrad.passes.kernels.storage import Accesses
+from tensorgrad.passes.walking import operations
 
 
 @dataclass(eq=False)
@@ -68,7 +69,7 @@ class Stage:
 
     def loads(self) -> list[memref.LoadOp]:
         """The loads at computed indices."""
-        return [op for op in self.body.walk() if isinstance(op, memref.LoadOp)]
+        return [op for op in operations(self.body) if isinstance(op, memref.LoadOp)]
 
     def buffers(self) -> list[SSAValue]:
         """Every buffer that the stage reads, each once."""
@@ -173,7 +174,7 @@ class Parts:
     @cached_property
     def operations(self) -> int:
         """How many scalar ops the bodies hold."""
-        return sum(1 for stage in self.stages for _ in stage.body.walk())
+        return sum(1 for stage in self.stages for _ in operations(stage.body))
 
     @cached_property
     def contraction(self) -> Stage | None:
@@ -233,7 +234,7 @@ def put_together(parts: Parts) -> KernelOp:
     for stage in parts.stages:
         block.add_op(_generic(stage, block, inside, len(parts.grid)))
     kernel = KernelOp.build_kernel(parts.grid, inputs, parts.outputs, block)
-    for op in kernel.walk():
+    for op in operations(block):
         if parts.location is not None and isinstance(op.location, UnknownLoc):
             op.location = parts.location
     if parts.location is not None:

@@ -16,7 +16,13 @@ from xdsl.ir.affine import AffineMap
 from tensorgrad.dialects.buf import Buffer, KernelOp, PackOp, buffer_bytes, element_of, maps_of, row_of
 from tensorgrad.dialects.signature import Slot, arguments_of
 from tensorgrad.dialects.tg.shape import PACK_ALIGNMENT
+from tensorgrad.passes.walking import operations
 from tensorgrad.runtime.target import Target
+
+WORKSPACE_BYTES = "buf.workspace_bytes"
+LEAST_WORKSPACE_BYTES = "buf.least_workspace_bytes"
+PEAK_BYTES = "buf.peak_bytes"
+"""The attributes of a function that say what its plan takes."""
 
 LOOPS = "buf.loops"
 """The attribute of a function that runs inside of loops: how many. Each takes one of a kernel's bindings."""
@@ -100,7 +106,8 @@ def _stage_around(op: Operation) -> Operation:
 def _accesses(stage: GenericOp) -> Accesses:
     places = list(zip(stage.operands, maps_of(stage), strict=True))
     count = len(stage.inputs)
-    return Accesses(places[:count], places[count:], [op.memref for op in stage.walk() if isinstance(op, memref.LoadOp)])
+    loads = [op.memref for op in operations(stage.body.block) if isinstance(op, memref.LoadOp)]
+    return Accesses(places[:count], places[count:], loads)
 
 
 class Bindings:

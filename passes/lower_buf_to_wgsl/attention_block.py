@@ -138,8 +138,9 @@ class AttentionBlock(ABC):
         for loop, extent in zip(space, shape, strict=True):
             extents[loop] = extent
         place: AffineMap = stage.affine_maps()[operand]
-        total = affine.linear_index(place.results, shape_of(buffer)) + self.code.bindings[buffer].start
-        found = Element(buffer, affine.linear(total, extents))
+        binding = self.code.bindings[buffer]
+        total = affine.linear_index(place.results, shape_of(buffer)) + binding.start
+        found = Element(buffer, affine.linear(total, extents), binding.moved)
         return found.with_loops(self.code, {GROUP: self.group})
 
     def known(self, **loops: SSAValue) -> dict[int, SSAValue]:

@@ -19,6 +19,8 @@ from tensorgrad.passes.lower_buf_to_wgsl.emission import Code, Loops, place_of, 
 from tensorgrad.passes.lower_buf_to_wgsl.rows import strided, write
 from tensorgrad.passes.lower_buf_to_wgsl.vectors import VECTOR_WIDTH, are_vector
 from tensorgrad.passes.schedule.schedules import Tile
+from tensorgrad.passes.schedule.sharing import holds_sums, threads_of
+from tensorgrad.passes.walking import operations
 
 UNROLLED_EPILOGUE = 160
 """An epilogue is unrolled over the block up to so many ops in all; longer ones loop, or drivers compile for seconds."""
@@ -275,7 +277,7 @@ class OutputBlock:
     def finish(self, sums: list[list[SSAValue]]) -> None:
         """Runs the stages behind the contraction on each element of the block and stores the results."""
         epilogue = [stage for stage in self.kernel.stages if stage is not self.stage]
-        size = sum(len(list(stage.body.walk())) for stage in epilogue) * len(self.rows) * len(self.columns)
+        size = sum(1 for stage in epilogue for _ in operations(stage.body.block)) * len(self.rows) * len(self.columns)
         if size <= UNROLLED_EPILOGUE or len(self.rows) * len(self.columns) == 1:
             for i, row in enumerate(self.rows):
                 for j, column in enumerate(self.columns):
@@ -284,23 +286,30 @@ class OutputBlock:
             self._finish_in_loop(sums)
 
     def _finish_in_loop(self, sums: list[list[SSAValue]]) -> None:
-        columns = len(self.columns)
-        kind = MemRefType(sums[0][0].type, [len(sums) * columns])
-        held = self.code.add(memref.AllocaOp.get(sums[0][0].type, shape=[len(sums) * columns]))
-        assert held.type == kind
-        for number, value in enumerate(value for row in sums for value in row):
-            self.code.block.add_op(memref.StoreOp.get(value, held, [self.code.number(number)]))
+        """A loop over the rows, which has the columns in its body; until then the sums of a column are an array."""
+        code, kind, rows = self.code, sums[0][0].type, len(sums)
+        threads, mine = 1, code.number(0)
+        if code.frame.software and holds_sums(self.tile):
+            # To a CPU the workgroup's memory is memory like all other, and its driver compiles that far faster.
+            threads, mine = threads_of(self.tile), code.add(wgsl.LocalIndexOp())
+            held = [code.frame.array(code, MemRefType(kind, [rows * threads])) for _ in self.columns]
+        else:
+            held = [code.add(memref.AllocaOp.get(kind, shape=[rows])) for _ in self.columns]
+        for i, row in enumerate(sums):
+            at = code.index_op(arith.AddiOp, mine, i * threads) if threads > 1 else code.number(i)
+            for memory, value in zip(held, row, strict=True):
+                code.put(value, memory, at)
 
         def body(inner: Code, at: SSAValue, _: object) -> list[SSAValue]:
-            value = inner.add(memref.LoadOp.get(held, [at]))
-            i = inner.index_op(arith.DivUIOp, at, columns)
-            step = inner.index_op(arith.MuliOp, inner.index_op(arith.RemUIOp, at, columns), self.tile.lanes)
-            row = inner.index_op(arith.AddiOp, self.first_row, i)
-            column = inner.index_op(arith.AddiOp, self.first_column, step)
-            self._element(inner, row, column, None, value)
+            row = inner.index_op(arith.AddiOp, self.first_row, at)
+            place = inner.index_op(arith.AddiOp, inner.index_op(arith.MuliOp, at, threads), mine) if threads > 1 else at
+            for j, memory in enumerate(held):
+                step = j * self.tile.lanes
+                column = inner.index_op(arith.AddiOp, self.first_column, step) if j else self.first_column
+                self._element(inner, row, column, None, inner.element(memory, place))
             return []
 
-        self.code.loop(len(sums) * columns, [], body)
+        code.loop_to(code.concealed(rows), [], body)
 
     def _element(
         self, code: Code, row: SSAValue, column: SSAValue, place: tuple[int, int] | None, value: SSAValue

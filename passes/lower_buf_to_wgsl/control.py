@@ -26,22 +26,40 @@ MOST_COUNTERS = 4
 
 
 @dataclass(frozen=True)
+class Entry:
+    """Where a table says at which element a buffer starts.
+
+    Attributes:
+        table: The binding.
+        first: Where the number of the first of the kernels that are written once is.
+        step: By how much further that of the next one is.
+    """
+
+    table: int
+    first: int
+    step: int
+
+
+@dataclass(frozen=True)
 class Placed:
     """Where a dispatch finds a buffer: in which of its bindings, from which element on.
 
     Attributes:
         moved: By how many elements more: a map of the numbers in some bindings.
+        entry: Where a table has how many elements more.
     """
 
     binding: int
     start: int
     moved: tuple[AffineMap, tuple[int, ...]] | None = None
+    entry: Entry | None = None
 
 
 class Moves:
     """By how much loops move a kernel's buffers, computed at its start."""
 
     def __init__(self, block: Block):
+        self.block = block
         self._code = Code(block, {}, Frame((1, 1, 1)))
         self._numbers: dict[int, SSAValue] = {}
         self._known: dict[tuple[AffineMap, tuple[int, ...]], SSAValue] = {}
@@ -62,6 +80,28 @@ class Moves:
             loaded = code.add(memref.LoadOp.get(code.block.args[counter], [code.number(0)]))
             self._numbers[counter] = code.add(arith.IndexCastOp(loaded, IndexType()))
         return self._numbers[counter]
+
+
+class Starts:
+    """Where the buffers of kernels that are written once start, as a table says: read where their code begins."""
+
+    def __init__(self, code: Code, block: Block, member: SSAValue | None):
+        """Reads, from the bindings of a block, for the kernel of number `member`, or for the only one."""
+        self._code = code
+        self._block = block
+        self._member = member
+        self._known: dict[Entry, SSAValue] = {}
+
+    def of(self, entry: Entry) -> SSAValue:
+        """The element that a buffer starts at."""
+        if entry not in self._known:
+            code = self._code
+            at = code.number(entry.first)
+            if self._member is not None:
+                at = code.index_op(arith.AddiOp, code.index_op(arith.MuliOp, self._member, entry.step), entry.first)
+            loaded = code.add(memref.LoadOp.get(self._block.args[entry.table], [at]))
+            self._known[entry] = code.add(arith.IndexCastOp(loaded, IndexType()))
+        return self._known[entry]
 
 
 def write_choice(

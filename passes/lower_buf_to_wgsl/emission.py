@@ -6,6 +6,7 @@ import math
 from collections import ChainMap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import TypeAlias, cast
 
 from xdsl.dialects import affine as affine_ops
@@ -68,10 +69,18 @@ class Frame:
     Attributes:
         groups: The kernel's own workgroups.
         number: Which of them this is, as one number; `None` where the kernel has the dispatch to itself.
+        software: Whether a CPU plays the GPU.
     """
 
-    def __init__(self, groups: tuple[int, int, int], number: SSAValue | None = None, arrays: Arrays | None = None):
+    def __init__(
+        self,
+        groups: tuple[int, int, int],
+        number: SSAValue | None = None,
+        arrays: Arrays | None = None,
+        software: bool = False,
+    ):
         self.groups = groups
+        self.software = software
         self.number = number
         self.arrays = Arrays() if arrays is None else arrays
         self.taken: dict[MemRefType[Attribute], int] = {}
@@ -128,6 +137,12 @@ class Code:
         code._numbers = self._numbers.new_child()
         return code
 
+    def with_bindings(self, bindings: Mapping[SSAValue, Binding]) -> Code:
+        """Code in the same block, of a kernel with these bindings."""
+        code = Code(self.block, bindings, self.frame)
+        code._numbers = self._numbers
+        return code
+
     def add(self, op: Operation) -> SSAValue:
         """Appends an op and gives its first result."""
         self.block.add_op(op)
@@ -153,8 +168,7 @@ class Code:
         """A constant index."""
         found = self._numbers.get(value)
         if found is None:
-            properties = {"value": IntegerAttr(value, index)}
-            found = self.add(arith.ConstantOp.create(result_types=[index], properties=properties))
+            found = self.add(arith.ConstantOp.create(result_types=[index], properties=_index_value(value)))
             self._numbers[value] = found
         return found
 
@@ -164,6 +178,14 @@ class Code:
             return lhs
         right = self.number(rhs) if isinstance(rhs, int) else rhs
         return self.add(kind.create(operands=[lhs, right], result_types=[index], properties=_overflow(kind)))
+
+    def concealed(self, value: int) -> SSAValue:
+        """A constant index that a CPU's driver does not know to be one, so that it unrolls no loop up to it."""
+        if not self.frame.software:
+            return self.number(value)
+        # No dispatch has two thousand million workgroups in one dimension.
+        none = self.index_op(arith.ShRUIOp, self.add(wgsl.WorkgroupIdOp(0)), 31)
+        return self.index_op(arith.AddiOp, self.number(value), none)
 
     def below(self, lhs: SSAValue, limit: int) -> SSAValue:
         """Whether an index is below a limit."""
@@ -234,12 +256,20 @@ class Code:
     def load(self, buffer: SSAValue, results: Sequence[AffineExpr], loops: Loops) -> SSAValue:
         """An element at an index map."""
         at = self.position(results, buffer, loops)
-        return self.add(memref.LoadOp.get(self.bindings[buffer].memory, [at]))
+        return self.element(self.bindings[buffer].memory, at)
 
     def store(self, value: SSAValue, buffer: SSAValue, results: Sequence[AffineExpr], loops: Loops) -> None:
         """Writes an element at an index map."""
         at = self.position(results, buffer, loops)
-        self.block.add_op(memref.StoreOp.get(value, self.bindings[buffer].memory, [at]))
+        self.put(value, self.bindings[buffer].memory, at)
+
+    def element(self, memory: SSAValue, at: SSAValue) -> SSAValue:
+        """An element of an array."""
+        return self.add(memref.LoadOp.create(operands=[memory, at], result_types=[element_of(memory)]))
+
+    def put(self, value: SSAValue, memory: SSAValue, at: SSAValue) -> None:
+        """Writes an element of an array."""
+        self.block.add_op(memref.StoreOp.create(operands=[value, memory, at]))
 
     # Scalars
 
@@ -352,7 +382,7 @@ class Code:
             at = self.index_op(arith.AddiOp, at, binding.start)
         if binding.moved is not None:
             at = self.index_op(arith.AddiOp, binding.moved, at)
-        return self.add(memref.LoadOp.get(binding.memory, [at]))
+        return self.element(binding.memory, at)
 
     def _repetition(self, op: scf.ForOp, env: dict[SSAValue, SSAValue], loops: Loops) -> Sequence[SSAValue]:
         block = Block(arg_types=[argument.type for argument in op.body.block.args])
@@ -373,6 +403,12 @@ class Code:
         new = scf.IfOp(env.get(op.cond, op.cond), [r.type for r in op.results], regions[0], regions[1])
         self.block.add_op(new)
         return new.results
+
+
+@cache
+def _index_value(value: int) -> dict[str, Attribute]:
+    """The properties of a constant index."""
+    return {"value": IntegerAttr(value, index)}
 
 
 def _overflow(kind: type[Operation]) -> dict[str, Attribute]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import cast
@@ -35,33 +35,33 @@ from tensorgrad.dialects.buf import (
     KernelOp,
     ViewOp,
     buffer_type,
-    element_bytes,
     element_of,
 )
-from tensorgrad.dialects.buf_control import BranchOp, RepeatOp, RowOp
-from tensorgrad.dialects.signature import NAME, ROLE
+from tensorgrad.dialects.buf_control import BranchOp, RepeatOp
+from tensorgrad.dialects.signature import NAME
 from tensorgrad.passes.kernels.graph import steps_of
+from tensorgrad.passes.kernels.identity import kernel_structure, teams_of
 from tensorgrad.passes.kernels.kinds import contraction_of
 from tensorgrad.passes.lower_buf_to_wgsl.attention import attention_kernel
 from tensorgrad.passes.lower_buf_to_wgsl.contraction import contraction, vector_operands
 from tensorgrad.passes.lower_buf_to_wgsl.control import (
-    MOST_COUNTERS,
     Condition,
     Moves,
     Placed,
-    Row,
-    counter_of,
+    Starts,
     view_of,
     write_choice,
 )
 from tensorgrad.passes.lower_buf_to_wgsl.emission import Arrays, Binding, Code, Frame
 from tensorgrad.passes.lower_buf_to_wgsl.hoisting import carry_addresses, hoist_invariants
+from tensorgrad.passes.lower_buf_to_wgsl.placing import Placing
 from tensorgrad.passes.lower_buf_to_wgsl.pointwise import neighbours_in_thread, vector_arguments
 from tensorgrad.passes.lower_buf_to_wgsl.rows import group_a_point, thread_a_point
 from tensorgrad.passes.lower_buf_to_wgsl.vectors import vector_memory
 from tensorgrad.passes.schedule.schedules import Schedule, folded
 from tensorgrad.passes.simplify import simplify_block
 from tensorgrad.passes.traffic import BYTES_MOVED, bytes_moved
+from tensorgrad.passes.walking import operations
 from tensorgrad.runtime.target import Target
 
 
@@ -106,8 +106,7 @@ class _Lowering:
         self.function = function
         self.target = target
         self.known, self.counts = written.known, written.counts
-        self.scalars = self._pack_scalars()
-        self.views: dict[tuple[SSAValue, int, int, Attribute], SSAValue] = {}
+        self.placing = Placing(function, target)
         self.branches = 0
 
     def run(self) -> None:
@@ -134,50 +133,27 @@ class _Lowering:
                     self._lower_block(inner, (*conditions, (op.predicate, wanted)))
                 self._decide(op, conditions)
 
-    def _pack_scalars(self) -> dict[SSAValue, tuple[SSAValue, int]]:
-        """One view over all scalars of an arena, and each scalar's place in it."""
-        found: dict[SSAValue, list[ViewOp]] = {}
-        for op in self.function.body.block.ops:
-            role = op.attributes.get(ROLE) if isinstance(op, ViewOp) else None
-            if isinstance(op, ViewOp) and isinstance(role, StringAttr) and role.data == "scalar":
-                found.setdefault(op.arena, []).append(op)
-        packed: dict[SSAValue, tuple[SSAValue, int]] = {}
-        for arena, views in found.items():
-            first = min(view.start for view in views)
-            count = (max(view.start for view in views) - first) // 4 + 1
-            view = ViewOp.of(arena, first, buffer_type([count], element_of(views[0].result)))
-            view.location = views[0].location
-            self.function.body.block.insert_op_after(view, views[-1])
-            packed |= {v.result: (view.result, (v.start - first) // 4) for v in views}
-        return packed
-
     def _lower(self, kernels: Sequence[KernelOp]) -> None:
         """Lowers the kernels of one dispatch."""
         operands = [operand for kernel in kernels for operand in kernel.operands]
-        rows, counters = self._rows(operands)
-        places = [self.scalars.get(operand, (self._whole(operand), 0)) for operand in operands]
-        places = self._within_bindings(kernels[0], places, len(counters))
-        views = [*dict.fromkeys(view for view, _ in places), *counters]
+        layout = self.placing.layout(teams_of(kernels))
+        views = layout.views
         if len(kernels) > 1 and len(views) > self.target.max_storage_buffers_per_shader_stage:
             for kernel in kernels:  # where their buffers came to lie, they have too many bindings together
                 self._lower([kernel])
             return
         self._check(kernels, operands, views)
-        schedules = [Schedule.read(cast(DictionaryAttr, kernel.schedule)) for kernel in kernels]
+        teams = [WrittenOnce.of(team, placed) for team, placed in zip(layout.teams, layout.placed, strict=True)]
         written = {view_of(output).arena for kernel in kernels for output in kernel.outputs}
         access = ["read_write" if view_of(view).arena in written else "read" for view in views]
-        placed = [
-            Placed(views.index(view), start, None if row is None else (row[0], tuple(map(views.index, row[1]))))
-            for (view, start), row in zip(places, rows, strict=True)
-        ]
-        structures = tuple((_structure(kernel), kernel.schedule) for kernel in kernels)
-        vectors = self._vectors(kernels, schedules, placed, views)
+        vectors = self._vectors(teams, views)
         types = [vector_memory(_flat(view)) if i in vectors else _flat(view) for i, view in enumerate(views)]
-        key = (structures, tuple(access), tuple(placed), tuple(types))
+        structures = tuple((kernel_structure(one.kernel), one.kernel.schedule, one.count, one.placed) for one in teams)
+        key = (structures, tuple(access), tuple(types))
         made = self.known.get(key)
         if made is None:
-            made = self.known[key] = self._write(kernels, schedules, access, placed, types)
-        groups = schedules[0].groups if len(kernels) == 1 else self._all_groups(schedules)
+            made = self.known[key] = self._write(teams, access, types)
+        groups = teams[0].schedule.groups if len(kernels) == 1 else self._all_groups(teams)
         dispatch = DispatchOp.of(made.sym_name.data, groups, views)
         dispatch.location = kernels[0].location
         dispatch.attributes[BYTES_MOVED] = IntegerAttr(sum(bytes_moved(kernel) for kernel in kernels), i64)
@@ -186,26 +162,17 @@ class _Lowering:
             kernel.detach()
             kernel.erase()
 
-    def _vectors(
-        self,
-        kernels: Sequence[KernelOp],
-        schedules: Sequence[Schedule],
-        placed: Sequence[Placed],
-        views: Sequence[SSAValue],
-    ) -> set[int]:
+    def _vectors(self, teams: Sequence[WrittenOnce], views: Sequence[SSAValue]) -> set[int]:
         """The bindings of a dispatch that all of its kernels read and write in whole vectors."""
         found = {
             i for i, view in enumerate(views) if _flat(view).get_shape()[0] % 4 == 0 and view_of(view).start % 16 == 0
         }
-        at = 0
-        for kernel, schedule in zip(kernels, schedules, strict=True):
-            mine = placed[at : at + len(kernel.operands)]
-            at += len(mine)
-            whole = _in_vectors(kernel, schedule, [one.start for one in mine])
-            for argument, one in zip(kernel.body.block.args, mine, strict=True):
-                if argument not in whole or one.moved is not None:
+        for team in teams:
+            whole = _in_vectors(team.kernel, team.schedule, [one.start for one in team.placed])
+            for argument, one in zip(team.kernel.body.block.args, team.placed, strict=True):
+                if argument not in whole or one.moved is not None or one.entry is not None:
                     found.discard(one.binding)
-        return found & {one.binding for one in placed}
+        return found & {one.binding for team in teams for one in team.placed}
 
     def _decide(self, op: BranchOp, conditions: tuple[Condition, ...]) -> None:
         """Writes, in front of two branches, how many workgroups each of their dispatches has: none, unless it runs.
@@ -243,8 +210,8 @@ class _Lowering:
         table: SSAValue,
     ) -> None:
         predicates = [predicate for predicate, _ in conditions]
-        rows, counters = self._rows(predicates)
-        whole = [self._whole(predicate) for predicate in predicates]
+        rows, counters = self.placing.rows(predicates)
+        whole = [self.placing.whole(predicate) for predicate in predicates]
         views = [*dict.fromkeys(whole), *counters, table]
         if len(views) > self.target.max_storage_buffers_per_shader_stage:
             raise DiagnosticException(
@@ -279,135 +246,58 @@ class _Lowering:
         op.detach()
         op.erase()
 
-    def _all_groups(self, schedules: Sequence[Schedule]) -> tuple[int, int, int]:
+    def _all_groups(self, teams: Sequence[WrittenOnce]) -> tuple[int, int, int]:
         """The workgroups of a dispatch that kernels share."""
-        return folded(sum(math.prod(schedule.groups) for schedule in schedules), self.target)
+        return folded(sum(one.groups for one in teams), self.target)
 
-    def _rows(self, operands: Sequence[SSAValue]) -> tuple[list[Row | None], list[SSAValue]]:
-        """For each operand that a loop moves, how far and by which counters; and all counters."""
-        rows: list[Row | None] = []
-        for operand in operands:
-            owner = operand.owner
-            found = (
-                (owner.at.data, [counter_of(index) for index in owner.indices]) if isinstance(owner, RowOp) else None
-            )
-            rows.append(found)
-        counters = list(dict.fromkeys(counter for row in rows if row is not None for counter in row[1]))
-        if len(counters) > MOST_COUNTERS:
-            raise DiagnosticException(f"{len(counters)} loops inside of each other; devices take {MOST_COUNTERS}")
-        return rows, counters
-
-    def _whole(self, operand: SSAValue) -> SSAValue:
-        """The view that an operand is, or is a part of: one for all views of the same bytes."""
-        view = view_of(operand)
-        kind = element_of(view.result)
-        return self.views.setdefault((view.arena, view.start, view.size, kind), view.result)
-
-    def _within_bindings(
-        self, kernel: KernelOp, places: list[tuple[SSAValue, int]], counters: int
-    ) -> list[tuple[SSAValue, int]]:
-        """Where a dispatch has too many bindings, arenas are bound once for all of their tensors in it."""
-        limit = self.target.max_storage_buffers_per_shader_stage - counters
-        views = list(dict.fromkeys(view for view, _ in places))
-        groups: dict[SSAValue, list[ViewOp]] = {}
-        for view in views:
-            owner = cast(ViewOp, view.owner)
-            groups.setdefault(owner.arena, []).append(owner)
-        ranked = sorted(groups.values(), key=lambda group: (_role(group[0]) not in ("parameter", "state"), -len(group)))
-        for group in ranked:
-            if len(views) <= limit:
-                break
-            if len(group) > 1 and self._can_be_one(group):
-                shared = self._view_over(group, kernel)
-                width = element_bytes(element_of(group[0].result))
-                start = cast(ViewOp, shared.owner).start
-                moved: dict[SSAValue, int] = {view.result: (view.start - start) // width for view in group}
-                places = [(shared, at + moved[v]) if v in moved else (v, at) for v, at in places]
-                views = list(dict.fromkeys(view for view, _ in places))
-        return places
-
-    def _can_be_one(self, group: Sequence[ViewOp]) -> bool:
-        """Whether one binding can hold all views of an arena."""
-        size = max(view.start + view.size for view in group) - min(view.start for view in group)
-        one_type = len({element_of(view.result) for view in group}) == 1
-        return one_type and size <= self.target.max_storage_buffer_binding_size
-
-    def _view_over(self, group: Sequence[ViewOp], kernel: KernelOp) -> SSAValue:
-        """One flat view over all views of a group."""
-        first, end = min(view.start for view in group), max(view.start + view.size for view in group)
-        element = element_of(group[0].result)
-        kind = buffer_type([(end - first) // element_bytes(element)], element)
-        for op in self.function.body.block.ops:
-            if isinstance(op, ViewOp) and op.arena is group[0].arena and op.start == first and op.result.type == kind:
-                return op.result
-        view = ViewOp.of(group[0].arena, first, kind)
-        view.location = kernel.location
-        last = max(group, key=lambda one: one.start)
-        self.function.body.block.insert_op_after(view, last)
-        return view.result
-
-    def _write(
-        self,
-        kernels: Sequence[KernelOp],
-        schedules: Sequence[Schedule],
-        access: Sequence[str],
-        placed: Sequence[Placed],
-        types: Sequence[Attribute],
-    ) -> wgsl.KernelOp:
+    def _write(self, teams: Sequence[WrittenOnce], access: Sequence[str], types: Sequence[Attribute]) -> wgsl.KernelOp:
         """Writes a new kernel in front of the function."""
         block = Block(arg_types=types)
-        arguments = [argument for kernel in kernels for argument in kernel.body.block.args]
-        found = Moves(block)
-        bindings: dict[SSAValue, Binding] = {
-            argument: Binding(block.args[one.binding], one.start, found.of(one))
-            for argument, one in zip(arguments, placed, strict=True)
-        }
-        if len(kernels) == 1:
-            name = schedules[0].archetype
-            write_kernel(kernels[0], schedules[0], Code(block, bindings, Frame(schedules[0].groups)))
+        first = teams[0]
+        if len(teams) == 1 and first.count == 1:
+            name = first.schedule.archetype
+            code = Code(block, {}, Frame(first.schedule.groups, software=self.target.software))
+            write_kernel(first.kernel, first.schedule, first.bound(code, Moves(block), None))
         else:
             name = "shared"
-            self._write_side_by_side(kernels, schedules, block, bindings)
+            self._write_side_by_side(teams, block)
         hoist_invariants(block)
         simplify_block(block)
         if self.target.software:
             carry_addresses(block)
         number = self.counts.get(name, 0)
         self.counts[name] = number + 1
-        made = wgsl.KernelOp(f"{name}{number}", schedules[0].workgroup, access, block)
-        for op in made.walk():
+        made = wgsl.KernelOp(f"{name}{number}", first.schedule.workgroup, access, block)
+        made.location = first.kernel.location
+        for op in operations(block):
             if isinstance(op.location, UnknownLoc):
-                op.location = kernels[0].location
+                op.location = made.location
         self.module.body.block.insert_op_before(made, self.function)
         return made
 
-    def _write_side_by_side(
-        self,
-        kernels: Sequence[KernelOp],
-        schedules: Sequence[Schedule],
-        block: Block,
-        bindings: dict[SSAValue, Binding],
-    ) -> None:
-        """Gives each kernel its range of the dispatch's workgroups."""
-        total = self._all_groups(schedules)
-        arrays = Arrays(block)
-        code = Code(block, bindings, Frame(total))
+    def _write_side_by_side(self, teams: Sequence[WrittenOnce], block: Block) -> None:
+        """Gives each team its range of the dispatch's workgroups, and each kernel of it a part of that."""
+        total = self._all_groups(teams)
+        arrays, moves = Arrays(block), Moves(block)
+        code = Code(block, {}, Frame(total, software=self.target.software))
         number = code.add(wgsl.WorkgroupIdOp(0))
         if total[1] > 1:
             rows = code.index_op(arith.MuliOp, code.add(wgsl.WorkgroupIdOp(1)), total[0])
             number = code.index_op(arith.AddiOp, number, rows)
         start = 0
-        for kernel, schedule in zip(kernels, schedules, strict=True):
+        for one in teams:
             mine = code.index_op(arith.SubiOp, number, start) if start else number
-            frame = Frame(schedule.groups, mine, arrays)
-            # A number before the range wraps around, so one comparison tests both ends.
             first_op = block.last_op
-            code.when(
-                code.below(mine, math.prod(schedule.groups)),
-                lambda inner, k=kernel, s=schedule, f=frame: write_kernel(k, s, Code(inner.block, bindings, f)),
-            )
-            _locate(block, first_op, kernel)
-            start += math.prod(schedule.groups)
+            if one.groups == math.prod(total):
+                one.write(code, mine, arrays, moves)
+            else:
+                # A number before the range wraps around, so one comparison tests both ends.
+                code.when(
+                    code.below(mine, one.groups),
+                    lambda inner, o=one, m=mine: o.write(inner, m, arrays, moves),
+                )
+            _locate(block, first_op, one.kernel)
+            start += one.groups
 
     def _check(self, kernels: Sequence[KernelOp], operands: Sequence[SSAValue], views: Sequence[SSAValue]) -> None:
         """Raises where a dispatch doesn't fit the target."""
@@ -424,7 +314,7 @@ class _Lowering:
                     f"{_named(value)} has elements of {element}, which {self.target.name} does not have; "
                     f"it was made at {kernel.location}; cast it to f32"
                 )
-        for op in kernel.walk():
+        for op in operations(kernel.body.block):
             for value in op.results:
                 element = element_of(value) if isinstance(value.type, MemRefType) else value.type
                 if element == f64 or (element == f16 and not self.target.f16):
@@ -432,6 +322,52 @@ class _Lowering:
                         f"{op.name} gives {element}, which {self.target.name} does not have; "
                         f"it was made at {op.location}; compute in f32"
                     )
+
+
+@dataclass(frozen=True)
+class WrittenOnce:
+    """Kernels of a dispatch that are written once: equal but for their buffers, which a table has.
+
+    Attributes:
+        kernel: The first of them.
+        schedule: How each of them runs.
+        count: How many there are.
+        placed: Where each operand of the first one is, or the entries of all in the table.
+    """
+
+    kernel: KernelOp
+    schedule: Schedule
+    count: int
+    placed: tuple[Placed, ...]
+
+    @classmethod
+    def of(cls, kernels: Sequence[KernelOp], placed: Sequence[Placed]) -> WrittenOnce:
+        """What is written for a team."""
+        return cls(kernels[0], Schedule.read(cast(DictionaryAttr, kernels[0].schedule)), len(kernels), tuple(placed))
+
+    @property
+    def groups(self) -> int:
+        """The workgroups of all of them."""
+        return self.count * math.prod(self.schedule.groups)
+
+    def bound(self, code: Code, moves: Moves, member: SSAValue | None) -> Code:
+        """Code for one of them, by number, that knows its bindings."""
+        starts = Starts(code, moves.block, member)
+        found: dict[SSAValue, Binding] = {}
+        for argument, one in zip(self.kernel.body.block.args, self.placed, strict=True):
+            moved = moves.of(one) if one.entry is None else starts.of(one.entry)
+            found[argument] = Binding(moves.block.args[one.binding], one.start, moved)
+        return code.with_bindings(found)
+
+    def write(self, code: Code, number: SSAValue, arrays: Arrays, moves: Moves) -> None:
+        """Writes the code for workgroups from 0 to `groups`."""
+        each, member = math.prod(self.schedule.groups), None
+        if self.count > 1:
+            member = code.index_op(arith.DivUIOp, number, each)
+            number = code.index_op(arith.RemUIOp, number, each)
+        frame = Frame(self.schedule.groups, number, arrays, code.frame.software)
+        framed = Code(code.block, {}, frame)
+        write_kernel(self.kernel, self.schedule, self.bound(framed, moves, member))
 
 
 def _in_vectors(kernel: KernelOp, schedule: Schedule, starts: Sequence[int]) -> set[SSAValue]:
@@ -469,31 +405,6 @@ def _locate(block: Block, before: Operation | None, kernel: KernelOp) -> None:
             if isinstance(inner.location, UnknownLoc):
                 inner.location = kernel.location
         op = op.next_op
-
-
-def _structure(kernel: KernelOp) -> tuple[object, ...]:
-    """A kernel's body and grid, whatever buffers it runs on: equal structures are equal kernels."""
-    return (kernel.extents, *_block_structure(kernel.body.block, {}))
-
-
-def _block_structure(block: Block, numbers: dict[SSAValue, int]) -> Iterator[object]:
-    for argument in block.args:
-        numbers[argument] = len(numbers)
-        yield argument.type
-    for op in block.ops:
-        properties = (*op.properties.items(), *op.attributes.items())
-        yield op.name, tuple(numbers[operand] for operand in op.operands), properties
-        for region in op.regions:
-            for inner in region.blocks:
-                yield tuple(_block_structure(inner, numbers))
-        for result in op.results:
-            numbers[result] = len(numbers)
-            yield result.type
-
-
-def _role(view: ViewOp) -> str:
-    """The role of the arena that a view is of."""
-    return cast(ArenaOp, view.arena.owner).role.data
 
 
 def _named(view: SSAValue) -> str:

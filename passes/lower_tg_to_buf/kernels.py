@@ -18,6 +18,7 @@ from tensorgrad.dialects.buf import Buffer, KernelOp, buffer_type, element_of, g
 from tensorgrad.passes.kernels.stages import shape_only
 from tensorgrad.passes.lower_tg_to_buf.scalars import ScalarBuilder
 from tensorgrad.passes.lower_tg_to_buf.views import Lowered, Splat, View
+from tensorgrad.passes.walking import operations
 
 index = IndexType()
 
@@ -193,7 +194,8 @@ def _substituted(read: AffineMap, loops: Sequence[AffineExpr], rank: int) -> Aff
 def set_location(op: Operation, location: LocationAttr | None) -> None:
     """Gives an op and everything in it a location."""
     if location is not None:
-        for inner in op.walk():
+        op.location = location
+        for inner in (inner for region in op.regions for block in region.blocks for inner in operations(block)):
             inner.location = location
 
 

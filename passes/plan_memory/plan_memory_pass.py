@@ -35,14 +35,17 @@ from tensorgrad.dialects.signature import Slot, arguments_of
 from tensorgrad.dialects.tg.shape import PACK_ALIGNMENT
 from tensorgrad.passes.functions import is_private, return_of, set_signature
 from tensorgrad.passes.kernels.graph import KernelGraph, has_calls, steps_of, updates_of, users
-from tensorgrad.passes.kernels.storage import PACKED, arena_of, writes_in_place
+from tensorgrad.passes.kernels.storage import (
+    LEAST_WORKSPACE_BYTES,
+    PACKED,
+    PEAK_BYTES,
+    WORKSPACE_BYTES,
+    arena_of,
+    writes_in_place,
+)
 from tensorgrad.passes.plan_memory.arenas import Layout, Range, by_lifetime, least_bytes, side_by_side
 from tensorgrad.passes.plan_memory.control import BranchItem, ControlTree, Item, KernelItem, Loop, Place, Root
 from tensorgrad.runtime.target import Target
-
-WORKSPACE_BYTES = "buf.workspace_bytes"
-LEAST_WORKSPACE_BYTES = "buf.least_workspace_bytes"
-PEAK_BYTES = "buf.peak_bytes"
 
 
 @dataclass(frozen=True)

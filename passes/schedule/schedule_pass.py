@@ -13,6 +13,7 @@ from tensorgrad.dialects.buf import KernelOp
 from tensorgrad.passes.kernels.identity import kernel_key
 from tensorgrad.passes.schedule.choose import choose
 from tensorgrad.passes.schedule.tuned import read_table
+from tensorgrad.passes.walking import operations
 from tensorgrad.runtime.target import Target
 
 
@@ -41,7 +42,7 @@ class SchedulePass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         target = Target.from_spec(self.target)
         table = {} if self.tuned is None else read_table(Path(self.tuned))
-        for kernel in op.walk():
+        for kernel in operations(op.body.block):
             if isinstance(kernel, KernelOp) and kernel.schedule is None:
                 found = table.get(kernel_key(kernel)) if table else None
                 kernel.properties["schedule"] = (found or choose(kernel, target)).attribute()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import MISSING, asdict, dataclass, fields
+from functools import lru_cache
 from typing import cast
 
 from xdsl.dialects.builtin import DenseArrayBase, DictionaryAttr, IntegerAttr, IntegerType, StringAttr, i64
@@ -77,21 +78,7 @@ class Schedule:
 
     def attribute(self) -> DictionaryAttr:
         """The schedule as an attribute."""
-        data: dict[str, Attribute] = {
-            "archetype": StringAttr(self.archetype),
-            "workgroup": DenseArrayBase.from_list(i64, list(self.workgroup)),
-            "groups": DenseArrayBase.from_list(i64, list(self.groups)),
-        }
-        if self.width > 1:
-            data["width"] = IntegerAttr(self.width, i64)
-        if self.tile is not None:
-            values = asdict(self.tile)
-            data |= {name: DenseArrayBase.from_list(i64, list(values[name])) for name in TILE_LOOPS}
-            data |= {name: IntegerAttr(values[name], i64) for name in TILE_NUMBERS}
-            data |= {
-                name: IntegerAttr(values[name], i64) for name, usual in TILE_OPTIONS.items() if values[name] != usual
-            }
-        return DictionaryAttr(data)
+        return _attribute(self)
 
     @staticmethod
     def read(attribute: DictionaryAttr) -> Schedule:
@@ -116,6 +103,23 @@ class Schedule:
         archetype = cast(StringAttr, data["archetype"]).data
         width = cast("IntegerAttr[IntegerType]", data["width"]).value.data if "width" in data else 1
         return Schedule(archetype, extents("workgroup"), extents("groups"), tile, width)
+
+
+@lru_cache(4096)
+def _attribute(schedule: Schedule) -> DictionaryAttr:
+    data: dict[str, Attribute] = {
+        "archetype": StringAttr(schedule.archetype),
+        "workgroup": DenseArrayBase.from_list(i64, list(schedule.workgroup)),
+        "groups": DenseArrayBase.from_list(i64, list(schedule.groups)),
+    }
+    if schedule.width > 1:
+        data["width"] = IntegerAttr(schedule.width, i64)
+    if schedule.tile is not None:
+        values = asdict(schedule.tile)
+        data |= {name: DenseArrayBase.from_list(i64, list(values[name])) for name in TILE_LOOPS}
+        data |= {name: IntegerAttr(values[name], i64) for name in TILE_NUMBERS}
+        data |= {name: IntegerAttr(values[name], i64) for name, usual in TILE_OPTIONS.items() if values[name] != usual}
+    return DictionaryAttr(data)
 
 
 def folded(groups: int, target: Target) -> tuple[int, int, int]:

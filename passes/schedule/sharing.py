@@ -10,7 +10,8 @@ from dataclasses import replace
 from xdsl.ir import Attribute
 
 from tensorgrad.dialects.buf import KernelOp, element_bytes, element_of, is_reduction, is_shape_only
-from tensorgrad.passes.schedule.schedules import Schedule
+from tensorgrad.passes.schedule.schedules import Schedule, Tile
+from tensorgrad.passes.walking import operations
 
 SHAREABLE = ("thread", "group", "contraction")
 """The archetypes whose code can take a part of a dispatch's workgroups."""
@@ -44,6 +45,20 @@ def agreed(schedules: Sequence[Schedule], points: Sequence[int]) -> list[Schedul
     return found
 
 
+MOST_HELD = 8192
+"""So many bytes of sums a contraction holds in its workgroup's memory at most."""
+
+
+def threads_of(tile: Tile) -> int:
+    """The threads of a contraction's workgroup."""
+    return tile.lanes * tile.depth
+
+
+def holds_sums(tile: Tile) -> bool:
+    """Whether a contraction may keep its sums in the workgroup's memory until it finishes them; on a CPU it does."""
+    return not tile.chunk and 4 * tile.rows * tile.columns * threads_of(tile) <= MOST_HELD
+
+
 def workgroup_arrays(kernel: KernelOp, schedule: Schedule) -> Counter[tuple[Attribute, int]]:
     """How many arrays of each element type and extent a kernel keeps in its workgroup's memory, at most."""
     found: Counter[tuple[Attribute, int]] = Counter()
@@ -51,10 +66,22 @@ def workgroup_arrays(kernel: KernelOp, schedule: Schedule) -> Counter[tuple[Attr
     for stage in kernel.stages:
         if schedule.archetype == "group" and is_reduction(stage):
             found.update((element_of(output), math.prod(schedule.workgroup)) for output in stage.outputs)
+        if tile is not None and holds_sums(tile) and is_reduction(stage):
+            found[element_of(stage.outputs[0]), tile.rows * threads_of(tile)] += tile.columns
         if tile is not None and tile.chunk and is_reduction(stage):
             extent = max(tile.rows * tile.depth, tile.columns * tile.lanes) * tile.chunk
             found.update((element_of(operand), extent) for operand in stage.inputs if not is_shape_only(operand))
     return found
+
+
+def code_size(kernel: KernelOp, schedule: Schedule) -> int:
+    """About how many ops a kernel's code has: a contraction multiplies and adds for each element of its block."""
+    cells = 1 if schedule.tile is None else schedule.tile.rows * schedule.tile.columns
+    size = 0
+    for stage in kernel.stages:
+        own = sum(1 for _ in operations(stage.body.block))
+        size += own + 3 * (cells - 1) if is_reduction(stage) else own
+    return size * schedule.width
 
 
 def workgroup_bytes(kernels: Sequence[KernelOp], schedules: Sequence[Schedule]) -> int:

@@ -10,9 +10,12 @@ import pytest
 
 from benchmarks import kernels
 from benchmarks.__main__ import main
+from benchmarks.cold import cold
+from benchmarks.driver import by_library, by_methods, commands, encoding, pipelines
 from benchmarks.peers import hand_fused, numpy_peer, torch_peer
 from benchmarks.scaling import Size, cost
 from benchmarks.workloads import NAMES, workload
+from tensorgrad.runtime.webgpu import WebGPUDevice
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -48,6 +51,20 @@ def test_the_command_writes_figures_and_a_picture(tmp_path: Path, monkeypatch: p
 def test_costs_of_a_size() -> None:
     found = cost(Size(layers=1, width=16, batch=2, length=8), "wgpu")
     assert found.dispatches > 0 and found.peak_bytes > 0
+
+
+def test_a_cold_start_is_measured() -> None:
+    found = cold("sine")
+    assert found.process > found.imports + found.without_imports > 0 and found.cpu > 0
+
+
+def test_a_step_is_encoded_by_methods_and_by_the_library() -> None:
+    device = WebGPUDevice()
+    training, _ = workload("sine")("wgpu")
+    ready = commands(training.program, device)
+    assert len(ready) == training.stats()["dispatches"]
+    assert all(encoding(device, ready, way) > 0 for way in (by_methods, by_library))
+    assert pipelines(training.program, device, 2, "") > 0
 
 
 def test_wrong_arguments() -> None:

@@ -1,5 +1,6 @@
 // RUN: tg-opt %s -p 'lower-tg-to-buf,schedule,share-dispatches' | filecheck %s
 // RUN: tg-opt %s -p 'lower-tg-to-buf,schedule,share-dispatches,plan-memory,lower-buf-to-wgsl' | filecheck %s --check-prefix WGSL
+// RUN: tg-opt %s -p 'lower-tg-to-buf,schedule{target=lavapipe},share-dispatches{target=lavapipe}' | filecheck %s --check-prefix APART
 
 // Two products of one input, and a sum that waits for nobody, run side by side; what reads the products waits.
 func.func @independent(%x: tensor<16x16xf32>, %a: tensor<16x16xf32>, %b: tensor<16x16xf32>) -> (tensor<16x16xf32>, tensor<16xf32>) {
@@ -16,18 +17,26 @@ func.func @independent(%x: tensor<16x16xf32>, %a: tensor<16x16xf32>, %b: tensor<
 // CHECK: buf.kernel grid = [16, 16] ins(%2, %3 : {{.*}}) outs(%0 : {{.*}}) schedule = {{{.*}}workgroup = array<i64: 64, 1, 1>{{.*}}} {
 // CHECK-NOT: buf.kernel
 
-// Each kernel has its range of the workgroups: 4, 4 and 16 of them. One comparison tests both ends of a range.
-// WGSL: wgsl.kernel @shared0 workgroup_size = [16, 4, 1]
+// The two products are written once; a table, the last binding, says where their buffers start: three numbers for each of
+// the two, and one for the sum. The products take 8 workgroups, the sum 16; one comparison tests both ends of a range.
+// WGSL: wgsl.kernel @shared0 workgroup_size = [16, 4, 1] access = ["read", "read_write", "read_write", "read"]
+// WGSL-NEXT: ^bb0(%{{.*}}: memref<768xf32>, %{{.*}}: memref<512xf32>, %{{.*}}: memref<16xf32>, %[[TABLE:.*]]: memref<7xi32>):
 // WGSL-DAG: %[[ARRAY:.*]] = wgsl.workgroup_alloc : memref<64xf32>
-// WGSL: wgsl.workgroup_id dim = 0
+// WGSL: %[[GROUP:.*]] = wgsl.workgroup_id dim = 0
 // WGSL: scf.if
-// WGSL: arith.subi
+// WGSL: %[[MEMBER:.*]] = arith.divui %[[GROUP]]
+// WGSL: arith.remui %[[GROUP]]
+// WGSL: %[[ROW:.*]] = arith.muli %[[MEMBER]]
+// WGSL: memref.load %[[TABLE]][%[[ROW]]]
+// WGSL: arith.mulf
+// WGSL-NOT: arith.mulf
+// WGSL: arith.subi %[[GROUP]]
 // WGSL: scf.if
-// WGSL: arith.subi
-// WGSL: scf.if
+// WGSL: memref.load %[[TABLE]]
 // WGSL: wgsl.barrier
 // WGSL: wgsl.kernel @thread0
 // WGSL-NOT: wgsl.kernel
+// WGSL: buf.view %{{.*}}[0] attributes {tg.name = "starts0", tg.role = "constant", tg.value = dense<[0, 256, 0, 0, 512, 256, 0]> : tensor<7xi32>}
 // WGSL: buf.dispatch @shared0 workgroups = [24, 1, 1]
 // WGSL: buf.dispatch @thread0 workgroups = [4, 1, 1]
 
@@ -41,3 +50,15 @@ func.func @update(%p: tensor<8xf32> {tg.name = "p", tg.role = "parameter"}) -> (
 // CHECK: buf.kernel grid = [8, 8]
 // CHECK-NOT: dispatch =
 // CHECK: func.return
+
+// The product recurs and the sums come once, so that a shader of both would compile the product again: they stay apart.
+func.func @layers(%x: tensor<128x128xf32>, %a: tensor<128x128xf32>, %b: tensor<128x128xf32>, %k: tensor<64xf32>) -> (tensor<128x128xf32>, tensor<128x128xf32>, tensor<f32>) {
+  %0 = tg.dot_general %x, %a lhs_batch = [] rhs_batch = [] lhs_contracting = [1] rhs_contracting = [0] : tensor<128x128xf32>, tensor<128x128xf32>
+  %1 = tg.dot_general %0, %b lhs_batch = [] rhs_batch = [] lhs_contracting = [1] rhs_contracting = [0] : tensor<128x128xf32>, tensor<128x128xf32>
+  %2 = tg.sum %k axes = [0] : tensor<64xf32>
+  func.return %0, %1, %2 : tensor<128x128xf32>, tensor<128x128xf32>, tensor<f32>
+}
+// APART-LABEL: func.func @layers(
+// APART: buf.kernel grid = [128, 128]
+// APART-NOT: dispatch =
+// APART: func.return

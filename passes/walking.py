@@ -1,0 +1,18 @@
+"""Walks over ops that cost little: most hold no regions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from xdsl.ir import Block, Operation
+
+
+def operations(block: Block) -> Iterator[Operation]:
+    """The ops of a block in order, each in front of those of its own regions."""
+    op = block.first_op
+    while op is not None:
+        yield op
+        for region in op.regions:
+            for inner in region.blocks:
+                yield from operations(inner)
+        op = op.next_op

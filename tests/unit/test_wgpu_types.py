@@ -1,0 +1,48 @@
+"""The C types that wgpu-py asks for by name are found at once, and are those that cffi finds by itself."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+from wgpu.backends import wgpu_native
+
+from tensorgrad.runtime import wgpu_types
+from tensorgrad.runtime.wgpu_types import ARRAYS, CALLBACKS, POINTERS, know_types
+
+FIRST_STEP = """
+import cffi.cparser
+parsed = []
+parse = cffi.cparser.Parser.parse_type_and_quals
+def counted(self, text):
+    parsed.append(text)
+    return parse(self, text)
+cffi.cparser.Parser.parse_type_and_quals = counted
+from benchmarks.workloads import workload
+training, batch = workload("sine")("wgpu")
+float(training.step(**batch))
+print(len(parsed))
+"""
+
+
+def test_types_are_those_of_the_header() -> None:
+    ffi: Any = wgpu_native.ffi
+    assert know_types(ffi)
+    for name in (*POINTERS, *ARRAYS):
+        assert ffi.typeof(name) is ffi.typeof(f" {name}"), name  # which is parsed anew
+    for name in CALLBACKS:
+        assert ffi._typeof(name, consider_function_as_funcptr=True) is ffi.typeof(name.replace("(", "(*)(", 1)), name
+
+
+def test_a_first_step_parses_next_to_nothing() -> None:
+    done = subprocess.run([sys.executable, "-c", FIRST_STEP], capture_output=True, text=True, check=True)
+    assert int(done.stdout) <= 5
+
+
+def test_other_libraries_are_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert not know_types(None)
+    assert not know_types(object())
+    monkeypatch.setattr(wgpu_types, "POINTERS", ("WGPUNothing *",))
+    assert not know_types(wgpu_native.ffi)
