@@ -7,19 +7,23 @@ from dataclasses import dataclass
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Block
+from xdsl.ir import Block, SSAValue
 from xdsl.passes import ModulePass
 
 from tensorgrad.dialects.tg.build import TensorBuilder
 from tensorgrad.dialects.tg.call import CallOp, returned
+from tensorgrad.dialects.tg.control import ScanOp
+from tensorgrad.dialects.tg.shape import BroadcastOp, ReshapeOp, ReverseOp, SliceOp, TransposeOp
 from tensorgrad.passes.moving import moved
+from tensorgrad.runtime.target import Target
 
 
 @dataclass(frozen=True)
 class InlineCallsPass(ModulePass):
     """Replaces every `tg.call` by its body, also inside of other ops; custom derivatives are dropped.
 
-    Composite calls stay calls, for a lowering that knows them, but where the function has loops or branches.
+    Composite calls stay calls, for a lowering that knows them; but inside of loops, of which each takes a binding too,
+    only those whose kernels have bindings enough on the target.
 
     Expects functions on `tg`, after everything that differentiates them. Guarantees the same results. Ops keep their
     locations.
@@ -27,29 +31,32 @@ class InlineCallsPass(ModulePass):
     Attributes:
         recompute: Whether calls marked `recompute` are inlined too. They stay apart until no later pass would merge
             what they compute with what was computed before.
+        target: A profile or JSON that says how many bindings a kernel may have; any number if absent.
     """
 
     name = "inline-calls"
 
     recompute: bool = True
+    target: str | None = None
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
+        limit = None if self.target is None else Target.from_spec(self.target).max_storage_buffers_per_shader_stage
         for function in op.walk():
             if isinstance(function, FuncOp):
-                control = any(one.regions and not isinstance(one, CallOp | FuncOp) for one in function.walk())
                 for block in function.body.blocks:
-                    self._inline(block, not control)
+                    self._inline(block, 0, limit)
 
-    def _inline(self, block: Block, composite: bool) -> None:
+    def _inline(self, block: Block, loops: int, limit: int | None) -> None:
         for op in list(block.ops):
             if not isinstance(op, CallOp):
                 for region in op.regions:
                     for inner in region.blocks:
-                        self._inline(inner, composite)
+                        self._inline(inner, loops + isinstance(op, ScanOp), limit)
                 continue
             body = op.body.block
-            self._inline(body, composite)
-            if op.composite is not None and composite:
+            self._inline(body, loops, limit)
+            fits = limit is None or not loops or most_bindings(op) + loops <= limit
+            if op.composite is not None and fits:
                 drop_derivative(op)
                 continue
             if op.recompute is not None and not self.recompute:
@@ -60,6 +67,21 @@ class InlineCallsPass(ModulePass):
                 old.replace_all_uses_with(new)
             op.detach()
             op.erase()
+
+
+def most_bindings(call: CallOp) -> int:
+    """How many buffers a kernel of a composite call binds at most: what its operands are views of, and two results."""
+
+    def viewed(value: SSAValue) -> SSAValue:
+        while isinstance(value.owner, VIEWS):
+            value = value.owner.operands[0]
+        return value
+
+    return len({viewed(operand) for operand in call.operands}) + 2
+
+
+VIEWS = (BroadcastOp, ReshapeOp, ReverseOp, SliceOp, TransposeOp)
+"""Ops whose results lie where their operands do."""
 
 
 def drop_derivative(call: CallOp) -> None:

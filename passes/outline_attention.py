@@ -20,6 +20,7 @@ from tensorgrad.dialects.tg.base import NumpyArray, int_list, int_value, splat_v
 from tensorgrad.dialects.tg.build import TensorBuilder, element_of, shape_of
 from tensorgrad.dialects.tg.call import CallOp, ReturnOp
 from tensorgrad.dialects.tg.contract import DotGeneralOp, free_axes
+from tensorgrad.dialects.tg.control import CondOp, ScanOp
 from tensorgrad.passes.attention import attention_call
 from tensorgrad.passes.simplify import erase_dead, simplify_block
 
@@ -49,7 +50,7 @@ class OutlineAttentionPass(ModulePass):
 
     Expects `tg` behind `simplify` (it compares values, so equal ones must be one). Guarantees the same results up to
     rounding, and a derivative by which no matrix of scores is kept. Looks into the regions of
-    calls as well, not into loops and branches.
+    calls, loops and branches as well.
 
     What it finds: the scores of one `tg.dot_general` of queries and keys, by any axes; scaled, on either side; with
     biases added; chosen by masks against a constant; a softmax along the keys as `tensorgrad.softmax` composes it or
@@ -85,7 +86,7 @@ def outline_attention(block: Block, fewest_scores: int = FEWEST_SCORES) -> None:
     """
     changed = False
     for op in list(block.ops):
-        if isinstance(op, CallOp) and op.composite is None:
+        if isinstance(op, ScanOp | CondOp) or (isinstance(op, CallOp) and op.composite is None):
             for region in op.regions:
                 for inner in region.blocks:
                     outline_attention(inner, fewest_scores)
@@ -110,7 +111,7 @@ def pays(attention: Attention, fewest_scores: int = FEWEST_SCORES) -> bool:
 
 def outlined(block: Block, value: SSAValue) -> SSAValue:
     """Outlines the attentions of a block in the making, of which one value is asked for; gives what that is now."""
-    kinds = {type(op) for op in block.ops}
+    kinds = {type(inner) for op in block.ops for inner in op.walk()}
     if not {DotGeneralOp, unary.ExpOp, binary.DivOp} <= kinds:
         return value
     end = ReturnOp([value])

@@ -77,7 +77,7 @@ def device_passes(
     from tensorgrad.passes.split_reductions import SplitReductionsPass
 
     return [
-        InlineCallsPass(),
+        InlineCallsPass(target=target),
         RecomputePass(),
         LowerTgToBufPass(),
         # What runs side by side keeps the operands of all of it in use.

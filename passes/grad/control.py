@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
-from xdsl.ir import Block, BlockArgument, SSAValue
+from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 
 from tensorgrad.dialects.tg import shape
 from tensorgrad.dialects.tg.base import TensorOp
 from tensorgrad.dialects.tg.build import TensorBuilder
-from tensorgrad.dialects.tg.call import ReturnOp, returned
+from tensorgrad.dialects.tg.call import CallOp, ReturnOp, returned
 from tensorgrad.dialects.tg.control import CondOp, RegionOp, ScanOp
 from tensorgrad.passes.grad.rules import Cotangents
 from tensorgrad.passes.moving import copied
@@ -100,6 +100,13 @@ class ScanDerivative:
         wrt = [argument for argument in self.body.args if argument in self.moving]
         found = dict(zip(wrt, self.differentiate(self.body, seeds, wrt, inner), strict=True))
         for op in [op for op in self.body.ops if op not in forward]:
+            known = _same_composite(op, forward)
+            if known is not None:
+                for old, new in zip(op.results, known.results, strict=True):
+                    old.replace_all_uses_with(new)
+                op.detach()
+                op.erase()
+                continue
             op.detach()
             back.add_op(op)
         tail = TensorBuilder(back, location=location)
@@ -179,6 +186,14 @@ class ScanDerivative:
         for i in pieces:
             found[first + count + i] = next(results)
         return found
+
+
+def _same_composite(op: Operation, forward: Sequence[Operation]) -> CallOp | None:
+    """A composite call of the forward pass that a derivative would make again: what it gives is kept instead."""
+    if not isinstance(op, CallOp) or op.composite is None:
+        return None
+    calls = (one for one in forward if isinstance(one, CallOp) and one.composite == op.composite)
+    return next((one for one in calls if one.callee == op.callee and one.operands == op.operands), None)
 
 
 def _reorder(block: Block, *groups: Sequence[BlockArgument]) -> None:
