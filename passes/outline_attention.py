@@ -11,7 +11,7 @@ import numpy as np
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, StringAttr, UnknownLoc, f32, f64
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from tensorgrad.dialects.attention import Attention
@@ -473,13 +473,22 @@ def _with_causal(scores: _Scores, causal: int, period: int) -> _Scores:
 
 def _array(value: SSAValue) -> NumpyArray | None:
     """The elements of a constant, repeated or in another shape."""
-    op = value.owner
+    op = _outside(value).owner
     if isinstance(op, leaves.ConstantOp):
         return op.evaluate()
     if isinstance(op, shape.ReshapeOp | shape.BroadcastOp):
         inner = _array(op.operands[0])
         return None if inner is None else op.evaluate(inner)
     return None
+
+
+def _outside(value: SSAValue) -> SSAValue:
+    """What a constant of loops is outside of them: there `simplify` puts what a body computes of constants alone."""
+    while isinstance(value, BlockArgument) and isinstance(around := value.block.parent_op(), ScanOp):
+        if value.index >= len(around.consts):
+            break
+        value = around.consts[value.index]
+    return value
 
 
 def _causal_array(allowed: NumpyArray) -> int | None:
@@ -497,7 +506,7 @@ def _causal_array(allowed: NumpyArray) -> int | None:
 
 def _causal_comparison(value: SSAValue, negated: bool) -> tuple[int, int, int] | None:
     """The axes of queries and keys, and how far ahead a query sees, where a value compares their positions."""
-    op = value.owner
+    op = _outside(value).owner
     if isinstance(op, shape.ReshapeOp | shape.BroadcastOp):
         return _behind_views(_causal_comparison(op.operands[0], negated), [op])
     if isinstance(op, unary.NotOp):
@@ -533,7 +542,7 @@ def _behind_views(
 
 def _position(value: SSAValue) -> tuple[int, int] | None:
     """The axis whose positions a value holds, and what is added to them."""
-    op = value.owner
+    op = _outside(value).owner
     if isinstance(op, leaves.IotaOp):
         return int_value(op.properties, "axis"), 0
     if isinstance(op, shape.ReshapeOp | shape.BroadcastOp):
@@ -543,7 +552,7 @@ def _position(value: SSAValue) -> tuple[int, int] | None:
     if isinstance(op, binary.AddOp | binary.SubOp):
         x, y = op.operands
         for other, constant in ((x, y), (y, x)) if isinstance(op, binary.AddOp) else ((x, y),):
-            found, number = _position(other), splat_value(constant)
+            found, number = _position(other), splat_value(_outside(constant))
             if found is not None and isinstance(number, int):
                 return found[0], found[1] + (number if isinstance(op, binary.AddOp) else -number)
     return None

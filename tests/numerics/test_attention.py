@@ -311,6 +311,7 @@ def test_in_loops_and_branches(order: int, monkeypatch: pytest.MonkeyPatch) -> N
         jitted = tg.jit(function, device="wgpu")  # in f32
         assert_close([np.asarray(jitted(x))], plain, 1e-4)
         assert jitted.module("buf").count("buf.attention") >= 4
+        assert "masks = 0" in jitted.module("buf") and "masks = 1" not in jitted.module("buf")
         assert "buf.repeat" in jitted.module("buf")
 
 
