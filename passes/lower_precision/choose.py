@@ -71,6 +71,7 @@ def chosen(module: ModuleOp, smallest: int, scale: float) -> dict[Value, float]:
     outputs, kept = _ends(module, flow)
     forward = flow.needed_for(outputs)
     products = [value for value in flow.values() if any(is_product(stage, k) for stage, k in value.writers)]
+    updates = _of_updates(module, flow, forward, kept) if scale else set[Value]()
     found: dict[Value, float] = {}
     for value in flow.depending_on(products) - compared(flow):
         count = _elements(value)
@@ -78,7 +79,7 @@ def chosen(module: ModuleOp, smallest: int, scale: float) -> dict[Value, float]:
             continue
         if value in forward:
             found[value] = 1.0
-        elif scale and count not in kept and not _meets_attention(value):
+        elif scale and value not in updates and count not in kept and not _meets_attention(value):
             found[value] = scale
     return found
 
@@ -86,14 +87,33 @@ def chosen(module: ModuleOp, smallest: int, scale: float) -> dict[Value, float]:
 def _ends(module: ModuleOp, flow: Flow) -> tuple[list[Value], set[int]]:
     """The outputs of the module's functions, and how many elements parameters and states have."""
     outputs, kept = list[Value](), set[int]()
-    for function in module.ops:
-        if isinstance(function, FuncOp) and function.body.blocks and not is_private(function):
-            for argument, slot in zip(function.body.block.args, arguments_of(function), strict=True):
-                if slot.role == "output":
-                    outputs.append(flow.value_of(argument))
-                if slot.role in KEPT_SHAPES:
-                    kept.add(numbers.prod(shape_of(argument)))
+    for function in functions(module):
+        for argument, slot in zip(function.body.block.args, arguments_of(function), strict=True):
+            if slot.role == "output":
+                outputs.append(flow.value_of(argument))
+            if slot.role in KEPT_SHAPES:
+                kept.add(numbers.prod(shape_of(argument)))
     return outputs, kept
+
+
+def _of_updates(module: ModuleOp, flow: Flow, forward: set[Value], kept: set[int]) -> set[Value]:
+    """What optimizers compute: all behind state, scalars of the host, and products of nothing but gradients."""
+    found: list[Value] = []
+    for function in functions(module):
+        for argument, slot in zip(function.body.block.args, arguments_of(function), strict=True):
+            if slot.role in ("state", "scalar"):
+                found.append(flow.value_of(argument))
+    for value in flow.values():
+        gradients = [one for one in value.made_from if one not in forward and one.writers and _elements(one) in kept]
+        if len(gradients) == len(value.made_from) and any(is_product(stage, k) for stage, k in value.writers):
+            found.append(value)
+    return flow.depending_on(found)
+
+
+def functions(module: ModuleOp) -> list[FuncOp]:
+    """The functions that no other one of the module runs."""
+    found = (op for op in module.ops if isinstance(op, FuncOp) and op.body.blocks)
+    return [function for function in found if not is_private(function)]
 
 
 def _elements(value: Value) -> int:

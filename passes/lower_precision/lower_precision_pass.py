@@ -45,7 +45,8 @@ class LowerPrecisionPass(ModulePass):
         element: What to store: f16.
         smallest: The fewest elements of a buffer that are worth it.
         scale: If positive, cotangents are stored with fewer bits too, each multiplied by this power of two, which
-            loads take back; but for those as large as a parameter, such as its gradient, and those of an attention.
+            loads take back; but for those as large as a parameter, such as its gradient, those of an attention, and
+            what optimizers compute: all behind state, scalars, and products of gradients of parameters.
     """
 
     name = "lower-precision"

@@ -315,3 +315,23 @@ def test_gradients_are_added_up_over_micro_batches_too(device: str) -> None:
         parts.step(**images())
     after = parts.parameters()
     assert distance({path: before[path] - after[path] for path in before}, expected) < 1e-3
+
+
+@pytest.mark.parametrize("momentum", [0.0, 0.95])
+def test_what_optimizers_compute_of_gradients_stays(momentum: float) -> None:
+    """Muon's products of gradients have neither the shape of a parameter nor that of a cotangent."""
+
+    class Two(tg.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.into, self.out = (tg.nn.Linear(*sizes, bias=False) for sizes in ((48, 80), (80, 48)))
+
+        def __call__(self, x: Any) -> Any:
+            return self.out(tg.gelu(self.into(x)))
+
+    optimizer = tg.optim.muon(1e-2, momentum=momentum, nesterov=momentum > 0)
+    loss: Any = lambda model, x: tg.mse(model(x), x)  # noqa: E731
+    options: dict[str, Any] = {"loss": loss, "optimizer": optimizer, "inputs": {"x": (100, 48)}, "device": "numpy"}
+    scaled = tg.compile(Two(), precision="f16", loss_scale=1024.0, **options).module("buf")
+    assert "memref<48x48xf32>" in scaled and "memref<48x48xf16>" not in scaled
+    assert scaled.count("arith.constant 1.024000e+03") > 0
