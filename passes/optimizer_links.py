@@ -6,7 +6,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, cast
 
 from xdsl.ir import SSAValue
 from xdsl.utils.arg_spec import ArgSpec, ArgSpecConvertible, parse_pipeline
@@ -353,8 +353,8 @@ def _read_link(spec: ArgSpec) -> Link:
         refused = ", ".join(name for name in NOT_OF_CORES if name in given)
         if refused:
             raise ValueError(f"{spec.name} has no {refused}")
-        optimizer = read_pass(ArgSpec(f"append-{core}", given), PASSES)
-        return ScaleByLink(optimizer, live=None if live is None else str(live))  # pyright: ignore[reportArgumentType]
+        optimizer = cast("OptimizerPass", read_pass(ArgSpec(f"append-{core}", given), PASSES))
+        return ScaleByLink(optimizer, live=None if live is None else str(live))
     if spec.name not in LINKS:
         listed = ", ".join([*LINKS, *(f"scale-by-{name}" for name in CORES)])
         raise ValueError(f"there is no link {spec.name!r}; there are {listed}")

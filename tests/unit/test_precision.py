@@ -180,7 +180,10 @@ def test_what_a_loop_stacks_is_stored_half_and_what_it_carries_is_not(device: st
 
     def made(**options: Any) -> tg.Training:
         inputs = {"x": (12, 16, 8), "y": (12, 16, 4)}
-        loss: Any = lambda model, x, y: tg.mse(model(x), y)  # noqa: E731
+
+        def loss(model: Any, x: Any, y: Any) -> Any:
+            return tg.mse(model(x), y)
+
         return tg.compile(Recurrent(), loss=loss, optimizer=tg.optim.sgd(1.0), inputs=inputs, device=device, **options)
 
     half, plain = made(precision="f16"), made()
@@ -330,7 +333,10 @@ def test_what_optimizers_compute_of_gradients_stays(momentum: float) -> None:
             return self.out(tg.gelu(self.into(x)))
 
     optimizer = tg.optim.muon(1e-2, momentum=momentum, nesterov=momentum > 0)
-    loss: Any = lambda model, x: tg.mse(model(x), x)  # noqa: E731
+
+    def loss(model: Any, x: Any) -> Any:
+        return tg.mse(model(x), x)
+
     options: dict[str, Any] = {"loss": loss, "optimizer": optimizer, "inputs": {"x": (100, 48)}, "device": "numpy"}
     scaled = tg.compile(Two(), precision="f16", loss_scale=1024.0, **options).module("buf")
     assert "memref<48x48xf32>" in scaled and "memref<48x48xf16>" not in scaled
