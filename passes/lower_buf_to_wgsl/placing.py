@@ -213,7 +213,8 @@ class Placing:
         """A view of a table of these numbers."""
         if numbers not in self._tables:
             block, alignment = self.function.body.block, self.target.min_storage_buffer_offset_alignment
-            start = 0 if self._starts is None else -(-self._starts.size // alignment) * alignment
+            before = 0 if self._starts is None else self._starts.size
+            start = -(-before // alignment) * alignment
             arena = ArenaOp.of(STARTS, "constant", start + 4 * len(numbers))
             arena.location = self.function.location
             first = block.first_op
@@ -231,7 +232,7 @@ class Placing:
             view.attributes.update(Slot(f"{STARTS}{len(self._tables)}", "constant", value=values).attributes())
             block.insert_op_after(view, arena)
             self._tables[numbers] = view.result
-            self._count(arena.size - (0 if old is None else start))
+            self._count(arena.size - before)
         return self._tables[numbers]
 
     def _count(self, size: int) -> None:

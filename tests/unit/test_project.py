@@ -24,7 +24,18 @@ FOLDERS = {
 
 DEVICE_SIDE = tuple(
     f"tensorgrad.runtime.{name}"
-    for name in ("program", "target", "formula", "errors", "files", "conversion", "backend", "sharing", "webgpu")
+    for name in (
+        "program",
+        "target",
+        "formula",
+        "errors",
+        "files",
+        "conversion",
+        "backend",
+        "sharing",
+        "webgpu",
+        "wgpu_types",
+    )
 )
 """What loads and runs a saved program: needs no compiler, so no xDSL."""
 
