@@ -28,7 +28,7 @@ from tensorgrad.runtime.target import Target
 MOST_KERNELS = 12
 """So many kernels share a dispatch at most: drivers compile all of them as one."""
 
-MOST_CODE = 1600
+MOST_CODE = 800
 """So much code a dispatch has at most, in ops: a driver's time grows faster than what it compiles."""
 
 CODE_FOR_A_DISPATCH = 300
