@@ -51,6 +51,8 @@ def can_take_neighbours(kernel: KernelOp, width: int) -> bool:
     """Whether a thread can take so many points side by side: of pointwise kernels, whose bodies it repeats."""
     if not kernel.extents or kernel.extents[-1] % width or not is_pointwise(kernel):
         return False
+    if 1 < width == kernel.extents[-1]:  # Indices would be constants, which WGSL refuses in branches that never run.
+        return False
     return width * sum(len(list(stage.body.walk())) for stage in kernel.stages) <= LARGEST_BODY
 
 
