@@ -35,6 +35,11 @@ MEMORY_OPERANDS[indexing.ScatterAddAlongAxisOp] = (0, 1)
 SEARCHED = 1 << 14
 """A scatter compares every index with every place where that takes at most so many comparisons; else it sorts."""
 
+RANKED = 256
+"""The longest run that is sorted by comparing each of its elements with each: two kernels instead of eight merges."""
+COMPARED = 1 << 18
+"""A sort compares each element with all of its run as long as that takes at most so many comparisons."""
+
 
 def sequence(kind: type[OpT]) -> Callable[[Sequencer[OpT]], Sequencer[OpT]]:
     """Registers the kernels of an op."""
@@ -55,13 +60,97 @@ def _argsort(op: sort.ArgsortOp, operands: Sequence[Lowered], emit: Emit) -> Low
 def sorted_positions(
     keys: View, shape: Sequence[int], element: Attribute, descending: bool, emit: Emit, op: TensorOp
 ) -> View:
-    """The positions that sort the last axis of a view of `shape`: runs of 1, 2, 4, … elements merge in pairs."""
+    """The positions that sort the last axis of a view of `shape`: runs are ranked, then merge in pairs."""
     order: View | None = None
-    run = 1
+    run = _ranked_run(shape)
+    if run > 1:
+        ranks = emit(_ranks(keys, run, shape, element, descending, op))
+        order = emit(_by_rank(ranks, run, shape, op))
     while run < shape[-1] or order is None:
         order = emit(_merge(keys, order, run, shape, element, descending, op))
         run *= 2
     return order
+
+
+def _ranked_run(shape: Sequence[int]) -> int:
+    """How long the runs are that are ranked, a power of two; 1 where merging alone takes no more kernels."""
+    elements, run = math.prod(shape), 1
+    while run < min(shape[-1], RANKED) and 2 * run * elements <= COMPARED:
+        run *= 2
+    return run if run > 4 else 1
+
+
+def _in_run(b: StageBody, run: int, shape: Sequence[int]) -> tuple[SSAValue, SSAValue, SSAValue]:
+    """A place's run: the place within it; the element that the reduction looks at, in the run and in the row."""
+    place, other = b.loop(len(shape) - 1), b.loop(len(shape))
+    if run >= shape[-1]:
+        return place, other, other
+    within = b.apply(arith.RemUIOp, place, b.constant(run, index))
+    return within, other, b.apply(arith.AddiOp, b.apply(arith.SubiOp, place, within), other)
+
+
+def _ranks(
+    keys: View, run: int, shape: Sequence[int], element: Attribute, descending: bool, op: TensorOp
+) -> KernelSpec:
+    """How many elements of its run stand before each when the run is sorted; equal ones keep their order."""
+    run = min(run, shape[-1])
+
+    def compute(b: StageBody, args: Sequence[SSAValue]) -> SSAValue:
+        row = [b.loop(loop) for loop in range(len(shape) - 1)]
+        within, other, at = _in_run(b, run, shape)
+
+        def before(inner: StageBody) -> SSAValue:
+            mine = inner.load(keys.buffer, inner.evaluate(keys.map, [*row, b.loop(len(shape) - 1)]))
+            its = inner.load(keys.buffer, inner.evaluate(keys.map, [*row, at]))
+            stays = _keeps_order(inner, its, mine, element, descending)
+            passes = _keeps_order(inner, mine, its, element, descending)
+            overtakes = inner.apply(arith.XOrIOp, passes, inner.constant(1, i1))
+            return inner.select(inner.compare("ult", other, within), stays, overtakes)
+
+        inside = b.compare("ult", at, b.constant(shape[-1], index)) if shape[-1] % run else None
+        counted = before(b) if inside is None else b.guarded(inside, before, b.constant(0, i1))
+        return b.convert(arith.ExtUIOp, counted, i32)
+
+    return KernelSpec(
+        tuple(shape),
+        (),
+        i32,
+        compute,
+        reduced=(run,),
+        gathered=[keys.buffer],
+        combine=arith.AddiOp,
+        location=op.location,
+    )
+
+
+def _by_rank(ranks: View, run: int, shape: Sequence[int], op: TensorOp) -> KernelSpec:
+    """The position in its row of the element that has each place's rank in the place's run."""
+    run = min(run, shape[-1])
+
+    def compute(b: StageBody, args: Sequence[SSAValue]) -> SSAValue:
+        row = [b.loop(loop) for loop in range(len(shape) - 1)]
+        within, _, at = _in_run(b, run, shape)
+        wanted = b.convert(arith.IndexCastOp, within, i32)
+
+        def named(inner: StageBody) -> SSAValue:
+            rank = inner.load(ranks.buffer, inner.evaluate(ranks.map, [*row, at]))
+            found = inner.convert(arith.IndexCastOp, at, i32)
+            return inner.select(inner.compare("eq", rank, wanted), found, inner.constant(0, i32))
+
+        if shape[-1] % run == 0:
+            return named(b)
+        return b.guarded(b.compare("ult", at, b.constant(shape[-1], index)), named, b.constant(0, i32))
+
+    return KernelSpec(
+        tuple(shape),
+        (),
+        i32,
+        compute,
+        reduced=(run,),
+        gathered=[ranks.buffer],
+        combine=arith.AddiOp,
+        location=op.location,
+    )
 
 
 def _position(b: StageBody, order: View | None, row: Sequence[SSAValue], at: SSAValue) -> SSAValue:

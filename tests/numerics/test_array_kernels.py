@@ -43,7 +43,7 @@ def exactly(device: WebGPUDevice, target: Target, function: Any, *inputs: np.nda
 
 @on_both
 def test_sorts(device: WebGPUDevice, target: Target) -> None:
-    x = RANDOM.integers(0, 90, (3, 150)).astype(np.float32)
+    x = RANDOM.integers(0, 90, (3, 400)).astype(np.float32)  # runs that are ranked, and one merge
     x[0, [3, 70]], x[1, 5], x[2, 6], x[2, 7] = np.nan, np.inf, -np.inf, -0.0
     exactly(device, target, lambda x: (tg.argsort(x), tg.argsort(x, descending=True), *tg.top_k(x, 3)), x)
     exactly(device, target, tg.sort, RANDOM.integers(-(2**31), 2**31, 1000).astype(np.int32))

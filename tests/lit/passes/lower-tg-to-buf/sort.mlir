@@ -50,6 +50,36 @@ func.func @few(%u: tensor<3x4xf32>, %i: tensor<3xi32>) -> tensor<9x4xf32> {
 // CHECK: iterator_types = ["parallel", "parallel", "reduction"]
 // CHECK: func.return
 
+// Longer rows in runs whose elements are compared with each other: their ranks, then who has each; here one run.
+func.func @ranked(%x: tensor<4x30xf32>) -> tensor<4x30xi32> {
+  %0 = tg.argsort %x descending = 1 : tensor<4x30xf32>
+  func.return %0 : tensor<4x30xi32>
+}
+// CHECK-LABEL: func.func @ranked(
+// CHECK: buf.kernel grid = [4, 30] ins(%x : memref<4x30xf32>) outs(%1 : memref<4x30xi32>) {
+// CHECK: iterator_types = ["parallel", "parallel", "reduction"]
+// CHECK: arith.cmpf oge
+// CHECK: buf.kernel grid = [4, 30] ins(%1 : memref<4x30xi32>) outs(%0 : memref<4x30xi32>) {
+// CHECK: iterator_types = ["parallel", "parallel", "reduction"]
+// CHECK: arith.cmpi eq
+// CHECK: func.return
+
+// A run that the row ends within reads nothing behind it; two runs merge.
+func.func @rest(%x: tensor<300xi32>) -> tensor<300xi32> {
+  %0 = tg.argsort %x descending = 0 : tensor<300xi32>
+  func.return %0 : tensor<300xi32>
+}
+// CHECK-LABEL: func.func @rest(
+// CHECK: buf.kernel grid = [300] ins(%x : memref<300xi32>) outs(%1 : memref<300xi32>) {
+// CHECK: arith.constant 300 : index
+// CHECK-NEXT: arith.cmpi ult
+// CHECK-NEXT: arith.constant false
+// CHECK-NEXT: linalg.index 0
+// CHECK-NEXT: scf.if
+// CHECK: buf.kernel grid = [300] ins(%1 : memref<300xi32>) outs(%2 : memref<300xi32>) {
+// CHECK: buf.kernel grid = [300] ins(%x, %2 : memref<300xi32>, memref<300xi32>) outs(%0 : memref<300xi32>) {
+// CHECK: func.return
+
 // Many are sorted; one kernel finds where each place's indices start, the last adds them up in order.
 func.func @many(%u: tensor<200x4xf32>, %i: tensor<200xi32>) -> tensor<300x4xf32> {
   %0 = tg.scatter_add %u, %i axis = 0 extent = 300 : tensor<200x4xf32>, tensor<200xi32>
@@ -57,9 +87,9 @@ func.func @many(%u: tensor<200x4xf32>, %i: tensor<200xi32>) -> tensor<300x4xf32>
 }
 // CHECK-LABEL: func.func @many(
 // CHECK: buf.kernel grid = [200] ins(%i : memref<200xi32>) outs(%1 : memref<200xi32>) {
-// CHECK: buf.kernel grid = [200] ins(%i, %7 : memref<200xi32>, memref<200xi32>) outs(%8 : memref<200xi32>) {
-// CHECK: buf.kernel grid = [301] ins(%i, %8 : memref<200xi32>, memref<200xi32>) outs(%9 : memref<301xi32>) {
-// CHECK: buf.kernel grid = [300, 4] ins(%u, %8, %9 : memref<200x4xf32>, memref<200xi32>, memref<301xi32>) outs(%0 : memref<300x4xf32>) {
+// CHECK: buf.kernel grid = [200] ins(%1 : memref<200xi32>) outs(%2 : memref<200xi32>) {
+// CHECK: buf.kernel grid = [301] ins(%i, %2 : memref<200xi32>, memref<200xi32>) outs(%3 : memref<301xi32>) {
+// CHECK: buf.kernel grid = [300, 4] ins(%u, %2, %3 : memref<200x4xf32>, memref<200xi32>, memref<301xi32>) outs(%0 : memref<300x4xf32>) {
 // CHECK: scf.for
 // CHECK: memref.load
 // CHECK: arith.addf
