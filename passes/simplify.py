@@ -54,12 +54,8 @@ def simplify_block(block: Block, known: dict[Key, SSAValue] | None = None) -> No
 
 
 def _simplify(op: Operation, seen: dict[Key, SSAValue], calls: dict[Key, list[CallOp]]) -> None:
-    enter(op)
-    for region in op.regions:
-        for inner in region.blocks:
-            simplify_block(inner, None if op.has_trait(IsolatedFromAbove) else seen)
-    for made in leave(op):
-        _simplify(made, seen, calls)
+    if op.regions:
+        _simplify_inside(op, seen, calls)
     if op.parent is None:
         return
     if isinstance(op, CallOp) and op.composite is not None:
@@ -68,6 +64,15 @@ def _simplify(op: Operation, seen: dict[Key, SSAValue], calls: dict[Key, list[Ca
     kept = _folded(op) if isinstance(op, TensorOp) else op
     if kept is not None and not kept.regions and kept.results and is_pure(kept):
         _merge(kept, seen)
+
+
+def _simplify_inside(op: Operation, seen: dict[Key, SSAValue], calls: dict[Key, list[CallOp]]) -> None:
+    enter(op)
+    for region in op.regions:
+        for inner in region.blocks:
+            simplify_block(inner, None if op.has_trait(IsolatedFromAbove) else seen)
+    for made in leave(op):
+        _simplify(made, seen, calls)
 
 
 def _folded(op: TensorOp) -> Operation | None:
@@ -143,5 +148,5 @@ def erase_dead(block: Block) -> None:
         if op.results and not any(result.uses for result in op.results) and is_pure(op):
             op.detach()
             op.erase()
-        else:
+        elif op.regions:
             prune(op, lambda result: bool(result.uses))

@@ -76,8 +76,8 @@ class BlockValues:
 
     def compute(self, op: Operation, loops: Callable[[Place], Loops]) -> None:
         """Computes an op of the body wherever it differs."""
+        used = {operand for inner in op.walk() for operand in inner.operands if operand in self.axes}
         for place in places_of(self.tile, self.axes[op.results[0]]):
-            used = {operand for inner in op.walk() for operand in inner.operands if operand in self.axes}
             values = {operand: self.at(place, operand) for operand in used}
             self.code.scalar_op(op, values, loops(place))
             self.known.setdefault(place, {}).update((result, values[result]) for result in op.results)

@@ -121,6 +121,9 @@ MOST_WRAPS = 2
 LoopBody: TypeAlias = "Callable[[Code, SSAValue, Sequence[SSAValue]], Sequence[SSAValue]]"
 """Fills a loop: from the index and the carried values to their next ones."""
 
+ADDRESSING = (IndexOp, affine_ops.ApplyOp, memref.LoadOp, scf.IfOp, scf.ForOp)
+"""The ops of a body that are not copied as they are: they hold indices, or ops that do."""
+
 
 class Code:
     """Appends ops to a block of a `wgsl.kernel`; bodies of loops and conditions are filled through it too."""
@@ -353,7 +356,11 @@ class Code:
 
     def scalar_op(self, op: Operation, env: dict[SSAValue, SSAValue], loops: Loops) -> None:
         """Copies one op of a body: loop indices become expressions, loads become linear."""
-        if isinstance(op, IndexOp):
+        if type(op) not in ADDRESSING:
+            clone = op.clone(env)
+            self.block.add_op(clone)
+            env.update(zip(op.results, clone.results, strict=True))
+        elif isinstance(op, IndexOp):
             env[op.results[0]] = self.expression(loops.expressions[op.dim.value.data], loops.bases, loops.extents)
         elif isinstance(op, affine_ops.ApplyOp):
             values = [env.get(operand, operand) for operand in op.operands]
@@ -364,10 +371,6 @@ class Code:
             env.update(zip(op.results, self._condition(op, env, loops), strict=True))
         elif isinstance(op, scf.ForOp):
             env.update(zip(op.results, self._repetition(op, env, loops), strict=True))
-        else:
-            clone = op.clone(env)
-            self.block.add_op(clone)
-            env.update(zip(op.results, clone.results, strict=True))
 
     def _computed_load(self, op: memref.LoadOp, env: Mapping[SSAValue, SSAValue]) -> SSAValue:
         binding, extents = self.bindings[op.memref], shape_of(op.memref)

@@ -20,7 +20,7 @@ def hoist_invariants(block: Block) -> None:
         for region in op.regions:
             for inner in region.blocks:
                 hoist_invariants(inner)
-        if isinstance(op, scf.ForOp):
+        if op.regions and isinstance(op, scf.ForOp):
             _hoist(op)
 
 
@@ -47,8 +47,12 @@ def carry_addresses(block: Block) -> None:
         for region in op.regions:
             for inner in region.blocks:
                 carry_addresses(inner)
-        if isinstance(op, scf.ForOp) and not any(isinstance(inner, scf.ForOp) for inner in op.body.block.ops):
+        if op.regions and isinstance(op, scf.ForOp) and not _holds_loop(op):
             _carry(op)
+
+
+def _holds_loop(loop: scf.ForOp) -> bool:
+    return any(op.regions and isinstance(op, scf.ForOp) for op in loop.body.block.ops)
 
 
 def _carry(loop: scf.ForOp) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import combinations
 
 from xdsl.dialects import memref
@@ -170,21 +171,26 @@ def contraction_cycles(kernel: KernelOp, stage: GenericOp, target: Target, parts
 
 def _fastest(kernel: KernelOp, stage: GenericOp, sides: Sides, target: Target, parts: int = 1) -> tuple[Tile, float]:
     row, column = sides
-    work = {pair: _Work.of(kernel, stage, pair) for pair in (sides, (column, row))}
-    grid = (*kernel.extents, parts)
-    cycles = {
-        tile: _cycles(tile, grid, replace(found, steps=found.steps // parts))
-        for pair, found in work.items()
-        for tile in _blocks(kernel, pair, target)
-    }
+    work: list[tuple[Sides, _Work]] = []
+    for pair in (sides, (column, row)):
+        whole = _Work.of(kernel, stage, pair)
+        work.append((pair, replace(whole, steps=whole.steps // parts)))
+    lanes = min(SOFTWARE_LANES, target.max_compute_invocations_per_workgroup)
+    broadcasts = target.subgroups and target.subgroup_size == lanes
+    return _fastest_block((*kernel.extents, parts), tuple(work), lanes, broadcasts)
+
+
+@lru_cache(maxsize=1024)  # a model's layers ask for the same
+def _fastest_block(
+    grid: tuple[int, ...], work: tuple[tuple[Sides, _Work], ...], lanes: int, broadcasts: bool
+) -> tuple[Tile, float]:
+    cycles = {tile: _cycles(tile, grid, each) for pair, each in work for tile in _blocks(grid, pair, lanes, broadcasts)}
     best = min(cycles, key=lambda tile: cycles[tile])
     return best, cycles[best]
 
 
-def _blocks(kernel: KernelOp, sides: Sides, target: Target) -> Iterator[Tile]:
-    lanes = min(SOFTWARE_LANES, target.max_compute_invocations_per_workgroup)
-    broadcasts = target.subgroups and target.subgroup_size == lanes
-    row_extent, column_extent = (math.prod(kernel.extents[loop] for loop in loops) for loops in sides)
+def _blocks(grid: Sequence[int], sides: Sides, lanes: int, broadcasts: bool) -> Iterator[Tile]:
+    row_extent, column_extent = (math.prod(grid[loop] for loop in loops) for loops in sides)
     for rows in BLOCK_ROWS:
         for columns in BLOCK_COLUMNS:
             fits = (rows == 1 or rows < 2 * row_extent) and (columns - 1) * lanes < column_extent
