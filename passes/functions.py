@@ -85,7 +85,7 @@ def order_parameters(function: FuncOp, names: Sequence[str]) -> None:
         new = block.insert_arg(old[place].type, len(block.args))
         new.location, new.name_hint = old[place].location, old[place].name_hint
         old[place].replace_all_uses_with(new)
-    for argument in old:
+    for argument in reversed(old):
         block.erase_arg(argument)
     set_signature(function, [slots[place] for place in order], results_of(function))
 

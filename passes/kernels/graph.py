@@ -151,6 +151,8 @@ class KernelGraph(Generic[N]):
     def add_order(self, before: N, after: N) -> None:
         """Notes that `after` must run behind `before`."""
         gained = self._bit[after] | self._reach[after]
+        if not gained & ~self._reach[before]:
+            return
         bit = self._bit[before]
         for kernel, reach in self._reach.items():
             if kernel is before or reach & bit:

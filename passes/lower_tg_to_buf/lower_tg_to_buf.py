@@ -140,7 +140,7 @@ class _Lowering:
             if op is not returned:
                 op.detach()
                 op.erase()
-        for argument in originals:
+        for argument in reversed(originals):
             self.block.erase_arg(argument)
         new_return = return_of(self.function)
         for op in self.made:
@@ -302,7 +302,7 @@ class _Lowering:
             if slot.role == "constant" and not argument.uses
         ]
         keep = [slot for argument, slot in zip(self.block.args, slots, strict=True) if argument not in unused]
-        for argument in unused:
+        for argument in reversed(unused):
             self.block.erase_arg(argument)
         if unused:
             set_signature(self.function, keep, [])

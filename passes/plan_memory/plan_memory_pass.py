@@ -133,7 +133,7 @@ class _Plan:
         for op in self._allocations():
             op.detach()
             op.erase()
-        for argument in self.arguments:
+        for argument in reversed(self.arguments):
             self.block.erase_arg(argument)
         set_signature(self.function, [], [])
         self.function.properties.pop("arg_attrs", None)
@@ -376,7 +376,7 @@ class _ControlPlan(_Plan):
         for op in reversed(old):
             op.detach()
             op.erase()
-        for argument in self.arguments:
+        for argument in reversed(self.arguments):
             self.block.erase_arg(argument)
         set_signature(self.function, [], [])
         self.function.properties.pop("arg_attrs", None)

@@ -77,6 +77,7 @@ def test_programs_agree(device: WebGPUDevice) -> None:
 
 
 @pytest.mark.nightly
+@pytest.mark.timeout(1800)
 @pytest.mark.parametrize("_part", range(PARTS))
 def test_many_programs_agree(_part: int, device: WebGPUDevice) -> None:
     check_random_programs(NIGHTLY // PARTS, device)
