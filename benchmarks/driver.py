@@ -1,36 +1,27 @@
-"""What a driver takes to make pipelines, and Python to encode a step: in other ways than the runtime's."""
+"""What a driver takes to make pipelines, and Python to encode a step: in the runtime's ways and in others."""
 
 from __future__ import annotations
 
 import json
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import wgpu
 from rich.console import Console
 from rich.table import Table
-from wgpu.backends import wgpu_native
 
 from benchmarks.harness import machine
 from benchmarks.workloads import workload
 from tensorgrad.runtime.program import Dispatch, Program
 from tensorgrad.runtime.webgpu import WebGPUDevice
+from tensorgrad.runtime.webgpu.encoding import Command, MethodRecording, NativeRecording, native_library
+from tensorgrad.runtime.webgpu.pipelines import pipelines_of
 
-ROUNDS = 20
-
-
-@dataclass(frozen=True)
-class Ready:
-    """A dispatch with what it needs."""
-
-    pipeline: wgpu.GPUComputePipeline
-    group: wgpu.GPUBindGroup
-    workgroups: tuple[int, int, int]
+ROUNDS = 100
 
 
 def pipelines(program: Program, device: WebGPUDevice, threads: int, uncached: str) -> float:
@@ -56,64 +47,73 @@ def pipelines(program: Program, device: WebGPUDevice, threads: int, uncached: st
     return time.perf_counter() - start
 
 
-def commands(program: Program, device: WebGPUDevice) -> list[Ready]:
+def commands(program: Program, device: WebGPUDevice) -> list[Command]:
     """The dispatches of a step, on buffers of their own."""
     api = device.wgpu_device
     buffers = [device.create_buffer(buffer.name, buffer.size) for buffer in program.buffers]
-    made: dict[int, Any] = {}
-    found: list[Ready] = []
+    made = pipelines_of(program, api, threads=1)
+    found: list[Command] = []
     for step in (step for step in program.plan if isinstance(step, Dispatch)):
-        kernel = program.kernels[step.kernel]
-        if step.kernel not in made:
-            module = api.create_shader_module(code=kernel.code)
-            compute = {"module": module, "entry_point": kernel.entry}
-            made[step.kernel] = api.create_compute_pipeline(layout=wgpu.AutoLayoutMode.auto, compute=compute)
         entries = [
             {"binding": i, "resource": {"buffer": buffers[one.buffer], "offset": one.offset, "size": one.size}}
             for i, one in enumerate(step.bindings)
-            if f"b{i}[" in kernel.code  # a layout by the driver has no others
         ]
-        layout = made[step.kernel].get_bind_group_layout(0)
-        group = api.create_bind_group(layout=layout, entries=entries)
-        found.append(Ready(made[step.kernel], group, step.workgroups))
+        group = api.create_bind_group(layout=made[step].layout, entries=entries)
+        found.append(Command(made[step].compiled, group, step.workgroups))
     return found
 
 
-def by_methods(compute: Any, found: Sequence[Ready]) -> None:
-    """Encodes a step by wgpu-py's methods, as the runtime does."""
-    for one in found:
-        compute.set_pipeline(one.pipeline)
-        compute.set_bind_group(0, one.group)
-        compute.dispatch_workgroups(*one.workgroups)
+def by_methods(device: WebGPUDevice, found: list[Command]) -> Callable[[], float]:
+    """What encodes a step by wgpu-py's methods, and says how many seconds of this thread that takes."""
+    recording = MethodRecording(device.wgpu_device, [found])
 
-
-def by_library(compute: Any, found: Sequence[Ready]) -> None:
-    """Encodes a step by the native library's functions."""
-    lib: Any = wgpu_native.lib
-    encoder, null = compute._internal, wgpu_native.ffi.NULL
-    for one in found:
-        lib.wgpuComputePassEncoderSetPipeline(encoder, one.pipeline._internal)
-        lib.wgpuComputePassEncoderSetBindGroup(encoder, 0, one.group._internal, 0, null)
-        lib.wgpuComputePassEncoderDispatchWorkgroups(encoder, *one.workgroups)
-
-
-def encoding(device: WebGPUDevice, found: Sequence[Ready], encode: Callable[[Any, Sequence[Ready]], None]) -> float:
-    """Microseconds a dispatch, the median of some rounds; nothing is submitted."""
-    times: list[float] = []
-    for _ in range(ROUNDS):
+    def run() -> float:
         encoder = device.wgpu_device.create_command_encoder()
-        compute = encoder.begin_compute_pass()
-        start = time.perf_counter()
-        encode(compute, found)
-        times.append(time.perf_counter() - start)
-        compute.end()
+        start = time.thread_time()
+        recording.encode(encoder)
+        seconds = time.thread_time() - start
         encoder.finish()
-    return 1e6 * statistics.median(times) / len(found)
+        return seconds
+
+    return run
 
 
-def report(out: Path, name: str = "gpt") -> None:
-    """Prints what a workload's pipelines and steps cost, one way and another; writes it as JSON."""
-    device = WebGPUDevice()
+def by_library(device: WebGPUDevice, found: list[Command]) -> Callable[[], float]:
+    """What encodes a step by the native library's functions, and says how many seconds of this thread that takes."""
+    library = native_library()
+    if library is None:
+        raise SystemExit("this wgpu-py is not made as tensorgrad expects, so there are its methods only")
+    recording = NativeRecording(library, device.wgpu_device, [found])
+    handle = library.handle(device.wgpu_device)
+
+    def run() -> float:
+        encoder = library.create_encoder(handle, library.null)
+        start = time.thread_time()
+        library.checked(recording.encode, encoder)
+        seconds = time.thread_time() - start
+        library.release_commands(library.checked(library.finish, encoder, library.null))
+        library.release_encoder(encoder)
+        return seconds
+
+    return run
+
+
+def encoding(device: WebGPUDevice, found: list[Command]) -> dict[str, float]:
+    """What encoding takes in both ways, in turns: the medians of some rounds; nothing is submitted."""
+    ways = {"methods": by_methods(device, found), "the library": by_library(device, found)}
+    times: dict[str, list[float]] = {name: [] for name in ways}
+    for _ in range(ROUNDS):
+        for name, way in ways.items():
+            times[name].append(1e6 * way())
+    medians = {name: statistics.median(found) for name, found in times.items()}
+    return {
+        **{f"encoding by {name}, us a step": one for name, one in medians.items()},
+        **{f"encoding by {name}, us a dispatch": one / len(found) for name, one in medians.items()},
+    }
+
+
+def costs(name: str, device: WebGPUDevice) -> dict[str, float]:
+    """What a workload's pipelines and steps cost, one way and another."""
     training, batch = workload(name)("wgpu")
     program = training.program
     found: dict[str, float] = {}
@@ -125,15 +125,20 @@ def report(out: Path, name: str = "gpt") -> None:
         float(training.step(**batch))
         found[f"{step} step, s"] = time.perf_counter() - start
     ready = commands(program, device)
-    for _ in range(2):  # the second time counts
-        found["encoding by methods, us a dispatch"] = encoding(device, ready, by_methods)
-        found["encoding by the library, us a dispatch"] = encoding(device, ready, by_library)
-    found["dispatches"] = len(ready)
-    table = Table(title=f"{name} on {device.info.name}")
+    return {**found, "dispatches": len(ready), **encoding(device, ready)}
+
+
+def report(out: Path, names: tuple[str, ...] = ("gpt", "mlp")) -> None:
+    """Prints what workloads cost, and writes it as JSON."""
+    device = WebGPUDevice()
+    found = {name: costs(name, device) for name in names}
+    table = Table(title=f"on {device.info.name}")
     table.add_column("")
-    table.add_column("", justify="right")
-    for key, value in found.items():
-        table.add_row(key, f"{value:.3f}" if value < 100 else f"{value:.0f}")
+    for name in names:
+        table.add_column(name, justify="right")
+    for key in found[names[0]]:
+        values = [found[name][key] for name in names]
+        table.add_row(key, *(f"{one:.3g}" for one in values))
     console = Console()
     console.print(table)
     out.parent.mkdir(parents=True, exist_ok=True)

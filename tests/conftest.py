@@ -30,3 +30,13 @@ def device() -> WebGPUDevice:
         return WebGPUDevice()
     except NoAdapterError as error:
         pytest.fail(str(error), pytrace=False)
+
+
+@pytest.fixture(params=["native", "methods"])
+def encoder(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Has steps encoded by the native library's functions, or by wgpu-py's methods."""
+    from tensorgrad.runtime.webgpu import encoding
+
+    if request.param == "methods":
+        monkeypatch.setattr(encoding, "native_library", lambda: None)
+    return request.param

@@ -11,7 +11,7 @@ import pytest
 from benchmarks import kernels
 from benchmarks.__main__ import main
 from benchmarks.cold import cold
-from benchmarks.driver import by_library, by_methods, commands, encoding, pipelines
+from benchmarks.driver import commands, encoding, pipelines
 from benchmarks.peers import hand_fused, numpy_peer, torch_peer
 from benchmarks.scaling import Size, cost
 from benchmarks.workloads import NAMES, workload
@@ -63,7 +63,9 @@ def test_a_step_is_encoded_by_methods_and_by_the_library() -> None:
     training, _ = workload("sine")("wgpu")
     ready = commands(training.program, device)
     assert len(ready) == training.stats()["dispatches"]
-    assert all(encoding(device, ready, way) > 0 for way in (by_methods, by_library))
+    found = encoding(device, ready)
+    assert len(found) == 4
+    assert all(one > 0 for one in found.values())
     assert pipelines(training.program, device, 2, "") > 0
 
 

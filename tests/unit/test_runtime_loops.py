@@ -112,6 +112,7 @@ def test_order() -> None:
     ]
 
 
+@pytest.mark.usefixtures("encoder")
 def test_loops_run(device: WebGPUDevice, tmp_path: Path) -> None:
     LOOPS.save(tmp_path / "loops.safetensors")
     loaded, _ = Program.load(tmp_path / "loops.safetensors")
@@ -126,6 +127,7 @@ def test_loops_run(device: WebGPUDevice, tmp_path: Path) -> None:
     assert (counts["dispatches"], counts["copies"], counts["kernels"], counts["submits"]) == (9, 1, 1, 1)
 
 
+@pytest.mark.usefixtures("encoder")
 def test_copies_in_loops(device: WebGPUDevice) -> None:
     """What is copied in a loop breaks its compute pass, and nothing else."""
     copy = Copy(X, ROW, WORK, 0, 4)
@@ -135,6 +137,7 @@ def test_copies_in_loops(device: WebGPUDevice) -> None:
     assert executable.statistics()["copies"] == 4
 
 
+@pytest.mark.usefixtures("encoder")
 @pytest.mark.parametrize("sign", [1.0, -1.0])
 def test_indirect(device: WebGPUDevice, sign: float) -> None:
     decide = Dispatch(1, (Binding(X, 0, 4, "read"), Binding(GROUPS, 0, 24, "read_write")), (1, 1, 1), "decide")

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from wgpu.backends import wgpu_native
 
-from tensorgrad.runtime import wgpu_types
-from tensorgrad.runtime.wgpu_types import ARRAYS, CALLBACKS, POINTERS, know_types
+from tensorgrad.runtime.webgpu import c_types
+from tensorgrad.runtime.webgpu.c_types import ARRAYS, CALLBACKS, POINTERS, know_types
 
 FIRST_STEP = """
 import cffi.cparser
@@ -44,5 +44,5 @@ def test_a_first_step_parses_next_to_nothing() -> None:
 def test_other_libraries_are_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not know_types(None)
     assert not know_types(object())
-    monkeypatch.setattr(wgpu_types, "POINTERS", ("WGPUNothing *",))
+    monkeypatch.setattr(c_types, "POINTERS", ("WGPUNothing *",))
     assert not know_types(wgpu_native.ffi)

@@ -1,0 +1,7 @@
+"""Runs programs on a WebGPU device, by wgpu: the only package that imports it."""
+
+from tensorgrad.runtime.webgpu.adapters import AdapterInfo, list_adapters, request_adapter
+from tensorgrad.runtime.webgpu.device import WebGPUDevice
+from tensorgrad.runtime.webgpu.executable import WebGPUExecutable
+
+__all__ = ["AdapterInfo", "WebGPUDevice", "WebGPUExecutable", "list_adapters", "request_adapter"]

@@ -1,0 +1,229 @@
+"""A program that is loaded on a device: its buffers, its steps, its parameters and state."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import wgpu
+
+from tensorgrad.runtime.backend import OutputHandle, OutputRing, ScalarInputs, check_inputs
+from tensorgrad.runtime.errors import InputError, ProgramError
+from tensorgrad.runtime.program import PERSISTENT_ROLES, Copy, Dispatch, Program, TensorSlot, runs, unrolled
+from tensorgrad.runtime.sharing import persistent_in, temporary_in
+from tensorgrad.runtime.webgpu.device import MOST_STAGING, WebGPUDevice
+from tensorgrad.runtime.webgpu.encoding import Command, Recording, Segment
+from tensorgrad.runtime.webgpu.pipelines import pipelines_of
+from tensorgrad.runtime.webgpu.reporting import reporting
+
+
+class WebGPUExecutable:
+    """A program on a device, with parameters and state that start at zero. It is for one thread at a time.
+
+    Args:
+        program: What to run.
+        device: Where.
+        share: An executable on the same device whose parameters and state this one uses too, instead of its own.
+        in_turn: Whether to use the memory of its inputs and temporary values too, as far as that suffices. That is safe
+            between any steps, which run one after another.
+
+    Attributes:
+        shared_bytes: How much of the memory that the program takes is that of `share`.
+
+    Raises:
+        ProgramError: The program is malformed, or its parameters are not those of `share`.
+        TargetError: The program doesn't fit the device.
+        DeviceError: A kernel doesn't compile (says which), or there is not enough memory.
+    """
+
+    def __init__(
+        self, program: Program, device: WebGPUDevice, share: WebGPUExecutable | None = None, in_turn: bool = False
+    ):
+        program.validate()
+        program.check_fits(device.target)
+        self.program = program
+        self.device = device
+        self.program_inputs: Mapping[str, TensorSlot] = program.slots("input")
+        self.persistent: Mapping[str, TensorSlot] = program.slots(*PERSISTENT_ROLES)
+        self._scalar_slots = program.slots("scalar")
+        self._scalars = ScalarInputs(list(self._scalar_slots.values()))
+        indirect = _indirect_buffers(program)
+        shared = {} if share is None else self._shared(share, in_turn, indirect)
+        self.shared_bytes = sum(program.buffers[index].size for index in shared)
+        self._pipelines = pipelines_of(program, device.wgpu_device, device.compile_threads)
+        self._buffers = self._create_buffers(shared, indirect)
+        self._ring = OutputRing(program, device)
+        self._groups: dict[tuple[object, ...], wgpu.GPUBindGroup] = {}
+        self._recordings: dict[int, Recording] = {}
+        self._prepare_inputs()
+
+    def _shared(self, share: WebGPUExecutable, in_turn: bool, indirect: Collection[int]) -> dict[int, wgpu.GPUBuffer]:
+        """The other executable's buffers that this one uses, by our index."""
+        if share.device is not self.device:
+            raise ProgramError("parameters can be shared on one device only")
+        found = persistent_in(self.program, share.program)
+        if in_turn:
+            found |= {i: other for i, other in temporary_in(self.program, share.program).items() if i not in indirect}
+        return {index: share._buffers[other] for index, other in found.items()}
+
+    def _create_buffers(
+        self, shared: Mapping[int, wgpu.GPUBuffer], indirect: Collection[int]
+    ) -> dict[int, wgpu.GPUBuffer]:
+        """All buffers by index, but the outputs', which the ring has."""
+        buffers: dict[int, wgpu.GPUBuffer] = {}
+        for index, buffer in enumerate(self.program.buffers):
+            if buffer.role == "output":
+                continue
+            if index in shared:
+                buffers[index] = shared[index]
+                continue
+            buffers[index] = self.device.create_buffer(buffer.name, buffer.size, indirect=index in indirect)
+            if buffer.data:
+                padded = buffer.data + bytes(-len(buffer.data) % 4)
+                self.device.write_range(buffers[index], 0, padded)
+        return buffers
+
+    def _prepare_inputs(self) -> None:
+        """One host array holds all inputs and scalars, with a view for each."""
+        indices = [i for i, buffer in enumerate(self.program.buffers) if buffer.role == "input"]
+        self._input_buffer = self._buffers[indices[0]] if indices else None
+        self._host = np.zeros(self.program.buffers[indices[0]].size if indices else 0, np.uint8)
+        self._input_views, self._scalar_views = (
+            {name: slot.view(self._host, slot.offset) for name, slot in slots.items()}
+            for slots in (self.program_inputs, self._scalar_slots)
+        )
+
+    def step(self, inputs: Mapping[str, Any], scalars: Mapping[str, float]) -> dict[str, OutputHandle]:
+        """Runs the program once, without waiting for it.
+
+        Args:
+            inputs: One array for each of `program_inputs`.
+            scalars: What the scalars are, or what their formulas are computed from.
+
+        Returns:
+            A handle for each output.
+
+        Raises:
+            InputError: Something is missing, unknown, or of the wrong shape or dtype; nothing has changed.
+            DeviceError: What the device reported.
+        """
+        arrays = check_inputs(self.program_inputs, inputs)
+        numbers = self._scalars.evaluate(scalars)
+        for name, array in arrays.items():
+            self._input_views[name][...] = array
+        for name, number in numbers.items():
+            self._scalar_views[name][...] = number
+        with reporting(f"running {self.program.name!r}"):
+            index = self._ring.acquire()
+            recording = self._recordings.get(index) or self._record(index)
+            if self._input_buffer is not None:
+                self.device.write_range(self._input_buffer, 0, self._host)
+            recording.submit()
+        return self._ring.handles(index)
+
+    def _record(self, index: int) -> Recording:
+        """The plan with this ring slot's buffers; dispatches that touch no output share their bind groups."""
+        buffers = {**self._buffers, **self._ring.buffers(index)}
+        segments: list[Segment] = []
+        known: dict[int, Command] = {}
+        for step, times in unrolled(self.program.plan):
+            if isinstance(step, Copy):
+                ends = buffers[step.source], step.source_offset, buffers[step.destination]
+                segments.append((*ends, step.destination_offset, step.size))
+                continue
+            if not segments or not isinstance(segments[-1], list):
+                segments.append([])
+            if id(step) not in known:
+                known[id(step)] = self._command(step, buffers)
+            command = known[id(step)]
+            if times and command.strides:
+                offsets = [sum(map(operator.mul, strides, times)) for strides in command.strides]
+                command = replace(command, offsets=tuple(offsets))
+            commands = segments[-1]
+            assert isinstance(commands, list)
+            commands.append(command)
+        self._recordings[index] = self.device.recorded(segments)
+        return self._recordings[index]
+
+    def _command(self, step: Dispatch, buffers: Mapping[int, wgpu.GPUBuffer]) -> Command:
+        """A dispatch at the first time of the loops around it."""
+        pipeline = self._pipelines[step]
+        indirect = None if step.indirect is None else (buffers[step.indirect[0]], step.indirect[1])
+        strides = tuple(binding.strides for binding in step.bindings if binding.strides)
+        group = self._group(step, pipeline.layout, buffers)
+        return Command(pipeline.compiled, group, step.workgroups, (0,) * len(strides), indirect, strides)
+
+    def _group(
+        self, step: Dispatch, layout: wgpu.GPUBindGroupLayout, buffers: Mapping[int, wgpu.GPUBuffer]
+    ) -> wgpu.GPUBindGroup:
+        resources = [{"buffer": buffers[b.buffer], "offset": b.offset, "size": b.size} for b in step.bindings]
+        key = (id(layout), *((id(r["buffer"]), r["offset"], r["size"]) for r in resources))
+        if key not in self._groups:
+            entries = [{"binding": i, "resource": resource} for i, resource in enumerate(resources)]
+            with reporting(f"binding the buffers of dispatch {step.label!r}"):
+                self._groups[key] = self.device.wgpu_device.create_bind_group(layout=layout, entries=entries)
+        return self._groups[key]
+
+    def read(self, names: Iterable[str] | None = None) -> dict[str, np.ndarray]:
+        """The present values of these parameters and state, or of all.
+
+        Raises:
+            InputError: There is no parameter or state of that name.
+            DeviceError: What the device reported.
+        """
+        chosen = list(self.persistent if names is None else names)
+        unknown = [name for name in chosen if name not in self.persistent]
+        if unknown:
+            known = ", ".join(sorted(self.persistent))
+            raise InputError(f"no parameter or state {', '.join(map(repr, unknown))} (there are: {known})")
+        slots = [self.persistent[name] for name in chosen]
+        raws = self.device.read_ranges([(self._buffers[s.buffer], s.offset, s.size) for s in slots])
+        return {name: slot.decode(raw) for name, slot, raw in zip(chosen, slots, raws, strict=True)}
+
+    def write(self, values: Mapping[str, Any]) -> None:
+        """Sets parameters and state by name.
+
+        Raises:
+            InputError: A name is unknown, a shape differs or a value doesn't convert; nothing has changed.
+            DeviceError: What the device reported.
+        """
+        arrays = check_inputs(self.persistent, values, what="parameter or state", partial=True)
+        written = 0
+        with reporting("writing parameters"):
+            for name, array in arrays.items():
+                slot = self.persistent[name]
+                if slot.size:
+                    self.device.write_range(self._buffers[slot.buffer], slot.offset, slot.encode(array))
+                written += slot.size
+                if written >= MOST_STAGING:
+                    self.device.flush_writes()
+                    written = 0
+
+    def statistics(self) -> dict[str, Any]:
+        """The program's statistics, such as the `peak_bytes` that it plans, with what a step runs.
+
+        `device_bytes` is what this executable takes on the device by now: the planned buffers, but those that it shares
+        count for both, the outputs of the steps that nobody has read, and the buffer that reads go through.
+        """
+        steps = [(step, math.prod(counts)) for step, counts in runs(self.program.plan)]
+        dispatches = [(step, times) for step, times in steps if isinstance(step, Dispatch)]
+        copies = sum(times for step, times in steps if isinstance(step, Copy))
+        buffers = sum(buffer.size for buffer in self._buffers.values())
+        return {
+            **self.program.statistics,
+            "dispatches": sum(times for _, times in dispatches),
+            "copies": copies,
+            "submits": 1,
+            "kernels": len({step.kernel for step, _ in dispatches}),
+            "device_bytes": buffers + self._ring.bytes + self.device.staging_bytes,
+        }
+
+
+def _indirect_buffers(program: Program) -> set[int]:
+    """Those that hold numbers of workgroups."""
+    steps = (step for step, _ in runs(program.plan))
+    return {step.indirect[0] for step in steps if isinstance(step, Dispatch) and step.indirect is not None}

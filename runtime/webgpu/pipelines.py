@@ -1,0 +1,118 @@
+"""Pipelines: each kernel of a program is compiled once for each way in which its buffers are bound."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import wgpu
+
+from tensorgrad.runtime.program import Dispatch, Kernel, Program, runs
+from tensorgrad.runtime.webgpu.reporting import reporting
+
+Accesses: TypeAlias = tuple[tuple[str, bool], ...]
+"""For each binding, how it is used, and whether its offset is given with each dispatch."""
+
+BINDING_TYPES = {"read": wgpu.BufferBindingType.read_only_storage, "read_write": wgpu.BufferBindingType.storage}
+
+
+@dataclass(frozen=True)
+class Pipeline:
+    """A compiled kernel, and the layout of the bind groups that it takes."""
+
+    compiled: wgpu.GPUComputePipeline
+    layout: wgpu.GPUBindGroupLayout
+
+
+Key: TypeAlias = tuple[str, str, Accesses]
+"""What pipelines are told apart by: code, entry point and accesses."""
+
+
+def pipelines_of(program: Program, device: wgpu.GPUDevice, threads: int) -> dict[Dispatch, Pipeline]:
+    """The pipeline of each dispatch of a program.
+
+    Args:
+        program: Its kernels and its plan.
+        device: Where.
+        threads: How many kernels are compiled at a time.
+
+    Raises:
+        DeviceError: A kernel doesn't compile; says which, the first in the order of the plan.
+    """
+    dispatches = [step for step, _ in runs(program.plan) if isinstance(step, Dispatch)]
+    keys = {step: _key(program.kernels[step.kernel], step) for step in dispatches}
+    layouts = _layouts(device, dict.fromkeys(accesses for _, _, accesses in keys.values()))
+    shaders: dict[str, list[Key]] = {}
+    for key in dict.fromkeys(keys.values()):
+        shaders.setdefault(key[0], []).append(key)
+    made = _compiled(_Compiler(device, layouts), list(shaders.values()), threads)
+    return {step: made[key] for step, key in keys.items()}
+
+
+def _key(kernel: Kernel, step: Dispatch) -> Key:
+    return kernel.code, kernel.entry, tuple((binding.access, bool(binding.strides)) for binding in step.bindings)
+
+
+Layouts: TypeAlias = tuple[wgpu.GPUBindGroupLayout, wgpu.GPUPipelineLayout]
+
+
+def _layouts(device: wgpu.GPUDevice, wanted: Iterable[Accesses]) -> dict[Accesses, Layouts]:
+    found: dict[Accesses, Layouts] = {}
+    with reporting("laying out bindings"):
+        for accesses in wanted:
+            entries = [
+                {
+                    "binding": i,
+                    "visibility": wgpu.ShaderStage.COMPUTE,
+                    "buffer": {"type": BINDING_TYPES[access], "has_dynamic_offset": moving},
+                }
+                for i, (access, moving) in enumerate(accesses)
+            ]
+            group = device.create_bind_group_layout(entries=entries)
+            found[accesses] = group, device.create_pipeline_layout(bind_group_layouts=[group])
+    return found
+
+
+@dataclass(frozen=True)
+class _Compiler:
+    """Compiles shaders; several threads may do so at a time, as wgpu-py keeps the errors of each thread apart."""
+
+    device: wgpu.GPUDevice
+    layouts: dict[Accesses, Layouts]
+
+    def __call__(self, keys: Sequence[Key]) -> dict[Key, Pipeline]:
+        """The pipelines of one shader.
+
+        Raises:
+            wgpu.GPUError: It doesn't compile.
+        """
+        code, entry, _ = keys[0]
+        module = self.device.create_shader_module(label=entry, code=code)
+        return {key: self._pipeline(module, key) for key in keys}
+
+    def _pipeline(self, module: wgpu.GPUShaderModule, key: Key) -> Pipeline:
+        _, entry, accesses = key
+        group, layout = self.layouts[accesses]
+        compute = {"module": module, "entry_point": entry}
+        return Pipeline(self.device.create_compute_pipeline(label=entry, layout=layout, compute=compute), group)
+
+
+def _compiled(compiler: _Compiler, shaders: Sequence[Sequence[Key]], threads: int) -> dict[Key, Pipeline]:
+    found: dict[Key, Pipeline] = {}
+    if threads == 1 or len(shaders) < 2:
+        for keys in shaders:
+            with reporting(f"compiling kernel {keys[0][1]!r}"):
+                found |= compiler(keys)
+        return found
+    with ThreadPoolExecutor(min(threads, len(shaders)), "pipelines") as pool:
+        waiting = [pool.submit(compiler, keys) for keys in shaders]
+        try:
+            for keys, one in zip(shaders, waiting, strict=True):
+                with reporting(f"compiling kernel {keys[0][1]!r}"):
+                    found |= one.result()
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)  # leaving the block waits for those that run
+            raise
+    return found
