@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     )
     from tensorgrad.capturing import capture
     from tensorgrad.compiled import Inference
+    from tensorgrad.compiling import compile
     from tensorgrad.contractions import einsum, outer, tensordot
     from tensorgrad.control import cond, scan
     from tensorgrad.convolution import (
@@ -187,7 +188,7 @@ if TYPE_CHECKING:
     from tensorgrad.sorting import argsort, sort, top_k
     from tensorgrad.tensor import Array, Tensor
     from tensorgrad.tracer import trace
-    from tensorgrad.training import Training, compile
+    from tensorgrad.training import Training
     from tensorgrad.transformations import hessian, jacobian, jvp, vjp
     from tensorgrad.vectorization import vmap
 
@@ -196,6 +197,7 @@ _NAMES = {
     "activations": "elu gelu hard_sigmoid hard_tanh leaky_relu log_sigmoid mish selu silu softplus",
     "capturing": "capture",
     "compiled": "Inference",
+    "compiling": "compile",
     "contractions": "einsum outer tensordot",
     "control": "cond scan",
     "convolution": (
@@ -234,7 +236,7 @@ _NAMES = {
     "sorting": "argsort sort top_k",
     "tensor": "Array Tensor",
     "tracer": "trace",
-    "training": "Training compile",
+    "training": "Training",
     "transformations": "hessian jacobian jvp vjp",
     "vectorization": "vmap",
 }
