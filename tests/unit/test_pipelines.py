@@ -1,77 +1,103 @@
-"""Pipelines that several threads make: the same results and the same errors as one after another."""
+"""How passes and pipelines are read from text, and the driver's answers to bad input."""
 
 from __future__ import annotations
 
-import dataclasses
-import threading
-from typing import Any
+import subprocess
+import sys
+from pathlib import Path
 
-import numpy as np
 import pytest
-from runtime_programs import SCALARS, expected_step, step_inputs, training_program
 
-from tensorgrad.runtime.errors import DeviceError
-from tensorgrad.runtime.program import Program
-from tensorgrad.runtime.webgpu import WebGPUDevice, WebGPUExecutable
+from tensorgrad.passes.append_adam import AppendAdamPass
+from tensorgrad.passes.append_sgd import AppendSgdPass
+from tensorgrad.passes.grad import GradPass
+from tensorgrad.passes.pipelines import (
+    InferencePipeline,
+    TrainingPipeline,
+    device_passes,
+    inference_passes,
+    read_passes,
+    tensor_passes,
+    training_passes,
+)
+from tensorgrad.tools.tg_opt import main
 
-WEIGHT_VALUE = np.array([1, 2, 3, 4, 5], np.float32)
+
+@pytest.mark.parametrize("text", ["1e-3", '"1e-3"', "0.001", "1.0e-3"])
+def test_floats_are_written_as_anywhere_else(text: str) -> None:
+    assert read_passes(f"append-adam{{eps={text}}}") == (AppendAdamPass(eps=1e-3),)
 
 
-def many_kernels(*broken: int) -> Program:
-    """The program of `runtime_programs`, whose second kernel is written in twenty ways; only the last counts steps."""
-    program = training_program()
-    update, count = program.kernels
-    names = [f"count_{i}" for i in range(20)]
-    codes = [
-        count.code.replace("count_steps", name).replace("+ 1;", f"+ {int(i == 19)};") for i, name in enumerate(names)
+def test_integers_are_floats_where_an_option_is_one() -> None:
+    (one,) = read_passes("append-adam{weight-decay=1}")
+    assert one == AppendAdamPass(weight_decay=1.0)
+    assert isinstance(one, AppendAdamPass)
+    assert isinstance(one.weight_decay, float)
+
+
+def test_a_bare_flag_is_true() -> None:
+    assert read_passes("append-sgd{nesterov momentum=0.5}") == (AppendSgdPass(nesterov=True, momentum=0.5),)
+
+
+def test_integers_stay_integers() -> None:
+    assert read_passes("grad{wrt=0,1}") == (GradPass(wrt=(0, 1)),)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "append-adam{eps=small}",
+        "append-adam{eps=true}",
+        "append-adam{eps}",
+        "append-adam{eps=1,2}",
+        "grad{wrt=0.5}",
+        "append-sgd{nesterov=1}",
+        "training-pipeline{optimizer=adam,sgd}",
+    ],
+)
+def test_wrong_types_are_refused(text: str) -> None:
+    with pytest.raises(ValueError, match=text.split("{")[0]):
+        read_passes(text)
+
+
+def test_pipelines_run_the_passes_of_the_python_api() -> None:
+    optimizer = AppendAdamPass(function="f", beta1=0.5)
+    text = "training-pipeline{function=f optimizer=adam beta1=0.5 target=lavapipe}"
+    assert list(read_passes(text)) == training_passes("f", optimizer, "lavapipe")
+    assert training_passes("f", optimizer, "lavapipe") == [
+        *tensor_passes("f", [optimizer]),
+        *device_passes("lavapipe"),
     ]
-    codes = [
-        code.replace("var sum = 0.0;", "var sum = nothing;") if i in broken else code for i, code in enumerate(codes)
-    ]
-    counts = [dataclasses.replace(count, entry=name, code=code) for name, code in zip(names, codes, strict=True)]
-    first, *copies, last = program.plan
-    steps: list[Any] = [dataclasses.replace(last, kernel=1 + i) for i in range(20)]
-    return dataclasses.replace(program, kernels=(update, *counts), plan=(first, *copies, *steps))
+    assert TrainingPipeline(optimizer, "f", "lavapipe").expand() == read_passes(text)
+    assert list(InferencePipeline("lavapipe").expand()) == inference_passes("lavapipe")
 
 
-@pytest.fixture(params=[1, 4])
-def threads(request: pytest.FixtureRequest, device: WebGPUDevice, monkeypatch: pytest.MonkeyPatch) -> int:
-    """How many kernels are compiled at a time."""
-    monkeypatch.setattr(device, "compile_threads", request.param)
-    return request.param
+def test_bad_input_gives_one_message(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "f.mlir"
+    path.write_text("func.func @f(", encoding="utf-8")
+    assert main([str(path)]) == 1
+    output = capsys.readouterr()
+    assert output.out == ""
+    assert output.err.startswith("tg-opt: error: ")
+    assert "Traceback" not in output.err
 
 
-def test_one_thread_where_a_cpu_plays_the_gpu(device: WebGPUDevice) -> None:
-    assert (device.compile_threads == 1) is device.target.software
+def test_a_reader_that_stops_early_is_no_error(tmp_path: Path) -> None:
+    path = tmp_path / "f.mlir"
+    path.write_text("".join(f"func.func private @f{i}()\n" for i in range(5000)), encoding="utf-8")
+    command = [sys.executable, "-m", "tensorgrad.tools.tg_opt", str(path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.readline()
+        process.stdout.close()
+        assert process.stderr.read() == b""
 
 
-def test_kernels_that_threads_compile(device: WebGPUDevice, threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    api, used = device.wgpu_device, set[int]()
-    create, met = api.create_shader_module, threading.Barrier(threads)
-
-    def watched(**options: Any) -> Any:
-        if threading.get_ident() not in used:
-            used.add(threading.get_ident())
-            met.wait(60)  # so that each thread takes part
-        return create(**options)
-
-    monkeypatch.setattr(api, "create_shader_module", watched)
-    executable = WebGPUExecutable(many_kernels(), device)
-    assert len(used) == threads
-    assert (threading.get_ident() in used) is (threads == 1)
-    executable.write({"weight": WEIGHT_VALUE})
-    inputs = step_inputs(1)
-    y, weight = expected_step(WEIGHT_VALUE, inputs)
-    np.testing.assert_allclose(executable.step(inputs, SCALARS)["y"], y, rtol=1e-6, atol=1e-6)
-    values = executable.read()
-    np.testing.assert_allclose(values["weight"], weight, rtol=1e-6)
-    assert values["count"] == 1
-
-
-@pytest.mark.usefixtures("threads")
-@pytest.mark.parametrize("broken", [(0,), (7,), (19,), (3, 11), tuple(range(20))])
-def test_the_first_broken_kernel_is_named(device: WebGPUDevice, broken: tuple[int, ...]) -> None:
-    for _ in range(3):
-        with pytest.raises(DeviceError, match=f"^compiling kernel 'count_{broken[0]}': (?s:.*)nothing"):
-            WebGPUExecutable(many_kernels(*broken), device)
-        WebGPUExecutable(many_kernels(), device)
+def test_the_driver_starts_without_what_it_does_not_need() -> None:
+    probe = (
+        "import sys; from tensorgrad.tools.tg_opt import TgOpt; TgOpt(['-']); "
+        "print(*sorted({'numpy', 'wgpu', 'safetensors', 'tensorgrad.dialects.tg'} & set(sys.modules)))"
+    )
+    result = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True)
+    assert result.stdout.split() == []
