@@ -187,6 +187,18 @@ class WebGPUDevice:
                 self._unstage(staging, total, batch)
         return results
 
+    @cached_property
+    def _waited_for(self) -> wgpu.GPUBuffer:
+        return self.create_buffer("waited for", 4)
+
+    def wait(self) -> None:
+        """Waits until everything submitted before has run.
+
+        Raises:
+            DeviceError: What the device reported.
+        """
+        self.read_ranges([(self._waited_for, 0, 4)])
+
     def _stage(self, batch: Batch) -> tuple[wgpu.GPUBuffer, int]:
         """Has the device copy ranges into a buffer that can be mapped; gives it and how many bytes are used."""
         total = sum(size for (_, _, size), _ in batch)

@@ -141,15 +141,25 @@ class MethodRecording:
     def _encode_pass(self, encoder: wgpu.GPUCommandEncoder, changes: Sequence[Change]) -> None:
         compute = encoder.begin_compute_pass()
         for pipeline, group, command in changes:
-            if pipeline is not None:
-                compute.set_pipeline(pipeline)
-            if group is not None:
-                compute.set_bind_group(0, group, command.offsets)
-            if command.indirect is None:
-                compute.dispatch_workgroups(*command.workgroups)
-            else:
-                compute.dispatch_workgroups_indirect(*command.indirect)
+            encode_command(compute, pipeline, group, command)
         compute.end()
+
+
+def encode_command(
+    compute: wgpu.GPUComputePassEncoder,
+    pipeline: wgpu.GPUComputePipeline | None,
+    group: wgpu.GPUBindGroup | None,
+    command: Command,
+) -> None:
+    """Encodes a dispatch by wgpu-py's methods, and what is to be set before it."""
+    if pipeline is not None:
+        compute.set_pipeline(pipeline)
+    if group is not None:
+        compute.set_bind_group(0, group, command.offsets)
+    if command.indirect is None:
+        compute.dispatch_workgroups(*command.workgroups)
+    else:
+        compute.dispatch_workgroups_indirect(*command.indirect)
 
 
 class NoHandleError(Exception):

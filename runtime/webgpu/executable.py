@@ -111,21 +111,44 @@ class WebGPUExecutable:
             InputError: Something is missing, unknown, or of the wrong shape or dtype; nothing has changed.
             DeviceError: What the device reported.
         """
+        self._fill(inputs, scalars)
+        with reporting(f"running {self.program.name!r}"):
+            index = self._next()
+            if index not in self._recordings:
+                self._recordings[index] = self.device.recorded(self._segments(index))
+            self._recordings[index].submit()
+        return self._ring.handles(index)
+
+    def prepare(self, inputs: Mapping[str, Any], scalars: Mapping[str, float]) -> list[Segment]:
+        """Does all of a step but to run it; nobody gets its outputs.
+
+        Returns:
+            The commands, for the caller to run before any other step.
+
+        Raises:
+            InputError, DeviceError: As `step`.
+        """
+        self._fill(inputs, scalars)
+        with reporting(f"preparing {self.program.name!r}"):
+            return self._segments(self._next())
+
+    def _fill(self, inputs: Mapping[str, Any], scalars: Mapping[str, float]) -> None:
+        """Checks what a step is given, and puts it where it is uploaded from."""
         arrays = check_inputs(self.program_inputs, inputs)
         numbers = self._scalars.evaluate(scalars)
         for name, array in arrays.items():
             self._input_views[name][...] = array
         for name, number in numbers.items():
             self._scalar_views[name][...] = number
-        with reporting(f"running {self.program.name!r}"):
-            index = self._ring.acquire()
-            recording = self._recordings.get(index) or self._record(index)
-            if self._input_buffer is not None:
-                self.device.write_range(self._input_buffer, 0, self._host)
-            recording.submit()
-        return self._ring.handles(index)
 
-    def _record(self, index: int) -> Recording:
+    def _next(self) -> int:
+        """Uploads what the next step is given; the slot of the ring that it uses."""
+        index = self._ring.acquire()
+        if self._input_buffer is not None:
+            self.device.write_range(self._input_buffer, 0, self._host)
+        return index
+
+    def _segments(self, index: int) -> list[Segment]:
         """The plan with this ring slot's buffers; dispatches that touch no output share their bind groups."""
         buffers = {**self._buffers, **self._ring.buffers(index)}
         segments: list[Segment] = []
@@ -146,8 +169,7 @@ class WebGPUExecutable:
             commands = segments[-1]
             assert isinstance(commands, list)
             commands.append(command)
-        self._recordings[index] = self.device.recorded(segments)
-        return self._recordings[index]
+        return segments
 
     def _command(self, step: Dispatch, buffers: Mapping[int, wgpu.GPUBuffer]) -> Command:
         """A dispatch at the first time of the loops around it."""

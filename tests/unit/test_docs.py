@@ -1,4 +1,4 @@
-"""The documentation's examples run: `tg-opt` commands of docs/*.md, and Python of README.md and docs/*.md.
+"""The documentation's examples run: `tg-opt` and `tg` commands of docs/*.md, and Python of README.md and docs/*.md.
 
 A block is left out where `<!-- no-run -->` stands on the line above it. The ```mlir blocks that begin with
 `// name.mlir` are the files that the commands of their page read. The Python blocks of one page share their names.
@@ -16,7 +16,9 @@ from pathlib import Path
 
 import pytest
 
-from tensorgrad.tools.tg_opt import main
+from tensorgrad.tools import tg, tg_opt
+
+PROGRAMS = {"tg-opt": tg_opt.main, "tg": tg.main}
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted((ROOT / "docs").glob("*.md"))
@@ -39,9 +41,9 @@ def blocks(page: Path) -> list[Block]:
 
 
 def commands(page: Path) -> list[str]:
-    """The lines of the page's shell blocks that call `tg-opt`."""
+    """The lines of the page's shell blocks that call one of our programs."""
     lines = [line for b in blocks(page) if b.language == "sh" and b.runs for line in b.code.splitlines()]
-    return [line for line in lines if line.startswith("tg-opt ")]
+    return [line for line in lines if line.split(" ")[0] in PROGRAMS]
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if commands(page)], ids=lambda page: page.name)
@@ -49,11 +51,13 @@ def test_commands(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TENSORGRAD_CACHE", str(tmp_path / "cache"))
     for block in blocks(page):
         if block.language == "mlir" and (name := re.match(r"// (\w+\.mlir)\n", block.code)):
             (tmp_path / name[1]).write_text(block.code, encoding="utf-8")
     for command in commands(page):
-        status = main(shlex.split(command)[1:])
+        name, *arguments = shlex.split(command)
+        status = PROGRAMS[name](arguments)
         output = capsys.readouterr()
         assert status == 0, f"{command}\n{output.err}"
         assert output.out or " -o " in command, f"{command} prints nothing"

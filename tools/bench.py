@@ -1,0 +1,216 @@
+"""`tg bench`: times the dispatches of a program on a device, and measures schedules for it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from tensorgrad.errors import ProgramError
+from tensorgrad.runtime.backend import DTYPES, ScalarInputs
+from tensorgrad.runtime.program import Program, TensorSlot
+
+if TYPE_CHECKING:
+    from xdsl.dialects.builtin import ModuleOp
+
+    from tensorgrad.runtime.webgpu import WebGPUDevice, WebGPUExecutable
+    from tensorgrad.runtime.webgpu.profile import DispatchTime, Profile
+
+DEVICES = {"wgpu": None, "hardware": False, "software": True}
+"""What `--device` may say, as the runtime asks for adapters."""
+
+SETTING = 1e-3
+"""What a scalar is that nothing else says: learning rates and the like."""
+
+
+@dataclass(frozen=True)
+class Bench:
+    """What to time.
+
+    Attributes:
+        path: A program that `save` wrote, a `.mlir` file with one function of the level `tg`, or `-` for such text on
+            standard input.
+        device: A key of `DEVICES`.
+        steps: How many steps are measured.
+        tune: For how many seconds at most schedules are measured first; 0 for not at all.
+        inputs: An `.npz` file with arrays for inputs, by name. Others are drawn: normal floats, zeros for integers.
+        rows: How many rows the table has; the dispatches of one kernel from one line are one.
+    """
+
+    path: str
+    device: str = "wgpu"
+    steps: int = 10
+    tune: float = 0.0
+    inputs: str | None = None
+    rows: int = 20
+
+    def run(self, console: Console) -> None:
+        """Measures and prints.
+
+        Raises:
+            TensorgradError: The program can't be read, compiled or run.
+            OSError: A file can't be read.
+        """
+        from tensorgrad.runtime.webgpu import WebGPUDevice, WebGPUExecutable
+        from tensorgrad.tuning import table_path
+
+        saved = self.path != "-" and not self.path.endswith(".mlir")
+        if saved and self.tune:
+            raise ProgramError(f"{self.path}: a saved program has its schedules; --tune is for a .mlir file")
+        given = _arrays(self.inputs)
+        device = WebGPUDevice(software=DEVICES[self.device])
+        if saved:
+            program, state = Program.load(self.path)
+            executable = WebGPUExecutable(program, device)
+            console.print(self._table(executable, self._profile(executable, given, state)))
+            return
+        module = _parsed(self.path)
+        executable = _compiled(module, device, 0.0)
+        found = self._profile(executable, given, {})
+        if not self.tune:
+            console.print(self._table(executable, found))
+            return
+        before, executable = found, _compiled(module, device, self.tune)
+        found = self._profile(executable, given, {})
+        console.print(self._table(executable, found))
+        console.print(f"before tuning: {_milliseconds(before)}; now: {_milliseconds(found)}", soft_wrap=True)
+        console.print(f"schedules are kept in {table_path(device)}", soft_wrap=True)
+
+    def _profile(
+        self, executable: WebGPUExecutable, given: Mapping[str, np.ndarray], state: Mapping[str, np.ndarray]
+    ) -> Profile:
+        from tensorgrad.runtime.webgpu.profile import profile
+
+        program = executable.program
+        drawn = _drawn(program.slots("input"), scale=1.0)
+        executable.write({**_drawn(program.slots("parameter"), scale=0.02), **state})
+        return profile(executable, {**drawn, **given}, _scalars(program), self.steps)
+
+    def _table(self, executable: WebGPUExecutable, found: Profile) -> Table:
+        table = Table(title=Text(f"{executable.program.name} on {executable.device.info.name}"))
+        table.add_column("kernel", no_wrap=True)
+        table.add_column("from", overflow="fold")
+        for name in ("workgroups", "times", "us", "share"):
+            table.add_column(name, justify="right", no_wrap=True)
+        rows = sorted(_rows(found), key=lambda one: -one.seconds)
+        others = rows[self.rows :]
+        for one in rows[: self.rows]:
+            place = Text(one.label.replace("\\", "/").rpartition("/")[2])
+            groups, cells = "x".join(map(str, one.workgroups)), _cells([one], found)
+            table.add_row(Text(one.kernel), place, groups, *cells)
+        if others:
+            table.add_row(f"{len(others)} others", "", "", *_cells(others, found))
+        table.add_section()
+        table.add_row("all dispatches", "", "", *_cells(rows, found))
+        table.add_row("a step, awaited", "", "", "", f"{1e6 * found.step_seconds:.1f}", "")
+        return table
+
+
+def _rows(found: Profile) -> list[DispatchTime]:
+    """The dispatches, those of one kernel from one line together: layers share kernels."""
+    rows: dict[tuple[object, ...], DispatchTime] = {}
+    for one in found.dispatches:
+        key = one.kernel, one.label, one.workgroups
+        old = rows.get(key)
+        rows[key] = one if old is None else replace(one, times=old.times + one.times, seconds=old.seconds + one.seconds)
+    return list(rows.values())
+
+
+def _cells(rows: Sequence[DispatchTime], found: Profile) -> tuple[str, str, str]:
+    """How often dispatches run, for how long, and what share of all that is."""
+    seconds = sum(one.seconds for one in rows)
+    share = seconds / found.device_seconds if found.device_seconds else 0.0
+    return str(sum(one.times for one in rows)), f"{1e6 * seconds:.1f}", f"{share:.1%}"
+
+
+def _milliseconds(found: Profile) -> str:
+    return f"{1e3 * found.device_seconds:.3f} ms in dispatches, {1e3 * found.step_seconds:.3f} ms a step"
+
+
+def _arrays(path: str | None) -> dict[str, np.ndarray]:
+    if path is None:
+        return {}
+    with np.load(path) as found:
+        return {name: found[name] for name in found.files}
+
+
+def _drawn(slots: Mapping[str, TensorSlot], scale: float) -> dict[str, np.ndarray]:
+    """Values for tensors: the same on every run."""
+    generator = np.random.default_rng(0)
+    values: dict[str, np.ndarray] = {}
+    for name, slot in slots.items():
+        dtype = DTYPES[slot.dtype]
+        drawn = scale * generator.normal(size=slot.shape) if dtype.kind == "f" else np.zeros(slot.shape)
+        values[name] = drawn.astype(dtype)
+    return values
+
+
+def _scalars(program: Program) -> dict[str, float]:
+    """What the host gives at each step: as the program was saved, or else as in a first step."""
+    slots = program.slots("scalar")
+    given: dict[str, float] = {"step": 1.0, "micro_step": 1.0}
+    given |= {name: 1.0 for name, slot in slots.items() if DTYPES[slot.dtype].kind != "f"}
+    if "step_count" in program.statistics:
+        given["step"] = program.statistics["step_count"] + 1.0
+    given |= program.statistics.get("settings", {})
+    return {name: given.get(name, SETTING) for name in ScalarInputs(list(slots.values())).names}
+
+
+def _parsed(path: str) -> ModuleOp:
+    """The module in a file.
+
+    Raises:
+        ProgramError: It is no IR, or not of the level `tg`.
+    """
+    from xdsl.context import Context
+    from xdsl.parser import Parser
+    from xdsl.universe import Universe
+    from xdsl.utils.exceptions import DiagnosticException, ParseError, VerifyException
+
+    from tensorgrad.dialects.dominance import verify_dominance
+    from tensorgrad.tools.universe import TENSORGRAD_UNIVERSE
+
+    text = sys.stdin.read() if path == "-" else Path(path).read_text(encoding="utf-8")
+    context = Context()
+    for name, dialect in {**Universe.get_multiverse().all_dialects, **TENSORGRAD_UNIVERSE.all_dialects}.items():
+        context.register_dialect(name, dialect)
+    try:
+        module = Parser(context, text, path).parse_module()
+        module.verify()
+        verify_dominance(module)
+    except (ParseError, VerifyException, DiagnosticException) as error:
+        raise ProgramError(f"{path}: {error}") from error
+    below = next((op.name for op in module.walk() if op.name.startswith(("buf.", "wgsl."))), None)
+    if below is not None:
+        raise ProgramError(f"{path}: has {below}; tg bench compiles functions of the level tg itself")
+    return module
+
+
+def _compiled(module: ModuleOp, device: WebGPUDevice, tune: float) -> WebGPUExecutable:
+    """The module's function on a device, with schedules measured for at most so many seconds."""
+    from xdsl.utils.exceptions import DiagnosticException
+
+    from tensorgrad.passes.functions import find_function
+    from tensorgrad.passes.inline_calls import InlineCallsPass
+    from tensorgrad.passes.pipelines import forward_passes
+    from tensorgrad.pipeline import Compilation, Phases
+    from tensorgrad.runtime.webgpu import WebGPUExecutable
+
+    try:
+        name = find_function(module, None).sym_name.data
+    except DiagnosticException as error:
+        raise ProgramError(str(error)) from error
+
+    def passes(_: int) -> list[Any]:
+        return [InlineCallsPass(recompute=False), *forward_passes()]
+
+    executable = Compilation(name, module, passes, device, Phases(), tuning_seconds=tune).load(share=None)
+    assert isinstance(executable, WebGPUExecutable)
+    return executable
