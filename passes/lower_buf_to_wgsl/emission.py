@@ -49,11 +49,11 @@ class Loops:
 
     def with_own(self, bases: Sequence[SSAValue], extents: Sequence[int]) -> Loops:
         """These loops and further ones, each a base of its own."""
-        first = len(self.bases)
+        first = len(self.extents)
         return Loops(
             (*self.bases, *bases),
             (*self.extents, *extents),
-            (*self.expressions, *(AffineDimExpr(first + i) for i in range(len(bases)))),
+            (*self.expressions, *(AffineDimExpr(first + i) for i in range(len(extents)))),
         )
 
 
@@ -473,12 +473,17 @@ def reductions_of(stage: GenericOp) -> list[Reduction]:
 
 def reduced_values(code: Code, stage: GenericOp, loops: Loops, known: Mapping[SSAValue, SSAValue]) -> list[SSAValue]:
     """What a reducing stage folds in at one point: for each output, the value before the fold."""
-    env = stage_env(code, stage, loops, known)
-    skip = {reduction.combine for reduction in reductions_of(stage)}
+    return values_to_fold(code, stage, stage_env(code, stage, loops, known), loops)
+
+
+def values_to_fold(code: Code, stage: GenericOp, env: dict[SSAValue, SSAValue], loops: Loops) -> list[SSAValue]:
+    """What a reducing stage folds in at one point, where the values of its operands are known."""
+    reductions = reductions_of(stage)
+    skip = {reduction.combine for reduction in reductions}
     for op in stage.body.block.ops:
         if op not in skip and not isinstance(op, YieldOp):
             code.scalar_op(op, env, loops)
-    return [env.get(reduction.value, reduction.value) for reduction in reductions_of(stage)]
+    return [env.get(reduction.value, reduction.value) for reduction in reductions]
 
 
 def stage_env(

@@ -113,15 +113,18 @@ def _stands_in(value: SSAValue, body: Block) -> bool:
 
 def _start(base: SSAValue, loop: scf.ForOp, factor: int) -> SSAValue:
     """The address in the first turn."""
-    if _constant(loop.lb) == 0:
+    low = _constant(loop.lb)
+    if low == 0:
         return base
-    around = cast(Block, loop.parent)
-    first = arith.MuliOp(loop.lb, _number(factor, loop))
-    start = arith.AddiOp(base, first.result)
-    for op in (first, start):
-        op.location = loop.location
-        around.insert_op_before(op, loop)
-    return start.result
+    if low is not None:
+        return _before(loop, arith.AddiOp(base, _number(low * factor, loop)))
+    return _before(loop, arith.AddiOp(base, _before(loop, arith.MuliOp(loop.lb, _number(factor, loop)))))
+
+
+def _before(loop: scf.ForOp, op: Operation) -> SSAValue:
+    op.location = loop.location
+    cast(Block, loop.parent).insert_op_before(op, loop)
+    return op.results[0]
 
 
 def _number(value: int, before: Operation) -> SSAValue:

@@ -55,8 +55,8 @@ from tensorgrad.passes.lower_buf_to_wgsl.control import (
 from tensorgrad.passes.lower_buf_to_wgsl.emission import Arrays, Binding, Code, Frame
 from tensorgrad.passes.lower_buf_to_wgsl.hoisting import carry_addresses, hoist_invariants
 from tensorgrad.passes.lower_buf_to_wgsl.placing import Placing
-from tensorgrad.passes.lower_buf_to_wgsl.pointwise import neighbours_in_thread, vector_arguments
 from tensorgrad.passes.lower_buf_to_wgsl.rows import group_a_point, thread_a_point
+from tensorgrad.passes.lower_buf_to_wgsl.unrolled import Unrolling, unrolled_thread, vector_arguments
 from tensorgrad.passes.lower_buf_to_wgsl.vectors import vector_memory
 from tensorgrad.passes.schedule.schedules import Schedule, folded
 from tensorgrad.passes.simplify import simplify_block
@@ -372,8 +372,8 @@ class WrittenOnce:
 
 def _in_vectors(kernel: KernelOp, schedule: Schedule, starts: Sequence[int]) -> set[SSAValue]:
     """The arguments that a kernel reads and writes in whole vectors; given where in their bindings they start."""
-    if schedule.archetype == "thread" and schedule.width > 1:
-        return vector_arguments(kernel, schedule.width, starts)
+    if schedule.archetype == "thread" and (schedule.width > 1 or schedule.steps > 1):
+        return vector_arguments(kernel, Unrolling(schedule.width, schedule.steps), starts)
     stage = contraction_of(kernel)
     if schedule.archetype == "contraction" and stage is not None and schedule.tile is not None:
         return vector_operands(kernel, stage, schedule.tile, starts)
@@ -382,8 +382,8 @@ def _in_vectors(kernel: KernelOp, schedule: Schedule, starts: Sequence[int]) -> 
 
 def write_kernel(kernel: KernelOp, schedule: Schedule, code: Code) -> None:
     """Writes a kernel's code by its schedule's archetype."""
-    if schedule.archetype == "thread" and schedule.width > 1:
-        neighbours_in_thread(kernel, code, math.prod(schedule.workgroup), schedule.width)
+    if schedule.archetype == "thread" and (schedule.width > 1 or schedule.steps > 1):
+        unrolled_thread(kernel, code, math.prod(schedule.workgroup), Unrolling(schedule.width, schedule.steps))
     elif schedule.archetype == "thread":
         thread_a_point(kernel, code, math.prod(schedule.workgroup))
     elif schedule.archetype == "group":

@@ -22,6 +22,27 @@ def are_vector(places: Sequence[Linear]) -> bool:
     return follow and all(number % VECTOR_WIDTH == 0 for number in numbers)
 
 
+def place_key(place: Linear) -> tuple[object, ...]:
+    """What equal positions have in common."""
+    return frozenset(place.terms.items()), place.constant
+
+
+def vector_and_lane(place: Linear) -> tuple[Linear, int]:
+    """Which vector an element is in, and where in that; expects a position that differs from others by its constant."""
+    lane = place.constant % VECTOR_WIDTH
+    return Linear(place.terms, place.constant - lane).over(VECTOR_WIDTH), lane
+
+
+def are_whole(places: Sequence[Linear]) -> bool:
+    """Whether positions are those of all elements of one vector or several."""
+    if any(factor % VECTOR_WIDTH for place in places for factor in place.terms.values()):
+        return False
+    lanes: dict[tuple[object, ...], set[int]] = {}
+    for vector, lane in map(vector_and_lane, places):
+        lanes.setdefault(place_key(vector), set()).add(lane)
+    return all(len(found) == VECTOR_WIDTH for found in lanes.values())
+
+
 def vector_memory(kind: MemRefType[Attribute]) -> MemRefType[Attribute]:
     """1-D memory as vectors."""
     return MemRefType(wgsl.VECTOR, [kind.get_shape()[0] // VECTOR_WIDTH])

@@ -19,7 +19,10 @@ MANY_POINTS = 1 << 14
 """On a CPU, threads of so many points take several each: indices and shared loads cost as much as the points."""
 
 LARGEST_BODY = 400
-"""A thread does so many operations at most to take several points: long kernels take drivers long to compile."""
+"""A thread has so many operations at most to take several points or steps: drivers compile long kernels for long."""
+
+LONG_ROW = 256
+"""Threads take two vectors in a turn of rows that are so long."""
 
 
 def choose(kernel: KernelOp, target: Target) -> Schedule:
@@ -39,7 +42,34 @@ def choose(kernel: KernelOp, target: Target) -> Schedule:
     lanes = SOFTWARE_LANES if target.software and total < MANY_POINTS else GPU_LANES
     lanes = min(lanes, target.max_compute_invocations_per_workgroup)
     width = _neighbours(kernel) if target.software and total >= MANY_POINTS else 1
-    return Schedule("thread", (lanes, 1, 1), folded(-(-total // (lanes * width)), target), width=width)
+    steps = _steps(kernel) if target.software else 1
+    return Schedule("thread", (lanes, 1, 1), folded(-(-total // (lanes * width)), target), width=width, steps=steps)
+
+
+def _steps(kernel: KernelOp) -> int:
+    """How many steps of its loops a thread takes in a turn on a CPU: vectors of rows, two of long ones."""
+    if _reads_across(kernel):
+        return 1
+    longest = max((loop_extents(stage)[-1] for stage in kernel.stages if _reads_along(stage, kernel)), default=0)
+    found = (2 * VECTOR, VECTOR) if longest >= LONG_ROW else (VECTOR,) if longest else ()
+    return next((steps for steps in found if can_take_steps(kernel, steps)), 1)
+
+
+def _reads_along(stage: GenericOp, kernel: KernelOp) -> bool:
+    """Whether the steps of a stage's innermost own loop are side by side in an operand."""
+    innermost = len(loop_extents(stage)) - 1
+    if innermost < len(kernel.extents):
+        return False
+    return any(m.results and m.results[-1] == AffineDimExpr(innermost) for m in maps_of(stage))
+
+
+def can_take_steps(kernel: KernelOp, steps: int) -> bool:
+    """Whether a thread can take so many steps in a turn: of stages with loops of their own, whose bodies it repeats."""
+    rank = len(kernel.extents)
+    stages = [stage for stage in kernel.stages if len(loop_extents(stage)) > rank]
+    if steps > 1 and not any(loop_extents(stage)[-1] >= 2 * steps for stage in stages):
+        return False
+    return steps * sum(len(list(stage.body.walk())) for stage in stages) <= LARGEST_BODY
 
 
 def _neighbours(kernel: KernelOp) -> int:

@@ -10,7 +10,7 @@ from xdsl.dialects.linalg.ops import GenericOp
 
 from tensorgrad.dialects.buf import KernelOp, loop_extents
 from tensorgrad.passes.kernels.kinds import contraction_of
-from tensorgrad.passes.schedule.choose import can_group, can_take_neighbours, own_steps
+from tensorgrad.passes.schedule.choose import can_group, can_take_neighbours, can_take_steps, own_steps
 from tensorgrad.passes.schedule.contraction import MOST_OUTPUTS, VECTOR, can_step, staged_bytes
 from tensorgrad.passes.schedule.schedules import Schedule, Tile, folded
 from tensorgrad.runtime.target import Target
@@ -92,8 +92,9 @@ def _rows(schedule: Schedule, kernel: KernelOp, target: Target) -> Iterator[Sche
         points *= extent
     limit = min(target.max_compute_invocations_per_workgroup, target.max_compute_workgroup_size_x)
 
-    def thread(lanes: int, width: int = 1) -> Schedule:
-        return Schedule("thread", (lanes, 1, 1), folded(-(-points // (lanes * width)), target), width=width)
+    def thread(lanes: int, width: int = 1, steps: int = 1) -> Schedule:
+        groups = folded(-(-points // (lanes * width)), target)
+        return Schedule("thread", (lanes, 1, 1), groups, width=width, steps=steps)
 
     def group(width: int) -> Schedule:
         return Schedule("group", (width, 1, 1), (points, 1, 1))
@@ -101,8 +102,11 @@ def _rows(schedule: Schedule, kernel: KernelOp, target: Target) -> Iterator[Sche
     own = own_steps(kernel)
     widths = [other for other in (width // 2, width * 2) if 1 <= other <= limit]
     if schedule.archetype == "thread":
-        yield from (thread(other, schedule.width) for other in widths)
+        yield from (thread(other, schedule.width, schedule.steps) for other in widths)
         yield from (thread(width, other) for other in (1, 2, VECTOR) if can_take_neighbours(kernel, other))
+        for steps in (1, VECTOR, 2 * VECTOR):
+            if steps != schedule.steps and can_take_steps(kernel, steps):
+                yield thread(width, steps=steps)
         if own > 1 and can_group(kernel, min(64, limit), target):
             yield group(min(64, limit))
     else:

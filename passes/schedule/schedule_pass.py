@@ -24,7 +24,8 @@ class SchedulePass(ModulePass):
     Expects kernels at any point after `fuse`. Guarantees a `schedule` on every kernel, within the target's limits; one
     that is there already stays. What a kernel computes doesn't change. The archetypes:
 
-    - `thread`: a thread a grid point. Pointwise kernels, many short rows, columns.
+    - `thread`: a thread a grid point. Pointwise kernels, of which it may take several neighbours; many short rows, of
+      which it may take several steps in a turn (on a CPU, long ones too); columns.
     - `group`: a workgroup a grid point; its lanes share the row and fold through workgroup memory.
     - `contraction`: a block of outputs a thread, in registers.
     - `attention`: a block of rows a workgroup, which walks over tiles of what they attend to.

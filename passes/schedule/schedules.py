@@ -68,6 +68,7 @@ class Schedule:
         groups: The dispatch's extents in workgroups.
         tile: For a contraction, how its grid is cut up; for attention, of scores.
         width: How many points side by side a `thread` takes.
+        steps: How many steps of a stage's innermost own loop a `thread` takes in a turn.
     """
 
     archetype: str
@@ -75,6 +76,7 @@ class Schedule:
     groups: tuple[int, int, int]
     tile: Tile | None = None
     width: int = 1
+    steps: int = 1
 
     def attribute(self) -> DictionaryAttr:
         """The schedule as an attribute."""
@@ -101,8 +103,12 @@ class Schedule:
             }
             tile = Tile(numbers("row"), numbers("column"), **found)
         archetype = cast(StringAttr, data["archetype"]).data
-        width = cast("IntegerAttr[IntegerType]", data["width"]).value.data if "width" in data else 1
-        return Schedule(archetype, extents("workgroup"), extents("groups"), tile, width)
+        # A tile has steps of its own.
+        width, steps = (
+            cast("IntegerAttr[IntegerType]", data[name]).value.data if name in data and tile is None else 1
+            for name in ("width", "steps")
+        )
+        return Schedule(archetype, extents("workgroup"), extents("groups"), tile, width, steps)
 
 
 @lru_cache(4096)
@@ -112,8 +118,9 @@ def _attribute(schedule: Schedule) -> DictionaryAttr:
         "workgroup": DenseArrayBase.from_list(i64, list(schedule.workgroup)),
         "groups": DenseArrayBase.from_list(i64, list(schedule.groups)),
     }
-    if schedule.width > 1:
-        data["width"] = IntegerAttr(schedule.width, i64)
+    for name, count in (("width", schedule.width), ("steps", schedule.steps)):
+        if count > 1:
+            data[name] = IntegerAttr(count, i64)
     if schedule.tile is not None:
         values = asdict(schedule.tile)
         data |= {name: DenseArrayBase.from_list(i64, list(values[name])) for name in TILE_LOOPS}

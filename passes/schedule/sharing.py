@@ -80,6 +80,8 @@ def code_size(kernel: KernelOp, schedule: Schedule) -> int:
     size = 0
     for stage in kernel.stages:
         own = sum(1 for _ in operations(stage.body.block))
+        if len(stage.iterator_types) > len(kernel.extents):
+            own *= schedule.steps
         size += own + 3 * (cells - 1) if is_reduction(stage) else own
     return size * schedule.width
 

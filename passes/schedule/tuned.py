@@ -13,7 +13,7 @@ from xdsl.utils.exceptions import DiagnosticException
 
 from tensorgrad.passes.schedule.schedules import TILE_LOOPS, Schedule, Tile
 
-FORMAT = 2
+FORMAT = 3
 """Grows when schedules or what kernels are called by change their meaning; files of another format are not read."""
 
 
@@ -50,4 +50,4 @@ def _schedule(data: Mapping[str, Any]) -> Schedule:
     if fields is not None:
         row, column = (cast("tuple[int, ...]", tuple(fields[name])) for name in TILE_LOOPS)
         tile = Tile(row, column, **{name: value for name, value in fields.items() if name not in TILE_LOOPS})
-    return Schedule(data["archetype"], workgroup, groups, tile, data["width"])
+    return Schedule(data["archetype"], workgroup, groups, tile, data["width"], data["steps"])

@@ -91,6 +91,48 @@ def _row(shape: tuple[int, ...], target: Target) -> str:
     return "group" if rows < (16 if target.software else 1024) else "thread"
 
 
+@pytest.mark.parametrize("shape", [(20, 64), (17, 67), (3, 7, 516), (19, 258), (18, 31), (16, 16), (16, 9)])
+def test_a_thread_takes_steps_of_its_row(device: WebGPUDevice, shape: tuple[int, ...]) -> None:
+    """Rows in turns of eight steps, of four and of one, with steps left over or not, and their gradients."""
+
+    def norm(x: Any, scale: Any) -> Any:
+        centred = x - tg.mean(x, axis=-1, keepdims=True)
+        return centred * tg.rsqrt(tg.mean(centred * centred, axis=-1, keepdims=True) + 1e-5) * scale
+
+    def function(x: Any, w: Any, scale: Any, i: Any) -> Any:
+        of_softmax = tg.grad(lambda v: tg.sum(tg.softmax(v) * w))(x)
+        of_norm = tg.grad(lambda v: tg.sum(norm(v, scale) * w))(x)
+        whole = tg.sum(i, axis=-1), tg.max(i, axis=-1), tg.min(x[..., ::-1] * 2.0, axis=-1)
+        return tg.log_softmax(x), of_softmax, norm(x, scale), of_norm, *whole
+
+    integers = RNG.integers(-99, 99, shape).astype(np.int32)
+    check(device, function, [floats(*shape), floats(*shape), floats(shape[-1]), integers], SOFTWARE, "thread", 2e-5)
+
+
+@pytest.mark.parametrize("axis", [0, 1, (0, 2), (1, 2)])
+def test_reductions_in_turns_over_any_axes(device: WebGPUDevice, axis: int | tuple[int, ...]) -> None:
+    """Columns, planes and rows of which parts are read, some of them as whole vectors."""
+
+    def function(x: Any, w: Any) -> Any:
+        y = x - tg.max(x, axis=axis, keepdims=True)
+        part = x[:, 4:36, 1:]
+        return tg.exp(y), tg.sum(y * w, axis=axis), tg.sum(part * part, axis=axis), tg.mean(x[:, ::2], axis=axis)
+
+    check(device, function, [floats(17, 40, 20), floats(17, 40, 1)], SOFTWARE, "thread", 2e-5)
+
+
+@pytest.mark.parametrize("place", [0, 3, 63, 66])
+def test_steps_of_a_row_keep_what_is_not_a_number(device: WebGPUDevice, place: int) -> None:
+    x = floats(20, 67)
+    x[3, place], x[4, place], x[5, place] = np.nan, np.inf, -np.inf
+    _, (largest, least, total), _ = on_device(
+        device, lambda x: (tg.max(x, axis=1), tg.min(x, axis=1), tg.sum(x, axis=1)), [x], SOFTWARE
+    )
+    np.testing.assert_array_equal(largest, np.max(x, axis=1))
+    np.testing.assert_array_equal(least, np.min(x, axis=1))
+    assert np.isnan(total[3]) and total[4] == np.inf and total[5] == -np.inf
+
+
 @pytest.mark.parametrize("target", [SOFTWARE, GPU], ids=lambda target: target.name)
 def test_a_group_folds_sums_and_extremes(device: WebGPUDevice, target: Target) -> None:
     def function(x: Any) -> Any:

@@ -22,7 +22,7 @@ from tensorgrad.passes.pipelines import device_passes
 from tensorgrad.passes.schedule.choose import choose
 from tensorgrad.passes.schedule.neighbours import neighbours
 from tensorgrad.passes.schedule.schedules import Schedule
-from tensorgrad.passes.schedule.tuned import read_table, write_table
+from tensorgrad.passes.schedule.tuned import FORMAT, read_table, write_table
 from tensorgrad.runtime.target import Target
 
 X = np.random.default_rng(0).standard_normal((40, 24)).astype(np.float32)
@@ -144,7 +144,7 @@ def test_tables_read_back(tmp_path: Path) -> None:
     assert read_table(path) == {}
     write_table(path, table)
     assert read_table(path) == table
-    path.write_text(path.read_text(encoding="utf-8").replace('"format": 2', '"format": 0'), encoding="utf-8")
+    path.write_text(path.read_text(encoding="utf-8").replace(f'"format": {FORMAT}', '"format": 0'), encoding="utf-8")
     assert read_table(path) == {}
     path.write_text("{", encoding="utf-8")
     with pytest.raises(DiagnosticException, match="delete it"):

@@ -43,6 +43,33 @@ func.func @rows(%x: tensor<10x1000xf32>) -> tensor<10xf32> {
 // SOFTWARE-NOT: buf.
 // SOFTWARE: func.return
 
+// Many rows: on a CPU a thread a row, which takes several steps in a turn, eight of long rows.
+func.func @many_rows(%x: tensor<32x1000xf32>, %y: tensor<32x65xf32>) -> (tensor<32xf32>, tensor<32xf32>) {
+  %0 = tg.sum %x axes = [1] : tensor<32x1000xf32>
+  %1 = tg.max %y axes = [1] : tensor<32x65xf32>
+  func.return %0, %1 : tensor<32xf32>, tensor<32xf32>
+}
+// CHECK-LABEL: func.func @many_rows(
+// CHECK: archetype = "group", workgroup = array<i64: 256, 1, 1>, groups = array<i64: 32, 1, 1>} {
+// SOFTWARE-LABEL: func.func @many_rows(
+// SOFTWARE: archetype = "thread", workgroup = array<i64: 8, 1, 1>, groups = array<i64: 4, 1, 1>, steps = 8 : i64} {
+
+func.func @short_rows(%y: tensor<32x65xf32>) -> tensor<32xf32> {
+  %0 = tg.max %y axes = [1] : tensor<32x65xf32>
+  func.return %0 : tensor<32xf32>
+}
+// SOFTWARE-LABEL: func.func @short_rows(
+// SOFTWARE: archetype = "thread", workgroup = array<i64: 8, 1, 1>, groups = array<i64: 4, 1, 1>, steps = 4 : i64} {
+
+// Columns are read in order by neighbouring threads, and very short rows have no two turns.
+func.func @columns(%x: tensor<64x32xf32>, %y: tensor<32x7xf32>) -> (tensor<32xf32>, tensor<32xf32>) {
+  %0 = tg.sum %x axes = [0] : tensor<64x32xf32>
+  %1 = tg.sum %y axes = [1] : tensor<32x7xf32>
+  func.return %0, %1 : tensor<32xf32>, tensor<32xf32>
+}
+// SOFTWARE-LABEL: func.func @columns(
+// SOFTWARE: archetype = "thread", workgroup = array<i64: 8, 1, 1>, groups = array<i64: 4, 1, 1>} {
+
 // A block of outputs a thread.
 func.func @product(%a: tensor<128x64xf32>, %b: tensor<64x256xf32>) -> tensor<128x256xf32> {
   %0 = tg.dot_general %a, %b lhs_batch = [] rhs_batch = [] lhs_contracting = [1] rhs_contracting = [0] : tensor<128x64xf32>, tensor<64x256xf32>

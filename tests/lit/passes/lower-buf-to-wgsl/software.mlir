@@ -77,3 +77,49 @@ func.func @points(%x: tensor<64x32x8xf32>, %b: tensor<64x1x1xf32>) -> tensor<64x
 // CHECK-NEXT: %13 = memref.load %1[%12] : memref<64xf32>
 // CHECK: %18 = wgsl.join %14, %15, %16, %17
 // CHECK-NEXT: memref.store %18, %2[%3] : memref<4096xvector<4xf32>>
+
+// A thread takes four steps of its row in a turn, as a vector, and keeps four sums; steps that are left over come alone.
+func.func @steps(%x: tensor<32x64xf32>, %y: tensor<32x65xf32>) -> (tensor<32xf32>, tensor<32xf32>) {
+  %0 = tg.sum %x axes = [1] : tensor<32x64xf32>
+  %1 = tg.max %y axes = [1] : tensor<32x65xf32>
+  func.return %0, %1 : tensor<32xf32>, tensor<32xf32>
+}
+// CHECK: wgsl.kernel @thread1 workgroup_size = [8, 1, 1] access = ["read", "read", "read_write", "read_write"] {
+// CHECK-NEXT: ^bb0(%0: memref<512xvector<4xf32>>, %1: memref<2080xf32>, %2: memref<32xf32>, %3: memref<32xf32>):
+// CHECK: %11 = arith.constant 16 : index
+// CHECK-NEXT: %12 = arith.addi %11, %10 : index
+// CHECK: %15 = arith.muli %4, %11 : index
+// CHECK-NEXT: %16, %17, %18, %19, %20 = scf.for %21 = %13 to %12 step %14 iter_args(%22 = %7, %23 = %7, %24 = %7, %25 = %7, %26 = %15) -> (f32, f32, f32, f32, index) {
+// CHECK-NEXT: %27 = memref.load %0[%26] : memref<512xvector<4xf32>>
+// CHECK: %32 = arith.addf %22, %28 : f32
+// CHECK-NEXT: %33 = arith.addf %23, %29 : f32
+// CHECK-NEXT: %34 = arith.addf %24, %30 : f32
+// CHECK-NEXT: %35 = arith.addf %25, %31 : f32
+// CHECK: %38 = arith.addf %16, %18 : f32
+// CHECK-NEXT: %39 = arith.addf %17, %19 : f32
+// CHECK-NEXT: %40 = arith.addf %38, %39 : f32
+// CHECK-NEXT: memref.store %40, %2[%4] : memref<32xf32>
+// CHECK: %47, %48, %49, %50, %51 = scf.for
+// CHECK: %58 = memref.load %1[%57] : memref<2080xf32>
+// CHECK-NEXT: %59 = arith.addi %57, %14 : index
+// CHECK-NEXT: %60 = memref.load %1[%59] : memref<2080xf32>
+// CHECK: scf.for {{%.*}} = {{%.*}} to {{%.*}} step %14 iter_args({{%.*}} = %47, {{%.*}} = {{%.*}}) -> (f32, index) {
+// CHECK-NEXT: memref.load %1[{{%.*}}] : memref<2080xf32>
+// CHECK-NEXT: arith.maximumf
+// CHECK: memref.store {{%.*}}, %3[%4] : memref<32xf32>
+
+// Long rows are read and written in two vectors a turn.
+func.func @long_rows(%x: tensor<32x512xf32>) -> tensor<32x512xf32> {
+  %0 = tg.sum %x axes = [1] : tensor<32x512xf32>
+  %1 = tg.broadcast %0 shape = [32, 512] dims = [0] : tensor<32xf32>
+  %2 = tg.div %x, %1 : tensor<32x512xf32>, tensor<32x512xf32>
+  func.return %2 : tensor<32x512xf32>
+}
+// CHECK: wgsl.kernel @thread2 workgroup_size = [8, 1, 1] access = ["read", "read_write"] {
+// CHECK-NEXT: ^bb0(%0: memref<4096xvector<4xf32>>, %1: memref<4096xvector<4xf32>>):
+// CHECK: %51 = scf.for {{%.*}} = {{%.*}} to %10 step %12 iter_args(%53 = %14) -> (index) {
+// CHECK-NEXT: %54 = memref.load %0[%53] : memref<4096xvector<4xf32>>
+// CHECK: %59 = arith.addi %53, %12 : index
+// CHECK-NEXT: %60 = memref.load %0[%59] : memref<4096xvector<4xf32>>
+// CHECK: memref.store {{%.*}}, %1[%53] : memref<4096xvector<4xf32>>
+// CHECK: memref.store {{%.*}}, %1[%59] : memref<4096xvector<4xf32>>

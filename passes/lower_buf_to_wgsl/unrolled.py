@@ -1,0 +1,328 @@
+"""Threads that take several points, or several steps of a row, at a time: they share indices and loads, in vectors."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from xdsl.dialects import arith, memref, vector
+from xdsl.dialects.builtin import f32
+from xdsl.dialects.linalg.attrs import IteratorType
+from xdsl.dialects.linalg.ops import GenericOp
+from xdsl.ir import SSAValue
+from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
+
+from tensorgrad.dialects import affine, wgsl
+from tensorgrad.dialects.affine import Linear
+from tensorgrad.dialects.buf import (
+    KernelOp,
+    element_of,
+    is_reduction,
+    is_shape_only,
+    iterators_of,
+    loop_extents,
+    maps_of,
+)
+from tensorgrad.passes.lower_buf_to_wgsl.emission import (
+    Code,
+    Loops,
+    grid_loops,
+    place_of,
+    reductions_of,
+    values_to_fold,
+)
+from tensorgrad.passes.lower_buf_to_wgsl.rows import at_point, folded
+from tensorgrad.passes.lower_buf_to_wgsl.vectors import VECTOR_WIDTH, are_whole, place_key, vector_and_lane
+
+ACCUMULATORS = 4
+"""A reduction keeps so many sums at most, which don't wait for each other."""
+
+Sites: TypeAlias = "list[list[Loops]]"
+"""The loops at each point of a thread, for each step of a turn."""
+
+
+@dataclass(frozen=True)
+class Turn:
+    """A loop that takes some steps in each turn, from `start` to `extent`."""
+
+    extent: int
+    steps: int
+    start: int = 0
+
+
+@dataclass(frozen=True)
+class Unrolling:
+    """What a thread takes at a time.
+
+    Attributes:
+        width: How many points of the grid side by side; it divides the grid's last loop.
+        steps: How many steps of a stage's innermost own loop in a turn. Steps that are left over come one by one.
+    """
+
+    width: int
+    steps: int
+
+    def turns(self, extent: int) -> list[Turn]:
+        """How a loop is run through; with two turns at least, none of its indices is a constant."""
+        steps = self.steps if extent >= 2 * self.steps else 1
+        whole = extent // steps
+        rest = [Turn(extent, 1, whole * steps)] if extent % steps else []
+        return [Turn(whole, steps), *rest]
+
+    def grid(self, extents: Sequence[int]) -> tuple[int, ...]:
+        """A grid of blocks of points along the last loop."""
+        return tuple(extents) if self.width == 1 else (*extents[:-1], extents[-1] // self.width)
+
+    def points(self, loops: Loops) -> list[Loops]:
+        """The grid's loops at each point of a block."""
+        if self.width == 1:
+            return [loops]
+        *others, last = loops.expressions
+        return [
+            Loops(loops.bases, loops.extents, (*others, last * self.width + number)) for number in range(self.width)
+        ]
+
+
+def unrolled_thread(kernel: KernelOp, code: Code, lanes: int, unrolling: Unrolling) -> None:
+    """Each thread takes a block of points and runs the stages one behind the other, in turns of several steps.
+
+    Expects a multiple of `unrolling.width` along the grid's last loop.
+    """
+    total = math.prod(unrolling.grid(kernel.extents))
+    at_point(code, total, lanes, lambda inner, point: _Thread(kernel, inner, point, unrolling).run())
+
+
+class _Thread:
+    """The code of one thread."""
+
+    def __init__(self, kernel: KernelOp, code: Code, point: SSAValue, unrolling: Unrolling):
+        self.kernel, self.code, self.unrolling = kernel, code, unrolling
+        self.points = unrolling.points(grid_loops(point, unrolling.grid(kernel.extents)))
+        self.known: list[dict[SSAValue, SSAValue]] = [{} for _ in self.points]
+
+    def run(self) -> None:
+        for stage in self.kernel.stages:
+            parallel, reduced = own_loops(self.kernel, stage)
+            if not parallel:
+                for known, values in zip(self.known, self._finish(self.code, stage, self.points, reduced), strict=True):
+                    known.update(zip(stage.outputs, values, strict=True))
+            elif reduced:
+                self._nest_of_reductions(stage, parallel, reduced)
+            else:
+                self._over(
+                    self.code, self.points, parallel, [], 0, lambda c, sites, _, s=stage: self._write(c, s, sites)
+                )
+
+    def _nest_of_reductions(self, stage: GenericOp, parallel: list[int], reduced: list[int]) -> None:
+        def body(inner: Code, found: list[SSAValue], _: object) -> list[SSAValue]:
+            self._finish(inner, stage, [point.with_own(found, parallel) for point in self.points], reduced)
+            return []
+
+        self.code.nest(parallel, [], body)
+
+    def _finish(
+        self, code: Code, stage: GenericOp, points: list[Loops], reduced: list[int]
+    ) -> list[Sequence[SSAValue]]:
+        """The results of a stage at each point, which are stored."""
+        results = self._reduced(code, stage, points, reduced) if reduced else self._values(code, stage, [points])
+        self._store(code, stage, [points], results)
+        return results
+
+    def _write(self, code: Code, stage: GenericOp, sites: Sites) -> list[SSAValue]:
+        self._store(code, stage, sites, self._values(code, stage, sites))
+        return []
+
+    # Loops
+
+    def _over(
+        self,
+        code: Code,
+        points: list[Loops],
+        extents: list[int],
+        start: Sequence[SSAValue],
+        each: int,
+        body: Callable[[Code, Sites, Sequence[SSAValue]], Sequence[SSAValue]],
+    ) -> list[SSAValue]:
+        """Loops inside each other, the innermost in turns of several steps; the first step's `each` values are carried
+        through the steps that are left over, too.
+        """
+        *outer, last = extents
+
+        def turns(inner: Code, found: list[SSAValue], held: Sequence[SSAValue]) -> Sequence[SSAValue]:
+            around = [point.with_own(found, outer) for point in points]
+            for turn in self.unrolling.turns(last):
+
+                def one(c: Code, at: SSAValue, now: Sequence[SSAValue], turn: Turn = turn) -> Sequence[SSAValue]:
+                    return body(c, _steps(around, [at], turn), now)
+
+                kept = each if turn.start else len(held)
+                end, first = inner.concealed(turn.extent), inner.number(turn.start)
+                changed = inner.loop_to(end, held[:kept], one, start=first)
+                held = [*changed, *held[kept:]]
+            return held
+
+        return code.nest(outer, start, turns)
+
+    def _reduced(
+        self, code: Code, stage: GenericOp, points: list[Loops], reduced: list[int]
+    ) -> list[Sequence[SSAValue]]:
+        """The reduced values at each point."""
+        reductions = reductions_of(stage)
+        each = len(reductions) * len(points)
+        sums = min(self.unrolling.turns(reduced[-1])[0].steps, ACCUMULATORS)
+        start = [code.scalar(one.start(), one.element) for one in reductions] * (len(points) * sums)
+
+        def body(inner: Code, sites: Sites, held: Sequence[SSAValue]) -> Sequence[SSAValue]:
+            values = [value for found in self._values(inner, stage, sites) for value in found]
+            now = list(held)
+            for step in range(len(sites)):
+                mine = slice(step % sums * each, (step % sums + 1) * each)
+                now[mine] = folded(inner, reductions * len(points), now[mine], values[step * each : (step + 1) * each])
+            return now
+
+        held = self._over(code, points, reduced, start, each, body)
+        while len(held) > each:
+            half = len(held) // 2
+            held = folded(code, reductions * (half // len(reductions)), held[:half], held[half:])
+        count = len(reductions)
+        return [held[place * count : (place + 1) * count] for place in range(len(points))]
+
+    # Values
+
+    def _values(self, code: Code, stage: GenericOp, sites: Sites) -> list[Sequence[SSAValue]]:
+        """What a stage yields, or folds in, at each point of each step."""
+        loaded = [self._loaded(code, stage, position, sites) for position in range(len(stage.inputs))]
+        args, found = stage.body.block.args, list[Sequence[SSAValue]]()
+        for number, loops in enumerate(_flat(sites)):
+            env: dict[SSAValue, SSAValue] = {
+                argument: values[number] for argument, values in zip(args, loaded, strict=False) if values
+            }
+            compute = values_to_fold if is_reduction(stage) else _body
+            found.append(compute(code, stage, env, loops))
+        return found
+
+    def _loaded(self, code: Code, stage: GenericOp, position: int, sites: Sites) -> list[SSAValue]:
+        """An operand at each site; elements that several read are loaded once. Empty if it has no values."""
+        buffer, results = stage.inputs[position], maps_of(stage)[position].results
+        if is_shape_only(buffer):
+            return []
+        if buffer in self.known[0]:
+            return [known[buffer] for _ in sites for known in self.known]
+        loaded: dict[tuple[object, ...], SSAValue] = {}
+        values: list[SSAValue] = []
+        for loops in _flat(sites):
+            place, lane = self._place(code, buffer, results, loops)
+            key = place_key(place)
+            if key not in loaded:
+                loaded[key] = code.element(_memory(code, buffer), self._at(code, buffer, place, loops))
+            values.append(loaded[key] if lane is None else code.add(vector.ExtractOp(loaded[key], [lane], f32)))
+        return values
+
+    def _store(self, code: Code, stage: GenericOp, sites: Sites, values: list[Sequence[SSAValue]]) -> None:
+        """Stores what a stage yields into those of its outputs that outlive the kernel."""
+        for number, output in enumerate(stage.outputs):
+            if output not in self.kernel.output_arguments:
+                continue
+            results = maps_of(stage)[len(stage.inputs) + number].results
+            vectors: dict[tuple[object, ...], dict[int, SSAValue]] = {}
+            for loops, found in zip(_flat(sites), values, strict=True):
+                place, lane = self._place(code, output, results, loops)
+                value = found[number]
+                if lane is not None:
+                    parts = vectors.setdefault(place_key(place), {})
+                    parts[lane] = value
+                    if len(parts) < VECTOR_WIDTH:
+                        continue
+                    value = code.add(wgsl.JoinOp([parts[e] for e in range(VECTOR_WIDTH)]))
+                code.put(value, _memory(code, output), self._at(code, output, place, loops))
+
+    def _place(
+        self, code: Code, buffer: SSAValue, results: Sequence[AffineExpr], loops: Loops
+    ) -> tuple[Linear, int | None]:
+        """Where an element is in its binding; in one of vectors, which of them it is in, and where in that."""
+        place = place_of(results, buffer, code.bindings[buffer].start, loops)
+        is_vector = element_of(_memory(code, buffer)) == wgsl.VECTOR
+        return vector_and_lane(place) if is_vector else (place, None)
+
+    def _at(self, code: Code, buffer: SSAValue, place: Linear, loops: Loops) -> SSAValue:
+        """A position as code; the constant comes last, so that neighbours share the rest."""
+        moved = code.bindings[buffer].moved
+        at = code.place(Linear(place.terms), loops)
+        at = at if moved is None else code.index_op(arith.AddiOp, moved, at)
+        if place.constant < 0:
+            return code.index_op(arith.SubiOp, at, -place.constant)
+        return code.index_op(arith.AddiOp, at, place.constant)
+
+
+def _body(code: Code, stage: GenericOp, env: dict[SSAValue, SSAValue], loops: Loops) -> list[SSAValue]:
+    return code.body(stage.body.block, env, loops)
+
+
+def _memory(code: Code, buffer: SSAValue) -> SSAValue:
+    return code.bindings[buffer].memory
+
+
+def _flat(sites: Sites) -> Iterator[Loops]:
+    return (loops for step in sites for loops in step)
+
+
+def own_loops(kernel: KernelOp, stage: GenericOp) -> tuple[list[int], list[int]]:
+    """The extents of a stage's own loops: the parallel ones, which come first, and those that reduce."""
+    rank = len(kernel.extents)
+    own, kinds = list(loop_extents(stage)[rank:]), iterators_of(stage)[rank:]
+    count = sum(kind == IteratorType.PARALLEL for kind in kinds)
+    return own[:count], own[count:]
+
+
+def _steps(points: Sequence[Loops], bases: Sequence[SSAValue], turn: Turn) -> Sites:
+    """The loops in each step of a turn, of which `bases` has the number."""
+
+    def at(loops: Loops, step: int) -> Loops:
+        inner = loops.with_own(bases, [turn.extent])
+        *others, last = inner.expressions
+        return Loops(inner.bases, inner.extents, (*others, last if turn.steps == 1 else last * turn.steps + step))
+
+    return [[at(loops, step) for loops in points] for step in range(turn.steps)]
+
+
+def vector_arguments(kernel: KernelOp, unrolling: Unrolling, starts: Sequence[int]) -> set[SSAValue]:
+    """The arguments of which `unrolled_thread` reads and writes nothing but whole vectors.
+
+    Args:
+        kernel: What it runs.
+        unrolling: How.
+        starts: For each argument: the element of its binding that it starts at.
+    """
+    blocks = unrolling.grid(kernel.extents)
+    expressions = affine.delinearized(AffineDimExpr(0), blocks)
+    total = math.prod(blocks)
+    simplified = tuple(affine.linear(e, [total]).expression() for e in expressions)
+    points = unrolling.points(Loops((), (total,), simplified))
+    start_of: dict[SSAValue, int] = dict(zip(kernel.body.block.args, starts, strict=True))
+    scalar: set[SSAValue] = {op.memref for op in kernel.walk() if isinstance(op, memref.LoadOp)}
+    for stage in kernel.stages:
+        for buffer, m, turns in _accesses(kernel, stage, points, unrolling):
+            if buffer not in start_of or buffer in scalar:
+                continue
+            start = start_of[buffer]
+            places = [[place_of(m.results, buffer, start, loops) for loops in _flat(sites)] for sites in turns]
+            if element_of(buffer) != f32 or not all(map(are_whole, places)):
+                scalar.add(buffer)
+    return {argument for argument in kernel.body.block.args if argument not in scalar}
+
+
+def _accesses(
+    kernel: KernelOp, stage: GenericOp, points: list[Loops], unrolling: Unrolling
+) -> Iterator[tuple[SSAValue, AffineMap, list[Sites]]]:
+    """Each operand of a stage, its index map, and the sites at which it is accessed together."""
+    parallel, reduced = own_loops(kernel, stage)
+    results = [[point.with_own((), parallel) for point in points]] if reduced else [points]
+    turns = [results]
+    if parallel or reduced:
+        *outer, last = reduced or parallel
+        around = [point.with_own((), outer) for point in (results[0] if reduced else points)]
+        turns = [_steps(around, (), turn) for turn in unrolling.turns(last)]
+    for number, (buffer, m) in enumerate(zip(stage.operands, maps_of(stage), strict=True)):
+        yield buffer, m, [results] if reduced and number >= len(stage.inputs) else turns
