@@ -7,6 +7,7 @@ and every buffer has exactly one writer. After it, storage is `buf.arena`s and `
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import TypeAlias, cast
 
 from xdsl.dialects import memref
@@ -70,7 +71,12 @@ def element_of(value: SSAValue) -> Attribute:
 
 def buffer_type(shape: Sequence[int], element: Attribute) -> Buffer:
     """`memref<shape x element>` with the identity layout."""
-    return MemRefType(element, list(shape))
+    return _buffer_type(tuple(shape), element)
+
+
+@lru_cache(maxsize=4096)
+def _buffer_type(shape: tuple[int, ...], element: Attribute) -> Buffer:
+    return MemRefType(element, shape)
 
 
 def element_bytes(element: Attribute) -> int:

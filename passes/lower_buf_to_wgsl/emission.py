@@ -180,7 +180,7 @@ class Code:
         if (kind in (arith.MuliOp, arith.DivUIOp) and rhs == 1) or (kind is arith.AddiOp and rhs == 0):
             return lhs
         right = self.number(rhs) if isinstance(rhs, int) else rhs
-        return self.add(kind.create(operands=[lhs, right], result_types=[index], properties=_overflow(kind)))
+        return self.add(kind.create(operands=[lhs, right], result_types=[index], properties=_flags(kind)))
 
     def concealed(self, value: int) -> SSAValue:
         """A constant index that a CPU's driver does not know to be one, so that it unrolls no loop up to it."""
@@ -284,7 +284,7 @@ class Code:
 
     def combine(self, kind: type[Operation], lhs: SSAValue, rhs: SSAValue) -> SSAValue:
         """Folds two values by a reduction's op."""
-        return self.add(kind.create(operands=[lhs, rhs], result_types=[lhs.type], properties=_overflow(kind)))
+        return self.add(kind.create(operands=[lhs, rhs], result_types=[lhs.type], properties=_flags(kind)))
 
     # Control
 
@@ -414,9 +414,9 @@ def _index_value(value: int) -> dict[str, Attribute]:
     return {"value": IntegerAttr(value, index)}
 
 
-def _overflow(kind: type[Operation]) -> dict[str, Attribute]:
-    if kind in (arith.AddiOp, arith.SubiOp, arith.MuliOp):
-        return {}
+@cache
+def _flags(kind: type[Operation]) -> dict[str, Attribute]:
+    """The properties of an op without any that bends its rules."""
     if issubclass(kind, (arith.AddfOp, arith.MulfOp, arith.MaximumfOp, arith.MinimumfOp)):
         return {"fastmath": arith.FastMathFlagsAttr("none")}
     return {}

@@ -414,4 +414,4 @@ def _named(view: SSAValue) -> str:
 
 def _flat(view: SSAValue) -> MemRefType[Attribute]:
     kind = cast(Buffer, view.type)
-    return MemRefType(element_of(view), [max(kind.element_count(), 1)])
+    return buffer_type([max(kind.element_count(), 1)], element_of(view))

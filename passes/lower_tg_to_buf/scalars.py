@@ -6,6 +6,7 @@ Buffers are signless: `ui32` is `i32` here, and the sign sits in the op.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any, TypeAlias, cast
 
 from xdsl.dialects import arith, math
@@ -63,6 +64,7 @@ class ScalarBuilder:
         return self.add_op(arith.SelectOp(condition, on_true, on_false))
 
 
+@cache
 def _flags(kind: type[Operation]) -> dict[str, Attribute]:
     """Float arithmetic carries flags: none of its rules may be bent."""
     if kind in _FLAGLESS:
