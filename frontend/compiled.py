@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Mapping
-from typing import Any, Generic, TypeAlias, TypeVar, cast
+from typing import Any, Generic, NoReturn, TypeAlias, TypeVar, cast
 
 import numpy as np
 
 from tensorgrad import trees
 from tensorgrad.dtypes import SHORT, Spec
-from tensorgrad.errors import InputError
+from tensorgrad.errors import InputError, ProgramError
 from tensorgrad.location import user_line
 from tensorgrad.pipeline import Compilation
 from tensorgrad.runtime.backend import Executable, OutputHandle, check_inputs
@@ -21,7 +21,17 @@ from tensorgrad.tensor import Array
 from tensorgrad.tracer import as_array, refuse_inside_trace
 
 
-class Compiled:
+class Held:
+    """What holds memory of a device, which no copy could share and no file could hold."""
+
+    def __reduce__(self) -> NoReturn:
+        raise ProgramError(
+            f"{user_line()}: a {type(self).__name__} holds compiled programs and can't be copied or pickled: compile "
+            "another, and hand over its numbers by state_dict() and load_state_dict(), or save_checkpoint()"
+        )
+
+
+class Compiled(Held):
     """A program on its device."""
 
     def __init__(self, compilation: Compilation, executable: Executable):
@@ -112,7 +122,7 @@ class Results:
 Key = TypeVar("Key", bound=Hashable)
 
 
-class Specializations(Generic[Key]):
+class Specializations(Held, Generic[Key]):
     """A function that is compiled once for each set of shapes that it is called with; the last 32 are kept."""
 
     def __init__(self, name: str):

@@ -57,6 +57,13 @@ class Jitted(Specializations[Key]):
     def __get__(self, instance: object, owner: type | None = None) -> Any:
         return self if instance is None else types.MethodType(self, instance)
 
+    def __copy__(self) -> Jitted:
+        return self
+
+    def __deepcopy__(self, memo: Mapping[int, Any]) -> Jitted:
+        """Itself, as for every function."""
+        return self
+
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         """Runs the function.
 

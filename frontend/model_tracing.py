@@ -85,6 +85,10 @@ def input_specs(inputs: Mapping[str, Any]) -> dict[str, Spec]:
     for name, given in inputs.items():
         if not isinstance(name, str) or not name.isidentifier():
             raise InputError(f"{user_line()}: the name of an input must be an identifier, got {name!r}")
+        if hasattr(given, "__array__"):
+            raise InputError(
+                f"{user_line()}: input {name!r} must be a shape or a tg.spec, not an array: numbers go to each call"
+            )
         try:
             specs[name] = given if isinstance(given, Spec) else spec(given)
         except (ShapeError, DTypeError, TypeError) as error:

@@ -89,6 +89,8 @@ def checked(owner: str, name: str, value: float, *, below: float = math.inf, sig
     except (TypeError, ValueError, OverflowError):
         number = math.nan
     if not least <= number < below or number > F32_MAX:
+        if name == "learning_rate":
+            limit += ", or one of tg.optim.schedules"
         raise OptionError(f"{owner}: {name} must be {limit}, got {value!r}")
     return number
 

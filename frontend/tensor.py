@@ -353,6 +353,10 @@ class Array(Tensor):
         """The dtype of the elements."""
         return self._source.dtype
 
+    def __reduce__(self) -> tuple[type[Array], tuple[NumpyArray]]:
+        """Copied and pickled as its numbers, wherever they are."""
+        return Array, (self.numpy(),)
+
     def numpy(self) -> NumpyArray:
         """The values as a numpy array."""
         return self._array.copy()

@@ -22,6 +22,8 @@ def to_numpy(value: Any, what: str) -> np.ndarray:
     """
     if isinstance(value, np.ndarray):
         return value
+    if value is None:
+        raise InputError(f"{what} is None, which is no array")
     if getattr(value, "requires_grad", False) is True:
         raise InputError(f"{what} requires a gradient, which cannot flow out of here: give its detach()")
     try:

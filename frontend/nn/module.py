@@ -9,7 +9,7 @@ import functools
 import numbers
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, TypeVar, cast
+from typing import Any, ClassVar, NoReturn, TypeVar, cast
 
 import numpy as np
 
@@ -21,8 +21,26 @@ from tensorgrad.runtime.conversion import converted, to_numpy
 from tensorgrad.trees import Rebuild
 
 
+class Declared:
+    """What parameters and buffers share: computing with them, where they have no values, is a mistake that says so."""
+
+    __slots__ = ()
+    __array_ufunc__: ClassVar[None] = None  # numpy's operators give way to those of tensors, and to these
+
+    def _compute(self, *others: object) -> NoReturn:
+        from tensorgrad.tracer import as_array  # loads xDSL
+
+        as_array(self)
+        raise AssertionError("declared values are never arrays")
+
+    __neg__ = __abs__ = __getitem__ = _compute
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = _compute
+    __matmul__ = __rmatmul__ = __pow__ = __rpow__ = __mod__ = __rmod__ = __floordiv__ = __rfloordiv__ = _compute
+    __lt__ = __le__ = __gt__ = __ge__ = _compute
+
+
 @dataclass(eq=False, repr=False, slots=True)
-class Parameter:
+class Parameter(Declared):
     """A declared parameter: a shape, a dtype and an initializer, but no values. `tg.compile` draws them.
 
     Attributes:
@@ -33,7 +51,6 @@ class Parameter:
     """
 
     tree_leaf: ClassVar[bool] = True
-    __array_ufunc__: ClassVar[None] = None  # numpy's operators give way to those of tensors
 
     shape: tuple[int, ...]
     dtype: DType
@@ -67,7 +84,7 @@ def param(
 
 
 @dataclass(frozen=True, eq=False, repr=False, slots=True)
-class Buffer:
+class Buffer(Declared):
     """Declared state that no optimizer changes: a shape, a dtype and an initializer, but no values.
 
     In the loss of `tg.compile` it is a tensor that can be assigned to: `self.mean.assign(value)`. Its last value is
@@ -80,7 +97,6 @@ class Buffer:
     """
 
     tree_leaf: ClassVar[bool] = True
-    __array_ufunc__: ClassVar[None] = None  # numpy's operators give way to those of tensors
 
     shape: tuple[int, ...]
     dtype: DType

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 from collections.abc import Callable
 from typing import Any
 
@@ -10,7 +12,16 @@ import pytest
 from models import batch, compiled
 
 import tensorgrad as tg
-from tensorgrad.errors import DTypeError, InputError, OptionError, ProgramError, ShapeError, TraceError, UserError
+from tensorgrad.errors import (
+    DTypeError,
+    InputError,
+    OptionError,
+    ParameterError,
+    ProgramError,
+    ShapeError,
+    TraceError,
+    UserError,
+)
 
 untyped: Any = tg
 """The package as code without types calls it."""
@@ -25,7 +36,9 @@ def average(model: Any, x: Any, y: Any) -> Any:
 OF_TRAINING: dict[str, tuple[Callable[[Any], Any], type[Exception], str]] = {
     "missing": (lambda t: t.step(x=batch()["x"]), InputError, "missing input 'y'"),
     "text": (lambda t: t.step(**{**batch(), "x": "text"}), InputError, "input 'x' has shape"),
-    "nothing": (lambda t: t.step(**{**batch(), "x": None}), InputError, "input 'x' has shape"),
+    "nothing": (lambda t: t.step(**{**batch(), "x": None}), InputError, "input 'x' is None"),
+    "copied": (copy.deepcopy, ProgramError, "a Training holds compiled programs and can't be copied"),
+    "pickled": (pickle.dumps, ProgramError, "a Training holds compiled programs and can't be copied"),
     "ragged": (lambda t: t.step(**{**batch(), "x": [[1.0], [2.0, 3.0]]}), InputError, "input 'x' is no array"),
     "run-number": (lambda t: t.run(3, 5), InputError, "run: data must be dicts"),
     "run-arrays": (lambda t: t.run(3, [ARRAY]), InputError, "run: a batch must be a dict"),
@@ -75,6 +88,11 @@ ELSEWHERE: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "memory-least": (lambda: compiled(memory_limit=10, device="wgpu"), ProgramError, "a step needs"),
     "optimizer": (lambda: compiled(optimizer="adam"), OptionError, "optimizer must be one of tg.optim"),
     "loss": (lambda: compiled(loss="mse"), TraceError, "takes a function"),
+    "input-array": (lambda: compiled(inputs={"x": ARRAY}), InputError, "must be a shape or a tg.spec, not an array"),
+    "schedule": (lambda: untyped.optim.adam(lambda step: 1.0), OptionError, r"or one of tg\.optim\.schedules"),
+    "parameters": (lambda: tg.nn.Linear(3, 2)(ARRAY), ParameterError, "has no values: parameters are declared"),
+    "parameter": (lambda: 1.0 - untyped.nn.PReLU().weight, ParameterError, "has no values: parameters are declared"),
+    "buffer": (lambda: tg.nn.buffer(3) < 2, ParameterError, "has no values: parameters are declared"),
     "layer": (lambda: untyped.nn.Linear("3", 4), ShapeError, "in_features"),
     "extent": (lambda: untyped.ones(2.5), ShapeError, "must be of integers"),
     "dtype": (lambda: tg.cast(tg.ones(2), "none"), DTypeError, "is no dtype"),
@@ -108,6 +126,19 @@ def test_a_mistake_names_the_line(name: str) -> None:
 def test_other_libraries_methods_are_named() -> None:
     with pytest.raises(AttributeError, match=r"no attribute 'backward'; tg\.grad"):
         tg.ones(()).backward()
+
+
+@pytest.mark.parametrize("device", ["numpy", "wgpu"])
+def test_results_are_copied_as_their_numbers(device: str) -> None:
+    value = compiled(device=device).step(**batch())
+    for found in (copy.deepcopy(value), pickle.loads(pickle.dumps(value))):
+        assert isinstance(found, tg.Array) and float(found) == float(value)
+
+
+def test_a_jitted_function_is_copied_as_functions_are() -> None:
+    double = tg.jit(lambda x: 2 * x, device="numpy")
+    assert np.array_equal(double(ARRAY), 2 * ARRAY)
+    assert copy.deepcopy({"f": double})["f"] is copy.copy(double) is double
 
 
 def test_a_line_is_named_once() -> None:
