@@ -18,6 +18,7 @@ from tensorgrad.passes.functions import return_of
 from tensorgrad.passes.fuse import cost
 from tensorgrad.passes.fuse.inline import can_inline, inline, inlined_accesses
 from tensorgrad.passes.fuse.merge import aligned_loops, merge, merged_accesses
+from tensorgrad.passes.fuse.prologues import prologue_pays, reads_in_sum
 from tensorgrad.passes.kernels.graph import KernelGraph, has_calls, updates_of
 from tensorgrad.passes.kernels.stages import Parts, put_together, take_apart
 from tensorgrad.passes.kernels.storage import Accesses, Bindings, is_private, may_write_over
@@ -40,6 +41,8 @@ class FusePass(ModulePass):
     - `epilogue`: a kernel that reads another's result at the same grid point runs behind it in the same kernel: bias,
       activation and optimizer behind a contraction, further reductions over the same rows behind the first.
     - `row`: pointwise work on whole rows runs in the kernel that reduced them.
+    - `prologue`: a pointwise kernel that contractions read in their sums is computed there, if `prologues` says that it
+      pays.
     - `siblings`: kernels over the same grid that don't depend on each other run as one.
 
     Attributes:
@@ -66,7 +69,7 @@ class Fusion:
     """Fuses one function. Its kernels are taken apart at first, and put together again at the end."""
 
     def __init__(self, function: FuncOp, target: Target):
-        self.function = function
+        self.function, self.target = function, target
         kernels = [op for op in function.body.block.ops if isinstance(op, KernelOp)]
         parts = [take_apart(kernel) for kernel in kernels]
         for kernel in kernels:
@@ -114,7 +117,21 @@ class Fusion:
             size = cost.bytes_of(kernel.outputs)
             stored = cost.bytes_of(kernel.inputs) + size * (1 + len(readers))
             again = sum(cost.bytes_of(v for v in kernel.inputs if v not in reader.inputs) for reader in readers)
-            if again <= stored and all(self._accepts(kernel, reader) for reader in readers):
+            if again <= stored and self._accept(kernel, readers):
+                self._inline(kernel, readers)
+                changed = True
+        return changed
+
+    def prologue(self) -> bool:
+        """Inlines pointwise kernels that contractions read, where the model of `prologues` says that it pays."""
+        changed = False
+        for kernel in list(self.graph.kernels):
+            if kernel not in self.graph or not _is_private(kernel) or not can_inline(kernel):
+                continue
+            readers = self.graph.readers(kernel)
+            if not any(reads_in_sum(reader, kernel.outputs[0]) for reader in readers):
+                continue
+            if self._accept(kernel, readers, in_sum=True) and prologue_pays(kernel, readers, self.target):
                 self._inline(kernel, readers)
                 changed = True
         return changed
@@ -171,18 +188,24 @@ class Fusion:
             for producer in self.graph.producers(kernel)
         )
 
-    def _accepts(self, producer: Parts, reader: Parts) -> bool:
-        """Whether `producer` may be computed inside `reader`."""
+    def _accept(self, producer: Parts, readers: Sequence[Parts], in_sum: bool = False) -> bool:
+        """Whether `producer` may be computed inside all of its readers."""
+        if sum(1 for writer in self.graph.waiting_updates(producer) if writer in readers) > 1:
+            return False  # each of them would update what the other has yet to read
+        return all(self._accepts(producer, reader, in_sum) for reader in readers)
+
+    def _accepts(self, producer: Parts, reader: Parts, in_sum: bool = False) -> bool:
+        """Whether `producer` may be computed inside `reader`; in the sum of a contraction whatever it costs, or not."""
         source = producer.outputs[0]
         if reader.attention is not None:
             return False
         if any(self.graph.runs_before(w, reader) for w in self.graph.waiting_updates(producer) if w is not reader):
             return False  # the reader runs behind the update of what it would have to read then
-        in_sum = reader.contraction is not None and not _reads_in_epilogue(source, reader)
-        if in_sum and not cost.moves_only(producer):
+        summed = reads_in_sum(reader, source)
+        if summed and not in_sum and not cost.moves_only(producer):
             return False
         again = cost.reading_points(reader, source) > cost.points(producer.grid)
-        if again and not cost.is_cheap(producer):
+        if again and not (summed and in_sum) and not cost.is_cheap(producer):
             return False
         if producer.operations * cost.copies(reader, source) + reader.operations > cost.LARGEST_BODY:
             return False
@@ -286,6 +309,7 @@ RULES: dict[str, Callable[[Fusion], bool]] = {
     "recompute": Fusion.recompute,
     "epilogue": Fusion.merge_points,
     "row": Fusion.merge_rows,
+    "prologue": Fusion.prologue,
     "siblings": Fusion.merge_siblings,
 }
 """The rules by name, in the order in which they are tried."""
@@ -294,12 +318,6 @@ RULES: dict[str, Callable[[Fusion], bool]] = {
 def _is_private(kernel: Parts) -> bool:
     """Whether nobody outside the function sees what a kernel writes."""
     return all(is_private(output) for output in kernel.outputs)
-
-
-def _reads_in_epilogue(source: SSAValue, reader: Parts) -> bool:
-    """Whether a contraction reads `source` only behind its sum."""
-    rank = len(reader.grid)
-    return not any(stage.contracts(rank) for stage in reader.stages if source in stage.buffers())
 
 
 def _updates_over(kernel: Parts, old: SSAValue, new: SSAValue) -> bool:

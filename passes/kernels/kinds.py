@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from xdsl.dialects.linalg.ops import GenericOp
-from xdsl.ir.affine import AffineMap
 
-from tensorgrad.dialects.affine import used_dims
-from tensorgrad.dialects.buf import KernelOp, is_reduction, is_shape_only, maps_of
+from tensorgrad.dialects.buf import KernelOp, is_reduction
+from tensorgrad.passes.kernels.axes import loops_of_operands
 
 
 def contraction_of(kernel: KernelOp) -> GenericOp | None:
@@ -20,15 +19,19 @@ def contraction_of(kernel: KernelOp) -> GenericOp | None:
 
 
 def is_contraction(stage: GenericOp, rank: int) -> bool:
-    """Whether two operands of a reduction each lack a loop of the grid that the other has."""
-    operands = zip(stage.inputs, maps_of(stage), strict=False)
-    return is_reduction(stage) and contracts([m for operand, m in operands if not is_shape_only(operand)], rank)
+    """Whether two values of a reduction with one result each lack a loop of the grid that the other has."""
+    one = len(stage.outputs) == 1
+    return one and is_reduction(stage) and contracts(loops_of_operands(stage).values(), rank)
 
 
-def contracts(maps: Iterable[AffineMap], rank: int) -> bool:
-    """Whether two operands that a reduction reads at these maps each lack a loop of the grid that the other has."""
-    dims = [used_dims(m) for m in maps]
-    grids = [{d for d in found if d < rank} for found in dims if any(d >= rank for d in found)]
+def contracts(loops: Iterable[frozenset[int]], rank: int) -> bool:
+    """Whether two values that change as a reduction goes on each lack a loop of the grid that the other has.
+
+    Args:
+        loops: The loops that each value depends on.
+        rank: The number of loops of the grid, which are the first.
+    """
+    grids = {frozenset(d for d in found if d < rank) for found in loops if any(d >= rank for d in found)}
     return any(a - b and b - a for a in grids for b in grids)
 
 

@@ -30,6 +30,7 @@ from tensorgrad.dialects.buf import (
     maps_of,
     shape_of,
 )
+from tensorgrad.passes.kernels.axes import loops_of_values
 from tensorgrad.passes.kernels.kinds import contracts
 from tensorgrad.passes.kernels.storage import Accesses
 from tensorgrad.passes.walking import operations
@@ -60,12 +61,22 @@ class Stage:
         return IteratorType.REDUCTION in self.own
 
     def contracts(self, rank: int) -> bool:
-        """Whether two operands each lack a loop of the grid, of `rank` loops, that the other has."""
-        return self.reduces and contracts([m for _, m in self.reads], rank)
+        """Whether two values each lack a loop of the grid, of `rank` loops, that the other has."""
+        if not self.reduces or len(self.writes) != 1:
+            return False
+        return contracts(loops_of_values(self.body, [m for _, m in self.reads]).values(), rank)
 
     def accesses(self) -> Accesses:
         """What the stage touches."""
         return Accesses(self.reads, self.writes, [load.memref for load in self.loads()])
+
+    def copy(self) -> Stage:
+        """Another stage that does the same."""
+        body = Block(arg_types=[argument.type for argument in self.body.args])
+        values: dict[SSAValue, SSAValue] = dict(zip(self.body.args, body.args, strict=True))
+        for op in self.body.ops:
+            body.add_op(op.clone(values))
+        return Stage(list(self.reads), list(self.writes), self.extents, self.own, body, self.location)
 
     def loads(self) -> list[memref.LoadOp]:
         """The loads at computed indices."""

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 from xdsl.dialects import arith, memref, vector
 from xdsl.dialects.builtin import MemRefType, f32
-from xdsl.dialects.linalg.ops import GenericOp, YieldOp
+from xdsl.dialects.linalg.ops import GenericOp
 from xdsl.ir import SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr
 
 from tensorgrad.dialects import affine, wgsl
+from tensorgrad.dialects.affine import used_dims
 from tensorgrad.dialects.buf import KernelOp, element_of, is_shape_only, loop_extents, maps_of
-from tensorgrad.passes.kernels.axes import axes_of_values
+from tensorgrad.passes.kernels.axes import axes_of_values, needed_for, one_sided_values
 from tensorgrad.passes.lower_buf_to_wgsl.block_values import BlockValues, Place, places_of
 from tensorgrad.passes.lower_buf_to_wgsl.emission import Code, Loops, place_of, reductions_of, stage_values
 from tensorgrad.passes.lower_buf_to_wgsl.rows import strided, write
@@ -102,13 +103,14 @@ class OutputBlock:
         if self.tile.chunk:
             flat = self._staged(start)
         else:
+            kept = self._kept()
 
             def body(inner: Code, found: list[SSAValue], held: Sequence[SSAValue]) -> Sequence[SSAValue]:
                 loaded = self._loaded(inner, found)
                 for step in range(self.tile.steps):
 
-                    def load(number: int, place: Place, step: int = step) -> SSAValue:
-                        return loaded[number, place][step]
+                    def load(value: SSAValue, place: Place, step: int = step) -> SSAValue:
+                        return kept[value, place] if (value, place) in kept else loaded[value, place][step]
 
                     def loops(place: Place, step: int = step) -> Loops:
                         return _with_own(self._grid(place), self.own, self.tile, found, step)
@@ -122,17 +124,39 @@ class OutputBlock:
             flat = self.code.nest(turns, start, body)
         return [flat[i * columns : (i + 1) * columns] for i in range(rows)]
 
-    def _loaded(self, code: Code, found: Sequence[SSAValue]) -> dict[tuple[int, Place], list[SSAValue]]:
-        """What the steps of a turn read of each operand at each place; all of it first, so that it comes together."""
-        loaded: dict[tuple[int, Place], list[SSAValue]] = {}
+    def _arguments(self) -> Iterator[tuple[int, SSAValue]]:
+        """The arguments of the body that stand for operands, by number."""
         for number, operand in enumerate(self.stage.inputs):
             if not is_shape_only(operand):
-                for place in places_of(self.tile, self.axes[self.stage.body.block.args[number]]):
+                yield number, self.stage.body.block.args[number]
+
+    def _kept(self, given: Sequence[SSAValue] = ()) -> dict[tuple[SSAValue, Place], SSAValue]:
+        """The operands that are the same in all steps of the reduction: statistics of rows, what columns are scaled by.
+
+        They are read once, in front of the loops; not those that only what is given is computed from.
+        """
+        needed = needed_for([self.reduction.value], given)
+        kept: dict[tuple[SSAValue, Place], SSAValue] = {}
+        for number, argument in self._arguments():
+            if argument in needed and self._is_kept(number):
+                for place in places_of(self.tile, self.axes[argument]):
+                    kept[argument, place] = self._load(self.code, number, self._grid(place))
+        return kept
+
+    def _is_kept(self, number: int) -> bool:
+        return not any(loop >= len(self.grid) for loop in used_dims(maps_of(self.stage)[number]))
+
+    def _loaded(self, code: Code, found: Sequence[SSAValue]) -> dict[tuple[SSAValue, Place], list[SSAValue]]:
+        """What the steps of a turn read of each operand at each place; all of it first, so that it comes together."""
+        loaded: dict[tuple[SSAValue, Place], list[SSAValue]] = {}
+        for number, argument in self._arguments():
+            if not self._is_kept(number):
+                for place in places_of(self.tile, self.axes[argument]):
                     loops = [
                         _with_own(self._grid(place), self.own, self.tile, found, step)
                         for step in range(self.tile.steps)
                     ]
-                    loaded[number, place] = self._load_steps(code, number, loops)
+                    loaded[argument, place] = self._load_steps(code, number, loops)
         return loaded
 
     def _load_steps(self, code: Code, number: int, loops: Sequence[Loops]) -> list[SSAValue]:
@@ -167,11 +191,20 @@ class OutputBlock:
         self,
         code: Code,
         held: Sequence[SSAValue],
-        load: Callable[[int, Place], SSAValue],
+        load: Callable[[SSAValue, Place], SSAValue],
         loops: Callable[[Place], Loops],
+        given: Sequence[SSAValue] = (),
     ) -> list[SSAValue]:
-        """The accumulators after one more step of the reduction."""
-        values = self._values(code, load, loops)
+        """The accumulators after one more step of the reduction.
+
+        Args:
+            code: Where to.
+            held: The accumulators.
+            load: Gives an operand, or what is given, at a place.
+            loops: All loops at a place.
+            given: Values of the body that need not be computed.
+        """
+        values = self._values(code, load, loops, given)
         kind, columns = type(self.reduction.combine), len(self.columns)
         return [
             code.combine(kind, held[i * columns + j], values.at(Place(i, j), self.reduction.value))
@@ -182,45 +215,42 @@ class OutputBlock:
     # Staging in workgroup memory
 
     def _staged(self, start: Sequence[SSAValue]) -> list[SSAValue]:
-        """The reduction in chunks: the workgroup reads what its threads share once, then all compute from that."""
+        """The reduction in chunks: the workgroup computes what its threads share once, then all go on from that."""
         total, chunk = math.prod(self.own), self.tile.chunk
-        shared = {
-            number: self._shared(number, side)
-            for number, operand in enumerate(self.stage.inputs)
-            if not is_shape_only(operand)
-            for side in [self.axes[self.stage.body.block.args[number]]]
-            if len(side) == 1
-        }
+        values = one_sided_values(self.stage, self.tile.row, self.tile.column)
+        shared = {value: self._shared(value) for value in values}
+        kept = self._kept(values)
 
         def over_chunks(code: Code, at: SSAValue, held: Sequence[SSAValue]) -> Sequence[SSAValue]:
             first = code.index_op(arith.MuliOp, at, chunk)
-            for number, memory in shared.items():
-                self._fill(code, number, memory, first)
+            for value, memory in shared.items():
+                self._fill(code, value, memory, first)
             code.block.add_op(wgsl.BarrierOp())
             left = code.index_op(arith.SubiOp, code.number(total), first)
             count = code.index_op(arith.MinUIOp, left, chunk)
-            results = code.loop_to(count, held, lambda inner, k, now: self._staged_step(inner, k, first, shared, now))
+            results = code.loop_to(
+                count, held, lambda inner, k, now: self._staged_step(inner, k, first, shared, kept, now)
+            )
             code.block.add_op(wgsl.BarrierOp())
             return results
 
         return self.code.loop(-(-total // chunk), start, over_chunks)
 
-    def _shared(self, number: int, side: frozenset[str]) -> SSAValue:
-        extent = self._extent("row" in side)
-        kind = MemRefType(element_of(self.stage.inputs[number]), [extent * self.tile.chunk])
-        return self.code.frame.array(self.code, kind)
+    def _shared(self, value: SSAValue) -> SSAValue:
+        extent = self._extent("row" in self.axes[value])
+        return self.code.frame.array(self.code, MemRefType(value.type, [extent * self.tile.chunk]))
 
     def _extent(self, is_row: bool) -> int:
         """How many rows, or columns, a workgroup covers."""
         return self.tile.rows * self.tile.depth if is_row else self.tile.columns * self.tile.lanes
 
-    def _fill(self, code: Code, number: int, memory: SSAValue, first: SSAValue) -> None:
-        """The workgroup's threads read one operand's chunk together, neighbours in memory side by side."""
-        is_row = "row" in self.axes[self.stage.body.block.args[number]]
+    def _fill(self, code: Code, value: SSAValue, memory: SSAValue, first: SSAValue) -> None:
+        """The workgroup's threads compute a chunk of a value together, from neighbours in memory side by side."""
+        is_row = "row" in self.axes[value]
         extent, chunk, tile = self._extent(is_row), self.tile.chunk, self.tile
         group = code.index_op(arith.MuliOp, code.group(1 if is_row else 0), extent)
-        last = maps_of(self.stage)[number].results[-1]
-        steps_first = bool({loop for loop in last.used_dims() if loop >= len(self.grid)})
+        needed = needed_for([value])
+        steps_first = self._lies_along_steps(needed)
 
         def body(inner: Code, at: SSAValue, _: object) -> Sequence[SSAValue]:
             inside, across = (chunk, False) if steps_first else (extent, True)
@@ -229,46 +259,75 @@ class OutputBlock:
             where = self._clamped(inner, inner.index_op(arith.AddiOp, group, place), self.extents[1 if is_row else 2])
             k = self._clamped(inner, inner.index_op(arith.AddiOp, first, step), math.prod(self.own))
             loops = self.loops(where, self.columns[0]) if is_row else self.loops(self.rows[0], where)
-            value = self._load(inner, number, strided(loops, k, list(self.own)))
+            found = self._computed(inner, value, needed, strided(loops, k, list(self.own)))
             to = inner.index_op(arith.AddiOp, inner.index_op(arith.MuliOp, step, extent), place)
-            inner.block.add_op(memref.StoreOp.get(value, memory, [to]))
+            inner.block.add_op(memref.StoreOp.get(found, memory, [to]))
             return []
 
         code.loop(extent * chunk, [], body, start=code.add(wgsl.LocalIndexOp()), step=tile.lanes * tile.depth)
 
+    def _lies_along_steps(self, needed: Collection[SSAValue]) -> bool:
+        """Whether what a value is computed from lies in memory along the reduction, not along the rows or columns."""
+        for number, argument in self._arguments():
+            if argument in needed and self.axes[argument] and not self._is_kept(number):
+                last = maps_of(self.stage)[number].results[-1]
+                return any(loop >= len(self.grid) for loop in last.used_dims())
+        return False
+
+    def _computed(self, code: Code, value: SSAValue, needed: Collection[SSAValue], loops: Loops) -> SSAValue:
+        """A value of the body, from operands in memory."""
+        known = {one: self._load(code, number, loops) for number, one in self._arguments() if one in needed}
+        for op in self.stage.body.block.ops:
+            if any(result in needed for result in op.results):
+                code.scalar_op(op, known, loops)
+        return known[value]
+
     def _staged_step(
-        self, code: Code, k: SSAValue, first: SSAValue, shared: dict[int, SSAValue], held: Sequence[SSAValue]
+        self,
+        code: Code,
+        k: SSAValue,
+        first: SSAValue,
+        shared: Mapping[SSAValue, SSAValue],
+        kept: Mapping[tuple[SSAValue, Place], SSAValue],
+        held: Sequence[SSAValue],
     ) -> Sequence[SSAValue]:
         position = code.index_op(arith.AddiOp, first, k)
         mine = code.index_op(arith.MuliOp, code.add(wgsl.LocalIdOp(1)), self.tile.rows)
         lane = code.add(wgsl.LocalIdOp(0))
+        numbers = {argument: number for number, argument in self._arguments()}
 
         def loops(place: Place) -> Loops:
             return strided(self._grid(place), position, list(self.own))
 
-        def load(number: int, place: Place) -> SSAValue:
-            if number not in shared:
-                return self._load(code, number, loops(place))
+        def load(value: SSAValue, place: Place) -> SSAValue:
+            if (value, place) in kept:
+                return kept[value, place]
+            if value not in shared:
+                return self._load(code, numbers[value], loops(place))
             is_row = place.row >= 0
             begin = code.index_op(arith.MuliOp, k, self._extent(is_row))
             start, step = (mine, place.row) if is_row else (lane, place.column * self.tile.lanes)
             at = code.index_op(arith.AddiOp, begin, code.index_op(arith.AddiOp, start, step))
-            return code.add(memref.LoadOp.get(shared[number], [at]))
+            return code.add(memref.LoadOp.get(shared[value], [at]))
 
-        return self._folded(code, held, load, loops)
+        return self._folded(code, held, load, loops, list(shared))
 
     def _values(
-        self, code: Code, load: Callable[[int, Place], SSAValue], loops: Callable[[Place], Loops]
+        self,
+        code: Code,
+        load: Callable[[SSAValue, Place], SSAValue],
+        loops: Callable[[Place], Loops],
+        given: Sequence[SSAValue],
     ) -> BlockValues:
-        """Computes the body over the block."""
+        """Computes the body over the block: what needs one side only, once for each of its rows or columns."""
         values = BlockValues(code, self.tile, self.axes)
-        for number, operand in enumerate(self.stage.inputs):
-            if not is_shape_only(operand):
-                argument = self.stage.body.block.args[number]
-                for place in places_of(self.tile, self.axes[argument]):
-                    values.known.setdefault(place, {})[argument] = load(number, place)
+        needed = needed_for([self.reduction.value], given)
+        for value in dict.fromkeys([*given, *(argument for _, argument in self._arguments())]):
+            if value in needed:
+                for place in places_of(self.tile, self.axes[value]):
+                    values.known.setdefault(place, {})[value] = load(value, place)
         for op in self.stage.body.block.ops:
-            if op is not self.reduction.combine and not isinstance(op, YieldOp):
+            if any(result in needed and result not in given for result in op.results):
                 values.compute(op, loops)
         return values
 

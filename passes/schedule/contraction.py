@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import combinations
@@ -12,12 +12,13 @@ from xdsl.dialects import memref
 from xdsl.dialects.builtin import f32
 from xdsl.dialects.linalg.attrs import IteratorType
 from xdsl.dialects.linalg.ops import GenericOp, IndexOp, YieldOp
+from xdsl.ir import BlockArgument, Operation, SSAValue
 from xdsl.ir.affine import AffineBinaryOpExpr, AffineBinaryOpKind, AffineDimExpr, AffineExpr
 
 from tensorgrad.dialects import affine
-from tensorgrad.dialects.affine import used_dims
 from tensorgrad.dialects.buf import KernelOp, element_of, is_shape_only, iterators_of, loop_extents, maps_of, shape_of
-from tensorgrad.passes.kernels.axes import axes_of_values
+from tensorgrad.passes.kernels.axes import axes_of_values, loops_of_operands, needed_for, one_sided_values
+from tensorgrad.passes.kernels.weights import weight_of
 from tensorgrad.passes.schedule.schedules import Schedule, Tile
 from tensorgrad.runtime.target import Target
 
@@ -25,6 +26,12 @@ SOFTWARE_LANES = 8
 """A CPU that plays the GPU runs so many invocations as one vector."""
 
 GPU_LANES = 64
+
+CACHED = 0.25
+"""A GPU reads so many bytes of memory while it reads one of its caches."""
+
+OPERATION_BYTES = 0.1
+"""A GPU moves so many bytes of memory while it adds two numbers."""
 
 STAGED_STEPS = 16
 """How many steps of a reduction a workgroup stages at a time on a GPU."""
@@ -46,6 +53,9 @@ LOAD, OPERATION, STEP, OUTPUT, GROUP = 17.0, 0.75, 8.0, 20.0, 500.0
 """What a CPU needs, in cycles and for a vector of lanes: a load, an operation, a step of the innermost loop, a result
 that is finished and stored, and a workgroup. Loads are dear: they fill the vector lane by lane. Measured on lavapipe.
 """
+
+UNIFORM_LOAD = 4.0
+"""What a load takes that is the same for all lanes, such as of what a step of the reduction is scaled by."""
 
 SOFTWARE_THREADS = 8
 """A CPU is assumed to have so many cores: fewer workgroups leave some idle."""
@@ -86,24 +96,29 @@ def contraction_schedule(kernel: KernelOp, stage: GenericOp, target: Target) -> 
 def _sides(kernel: KernelOp, stage: GenericOp) -> Sides:
     """The loops of the grid that only one of two operands has: the rows' and the columns'.
 
-    The results of neighbouring columns lie side by side in memory.
+    Where operands are compared with indices instead, as for a product with one-hot rows, what comes of it counts as
+    one. The results of neighbouring columns lie side by side in memory.
     """
-    grid, rank = kernel.extents, len(kernel.extents)
-    found: list[set[int]] = []
-    for operand, m in zip(stage.inputs, maps_of(stage), strict=False):
-        dims = used_dims(m)
-        if not is_shape_only(operand) and any(loop >= rank for loop in dims):
-            found.append({loop for loop in dims if loop < rank})
+    grid, loops = kernel.extents, loops_of_operands(stage)
 
-    def extent(loops: set[int]) -> int:
+    def extent(loops: frozenset[int]) -> int:
         return math.prod(grid[loop] for loop in loops)
 
-    pairs = [(a - b, b - a) for a, b in combinations(found, 2) if a - b and b - a]
+    read = [found for value, found in loops.items() if isinstance(value, BlockArgument)]
+    whole = [one for one in read if not any(one < other for other in read)]  # the others only scale or mask these
+    pairs = _pairs(whole, len(grid)) or _pairs(read, len(grid)) or _pairs(loops.values(), len(grid))
     first, second = max(pairs, key=lambda pair: extent(pair[0]) * extent(pair[1]))
     last = _last_loop(kernel)
     if last in first or (last not in second and extent(first) > extent(second)):
         first, second = second, first
     return tuple(sorted(first)), tuple(sorted(second))
+
+
+def _pairs(loops: Iterable[frozenset[int]], rank: int) -> list[tuple[frozenset[int], frozenset[int]]]:
+    """The loops of the grid, of `rank` loops, that each of two values has alone, of those that change in the sum."""
+    changing = [found for found in loops if any(loop >= rank for loop in found)]
+    found = list(dict.fromkeys(frozenset(loop for loop in one if loop < rank) for one in changing))
+    return [(a - b, b - a) for a, b in combinations(found, 2) if a - b and b - a]
 
 
 def _last_loop(kernel: KernelOp) -> int:
@@ -120,20 +135,51 @@ def _last_loop(kernel: KernelOp) -> int:
 
 @dataclass(frozen=True)
 class _Work:
-    """What a step of a contraction's reduction does for each row, each column and each result."""
+    """What a step of a contraction's reduction does for each row, each column, each result, and once for all.
+
+    Attributes:
+        steps: How many there are.
+        loads: What it reads.
+        operations: What it computes, in additions.
+    """
 
     steps: int
-    row: int
-    column: int
-    result: int
+    loads: _Counts
+    operations: _Counts
 
     @staticmethod
     def of(kernel: KernelOp, stage: GenericOp, sides: Sides) -> _Work:
-        axes = axes_of_values(stage, *sides)
-        ops = [op for op in stage.body.block.ops if op.results and not isinstance(op, YieldOp)]
-        needs = [axes[op.results[0]] for op in ops]
-        counts = [needs.count(frozenset(names)) for names in (("row",), ("column",), ("row", "column"))]
-        return _Work(math.prod(loop_extents(stage)[len(kernel.extents) :]), *counts)
+        """Counts what changes from step to step: all else is done before."""
+        rank, axes, loops = len(kernel.extents), axes_of_values(stage, *sides), loops_of_operands(stage)
+        loads, operations = dict.fromkeys(KINDS, 0.0), dict.fromkeys(KINDS, 0.0)
+        for value, found in loops.items():
+            if any(loop >= rank for loop in found):
+                kind, op = tuple(sorted(axes[value])), value.owner
+                if isinstance(op, Operation):
+                    operations[kind] += weight_of(op.walk())
+                    loads[kind] += sum(1 for inner in op.walk() if isinstance(inner, memref.LoadOp))
+                else:
+                    loads[kind] += 1
+        steps = math.prod(loop_extents(stage)[rank:])
+        return _Work(steps, *(_Counts(*(counts[kind] for kind in KINDS)) for counts in (loads, operations)))
+
+
+@dataclass(frozen=True)
+class _Counts:
+    """How often something is done for each row of a block, each column, each result, and once for all."""
+
+    row: float
+    column: float
+    result: float
+    once: float
+
+    def over(self, rows: float, columns: float, results: float, threads: float = 1) -> float:
+        """How often it is done in all, for so many rows, columns and results, and by so many threads."""
+        return self.row * rows + self.column * columns + self.result * results + self.once * threads
+
+
+KINDS: tuple[tuple[str, ...], ...] = (("row",), ("column",), ("column", "row"), ())
+"""The axes that values may need, in the order of `_Counts`."""
 
 
 def _software_tile(kernel: KernelOp, stage: GenericOp, sides: Sides, target: Target) -> Tile:
@@ -164,7 +210,7 @@ def can_step(tile: Tile, steps: int, kernel: KernelOp, stage: GenericOp) -> bool
     return steps == 1 or (fits and extent % steps == 0 and extent > steps and not tile.chunk)
 
 
-def contraction_cycles(kernel: KernelOp, stage: GenericOp, target: Target, parts: int) -> float:
+def contraction_cycles(kernel: KernelOp, stage: GenericOp, target: Target, parts: int = 1) -> float:
     """About how many cycles a CPU computes a contraction, whose reduction is cut into parts for more workgroups."""
     return _fastest(kernel, stage, _sides(kernel, stage), target, parts)[1]
 
@@ -200,10 +246,10 @@ def _blocks(grid: Sequence[int], sides: Sides, lanes: int, broadcasts: bool) -> 
 
 def _cycles(tile: Tile, grid: Sequence[int], work: _Work) -> float:
     """About how long a CPU computes a contraction."""
-    row_loads = -(-tile.rows // tile.lanes) if tile.broadcast else tile.rows
+    rows = -(-tile.rows // tile.lanes) if tile.broadcast else tile.rows
     outputs = tile.rows * tile.columns
-    operations = work.row * row_loads + work.column * tile.columns + work.result * outputs
-    step = LOAD * (row_loads + tile.columns) + OPERATION * operations + STEP
+    loads, operations = (counts.over(rows, tile.columns, outputs) for counts in (work.loads, work.operations))
+    step = LOAD * (loads - work.loads.once) + UNIFORM_LOAD * work.loads.once + OPERATION * operations + STEP
     groups = math.prod(tile.groups(grid))
     return -(-groups // SOFTWARE_THREADS) * (work.steps * step + OUTPUT * outputs + GROUP)
 
@@ -264,14 +310,47 @@ def _gpu_tile(kernel: KernelOp, stage: GenericOp, sides: Sides, target: Target) 
             rows = -(-rows // 2)
     tile = Tile(row, column, rows, columns, lanes, depth)
     steps = math.prod(loop_extents(stage)[len(grid) :])
-    if tile.depth == 1 or steps < 2 * STAGED_STEPS or any(isinstance(op, memref.LoadOp) for op in stage.walk()):
-        return tile
     staged = replace(tile, chunk=STAGED_STEPS)
-    fits = staged_bytes(staged, stage) <= target.max_compute_workgroup_storage_size
+    fits = steps >= 2 * STAGED_STEPS and can_stage(staged, stage, target)
     return staged if fits and tile.lanes * tile.depth >= GPU_LANES else tile
 
 
-def staged_bytes(tile: Tile, stage: GenericOp) -> int:
-    """The workgroup memory that a contraction's operands are staged in."""
-    operands = sum(1 for operand in stage.inputs if not is_shape_only(operand))
-    return 4 * operands * max(tile.rows * tile.depth, tile.columns * tile.lanes) * tile.chunk
+def contraction_bytes(kernel: KernelOp, stage: GenericOp, target: Target) -> float:
+    """About how many bytes a GPU moves while it computes a contraction from what is in its caches."""
+    tile = _gpu_tile(kernel, stage, _sides(kernel, stage), target)
+    work, threads = _Work.of(kernel, stage, (tile.row, tile.column)), tile.lanes * tile.depth
+    rows, columns = (tile.rows * tile.depth, tile.columns * tile.lanes)
+    results = rows * columns
+    if not tile.chunk:
+        rows, columns = tile.rows * threads, tile.columns * threads
+    loads, operations = (counts.over(rows, columns, results, threads) for counts in (work.loads, work.operations))
+    steps = math.prod(tile.groups(kernel.extents)) * work.steps
+    return steps * (CACHED * 4 * loads + OPERATION_BYTES * operations)
+
+
+def can_stage(tile: Tile, stage: GenericOp, target: Target) -> bool:
+    """Whether a workgroup's threads can share what each computes of rows and columns, in the workgroup's memory.
+
+    Loads at computed indices must be among that, for each thread would wait for its own.
+    """
+    if tile.broadcast or not tile.row or tile.depth == 1:
+        return False
+    staged = one_sided_values(stage, tile.row, tile.column)
+    apart = needed_for(_results(stage), staged) - set(staged)
+    owners = [value.owner for value in apart if isinstance(value.owner, Operation)]
+    if any(isinstance(op, memref.LoadOp) for owner in owners for op in owner.walk()):
+        return False
+    return staged_bytes(tile, stage, staged) <= target.max_compute_workgroup_storage_size
+
+
+def staged_bytes(tile: Tile, stage: GenericOp, staged: Sequence[SSAValue]) -> int:
+    """The workgroup memory that values of a contraction's body are staged in."""
+    axes = axes_of_values(stage, tile.row, tile.column)
+    across = {"row": tile.rows * tile.depth, "column": tile.columns * tile.lanes}
+    return sum(4 * across[side] * tile.chunk for value in staged for side in axes[value])
+
+
+def _results(stage: GenericOp) -> Sequence[SSAValue]:
+    last = stage.body.block.last_op
+    assert isinstance(last, YieldOp)
+    return last.operands

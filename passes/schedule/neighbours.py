@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import replace
 
-from xdsl.dialects import memref
 from xdsl.dialects.linalg.ops import GenericOp
 
 from tensorgrad.dialects.buf import KernelOp, loop_extents
 from tensorgrad.passes.kernels.kinds import contraction_of
 from tensorgrad.passes.schedule.choose import can_group, can_take_neighbours, can_take_steps, own_steps
-from tensorgrad.passes.schedule.contraction import MOST_OUTPUTS, VECTOR, can_step, staged_bytes
+from tensorgrad.passes.schedule.contraction import MOST_OUTPUTS, VECTOR, can_stage, can_step
 from tensorgrad.passes.schedule.schedules import Schedule, Tile, folded
 from tensorgrad.runtime.target import Target
 
@@ -75,14 +75,8 @@ def _is_possible(tile: Tile, stage: GenericOp, kernel: KernelOp, target: Target)
 
 
 def _can_stage(tile: Tile, stage: GenericOp, kernel: KernelOp, target: Target) -> bool:
-    if tile.broadcast or not tile.row or tile.depth == 1:
-        return False
-    if any(isinstance(op, memref.LoadOp) for op in stage.walk()):
-        return False
-    reduced = 1
-    for extent in loop_extents(stage)[len(kernel.extents) :]:
-        reduced *= extent
-    return reduced >= 2 * tile.chunk and staged_bytes(tile, stage) <= target.max_compute_workgroup_storage_size
+    reduced = math.prod(loop_extents(stage)[len(kernel.extents) :])
+    return reduced >= 2 * tile.chunk and can_stage(tile, stage, target)
 
 
 def _rows(schedule: Schedule, kernel: KernelOp, target: Target) -> Iterator[Schedule]:

@@ -33,9 +33,16 @@ def floats(*shape: int) -> np.ndarray:
 
 
 def on_device(
-    device: WebGPUDevice, function: Callable[..., Any], inputs: list[np.ndarray], target: Target
+    device: WebGPUDevice,
+    function: Callable[..., Any],
+    inputs: list[np.ndarray],
+    target: Target,
+    change: Callable[[KernelOp], None] | None = None,
 ) -> tuple[Counter[str], list[np.ndarray], list[np.ndarray]]:
-    """The archetypes that a function's kernels got, its results on the device, and the reference's."""
+    """The archetypes that a function's kernels got, its results on the device, and the reference's.
+
+    `change` may give each kernel another schedule than it got.
+    """
     module: ModuleOp = tg.trace(function, *[Spec(x.shape, x.dtype) for x in inputs])
     expected = TensorExecutor(module).call(inputs)
     archetypes: Counter[str] = Counter()
@@ -48,6 +55,8 @@ def on_device(
                     archetype = kernel.schedule.data["archetype"]
                     assert isinstance(archetype, StringAttr)
                     archetypes[archetype.data] += 1
+                    if change is not None:
+                        change(kernel)
     program = build_program(module, target)
     program = replace(program, target=None)  # any adapter may run it: the limits are the smaller ones
     executable = WebGPUExecutable(program, device)

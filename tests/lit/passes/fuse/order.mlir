@@ -19,3 +19,18 @@ func.func @update_last(%w: tensor<4xf32> {tg.name = "w", tg.role = "parameter"},
 // CHECK: linalg.yield %8 : f32
 // CHECK-NOT: buf.kernel
 // CHECK: func.return
+
+// Two updates read what is computed of both old values. Were it computed in each, either would have to run first: it is
+// stored, or both are one kernel.
+func.func @two_updates(%a: tensor<4xf32> {tg.name = "a", tg.role = "parameter"}, %b: tensor<4x1xf32> {tg.name = "b", tg.role = "parameter"}) -> (tensor<4xf32> {tg.name = "a", tg.role = "update"}, tensor<4x1xf32> {tg.name = "b", tg.role = "update"}) {
+  %0 = tg.reshape %b shape = [4] : tensor<4x1xf32>
+  %1 = tg.mul %a, %0 : tensor<4xf32>, tensor<4xf32>
+  %2 = tg.reshape %1 shape = [4, 1] : tensor<4xf32>
+  %3 = tg.sub %a, %1 : tensor<4xf32>, tensor<4xf32>
+  %4 = tg.sub %b, %2 : tensor<4x1xf32>, tensor<4x1xf32>
+  func.return %3, %4 : tensor<4xf32>, tensor<4x1xf32>
+}
+// CHECK-LABEL: func.func @two_updates(
+// CHECK: buf.kernel grid = [4] ins(%a, %b : memref<4xf32>, memref<4x1xf32>) outs(%0, %1 : memref<4xf32>, memref<4x1xf32>) {
+// CHECK-NOT: buf.kernel
+// CHECK: func.return

@@ -1,0 +1,138 @@
+// RUN: tg-opt %s -p 'lower-tg-to-buf,fuse{only=inline,epilogue,prologue target=lavapipe}' | filecheck %s --check-prefix=CPU
+// RUN: tg-opt %s -p 'lower-tg-to-buf,fuse{only=inline,epilogue,prologue}' | filecheck %s --check-prefix=GPU
+
+// A product with few columns needs each element of its rows for one block of results: it is computed there, from both
+// its operands, and what stands behind the sum stays there.
+func.func @few_columns(%x: tensor<256x512xf32>, %y: tensor<256x512xf32>, %w: tensor<512x16xf32>) -> tensor<256x16xf32> {
+  %0 = tg.abs %x : tensor<256x512xf32>
+  %1 = tg.mul %0, %y : tensor<256x512xf32>, tensor<256x512xf32>
+  %2 = tg.dot_general %1, %w lhs_batch = [] rhs_batch = [] lhs_contracting = [1] rhs_contracting = [0] : tensor<256x512xf32>, tensor<512x16xf32>
+  %3 = tg.neg %2 : tensor<256x16xf32>
+  func.return %3 : tensor<256x16xf32>
+}
+// CPU-LABEL: func.func @few_columns(
+// CPU: buf.kernel grid = [256, 16] ins(%w, %y, %x : memref<512x16xf32>, memref<256x512xf32>, memref<256x512xf32>) outs(%0 : memref<256x16xf32>) {
+// CPU: linalg.generic {indexing_maps = [affine_map<(d0, d1, d2) -> (d2, d1)>, affine_map<(d0, d1, d2) -> (d0, d2)>, affine_map<(d0, d1, d2) -> (d0, d2)>, affine_map<(d0, d1, d2) -> (d0, d1)>], iterator_types = ["parallel", "parallel", "reduction"]} ins(%1, %2, %3 : memref<512x16xf32>, memref<256x512xf32>, memref<256x512xf32>) outs(%5 : memref<256x16xf32>) {
+// CPU: %10 = math.absf %8 : f32
+// CPU: %11 = arith.mulf %10, %7 : f32
+// CPU: %12 = arith.mulf %11, %6 : f32
+// CPU: %13 = arith.addf %9, %12 : f32
+// CPU: linalg.yield %13 : f32
+// CPU: linalg.generic {indexing_maps = [affine_map<(d0, d1) -> (d0, d1)>, affine_map<(d0, d1) -> (d0, d1)>], iterator_types = ["parallel", "parallel"]} ins(%5 : memref<256x16xf32>) outs(%4 : memref<256x16xf32>) {
+// CPU: %16 = arith.negf %14 : f32
+// CPU: linalg.yield %16 : f32
+// CPU-NOT: buf.kernel
+// CPU: func.return
+// GPU-LABEL: func.func @few_columns(
+// GPU: buf.kernel grid = [256, 16] ins(%w, %y, %x : memref<512x16xf32>, memref<256x512xf32>, memref<256x512xf32>) outs(%0 : memref<256x16xf32>) {
+// GPU-NOT: buf.kernel
+// GPU: func.return
+
+// With many columns it would be computed again and again, each time from two loads and not from one. A GPU reads them
+// once for a whole workgroup.
+func.func @many_columns(%x: tensor<512x512xf32>, %y: tensor<512x512xf32>, %w: tensor<512x512xf32>) -> tensor<512x512xf32> {
+  %0 = tg.mul %x, %y : tensor<512x512xf32>, tensor<512x512xf32>
+  %1 = tg.dot_general %0, %w lhs_batch = [] rhs_batch = [] lhs_contracting = [1] rhs_contracting = [0] : tensor<512x512xf32>, tensor<512x512xf32>
+  func.return %1 : tensor<512x512xf32>
+}
+// CPU-LABEL: func.func @many_columns(
+// CPU: buf.kernel grid = [512, 512] ins(%x, %y : memref<512x512xf32>, memref<512x512xf32>) outs(%1 : memref<512x512xf32>) {
+// CPU: buf.kernel grid = [512, 512] ins(%1, %w : memref<512x512xf32>, memref<512x512xf32>) outs(%0 : memref<512x512xf32>) {
+// CPU-NOT: buf.kernel
+// CPU: func.return
+// GPU-LABEL: func.func @many_columns(
+// GPU: buf.kernel grid = [512, 512] ins(%w, %x, %y : memref<512x512xf32>, memref<512x512xf32>, memref<512x512xf32>) outs(%0 : memref<512x512xf32>) {
+// GPU-NOT: buf.kernel
+// GPU: func.return
+
+// What takes many operations is stored on both.
+func.func @dear(%x: tensor<512x512xf32>, %w: tensor<512x512xf32>) -> tensor<512x512xf32> {
+  %0 = tg.tanh %x : tensor<512x512xf32>
+  %1 = tg.tanh %0 : tensor<512x512xf32>
+  %2 = tg.dot_general %1, %w lhs_batch = [] rhs_batch = [] lhs_contracting = [1] rhs_contracting = [0] : tensor<512x512xf32>, tensor<512x512xf32>
+  func.return %2 : tensor<512x512xf32>
+}
+// CPU-LABEL: func.func @dear(
+// CPU: buf.kernel grid = [512, 512] ins(%x : memref<512x512xf32>) outs(%1 : memref<512x512xf32>) {
+// CPU: buf.kernel grid = [512, 512] ins(%1, %w : memref<512x512xf32>, memref<512x512xf32>) outs(%0 : memref<512x512xf32>) {
+// CPU-NOT: buf.kernel
+// CPU: func.return
+// GPU-LABEL: func.func @dear(
+// GPU: buf.kernel grid = [512, 512] ins(%x : memref<512x512xf32>) outs(%1 : memref<512x512xf32>) {
+// GPU: buf.kernel grid = [512, 512] ins(%1, %w : memref<512x512xf32>, memref<512x512xf32>) outs(%0 : memref<512x512xf32>) {
+// GPU-NOT: buf.kernel
+// GPU: func.return
+
+// Two products read it, and nothing else: neither reads it from memory.
+func.func @two_products(%x: tensor<256x512xf32>, %w: tensor<512x16xf32>, %g: tensor<256x16xf32>) -> (tensor<256x16xf32>, tensor<512x16xf32>) {
+  %0 = tg.abs %x : tensor<256x512xf32>
+  %1 = tg.dot_general %0, %w lhs_batch = [] rhs_batch = [] lhs_contracting = [1] rhs_contracting = [0] : tensor<256x512xf32>, tensor<512x16xf32>
+  %2 = tg.dot_general %0, %g lhs_batch = [] rhs_batch = [] lhs_contracting = [0] rhs_contracting = [0] : tensor<256x512xf32>, tensor<256x16xf32>
+  func.return %1, %2 : tensor<256x16xf32>, tensor<512x16xf32>
+}
+// CPU-LABEL: func.func @two_products(
+// CPU: buf.kernel grid = [256, 16] ins(%w, %x : memref<512x16xf32>, memref<256x512xf32>) outs(%0 : memref<256x16xf32>) {
+// CPU: buf.kernel grid = [512, 16] ins(%g, %x : memref<256x16xf32>, memref<256x512xf32>) outs(%1 : memref<512x16xf32>) {
+// CPU-NOT: buf.kernel
+// CPU: func.return
+// GPU-LABEL: func.func @two_products(
+// GPU: buf.kernel grid = [256, 16] ins(%w, %x : memref<512x16xf32>, memref<256x512xf32>) outs(%0 : memref<256x16xf32>) {
+// GPU: buf.kernel grid = [512, 16] ins(%g, %x : memref<256x16xf32>, memref<256x512xf32>) outs(%1 : memref<512x16xf32>) {
+// GPU-NOT: buf.kernel
+// GPU: func.return
+
+// What is a result itself is stored, and read.
+func.func @result(%x: tensor<256x512xf32>, %w: tensor<512x16xf32>) -> (tensor<256x512xf32>, tensor<256x16xf32>) {
+  %0 = tg.abs %x : tensor<256x512xf32>
+  %1 = tg.dot_general %0, %w lhs_batch = [] rhs_batch = [] lhs_contracting = [1] rhs_contracting = [0] : tensor<256x512xf32>, tensor<512x16xf32>
+  func.return %0, %1 : tensor<256x512xf32>, tensor<256x16xf32>
+}
+// CPU-LABEL: func.func @result(
+// CPU: buf.kernel grid = [256, 512] ins(%x : memref<256x512xf32>) outs(%0 : memref<256x512xf32>) {
+// CPU: buf.kernel grid = [256, 16] ins(%0, %w : memref<256x512xf32>, memref<512x16xf32>) outs(%1 : memref<256x16xf32>) {
+// CPU-NOT: buf.kernel
+// CPU: func.return
+// GPU-LABEL: func.func @result(
+// GPU: buf.kernel grid = [256, 512] ins(%x : memref<256x512xf32>) outs(%0 : memref<256x512xf32>) {
+// GPU: buf.kernel grid = [256, 16] ins(%0, %w : memref<256x512xf32>, memref<512x16xf32>) outs(%1 : memref<256x16xf32>) {
+// GPU-NOT: buf.kernel
+// GPU: func.return
+
+// What a contraction could compute behind its sum is not left to its readers.
+func.func @behind_a_sum(%x: tensor<64x64xf32>, %v: tensor<64x64xf32>, %w: tensor<64x16xf32>) -> tensor<64x16xf32> {
+  %0 = tg.dot_general %x, %v lhs_batch = [] rhs_batch = [] lhs_contracting = [1] rhs_contracting = [0] : tensor<64x64xf32>, tensor<64x64xf32>
+  %1 = tg.abs %0 : tensor<64x64xf32>
+  %2 = tg.dot_general %1, %w lhs_batch = [] rhs_batch = [] lhs_contracting = [1] rhs_contracting = [0] : tensor<64x64xf32>, tensor<64x16xf32>
+  func.return %2 : tensor<64x16xf32>
+}
+// CPU-LABEL: func.func @behind_a_sum(
+// CPU: buf.kernel grid = [64, 64] ins(%x, %v : memref<64x64xf32>, memref<64x64xf32>) outs(%1 : memref<64x64xf32>) {
+// CPU: buf.kernel grid = [64, 16] ins(%1, %w : memref<64x64xf32>, memref<64x16xf32>) outs(%0 : memref<64x16xf32>) {
+// CPU-NOT: buf.kernel
+// CPU: func.return
+// GPU-LABEL: func.func @behind_a_sum(
+// GPU: buf.kernel grid = [64, 64] ins(%x, %v : memref<64x64xf32>, memref<64x64xf32>) outs(%1 : memref<64x64xf32>) {
+// GPU: buf.kernel grid = [64, 16] ins(%1, %w : memref<64x64xf32>, memref<64x16xf32>) outs(%0 : memref<64x16xf32>) {
+// GPU-NOT: buf.kernel
+// GPU: func.return
+
+// Around an image there are zeros, and no exponentials of them.
+func.func @padded(%x: tensor<2x4x8x8xf32>, %w: tensor<4x4x3x3xf32>) -> tensor<2x4x8x8xf32> {
+  %0 = tg.exp %x : tensor<2x4x8x8xf32>
+  %1 = tg.conv %0, %w stride = [1, 1] low = [1, 1] high = [1, 1] lhs_dilation = [1, 1] rhs_dilation = [1, 1] groups = 1 : tensor<2x4x8x8xf32>, tensor<4x4x3x3xf32>
+  func.return %1 : tensor<2x4x8x8xf32>
+}
+// CPU-LABEL: func.func @padded(
+// CPU: buf.kernel grid = [2, 4, 8, 8] ins(%w, %x : memref<4x4x3x3xf32>, memref<2x4x8x8xf32>) outs(%0 : memref<2x4x8x8xf32>) {
+// CPU: linalg.generic {indexing_maps = [affine_map<(d0, d1, d2, d3, d4, d5, d6) -> (d1, d4, d5, d6)>, affine_map<(d0, d1, d2, d3, d4, d5, d6) -> (d0, d4, (((d2 + d5) + 7) mod 8), (((d3 + d6) + 7) mod 8))>, affine_map<(d0, d1, d2, d3, d4, d5, d6) -> (d0, d1, d2, d3)>], iterator_types = ["parallel", "parallel", "parallel", "parallel", "reduction", "reduction", "reduction"]} ins(%1, %2 : memref<4x4x3x3xf32>, memref<2x4x8x8xf32>) outs(%3 : memref<2x4x8x8xf32>) {
+// CPU: %7 = math.exp %5 : f32
+// CPU: %22 = arith.select %20, %7, %21 : f32
+// CPU: %23 = arith.mulf %22, %4 : f32
+// CPU: %24 = arith.addf %6, %23 : f32
+// CPU: linalg.yield %24 : f32
+// CPU-NOT: buf.kernel
+// CPU: func.return
+// GPU-LABEL: func.func @padded(
+// GPU: buf.kernel grid = [2, 4, 8, 8] ins(%w, %x : memref<4x4x3x3xf32>, memref<2x4x8x8xf32>) outs(%0 : memref<2x4x8x8xf32>) {
+// GPU-NOT: buf.kernel
+// GPU: func.return

@@ -1,0 +1,144 @@
+"""Contractions that compute their operands: values on the device for software adapters and GPUs, at awkward sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from scheduled import GPU, RNG, SOFTWARE, floats, on_device
+
+import tensorgrad as tg
+from tensorgrad.dialects.buf import KernelOp
+from tensorgrad.passes.fuse import fuse_pass
+from tensorgrad.passes.kernels.kinds import contraction_of
+from tensorgrad.passes.schedule.neighbours import neighbours
+from tensorgrad.passes.schedule.schedules import Schedule
+from tensorgrad.runtime.target import Target
+from tensorgrad.runtime.webgpu import WebGPUDevice
+
+
+def indices(below: int, *shape: int) -> np.ndarray:
+    return RNG.integers(0, below, shape).astype(np.int32)
+
+
+def both_sides(x: Any, w: Any) -> Any:
+    """What maps zero to one: an edge that a block passes must not count."""
+    return tg.exp(x) @ (tg.relu(w) + 1.0)
+
+
+def masked(x: Any, m: Any, w: Any) -> Any:
+    return tg.where(m > 0.5, tg.relu(x) * 2.0, 0.25) @ w
+
+
+def normalized(x: Any, gain: Any, shift: Any, w: Any) -> Any:
+    centred = x - tg.mean(x, axis=-1, keepdims=True)
+    scale = tg.rsqrt(tg.mean(centred * centred, axis=-1, keepdims=True) + 1e-5)
+    return (centred * scale * gain + shift) @ w
+
+
+def of_one_hot(i: Any, w: Any) -> Any:
+    return tg.one_hot(i, w.shape[0]) @ w
+
+
+def against_one_hot(g: Any, i: Any) -> Any:
+    return tg.one_hot(i, 11).T @ g
+
+
+def cast(i: Any, w: Any) -> Any:
+    return (tg.cast(i, "f32") * 0.125) @ w
+
+
+def gathered(t: Any, i: Any, w: Any) -> Any:
+    return (tg.take(t, i) * 0.5 + 1.0) @ w
+
+
+def batched(x: Any, m: Any, w: Any) -> Any:
+    """One mask for all of a batch."""
+    return (x * tg.sigmoid(m)) @ (w + 1.0)
+
+
+def convolved(x: Any, w: Any) -> Any:
+    """Zeros around an image are zeros, whatever the prologue makes of them."""
+    return tg.relu(tg.conv2d(tg.exp(x), w * w + 1.0, padding=1, stride=2))
+
+
+def weights(x: Any, w: Any) -> Any:
+    return tg.grad(lambda v: tg.sum(tg.conv2d(tg.tanh(x) + 1.0, v, padding=1) ** 2))(w)
+
+
+def squared(x: Any) -> Any:
+    """Both operands are of one buffer."""
+    y = tg.relu(x) + 0.5
+    return y @ y.T
+
+
+def triangular(x: Any) -> Any:
+    """An operand of indices alone."""
+    n = x.shape[0]
+    i, k = tg.arange(n), tg.arange(n)
+    return tg.cast(k[None, :] <= i[:, None], "f32") @ x
+
+
+FORMS: dict[str, tuple[Callable[..., Any], Callable[[], list[np.ndarray]]]] = {
+    "both sides": (both_sides, lambda: [floats(67, 45), floats(45, 70)]),
+    "both sides, aligned": (both_sides, lambda: [floats(64, 32), floats(32, 64)]),
+    "masked": (masked, lambda: [floats(45, 132), RNG.random((45, 132)).astype(np.float32), floats(132, 75)]),
+    "masked, aligned": (masked, lambda: [floats(33, 64), RNG.random((33, 64)).astype(np.float32), floats(64, 9)]),
+    "normalized": (normalized, lambda: [floats(35, 52), floats(52), floats(52), floats(52, 71)]),
+    "of one-hot": (of_one_hot, lambda: [indices(37, 50), floats(37, 66)]),
+    "against one-hot": (against_one_hot, lambda: [floats(133, 35), indices(11, 133)]),
+    "cast": (cast, lambda: [indices(99, 34, 61), floats(61, 40)]),
+    "gathered": (gathered, lambda: [floats(19, 44), indices(19, 70), floats(44, 38)]),
+    "batched": (batched, lambda: [floats(3, 17, 39), floats(17, 39), floats(3, 39, 20)]),
+    "convolved": (convolved, lambda: [floats(3, 5, 11, 13), floats(7, 5, 3, 3)]),
+    "gradient of weights": (weights, lambda: [floats(2, 3, 9, 7), floats(5, 3, 3, 3)]),
+    "squared": (squared, lambda: [floats(43, 37)]),
+    "triangular": (triangular, lambda: [floats(51, 36)]),
+}
+
+
+@pytest.fixture
+def always(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Prologues are taken wherever they can be, whatever they cost."""
+    monkeypatch.setattr(fuse_pass, "prologue_pays", lambda *args: True)
+
+
+def agree(results: list[np.ndarray], expected: list[np.ndarray]) -> None:
+    for result, wanted in zip(results, expected, strict=True):
+        scale = max(1.0, float(np.abs(wanted).max()))
+        np.testing.assert_allclose(result, wanted, rtol=2e-5, atol=2e-5 * scale)
+
+
+@pytest.mark.usefixtures("always")
+@pytest.mark.parametrize("target", [SOFTWARE, GPU], ids=lambda target: target.name)
+@pytest.mark.parametrize("form", FORMS)
+def test_operands_are_computed(device: WebGPUDevice, target: Target, form: str) -> None:
+    function, inputs = FORMS[form]
+    archetypes, results, expected = on_device(device, function, inputs(), target)
+    assert archetypes["contraction"] == 1 + (form == "gradient of weights"), archetypes
+    assert archetypes["thread"] + archetypes["group"] == (form == "normalized"), archetypes
+    agree(results, expected)
+
+
+@pytest.mark.usefixtures("always")
+@pytest.mark.parametrize("target", [SOFTWARE, GPU], ids=lambda target: target.name)
+@pytest.mark.parametrize("form", ["both sides", "normalized", "of one-hot", "gathered", "convolved"])
+def test_under_every_schedule_nearby(device: WebGPUDevice, target: Target, form: str) -> None:
+    """Blocks, chunks in workgroup memory, broadcasts and steps that the tuner would try."""
+    function, make = FORMS[form]
+    inputs, tried, count = make(), 0, 1
+    while tried < count:
+
+        def change(kernel: KernelOp, number: int = tried) -> None:
+            nonlocal count
+            if contraction_of(kernel) is not None and kernel.schedule is not None:
+                near = neighbours(Schedule.read(kernel.schedule), kernel, target)
+                count = len(near)
+                kernel.schedule = near[number].attribute()
+
+        _, results, expected = on_device(device, function, inputs, target, change)
+        agree(results, expected)
+        tried += 1
+    assert tried > 5
