@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 from typing import cast
 
 import numpy as np
@@ -244,16 +245,20 @@ class Placing:
     # Bindings of a part of an arena, with offsets in the code
 
     def _within_bindings(self, kernel: KernelOp, places: dict[SSAValue, Place], limit: int) -> dict[SSAValue, Place]:
-        """Where a dispatch has too many bindings, arenas are bound once for all of their tensors in it."""
+        """Where a dispatch has too many bindings, arenas are bound once for all of their tensors in it.
+
+        Where these have several types, once for all that lie side by side: bindings must not overlap.
+        """
         count = len({view for view, _ in places.values()})
         moved = dict(places)
-        for group in _ranked(self._by_arena(places).values()):
+        runs = [run for views in self._by_arena(places).values() for run in _runs(views)]
+        for group in _ranked(runs):
             if count <= limit:
                 break
             if len(group) > 1 and self._can_be_one(group):
-                shared = self._view_over(group)
+                shared, members = self._view_over(group), {one.result for one in group}
                 for operand, (view, at) in places.items():
-                    if _arena(view) is group[0].arena:
+                    if view in members:
                         moved[operand] = shared, _start_within(shared, view, at)
                 count -= len(group) - 1
         return moved
@@ -285,6 +290,13 @@ class Placing:
             self.function.body.block.insert_op_after(view, cast(ArenaOp, arena.owner))
             self._wholes[key] = view.result
         return self._wholes[key]
+
+
+def _runs(views: Iterable[ViewOp]) -> Iterator[list[ViewOp]]:
+    """Views of an arena, those together that have elements of one type and none of another type between them."""
+    in_order = sorted(views, key=lambda view: view.start)
+    for _, run in groupby(in_order, key=lambda view: element_of(view.result)):
+        yield list(run)
 
 
 def _ranked(groups: Iterable[list[ViewOp]]) -> Iterator[list[ViewOp]]:

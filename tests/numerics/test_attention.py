@@ -10,6 +10,7 @@ import pytest
 from attention_forms import NONE, Form, by_hand, causal, forms, normal, parameters, strict
 from differences import central, directional, directions, in_f64, mid_graph
 from harness import BUFFER_PASSES, Names, NumpyArray, apply, on_buffers, reference, traced
+from replay import Variant, on_device
 from scheduled import GPU, SOFTWARE
 from xdsl.dialects import memref
 from xdsl.dialects.builtin import ModuleOp
@@ -334,3 +335,24 @@ def test_in_loops_without_bindings_enough() -> None:
             apply(one, module)
         build_program(module, target)
     assert parts == {"webgpu-default": ["forward"], "lavapipe": ["forward", "queries", "keys"]}
+
+
+@pytest.mark.parametrize("name", ["webgpu-default", "lavapipe"])
+def test_masks_that_kernels_compute(name: str, device: WebGPUDevice) -> None:
+    """Their booleans lie among floats, and a kernel of the derivative has nine buffers, also where eight fit."""
+
+    def function(tokens: tg.Tensor, x: tg.Tensor, w: tg.Tensor) -> tg.Tensor:
+        allowed = tg.reshape(tokens, (2, 1, 1, 32)) != 0
+
+        def loss(x: tg.Tensor) -> tg.Tensor:
+            made = tg.nn.scaled_dot_product_attention(x @ w, tg.tanh(x) @ w, tg.sin(x) @ w, mask=allowed)
+            return tg.sum(tg.sin(made @ w))
+
+        return grad(loss)(x)
+
+    tokens = np.random.default_rng(1).integers(0, 3, (2, 32)).astype(np.int32)
+    inputs = [tokens, normal(2, 2, 32, 4), normal(4, 4, seed=2)]
+    expected = reference(traced(function, in_f64(inputs)), in_f64(inputs))
+    module = outlined(traced(function, inputs))
+    assert any(isinstance(op, CallOp) and op.composite is not None for op in module.walk())
+    assert_close(on_device(module, inputs, Variant(target=name), device), expected, 1e-4)
