@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import accumulate
 from typing import TypeAlias, cast
 
 from xdsl.dialects import func, memref
@@ -20,6 +22,7 @@ from tensorgrad.dialects.tg.build import TensorBuilder, element_of, shape_of
 from tensorgrad.dialects.tg.call import CallOp, returned
 from tensorgrad.dialects.tg.control import CondOp, ScanOp
 from tensorgrad.passes.functions import block_of, return_of, set_signature
+from tensorgrad.passes.inline_calls import VIEWS
 from tensorgrad.passes.kernels.storage import LOOPS
 from tensorgrad.passes.lower_tg_to_buf.scalars import storage
 
@@ -77,6 +80,7 @@ class Outlining:
     def run(self) -> None:
         """Lowers the function."""
         _without_empty_loops(self.old)
+        _with_views_where_they_are_read(self.old)
         self.values = list(return_of(self.function).operands)
         for argument, slot in zip(self.old.args, self.arguments, strict=True):
             buffer = self._argument(argument)
@@ -370,3 +374,26 @@ def _without_empty_loops(block: Block) -> None:
                 old.replace_all_uses_with(value)
             op.detach()
             op.erase()
+
+
+def _with_views_where_they_are_read(block: Block) -> None:
+    """Makes views anew in each run of ops that reads them: handed on they would be copies, broadcast ones large ones.
+
+    Views with fewer elements than what they are of stay: to hand on all of that would keep more memory in use.
+    """
+    controls: list[Operation] = [op for op in block.ops if isinstance(op, ControlOp)]
+    runs = dict(zip(block.ops, accumulate((isinstance(op, ControlOp) for op in block.ops), initial=0), strict=False))
+    for op in reversed(list(block.ops)):  # the last of a chain first: what it is a view of is then read where it is
+        if not isinstance(op, VIEWS) or math.prod(shape_of(op.operands[0])) > math.prod(op.shape):
+            continue
+        made: dict[int, Operation] = {}
+        for use in list(op.results[0].uses):
+            run = runs[use.operation]
+            if run == runs[op] or not isinstance(use.operation, PlainOp):
+                continue
+            if run not in made:
+                clone = made[run] = op.clone()
+                clone.location, clone.results[0].name_hint = op.location, op.results[0].name_hint
+                block.insert_op_after(clone, controls[run - 1])
+                runs[clone] = run
+            use.operation.operands[use.index] = made[run].results[0]

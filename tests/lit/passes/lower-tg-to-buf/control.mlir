@@ -44,3 +44,23 @@ func.func @branch(%p: tensor<i1>, %w: tensor<4xf32>, %x: tensor<0x4xf32>) -> ten
 // CHECK-LABEL: func.func private @branch.branch1(%a: memref<4xf32> {tg.name = "c0", tg.role = "input"}, %{{.*}}: memref<4xf32> {tg.name = "y0", tg.role = "output"})
 // CHECK-LABEL: func.func @branch(
 // CHECK:         buf.choose @branch.branch0 @branch.branch1 if(%p : memref<i1>) consts(%w : memref<4xf32>) outs(%{{.*}} : memref<4xf32>)
+
+// -----
+
+// What is a view on both sides of a loop is handed on as what it is a view of: no copy of it is stored.
+func.func @views_around_a_loop(%x: tensor<3xf32>, %rows: tensor<4x3xf32>) -> (tensor<2x3xf32>, tensor<3xf32>) {
+  %e = tg.exp %x : tensor<3xf32>
+  %wide = tg.broadcast %e shape = [2, 3] dims = [1] : tensor<3xf32>
+  %y = tg.sin %wide : tensor<2x3xf32>
+  %h = tg.scan () carry (%x) over (%rows) length = 4 : (tensor<3xf32>, tensor<4x3xf32>) -> (tensor<3xf32>) {
+  ^bb0(%c: tensor<3xf32>, %r: tensor<3xf32>):
+    %n = tg.add %c, %r : tensor<3xf32>, tensor<3xf32>
+    tg.return %n : tensor<3xf32>
+  }
+  %p = tg.mul %y, %wide : tensor<2x3xf32>, tensor<2x3xf32>
+  func.return %p, %h : tensor<2x3xf32>, tensor<3xf32>
+}
+// CHECK-LABEL: func.func private @views_around_a_loop.part1(
+// CHECK:           affine_map<(d0, d1) -> (d0, d1)>, affine_map<(d0, d1) -> (d1)>, affine_map<(d0, d1) -> (d0, d1)>
+// CHECK-LABEL: func.func @views_around_a_loop(
+// CHECK:         buf.run @views_around_a_loop.part1 consts(%e, %y, %{{.*}} : memref<3xf32>, memref<2x3xf32>, memref<3xf32>)
