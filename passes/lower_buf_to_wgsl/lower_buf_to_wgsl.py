@@ -56,7 +56,7 @@ from tensorgrad.passes.lower_buf_to_wgsl.emission import Arrays, Binding, Code, 
 from tensorgrad.passes.lower_buf_to_wgsl.hoisting import carry_addresses, hoist_invariants
 from tensorgrad.passes.lower_buf_to_wgsl.placing import Placing
 from tensorgrad.passes.lower_buf_to_wgsl.rows import group_a_point, thread_a_point
-from tensorgrad.passes.lower_buf_to_wgsl.unrolled import Unrolling, unrolled_thread, vector_arguments
+from tensorgrad.passes.lower_buf_to_wgsl.unrolled import Unrolling, unrolled_group, unrolled_thread, vector_arguments
 from tensorgrad.passes.lower_buf_to_wgsl.vectors import vector_memory
 from tensorgrad.passes.schedule.schedules import Schedule, folded
 from tensorgrad.passes.simplify import simplify_block
@@ -372,18 +372,30 @@ class WrittenOnce:
 
 def _in_vectors(kernel: KernelOp, schedule: Schedule, starts: Sequence[int]) -> set[SSAValue]:
     """The arguments that a kernel reads and writes in whole vectors; given where in their bindings they start."""
-    if schedule.archetype == "thread" and (schedule.width > 1 or schedule.steps > 1):
-        return vector_arguments(kernel, Unrolling(schedule.width, schedule.steps), starts)
+    unrolling = _unrolling(schedule)
+    if unrolling is not None:
+        return vector_arguments(kernel, unrolling, starts)
     stage = contraction_of(kernel)
     if schedule.archetype == "contraction" and stage is not None and schedule.tile is not None:
         return vector_operands(kernel, stage, schedule.tile, starts)
     return set()
 
 
+def _unrolling(schedule: Schedule) -> Unrolling | None:
+    """What a thread takes at a time; `None` where it is one point and one step."""
+    if schedule.archetype not in ("thread", "group") or schedule.width == schedule.steps == 1:
+        return None
+    lanes = math.prod(schedule.workgroup) if schedule.archetype == "group" else 0
+    return Unrolling(schedule.width, schedule.steps, lanes)
+
+
 def write_kernel(kernel: KernelOp, schedule: Schedule, code: Code) -> None:
     """Writes a kernel's code by its schedule's archetype."""
-    if schedule.archetype == "thread" and (schedule.width > 1 or schedule.steps > 1):
-        unrolled_thread(kernel, code, math.prod(schedule.workgroup), Unrolling(schedule.width, schedule.steps))
+    unrolling = _unrolling(schedule)
+    if unrolling is not None and unrolling.lanes:
+        unrolled_group(kernel, code, unrolling)
+    elif unrolling is not None:
+        unrolled_thread(kernel, code, math.prod(schedule.workgroup), unrolling)
     elif schedule.archetype == "thread":
         thread_a_point(kernel, code, math.prod(schedule.workgroup))
     elif schedule.archetype == "group":

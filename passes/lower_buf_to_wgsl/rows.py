@@ -125,7 +125,7 @@ def group_a_point(kernel: KernelOp, code: Code, lanes: int) -> None:
         if not own:
             values = stage_values(code, stage, loops, known)
             known.update(zip(stage.outputs, values, strict=True))
-            if _updates_in_place(kernel, stage, code):
+            if updates_in_place(kernel, stage, code):
                 code.block.add_op(wgsl.BarrierOp(storage=True))  # every lane has read the old value before one writes
             code.when(first, lambda c, s=stage, v=values: write(kernel, s, c, loops, v))
         elif IteratorType.REDUCTION in iterators_of(stage)[rank:]:
@@ -133,12 +133,12 @@ def group_a_point(kernel: KernelOp, code: Code, lanes: int) -> None:
             known.update(zip(stage.outputs, values, strict=True))
             code.when(first, lambda c, s=stage, v=values: write(kernel, s, c, loops, v))
         else:
-            if _updates_in_place(kernel, stage, code):
+            if updates_in_place(kernel, stage, code):
                 code.block.add_op(wgsl.BarrierOp(storage=True))  # other lanes may have read what this one writes
             _share_in_group(kernel, code, stage, loops, list(own), known, lane, lanes)
 
 
-def _updates_in_place(kernel: KernelOp, stage: GenericOp, code: Code) -> bool:
+def updates_in_place(kernel: KernelOp, stage: GenericOp, code: Code) -> bool:
     """Whether a stage writes a buffer that the kernel reads as well."""
     read = {code.bindings[argument].memory for argument in kernel.input_arguments}
     return any(code.bindings[o].memory in read for o in stage.outputs if o in kernel.output_arguments)
@@ -187,6 +187,13 @@ def _fold_in_group(
         return folded(inner, reductions, held, reduced_values(inner, stage, strided(loops, at, own), known))
 
     partial = code.loop(math.prod(own), start, body, start=lane, step=lanes)
+    return fold_lanes(code, reductions, partial, lane, lanes)
+
+
+def fold_lanes(
+    code: Code, reductions: Sequence[Reduction], partial: Sequence[SSAValue], lane: SSAValue, lanes: int
+) -> list[SSAValue]:
+    """What all lanes of a workgroup have, folded through its memory by halves."""
     shared: list[SSAValue] = []
     for one, value in zip(reductions, partial, strict=True):
         memory = code.frame.array(code, MemRefType(one.element, [lanes]))

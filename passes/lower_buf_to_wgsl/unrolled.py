@@ -33,7 +33,7 @@ from tensorgrad.passes.lower_buf_to_wgsl.emission import (
     reductions_of,
     values_to_fold,
 )
-from tensorgrad.passes.lower_buf_to_wgsl.rows import at_point, folded
+from tensorgrad.passes.lower_buf_to_wgsl.rows import at_point, fold_lanes, folded, updates_in_place
 from tensorgrad.passes.lower_buf_to_wgsl.vectors import VECTOR_WIDTH, are_whole, place_key, vector_and_lane
 
 ACCUMULATORS = 4
@@ -45,11 +45,12 @@ Sites: TypeAlias = "list[list[Loops]]"
 
 @dataclass(frozen=True)
 class Turn:
-    """A loop that takes some steps in each turn, from `start` to `extent`."""
+    """A loop that takes some steps in each turn, from `start` to `extent`; in a turn, each of `lanes` takes so many."""
 
     extent: int
     steps: int
     start: int = 0
+    lanes: int = 1
 
 
 @dataclass(frozen=True)
@@ -58,18 +59,28 @@ class Unrolling:
 
     Attributes:
         width: How many points of the grid side by side; it divides the grid's last loop.
-        steps: How many steps of a stage's innermost own loop in a turn. Steps that are left over come one by one.
+        steps: How many steps of a stage's innermost own loop in a turn. The rest comes in vectors or one by one.
+        lanes: How many threads share each point, and a stage's own loops as one; 0 where a thread has them to itself.
     """
 
     width: int
     steps: int
+    lanes: int = 0
 
     def turns(self, extent: int) -> list[Turn]:
-        """How a loop is run through; with two turns at least, none of its indices is a constant."""
-        steps = self.steps if extent >= 2 * self.steps else 1
-        whole = extent // steps
-        rest = [Turn(extent, 1, whole * steps)] if extent % steps else []
-        return [Turn(whole, steps), *rest]
+        """How a loop is run through: in two turns at least where no lane is part of indices, so none is a constant."""
+        each = self.steps * max(self.lanes, 1)
+        vectors = self.steps % VECTOR_WIDTH == 0 and extent % VECTOR_WIDTH == 0
+        small = VECTOR_WIDTH if vectors and (self.lanes or extent > VECTOR_WIDTH) else 1
+        if extent < (each if self.lanes else 2 * each):
+            return [Turn(extent // small, small)]
+        whole = extent // each
+        rest = [Turn(extent // small, small, whole * each // small)] if extent % each else []
+        return [Turn(whole, self.steps, lanes=max(self.lanes, 1)), *rest]
+
+    def loops(self, own: list[int]) -> tuple[list[int], int]:
+        """A stage's own loops: those around the turns, and the extent of the one that is run through in turns."""
+        return ([], math.prod(own)) if self.lanes else (own[:-1], own[-1])
 
     def grid(self, extents: Sequence[int]) -> tuple[int, ...]:
         """A grid of blocks of points along the last loop."""
@@ -92,6 +103,14 @@ def unrolled_thread(kernel: KernelOp, code: Code, lanes: int, unrolling: Unrolli
     """
     total = math.prod(unrolling.grid(kernel.extents))
     at_point(code, total, lanes, lambda inner, point: _Thread(kernel, inner, point, unrolling).run())
+
+
+def unrolled_group(kernel: KernelOp, code: Code, unrolling: Unrolling) -> None:
+    """Each workgroup takes one point; its lanes share the stages' own loops and fold through workgroup memory.
+
+    In a turn, each lane takes several steps that are side by side, next to those of its neighbours.
+    """
+    _Group(kernel, code, unrolling).run()
 
 
 class _Thread:
@@ -145,25 +164,31 @@ class _Thread:
         each: int,
         body: Callable[[Code, Sites, Sequence[SSAValue]], Sequence[SSAValue]],
     ) -> list[SSAValue]:
-        """Loops inside each other, the innermost in turns of several steps; the first step's `each` values are carried
-        through the steps that are left over, too.
-        """
-        *outer, last = extents
+        """Loops inside each other, the innermost in turns of several steps, which carry `each` values a step."""
+        outer, last = self.unrolling.loops(extents)
 
         def turns(inner: Code, found: list[SSAValue], held: Sequence[SSAValue]) -> Sequence[SSAValue]:
             around = [point.with_own(found, outer) for point in points]
             for turn in self.unrolling.turns(last):
 
                 def one(c: Code, at: SSAValue, now: Sequence[SSAValue], turn: Turn = turn) -> Sequence[SSAValue]:
-                    return body(c, _steps(around, [at], turn), now)
+                    return body(c, _steps(around, self._bases(at, turn), turn, extents[len(outer) :]), now)
 
-                kept = each if turn.start else len(held)
-                end, first = inner.concealed(turn.extent), inner.number(turn.start)
-                changed = inner.loop_to(end, held[:kept], one, start=first)
+                kept = each * turn.steps
+                first, step = self._range(inner, turn)
+                changed = inner.loop_to(inner.concealed(turn.extent), held[:kept], one, start=first, step=step)
                 held = [*changed, *held[kept:]]
             return held
 
         return code.nest(outer, start, turns)
+
+    def _bases(self, at: SSAValue, turn: Turn) -> list[SSAValue]:
+        """What the indices in a turn are made of."""
+        return [at]
+
+    def _range(self, code: Code, turn: Turn) -> tuple[SSAValue, int]:
+        """Where a loop starts, and how far it goes in a turn."""
+        return code.number(turn.start), 1
 
     def _reduced(
         self, code: Code, stage: GenericOp, points: list[Loops], reduced: list[int]
@@ -171,7 +196,7 @@ class _Thread:
         """The reduced values at each point."""
         reductions = reductions_of(stage)
         each = len(reductions) * len(points)
-        sums = min(self.unrolling.turns(reduced[-1])[0].steps, ACCUMULATORS)
+        sums = min(self.unrolling.turns(self.unrolling.loops(reduced)[1])[0].steps, ACCUMULATORS)
         start = [code.scalar(one.start(), one.element) for one in reductions] * (len(points) * sums)
 
         def body(inner: Code, sites: Sites, held: Sequence[SSAValue]) -> Sequence[SSAValue]:
@@ -220,7 +245,7 @@ class _Thread:
             values.append(loaded[key] if lane is None else code.add(vector.ExtractOp(loaded[key], [lane], f32)))
         return values
 
-    def _store(self, code: Code, stage: GenericOp, sites: Sites, values: list[Sequence[SSAValue]]) -> None:
+    def _store(self, code: Code, stage: GenericOp, sites: Sites, values: Sequence[Sequence[SSAValue]]) -> None:
         """Stores what a stage yields into those of its outputs that outlive the kernel."""
         for number, output in enumerate(stage.outputs):
             if output not in self.kernel.output_arguments:
@@ -256,6 +281,39 @@ class _Thread:
         return code.index_op(arith.AddiOp, at, place.constant)
 
 
+class _Group(_Thread):
+    """The code of a thread of a workgroup that takes one point."""
+
+    def __init__(self, kernel: KernelOp, code: Code, unrolling: Unrolling):
+        super().__init__(kernel, code, code.group(0), unrolling)
+        self.lane = code.add(wgsl.LocalIndexOp())
+        self.first = code.add(arith.CmpiOp(self.lane, code.number(0), "eq"))
+
+    def run(self) -> None:
+        code, points = self.code, self.points
+        for stage in self.kernel.stages:
+            parallel, reduced = own_loops(self.kernel, stage)
+            if not reduced and updates_in_place(self.kernel, stage, code):
+                code.block.add_op(wgsl.BarrierOp(storage=True))  # every lane has read the old values before one writes
+            if parallel:
+                self._over(code, points, parallel, [], 0, lambda c, sites, _, s=stage: self._write(c, s, sites))
+                continue
+            found = self._reduced(code, stage, points, reduced) if reduced else self._values(code, stage, [points])
+            values = found[0]
+            if reduced:
+                values = fold_lanes(code, reductions_of(stage), values, self.lane, self.unrolling.lanes)
+            self.known[0].update(zip(stage.outputs, values, strict=True))
+            code.when(self.first, lambda c, s=stage, v=values: self._store(c, s, [points], [v]))
+
+    def _bases(self, at: SSAValue, turn: Turn) -> list[SSAValue]:
+        return [at, self.lane] if turn.lanes > 1 else [at]
+
+    def _range(self, code: Code, turn: Turn) -> tuple[SSAValue, int]:
+        if turn.lanes > 1:
+            return super()._range(code, turn)
+        return code.index_op(arith.AddiOp, self.lane, turn.start), self.unrolling.lanes
+
+
 def _body(code: Code, stage: GenericOp, env: dict[SSAValue, SSAValue], loops: Loops) -> list[SSAValue]:
     return code.body(stage.body.block, env, loops)
 
@@ -276,19 +334,34 @@ def own_loops(kernel: KernelOp, stage: GenericOp) -> tuple[list[int], list[int]]
     return own[:count], own[count:]
 
 
-def _steps(points: Sequence[Loops], bases: Sequence[SSAValue], turn: Turn) -> Sites:
-    """The loops in each step of a turn, of which `bases` has the number."""
+def _steps(points: Sequence[Loops], bases: Sequence[SSAValue], turn: Turn, own: Sequence[int]) -> Sites:
+    """The loops in each step of a turn: those of the points, and `own` ones, which the turns run through as one.
+
+    Args:
+        points: The loops around.
+        bases: The number of the turn, and of the lane if lanes share turns.
+        turn: How the loop is run through.
+        own: The extents of the loops that are one.
+    """
+    extents = [turn.extent] if turn.lanes == 1 else [turn.extent, turn.lanes]
 
     def at(loops: Loops, step: int) -> Loops:
-        inner = loops.with_own(bases, [turn.extent])
-        *others, last = inner.expressions
-        return Loops(inner.bases, inner.extents, (*others, last if turn.steps == 1 else last * turn.steps + step))
+        first = len(loops.extents)
+        place: AffineExpr = AffineDimExpr(first)
+        if turn.lanes > 1:
+            place = place * turn.lanes + AffineDimExpr(first + 1)
+        if turn.steps > 1:
+            place = place * turn.steps + step
+        around = (*loops.extents, *extents)
+        places = [place] if len(own) == 1 else affine.delinearized(place, own)
+        simplified = [affine.linear(one, around).expression() for one in places]
+        return Loops((*loops.bases, *bases), around, (*loops.expressions, *simplified))
 
     return [[at(loops, step) for loops in points] for step in range(turn.steps)]
 
 
 def vector_arguments(kernel: KernelOp, unrolling: Unrolling, starts: Sequence[int]) -> set[SSAValue]:
-    """The arguments of which `unrolled_thread` reads and writes nothing but whole vectors.
+    """The arguments of which `unrolled_thread` or `unrolled_group` reads and writes nothing but whole vectors.
 
     Args:
         kernel: What it runs.
@@ -321,8 +394,9 @@ def _accesses(
     results = [[point.with_own((), parallel) for point in points]] if reduced else [points]
     turns = [results]
     if parallel or reduced:
-        *outer, last = reduced or parallel
+        own = reduced or parallel
+        outer, last = unrolling.loops(own)
         around = [point.with_own((), outer) for point in (results[0] if reduced else points)]
-        turns = [_steps(around, (), turn) for turn in unrolling.turns(last)]
+        turns = [_steps(around, (), turn, own[len(outer) :]) for turn in unrolling.turns(last)]
     for number, (buffer, m) in enumerate(zip(stage.operands, maps_of(stage), strict=True)):
         yield buffer, m, [results] if reduced and number >= len(stage.inputs) else turns

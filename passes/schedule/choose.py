@@ -4,11 +4,21 @@ from __future__ import annotations
 
 import math
 
+from xdsl.dialects.builtin import f32
 from xdsl.dialects.linalg.ops import GenericOp
 from xdsl.ir.affine import AffineDimExpr
 
 from tensorgrad.dialects.affine import used_dims
-from tensorgrad.dialects.buf import KernelOp, is_reduction, is_shape_only, iterators_of, loop_extents, maps_of
+from tensorgrad.dialects.buf import (
+    KernelOp,
+    element_of,
+    is_reduction,
+    is_shape_only,
+    iterators_of,
+    loop_extents,
+    maps_of,
+    shape_of,
+)
 from tensorgrad.passes.kernels.kinds import contraction_of, is_pointwise
 from tensorgrad.passes.schedule.attention import attention_schedule
 from tensorgrad.passes.schedule.contraction import GPU_LANES, SOFTWARE_LANES, VECTOR, contraction_schedule
@@ -38,21 +48,24 @@ def choose(kernel: KernelOp, target: Target) -> Schedule:
     own = own_steps(kernel)
     if _wants_group(kernel, total, own, target):
         lanes = _lanes(own, target)
-        return Schedule("group", (lanes, 1, 1), (total, 1, 1))
+        return Schedule("group", (lanes, 1, 1), (total, 1, 1), steps=_steps(kernel, target, lanes))
     lanes = SOFTWARE_LANES if target.software and total < MANY_POINTS else GPU_LANES
     lanes = min(lanes, target.max_compute_invocations_per_workgroup)
     width = _neighbours(kernel) if target.software and total >= MANY_POINTS else 1
-    steps = _steps(kernel) if target.software else 1
+    steps = _steps(kernel, target) if target.software else 1
     return Schedule("thread", (lanes, 1, 1), folded(-(-total // (lanes * width)), target), width=width, steps=steps)
 
 
-def _steps(kernel: KernelOp) -> int:
-    """How many steps of its loops a thread takes in a turn on a CPU: vectors of rows, two of long ones."""
-    if _reads_across(kernel):
-        return 1
+def _steps(kernel: KernelOp, target: Target, lanes: int = 0) -> int:
+    """How many steps of its loops a thread takes in a turn: a vector, on a CPU two vectors of long rows."""
     longest = max((loop_extents(stage)[-1] for stage in kernel.stages if _reads_along(stage, kernel)), default=0)
-    found = (2 * VECTOR, VECTOR) if longest >= LONG_ROW else (VECTOR,) if longest else ()
-    return next((steps for steps in found if can_take_steps(kernel, steps)), 1)
+    if lanes and not longest:
+        return 1
+    if not target.software and not all(_reads_vectors(stage, kernel) for stage in kernel.stages):
+        return 1  # lanes that read single elements had better read neighbouring ones
+    across = not longest or _reads_across(kernel)
+    found = (2 * VECTOR, VECTOR) if target.software and longest >= LONG_ROW and not across else (VECTOR,)
+    return next((steps for steps in found if can_take_steps(kernel, steps, lanes)), 1)
 
 
 def _reads_along(stage: GenericOp, kernel: KernelOp) -> bool:
@@ -63,11 +76,31 @@ def _reads_along(stage: GenericOp, kernel: KernelOp) -> bool:
     return any(m.results and m.results[-1] == AffineDimExpr(innermost) for m in maps_of(stage))
 
 
-def can_take_steps(kernel: KernelOp, steps: int) -> bool:
-    """Whether a thread can take so many steps in a turn: of stages with loops of their own, whose bodies it repeats."""
+def _reads_vectors(stage: GenericOp, kernel: KernelOp) -> bool:
+    """Whether what a stage reads and writes along its innermost own loop may be vectors."""
+    innermost = len(loop_extents(stage)) - 1
+    if innermost < len(kernel.extents):
+        return True
+    along = [
+        operand
+        for operand, m in zip(stage.operands, maps_of(stage), strict=True)
+        if not is_shape_only(operand) and m.results and innermost in used_dims(m)
+    ]
+    return all(element_of(one) == f32 and shape_of(one)[-1] % VECTOR == 0 for one in along)
+
+
+def can_take_steps(kernel: KernelOp, steps: int, lanes: int = 0) -> bool:
+    """Whether a thread can take so many steps in a turn: of stages with loops of their own, whose bodies it repeats.
+
+    Args:
+        kernel: What it runs.
+        steps: How many.
+        lanes: How many threads share each point; 0 where a thread has it to itself, and two turns at least.
+    """
     rank = len(kernel.extents)
     stages = [stage for stage in kernel.stages if len(loop_extents(stage)) > rank]
-    if steps > 1 and not any(loop_extents(stage)[-1] >= 2 * steps for stage in stages):
+    turns = [math.prod(loop_extents(s)[rank:]) // lanes if lanes else loop_extents(s)[-1] // 2 for s in stages]
+    if steps > max(turns, default=0) and steps > 1:
         return False
     return steps * sum(len(list(stage.body.walk())) for stage in stages) <= LARGEST_BODY
 
@@ -92,7 +125,8 @@ def own_steps(kernel: KernelOp) -> int:
 
 
 def _lanes(own: int, target: Target) -> int:
-    limit = min(target.max_compute_invocations_per_workgroup, 64 if target.software else 256)
+    """How many lanes share a grid point: on a CPU one vector, which then reads all of a row in order."""
+    limit = min(target.max_compute_invocations_per_workgroup, SOFTWARE_LANES if target.software else 256)
     lanes = 1  # a power of two: lanes fold by halves
     while lanes * 2 <= min(limit, max(own, SOFTWARE_LANES)):
         lanes *= 2

@@ -90,19 +90,19 @@ def _rows(schedule: Schedule, kernel: KernelOp, target: Target) -> Iterator[Sche
         groups = folded(-(-points // (lanes * width)), target)
         return Schedule("thread", (lanes, 1, 1), groups, width=width, steps=steps)
 
-    def group(width: int) -> Schedule:
-        return Schedule("group", (width, 1, 1), (points, 1, 1))
+    def group(width: int, steps: int = 1) -> Schedule:
+        return Schedule("group", (width, 1, 1), (points, 1, 1), steps=steps)
 
-    own = own_steps(kernel)
+    own, steps = own_steps(kernel), schedule.steps
     widths = [other for other in (width // 2, width * 2) if 1 <= other <= limit]
+    others = [other for other in (1, VECTOR, 2 * VECTOR) if other != steps]
     if schedule.archetype == "thread":
-        yield from (thread(other, schedule.width, schedule.steps) for other in widths)
+        yield from (thread(other, schedule.width, steps) for other in widths)
         yield from (thread(width, other) for other in (1, 2, VECTOR) if can_take_neighbours(kernel, other))
-        for steps in (1, VECTOR, 2 * VECTOR):
-            if steps != schedule.steps and can_take_steps(kernel, steps):
-                yield thread(width, steps=steps)
+        yield from (thread(width, steps=other) for other in others if can_take_steps(kernel, other))
         if own > 1 and can_group(kernel, min(64, limit), target):
             yield group(min(64, limit))
     else:
-        yield from (group(other) for other in widths if can_group(kernel, other, target))
+        yield from (group(other, steps) for other in widths if can_group(kernel, other, target))
+        yield from (group(width, other) for other in others if can_take_steps(kernel, other, width))
         yield thread(min(64, limit))

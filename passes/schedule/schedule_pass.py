@@ -26,7 +26,8 @@ class SchedulePass(ModulePass):
 
     - `thread`: a thread a grid point. Pointwise kernels, of which it may take several neighbours; many short rows, of
       which it may take several steps in a turn (on a CPU, long ones too); columns.
-    - `group`: a workgroup a grid point; its lanes share the row and fold through workgroup memory.
+    - `group`: a workgroup a grid point; its lanes share the row, in vectors where it has them, and fold through
+      workgroup memory.
     - `contraction`: a block of outputs a thread, in registers.
     - `attention`: a block of rows a workgroup, which walks over tiles of what they attend to.
 

@@ -68,7 +68,7 @@ class Schedule:
         groups: The dispatch's extents in workgroups.
         tile: For a contraction, how its grid is cut up; for attention, of scores.
         width: How many points side by side a `thread` takes.
-        steps: How many steps of a stage's innermost own loop a `thread` takes in a turn.
+        steps: How many steps of a stage's own loops a thread of `thread` or `group` takes in a turn, side by side.
     """
 
     archetype: str

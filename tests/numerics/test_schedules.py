@@ -109,6 +109,21 @@ def test_a_thread_takes_steps_of_its_row(device: WebGPUDevice, shape: tuple[int,
     check(device, function, [floats(*shape), floats(*shape), floats(shape[-1]), integers], SOFTWARE, "thread", 2e-5)
 
 
+@pytest.mark.parametrize("target", [SOFTWARE, GPU], ids=lambda target: target.name)
+@pytest.mark.parametrize("shape", [(5, 700), (3, 2, 1028), (3, 4099), (7, 1024), (2, 33, 68), (1, 255)])
+def test_lanes_take_steps_of_a_shared_row(device: WebGPUDevice, shape: tuple[int, ...], target: Target) -> None:
+    """Whole vectors of each lane, what is left over, and rows of two axes."""
+    axes = tuple(range(1, len(shape)))
+
+    def function(x: Any, w: Any, i: Any) -> Any:
+        y = x - tg.max(x, axis=axes, keepdims=True)
+        z = tg.exp(y) / tg.sum(tg.exp(y), axis=axes, keepdims=True)
+        return z * w, tg.sum(x * w, axis=axes), tg.min(x, axis=axes), tg.sum(i, axis=axes), tg.sum(x * x)
+
+    integers = RNG.integers(-99, 99, shape).astype(np.int32)
+    check(device, function, [floats(*shape), floats(*shape), integers], target, "group", 2e-5)
+
+
 @pytest.mark.parametrize("axis", [0, 1, (0, 2), (1, 2)])
 def test_reductions_in_turns_over_any_axes(device: WebGPUDevice, axis: int | tuple[int, ...]) -> None:
     """Columns, planes and rows of which parts are read, some of them as whole vectors."""

@@ -39,7 +39,7 @@ func.func @rows(%x: tensor<10x1000xf32>) -> tensor<10xf32> {
 // CHECK-NOT: buf.
 // CHECK: func.return
 // SOFTWARE-LABEL: func.func @rows(
-// SOFTWARE: buf.kernel grid = [10] ins(%x : memref<10x1000xf32>) outs(%0 : memref<10xf32>) schedule = {archetype = "group", workgroup = array<i64: 64, 1, 1>, groups = array<i64: 10, 1, 1>} {
+// SOFTWARE: buf.kernel grid = [10] ins(%x : memref<10x1000xf32>) outs(%0 : memref<10xf32>) schedule = {archetype = "group", workgroup = array<i64: 8, 1, 1>, groups = array<i64: 10, 1, 1>, steps = 8 : i64} {
 // SOFTWARE-NOT: buf.
 // SOFTWARE: func.return
 
@@ -61,14 +61,29 @@ func.func @short_rows(%y: tensor<32x65xf32>) -> tensor<32xf32> {
 // SOFTWARE-LABEL: func.func @short_rows(
 // SOFTWARE: archetype = "thread", workgroup = array<i64: 8, 1, 1>, groups = array<i64: 4, 1, 1>, steps = 4 : i64} {
 
-// Columns are read in order by neighbouring threads, and very short rows have no two turns.
+// Columns are read in order by neighbouring threads, in turns of four steps; very short rows have no two turns.
 func.func @columns(%x: tensor<64x32xf32>, %y: tensor<32x7xf32>) -> (tensor<32xf32>, tensor<32xf32>) {
   %0 = tg.sum %x axes = [0] : tensor<64x32xf32>
   %1 = tg.sum %y axes = [1] : tensor<32x7xf32>
   func.return %0, %1 : tensor<32xf32>, tensor<32xf32>
 }
 // SOFTWARE-LABEL: func.func @columns(
-// SOFTWARE: archetype = "thread", workgroup = array<i64: 8, 1, 1>, groups = array<i64: 4, 1, 1>} {
+// SOFTWARE: archetype = "thread", workgroup = array<i64: 8, 1, 1>, groups = array<i64: 4, 1, 1>, steps = 4 : i64} {
+
+// Lanes that share a row take vectors of it, where there are any and each lane gets one; halves are read one by one.
+func.func @vectors(%x: tensor<10x1024xf32>) -> tensor<10xf32> {
+  %0 = tg.sum %x axes = [1] : tensor<10x1024xf32>
+  func.return %0 : tensor<10xf32>
+}
+// CHECK-LABEL: func.func @vectors(
+// CHECK: archetype = "group", workgroup = array<i64: 256, 1, 1>, groups = array<i64: 10, 1, 1>, steps = 4 : i64} {
+func.func @integers(%x: tensor<10x1024xi32>, %y: tensor<10x1022xf32>) -> (tensor<10xi32>, tensor<10xf32>) {
+  %0 = tg.sum %x axes = [1] : tensor<10x1024xi32>
+  %1 = tg.sum %y axes = [1] : tensor<10x1022xf32>
+  func.return %0, %1 : tensor<10xi32>, tensor<10xf32>
+}
+// CHECK-LABEL: func.func @integers(
+// CHECK: archetype = "group", workgroup = array<i64: 256, 1, 1>, groups = array<i64: 10, 1, 1>} {
 
 // A block of outputs a thread.
 func.func @product(%a: tensor<128x64xf32>, %b: tensor<64x256xf32>) -> tensor<128x256xf32> {

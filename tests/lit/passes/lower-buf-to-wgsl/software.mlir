@@ -86,24 +86,19 @@ func.func @steps(%x: tensor<32x64xf32>, %y: tensor<32x65xf32>) -> (tensor<32xf32
 }
 // CHECK: wgsl.kernel @thread1 workgroup_size = [8, 1, 1] access = ["read", "read", "read_write", "read_write"] {
 // CHECK-NEXT: ^bb0(%0: memref<512xvector<4xf32>>, %1: memref<2080xf32>, %2: memref<32xf32>, %3: memref<32xf32>):
-// CHECK: %11 = arith.constant 16 : index
-// CHECK-NEXT: %12 = arith.addi %11, %10 : index
-// CHECK: %15 = arith.muli %4, %11 : index
-// CHECK-NEXT: %16, %17, %18, %19, %20 = scf.for %21 = %13 to %12 step %14 iter_args(%22 = %7, %23 = %7, %24 = %7, %25 = %7, %26 = %15) -> (f32, f32, f32, f32, index) {
-// CHECK-NEXT: %27 = memref.load %0[%26] : memref<512xvector<4xf32>>
-// CHECK: %32 = arith.addf %22, %28 : f32
-// CHECK-NEXT: %33 = arith.addf %23, %29 : f32
-// CHECK-NEXT: %34 = arith.addf %24, %30 : f32
-// CHECK-NEXT: %35 = arith.addf %25, %31 : f32
-// CHECK: %38 = arith.addf %16, %18 : f32
-// CHECK-NEXT: %39 = arith.addf %17, %19 : f32
-// CHECK-NEXT: %40 = arith.addf %38, %39 : f32
-// CHECK-NEXT: memref.store %40, %2[%4] : memref<32xf32>
-// CHECK: %47, %48, %49, %50, %51 = scf.for
-// CHECK: %58 = memref.load %1[%57] : memref<2080xf32>
-// CHECK-NEXT: %59 = arith.addi %57, %14 : index
-// CHECK-NEXT: %60 = memref.load %1[%59] : memref<2080xf32>
-// CHECK: scf.for {{%.*}} = {{%.*}} to {{%.*}} step %14 iter_args({{%.*}} = %47, {{%.*}} = {{%.*}}) -> (f32, index) {
+// CHECK: scf.for {{%.*}} to {{%.*}} step {{%.*}} iter_args([[A:%.*]] = %7, [[B:%.*]] = %7, [[C:%.*]] = %7, [[D:%.*]] = %7, [[AT:%.*]] = {{%.*}}) -> (f32, f32, f32, f32, index) {
+// CHECK-NEXT: [[V:%.*]] = memref.load %0[[[AT]]] : memref<512xvector<4xf32>>
+// CHECK-NEXT: [[X:%.*]] = vector.extract [[V]][0] : f32 from vector<4xf32>
+// CHECK: arith.addf [[A]], [[X]] : f32
+// CHECK-NEXT: arith.addf [[B]], {{%.*}} : f32
+// CHECK-NEXT: arith.addf [[C]], {{%.*}} : f32
+// CHECK-NEXT: arith.addf [[D]], {{%.*}} : f32
+// CHECK: memref.store {{%.*}}, %2[%4] : memref<32xf32>
+// CHECK: [[TOP:%.*]], {{%.*}}, {{%.*}}, {{%.*}}, {{%.*}} = scf.for
+// CHECK-NEXT: memref.load %1[[[AT:%.*]]] : memref<2080xf32>
+// CHECK-NEXT: [[NEXT:%.*]] = arith.addi [[AT]], {{%.*}} : index
+// CHECK-NEXT: memref.load %1[[[NEXT]]] : memref<2080xf32>
+// CHECK: scf.for {{.*}} = [[TOP]], {{%.*}} = {{%.*}}) -> (f32, index) {
 // CHECK-NEXT: memref.load %1[{{%.*}}] : memref<2080xf32>
 // CHECK-NEXT: arith.maximumf
 // CHECK: memref.store {{%.*}}, %3[%4] : memref<32xf32>
@@ -117,9 +112,37 @@ func.func @long_rows(%x: tensor<32x512xf32>) -> tensor<32x512xf32> {
 }
 // CHECK: wgsl.kernel @thread2 workgroup_size = [8, 1, 1] access = ["read", "read_write"] {
 // CHECK-NEXT: ^bb0(%0: memref<4096xvector<4xf32>>, %1: memref<4096xvector<4xf32>>):
-// CHECK: %51 = scf.for {{%.*}} = {{%.*}} to %10 step %12 iter_args(%53 = %14) -> (index) {
-// CHECK-NEXT: %54 = memref.load %0[%53] : memref<4096xvector<4xf32>>
-// CHECK: %59 = arith.addi %53, %12 : index
-// CHECK-NEXT: %60 = memref.load %0[%59] : memref<4096xvector<4xf32>>
-// CHECK: memref.store {{%.*}}, %1[%53] : memref<4096xvector<4xf32>>
-// CHECK: memref.store {{%.*}}, %1[%59] : memref<4096xvector<4xf32>>
+// CHECK: arith.addf
+// CHECK: scf.for {{.*}} iter_args([[AT:%.*]] = {{%.*}}) -> (index) {
+// CHECK-NEXT: memref.load %0[[[AT]]] : memref<4096xvector<4xf32>>
+// CHECK: [[NEXT:%.*]] = arith.addi [[AT]], {{%.*}} : index
+// CHECK-NEXT: memref.load %0[[[NEXT]]] : memref<4096xvector<4xf32>>
+// CHECK: memref.store {{%.*}}, %1[[[AT]]] : memref<4096xvector<4xf32>>
+// CHECK: memref.store {{%.*}}, %1[[[NEXT]]] : memref<4096xvector<4xf32>>
+
+// Lanes that share a row take steps side by side; what is left over comes one by one, or in vectors.
+func.func @shared_row(%x: tensor<4x1027xf32>) -> tensor<4xf32> {
+  %0 = tg.sum %x axes = [1] : tensor<4x1027xf32>
+  func.return %0 : tensor<4xf32>
+}
+// CHECK: wgsl.kernel @group0 workgroup_size = [8, 1, 1] access = ["read", "read_write"] {
+// CHECK-NEXT: ^bb0(%0: memref<4108xf32>, %1: memref<4xf32>):
+// CHECK: scf.for
+// CHECK-COUNT-8: memref.load
+// CHECK: scf.for
+// CHECK-NEXT: memref.load
+// CHECK-NEXT: arith.addf
+// CHECK: wgsl.barrier
+
+func.func @shared_vectors(%x: tensor<4x1028xf32>) -> tensor<4xf32> {
+  %0 = tg.sum %x axes = [1] : tensor<4x1028xf32>
+  func.return %0 : tensor<4xf32>
+}
+// CHECK: wgsl.kernel @group1 workgroup_size = [8, 1, 1] access = ["read", "read_write"] {
+// CHECK-NEXT: ^bb0(%0: memref<1028xvector<4xf32>>, %1: memref<4xf32>):
+// CHECK: scf.for
+// CHECK-COUNT-2: memref.load %0
+// CHECK: scf.for
+// CHECK-NEXT: memref.load %0
+// CHECK-NOT: memref.load
+// CHECK: wgsl.barrier
