@@ -122,7 +122,7 @@ def _short(value: Any) -> str:
 def machine() -> dict[str, Any]:
     """What the figures were measured on."""
     versions: dict[str, str] = {}
-    for name in ("tensorgrad-xdsl", "wgpu", "numpy", "torch", "xdsl"):
+    for name in ("tensorgrad-xdsl", "wgpu", "numpy", "torch", "jax", "xdsl"):
         try:
             versions[name] = metadata.version(name)
         except metadata.PackageNotFoundError:

@@ -13,7 +13,7 @@ import numpy as np
 
 from benchmarks.harness import Contestant
 
-PEERS = ("hand_fused", "numpy_peer", "torch_peer", "tinygrad_peer")
+PEERS = ("hand_fused", "numpy_peer", "torch_peer", "jax_peer", "tinygrad_peer")
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -17,14 +19,17 @@ from benchmarks.scaling import Size, cost
 from benchmarks.workloads import NAMES, workload
 from tensorgrad.runtime.webgpu import WebGPUDevice
 
+OPTIONAL = [import_module("benchmarks.peers.jax_peer")] if find_spec("jax") else []
+"""Peers that are compared where someone has installed them."""
+
 
 @pytest.mark.parametrize("name", NAMES)
 def test_peers_have_the_same_losses(name: str) -> None:
     training, batch = workload(name)("numpy")
     weights = training.parameters()
-    made = [peer.contestant(name, weights, batch) for peer in (torch_peer, numpy_peer, hand_fused)]
+    made = [peer.contestant(name, weights, batch) for peer in (torch_peer, numpy_peer, hand_fused, *OPTIONAL)]
     others = [one for one in made if one is not None]
-    assert len(others) == (3 if name == "mlp" else 1)
+    assert len(others) == (3 if name == "mlp" else 1) + len(OPTIONAL)
     expected = [float(training.step(**batch)) for _ in range(3)]
     for other in others:
         np.testing.assert_allclose([other.step() for _ in range(3)], expected, rtol=2e-4, err_msg=other.name)
