@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 
 from xdsl.ir.affine import (
     AffineBinaryOpExpr,
@@ -19,7 +20,7 @@ from xdsl.ir.affine import (
 
 
 class Linear:
-    """A sum of integer multiples of atoms (loops, floordivs, mods) and a constant."""
+    """A sum of integer multiples of atoms (loops, floordivs, mods) and a constant; never changed once it is made."""
 
     def __init__(self, terms: dict[AffineExpr, int] | None = None, constant: int = 0):
         self.terms = {atom: factor for atom, factor in (terms or {}).items() if factor}
@@ -83,12 +84,17 @@ def atom_bounds(atom: AffineExpr, extents: Sequence[int]) -> tuple[int, int]:
 
 def linear(expression: AffineExpr, extents: Sequence[int]) -> Linear:
     """The simplified linear form of an expression over loops of these extents."""
+    return _linear(expression, tuple(extents))
+
+
+@lru_cache(maxsize=1 << 14)  # the elements of a kernel's block are at few different places
+def _linear(expression: AffineExpr, extents: tuple[int, ...]) -> Linear:
     if isinstance(expression, AffineConstantExpr):
         return Linear(constant=expression.value)
     if isinstance(expression, AffineDimExpr):
         return Linear() if extents[expression.position] == 1 else Linear({expression: 1})
     assert isinstance(expression, AffineBinaryOpExpr), f"no symbols here: {expression}"
-    lhs, rhs = linear(expression.lhs, extents), linear(expression.rhs, extents)
+    lhs, rhs = _linear(expression.lhs, extents), _linear(expression.rhs, extents)
     match expression.kind:
         case AffineBinaryOpKind.Add:
             return _recombined(lhs.plus(rhs))
@@ -251,6 +257,14 @@ def linear_index(results: Sequence[AffineExpr], shape: Sequence[int]) -> AffineE
     total: AffineExpr = AffineConstantExpr(0)
     for expression, stride in zip(results, strides(shape), strict=True):
         total = total + expression * stride
+    return total
+
+
+def linear_position(results: Sequence[AffineExpr], shape: Sequence[int], extents: Sequence[int]) -> Linear:
+    """The simplified linear form of `linear_index`, for loops of these extents."""
+    total = Linear()
+    for expression, stride in zip(results, strides(shape), strict=True):
+        total = _recombined(total.plus(linear(expression, extents), stride))
     return total
 
 

@@ -154,8 +154,8 @@ class KernelPrinter(BasePrinter):
         rule = RULES.get(type(op))
         if rule is None:
             raise EmitError(op, "this op has no WGSL; is a pass missing before?")
-        for value in (*op.operands, *op.results):
-            self.value_type(value.type, op)
+        for result in op.results:
+            self.value_type(result.type, op)
         if op.results[0].first_use is None:
             return
         if type(op) in ENTRY_PARAMETERS:
@@ -295,9 +295,10 @@ class KernelPrinter(BasePrinter):
         Raises:
             EmitError: WGSL has no such type.
         """
-        if type_ not in VALUE_TYPES:
+        found = VALUE_TYPES.get(type_)
+        if found is None:
             raise EmitError(op, f"WGSL has no type {type_}")
-        return VALUE_TYPES[type_]
+        return found
 
     def array_type(self, type_: Attribute, op: Operation) -> str:
         """The WGSL type of an array in memory.

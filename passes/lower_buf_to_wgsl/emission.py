@@ -60,7 +60,7 @@ class Loops:
 def place_of(results: Sequence[AffineExpr], buffer: SSAValue, start: int, loops: Loops) -> affine.Linear:
     """The linear index of an element, from `start` on."""
     placed = [result.replace_dims_and_symbols(loops.expressions, ()) for result in results]
-    return affine.linear(affine.linear_index(placed, shape_of(buffer)) + start, loops.extents)
+    return affine.linear_position(placed, shape_of(buffer), loops.extents).plus(affine.Linear(constant=start))
 
 
 class Frame:
