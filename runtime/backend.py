@@ -26,6 +26,8 @@ RING_BYTES, LEAST_SLOTS, MOST_SLOTS = 1 << 20, 2, 64
 SMALL_BYTES = 1 << 12
 """An output of at most so many bytes is read as soon as any other one is."""
 
+LARGEST_F32 = float(np.finfo(np.float32).max)
+
 
 class Slot(Protocol):
     """A named tensor's shape and dtype, such as `program.TensorSlot`."""
@@ -336,17 +338,18 @@ class ScalarInputs:
         values = {name: _check_number(name, value) for name, value in scalars.items()}
         result: dict[str, np.ndarray] = {}
         for name, slot in self._slots.items():
-            where = f"scalar {name!r}"
             value = values.get(name, math.nan)
             if name in self._formulas:
                 try:
                     value = self._formulas[name].evaluate(values)
                 except FormulaError as error:
-                    raise InputError(f"{where}: {error}") from error
-            if DTYPES[slot.dtype].kind != "f" and value.is_integer():
-                result[name] = _check_array(slot, int(value), where)
+                    raise InputError(f"scalar {name!r}: {error}") from error
+            if slot.dtype == "f32" and abs(value) <= LARGEST_F32:
+                result[name] = np.array(value, np.float32)  # as below, in a tenth of the time
+            elif DTYPES[slot.dtype].kind != "f" and value.is_integer():
+                result[name] = _check_array(slot, int(value), f"scalar {name!r}")
             else:
-                result[name] = _check_array(slot, value, where)
+                result[name] = _check_array(slot, value, f"scalar {name!r}")
         return result
 
 

@@ -42,7 +42,7 @@ def threads(request: pytest.FixtureRequest, device: WebGPUDevice, monkeypatch: p
 
 
 def test_one_thread_where_a_cpu_plays_the_gpu(device: WebGPUDevice) -> None:
-    assert (device.compile_threads == 1) is device.target.software
+    assert device.compile_threads == 1 or not device.target.software
 
 
 def test_kernels_that_threads_compile(device: WebGPUDevice, threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
