@@ -34,7 +34,13 @@ from tensorgrad.passes.lower_buf_to_wgsl.emission import (
     values_to_fold,
 )
 from tensorgrad.passes.lower_buf_to_wgsl.rows import at_point, fold_lanes, folded, updates_in_place
-from tensorgrad.passes.lower_buf_to_wgsl.vectors import VECTOR_WIDTH, are_whole, place_key, vector_and_lane
+from tensorgrad.passes.lower_buf_to_wgsl.vectors import (
+    VECTOR_WIDTH,
+    are_whole,
+    may_be_vector,
+    place_key,
+    vector_and_lane,
+)
 
 ACCUMULATORS = 4
 """A reduction keeps so many sums at most, which don't wait for each other."""
@@ -380,10 +386,19 @@ def vector_arguments(kernel: KernelOp, unrolling: Unrolling, starts: Sequence[in
             if buffer not in start_of or buffer in scalar:
                 continue
             start = start_of[buffer]
-            places = [[place_of(m.results, buffer, start, loops) for loops in _flat(sites)] for sites in turns]
-            if element_of(buffer) != f32 or not all(map(are_whole, places)):
+            if element_of(buffer) != f32 or not all(_are_vectors(buffer, m, start, sites) for sites in turns):
                 scalar.add(buffer)
     return {argument for argument in kernel.body.block.args if argument not in scalar}
+
+
+def _are_vectors(buffer: SSAValue, m: AffineMap, start: int, sites: Sites) -> bool:
+    """Whether a buffer is accessed in whole vectors at some sites; the first mostly shows where it isn't."""
+    loops = list(_flat(sites))
+    if len(loops) < VECTOR_WIDTH:
+        return False
+    places = (place_of(m.results, buffer, start, one) for one in loops)
+    first = next(places)
+    return may_be_vector(first) and are_whole([first, *places])
 
 
 def _accesses(

@@ -33,9 +33,14 @@ def vector_and_lane(place: Linear) -> tuple[Linear, int]:
     return Linear(place.terms, place.constant - lane).over(VECTOR_WIDTH), lane
 
 
+def may_be_vector(place: Linear) -> bool:
+    """Whether it is known which part of a vector a position is."""
+    return all(factor % VECTOR_WIDTH == 0 for factor in place.terms.values())
+
+
 def are_whole(places: Sequence[Linear]) -> bool:
     """Whether positions are those of all elements of one vector or several."""
-    if any(factor % VECTOR_WIDTH for place in places for factor in place.terms.values()):
+    if not all(map(may_be_vector, places)):
         return False
     lanes: dict[tuple[object, ...], set[int]] = {}
     for vector, lane in map(vector_and_lane, places):
