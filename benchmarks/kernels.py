@@ -58,6 +58,18 @@ def _product(m: int, n: int, k: int) -> Kernel:
     return Kernel(lambda: _normal(a=(m, k), b=(k, n)), multiply, multiply, multiply, 2 * m * n * k, size)
 
 
+def _masked_product(m: int, n: int, k: int) -> Kernel:
+    """A product whose left operand is masked in front of it, as by dropout."""
+
+    def multiply(x: Any, mask: Any, w: Any) -> Any:
+        return (x * mask) @ w
+
+    size = 4 * (2 * m * k + k * n + m * n)
+    return Kernel(
+        lambda: _normal(x=(m, k), mask=(m, k), w=(k, n)), multiply, multiply, multiply, (2 * n + 1) * m * k, size
+    )
+
+
 def _torch_gradient(function: Callable[..., Any]) -> Callable[..., Any]:
     """The gradient of `sum(function(x) * w)` by x."""
 
@@ -111,6 +123,7 @@ KERNELS: dict[str, Kernel] = {
     "matmul 512": _product(512, 512, 512),
     "matmul 1024": _product(1024, 1024, 1024),
     "matmul 509x517x523": _product(509, 517, 523),
+    "masked matmul 2048x16x1024": _masked_product(2048, 16, 1024),
     "softmax": Kernel(
         lambda: _normal(x=(ROWS, COLUMNS)),
         lambda x: tg.softmax(x),

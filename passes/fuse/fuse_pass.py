@@ -40,20 +40,22 @@ class FusePass(ModulePass):
     - `recompute`: a pointwise kernel that several kernels read is computed in each, if that moves fewer bytes.
     - `epilogue`: a kernel that reads another's result at the same grid point runs behind it in the same kernel: bias,
       activation and optimizer behind a contraction, further reductions over the same rows behind the first.
-    - `row`: pointwise work on whole rows runs in the kernel that reduced them.
     - `prologue`: a pointwise kernel that contractions read in their sums is computed there, if `prologues` says that it
       pays.
+    - `row`: pointwise work on whole rows runs in the kernel that reduced them.
     - `siblings`: kernels over the same grid that don't depend on each other run as one.
 
     Attributes:
         target: A profile or JSON that says how many bindings a kernel may have.
         only: The rules to apply; all of them by default.
+        all_prologues: Whether contractions compute all operands that they can, whatever it costs.
     """
 
     name = "fuse"
 
     target: str = "webgpu-default"
     only: tuple[str, ...] = ()
+    all_prologues: bool = False
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         unknown = [name for name in self.only if name not in RULES]
@@ -62,14 +64,14 @@ class FusePass(ModulePass):
         target = Target.from_spec(self.target)
         for function in op.ops:
             if isinstance(function, FuncOp) and function.body.blocks and not has_calls(function):
-                Fusion(function, target).run(self.only)
+                Fusion(function, target, self.all_prologues).run(self.only)
 
 
 class Fusion:
     """Fuses one function. Its kernels are taken apart at first, and put together again at the end."""
 
-    def __init__(self, function: FuncOp, target: Target):
-        self.function, self.target = function, target
+    def __init__(self, function: FuncOp, target: Target, all_prologues: bool = False):
+        self.function, self.target, self.all_prologues = function, target, all_prologues
         kernels = [op for op in function.body.block.ops if isinstance(op, KernelOp)]
         parts = [take_apart(kernel) for kernel in kernels]
         for kernel in kernels:
@@ -131,10 +133,15 @@ class Fusion:
             readers = self.graph.readers(kernel)
             if not any(reads_in_sum(reader, kernel.outputs[0]) for reader in readers):
                 continue
-            if self._accept(kernel, readers, in_sum=True) and prologue_pays(kernel, readers, self.target):
+            if self._accept(kernel, readers, in_sum=True) and self._prologue_pays(kernel, readers):
                 self._inline(kernel, readers)
                 changed = True
         return changed
+
+    def _prologue_pays(self, kernel: Parts, readers: Sequence[Parts]) -> bool:
+        behind_rows = (self._mergeable(one, kernel, rows=True) for one in self.graph.producers(kernel))
+        alone = all(loops is None for loops in behind_rows)
+        return self.all_prologues or prologue_pays(kernel, readers, self.target, alone)
 
     def merge_points(self) -> bool:
         """Merges kernels with the kernels whose results they read at their own grid point."""
@@ -308,8 +315,8 @@ RULES: dict[str, Callable[[Fusion], bool]] = {
     "inline": Fusion.inline_single,
     "recompute": Fusion.recompute,
     "epilogue": Fusion.merge_points,
-    "row": Fusion.merge_rows,
     "prologue": Fusion.prologue,
+    "row": Fusion.merge_rows,
     "siblings": Fusion.merge_siblings,
 }
 """The rules by name, in the order in which they are tried."""

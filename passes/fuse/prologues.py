@@ -19,6 +19,7 @@ from tensorgrad.passes.kernels.kinds import contraction_of
 from tensorgrad.passes.kernels.stages import Parts, put_together
 from tensorgrad.passes.kernels.weights import weight_of
 from tensorgrad.passes.schedule.contraction import (
+    CACHED,
     LOAD,
     OPERATION,
     SOFTWARE_LANES,
@@ -30,11 +31,11 @@ from tensorgrad.passes.schedule.contraction import (
 from tensorgrad.passes.walking import operations
 from tensorgrad.runtime.target import Target
 
-MARGIN = 1.5
+MARGIN = 2.0
 """A CPU takes up to so much longer for a prologue than is estimated: it has fewer registers left. Measured."""
 
-DISPATCH_CYCLES = 5e4
-"""What a dispatch less saves a CPU at least, as another kernel may have had a share in it."""
+DISPATCH_CYCLES = 2e4
+"""What a dispatch less saves a CPU at least: encoding it, and no waiting, as another kernel may have a share in it."""
 
 DISPATCH_BYTES = 1 << 20
 """A GPU moves so many bytes while it starts a dispatch."""
@@ -45,25 +46,26 @@ def reads_in_sum(reader: Parts, source: SSAValue) -> bool:
     return reader.contraction is not None and source in reader.contraction.buffers()
 
 
-def prologue_pays(producer: Parts, readers: Sequence[Parts], target: Target) -> bool:
-    """Whether it pays to compute a kernel in all of its readers instead of on its own.
+def prologue_pays(producer: Parts, readers: Sequence[Parts], target: Target, alone: bool = True) -> bool:
+    """Whether it pays to compute a kernel in all of its readers instead of storing what it computes.
 
     Args:
         producer: One pointwise stage with one output.
         readers: All that read the output, some of them in the sum of a contraction.
         target: Software or GPU.
+        alone: Whether it would be a dispatch of its own, and not run behind the reduction of its rows.
     """
     saved = _saved_cycles if target.software else _saved_bytes
-    return saved(producer, readers, target) > 0
+    return saved(producer, readers, target, alone) > 0
 
 
 # On a CPU
 
 
-def _saved_cycles(producer: Parts, readers: Sequence[Parts], target: Target) -> float:
+def _saved_cycles(producer: Parts, readers: Sequence[Parts], target: Target, alone: bool) -> float:
     stage, source = producer.stages[0], producer.outputs[0]
     computing = _loading(producer) + OPERATION * weight_of(operations(stage.body))
-    saved = DISPATCH_CYCLES + _vectors(producer.grid) * (computing + LOAD)
+    saved = DISPATCH_CYCLES * alone + _vectors(producer.grid) * (computing + LOAD)
     for reader in readers:
         if reads_in_sum(reader, source):
             before, after = (_contraction_cost(reader, one, target) for one in (None, producer))
@@ -89,10 +91,11 @@ def _vectors(extents: Sequence[int]) -> float:
 # On a GPU
 
 
-def _saved_bytes(producer: Parts, readers: Sequence[Parts], target: Target) -> float:
+def _saved_bytes(producer: Parts, readers: Sequence[Parts], target: Target, alone: bool) -> float:
     source = producer.outputs[0]
     size = cost.bytes_of([source])
-    saved = float(DISPATCH_BYTES + cost.bytes_of(producer.inputs) + size)
+    read = cost.bytes_of(producer.inputs)
+    saved = size + (DISPATCH_BYTES + read if alone else CACHED * read)
     for reader in readers:
         saved += size - cost.bytes_of(value for value in producer.inputs if value not in reader.inputs)
         if reads_in_sum(reader, source):

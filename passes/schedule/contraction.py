@@ -148,12 +148,12 @@ class _Work:
     operations: _Counts
 
     @staticmethod
-    def of(kernel: KernelOp, stage: GenericOp, sides: Sides) -> _Work:
-        """Counts what changes from step to step: all else is done before."""
+    def of(kernel: KernelOp, stage: GenericOp, sides: Sides, always: bool = False) -> _Work:
+        """Counts what changes from step to step, for all else is done before; or what is always done anew as well."""
         rank, axes, loops = len(kernel.extents), axes_of_values(stage, *sides), loops_of_operands(stage)
         loads, operations = dict.fromkeys(KINDS, 0.0), dict.fromkeys(KINDS, 0.0)
         for value, found in loops.items():
-            if any(loop >= rank for loop in found):
+            if always or any(loop >= rank for loop in found):
                 kind, op = tuple(sorted(axes[value])), value.owner
                 if isinstance(op, Operation):
                     operations[kind] += weight_of(op.walk())
@@ -318,7 +318,8 @@ def _gpu_tile(kernel: KernelOp, stage: GenericOp, sides: Sides, target: Target) 
 def contraction_bytes(kernel: KernelOp, stage: GenericOp, target: Target) -> float:
     """About how many bytes a GPU moves while it computes a contraction from what is in its caches."""
     tile = _gpu_tile(kernel, stage, _sides(kernel, stage), target)
-    work, threads = _Work.of(kernel, stage, (tile.row, tile.column)), tile.lanes * tile.depth
+    work = _Work.of(kernel, stage, (tile.row, tile.column), always=tile.chunk > 0)
+    threads = tile.lanes * tile.depth
     rows, columns = (tile.rows * tile.depth, tile.columns * tile.lanes)
     results = rows * columns
     if not tile.chunk:

@@ -35,7 +35,16 @@ def test_peers_have_the_same_losses(name: str) -> None:
         np.testing.assert_allclose([other.step() for _ in range(3)], expected, rtol=2e-4, err_msg=other.name)
 
 
-@pytest.mark.parametrize("name", ["softmax gradient", "layer norm", "matmul 509x517x523", "embedding gradient"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "softmax gradient",
+        "layer norm",
+        "matmul 509x517x523",
+        "masked matmul 2048x16x1024",
+        "embedding gradient",
+    ],
+)
 def test_kernels_compute_the_same(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kernels, "ROWS", 8)
     found = kernels.contestants(name, "numpy", peers=False)

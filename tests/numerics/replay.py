@@ -17,6 +17,7 @@ from xdsl.passes import ModulePass
 from tensorgrad.dialects.buf import KernelOp
 from tensorgrad.dialects.tg.base import Tensor, numpy_dtype
 from tensorgrad.passes.build_program import build_program
+from tensorgrad.passes.fuse import FusePass
 from tensorgrad.passes.inline_calls import InlineCallsPass
 from tensorgrad.passes.lower_precision import LowerPrecisionPass
 from tensorgrad.passes.outline_attention import OutlineAttentionPass
@@ -140,13 +141,17 @@ def _compare(actual: NumpyArray, expected: NumpyArray, distance: float, level: s
 
 
 def passes_of(variant: Variant, target: Target) -> list[ModulePass]:
-    """All passes from `tg` to `wgsl`; where schedules are drawn, every reduction that can be is split."""
+    """All passes from `tg` to `wgsl`.
+
+    Where schedules are drawn, every reduction that can be is split, and contractions compute operands if they can.
+    """
     above = [InlineCallsPass(recompute=False), SimplifyPass(), OutlineAttentionPass()]
     precision = LowerPrecisionPass(smallest=1) if variant.half else None
     below = device_passes(target.to_json(), frugal=variant.frugal, precision=precision)
     if variant.schedules:
         parts = SplitReductionsPass(variant.target, variant.schedules + 1)
         below = [parts if one.name == parts.name else one for one in below]
+        below = [replace(one, all_prologues=True) if isinstance(one, FusePass) else one for one in below]
     return [*above, *below]
 
 

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 from scheduled import GPU, RNG, SOFTWARE, floats, on_device
+from xdsl.passes import ModulePass
 
 import tensorgrad as tg
 from tensorgrad.dialects.buf import KernelOp
-from tensorgrad.passes.fuse import fuse_pass
+from tensorgrad.passes import pipelines
+from tensorgrad.passes.fuse import FusePass
 from tensorgrad.passes.kernels.kinds import contraction_of
 from tensorgrad.passes.schedule.neighbours import neighbours
 from tensorgrad.passes.schedule.schedules import Schedule
@@ -102,7 +105,13 @@ FORMS: dict[str, tuple[Callable[..., Any], Callable[[], list[np.ndarray]]]] = {
 @pytest.fixture
 def always(monkeypatch: pytest.MonkeyPatch) -> None:
     """Prologues are taken wherever they can be, whatever they cost."""
-    monkeypatch.setattr(fuse_pass, "prologue_pays", lambda *args: True)
+    passes = pipelines.device_passes
+
+    def forced(*args: Any, **options: Any) -> list[ModulePass]:
+        found = passes(*args, **options)
+        return [replace(one, all_prologues=True) if isinstance(one, FusePass) else one for one in found]
+
+    monkeypatch.setattr(pipelines, "device_passes", forced)
 
 
 def agree(results: list[np.ndarray], expected: list[np.ndarray]) -> None:

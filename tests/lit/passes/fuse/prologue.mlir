@@ -1,5 +1,5 @@
-// RUN: tg-opt %s -p 'lower-tg-to-buf,fuse{only=inline,epilogue,prologue target=lavapipe}' | filecheck %s --check-prefix=CPU
-// RUN: tg-opt %s -p 'lower-tg-to-buf,fuse{only=inline,epilogue,prologue}' | filecheck %s --check-prefix=GPU
+// RUN: tg-opt %s -p 'lower-tg-to-buf,fuse{only=inline,epilogue,prologue,row target=lavapipe}' | filecheck %s --check-prefix=CPU
+// RUN: tg-opt %s -p 'lower-tg-to-buf,fuse{only=inline,epilogue,prologue,row}' | filecheck %s --check-prefix=GPU
 
 // A product with few columns needs each element of its rows for one block of results: it is computed there, from both
 // its operands, and what stands behind the sum stays there.
@@ -113,6 +113,43 @@ func.func @behind_a_sum(%x: tensor<64x64xf32>, %v: tensor<64x64xf32>, %w: tensor
 // GPU-LABEL: func.func @behind_a_sum(
 // GPU: buf.kernel grid = [64, 64] ins(%x, %v : memref<64x64xf32>, memref<64x64xf32>) outs(%1 : memref<64x64xf32>) {
 // GPU: buf.kernel grid = [64, 16] ins(%1, %w : memref<64x64xf32>, memref<64x16xf32>) outs(%0 : memref<64x16xf32>) {
+// GPU-NOT: buf.kernel
+// GPU: func.return
+
+// Rows are normalized for a few columns: only their sums are stored. For many columns the kernel that adds up stores them.
+func.func @rows(%x: tensor<256x512xf32>, %w: tensor<512x16xf32>) -> tensor<256x16xf32> {
+  %0 = tg.sum %x axes = [1] : tensor<256x512xf32>
+  %1 = tg.broadcast %0 shape = [256, 512] dims = [0] : tensor<256xf32>
+  %2 = tg.sub %x, %1 : tensor<256x512xf32>, tensor<256x512xf32>
+  %3 = tg.dot_general %2, %w lhs_batch = [] rhs_batch = [] lhs_contracting = [1] rhs_contracting = [0] : tensor<256x512xf32>, tensor<512x16xf32>
+  func.return %3 : tensor<256x16xf32>
+}
+// CPU-LABEL: func.func @rows(
+// CPU: buf.kernel grid = [256] ins(%x : memref<256x512xf32>) outs(%1 : memref<256xf32>) {
+// CPU: buf.kernel grid = [256, 16] ins(%w, %x, %1 : memref<512x16xf32>, memref<256x512xf32>, memref<256xf32>) outs(%0 : memref<256x16xf32>) {
+// CPU-NOT: buf.kernel
+// CPU: func.return
+// GPU-LABEL: func.func @rows(
+// GPU: buf.kernel grid = [256] ins(%x : memref<256x512xf32>) outs(%1 : memref<256xf32>) {
+// GPU: buf.kernel grid = [256, 16] ins(%w, %x, %1 : memref<512x16xf32>, memref<256x512xf32>, memref<256xf32>) outs(%0 : memref<256x16xf32>) {
+// GPU-NOT: buf.kernel
+// GPU: func.return
+
+func.func @rows_of_many_columns(%x: tensor<512x512xf32>, %w: tensor<512x2048xf32>) -> tensor<512x2048xf32> {
+  %0 = tg.sum %x axes = [1] : tensor<512x512xf32>
+  %1 = tg.broadcast %0 shape = [512, 512] dims = [0] : tensor<512xf32>
+  %2 = tg.sub %x, %1 : tensor<512x512xf32>, tensor<512x512xf32>
+  %3 = tg.dot_general %2, %w lhs_batch = [] rhs_batch = [] lhs_contracting = [1] rhs_contracting = [0] : tensor<512x512xf32>, tensor<512x2048xf32>
+  func.return %3 : tensor<512x2048xf32>
+}
+// CPU-LABEL: func.func @rows_of_many_columns(
+// CPU: buf.kernel grid = [512] ins(%x : memref<512x512xf32>) outs(%1 : memref<512x512xf32>) {
+// CPU: buf.kernel grid = [512, 2048] ins(%1, %w : memref<512x512xf32>, memref<512x2048xf32>) outs(%0 : memref<512x2048xf32>) {
+// CPU-NOT: buf.kernel
+// CPU: func.return
+// GPU-LABEL: func.func @rows_of_many_columns(
+// GPU: buf.kernel grid = [512] ins(%x : memref<512x512xf32>) outs(%1 : memref<512x512xf32>) {
+// GPU: buf.kernel grid = [512, 2048] ins(%1, %w : memref<512x512xf32>, memref<512x2048xf32>) outs(%0 : memref<512x2048xf32>) {
 // GPU-NOT: buf.kernel
 // GPU: func.return
 
