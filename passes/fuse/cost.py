@@ -20,6 +20,9 @@ CHEAP_OPS = 12
 LARGEST_BODY = 400
 """Fusion stops before a kernel's bodies hold more ops than this: long kernels take drivers long to compile."""
 
+LARGEST_PROLOGUE = 128
+"""A step of a contraction takes so many additions at most: its code has them for each row and column of a block."""
+
 LANES_A_ROW = 64
 """How many lanes can share the own loops of one grid point."""
 

@@ -18,7 +18,7 @@ from tensorgrad.passes.functions import return_of
 from tensorgrad.passes.fuse import cost
 from tensorgrad.passes.fuse.inline import can_inline, inline, inlined_accesses
 from tensorgrad.passes.fuse.merge import aligned_loops, merge, merged_accesses
-from tensorgrad.passes.fuse.prologues import prologue_pays, reads_in_sum
+from tensorgrad.passes.fuse.prologues import prologue_fits, prologue_pays, reads_in_sum
 from tensorgrad.passes.kernels.graph import KernelGraph, has_calls, updates_of
 from tensorgrad.passes.kernels.stages import Parts, put_together, take_apart
 from tensorgrad.passes.kernels.storage import Accesses, Bindings, is_private, may_write_over
@@ -202,14 +202,14 @@ class Fusion:
         return all(self._accepts(producer, reader, in_sum) for reader in readers)
 
     def _accepts(self, producer: Parts, reader: Parts, in_sum: bool = False) -> bool:
-        """Whether `producer` may be computed inside `reader`; in the sum of a contraction whatever it costs, or not."""
+        """Whether `producer` may be computed inside `reader`; in the sum of a contraction if it only moves, or any."""
         source = producer.outputs[0]
         if reader.attention is not None:
             return False
         if any(self.graph.runs_before(w, reader) for w in self.graph.waiting_updates(producer) if w is not reader):
             return False  # the reader runs behind the update of what it would have to read then
         summed = reads_in_sum(reader, source)
-        if summed and not in_sum and not cost.moves_only(producer):
+        if summed and not cost.moves_only(producer) and not (in_sum and prologue_fits(producer, reader)):
             return False
         again = cost.reading_points(reader, source) > cost.points(producer.grid)
         if again and not (summed and in_sum) and not cost.is_cheap(producer):

@@ -46,6 +46,13 @@ def reads_in_sum(reader: Parts, source: SSAValue) -> bool:
     return reader.contraction is not None and source in reader.contraction.buffers()
 
 
+def prologue_fits(producer: Parts, reader: Parts) -> bool:
+    """Whether a contraction stays short enough with a kernel computed in it: long ones take drivers long to compile."""
+    assert reader.contraction is not None
+    together = (producer.stages[0].body, reader.contraction.body)
+    return sum(weight_of(operations(body)) for body in together) <= cost.LARGEST_PROLOGUE
+
+
 def prologue_pays(producer: Parts, readers: Sequence[Parts], target: Target, alone: bool = True) -> bool:
     """Whether it pays to compute a kernel in all of its readers instead of storing what it computes.
 
