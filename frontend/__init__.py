@@ -5,6 +5,7 @@ Names load when they are first used, so that importing this is cheap and a saved
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -443,12 +444,36 @@ __all__ = [
 ]
 
 
+_INSTEAD = {
+    "cat": "tg.concat joins tensors",
+    "concatenate": "tg.concat joins tensors",
+    "flatten": "tg.reshape(x, -1) does that, and tg.nn.Flatten for some axes",
+    "float32": "it is tg.f32 here",
+    "functional": "functions are in tensorgrad itself, such as tg.relu",
+    "int32": "it is tg.i32 here",
+    "int64": "integers are tg.i32 or tg.u32",
+    "load": "Training.load_checkpoint does that",
+    "manual_seed": "seeds are arguments: tg.compile(seed=0), tg.random.key(0)",
+    "mse_loss": "tg.mse is that",
+    "no_grad": "only tg.grad and tg.compile take derivatives; tg.stop_gradient(x) is a constant to them",
+    "rand": "tg.random.uniform(key, shape) draws",
+    "randn": "tg.random.normal(key, shape) draws",
+    "save": "Training.save_checkpoint does that, and Training.save for programs",
+    "unsqueeze": "tg.expand_dims does that",
+    "view": "tg.reshape does that",
+}
+"""What is meant by names that other libraries have."""
+
+
 def __getattr__(name: str) -> Any:
     if name in _MODULES:
         return import_module(f"{__name__}.{name}")
     home = _HOMES.get(name)
     if home is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        hint = f"; {_INSTEAD[name]}" if name in _INSTEAD else ""
+        raise AttributeError(
+            f"module {__name__!r} has no attribute {name!r}{hint}", name=name, obj=sys.modules[__name__]
+        )
     value = globals()[name] = getattr(import_module(f"{__name__}.{home}"), name)
     return value
 

@@ -190,7 +190,8 @@ def batches(
         OptionError: Another setting is out of range, or no batch is full with "drop".
     """
     if not isinstance(arrays, Mapping) or not arrays:
-        raise InputError(f"{user_line()}: batches: takes arrays by name, got {arrays!r}")
+        given = "none" if isinstance(arrays, Mapping) else type(arrays).__name__
+        raise InputError(f"{user_line()}: batches: takes arrays by name, got {given}")
     found = {name: to_numpy(value, f"{user_line()}: {name!r}") for name, value in arrays.items()}
     counts = {name: len(array) if array.ndim else None for name, array in found.items()}
     if len(set(counts.values())) > 1 or None in counts.values() or 0 in counts.values():

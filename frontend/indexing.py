@@ -59,7 +59,10 @@ def _index_like(tensor: Tensor, indices: Tensor, axis: int, what: str) -> int:
         for i, (given, extent) in enumerate(zip(indices.shape, tensor.shape, strict=False))
     )
     if not fits:
-        raise ShapeError(f"{user_line()}: {what}: indices {indices.shape} do not fit {tensor.shape} along axis {place}")
+        raise ShapeError(
+            f"{user_line()}: {what}: indices {indices.shape} do not fit {tensor.shape} along axis {place}: they have "
+            "as many axes, and elsewhere no larger extents; for rows there are x[indices] and x.at[indices].add(rows)"
+        )
     return place
 
 

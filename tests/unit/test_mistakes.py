@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -139,6 +140,19 @@ def test_a_jitted_function_is_copied_as_functions_are() -> None:
     double = tg.jit(lambda x: 2 * x, device="numpy")
     assert np.array_equal(double(ARRAY), 2 * ARRAY)
     assert copy.deepcopy({"f": double})["f"] is copy.copy(double) is double
+
+
+def test_other_libraries_names_are_explained() -> None:
+    with pytest.raises(AttributeError, match=r"has no attribute 'cat'; tg\.concat joins tensors") as caught:
+        untyped.cat([ARRAY, ARRAY])
+    assert caught.value.name == "cat" and caught.value.obj is tg  # what Python finds near names by
+    with pytest.raises(AttributeError, match=r"has no attribute 'soft_max'$"):
+        untyped.soft_max(ARRAY)
+    for hint in untyped._INSTEAD.values():
+        for name in re.findall(r"\btg\.([a-zA-Z_0-9.]+[a-zA-Z_0-9])", hint):
+            found: Any = tg
+            for part in name.split("."):
+                found = getattr(found, part)
 
 
 def test_a_line_is_named_once() -> None:
