@@ -16,9 +16,9 @@ from xdsl.utils.exceptions import DiagnosticException
 from tensorgrad.dialects.signature import Slot, arguments_of, results_of
 from tensorgrad.dialects.tg.base import numpy_dtype, tensor
 from tensorgrad.dialects.tg.build import TensorBuilder, element_of, shape_of
+from tensorgrad.dialects.tg.control import CondOp, ScanOp
 from tensorgrad.dialects.tg.unary import SqrtOp
 from tensorgrad.passes.functions import find_function, order_parameters, return_of, set_returned, set_signature
-from tensorgrad.passes.lower_tg_to_buf.outline import has_control
 from tensorgrad.passes.optimizer_groups import Coefficients, Group, coefficients
 from tensorgrad.passes.optimizer_links import AddDecayedWeightsLink, NormLink, PlainLink, Stage
 from tensorgrad.passes.optimizer_rules import Rule, Update
@@ -115,7 +115,9 @@ def append_updates(module: ModuleOp, options: OptimizerPass, stages: Sequence[St
     pairs = _pairs(function, where)
     chosen = {pair.name: parts[_part_of(parts, pair, where)] for pair in pairs}
     norms = any(isinstance(stage.link, NormLink) for stage in stages)
-    together = (norms or any(part.rule.in_rows for part in parts)) and not has_control(function)
+    # Rows are for functions without loops and branches, also once calls are inlined.
+    loops = any(isinstance(op, ScanOp | CondOp) for op in function.walk())
+    together = (norms or any(part.rule.in_rows for part in parts)) and not loops
     shapes = _state_shapes(pairs, parts, chosen, stages)
     scalars = [*(slot for part in parts for slot in part.coefficients.slots)]
     scalars += [slot for stage in stages for slot in stage.slots]

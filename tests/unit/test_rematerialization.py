@@ -153,3 +153,33 @@ def test_memory_limits_that_cannot_be() -> None:
     for wrong in (0, -1, True):
         with pytest.raises(OptionError, match="positive number of bytes"):
             deep(memory_limit=wrong)
+
+
+@pytest.mark.parametrize("clip_norm", [None, 0.5])
+def test_a_loop_in_a_checkpoint_with_a_norm_of_all_gradients(clip_norm: float | None) -> None:
+    """Gradients that are clipped together lie in rows, but not where there are loops, in calls as well."""
+
+    class Model(tg.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.recurrent, self.linear = tg.nn.GRU(4, 5, batch_first=True), tg.nn.Linear(5, 3)
+
+        def __call__(self, x: Any, again: bool) -> Any:
+            def hidden(x: Any) -> Any:
+                return self.recurrent(x)[0]
+
+            return self.linear((tg.checkpoint(hidden) if again else hidden)(x))
+
+    x = np.random.default_rng(1).normal(size=(2, 6, 4)).astype(np.float32)
+    losses: list[list[float]] = []
+    for again, device in ((False, "numpy"), (True, "numpy"), (True, "wgpu")):
+        training = tg.compile(
+            Model(),
+            loss=lambda model, x, again=again: tg.mean(model(x, again) ** 2),
+            optimizer=tg.optim.adam(1e-2, clip_norm=clip_norm),
+            inputs={"x": x.shape},
+            device=device,
+        )
+        losses.append([float(training.step(x=x)) for _ in range(3)])
+        assert training.program.statistics["peak_bytes"]
+    assert np.allclose(losses[1], losses[0], rtol=1e-4) and np.allclose(losses[2], losses[0], rtol=1e-4)
