@@ -7,12 +7,13 @@ and every buffer has exactly one writer. After it, storage is `buf.arena`s and `
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import TypeAlias, cast
 
 from xdsl.dialects import memref
 from xdsl.dialects.builtin import (
     AffineMapAttr,
+    ArrayAttr,
     DenseArrayBase,
     DictionaryAttr,
     IntegerAttr,
@@ -175,11 +176,13 @@ class KernelOp(IRDLOperation):
         schedule: DictionaryAttr | None = None,
     ) -> KernelOp:
         """A kernel over `grid`, whose block takes `inputs` and then `outputs`."""
-        return cls.build(
-            operands=[list(inputs), list(outputs)],
-            properties={"grid": DenseArrayBase.from_list(i64, list(grid)), "schedule": schedule},
-            regions=[Region(block)],
-        )
+        properties: dict[str, Attribute] = {
+            "grid": DenseArrayBase.from_list(i64, list(grid)),
+            "operandSegmentSizes": _segments(len(inputs), len(outputs)),
+        }
+        if schedule is not None:
+            properties["schedule"] = schedule
+        return cls.create(operands=[*inputs, *outputs], properties=properties, regions=[Region(block)])
 
     @property
     def extents(self) -> tuple[int, ...]:
@@ -661,11 +664,21 @@ def generic(
     block: Block,
 ) -> GenericOp:
     """A stage with `parallel` parallel loops first and then `reductions` reduction loops."""
+    properties: dict[str, Attribute] = {
+        "indexing_maps": ArrayAttr([AffineMapAttr(affine) for affine in maps]),
+        "iterator_types": _iterator_types(parallel, reductions),
+        "operandSegmentSizes": _segments(len(inputs), len(outputs)),
+    }
+    return GenericOp.create(operands=[*inputs, *outputs], properties=properties, regions=[Region(block)])
+
+
+@cache
+def _iterator_types(parallel: int, reductions: int) -> ArrayAttr[IteratorTypeAttr]:
     kinds = [IteratorType.PARALLEL] * parallel + [IteratorType.REDUCTION] * reductions
-    return GenericOp(
-        inputs,
-        outputs,
-        Region(block),
-        [AffineMapAttr(affine) for affine in maps],
-        [IteratorTypeAttr(kind) for kind in kinds],
-    )
+    return ArrayAttr([IteratorTypeAttr(kind) for kind in kinds])
+
+
+@cache
+def _segments(inputs: int, outputs: int) -> Attribute:
+    """How many operands are inputs, and how many outputs."""
+    return DenseArrayBase.from_list(i32, [inputs, outputs])

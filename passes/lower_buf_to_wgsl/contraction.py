@@ -166,7 +166,7 @@ class OutputBlock:
         first = places[0]
         if element_of(binding.memory) == wgsl.VECTOR:
             at = code.place(first.over(VECTOR_WIDTH), loops[0])
-            vectors = code.add(memref.LoadOp.get(binding.memory, [at]))
+            vectors = code.element(binding.memory, at)
             return [code.add(vector.ExtractOp(vectors, [step], f32)) for step in range(len(loops))]
         at = code.position(results, buffer, loops[0])
         found: list[SSAValue] = []
@@ -175,7 +175,7 @@ class OutputBlock:
                 here = code.index_op(arith.AddiOp, at, place.constant - first.constant)
             else:
                 here = code.position(results, buffer, one)
-            found.append(code.add(memref.LoadOp.get(binding.memory, [here])))
+            found.append(code.element(binding.memory, here))
         return found
 
     def _grid(self, place: Place) -> Loops:
@@ -261,7 +261,7 @@ class OutputBlock:
             loops = self.loops(where, self.columns[0]) if is_row else self.loops(self.rows[0], where)
             found = self._computed(inner, value, needed, strided(loops, k, list(self.own)))
             to = inner.index_op(arith.AddiOp, inner.index_op(arith.MuliOp, step, extent), place)
-            inner.block.add_op(memref.StoreOp.get(found, memory, [to]))
+            inner.put(found, memory, to)
             return []
 
         code.loop(extent * chunk, [], body, start=code.add(wgsl.LocalIndexOp()), step=tile.lanes * tile.depth)
@@ -308,7 +308,7 @@ class OutputBlock:
             begin = code.index_op(arith.MuliOp, k, self._extent(is_row))
             start, step = (mine, place.row) if is_row else (lane, place.column * self.tile.lanes)
             at = code.index_op(arith.AddiOp, begin, code.index_op(arith.AddiOp, start, step))
-            return code.add(memref.LoadOp.get(shared[value], [at]))
+            return code.element(shared[value], at)
 
         return self._folded(code, held, load, loops, list(shared))
 

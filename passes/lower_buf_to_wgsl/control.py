@@ -77,7 +77,7 @@ class Moves:
     def _number(self, counter: int) -> SSAValue:
         if counter not in self._numbers:
             code = self._code
-            loaded = code.add(memref.LoadOp.get(code.block.args[counter], [code.number(0)]))
+            loaded = code.element(code.block.args[counter], code.number(0))
             self._numbers[counter] = code.add(arith.IndexCastOp(loaded, IndexType()))
         return self._numbers[counter]
 
@@ -99,7 +99,7 @@ class Starts:
             at = code.number(entry.first)
             if self._member is not None:
                 at = code.index_op(arith.AddiOp, code.index_op(arith.MuliOp, self._member, entry.step), entry.first)
-            loaded = code.add(memref.LoadOp.get(self._block.args[entry.table], [at]))
+            loaded = code.element(self._block.args[entry.table], at)
             self._known[entry] = code.add(arith.IndexCastOp(loaded, IndexType()))
         return self._known[entry]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from xdsl.dialects import arith, memref
+from xdsl.dialects import arith
 from xdsl.dialects.builtin import MemRefType
 from xdsl.dialects.linalg.attrs import IteratorType
 from xdsl.dialects.linalg.ops import GenericOp
@@ -197,7 +197,7 @@ def fold_lanes(
     shared: list[SSAValue] = []
     for one, value in zip(reductions, partial, strict=True):
         memory = code.frame.array(code, MemRefType(one.element, [lanes]))
-        code.block.add_op(memref.StoreOp.get(value, memory, [lane]))
+        code.put(value, memory, lane)
         shared.append(memory)
     width = lanes // 2
     while width:
@@ -205,12 +205,12 @@ def fold_lanes(
 
         def fold(inner: Code, width: int = width) -> None:
             for one, memory in zip(reductions, shared, strict=True):
-                mine = inner.add(memref.LoadOp.get(memory, [lane]))
-                other = inner.add(memref.LoadOp.get(memory, [inner.index_op(arith.AddiOp, lane, width)]))
+                mine = inner.element(memory, lane)
+                other = inner.element(memory, inner.index_op(arith.AddiOp, lane, width))
                 both = inner.combine(type(one.combine), mine, other)
-                inner.block.add_op(memref.StoreOp.get(both, memory, [lane]))
+                inner.put(both, memory, lane)
 
         code.when(code.below(lane, width), fold)
         width //= 2
     code.block.add_op(wgsl.BarrierOp())
-    return [code.add(memref.LoadOp.get(memory, [code.number(0)])) for memory in shared]
+    return [code.element(memory, code.number(0)) for memory in shared]
