@@ -14,7 +14,7 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap
 
 from tensorgrad.dialects import affine
-from tensorgrad.dialects.buf import Buffer, KernelOp, buffer_type, element_of, generic, shape_of
+from tensorgrad.dialects.buf import KernelOp, buffer_type, element_of, generic, shape_of
 from tensorgrad.passes.kernels.stages import shape_only
 from tensorgrad.passes.lower_tg_to_buf.scalars import ScalarBuilder
 from tensorgrad.passes.lower_tg_to_buf.views import Lowered, Splat, View
@@ -201,7 +201,6 @@ def set_location(op: Operation, location: LocationAttr | None) -> None:
 
 def alloc(shape: Sequence[int], element: Attribute, location: LocationAttr) -> memref.AllocOp:
     """An allocation of a buffer."""
-    kind: Buffer = buffer_type(shape, element)
-    op = memref.AllocOp.get(element, shape=list(kind.get_shape()))
+    op = memref.AllocOp([], [], buffer_type(shape, element))
     op.location = location
     return op
