@@ -31,6 +31,9 @@ MANY_POINTS = 1 << 14
 LARGEST_BODY = 400
 """A thread has so many operations at most to take several points or steps: drivers compile long kernels for long."""
 
+SHORT_ROW = 16
+"""Threads take shorter rows step by step: turns would save less than drivers take to compile them."""
+
 LONG_ROW = 256
 """Threads take two vectors in a turn of rows that are so long."""
 
@@ -59,7 +62,7 @@ def choose(kernel: KernelOp, target: Target) -> Schedule:
 def _steps(kernel: KernelOp, target: Target, lanes: int = 0) -> int:
     """How many steps of its loops a thread takes in a turn: a vector, on a CPU two vectors of long rows."""
     longest = max((loop_extents(stage)[-1] for stage in kernel.stages if _reads_along(stage, kernel)), default=0)
-    if lanes and not longest:
+    if (lanes and not longest) or (not lanes and own_steps(kernel) < SHORT_ROW):
         return 1
     if not target.software and not all(_reads_vectors(stage, kernel) for stage in kernel.stages):
         return 1  # lanes that read single elements had better read neighbouring ones
