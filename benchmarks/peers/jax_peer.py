@@ -12,8 +12,8 @@ from jax import lax
 
 from benchmarks.harness import Contestant
 from benchmarks.peers import SETTINGS, Settings
+from benchmarks.peers.layers import Parameters, layers, linear
 
-Parameters = Mapping[str, Any]
 BETA1, BETA2, EPS = 0.9, 0.999, 1e-8
 
 
@@ -22,23 +22,12 @@ def _cross_entropy(logits: Any, labels: Any) -> Any:
     return -jnp.take_along_axis(rows, labels.reshape(-1, 1), axis=1).mean()
 
 
-def _linear(p: Parameters, name: str, x: Any) -> Any:
-    return x @ p[f"{name}.weight"] + p[f"{name}.bias"]
-
-
-def _layers(p: Parameters, prefix: str, x: Any, activation: Callable[[Any], Any]) -> Any:
-    count = sum(name.startswith(prefix) and name.endswith(".weight") for name in p)
-    for number in range(count - 1):
-        x = activation(_linear(p, f"{prefix}{number}", x))
-    return _linear(p, f"{prefix}{count - 1}", x)
-
-
 def mlp(p: Parameters, x: Any, y: Any) -> Any:
-    return _cross_entropy(_layers(p, "layers.", x, jax.nn.relu), y)
+    return _cross_entropy(layers(p, "layers.", x, jax.nn.relu), y)
 
 
 def sine(p: Parameters, x: Any, y: Any) -> Any:
-    return jnp.mean((_layers(p, "layers.", x, jnp.tanh) - y) ** 2)
+    return jnp.mean((layers(p, "layers.", x, jnp.tanh) - y) ** 2)
 
 
 def convnet(p: Parameters, x: Any, y: Any) -> Any:
@@ -46,7 +35,7 @@ def convnet(p: Parameters, x: Any, y: Any) -> Any:
     for name in ("first", "second"):
         x = lax.conv(x, p[f"{name}.weight"], (1, 1), "SAME") + p[f"{name}.bias"][:, None, None]
         x = lax.reduce_window(jax.nn.relu(x), -jnp.inf, lax.max, window, window, "VALID")
-    return _cross_entropy(_layers(p, "head.layers.", x.reshape(x.shape[0], -1), jax.nn.relu), y)
+    return _cross_entropy(layers(p, "head.layers.", x.reshape(x.shape[0], -1), jax.nn.relu), y)
 
 
 def _norm(p: Parameters, name: str, x: Any) -> Any:
@@ -61,10 +50,10 @@ def _transformer(p: Parameters, tokens: Any, activation: Callable[[Any], Any], h
     for block in range(sum(name.endswith("norm1.weight") for name in p)):
         name = f"blocks.{block}"
         h = _norm(p, f"{name}.norm1", x)
-        split = [_linear(p, f"{name}.attention.{part}", h).reshape(batch, length, heads, -1) for part in "qkv"]
+        split = [linear(p, f"{name}.attention.{part}", h).reshape(batch, length, heads, -1) for part in "qkv"]
         attended = jax.nn.dot_product_attention(*split, is_causal=True)
-        x = x + _linear(p, f"{name}.attention.out", attended.reshape(batch, length, -1))
-        x = x + _layers(p, f"{name}.mlp.layers.", _norm(p, f"{name}.norm2", x), activation)
+        x = x + linear(p, f"{name}.attention.out", attended.reshape(batch, length, -1))
+        x = x + layers(p, f"{name}.mlp.layers.", _norm(p, f"{name}.norm2", x), activation)
     return _norm(p, "norm", x) @ p["tokens.weight"].T
 
 

@@ -15,33 +15,21 @@ import numpy as np
 
 from benchmarks.harness import Contestant
 from benchmarks.peers import SETTINGS, Settings
-
-Parameters = Mapping[str, Any]
-
-
-def _linear(p: Parameters, name: str, x: Any) -> Any:
-    return x @ p[f"{name}.weight"] + p[f"{name}.bias"]
-
-
-def _layers(p: Parameters, prefix: str, x: Any, activation: Callable[[Any], Any]) -> Any:
-    count = sum(name.startswith(prefix) and name.endswith(".weight") for name in p)
-    for number in range(count - 1):
-        x = activation(_linear(p, f"{prefix}{number}", x))
-    return _linear(p, f"{prefix}{count - 1}", x)
+from benchmarks.peers.layers import Parameters, layers, linear
 
 
 def mlp(p: Parameters, x: Any, y: Any) -> Any:
-    return _layers(p, "layers.", x, lambda h: h.relu()).sparse_categorical_crossentropy(y)
+    return layers(p, "layers.", x, lambda h: h.relu()).sparse_categorical_crossentropy(y)
 
 
 def sine(p: Parameters, x: Any, y: Any) -> Any:
-    return (_layers(p, "layers.", x, lambda h: h.tanh()) - y).square().mean()
+    return (layers(p, "layers.", x, lambda h: h.tanh()) - y).square().mean()
 
 
 def convnet(p: Parameters, x: Any, y: Any) -> Any:
     for name in ("first", "second"):
         x = x.conv2d(p[f"{name}.weight"], p[f"{name}.bias"], padding=1).relu().max_pool2d(2)
-    return _layers(p, "head.layers.", x.flatten(1), lambda h: h.relu()).sparse_categorical_crossentropy(y)
+    return layers(p, "head.layers.", x.flatten(1), lambda h: h.relu()).sparse_categorical_crossentropy(y)
 
 
 def _norm(p: Parameters, name: str, x: Any) -> Any:
@@ -59,12 +47,12 @@ def _transformer(p: Parameters, tokens: Any, activation: Callable[[Any], Any], h
         name = f"blocks.{block}"
         h = _norm(p, f"{name}.norm1", x)
         q, k, v = (
-            _linear(p, f"{name}.attention.{part}", h).reshape(batch, length, heads, width // heads).transpose(1, 2)
+            linear(p, f"{name}.attention.{part}", h).reshape(batch, length, heads, width // heads).transpose(1, 2)
             for part in "qkv"
         )
         attended = q.scaled_dot_product_attention(k, v, is_causal=True).transpose(1, 2).reshape(batch, length, width)
-        x = x + _linear(p, f"{name}.attention.out", attended)
-        x = x + _layers(p, f"{name}.mlp.layers.", _norm(p, f"{name}.norm2", x), activation)
+        x = x + linear(p, f"{name}.attention.out", attended)
+        x = x + layers(p, f"{name}.mlp.layers.", _norm(p, f"{name}.norm2", x), activation)
     return _norm(p, "norm", x) @ p["tokens.weight"].transpose()
 
 

@@ -11,34 +11,26 @@ from torch.nn import functional
 
 from benchmarks.harness import Contestant
 from benchmarks.peers import SETTINGS
-
-Parameters = Mapping[str, Any]
+from benchmarks.peers.layers import Parameters, layers
 
 
 def _linear(p: Parameters, name: str, x: Any) -> Any:
     return torch.addmm(p[f"{name}.bias"], x.reshape(-1, x.shape[-1]), p[f"{name}.weight"]).reshape(*x.shape[:-1], -1)
 
 
-def _layers(p: Parameters, prefix: str, x: Any, activation: Callable[[Any], Any]) -> Any:
-    count = sum(name.startswith(prefix) and name.endswith(".weight") for name in p)
-    for number in range(count - 1):
-        x = activation(_linear(p, f"{prefix}{number}", x))
-    return _linear(p, f"{prefix}{count - 1}", x)
-
-
 def mlp(p: Parameters, x: Any, y: Any) -> Any:
-    return functional.cross_entropy(_layers(p, "layers.", x, torch.relu), y.long())
+    return functional.cross_entropy(layers(p, "layers.", x, torch.relu, _linear), y.long())
 
 
 def sine(p: Parameters, x: Any, y: Any) -> Any:
-    return functional.mse_loss(_layers(p, "layers.", x, torch.tanh), y)
+    return functional.mse_loss(layers(p, "layers.", x, torch.tanh, _linear), y)
 
 
 def convnet(p: Parameters, x: Any, y: Any) -> Any:
     for name in ("first", "second"):
         x = functional.conv2d(x, p[f"{name}.weight"], p[f"{name}.bias"], padding=1)
         x = functional.max_pool2d(torch.relu(x), 2)
-    return functional.cross_entropy(_layers(p, "head.layers.", x.flatten(1), torch.relu), y.long())
+    return functional.cross_entropy(layers(p, "head.layers.", x.flatten(1), torch.relu, _linear), y.long())
 
 
 def _norm(p: Parameters, name: str, x: Any) -> Any:
@@ -55,7 +47,7 @@ def _transformer(p: Parameters, tokens: Any, activation: Callable[[Any], Any], h
         attended = functional.scaled_dot_product_attention(*(part.transpose(1, 2) for part in split), is_causal=True)
         joined = attended.transpose(1, 2).reshape(batch, length, width)
         x = x + _linear(p, f"{name}.attention.out", joined)
-        x = x + _layers(p, f"{name}.mlp.layers.", _norm(p, f"{name}.norm2", x), activation)
+        x = x + layers(p, f"{name}.mlp.layers.", _norm(p, f"{name}.norm2", x), activation, _linear)
     return _norm(p, "norm", x) @ p["tokens.weight"].T
 
 
