@@ -16,7 +16,7 @@ from tensorgrad.dialects.tg import index as indexing
 from tensorgrad.dialects.tg import sort
 from tensorgrad.dialects.tg.base import TensorOp, int_value, is_float
 from tensorgrad.dialects.tg.build import element_of, shape_of
-from tensorgrad.passes.lower_tg_to_buf.kernels import KernelSpec, StageBody
+from tensorgrad.passes.lower_tg_to_buf.kernels import Compute, KernelSpec, StageBody
 from tensorgrad.passes.lower_tg_to_buf.rules import MEMORY_OPERANDS, RULES
 from tensorgrad.passes.lower_tg_to_buf.scalars import by_kind, index, predicate, storage
 from tensorgrad.passes.lower_tg_to_buf.views import Lowered, View
@@ -89,6 +89,20 @@ def _in_run(b: StageBody, run: int, shape: Sequence[int]) -> tuple[SSAValue, SSA
     return within, other, b.apply(arith.AddiOp, b.apply(arith.SubiOp, place, within), other)
 
 
+def _over_run(source: View, run: int, shape: Sequence[int], compute: Compute, op: TensorOp) -> KernelSpec:
+    """For each place: the sum of what is computed for every element of its run."""
+    return KernelSpec(
+        tuple(shape),
+        (),
+        i32,
+        compute,
+        reduced=(run,),
+        gathered=[source.buffer],
+        combine=arith.AddiOp,
+        location=op.location,
+    )
+
+
 def _ranks(
     keys: View, run: int, shape: Sequence[int], element: Attribute, descending: bool, op: TensorOp
 ) -> KernelSpec:
@@ -111,16 +125,7 @@ def _ranks(
         counted = before(b) if inside is None else b.guarded(inside, before, b.constant(0, i1))
         return b.convert(arith.ExtUIOp, counted, i32)
 
-    return KernelSpec(
-        tuple(shape),
-        (),
-        i32,
-        compute,
-        reduced=(run,),
-        gathered=[keys.buffer],
-        combine=arith.AddiOp,
-        location=op.location,
-    )
+    return _over_run(keys, run, shape, compute, op)
 
 
 def _by_rank(ranks: View, run: int, shape: Sequence[int], op: TensorOp) -> KernelSpec:
@@ -141,16 +146,7 @@ def _by_rank(ranks: View, run: int, shape: Sequence[int], op: TensorOp) -> Kerne
             return named(b)
         return b.guarded(b.compare("ult", at, b.constant(shape[-1], index)), named, b.constant(0, i32))
 
-    return KernelSpec(
-        tuple(shape),
-        (),
-        i32,
-        compute,
-        reduced=(run,),
-        gathered=[ranks.buffer],
-        combine=arith.AddiOp,
-        location=op.location,
-    )
+    return _over_run(ranks, run, shape, compute, op)
 
 
 def _position(b: StageBody, order: View | None, row: Sequence[SSAValue], at: SSAValue) -> SSAValue:
