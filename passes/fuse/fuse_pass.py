@@ -139,9 +139,11 @@ class Fusion:
         return changed
 
     def _prologue_pays(self, kernel: Parts, readers: Sequence[Parts]) -> bool:
+        if self.all_prologues:
+            return True
         behind_rows = (self._mergeable(one, kernel, rows=True) for one in self.graph.producers(kernel))
         alone = all(loops is None for loops in behind_rows)
-        return self.all_prologues or prologue_pays(kernel, readers, self.target, alone)
+        return prologue_pays(kernel, readers, self.target, alone)
 
     def merge_points(self) -> bool:
         """Merges kernels with the kernels whose results they read at their own grid point."""

@@ -153,7 +153,7 @@ class _Timestamps:
         (raw,) = self._device.read_ranges([(self._resolved, 0, 16 * count)])
         stamps = raw.view(np.uint64).reshape(count, 2)
         # A difference of unsigned numbers is right across an overflow too.
-        return [self._seconds * float(end - start) for start, end in stamps]
+        return [self._seconds * float(ticks) for ticks in stamps[:, 1] - stamps[:, 0]]
 
 
 def _timestamp_seconds(device: WebGPUDevice) -> float:
