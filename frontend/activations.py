@@ -14,7 +14,7 @@ from tensorgrad.elementary import as_float, erfc, expm1
 from tensorgrad.elementwise import greater, greater_equal, less, less_equal, multiply, negative, sigmoid, tanh, where
 from tensorgrad.errors import OptionError
 from tensorgrad.location import user_line
-from tensorgrad.tensor import Tensor, method
+from tensorgrad.tensor import Tensor
 from tensorgrad.tracer import emit
 
 
@@ -28,14 +28,12 @@ def _gated(x: Any, limit: float) -> tuple[Tensor, Tensor]:
     return factor, where(greater(factor, limit), limit, factor)
 
 
-@method
 def leaky_relu(x: Any, negative_slope: float = 0.01) -> Tensor:
     """`x` where it is positive, else `negative_slope * x`; its derivative at 0 is `negative_slope`."""
     tensor = as_float(x)
     return where(greater(tensor, 0), tensor, multiply(tensor, negative_slope))
 
 
-@method
 def elu(x: Any, alpha: float = 1.0) -> Tensor:
     """`x` where it is positive, else `alpha * (exp(x) - 1)`; its derivative at 0 is `alpha`."""
     tensor = as_float(x)
@@ -43,13 +41,11 @@ def elu(x: Any, alpha: float = 1.0) -> Tensor:
     return where(positive, tensor, multiply(expm1(where(positive, 0, tensor)), alpha))
 
 
-@method
 def selu(x: Any) -> Tensor:
     """The self-normalizing `elu`: scale 1.0507, alpha 1.6733."""
     return multiply(elu(x, 1.6732632423543772), 1.0507009873554805)
 
 
-@method
 def gelu(x: Any, approximate: str = "none") -> Tensor:
     """`x` times the normal distribution's probability below `x`.
 
@@ -70,40 +66,34 @@ def gelu(x: Any, approximate: str = "none") -> Tensor:
     raise OptionError(f'{user_line()}: gelu: approximate must be "none" or "tanh", not {approximate!r}')
 
 
-@method
 def silu(x: Any) -> Tensor:
     """`x * sigmoid(x)`."""
     factor, gate = _gated(x, 1000.0)
     return multiply(factor, sigmoid(gate))
 
 
-@method
 def softplus(x: Any) -> Tensor:
     """`log(1 + exp(x))`, without overflow; its derivative is the sigmoid, 0.5 at 0."""
     return emit(elementary.SoftplusOp, [as_float(x)])
 
 
-@method
 def log_sigmoid(x: Any) -> Tensor:
     """The logarithm of the sigmoid, `-softplus(-x)`, without overflow."""
     return negative(softplus(negative(as_float(x))))
 
 
-@method
 def mish(x: Any) -> Tensor:
     """`x * tanh(softplus(x))`."""
     factor, gate = _gated(x, 1000.0)
     return multiply(factor, tanh(softplus(gate)))
 
 
-@method
 def hard_tanh(x: Any) -> Tensor:
     """`x` held between -1 and 1; its derivative at both is 0."""
     tensor = as_float(x)
     return where(less_equal(tensor, -1), -1, where(greater_equal(tensor, 1), 1, tensor))
 
 
-@method
 def hard_sigmoid(x: Any) -> Tensor:
     """`x / 6 + 1 / 2` held between 0 and 1; its derivative is 0 from 3 on, and up to -3."""
     tensor = as_float(x)

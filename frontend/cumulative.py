@@ -15,7 +15,7 @@ from tensorgrad.joining import concat, moveaxis, pad
 from tensorgrad.reductions import prod
 from tensorgrad.reductions import sum as total
 from tensorgrad.shaping import arange, expand_dims, flip, full, normalized_axis, reshape
-from tensorgrad.tensor import Tensor, method
+from tensorgrad.tensor import Tensor
 
 BLOCK = 32
 """So many elements are folded from their own start; the folds of blocks run in turn."""
@@ -35,7 +35,6 @@ def _prepared(x: Any, axis: int | None, what: str) -> tuple[Tensor, int]:
     return moveaxis(tensor, place, -1), place
 
 
-@method
 def cumsum(x: Any, axis: int | None = None) -> Tensor:
     """Running sums along `axis` (of the flattened tensor if `None`).
 
@@ -46,7 +45,6 @@ def cumsum(x: Any, axis: int | None = None) -> Tensor:
     return moveaxis(_folds(rows, 0, total, operator.add, 0) if rows.size else rows, -1, place)
 
 
-@method
 def cumprod(x: Any, axis: int | None = None) -> Tensor:
     """Running products along `axis` (of the flattened tensor if `None`); the derivative is exact where elements are 0.
 

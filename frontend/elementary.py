@@ -34,7 +34,7 @@ from tensorgrad.elementwise import (
 )
 from tensorgrad.errors import DTypeError
 from tensorgrad.location import user_line
-from tensorgrad.tensor import Array, Tensor, method
+from tensorgrad.tensor import Array, Tensor
 from tensorgrad.tracer import emit
 
 
@@ -64,37 +64,31 @@ def _same(what: str, kind: type[TensorOp], x: Any, y: Any, allowed: Callable[[st
 # Exponentials and logarithms
 
 
-@method
 def exp2(x: Any) -> Tensor:
     """`2` to the power of `x`, exact at integers."""
     return _float(elementary.Exp2Op, x)
 
 
-@method
 def expm1(x: Any) -> Tensor:
     """`exp(x) - 1`, exact near 0 too."""
     return _float(elementary.Expm1Op, x)
 
 
-@method
 def log2(x: Any) -> Tensor:
     """The logarithm to base 2, exact at powers of two; `-inf` at 0, NaN below."""
     return _float(elementary.Log2Op, x)
 
 
-@method
 def log1p(x: Any) -> Tensor:
     """`log(1 + x)`, exact near 0 too; `-inf` at -1, NaN below."""
     return _float(elementary.Log1pOp, x)
 
 
-@method
 def rsqrt(x: Any) -> Tensor:
     """`1 / sqrt(x)`: infinity at 0, NaN below."""
     return divide(1.0, sqrt(x))
 
 
-@method
 def reciprocal(x: Any) -> Tensor:
     """`1 / x` as floats; infinite at 0."""
     return divide(1.0, as_float(x))
@@ -103,74 +97,62 @@ def reciprocal(x: Any) -> Tensor:
 # Trigonometric and hyperbolic functions, and their inverses
 
 
-@method
 def tan(x: Any) -> Tensor:
     """The tangent of `x` in radians."""
     return _float(elementary.TanOp, x)
 
 
-@method
 def asin(x: Any) -> Tensor:
     """The inverse sine; NaN outside [-1, 1]."""
     return _float(elementary.AsinOp, x)
 
 
-@method
 def acos(x: Any) -> Tensor:
     """The inverse cosine; NaN outside [-1, 1]."""
     return _float(elementary.AcosOp, x)
 
 
-@method
 def atan(x: Any) -> Tensor:
     """The inverse tangent."""
     return _float(elementary.AtanOp, x)
 
 
-@method
 def atan2(y: Any, x: Any) -> Tensor:
     """The angle of the point (`x`, `y`) in (-pi, pi], as C's; its derivative at the origin is 0."""
     left, right = common("atan2", y, x)
     return emit(elementary.Atan2Op, [as_float(left), as_float(right)])
 
 
-@method
 def sinh(x: Any) -> Tensor:
     """The hyperbolic sine."""
     return _float(elementary.SinhOp, x)
 
 
-@method
 def cosh(x: Any) -> Tensor:
     """The hyperbolic cosine."""
     return _float(elementary.CoshOp, x)
 
 
-@method
 def asinh(x: Any) -> Tensor:
     """The inverse hyperbolic sine."""
     return _float(elementary.AsinhOp, x)
 
 
-@method
 def acosh(x: Any) -> Tensor:
     """The inverse hyperbolic cosine; NaN below 1."""
     return _float(elementary.AcoshOp, x)
 
 
-@method
 def atanh(x: Any) -> Tensor:
     """The inverse hyperbolic tangent; infinite at -1 and 1, NaN beyond."""
     return _float(elementary.AtanhOp, x)
 
 
-@method
 def erf(x: Any) -> Tensor:
     """The error function."""
     return _float(elementary.ErfOp, x)
 
 
-@method
 def erfc(x: Any) -> Tensor:
     """`1 - erf(x)`, accurate in its tail too."""
     return _float(elementary.ErfcOp, x)
@@ -179,31 +161,26 @@ def erfc(x: Any) -> Tensor:
 # Rounding, signs, and tests
 
 
-@method
 def floor(x: Any) -> Tensor:
     """The largest integer that is not above `x`, in `x`'s dtype; without derivative."""
     return _whole(elementary.FloorOp, x)
 
 
-@method
 def ceil(x: Any) -> Tensor:
     """The smallest integer that is not below `x`, in `x`'s dtype; without derivative."""
     return _whole(elementary.CeilOp, x)
 
 
-@method
 def round(x: Any) -> Tensor:
     """The nearest integer, halves to the even one, in `x`'s dtype; without derivative."""
     return _whole(elementary.RoundOp, x)
 
 
-@method
 def trunc(x: Any) -> Tensor:
     """The integer next to `x` towards 0, in `x`'s dtype; without derivative."""
     return _whole(elementary.TruncOp, x)
 
 
-@method
 def sign(x: Any) -> Tensor:
     """-1, 0 or 1 in `x`'s dtype, NaN for NaN; without derivative.
 
@@ -218,21 +195,18 @@ def sign(x: Any) -> Tensor:
     return where(greater(tensor, 0), Array(np.ones((), tensor.dtype)), below)
 
 
-@method
 def isnan(x: Any) -> Tensor:
     """Whether an element is NaN; no integer is."""
     tensor = as_tensor(x)
     return not_equal(tensor, tensor)
 
 
-@method
 def isfinite(x: Any) -> Tensor:
     """Whether an element is neither infinite nor NaN; every integer is finite."""
     tensor = as_tensor(x)
     return emit(elementary.IsFiniteOp, [tensor]) if is_float(tensor.dtype) else equal(tensor, tensor)
 
 
-@method
 def isinf(x: Any) -> Tensor:
     """Whether an element is infinite; no integer is."""
     tensor = as_tensor(x)
@@ -244,7 +218,6 @@ def isinf(x: Any) -> Tensor:
 # Ranges
 
 
-@method
 def clip(x: Any, min: Any = None, max: Any = None) -> Tensor:
     """`x` held between `min` and `max`, each of which may be absent, a number or a tensor; NaN stays NaN.
 
@@ -256,7 +229,6 @@ def clip(x: Any, min: Any = None, max: Any = None) -> Tensor:
     return tensor if max is None else minimum(tensor, max)
 
 
-@method
 def lerp(x: Any, y: Any, weight: Any) -> Tensor:
     """`x + weight * (y - x)` as floats, computed from the nearer end, so that weight 1 gives exactly `y`."""
     start, end, share = (as_float(part) for part in common("lerp", x, y, weight))
@@ -268,7 +240,6 @@ def lerp(x: Any, y: Any, weight: Any) -> Tensor:
 # Whole quotients
 
 
-@method
 def floor_divide(x: Any, y: Any) -> Tensor:
     """`x // y` as Python's, rounded down; integers by 0 give 0. Without derivative.
 
@@ -279,7 +250,6 @@ def floor_divide(x: Any, y: Any) -> Tensor:
     return _same("floor_divide", integer.FloorDivideOp, x, y, lambda kind: kind in "fiu", "numbers")
 
 
-@method
 def remainder(x: Any, y: Any) -> Tensor:
     """`x % y` as Python's, with the sign of `y`; integers by 0 give 0, floats NaN.
 
@@ -297,7 +267,6 @@ def _bits(what: str, kind: type[TensorOp], x: Any, y: Any) -> Tensor:
     return _same(what, kind, x, y, lambda kind: kind in "iub", "integers or bool")
 
 
-@method
 def bitwise_and(x: Any, y: Any) -> Tensor:
     """Bitwise and of integers, logical and of booleans.
 
@@ -307,7 +276,6 @@ def bitwise_and(x: Any, y: Any) -> Tensor:
     return _bits("bitwise_and", binary.AndOp, x, y)
 
 
-@method
 def bitwise_or(x: Any, y: Any) -> Tensor:
     """Bitwise or of integers, logical or of booleans.
 
@@ -317,7 +285,6 @@ def bitwise_or(x: Any, y: Any) -> Tensor:
     return _bits("bitwise_or", binary.OrOp, x, y)
 
 
-@method
 def bitwise_xor(x: Any, y: Any) -> Tensor:
     """Bitwise exclusive or of integers, logical of booleans.
 
@@ -327,7 +294,6 @@ def bitwise_xor(x: Any, y: Any) -> Tensor:
     return _bits("bitwise_xor", integer.XorOp, x, y)
 
 
-@method
 def bitwise_invert(x: Any) -> Tensor:
     """Every bit of integers the other way; the negation of booleans.
 
@@ -342,7 +308,6 @@ def bitwise_invert(x: Any) -> Tensor:
     return emit(unary.NotOp, [tensor])
 
 
-@method
 def bitwise_left_shift(x: Any, y: Any) -> Tensor:
     """`x << y` on integers; an amount below 0 or above 31 gives 0.
 
@@ -352,7 +317,6 @@ def bitwise_left_shift(x: Any, y: Any) -> Tensor:
     return _same("bitwise_left_shift", integer.ShiftLeftOp, x, y, lambda kind: kind in "iu", "integers")
 
 
-@method
 def bitwise_right_shift(x: Any, y: Any) -> Tensor:
     """`x >> y` on integers, which keeps the sign; an amount below 0 or above 31 gives 0, or -1 for a negative `x`.
 
@@ -362,7 +326,6 @@ def bitwise_right_shift(x: Any, y: Any) -> Tensor:
     return _same("bitwise_right_shift", integer.ShiftRightOp, x, y, lambda kind: kind in "iu", "integers")
 
 
-@method
 def logical_xor(x: Any, y: Any) -> Tensor:
     """Whether exactly one of two elements is true; a number is true where it is not 0, so NaN is."""
     return not_equal(cast(x, "bool"), cast(y, "bool"))

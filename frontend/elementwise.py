@@ -13,7 +13,7 @@ from tensorgrad.dialects.tg.base import ELEMENT_TYPES, TensorOp, ints
 from tensorgrad.dtypes import NAMES, SHORT, DType, as_dtype, is_float, promote
 from tensorgrad.errors import DTypeError, ShapeError
 from tensorgrad.location import user_line
-from tensorgrad.tensor import Array, Tensor, method
+from tensorgrad.tensor import Array, Tensor
 from tensorgrad.tracer import as_array, emit
 
 
@@ -333,36 +333,3 @@ def stop_gradient(x: Any) -> Tensor:
 def astype(x: Any, dtype: object) -> Tensor:
     """`x` with elements of `dtype`; see `cast`."""
     return cast(x, dtype)
-
-
-for _function in (
-    add,
-    subtract,
-    multiply,
-    divide,
-    power,
-    maximum,
-    minimum,
-    logical_and,
-    logical_or,
-    logical_not,
-    equal,
-    not_equal,
-    less,
-    less_equal,
-    greater,
-    greater_equal,
-    negative,
-    abs,
-    exp,
-    log,
-    sqrt,
-    sin,
-    cos,
-    tanh,
-    square,
-    relu,
-    sigmoid,
-    astype,
-):
-    method(_function)

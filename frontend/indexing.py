@@ -27,7 +27,7 @@ from tensorgrad.shaping import (
     take_along_axis,
 )
 from tensorgrad.sorting import argsort
-from tensorgrad.tensor import Array, Tensor, Traced, method
+from tensorgrad.tensor import Array, Tensor, Traced
 from tensorgrad.tracer import current_trace, emit, value_in
 
 
@@ -66,7 +66,6 @@ def _index_like(tensor: Tensor, indices: Tensor, axis: int, what: str) -> int:
     return place
 
 
-@method
 def gather(x: Any, axis: int, indices: Any) -> Tensor:
     """Elements of `x` along `axis` at indices that differ by position, as PyTorch's: other axes may be shorter.
 
@@ -84,7 +83,6 @@ def gather(x: Any, axis: int, indices: Any) -> Tensor:
     return take_along_axis(tensor, given, place)
 
 
-@method
 def scatter_add(x: Any, axis: int, indices: Any, updates: Any) -> Tensor:
     """Adds `updates` to `x` along `axis` at indices that differ by position, as PyTorch's: other axes may be shorter.
 

@@ -27,7 +27,7 @@ from tensorgrad.shaping import (
     take,
     transpose,
 )
-from tensorgrad.tensor import Array, Tensor, method
+from tensorgrad.tensor import Array, Tensor
 from tensorgrad.tracer import emit
 
 PARTS_A_KERNEL = 6
@@ -43,7 +43,6 @@ def _integer(value: Any, what: str) -> int:
         raise ShapeError(f"{user_line()}: {what} is an integer, not {value!r}") from None
 
 
-@method
 def moveaxis(x: Any, source: Any, destination: Any) -> Tensor:
     """Moves the axes in `source` to the places in `destination`; the others keep their order.
 
@@ -64,7 +63,6 @@ def moveaxis(x: Any, source: Any, destination: Any) -> Tensor:
     return transpose(tensor, order)
 
 
-@method
 def permute(x: Any, *axes: Any) -> Tensor:
     """Axis `i` of the result is axis `axes[i]` of `x`: `transpose` with all axes named.
 
@@ -143,7 +141,6 @@ def _between(x: Tensor, axis: int, start: int, stop: int, step: int = 1) -> Tens
     return emit(shape.SliceOp, [x], start=ints(low), stop=ints(high), step=ints(steps))
 
 
-@method
 def split(x: Any, indices_or_sections: Any, axis: int = 0) -> list[Tensor]:
     """Parts of `x` along `axis`: so many equal ones, or those between the positions in a list, as NumPy's.
 
@@ -164,7 +161,6 @@ def split(x: Any, indices_or_sections: Any, axis: int = 0) -> list[Tensor]:
     return [_between(tensor, place, i * size, (i + 1) * size) for i in range(sections)]
 
 
-@method
 def narrow(x: Any, axis: int, start: int, length: int) -> Tensor:
     """`length` positions along `axis` from `start` on; a negative start counts from the end.
 
@@ -181,7 +177,6 @@ def narrow(x: Any, axis: int, start: int, length: int) -> Tensor:
     return _between(tensor, place, first, last)
 
 
-@method
 def roll(x: Any, shift: Any, axis: Any = None) -> Tensor:
     """Moves the elements by `shift` places along `axis`; those that leave at one end come in at the other.
 
@@ -206,7 +201,6 @@ def roll(x: Any, shift: Any, axis: Any = None) -> Tensor:
     return tensor
 
 
-@method
 def repeat(x: Any, repeats: Any, axis: int | None = None) -> Tensor:
     """Repeats each element along `axis` (of the flattened tensor if `None`): all as often, or each by its own number.
 
@@ -229,7 +223,6 @@ def repeat(x: Any, repeats: Any, axis: int | None = None) -> Tensor:
     return reshape(broadcast_to(expand_dims(tensor, place + 1), wide), result)
 
 
-@method
 def tile(x: Any, repeats: Any) -> Tensor:
     """Repeats the whole tensor along each axis; missing axes or numbers count as 1, as NumPy's.
 
@@ -258,7 +251,6 @@ def _pad_widths(width: Any, rank: int) -> list[tuple[int, int]]:
     return [(int(low), int(high)) for low, high in found]
 
 
-@method
 def pad(x: Any, pad_width: Any, mode: str = "constant", constant_values: Any = 0) -> Tensor:
     """Surrounds `x`: `pad_width` is one number, a pair (before, after), or a pair for each axis, as NumPy's.
 
@@ -328,7 +320,6 @@ def _triangle(x: Any, k: int, upper: bool, what: str) -> Tensor:
     return where(kept, tensor, False if tensor.dtype == NAMES["bool"] else 0)
 
 
-@method
 def tril(x: Any, k: int = 0) -> Tensor:
     """The lower triangle of the last two axes, up to `k` diagonals above the main one; 0 elsewhere.
 
@@ -338,7 +329,6 @@ def tril(x: Any, k: int = 0) -> Tensor:
     return _triangle(x, k, False, "tril")
 
 
-@method
 def triu(x: Any, k: int = 0) -> Tensor:
     """The upper triangle of the last two axes, from `k` diagonals above the main one on; 0 elsewhere.
 
@@ -348,7 +338,6 @@ def triu(x: Any, k: int = 0) -> Tensor:
     return _triangle(x, k, True, "triu")
 
 
-@method
 def diagonal(x: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tensor:
     """The diagonal of two axes, `offset` above the main one, as the last axis. It is a view, no copy.
 

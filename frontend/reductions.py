@@ -20,7 +20,7 @@ from tensorgrad.elementwise import where as choose
 from tensorgrad.errors import DTypeError, OptionError, ShapeError
 from tensorgrad.location import user_line
 from tensorgrad.shaping import full, normalized_axes, normalized_axis, positions, reshape
-from tensorgrad.tensor import Tensor, method
+from tensorgrad.tensor import Tensor
 from tensorgrad.tracer import emit
 
 Statistic = TypeVar("Statistic", bound=Callable[..., Tensor])
@@ -50,13 +50,11 @@ def _in_full(function: Statistic) -> Statistic:
     return typing.cast("Statistic", wide)
 
 
-@method
 def sum(x: Any, axis: Any = None, keepdims: bool = False) -> Tensor:
     """The sum along `axis`: one axis, several, or all (None). Booleans count."""
     return _reduce("sum", reduce.SumOp, x, axis, keepdims)
 
 
-@method
 def max(x: Any, axis: Any = None, keepdims: bool = False) -> Tensor:
     """The largest element along `axis`, NaN if any is NaN; equal maxima share the derivative evenly.
 
@@ -66,7 +64,6 @@ def max(x: Any, axis: Any = None, keepdims: bool = False) -> Tensor:
     return _reduce("max", reduce.MaxOp, x, axis, keepdims)
 
 
-@method
 def min(x: Any, axis: Any = None, keepdims: bool = False) -> Tensor:
     """The smallest element along `axis`, NaN if any is NaN; equal minima share the derivative evenly.
 
@@ -76,7 +73,6 @@ def min(x: Any, axis: Any = None, keepdims: bool = False) -> Tensor:
     return _reduce("min", reduce.MinOp, x, axis, keepdims)
 
 
-@method
 @_in_full
 def mean(x: Any, axis: Any = None, keepdims: bool = False) -> Tensor:
     """The mean along `axis`; integers and booleans average as f32; f16 is averaged in f32 and rounded once.
@@ -93,7 +89,6 @@ def mean(x: Any, axis: Any = None, keepdims: bool = False) -> Tensor:
     return sum(tensor, axes, keepdims) * (1.0 / count)
 
 
-@method
 def matmul(x: Any, y: Any) -> Tensor:
     """The matrix product, by NumPy's rules: leading axes are batches and broadcast, vectors are rows or columns.
 
@@ -137,7 +132,6 @@ def _dot(left: Tensor, right: Tensor, batch: int) -> Tensor:
     )
 
 
-@method
 def logsumexp(x: Any, axis: Any = None, keepdims: bool = False, where: Any = None) -> Tensor:
     """`log(sum(exp(x)))` along `axis`, without overflow, of the elements where `where` holds. Of none it is `-inf`.
 
@@ -186,7 +180,6 @@ def _masked_powers(x: Tensor, axis: Any, mask: Tensor) -> tuple[Tensor, Tensor, 
     return shifted, powers, choose(total == 0.0, 1.0, total)
 
 
-@method
 def softmax(x: Any, axis: Any = -1, where: Any = None) -> Tensor:
     """`exp(x) / sum(exp(x))` along `axis`, one or several, without overflow.
 
@@ -210,7 +203,6 @@ def softmax(x: Any, axis: Any = -1, where: Any = None) -> Tensor:
     return powers / sum(powers, axis, keepdims=True)
 
 
-@method
 def log_softmax(x: Any, axis: Any = -1, where: Any = None) -> Tensor:
     """The logarithm of `softmax`, without overflow, and as exact for large elements as for small ones.
 
@@ -249,7 +241,6 @@ def causal_mask(queries: int, keys: int | None = None) -> Tensor:
     return positions(shape, 1, NAMES["i32"]) <= positions(shape, 0, NAMES["i32"]) + (columns - queries)
 
 
-@method
 def prod(x: Any, axis: Any = None, keepdims: bool = False) -> Tensor:
     """The product along `axis`, 1 where it is empty; its derivative is exact where elements are 0. Booleans count."""
     return _reduce("prod", reduce.ProdOp, x, axis, keepdims)
@@ -259,13 +250,11 @@ def _truth(x: Any) -> Tensor:
     return cast(cast(x, NAMES["bool"]), NAMES["i32"])
 
 
-@method
 def any(x: Any, axis: Any = None, keepdims: bool = False) -> Tensor:
     """Whether any element along `axis` is not 0 (NaN is not); False where it is empty."""
     return sum(_truth(x), axis, keepdims) != 0
 
 
-@method
 def all(x: Any, axis: Any = None, keepdims: bool = False) -> Tensor:
     """Whether every element along `axis` is not 0 (NaN is not); True where it is empty."""
     return sum(1 - _truth(x), axis, keepdims) == 0
@@ -277,7 +266,6 @@ def _root(x: Tensor) -> Tensor:
     return where(zero, x, sqrt(where(zero, 1.0, x)))
 
 
-@method
 @_in_full
 def var(x: Any, axis: Any = None, correction: float = 0, keepdims: bool = False) -> Tensor:
     """The variance along `axis`: the mean of the squared distances from the mean; integers and booleans as f32.
@@ -303,7 +291,6 @@ def var(x: Any, axis: Any = None, correction: float = 0, keepdims: bool = False)
     return sum(distance * distance, axes, keepdims) * (1.0 / count)
 
 
-@method
 @_in_full
 def std(x: Any, axis: Any = None, correction: float = 0, keepdims: bool = False) -> Tensor:
     """The standard deviation along `axis`, the root of `var`; its derivative is 0 where all elements are equal.
@@ -314,7 +301,6 @@ def std(x: Any, axis: Any = None, correction: float = 0, keepdims: bool = False)
     return _root(var(x, axis, correction, keepdims))
 
 
-@method
 @_in_full
 def norm(x: Any, ord: float = 2, axis: Any = None, keepdims: bool = False) -> Tensor:
     """The vector norm over all axes in `axis`: `sum(|x|^ord)^(1/ord)`; its derivative at 0 is 0.
@@ -358,7 +344,6 @@ def _extreme_position(what: str, kind: Any, x: Any, axis: int | None, keepdims: 
     return reshape(first, (1,) * rank) if axis is None and keepdims else reshape(first, ()) if axis is None else first
 
 
-@method
 def argmax(x: Any, axis: int | None = None, keepdims: bool = False) -> Tensor:
     """The position of the largest element along `axis` (of the flattened tensor if `None`), as i32.
 
@@ -370,7 +355,6 @@ def argmax(x: Any, axis: int | None = None, keepdims: bool = False) -> Tensor:
     return _extreme_position("argmax", max, x, axis, keepdims)
 
 
-@method
 def argmin(x: Any, axis: int | None = None, keepdims: bool = False) -> Tensor:
     """The position of the smallest element along `axis` (of the flattened tensor if `None`), as i32.
 

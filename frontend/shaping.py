@@ -16,7 +16,7 @@ from tensorgrad.dtypes import NAMES, SHORT, DType, as_dtype, spec
 from tensorgrad.elementwise import add, as_tensor, broadcast_to, less, where
 from tensorgrad.errors import DTypeError, ShapeError
 from tensorgrad.location import user_line
-from tensorgrad.tensor import Array, Tensor, Traced, method
+from tensorgrad.tensor import Array, Tensor, Traced
 from tensorgrad.tracer import as_array, current_trace, emit
 
 
@@ -100,7 +100,6 @@ def arange(start: float, stop: float | None = None, step: float = 1, dtype: obje
     return scaled if first == 0 else scaled + first
 
 
-@method
 def reshape(x: Any, *shape_: Any) -> Tensor:
     """The same elements in row-major order, in another shape; one extent may be -1.
 
@@ -122,7 +121,6 @@ def reshape(x: Any, *shape_: Any) -> Tensor:
     return emit(shape.ReshapeOp, [tensor], shape=ints(extents))
 
 
-@method
 def transpose(x: Any, *axes: Any) -> Tensor:
     """Permutes the axes; reverses them when none are given.
 
@@ -140,7 +138,6 @@ def transpose(x: Any, *axes: Any) -> Tensor:
     return emit(shape.TransposeOp, [tensor], permutation=ints(order))
 
 
-@method
 def swapaxes(x: Any, first: int, second: int) -> Tensor:
     """Exchanges two axes."""
     tensor = as_tensor(x)
@@ -150,7 +147,6 @@ def swapaxes(x: Any, first: int, second: int) -> Tensor:
     return transpose(tensor, order)
 
 
-@method
 def expand_dims(x: Any, axis: Any) -> Tensor:
     """Adds axes of extent 1 at the places in `axis` of the result."""
     tensor = as_tensor(x)
@@ -160,7 +156,6 @@ def expand_dims(x: Any, axis: Any) -> Tensor:
     return reshape(tensor, [1 if i in places else next(rest) for i in range(tensor.ndim + count)])
 
 
-@method
 def squeeze(x: Any, axis: Any = None) -> Tensor:
     """Drops axes of extent 1: those in `axis`, or all.
 
@@ -178,7 +173,6 @@ def squeeze(x: Any, axis: Any = None) -> Tensor:
     return reshape(tensor, [extent for i, extent in enumerate(tensor.shape) if i not in places])
 
 
-@method
 def flip(x: Any, axis: Any = None) -> Tensor:
     """Reverses the order of the elements along `axis` (all axes by default)."""
     tensor = as_tensor(x)
@@ -274,7 +268,6 @@ def _places(entry: Any, axis: int, extents: tuple[int, ...]) -> Tensor:
     return Array(np.flatnonzero(np.asarray(found)).astype(np.int32))
 
 
-@method
 def index(x: Any, key: Any) -> Tensor:
     """`x[key]`: integers, slices with steps, `None`, `...`, and one tensor of integers, or one known mask of an axis.
 
@@ -341,7 +334,6 @@ def _as_indices(indices: Any, what: str) -> Tensor:
     return tensor
 
 
-@method
 def take(x: Any, indices: Any, axis: int = 0) -> Tensor:
     """Slices of `x` along `axis` at `indices`, whose axes take the place of `axis`.
 
@@ -356,7 +348,6 @@ def take(x: Any, indices: Any, axis: int = 0) -> Tensor:
     return emit(index_ops.TakeOp, [tensor, _wrapped(where_, tensor.shape[place])], axis=integer(place))
 
 
-@method
 def take_along_axis(x: Any, indices: Any, axis: int) -> Tensor:
     """Elements of `x` along `axis`, at indices that differ by position; other axes broadcast.
 

@@ -12,7 +12,7 @@ from tensorgrad.errors import ShapeError
 from tensorgrad.joining import moveaxis, narrow
 from tensorgrad.location import user_line
 from tensorgrad.shaping import normalized_axis, reshape, take_along_axis
-from tensorgrad.tensor import Tensor, method
+from tensorgrad.tensor import Tensor
 from tensorgrad.tracer import emit
 
 
@@ -24,7 +24,6 @@ def _rows(x: Any, axis: int | None, what: str) -> tuple[Tensor, int]:
     return tensor, normalized_axis(axis, tensor.ndim, what)
 
 
-@method
 def argsort(x: Any, axis: int | None = -1, descending: bool = False) -> Tensor:
     """The positions that sort `x` along `axis` (flattened if `None`), as i32.
 
@@ -41,7 +40,6 @@ def argsort(x: Any, axis: int | None = -1, descending: bool = False) -> Tensor:
     return moveaxis(order, -1, place)
 
 
-@method
 def sort(x: Any, axis: int | None = -1, descending: bool = False) -> Tensor:
     """`x` sorted along `axis` (flattened if `None`): what stands at the positions of `argsort`.
 
@@ -54,7 +52,6 @@ def sort(x: Any, axis: int | None = -1, descending: bool = False) -> Tensor:
     return take_along_axis(tensor, argsort(tensor, place, descending), place)
 
 
-@method
 def top_k(x: Any, k: int, axis: int = -1, largest: bool = True) -> tuple[Tensor, Tensor]:
     """The `k` largest elements along `axis` (the smallest, if not `largest`), in order, and their positions as i32.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import abc
 import importlib
 import operator
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Generator, Iterator
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
@@ -16,67 +16,22 @@ from tensorgrad.dialects.tg.build import type_of
 from tensorgrad.dtypes import SHORT, DType
 from tensorgrad.errors import TraceError
 from tensorgrad.location import user_line
+from tensorgrad.methods import Methods
 from tensorgrad.runtime.backend import OutputHandle
 
 if TYPE_CHECKING:
     from tensorgrad.indexing import Changes
     from tensorgrad.tracer import Trace
 
-_METHODS: dict[str, Callable[..., Any]] = {}
-
-_METHOD_MODULES = (
-    "elementwise",
-    "shaping",
-    "reductions",
-    "elementary",
-    "activations",
-    "joining",
-    "cumulative",
-    "sorting",
-    "indexing",
-)
-"""The modules whose functions are methods too."""
-
-
-def method(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Makes an API function a method of tensors too, under the same name."""
-    _METHODS[function.__name__] = function
-    return function
-
-
-_HINTS = {
-    "item": "; outside of a trace, float(x) gives the number",
-    "numpy": "; outside of a trace, np.asarray(x) gives the values",
-    "backward": "; tg.grad differentiates functions, and tg.compile losses",
-    "detach": "; tg.stop_gradient(x) does that",
-    "view": "; reshape does that",
-    "to": "; tg.cast changes the dtype, and device= says where to compute",
-}
-"""What other libraries' methods are called here."""
-
-
-def _method(name: str) -> Callable[..., Any] | None:
-    """A registered function; the modules of the API register theirs when they are imported."""
-    if name not in _METHODS and not name.startswith("_"):
-        for module in _METHOD_MODULES:
-            importlib.import_module(f"tensorgrad.{module}")
-    return _METHODS.get(name)
-
-
-def _call(name: str, *args: Any) -> Any:
-    function = _method(name)
-    assert function is not None, name
-    return function(*args)
-
 
 def _operator(name: str, x: Any, y: Any) -> Any:
     """A binary operator; what can be no tensor is left to Python's other side."""
     if any(isinstance(side, (str, bytes, dict, set)) or side is None for side in (x, y)):
         return NotImplemented
-    return _call(name, x, y)
+    return getattr(Tensor, name)(x, y)
 
 
-class Tensor(abc.ABC):
+class Tensor(Methods, abc.ABC):
     """What API functions take and give: a shape, a dtype, and operators that follow NumPy's rules."""
 
     __array_priority__ = 1000  # numpy's operators give way to ours
@@ -112,6 +67,18 @@ class Tensor(abc.ABC):
     @abc.abstractmethod
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NumpyArray: ...
 
+    @abc.abstractmethod
+    def numpy(self) -> NumpyArray:
+        """The values as a numpy array, a copy."""
+
+    @abc.abstractmethod
+    def item(self) -> float | int | bool:
+        """The only element as a Python scalar."""
+
+    def tolist(self) -> Any:
+        """The values as nested lists of Python scalars; as a scalar, without axes."""
+        return self.numpy().tolist()
+
     @property
     def ndim(self) -> int:
         """The number of axes."""
@@ -130,7 +97,7 @@ class Tensor(abc.ABC):
     @property
     def T(self) -> Tensor:
         """The tensor with its axes reversed."""
-        return _call("transpose", self)
+        return self.transpose()
 
     def __len__(self) -> int:
         if not self.shape:
@@ -140,125 +107,123 @@ class Tensor(abc.ABC):
     def __iter__(self) -> Iterator[Tensor]:
         return (self[position] for position in range(len(self)))
 
-    def __getattr__(self, name: str) -> Any:
-        function = _method(name)
-        if function is None:
-            hint = _HINTS.get(name, "")
-            raise AttributeError(f"a tensor has no attribute {name!r}{hint}")
-        return lambda *args, **kwargs: function(self, *args, **kwargs)
+    if not TYPE_CHECKING:  # a type checker finds such names by itself
+
+        def __getattr__(self, name: str) -> NoReturn:
+            raise importlib.import_module("tensorgrad.foreign").unknown_method(name, dir(self))
 
     def __getitem__(self, key: Any) -> Tensor:
-        return _call("index", self, key)
+        return importlib.import_module("tensorgrad.shaping").index(self, key)
 
     def __setitem__(self, key: Any, value: Any) -> None:
         raise TraceError("a tensor can't be changed; x = x.at[key].set(value) makes a changed copy")
 
     def __neg__(self) -> Tensor:
-        return _call("negative", self)
+        return self.negative()
 
     def __abs__(self) -> Tensor:
-        return _call("abs", self)
+        return self.abs()
 
     def __invert__(self) -> Tensor:
-        return _call("bitwise_invert", self)
+        return self.bitwise_invert()
 
-    def __add__(self, other: Any) -> Any:
+    def __add__(self, other: Any) -> Tensor:
         return _operator("add", self, other)
 
-    def __radd__(self, other: Any) -> Any:
+    def __radd__(self, other: Any) -> Tensor:
         return _operator("add", other, self)
 
-    def __sub__(self, other: Any) -> Any:
+    def __sub__(self, other: Any) -> Tensor:
         return _operator("subtract", self, other)
 
-    def __rsub__(self, other: Any) -> Any:
+    def __rsub__(self, other: Any) -> Tensor:
         return _operator("subtract", other, self)
 
-    def __mul__(self, other: Any) -> Any:
+    def __mul__(self, other: Any) -> Tensor:
         return _operator("multiply", self, other)
 
-    def __rmul__(self, other: Any) -> Any:
+    def __rmul__(self, other: Any) -> Tensor:
         return _operator("multiply", other, self)
 
-    def __truediv__(self, other: Any) -> Any:
+    def __truediv__(self, other: Any) -> Tensor:
         return _operator("divide", self, other)
 
-    def __rtruediv__(self, other: Any) -> Any:
+    def __rtruediv__(self, other: Any) -> Tensor:
         return _operator("divide", other, self)
 
-    def __pow__(self, other: Any) -> Any:
+    def __pow__(self, other: Any) -> Tensor:
         return _operator("power", self, other)
 
-    def __rpow__(self, other: Any) -> Any:
+    def __rpow__(self, other: Any) -> Tensor:
         return _operator("power", other, self)
 
-    def __matmul__(self, other: Any) -> Any:
+    def __matmul__(self, other: Any) -> Tensor:
         return _operator("matmul", self, other)
 
-    def __rmatmul__(self, other: Any) -> Any:
+    def __rmatmul__(self, other: Any) -> Tensor:
         return _operator("matmul", other, self)
 
-    def __and__(self, other: Any) -> Any:
+    def __and__(self, other: Any) -> Tensor:
         return _operator("bitwise_and", self, other)
 
-    def __rand__(self, other: Any) -> Any:
+    def __rand__(self, other: Any) -> Tensor:
         return _operator("bitwise_and", other, self)
 
-    def __or__(self, other: Any) -> Any:
+    def __or__(self, other: Any) -> Tensor:
         return _operator("bitwise_or", self, other)
 
-    def __ror__(self, other: Any) -> Any:
+    def __ror__(self, other: Any) -> Tensor:
         return _operator("bitwise_or", other, self)
 
-    def __xor__(self, other: Any) -> Any:
+    def __xor__(self, other: Any) -> Tensor:
         return _operator("bitwise_xor", self, other)
 
-    def __rxor__(self, other: Any) -> Any:
+    def __rxor__(self, other: Any) -> Tensor:
         return _operator("bitwise_xor", other, self)
 
-    def __lshift__(self, other: Any) -> Any:
+    def __lshift__(self, other: Any) -> Tensor:
         return _operator("bitwise_left_shift", self, other)
 
-    def __rlshift__(self, other: Any) -> Any:
+    def __rlshift__(self, other: Any) -> Tensor:
         return _operator("bitwise_left_shift", other, self)
 
-    def __rshift__(self, other: Any) -> Any:
+    def __rshift__(self, other: Any) -> Tensor:
         return _operator("bitwise_right_shift", self, other)
 
-    def __rrshift__(self, other: Any) -> Any:
+    def __rrshift__(self, other: Any) -> Tensor:
         return _operator("bitwise_right_shift", other, self)
 
-    def __floordiv__(self, other: Any) -> Any:
+    def __floordiv__(self, other: Any) -> Tensor:
         return _operator("floor_divide", self, other)
 
-    def __rfloordiv__(self, other: Any) -> Any:
+    def __rfloordiv__(self, other: Any) -> Tensor:
         return _operator("floor_divide", other, self)
 
-    def __mod__(self, other: Any) -> Any:
+    def __mod__(self, other: Any) -> Tensor:
         return _operator("remainder", self, other)
 
-    def __rmod__(self, other: Any) -> Any:
+    def __rmod__(self, other: Any) -> Tensor:
         return _operator("remainder", other, self)
 
-    def __divmod__(self, other: Any) -> Any:
+    def __divmod__(self, other: Any) -> tuple[Tensor, Tensor]:
         return self // other, self % other
 
-    def __rdivmod__(self, other: Any) -> Any:
+    def __rdivmod__(self, other: Any) -> tuple[Tensor, Tensor]:
         return other // self, other % self
 
     def __pos__(self) -> Tensor:
         return self
 
-    def __lt__(self, other: Any) -> Any:
+    def __lt__(self, other: Any) -> Tensor:
         return _operator("less", self, other)
 
-    def __le__(self, other: Any) -> Any:
+    def __le__(self, other: Any) -> Tensor:
         return _operator("less_equal", self, other)
 
-    def __gt__(self, other: Any) -> Any:
+    def __gt__(self, other: Any) -> Tensor:
         return _operator("greater", self, other)
 
-    def __ge__(self, other: Any) -> Any:
+    def __ge__(self, other: Any) -> Tensor:
         return _operator("greater_equal", self, other)
 
     def __eq__(self, other: object) -> Any:
@@ -323,6 +288,21 @@ class Traced(Tensor):
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NumpyArray:
         self._concrete("conversion to a numpy array", "use the functions of tensorgrad, not numpy's")
 
+    def numpy(self) -> NumpyArray:
+        """Raises `TraceError`: there are no values yet."""
+        self._concrete("numpy()", "return the tensor from the function and read it then")
+
+    def item(self) -> float | int | bool:
+        """Raises `TraceError`: there are no values yet."""
+        self._concrete("item()", "return the tensor from the function and read it then")
+
+    def __format__(self, specification: str) -> str:
+        return (
+            self._concrete("formatting", "print its repr with !r, or return it and format it then")
+            if specification
+            else repr(self)
+        )
+
 
 class Array(Tensor):
     """A concrete tensor: what functions give outside a trace, and programs put out.
@@ -358,7 +338,7 @@ class Array(Tensor):
         return Array, (self.numpy(),)
 
     def numpy(self) -> NumpyArray:
-        """The values as a numpy array."""
+        """The values as a numpy array, a copy."""
         return self._array.copy()
 
     def item(self) -> float | int | bool:

@@ -9,7 +9,7 @@ set -eu
 
 tree=build/types/tensorgrad
 rm -rf build/types
-find frontend dialects passes runtime tools -name '*.py' -o -name py.typed | while read -r path; do
+find frontend dialects passes runtime tools -name '*.py' -o -name '*.pyi' -o -name py.typed | while read -r path; do
     link=$tree/${path#frontend/}
     mkdir -p "$(dirname "$link")"
     ln -s "$PWD/$path" "$link"

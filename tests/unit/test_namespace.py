@@ -3,31 +3,68 @@
 from __future__ import annotations
 
 import ast
+import importlib
+import importlib.metadata
+import pydoc
 import subprocess
 import sys
 from pathlib import Path
 
 import tensorgrad as tg
 
-
-def test_every_public_name_loads():
-    for name in tg.__all__:
-        assert getattr(tg, name) is not None
-        assert name in dir(tg)
+FOLDER = Path(tg.__file__).parent
 
 
-def test_type_checkers_see_the_same_names():
-    tree = ast.parse(Path(tg.__file__).read_text(encoding="utf-8"))
-    block = next(node for node in tree.body if isinstance(node, ast.If))
-    imported = {alias.name for node in ast.walk(block) if isinstance(node, ast.ImportFrom) for alias in node.names}
-    assert imported == set(tg.__all__)
+def listed(stub: str) -> list[tuple[str, str]]:
+    """The names that a stub imports, with their modules."""
+    tree = ast.parse((FOLDER / stub).read_text(encoding="utf-8"))
+    imports = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+    assert all(alias.asname in (None, alias.name) for node in imports for alias in node.names)
+    return [(alias.name, str(node.module)) for node in imports for alias in node.names]
+
+
+def test_the_stub_lists_what_there_is() -> None:
+    names = listed("__init__.pyi")
+    assert len(dict(names)) == len(names), "each name has one home"
+    for name, home in names:
+        value = getattr(tg, name)
+        assert value is getattr(importlib.import_module(home), name, None) or value.__name__ == f"{home}.{name}"
+    assert dir(tg) == sorted([*dict(names), "__version__"])
+    assert vars(tg)["__all__"] == sorted(dict(names))
+
+
+def test_every_listed_method_is_one() -> None:
+    names = listed("methods.pyi")
+    assert len(dict(names)) == len(names)
+    x = tg.array([[2.0, 1.0]])
+    for name, home in names:
+        assert getattr(tg.Tensor, name) is getattr(importlib.import_module(home), name)
+        assert getattr(x, name).__self__ is x and name in dir(x) and name in dir(tg.Tensor)
+        assert name.isidentifier() and getattr(tg, name) is getattr(tg.Tensor, name), "a method is a function too"
+
+
+def test_help_shows_signature_and_documentation() -> None:
+    for function in (tg.sum, tg.Tensor.sum, tg.ones(2).sum):
+        text = pydoc.plain(pydoc.render_doc(function))
+        assert "keepdims" in text and "The sum along `axis`" in text
+    assert "softmax(" in pydoc.plain(pydoc.render_doc(tg.Tensor))
+
+
+def test_the_version_is_the_package_s() -> None:
+    assert tg.__version__ == importlib.metadata.version("tensorgrad-xdsl")
+    assert "__version__" in dir(tg)
+
+
+def test_everything_can_be_imported_at_once() -> None:
+    code = "from tensorgrad import *; print(softmax.__name__, callable(Tensor.softmax))"
+    done = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["softmax", "True"]
 
 
 def test_modules_do_not_hide_functions():
     """Importing a submodule sets an attribute of the package: no function may share its name."""
-    folder = Path(tg.__file__).parent
-    submodules = {path.stem for path in folder.glob("*.py")} | {"nn", "onnx", "dialects", "passes", "runtime", "tools"}
-    assert submodules & set(tg.__all__) == {
+    submodules = {path.stem for path in FOLDER.glob("*.py")} | {"nn", "onnx", "dialects", "passes", "runtime", "tools"}
+    assert submodules & set(dir(tg)) == {
         "callbacks",
         "data",
         "errors",

@@ -1,0 +1,29 @@
+"""The methods of tensors: functions of the API, loaded when they are first used. `methods.pyi` lists them."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+from tensorgrad.stubs import listed
+
+
+class _Unloaded:
+    """A method whose module is not loaded yet: the class gets the function in its place at the first use."""
+
+    def __init__(self, module: str, name: str):
+        self._module = module
+        self._name = name
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        function = getattr(import_module(self._module), self._name)
+        setattr(Methods, self._name, function)
+        return function.__get__(instance, owner)
+
+
+class Methods:
+    """What tensors have as methods: functions that take the tensor as their first argument."""
+
+
+for _name, _home in listed("methods.pyi").items():
+    setattr(Methods, _name, _Unloaded(_home, _name))
