@@ -60,7 +60,8 @@ def compile(
             and counting micro-batches.
         optimizer: One of `tg.optim`.
         inputs: A shape (f32) or a `tg.spec` for each input of the loss, by name.
-        device: "auto" for a hardware adapter where there is one, else numpy; "wgpu" for any adapter; "numpy".
+        device: "auto" for a hardware adapter where there is one, else numpy, which the log and `repr` of the training
+            say; "wgpu" for any adapter; "numpy".
         seed: What parameters and the keys of the steps are drawn from.
         checks: Whether to look for NaN and infinities in the inputs of every call, and raise an `InputError`.
         memory_limit: The most bytes that parameters, state, inputs, outputs and all temporary values may take together
@@ -146,5 +147,5 @@ def compile(
     executable = compilation.load(share=None)
     accumulation = None if micro == 1 else compiled_accumulation(compilation, executable, list(trained), micro)
     executable.write(values)
-    source = Source(model, loss, specs, traced.results)
+    source = Source(model, loss, specs, traced.results, device)
     return Training(source, optimizer, compilation, executable, seed, with_key, checks, accumulation)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -54,7 +56,7 @@ def find_device(name: str) -> WebGPUDevice | None:
 
     Args:
         name: "wgpu" for the best adapter, software ones included; "numpy"; or "auto" for a hardware adapter where there
-            is one, else numpy.
+            is one, else numpy, which the log then says once.
 
     Raises:
         OptionError: Another name.
@@ -69,11 +71,17 @@ def find_device(name: str) -> WebGPUDevice | None:
         from tensorgrad.runtime.webgpu import WebGPUDevice
     except ImportError as error:
         if name == "auto":
-            return None
+            return _fall_back("the package wgpu is not installed: pip install wgpu")
         raise NoAdapterError(f"device 'wgpu' needs the package wgpu: pip install wgpu ({error})") from error
     try:
         return WebGPUDevice(software=False if name == "auto" else None)
     except NoAdapterError:
         if name == "auto":
-            return None
+            return _fall_back("there is no hardware adapter; device='wgpu' takes software ones too")
         raise
+
+
+@functools.cache
+def _fall_back(reason: str) -> None:
+    """Says once in a process that "auto" is numpy, and why."""
+    logging.getLogger("tensorgrad").warning("device='auto' runs by numpy: %s", reason)

@@ -60,12 +60,14 @@ class Source:
         loss: The loss.
         inputs: The specifications of the loss' inputs, its key's included.
         results: The loss and metrics as a tree, with the names of outputs for leaves.
+        device: The device as the caller asked for it.
     """
 
     model: Module
     loss: Callable[..., Any]
     inputs: Mapping[str, Spec]
     results: Any
+    device: str
 
 
 class Training(Compiled):
@@ -104,7 +106,9 @@ class Training(Compiled):
         self.step_count = 0
 
     def __repr__(self) -> str:
-        return f"Training({self._compilation.name!r}, {self.device}, step_count={self.step_count})"
+        is_fallback = self._source.device == "auto" and self._compilation.device is None
+        device = f"{self.device} (auto: no hardware adapter)" if is_fallback else self.device
+        return f"Training({self._compilation.name!r}, {device}, step_count={self.step_count})"
 
     @property
     def learning_rate(self) -> float:

@@ -203,21 +203,34 @@ class Module:
             value = _parameter_of(value, f"{user_line()}: {type(self).__name__}.{name}")
         object.__setattr__(self, name, value)
 
-    def named_parameters(self) -> dict[str, Parameter]:
-        """The declared parameters by path, each once.
+    def named_parameters(self) -> dict[str, Any]:
+        """The parameters by path, each once: declared ones, or the tensors for them that a traced function is given.
 
         Raises:
             ParameterError: Two of them have the same path.
         """
-        return {path: leaf for path, leaf in declarations(self).items() if isinstance(leaf, Parameter)}
+        return self._named(Parameter)
 
-    def named_buffers(self) -> dict[str, Buffer]:
-        """The declared buffers by path, each once.
+    def parameters(self) -> list[Any]:
+        """The values of `named_parameters()`."""
+        return list(self.named_parameters().values())
+
+    def named_buffers(self) -> dict[str, Any]:
+        """The buffers by path, each once: declared ones, or what a traced function is given, which can be assigned to.
 
         Raises:
             ParameterError: Two of them, or of the parameters, have the same path.
         """
-        return {path: leaf for path, leaf in declarations(self).items() if isinstance(leaf, Buffer)}
+        return self._named(Buffer)
+
+    def buffers(self) -> list[Any]:
+        """The values of `named_buffers()`."""
+        return list(self.named_buffers().values())
+
+    def _named(self, kind: type) -> dict[str, Any]:
+        origin, values = (self, None) if self._binding is None else self._binding
+        found = {path: leaf for path, leaf in declarations(origin).items() if isinstance(leaf, kind)}
+        return found if values is None else {path: values.get(id(leaf), leaf) for path, leaf in found.items()}
 
     def freeze(self, *patterns: str) -> None:
         """Leaves parameters as they are: programs compiled from now on have no gradient, state or update of them.
@@ -301,20 +314,20 @@ def entries(node: Any) -> list[tuple[str, Any]]:
 
 def walk(root: Module, is_leaf: Callable[[Any], bool]) -> Iterator[tuple[str, Any]]:
     """The leaves of a module tree with their paths, each object once, in the order of assignment."""
-    seen: set[int] = set()
+    return _walk("", root, is_leaf, set())
 
-    def visit(path: str, node: Any) -> Iterator[tuple[str, Any]]:
-        if id(node) in seen:
-            return
-        if is_leaf(node):
-            seen.add(id(node))
-            yield path, node
-        elif is_container(node):
-            seen.add(id(node))
-            for name, value in entries(node):
-                yield from visit(f"{path}.{name}" if path else name, value)
 
-    return visit("", root)
+# No function inside another: one that calls itself is a cycle, which every step would leave to the garbage collector.
+def _walk(path: str, node: Any, is_leaf: Callable[[Any], bool], seen: set[int]) -> Iterator[tuple[str, Any]]:
+    if id(node) in seen:
+        return
+    if is_leaf(node):
+        seen.add(id(node))
+        yield path, node
+    elif is_container(node):
+        seen.add(id(node))
+        for name, value in entries(node):
+            yield from _walk(f"{path}.{name}" if path else name, value, is_leaf, seen)
 
 
 def declarations(root: Module) -> dict[str, Parameter | Buffer]:

@@ -65,6 +65,32 @@ def test_parameters_are_named_by_their_first_path():
     }
 
 
+def test_inside_a_trace_the_named_are_tensors():
+    class Tracking(Nested):
+        def __init__(self):
+            super().__init__()
+            self.mean = tg.nn.buffer(3)
+
+    def loss(model, x):
+        assert list(model.named_parameters()) == list(Tracking().named_parameters())
+        assert list(model.blocks[0].named_parameters()) == ["weight", "bias"]
+        assert all(isinstance(value, tg.Tensor) for value in (*model.parameters(), *model.buffers()))
+        (mean,) = model.named_buffers().values()
+        mean.assign(0.5 * mean + x)
+        penalty = sum(tg.sum(value**2) for value in model.named_parameters().values())
+        return penalty + tg.sum(tg.nn.inference(model).named_parameters()["blocks.1.w"] * 0.0)
+
+    options = {"loss": loss, "optimizer": tg.optim.sgd(0.25), "inputs": {"x": (3,)}, "device": "numpy"}
+    training = tg.compile(Tracking(), **options)
+    before = training.parameters()
+    found = float(training.step(x=[2, 4, 6]))
+    assert found == pytest.approx(sum((value**2).sum() for value in before.values()), rel=1e-5)
+    assert all(np.allclose(value, 0.5 * before[path]) for path, value in training.parameters().items())
+    assert training.buffers()["mean"].tolist() == [2, 4, 6]
+    look = training.attach(lambda model: [tg.sum(value) for value in (*model.parameters(), *model.buffers())], inputs={})
+    assert [float(value) for value in look()][-1] == 12
+
+
 def test_containers_dataclasses_and_shared_parts_compute():
     model = Nested()
     training = tg.compile(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import logging
 import re
 from typing import Any
 
@@ -11,7 +13,8 @@ import pytest
 from models import MLP, batch, compiled, squared_error
 
 import tensorgrad as tg
-from tensorgrad.errors import InputError, OptionError, ParameterError, TraceError
+from tensorgrad import device as devices
+from tensorgrad.errors import InputError, NoAdapterError, OptionError, ParameterError, TraceError
 
 untyped: Any = tg
 """The package as code without types calls it."""
@@ -344,3 +347,39 @@ def test_a_coroutine_that_is_cancelled():
 
     found, other = asyncio.run(main()), compiled(device="wgpu")
     assert [float(other.step(**batch())) for _ in range(2)][1] == found
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_awaited_steps_leave_nothing_to_the_collector(device):
+    training = compiled(loss=with_metrics, device=device)
+    inputs = batch()
+
+    async def steps(count: int) -> None:
+        for _ in range(count):
+            await training.step_async(**inputs)
+
+    asyncio.run(steps(20))
+    gc.collect()
+    gc.disable()
+    try:
+        before = len(gc.get_objects())
+        asyncio.run(steps(200))
+        kept = len(gc.get_objects()) - before
+    finally:
+        gc.enable()
+    assert kept < 100  # what an event loop leaves; one cycle a step would be 200 objects
+
+
+def test_auto_says_that_it_is_numpy(monkeypatch, caplog):
+    class Without:
+        def __init__(self, software: bool | None):
+            raise NoAdapterError("none")
+
+    monkeypatch.setattr("tensorgrad.runtime.webgpu.WebGPUDevice", Without)
+    devices._fall_back.cache_clear()
+    with caplog.at_level(logging.WARNING, "tensorgrad"):
+        trainings = [compiled(device="auto"), compiled(device="auto")]
+    assert [(record.name, record.levelname) for record in caplog.records] == [("tensorgrad", "WARNING")]
+    assert "runs by numpy: there is no hardware adapter" in caplog.text
+    assert "numpy (auto: no hardware adapter)" in repr(trainings[1])
+    assert "auto" not in repr(compiled(device="numpy"))
