@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tensorgrad.errors import InputError
+from tensorgrad.errors import InputError, OptionError
 from tensorgrad.location import user_line
 from tensorgrad.runtime.backend import DTYPES, Executable
 from tensorgrad.runtime.files import read_safetensors, write_safetensors
@@ -24,16 +24,41 @@ OPTIMIZER, TRAINING, RUN = "optimizer/", "training/", "fit/"
 FORMAT, FORMAT_VERSION = "tensorgrad-checkpoint", 1
 
 
+PARTS = ("model", "optimizer", "settings")
+"""What a state is made of; see `TrainingState.state_dict`."""
+
+
 class Loaded(NamedTuple):
-    """What `load_state_dict` did not find.
+    """What `load_state_dict` did not find, and what it did not take.
 
     Attributes:
         missing: Names that were not given, and kept their values.
-        unexpected: Names that were given, and are none of the training's.
+        unexpected: Names that were given and not taken: they are none of the training's, or of a part of the state that
+            was not asked for.
     """
 
     missing: tuple[str, ...]
     unexpected: tuple[str, ...]
+
+
+def part_of(name: str) -> str:
+    """Which of `PARTS` a name is of."""
+    if name.startswith(OPTIMIZER) or name in (f"{TRAINING}step", f"{TRAINING}accumulated"):
+        return "optimizer"
+    return "settings" if name.startswith(TRAINING) else "model"
+
+
+def checked_parts(parts: str | Sequence[str] | None) -> tuple[str, ...]:
+    """The parts that a caller named; all of them for `None`.
+
+    Raises:
+        OptionError: There is no such part.
+    """
+    named = PARTS if parts is None else (parts,) if isinstance(parts, str) else tuple(parts)
+    for part in named:
+        if part not in PARTS:
+            raise OptionError(f"parts must be among {', '.join(PARTS)}, got {part!r}")
+    return named
 
 
 def names_of(executable: Executable) -> dict[str, str]:
@@ -49,7 +74,11 @@ def state_of(executable: Executable, kept: Mapping[str, np.ndarray]) -> dict[str
 
 
 def checked_state(
-    executable: Executable, kept: Mapping[str, np.ndarray], values: Mapping[str, Any], strict: bool
+    executable: Executable,
+    kept: Mapping[str, np.ndarray],
+    values: Mapping[str, Any],
+    strict: bool,
+    parts: Sequence[str] = PARTS,
 ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray], Loaded]:
     """Checks values against what there is.
 
@@ -57,7 +86,8 @@ def checked_state(
         executable: The program.
         kept: What the host keeps, as it is.
         values: By their names in checkpoints.
-        strict: Whether missing and unexpected names are errors.
+        strict: Whether names of these parts that are missing or unexpected are errors.
+        parts: What to take; names of other parts are left out.
 
     Returns:
         The values by their names in the program; those for the host; and which names were not found.
@@ -71,7 +101,8 @@ def checked_state(
         name: (executable.persistent[key].shape, DTYPES[executable.persistent[key].dtype])
         for key, name in names_of(executable).items()
     }
-    expected = {**own, **{TRAINING + name: (value.shape, value.dtype) for name, value in kept.items()}}
+    every = {**own, **{TRAINING + name: (value.shape, value.dtype) for name, value in kept.items()}}
+    expected = {name: kind for name, kind in every.items() if part_of(name) in parts}
     given = {name: as_numpy(name, value) for name, value in values.items() if name in expected}
     loaded = Loaded(
         tuple(name for name in expected if name not in values), tuple(name for name in values if name not in expected)
@@ -81,11 +112,15 @@ def checked_state(
         for name, value in given.items()
         if (value.shape, value.dtype) != expected[name]
     ]
-    problems = {"missing": loaded.missing, "unexpected": loaded.unexpected} if strict else {}
+    unexpected = tuple(name for name in loaded.unexpected if part_of(str(name)) in parts)
+    problems = {"missing": loaded.missing, "unexpected": unexpected} if strict else {}
     problems["of another shape or dtype"] = tuple(wrong)
     if any(problems.values()):
         listed = "; ".join(f"{what}: {', '.join(names)}" for what, names in problems.items() if names)
-        raise InputError(f"{user_line()}: the state is not this training's, nothing is loaded. {listed}")
+        raise InputError(
+            f"{user_line()}: the state is not this training's, nothing is loaded. {listed}. parts= and strict=False "
+            "load a part of it; replace_model keeps what fits another model"
+        )
     for_program = {key: given[name] for key, name in names_of(executable).items() if name in given}
     for_host = {name: given[TRAINING + name] for name in kept if TRAINING + name in given}
     return for_program, for_host, loaded

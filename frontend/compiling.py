@@ -32,7 +32,8 @@ from tensorgrad.passes.pipelines import tensor_passes
 from tensorgrad.pipeline import Compilation, Phases, tuning_seconds
 from tensorgrad.precision import check_device, checked_precision, while_tracing
 from tensorgrad.tracer import checked_module, function_name, refuse_inside_trace
-from tensorgrad.training import Source, Training
+from tensorgrad.training import Training
+from tensorgrad.training_state import Source
 
 
 def compile(

@@ -29,6 +29,10 @@ class UnusedParameterWarning(UserWarning):
     """A loss that doesn't depend on a parameter that it is to train: only its decay, if it has one, changes it."""
 
 
+class PartialStateWarning(UserWarning):
+    """A part of a model's state that was set while the rest stays: parameters without running statistics, say."""
+
+
 __all__ = [
     "DTypeError",
     "DeviceError",
@@ -36,6 +40,7 @@ __all__ = [
     "NoAdapterError",
     "OptionError",
     "ParameterError",
+    "PartialStateWarning",
     "ProgramError",
     "ShapeError",
     "TensorgradError",

@@ -6,22 +6,20 @@ import itertools
 import os
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, cast
 
 import numpy as np
 
-from tensorgrad import checkpoints, random, trees
+from tensorgrad import random, trees
 from tensorgrad.accumulation import Accumulation
 from tensorgrad.compiled import (
-    Compiled,
     Inference,
     Results,
     Specialization,
     awaited,
     check_finite,
     checked_batch,
-    slot_of,
 )
 from tensorgrad.dtypes import Spec
 from tensorgrad.errors import InputError, OptionError, ProgramError
@@ -30,47 +28,27 @@ from tensorgrad.model_tracing import (
     Check,
     checked_results,
     chosen_captures,
-    drawn,
     input_specs,
     trace_model,
 )
-from tensorgrad.nn.module import Module, check_same, declarations
+from tensorgrad.nn.module import check_same, declarations
 from tensorgrad.optim import Optimizer
-from tensorgrad.optimizer_settings import HostSettings
 from tensorgrad.passes.functions import order_parameters
 from tensorgrad.passes.lower_precision import LowerPrecisionPass
 from tensorgrad.passes.pipelines import forward_passes
 from tensorgrad.pipeline import Compilation, Phases
 from tensorgrad.precision import check_device, checked_precision, while_tracing
-from tensorgrad.runtime.backend import Executable, check_inputs
+from tensorgrad.runtime.backend import Executable
 from tensorgrad.state import Assigning
 from tensorgrad.tensor import Array
 from tensorgrad.tracer import check_function, checked_module, function_name, refuse_inside_trace
+from tensorgrad.training_state import Source, TrainingState
 
 MOST_EVALUATED = 8
 """How many functions `Training.evaluate` keeps compiled."""
 
 
-@dataclass(frozen=True)
-class Source:
-    """What a training step was traced from.
-
-    Attributes:
-        model: The model.
-        loss: The loss.
-        inputs: The specifications of the loss' inputs, its key's included.
-        results: The loss and metrics as a tree, with the names of outputs for leaves.
-        device: The device as the caller asked for it.
-    """
-
-    model: Module
-    loss: Callable[..., Any]
-    inputs: Mapping[str, Spec]
-    results: Any
-    device: str
-
-
-class Training(Compiled):
+class Training(TrainingState):
     """A training step with its parameters. It is for one thread at a time.
 
     Attributes:
@@ -88,85 +66,16 @@ class Training(Compiled):
         checks: bool,
         accumulation: Accumulation | None = None,
     ):
-        super().__init__(compilation, executable)
-        self._source = source
-        self._model = source.model
-        self._declared = declarations(source.model)
-        self._slots = {path: slot_of(path, Spec(p.shape, p.dtype)) for path, p in self._declared.items()}
-        self._parameters, self._buffers = source.model.named_parameters(), source.model.named_buffers()
+        super().__init__(source, optimizer, compilation, executable, seed, with_key, accumulation)
         self._metrics = None if source.results.metrics is None else Results(source.results.metrics)
-        self._settings = HostSettings(optimizer.host_settings(), compilation.settings)
-        self._schedule = optimizer.schedule
-        self._seed = seed
         self._checks = checks
-        self._key = random.key(seed) if with_key else None
-        self._accumulation = accumulation
         self._variants: dict[Any, Specialization] = {}
         self._evaluated: OrderedDict[Callable[..., Any], Inference] = OrderedDict()
-        self.step_count = 0
 
     def __repr__(self) -> str:
         is_fallback = self._source.device == "auto" and self._compilation.device is None
         device = f"{self.device} (auto: no hardware adapter)" if is_fallback else self.device
         return f"Training({self._compilation.name!r}, {device}, step_count={self.step_count})"
-
-    @property
-    def learning_rate(self) -> float:
-        """The learning rate of the next step."""
-        rate = self._settings.values["learning_rate"]
-        return rate if self._schedule is None else self._schedule.at(self.step_count + 1, rate)
-
-    @property
-    def accumulate(self) -> int:
-        """How many micro-batches a step has."""
-        return 1 if self._accumulation is None else self._accumulation.steps
-
-    @property
-    def accumulated(self) -> int:
-        """How many micro-batches of the present step have run."""
-        return 0 if self._accumulation is None else self._accumulation.done
-
-    def stats(self) -> dict[str, Any]:
-        """What a step costs.
-
-        Returns:
-            What `Compiled.stats` says. With `accumulate`, that is of a step's last micro-batch, and `accumulate` has
-            their number as `steps`, and the counts of the others.
-        """
-        own = {} if self._accumulation is None else {"accumulate": self._accumulation.statistics()}
-        return {**super().stats(), **own}
-
-    @property
-    def settings(self) -> dict[str, float]:
-        """What `set` changes, as it is: by name, and `<pattern>/<name>` where a group has its own.
-
-        With a schedule, learning rates are those that it scales.
-        """
-        return self._settings.labeled()
-
-    def set(self, *, group: str | None = None, **settings: Any) -> None:
-        """Changes settings of the optimizer, for the steps that follow; compiles nothing.
-
-        Args:
-            group: Whose own settings these are: the pattern of a group, the name of a link of `tg.optim.chain`, or
-                "others" for the optimizer that `muon` leaves the rest to; `None` for what all others have.
-            **settings: Those that the optimizer was made with: `learning_rate`, `weight_decay`, `momentum`, `betas`,
-                `eps`, `clip_norm`, … What was zero for all parameters, or absent, is no part of the program.
-
-        Raises:
-            OptionError: There is no such setting or group, or a value is out of range. Then nothing has changed.
-        """
-        self._settings.set(f"{user_line()}: set", group, settings)
-
-    def set_learning_rate(self, learning_rate: float) -> None:
-        """Changes the learning rate of the steps that follow; compiles nothing.
-
-        With a schedule, this is the rate that it scales.
-
-        Raises:
-            OptionError: It is no finite number, or negative.
-        """
-        self._settings.set("set_learning_rate", None, {"learning_rate": learning_rate})
 
     def step(self, /, **inputs: Any) -> Any:
         """Runs one step, or one micro-batch of it with `accumulate`, without waiting for it.
@@ -299,120 +208,6 @@ class Training(Compiled):
             check_finite(inputs)
         return self._variants[patterns].run(self._with_key(inputs, "capture"))
 
-    def reset(self, seed: int | None = None) -> None:
-        """Makes everything as `tg.compile` left it: parameters, state, step count and settings.
-
-        Args:
-            seed: Another seed for parameters and keys; `None` is the one there was.
-
-        Raises:
-            OptionError: The seed is no integer.
-        """
-        refuse_inside_trace("reset")
-        seed = self._seed if seed is None else seed
-        key = random.key(seed)
-        zeros = {name: np.zeros_like(value) for name, value in self._executable.read().items()}
-        self._executable.write({**zeros, **drawn(self._declared, key)})
-        self._seed, self._key = seed, None if self._key is None else key
-        self._settings.reset()
-        self._set_place(0, 0)
-
-    def parameters(self) -> dict[str, np.ndarray]:
-        """Copies of the present values of the parameters, by path."""
-        values = self._executable.read(self._parameters)
-        return {path: values[path] for path in self._parameters}
-
-    def buffers(self) -> dict[str, np.ndarray]:
-        """Copies of the present values of the model's buffers, such as running statistics, by path."""
-        values = self._executable.read(self._buffers)
-        return {path: values[path] for path in self._buffers}
-
-    def load_parameters(self, values: Mapping[str, Any]) -> None:
-        """Sets all parameters, and buffers where they are given; the optimizer's state and the step count stay.
-
-        Args:
-            values: An array for each parameter, by path; and for any of the buffers.
-
-        Raises:
-            InputError: A name is unknown or missing, or a shape or dtype differs. Then nothing has changed.
-            TraceError: This is inside a trace.
-        """
-        refuse_inside_trace("load_parameters")
-        given = values if isinstance(values, Mapping) else {}
-        wanted = {path: slot for path, slot in self._slots.items() if path in self._parameters or path in given}
-        self._executable.write(check_inputs(wanted, values, what="parameter"))
-
-    def state_dict(self) -> dict[str, np.ndarray]:
-        """Copies of everything that another training of the same program needs to continue bit for bit.
-
-        Returns:
-            Parameters and buffers by path; the optimizer's state as `optimizer/<state>/<path>`, with `accumulate` also
-            the sums of gradients as `optimizer/accumulated/<path>`; the step count, how many micro-batches of a step
-            are done, the random key and the optimizer's settings as `training/<name>`.
-        """
-        return checkpoints.state_of(self._executable, self._kept())
-
-    def load_state_dict(self, values: Mapping[str, Any], strict: bool = True) -> checkpoints.Loaded:
-        """Continues from what `state_dict` gave.
-
-        Args:
-            values: Arrays by name.
-            strict: Whether every name must be there, and no other. Otherwise what is missing stays as it is.
-
-        Returns:
-            The names that were missing, and the unexpected ones.
-
-        Raises:
-            InputError: Names are missing or unexpected, shapes or dtypes differ (lists all), or the step count, the
-                number of micro-batches or the key is out of range. Then nothing has changed.
-            OptionError: A setting is out of range. Then nothing has changed.
-            TraceError: This is inside a trace.
-        """
-        refuse_inside_trace("load_state_dict")
-        state, kept, loaded = checkpoints.checked_state(self._executable, self._kept(), values, strict)
-        own = {**self._kept(), **kept}
-        (step_count,) = checkpoints.whole("step", own["step"])
-        done = 0
-        if self._accumulation is not None:
-            (done,) = checkpoints.whole("accumulated", own["accumulated"], most=self._accumulation.steps - 1)
-        high, low = checkpoints.whole("key", own["key"], most=0xFFFFFFFF)
-        settings = self._settings.load({name: own[name].item() for name in self._settings.labeled()})
-        self._executable.write(state)
-        self._settings.values = settings
-        self._set_place(step_count, done)
-        self._seed = high << 32 | low
-        self._key = None if self._key is None else random.key(self._seed)
-        return loaded
-
-    def _kept(self) -> dict[str, np.ndarray]:
-        """What the host keeps between steps, in dtypes that every reader of safetensors has."""
-        accumulated = {} if self._accumulation is None else {"accumulated": np.array(self.accumulated, np.int64)}
-        return {
-            "step": np.array(self.step_count, np.int64),
-            **accumulated,
-            "key": np.asarray(random.key(self._seed)).astype(np.int64),
-            **{name: np.array(value, np.float64) for name, value in self._settings.labeled().items()},
-        }
-
-    def save_checkpoint(self, path: str | os.PathLike[str]) -> None:
-        """Writes `state_dict()` to a safetensors file, which is replaced at once when it is complete and on the disk.
-
-        Raises:
-            OSError: The file can't be written; what was there before is still there.
-        """
-        checkpoints.write_checkpoint(path, self.state_dict())
-
-    def load_checkpoint(self, path: str | os.PathLike[str], strict: bool = True) -> checkpoints.Loaded:
-        """Continues from a file of `save_checkpoint`, or of `tg.fit`; see `load_state_dict`.
-
-        Raises:
-            InputError: The file is no checkpoint, or not of this training. Then nothing has changed.
-            OSError: The file can't be read.
-        """
-        refuse_inside_trace("load_checkpoint")
-        state, _ = checkpoints.read_checkpoint(path)
-        return self.load_state_dict(checkpoints.of_training(state), strict)
-
     def attach(
         self, forward: Callable[..., Any], *, inputs: Mapping[str, Any] | None = None, precision: str | None = None
     ) -> Inference:
@@ -480,11 +275,6 @@ class Training(Compiled):
         program = self.program
         saved = replace(program, statistics={**program.statistics, **settings})
         saved.save(path, self._executable.read())
-
-    def _set_place(self, step_count: int, done: int) -> None:
-        self.step_count = step_count
-        if self._accumulation is not None:
-            self._accumulation.done = done
 
     def _with_key(self, inputs: dict[str, Any], what: str) -> dict[str, Any]:
         """Inputs, with the key of the next call of `step` for a loss that takes one."""

@@ -92,12 +92,25 @@ class _Tensor:
         return np.asarray(np.concatenate(turned) if len(turned) > 1 else turned[0], order="C")
 
 
+class Converted(dict[str, np.ndarray]):
+    """Arrays by path, and what `from_torch` did without.
+
+    Attributes:
+        missing: The paths of parameters and buffers that PyTorch's dict has nothing for.
+        unexpected: PyTorch's names that have nothing to correspond to here, but for those that were ignored.
+    """
+
+    missing: tuple[str, ...] = ()
+    unexpected: tuple[str, ...] = ()
+
+
 def from_torch(
     model: Module,
     state_dict: Mapping[str, Any],
     names: Mapping[str, str] | None = None,
     ignore: str | Sequence[str] = (),
-) -> dict[str, np.ndarray]:
+    strict: bool = True,
+) -> Converted:
     """A model's parameters and buffers from PyTorch's `state_dict()` of the same; see `tensorgrad.nn.pytorch`.
 
     `training.load_parameters(tg.nn.from_torch(model, torch_model.state_dict()))` trains on from there.
@@ -108,13 +121,16 @@ def from_torch(
         names: Where PyTorch's model has other attributes: the path of a module or parameter here, to its name there.
             The longest path counts.
         ignore: Patterns of PyTorch's names that have nothing to correspond to here.
+        strict: Whether every parameter and buffer must be there, and no other name. Otherwise `missing` and
+            `unexpected` of the result list what was done without; `training.load_parameters(values, strict=False)`
+            takes the rest.
 
     Returns:
         An array for each parameter and buffer, by path, in its own dtype.
 
     Raises:
-        InputError: Names are missing or unexpected, or shapes differ (lists all); a value doesn't fit the parameter's
-            dtype; or what is one parameter here has two values there.
+        InputError: With `strict`, names are missing or unexpected; or shapes differ (lists all); a value doesn't fit
+            the parameter's dtype; or what is one parameter here has two values there.
         OptionError: A path in `names` or a pattern in `ignore` fits nothing.
     """
     if not isinstance(state_dict, Mapping):
@@ -124,9 +140,11 @@ def from_torch(
     skipped = _skipped(state_dict, [ignore] if isinstance(ignore, str) else ignore)
     given = {name: _array(name, value) for name, value in state_dict.items() if name not in skipped}
     covered = {id(part) for tensor in tensors if tensor.name in given for part in tensor.parts}
+    missing = [t.name for t in tensors if t.name not in given and any(id(p) not in covered for p in t.parts)]
+    unexpected = [name for name in given if name not in {tensor.name for tensor in tensors}]
     problems = {
-        "missing": [t.name for t in tensors if t.name not in given and any(id(p) not in covered for p in t.parts)],
-        "unexpected": [name for name in given if name not in {tensor.name for tensor in tensors}],
+        "missing": missing if strict else [],
+        "unexpected": unexpected if strict else [],
         "of another shape": [
             f"{tensor.name} is {list(given[tensor.name].shape)}, expected {list(tensor.shape)}"
             for tensor in tensors
@@ -135,7 +153,8 @@ def from_torch(
     }
     if any(problems.values()):
         listed = "; ".join(f"{what}: {', '.join(found)}" for what, found in problems.items() if found)
-        raise _mistake(f"from_torch: the state is not this model's. {listed}")
+        advice = "ignore= leaves names out" + ("; strict=False takes what there is" if strict else "")
+        raise _mistake(f"from_torch: the state is not this model's. {listed}. {advice}")
     result: dict[str, np.ndarray] = {}
     for tensor in tensors:
         if tensor.name not in given:
@@ -145,7 +164,10 @@ def from_torch(
             found = _checked({path: part}, {path: value})[path]
             if not np.array_equal(result.setdefault(path, found), found, equal_nan=True):
                 raise _mistake(f"from_torch: {tensor.name} differs from what {path} is under another name")
-    return {path: result[path] for path in paths.values()}
+    converted = Converted((path, result[path]) for path in paths.values() if path in result)
+    converted.missing = tuple(path for path in paths.values() if path not in result)
+    converted.unexpected = tuple(unexpected)
+    return converted
 
 
 def to_torch(model: Module, values: Mapping[str, Any], names: Mapping[str, str] | None = None) -> dict[str, np.ndarray]:

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import tensorgrad as tg
-from tensorgrad.errors import OptionError, ParameterError, ShapeError
+from tensorgrad.errors import OptionError, ParameterError, PartialStateWarning, ShapeError
 
 DEVICES = ["numpy", "wgpu"]
 FORMS: dict[str, tuple[Any, Any, dict[str, Any], tuple[int, ...]]] = {
@@ -185,3 +185,28 @@ def test_statistics_of_segments_that_are_computed_twice_are_updated_once() -> No
         assert close(limited.step(x=x), reference.step(x=x))
     expected = reference.buffers()
     assert all(close(value, expected[name]) for name, value in limited.buffers().items())
+
+
+def test_the_state_of_a_model_has_its_running_statistics() -> None:
+    def compiled() -> tg.Training:
+        model = tg.nn.Sequential(tg.nn.Linear(3, 4), tg.nn.BatchNorm1d(4))
+        inputs = {"x": (8, 3)}
+        return tg.compile(
+            model, loss=lambda m, x: tg.mean(m(x)), optimizer=tg.optim.adam(0.1), inputs=inputs, device="numpy"
+        )
+
+    first, second = compiled(), compiled()
+    x = np.random.default_rng(0).normal(3, 2, (8, 3)).astype(np.float32)
+    first.run(5, {"x": x})
+
+    def found(training: tg.Training) -> np.ndarray:
+        return np.asarray(training.attach(lambda model, x: tg.nn.inference(model)(x))(x=x))
+
+    with pytest.warns(PartialStateWarning, match=r"leaves the buffers 1\.running_mean, 1\.running_var, 1\.num_batches"):
+        missing, _ = second.load_parameters(first.parameters())
+    assert missing == tuple(second.buffers()) and not np.allclose(found(first), found(second))
+    second.load_state_dict(first.state_dict(), strict=False)
+    assert np.array_equal(found(first), found(second)) and second.step_count == 0
+    second.reset()
+    second.load_parameters(first.state_dict(parts="model"))
+    assert np.array_equal(found(first), found(second))

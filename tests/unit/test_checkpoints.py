@@ -139,10 +139,37 @@ def test_parts_load_on_request():
     training, before = trained(), trained().state_dict()
     given = {"layers.0.bias": np.ones(5, np.float32), "head": np.ones(3)}
     missing, unexpected = training.load_state_dict(given, strict=False)
-    assert unexpected == ("head",) and set(missing) == {*before} - {"layers.0.bias"}
+    assert unexpected == ("head",) and set(missing) == {*MLP(3, 5, 2).named_parameters()} - {"layers.0.bias"}
     assert same(training.state_dict(), {**before, "layers.0.bias": given["layers.0.bias"]})
     with pytest.raises(InputError, match=r"expected float32\[5\]"):
         training.load_state_dict({"layers.0.bias": np.ones(4, np.float32)}, strict=False)
+
+
+def test_the_parts_of_a_state_come_apart(tmp_path):
+    one, other = trained(5), compiled(optimizer=tg.optim.adam(0.5))
+    state, start = one.state_dict(), other.state_dict()
+    parts = {part: one.state_dict(parts=part) for part in ("model", "optimizer", "settings")}
+    assert {**parts["model"], **parts["optimizer"], **parts["settings"]}.keys() == state.keys()
+    assert parts["model"].keys() == one.parameters().keys()
+    assert {"training/step", "optimizer/adam.m/layers.0.bias"} <= parts["optimizer"].keys()
+    assert {"training/learning_rate", "training/key"} <= parts["settings"].keys()
+    # Without strict=, only the model is taken; what stays is listed.
+    missing, unexpected = other.load_state_dict(state, strict=False)
+    assert not missing and {*unexpected} == {*parts["optimizer"], *parts["settings"]}
+    assert other.step_count == 0 and other.learning_rate == 0.5
+    assert same(other.state_dict(), {**start, **parts["model"]})
+    other.reset()
+    other.load_state_dict(parts["model"], parts="model")
+    assert same(other.state_dict(), {**start, **parts["model"]})
+    one.save_checkpoint(tmp_path / "c.safetensors")
+    other.reset()
+    other.load_checkpoint(tmp_path / "c.safetensors", parts=["model", "optimizer"])
+    assert same(other.state_dict(parts=["model", "optimizer"]), {**parts["model"], **parts["optimizer"]})
+    assert other.step_count == 5 and other.learning_rate == 0.5
+    with pytest.raises(OptionError, match="parts must be among model, optimizer, settings, got 'weights'"):
+        other.state_dict(parts="weights")
+    with pytest.raises(InputError, match=r"missing: optimizer/adam.*parts= and strict=False"):
+        other.load_state_dict(parts["model"], parts=["model", "optimizer"])
 
 
 def test_what_is_no_checkpoint(tmp_path):

@@ -87,7 +87,9 @@ def test_inside_a_trace_the_named_are_tensors():
     assert found == pytest.approx(sum((value**2).sum() for value in before.values()), rel=1e-5)
     assert all(np.allclose(value, 0.5 * before[path]) for path, value in training.parameters().items())
     assert training.buffers()["mean"].tolist() == [2, 4, 6]
-    look = training.attach(lambda model: [tg.sum(value) for value in (*model.parameters(), *model.buffers())], inputs={})
+    look = training.attach(
+        lambda model: [tg.sum(value) for value in (*model.parameters(), *model.buffers())], inputs={}
+    )
     assert [float(value) for value in look()][-1] == 12
 
 

@@ -204,3 +204,27 @@ def test_dtypes():
         tg.nn.from_torch(layer, {"weight": np.full((4, 3), 1e6), "bias": np.zeros(4)})
     training_state = {**tg.nn.from_torch(layer, theirs.state_dict()), "training/step": np.array(3)}
     assert list(tg.nn.to_torch(layer, training_state)) == ["weight", "bias"]
+
+
+def test_what_is_not_strict_names_what_it_did_without():
+    ours = tg.nn.Sequential(tg.nn.Linear(3, 4), tg.nn.BatchNorm1d(4), tg.nn.Linear(4, 2))
+    theirs = randomized(torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.BatchNorm1d(4)))
+    state = {**theirs.state_dict(), "extra.weight": torch.zeros(2), "extra.bias": torch.zeros(2)}
+    del state["0.bias"]
+    with pytest.raises(
+        InputError, match=r"missing: 0\.bias.*unexpected: extra\.weight.*strict=False takes what there is"
+    ):
+        tg.nn.from_torch(ours, state)
+    values = tg.nn.from_torch(ours, state, ignore="extra.bias", strict=False)
+    assert values.missing == ("0.bias", "2.weight", "2.bias") and values.unexpected == ("extra.weight",)
+    assert np.array_equal(values["0.weight"], state["0.weight"].numpy().T) and "2.weight" not in values
+    training = tg.compile(
+        ours, loss=lambda m, x: tg.sum(m(x)), optimizer=tg.optim.sgd(0.1), inputs={"x": (4, 3)}, device="numpy"
+    )
+    before = training.state_dict()
+    loaded = training.load_parameters({**values, "head": 1.0}, strict=False)
+    assert (loaded.missing, loaded.unexpected) == (values.missing, ("head",))
+    after = training.state_dict()
+    assert all(np.array_equal(value, values.get(name, before[name])) for name, value in after.items())
+    with pytest.raises(InputError, match=r"of another shape: 1\.weight.*ignore= leaves names out"):
+        tg.nn.from_torch(ours, {**state, "1.weight": torch.zeros(5)}, strict=False)
