@@ -6,8 +6,11 @@ import math
 from abc import abstractmethod
 from typing import Any, ClassVar
 
+import numpy as np
+
 import tensorgrad as tg
-from tensorgrad.errors import OptionError, ShapeError
+from tensorgrad.dtypes import SHORT
+from tensorgrad.errors import DTypeError, InputError, OptionError, ShapeError
 from tensorgrad.initializers import uniform
 from tensorgrad.nn.checks import number_between, positive
 from tensorgrad.nn.module import Module, Parameter, param
@@ -91,22 +94,34 @@ class Recurrent(Module):
             state: The state, each tensor `[batch, hidden_size]`.
         """
 
-    def __call__(self, x: Any, state: Any = None, dropout_key: Any = None) -> tuple[Any, Any]:
-        """Runs the layers over a sequence.
+    def __call__(
+        self, x: Any, state: Any = None, dropout_key: Any = None, *, lengths: Any = None, mask: Any = None
+    ) -> tuple[Any, Any]:
+        """Runs the layers over a sequence, or over sequences of several lengths that are padded to one.
+
+        With `lengths` or `mask`, padding takes no part, whatever `x` holds there, as in PyTorch's packed sequences: the
+        state passes it unchanged, so that the second direction starts at the last element that counts and the last
+        state is that after the last one; outputs there are 0.
 
         Args:
             x: `[length, batch, input_size]` (see `batch_first`), or `[length, input_size]`.
             state: What the layers begin with, zeros by default: `[num_layers * directions, batch, hidden_size]`,
                 without the batch where `x` has none. For an LSTM a pair of these.
             dropout_key: A random key for dropout, or None at inference.
+            lengths: How many elements of each sequence count, from its first: integers `[batch]`, or a scalar where `x`
+                has no batch. 0 leaves the state as it was.
+            mask: Which elements count, in place of `lengths`: booleans of the shape of `x` without its features. Those
+                that don't may lie anywhere.
 
         Returns:
             `(output, state)`: the outputs of the last layer, `[length, batch, directions * hidden_size]` in the layout
             of `x`, and the last state of every layer and direction, like `state`.
 
         Raises:
-            ShapeError: The shape of `x` or of the state doesn't fit.
-            OptionError: `dropout_key` is no key.
+            ShapeError: The shape of `x`, of the state, of the lengths or of the mask doesn't fit.
+            DTypeError: The lengths are no integers, or the mask holds no booleans.
+            InputError: A length that is known while tracing is negative, or more than the sequences have.
+            OptionError: `dropout_key` is no key, or there are both lengths and a mask.
         """
         from tensorgrad.elementwise import as_tensor
 
@@ -121,9 +136,12 @@ class Recurrent(Module):
             rows = tg.swapaxes(rows, 0, 1)
         states = self._states(state, rows, batched)
         keys = self._keys(dropout_key)
+        counted = self._counted(lengths, mask, rows.shape[:2], batched)
+        if counted is not None:
+            rows = tg.where(counted, rows, 0)  # so that no NaN in the padding reaches a gradient, as 0 * NaN
         last: list[tuple[Any, ...]] = []
         for layer in range(self.num_layers):
-            found = [self._direction(rows, layer, direction, states) for direction in range(self.directions)]
+            found = [self._direction(rows, counted, layer, direction, states) for direction in range(self.directions)]
             last += [one for _, one in found]
             rows = found[0][0] if len(found) == 1 else tg.concat([one for one, _ in found], -1)
             if keys is not None and layer + 1 < self.num_layers:
@@ -135,7 +153,9 @@ class Recurrent(Module):
             rows = tg.swapaxes(rows, 0, 1)
         return rows, stacked[0] if self.STATES == 1 else stacked
 
-    def _direction(self, rows: Any, layer: int, direction: int, states: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
+    def _direction(
+        self, rows: Any, counted: Any, layer: int, direction: int, states: tuple[Any, ...]
+    ) -> tuple[Any, tuple[Any, ...]]:
         """One layer in one direction: its outputs and its last state. Inputs are mapped for all positions at once."""
         place, number = _suffix(layer, direction), layer * self.directions + direction
         inputs = rows @ tg.transpose(getattr(self, f"weight_ih{place}"))
@@ -144,13 +164,55 @@ class Recurrent(Module):
         weight = tg.transpose(getattr(self, f"weight_hh{place}"))
         bias = getattr(self, f"bias_hh{place}") if self.bias else None
 
-        def body(state: tuple[Any, ...], row: Any) -> tuple[tuple[Any, ...], Any]:
+        def body(state: tuple[Any, ...], row: tuple[Any, Any]) -> tuple[tuple[Any, ...], Any]:
+            here, counts = row
             hidden = state[0] @ weight
-            new = self.step(row, hidden if bias is None else hidden + bias, state)
-            return new, new[0]
+            new = self.step(here, hidden if bias is None else hidden + bias, state)
+            if counts is None:
+                return new, new[0]
+            kept = tuple(tg.where(counts, now, before) for now, before in zip(new, state, strict=True))
+            return kept, tg.where(counts, new[0], 0)
 
-        last, outputs = tg.scan(body, tuple(one[number] for one in states), inputs, reverse=direction == 1)
+        first = tuple(one[number] for one in states)
+        last, outputs = tg.scan(body, first, (inputs, counted), reverse=direction == 1)
         return outputs, last
+
+    def _counted(self, lengths: Any, mask: Any, extents: tuple[int, int], batched: bool) -> Any:
+        """Which elements count, `[length, batch, 1]`, or None where all do."""
+        from tensorgrad.elementwise import as_tensor
+
+        length, batch = extents
+        if lengths is None and mask is None:
+            return None
+        if lengths is not None and mask is not None:
+            raise OptionError(f"{self._at()}: give lengths or a mask, not both")
+        if mask is not None:
+            given = as_tensor(mask)
+            turned = batched and self.batch_first
+            shape = (length,) if not batched else (batch, length) if turned else (length, batch)
+            if given.shape != shape:
+                raise ShapeError(f"{self._at()}: expected a mask of shape {shape}, got {given.shape}")
+            if SHORT[given.dtype] != "bool":
+                raise DTypeError(f"{self._at()}: the mask must hold booleans, it holds {SHORT[given.dtype]}")
+            return tg.reshape(tg.swapaxes(given, 0, 1) if turned else given, (length, batch, 1))
+        counts = self._lengths(lengths, (batch,) if batched else (), length)
+        return tg.less(tg.reshape(tg.arange(length), (length, 1, 1)), tg.reshape(counts, (1, batch, 1)))
+
+    def _lengths(self, lengths: Any, shape: tuple[int, ...], most: int) -> Any:
+        """Lengths as an i32 tensor; those that are known are checked."""
+        from tensorgrad.elementwise import as_tensor
+        from tensorgrad.tensor import Traced
+
+        given = as_tensor(lengths)
+        if given.shape != shape:
+            raise ShapeError(f"{self._at()}: expected lengths of shape {shape}, got {given.shape}")
+        if given.dtype.kind not in "iu":
+            raise DTypeError(f"{self._at()}: lengths must be integers, they are {SHORT[given.dtype]}")
+        if not isinstance(given, Traced):
+            found = np.asarray(given)
+            if found.size and not 0 <= found.min() <= found.max() <= most:
+                raise InputError(f"{self._at()}: lengths must be from 0 to {most}, got {found.tolist()}")
+        return tg.cast(given, "i32")
 
     def _states(self, state: Any, rows: Any, batched: bool) -> tuple[Any, ...]:
         """The state to begin with, each tensor `[num_layers * directions, batch, hidden_size]`."""

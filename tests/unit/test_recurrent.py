@@ -11,7 +11,7 @@ import torch
 
 import tensorgrad as tg
 from tensorgrad import nn
-from tensorgrad.errors import OptionError, ShapeError
+from tensorgrad.errors import DTypeError, InputError, OptionError, ShapeError
 
 RNG = np.random.default_rng(0)
 LAYERS: dict[str, tuple[type[nn.RNN] | type[nn.GRU] | type[nn.LSTM], Any]] = {
@@ -145,6 +145,144 @@ def test_dropout_between_layers() -> None:
     ]
     same = [np.array_equal(np.asarray(a), np.asarray(b)) for a, b in itertools.pairwise([plain, *dropped])]
     assert same == [False, True, False]
+
+
+PADDED: list[tuple[dict[str, Any], str, str]] = [
+    ({}, "mask", "numpy"),
+    ({"batch_first": True, "bidirectional": True}, "lengths", "wgpu"),
+    ({"num_layers": 2, "bidirectional": True}, "lengths", "numpy"),
+    ({"num_layers": 3, "batch_first": True, "bias": False}, "mask", "numpy"),
+]
+LENGTHS = [3, 6, 1, 5]
+
+
+def mask_of(lengths: list[int], length: int, batch_first: bool) -> np.ndarray:
+    rows = np.arange(length)[None, :] < np.array(lengths)[:, None]
+    return rows if batch_first else rows.T
+
+
+@by_layer
+@pytest.mark.parametrize(("options", "given", "device"), PADDED)
+def test_padded_batches_are_packed_sequences(name: str, options: dict[str, Any], given: str, device: str) -> None:
+    layer, reference, parameters = pair(name, options)
+    first = bool(options.get("batch_first"))
+    length, batch = 6, len(LENGTHS)
+    x = values(batch, length, 3) if first else values(length, batch, 3)
+    count = options.get("num_layers", 1) * (2 if options.get("bidirectional") else 1)
+    states = [values(count, batch, 5) for _ in range(layer.STATES)]
+    tensors = [torch.tensor(one, requires_grad=True) for one in (x, *states)]
+    packed = torch.nn.utils.rnn.pack_padded_sequence(tensors[0], torch.tensor(LENGTHS), first, enforce_sorted=False)
+    outputs, last = reference(packed, tuple(tensors[1:]) if len(states) > 1 else tensors[1])
+    expected = flat((torch.nn.utils.rnn.pad_packed_sequence(outputs, first)[0], last))
+    weights = [values(*one.shape) for one in expected]
+    total: Any = sum((one * torch.tensor(weight)).sum() for one, weight in zip(expected, weights, strict=True))
+    total.backward()
+    counts = np.array(LENGTHS, np.int32) if given == "lengths" else mask_of(LENGTHS, length, first)
+    where = mask_of(LENGTHS, length, first)[..., None]
+    x = np.where(where, x, np.nan).astype(np.float32)  # whatever is in the padding
+
+    def results(model: Any, **inputs: Any) -> list[Any]:
+        rest = [inputs[f"s{i}"] for i in range(len(states))]
+        return flat(model(inputs["x"], tuple(rest) if len(rest) > 1 else rest[0], **{given: inputs[given]}))
+
+    class Inputs(nn.Module):
+        """The layer's, as parameters: so that there are gradients by them."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer, self.x = layer, nn.param(x.shape, 0.0)
+            self.states = [nn.param(one.shape, 0.0) for one in states]
+
+    def loss(model: Any, counts: Any) -> Any:
+        inputs = {"x": model.x, **{f"s{i}": one for i, one in enumerate(model.states)}, given: counts}
+        return sum(tg.sum(o * w) for o, w in zip(results(model.layer, **inputs), weights, strict=True))
+
+    specs = {"counts": tg.spec(counts.shape, "i32" if given == "lengths" else "bool")}
+    training = tg.compile(Inputs(), loss=loss, optimizer=tg.optim.sgd(1.0), inputs=specs, device=device)
+    below = {f"layer.{path}": value for path, value in parameters.items()}
+    everything = {**below, "x": x, **{f"states.{i}": one for i, one in enumerate(states)}}
+    training.load_parameters(everything)
+    forward = training.attach(
+        lambda model, counts: results(
+            model.layer, x=model.x, **{f"s{i}": s for i, s in enumerate(model.states)}, **{given: counts}
+        ),
+        inputs=specs,
+    )
+    for found, one in zip(forward(counts=counts), expected, strict=True):
+        np.testing.assert_allclose(np.asarray(found), one.detach().numpy(), rtol=1e-4, atol=1e-5)
+    training.step(counts=counts)
+    after = training.parameters()
+    for path, parameter in reference.named_parameters():
+        found = below[f"layer.{path}"] - after[f"layer.{path}"]
+        np.testing.assert_allclose(found, parameter.grad.numpy(), rtol=1e-3, atol=2e-4, err_msg=path)
+    for i, one in enumerate(tensors[1:]):
+        assert one.grad is not None
+        np.testing.assert_allclose(states[i] - after[f"states.{i}"], one.grad.numpy(), rtol=1e-3, atol=2e-4)
+    assert tensors[0].grad is not None
+    gradient = np.where(where, x - after["x"], 0)
+    np.testing.assert_allclose(gradient, tensors[0].grad.numpy(), rtol=1e-3, atol=2e-4)
+
+
+@by_layer
+def test_a_mask_skips_elements_anywhere(name: str) -> None:
+    layer, reference, parameters = pair(name, {"bidirectional": True})
+    training = tg.compile(layer, loss=lambda model: 0.0, optimizer=tg.optim.sgd(0.0), inputs={}, device="numpy")
+    training.load_parameters(parameters)
+    x, mask = values(6, 3), np.array([False, True, False, True, True, False])
+    expected = flat(reference(torch.tensor(x[mask])))
+    found = training.attach(lambda model, x, mask: flat(model(x, mask=mask)))(x=x, mask=mask)
+    np.testing.assert_allclose(np.asarray(found[0])[mask], expected[0].detach().numpy(), rtol=1e-4, atol=1e-5)
+    assert not np.asarray(found[0])[~mask].any()
+    for one, like in zip(found[1:], expected[1:], strict=True):
+        np.testing.assert_allclose(np.asarray(one), like.detach().numpy(), rtol=1e-4, atol=1e-5)
+    shorter = training.attach(lambda model, x: flat(model(x, lengths=4)))(x=x)
+    for one, like in zip(shorter[1:], flat(reference(torch.tensor(x[:4])))[1:], strict=True):
+        np.testing.assert_allclose(np.asarray(one), like.detach().numpy(), rtol=1e-4, atol=1e-5)
+
+
+def test_a_sequence_of_no_elements_leaves_the_state() -> None:
+    layer, _, parameters = pair("GRU", {"bidirectional": True})
+    training = tg.compile(layer, loss=lambda model: 0.0, optimizer=tg.optim.sgd(0.0), inputs={}, device="numpy")
+    training.load_parameters(parameters)
+    x, state = values(4, 2, 3), values(2, 2, 5)
+    output, last = training.attach(lambda model, x, s: model(x, s, lengths=[0, 4]))(x=x, s=state)
+    assert not np.asarray(output)[:, 0].any() and np.asarray(output)[:, 1].all()
+    assert np.array_equal(np.asarray(last)[:, 0], state[:, 0]) and np.all(np.asarray(last)[:, 1] != state[:, 1])
+
+
+@by_layer
+def test_parameters_go_to_pytorch_and_back(name: str) -> None:
+    layer, reference, parameters = pair(name, {"num_layers": 2, "bidirectional": True})
+    there = nn.to_torch(layer, parameters)
+    assert there.keys() == reference.state_dict().keys()
+    reference.load_state_dict({key: torch.from_numpy(value) for key, value in there.items()})
+    back = nn.from_torch(layer, reference.state_dict())
+    assert all(np.array_equal(back[path], value) for path, value in parameters.items())
+
+
+WRONG_LENGTHS: list[tuple[str, type[Exception], dict[str, Any]]] = [
+    ("give lengths or a mask, not both", OptionError, {"lengths": [1, 2], "mask": np.ones((5, 2), bool)}),
+    (r"expected lengths of shape \(2,\), got \(3,\)", ShapeError, {"lengths": [1, 2, 3]}),
+    (r"expected a mask of shape \(5, 2\), got \(2, 5\)", ShapeError, {"mask": np.ones((2, 5), bool)}),
+    ("lengths must be integers, they are f32", DTypeError, {"lengths": np.ones(2, np.float32)}),
+    ("the mask must hold booleans, it holds f32", DTypeError, {"mask": np.ones((5, 2), np.float32)}),
+    (r"lengths must be from 0 to 5, got \[1, 6\]", InputError, {"lengths": [1, 6]}),
+    (r"lengths must be from 0 to 5, got \[-1, 2\]", InputError, {"lengths": [-1, 2]}),
+]
+
+
+@pytest.mark.parametrize(
+    ("message", "error", "given"), WRONG_LENGTHS, ids=lambda value: value if isinstance(value, str) else ""
+)
+def test_wrong_lengths(message: str, error: type[Exception], given: dict[str, Any]) -> None:
+    with pytest.raises(error, match=rf"test_recurrent.py:\d+: LSTM: {message}"):
+        tg.compile(
+            nn.LSTM(3, 4),
+            loss=lambda model: tg.sum(model(tg.zeros((5, 2, 3)), **given)[0]),
+            optimizer=tg.optim.sgd(0.1),
+            inputs={},
+            device="numpy",
+        )
 
 
 def test_wrong_use() -> None:
