@@ -18,7 +18,7 @@ def chain(*links: Link | Settings) -> Settings:
     `chain(clip_by_global_norm(1.0), add_decayed_weights(0.1), adam(1e-3))`: each link takes what the one before made of
     the gradients, and the last is an optimizer. Links compute in the kernels of gradients and of the update, and take
     none of their own, but for those that depend on the norm of all gradients: two each, or two for each group of
-    parameters that are updated alike where it is not the first such link.
+    parameters that are updated alike where it is not the first such link; and for `normalize_per_parameter`.
 
     Args:
         *links: What functions of this module give that say so, and at the end an optimizer, or
@@ -109,6 +109,23 @@ def normalize(scale: float = 1.0, eps: float = 1e-6) -> Link:
         OptionError: A setting is out of range.
     """
     return _link("normalize", {"scale": scale, "eps": eps})
+
+
+def normalize_per_parameter(scale: float = 1.0, eps: float = 1e-6) -> Link:
+    """Scales each parameter's gradient by `scale / (norm + eps)`, where `norm` is its own.
+
+    So each parameter moves by a step of one length, however steep the loss is in it. A gradient of zeros stays zeros.
+    Norms of several parameters run side by side: in as many dispatches as `clip_by_global_norm` takes; behind a link
+    that depends on the norm of all gradients, in one more for every four parameters or so.
+
+    Args:
+        scale: The norm that each gradient then has.
+        eps: What keeps the divisor from 0.
+
+    Raises:
+        OptionError: A setting is out of range.
+    """
+    return _link("normalize_per_parameter", {"scale": scale, "eps": eps})
 
 
 def ema(decay: float, debias: bool = True) -> Link:

@@ -14,9 +14,10 @@ from xdsl.utils.exceptions import ArgSpecParseError, DiagnosticException
 
 from tensorgrad.dialects.signature import Slot
 from tensorgrad.dialects.tg.binary import MaximumOp, MinimumOp
-from tensorgrad.dialects.tg.build import TensorBuilder
+from tensorgrad.dialects.tg.build import TensorBuilder, element_of, shape_of
+from tensorgrad.dialects.tg.unary import SqrtOp
 from tensorgrad.passes.optimizer_groups import RATE, coefficients, substituted
-from tensorgrad.passes.optimizer_rules import Rule, Update
+from tensorgrad.passes.optimizer_rules import Rule, Update, sum_of_squares
 from tensorgrad.passes.pipelines import as_declared, read_pass
 from tensorgrad.passes.registry import PASSES
 
@@ -29,7 +30,7 @@ NORM_OFFSET = 1e-6
 
 @dataclass(frozen=True)
 class Link(ArgSpecConvertible, ABC):
-    """What becomes of every gradient; computed from itself, its parameter and its state, element by element.
+    """What becomes of every gradient; computed from itself, its parameter and its state.
 
     Attributes:
         live: How the names begin of the numbers that the host gives at each step: `link1` for `link1_decay`. Absent
@@ -37,6 +38,9 @@ class Link(ArgSpecConvertible, ABC):
     """
 
     live: str | None = field(default=None, kw_only=True)
+
+    is_alone: ClassVar[bool] = False
+    """Whether it needs each parameter on its own: in a row of several, each has its share of what is computed."""
 
     positive: ClassVar[tuple[str, ...]] = ()
     signed: ClassVar[tuple[str, ...]] = ()
@@ -83,7 +87,7 @@ class Link(ArgSpecConvertible, ABC):
 
 
 class PlainLink(Link, ABC):
-    """A link that works on each element alone."""
+    """A link that works on each element alone, or on each parameter; see `is_alone`."""
 
     @abstractmethod
     def write(self, update: Update) -> list[SSAValue]:
@@ -145,6 +149,31 @@ class NormalizeLink(NormLink):
 
     def factor(self, b: TensorBuilder, norm: SSAValue, numbers: Mapping[str, float | SSAValue]) -> SSAValue:
         return b.div(_scalar(b, numbers["scale"], norm), b.add(norm, _scalar(b, numbers["eps"], norm)))
+
+
+@dataclass(frozen=True)
+class NormalizePerParameterLink(PlainLink):
+    """Scales each gradient so that its own norm is `scale`, but for `eps`.
+
+    Attributes:
+        scale: The norm.
+        eps: Added to the norm that the gradient is divided by.
+    """
+
+    name = "normalize-per-parameter"
+    is_alone = True
+
+    scale: float = 1.0
+    eps: float = 1e-6
+
+    def formulas(self) -> Mapping[str, str]:
+        return {"scale": self.term("scale"), "eps": self.term("eps")}
+
+    def write(self, update: Update) -> list[SSAValue]:
+        b, gradient = update.builder, update.gradient
+        norm = b.unary(SqrtOp, sum_of_squares(b, gradient, element_of(gradient)))
+        factor = b.div(update.number("scale", norm), b.add(norm, update.number("eps", norm)))
+        return [b.mul(gradient, b.broadcast(factor, shape_of(gradient), []))]
 
 
 @dataclass(frozen=True)
@@ -287,7 +316,15 @@ def _own(name: str) -> str:
 
 LINKS: dict[str, type[Link]] = {
     kind.name: kind
-    for kind in (ClipByGlobalNormLink, NormalizeLink, ClipLink, AddDecayedWeightsLink, EmaLink, ScaleLink)
+    for kind in (
+        ClipByGlobalNormLink,
+        NormalizeLink,
+        NormalizePerParameterLink,
+        ClipLink,
+        AddDecayedWeightsLink,
+        EmaLink,
+        ScaleLink,
+    )
 }
 """The links by name, but for those that are made of optimizers."""
 

@@ -7,10 +7,11 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from xdsl.ir import SSAValue
+from xdsl.ir import Attribute, SSAValue
 from xdsl.utils.exceptions import DiagnosticException
 
 from tensorgrad.dialects.tg.build import TensorBuilder, element_of, shape_of
+from tensorgrad.passes.packing import columns_of, up_to
 
 
 @dataclass(frozen=True)
@@ -145,3 +146,22 @@ def check_option(pass_name: str, option: str, value: float, *, below: float = ma
     if not 0 <= value < below:
         limit = "finite" if below == math.inf else f"less than {below:g}"
         raise DiagnosticException(f"{pass_name}: {option} must be at least 0 and {limit}, got {value}")
+
+
+def row_of_squares(builder: TensorBuilder, row: SSAValue, columns: int, wide: Attribute) -> SSAValue:
+    """The sum of the squares of a row, added up some at a time."""
+    several = builder.reshape(row, [shape_of(row)[0] // columns, columns])
+    sums = builder.sum(builder.mul(several, several), [1])
+    return builder.cast(builder.sum(sums, [0]), wide)
+
+
+def sum_of_squares(builder: TensorBuilder, value: SSAValue, wide: Attribute) -> SSAValue:
+    """The sum of the squares of a tensor: in two steps, where it is large."""
+    size = math.prod(shape_of(value))
+    flat = builder.reshape(value, [size])
+    columns = columns_of(size)
+    if size <= columns:
+        return builder.cast(builder.sum(builder.mul(flat, flat), [0]), wide)
+    zero = builder.zeros((), element_of(value))
+    row = builder.pad(flat, zero, [0], [up_to(size, columns) - size], [0])
+    return row_of_squares(builder, row, columns, wide)

@@ -21,8 +21,8 @@ from tensorgrad.dialects.tg.unary import SqrtOp
 from tensorgrad.passes.functions import find_function, order_parameters, return_of, set_returned, set_signature
 from tensorgrad.passes.optimizer_groups import Coefficients, Group, coefficients
 from tensorgrad.passes.optimizer_links import AddDecayedWeightsLink, NormLink, PlainLink, Stage
-from tensorgrad.passes.optimizer_rules import Rule, Update
-from tensorgrad.passes.packing import Chunk, Member, Row, columns_of, packed, up_to
+from tensorgrad.passes.optimizer_rules import Rule, Update, row_of_squares, sum_of_squares
+from tensorgrad.passes.packing import Chunk, Member, Row, packed
 
 if TYPE_CHECKING:
     from tensorgrad.passes.optimizer import OptimizerPass
@@ -181,7 +181,11 @@ class _Alike:
         """What a parameter has in common with those that one kernel may update with it."""
         part = self.chosen[pair.name]
         concerned = tuple(stage.link.concerns(pair.name) for stage in self.stages)
-        return self.parts.index(part), part.alike(pair), concerned
+        norms = [place for place, stage in enumerate(self.stages) if isinstance(stage.link, NormLink)]
+        # What comes before the first norm works on each parameter anyway, before rows are made.
+        behind = self.stages[norms[0] :] if norms else ()
+        alone = pair.name if any(stage.link.is_alone for stage in behind) else None
+        return self.parts.index(part), part.alike(pair), concerned, alone
 
 
 @dataclass
@@ -241,7 +245,7 @@ class _Writing:
         units = [self._through(unit, scale, plain, not segments) for unit in units]
         while segments:
             (norm, plain), *segments = segments
-            scale = self._scale(norm, [_all_squares(self.builder, unit.gradient, self.wide) for unit in units])
+            scale = self._scale(norm, [sum_of_squares(self.builder, unit.gradient, self.wide) for unit in units])
             units = [self._through(unit, scale, plain, not segments) for unit in units]
         return self.written
 
@@ -268,7 +272,7 @@ class _Writing:
         rows = packed([pair.member(self.alike(pair)) for pair in ordered], self.row_bytes)
         gradients = [self._gradients(row) for row in rows]
         made = list(zip(rows, gradients, strict=True))
-        squares = [] if norm is None else [_squares(b, one, row.columns, self.wide) for row, one in made]
+        squares = [] if norm is None else [row_of_squares(b, one, row.columns, self.wide) for row, one in made]
         units = (self._unit(chunk, gradient) for row, gradient in made for chunk in row.chunks)
         return self._scale(norm, squares), units
 
@@ -399,24 +403,6 @@ def _check_names(
         missing = names - there
         if missing:
             raise DiagnosticException(f"{where} has no gradient of {min(missing)!r}, which {what}")
-
-
-def _squares(builder: TensorBuilder, row: SSAValue, columns: int, wide: Attribute) -> SSAValue:
-    """The sum of the squares of a row, added up some at a time."""
-    several = builder.reshape(row, [shape_of(row)[0] // columns, columns])
-    sums = builder.sum(builder.mul(several, several), [1])
-    return builder.cast(builder.sum(sums, [0]), wide)
-
-
-def _all_squares(builder: TensorBuilder, value: SSAValue, wide: Attribute) -> SSAValue:
-    """The sum of the squares of a tensor: in two steps, where it is large."""
-    size = math.prod(shape_of(value))
-    flat = builder.reshape(value, [size])
-    columns = columns_of(size)
-    if size <= columns:
-        return builder.cast(builder.sum(builder.mul(flat, flat), [0]), wide)
-    zero = builder.zeros((), element_of(value))
-    return _squares(builder, builder.pad(flat, zero, [0], [up_to(size, columns) - size], [0]), columns, wide)
 
 
 def _pairs(function: FuncOp, where: str) -> list[_Pair]:

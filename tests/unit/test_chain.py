@@ -52,6 +52,10 @@ def normalize(scale: float, eps: float) -> Transform:
     return transform
 
 
+def normalize_per_parameter(scale: float, eps: float) -> Transform:
+    return each(lambda step, g, p: g * scale / (math.sqrt(float(np.sum(g**2))) + eps))
+
+
 def kept(start: float, function: Callable[[int, np.ndarray, Any], tuple[np.ndarray, Any]], count: int = 1) -> Transform:
     """With `count` values of state for each parameter, which the first step finds at `start`."""
     states: dict[str, Any] = {}
@@ -123,6 +127,25 @@ CASES: dict[str, tuple[Any, list[Transform]]] = {
     "ema": (optim.chain(optim.ema(0.8), optim.sgd(1e-2)), [ema(0.8, True)]),
     "biased ema": (optim.chain(optim.ema(0.8, debias=False), optim.sgd(1e-2)), [ema(0.8, False)]),
     "normalize": (optim.chain(optim.normalize(3.0), optim.sgd(1e-2)), [normalize(3.0, 1e-6)]),
+    "normalize per parameter": (
+        optim.chain(optim.normalize_per_parameter(2.0), optim.sgd(1e-2)),
+        [normalize_per_parameter(2.0, 1e-6)],
+    ),
+    "per parameter, around a norm": (
+        optim.chain(
+            optim.normalize_per_parameter(2.0),
+            optim.clip_by_global_norm(0.7),
+            optim.ema(0.5),
+            optim.normalize_per_parameter(),
+            optim.sgd(1e-2),
+        ),
+        [
+            normalize_per_parameter(2.0, 1e-6),
+            clip_by_global_norm(0.7),
+            ema(0.5, True),
+            normalize_per_parameter(1.0, 1e-6),
+        ],
+    ),
     "decay": (
         optim.chain(optim.add_decayed_weights(0.3, decay=["matrix", "s*"]), optim.sgd(1e-2)),
         [decayed(0.3, ("matrix", "scalar"))],
@@ -184,7 +207,7 @@ def test_chains_are_those_of_optax(name):
     check(ours(optimizer, start, gradients, [1e-2] * STEPS), expected(transforms, start, gradients))
 
 
-@pytest.mark.parametrize("name", ["adamw", "norm of means", "two norms", "two means"])
+@pytest.mark.parametrize("name", ["adamw", "norm of means", "two norms", "two means", "per parameter, around a norm"])
 def test_chains_on_a_device_are_those_of_optax(name):
     optimizer, transforms = CASES[name]
     start, gradients = recorded()
@@ -232,6 +255,29 @@ def test_links_take_no_dispatches_of_their_own(layers):
     twice = compiled(optim.chain(CLIPPED.links[2], optim.scale_by_adam(), optim.normalize(), optim.sgd(0.1)), layers)
     once = compiled(optim.chain(CLIPPED.links[2], optim.scale_by_adam(), optim.sgd(0.1)), layers)
     assert len(twice.program.plan) <= len(once.program.plan) + 3
+
+
+def dispatches(optimizer: Any, layers: int) -> int:
+    return sum(isinstance(step, Dispatch) for step in compiled(optimizer, layers).program.plan)
+
+
+@pytest.mark.parametrize("layers", [1, 12])
+def test_norms_of_each_parameter_run_side_by_side(layers):
+    clip, own, adam = optim.clip_by_global_norm(1.0), optim.normalize_per_parameter(), optim.adam(1e-3)
+    clipped = dispatches(optim.chain(clip, adam), layers)
+    assert dispatches(optim.chain(own, adam), layers) <= clipped
+    assert dispatches(optim.chain(own, clip, adam), layers) <= clipped + 3
+    parameters = 2 * layers + 1
+    assert dispatches(optim.chain(clip, own, adam), layers) <= clipped + 3 + parameters // 4
+
+
+def test_a_gradient_of_zeros_has_no_direction():
+    training = compiled(optim.chain(optim.normalize_per_parameter(), optim.sgd(0.1)))
+    before = training.parameters()
+    training.step(x=np.zeros((4, 7), np.float32))
+    after = training.parameters()
+    assert all(np.isfinite(value).all() for value in after.values())
+    assert np.array_equal(after["layers.0.weight"], before["layers.0.weight"])
 
 
 def test_settings_of_links_change_without_another_program():

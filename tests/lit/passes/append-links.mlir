@@ -2,6 +2,7 @@
 // RUN: tg-opt %s -p 'append-sgd{before="add-decayed-weights{weight-decay=0.1 decay=\"b\"},normalize{scale=2},scale-by-lion{beta1=0.5}"}' | filecheck %s --check-prefix NORM
 // RUN: tg-opt %s -p 'append-sgd{before="ema{decay=0.9 live=link1},clip-by-global-norm{max-norm=1 live=link2},ema{decay=0.5}"}' | filecheck %s --check-prefix LIVE
 // RUN: tg-opt %s -p 'append-adam{before="scale-by-sgd{momentum=0.9},scale-by-adagrad,scale-by-rmsprop,scale-by-adam"},simplify' | filecheck %s --check-prefix CORES
+// RUN: tg-opt %s -p 'append-sgd{before="normalize-per-parameter{scale=2}"},simplify' | filecheck %s --check-prefix EACH
 // RUN: not tg-opt %s -p 'append-sgd{before="blur"}' 2>&1 | filecheck %s --check-prefix UNKNOWN
 // RUN: not tg-opt %s -p 'append-sgd{before="clip{max-delta=0}"}' 2>&1 | filecheck %s --check-prefix RANGE
 // RUN: not tg-opt %s -p 'append-sgd{before="add-decayed-weights{weight-decay=0.1 decay=\"c\"}"}' 2>&1 | filecheck %s --check-prefix MASK
@@ -11,7 +12,7 @@ func.func @step(%a: tensor<2xf32> {tg.name = "a", tg.role = "parameter"}, %b: te
   func.return %ga, %gb : tensor<2xf32>, tensor<2xf32>
 }
 
-// UNKNOWN: tg-opt: error: append-sgd: before: there is no link 'blur'; there are clip-by-global-norm, normalize, clip, add-decayed-weights, ema, scale, scale-by-sgd, scale-by-adam, scale-by-rmsprop, scale-by-adagrad, scale-by-lion
+// UNKNOWN: tg-opt: error: append-sgd: before: there is no link 'blur'; there are clip-by-global-norm, normalize, normalize-per-parameter, clip, add-decayed-weights, ema, scale, scale-by-sgd, scale-by-adam, scale-by-rmsprop, scale-by-adagrad, scale-by-lion
 // RANGE: tg-opt: error: append-sgd: clip: max_delta must be more than 0, got 0.0
 // MASK: tg-opt: error: append-sgd: @step has no gradient of 'c', which is to decay
 
@@ -113,3 +114,26 @@ func.func @step(%a: tensor<2xf32> {tg.name = "a", tg.role = "parameter"}, %b: te
 // CORES-NEXT:   %34 = tg.constant value = dense<1.000000e-08> : tensor<2xf32>
 // CORES-NEXT:   %35 = tg.add %33, %34 : tensor<2xf32>, tensor<2xf32>
 // CORES-NEXT:   %36 = tg.div %26, %35 : tensor<2xf32>, tensor<2xf32>
+
+// Each gradient is divided by its own norm.
+// EACH:   %1 = tg.mul %ga, %ga : tensor<2xf32>, tensor<2xf32>
+// EACH-NEXT:   %2 = tg.sum %1 axes = [0] : tensor<2xf32>
+// EACH-NEXT:   %3 = tg.sqrt %2 : tensor<f32>
+// EACH-NEXT:   %4 = tg.constant value = dense<2.000000e+00> : tensor<f32>
+// EACH-NEXT:   %5 = tg.constant value = dense<1.000000e-06> : tensor<f32>
+// EACH-NEXT:   %6 = tg.add %3, %5 : tensor<f32>, tensor<f32>
+// EACH-NEXT:   %7 = tg.div %4, %6 : tensor<f32>, tensor<f32>
+// EACH-NEXT:   %8 = tg.broadcast %7 shape = [2] dims = [] : tensor<f32>
+// EACH-NEXT:   %9 = tg.mul %ga, %8 : tensor<2xf32>, tensor<2xf32>
+// EACH-NEXT:   %10 = tg.broadcast %0 shape = [2] dims = [] : tensor<f32>
+// EACH-NEXT:   %11 = tg.mul %9, %10 : tensor<2xf32>, tensor<2xf32>
+// EACH-NEXT:   %12 = tg.sub %a, %11 : tensor<2xf32>, tensor<2xf32>
+// EACH-NEXT:   %13 = tg.mul %gb, %gb : tensor<2xf32>, tensor<2xf32>
+// EACH-NEXT:   %14 = tg.sum %13 axes = [0] : tensor<2xf32>
+// EACH-NEXT:   %15 = tg.sqrt %14 : tensor<f32>
+// EACH-NEXT:   %16 = tg.add %15, %5 : tensor<f32>, tensor<f32>
+// EACH-NEXT:   %17 = tg.div %4, %16 : tensor<f32>, tensor<f32>
+// EACH-NEXT:   %18 = tg.broadcast %17 shape = [2] dims = [] : tensor<f32>
+// EACH-NEXT:   %19 = tg.mul %gb, %18 : tensor<2xf32>, tensor<2xf32>
+// EACH-NEXT:   %20 = tg.mul %19, %10 : tensor<2xf32>, tensor<2xf32>
+// EACH-NEXT:   %21 = tg.sub %b, %20 : tensor<2xf32>, tensor<2xf32>
