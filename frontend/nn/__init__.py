@@ -18,7 +18,13 @@ from tensorgrad.nn.activations import (
     Softplus,
     Tanh,
 )
-from tensorgrad.nn.attention import MultiHeadAttention, rotary_embedding, scaled_dot_product_attention
+from tensorgrad.nn.attention import (
+    MultiHeadAttention,
+    merge_heads,
+    rotary_embedding,
+    scaled_dot_product_attention,
+    split_heads,
+)
 from tensorgrad.nn.convolution import Conv1d, Conv2d, Conv3d, ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
 from tensorgrad.nn.layers import MLP, Dropout, Embedding, Flatten, Identity, Linear, Sequential
 from tensorgrad.nn.module import Buffer, Module, Parameter, buffer, inference, param
@@ -90,8 +96,10 @@ __all__ = [
     "buffer",
     "from_torch",
     "inference",
+    "merge_heads",
     "param",
     "rotary_embedding",
     "scaled_dot_product_attention",
+    "split_heads",
     "to_torch",
 ]

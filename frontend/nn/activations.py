@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 import tensorgrad as tg
-from tensorgrad.initializers import constant
 from tensorgrad.nn.checks import channelled, positive
-from tensorgrad.nn.module import Module, param
+from tensorgrad.nn.module import Init, Module, param
 
 
 class Activation(Module):
@@ -141,7 +140,7 @@ class PReLU(Module):
 
     Args:
         num_parameters: 1 for one slope, or the number of channels of `[batch, channels, ...]`.
-        init: What the slopes start from.
+        init: What the slopes start from: a number, an initializer or an array, as for `tg.nn.param`.
         dtype: Of the parameter.
 
     Attributes:
@@ -151,11 +150,11 @@ class PReLU(Module):
         ShapeError: `num_parameters` is not a positive integer.
     """
 
-    def __init__(self, num_parameters: int = 1, init: float = 0.25, dtype: object = "f32"):
+    def __init__(self, num_parameters: int = 1, init: Init = 0.25, dtype: object = "f32"):
         super().__init__()
         positive("PReLU", num_parameters=num_parameters)
         self.num_parameters = num_parameters
-        self.weight = param((num_parameters,), init=constant(init), dtype=dtype)
+        self.weight = param((num_parameters,), init, dtype)
 
     def __call__(self, x: Any) -> Any:
         """Applies the function.

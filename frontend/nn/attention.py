@@ -12,7 +12,7 @@ from tensorgrad.errors import DTypeError, OptionError, ShapeError
 from tensorgrad.initializers import uniform, zeros
 from tensorgrad.nn.checks import divides, number_between, positive, trailing
 from tensorgrad.nn.layers import Dropout, Linear
-from tensorgrad.nn.module import Module, param
+from tensorgrad.nn.module import Init, Module
 
 
 def _at(what: str) -> str:
@@ -62,6 +62,52 @@ def rotary_embedding(x: Any, positions: Any = None, base: float = 10000.0) -> An
         cosine, sine = (as_tensor(function(exact).astype(tensor.dtype)) for function in (np.cos, np.sin))
     first, second = tensor[..., :half], tensor[..., half:]
     return tg.concat([first * cosine - second * sine, second * cosine + first * sine], -1)
+
+
+def split_heads(x: Any, num_heads: int) -> Any:
+    """`[..., length, features]` as `[..., num_heads, length, features / num_heads]`: to each head its share.
+
+    Args:
+        x: A tensor; its last axis is that of all heads, one behind another.
+        num_heads: How many heads; it divides the features.
+
+    Raises:
+        ShapeError: There are fewer than two axes, or the heads don't divide the last.
+
+    Example:
+        >>> import tensorgrad as tg
+        >>> tg.nn.split_heads(tg.zeros((2, 5, 12)), 3).shape
+        (2, 3, 5, 4)
+    """
+    from tensorgrad.elementwise import as_tensor
+
+    tensor = as_tensor(x)
+    positive("split_heads", num_heads=num_heads)
+    if tensor.ndim < 2 or tensor.shape[-1] % num_heads:
+        expected = f"[..., length, a multiple of {num_heads}]"
+        raise ShapeError(_at(f"split_heads: expected a shape {expected}, got {tensor.shape}"))
+    *lead, features = tensor.shape
+    return tg.swapaxes(tg.reshape(tensor, [*lead, num_heads, features // num_heads]), -3, -2)
+
+
+def merge_heads(x: Any) -> Any:
+    """`[..., heads, length, features]` as `[..., length, heads * features]`: what `split_heads` was given.
+
+    Raises:
+        ShapeError: There are fewer than three axes.
+
+    Example:
+        >>> import tensorgrad as tg
+        >>> tg.nn.merge_heads(tg.zeros((2, 3, 5, 4))).shape
+        (2, 5, 12)
+    """
+    from tensorgrad.elementwise import as_tensor
+
+    tensor = as_tensor(x)
+    if tensor.ndim < 3:
+        raise ShapeError(_at(f"merge_heads: expected a shape [..., heads, length, features], got {tensor.shape}"))
+    *lead, heads, length, features = tensor.shape
+    return tg.reshape(tg.swapaxes(tensor, -3, -2), [*lead, length, heads * features])
 
 
 def scaled_dot_product_attention(
@@ -159,6 +205,8 @@ class MultiHeadAttention(Module):
         kdim: Features of the key; `embed_dim` by default.
         vdim: Features of the value; `kdim` by default.
         dtype: Of the parameters.
+        init: What the weight of each projection starts from instead: an initializer, or a number.
+        bias_init: What the bias of each projection starts from instead.
 
     Attributes:
         q, k, v, out: The projections, `Linear`.
@@ -185,6 +233,9 @@ class MultiHeadAttention(Module):
         kdim: int | None = None,
         vdim: int | None = None,
         dtype: object = "f32",
+        *,
+        init: Init | None = None,
+        bias_init: Init = zeros,
     ):
         super().__init__()
         name = "MultiHeadAttention"
@@ -207,12 +258,9 @@ class MultiHeadAttention(Module):
         for part, (taken, given) in projections.items():
             outputs = embed_dim + 2 * kv_features if packed else given
             bound = math.sqrt(6 / (taken + outputs))
-            layer = Linear(taken, given, bias, dtype)
-            layer.weight = param((taken, given), init=uniform(-bound, bound), dtype=dtype)
-            layer.bias = param((given,), init=zeros, dtype=dtype) if bias else None
-            setattr(self, part, layer)
-        self.out = Linear(embed_dim, embed_dim, bias, dtype)
-        self.out.bias = param((embed_dim,), init=zeros, dtype=dtype) if bias else None
+            drawn = uniform(-bound, bound) if init is None else init
+            setattr(self, part, Linear(taken, given, bias, dtype, init=drawn, bias_init=bias_init))
+        self.out = Linear(embed_dim, embed_dim, bias, dtype, init=init, bias_init=bias_init)
 
     def __call__(
         self, query: Any, key: Any = None, value: Any = None, *, mask: Any = None, dropout_key: Any = None
@@ -239,7 +287,7 @@ class MultiHeadAttention(Module):
         name = "MultiHeadAttention"
         given = [trailing(name, x, (layer.weight.shape[0],)) for x, layer in self._inputs(query, key, value)]
         q, k, v = (
-            self._split(layer(x), heads)
+            split_heads(layer(x), heads)
             for x, layer, heads in zip(
                 given,
                 (self.q, self.k, self.v),
@@ -255,12 +303,7 @@ class MultiHeadAttention(Module):
         result = scaled_dot_product_attention(
             q, k, v, mask=mask, is_causal=self.causal, dropout=self.dropout.p, dropout_key=dropout_key
         )
-        joined = tg.swapaxes(result, -3, -2)
-        return self.out(tg.reshape(joined, [*joined.shape[:-2], self.embed_dim]))
+        return self.out(merge_heads(result))
 
     def _inputs(self, query: Any, key: Any, value: Any) -> list[tuple[Any, Linear]]:
         return [(query, self.q), (key, self.k), (value, self.v)]
-
-    def _split(self, x: Any, heads: int) -> Any:
-        """`[..., length, features]` as `[..., heads, length, features / heads]`."""
-        return tg.swapaxes(tg.reshape(x, [*x.shape[:-1], heads, -1]), -3, -2)

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import tensorgrad as tg
 from tensorgrad.initializers import uniform
 from tensorgrad.nn.checks import channelled, divides, listed, positive
-from tensorgrad.nn.module import Module, param
+from tensorgrad.nn.module import Init, Module, param
 
 _Sizes = int | Sequence[int]
 
@@ -27,6 +27,7 @@ class _Convolution(Module):
         leading: tuple[int, int],
         bias: bool,
         dtype: object,
+        inits: tuple[Init | None, Init | None],
     ) -> None:
         name = type(self).__name__
         self.in_channels, self.out_channels, self.groups = channels
@@ -36,8 +37,9 @@ class _Convolution(Module):
         shape = (*leading, *vars(self)["kernel_size"])
         # PyTorch's fan: of the weight's second axis, whichever way the convolution goes.
         bound = 1 / math.sqrt(math.prod(shape[1:]))
-        self.weight = param(shape, init=uniform(-bound, bound), dtype=dtype)
-        self.bias = param((self.out_channels,), init=uniform(-bound, bound), dtype=dtype) if bias else None
+        first, second = (uniform(-bound, bound) if init is None else init for init in inits)
+        self.weight = param(shape, first, dtype)
+        self.bias = param((self.out_channels,), second, dtype) if bias else None
 
     def _checked(self, in_channels: int, out_channels: int, groups: int) -> tuple[int, int, int]:
         name = type(self).__name__
@@ -61,11 +63,15 @@ class _Conv(_Convolution):
         groups: int = 1,
         bias: bool = True,
         dtype: object = "f32",
+        *,
+        init: Init | None = None,
+        bias_init: Init | None = None,
     ):
         super().__init__()
         channels = self._checked(in_channels, out_channels, groups)
         sizes = {"kernel_size": kernel_size, "stride": stride, "dilation": dilation}
-        self._declare(channels, sizes, padding, (out_channels, in_channels // groups), bias, dtype)
+        leading = (out_channels, in_channels // groups)
+        self._declare(channels, sizes, padding, leading, bias, dtype, (init, bias_init))
 
     def __call__(self, x: Any) -> Any:
         """Applies the layer to `[batch, in_channels, spatial...]`.
@@ -93,12 +99,16 @@ class _ConvTranspose(_Convolution):
         bias: bool = True,
         dilation: _Sizes = 1,
         dtype: object = "f32",
+        *,
+        init: Init | None = None,
+        bias_init: Init | None = None,
     ):
         super().__init__()
         channels = self._checked(in_channels, out_channels, groups)
         sizes = {"kernel_size": kernel_size, "stride": stride, "dilation": dilation}
         self.output_padding = output_padding
-        self._declare(channels, sizes, padding, (in_channels, out_channels // groups), bias, dtype)
+        leading = (in_channels, out_channels // groups)
+        self._declare(channels, sizes, padding, leading, bias, dtype, (init, bias_init))
 
     def __call__(self, x: Any) -> Any:
         """Applies the layer to `[batch, in_channels, spatial...]`.
@@ -126,6 +136,8 @@ class Conv1d(_Conv):
         groups: How many separate convolutions lie side by side; it divides both channels.
         bias: Whether there is a bias.
         dtype: Of the parameters.
+        init: What the weight starts from instead: an initializer, a number or an array, as for `tg.nn.param`.
+        bias_init: What the bias starts from instead.
 
     Attributes:
         weight: Parameter of shape `[out_channels, in_channels / groups, window...]`.
@@ -166,6 +178,8 @@ class ConvTranspose1d(_ConvTranspose):
         bias: Whether there is a bias.
         dilation: Elements between neighbours in a window.
         dtype: Of the parameters.
+        init: What the weight starts from instead: an initializer, a number or an array, as for `tg.nn.param`.
+        bias_init: What the bias starts from instead.
 
     Attributes:
         weight: Parameter of shape `[in_channels, out_channels / groups, window...]`.

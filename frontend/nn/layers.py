@@ -14,7 +14,7 @@ import tensorgrad as tg
 from tensorgrad.errors import OptionError, ShapeError
 from tensorgrad.initializers import Initializer, normal, uniform
 from tensorgrad.nn.checks import listed, number_between, positive
-from tensorgrad.nn.module import Module, param
+from tensorgrad.nn.module import Init, Module, as_initializer, param
 
 
 class Linear(Module):
@@ -27,6 +27,8 @@ class Linear(Module):
         out_features: The extent of the last axis of `y`.
         bias: Whether there is a bias.
         dtype: Of the parameters.
+        init: What the weight starts from instead: an initializer, a number or an array, as for `tg.nn.param`.
+        bias_init: What the bias starts from instead.
 
     Attributes:
         weight: Parameter of shape `[in_features, out_features]`.
@@ -36,12 +38,22 @@ class Linear(Module):
         ShapeError: An extent is not a positive integer.
     """
 
-    def __init__(self, in_features: int, out_features: int, bias: bool = True, dtype: object = "f32"):
+    def __init__(
+        self,
+        in_features: int,
+        out_features: int,
+        bias: bool = True,
+        dtype: object = "f32",
+        *,
+        init: Init | None = None,
+        bias_init: Init | None = None,
+    ):
         super().__init__()
         positive("Linear", in_features=in_features, out_features=out_features)
         bound = 1 / math.sqrt(in_features)
-        self.weight = param((in_features, out_features), init=uniform(-bound, bound), dtype=dtype)
-        self.bias = param((out_features,), init=uniform(-bound, bound), dtype=dtype) if bias else None
+        near = uniform(-bound, bound)
+        self.weight = param((in_features, out_features), near if init is None else init, dtype)
+        self.bias = param((out_features,), near if bias_init is None else bias_init, dtype) if bias else None
 
     def __call__(self, x: Any) -> Any:
         """Applies the layer.
@@ -62,7 +74,7 @@ class Embedding(Module):
         num_embeddings: How many rows.
         embedding_dim: How long they are.
         padding_idx: A row that starts as zeros and gets no gradient, or None; negative ones count from the end.
-        init: Another initializer of the table.
+        init: What the table starts from instead: an initializer, a number or an array, as for `tg.nn.param`.
         dtype: Of the table.
 
     Attributes:
@@ -78,7 +90,7 @@ class Embedding(Module):
         num_embeddings: int,
         embedding_dim: int,
         padding_idx: int | None = None,
-        init: Initializer | None = None,
+        init: Init | None = None,
         dtype: object = "f32",
     ):
         super().__init__()
@@ -86,7 +98,7 @@ class Embedding(Module):
         if padding_idx is not None and not -num_embeddings <= padding_idx < num_embeddings:
             raise OptionError(f"Embedding: padding_idx must be one of {num_embeddings} rows, got {padding_idx!r}")
         self.padding_idx = None if padding_idx is None else padding_idx % num_embeddings
-        drawn = normal(1.0) if init is None else init
+        drawn = normal(1.0) if init is None else as_initializer(init, (num_embeddings, embedding_dim))
         if self.padding_idx is not None:
             drawn = _with_zero_row(drawn, self.padding_idx)
         self.weight = param((num_embeddings, embedding_dim), init=drawn, dtype=dtype)
@@ -253,6 +265,8 @@ class MLP(Module):
         bias: Whether the layers have biases.
         dropout: The probability of `Dropout`.
         dtype: Of the parameters.
+        init: What each layer's weight starts from instead of `Linear`'s: an initializer, or a number.
+        bias_init: What each layer's bias starts from instead.
 
     Attributes:
         layers: The `Linear`s.
@@ -273,6 +287,9 @@ class MLP(Module):
         bias: bool = True,
         dropout: float = 0.0,
         dtype: object = "f32",
+        *,
+        init: Init | None = None,
+        bias_init: Init | None = None,
     ):
         super().__init__()
         if activation is not None and (not callable(activation) or inspect.isclass(activation)):
@@ -282,7 +299,10 @@ class MLP(Module):
         extents = (in_features, *hidden, out_features)
         self.activation = activation
         self.dropout = Dropout(dropout)
-        self.layers = [Linear(taken, given, bias, dtype) for taken, given in itertools.pairwise(extents)]
+        self.layers = [
+            Linear(taken, given, bias, dtype, init=init, bias_init=bias_init)
+            for taken, given in itertools.pairwise(extents)
+        ]
 
     def __call__(self, x: Any, key: Any = None) -> Any:
         """Applies the layers to `[..., in_features]`.

@@ -9,7 +9,7 @@ import functools
 import numbers
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, NoReturn, TypeVar, cast
+from typing import Any, ClassVar, NoReturn, TypeAlias, TypeVar, cast
 
 import numpy as np
 
@@ -61,9 +61,11 @@ class Parameter(Declared):
         return f"{SHORT[self.dtype]}[{', '.join(map(str, self.shape))}]{'' if self.trainable else ' frozen'}"
 
 
-def param(
-    shape: int | Sequence[int], init: Initializer | float | np.ndarray[Any, Any], dtype: object = "f32"
-) -> Parameter:
+Init: TypeAlias = "Initializer | float | np.ndarray[Any, Any]"
+"""What a parameter starts from: an initializer, a number to fill with, or an array of the values."""
+
+
+def param(shape: int | Sequence[int], init: Init, dtype: object = "f32") -> Parameter:
     """Declares a parameter; assign it to an attribute of a module.
 
     Args:
@@ -80,7 +82,7 @@ def param(
     wanted = spec(shape, dtype)
     if not is_float(wanted.dtype):
         raise DTypeError(f"a parameter has a floating-point dtype, not {SHORT[wanted.dtype]}")
-    return Parameter(wanted.shape, wanted.dtype, _as_initializer(init, wanted.shape))
+    return Parameter(wanted.shape, wanted.dtype, as_initializer(init, wanted.shape))
 
 
 @dataclass(frozen=True, eq=False, repr=False, slots=True)
@@ -119,9 +121,7 @@ class Buffer(Declared):
         return f"buffer {SHORT[self.dtype]}[{', '.join(map(str, self.shape))}]"
 
 
-def buffer(
-    shape: int | Sequence[int], init: Initializer | float | np.ndarray[Any, Any] = 0.0, dtype: object = "f32"
-) -> Buffer:
+def buffer(shape: int | Sequence[int], init: Init = 0.0, dtype: object = "f32") -> Buffer:
     """Declares state that isn't trained; assign it to an attribute of a module.
 
     Args:
@@ -137,10 +137,15 @@ def buffer(
     wanted = spec(shape, dtype)
     if wanted.dtype.kind not in "fiu":
         raise DTypeError(f"a buffer holds numbers, not {SHORT[wanted.dtype]}")
-    return Buffer(wanted.shape, wanted.dtype, _as_initializer(init, wanted.shape))
+    return Buffer(wanted.shape, wanted.dtype, as_initializer(init, wanted.shape))
 
 
-def _as_initializer(init: object, shape: tuple[int, ...]) -> Initializer:
+def as_initializer(init: object, shape: tuple[int, ...]) -> Initializer:
+    """The initializer that `param` makes of its `init`.
+
+    Raises:
+        OptionError: It is no initializer, number or array, or an array of another shape.
+    """
     if callable(init):
         return cast(Initializer, init)
     if isinstance(init, numbers.Real):
@@ -173,7 +178,7 @@ def _parameter_of(values: object, where: str) -> Parameter:
     array = to_numpy(values, where)
     dtype = NAMES["f16" if array.dtype == np.float16 else "f32"]
     array = np.array(converted(array, dtype, SHORT[dtype], where))
-    return Parameter(array.shape, dtype, _as_initializer(array, array.shape))
+    return Parameter(array.shape, dtype, as_initializer(array, array.shape))
 
 
 T = TypeVar("T", bound="Module")

@@ -12,7 +12,7 @@ import tensorgrad as tg
 from tensorgrad.errors import ShapeError
 from tensorgrad.initializers import ones, zeros
 from tensorgrad.nn.checks import channelled, divides, listed, number_between, positive, trailing
-from tensorgrad.nn.module import Module, buffer, param
+from tensorgrad.nn.module import Init, Module, buffer, param
 
 
 def _standardized(x: Any, axes: tuple[int, ...], eps: float) -> Any:
@@ -29,6 +29,8 @@ class LayerNorm(Module):
         elementwise_affine: Whether there are parameters.
         bias: Whether there is a bias among them.
         dtype: Of the parameters.
+        init: What the weight starts from instead of 1: an initializer, a number or an array, as for `tg.nn.param`.
+        bias_init: What the bias starts from instead of 0.
 
     Attributes:
         weight: Parameter of shape `normalized_shape`, 1 at first, or None.
@@ -46,13 +48,16 @@ class LayerNorm(Module):
         elementwise_affine: bool = True,
         bias: bool = True,
         dtype: object = "f32",
+        *,
+        init: Init = ones,
+        bias_init: Init = zeros,
     ):
         super().__init__()
         self.normalized_shape = listed("LayerNorm", "normalized_shape", normalized_shape)
         self.eps = number_between("LayerNorm", "eps", eps, 0, math.inf)
         affine = elementwise_affine
-        self.weight = param(self.normalized_shape, init=ones, dtype=dtype) if affine else None
-        self.bias = param(self.normalized_shape, init=zeros, dtype=dtype) if affine and bias else None
+        self.weight = param(self.normalized_shape, init, dtype) if affine else None
+        self.bias = param(self.normalized_shape, bias_init, dtype) if affine and bias else None
 
     def __call__(self, x: Any) -> Any:
         """Applies the layer to `[..., *normalized_shape]`.
@@ -74,6 +79,7 @@ class RMSNorm(Module):
         eps: What keeps the root away from 0; None for the spacing of the dtype's numbers at 1.
         elementwise_affine: Whether there is a parameter.
         dtype: Of the parameter.
+        init: What it starts from instead of 1: an initializer, a number or an array, as for `tg.nn.param`.
 
     Attributes:
         weight: Parameter of shape `normalized_shape`, 1 at first, or None.
@@ -89,11 +95,13 @@ class RMSNorm(Module):
         eps: float | None = None,
         elementwise_affine: bool = True,
         dtype: object = "f32",
+        *,
+        init: Init = ones,
     ):
         super().__init__()
         self.normalized_shape = listed("RMSNorm", "normalized_shape", normalized_shape)
         self.eps = None if eps is None else number_between("RMSNorm", "eps", eps, 0, math.inf)
-        self.weight = param(self.normalized_shape, init=ones, dtype=dtype) if elementwise_affine else None
+        self.weight = param(self.normalized_shape, init, dtype) if elementwise_affine else None
 
     def __call__(self, x: Any) -> Any:
         """Applies the layer to `[..., *normalized_shape]`, floats.
@@ -119,6 +127,8 @@ class GroupNorm(Module):
         eps: What keeps the root away from 0.
         affine: Whether there are parameters.
         dtype: Of the parameters.
+        init: What the weight starts from instead of 1: an initializer, a number or an array, as for `tg.nn.param`.
+        bias_init: What the bias starts from instead of 0.
 
     Attributes:
         weight: Parameter of shape `[num_channels]`, 1 at first, or None.
@@ -130,15 +140,23 @@ class GroupNorm(Module):
     """
 
     def __init__(
-        self, num_groups: int, num_channels: int, eps: float = 1e-5, affine: bool = True, dtype: object = "f32"
+        self,
+        num_groups: int,
+        num_channels: int,
+        eps: float = 1e-5,
+        affine: bool = True,
+        dtype: object = "f32",
+        *,
+        init: Init = ones,
+        bias_init: Init = zeros,
     ):
         super().__init__()
         positive("GroupNorm", num_groups=num_groups, num_channels=num_channels)
         divides("GroupNorm", num_groups=num_groups, num_channels=num_channels)
         self.num_groups, self.num_channels = num_groups, num_channels
         self.eps = number_between("GroupNorm", "eps", eps, 0, math.inf)
-        self.weight = param((num_channels,), init=ones, dtype=dtype) if affine else None
-        self.bias = param((num_channels,), init=zeros, dtype=dtype) if affine else None
+        self.weight = param((num_channels,), init, dtype) if affine else None
+        self.bias = param((num_channels,), bias_init, dtype) if affine else None
 
     def __call__(self, x: Any) -> Any:
         """Applies the layer to `[batch, num_channels, ...]`.
@@ -166,6 +184,9 @@ class _BatchNorm(Module):
         momentum: float | None = 0.1,
         affine: bool = True,
         dtype: object = "f32",
+        *,
+        init: Init = ones,
+        bias_init: Init = zeros,
     ):
         super().__init__()
         name = type(self).__name__
@@ -173,8 +194,8 @@ class _BatchNorm(Module):
         self.num_features = num_features
         self.eps = number_between(name, "eps", eps, 0, math.inf)
         self.momentum = None if momentum is None else number_between(name, "momentum", momentum, 0, 1)
-        self.weight = param((num_features,), init=ones, dtype=dtype) if affine else None
-        self.bias = param((num_features,), init=zeros, dtype=dtype) if affine else None
+        self.weight = param((num_features,), init, dtype) if affine else None
+        self.bias = param((num_features,), bias_init, dtype) if affine else None
         self.running_mean = buffer((num_features,), init=zeros, dtype=dtype)
         self.running_var = buffer((num_features,), init=ones, dtype=dtype)
         self.num_batches_tracked = buffer((), init=zeros, dtype="i32")
@@ -255,6 +276,8 @@ class BatchNorm1d(_BatchNorm):
         momentum: How far a batch moves the running statistics; None for the averages of all batches so far.
         affine: Whether there are parameters.
         dtype: Of the parameters and running statistics.
+        init: What the weight starts from instead of 1: an initializer, a number or an array, as for `tg.nn.param`.
+        bias_init: What the bias starts from instead of 0.
 
     Attributes:
         weight: Parameter of shape `[num_features]`, 1 at first, or None.

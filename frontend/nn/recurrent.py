@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import numpy as np
 
 import tensorgrad as tg
 from tensorgrad.dtypes import SHORT
 from tensorgrad.errors import DTypeError, InputError, OptionError, ShapeError
-from tensorgrad.initializers import uniform
+from tensorgrad.initializers import Initializer, uniform
 from tensorgrad.nn.checks import number_between, positive
-from tensorgrad.nn.module import Module, Parameter, param
+from tensorgrad.nn.module import Init, Module, Parameter, param
 
 ACTIVATIONS = ("tanh", "relu")
 
@@ -36,6 +36,10 @@ class Recurrent(Module):
             key.
         bidirectional: Whether each layer also runs from the end of the sequence, with parameters of its own.
         dtype: Of the parameters.
+        init: What the weights of inputs start from instead: an initializer, which draws `[inputs, hidden_size]` for
+            each gate, so that fans are those of a gate; a number; or an array.
+        recurrent_init: What the weights of the state start from instead, likewise; such as `orthogonal()`.
+        bias_init: What the biases start from instead.
 
     Raises:
         ShapeError: An extent is not a positive integer.
@@ -60,6 +64,10 @@ class Recurrent(Module):
         dropout: float = 0.0,
         bidirectional: bool = False,
         dtype: object = "f32",
+        *,
+        init: Init | None = None,
+        recurrent_init: Init | None = None,
+        bias_init: Init | None = None,
     ):
         super().__init__()
         self.name = type(self).__name__
@@ -71,18 +79,20 @@ class Recurrent(Module):
         bound = 1 / math.sqrt(hidden_size)
         rows = self.GATES * hidden_size
 
-        def weight(*shape: int) -> Parameter:
-            return param(shape, init=uniform(-bound, bound), dtype=dtype)
+        def declared(start: Init | None, *shape: int) -> Parameter:
+            if callable(start) and len(shape) == 2:
+                return param(shape, _by_gate(cast("Initializer", start), self.GATES), dtype)
+            return param(shape, uniform(-bound, bound) if start is None else start, dtype)
 
         for layer in range(num_layers):
             inputs = input_size if layer == 0 else hidden_size * self.directions
             for direction in range(self.directions):
                 place = _suffix(layer, direction)
-                setattr(self, f"weight_ih{place}", weight(rows, inputs))
-                setattr(self, f"weight_hh{place}", weight(rows, hidden_size))
+                setattr(self, f"weight_ih{place}", declared(init, rows, inputs))
+                setattr(self, f"weight_hh{place}", declared(recurrent_init, rows, hidden_size))
                 if bias:
-                    setattr(self, f"bias_ih{place}", weight(rows))
-                    setattr(self, f"bias_hh{place}", weight(rows))
+                    setattr(self, f"bias_ih{place}", declared(bias_init, rows))
+                    setattr(self, f"bias_hh{place}", declared(bias_init, rows))
 
     @abstractmethod
     def step(self, inputs: Any, hidden: Any, state: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -136,7 +146,7 @@ class Recurrent(Module):
             rows = tg.swapaxes(rows, 0, 1)
         states = self._states(state, rows, batched)
         keys = self._keys(dropout_key)
-        counted = self._counted(lengths, mask, rows.shape[:2], batched)
+        counted = self._counted(lengths, mask, (rows.shape[0], rows.shape[1]), batched)
         if counted is not None:
             rows = tg.where(counted, rows, 0)  # so that no NaN in the padding reaches a gradient, as 0 * NaN
         last: list[tuple[Any, ...]] = []
@@ -245,6 +255,17 @@ class Recurrent(Module):
         """The parts of a linear map that belong to each gate."""
         size = self.hidden_size
         return [x[:, i * size : (i + 1) * size] for i in range(self.GATES)]
+
+
+def _by_gate(initializer: Initializer, gates: int) -> Initializer:
+    """Draws the weight of each gate on its own, as `[inputs, hidden_size]`, which is where initializers have fans."""
+
+    def drawn(key: Any, shape: tuple[int, ...], dtype: Any) -> np.ndarray[Any, Any]:
+        rows, inputs = shape
+        keys = [tg.random.fold_in(key, gate) for gate in range(gates)]
+        return np.concatenate([np.asarray(initializer(one, (inputs, rows // gates), dtype)).T for one in keys])
+
+    return drawn
 
 
 def _suffix(layer: int, direction: int) -> str:
