@@ -7,20 +7,20 @@ from dataclasses import dataclass
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, f16, f32, f64
 from xdsl.ir import Attribute, Operation, SSAValue
-from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import DiagnosticException
 
 from tensorgrad.dialects.signature import Slot, arguments_of, results_of
 from tensorgrad.dialects.tg.base import tensor
 from tensorgrad.dialects.tg.build import TensorBuilder, element_of, shape_of
 from tensorgrad.passes.functions import find_function, return_of, set_returned, set_signature
+from tensorgrad.passes.levels import TENSORS, LevelPass
 
 PREFIX, KEPT = "accumulated", "accumulated.kept"
 """How the names begin of the sums, and the scalar that says whether there is one yet."""
 
 
 @dataclass(frozen=True)
-class AccumulateGradientsPass(ModulePass):
+class AccumulateGradientsPass(LevelPass):
     """Adds gradients up over micro-batches, so that one update takes the mean over all of them.
 
     A step takes two functions with the same state `accumulated/<parameter>`. Each of the first `steps - 1`
@@ -40,12 +40,13 @@ class AccumulateGradientsPass(ModulePass):
     """
 
     name = "accumulate-gradients"
+    levels = TENSORS
 
     steps: int
     last: bool = True
     function: str | None = None
 
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
+    def rewrite(self, ctx: Context, op: ModuleOp) -> None:
         if self.steps < 2:
             raise DiagnosticException(f"{self.name}: steps must be at least 2, got {self.steps}")
         function = find_function(op, self.function)

@@ -24,7 +24,6 @@ from xdsl.dialects.builtin import (
 from xdsl.dialects.func import FuncOp
 from xdsl.dialects.linalg.ops import GenericOp, YieldOp
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
-from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import DiagnosticException
 
 from tensorgrad.dialects import affine
@@ -45,6 +44,7 @@ from tensorgrad.dialects.signature import arguments_of, read_slot
 from tensorgrad.dialects.wgsl import RemFOp
 from tensorgrad.passes.functions import block_of, return_of
 from tensorgrad.passes.kernels.storage import PACKED
+from tensorgrad.passes.levels import PLANNED_OR_NOT, LevelPass
 from tensorgrad.passes.lower_buf_to_wgsl.emission import NEUTRAL, reductions_of
 from tensorgrad.passes.lower_tg_to_buf.kernels import set_location
 from tensorgrad.passes.lower_tg_to_buf.scalars import ScalarBuilder
@@ -77,7 +77,7 @@ _REMAINDER = UnregisteredOp.with_name("arith.remf")
 
 
 @dataclass(frozen=True)
-class BufToUpstreamPass(ModulePass):
+class BufToUpstreamPass(LevelPass):
     """Leaves nothing in a module that upstream MLIR doesn't know.
 
     Expects functions of `buf` at any point from `lower-tg-to-buf` to `schedule`. Guarantees a module of upstream
@@ -97,8 +97,9 @@ class BufToUpstreamPass(ModulePass):
     """
 
     name = "buf-to-upstream"
+    levels = PLANNED_OR_NOT
 
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
+    def rewrite(self, ctx: Context, op: ModuleOp) -> None:
         for one in op.walk():
             _check(one)
         for one in list(op.ops):

@@ -8,18 +8,18 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, SSAValue
-from xdsl.passes import ModulePass
 
 from tensorgrad.dialects.tg.build import TensorBuilder
 from tensorgrad.dialects.tg.call import CallOp, returned
 from tensorgrad.dialects.tg.control import ScanOp
 from tensorgrad.dialects.tg.shape import BroadcastOp, ReshapeOp, ReverseOp, SliceOp, TransposeOp
+from tensorgrad.passes.levels import TENSORS, LevelPass
 from tensorgrad.passes.moving import moved
 from tensorgrad.runtime.target import Target
 
 
 @dataclass(frozen=True)
-class InlineCallsPass(ModulePass):
+class InlineCallsPass(LevelPass):
     """Replaces every `tg.call` by its body, also inside of other ops; custom derivatives are dropped.
 
     Composite calls stay calls, for a lowering that knows them; but inside of loops, of which each takes a binding too,
@@ -35,11 +35,12 @@ class InlineCallsPass(ModulePass):
     """
 
     name = "inline-calls"
+    levels = TENSORS
 
     recompute: bool = True
     target: str | None = None
 
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
+    def rewrite(self, ctx: Context, op: ModuleOp) -> None:
         limit = None if self.target is None else Target.from_spec(self.target).max_storage_buffers_per_shader_stage
         for function in op.walk():
             if isinstance(function, FuncOp):

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import DiagnosticException
 
 from tensorgrad.dialects.signature import Slot, arguments_of, results_of
@@ -14,10 +13,11 @@ from tensorgrad.dialects.tg.base import is_float
 from tensorgrad.dialects.tg.build import TensorBuilder, element_of
 from tensorgrad.passes.functions import block_of, find_function, return_of, set_returned, set_signature
 from tensorgrad.passes.grad.forward import tangents
+from tensorgrad.passes.levels import TENSORS, LevelPass
 
 
 @dataclass(frozen=True)
-class JvpPass(ModulePass):
+class JvpPass(LevelPass):
     """Appends the derivatives of a function's float results along a direction, by forward mode.
 
     Expects a `tg` function of one block. Guarantees: arguments and results that were there stay, in front. Behind the
@@ -30,11 +30,12 @@ class JvpPass(ModulePass):
     """
 
     name = "jvp"
+    levels = TENSORS
 
     function: str | None = None
     wrt: tuple[int, ...] | None = None
 
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
+    def rewrite(self, ctx: Context, op: ModuleOp) -> None:
         function = find_function(op, self.function)
         block, name, returned = block_of(function), function.sym_name.data, return_of(function)
         arguments, results = arguments_of(function), results_of(function)

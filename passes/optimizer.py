@@ -9,9 +9,9 @@ from dataclasses import KW_ONLY, dataclass, fields
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import DiagnosticException
 
+from tensorgrad.passes.levels import TENSORS, LevelPass
 from tensorgrad.passes.optimizer_groups import RATE, Group, read_groups
 from tensorgrad.passes.optimizer_links import ClipByGlobalNormLink, Stage, read_stages
 from tensorgrad.passes.optimizer_rules import Rule, Step, Update, check_option
@@ -40,7 +40,7 @@ class ClipNormOption(ClipByGlobalNormLink):
 
 
 @dataclass(frozen=True)
-class OptimizerPass(ModulePass, ABC):
+class OptimizerPass(LevelPass, ABC):
     """A pass that replaces a function's gradients by updates of its parameters.
 
     Where the norm of all gradients counts, such as where they are clipped, all of them are needed before any parameter
@@ -64,6 +64,8 @@ class OptimizerPass(ModulePass, ABC):
             `clip{max-delta=1.0},ema{decay=0.9}`. The links are those of `optimizer_links`.
     """
 
+    levels = TENSORS
+
     function: str | None = None
     _: KW_ONLY
     learning_rate: str = "learning_rate"
@@ -76,7 +78,7 @@ class OptimizerPass(ModulePass, ABC):
     before: str | None = None
     host: str = ""
 
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
+    def rewrite(self, ctx: Context, op: ModuleOp) -> None:
         stages = self.stages()
         for one in self.each_optimizer():
             one.check_common()

@@ -8,16 +8,16 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import SSAValue
-from xdsl.passes import ModulePass
 
 from tensorgrad.dialects.buf import KernelOp
 from tensorgrad.passes.functions import return_of
 from tensorgrad.passes.kernels.graph import KernelGraph
 from tensorgrad.passes.kernels.liveness import allocated, most_bytes, readers_of
+from tensorgrad.passes.levels import KERNELS, LevelPass
 
 
 @dataclass(frozen=True)
-class OrderKernelsPass(ModulePass):
+class OrderKernelsPass(LevelPass):
     """Puts kernels in an order that keeps fewer bytes in use at one time, if it finds one.
 
     Expects functions of `buf` after `fuse` and before `share-dispatches`. Guarantees the same kernels in an order that
@@ -28,8 +28,9 @@ class OrderKernelsPass(ModulePass):
     """
 
     name = "order-kernels"
+    levels = KERNELS
 
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
+    def rewrite(self, ctx: Context, op: ModuleOp) -> None:
         for function in op.ops:
             if isinstance(function, FuncOp) and function.body.blocks:
                 _order(function)

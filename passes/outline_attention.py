@@ -12,7 +12,6 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, StringAttr, UnknownLoc, f32, f64
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
-from xdsl.passes import ModulePass
 
 from tensorgrad.dialects.attention import Attention
 from tensorgrad.dialects.tg import binary, elementary, leaves, reduce, shape, unary
@@ -22,6 +21,7 @@ from tensorgrad.dialects.tg.call import CallOp, ReturnOp
 from tensorgrad.dialects.tg.contract import DotGeneralOp, free_axes
 from tensorgrad.dialects.tg.control import CondOp, ScanOp
 from tensorgrad.passes.attention import attention_call
+from tensorgrad.passes.levels import TENSORS, LevelPass
 from tensorgrad.passes.simplify import erase_dead, simplify_block
 
 LARGEST_HEAD = 128
@@ -45,7 +45,7 @@ OpT = TypeVar("OpT", bound=Operation)
 
 
 @dataclass(frozen=True)
-class OutlineAttentionPass(ModulePass):
+class OutlineAttentionPass(LevelPass):
     """Makes a composite `tg.call @attention` of each `softmax(scale * q @ k.T + bias, masked) @ v`.
 
     Expects `tg` behind `simplify` (it compares values, so equal ones must be one). Guarantees the same results up to
@@ -67,10 +67,11 @@ class OutlineAttentionPass(ModulePass):
     """
 
     name = "outline-attention"
+    levels = TENSORS
 
     fewest_scores: int = FEWEST_SCORES
 
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
+    def rewrite(self, ctx: Context, op: ModuleOp) -> None:
         for function in op.walk():
             if isinstance(function, FuncOp):
                 for block in function.body.blocks:

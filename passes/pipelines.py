@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, ClassVar, Self, cast, get_args, get_type_hints
 
 from xdsl.passes import ModulePass
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
     from tensorgrad.passes.lower_precision import LowerPrecisionPass
 
 DEFAULT_TARGET = "webgpu-default"
+
+PIPELINE_OPTIONS = ("optimizer", "target", "precision", "loss_scale")
+"""The options of `training-pipeline` that are no option of a pass of the same name."""
 
 
 def tensor_passes(
@@ -169,13 +173,15 @@ class TrainingPipeline(Pipeline):
         chosen = _text(cls.name, "optimizer", options.pop("optimizer", ()))
         function = _text(cls.name, "function", options["function"]) if "function" in options else None
         if chosen == "none":
-            unknown = ", ".join(name for name in options if name != "function")
-            if unknown:
-                raise ValueError(f"{cls.name}: without an optimizer there is no option {unknown}")
+            check_options(f"{cls.name} without an optimizer", options, ("function",), PIPELINE_OPTIONS)
             return cls(None, function, target, precision)
         if chosen not in OPTIMIZERS:
             raise ValueError(f"{cls.name}: optimizer {chosen!r} is not one of none, {', '.join(OPTIMIZERS)}")
-        return cls(read_pass(ArgSpec(f"append-{chosen}", options), PASSES), function, target, precision)
+        update = f"append-{chosen}"
+        check_options(
+            cls.name, options, option_names(PASSES[update]()), ("optimizer", "target", "precision", "loss_scale")
+        )
+        return cls(read_pass(ArgSpec(update, options), PASSES), function, target, precision)
 
     def expand(self) -> tuple[ModulePass, ...]:
         return tuple(training_passes(self.function, self.optimizer, self.target, self.precision))
@@ -202,8 +208,7 @@ class InferencePipeline(Pipeline):
         options = dict(spec.normalize_parameter_names().parameters)
         target = _text(cls.name, "target", options.pop("target", (DEFAULT_TARGET,)))
         precision = _precision(cls.name, options)
-        if options:
-            raise ValueError(f"{cls.name}: there is no option {', '.join(options)}, only target and precision")
+        check_options(cls.name, options, ("target", "precision", "loss_scale"))
         return cls(target, precision)
 
     def expand(self) -> tuple[ModulePass, ...]:
@@ -256,13 +261,41 @@ def read_pass(spec: ArgSpec, available: Mapping[str, Callable[[], type[ModulePas
         ValueError: The name or an option is unknown, an option is missing or has the wrong type.
     """
     if spec.name not in available:
-        raise ValueError(f"there is no pass or pipeline {spec.name!r}")
+        close = get_close_matches(spec.name, [*available, *PIPELINES], n=1)
+        raise ValueError(f"there is no pass or pipeline {spec.name!r}{f', did you mean {close[0]}?' if close else ''}")
     kind = available[spec.name]()
     spec = spec.normalize_parameter_names()
+    check_options(spec.name, spec.parameters, option_names(kind))
     try:
         return kind.from_spec(ArgSpec(spec.name, as_declared(spec.parameters, kind)))
     except ValueError as error:
         raise ValueError(f"{spec.name}: {error}") from error
+
+
+def option_names(kind: type[ModulePass]) -> tuple[str, ...]:
+    """Returns the options of a pass, as its fields are called."""
+    return tuple(one.name for one in fields(kind) if one.name != "_")
+
+
+def check_options(name: str, given: Iterable[str], *allowed: Iterable[str]) -> None:
+    """Requires that options exist.
+
+    Args:
+        name: The pass or pipeline, for the message.
+        given: The options, with underscores.
+        allowed: Those that there are.
+
+    Raises:
+        ValueError: One does not; names it, what it may have meant, and those that there are.
+    """
+    known = [option.replace("_", "-") for options in allowed for option in options]
+    for option in given:
+        written = option.replace("_", "-")
+        if written not in known:
+            close = get_close_matches(written, known, n=1)
+            hint = f", did you mean {close[0]}?" if close else ""
+            options = f"its options are {', '.join(sorted(known))}" if known else "it takes none"
+            raise ValueError(f"{name} has no option {written!r}{hint} ({options})")
 
 
 def as_declared(parameters: Mapping[str, ParameterListType], kind: type) -> dict[str, ParameterListType]:

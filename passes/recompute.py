@@ -10,7 +10,6 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, SSAValue
-from xdsl.passes import ModulePass
 
 from tensorgrad.dialects.buf import element_bytes
 from tensorgrad.dialects.signature import results_of
@@ -22,6 +21,7 @@ from tensorgrad.dialects.tg.random import ThreefryOp
 from tensorgrad.dialects.tg.shape import BroadcastOp, ReshapeOp, ReverseOp, SliceOp, TransposeOp
 from tensorgrad.dialects.tg.unary import UnaryOp
 from tensorgrad.passes.functions import block_of, return_of
+from tensorgrad.passes.levels import TENSORS, LevelPass
 
 CHEAP = (
     UnaryOp,
@@ -43,7 +43,7 @@ FREE = (ConstantOp, IotaOp)
 
 
 @dataclass(frozen=True)
-class RecomputePass(ModulePass):
+class RecomputePass(LevelPass):
     """Computes values of the forward pass again where the derivative reads them, if that keeps fewer bytes.
 
     Expects functions on `tg` with gradients or updates among their results, when no later pass merges equal ops.
@@ -57,8 +57,9 @@ class RecomputePass(ModulePass):
     """
 
     name = "recompute"
+    levels = TENSORS
 
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
+    def rewrite(self, ctx: Context, op: ModuleOp) -> None:
         for function in op.ops:
             if isinstance(function, FuncOp) and function.body.blocks:
                 _recompute(function)

@@ -9,7 +9,6 @@ from itertools import accumulate, pairwise
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Operation, SSAValue
-from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import DiagnosticException
 
 from tensorgrad.dialects.buf import element_bytes
@@ -18,10 +17,11 @@ from tensorgrad.dialects.tg.build import element_of, shape_of
 from tensorgrad.dialects.tg.call import CallOp, ReturnOp
 from tensorgrad.dialects.tg.shape import BroadcastOp
 from tensorgrad.passes.functions import block_of, find_function
+from tensorgrad.passes.levels import TENSORS, LevelPass
 
 
 @dataclass(frozen=True)
-class RematPass(ModulePass):
+class RematPass(LevelPass):
     """Wraps runs of a function's ops in calls marked `recompute`, all but the last run.
 
     Expects a `tg` function of one block, before `grad`. Guarantees the same results. `grad` then keeps only what
@@ -35,11 +35,12 @@ class RematPass(ModulePass):
     """
 
     name = "remat"
+    levels = TENSORS
 
     segments: int
     function: str | None = None
 
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
+    def rewrite(self, ctx: Context, op: ModuleOp) -> None:
         if self.segments < 1:
             raise DiagnosticException(f"segments must be at least 1, got {self.segments}")
         block = block_of(find_function(op, self.function))

@@ -13,7 +13,7 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i64
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import SSAValue
-from xdsl.passes import ModulePass
+from xdsl.utils.exceptions import DiagnosticException
 
 from tensorgrad.dialects.buf import Buffer, KernelOp, buffer_bytes
 from tensorgrad.passes.functions import return_of
@@ -21,6 +21,7 @@ from tensorgrad.passes.kernels.graph import KernelGraph, has_calls
 from tensorgrad.passes.kernels.identity import kernel_structure
 from tensorgrad.passes.kernels.liveness import allocated, most_bytes, readers_of
 from tensorgrad.passes.kernels.storage import Bindings
+from tensorgrad.passes.levels import KERNELS, LevelPass
 from tensorgrad.passes.schedule.schedules import Schedule
 from tensorgrad.passes.schedule.sharing import agreed, code_size, workgroup_bytes
 from tensorgrad.runtime.target import Target
@@ -42,7 +43,7 @@ BUSY_BYTES = 1 << 24
 
 
 @dataclass(frozen=True)
-class ShareDispatchesPass(ModulePass):
+class ShareDispatchesPass(LevelPass):
     """Lets kernels that don't depend on each other run side by side, in one dispatch.
 
     Expects functions of `buf` before `plan-memory`, with a `schedule` on every kernel. Guarantees the same results, the
@@ -63,15 +64,28 @@ class ShareDispatchesPass(ModulePass):
     """
 
     name = "share-dispatches"
+    levels = KERNELS
 
     target: str = "webgpu-default"
     slack: int = 5
 
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
+    def rewrite(self, ctx: Context, op: ModuleOp) -> None:
         target = Target.from_spec(self.target)
         for function in op.ops:
             if isinstance(function, FuncOp) and function.body.blocks and not has_calls(function):
+                _check_scheduled(function)
                 _Sharing(function, target, self.slack).run()
+
+
+def _check_scheduled(function: FuncOp) -> None:
+    """Requires that a function's kernels have been scheduled: without schedules none would share a dispatch.
+
+    Raises:
+        DiagnosticException: They have not.
+    """
+    kernels = [op for op in function.body.block.ops if isinstance(op, KernelOp)]
+    if kernels and all(kernel.schedule is None for kernel in kernels):
+        raise DiagnosticException("share-dispatches expects a schedule on every kernel: run `schedule` first")
 
 
 class _Sharing:

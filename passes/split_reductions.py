@@ -12,16 +12,16 @@ from xdsl.dialects.linalg.attrs import IteratorType
 from xdsl.dialects.linalg.ops import YieldOp
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
-from xdsl.passes import ModulePass
 
 from tensorgrad.dialects.buf import KernelOp, element_of, is_reduction, iterators_of, loop_extents
 from tensorgrad.passes.kernels.stages import Parts, Stage, put_together, take_apart
+from tensorgrad.passes.levels import KERNELS, LevelPass
 from tensorgrad.passes.schedule.splits import split_of
 from tensorgrad.runtime.target import Target
 
 
 @dataclass(frozen=True)
-class SplitReductionsPass(ModulePass):
+class SplitReductionsPass(LevelPass):
     """Lets more workgroups share long reductions of few results, in two kernels.
 
     Expects functions of `buf` between `fuse` and `schedule`. Guarantees the same results up to the order of the same
@@ -36,11 +36,12 @@ class SplitReductionsPass(ModulePass):
     """
 
     name = "split-reductions"
+    levels = KERNELS
 
     target: str = "webgpu-default"
     parts: int = 0
 
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
+    def rewrite(self, ctx: Context, op: ModuleOp) -> None:
         target = Target.from_spec(self.target)
         for kernel in list(op.walk()):
             if isinstance(kernel, KernelOp) and is_splittable(kernel):

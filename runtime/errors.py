@@ -65,3 +65,7 @@ class NoAdapterError(DeviceError):
 
 class InputError(UserError, ValueError):
     """An unknown or missing input, or one of the wrong shape or dtype; names the argument."""
+
+
+class CompilerError(TensorgradError, RuntimeError):
+    """A pass crashed or left invalid IR: a fault of the compiler, with a file that reproduces it."""

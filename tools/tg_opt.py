@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+from typing import IO
 
+from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass, PassPipeline
-from xdsl.utils.exceptions import ArgSpecParseError, DiagnosticException, ParseError
+from xdsl.utils.exceptions import ArgSpecParseError, DiagnosticException, ParseError, VerifyException
 from xdsl.xdsl_opt_main import xDSLOptMain
 
 from tensorgrad.dialects.dominance import verify_dominance
-from tensorgrad.passes.pipelines import PIPELINES, read_passes
-from tensorgrad.runtime.errors import TensorgradError
+from tensorgrad.passes.pipelines import read_passes
+from tensorgrad.passes.running import PACKAGE, apply_pass
+from tensorgrad.runtime.errors import CompilerError, TensorgradError
+from tensorgrad.tools.extensions import Extension, load_extension
+from tensorgrad.tools.parsing import LocatingParser
+from tensorgrad.tools.pass_help import described_passes, upstream_names
 from tensorgrad.tools.universe import TENSORGRAD_UNIVERSE, wgsl_target
 
 EXPECTED_ERRORS = (ArgSpecParseError, DiagnosticException, ParseError, TensorgradError, ValueError, OSError)
@@ -26,10 +35,40 @@ class TgOpt(xDSLOptMain):
     Ours come by the entry point where the package is installed; what that leaves out is added here.
     """
 
+    version_format = f"tg-opt {version(PACKAGE)} (xdsl {{xdsl_version}})"
+
     def __init__(self, args: Sequence[str] | None = None):
         """Parses the command line; exits with a usage message where it is malformed."""
-        pipelines = ", ".join(PIPELINES)
-        super().__init__(f"tensorgrad's modular optimizer driver; -p takes passes and pipelines ({pipelines})", args)
+        self._wants_help = not {"-h", "--help"}.isdisjoint(sys.argv[1:] if args is None else args)
+        super().__init__("tensorgrad's modular optimizer driver: reads IR, runs passes, prints what they leave.", args)
+
+    def register_all_arguments(self, arg_parser: argparse.ArgumentParser) -> None:
+        """Registers upstream's arguments and ours; `--help` lists our passes first, with their options."""
+        super().register_all_arguments(arg_parser)
+        arg_parser.prog = "tg-opt"
+        arg_parser.formatter_class = argparse.RawDescriptionHelpFormatter
+        arg_parser.add_argument(
+            "--load", action="append", default=[], metavar="FILE", help="a Python file with passes or dialects to add"
+        )
+        help_of = {"passes": "comma-separated passes and pipelines, listed below", "target": self._target_help()}
+        for action in arg_parser._actions:  # argparse has no public way to change an argument's help
+            action.help = help_of.get(action.dest, action.help)
+        if self._wants_help:
+            arg_parser.epilog = f"{described_passes()}\n\n{upstream_names(self.available_passes)}"
+
+    def _target_help(self) -> str:
+        others = sorted(self.available_targets.keys() - {"mlir", "wgsl"})
+        return f"what to print: mlir (the default), wgsl, or one of xDSL's own: {', '.join(others)}"
+
+    def register_all_frontends(self) -> None:
+        """Registers the MLIR parser, with undefined values reported where they are used."""
+        super().register_all_frontends()
+
+        def parse_mlir(stream: IO[bytes]) -> ModuleOp:
+            parser = LocatingParser(self.ctx, stream.read(), self.get_input_name())
+            return parser.parse_module(not self.args.no_implicit_module)
+
+        self.available_frontends["mlir"] = parse_mlir
 
     def register_all_dialects(self) -> None:
         """Registers upstream's dialects and ours."""
@@ -50,18 +89,56 @@ class TgOpt(xDSLOptMain):
 
     def setup_pipeline(self) -> None:
         """Makes the pipeline, with named pipelines expanded, so that printing and timing see each pass."""
+        for path in self.args.load:
+            self._add(load_extension(path))
         written, self.args.passes = self.args.passes, ""
         super().setup_pipeline()
         self.args.passes = written
         upstream = self.pipeline.callback
 
         def between(before: ModulePass | None, module: ModuleOp, after: ModulePass | None) -> None:
-            if not self.args.disable_verify:
-                verify_dominance(module)
-            if upstream is not None:
-                upstream(before, module, after)
+            try:
+                if not self.args.disable_verify:
+                    verify_dominance(module)
+                if upstream is not None:
+                    upstream(before, module, after)
+            except (DiagnosticException, VerifyException) as error:
+                if before is None:
+                    raise
+                raise _with_notes(CompilerError(f"{before.name} left invalid IR: {error}"), error) from error
 
-        self.pipeline = PassPipeline(read_passes(written, self.available_passes), between)
+        self.pipeline = NamedPipeline(read_passes(written, self.available_passes), between)
+
+    def _add(self, extension: Extension) -> None:
+        """Makes the passes and dialects of a file available."""
+        for one in extension.passes:
+            self.available_passes[one.name] = lambda one=one: one
+        for dialect in extension.dialects:
+            self.ctx.register_dialect(dialect.name, lambda dialect=dialect: dialect)
+
+
+@dataclass(frozen=True)
+class NamedPipeline(PassPipeline):
+    """A pipeline whose errors name the pass, and whose crashes leave a reproducer."""
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        """Runs all passes on a module."""
+        original = op.clone() if self.passes else op
+        before: ModulePass | None = None
+        for number, one in enumerate(self.passes):
+            if self.callback is not None:
+                self.callback(before, op, one)
+            apply_pass(self.passes, number, ctx, op, original.clone)
+            before = one
+        if self.callback is not None:
+            self.callback(before, op, None)
+
+
+def _with_notes(error: CompilerError, cause: BaseException) -> CompilerError:
+    """Returns an error with the notes of its cause: the op that the verifier marked."""
+    for note in getattr(cause, "__notes__", ()):
+        error.add_note(note)
+    return error
 
 
 def main(args: Sequence[str] | None = None) -> int:

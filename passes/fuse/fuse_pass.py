@@ -10,7 +10,6 @@ from xdsl.dialects import memref
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import SSAValue
-from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import DiagnosticException
 
 from tensorgrad.dialects.buf import KernelOp, PackOp, parts_of
@@ -22,11 +21,12 @@ from tensorgrad.passes.fuse.prologues import prologue_fits, prologue_pays, reads
 from tensorgrad.passes.kernels.graph import KernelGraph, has_calls, updates_of
 from tensorgrad.passes.kernels.stages import Parts, put_together, take_apart
 from tensorgrad.passes.kernels.storage import Accesses, Bindings, is_private, may_write_over
+from tensorgrad.passes.levels import KERNELS, LevelPass
 from tensorgrad.runtime.target import Target
 
 
 @dataclass(frozen=True)
-class FusePass(ModulePass):
+class FusePass(LevelPass):
     """Merges kernels where that saves memory traffic or dispatches.
 
     Expects functions of `buf` before `plan-memory`. Guarantees the same results up to the rounding of the same
@@ -52,12 +52,13 @@ class FusePass(ModulePass):
     """
 
     name = "fuse"
+    levels = KERNELS
 
     target: str = "webgpu-default"
     only: tuple[str, ...] = ()
     all_prologues: bool = False
 
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
+    def rewrite(self, ctx: Context, op: ModuleOp) -> None:
         unknown = [name for name in self.only if name not in RULES]
         if unknown:
             raise DiagnosticException(f"fuse has no rule {', '.join(unknown)}; the rules are {', '.join(RULES)}")

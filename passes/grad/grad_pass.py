@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import DiagnosticException
 
 from tensorgrad.dialects.signature import Slot, arguments_of, results_of
@@ -14,10 +13,11 @@ from tensorgrad.dialects.tg.base import is_float
 from tensorgrad.dialects.tg.build import TensorBuilder, element_of, shape_of
 from tensorgrad.passes.functions import block_of, find_function, return_of, set_returned, set_signature
 from tensorgrad.passes.grad.reverse import gradients
+from tensorgrad.passes.levels import TENSORS, LevelPass
 
 
 @dataclass(frozen=True)
-class GradPass(ModulePass):
+class GradPass(LevelPass):
     """Appends the gradient of a function's first result, a float scalar, to its results.
 
     Expects a `tg` function of one block. Guarantees: the results that were there stay, in front; behind them comes one
@@ -30,11 +30,12 @@ class GradPass(ModulePass):
     """
 
     name = "grad"
+    levels = TENSORS
 
     function: str | None = None
     wrt: tuple[int, ...] | None = None
 
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
+    def rewrite(self, ctx: Context, op: ModuleOp) -> None:
         function = find_function(op, self.function)
         block, name, returned = block_of(function), function.sym_name.data, return_of(function)
         arguments, results = arguments_of(function), results_of(function)

@@ -24,7 +24,6 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
-from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import DiagnosticException
 
 from tensorgrad.dialects import wgsl
@@ -42,6 +41,7 @@ from tensorgrad.dialects.signature import NAME
 from tensorgrad.passes.kernels.graph import steps_of
 from tensorgrad.passes.kernels.identity import kernel_structure, teams_of
 from tensorgrad.passes.kernels.kinds import contraction_of
+from tensorgrad.passes.levels import PLANNED, LevelPass
 from tensorgrad.passes.lower_buf_to_wgsl.attention import attention_kernel
 from tensorgrad.passes.lower_buf_to_wgsl.contraction import contraction, vector_operands
 from tensorgrad.passes.lower_buf_to_wgsl.control import (
@@ -66,7 +66,7 @@ from tensorgrad.runtime.target import Target
 
 
 @dataclass(frozen=True)
-class LowerBufToWgslPass(ModulePass):
+class LowerBufToWgslPass(LevelPass):
     """Writes each scheduled kernel as a `wgsl.kernel`, and the function as a list of dispatches.
 
     Expects functions behind `plan-memory`, with a `schedule` on every kernel. Guarantees: one `wgsl.kernel` for each
@@ -79,10 +79,11 @@ class LowerBufToWgslPass(ModulePass):
     """
 
     name = "lower-buf-to-wgsl"
+    levels = PLANNED
 
     target: str = "webgpu-default"
 
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
+    def rewrite(self, ctx: Context, op: ModuleOp) -> None:
         target = Target.from_spec(self.target)
         written = _Written()
         for function in list(op.ops):

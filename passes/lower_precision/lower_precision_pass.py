@@ -9,10 +9,10 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import FunctionType, ModuleOp, f16
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import BlockArgument, SSAValue
-from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import DiagnosticException
 
 from tensorgrad.dialects.buf import KernelOp
+from tensorgrad.passes.levels import KERNELS, LevelPass
 from tensorgrad.passes.lower_precision.choose import chosen
 from tensorgrad.passes.lower_precision.rewrite import retyped, rewrite
 
@@ -21,7 +21,7 @@ ELEMENTS = {"f16": f16}
 
 
 @dataclass(frozen=True)
-class LowerPrecisionPass(ModulePass):
+class LowerPrecisionPass(LevelPass):
     """Stores what a network computes between its kernels with fewer bits. Arithmetic stays as it is.
 
     Expects functions of `buf` in f32 behind `fuse`, before `plan-memory`; other element types stay. Guarantees that
@@ -50,12 +50,13 @@ class LowerPrecisionPass(ModulePass):
     """
 
     name = "lower-precision"
+    levels = KERNELS
 
     element: str = "f16"
     smallest: int = 1024
     scale: float = 0.0
 
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
+    def rewrite(self, ctx: Context, op: ModuleOp) -> None:
         if self.element not in ELEMENTS:
             raise DiagnosticException(f"lower-precision stores {', '.join(ELEMENTS)}, not {self.element!r}")
         if self.scale and (not 0 < self.scale < math.inf or math.frexp(self.scale)[0] != 0.5):

@@ -13,7 +13,6 @@ from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 from xdsl.ir.affine import AffineMap
-from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import DiagnosticException
 
 from tensorgrad.dialects import affine
@@ -28,6 +27,7 @@ from tensorgrad.dialects.tg.call import CallOp
 from tensorgrad.dialects.tg.leaves import ConstantOp
 from tensorgrad.dialects.tg.shape import PACK_ALIGNMENT, ConcatOp, PackOp, PadOp, ReshapeOp, SliceOp
 from tensorgrad.passes.functions import block_of, return_of, set_returned, set_signature
+from tensorgrad.passes.levels import TENSORS, LevelPass
 from tensorgrad.passes.lower_tg_to_buf.kernels import KernelSpec, accumulates_half, alloc, in_full, make_kernel, rounded
 from tensorgrad.passes.lower_tg_to_buf.outline import Outlining, has_control
 from tensorgrad.passes.lower_tg_to_buf.rules import MEMORY_OPERANDS, RULES
@@ -38,7 +38,7 @@ from tensorgrad.passes.lower_tg_to_buf.views import VIEWS, Lowered, Splat, View,
 
 
 @dataclass(frozen=True)
-class LowerTgToBufPass(ModulePass):
+class LowerTgToBufPass(LevelPass):
     """Lowers every `tg` function to kernels over memrefs, one kernel an op.
 
     Expects functions of one block of `tg` ops that end in `func.return`; the only calls are composite. Guarantees:
@@ -53,8 +53,9 @@ class LowerTgToBufPass(ModulePass):
     """
 
     name = "lower-tg-to-buf"
+    levels = TENSORS
 
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
+    def rewrite(self, ctx: Context, op: ModuleOp) -> None:
         for function in list(op.ops):
             if not isinstance(function, FuncOp) or not function.body.blocks:
                 continue

@@ -12,7 +12,6 @@ from xdsl.dialects.builtin import IntegerAttr, IntegerType, LocationAttr, Module
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap
-from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import DiagnosticException
 
 from tensorgrad.dialects.buf import (
@@ -43,13 +42,14 @@ from tensorgrad.passes.kernels.storage import (
     arena_of,
     writes_in_place,
 )
+from tensorgrad.passes.levels import KERNELS, LevelPass
 from tensorgrad.passes.plan_memory.arenas import Layout, Range, by_lifetime, least_bytes, side_by_side
 from tensorgrad.passes.plan_memory.control import BranchItem, ControlTree, Item, KernelItem, Loop, Place, Root
 from tensorgrad.runtime.target import Target
 
 
 @dataclass(frozen=True)
-class PlanMemoryPass(ModulePass):
+class PlanMemoryPass(LevelPass):
     """Gives every buffer a range of an arena.
 
     Expects functions of `buf` whose buffers have one writer each. Guarantees: functions without arguments; storage is
@@ -70,10 +70,11 @@ class PlanMemoryPass(ModulePass):
     """
 
     name = "plan-memory"
+    levels = KERNELS
 
     target: str = "webgpu-default"
 
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
+    def rewrite(self, ctx: Context, op: ModuleOp) -> None:
         target = Target.from_spec(self.target)
         functions = [one for one in op.ops if isinstance(one, FuncOp) and one.body.blocks]
         for function in functions:

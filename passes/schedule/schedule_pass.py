@@ -7,10 +7,10 @@ from pathlib import Path
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.passes import ModulePass
 
 from tensorgrad.dialects.buf import KernelOp
 from tensorgrad.passes.kernels.identity import kernel_key
+from tensorgrad.passes.levels import PLANNED_OR_NOT, LevelPass
 from tensorgrad.passes.schedule.choose import choose
 from tensorgrad.passes.schedule.tuned import read_table
 from tensorgrad.passes.walking import operations
@@ -18,7 +18,7 @@ from tensorgrad.runtime.target import Target
 
 
 @dataclass(frozen=True)
-class SchedulePass(ModulePass):
+class SchedulePass(LevelPass):
     """Chooses how each kernel's grid maps to threads, and writes it on the kernel.
 
     Expects kernels at any point after `fuse`. Guarantees a `schedule` on every kernel, within the target's limits; one
@@ -37,11 +37,12 @@ class SchedulePass(ModulePass):
     """
 
     name = "schedule"
+    levels = PLANNED_OR_NOT
 
     target: str = "webgpu-default"
     tuned: str | None = None
 
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
+    def rewrite(self, ctx: Context, op: ModuleOp) -> None:
         target = Target.from_spec(self.target)
         table = {} if self.tuned is None else read_table(Path(self.tuned))
         for kernel in operations(op.body.block):

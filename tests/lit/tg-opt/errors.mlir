@@ -4,17 +4,19 @@
 // RUN: not tg-opt %s -p 'training-pipeline' 2>&1 | filecheck %s --check-prefix MISSING
 // MISSING: tg-opt: error: training-pipeline: optimizer must be given as one word or text
 // RUN: not tg-opt %s -p 'training-pipeline{optimizer=none eps=0.1}' 2>&1 | filecheck %s --check-prefix NONE
-// NONE: tg-opt: error: training-pipeline: without an optimizer there is no option eps
+// NONE: tg-opt: error: training-pipeline without an optimizer has no option 'eps' (its options are function, loss-scale, optimizer, precision, target)
 // RUN: not tg-opt %s -p 'training-pipeline{optimizer=sgd eps=0.1}' 2>&1 | filecheck %s --check-prefix SGD
-// SGD: tg-opt: error: append-sgd: Provided arguments ["eps"] not found in expected arguments ["function", "learning_rate", "clip_norm", "weight_decay", "decay", "row_bytes", "live", "groups", "before", "host", "momentum",
+// SGD: tg-opt: error: training-pipeline has no option 'eps' (its options are before, clip-norm, dampening, decay, function,
 // RUN: not tg-opt %s -p 'inference-pipeline{function=f}' 2>&1 | filecheck %s --check-prefix INFERENCE
-// INFERENCE: tg-opt: error: inference-pipeline: there is no option function, only target
+// INFERENCE: tg-opt: error: inference-pipeline has no option 'function' (its options are loss-scale, precision, target)
 // RUN: not tg-opt %s -p 'inference-pipeline{target=1}' 2>&1 | filecheck %s --check-prefix TARGET
 // TARGET: tg-opt: error: inference-pipeline: target must be given as one word or text
 // RUN: not tg-opt %s -p 'inference-pipeline{target=mine}' 2>&1 | filecheck %s --check-prefix PROFILE
 // PROFILE: tg-opt: error: target 'mine' is no profile (lavapipe, webgpu-default), no inline JSON, and no file
 // RUN: not tg-opt %s -p 'simplfy' 2>&1 | filecheck %s --check-prefix PASS
-// PASS: tg-opt: error: there is no pass or pipeline 'simplfy'
+// PASS: tg-opt: error: there is no pass or pipeline 'simplfy', did you mean simplify?
+// RUN: not tg-opt %s -p 'fuse{onli=inline}' 2>&1 | filecheck %s --check-prefix OPTION
+// OPTION: tg-opt: error: fuse has no option 'onli', did you mean only? (its options are all-prologues, only, target)
 // RUN: not tg-opt %s -p 'fuse{' 2>&1 | filecheck %s --check-prefix SYNTAX
 // SYNTAX: tg-opt: error: Error parsing pass pipeline specification:
 // RUN: not tg-opt nowhere.mlir 2>&1 | filecheck %s --check-prefix FILE

@@ -1,0 +1,86 @@
+"""`TG_DUMP`: every level of every compilation, as files in a folder."""
+
+from __future__ import annotations
+
+import os
+from itertools import count
+from pathlib import Path
+
+from xdsl.dialects.builtin import FileLineColLoc, ModuleOp
+
+from tensorgrad.dialects.wgsl import KernelOp
+from tensorgrad.errors import OptionError
+from tensorgrad.runtime.program import Dispatch, Program, runs
+
+VARIABLE = "TG_DUMP"
+"""The environment variable that names the folder."""
+
+FILES = {"traced": "0-traced.mlir", "tg": "1-tg.mlir", "buf": "2-buf.mlir", "wgsl": "3-wgsl.mlir"}
+"""The file of each level, so that a listing shows them in order."""
+
+_numbers = count(1)
+
+
+class Dump:
+    """The files of one compilation.
+
+    Attributes:
+        folder: Where they are: `<TG_DUMP>/<process>-<number>-<name>`.
+    """
+
+    def __init__(self, folder: Path):
+        self.folder = folder
+
+    @classmethod
+    def from_environment(cls, name: str) -> Dump | None:
+        """Returns the dump of a compilation that begins, or `None` where `TG_DUMP` is not set.
+
+        Args:
+            name: The compiled function.
+
+        Raises:
+            OptionError: `TG_DUMP` names no folder that can be written.
+        """
+        root = os.environ.get(VARIABLE)
+        if not root:
+            return None
+        folder = Path(root) / f"{os.getpid()}-{next(_numbers):03}-{name}"
+        try:
+            folder.mkdir(parents=True)
+        except OSError as error:
+            raise OptionError(f"{VARIABLE}={root} can't be written to: {error.strerror}") from error
+        return cls(folder)
+
+    def module(self, level: str, module: ModuleOp) -> None:
+        """Writes the IR of a level; a later module of the same level replaces it."""
+        (self.folder / FILES[level]).write_text(f"{module!s}\n", encoding="utf-8")
+
+    def program(self, program: Program, module: ModuleOp) -> None:
+        """Writes the shaders, and a table of the dispatches with every line of Python that each computes.
+
+        Args:
+            program: What was compiled.
+            module: Its kernels as IR, which say where each of their ops is from.
+        """
+        kernels = self.folder / "kernels"
+        kernels.mkdir(exist_ok=True)
+        for kernel in program.kernels:
+            (kernels / f"{kernel.entry}.wgsl").write_text(kernel.code, encoding="utf-8")
+        lines = {op.sym_name.data: _lines(op) for op in module.ops if isinstance(op, KernelOp)}
+        rows = ["dispatch  kernel                lines"]
+        for number, (step, _) in enumerate(runs(program.plan)):
+            if isinstance(step, Dispatch):
+                entry = program.kernels[step.kernel].entry
+                others = [line for line in lines.get(entry, []) if line != step.label]
+                rows.append(f"{number:8}  {entry:20}  {', '.join([step.label, *others])}")
+        (self.folder / "dispatches.txt").write_text("\n".join([*rows, ""]), encoding="utf-8")
+
+
+def _lines(kernel: KernelOp) -> list[str]:
+    """Returns the lines of the user's program that a kernel's ops are from, as `file:line`, sorted."""
+    found = {
+        (op.location.filename.data, op.location.line.data)
+        for op in kernel.walk()
+        if isinstance(op.location, FileLineColLoc)
+    }
+    return [f"{file}:{line}" for file, line in sorted(found)]

@@ -1,0 +1,102 @@
+"""The levels of a program, and passes that refuse a module of another level than theirs.
+
+A pass that finds nothing to rewrite leaves a module as it is. On a module of the wrong level that would look like
+success, so each pass names the levels it takes, and the check runs before it changes anything.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from enum import Enum
+from typing import ClassVar
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import MemRefType, ModuleOp, TensorType
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Operation
+from xdsl.passes import ModulePass
+from xdsl.utils.exceptions import DiagnosticException
+
+from tensorgrad.dialects.buf import ArenaOp
+from tensorgrad.dialects.wgsl import KernelOp as WgslKernelOp
+
+
+class Level(Enum):
+    """How far down a module is, from the top; the value is what messages call it."""
+
+    TG = "tg"
+    BUF = "buf"
+    PLANNED = "buf with a memory plan"
+    WGSL = "wgsl"
+
+
+LOWERED_BY = {Level.BUF: "lower-tg-to-buf", Level.PLANNED: "plan-memory", Level.WGSL: "lower-buf-to-wgsl"}
+"""The pass that leads to each level from the one above it."""
+
+TENSORS = (Level.TG,)
+KERNELS = (Level.BUF,)
+PLANNED = (Level.PLANNED,)
+PLANNED_OR_NOT = (Level.BUF, Level.PLANNED)
+
+
+class LevelPass(ModulePass, ABC):
+    """A pass that takes modules of some levels and refuses all others.
+
+    Attributes:
+        levels: The levels it takes.
+    """
+
+    levels: ClassVar[tuple[Level, ...]]
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        """Runs the pass on a module of one of its levels.
+
+        Raises:
+            DiagnosticException: The module is at another level; it has not been changed.
+        """
+        found = level_of(op)
+        if found is not None and found not in self.levels:
+            raise DiagnosticException(f"{self.name} {_wrong_level(found, self.levels)}")
+        self.rewrite(ctx, op)
+
+    @abstractmethod
+    def rewrite(self, ctx: Context, op: ModuleOp) -> None:
+        """Rewrites a module of one of the pass's levels in place."""
+
+
+def _wrong_level(found: Level, levels: tuple[Level, ...]) -> str:
+    order = list(Level)
+    if order.index(found) < order.index(levels[0]):
+        remedy = f"run `{LOWERED_BY[levels[0]]}` first"
+    else:
+        remedy = f"run it before `{LOWERED_BY[order[order.index(levels[-1]) + 1]]}`"
+    expected = " or ".join(level.value for level in levels)
+    return f"expects a module at level {expected}, this one is at level {found.value}: {remedy}"
+
+
+def level_of(module: ModuleOp) -> Level | None:
+    """Returns the level of a module, or `None` where nothing in it belongs to one, as in an empty module."""
+    found: Level | None = None
+    for op in module.ops:
+        if isinstance(op, WgslKernelOp):
+            return Level.WGSL
+        if found is None and isinstance(op, FuncOp):
+            found = _level_of_function(op)
+    return found
+
+
+def _level_of_function(function: FuncOp) -> Level | None:
+    if function.body.blocks and any(isinstance(op, ArenaOp) for op in function.body.blocks[0].ops):
+        return Level.PLANNED
+    signature = function.function_type
+    for type_ in (*signature.inputs.data, *signature.outputs.data):
+        if isinstance(type_, TensorType):
+            return Level.TG
+        if isinstance(type_, MemRefType):
+            return Level.BUF
+    return next((level for op in function.body.walk() if (level := _level_of_op(op)) is not None), None)
+
+
+def _level_of_op(op: Operation) -> Level | None:
+    dialect = op.name.split(".", 1)[0]
+    return {"tg": Level.TG, "buf": Level.BUF}.get(dialect)

@@ -1,0 +1,93 @@
+"""Running passes one after another: errors name their pass, and a crash leaves a file that reproduces it."""
+
+from __future__ import annotations
+
+import tempfile
+import traceback
+from collections.abc import Callable, Sequence
+from importlib.metadata import version
+from pathlib import Path
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.passes import ModulePass
+from xdsl.utils.exceptions import DiagnosticException, VerifyException
+
+from tensorgrad.runtime.errors import CompilerError, ProgramError, TensorgradError
+
+PACKAGE = "tensorgrad-xdsl"
+"""The distribution that the compiler is installed by."""
+
+
+def apply_pass(
+    passes: Sequence[ModulePass], number: int, context: Context, module: ModuleOp, source: Callable[[], ModuleOp]
+) -> None:
+    """Applies one pass of a sequence to a module, in place.
+
+    Args:
+        passes: The sequence.
+        number: Which of them is applied; those before it have been.
+        context: xDSL's.
+        module: The module as those before it left it.
+        source: Returns the module as it was before the first pass; only called after a crash.
+
+    Raises:
+        ProgramError: The pass refuses the module; the message names the pass.
+        CompilerError: The pass crashed; the message names the pass, the line that failed, and a file with the module
+            before it, which `tg-opt` runs.
+        TensorgradError: An error of ours that the pass raised, as it was.
+    """
+    one = passes[number]
+    try:
+        one.apply(context, module)
+    except TensorgradError:
+        raise
+    except DiagnosticException as error:
+        raise ProgramError(with_pass_name(one, error)) from error
+    except VerifyException as error:
+        raise ProgramError(with_pass_name(one, error)) from error
+    except Exception as error:
+        raise CompilerError(_crash_message(passes, number, source, error)) from error
+
+
+def with_pass_name(one: ModulePass, error: Exception) -> str:
+    """Returns an error's message with the pass it is from in front, once."""
+    message = str(error)
+    return message if message.startswith(one.name) else f"{one.name}: {message}"
+
+
+def _crash_message(passes: Sequence[ModulePass], number: int, source: Callable[[], ModuleOp], error: Exception) -> str:
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    place = f"{Path(frame.filename).name}:{frame.lineno}, in {frame.name}"
+    what = f"{type(error).__name__}: {error}".rstrip(": ")
+    try:
+        path = write_reproducer(source(), passes, number)
+    except Exception as second:  # The crash is what matters; a full disk must not hide it.
+        return f"{passes[number].name} crashed at {place}: {what}; no reproducer could be written: {second}"
+    return (
+        f"{passes[number].name} crashed at {place}: {what}; the module before it is in {path}, whose first line says "
+        "how to run it again"
+    )
+
+
+def write_reproducer(module: ModuleOp, passes: Sequence[ModulePass], number: int) -> Path:
+    """Writes the module that a pass fails on to a temporary file, with the command that shows the failure.
+
+    Args:
+        module: The module before the first pass; changed in place.
+        passes: The passes, those before `number` being run here.
+        number: The pass that fails.
+
+    Returns:
+        The path of the file.
+    """
+    context = Context()
+    for one in passes[:number]:
+        one.apply(context, module)
+    failing = passes[number]
+    with tempfile.NamedTemporaryFile(
+        "w", prefix=f"{failing.name}-", suffix=".mlir", delete=False, encoding="utf-8"
+    ) as file:
+        file.write(f"// tg-opt {Path(file.name).name} -p '{failing.spec()}'\n")
+        file.write(f"// tensorgrad {version(PACKAGE)}, xdsl {version('xdsl')}\n{module!s}\n")
+    return Path(file.name)

@@ -1,0 +1,15 @@
+// Our passes come first, each with a line and its options.
+// RUN: tg-opt --help | filecheck %s
+// CHECK: usage: tg-opt
+// CHECK: --load FILE
+// CHECK: pipelines:
+// CHECK: training-pipeline
+// CHECK: passes, in the order in which they run:
+// CHECK: simplify
+// CHECK-NEXT: Folds constants
+// CHECK: fuse
+// CHECK: options: target=webgpu-default, only, all-prologues=false
+// CHECK: xDSL's passes:
+// CHECK: canonicalize
+// RUN: tg-opt --version | filecheck %s --check-prefix VERSION
+// VERSION: tg-opt {{[0-9.]+}} (xdsl 0.74.0)

@@ -1,0 +1,46 @@
+"""What `tg-opt --help` says of passes and pipelines."""
+
+from __future__ import annotations
+
+import inspect
+import textwrap
+from collections.abc import Iterable
+from dataclasses import MISSING, Field, fields
+from typing import Any
+
+from tensorgrad.passes.pipelines import PIPELINES
+from tensorgrad.passes.registry import PASSES, pass_class
+
+WIDTH = 100
+"""Columns of the list."""
+
+
+def described_passes() -> str:
+    """Returns our pipelines and passes, a line on each and the options it takes, in the order in which they run."""
+    pipelines = [_entry(name, kind) for name, kind in PIPELINES.items()]
+    passes = [_entry(name, pass_class(name)) for name in PASSES]
+    return "\n".join(["pipelines:", *pipelines, "", "passes, in the order in which they run:", *passes])
+
+
+def upstream_names(available: Iterable[str]) -> str:
+    """Returns the names of the passes that are xDSL's."""
+    names = ", ".join(sorted(set(available) - set(PASSES)))
+    wrapped = textwrap.fill(names, WIDTH, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False)
+    return f"xDSL's passes:\n{wrapped}"
+
+
+def _entry(name: str, kind: type) -> str:
+    summary = (inspect.getdoc(kind) or "").split("\n", 1)[0]
+    lines = textwrap.wrap(summary, WIDTH - 6)
+    options = ", ".join(_option(one) for one in fields(kind) if one.name != "_")
+    if options:
+        lines += textwrap.wrap(f"options: {options}", WIDTH - 6, break_on_hyphens=False)
+    return "\n".join([f"  {name}", *(f"      {line}" for line in lines)])
+
+
+def _option(one: Field[Any]) -> str:
+    """Returns an option as it is written, with its default where it has one that means something."""
+    name = one.name.replace("_", "-")
+    if one.default is MISSING or one.default in (None, (), ""):
+        return name
+    return f"{name}={str(one.default).lower() if isinstance(one.default, bool) else one.default}"
