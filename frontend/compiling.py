@@ -29,7 +29,7 @@ from tensorgrad.optim import Optimizer, Settings
 from tensorgrad.passes.accumulate_gradients import AccumulateGradientsPass
 from tensorgrad.passes.optimizer import OptimizerPass
 from tensorgrad.passes.pipelines import tensor_passes
-from tensorgrad.pipeline import Compilation, Phases, tuning_seconds
+from tensorgrad.pipeline import Compilation, EditPasses, Phases, tuning_seconds
 from tensorgrad.precision import check_device, checked_precision, while_tracing
 from tensorgrad.tracer import checked_module, function_name, refuse_inside_trace
 from tensorgrad.training import Training
@@ -50,6 +50,7 @@ def compile(
     accumulate: int = 1,
     precision: str = "f32",
     loss_scale: float | None = None,
+    edit_passes: EditPasses | None = None,
 ) -> Training:
     """Compiles a training step: the loss, its gradient by every parameter, and the optimizer's update.
 
@@ -83,6 +84,8 @@ def compile(
         loss_scale: With "f16", stores cotangents of activations as half floats too, multiplied by this power of two,
             which loads take back, so that small ones do not underflow; gradients of parameters stay f32. One that is
             too large makes infinities, which the parameters show.
+        edit_passes: Called with the list of passes on `tg`, and again with the list of those below it, which only a
+            device has; returns the list to run.
 
     Returns:
         What runs the step; see `Training`.
@@ -144,7 +147,9 @@ def compile(
 
     module = checked_module(traced.function)
     reserved = 0 if micro == 1 else bytes_of_outputs(traced.function)
-    compilation = Compilation(name, module, passes, found, phases, memory_limit, reserved, tuning, precision=rounding)
+    compilation = Compilation(
+        name, module, passes, found, phases, memory_limit, reserved, tuning, precision=rounding, edit_passes=edit_passes
+    )
     executable = compilation.load(share=None)
     accumulation = None if micro == 1 else compiled_accumulation(compilation, executable, list(trained), micro)
     executable.write(values)

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias, cast
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -15,10 +15,12 @@ from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import DiagnosticException, VerifyException
 
 from tensorgrad.dialects.signature import arguments_of
-from tensorgrad.errors import OptionError, ProgramError
+from tensorgrad.dumping import Dump
+from tensorgrad.errors import CompilerError, OptionError, ProgramError
 from tensorgrad.location import user_line
 from tensorgrad.passes.functions import find_function
 from tensorgrad.passes.pipelines import DEFAULT_TARGET, device_passes
+from tensorgrad.passes.running import apply_pass
 from tensorgrad.runtime.backend import Executable
 from tensorgrad.runtime.formula import Formula
 from tensorgrad.runtime.numpy_backend import NumpyExecutable
@@ -34,6 +36,9 @@ DEFAULT_TUNING_SECONDS = 60.0
 
 SEGMENTS = (1, 2, 3, 4, 6, 8, 12, 16, 24)
 """Into how many segments a memory limit may divide a function."""
+
+EditPasses: TypeAlias = Callable[[list[ModulePass]], Sequence[ModulePass]]
+"""A caller's own change of a list of passes."""
 
 LOWERING_TO_WGSL = "lower-buf-to-wgsl"
 """The pass that leaves the level `buf`."""
@@ -80,7 +85,14 @@ def without_collector() -> Iterator[None]:
             gc.enable()
 
 
-def run_passes(module: ModuleOp, passes: Sequence[ModulePass], phases: Phases, verify: bool = True) -> None:
+def run_passes(
+    module: ModuleOp,
+    passes: Sequence[ModulePass],
+    phases: Phases,
+    verify: bool = True,
+    source: Callable[[], ModuleOp] | None = None,
+    before: Callable[[ModulePass, ModuleOp], None] | None = None,
+) -> None:
     """Runs passes on a module.
 
     Args:
@@ -88,23 +100,26 @@ def run_passes(module: ModuleOp, passes: Sequence[ModulePass], phases: Phases, v
         passes: In order.
         phases: Takes the time of each.
         verify: Whether to verify what they leave.
+        source: Returns the module as it was, for the file that a crash leaves; without it there is none.
+        before: Is called with each pass and the module before it.
 
     Raises:
         ProgramError: A pass refuses the program; says which and why.
+        CompilerError: A pass crashed, or they left invalid IR; says which, and where the module before it is.
     """
     context = Context()
-    name = "verify"
-    try:
-        for one in passes:
-            name = one.name
-            with phases.measure(name):
-                one.apply(context, module)
-        name = "verify"
-        if verify:
-            with phases.measure(name):
+    for number, one in enumerate(passes):
+        if before is not None:
+            before(one, module)
+        with phases.measure(one.name):
+            apply_pass(passes, number, context, module, source)
+    if verify:
+        with phases.measure("verify"):
+            try:
                 module.verify()
-    except (DiagnosticException, VerifyException) as error:
-        raise ProgramError(f"{name}: {error}") from error
+            except (DiagnosticException, VerifyException) as error:
+                names = ", ".join(one.name for one in passes)
+                raise CompilerError(f"the passes {names} left invalid IR: {error}") from error
 
 
 @dataclass
@@ -127,6 +142,8 @@ class Compilation:
         tuned: The file of schedules that were measured, or None.
         precision: The pass that stores values between kernels with fewer bits, or None.
         memory_cost: What keeping to the limit took: the segments, and the figures of the program without them.
+        dump: The files that `TG_DUMP` asks for; opened when it is loaded.
+        edit_passes: Changes the passes of `tg`, and those below it, before they run.
     """
 
     name: str
@@ -144,6 +161,8 @@ class Compilation:
     precision: LowerPrecisionPass | None = None
     memory_cost: dict[str, int] = field(default_factory=dict[str, int])
     parameters: tuple[str, ...] = ()
+    dump: Dump | None = None
+    edit_passes: EditPasses | None = None
 
     def load(self, share: Executable | None, in_turn: bool = False) -> Executable:
         """Compiles the function and loads it on its device.
@@ -156,6 +175,7 @@ class Compilation:
             ProgramError: A pass refuses the program, or it doesn't keep to the memory limit.
             TensorgradError: The device can't run it.
         """
+        self.dump = Dump.from_environment(self.name)
         if self.device is None:
             module = self._on_tensors()
             kernels = None if self.precision is None else self._kernels(module)
@@ -166,15 +186,32 @@ class Compilation:
 
     def tensor_passes(self) -> Sequence[ModulePass]:
         """The passes that stay on `tg`."""
-        return self.on_tensors(self.segments)
+        return self._edited(self.on_tensors(self.segments))
 
     def _on_tensors(self) -> ModuleOp:
         module = self.traced.clone()
-        run_passes(module, self.tensor_passes(), self.phases)
+        self._dumped("traced", module)
+        run_passes(module, self.tensor_passes(), self.phases, source=self.traced.clone)
+        self._dumped("tg", module)
         slots = arguments_of(find_function(module, None))
         self.parameters = tuple(slot.name for slot in slots if slot.role == "parameter")
         self.settings = frozenset(name for slot in slots if slot.formula for name in Formula(slot.formula).names)
         return module
+
+    def _tensors_again(self) -> ModuleOp:
+        """Returns the module as the passes on `tg` left it, for what reproduces a crash below."""
+        module = self.traced.clone()
+        run_passes(module, self.tensor_passes(), Phases(), verify=False)
+        return module
+
+    def _before(self, one: ModulePass, module: ModuleOp) -> None:
+        if one.name == LOWERING_TO_WGSL:
+            self._dumped("buf", module)
+
+    def _dumped(self, level: str, module: ModuleOp) -> None:
+        """Writes a level to the folder of `TG_DUMP`, if there is one."""
+        if self.dump is not None:
+            self.dump.module(level, module)
 
     def _kernels(self, module: ModuleOp) -> ModuleOp:
         """The kernels that a device would run, for numpy to round where they store."""
@@ -185,7 +222,20 @@ class Compilation:
 
     def _below(self, target: Target) -> list[ModulePass]:
         """The passes from `tg` down."""
-        return device_passes(target.to_json(), self.tuned, self.frugal, self.precision)
+        return self._edited(device_passes(target.to_json(), self.tuned, self.frugal, self.precision))
+
+    def _edited(self, passes: Sequence[ModulePass]) -> list[ModulePass]:
+        """Returns the passes as `edit_passes` changes them.
+
+        Raises:
+            OptionError: It returns something else than passes.
+        """
+        if self.edit_passes is None:
+            return list(passes)
+        edited: object = self.edit_passes(list(passes))
+        if not isinstance(edited, Sequence) or not all(isinstance(one, ModulePass) for one in edited):
+            raise OptionError(f"edit_passes must return a list of xDSL's ModulePass, got {edited!r}")
+        return list(cast("Sequence[ModulePass]", edited))
 
     def target(self) -> Target:
         """What kernels are made for: the device; on numpy what every WebGPU device has, and f16 if asked."""
@@ -247,10 +297,16 @@ class Compilation:
         from tensorgrad.passes.build_program import build_program
 
         module = self._on_tensors()
-        # What it leaves is checked as a program, and by the device's own compiler.
-        run_passes(module, self._below(target), self.phases, verify=False)
+        # What they leave is checked as a program, and by the device's own compiler.
+        run_passes(
+            module, self._below(target), self.phases, verify=False, source=self._tensors_again, before=self._before
+        )
+        self._dumped("wgsl", module)
         with self.phases.measure("build"):
-            return build_program(module, target, self.name)
+            program = build_program(module, target, self.name)
+        if self.dump is not None:
+            self.dump.program(program, module)
+        return program
 
     def program(self, target: Target | None = None) -> Program:
         """The program for a target or else the device; for what every WebGPU device has, where that is numpy."""

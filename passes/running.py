@@ -20,7 +20,7 @@ PACKAGE = "tensorgrad-xdsl"
 
 
 def apply_pass(
-    passes: Sequence[ModulePass], number: int, context: Context, module: ModuleOp, source: Callable[[], ModuleOp]
+    passes: Sequence[ModulePass], number: int, context: Context, module: ModuleOp, source: Callable[[], ModuleOp] | None
 ) -> None:
     """Applies one pass of a sequence to a module, in place.
 
@@ -29,7 +29,8 @@ def apply_pass(
         number: Which of them is applied; those before it have been.
         context: xDSL's.
         module: The module as those before it left it.
-        source: Returns the module as it was before the first pass; only called after a crash.
+        source: Returns the module as it was before the first pass; only called after a crash. Without it nothing is
+            written.
 
     Raises:
         ProgramError: The pass refuses the module; the message names the pass.
@@ -60,14 +61,14 @@ def _crash_message(passes: Sequence[ModulePass], number: int, source: Callable[[
     frame = traceback.extract_tb(error.__traceback__)[-1]
     place = f"{Path(frame.filename).name}:{frame.lineno}, in {frame.name}"
     what = f"{type(error).__name__}: {error}".rstrip(": ")
+    crash = f"{passes[number].name} crashed at {place}: {what}"
+    if source is None:
+        return crash
     try:
         path = write_reproducer(source(), passes, number)
     except Exception as second:  # The crash is what matters; a full disk must not hide it.
-        return f"{passes[number].name} crashed at {place}: {what}; no reproducer could be written: {second}"
-    return (
-        f"{passes[number].name} crashed at {place}: {what}; the module before it is in {path}, whose first line says "
-        "how to run it again"
-    )
+        return f"{crash}; no reproducer could be written: {second}"
+    return f"{crash}; the module before it is in {path}, whose first line says how to run it again"
 
 
 def write_reproducer(module: ModuleOp, passes: Sequence[ModulePass], number: int) -> Path:

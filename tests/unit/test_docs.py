@@ -1,7 +1,8 @@
 """The documentation's examples run: `tg-opt` and `tg` commands of docs/*.md, and Python of README.md and docs/*.md.
 
 A block is left out where `<!-- no-run -->` stands on the line above it. The ```mlir blocks that begin with
-`// name.mlir` are the files that the commands of their page read. The Python blocks of one page share their names.
+`// name.mlir`, and the ```python blocks that begin with `# name.py`, are the files that the commands of their page
+read. The Python blocks of one page share their names.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ def test_commands(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("TENSORGRAD_CACHE", str(tmp_path / "cache"))
     for block in blocks(page):
-        if block.language == "mlir" and (name := re.match(r"// (\w+\.mlir)\n", block.code)):
+        if name := re.match(r"(?://|#) (\w+\.(?:mlir|py))\n", block.code):
             (tmp_path / name[1]).write_text(block.code, encoding="utf-8")
     for command in commands(page):
         name, *arguments = shlex.split(command)
