@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from tensorgrad.runtime.errors import DeviceError, InputError, NoAdapterError, ProgramError, TensorgradError, UserError
+from tensorgrad.runtime.errors import (
+    CompilerError,
+    DeviceError,
+    InputError,
+    NoAdapterError,
+    ProgramError,
+    TensorgradError,
+    UserError,
+)
 
 
 class ShapeError(UserError, ValueError):
@@ -34,6 +42,7 @@ class PartialStateWarning(UserWarning):
 
 
 __all__ = [
+    "CompilerError",
     "DTypeError",
     "DeviceError",
     "InputError",

@@ -1,0 +1,135 @@
+"""Passes of a user's own in `tg.compile`, crashes that name their pass, and the files of `TG_DUMP`."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.passes import ModulePass
+
+import tensorgrad as tg
+from tensorgrad.tools import tg_opt
+
+X = np.linspace(-1, 1, 12, dtype=np.float32).reshape(4, 3)
+
+
+def loss(model: Any, x: tg.Tensor) -> Any:
+    return tg.mean(tg.tanh(model(x)) ** 2)
+
+
+def compiled(**options: Any) -> tg.Training:
+    chosen = {"device": "wgpu", **options}
+    return tg.compile(tg.nn.Linear(3, 2), loss=loss, optimizer=tg.optim.sgd(0.1), inputs={"x": (4, 3)}, **chosen)
+
+
+@dataclass(frozen=True)
+class CrashPass(ModulePass):
+    """Fails on everything."""
+
+    name = "crash"
+
+    depth: int = 0
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        raise KeyError(self.depth)
+
+
+@dataclass(frozen=True)
+class RecordPass(ModulePass):
+    """Writes down what it meets."""
+
+    name = "record"
+
+    seen: tuple[str, ...] = ()
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        MET.append(str(op))
+
+
+MET: list[str] = []
+
+
+def test_edited_passes_run_where_they_are_put() -> None:
+    MET.clear()
+    names: list[list[str]] = []
+
+    def edit(passes: list[ModulePass]) -> list[ModulePass]:
+        names.append([one.name for one in passes])
+        after = next((n for n, one in enumerate(passes) if one.name in ("grad", "fuse")), -1)
+        return [*passes[: after + 1], RecordPass(), *passes[after + 1 :]]
+
+    training = compiled(edit_passes=edit)
+    assert ["grad" in one for one in names[:2]] == [True, False]
+    assert "lower-buf-to-wgsl" in names[1]
+    assert "tg.tanh" in MET[0] and "buf.kernel" in MET[1]
+    assert float(training.step(x=X)) == float(compiled().step(x=X))
+
+
+@pytest.mark.parametrize("wrong", [lambda passes: None, lambda passes: ["grad"]])
+def test_edited_passes_must_be_passes(wrong: Any) -> None:
+    with pytest.raises(tg.errors.OptionError, match="edit_passes must return a list of xDSL's ModulePass, got"):
+        compiled(edit_passes=wrong)
+
+
+@pytest.mark.parametrize("above", ["grad", "fuse"])
+def test_a_crash_names_its_pass_and_leaves_a_reproducer(
+    above: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+
+    def edit(passes: list[ModulePass]) -> list[ModulePass]:
+        place = next((n for n, one in enumerate(passes) if one.name == above), None)
+        return passes if place is None else [*passes[:place], CrashPass(3), *passes[place:]]
+
+    message = r"^crash crashed at test_pass_hooks.py:\d+, in apply: KeyError: 3; the module before it is in (.*\.mlir),"
+    with pytest.raises(tg.errors.CompilerError, match=message) as caught:
+        compiled(edit_passes=edit)
+    found = re.match(message, str(caught.value))
+    assert found is not None
+    path = Path(found[1])
+    text = path.read_text(encoding="utf-8")
+    assert text.startswith(f"// tg-opt {path.name} -p 'crash{{depth=3}}'\n")
+    assert ("buf.kernel" if above == "fuse" else "tg.tanh") in text
+    # What it holds is what the pass would have met: the rest of the pipeline goes on from there.
+    assert tg_opt.main([str(path), "-p", above]) == 0
+    assert capsys.readouterr().out
+
+
+def test_dump_writes_every_level_and_the_lines_of_each_dispatch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("TG_DUMP", str(tmp_path / "dump"))
+    training = compiled()
+    training.attach(lambda model, x: model(x), inputs={"x": (2, 3)})(x=X[:2])
+    first, second = sorted((tmp_path / "dump").iterdir())
+    assert first.name.endswith("-loss")
+    for folder in (first, second):
+        for file in ("0-traced.mlir", "1-tg.mlir", "2-buf.mlir", "3-wgsl.mlir"):
+            assert tg_opt.main([str(folder / file)]) == 0, file
+    capsys.readouterr()
+    shaders = {path.stem: path.read_text(encoding="utf-8") for path in (first / "kernels").iterdir()}
+    assert shaders == {kernel.entry: kernel.code for kernel in training.program.kernels}
+    rows = (first / "dispatches.txt").read_text(encoding="utf-8").splitlines()[1:]
+    assert len(rows) == training.stats()["dispatches"]
+    line = loss.__code__.co_firstlineno + 1
+    assert any(f"test_pass_hooks.py:{line}" in row for row in rows)
+
+
+def test_dump_on_numpy_has_the_levels_that_there_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TG_DUMP", str(tmp_path))
+    compiled(device="numpy")
+    (folder,) = tmp_path.iterdir()
+    assert sorted(path.name for path in folder.iterdir()) == ["0-traced.mlir", "1-tg.mlir"]
+
+
+def test_a_folder_that_cannot_be_written_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("TG_DUMP", str(tmp_path / "file"))
+    with pytest.raises(tg.errors.OptionError, match=r"TG_DUMP=.* can't be written to: Not a directory"):
+        compiled(device="numpy")
