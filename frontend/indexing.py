@@ -9,34 +9,26 @@ import numpy as np
 from tensorgrad.dialects.tg import index as index_ops
 from tensorgrad.dialects.tg import shape
 from tensorgrad.dialects.tg.base import integer, ints
-from tensorgrad.dtypes import NAMES, SHORT, as_dtype
-from tensorgrad.elementwise import add, as_tensor, broadcast_to, cast, equal, less, where
+from tensorgrad.dtypes import SHORT, as_dtype
+from tensorgrad.elementwise import as_tensor, broadcast_to, cast, equal, where
 from tensorgrad.errors import DTypeError, ShapeError
 from tensorgrad.joining import concat, narrow, pad
+from tensorgrad.keys import Selection, index, selection
 from tensorgrad.location import user_line, user_location
 from tensorgrad.shaping import (
-    Selection,
     arange,
+    counted_from_front,
     expand_dims,
     full,
-    index,
     normalized_axis,
     reshape,
-    selection,
     take,
     take_along_axis,
+    take_rows,
 )
 from tensorgrad.sorting import argsort
 from tensorgrad.tensor import Array, Tensor, Traced
 from tensorgrad.tracer import current_trace, emit, value_in
-
-
-def _indices(x: Any, what: str, extent: int) -> Tensor:
-    """Integers, with negative ones counted from the end."""
-    tensor = as_tensor(x)
-    if tensor.dtype not in (NAMES["i32"], NAMES["u32"]):
-        raise DTypeError(f"{user_line()}: {what}: indices are i32 or u32, not {SHORT[tensor.dtype]}")
-    return tensor if tensor.dtype == NAMES["u32"] else where(less(tensor, 0), add(tensor, extent), tensor)
 
 
 def embedding(table: Any, indices: Any) -> Tensor:
@@ -101,8 +93,8 @@ def scatter_add(x: Any, axis: int, indices: Any, updates: Any) -> Tensor:
     if parts.shape != given.shape:
         raise ShapeError(f"{user_line()}: scatter_add: indices {given.shape} and updates {parts.shape} differ")
     kind = index_ops.ScatterAddAlongAxisOp
-    where_ = _indices(given, "scatter_add", extent)
-    added = emit(kind, [parts, where_], axis=integer(place), extent=integer(extent))
+    places = counted_from_front(given, extent, "scatter_add")
+    added = emit(kind, [parts, places], axis=integer(place), extent=integer(extent))
     return tensor + pad(added, [(0, whole - part) for whole, part in zip(tensor.shape, added.shape, strict=True)])
 
 
@@ -131,7 +123,7 @@ class Changes:
 
 
 class Change:
-    """The elements of a tensor at a key: integers, slices with steps, `None`, `...`, and one tensor of integers."""
+    """The elements of a tensor at a key, which is one of `x[key]`."""
 
     def __init__(self, tensor: Tensor, key: Any):
         self._tensor = tensor
@@ -143,60 +135,54 @@ class Change:
         return index(self._tensor, self._key)
 
     def add(self, values: Any) -> Tensor:
-        """The tensor with `values` added at the key; equal indices add up, those out of range are dropped.
+        """The tensor with `values` added at the key; equal indices add up, traced ones out of range are dropped.
 
         Raises:
             ShapeError: The values do not broadcast to the shape that the key selects.
         """
-        found = self._found
-        given = self._given(values)
-        if found.gather is not None:
-            axis, indices = found.gather
-            extent = found.shape[axis]
-            where_ = _indices(indices, "at", extent)
-            given = emit(index_ops.ScatterAddOp, [given, where_], axis=integer(axis), extent=integer(extent))
+        found, given = self._found, self._given(values)
+        if found.gathered is not None:
+            place = found.gathered.place
+            bounds = {"axis": integer(place), "extent": integer(found.rows[place])}
+            given = found.from_rows(emit(index_ops.ScatterAddOp, [given, found.indices()], **bounds))
         return self._tensor + _placed(found, given, Array(np.zeros((), given.dtype)), self._tensor)
 
     def set(self, values: Any) -> Tensor:
-        """The tensor with `values` at the key; of equal indices the last wins, those out of range are dropped.
+        """The tensor with `values` at the key; of equal indices the last wins, traced ones out of range are dropped.
 
         Raises:
             ShapeError: The values do not broadcast to the shape that the key selects.
         """
         found, given = self._found, self._given(values)
         changed: Tensor = full(found.shape, True, "bool")
-        if found.gather is not None:
-            given, written = _last_of_equals(given, *found.gather, found.shape)
-            changed = broadcast_to(written, found.shape)
+        if found.gathered is not None:
+            given, written = _last_of_equals(given, found)
+            given, changed = found.from_rows(given), found.from_rows(broadcast_to(written, found.rows))
         nothing = Array(np.zeros((), given.dtype))
         mask = _placed(found, changed, Array(np.zeros((), np.bool_)), self._tensor)
         return where(mask, _placed(found, given, nothing, self._tensor), self._tensor)
 
     def _given(self, values: Any) -> Tensor:
-        found = self._found
-        extents = found.shape
-        if found.gather is not None:
-            axis, indices = found.gather
-            extents = (*extents[:axis], *indices.shape, *extents[axis + 1 :])
-        return broadcast_to(cast(as_tensor(values, self._tensor.dtype), self._tensor.dtype), extents)
+        return broadcast_to(cast(as_tensor(values, self._tensor.dtype), self._tensor.dtype), self._found.result)
 
 
-def _last_of_equals(values: Tensor, axis: int, indices: Tensor, extents: tuple[int, ...]) -> tuple[Tensor, Tensor]:
-    """For each place along an axis, the values of the last index that names it, and whether one does."""
-    extent, count = extents[axis], indices.size
-    flat = reshape(_indices(indices, "at", extent), (count,))
-    shape_ = (*extents[:axis], count, *extents[axis + 1 :])
-    trailing = (extent, *(1 for _ in extents[axis + 1 :]))
+def _last_of_equals(values: Tensor, found: Selection) -> tuple[Tensor, Tensor]:
+    """For each row of a selection, the values of the last index that names it, and whether one does."""
+    assert found.gathered is not None
+    axis, rows = found.gathered.place, found.rows
+    extent, count = rows[axis], found.gathered.arrays[0].size
+    flat = reshape(found.indices(), (count,))
+    shape_ = (*rows[:axis], count, *rows[axis + 1 :])
+    trailing = (extent, *(1 for _ in rows[axis + 1 :]))
     if not count:
-        return full(extents, 0, values.dtype), full(trailing, False, "bool")
+        return full(rows, 0, values.dtype), full(trailing, False, "bool")
     order = argsort(flat)
-    ordered = take(flat, order)
+    ordered = take_rows(flat, order, 0)
     last = concat([ordered[:-1] != ordered[1:], full((1,), True, "bool")])
     places = where(last, ordered, full((), extent, ordered.dtype))
     # One addend a place: the sum is that position, one higher so that 0 says that there is none.
     winner = emit(index_ops.ScatterAddOp, [order + 1, places], axis=integer(0), extent=integer(extent))
-    taken = emit(index_ops.TakeOp, [reshape(values, shape_), winner - 1], axis=integer(axis))
-    return taken, reshape(winner > 0, trailing)
+    return take_rows(reshape(values, shape_), winner - 1, axis), reshape(winner > 0, trailing)
 
 
 def _placed(found: Selection, values: Tensor, around: Tensor, like: Tensor) -> Tensor:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from tensorgrad.dialects.tg import index as index_ops
 from tensorgrad.dialects.tg import leaves, shape
-from tensorgrad.dialects.tg.base import ELEMENT_TYPES, integer, ints, size_of
+from tensorgrad.dialects.tg.base import ELEMENT_TYPES, int_value, integer, ints, size_of
 from tensorgrad.dtypes import NAMES, SHORT, DType, as_dtype, spec
 from tensorgrad.elementwise import add, as_tensor, broadcast_to, less, where
 from tensorgrad.errors import DTypeError, ShapeError
@@ -179,185 +178,80 @@ def flip(x: Any, axis: Any = None) -> Tensor:
     return emit(shape.ReverseOp, [tensor], axes=ints(normalized_axes(axis, tensor.ndim, "flip")))
 
 
-@dataclass(frozen=True)
-class Selection:
-    """What a key selects of a tensor: a slice of every axis, some of them reversed, in a new shape.
-
-    Attributes:
-        start: The first position on each axis.
-        stop: The end on each axis.
-        step: The distance between positions, at least 1.
-        reverse: The axes that run backwards.
-        shape: The extents with axes of integers dropped and those of `None` added.
-        gather: The axis of that shape that is indexed by a tensor, and the tensor.
-    """
-
-    start: tuple[int, ...]
-    stop: tuple[int, ...]
-    step: tuple[int, ...]
-    reverse: tuple[int, ...]
-    shape: tuple[int, ...]
-    gather: tuple[int, Tensor] | None
-
-    @property
-    def extents(self) -> list[int]:
-        """The extent of each axis of the slice."""
-        return [len(range(a, b, c)) for a, b, c in zip(self.start, self.stop, self.step, strict=True)]
-
-
-def selection(tensor: Tensor, key: Any) -> Selection:
-    """What `tensor[key]` selects.
+def counted_from_front(indices: Any, extent: int, what: str) -> Tensor:
+    """Indices of an axis; negative ones count from the end, as in NumPy.
 
     Raises:
-        ShapeError: Too many indices, or an integer out of range.
-        DTypeError: A key of another kind.
+        DTypeError: They are no integers.
+        ShapeError: Their values are known, and one is out of range.
     """
-    keys = _expanded(key if isinstance(key, tuple) else (key,), tensor.ndim)
-    start, stop, step, reverse = [], [], [], []
-    shape_after: list[int] = []
-    gather: tuple[int, Any] | None = None
-    axis = 0
-    for entry in keys:
-        if entry is None:
-            shape_after.append(1)
-            continue
-        extent = tensor.shape[axis]
-        if isinstance(entry, slice):
-            first, last, stride, backwards = _bounds(entry, extent)
-            shape_after.append(len(range(first, last, stride)))
-            if backwards:
-                reverse.append(axis)
-        elif _is_integer(entry):
-            position = operator.index(entry)
-            if not -extent <= position < extent:
-                raise ShapeError(f"{user_line()}: index {position} is out of range for axis {axis} of {tensor.shape}")
-            first, stride = position % extent, 1
-            last = first + 1
-        else:
-            if gather is not None:
-                raise DTypeError(f"{user_line()}: only one axis can be indexed by a tensor")
-            gather = (len(shape_after), _places(entry, axis, tensor.shape))
-            first, last, stride = 0, extent, 1
-            shape_after.append(extent)
-        start.append(first)
-        stop.append(last)
-        step.append(stride)
-        axis += 1
-    return Selection(tuple(start), tuple(stop), tuple(step), tuple(reverse), tuple(shape_after), gather)
-
-
-def _places(entry: Any, axis: int, extents: tuple[int, ...]) -> Tensor:
-    """What an axis is indexed by; of a mask whose values are known, the places where it holds.
-
-    Raises:
-        DTypeError: A mask whose values are known only when the program runs.
-        ShapeError: A mask of another extent.
-    """
-    found = as_tensor(entry)
-    if found.dtype != NAMES["bool"]:
-        return found
-    if isinstance(found, Traced):
-        raise DTypeError(
-            f"{user_line()}: how many elements a mask selects is known only when the program runs; choose values by "
-            "tg.where, or weigh them by the mask"
-        )
-    if found.shape != extents[axis : axis + 1]:
-        raise ShapeError(
-            f"{user_line()}: a mask of shape {found.shape} for axis {axis} of {extents}; a mask covers one axis"
-        )
-    return Array(np.flatnonzero(np.asarray(found)).astype(np.int32))
-
-
-def index(x: Any, key: Any) -> Tensor:
-    """`x[key]`: integers, slices with steps, `None`, `...`, and one tensor of integers, or one known mask of an axis.
-
-    Raises:
-        ShapeError: Too many indices, or an integer out of range.
-        DTypeError: A key of another kind.
-    """
-    result = tensor = as_tensor(x)
-    found = selection(tensor, key)
-    if found.extents != list(tensor.shape):
-        bounds = {"start": ints(found.start), "stop": ints(found.stop), "step": ints(found.step)}
-        result = emit(shape.SliceOp, [result], **bounds)
-    if found.reverse:
-        result = emit(shape.ReverseOp, [result], axes=ints(found.reverse))
-    result = reshape(result, found.shape)
-    return result if found.gather is None else take(result, found.gather[1], found.gather[0])
-
-
-def _is_integer(entry: Any) -> bool:
-    return isinstance(entry, (int, np.integer)) and not isinstance(entry, (bool, np.bool_))
-
-
-def _expanded(keys: tuple[Any, ...], rank: int) -> list[Any]:
-    """The keys with `...` spelled out and the axes that are left kept whole."""
-    for key in keys:
-        array_like = isinstance(key, (Tensor, np.ndarray, list))
-        if not (key is None or key is Ellipsis or isinstance(key, slice) or _is_integer(key) or array_like):
-            raise DTypeError(f"{user_line()}: cannot index by {key!r}; use integers, slices, None, ... or a tensor")
-    used = sum(1 for key in keys if key is not None and key is not Ellipsis)
-    dots = [i for i, key in enumerate(keys) if key is Ellipsis]
-    if used > rank or len(dots) > 1:
-        raise ShapeError(f"{user_line()}: {used} indices for a tensor of {rank} axes")
-    place = dots[0] if dots else len(keys)
-    rest = [slice(None)] * (rank - used)
-    return [*keys[:place], *rest, *keys[place + 1 :]]
-
-
-def _bounds(entry: slice, extent: int) -> tuple[int, int, int, bool]:
-    """A slice as start, stop and positive step, and whether its elements are to be reversed."""
-    for bound in (entry.start, entry.stop, entry.step):
-        if bound is not None and not _is_integer(bound):
-            raise DTypeError(f"{user_line()}: slice bounds are integers, not {bound!r}")
-    if entry.step == 0:
-        raise ShapeError(f"{user_line()}: a slice's step is not 0")
-    positions = range(extent)[entry]
-    if not positions:
-        return 0, 0, 1, False
-    if positions.step > 0:
-        return positions[0], positions[-1] + 1, positions.step, False
-    return positions[-1], positions[0] + 1, -positions.step, True
-
-
-def _wrapped(indices: Tensor, extent: int) -> Tensor:
-    """Negative indices count from the end, as in NumPy."""
-    if indices.dtype.kind == "u":
-        return indices
-    return where(less(indices, 0), add(indices, extent), indices)
-
-
-def _as_indices(indices: Any, what: str) -> Tensor:
     tensor = as_tensor(indices)
     if tensor.dtype not in (NAMES["i32"], NAMES["u32"]):
         raise DTypeError(f"{user_line()}: {what}: indices are i32 or u32, not {SHORT[tensor.dtype]}")
-    return tensor
+    unsigned = tensor.dtype.kind == "u"
+    check_range(tensor, 0 if unsigned else -extent, extent - 1, what)
+    if unsigned or counts_below(tensor) is not None:
+        return tensor
+    return where(less(tensor, 0), add(tensor, extent), tensor)
+
+
+def counts_below(x: Tensor) -> int | None:
+    """What the integers of a traced tensor stay below, if it is known to count from 0 as `arange` does."""
+    if not isinstance(x, Traced):
+        return None
+    found = x.value.owner
+    while isinstance(found, shape.ReshapeOp | shape.BroadcastOp | shape.TransposeOp):
+        found = found.operands[0].owner
+    return found.shape[int_value(found.properties, "axis")] if isinstance(found, leaves.IotaOp) else None
+
+
+def check_range(indices: Tensor, low: int, high: int, what: str) -> None:
+    """Checks what is known of indices.
+
+    Raises:
+        ShapeError: One is out of range.
+    """
+    count = counts_below(indices)
+    values = np.arange(count) if count is not None else np.asarray(indices) if isinstance(indices, Array) else None
+    if values is None:
+        return
+    outside = (values < low) | (values > high)
+    if outside.any():
+        allowed = f"it must be in {low} to {high}" if low <= high else "there is nothing to index"
+        raise ShapeError(f"{user_line()}: {what}: index {values[outside].flat[0]} is out of range, {allowed}")
+
+
+def take_rows(x: Tensor, indices: Tensor, axis: int) -> Tensor:
+    """Slices of `x` along `axis` at positions counted from the front; NaN, or 0, at one out of range."""
+    return emit(index_ops.TakeOp, [x, indices], axis=integer(axis))
 
 
 def take(x: Any, indices: Any, axis: int = 0) -> Tensor:
     """Slices of `x` along `axis` at `indices`, whose axes take the place of `axis`.
 
-    Negative indices count from the end. An index out of range reads NaN (0 where the elements are no floats) and has no
-    derivative. Only the slices named are read.
+    Negative indices count from the end. An index out of range is an error where its value is known; where only the
+    program knows it, it reads NaN (0 where the elements are no floats) and has no derivative. Only the slices named are
+    read.
 
     Raises:
         DTypeError: The indices are no integers.
+        ShapeError: A known index is out of range.
     """
-    tensor, where_ = as_tensor(x), _as_indices(indices, "take")
+    tensor, given = as_tensor(x), as_tensor(indices)
     place = normalized_axis(axis, tensor.ndim, "take")
-    return emit(index_ops.TakeOp, [tensor, _wrapped(where_, tensor.shape[place])], axis=integer(place))
+    return take_rows(tensor, counted_from_front(given, tensor.shape[place], "take"), place)
 
 
 def take_along_axis(x: Any, indices: Any, axis: int) -> Tensor:
     """Elements of `x` along `axis`, at indices that differ by position; other axes broadcast.
 
-    Negative indices count from the end; an index out of range reads as in `take`.
+    Negative indices count from the end; an index out of range is as in `take`.
 
     Raises:
         DTypeError: The indices are no integers.
-        ShapeError: The shapes don't broadcast outside `axis`.
+        ShapeError: The shapes don't broadcast outside `axis`, or a known index is out of range.
     """
-    tensor, where_ = as_tensor(x), _as_indices(indices, "take_along_axis")
+    tensor, where_ = as_tensor(x), as_tensor(indices)
     place = normalized_axis(axis, tensor.ndim, "take_along_axis")
     if where_.ndim != tensor.ndim:
         raise ShapeError(
@@ -375,7 +269,7 @@ def take_along_axis(x: Any, indices: Any, axis: int) -> Tensor:
     index_extents = [where_.shape[place] if i == place else extent for i, extent in enumerate(joint)]
     operands = [
         broadcast_to(tensor, extents),
-        broadcast_to(_wrapped(where_, tensor.shape[place]), index_extents),
+        broadcast_to(counted_from_front(where_, tensor.shape[place], "take_along_axis"), index_extents),
     ]
     return emit(index_ops.TakeAlongAxisOp, operands, axis=integer(place))
 

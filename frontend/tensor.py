@@ -113,7 +113,7 @@ class Tensor(Methods, abc.ABC):
             raise importlib.import_module("tensorgrad.foreign").unknown_method(name, dir(self))
 
     def __getitem__(self, key: Any) -> Tensor:
-        return importlib.import_module("tensorgrad.shaping").index(self, key)
+        return importlib.import_module("tensorgrad.keys").index(self, key)
 
     def __setitem__(self, key: Any, value: Any) -> None:
         raise TraceError("a tensor can't be changed; x = x.at[key].set(value) makes a changed copy")

@@ -6,13 +6,14 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from case import Case, NumpyArray, i32, integers, normal
+from case import Case, NumpyArray, i32, integers, normal, u32
 
 from tensorgrad import indexing
 from tensorgrad.dialects.tg import binary, contract, index
 from tensorgrad.dialects.tg.base import integer
 from tensorgrad.elementwise import broadcast_to
-from tensorgrad.tensor import Array
+from tensorgrad.shaping import arange
+from tensorgrad.tensor import Array, Tensor
 from tensorgrad.tracer import emit
 
 
@@ -142,7 +143,77 @@ def place_cases() -> Iterator[Case]:
         lambda i, w: w[i],
         derivative=True,
     )
+    yield from several_arrays()
     yield from sorted_scatters()
+
+
+def several_arrays() -> Iterator[Case]:
+    """Keys with several arrays of integers, beside slices and integers."""
+    rows, columns = i32(0, -1, 2, 0), i32(1, 3, -2, 1)
+    keys: dict[str, tuple[tuple[int, ...], tuple[NumpyArray, ...], Any]] = {
+        "pairs": ((3, 4), (rows, columns), lambda i, j: (i, j)),
+        "every row": ((4, 5), (columns,), lambda j: (arange(4) if isinstance(j, Tensor) else np.arange(4), j)),
+        "apart": ((3, 2, 4), (rows, columns), lambda i, j: (i, slice(None), j)),
+        "an integer apart": ((3, 2, 4), (columns,), lambda j: (1, slice(None), j)),
+        "broadcast": ((2, 3, 4), (rows.reshape(4, 1), columns[:3]), lambda i, j: (slice(None, None, -1), i, j)),
+        "new axes": ((3, 4, 2), (rows, columns), lambda i, j: (None, i, j, None, ..., slice(1, None))),
+        "u32": ((3, 4), (u32(0, 2, 1), i32(-1, 1, 2)), lambda i, j: (i, j)),
+    }
+    for note, (extents, arrays, key) in keys.items():
+        x, place = normal(*extents), key(*arrays)
+        values = normal(*x[place].shape, seed=4)
+
+        def put(x: NumpyArray, v: NumpyArray, *arrays: NumpyArray, key: Any = key) -> NumpyArray:
+            result = x.copy()
+            result[key(*arrays)] = v
+            return result
+
+        def added(x: NumpyArray, v: NumpyArray, *arrays: NumpyArray, key: Any = key) -> NumpyArray:
+            result = x.copy()
+            np.add.at(result, key(*arrays), v)
+            return result
+
+        yield Case(
+            index.TakeOp,
+            f"arrays {note}",
+            lambda x, *a, k=key: x[k(*a)],
+            (x, *arrays),
+            lambda x, *a, k=key: x[k(*a)],
+            derivative=True,
+            rtol=0,
+        )
+        yield Case(
+            index.ScatterAddOp,
+            f"arrays {note} add",
+            lambda x, v, *a, k=key: x.at[k(*a)].add(v),
+            (x, values, *arrays),
+            added,
+            derivative=True,
+        )
+        yield Case(
+            binary.SelectOp,
+            f"arrays {note} set",
+            lambda x, v, *a, k=key: x.at[k(*a)].set(v),
+            (x, values, *arrays),
+            put,
+            derivative=True,
+            rtol=0,
+        )
+    outside = i32(0, 3, 2, -5), i32(4, 1, 3, 0)
+    yield Case(
+        index.TakeOp,
+        "arrays outside",
+        lambda x, i, j: x[i, j],
+        (normal(3, 4), *outside),
+        lambda x, i, j: np.array([np.nan, np.nan, x[2, 3], np.nan], x.dtype),
+    )
+    yield Case(
+        index.ScatterAddOp,
+        "arrays outside add",
+        lambda x, i, j: x.at[i, j].add(1.0),
+        (normal(3, 4), *outside),
+        lambda x, i, j: x + np.pad([[1.0]], ((2, 0), (3, 0))).astype(x.dtype),
+    )
 
 
 def scatter_rows(updates: NumpyArray, indices: NumpyArray, extent: int) -> NumpyArray:
