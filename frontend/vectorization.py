@@ -24,7 +24,7 @@ from tensorgrad.tracer import Trace, as_array, as_result, check_function, check_
 def vmap(function: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0) -> Callable[..., Any]:
     """A function that runs `function` for every position along an axis of its arguments, at once.
 
-    Each op runs once, along a new leading axis; one that has no such form runs once for each position. It nests with
+    Each op runs once, along a new leading axis: the program is as long for many examples as for few. It nests with
     itself and with every derivative, and works inside a trace and outside.
 
     Args:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import TypeAlias, TypeVar, cast
 
-from xdsl.dialects.builtin import i32
+from xdsl.dialects.builtin import i1, i32
 from xdsl.ir import Block, SSAValue
 
-from tensorgrad.dialects.tg import binary, contract, convolution, index, reduce, shape, sort, unary
-from tensorgrad.dialects.tg.base import Tensor, TensorOp, int_list, int_value, integer, ints
-from tensorgrad.dialects.tg.build import TensorBuilder, shape_of
+from tensorgrad.dialects.tg import binary, contract, convolution, index, random, reduce, shape, sort, unary
+from tensorgrad.dialects.tg.base import Tensor, TensorOp, int_list, int_value, integer, ints, tensor
+from tensorgrad.dialects.tg.build import TensorBuilder, element_of, shape_of
 from tensorgrad.dialects.tg.call import CallOp, returned
 from tensorgrad.dialects.tg.contract import free_axes
 from tensorgrad.dialects.tg.control import CondOp, ScanOp
@@ -24,7 +25,7 @@ Operands: TypeAlias = Sequence["tuple[SSAValue, bool]"]
 Rule: TypeAlias = Callable[[TensorBuilder, OpT, int, Operands], SSAValue]
 
 RULES: dict[type[TensorOp], Callable[[TensorBuilder, TensorOp, int, Operands], SSAValue]] = {}
-"""How ops run along a new axis. An op that is not here runs once for each position, which is right and slow."""
+"""How ops run along a new axis: as one of their kind and a few beside it, however many positions the axis has."""
 
 
 def repeated(
@@ -85,7 +86,7 @@ def _batch(block: Block, known: dict[SSAValue, SSAValue], count: int, builder: T
         if not isinstance(op, TensorOp):
             continue
         operands = [(known.get(operand, operand), operand in known) for operand in op.operands]
-        found = _pointwise if isinstance(op, POINTWISE) else RULES.get(type(op), _one_by_one)
+        found = _pointwise if isinstance(op, POINTWISE) else RULES[type(op)]
         known[op.results[0]] = found(builder, op, count, operands)
 
 
@@ -108,22 +109,6 @@ def _all(builder: TensorBuilder, operands: Operands, count: int) -> list[SSAValu
     return [value if has else everywhere(builder, value, count) for value, has in operands]
 
 
-def _one_by_one(builder: TensorBuilder, op: TensorOp, count: int, operands: Operands) -> SSAValue:
-    rows: list[SSAValue] = []
-    for row in range(count):
-        values = [_row(builder, value, row) if has else value for value, has in operands]
-        rows.append(builder.reshape(builder.emit(type(op), values, **op.properties), (1, *op.shape)))
-    while len(rows) > 1:  # Few parts at a time: a kernel binds each.
-        rows = [builder.concat(rows[start : start + 4], 0) for start in range(0, len(rows), 4)]
-    return rows[0]
-
-
-def _row(builder: TensorBuilder, value: SSAValue, row: int) -> SSAValue:
-    extents = shape_of(value)
-    start, stop = [row, *[0] * (len(extents) - 1)], [row + 1, *extents[1:]]
-    return builder.reshape(builder.slice(value, start, stop, [1] * len(extents)), extents[1:])
-
-
 def rule(*kinds: type[OpT]) -> Callable[[Rule[OpT]], Rule[OpT]]:
     """Registers how ops run along a new axis."""
 
@@ -139,7 +124,7 @@ def _axes(op: TensorOp, name: str) -> list[int]:
     return [axis + 1 for axis in int_list(op.properties, name)]
 
 
-POINTWISE = (unary.UnaryOp, binary.BinaryOp, binary.CompareOp, binary.SelectOp, binary.CastOp)
+POINTWISE = (unary.UnaryOp, binary.BinaryOp, binary.CompareOp, binary.SelectOp, binary.CastOp, random.ThreefryOp)
 """The kinds of op that work element by element: on equal shapes, they don't care about another axis."""
 
 
@@ -175,10 +160,28 @@ def _reverse(b: TensorBuilder, op: shape.ReverseOp, count: int, operands: Operan
 
 @rule(shape.PadOp)
 def _pad(b: TensorBuilder, op: shape.PadOp, count: int, operands: Operands) -> SSAValue:
-    if operands[1][1]:
-        return _one_by_one(b, op, count, operands)
+    (inner, _), (value, in_value) = operands
     low, high, interior = ([0, *int_list(op.properties, name)] for name in ("low", "high", "interior"))
-    return b.pad(operands[0][0], operands[1][0], low, high, interior)
+    if not in_value:
+        return b.pad(inner, value, low, high, interior)
+    inner, _ = _all(b, operands, count)
+    padded = b.pad(inner, b.zeros((), element_of(inner)), low, high, interior)
+    inside = b.full(tensor(shape_of(inner), i1), 1)
+    filled = b.pad(inside, b.zeros((), i1), low, high, interior)
+    return b.select(filled, padded, b.broadcast(value, shape_of(padded), [0]))
+
+
+@rule(shape.PackOp)
+def _pack(b: TensorBuilder, op: shape.PackOp, count: int, operands: Operands) -> SSAValue:
+    offsets, zero = int_list(op.properties, "offsets"), b.zeros((), element_of(op.result))
+    rows: list[SSAValue] = []
+    end = 0
+    for position, (part, start) in enumerate(zip(_all(b, operands, count), offsets, strict=True)):
+        size = _size(part) // count
+        low, end = start - end, start + size
+        high = op.shape[0] - end if position == len(offsets) - 1 else 0
+        rows.append(b.pad(b.reshape(part, (count, size)), zero, [0, low], [0, high], [0, 0]))
+    return b.concat(rows, 1)
 
 
 @rule(shape.ConcatOp)
@@ -213,17 +216,57 @@ def _dot_general(b: TensorBuilder, op: contract.DotGeneralOp, count: int, operan
 
 @rule(index.TakeOp)
 def _take(b: TensorBuilder, op: index.TakeOp, count: int, operands: Operands) -> SSAValue:
-    if operands[1][1]:
-        return _one_by_one(b, op, count, operands)
-    return b.take(operands[0][0], operands[1][0], int_value(op.properties, "axis") + 1)
+    (x, in_x), (indices, in_indices) = operands
+    axis, own = int_value(op.properties, "axis"), len(shape_of(op.indices))
+    if not in_indices:
+        return b.take(x, indices, axis + 1)
+    if not in_x:
+        return _to_front(b, b.take(x, indices, axis), axis)
+    extent, rank = shape_of(x)[axis + 1], len(shape_of(x))
+    if rank == 2:
+        along = b.take_along_axis(x, b.reshape(indices, (count, _size(indices) // count)), 1)
+        return b.reshape(along, (count, *op.shape))
+    others = [other for other in range(1, rank) if other != axis + 1]
+    moved = b.transpose(x, [0, axis + 1, *others])
+    rows = b.reshape(moved, (count * extent, *shape_of(moved)[2:]))
+    taken = b.take(rows, _apart(b, indices, count, extent), 0)
+    lead, trail = range(1 + own, 1 + own + axis), range(1 + own + axis, len(shape_of(taken)))
+    return b.transpose(taken, [0, *lead, *range(1, 1 + own), *trail])
 
 
 @rule(index.ScatterAddOp)
 def _scatter_add(b: TensorBuilder, op: index.ScatterAddOp, count: int, operands: Operands) -> SSAValue:
-    if operands[1][1]:
-        return _one_by_one(b, op, count, operands)
-    axis, extent = int_value(op.properties, "axis") + 1, int_value(op.properties, "extent")
-    return b.scatter_add(operands[0][0], operands[1][0], axis, extent)
+    axis, extent = int_value(op.properties, "axis"), int_value(op.properties, "extent")
+    if not operands[1][1]:
+        return b.scatter_add(operands[0][0], operands[1][0], axis + 1, extent)
+    updates, indices = _all(b, operands, count)
+    if len(op.shape) == 1:
+        rows = (count, _size(indices) // count)
+        return b.scatter_add_along_axis(b.reshape(updates, rows), b.reshape(indices, rows), 1, extent)
+    lead = list(range(1, 1 + axis))
+    moved = b.transpose(updates, [*lead, 0, *range(1 + axis, len(shape_of(updates)))])
+    added = b.scatter_add(moved, _apart(b, indices, count, extent), axis, count * extent)
+    apart = b.reshape(added, (*op.shape[:axis], count, *op.shape[axis:]))
+    return _to_front(b, apart, axis)
+
+
+def _size(x: SSAValue) -> int:
+    return math.prod(shape_of(x))
+
+
+def _to_front(b: TensorBuilder, x: SSAValue, axis: int) -> SSAValue:
+    return b.transpose(x, [axis, *(other for other in range(len(shape_of(x))) if other != axis)])
+
+
+def _apart(b: TensorBuilder, indices: SSAValue, count: int, extent: int) -> SSAValue:
+    """Indices of an axis of `extent` for each of `count` positions, as indices of all of these axes in a row.
+
+    One that is out of range stays so.
+    """
+    whole, kind = b.full_like(indices, extent), element_of(indices)
+    start = b.mul(b.iota(shape_of(indices), 0, kind), whole)
+    inside = b.binary(binary.AndOp, b.compare("ge", indices, b.full_like(indices, 0)), b.compare("lt", indices, whole))
+    return b.select(inside, b.add(indices, start), b.full_like(indices, count * extent))
 
 
 @rule(index.TakeAlongAxisOp)

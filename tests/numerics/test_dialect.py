@@ -22,6 +22,7 @@ from tensorgrad.dialects.tg.control import REGION_OPS, CondOp, ScanOp
 from tensorgrad.dialects.tg.leaves import ConstantOp
 from tensorgrad.dialects.tg.shape import PackOp
 from tensorgrad.dialects.tg.unary import SinOp
+from tensorgrad.passes import batch
 from tensorgrad.passes.grad import rules as derivatives
 from tensorgrad.passes.lower_tg_to_buf import lower_tg_to_buf as lowering
 
@@ -43,10 +44,16 @@ def _is_differentiated(op: type[TensorOp]) -> bool:
     return op not in derivatives.RULES or op.name == CASTS or any(case.op is op for case in cases.SMOOTH)
 
 
+def _has_batching(op: type[TensorOp]) -> bool:
+    leaf = derivatives.NO_DERIVATIVE.get(op) == "it has no operands"
+    return leaf or op in batch.RULES or issubclass(op, batch.POINTWISE)
+
+
 NEEDED: dict[str, Callable[[type[TensorOp]], bool]] = {
     "meaning": lambda op: "evaluate" not in op.__abstractmethods__,
     "shape rule": lambda op: "infer" not in op.__abstractmethods__,
     "derivative or reason": _has_derivative,
+    "batching": _has_batching,
     "lowering": _has_lowering,
     "round trip": lambda op: op.name in test_lit_coverage.words(roundtrips=True),
     "samples": lambda op: sum(case.op is op for case in cases.CASES) >= FEWEST_SAMPLES,
@@ -84,6 +91,7 @@ LOSSES: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
     "meaning": lambda patch: patch.setattr(SinOp, "__abstractmethods__", frozenset({"evaluate"})),
     "shape rule": lambda patch: patch.setattr(SinOp, "__abstractmethods__", frozenset({"infer"})),
     "derivative or reason": lambda patch: patch.delitem(derivatives.RULES, SinOp),
+    "batching": lambda patch: patch.setattr(batch, "POINTWISE", ()),
     "lowering": lambda patch: patch.delitem(lowering.RULES, SinOp),
     "round trip": lambda patch: patch.setattr(test_lit_coverage, "words", _without_sin),
     "samples": lambda patch: patch.setattr(cases, "CASES", [case for case in cases.CASES if case.op is not SinOp]),

@@ -8,11 +8,10 @@ import numpy as np
 import pytest
 from case import Case, normal
 from cases import CASES, SMOOTH
-from harness import TOLERANCE, NumpyArray, assert_same
+from harness import TOLERANCE, NumpyArray, assert_same, reference, traced
 
 import tensorgrad as tg
 from tensorgrad.derivatives import value_and_grad
-from tensorgrad.tensor import Array
 
 EXAMPLES = 3
 WITH_INPUTS = [case for case in CASES if case.inputs]
@@ -23,15 +22,21 @@ def examples(x: NumpyArray) -> list[NumpyArray]:
     return [np.array(one) for one in (x, np.roll(x, 1), np.flip(x))]
 
 
+def ran(function: Any, inputs: list[NumpyArray]) -> NumpyArray:
+    """A function's result, traced: in an eager call an index out of range is known, and an error."""
+    return reference(traced(function, inputs), inputs)[0]
+
+
 def looped(case: Case, rows: list[list[NumpyArray]]) -> NumpyArray:
-    return np.stack([np.asarray(case.function(*[Array(np.array(x)) for x in row])) for row in rows])
+    one = traced(case.function, rows[0])
+    return np.stack([reference(one, row)[0] for row in rows])
 
 
 @pytest.mark.parametrize("case", WITH_INPUTS, ids=lambda case: case.id)
 def test_every_argument_has_examples(case: Case) -> None:
     columns = [examples(x) for x in case.inputs]
     rows = [[column[i] for column in columns] for i in range(EXAMPLES)]
-    result = np.asarray(tg.vmap(case.function)(*[Array(np.stack(column)) for column in columns]))
+    result = ran(tg.vmap(case.function), [np.stack(column) for column in columns])
     rtol = case.rtol and max(case.rtol, TOLERANCE.get(case.op, 0.0))
     assert_same(result, looped(case, rows), rtol, "vmap")
 
@@ -42,12 +47,41 @@ def test_one_argument_has_examples(case: Case) -> None:
         column = examples(case.inputs[position])
         rows = [[*case.inputs[:position], one, *case.inputs[position + 1 :]] for one in column]
         axes = tuple(x.ndim if i == position else None for i, x in enumerate(case.inputs))
-        given = [
-            Array(np.stack(column, -1)) if i == position else Array(np.asarray(x)) for i, x in enumerate(case.inputs)
-        ]
-        result = np.asarray(tg.vmap(case.function, in_axes=axes, out_axes=-1)(*given))
+        given = [np.stack(column, -1) if i == position else x for i, x in enumerate(case.inputs)]
+        result = ran(tg.vmap(case.function, in_axes=axes, out_axes=-1), given)
         rtol = case.rtol and max(case.rtol, TOLERANCE.get(case.op, 0.0))
         assert_same(np.moveaxis(result, -1, 0), looped(case, rows), rtol, f"vmap of argument {position}")
+
+
+def length(function: Any, inputs: list[NumpyArray]) -> int:
+    """How many ops a function is."""
+    return sum(1 for _ in traced(function, inputs).walk())
+
+
+@pytest.mark.parametrize("case", WITH_INPUTS, ids=lambda case: case.id)
+def test_the_program_for_many_is_as_long_as_that_for_few(case: Case) -> None:
+    few, many = ([np.stack([x] * count) for x in case.inputs] for count in (4, 64))
+    assert length(tg.vmap(case.function), few) == length(tg.vmap(case.function), many)
+    for position in range(len(case.inputs)) if len(case.inputs) > 1 else ():
+        axes = tuple(0 if i == position else None for i in range(len(case.inputs)))
+        alone = [[*case.inputs[:position], x[position], *case.inputs[position + 1 :]] for x in (few, many)]
+        assert len({length(tg.vmap(case.function, in_axes=axes), inputs) for inputs in alone}) == 1
+
+
+def test_random_numbers_of_many_keys_are_drawn_at_once() -> None:
+    keys = tg.random.split(tg.random.key(3), 64)
+
+    def drawn(key: Any) -> Any:
+        return tg.random.normal(key, (3,)), tg.random.permutation(key, 5), tg.random.split(key)
+
+    drawings = [np.asarray(x) for x in tg.vmap(drawn)(keys)]
+    for row in (0, 17, 63):
+        for all_, one in zip(drawings, drawn(keys[row]), strict=True):
+            np.testing.assert_array_equal(all_[row], np.asarray(one))
+    ops = [op.name for op in traced(tg.vmap(drawn), [np.asarray(keys)]).walk()]
+    assert ops.count("tg.threefry") == [op.name for op in traced(drawn, [np.asarray(keys)[0]]).walk()].count(
+        "tg.threefry"
+    )
 
 
 @pytest.mark.parametrize("case", SMOOTH[::7], ids=lambda case: case.id)
