@@ -276,7 +276,7 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def _schedule(training: Training) -> str | None:
-    return None if training._schedule is None else training._schedule.factor
+    return None if training._schedule is None else training._schedule.name
 
 
 def _metrics(found: Any) -> dict[str, float]:

@@ -24,7 +24,7 @@ from tensorgrad.optimizer_chain import (
     scale_by_rmsprop,
     scale_by_sgd,
 )
-from tensorgrad.schedules import Schedule, checked
+from tensorgrad.schedules import Rate, Schedule, checked
 
 __all__ = [
     "Link",
@@ -58,7 +58,7 @@ __all__ = [
 
 
 def sgd(
-    learning_rate: float | Schedule,
+    learning_rate: Rate,
     momentum: float = 0.0,
     dampening: float = 0.0,
     nesterov: bool = False,
@@ -71,7 +71,7 @@ def sgd(
     """Stochastic gradient descent, by PyTorch's formulas.
 
     Args:
-        learning_rate: The factor of the update, or one of `tg.optim.schedules`.
+        learning_rate: The factor of the update, one of `tg.optim.schedules`, or a function of the step.
         momentum: The factor of the running sum of gradients; 0 keeps none.
         dampening: How much of each gradient after the first is left out of that sum.
         nesterov: Whether to look ahead by the momentum.
@@ -93,7 +93,7 @@ def sgd(
 
 
 def adam(
-    learning_rate: float | Schedule = 1e-3,
+    learning_rate: Rate = 1e-3,
     betas: tuple[float, float] = (0.9, 0.999),
     eps: float = 1e-8,
     weight_decay: float = 0.0,
@@ -105,7 +105,7 @@ def adam(
     """Adam, by PyTorch's formulas.
 
     Args:
-        learning_rate: The factor of the update, or one of `tg.optim.schedules`.
+        learning_rate: The factor of the update, one of `tg.optim.schedules`, or a function of the step.
         betas: How much of the means of the gradients and of their squares stays at each step.
         eps: Added to the root of the latter, after its bias correction.
         weight_decay: The factor of the parameter that is added to its gradient.
@@ -122,7 +122,7 @@ def adam(
 
 
 def adamw(
-    learning_rate: float | Schedule = 1e-3,
+    learning_rate: Rate = 1e-3,
     betas: tuple[float, float] = (0.9, 0.999),
     eps: float = 1e-8,
     weight_decay: float = 1e-2,
@@ -134,7 +134,7 @@ def adamw(
     """Adam with decoupled weight decay, by PyTorch's formulas.
 
     Args:
-        learning_rate: The factor of the update, or one of `tg.optim.schedules`.
+        learning_rate: The factor of the update, one of `tg.optim.schedules`, or a function of the step.
         betas: How much of the means of the gradients and of their squares stays at each step.
         eps: Added to the root of the latter, after its bias correction.
         weight_decay: How much of a parameter each step takes off it, times the learning rate.
@@ -151,7 +151,7 @@ def adamw(
 
 
 def rmsprop(
-    learning_rate: float | Schedule = 1e-2,
+    learning_rate: Rate = 1e-2,
     alpha: float = 0.99,
     eps: float = 1e-8,
     weight_decay: float = 0.0,
@@ -165,7 +165,7 @@ def rmsprop(
     """RMSprop, by PyTorch's formulas.
 
     Args:
-        learning_rate: The factor of the update, or one of `tg.optim.schedules`.
+        learning_rate: The factor of the update, one of `tg.optim.schedules`, or a function of the step.
         alpha: How much of the mean of the squares of the gradients stays at each step.
         eps: Added to the root of that mean.
         weight_decay: The factor of the parameter that is added to its gradient.
@@ -190,7 +190,7 @@ def rmsprop(
 
 
 def adagrad(
-    learning_rate: float | Schedule = 1e-2,
+    learning_rate: Rate = 1e-2,
     lr_decay: float = 0.0,
     weight_decay: float = 0.0,
     initial_accumulator_value: float = 0.0,
@@ -203,7 +203,7 @@ def adagrad(
     """Adagrad, by PyTorch's formulas.
 
     Args:
-        learning_rate: The factor of the update, or one of `tg.optim.schedules`.
+        learning_rate: The factor of the update, one of `tg.optim.schedules`, or a function of the step.
         lr_decay: How fast the learning rate falls: it is divided by `1 + lr_decay` times the steps before.
         weight_decay: The factor of the parameter that is added to its gradient.
         initial_accumulator_value: What the sum of the squares of the gradients starts from.
@@ -226,7 +226,7 @@ def adagrad(
 
 
 def lion(
-    learning_rate: float | Schedule = 1e-4,
+    learning_rate: Rate = 1e-4,
     betas: tuple[float, float] = (0.9, 0.99),
     weight_decay: float = 0.0,
     *,
@@ -237,7 +237,7 @@ def lion(
     """Lion (Chen et al., 2023): steps of one size, in the direction of the sign of a mean of the gradients.
 
     Args:
-        learning_rate: The size of the update, or one of `tg.optim.schedules`.
+        learning_rate: The size of the update, one of `tg.optim.schedules`, or a function of the step.
         betas: How much of the mean goes into the direction, and how much of it stays at each step.
         weight_decay: How much of a parameter each step takes off it, times the learning rate.
         decay: Which parameters decay, by name: a glob such as `*.weight`, several, or a predicate; all if absent.
@@ -254,7 +254,7 @@ def lion(
 
 
 def adafactor(
-    learning_rate: float | Schedule = 1e-2,
+    learning_rate: Rate = 1e-2,
     beta2_decay: float = -0.8,
     eps: tuple[float | None, float] = (None, 1e-3),
     d: float = 1.0,
@@ -270,7 +270,8 @@ def adafactor(
     update them all; what is computed for several runs side by side, in a few dispatches more than others take.
 
     Args:
-        learning_rate: The largest size of the update, or one of `tg.optim.schedules`; it falls by the root of the step.
+        learning_rate: The largest size of the update, one of `tg.optim.schedules`, or a function of the step; it falls
+            by the root of the step.
         beta2_decay: The exponent of the step that says how much of the means of squares is new; at most 0.
         eps: The least divisor of a gradient, where `None` is the distance from 1 to the next float; and the least norm
             of a parameter, per element, that the step is taken in proportion to.
@@ -294,7 +295,7 @@ def adafactor(
 
 
 def muon(
-    learning_rate: float | Schedule = 1e-3,
+    learning_rate: Rate = 1e-3,
     weight_decay: float = 0.1,
     momentum: float = 0.95,
     nesterov: bool = True,
@@ -316,7 +317,7 @@ def muon(
     of the optimizer's state, where PyTorch's is in bfloat16; matrices of one shape go through it together.
 
     Args:
-        learning_rate: The factor of the update, or one of `tg.optim.schedules`.
+        learning_rate: The factor of the update, one of `tg.optim.schedules`, or a function of the step.
         weight_decay: How much of a parameter each step takes off it, times the learning rate.
         momentum: How much of the mean of the gradients stays at each step.
         nesterov: Whether to look ahead by the momentum.

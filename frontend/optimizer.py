@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast
 from tensorgrad.errors import OptionError
 from tensorgrad.optimizer_settings import (
     FIXED,
+    RATE,
     Setting,
     checked_groups,
     checked_setting,
     host_settings,
     resolved_groups,
 )
-from tensorgrad.schedules import Schedule, checked
+from tensorgrad.schedules import Rate, Schedule, as_schedule, checked
 
 if TYPE_CHECKING:
     from xdsl.passes import ModulePass
@@ -84,8 +85,8 @@ class Link:
             OptionError: A pattern of `decay` fits no parameter.
         """
         given = {name: _quoted(value) for name, value in self.options.items()}
-        if self.schedule is not None:
-            given["schedule"] = _text(" ".join(self.schedule.factor.split()))
+        if self.schedule is not None and self.schedule.text is not None:
+            given["schedule"] = _text(" ".join(self.schedule.text.split()))
         if self.decay is not None:
             names = decaying(self.name, self.decay, parameters)
             if not names:
@@ -160,12 +161,17 @@ class Settings:
     def host_settings(self) -> dict[str, Setting]:
         """The settings that `Training.set` changes, by the names that the pass' formulas have for them."""
         own = host_settings(self.learning_rate, self.clip_norm, self.options, self.groups)
+        rates = _called(self.schedule)
+        own = {name: replace(one, schedule=rates) if one.name == RATE else one for name, one in own.items()}
         for number, (link, label) in enumerate(self.labeled(), 1):
-            own |= {f"{_live(number)}_{name}": Setting(name, label, value) for name, value in link.numbers().items()}
+            own |= {
+                f"{_live(number)}_{name}": Setting(name, label, value, _called(link.schedule))
+                for name, value in link.numbers().items()
+            }
         if self.others is not None:
             for name, one in self.others.host_settings().items():
                 label = "others" if one.group is None else f"others/{one.group}"
-                own[OTHERS + name] = Setting(one.name, label, one.value)
+                own[OTHERS + name] = Setting(one.name, label, one.value, one.schedule)
         return own
 
     def append_pass(self, function: str, parameters: Sequence[str]) -> ModulePass:
@@ -210,6 +216,11 @@ class Settings:
         ]
 
 
+def _called(schedule: Schedule | None) -> Schedule | None:
+    """A schedule, if the host is to call it: formulas are part of the program."""
+    return None if schedule is None or schedule.text is not None else schedule
+
+
 def _live(number: int) -> str:
     """How the names begin that formulas have for the settings of a link."""
     return f"link{number}"
@@ -232,15 +243,16 @@ def decaying(owner: str, decay: Decay, parameters: Sequence[str], what: str = "d
 
 def settings_of(
     owner: str,
-    learning_rate: float | Schedule,
+    learning_rate: Rate,
     clip_norm: float | None,
     decay: Decay | None,
     options: Mapping[str, float | bool],
     groups: Groups | None,
 ) -> Settings:
     """An optimizer, once what all of them have is checked, and that numbers among the options are not negative."""
-    if isinstance(learning_rate, Schedule):
-        schedule, rate = learning_rate, learning_rate.rate
+    if isinstance(learning_rate, Schedule) or callable(learning_rate):
+        schedule = as_schedule(owner, learning_rate)
+        rate = schedule.rate
     else:
         schedule, rate = None, checked(owner, "learning_rate", learning_rate)
     if clip_norm is not None and not checked(owner, "clip_norm", clip_norm):

@@ -9,7 +9,7 @@ from typing import Any
 from tensorgrad.errors import OptionError
 from tensorgrad.optimizer import Decay, Link, Settings, check_decay, checked_betas, settings_of
 from tensorgrad.optimizer_settings import checked_setting
-from tensorgrad.schedules import Schedule, checked
+from tensorgrad.schedules import Rate, Schedule, as_schedule, checked
 
 
 def chain(*links: Link | Settings) -> Settings:
@@ -141,30 +141,32 @@ def ema(decay: float, debias: bool = True) -> Link:
     return _link("ema", {"decay": decay, "debias": bool(debias)})
 
 
-def scale(factor: float | Schedule) -> Link:
+def scale(factor: Rate) -> Link:
     """Scales gradients; as `optax.scale` and `optax.scale_by_schedule`.
 
     Args:
-        factor: By how much, of any sign; or one of `tg.optim.schedules`, which are not for learning rates alone.
+        factor: By how much, of any sign; or one of `tg.optim.schedules`, which are not for learning rates alone, or a
+            function of the step.
 
     Raises:
         OptionError: It is no finite number.
     """
-    if isinstance(factor, Schedule):
-        return replace(_link("scale", {"factor": factor.rate}), schedule=factor)
+    if isinstance(factor, Schedule) or callable(factor):
+        schedule = as_schedule("scale", factor)
+        return replace(_link("scale", {"factor": schedule.rate}), schedule=schedule)
     return _link("scale", {"factor": factor})
 
 
-def scale_by_learning_rate(learning_rate: float | Schedule) -> Settings:
+def scale_by_learning_rate(learning_rate: Rate) -> Settings:
     """The end of a chain without an optimizer: parameters go against what links made of gradients, times a rate.
 
     Args:
-        learning_rate: The factor of the update, or one of `tg.optim.schedules`.
+        learning_rate: The factor of the update, one of `tg.optim.schedules`, or a function of the step.
 
     Raises:
         OptionError: It is out of range.
     """
-    if not isinstance(learning_rate, Schedule):
+    if not isinstance(learning_rate, Schedule) and not callable(learning_rate):
         checked("scale_by_learning_rate", "learning_rate", learning_rate)
     return settings_of("sgd", learning_rate, None, None, {}, None)
 

@@ -10,8 +10,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tensorgrad.errors import OptionError
-from tensorgrad.schedules import checked
+from tensorgrad.errors import OptionError, ProgramError
+from tensorgrad.schedules import Schedule, checked
 
 LIMITS = {"dampening": math.nextafter(1, 2), "beta1": 1.0, "beta2": 1.0, "alpha": 1.0, "decay": 1.0}
 """What a setting must stay below; others must be finite, and none is negative but for those in `SIGNED`."""
@@ -33,11 +33,13 @@ class Setting:
         group: The pattern of the group that has it of its own, or the link or other optimizer that it is of; `None` for
             what all others have.
         value: What it is at first.
+        schedule: What the host scales it by at each step, where no formula in the program does.
     """
 
     name: str
     group: str | None
     value: float
+    schedule: Schedule | None = None
 
     @property
     def label(self) -> str:
@@ -193,6 +195,33 @@ class HostSettings:
     def reset(self) -> None:
         """Gives every setting its first value."""
         self.values = {name: one.value for name, one in self._declared.items()}
+
+    def at(self, step: int) -> dict[str, float]:
+        """The values that a step's program is given.
+
+        Raises:
+            OptionError: A schedule gives none, or one that is out of range.
+        """
+        found = dict(self.values)
+        for name, one in self._declared.items():
+            if one.schedule is not None:
+                found[name] = one.checked(
+                    f"schedule {one.schedule.name}, step {step}", one.schedule.at(step, self.values[name])
+                )
+        return found
+
+    def refuse_functions(self, what: str) -> None:
+        """Refuses schedules that are functions of Python, which no file can hold.
+
+        Raises:
+            ProgramError: There is one; names it.
+        """
+        for one in self._declared.values():
+            if one.schedule is not None:
+                raise ProgramError(
+                    f"{what}: {one.label} follows the function {one.schedule.name}, which a file can't hold: use "
+                    "tg.optim.schedules, or tg.optim.Schedule with a formula of step; save_checkpoint keeps the rest"
+                )
 
     def labeled(self) -> dict[str, float]:
         """The values by how checkpoints call them."""

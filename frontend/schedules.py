@@ -1,17 +1,20 @@
 """Learning-rate schedules: formulas of the step, which the host evaluates, so that they cost the device nothing.
 
 Steps count from 1. Every schedule is `Schedule`: a rate, and a factor of it that depends on the step. A program that is
-saved carries it, and `Training.set_learning_rate` changes the rate, not the factor.
+saved carries it, and `Training.set_learning_rate` changes the rate, not the factor. A factor may also be a function of
+Python, see `from_function`, which a saved program can't carry.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
+from typing import TypeAlias
 
 from tensorgrad.errors import OptionError
 from tensorgrad.runtime.errors import FormulaError
@@ -25,17 +28,20 @@ class Schedule:
     Attributes:
         rate: What the factor scales.
         factor: A formula of `step`, which is 1 at first: numbers, `+ - * / **`, comparisons, `a if c else b`, and the
-            functions `min`, `max`, `sqrt`, `cos`, `exp` and `floor`; such as `"1 / sqrt(step)"`.
+            functions `min`, `max`, `sqrt`, `cos`, `exp` and `floor`; such as `"1 / sqrt(step)"`. Or a function of the
+            step, which gives a number; see `from_function`.
 
     Raises:
         OptionError: The rate is no finite number or negative, or the factor no such formula.
     """
 
     rate: float
-    factor: str
+    factor: str | Callable[[int], float]
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "rate", checked("Schedule", "rate", self.rate))
+        if not isinstance(self.factor, str) and callable(self.factor):
+            return
         try:
             names = Formula(self.factor).names
         except (FormulaError, AttributeError) as error:
@@ -47,24 +53,70 @@ class Schedule:
         """The learning rate of a step; the first is 1.
 
         Raises:
-            OptionError: The formula has no value there.
+            OptionError: The formula has no value there, or the function gives no finite number.
         """
         return self.at(step, self.rate)
 
     def at(self, step: int, rate: float) -> float:
         """The learning rate of a step, where the factor scales another rate."""
+        return rate * self.factor_at(step)
+
+    def factor_at(self, step: int) -> float:
+        """The factor of a step.
+
+        Raises:
+            OptionError: The formula has no value there, or the function gives no finite number.
+        """
+        if not isinstance(self.factor, str):
+            return checked(f"schedule {self.name}", f"what it gives for step {step}", self.factor(step), signed=True)
         try:
-            return rate * _parsed(self.factor).evaluate({"step": float(step)})
+            return _parsed(self.factor).evaluate({"step": float(step)})
         except FormulaError as error:
             raise OptionError(str(error)) from error
 
-    def formula(self) -> str:
-        """The learning rate, in terms of `step` and of the rate, called `learning_rate`."""
-        return f"learning_rate * ({self.factor})"
+    @property
+    def name(self) -> str:
+        """What tells it from others: the formula, or the function's name."""
+        if isinstance(self.factor, str):
+            return self.factor
+        return getattr(self.factor, "__qualname__", type(self.factor).__qualname__)
 
-    def shifted(self, steps: int) -> str:
-        """The factor, where the schedule starts after as many steps."""
-        return re.sub(r"\bstep\b", f"(step - {steps})", self.factor)
+    @property
+    def text(self) -> str | None:
+        """The factor as a formula; None where it is a function."""
+        return self.factor if isinstance(self.factor, str) else None
+
+    def formula(self) -> str:
+        """The learning rate, in terms of `step` and of the rate, called `learning_rate`.
+
+        Where the factor is a function, the host has it in the rate.
+        """
+        return "learning_rate" if self.text is None else f"learning_rate * ({self.text})"
+
+
+Rate: TypeAlias = float | Schedule | Callable[[int], float]
+"""What an optimizer takes for its learning rate: a number, a schedule, or a function of the step."""
+
+
+def from_function(function: Callable[[int], float]) -> Schedule:
+    """The rates that a function of Python gives for each step, of which the first is 1.
+
+    `from_function(lambda step: 1e-3 if step < 100 else 1e-4)`; optimizers take such a function itself, too. The host
+    calls it at each step, and maybe more than once: it is to depend on the step alone, so that a run that goes on from
+    a checkpoint goes on alike. `Training.set_learning_rate` scales what it gives, by 1 at first. A program that is
+    saved can't carry a function: `Training.save` refuses.
+
+    Raises:
+        OptionError: It is no function.
+    """
+    if not callable(function):
+        raise OptionError(f"from_function: takes a function of the step, got {function!r}")
+    return Schedule(1.0, function)
+
+
+def shifted(formula: str, steps: int) -> str:
+    """A factor, where the schedule starts after as many steps."""
+    return re.sub(r"\bstep\b", f"(step - {steps})", formula)
 
 
 @lru_cache(maxsize=64)
@@ -90,7 +142,7 @@ def checked(owner: str, name: str, value: float, *, below: float = math.inf, sig
         number = math.nan
     if not least <= number < below or number > F32_MAX:
         if name == "learning_rate":
-            limit += ", or one of tg.optim.schedules"
+            limit += ", one of tg.optim.schedules, or a function of the step"
         raise OptionError(f"{owner}: {name} must be {limit}, got {value!r}")
     return number
 
@@ -144,7 +196,7 @@ def cosine(rate: float, steps: int, end: float = 0.0, warmup: int = 0) -> Schedu
     return warm_up(Schedule(rate, f"{last!r} + {1 - last!r} * {wave}" if last else wave), warmup)
 
 
-def warm_up(schedule: Schedule | float, steps: int) -> Schedule:
+def warm_up(schedule: Rate, steps: int) -> Schedule:
     """A schedule after `steps` steps in which the rate rises in equal parts to the schedule's first.
 
     Step k of them has `k / (steps + 1)` of that, so that no step is lost with a rate of 0; the one after them is the
@@ -156,9 +208,14 @@ def warm_up(schedule: Schedule | float, steps: int) -> Schedule:
     found = as_schedule("warm_up", schedule)
     if _count("warm_up", "steps", steps, 0) == 0:
         return found
-    first = Formula(found.factor).evaluate({"step": 1.0})
+    if found.text is None:
+        return Schedule(
+            found.rate,
+            lambda step: found.factor_at(1) * step / (steps + 1) if step <= steps else found.factor_at(step - steps),
+        )
+    first = found.factor_at(1)
     rise = f"{first!r} * step / {steps + 1}"
-    return Schedule(found.rate, f"{rise} if step <= {steps} else {found.shifted(steps)}")
+    return Schedule(found.rate, f"{rise} if step <= {steps} else {shifted(found.text, steps)}")
 
 
 def step(rate: float, every: int, factor: float = 0.1) -> Schedule:
@@ -228,11 +285,11 @@ def piecewise(rates: Mapping[int, float]) -> Schedule:
     return join([constant(rate) for rate in rates.values()], [start - 1 for start in starts[1:]])
 
 
-def join(schedules: Sequence[Schedule | float], boundaries: Sequence[int]) -> Schedule:
+def join(schedules: Sequence[Rate], boundaries: Sequence[int]) -> Schedule:
     """Schedules one after the other; each starts with a step 1 of its own.
 
     Args:
-        schedules: The schedules, or numbers for constant rates.
+        schedules: The schedules; or numbers for constant rates, or functions of the step.
         boundaries: How many steps are done when the second starts, when the third does, and so on.
 
     Raises:
@@ -242,10 +299,19 @@ def join(schedules: Sequence[Schedule | float], boundaries: Sequence[int]) -> Sc
     marks = _increasing("join", "boundaries", boundaries)
     if len(found) != len(marks) + 1:
         raise OptionError(f"join: {len(found)} schedules have {len(found) - 1} boundaries, got {len(marks)}")
+    starts = [0, *marks]
+    formulas = [one.text for one in found if one.text is not None]
+    if len(formulas) < len(found):
+
+        def joined(step: int) -> float:
+            number = bisect_left(marks, step)
+            return found[number](step - starts[number])
+
+        return Schedule(1.0, joined)
     rate = max(one.rate for one in found)
     parts = [
-        f"{one.rate / (rate or 1.0)!r} * ({one.shifted(mark) if mark else one.factor})"
-        for one, mark in zip(found, [0, *marks], strict=True)
+        f"{one.rate / (rate or 1.0)!r} * ({shifted(formula, mark) if mark else formula})"
+        for one, formula, mark in zip(found, formulas, starts, strict=True)
     ]
     return Schedule(rate, _chosen(parts, marks))
 
@@ -266,10 +332,14 @@ def _increasing(owner: str, name: str, values: Sequence[int]) -> list[int]:
     return found
 
 
-def as_schedule(owner: str, rate: Schedule | float) -> Schedule:
-    """A schedule, or a number as a constant one.
+def as_schedule(owner: str, rate: Rate) -> Schedule:
+    """A schedule; a function of the step as one, or a number as a constant one.
 
     Raises:
-        OptionError: It is neither.
+        OptionError: It is none of these.
     """
-    return rate if isinstance(rate, Schedule) else Schedule(checked(owner, "learning_rate", rate), "1.0")
+    if isinstance(rate, Schedule):
+        return rate
+    if callable(rate):
+        return from_function(rate)
+    return Schedule(checked(owner, "learning_rate", rate), "1.0")

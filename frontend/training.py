@@ -97,7 +97,7 @@ class Training(TrainingState):
         refuse_inside_trace("step")
         self._check_model()
         place = {"step": float(self.step_count + 1), "micro_step": float(self.accumulated + 1)}
-        settings = {**place, **self._settings.values}
+        settings = {**place, **self._settings.at(self.step_count + 1)}
         inputs = self._with_key(inputs, "step")
         if self._checks:
             check_finite(inputs)
@@ -263,7 +263,8 @@ class Training(TrainingState):
         `settings` by the names that its formulas have, are among the program's statistics.
 
         Raises:
-            ProgramError, TargetError: No WebGPU device could run the program, or it accumulates gradients.
+            ProgramError, TargetError: No WebGPU device could run the program, it accumulates gradients, or a schedule
+                is a function of Python.
             OSError: The file can't be written.
         """
         if self._accumulation is not None:
@@ -271,6 +272,7 @@ class Training(TrainingState):
                 f"{user_line()}: save: a file holds one program, and a step of accumulate={self.accumulate} runs two; "
                 "save_checkpoint writes parameters and state"
             )
+        self._settings.refuse_functions(f"{user_line()}: save")
         settings = {"step_count": self.step_count, "settings": self._settings.values}
         program = self.program
         saved = replace(program, statistics={**program.statistics, **settings})

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 
 import tensorgrad as tg
-from tensorgrad.errors import OptionError
+from tensorgrad.errors import OptionError, ProgramError
 from tensorgrad.runtime.formula import Formula
 
 schedules: Any = tg.optim.schedules
@@ -97,3 +99,93 @@ def test_values(schedule: tg.optim.Schedule, expected: dict[int, float]) -> None
 def test_refused(make: Any, message: str) -> None:
     with pytest.raises(OptionError, match=message):
         make()
+
+
+def staircase(step: int) -> float:
+    return 0.5 if step <= 2 else 0.25 / step
+
+
+def test_functions_are_schedules():
+    found = schedules.from_function(staircase)
+    assert [found(step) for step in (1, 2, 3)] == [0.5, 0.5, 0.25 / 3]
+    warm = schedules.warm_up(staircase, 3)
+    assert [warm(step) for step in range(1, 7)] == [0.125, 0.25, 0.375, 0.5, 0.5, 0.25 / 3]
+    joined = schedules.join([schedules.linear(1.0, 4), staircase, 3.0], [4, 6])
+    formulas = schedules.join([schedules.linear(1.0, 4), 0.5, 3.0], [4, 6])
+    assert [joined(step) for step in range(1, 9)] == [formulas(step) for step in range(1, 9)]
+    assert joined(7) == 3.0 and schedules.Schedule(2.0, staircase)(3) == 0.5 / 3
+    with pytest.raises(OptionError, match="from_function: takes a function of the step, got "):
+        schedules.from_function(0.1)
+
+
+class Weights(tg.nn.Module):
+    def __init__(self) -> None:
+        self.a, self.b, self.matrix = tg.nn.param(2, 1.0), tg.nn.param(2, 1.0), tg.nn.param((2, 2), 1.0)
+
+
+def linear_loss(model: Any, x: Any) -> Any:
+    return tg.sum(model.a * x) + tg.sum(model.b * x) + tg.sum(model.matrix * x)
+
+
+def trained(optimizer: Any, steps: int = 5, device: str = "numpy", **options: Any) -> tg.Training:
+    training = tg.compile(Weights(), loss=linear_loss, optimizer=optimizer, inputs={"x": 2}, device=device, **options)
+    for _ in range(steps * options.get("accumulate", 1)):
+        training.step(x=np.ones(2, np.float32))
+    return training
+
+
+FORMULA = schedules.Schedule(1.0, "0.5 if step <= 2 else 0.25 / step")
+OPTIMIZERS: dict[str, Callable[[Any], Any]] = {
+    "sgd": lambda rate: tg.optim.sgd(rate),
+    "groups": lambda rate: tg.optim.adam(rate, groups={"a": {"learning_rate": 0.1}}),
+    "clipped": lambda rate: tg.optim.adamw(rate, clip_norm=0.1),
+    "others": lambda rate: tg.optim.muon(rate, others=tg.optim.adam(rate)),
+    "link": lambda rate: tg.optim.chain(tg.optim.scale(rate), tg.optim.sgd(0.1)),
+    "end of a chain": lambda rate: tg.optim.chain(tg.optim.scale_by_adam(), tg.optim.scale_by_learning_rate(rate)),
+}
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_a_function_trains_as_its_formula(name):
+    """Whoever has the rate: all parameters, a group, a second optimizer or a link."""
+    found = trained(OPTIMIZERS[name](staircase)).parameters()
+    for path, value in trained(OPTIMIZERS[name](FORMULA)).parameters().items():
+        assert np.allclose(found[path], value, rtol=1e-6, atol=1e-7), path
+        assert not np.allclose(value, 1.0)
+
+
+def test_functions_go_with_devices_accumulation_and_checkpoints(tmp_path):
+    expected = trained(tg.optim.sgd(FORMULA), accumulate=2).parameters()
+    found = trained(tg.optim.sgd(staircase), device="wgpu", accumulate=2)
+    assert all(np.allclose(value, expected[path], rtol=1e-6) for path, value in found.parameters().items())
+    assert found.learning_rate == staircase(6)
+    other = trained(tg.optim.sgd(staircase), steps=0)
+    first = trained(tg.optim.sgd(staircase), steps=2)
+    first.save_checkpoint(tmp_path / "checkpoint.safetensors")
+    other.load_checkpoint(tmp_path / "checkpoint.safetensors")
+    for training in (first, other):
+        training.step(x=np.ones(2, np.float32))
+    assert all(np.array_equal(value, other.parameters()[path]) for path, value in first.parameters().items())
+    other.set_learning_rate(0.5)  # scales what the function gives
+    assert other.learning_rate == 0.5 * staircase(4)
+
+
+def test_a_function_is_not_saved_in_a_program(tmp_path):
+    training = trained(tg.optim.sgd(staircase))
+    with pytest.raises(ProgramError, match=r"save: learning_rate follows the function staircase, which a file can't"):
+        training.save(tmp_path / "program.safetensors")
+    assert not (tmp_path / "program.safetensors").exists()
+    chained = trained(tg.optim.chain(tg.optim.scale(staircase), tg.optim.sgd(FORMULA)))
+    with pytest.raises(ProgramError, match="save: scale/factor follows the function staircase"):
+        chained.save(tmp_path / "program.safetensors")
+    trained(tg.optim.sgd(FORMULA)).save(tmp_path / "program.safetensors")
+
+
+@pytest.mark.parametrize("value", [-1.0, math.nan, math.inf, "0.1", None])
+def test_what_a_function_may_not_give(value):
+    training = trained(tg.optim.sgd(lambda step: 0.1 if step < 3 else value), steps=2)
+    before = training.state_dict()
+    with pytest.raises(OptionError, match=r"test_rate_schedules\.py:\d+: schedule .*<lambda>.*step 3"):
+        training.step(x=np.ones(2, np.float32))
+    after = training.state_dict()
+    assert all(np.array_equal(value, after[name]) for name, value in before.items())
