@@ -10,8 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from xdsl.ir import Dialect
 
 import tensorgrad as tg
+from tensorgrad.dialects.buf_control import Buf
+from tensorgrad.dialects.tg import Tg
+from tensorgrad.dialects.wgsl import Wgsl
+from tensorgrad.passes.registry import CLASSES, pass_class
 
 ROOT = Path(__file__).resolve().parents[2]
 # What `tg` takes from elsewhere, or which is a module.
@@ -66,3 +71,16 @@ def test_the_table_names_what_there_is() -> None:
         value: Any = tg
         for part in name.split("."):
             value = getattr(value, part)
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_passes_are_in_the_reference_and_in_the_table(name: str) -> None:
+    assert pass_class(name).__module__ in documented()
+    table = (ROOT / "docs" / "tg-opt.md").read_text(encoding="utf-8")
+    rows = [row.split(" | ", 1)[0] for row in table.splitlines() if row.startswith("| `")]
+    assert any(f"`{name}`" in row for row in rows)
+
+
+@pytest.mark.parametrize("dialect", [Tg, Buf, Wgsl], ids=lambda dialect: dialect.name)
+def test_dialect_ops_are_in_the_reference(dialect: Dialect) -> None:
+    assert {op.__module__ for op in dialect.operations} <= documented()
