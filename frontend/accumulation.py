@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -14,6 +13,7 @@ from tensorgrad.dialects.tg.base import numpy_dtype
 from tensorgrad.dialects.tg.build import element_of, shape_of
 from tensorgrad.errors import OptionError, ProgramError
 from tensorgrad.location import user_line
+from tensorgrad.optimizer_parts import Losses
 from tensorgrad.passes.accumulate_gradients import AccumulateGradientsPass
 from tensorgrad.passes.functions import find_function, order_parameters, return_of
 from tensorgrad.passes.pipelines import tensor_passes
@@ -67,15 +67,13 @@ def micro_batches(accumulate: object) -> int:
     return accumulate
 
 
-def compiled_accumulation(
-    step: Compilation, executable: Executable, trained: Sequence[str], steps: int
-) -> Accumulation:
+def compiled_accumulation(step: Compilation, executable: Executable, losses: Losses, steps: int) -> Accumulation:
     """Compiles the program for all micro-batches but the last.
 
     Args:
         step: The program for the last one, loaded.
         executable: What it was loaded as.
-        trained: The paths of the parameters that gradients are of, in the order that it has them in.
+        losses: By which parameters each loss is differentiated.
         steps: How many micro-batches a step has.
 
     Raises:
@@ -85,7 +83,7 @@ def compiled_accumulation(
     function = find_function(module, name)
     order_parameters(function, step.parameters)
     places = {slot.name: place for place, slot in enumerate(arguments_of(function)) if slot.role == "parameter"}
-    wrt = tuple(places[path] for path in trained)
+    wrt = [tuple(places[path] for path in paths) for paths in losses]
     add = AccumulateGradientsPass(steps=steps, last=False, function=name)
     compilation = Compilation(
         name,

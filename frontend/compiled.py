@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
 from typing import Any, Generic, NoReturn, TypeAlias, TypeVar, cast
 
 import numpy as np
@@ -103,9 +103,14 @@ class Specialization(Compiled):
         super().__init__(compilation, executable)
         self._results = Results(results)
 
-    def run(self, inputs: Mapping[str, Any]) -> Any:
-        """Runs it; gives the tree of its results."""
-        return self._results.of(self._executable.step(inputs, {}))
+    def run(self, inputs: Mapping[str, Any], constant: Collection[str] = ()) -> Any:
+        """Runs it; gives the tree of its results.
+
+        Args:
+            inputs: An array for each input.
+            constant: The inputs whose arrays never change.
+        """
+        return self._results.of(self._executable.step(inputs, {}, constant))
 
 
 class Results:

@@ -5,15 +5,17 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from xdsl.dialects.func import FuncOp
 from xdsl.passes import ModulePass
 
 from tensorgrad import random
 from tensorgrad.accumulation import bytes_of_outputs, compiled_accumulation, micro_batches
 from tensorgrad.device import find_device
+from tensorgrad.dialects.signature import arguments_of
 from tensorgrad.dtypes import spec
-from tensorgrad.errors import OptionError, ParameterError, UnusedParameterWarning
+from tensorgrad.errors import OptionError, UnusedParameterWarning
 from tensorgrad.location import user_line
 from tensorgrad.model_tracing import (
     checked_loss,
@@ -24,8 +26,10 @@ from tensorgrad.model_tracing import (
     trace_model,
     unreached,
 )
-from tensorgrad.nn.module import Module
-from tensorgrad.optim import Optimizer, Settings
+from tensorgrad.nn.module import Module, declarations
+from tensorgrad.nn.values import declared_model
+from tensorgrad.optim import Optimizer
+from tensorgrad.optimizer_parts import Losses, Parts, losses_of, parts_of, wrt_of
 from tensorgrad.passes.accumulate_gradients import AccumulateGradientsPass
 from tensorgrad.passes.optimizer import OptimizerPass
 from tensorgrad.passes.pipelines import tensor_passes
@@ -35,12 +39,15 @@ from tensorgrad.tracer import checked_module, function_name, refuse_inside_trace
 from tensorgrad.training import Training
 from tensorgrad.training_state import Source
 
+if TYPE_CHECKING:
+    from tensorgrad.runtime.webgpu import WebGPUDevice
+
 
 def compile(
-    model: Module,
+    model: Module | Mapping[str, Any] | Sequence[Any],
     *,
     loss: Callable[..., Any],
-    optimizer: Optimizer,
+    optimizer: Optimizer | Mapping[str, Optimizer | None] | None,
     inputs: Mapping[str, Any],
     device: str = "auto",
     seed: int = 0,
@@ -54,13 +61,23 @@ def compile(
 ) -> Training:
     """Compiles a training step: the loss, its gradient by every parameter, and the optimizer's update.
 
+    A model may have parts with optimizers and losses of their own, such as a generator and a discriminator. A step is
+    one program for all of them: every loss is differentiated by the parameters of its own part alone, and all values
+    that are read, by any loss, gradient or update, are those from before the step.
+
     Args:
         model: The parameters to train, but for those that `model.freeze` names; each is drawn from the seed and its
-            path. One that the loss does not depend on gets an `UnusedParameterWarning`.
-        loss: Called once, as `loss(model, **inputs)`, with traced tensors; gives a float scalar. A loss that takes a
-            `key` which is none of the inputs gets `tg.random.fold_in(tg.random.key(seed), step)`, step being 1 first
-            and counting micro-batches.
-        optimizer: One of `tg.optim`.
+            path, or is what an initialized model has. Or a dict, list or tuple of modules and arrays of floats, which
+            are parameters; the loss is given the same with tensors. A parameter that the loss does not depend on gets
+            an `UnusedParameterWarning`.
+        loss: Called once, as `loss(model, **inputs)`, with traced tensors; gives a float scalar, or a dict of one for
+            each part that is trained, by its name. A loss that takes a `key` which is none of the inputs gets
+            `tg.random.fold_in(tg.random.key(seed), step)`, step being 1 first and counting micro-batches. It may
+            assign to buffers, and to parameters that are not trained: what is read after the assignment, and by the
+            next step, is the new value.
+        optimizer: One of `tg.optim`. Or one for each part of the model, by its path, and `None` for a part that is not
+            trained: `{"actor": tg.optim.adam(1e-4), "critic": tg.optim.sgd(1e-2), "target": None}`. Or `None`: then a
+            step runs the loss and what it assigns, and has no derivative, as where everything is frozen.
         inputs: A shape (f32) or a `tg.spec` for each input of the loss, by name.
         device: "auto" for a hardware adapter where there is one, else numpy, which the log and `repr` of the training
             say; "wgpu" for any adapter; "numpy".
@@ -92,7 +109,7 @@ def compile(
 
     Raises:
         TraceError: This is inside a trace, or the loss does what can't be traced.
-        ParameterError: The model has no parameters, all are frozen, or the loss changes which it has.
+        ParameterError: The model has no parameters, one is in no part or in two, or the loss changes which it has.
         InputError: The loss takes other arguments than `inputs`.
         ShapeError, DTypeError: Shapes or dtypes in the loss don't fit, or its result is no float scalar.
         OptionError: A setting is out of range.
@@ -100,8 +117,6 @@ def compile(
         ProgramError, TargetError: The device can't run the program.
     """
     refuse_inside_trace("tg.compile")
-    if not callable(getattr(optimizer, "append_pass", None)):
-        raise OptionError(f"optimizer must be one of tg.optim, such as tg.optim.adam(1e-3), got {optimizer!r}")
     if not isinstance(checks, bool):
         raise OptionError(f"checks must be True or False, got {checks!r}")
     if memory_limit is not None and (
@@ -110,40 +125,36 @@ def compile(
         raise OptionError(f"memory_limit must be a positive number of bytes, an integer, got {memory_limit!r}")
     tuning, micro = tuning_seconds(tune), micro_batches(accumulate)
     rounding = checked_precision("tg.compile", precision, loss_scale)
-    parameters = parameters_of(model)
-    trained = {path: place for place, (path, one) in enumerate(parameters.items()) if one.trainable}
-    if not trained:
-        raise ParameterError(f"{user_line()}: all parameters of {type(model).__name__} are frozen")
-    if isinstance(optimizer, Settings):
-        optimizer.check_parameters({path: parameters[path].shape for path in trained})
+    declared = declared_model(model)
+    parameters = parameters_of(declared, trained=optimizer is not None)
+    parts = parts_of(optimizer, parameters)
+    if micro > 1 and not parts.all:
+        raise OptionError(
+            f"{user_line()}: accumulate={micro} is for a program that trains; this one has nothing to train"
+        )
     key = random.key(seed)
     phases = Phases()
     with_key = takes_key(loss) and isinstance(inputs, Mapping) and "key" not in inputs
     specs = input_specs({**inputs, "key": spec(2, "u32")} if with_key else inputs)
+    untrained = parameters.keys() - {*parts.trained}
     with phases.measure("trace"), while_tracing("tg.compile", rounding):
-        traced = trace_model(model, loss, specs, checked_loss, "kept")
-    name = traced.function.sym_name.data
-    for path in unreached(traced.function, trained):
-        message = f"{function_name(loss)}() does not depend on the parameter {path!r}, which is to be trained"
-        warnings.warn(f"{user_line()}: {message}", UnusedParameterWarning, stacklevel=2)
+        traced = trace_model(declared, loss, specs, checked_loss, "kept", untrained)
+    losses = losses_of(traced.results.loss, parts, function_name(loss))
+    _warn_of_unused(traced.function, losses, function_name(loss))
     with phases.measure("initialize"):
-        values = drawn({**parameters, **model.named_buffers()}, key)
+        values = drawn(declarations(declared), key)
     with phases.measure("load"):
         found = find_device(device)
-
     if memory_limit is not None and found is None:
         raise OptionError("memory_limit is for a device that plans its memory; numpy plans none")
     check_device("tg.compile", rounding, found)
 
-    wrt = None if len(trained) == len(parameters) else tuple(trained.values())
+    name = traced.function.sym_name.data
+    wrt = wrt_of(traced.function, losses)
 
     def passes(segments: int) -> Sequence[ModulePass]:
-        update = optimizer.append_pass(name, list(trained))
-        if found is not None and isinstance(update, OptimizerPass):
-            target = found.target
-            update = replace(update, row_bytes=min(target.max_storage_buffer_binding_size, target.max_buffer_size))
         mean = [AccumulateGradientsPass(steps=micro, function=name)] if micro > 1 else []
-        return tensor_passes(name, [*mean, update], segments, wrt)
+        return tensor_passes(name, [*mean, *_updates(parts, name, found)], segments, wrt)
 
     module = checked_module(traced.function)
     reserved = 0 if micro == 1 else bytes_of_outputs(traced.function)
@@ -151,7 +162,38 @@ def compile(
         name, module, passes, found, phases, memory_limit, reserved, tuning, precision=rounding, edit_passes=edit_passes
     )
     executable = compilation.load(share=None)
-    accumulation = None if micro == 1 else compiled_accumulation(compilation, executable, list(trained), micro)
+    accumulation = None if micro == 1 else compiled_accumulation(compilation, executable, losses, micro)
     executable.write(values)
-    source = Source(model, loss, specs, traced.results, device)
-    return Training(source, optimizer, compilation, executable, seed, with_key, checks, accumulation)
+    options = {
+        "device": device,
+        "seed": seed,
+        "checks": checks,
+        "memory_limit": memory_limit,
+        "tune": tune,
+        "accumulate": accumulate,
+        "precision": precision,
+        "loss_scale": loss_scale,
+        "edit_passes": edit_passes,
+    }
+    source = Source(
+        declared, loss, inputs, specs, traced.results, losses, frozenset(untrained), optimizer, options, compile
+    )
+    return Training(source, parts, compilation, executable, seed, with_key, checks, accumulation)
+
+
+def _warn_of_unused(function: FuncOp, losses: Losses, name: str) -> None:
+    """Warns of parameters that are to be trained by a loss that does not depend on them."""
+    for result, paths in enumerate(losses):
+        places = {slot.name: place for place, slot in enumerate(arguments_of(function)) if slot.name in {*paths}}
+        for path in unreached(function, places, result):
+            message = f"{name}() does not depend on the parameter {path!r}, which is to be trained"
+            warnings.warn(f"{user_line()}: {message}", UnusedParameterWarning, stacklevel=3)
+
+
+def _updates(parts: Parts, function: str, device: WebGPUDevice | None) -> list[ModulePass]:
+    """The passes that append the updates, which know how much a kernel of the device may bind."""
+    passes = [part.append_pass(function) for part in parts.all]
+    if device is None:
+        return passes
+    row_bytes = min(device.target.max_storage_buffer_binding_size, device.target.max_buffer_size)
+    return [replace(one, row_bytes=row_bytes) if isinstance(one, OptimizerPass) else one for one in passes]

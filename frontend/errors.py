@@ -37,6 +37,10 @@ class UnusedParameterWarning(UserWarning):
     """A loss that doesn't depend on a parameter that it is to train: only its decay, if it has one, changes it."""
 
 
+class FrozenWarning(UserWarning):
+    """A model that was frozen, or not any more, after a program was compiled that goes on as it was."""
+
+
 class PartialStateWarning(UserWarning):
     """A part of a model's state that was set while the rest stays: parameters without running statistics, say."""
 
@@ -45,6 +49,7 @@ __all__ = [
     "CompilerError",
     "DTypeError",
     "DeviceError",
+    "FrozenWarning",
     "InputError",
     "NoAdapterError",
     "OptionError",

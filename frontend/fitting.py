@@ -275,8 +275,10 @@ def _listed(names: Sequence[str]) -> str:
     return ", ".join(names) or "none"
 
 
-def _schedule(training: Training) -> str | None:
-    return None if training._schedule is None else training._schedule.name
+def _schedule(training: Training) -> str | dict[str, str] | None:
+    """What scales learning rates, as checkpoints have it."""
+    found = training.schedules
+    return found.get("") if found.keys() <= {""} else found
 
 
 def _metrics(found: Any) -> dict[str, float]:
@@ -302,6 +304,9 @@ def _scalar(value: Any) -> Any:
 def _scalars(result: Any) -> tuple[Any, dict[str, Any]]:
     """The loss and the metrics that are scalars, by path, of what a step gave."""
     loss, metrics = result if isinstance(result, tuple) else (result, {})
+    if isinstance(loss, Mapping):  # of several parts: what is told is their sum, and each by its name
+        metrics = {**metrics, "loss": loss}
+        loss = sum(_scalar(one) for one in loss.values())
     leaves = zip(trees.paths(metrics), trees.flatten(metrics)[0], strict=True)
     return _scalar(loss), {path: _scalar(leaf) for path, leaf in leaves if np.ndim(leaf) == 0}
 

@@ -26,6 +26,7 @@ INSTEAD = {
 """What is meant by names that other libraries have."""
 
 METHODS = {
+    "assign": "in the loss of tg.compile buffers have it, and parameters that are not trained",
     "backward": "tg.grad differentiates functions, and tg.compile losses",
     "detach": "tg.stop_gradient(x) does that",
     "view": "reshape does that",

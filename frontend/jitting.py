@@ -19,9 +19,11 @@ from tensorgrad.dtypes import Spec
 from tensorgrad.errors import DTypeError, InputError, OptionError
 from tensorgrad.location import user_line
 from tensorgrad.model_tracing import checked_results
+from tensorgrad.nn.values import check_kept, closed, opened
 from tensorgrad.passes.pipelines import forward_passes
 from tensorgrad.pipeline import Compilation, Phases
 from tensorgrad.precision import check_device, checked_precision, while_tracing
+from tensorgrad.tensor import Array
 from tensorgrad.tracer import as_array, checked_module, current_trace, function_name, trace_call, unique
 
 if TYPE_CHECKING:
@@ -68,8 +70,9 @@ class Jitted(Specializations[Key]):
         """Runs the function.
 
         Args:
-            *args: Trees of arrays and numbers: whatever `tg.array` takes, in dicts, lists, tuples and dataclasses. A
-                Python number is a scalar of i32, f32 or bool. Static arguments stay as they are.
+            *args: Trees of arrays and numbers: whatever `tg.array` takes, in dicts, lists, tuples, dataclasses and
+                initialized modules. A Python number is a scalar of i32, f32 or bool. Static arguments stay as they are.
+                A `tg.Array` that comes again in the next call, alone or in a module, is still on the device.
             **kwargs: The same, by name.
 
         Returns:
@@ -84,13 +87,15 @@ class Jitted(Specializations[Key]):
         if current_trace() is not None:
             return self._function(*args, **kwargs)
         bound = self._bound(args, kwargs)
-        given = {name: value for name, value in bound.arguments.items() if name not in self._static}
+        given = opened({name: value for name, value in bound.arguments.items() if name not in self._static})
         leaves, rebuild = trees.flatten(given)
         arrays = [self._array(leaf, path) for leaf, path in zip(leaves, trees.paths(given), strict=True)]
         specs = tuple(Spec(array.shape, array.dtype) for array in arrays)
         key = (self._static_key(bound), trees.structure(given), specs)
         compiled = self._compiled(key, lambda: self._traced(bound, rebuild(specs)))
-        return compiled.run(dict(zip(_names(given), arrays, strict=True)))
+        names = _names(given)
+        constant = {name for name, leaf in zip(names, leaves, strict=True) if isinstance(leaf, Array)}
+        return closed(compiled.run(dict(zip(names, arrays, strict=True)), constant))
 
     def _bound(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> inspect.BoundArguments:
         try:
@@ -122,8 +127,10 @@ class Jitted(Specializations[Key]):
 
         def program(given: Mapping[str, Any]) -> Any:
             complete = inspect.BoundArguments(self._signature, dict(bound.arguments))
-            complete.arguments.update(given)
-            return checked_results(self._function(*complete.args, **complete.kwargs), f"{self._name}()")
+            complete.arguments.update(closed(given))
+            result = self._function(*complete.args, **complete.kwargs)
+            check_kept(given, f"{user_line()}: {self._name}()")
+            return opened(checked_results(result, f"{self._name}()"))
 
         with phases.measure("trace"), while_tracing("jit", self._precision):
             slots = [Slot(name, "input") for name in _names(specs)]

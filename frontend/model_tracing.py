@@ -5,7 +5,7 @@ from __future__ import annotations
 import fnmatch
 import inspect
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -24,6 +24,7 @@ from tensorgrad.nn.module import (
     Buffer,
     Module,
     Parameter,
+    argument_of,
     bind,
     check_attributes,
     check_bound,
@@ -36,16 +37,14 @@ from tensorgrad.tensor import Traced
 from tensorgrad.tracer import as_result, check_function, function_name, trace_call, unique
 
 
-def parameters_of(model: Module) -> dict[str, Parameter]:
+def parameters_of(model: Module, trained: bool) -> dict[str, Parameter]:
     """The parameters of a model, by path.
 
     Raises:
-        ParameterError: It is no module, or has none.
+        ParameterError: It has none that could be trained, though it is to be.
     """
-    if not isinstance(model, Module):
-        raise ParameterError(f"{user_line()}: the model must be a tg.nn.Module, not {type(model).__name__}")
     parameters = model.named_parameters()
-    if not parameters:
+    if not parameters and trained:
         raise ParameterError(
             f"{user_line()}: {type(model).__name__} has no parameters: they are found as attributes, in modules, "
             "lists, tuples and dicts"
@@ -126,7 +125,12 @@ Check: TypeAlias = Callable[[Any, str], Any]
 
 
 def trace_model(
-    model: Module, function: Callable[..., Any], specs: Mapping[str, Spec], check: Check, assigning: Assigning
+    model: Module,
+    function: Callable[..., Any],
+    specs: Mapping[str, Spec],
+    check: Check,
+    assigning: Assigning,
+    untrained: Collection[str] = (),
 ) -> TracedModel:
     """Traces a function of a model and named inputs.
 
@@ -136,6 +140,7 @@ def trace_model(
         specs: The inputs.
         check: Checks the result.
         assigning: What becomes of assignments to buffers: the function's updates, nothing, or an error.
+        untrained: The parameters that may be assigned to as well, since no optimizer updates them.
 
     Raises:
         InputError: The function takes other arguments.
@@ -148,14 +153,15 @@ def trace_model(
     parameters, buffers, declared = model.named_parameters(), model.named_buffers(), declarations(model)
 
     def program(bound: Module, values: list[Traced], tensors: list[Any]) -> Any:
-        found = zip(buffers, values, strict=True)
-        states = {path: State(value, path, what, assigning) for path, value in found}
         assert bound._binding is not None
         origin, binding = bound._binding
-        bound = bind(origin, {**binding, **{id(buffers[path]): state for path, state in states.items()}})
-        result = function(bound, **dict(zip(specs, tensors, strict=True)))
+        found = {path: binding[id(parameters[path])] for path in parameters if path in untrained}
+        found |= dict(zip(buffers, values, strict=True))
+        states = {path: State(value, path, what, assigning) for path, value in found.items()}
+        bound = bind(origin, {**binding, **{id(declared[path]): state for path, state in states.items()}})
+        result = function(argument_of(bound), **dict(zip(specs, tensors, strict=True)))
         where = f"{user_line()}: {what} must leave the model's parameters as they are"
-        where += ", and set its buffers by assign" if buffers else ""
+        where += ", and set its buffers by assign" if states else ""
         check_bound(bound, where)
         check_same(declared, declarations(model), where)
         check_attributes(bound, f"{user_line()}: {what}")
@@ -177,14 +183,15 @@ def trace_model(
     return TracedModel(made, rebuild([outputs[position].name for position in order]))
 
 
-def unreached(function: FuncOp, trained: Mapping[str, int]) -> list[str]:
-    """The parameters that a function's first result does not depend on.
+def unreached(function: FuncOp, trained: Mapping[str, int], result: int = 0) -> list[str]:
+    """The parameters that a result of a function does not depend on.
 
     Args:
         function: As it was traced.
         trained: The places of parameters among its arguments, by path.
+        result: The place of the result.
     """
-    pending = [return_of(function).operands[0]]
+    pending = [return_of(function).operands[result]]
     reached: set[SSAValue] = set()
     while pending:
         value = pending.pop()
@@ -211,14 +218,14 @@ class TracedModel:
 
 @dataclass(frozen=True)
 class Scored:
-    """A loss and what it reports besides, as a tree whose first leaf is the loss."""
+    """A loss and what it reports besides, as a tree whose first leaves are the loss, or one for each part by name."""
 
     loss: Any
     metrics: Any
 
 
 def checked_loss(result: Any, what: str) -> Scored:
-    """Requires a float scalar, or a pair of one and a dict of metrics.
+    """Requires a float scalar, or a dict of one for each part of the model; or a pair of that and a dict of metrics.
 
     Raises:
         TraceError, ShapeError, DTypeError: It is none; names the line that computed it.
@@ -226,6 +233,13 @@ def checked_loss(result: Any, what: str) -> Scored:
     metrics: Any = None
     if isinstance(result, tuple) and len(result) == 2 and isinstance(result[1], dict):
         result, metrics = result
+    if isinstance(result, dict) and result:
+        return Scored({name: _loss(one, f"{what}[{name!r}]") for name, one in result.items()}, metrics)
+    return Scored(_loss(result, what), metrics)
+
+
+def _loss(result: Any, what: str) -> Any:
+    """A float scalar."""
     if trees.children(result) is not None:
         advice = "; metrics go into a dict: return loss, {'name': ...}" if isinstance(result, tuple) else ""
         raise TraceError(
@@ -242,7 +256,7 @@ def checked_loss(result: Any, what: str) -> Scored:
         )
     if not is_float(tensor.dtype):
         raise DTypeError(f"{where}: {what} must return a float scalar, it returned {SHORT[tensor.dtype]}")
-    return Scored(tensor, metrics)
+    return tensor
 
 
 def checked_results(result: Any, what: str) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast
 
 from tensorgrad.errors import OptionError
@@ -178,12 +178,13 @@ class Settings:
         """The pass that appends the update; see `optimizer_pass`."""
         return self.optimizer_pass(function, parameters)
 
-    def optimizer_pass(self, function: str, parameters: Sequence[str]) -> OptimizerPass:
+    def optimizer_pass(self, function: str, parameters: Sequence[str], host: str = "") -> OptimizerPass:
         """The pass that appends the update.
 
         Args:
             function: What returns the gradients.
             parameters: The names of what it has gradients of.
+            host: How the names begin that formulas have for the settings.
 
         Raises:
             OptionError: A pattern of `decay` or of `groups` fits no parameter.
@@ -191,13 +192,14 @@ class Settings:
         from tensorgrad.passes.registry import pass_class
 
         given: dict[str, Any] = {"function": function, "clip_norm": self.clip_norm, **self.options, **self.fixed}
+        given["host"] = host
         live = self.host_settings()
         given["live"] = tuple(name for name, one in live.items() if one.group is None and name != "learning_rate")
         if self.only is not None:
             given["only"] = decaying(self.name, self.only, parameters, "only")
         if self.others is not None:
-            given["others"] = replace(self.others.optimizer_pass(function, parameters), host=OTHERS)
-        texts = [link.text(_live(number), parameters) for number, link in enumerate(self.links, 1)]
+            given["others"] = self.others.optimizer_pass(function, parameters, host + OTHERS)
+        texts = [link.text(host + _live(number), parameters) for number, link in enumerate(self.links, 1)]
         given["before"] = ",".join(text for text in texts if text) or None
         given["groups"] = resolved_groups(self.name, self.groups, parameters, live)
         if self.schedule is not None:

@@ -187,7 +187,7 @@ class HostSettings:
     """The values that settings have at present."""
 
     def __init__(self, declared: Mapping[str, Setting], used: Collection[str]):
-        self._declared = {name: one for name, one in declared.items() if name == RATE or name in used}
+        self._declared = {name: one for name, one in declared.items() if one.name == RATE or name in used}
         self._by_label = {one.label: name for name, one in self._declared.items()}
         self.values: dict[str, float] = {}
         self.reset()

@@ -19,8 +19,29 @@ Assigning: TypeAlias = Literal["kept", "dropped", "refused"]
 that is attached refuses them."""
 
 
+class Held(Array):
+    """A buffer of an initialized model: an array, which nothing assigns to."""
+
+    __slots__ = ("_path",)
+
+    def __init__(self, values: Array, path: str):
+        super().__init__(np.asarray(values))
+        self._path = path
+
+    def assign(self, value: Any) -> None:
+        """Possible in the loss of `tg.compile`.
+
+        Raises:
+            ParameterError: An initialized model stays as it is.
+        """
+        raise ParameterError(
+            f"{user_line()}: assign: buffer {self._path!r} is that of an initialized model, which stays as it is: only "
+            "the loss of tg.compile changes buffers; the form of a model that changes none is tg.nn.inference(model)"
+        )
+
+
 class State(Traced):
-    """A buffer of the model that a traced function is given: a tensor, and what can be assigned to.
+    """A buffer or an untrained parameter that a traced function is given: a tensor, and what can be assigned to.
 
     Read after an assignment, it is what was assigned; before the first one, what the last step left. So several
     assignments in one step go one upon the other, as they do in Python. To derivatives it is a constant.
@@ -34,10 +55,10 @@ class State(Traced):
         self.is_assigned = False
 
     def assign(self, value: Any) -> None:
-        """Sets the buffer to a value, once the step is done; what reads it in the same step reads that too.
+        """Sets it to a value, once the step is done; what reads it in the same step reads that too.
 
         Args:
-            value: A tensor of the buffer's shape and dtype, or a number to fill it with.
+            value: A tensor of the same shape and dtype, or a number to fill it with.
 
         Raises:
             ParameterError: The function is not the loss of a training step, but one that changes nothing.
@@ -46,7 +67,7 @@ class State(Traced):
             DTypeError: It has another dtype.
         """
         check_usable(self)
-        where, trace = f"{user_line()}: assign: buffer {self._path!r}", current_trace()
+        where, trace = f"{user_line()}: assign: {self._path!r}", current_trace()
         if self._assigning == "refused":
             raise ParameterError(
                 f"{where} is assigned in {self._what}, but only the loss of tg.compile changes buffers; the form of a "

@@ -117,7 +117,8 @@ def as_array(value: object, dtype: DType | None = None) -> NumpyArray:
         what = "parameter" if isinstance(value, Parameter) else "the"
         raise ParameterError(
             f"{user_line()}: {what} {value!r} has no values: parameters are declared at construction and drawn by "
-            "tg.compile; use them in a compiled loss or forward function, through the model that it is given"
+            "tg.compile; use them in a compiled loss or forward function, through the model that it is given, or call "
+            "model.initialized(seed)"
         )
     if isinstance(value, Array):
         array = np.asarray(value)

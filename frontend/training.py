@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import logging
 import os
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -11,7 +12,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from tensorgrad import random, trees
+from tensorgrad import checkpoints, random, trees
 from tensorgrad.accumulation import Accumulation
 from tensorgrad.compiled import (
     Inference,
@@ -26,16 +27,18 @@ from tensorgrad.errors import InputError, OptionError, ProgramError
 from tensorgrad.location import user_line
 from tensorgrad.model_tracing import (
     Check,
+    checked_loss,
     checked_results,
     chosen_captures,
     input_specs,
     trace_model,
 )
-from tensorgrad.nn.module import check_same, declarations
-from tensorgrad.optim import Optimizer
+from tensorgrad.nn.module import argument_of
+from tensorgrad.nn.values import with_values
+from tensorgrad.optimizer_parts import Parts, wrt_of
 from tensorgrad.passes.functions import order_parameters
 from tensorgrad.passes.lower_precision import LowerPrecisionPass
-from tensorgrad.passes.pipelines import forward_passes
+from tensorgrad.passes.pipelines import forward_passes, tensor_passes
 from tensorgrad.pipeline import Compilation, Phases
 from tensorgrad.precision import check_device, checked_precision, while_tracing
 from tensorgrad.runtime.backend import Executable
@@ -44,6 +47,9 @@ from tensorgrad.tensor import Array
 from tensorgrad.tracer import check_function, checked_module, function_name, refuse_inside_trace
 from tensorgrad.training_state import Source, TrainingState
 
+log = logging.getLogger("tensorgrad")
+SAME: Any = object()
+"""The optimizer that there is."""
 MOST_EVALUATED = 8
 """How many functions `Training.evaluate` keeps compiled."""
 
@@ -58,7 +64,7 @@ class Training(TrainingState):
     def __init__(
         self,
         source: Source,
-        optimizer: Optimizer,
+        parts: Parts,
         compilation: Compilation,
         executable: Executable,
         seed: int,
@@ -66,14 +72,16 @@ class Training(TrainingState):
         checks: bool,
         accumulation: Accumulation | None = None,
     ):
-        super().__init__(source, optimizer, compilation, executable, seed, with_key, accumulation)
-        self._metrics = None if source.results.metrics is None else Results(source.results.metrics)
+        super().__init__(source, parts, compilation, executable, seed, with_key, accumulation)
+        tree = source.results
+        self._results = Results(tree.loss if tree.metrics is None else (tree.loss, tree.metrics))
         self._checks = checks
         self._variants: dict[Any, Specialization] = {}
+        self._gradients: Specialization | None = None
         self._evaluated: OrderedDict[Callable[..., Any], Inference] = OrderedDict()
 
     def __repr__(self) -> str:
-        is_fallback = self._source.device == "auto" and self._compilation.device is None
+        is_fallback = self._source.options["device"] == "auto" and self._compilation.device is None
         device = f"{self.device} (auto: no hardware adapter)" if is_fallback else self.device
         return f"Training({self._compilation.name!r}, {device}, step_count={self.step_count})"
 
@@ -85,8 +93,8 @@ class Training(TrainingState):
                 other libraries on the CPU. The key of a loss that takes one is made here.
 
         Returns:
-            What the loss returned: its value before the update, a `tg.Array`, or a pair of that and its metrics. They
-            are read from the device when they are looked at, and stay this step's.
+            What the loss returned: its value before the update, a `tg.Array`, or a dict of those of the parts; or a
+            pair of that and its metrics. They are read from the device when they are looked at, and stay this step's.
 
         Raises:
             InputError: An input is unknown, missing, or of the wrong shape or dtype.
@@ -109,8 +117,7 @@ class Training(TrainingState):
         if adding is not None:
             adding.advance()
         self.step_count += self.accumulated == 0
-        loss = Array(outputs[self._source.results.loss])
-        return loss if self._metrics is None else (loss, self._metrics.of(outputs))
+        return self._results.of(outputs)
 
     async def step_async(self, /, **inputs: Any) -> Any:
         """Runs one step, and lets the event loop run until its results are there; see `step`.
@@ -208,6 +215,97 @@ class Training(TrainingState):
             check_finite(inputs)
         return self._variants[patterns].run(self._with_key(inputs, "capture"))
 
+    def gradients(self, /, **inputs: Any) -> dict[str, Array]:
+        """The gradients of the loss by the parameters as they are, and changes nothing.
+
+        A program of its own, compiled when it is first called. Gradients are as derivatives give them: before the
+        links of `tg.optim.chain`, `clip_norm`, and with `accumulate` of these inputs alone. Where parts have losses of
+        their own, each parameter has the gradient of its part's.
+
+        Args:
+            **inputs: As for `step`, which would get the same key.
+
+        Returns:
+            An array by path for each parameter that is trained.
+
+        Raises:
+            InputError: An input is unknown, missing, or of the wrong shape or dtype.
+            OptionError: Nothing is trained.
+            TraceError: This is inside a trace.
+        """
+        refuse_inside_trace("gradients")
+        self._check_model()
+        if not self._source.losses:
+            raise OptionError(f"{user_line()}: gradients: this program trains nothing")
+        if self._checks:
+            check_finite(inputs)
+        if self._gradients is None:
+            self._gradients = self._differentiated()
+        found = self._gradients.run(self._with_key(inputs, "gradients"))
+        return {path: found[path] for path in self._parameters if path in found}
+
+    def model(self) -> Any:
+        """The model with the present values: what `initialized` gives, to be called outside of this program.
+
+        Returns:
+            A module with arrays for parameters and buffers; or the tree that the model is, with arrays.
+        """
+        values = self._executable.read(self._declared)
+        return argument_of(with_values(self._model, [Array(values[path]) for path in self._declared]))
+
+    def replace_model(
+        self,
+        model: Any = None,
+        *,
+        loss: Callable[..., Any] | None = None,
+        inputs: Mapping[str, Any] | None = None,
+        optimizer: Any = SAME,
+        **options: Any,
+    ) -> Training:
+        """Compiles a training of a changed model, or of the same with others frozen, that goes on from this one.
+
+        Parameters and buffers whose path, shape and dtype fit keep their values; others start anew. With the same
+        optimizer, its state goes along in the same way, and the step count and the settings do; another optimizer
+        starts at its beginning, for a second phase of fine-tuning. `replaced` of the result says what was kept. This
+        training stays as it is, and keeps its memory until nothing refers to it.
+
+        Args:
+            model: The model; by default the one there is, as it is now.
+            loss: The loss, where it is another one.
+            inputs: Its inputs, where they are others.
+            optimizer: Another optimizer, one for each part, or `None`, as for `tg.compile`.
+            **options: Other settings of `tg.compile` that change: `device`, `accumulate`, `precision`, …
+
+        Returns:
+            The new training.
+
+        Raises:
+            OptionError: There is no such setting; or some micro-batches of a step have run, and others have not.
+            TraceError, ParameterError, InputError, ShapeError, DTypeError, ProgramError, TargetError: As `tg.compile`.
+        """
+        refuse_inside_trace("replace_model")
+        source = self._source
+        for name in options:
+            if name not in source.options:
+                listed = ", ".join(source.options)
+                raise OptionError(
+                    f"{user_line()}: replace_model: tg.compile has no setting {name!r}; there are {listed}"
+                )
+        if self.accumulated:
+            raise OptionError(f"{user_line()}: replace_model: {self.accumulated} micro-batches of a step have run")
+        is_same = optimizer is SAME
+        made = source.compile(
+            argument_of(source.model) if model is None else model,
+            loss=source.loss if loss is None else loss,
+            inputs=source.given if inputs is None else inputs,
+            optimizer=source.optimizer if is_same else optimizer,
+            **{**source.options, **options},
+        )
+        made._take(self, checkpoints.PARTS if is_same else ("model",))
+        kept, new, dropped = made.replaced
+        log.info("replace_model: %d kept; new: %s; dropped: %s", len(kept), ", ".join(new), ", ".join(dropped))
+        return made
+
     def attach(
         self, forward: Callable[..., Any], *, inputs: Mapping[str, Any] | None = None, precision: str | None = None
     ) -> Inference:
@@ -249,12 +347,33 @@ class Training(TrainingState):
     ) -> Specialization:
         phases = Phases()
         with phases.measure("trace"), while_tracing(what, precision):
-            traced = trace_model(self._model, function, specs, check, assigning)
+            traced = trace_model(self._model, function, specs, check, assigning, self._source.untrained)
         order_parameters(traced.function, self._compilation.parameters)
         name, module = traced.function.sym_name.data, checked_module(traced.function)
         device = self._compilation.device
         compilation = Compilation(name, module, lambda _: forward_passes(), device, phases, precision=precision)
         return Specialization(compilation, compilation.load(share=self._executable), traced.results)
+
+    def _differentiated(self) -> Specialization:
+        """The loss with its gradients, which are results by `gradient/<path>`."""
+        step, source, phases = self._compilation, self._source, Phases()
+        with phases.measure("trace"), while_tracing("gradients", step.precision):
+            traced = trace_model(self._model, source.loss, source.inputs, checked_loss, "dropped", source.untrained)
+        order_parameters(traced.function, step.parameters)
+        name, wrt = traced.function.sym_name.data, wrt_of(traced.function, source.losses)
+        compilation = Compilation(
+            name,
+            checked_module(traced.function),
+            lambda segments: tensor_passes(name, [], segments, wrt),
+            step.device,
+            phases,
+            segments=step.segments,
+            frugal=step.frugal,
+            tuned=step.tuned,
+            precision=step.precision,
+        )
+        results = {path: f"gradient/{path}" for paths in source.losses for path in paths}
+        return Specialization(compilation, compilation.load(share=self._executable), results)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the program, its parameters and state to one file, which loads without the compiler.
@@ -288,7 +407,3 @@ class Training(TrainingState):
             )
         call = self.step_count * self.accumulate + self.accumulated + 1
         return {**inputs, "key": np.asarray(random.fold_in(self._key, call))}
-
-    def _check_model(self) -> None:
-        found = declarations(self._model)
-        check_same(self._declared, found, f"{user_line()}: the model's parameters changed since tg.compile")

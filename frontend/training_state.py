@@ -6,7 +6,7 @@ import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -14,11 +14,11 @@ from tensorgrad import checkpoints, random
 from tensorgrad.accumulation import Accumulation
 from tensorgrad.compiled import Compiled, slot_of
 from tensorgrad.dtypes import Spec
-from tensorgrad.errors import PartialStateWarning
+from tensorgrad.errors import FrozenWarning, OptionError, PartialStateWarning
 from tensorgrad.location import user_line
 from tensorgrad.model_tracing import drawn
-from tensorgrad.nn.module import Module, declarations
-from tensorgrad.optim import Optimizer
+from tensorgrad.nn.module import Module, check_same, declarations
+from tensorgrad.optimizer_parts import Losses, Parts
 from tensorgrad.optimizer_settings import HostSettings
 from tensorgrad.pipeline import Compilation
 from tensorgrad.runtime.backend import Executable, check_inputs
@@ -30,18 +30,42 @@ class Source:
     """What a training step was traced from.
 
     Attributes:
-        model: The model.
+        model: The model, declared.
         loss: The loss.
-        inputs: The specifications of the loss' inputs, its key's included.
+        given: The loss' inputs as the caller gave them.
+        inputs: Their specifications, the key's included.
         results: The loss and metrics as a tree, with the names of outputs for leaves.
-        device: The device as the caller asked for it.
+        losses: By which parameters each loss is differentiated.
+        untrained: The parameters that no optimizer updates.
+        optimizer: The optimizer, or those of the parts, as the caller gave it.
+        options: The other settings of `tg.compile`, as the caller gave them.
+        compile: `tg.compile`.
     """
 
     model: Module
     loss: Callable[..., Any]
+    given: Mapping[str, Any]
     inputs: Mapping[str, Spec]
     results: Any
-    device: str
+    losses: Losses
+    untrained: frozenset[str]
+    optimizer: Any
+    options: Mapping[str, Any]
+    compile: Callable[..., Any]
+
+
+class Replaced(NamedTuple):
+    """What became of a model's parameters and buffers when another took its place.
+
+    Attributes:
+        kept: The paths of those that have their values from before.
+        new: The paths of those that start anew: they were not there, or of another shape or dtype.
+        dropped: The paths of those of the model before whose values nothing has taken.
+    """
+
+    kept: tuple[str, ...]
+    new: tuple[str, ...]
+    dropped: tuple[str, ...]
 
 
 class TrainingState(Compiled):
@@ -49,12 +73,13 @@ class TrainingState(Compiled):
 
     Attributes:
         step_count: How many steps have run: with `accumulate`, how many updates.
+        replaced: Where it comes from `replace_model`, what became of the parameters and buffers there were.
     """
 
     def __init__(
         self,
         source: Source,
-        optimizer: Optimizer,
+        parts: Parts,
         compilation: Compilation,
         executable: Executable,
         seed: int,
@@ -67,18 +92,32 @@ class TrainingState(Compiled):
         self._declared = declarations(source.model)
         self._slots = {path: slot_of(path, Spec(p.shape, p.dtype)) for path, p in self._declared.items()}
         self._parameters, self._buffers = source.model.named_parameters(), source.model.named_buffers()
-        self._settings = HostSettings(optimizer.host_settings(), compilation.settings)
-        self._schedule = optimizer.schedule
+        self._settings = HostSettings(parts.host_settings(), compilation.settings)
+        self._rates = parts.rates
         self._seed = seed
         self._key = random.key(seed) if with_key else None
         self._accumulation = accumulation
+        self._trainable = self._trained_now()
+        self.replaced: Replaced | None = None
         self.step_count = 0
 
     @property
     def learning_rate(self) -> float:
-        """The learning rate of the next step."""
-        rate = self._settings.values["learning_rate"]
-        return rate if self._schedule is None else self._schedule.at(self.step_count + 1, rate)
+        """The learning rate of the next step; of a training whose parts have optimizers of their own, the first's.
+
+        Raises:
+            OptionError: Nothing is trained.
+        """
+        if not self._rates:
+            raise OptionError(f"{user_line()}: learning_rate: this program trains nothing")
+        name, schedule = next(iter(self._rates.values()))
+        rate = self._settings.values[name]
+        return rate if schedule is None else schedule.at(self.step_count + 1, rate)
+
+    @property
+    def schedules(self) -> dict[str, str]:
+        """The names of what scales learning rates, by part; "" is what has one optimizer for all."""
+        return {name or "": one.name for name, (_, one) in self._rates.items() if one is not None}
 
     @property
     def accumulate(self) -> int:
@@ -113,7 +152,8 @@ class TrainingState(Compiled):
 
         Args:
             group: Whose own settings these are: the pattern of a group, the name of a link of `tg.optim.chain`, or
-                "others" for the optimizer that `muon` leaves the rest to; `None` for what all others have.
+                "others" for the optimizer that `muon` leaves the rest to; `None` for what all others have. Where parts
+                have optimizers of their own, the name of a part, or `<part>/<group>`.
             **settings: Those that the optimizer was made with: `learning_rate`, `weight_decay`, `momentum`, `betas`,
                 `eps`, `clip_norm`, … What was zero for all parameters, or absent, is no part of the program.
 
@@ -286,6 +326,49 @@ class TrainingState(Compiled):
         refuse_inside_trace("load_checkpoint")
         state, _ = checkpoints.read_checkpoint(path)
         return self.load_state_dict(checkpoints.of_training(state), strict, parts)
+
+    def _take(self, other: TrainingState, parts: Sequence[str]) -> None:
+        """Takes what fits of another training's state, by name, shape and dtype."""
+        own, found = self.state_dict(), other.state_dict(parts)
+        fitting = {
+            name: value
+            for name, value in found.items()
+            if name in own and (own[name].shape, own[name].dtype) == (value.shape, value.dtype)
+        }
+        self.load_state_dict(fitting, strict=False, parts=parts)
+        self.replaced = Replaced(
+            tuple(path for path in self._declared if path in fitting),
+            tuple(path for path in self._declared if path not in fitting),
+            tuple(path for path in other._declared if path not in fitting),
+        )
+
+    def _trained_now(self) -> list[bool]:
+        """Which parameters the model says are to be trained, in order."""
+        return [parameter.trainable for parameter in self._parameters.values()]
+
+    def _check_model(self) -> None:
+        """Checks that the model has the parameters that it was compiled with.
+
+        Raises:
+            ParameterError: It has others.
+
+        Warns:
+            FrozenWarning: It has others frozen, for the first time since then.
+        """
+        advice = "; replace_model() compiles the model as it is, and keeps what fits"
+        found = declarations(self._model)
+        if found != self._declared:
+            check_same(self._declared, found, f"{user_line()}: the model's parameters changed since tg.compile{advice}")
+        trainable = self._trained_now()
+        if trainable != self._trainable:
+            before, self._trainable = self._trainable, trainable
+            flags = zip(self._parameters, before, trainable, strict=True)
+            changed = ", ".join(path for path, one, other in flags if one is not other)
+            warnings.warn(
+                f"{user_line()}: whether {changed} is frozen is as it was at tg.compile{advice}",
+                FrozenWarning,
+                stacklevel=3,
+            )
 
     def _set_place(self, step_count: int, done: int) -> None:
         self.step_count = step_count

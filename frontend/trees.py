@@ -70,11 +70,15 @@ def paths(tree: Any) -> list[str]:
 
 
 def structure(tree: Any) -> Hashable:
-    """What a tree is without its leaves: equal for trees of the same types and names."""
+    """What a tree is without its leaves: equal for trees of the same types and names.
+
+    A class with a method `tree_key` says what else has to be equal.
+    """
     found = children(tree)
     if found is None:
         return None
-    return type(tree), tuple(names(tree)), tuple(structure(child) for child in found[0])
+    key = tree.tree_key() if hasattr(type(tree), "tree_key") else None
+    return type(tree), key, tuple(names(tree)), tuple(structure(child) for child in found[0])
 
 
 def flatten(tree: Any) -> tuple[list[Any], Rebuild]:

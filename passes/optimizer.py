@@ -31,12 +31,14 @@ class ClipNormOption(ClipByGlobalNormLink):
 
     Attributes:
         is_live: Whether the host gives it.
+        host: How the name begins by which it does.
     """
 
     is_live: bool = False
+    host: str = ""
 
     def term(self, setting: str) -> str:
-        return CLIP_NORM if self.is_live else super().term(setting)
+        return self.host + CLIP_NORM if self.is_live else super().term(setting)
 
 
 @dataclass(frozen=True)
@@ -59,7 +61,8 @@ class OptimizerPass(LevelPass, ABC):
             limits on bindings and buffers.
         live: The settings that the host gives at each step, by their names; others are constants of the program.
         groups: JSON: parameters that have settings of their own; see `read_groups`.
-        host: How the names begin by which the host gives settings.
+        host: How the names begin by which the host gives settings, and those of the scalars that it computes.
+        parameters: The parameters to update, where other passes update the others; absent for all that have gradients.
         before: What becomes of gradients before the optimizer takes them, link by link, as passes are written:
             `clip{max-delta=1.0},ema{decay=0.9}`. The links are those of `optimizer_links`.
     """
@@ -77,6 +80,7 @@ class OptimizerPass(LevelPass, ABC):
     groups: str | None = None
     before: str | None = None
     host: str = ""
+    parameters: tuple[str, ...] | None = None
 
     def rewrite(self, ctx: Context, op: ModuleOp) -> None:
         stages = self.stages()
@@ -114,7 +118,7 @@ class OptimizerPass(LevelPass, ABC):
             return stages
         if not 0 < self.clip_norm < math.inf:
             raise DiagnosticException(f"{self.name}: clip_norm must be more than 0 and finite, got {self.clip_norm}")
-        clip = ClipNormOption(max_norm=self.clip_norm, is_live=CLIP_NORM in self.live)
+        clip = ClipNormOption(max_norm=self.clip_norm, is_live=CLIP_NORM in self.live, host=self.host)
         return [*stages, Stage.of(clip, CLIP_NORM)]
 
     def each_optimizer(self) -> list[OptimizerPass]:

@@ -112,7 +112,7 @@ def append_updates(module: ModuleOp, options: OptimizerPass, stages: Sequence[St
     function = find_function(module, options.function)
     where = f"{options.name}: @{function.sym_name.data}"
     parts = [_Part.of(one) for one in options.each_optimizer()]
-    pairs = _pairs(function, where)
+    pairs = _pairs(function, where, options.parameters)
     chosen = {pair.name: parts[_part_of(parts, pair, where)] for pair in pairs}
     norms = any(isinstance(stage.link, NormLink) for stage in stages)
     # Rows are for functions without loops and branches, also once calls are inlined.
@@ -121,12 +121,13 @@ def append_updates(module: ModuleOp, options: OptimizerPass, stages: Sequence[St
     shapes = _state_shapes(pairs, parts, chosen, stages)
     scalars = [*(slot for part in parts for slot in part.coefficients.slots)]
     scalars += [slot for stage in stages for slot in stage.slots]
-    new_slots = [*(Slot(f"{prefix}/{name}", "state") for name, prefix in shapes), *scalars]
+    new_slots = [Slot(f"{prefix}/{name}", "state") for name, prefix in shapes]
+    new_slots += [replace(slot, name=options.host + slot.name) for slot in scalars]
     _check_names(arguments_of(function), new_slots, pairs, parts, stages, where)
     alike = _Alike(parts, chosen, stages)
     if together:
         _bring_together(function, alike, pairs)
-        pairs = _pairs(function, where)
+        pairs = _pairs(function, where, options.parameters)
     block, slots = function.body.block, arguments_of(function)
     entries = list(zip(results_of(function), return_of(function).operands, strict=True))
     wide = f64 if any(pair.stored == f64 for pair in pairs) else f32
@@ -138,7 +139,7 @@ def append_updates(module: ModuleOp, options: OptimizerPass, stages: Sequence[St
     numbers = {slot.name: block.insert_arg(tensor((), wide), len(block.args)) for slot in scalars}
     builder = TensorBuilder(block, before=return_of(function), location=function.location)
     written = _Writing(builder, alike, states, numbers, options.row_bytes, wide, function.location).run(pairs, together)
-    kept = [entry for entry in entries if entry[0].role != "gradient"]
+    kept = [(slot, value) for slot, value in entries if slot.role != "gradient" or slot.name not in chosen]
     kept += [(Slot(pair.name, "update"), written[pair.name, PARAMETER]) for pair in pairs]
     kept += [(Slot(f"{prefix}/{name}", "update"), written[name, prefix]) for name, prefix in states]
     set_returned(function, [value for _, value in kept])
@@ -405,13 +406,19 @@ def _check_names(
             raise DiagnosticException(f"{where} has no gradient of {min(missing)!r}, which {what}")
 
 
-def _pairs(function: FuncOp, where: str) -> list[_Pair]:
+def _pairs(function: FuncOp, where: str, chosen: Sequence[str] | None) -> list[_Pair]:
+    """The parameters to update with their gradients, in the order of the gradients."""
     arguments = zip(arguments_of(function), function.body.block.args, strict=True)
     parameters: dict[str, SSAValue] = {slot.name: value for slot, value in arguments if slot.role == "parameter"}
     results = zip(results_of(function), return_of(function).operands, strict=True)
     gradients = {slot.name: value for slot, value in results if slot.role == "gradient"}
     if not gradients:
         raise DiagnosticException(f"{where} returns no gradient; run grad first")
+    if chosen is not None:
+        missing = {*chosen} - {*gradients}
+        if missing:
+            raise DiagnosticException(f"{where} returns no gradient of {min(missing)!r}, which it is to update")
+        gradients = {name: gradient for name, gradient in gradients.items() if name in {*chosen}}
     for name, gradient in gradients.items():
         if name not in parameters:
             raise DiagnosticException(f"{where} has a gradient but no parameter {name!r}")

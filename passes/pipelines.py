@@ -26,7 +26,7 @@ def tensor_passes(
     function: str | None,
     updates: Sequence[ModulePass],
     segments: int = 1,
-    wrt: tuple[int, ...] | None = None,
+    wrt: Sequence[tuple[int, ...] | None] = (None,),
 ) -> list[ModulePass]:
     """The passes on `tg` that make a training step of a loss.
 
@@ -34,7 +34,8 @@ def tensor_passes(
         function: The loss; may be `None` where the module has one function.
         updates: What makes updates of gradients, if anything does.
         segments: Into how many runs `remat` divides the loss, all but the last of which are computed twice.
-        wrt: The places of the parameters to train among the loss' arguments; all of them if absent.
+        wrt: For each loss among the function's results, which come first, the places of the parameters to differentiate
+            it by among the arguments; all of them for `None`. Without any, nothing is differentiated.
     """
     from tensorgrad.passes.grad import GradPass
     from tensorgrad.passes.inline_calls import InlineCallsPass
@@ -47,7 +48,7 @@ def tensor_passes(
         SimplifyPass(),
         OutlineAttentionPass(),
         *again,
-        GradPass(function=function, wrt=wrt),
+        *(GradPass(function=function, wrt=places, result=result) for result, places in enumerate(wrt)),
         *updates,
         InlineCallsPass(recompute=False),
         SimplifyPass(),

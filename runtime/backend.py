@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import weakref
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar, cast
@@ -70,12 +70,15 @@ class Executable(Protocol):
         """Parameters and state, which stay from step to step, by name."""
         ...
 
-    def step(self, inputs: Mapping[str, Any], scalars: Mapping[str, float]) -> Mapping[str, OutputHandle]:
+    def step(
+        self, inputs: Mapping[str, Any], scalars: Mapping[str, float], constant: Collection[str] = ()
+    ) -> Mapping[str, OutputHandle]:
         """Runs the program once.
 
         Args:
             inputs: One array for each of `program_inputs`.
             scalars: What the scalars are, or what their formulas are computed from.
+            constant: The inputs whose arrays never change: given again, such an array is still on the device.
 
         Raises:
             InputError: Something is missing, unknown, or of the wrong shape or dtype; nothing has changed.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -61,7 +61,7 @@ class NumpyExecutable:
         self.persistent: Mapping[str, ArraySlot] = {**self._parameter_slots, **self._state_slots}
         self._scalars = ScalarInputs([slot for (role, _), slot in slots.items() if role == "scalar"])
         returned = zip(self._executor.results, self._executor.function.function_type.outputs.data, strict=True)
-        self._outputs = [_array_slot(slot, cast(Tensor, kind)) for slot, kind in returned]
+        self._outputs = [_array_slot(_output(slot), cast(Tensor, kind)) for slot, kind in returned]
         if share is not None and share._parameter_slots != self._parameter_slots:
             raise ProgramError("the parameters are not those of the program to share them with")
         self._parameters = _zeros(self._parameter_slots) if share is None else share._parameters
@@ -69,12 +69,15 @@ class NumpyExecutable:
             raise ProgramError("the state is not part of that of the program to share it with")
         self._state = _zeros(self._state_slots) if share is None else share._state
 
-    def step(self, inputs: Mapping[str, Any], scalars: Mapping[str, float]) -> dict[str, OutputHandle]:
+    def step(
+        self, inputs: Mapping[str, Any], scalars: Mapping[str, float], constant: Collection[str] = ()
+    ) -> dict[str, OutputHandle]:
         """Runs the function once.
 
         Args:
             inputs: One array for each of `program_inputs`.
             scalars: What the scalars are, or what their formulas are computed from.
+            constant: The inputs whose arrays never change.
 
         Returns:
             A handle for each output.
@@ -95,7 +98,7 @@ class NumpyExecutable:
                 group = self._parameters if slot.name in self._parameters else self._state
                 group[slot.name] = value
             else:
-                handles[slot.name] = handle = OutputHandle(array_slot, value.copy)
+                handles[array_slot.name] = handle = OutputHandle(array_slot, value.copy)
                 handle.deliver(value)
         return handles
 
@@ -125,6 +128,11 @@ class NumpyExecutable:
             "peak_bytes": self._executor.peak_bytes(),
             "bytes_moved": self._executor.bytes_moved(),
         }
+
+
+def _output(slot: Slot) -> Slot:
+    """A result by the name that it has for the caller, which is also that of a built program."""
+    return slot if slot.role != "gradient" else Slot(f"gradient/{slot.name}", "output")
 
 
 def _array_slot(slot: Slot, kind: Tensor) -> ArraySlot:

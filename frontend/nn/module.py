@@ -9,7 +9,7 @@ import functools
 import numbers
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, NoReturn, TypeAlias, TypeVar, cast
+from typing import Any, ClassVar, NoReturn, Self, TypeAlias, TypeVar, cast
 
 import numpy as np
 
@@ -173,7 +173,7 @@ def is_float_array(value: object) -> bool:
     return "float" in dtype
 
 
-def _parameter_of(values: object, where: str) -> Parameter:
+def parameter_of(values: object, where: str) -> Parameter:
     """The parameter that starts from an array of floats: of f16 if that is what they are, else of f32."""
     array = to_numpy(values, where)
     dtype = NAMES["f16" if array.dtype == np.float16 else "f32"]
@@ -202,10 +202,12 @@ class Module:
     _binding: tuple[Module, dict[int, Any]] | None = None
 
     def __setattr__(self, name: str, value: object) -> None:
+        if self._binding is not None and name in vars(self):
+            _check_replaceable(self, name)
         if self._binding is None and is_float_array(value):
             from tensorgrad.location import user_line  # loads xDSL
 
-            value = _parameter_of(value, f"{user_line()}: {type(self).__name__}.{name}")
+            value = parameter_of(value, f"{user_line()}: {type(self).__name__}.{name}")
         object.__setattr__(self, name, value)
 
     def named_parameters(self) -> dict[str, Any]:
@@ -236,6 +238,25 @@ class Module:
         origin, values = (self, None) if self._binding is None else self._binding
         found = {path: leaf for path, leaf in declarations(origin).items() if isinstance(leaf, kind)}
         return found if values is None else {path: values.get(id(leaf), leaf) for path, leaf in found.items()}
+
+    def initialized(self, seed: int = 0, values: Mapping[str, Any] | None = None) -> Self:
+        """The model with arrays in the place of what is declared: it can be called, eagerly and in `tg.jit`.
+
+        `tg.compile` takes it too, and starts from its values; every call gives parameters of their own. It is a tree
+        of its parameters for `tg.grad` and the others. Its buffers stay as they are: what would change them, such as
+        batch norm, is called in the form `tg.nn.inference(model)`.
+
+        Args:
+            seed: What parameters and buffers are drawn from, each with its path, as `tg.compile` draws them.
+            values: Arrays by path that are taken instead, such as `training.state_dict(parts="model")`.
+
+        Raises:
+            InputError: A name among the values is unknown, or a shape or dtype differs.
+            OptionError: The seed is no integer.
+        """
+        from tensorgrad.nn.values import initialized  # loads xDSL
+
+        return cast(Self, initialized(self, seed, values))
 
     def freeze(self, *patterns: str) -> None:
         """Leaves parameters as they are: programs compiled from now on have no gradient, state or update of them.
@@ -302,6 +323,40 @@ class Module:
         return f'<div style="font-family: monospace">{described(origin).html()}</div>'
 
 
+class Tree(Module):
+    """A dict, list or tuple of parameters and modules, as a model: paths are those in it.
+
+    Attributes:
+        tree: What it is of.
+    """
+
+    def __init__(self, tree: Any):
+        super().__init__()
+        self.tree = tree
+
+
+def argument_of(model: Module) -> Any:
+    """What functions of a model are given for it: itself, or the tree that it is of."""
+    return vars(model)["tree"] if isinstance(model, Tree) else model
+
+
+def _check_replaceable(module: Module, name: str) -> None:
+    """Requires that a module is not initialized, whose attributes stay as they are.
+
+    Raises:
+        ParameterError: It is.
+    """
+    from tensorgrad.location import user_line
+    from tensorgrad.tensor import Array
+
+    assert module._binding is not None
+    if any(isinstance(value, Array) for value in module._binding[1].values()):
+        raise ParameterError(
+            f"{user_line()}: {type(module).__name__}.{name} is set in an initialized model, which stays as it is: "
+            "initialized(values={path: array}) gives one with other values; all else is set in the declared model"
+        )
+
+
 def is_container(value: object) -> bool:
     """Whether parameters are looked for inside a value."""
     return isinstance(value, Module | list | tuple | dict)
@@ -309,6 +364,8 @@ def is_container(value: object) -> bool:
 
 def entries(node: Any) -> list[tuple[str, Any]]:
     """What a module or container holds, by name."""
+    if isinstance(node, Tree):
+        return entries(node.tree)
     if isinstance(node, Module):
         return [(name, value) for name, value in vars(node).items() if name != "_binding"]
     if isinstance(node, dict):
@@ -368,7 +425,7 @@ def bind(root: Module, values: Mapping[int, Any]) -> Module:
     def made(clone: Module, node: Module) -> None:
         vars(clone)["_binding"] = (node, binding)
 
-    return _copied_tree(root, leaf, made)
+    return copied_tree(root, leaf, made)
 
 
 def inference(model: T) -> T:
@@ -395,7 +452,7 @@ def inference(model: T) -> T:
         if hasattr(type(node), "inference_call"):
             clone.__class__ = _inference_form(type(node))
 
-    copied = _copied_tree(origin, lambda node: node, made)
+    copied = copied_tree(origin, lambda node: node, made)
     return cast(T, copied if values is None else bind(copied, values))
 
 
@@ -405,7 +462,7 @@ def _inference_form(kind: Any) -> Any:
     return type(kind.__name__, (kind,), {"__call__": kind.inference_call, "__module__": kind.__module__})
 
 
-def _copied_tree(root: Module, leaf: Callable[[Any], Any], made: Callable[[Module, Module], None]) -> Module:
+def copied_tree(root: Module, leaf: Callable[[Any], Any], made: Callable[[Module, Module], None]) -> Module:
     """A copy of a module tree: of modules and containers, once each; all else is shared.
 
     Args:

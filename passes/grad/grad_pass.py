@@ -18,7 +18,7 @@ from tensorgrad.passes.levels import TENSORS, LevelPass
 
 @dataclass(frozen=True)
 class GradPass(LevelPass):
-    """Appends the gradient of a function's first result, a float scalar, to its results.
+    """Appends the gradient of one of a function's results, a float scalar, to its results.
 
     Expects a `tg` function of one block. Guarantees: the results that were there stay, in front; behind them comes one
     gradient for each argument in `wrt`, in that order, with role `gradient` and the argument's name. Derivatives take
@@ -27,6 +27,7 @@ class GradPass(LevelPass):
     Attributes:
         function: The function to differentiate; may be absent where there is only one.
         wrt: The arguments to differentiate by. Default: those with role `parameter`, or the first if there are none.
+        result: The place of the result to differentiate.
     """
 
     name = "grad"
@@ -34,6 +35,7 @@ class GradPass(LevelPass):
 
     function: str | None = None
     wrt: tuple[int, ...] | None = None
+    result: int = 0
 
     def rewrite(self, ctx: Context, op: ModuleOp) -> None:
         function = find_function(op, self.function)
@@ -41,9 +43,12 @@ class GradPass(LevelPass):
         arguments, results = arguments_of(function), results_of(function)
         wrt = self._chosen(arguments)
         values = list(returned.operands)
-        if not values or shape_of(values[0]) != () or not is_float(element_of(values[0])):
-            kind = values[0].type if values else "nothing"
-            raise DiagnosticException(f"grad needs a float scalar as first result, @{name} returns {kind}")
+        if not 0 <= self.result < max(len(values), 1):
+            raise DiagnosticException(f"@{name} has no result {self.result}")
+        if not values or shape_of(values[self.result]) != () or not is_float(element_of(values[self.result])):
+            kind = values[self.result].type if values else "nothing"
+            place = f"result {self.result}" if self.result else "first result"
+            raise DiagnosticException(f"grad needs a float scalar as {place}, @{name} returns {kind}")
         for position in wrt:
             if not 0 <= position < len(block.args):
                 raise DiagnosticException(f"@{name} has no argument {position}")
@@ -52,7 +57,7 @@ class GradPass(LevelPass):
                     f"argument {position} of @{name} is {block.args[position].type}: only floats have derivatives"
                 )
         builder = TensorBuilder(block, before=returned, location=returned.location)
-        found = gradients(block, values[0], [block.args[position] for position in wrt], builder)
+        found = gradients(block, values[self.result], [block.args[position] for position in wrt], builder)
         set_returned(function, [*values, *found])
         slots = [Slot(arguments[position].name, "gradient") for position in wrt]
         set_signature(function, arguments, [*results, *slots])

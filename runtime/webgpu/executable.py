@@ -20,6 +20,9 @@ from tensorgrad.runtime.webgpu.encoding import Command, Recording, Segment
 from tensorgrad.runtime.webgpu.pipelines import pipelines_of
 from tensorgrad.runtime.webgpu.reporting import reporting
 
+LEAST_GAP = 1 << 12
+"""Ranges to upload that are nearer to each other, in bytes, are uploaded as one."""
+
 
 class WebGPUExecutable:
     """A program on a device, with parameters and state that start at zero. It is for one thread at a time.
@@ -96,13 +99,18 @@ class WebGPUExecutable:
             {name: slot.view(self._host, slot.offset) for name, slot in slots.items()}
             for slots in (self.program_inputs, self._scalar_slots)
         )
+        self._uploaded: Mapping[str, Any] = {}
+        self._new_ranges = [(0, len(self._host))]
 
-    def step(self, inputs: Mapping[str, Any], scalars: Mapping[str, float]) -> dict[str, OutputHandle]:
+    def step(
+        self, inputs: Mapping[str, Any], scalars: Mapping[str, float], constant: Collection[str] = ()
+    ) -> dict[str, OutputHandle]:
         """Runs the program once, without waiting for it.
 
         Args:
             inputs: One array for each of `program_inputs`.
             scalars: What the scalars are, or what their formulas are computed from.
+            constant: The inputs whose arrays never change: one that was given in the last step is not uploaded again.
 
         Returns:
             A handle for each output.
@@ -111,7 +119,7 @@ class WebGPUExecutable:
             InputError: Something is missing, unknown, or of the wrong shape or dtype; nothing has changed.
             DeviceError: What the device reported.
         """
-        self._fill(inputs, scalars)
+        self._fill(inputs, scalars, constant)
         with reporting(f"running {self.program.name!r}"):
             index = self._next()
             if index not in self._recordings:
@@ -132,20 +140,41 @@ class WebGPUExecutable:
         with reporting(f"preparing {self.program.name!r}"):
             return self._segments(self._next())
 
-    def _fill(self, inputs: Mapping[str, Any], scalars: Mapping[str, float]) -> None:
-        """Checks what a step is given, and puts it where it is uploaded from."""
+    def _fill(self, inputs: Mapping[str, Any], scalars: Mapping[str, float], constant: Collection[str] = ()) -> None:
+        """Checks what a step is given, and puts what is new of it where it is uploaded from."""
         arrays = check_inputs(self.program_inputs, inputs)
         numbers = self._scalars.evaluate(scalars)
+        uploaded = {name: inputs[name] for name in constant if self._uploaded.get(name) is inputs[name]}
         for name, array in arrays.items():
-            self._input_views[name][...] = array
+            if name not in uploaded:
+                self._input_views[name][...] = array
         for name, number in numbers.items():
             self._scalar_views[name][...] = number
+        self._new_ranges = self._ranges_without(uploaded)
+        self._uploaded = {name: inputs[name] for name in constant}
+
+    def _ranges_without(self, uploaded: Collection[str]) -> list[tuple[int, int]]:
+        """The ranges of the input buffer to upload, where some inputs are on the device: starts and ends."""
+        if not uploaded:
+            return [(0, len(self._host))]
+        slots = [*self.program_inputs.values(), *self._scalar_slots.values()]
+        found: list[tuple[int, int]] = []
+        for slot in sorted(slots, key=lambda slot: slot.offset):
+            if slot.name in uploaded and slot.name in self.program_inputs:
+                continue
+            start, end = slot.offset, slot.offset + -(-slot.size // 4) * 4
+            if found and start - found[-1][1] < LEAST_GAP:
+                found[-1] = (found[-1][0], end)
+            else:
+                found.append((start, end))
+        return found
 
     def _next(self) -> int:
         """Uploads what the next step is given; the slot of the ring that it uses."""
         index = self._ring.acquire()
         if self._input_buffer is not None:
-            self.device.write_range(self._input_buffer, 0, self._host)
+            for start, end in self._new_ranges:
+                self.device.write_range(self._input_buffer, start, self._host[start:end])
         return index
 
     def _segments(self, index: int) -> list[Segment]:

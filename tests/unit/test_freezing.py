@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import tensorgrad as tg
-from tensorgrad.errors import ParameterError, UnusedParameterWarning
+from tensorgrad.errors import FrozenWarning, OptionError, ParameterError, UnusedParameterWarning
 
 
 class Net(tg.nn.Module):
@@ -77,12 +77,48 @@ def test_programs_keep_what_they_train():
     model.freeze()
     assert all(not parameter.trainable for parameter in model.named_parameters().values())
     before = first.parameters()
-    first.step(x=X)
+    with pytest.warns(FrozenWarning, match=r"whether encoder\.0\.weight, .* is frozen is as it was.*replace_model\(\)"):
+        first.step(x=X)
+    first.step(x=X)  # said once
     assert not np.array_equal(before["head.bias"], first.parameters()["head.bias"])
-    with pytest.raises(ParameterError, match="all parameters of Net are frozen"):
-        compiled(model)
     model.trainable()
-    compiled(model)
+    with pytest.warns(FrozenWarning):
+        first.step(x=X)
+
+
+@pytest.mark.parametrize("device", ["numpy", "wgpu"])
+def test_where_all_is_frozen_or_there_is_no_optimizer_steps_are_evaluations(device):
+    class Counting(Net):
+        def __init__(self):
+            super().__init__()
+            self.seen = tg.nn.buffer((), dtype="i32")
+
+    def counted(model, x):
+        model.seen.assign(model.seen + x.shape[0])
+        return loss(model, x), {"seen": model.seen}
+
+    frozen = Counting()
+    frozen.freeze()
+    plain = tg.compile(Counting(), loss=counted, optimizer=None, inputs={"x": (5, 3)}, device=device)
+    for training in (compiled(frozen, device=device, function=counted), plain):
+        before = training.parameters()
+        values = [training.step(x=X) for _ in range(2)]
+        assert float(values[0][0]) == float(values[1][0]) and [int(m["seen"]) for _, m in values] == [5, 10]
+        assert all(np.array_equal(value, before[path]) for path, value in training.parameters().items())
+        assert not any(name.startswith("optimizer/") for name in training.state_dict())
+        assert training.settings == {} and training.step_count == 2 and '"gradient"' not in training.module("tg")
+        for refused in (lambda t: t.learning_rate, lambda t: t.set_learning_rate(0.1), lambda t: t.gradients(x=X)):
+            with pytest.raises(OptionError):
+                refused(training)
+        assert float(training.evaluate(lambda model, x: loss(model, x), [{"x": X}])) == pytest.approx(
+            float(values[0][0]), rel=1e-5
+        )
+    with pytest.raises(OptionError, match="accumulate=2 is for a program that trains"):
+        tg.compile(Net(), loss=loss, optimizer=None, inputs={"x": (5, 3)}, device=device, accumulate=2)
+    no_parameters = tg.compile(
+        tg.nn.Sequential(tg.nn.ReLU()), loss=loss, optimizer=None, inputs={"x": (5, 3)}, device=device
+    )
+    assert float(no_parameters.step(x=X)) == pytest.approx(((np.maximum(X, 0) - 1) ** 2).mean(), rel=1e-5)
 
 
 def test_modules_show_what_is_frozen():

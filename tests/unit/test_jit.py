@@ -207,3 +207,102 @@ def test_attention_keeps_no_scores_without_a_derivative():
     )
     assert np.allclose(forward(q=query), attend(query), atol=1e-5)
     assert "@attention" in forward.module("tg")
+
+
+class Scaled(tg.nn.Module):
+    def __init__(self, factor: float = 1.0) -> None:
+        super().__init__()
+        self.layer, self.norm, self.factor = tg.nn.Linear(3, 4), tg.nn.BatchNorm1d(4), factor
+
+    def __call__(self, x: Any) -> Any:
+        return self.norm(self.layer(x)) * self.factor
+
+
+@pytest.mark.parametrize("device", ["numpy", "wgpu"])
+def test_initialized_models_are_called_and_compiled(device: str) -> None:
+    model, x = Scaled(), np.random.default_rng(0).normal(size=(5, 3)).astype(np.float32)
+    values = model.initialized(3)
+    training = tg.compile(
+        model, loss=lambda m, x: tg.sum(m(x)), optimizer=None, inputs={"x": x.shape}, device=device, seed=3
+    )
+    assert all(np.array_equal(values.named_parameters()[path], v) for path, v in training.parameters().items())
+    assert np.array_equal(training.model().layer.weight, values.layer.weight)
+    expected = np.asarray(training.attach(lambda m, x: tg.nn.inference(m)(x))(x=x))
+    assert np.allclose(tg.nn.inference(values)(x), expected, rtol=1e-5, atol=1e-6)
+
+    @tg.jit(device=device)
+    def forward(model: Any, x: Any) -> Any:
+        return tg.nn.inference(model)(x)
+
+    assert np.allclose(forward(values, x), expected, rtol=1e-5, atol=1e-6)
+    other = model.initialized(4)
+    assert not np.allclose(forward(other, x), expected) and forward.specializations == 1
+    assert np.allclose(forward(Scaled(2.0).initialized(3), x), 2 * expected, rtol=1e-5, atol=1e-6)
+    assert forward.specializations == 2  # another number in the model is another program
+    moved = model.initialized(3, {"norm.running_mean": np.full(4, 5.0)})
+    assert np.allclose(forward(moved, x), expected - 5 * (1 + 1e-5) ** -0.5, rtol=1e-4, atol=1e-4)
+
+    @tg.jit(device=device)
+    def descend(model: Any, x: Any) -> Any:
+        loss, slope = tg.value_and_grad(lambda m: tg.mean(tg.nn.inference(m)(x) ** 2))(model)
+        weights = {
+            path: value - 0.1 * slope.named_parameters()[path] for path, value in model.named_parameters().items()
+        }
+        return loss, slope, weights
+
+    loss, slope, weights = descend(values, x)
+    assert isinstance(slope, Scaled) and isinstance(slope.layer.weight, tg.Array)
+    assert np.array_equal(slope.norm.running_var, np.ones(4))
+    assert float(descend(model.initialized(3, weights), x)[0]) < float(loss)
+    with pytest.raises(ParameterError, match=r"norm\.running_mean.*only the loss .* tg\.nn\.inference\(model\)"):
+        tg.jit(lambda m, x: m(x), device=device)(values, x)
+
+
+def test_what_is_initialized_stays() -> None:
+    model = Scaled()
+    values = model.initialized()
+    with pytest.raises(ParameterError, match=r"Linear\.weight is set in an initialized model, which stays as it is"):
+        values.layer.weight = np.zeros((3, 4))
+    with pytest.raises(ParameterError, match=r"Scaled\.factor is set in an initialized model"):
+        values.factor = 2.0
+    with pytest.raises(ParameterError, match=r"'norm\.running_mean' is that of an initialized model"):
+        values(np.ones((5, 3)))
+    with pytest.raises(InputError, match="unknown parameter 'nothing'"):
+        model.initialized(0, {"nothing": 1.0})
+    with pytest.raises(ParameterError, match=r"has no values: .*model\.initialized\(seed\)"):
+        tg.jit(lambda m: tg.sum(m.layer.weight), device="numpy")(model)
+
+    def replaced(m: Any) -> Any:
+        m.layer.weight = m.layer.weight * 2
+        return m
+
+    with pytest.raises(ParameterError, match=r"replaced\(\) must leave a module as it is.*removed layer\.weight"):
+        tg.jit(replaced, device="numpy")(values)
+
+
+def test_arrays_that_come_again_are_still_on_the_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    from tensorgrad.runtime.webgpu import WebGPUDevice
+
+    uploads: list[int] = []
+    write = WebGPUDevice.write_range
+
+    def counted(self: Any, buffer: Any, offset: int, data: Any) -> None:
+        uploads.append(len(data))
+        write(self, buffer, offset, data)
+
+    model = tg.nn.Linear(300, 200, bias=False).initialized(0)
+    forward = tg.jit(lambda model, x: model(x), device="wgpu")
+    x = np.ones((2, 300), np.float32)
+    expected = np.asarray(forward(model, x))
+    monkeypatch.setattr(WebGPUDevice, "write_range", counted)
+    assert np.array_equal(forward(model, x), expected) and sum(uploads) == x.nbytes
+    x[:] = 2.0  # an array of numpy may change in place
+    assert np.allclose(forward(model, x), 2 * expected, rtol=1e-5, atol=1e-5)
+    uploads.clear()
+    zeros = model.initialized(values={"weight": np.zeros((300, 200), np.float32)})
+    assert not np.any(forward(zeros, x)) and np.any(forward(model, x)) and sum(uploads) > 2 * 4 * 300 * 200
+    uploads.clear()
+    again = tg.array(x)
+    for _ in range(3):
+        assert np.allclose(forward(model, again), 2 * expected, rtol=1e-5, atol=1e-5)
+    assert sum(uploads) == x.nbytes

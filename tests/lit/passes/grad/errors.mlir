@@ -3,8 +3,11 @@
 // RUN: not tg-opt %s -p 'grad{wrt=x}' 2>&1 | filecheck %s --check-prefix TYPE
 // RUN: not tg-opt %s -p 'grad{by=1}' 2>&1 | filecheck %s --check-prefix NAME
 
+// RUN: not tg-opt %S/options.mlir -p 'grad{function=loss result=2}' 2>&1 | filecheck %s --check-prefix RESULT
+
+// RESULT: @loss has no result 2
 // TYPE: tg-opt: error: grad: Incompatible types: given ('x',), expected tuple[int, ...] | None
-// NAME: tg-opt: error: grad: Provided arguments ["by"] not found in expected arguments ["function", "wrt"]
+// NAME: tg-opt: error: grad: Provided arguments ["by"] not found in expected arguments ["function", "wrt", "result"]
 
 // CHECK: expected exactly one function, the module has g, h
 // WRT: expected a function @f, the module has g, h

@@ -1,5 +1,6 @@
 // RUN: tg-opt %s -p 'grad{function=loss},simplify' | filecheck %s --check-prefix ROLES
 // RUN: tg-opt %s -p 'grad{function=loss wrt=2,0},simplify' | filecheck %s --check-prefix WRT
+// RUN: tg-opt %s -p 'grad{function=loss wrt=2},grad{function=loss wrt=1 result=1},simplify' | filecheck %s --check-prefix SECOND
 // RUN: tg-opt %s -p 'grad{function=square},grad{function=square},simplify' | filecheck %s --check-prefix TWICE
 // RUN: tg-opt %s --print-debuginfo -p 'grad{function=square}' | filecheck %s --check-prefix PLACES
 
@@ -12,6 +13,9 @@ func.func @loss(%x: tensor<f32>, %a: tensor<f32> {tg.name = "a", tg.role = "para
 // ROLES: func.func @loss({{.*}}) -> (tensor<f32> {tg.name = "loss", tg.role = "output"}, tensor<f32> {tg.name = "a", tg.role = "output"}, tensor<f32> {tg.name = "a", tg.role = "gradient"}, tensor<f32> {tg.name = "b", tg.role = "gradient"}) {
 // ROLES: %[[ONE:.*]] = tg.constant value = dense<1.000000e+00> : tensor<f32>
 // ROLES-NEXT: func.return %1, %0, %x, %[[ONE]]
+// Each result by other arguments, where a function has several losses.
+// SECOND: func.func @loss({{.*}}) -> (tensor<f32> {tg.name = "loss", tg.role = "output"}, tensor<f32> {tg.name = "a", tg.role = "output"}, tensor<f32> {tg.name = "b", tg.role = "gradient"}, tensor<f32> {tg.name = "a", tg.role = "gradient"}) {
+// SECOND: func.return %1, %0, %{{.*}}, %x
 // WRT: func.func @loss({{.*}}) -> (tensor<f32> {tg.name = "loss", tg.role = "output"}, tensor<f32> {tg.name = "a", tg.role = "output"}, tensor<f32> {tg.name = "b", tg.role = "gradient"}, tensor<f32> {tg.name = "arg0", tg.role = "gradient"}) {
 // WRT: func.return %1, %0, %{{.*}}, %a
 

@@ -1,0 +1,217 @@
+"""Models with values: arrays in the place of what is declared, and what holds arrays as a declared model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tensorgrad import random, trees
+from tensorgrad.dtypes import SHORT, Spec
+from tensorgrad.errors import ParameterError
+from tensorgrad.location import user_line
+from tensorgrad.model_tracing import drawn
+from tensorgrad.nn.module import (
+    Buffer,
+    Module,
+    Parameter,
+    Tree,
+    bind,
+    check_bound,
+    copied_tree,
+    declarations,
+    entries,
+    is_container,
+    is_float_array,
+    parameter_of,
+)
+from tensorgrad.runtime.backend import check_inputs
+from tensorgrad.runtime.numpy_backend import ArraySlot
+from tensorgrad.state import Held, State
+from tensorgrad.tensor import Array, Traced
+
+
+def initialized(model: Module, seed: int, values: Mapping[str, Any] | None) -> Module:
+    """See `Module.initialized`."""
+    origin, present = (model, None) if model._binding is None else model._binding
+    declared = declarations(origin)
+    if present is None:
+        arrays = drawn(declared, random.key(seed))
+    else:
+        arrays = {path: np.asarray(present[id(leaf)]) for path, leaf in declared.items()}
+    slots = {path: ArraySlot(path, leaf.shape, SHORT[leaf.dtype]) for path, leaf in declared.items()}
+    given = check_inputs(slots, values or {}, what="parameter", partial=True)
+    return with_values(origin, [Array(np.array(given.get(path, arrays[path]))) for path in declared])
+
+
+def with_values(origin: Module, values: Sequence[Any]) -> Module:
+    """A declared model with values for its parameters and buffers, in the order of `declarations`.
+
+    Buffers are values that refuse to be assigned to.
+    """
+    found: dict[int, Any] = {}
+    for (path, leaf), value in zip(declarations(origin).items(), values, strict=True):
+        held = value
+        if isinstance(leaf, Buffer) and isinstance(value, Traced):
+            held = State(value, path, value.trace.name, "refused")
+        elif isinstance(leaf, Buffer) and isinstance(value, Array):
+            held = Held(value, path)
+        found[id(leaf)] = held
+    return bind(origin, found)
+
+
+def declared_model(model: Any) -> Module:
+    """A model as `tg.compile` takes it, with everything declared.
+
+    Arrays of floats, and floats, in a dict, list or tuple are parameters that start from them; an initialized module
+    stands for parameters of its own that start from its values.
+
+    Raises:
+        ParameterError: It is none.
+    """
+    if isinstance(model, Module):
+        return model if model._binding is None else _declared_again(model)
+    if not isinstance(model, dict | list | tuple):
+        raise ParameterError(
+            f"{user_line()}: the model must be a tg.nn.Module, or a dict, list or tuple of arrays and modules, not "
+            f"{type(model).__name__}"
+        )
+    known: dict[int, Any] = {}
+
+    def declared(node: Any) -> Any:
+        if isinstance(node, Module):
+            if id(node) not in known:
+                known[id(node)] = declared_model(node)
+            return known[id(node)]
+        if isinstance(node, float) or is_float_array(node):
+            return parameter_of(node, f"{user_line()}: the model")
+        if isinstance(node, dict):
+            return {key: declared(value) for key, value in node.items()}
+        if isinstance(node, list | tuple):
+            make: Callable[..., Any] = type(node)
+            items = [declared(value) for value in node]
+            return make(*items) if hasattr(node, "_fields") else make(items)
+        return node
+
+    return Tree(declared(model))
+
+
+def _declared_again(model: Module) -> Module:
+    """A model of its own that starts from the values of an initialized one."""
+    assert model._binding is not None
+    origin, values = model._binding
+    if any(isinstance(value, Traced) for value in values.values()):
+        raise ParameterError(f"{user_line()}: the model is one that a traced function was given; give the declared one")
+    known: dict[int, Parameter | Buffer] = {}
+
+    def leaf(node: Parameter | Buffer) -> Parameter | Buffer:
+        if id(node) not in known:
+            array = np.asarray(values[id(node)])
+            start: Any = lambda key, shape, dtype: array  # noqa: E731
+            trainable = {"trainable": node.trainable} if isinstance(node, Parameter) else {}
+            known[id(node)] = type(node)(node.shape, node.dtype, start, **trainable)
+        return known[id(node)]
+
+    return copied_tree(origin, leaf, lambda clone, node: None)
+
+
+@dataclass
+class Opened:
+    """A module as an argument or a result of a compiled function: a tree of parameters and buffers.
+
+    Attributes:
+        module: The module, with values of any kind.
+    """
+
+    module: Module
+
+    def tree_children(self) -> tuple[list[Any], trees.Rebuild]:
+        """The values of parameters and buffers."""
+        origin, values = (self.module, dict[int, Any]()) if self.module._binding is None else self.module._binding
+        leaves = [values.get(id(leaf), leaf) for leaf in declarations(origin).values()]
+        return leaves, lambda new: Opened(with_values(origin, new))
+
+    def tree_names(self) -> list[str]:
+        """Their paths."""
+        return list(declarations(self._origin))
+
+    def tree_key(self) -> Hashable:
+        """What else the module is made of: equal for modules of one structure and the same other attributes."""
+        return _fixed(self._origin, {})
+
+    @property
+    def _origin(self) -> Module:
+        return self.module if self.module._binding is None else self.module._binding[0]
+
+
+def opened(tree: Any) -> Any:
+    """A tree with its modules as `Opened`."""
+    return _mapped(tree, Module, Opened)
+
+
+def closed(tree: Any) -> Any:
+    """A tree with the modules that `opened` took."""
+    return _mapped(tree, Opened, lambda node: node.module)
+
+
+def check_kept(given: Any, where: str) -> None:
+    """Checks that a traced function left the modules that it was given as they are.
+
+    Args:
+        given: What `opened` gave, with tensors.
+        where: How messages begin.
+
+    Raises:
+        ParameterError: It replaced, added or removed a parameter or buffer of one.
+    """
+    if isinstance(given, Opened):
+        check_bound(given.module, f"{where} must leave a module as it is, and return another")
+    elif not isinstance(given, Traced):
+        for part in (trees.children(given) or ([], None))[0]:
+            check_kept(part, where)
+
+
+def _mapped(tree: Any, kind: type, change: Callable[[Any], Any]) -> Any:
+    if isinstance(tree, kind):
+        return change(tree)
+    if isinstance(tree, Array | Traced | np.ndarray | Spec):
+        return tree
+    found = trees.children(tree)
+    if found is None:
+        return tree
+    parts, rebuild = found
+    return rebuild([_mapped(part, kind, change) for part in parts])
+
+
+@dataclass(frozen=True, eq=False)
+class _Same:
+    """What is equal to itself alone."""
+
+    value: Any
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and other.value is self.value
+
+    def __hash__(self) -> int:
+        return id(self.value)
+
+
+def _fixed(node: Any, seen: dict[int, int]) -> Hashable:
+    """What a module tree is but for the values of its parameters, as something that can be compared."""
+    if id(node) in seen:
+        return seen[id(node)]
+    if isinstance(node, Parameter | Buffer):
+        seen[id(node)] = len(seen)
+        return type(node), node.shape, node.dtype.str
+    if is_container(node):
+        seen[id(node)] = len(seen)
+        return type(node), tuple((name, _fixed(value, seen)) for name, value in entries(node))
+    if isinstance(node, np.ndarray):
+        return node.shape, node.dtype.str, node.tobytes()
+    try:
+        hash(node)
+    except TypeError:
+        return _Same(node)
+    return type(node), node
