@@ -9,7 +9,7 @@ import functools
 import numbers
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, NoReturn, Self, TypeAlias, TypeVar, cast
+from typing import Any, ClassVar, NoReturn, TypeAlias, TypeVar, cast
 
 import numpy as np
 
@@ -239,7 +239,7 @@ class Module:
         found = {path: leaf for path, leaf in declarations(origin).items() if isinstance(leaf, kind)}
         return found if values is None else {path: values.get(id(leaf), leaf) for path, leaf in found.items()}
 
-    def initialized(self, seed: int = 0, values: Mapping[str, Any] | None = None) -> Self:
+    def initialized(self, seed: int = 0, values: Mapping[str, Any] | None = None) -> Any:
         """The model with arrays in the place of what is declared: it can be called, eagerly and in `tg.jit`.
 
         `tg.compile` takes it too, and starts from its values; every call gives parameters of their own. It is a tree
@@ -256,7 +256,7 @@ class Module:
         """
         from tensorgrad.nn.values import initialized  # loads xDSL
 
-        return cast(Self, initialized(self, seed, values))
+        return initialized(self, seed, values)
 
     def freeze(self, *patterns: str) -> None:
         """Leaves parameters as they are: programs compiled from now on have no gradient, state or update of them.

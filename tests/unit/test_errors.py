@@ -277,7 +277,7 @@ def test_a_loss_of_other_arguments():
 @pytest.mark.parametrize(
     ("options", "error", "message"),
     [
-        ({"model": "MLP"}, ParameterError, "must be a tg.nn.Module, not str"),
+        ({"model": "MLP"}, ParameterError, "must be a tg.nn.Module, or a dict, .* not str"),
         ({"model": tg.nn.Module()}, ParameterError, "Module has no parameters"),
         ({"optimizer": 0.1}, OptionError, "optimizer must be one of tg.optim"),
         ({"device": "cuda"}, OptionError, "device must be one of auto, wgpu, numpy, not 'cuda'"),
