@@ -146,6 +146,7 @@ from tensorgrad.joining import tril as tril
 from tensorgrad.joining import triu as triu
 from tensorgrad.losses import binary_cross_entropy_with_logits as binary_cross_entropy_with_logits
 from tensorgrad.losses import cosine_embedding as cosine_embedding
+from tensorgrad.losses import cosine_similarity as cosine_similarity
 from tensorgrad.losses import cross_entropy as cross_entropy
 from tensorgrad.losses import hinge as hinge
 from tensorgrad.losses import hinge_embedding as hinge_embedding

@@ -14,7 +14,7 @@ from tensorgrad.dialects.tg import convolution, shape
 from tensorgrad.dialects.tg.base import integer, ints
 from tensorgrad.dialects.tg.convolution import spread, window_count
 from tensorgrad.dtypes import NAMES, is_float
-from tensorgrad.elementwise import add, as_tensor, broadcast_to, cast, divide, multiply, where
+from tensorgrad.elementwise import add, as_tensor, broadcast_to, cast, divide, equal, multiply, where
 from tensorgrad.errors import OptionError, ShapeError
 from tensorgrad.location import user_line
 from tensorgrad.reductions import max as largest
@@ -300,6 +300,18 @@ class Pool:
             dilation=ints(self.dilation),
         )
 
+    def shares(self) -> list[np.ndarray[Any, np.dtype[Any]]]:
+        """For each axis and window, its extent over how much of it is no padding."""
+        found: list[np.ndarray[Any, np.dtype[Any]]] = []
+        for i, (extent, size, s, hole) in enumerate(
+            zip(self.extents, self.size, self.stride, self.dilation, strict=True)
+        ):
+            padded = self.low[i] + extent + self.high[i] + self.extra[i]
+            starts = np.arange(window_count(padded, spread(size, hole), s))[:, None] * s - self.low[i]
+            at = starts + np.arange(size) * hole
+            found.append(size / np.maximum(((at >= 0) & (at < extent)).sum(1), 1))
+        return found
+
     def counts(self, count_padding: bool) -> np.ndarray[Any, np.dtype[Any]]:
         """How many elements each window averages over."""
         total = np.ones((), np.int64)
@@ -323,7 +335,8 @@ def max_pool(
 ) -> Tensor:
     """The largest element of each window, NaN if one is NaN.
 
-    Equal maxima of a window share its derivative evenly, as in `max` (PyTorch gives it to the first).
+    Equal maxima of a window, and several NaN, share its derivative evenly, as in `max` (PyTorch gives it to one). The
+    padding has no share.
 
     Args:
         x: `[batch, channels, spatial...]`, or with any leading axes where `size` lists the windows' extents.
@@ -340,7 +353,15 @@ def max_pool(
     pool = Pool("max_pool", tensor, size, stride, padding, dilation, ceil_mode)
     lowest = -math.inf if is_float(tensor.dtype) else np.iinfo(tensor.dtype).min
     rank = tensor.ndim
-    return largest(pool.windows(tensor, lowest), tuple(range(rank, rank + len(pool.axes))))
+    result = largest(pool.windows(tensor, lowest), tuple(range(rank, rank + len(pool.axes))))
+    if not is_float(tensor.dtype):
+        return result
+    for axis, share in zip(pool.axes, pool.shares(), strict=True):
+        if share.max(initial=1.0) > 1:
+            # Elements of -inf are equal to the padding, which is to have no share of the derivative.
+            factor = Array(share.astype(tensor.dtype).reshape([-1, *[1] * (rank - 1 - axis)]))
+            result = where(equal(result, -math.inf), multiply(result, factor), result)
+    return result
 
 
 def avg_pool(

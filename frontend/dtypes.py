@@ -35,6 +35,8 @@ def as_dtype(dtype: object) -> DType:
     Raises:
         DTypeError: It is none of f16, f32, f64, i32, u32 and bool.
     """
+    if dtype is None:  # which numpy takes for float64
+        raise DTypeError(f"None is no dtype; use one of {', '.join(NAMES)}")
     if dtype is float:
         return NAMES["f32"]
     if dtype is int:

@@ -21,8 +21,12 @@ from tensorgrad.elementwise import (
     divide,
     equal,
     greater,
+    greater_equal,
     less,
+    less_equal,
+    logical_and,
     logical_not,
+    logical_or,
     maximum,
     minimum,
     multiply,
@@ -221,12 +225,32 @@ def isinf(x: Any) -> Tensor:
 def clip(x: Any, min: Any = None, max: Any = None) -> Tensor:
     """`x` held between `min` and `max`, each of which may be absent, a number or a tensor; NaN stays NaN.
 
-    Where `min` is above `max`, it is `max`. At a bound, `x` and the bound share the derivative by halves.
+    Where `min` is above `max`, it is `max`. The derivative is as PyTorch's: that of `x` between the bounds and at them,
+    else that of the bound that holds it; none where the result is NaN.
     """
-    tensor = as_tensor(x)
+    tensor = held = as_tensor(x)
     if min is not None:
-        tensor = maximum(tensor, min)
-    return tensor if max is None else minimum(tensor, max)
+        held = maximum(held, min)
+    if max is not None:
+        held = minimum(held, max)
+    if held is tensor or not is_float(held.dtype):
+        return held
+    return _with_slopes_of_clip(tensor, min, max, stop_gradient(held))
+
+
+def _with_slopes_of_clip(x: Tensor, low: Any, high: Any, held: Tensor) -> Tensor:
+    """`held`, with the derivatives of what it is equal to."""
+    result = held
+    if isinstance(high, Tensor):
+        above = greater(x, high) if low is None else logical_and(greater(x, high), equal(low, low))
+        crossed = above if low is None else logical_or(above, logical_and(greater(low, high), equal(x, x)))
+        result = where(crossed, high, result)
+    if isinstance(low, Tensor):
+        below = less(x, low) if high is None else logical_and(less(x, low), less_equal(low, high))
+        result = where(below, low, result)
+    bounds = [greater_equal(x, low)] if low is not None else []
+    bounds += [less_equal(x, high)] if high is not None else []
+    return where(bounds[0] if len(bounds) == 1 else logical_and(*bounds), x, result)
 
 
 def lerp(x: Any, y: Any, weight: Any) -> Tensor:

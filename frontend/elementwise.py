@@ -194,12 +194,18 @@ def emit_full_like(x: Tensor, number: float) -> Tensor:
 
 
 def maximum(x: Any, y: Any) -> Tensor:
-    """The larger of two elements; NaN when either is NaN. Equal elements share the derivative by halves."""
+    """The larger of two elements; NaN when either is NaN. Equal elements share the derivative by halves.
+
+    Where one is NaN, both have all of it, as in PyTorch.
+    """
     return _binary("maximum", binary.MaximumOp, x, y)
 
 
 def minimum(x: Any, y: Any) -> Tensor:
-    """The smaller of two elements; NaN when either is NaN. Equal elements share the derivative by halves."""
+    """The smaller of two elements; NaN when either is NaN. Equal elements share the derivative by halves.
+
+    Where one is NaN, both have all of it, as in PyTorch.
+    """
     return _binary("minimum", binary.MinimumOp, x, y)
 
 

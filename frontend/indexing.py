@@ -11,7 +11,7 @@ from tensorgrad.dialects.tg import shape
 from tensorgrad.dialects.tg.base import integer, ints
 from tensorgrad.dtypes import SHORT, as_dtype
 from tensorgrad.elementwise import as_tensor, broadcast_to, cast, equal, where
-from tensorgrad.errors import DTypeError, ShapeError
+from tensorgrad.errors import DTypeError, OptionError, ShapeError
 from tensorgrad.joining import concat, narrow, pad
 from tensorgrad.keys import Selection, index, selection
 from tensorgrad.location import user_line, user_location
@@ -105,8 +105,11 @@ def one_hot(indices: Any, count: int, dtype: object = "f32") -> Tensor:
 
     Raises:
         DTypeError: The indices are no integers.
+        OptionError: `count` is no positive integer.
     """
     tensor = as_tensor(indices)
+    if isinstance(count, bool) or not isinstance(count, int | np.integer) or count < 1:
+        raise OptionError(f"{user_line()}: one_hot: the number of classes is a positive integer, not {count!r}")
     if tensor.dtype.kind not in "iu":
         raise DTypeError(f"{user_line()}: one_hot: indices are i32 or u32, not {SHORT[tensor.dtype]}")
     return cast(equal(expand_dims(tensor, -1), arange(count, dtype=tensor.dtype)), as_dtype(dtype))

@@ -19,6 +19,7 @@ from tensorgrad.location import user_line
 from tensorgrad.shaping import (
     arange,
     expand_dims,
+    fitted,
     flip,
     full,
     normalized_axes,
@@ -258,7 +259,8 @@ def pad(x: Any, pad_width: Any, mode: str = "constant", constant_values: Any = 0
     and `symmetric` behind it, `wrap` continues with the other end.
 
     Raises:
-        ShapeError: The widths don't fit, or an empty axis has nothing to repeat.
+        ShapeError: The widths don't fit, or an axis has too little to repeat: `reflect` takes at most all elements but
+            the one it mirrors at, `symmetric` and `wrap` at most all.
         OptionError: The mode is unknown.
     """
     tensor = as_tensor(x)
@@ -273,6 +275,12 @@ def pad(x: Any, pad_width: Any, mode: str = "constant", constant_values: Any = 0
         extent = tensor.shape[axis]
         if not extent and (low or high):
             raise ShapeError(f"{user_line()}: pad: axis {axis} of {tensor.shape} is empty; only 'constant' can pad it")
+        most = {"edge": low + high, "reflect": extent - 1}.get(mode, extent)
+        if builtins.max(low, high) > most:
+            raise ShapeError(
+                f"{user_line()}: pad: mode {mode!r} adds at most {most} elements on each side of axis {axis} of "
+                f"{tensor.shape}, not {low} and {high}; pad several times to go on"
+            )
         if low or high:
             known: Any = mode  # checked above; numpy's types want each name spelled out
             order = np.pad(np.arange(extent), (low, high), known)
@@ -371,12 +379,15 @@ def eye(rows: int, columns: int | None = None, k: int = 0, dtype: object = "f32"
 def linspace(start: float, stop: float, num: int = 50, endpoint: bool = True, dtype: object = "f32") -> Tensor:
     """`num` numbers from `start` to `stop`, equally far apart; without `endpoint`, the last one stays below `stop`.
 
-    They are computed in f64 and rounded once.
+    They are computed in f64 and rounded once, to integers downwards.
 
     Raises:
         ShapeError: `num` is negative.
+        DTypeError: A number is out of the dtype's range.
     """
     count = _integer(num, "linspace: num")
     if count < 0:
         raise ShapeError(f"{user_line()}: linspace: num {count} is negative")
-    return Array(np.linspace(float(start), float(stop), count, endpoint=endpoint).astype(as_dtype(dtype)))
+    wanted = as_dtype(dtype)
+    numbers = np.linspace(float(start), float(stop), count, endpoint=endpoint)
+    return Array(fitted(np.floor(numbers) if wanted.kind in "iu" else numbers, wanted, "linspace"))

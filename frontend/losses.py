@@ -15,10 +15,12 @@ from tensorgrad.activations import log_sigmoid
 from tensorgrad.dialects.tg import index
 from tensorgrad.dialects.tg.base import integer
 from tensorgrad.dtypes import NAMES, SHORT, is_float
+from tensorgrad.elementary import as_float
 from tensorgrad.elementwise import abs as absolute
 from tensorgrad.elementwise import (
     as_tensor,
     cast,
+    common,
     divide,
     equal,
     exp,
@@ -35,8 +37,8 @@ from tensorgrad.elementwise import (
 )
 from tensorgrad.errors import DTypeError, OptionError, ShapeError
 from tensorgrad.location import user_line
-from tensorgrad.reductions import log_softmax, logsumexp, mean, sum
-from tensorgrad.shaping import expand_dims, squeeze
+from tensorgrad.reductions import log_softmax, logsumexp, mean, norm, sum
+from tensorgrad.shaping import check_range, expand_dims, normalized_axis, squeeze
 from tensorgrad.tensor import Tensor
 from tensorgrad.tracer import emit
 
@@ -66,7 +68,8 @@ def _alike(what: str, x: Any, y: Any) -> tuple[Tensor, Tensor]:
 # Classes
 
 
-def _picked(scores: Tensor, labels: Tensor) -> Tensor:
+def _picked(what: str, scores: Tensor, labels: Tensor) -> Tensor:
+    check_range(labels, 0, scores.shape[-1] - 1, f"{what}: labels")
     # The op itself, not take_along_axis: a negative label is wrong, it doesn't count from the end.
     axis = integer(scores.ndim - 1)
     return squeeze(emit(index.TakeAlongAxisOp, [scores, expand_dims(labels, -1)], axis=axis), -1)
@@ -145,8 +148,8 @@ def cross_entropy(
 
     Args:
         logits: Unnormalized log-probabilities, `[..., classes]`.
-        labels: Integers of shape `[...]`; one outside `[0, classes)` gives NaN, and no neighbour's loss. Or floats of
-            shape `[..., classes]`: the probability of each class.
+        labels: Integers of shape `[...]`; one outside `[0, classes)` is an error where its value is known, and else
+            gives NaN, and no neighbour's loss. Or floats of shape `[..., classes]`: the probability of each class.
         reduction: "mean", "sum", or "none" for a loss of each label. The mean of integer labels is over the weights
             of those that are not ignored: NaN if there are none. That of probabilities is over their number.
         weight: What each class counts, `[classes]`; 1 by default.
@@ -155,7 +158,8 @@ def cross_entropy(
 
     Raises:
         DTypeError: The logits are no floats or the labels no integers.
-        ShapeError: The labels' shape fits neither form, or the weights' not the classes.
+        ShapeError: The labels' shape fits neither form, a known label is no class, or the weights' shape is not that of
+            the classes.
         OptionError: Another reduction, smoothing outside `[0, 1]`, or an `ignore_index` for probabilities.
     """
     what = "cross_entropy"
@@ -173,10 +177,10 @@ def cross_entropy(
     weights = _class_weights(what, weight, scores)
     found = _Labels(wanted, weights, ignore_index)
     if not label_smoothing:
-        losses = found.weighted(subtract(logsumexp(scores, -1), _picked(scores, found.places)))
+        losses = found.weighted(subtract(logsumexp(scores, -1), _picked(what, scores, found.places)))
         return found.reduced(losses, reduction)
     likelihoods = log_softmax(scores, -1)
-    hard = found.weighted(negative(_picked(likelihoods, found.places)))
+    hard = found.weighted(negative(_picked(what, likelihoods, found.places)))
     even = negative(sum(likelihoods if weights is None else multiply(likelihoods, weights), -1))
     even = even if found.kept is None else where(found.kept, even, 0)
     share = label_smoothing / scores.shape[-1]
@@ -202,7 +206,7 @@ def nll(
 
     Args:
         log_probabilities: `[..., classes]`.
-        labels: Integers of shape `[...]`; one outside `[0, classes)` gives NaN.
+        labels: Integers of shape `[...]`; one outside `[0, classes)` is as in `cross_entropy`.
         reduction: "mean" (over the weights of labels that are not ignored), "sum", or "none".
         weight: What each class counts, `[classes]`; 1 by default.
         ignore_index: The label that counts for nothing, or None.
@@ -213,12 +217,13 @@ def nll(
             that of the classes.
         OptionError: Another reduction, or an `ignore_index` that is no label's.
     """
+    what = "nll"
     scores, wanted = as_tensor(log_probabilities), as_tensor(labels)
-    _check_reduction("nll", reduction)
-    _check_labels("nll", scores, wanted)
-    _check_ignored("nll", wanted, ignore_index)
-    found = _Labels(wanted, _class_weights("nll", weight, scores), ignore_index)
-    return found.reduced(found.weighted(negative(_picked(scores, found.places))), reduction)
+    _check_reduction(what, reduction)
+    _check_labels(what, scores, wanted)
+    _check_ignored(what, wanted, ignore_index)
+    found = _Labels(wanted, _class_weights(what, weight, scores), ignore_index)
+    return found.reduced(found.weighted(negative(_picked(what, scores, found.places))), reduction)
 
 
 def binary_cross_entropy_with_logits(
@@ -373,6 +378,27 @@ def cosine_embedding(x: Any, y: Any, target: Any, reduction: str = "mean", *, ma
         return where(equal(kind, 1), subtract(1.0, cosine), where(equal(kind, -1), apart, 0))
 
     return _reduced("cosine_embedding", losses, reduction)
+
+
+def cosine_similarity(x: Any, y: Any, axis: int = -1, eps: float = 1e-8) -> Tensor:
+    """The cosine of the angle between vectors along `axis`; 0 where one is zero.
+
+    Args:
+        x: Vectors; numbers that are no floats become f32.
+        y: Vectors that broadcast against `x`, before anything is summed.
+        axis: The axis of the vectors in the joint shape.
+        eps: The least length that a vector is divided by.
+
+    Raises:
+        ShapeError: The shapes don't broadcast, or there is no such axis.
+        DTypeError: They have no common dtype.
+        OptionError: `eps` is negative.
+    """
+    if not eps >= 0:
+        raise OptionError(f"{user_line()}: cosine_similarity: eps must not be negative, got {eps!r}")
+    left, right = (as_float(part) for part in common("cosine_similarity", x, y))
+    units = [divide(part, maximum(norm(part, 2, axis, keepdims=True), eps)) for part in (left, right)]
+    return sum(multiply(*units), normalized_axis(axis, left.ndim, "cosine_similarity"))
 
 
 def hinge(scores: Any, target: Any, reduction: str = "mean", *, margin: float = 1.0) -> Tensor:

@@ -56,7 +56,7 @@ def sum(x: Any, axis: Any = None, keepdims: bool = False) -> Tensor:
 
 
 def max(x: Any, axis: Any = None, keepdims: bool = False) -> Tensor:
-    """The largest element along `axis`, NaN if any is NaN; equal maxima share the derivative evenly.
+    """The largest element along `axis`, NaN if any is NaN; equal maxima, or all NaN, share the derivative evenly.
 
     Raises:
         ShapeError: A reduced axis is empty.
@@ -65,7 +65,7 @@ def max(x: Any, axis: Any = None, keepdims: bool = False) -> Tensor:
 
 
 def min(x: Any, axis: Any = None, keepdims: bool = False) -> Tensor:
-    """The smallest element along `axis`, NaN if any is NaN; equal minima share the derivative evenly.
+    """The smallest element along `axis`, NaN if any is NaN; equal minima, or all NaN, share the derivative evenly.
 
     Raises:
         ShapeError: A reduced axis is empty.

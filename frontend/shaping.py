@@ -10,11 +10,12 @@ import numpy as np
 
 from tensorgrad.dialects.tg import index as index_ops
 from tensorgrad.dialects.tg import leaves, shape
-from tensorgrad.dialects.tg.base import ELEMENT_TYPES, int_value, integer, ints, size_of
+from tensorgrad.dialects.tg.base import ELEMENT_TYPES, NumpyArray, int_value, integer, ints, size_of
 from tensorgrad.dtypes import NAMES, SHORT, DType, as_dtype, spec
 from tensorgrad.elementwise import add, as_tensor, broadcast_to, less, where
-from tensorgrad.errors import DTypeError, ShapeError
+from tensorgrad.errors import DTypeError, InputError, ShapeError
 from tensorgrad.location import user_line
+from tensorgrad.runtime.conversion import converted
 from tensorgrad.tensor import Array, Tensor, Traced
 from tensorgrad.tracer import as_array, current_trace, emit
 
@@ -69,12 +70,12 @@ def full(shape_: int | Sequence[int], value: float, dtype: object = None) -> Ten
 
 def zeros(shape_: int | Sequence[int], dtype: object = "f32") -> Tensor:
     """A tensor of zeros."""
-    return full(shape_, 0, dtype)
+    return full(shape_, 0, as_dtype(dtype))
 
 
 def ones(shape_: int | Sequence[int], dtype: object = "f32") -> Tensor:
     """A tensor of ones."""
-    return full(shape_, 1, dtype)
+    return full(shape_, 1, as_dtype(dtype))
 
 
 def arange(start: float, stop: float | None = None, step: float = 1, dtype: object = None) -> Tensor:
@@ -84,19 +85,35 @@ def arange(start: float, stop: float | None = None, step: float = 1, dtype: obje
 
     Raises:
         ShapeError: `step` is 0.
+        DTypeError: A number is out of the dtype's range.
     """
     first, last = (0, start) if stop is None else (start, stop)
     if step == 0:
         raise ShapeError(f"{user_line()}: arange: the step is 0")
     if isinstance(first, float) or isinstance(last, float) or isinstance(step, float):
-        return Array(np.arange(first, last, step).astype(as_dtype("f32" if dtype is None else dtype)))
+        return Array(fitted(np.arange(first, last, step), as_dtype("f32" if dtype is None else dtype), "arange"))
     dtype = "i32" if dtype is None else dtype
-    wanted, count = as_dtype(dtype), len(range(first, last, step))
+    numbers = range(first, last, step)
+    wanted, count = as_dtype(dtype), len(numbers)
+    if count:
+        fitted(np.array([numbers[0], numbers[-1]]), wanted, "arange")
     if current_trace() is None or not count:
         return Array(np.arange(first, last, step).astype(wanted))
     positions = emit(leaves.IotaOp, [], shape=ints([count]), axis=integer(0), element=ELEMENT_TYPES[wanted])
     scaled = positions if step == 1 else positions * step
     return scaled if first == 0 else scaled + first
+
+
+def fitted(numbers: NumpyArray, dtype: DType, what: str) -> NumpyArray:
+    """Numbers in another dtype, cut off where that is an integer one.
+
+    Raises:
+        DTypeError: One is out of range, or is to be an integer and is not finite.
+    """
+    try:
+        return converted(numbers, dtype, SHORT[dtype], what)
+    except InputError as error:
+        raise DTypeError(f"{user_line()}: {error}") from None
 
 
 def reshape(x: Any, *shape_: Any) -> Tensor:

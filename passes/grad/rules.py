@@ -146,11 +146,13 @@ def _pow(b: TensorBuilder, op: binary.PowOp, g: SSAValue) -> Cotangents:
 
 
 def _extremum(b: TensorBuilder, wins: str, op: binary.BinaryOp, g: SSAValue) -> Cotangents:
+    """As PyTorch: equal operands have half each, and where one is NaN both have all, so that it is seen."""
     zero, half = b.full_like(g, 0), b.scale(g, 0.5)
-    tie = b.compare("eq", op.lhs, op.rhs)
-    left = b.select(b.compare(wins, op.lhs, op.rhs), g, zero)
-    right = b.select(b.compare(wins, op.rhs, op.lhs), g, zero)
-    return [b.select(tie, half, left), b.select(tie, half, right)]
+    share = b.select(b.compare("eq", op.lhs, op.rhs), half, g)
+    return [
+        b.select(b.compare(wins, op.rhs, op.lhs), zero, share),
+        b.select(b.compare(wins, op.lhs, op.rhs), zero, share),
+    ]
 
 
 @rule(binary.MaximumOp)
@@ -233,9 +235,10 @@ def _sum(b: TensorBuilder, op: reduce.SumOp, g: SSAValue) -> Cotangents:
 
 
 def _extreme(b: TensorBuilder, op: reduce.ReduceOp, g: SSAValue) -> Cotangents:
-    """Equal extremes share the cotangent evenly."""
+    """Equal extremes share the cotangent evenly; where there is NaN, which is the extreme then, every NaN does."""
     x, axes = op.operand, int_list(op.properties, "axes")
     ties = b.compare("eq", x, b.broadcast_like(op.result, x, axes))
+    ties = b.binary(binary.OrOp, ties, b.compare("ne", x, x))
     count = b.sum(b.cast(ties, element_of(x)), axes)
     share = b.broadcast_like(b.div(g, count), x, axes)
     return [b.select(ties, share, b.full_like(x, 0))]

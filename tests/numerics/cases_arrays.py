@@ -519,7 +519,8 @@ def concat_cases() -> Iterator[Case]:
             lambda x, b=by, a=axis: np.roll(x, b, a),
             derivative=True,
         )
-    for mode, width in itertools.product(("edge", "reflect", "symmetric", "wrap"), (1, (0, 2), ((1, 2), (7, 0)))):
+    modes = ("edge", "reflect", "symmetric", "wrap")
+    for mode, width in (*itertools.product(modes, (1, ((0, 2), (1, 0)), ((2, 0), (0, 1)))), ("edge", ((1, 2), (7, 0)))):
         yield case(
             f"pad {mode} {width}",
             lambda x, m=mode, w=width: joining.pad(x, w, m),

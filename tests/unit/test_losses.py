@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
+from torch.nn import functional
 
 import tensorgrad as tg
 from tensorgrad.errors import DTypeError, OptionError, ShapeError
@@ -93,7 +95,9 @@ def test_ignored_labels_count_for_nothing():
     gradient = np.asarray(tg.grad(lambda x: tg.cross_entropy(x, labels, ignore_index=-100))(finite))
     assert not gradient[1].any() and gradient[0].any()
     assert np.isnan(float(tg.cross_entropy(finite, np.full(3, -100, np.int32), ignore_index=-100)))
-    assert np.isnan(float(tg.cross_entropy(finite, labels)))
+    assert np.isnan(float(tg.jit(lambda labels: tg.cross_entropy(finite, labels), device="numpy")(labels)))
+    with pytest.raises(ShapeError, match="index -100 is out of range"):
+        tg.cross_entropy(finite, labels)
 
 
 @pytest.mark.parametrize("reduction", REDUCTIONS)
@@ -151,6 +155,18 @@ def test_losses_of_two_classes(reduction):
     close(tg.hinge(x, signs, reduction), reduced(np.maximum(1 - signs * x, 0), reduction))
     expected = np.where(signs == 1, x, np.maximum(0.5 - x, 0))
     close(tg.hinge_embedding(x, signs, reduction, margin=0.5), reduced(expected, reduction))
+
+
+@pytest.mark.parametrize(("x", "y", "axis"), [((1, 2, 3), (2, 1, 3), -2), ((4, 3), (4, 3), 1), ((5,), (2, 3, 5), -1)])
+def test_cosine_similarity_broadcasts_before_it_sums(x, y, axis):
+    left, right = rng.normal(size=x).astype(np.float32), rng.normal(size=y).astype(np.float32)
+    wanted = functional.cosine_similarity(torch.tensor(left), torch.tensor(right), axis)
+    found = tg.cosine_similarity(left, right, axis)
+    assert found.shape == wanted.shape
+    close(found, wanted.numpy())
+    assert float(tg.cosine_similarity(np.zeros(3), np.ones(3))) == 0
+    slopes = np.asarray(tg.grad(lambda x: tg.cosine_similarity(x, np.ones(3)))(np.zeros(3, np.float32)))
+    assert np.isfinite(slopes).all()
 
 
 def test_a_cosine_of_zeros():

@@ -103,7 +103,7 @@ func.func @pow(%x: tensor<4xf32>, %y: tensor<4xf32>, %w: tensor<4xf32>) -> tenso
 
 // -----
 
-// Equal elements share by halves.
+// Equal elements share by halves; beside NaN both have all.
 func.func @maximum(%x: tensor<4xf32>, %y: tensor<4xf32>, %w: tensor<4xf32>) -> tensor<f32> {
   %r = tg.maximum %x, %y : tensor<4xf32>, tensor<4xf32>
   %p = tg.mul %r, %w : tensor<4xf32>, tensor<4xf32>
@@ -119,13 +119,12 @@ func.func @maximum(%x: tensor<4xf32>, %y: tensor<4xf32>, %w: tensor<4xf32>) -> t
 // CHECK-NEXT:   %1 = tg.constant value = dense<5.000000e-01> : tensor<4xf32>
 // CHECK-NEXT:   %2 = tg.mul %w, %1 : tensor<4xf32>, tensor<4xf32>
 // CHECK-NEXT:   %3 = tg.compare %x, %y predicate = "eq" : tensor<4xf32>, tensor<4xf32>
-// CHECK-NEXT:   %4 = tg.compare %x, %y predicate = "gt" : tensor<4xf32>, tensor<4xf32>
-// CHECK-NEXT:   %5 = tg.select %4, %w, %0 : tensor<4xi1>, tensor<4xf32>, tensor<4xf32>
-// CHECK-NEXT:   %6 = tg.compare %y, %x predicate = "gt" : tensor<4xf32>, tensor<4xf32>
-// CHECK-NEXT:   %7 = tg.select %6, %w, %0 : tensor<4xi1>, tensor<4xf32>, tensor<4xf32>
-// CHECK-NEXT:   %8 = tg.select %3, %2, %5 : tensor<4xi1>, tensor<4xf32>, tensor<4xf32>
-// CHECK-NEXT:   %9 = tg.select %3, %2, %7 : tensor<4xi1>, tensor<4xf32>, tensor<4xf32>
-// CHECK-NEXT:   func.return %loss, %8, %9 : tensor<f32>, tensor<4xf32>, tensor<4xf32>
+// CHECK-NEXT:   %4 = tg.select %3, %2, %w : tensor<4xi1>, tensor<4xf32>, tensor<4xf32>
+// CHECK-NEXT:   %5 = tg.compare %y, %x predicate = "gt" : tensor<4xf32>, tensor<4xf32>
+// CHECK-NEXT:   %6 = tg.select %5, %0, %4 : tensor<4xi1>, tensor<4xf32>, tensor<4xf32>
+// CHECK-NEXT:   %7 = tg.compare %x, %y predicate = "gt" : tensor<4xf32>, tensor<4xf32>
+// CHECK-NEXT:   %8 = tg.select %7, %0, %4 : tensor<4xi1>, tensor<4xf32>, tensor<4xf32>
+// CHECK-NEXT:   func.return %loss, %6, %8 : tensor<f32>, tensor<4xf32>, tensor<4xf32>
 // CHECK-NEXT: }
 
 // -----
@@ -145,13 +144,12 @@ func.func @minimum(%x: tensor<4xf32>, %y: tensor<4xf32>, %w: tensor<4xf32>) -> t
 // CHECK-NEXT:   %1 = tg.constant value = dense<5.000000e-01> : tensor<4xf32>
 // CHECK-NEXT:   %2 = tg.mul %w, %1 : tensor<4xf32>, tensor<4xf32>
 // CHECK-NEXT:   %3 = tg.compare %x, %y predicate = "eq" : tensor<4xf32>, tensor<4xf32>
-// CHECK-NEXT:   %4 = tg.compare %x, %y predicate = "lt" : tensor<4xf32>, tensor<4xf32>
-// CHECK-NEXT:   %5 = tg.select %4, %w, %0 : tensor<4xi1>, tensor<4xf32>, tensor<4xf32>
-// CHECK-NEXT:   %6 = tg.compare %y, %x predicate = "lt" : tensor<4xf32>, tensor<4xf32>
-// CHECK-NEXT:   %7 = tg.select %6, %w, %0 : tensor<4xi1>, tensor<4xf32>, tensor<4xf32>
-// CHECK-NEXT:   %8 = tg.select %3, %2, %5 : tensor<4xi1>, tensor<4xf32>, tensor<4xf32>
-// CHECK-NEXT:   %9 = tg.select %3, %2, %7 : tensor<4xi1>, tensor<4xf32>, tensor<4xf32>
-// CHECK-NEXT:   func.return %loss, %8, %9 : tensor<f32>, tensor<4xf32>, tensor<4xf32>
+// CHECK-NEXT:   %4 = tg.select %3, %2, %w : tensor<4xi1>, tensor<4xf32>, tensor<4xf32>
+// CHECK-NEXT:   %5 = tg.compare %y, %x predicate = "lt" : tensor<4xf32>, tensor<4xf32>
+// CHECK-NEXT:   %6 = tg.select %5, %0, %4 : tensor<4xi1>, tensor<4xf32>, tensor<4xf32>
+// CHECK-NEXT:   %7 = tg.compare %x, %y predicate = "lt" : tensor<4xf32>, tensor<4xf32>
+// CHECK-NEXT:   %8 = tg.select %7, %0, %4 : tensor<4xi1>, tensor<4xf32>, tensor<4xf32>
+// CHECK-NEXT:   func.return %loss, %6, %8 : tensor<f32>, tensor<4xf32>, tensor<4xf32>
 // CHECK-NEXT: }
 
 // -----

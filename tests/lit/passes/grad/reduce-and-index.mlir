@@ -17,7 +17,7 @@ func.func @sum(%x: tensor<4x3x2xf32>, %w: tensor<3xf32>) -> tensor<f32> {
 
 // -----
 
-// Equal maxima share evenly.
+// Equal maxima share evenly, and so does every NaN.
 func.func @max(%x: tensor<4x3x2xf32>, %w: tensor<3xf32>) -> tensor<f32> {
   %y = tg.max %x axes = [0, 2] : tensor<4x3x2xf32>
   %p = tg.mul %y, %w : tensor<3xf32>, tensor<3xf32>
@@ -31,13 +31,15 @@ func.func @max(%x: tensor<4x3x2xf32>, %w: tensor<3xf32>) -> tensor<f32> {
 // CHECK-NEXT:   %loss = tg.sum %p axes = [0] : tensor<3xf32>
 // CHECK-NEXT:   %0 = tg.broadcast %y shape = [4, 3, 2] dims = [1] : tensor<3xf32>
 // CHECK-NEXT:   %1 = tg.compare %x, %0 predicate = "eq" : tensor<4x3x2xf32>, tensor<4x3x2xf32>
-// CHECK-NEXT:   %2 = tg.cast %1 to = f32 : tensor<4x3x2xi1>
-// CHECK-NEXT:   %3 = tg.sum %2 axes = [0, 2] : tensor<4x3x2xf32>
-// CHECK-NEXT:   %4 = tg.div %w, %3 : tensor<3xf32>, tensor<3xf32>
-// CHECK-NEXT:   %5 = tg.broadcast %4 shape = [4, 3, 2] dims = [1] : tensor<3xf32>
-// CHECK-NEXT:   %6 = tg.constant value = dense<0.000000e+00> : tensor<4x3x2xf32>
-// CHECK-NEXT:   %7 = tg.select %1, %5, %6 : tensor<4x3x2xi1>, tensor<4x3x2xf32>, tensor<4x3x2xf32>
-// CHECK-NEXT:   func.return %loss, %7 : tensor<f32>, tensor<4x3x2xf32>
+// CHECK-NEXT:   %2 = tg.compare %x, %x predicate = "ne" : tensor<4x3x2xf32>, tensor<4x3x2xf32>
+// CHECK-NEXT:   %3 = tg.or %1, %2 : tensor<4x3x2xi1>, tensor<4x3x2xi1>
+// CHECK-NEXT:   %4 = tg.cast %3 to = f32 : tensor<4x3x2xi1>
+// CHECK-NEXT:   %5 = tg.sum %4 axes = [0, 2] : tensor<4x3x2xf32>
+// CHECK-NEXT:   %6 = tg.div %w, %5 : tensor<3xf32>, tensor<3xf32>
+// CHECK-NEXT:   %7 = tg.broadcast %6 shape = [4, 3, 2] dims = [1] : tensor<3xf32>
+// CHECK-NEXT:   %8 = tg.constant value = dense<0.000000e+00> : tensor<4x3x2xf32>
+// CHECK-NEXT:   %9 = tg.select %3, %7, %8 : tensor<4x3x2xi1>, tensor<4x3x2xf32>, tensor<4x3x2xf32>
+// CHECK-NEXT:   func.return %loss, %9 : tensor<f32>, tensor<4x3x2xf32>
 // CHECK-NEXT: }
 
 // -----
@@ -55,13 +57,15 @@ func.func @min(%x: tensor<4x3x2xf32>, %w: tensor<3xf32>) -> tensor<f32> {
 // CHECK-NEXT:   %loss = tg.sum %p axes = [0] : tensor<3xf32>
 // CHECK-NEXT:   %0 = tg.broadcast %y shape = [4, 3, 2] dims = [1] : tensor<3xf32>
 // CHECK-NEXT:   %1 = tg.compare %x, %0 predicate = "eq" : tensor<4x3x2xf32>, tensor<4x3x2xf32>
-// CHECK-NEXT:   %2 = tg.cast %1 to = f32 : tensor<4x3x2xi1>
-// CHECK-NEXT:   %3 = tg.sum %2 axes = [0, 2] : tensor<4x3x2xf32>
-// CHECK-NEXT:   %4 = tg.div %w, %3 : tensor<3xf32>, tensor<3xf32>
-// CHECK-NEXT:   %5 = tg.broadcast %4 shape = [4, 3, 2] dims = [1] : tensor<3xf32>
-// CHECK-NEXT:   %6 = tg.constant value = dense<0.000000e+00> : tensor<4x3x2xf32>
-// CHECK-NEXT:   %7 = tg.select %1, %5, %6 : tensor<4x3x2xi1>, tensor<4x3x2xf32>, tensor<4x3x2xf32>
-// CHECK-NEXT:   func.return %loss, %7 : tensor<f32>, tensor<4x3x2xf32>
+// CHECK-NEXT:   %2 = tg.compare %x, %x predicate = "ne" : tensor<4x3x2xf32>, tensor<4x3x2xf32>
+// CHECK-NEXT:   %3 = tg.or %1, %2 : tensor<4x3x2xi1>, tensor<4x3x2xi1>
+// CHECK-NEXT:   %4 = tg.cast %3 to = f32 : tensor<4x3x2xi1>
+// CHECK-NEXT:   %5 = tg.sum %4 axes = [0, 2] : tensor<4x3x2xf32>
+// CHECK-NEXT:   %6 = tg.div %w, %5 : tensor<3xf32>, tensor<3xf32>
+// CHECK-NEXT:   %7 = tg.broadcast %6 shape = [4, 3, 2] dims = [1] : tensor<3xf32>
+// CHECK-NEXT:   %8 = tg.constant value = dense<0.000000e+00> : tensor<4x3x2xf32>
+// CHECK-NEXT:   %9 = tg.select %3, %7, %8 : tensor<4x3x2xi1>, tensor<4x3x2xf32>, tensor<4x3x2xf32>
+// CHECK-NEXT:   func.return %loss, %9 : tensor<f32>, tensor<4x3x2xf32>
 // CHECK-NEXT: }
 
 // -----
