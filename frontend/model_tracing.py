@@ -155,9 +155,9 @@ def trace_model(
     def program(bound: Module, values: list[Traced], tensors: list[Any]) -> Any:
         assert bound._binding is not None
         origin, binding = bound._binding
-        found = {path: binding[id(parameters[path])] for path in parameters if path in untrained}
-        found |= dict(zip(buffers, values, strict=True))
-        states = {path: State(value, path, what, assigning) for path, value in found.items()}
+        frozen = {path: binding[id(parameters[path])] for path in parameters if path in untrained}
+        states = {path: State(value, path, what, assigning, "parameter") for path, value in frozen.items()}
+        states |= {path: State(one, path, what, assigning) for path, one in zip(buffers, values, strict=True)}
         bound = bind(origin, {**binding, **{id(declared[path]): state for path, state in states.items()}})
         result = function(argument_of(bound), **dict(zip(specs, tensors, strict=True)))
         where = f"{user_line()}: {what} must leave the model's parameters as they are"

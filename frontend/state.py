@@ -47,11 +47,11 @@ class State(Traced):
     assignments in one step go one upon the other, as they do in Python. To derivatives it is a constant.
     """
 
-    __slots__ = ("_assigning", "_path", "_what", "is_assigned")
+    __slots__ = ("_assigning", "_kind", "_path", "_what", "is_assigned")
 
-    def __init__(self, value: Traced, path: str, what: str, assigning: Assigning):
+    def __init__(self, value: Traced, path: str, what: str, assigning: Assigning, kind: str = "buffer"):
         super().__init__(value.trace, value.value)
-        self._path, self._what, self._assigning = path, what, assigning
+        self._path, self._what, self._assigning, self._kind = path, what, assigning, kind
         self.is_assigned = False
 
     def assign(self, value: Any) -> None:
@@ -67,7 +67,7 @@ class State(Traced):
             DTypeError: It has another dtype.
         """
         check_usable(self)
-        where, trace = f"{user_line()}: assign: {self._path!r}", current_trace()
+        where, trace = f"{user_line()}: assign: {self._kind} {self._path!r}", current_trace()
         if self._assigning == "refused":
             raise ParameterError(
                 f"{where} is assigned in {self._what}, but only the loss of tg.compile changes buffers; the form of a "
