@@ -8,6 +8,7 @@ contraction is a few blocks wide at most, or where an operand takes little to co
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from xdsl.ir import SSAValue
@@ -119,7 +120,11 @@ def _saved_bytes(producer: Parts, readers: Sequence[Parts], target: Target, alon
 
 
 def _contraction_cost(reader: Parts, producer: Parts | None, target: Target) -> float:
-    """What a reader's contraction costs alone, with a producer computed in it."""
+    """What a reader's contraction costs, alone or with a producer computed in it.
+
+    Infinitely much where the producer leaves no contraction: where its values are the same for all rows, or all
+    columns, a block of results has nothing to reuse, and each result would compute every one of them anew.
+    """
     assert reader.contraction is not None
     stage = reader.contraction.copy()
     parts = Parts(reader.grid, [stage], [buffer for buffer, _ in stage.writes], [])
@@ -127,8 +132,7 @@ def _contraction_cost(reader: Parts, producer: Parts | None, target: Target) -> 
         inline(producer, parts)
     kernel = put_together(parts)
     found = contraction_of(kernel)
-    assert found is not None
     estimate = contraction_cycles if target.software else contraction_bytes
-    result = estimate(kernel, found, target)
+    result = math.inf if found is None else estimate(kernel, found, target)
     kernel.erase()
     return result

@@ -216,6 +216,22 @@ def _convolve(x: Tensor, y: Tensor, stride: int, low: int, high: int, holes: tup
     )
 
 
+SPREAD: dict[str, Callable[[Tensor], Tensor]] = {
+    "plain": lambda x: x,
+    "affine": lambda x: x * 0.7 + 1.0,
+    "tanh": tg.tanh,
+    "softmax": reductions.softmax,
+    "twice": lambda x: joining.concat([x, x * 0.5], 0),
+}
+"""What is made of a row that is repeated, before a contraction reads it."""
+
+
+def _spread(x: Tensor, kind: str, count: int) -> Tensor:
+    """`count` rows that are all the same, or halves of which are, so that a sum over them has nothing to reuse."""
+    rows = count // 2 if kind == "twice" else count
+    return SPREAD[kind](tg.broadcast_to(x, (rows, x.shape[-1])))
+
+
 FUNCTIONS: dict[str, Callable[..., Tensor]] = {
     **UNARY,
     **BINARY,
@@ -243,6 +259,9 @@ FUNCTIONS: dict[str, Callable[..., Tensor]] = {
     "convolve": _convolve,
     "matmul": reductions.matmul,
     "gram": lambda x: x @ shaping.swapaxes(x, -1, -2),
+    "transposed": lambda x, y: x @ shaping.swapaxes(y, -1, -2),
+    "by_spread": lambda x, y, kind, count: x @ _spread(y, kind, count),
+    "spread_by": lambda x, y, kind, count: _spread(y, kind, count) @ x,
     "positions": lambda x, axis: x * shaping.positions(x.shape, axis, x.dtype),
 }
 
@@ -250,7 +269,7 @@ FUNCTIONS: dict[str, Callable[..., Tensor]] = {
 @st.composite
 def programs(draw: st.DrawFn, most_steps: int = 16) -> Program:
     """A program of 2 or 3 inputs whose shapes broadcast or multiply now and then."""
-    extent = st.sampled_from((1, 2, 3, 3, 4))
+    extent = st.sampled_from((1, 1, 2, 3, 3, 4))
     inputs = tuple(tuple(draw(st.lists(extent, max_size=3))) for _ in range(draw(st.integers(2, 3))))
     shapes: list[Shape] = list(inputs)
     steps: list[Step] = []
@@ -286,13 +305,16 @@ def _shape_of(step: Step, shapes: Sequence[Shape]) -> Shape:
     return FUNCTIONS[step.name](*operands, *step.arguments).shape
 
 
+DRAWN = (
+    *("unary", "binary", "binary", "reduce", "reduce", "shape", "shape"),
+    *("index", "contract", "spread", "row", "window"),
+)
+"""The kinds of steps, as often as they are drawn."""
+
+
 @st.composite
 def _step(draw: st.DrawFn, shapes: Sequence[Shape]) -> Step | None:
-    kind = draw(
-        st.sampled_from(
-            ("unary", "binary", "binary", "reduce", "reduce", "shape", "shape", "index", "contract", "row", "window")
-        )
-    )
+    kind = draw(st.sampled_from(DRAWN))
     x = len(shapes) - 1 - draw(st.integers(0, len(shapes) - 1))
     return draw(_KINDS[kind](x, shapes))
 
@@ -388,15 +410,42 @@ def _index_step(draw: st.DrawFn, x: int, shapes: Sequence[Shape]) -> Step | None
         values = draw(st.lists(st.integers(-1, extent), min_size=old[axis], max_size=old[axis]))
         return Step(name, (x,), (tuple(values), axis, extent))
     values = draw(st.lists(st.integers(-old[axis], old[axis] - 1), min_size=1, max_size=3))
+    if draw(st.booleans()):
+        values = [values[0]] * len(values)
     return Step(name, (x,), (tuple(values), axis))
 
 
 @st.composite
 def _contract_step(draw: st.DrawFn, x: int, shapes: Sequence[Shape]) -> Step | None:
-    partners = [i for i, other in enumerate(shapes) if _multiplies(shapes[x], other)]
-    if partners and draw(st.booleans()):
-        return Step("matmul", (x, draw(st.sampled_from(partners))))
-    return Step("gram", (x,)) if len(shapes[x]) >= 2 else None
+    name = draw(st.sampled_from(("matmul", "gram", "transposed")))
+    if len(shapes[x]) < 2 and name != "matmul":
+        return None
+    if name == "gram":
+        return Step(name, (x,))
+    columns = [other if name == "matmul" else _transposed(other) for other in shapes]
+    partners = [i for i, other in enumerate(columns) if _multiplies(shapes[x], other)]
+    return Step(name, (x, draw(st.sampled_from(partners)))) if partners else None
+
+
+@st.composite
+def _spread_step(draw: st.DrawFn, x: int, shapes: Sequence[Shape]) -> Step | None:
+    """A matrix times repetitions of one row, or repetitions of one row times a matrix."""
+    name, old = draw(st.sampled_from(("by_spread", "spread_by"))), shapes[x]
+    if len(old) < 2:
+        return None
+    rows = [i for i, other in enumerate(shapes) if len(other) in (1, 2) and other[:-1] in ((), (1,))]
+    if name == "spread_by":
+        rows = [i for i in rows if shapes[i][-1] == old[-2]]
+    if not rows:
+        return None
+    count = old[-1] if name == "by_spread" else draw(st.integers(1, 4))
+    kind = draw(st.sampled_from([kind for kind in sorted(SPREAD) if kind != "twice" or count % 2 == 0]))
+    step = Step(name, (x, draw(st.sampled_from(rows))), (kind, count))
+    return step if int(np.prod(_shape_of(step, shapes))) <= MOST_ELEMENTS else None
+
+
+def _transposed(shape: Shape) -> Shape:
+    return (*shape[:-2], shape[-1], shape[-2]) if len(shape) >= 2 else ()
 
 
 @st.composite
@@ -433,6 +482,7 @@ _KINDS: dict[str, Callable[[int, Sequence[Shape]], st.SearchStrategy[Step | None
     "shape": _shape_step,
     "index": _index_step,
     "contract": _contract_step,
+    "spread": _spread_step,
     "window": _window_step,
     "row": _row_step,
 }

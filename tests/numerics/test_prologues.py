@@ -151,3 +151,48 @@ def test_under_every_schedule_nearby(device: WebGPUDevice, target: Target, form:
         agree(results, expected)
         tried += 1
     assert tried > 5
+
+
+def by_repeated(w: Any, x: Any) -> Any:
+    return w @ (tg.broadcast_to(x, (w.shape[1], x.shape[0])) + 1.0)
+
+
+def repeated_by(x: Any, w: Any) -> Any:
+    return (tg.broadcast_to(x, (5, x.shape[0])) + 1.0) @ w.T
+
+
+def learned_first_state(h: Any, w: Any) -> Any:
+    return tg.grad(lambda v: tg.sum(((tg.broadcast_to(tg.tanh(v), (8, v.shape[0])) + 1.0) @ w) ** 2))(h)
+
+
+def running_sums_of_repeated(x: Any) -> Any:
+    rows = tg.take(x, [0, 0])
+    return tg.sum(rows), tg.cumsum(rows, 0)
+
+
+NOTHING_TO_REUSE: dict[str, tuple[Callable[..., Any], Callable[[], list[np.ndarray]]]] = {
+    "by repeated": (by_repeated, lambda: [floats(3, 4), floats(5)]),
+    "by one repeated": (by_repeated, lambda: [floats(3, 4), floats(1)]),
+    "repeated by": (repeated_by, lambda: [floats(4), floats(3, 4)]),
+    "learned first state": (learned_first_state, lambda: [floats(5), floats(5, 3)]),
+    "running sums of repeated": (running_sums_of_repeated, lambda: [floats(2, 3)]),
+}
+"""Contractions one of whose operands is computed from values that are the same for all rows, or all columns."""
+
+
+@pytest.mark.parametrize("target", [SOFTWARE, GPU], ids=lambda target: target.name)
+@pytest.mark.parametrize("form", NOTHING_TO_REUSE)
+def test_contractions_stay_contractions(device: WebGPUDevice, target: Target, form: str) -> None:
+    function, inputs = NOTHING_TO_REUSE[form]
+    archetypes, results, expected = on_device(device, function, inputs(), target)
+    assert (archetypes["contraction"] > 0) == (form != "by one repeated"), archetypes
+    agree(results, expected)
+
+
+@pytest.mark.usefixtures("always")
+@pytest.mark.parametrize("target", [SOFTWARE, GPU], ids=lambda target: target.name)
+@pytest.mark.parametrize("form", NOTHING_TO_REUSE)
+def test_contractions_may_end_as_rows(device: WebGPUDevice, target: Target, form: str) -> None:
+    function, inputs = NOTHING_TO_REUSE[form]
+    _, results, expected = on_device(device, function, inputs(), target)
+    agree(results, expected)
