@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects import memref
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import SSAValue
+from xdsl.ir import Operation, SSAValue
 from xdsl.utils.exceptions import DiagnosticException
 
 from tensorgrad.dialects.buf import KernelOp, PackOp, parts_of
@@ -278,12 +278,31 @@ class Fusion:
     # What the rules do
 
     def _inline(self, producer: Parts, readers: Sequence[Parts]) -> None:
+        read = list(producer.inputs)
         for reader in readers:
             before = reader.inputs
             inline(producer, reader)
             self.graph.reads_anew(reader, before)
-        self.graph.remove(producer)
-        for op in reversed(list(producer.stages[0].body.ops)):
+            read += before
+        self._drop(producer)
+        self._drop_unread(read)
+
+    def _drop_unread(self, values: Iterable[SSAValue]) -> None:
+        """Drops the kernels of values that nobody reads since the guards around their loads are known never to hold."""
+        for value in values:
+            writer = self.graph.writer(value)
+            if writer is not None and _is_private(writer) and not self.graph.readers(writer):
+                inputs = writer.inputs
+                self._drop(writer)
+                self._drop_unread(inputs)
+
+    def _drop(self, kernel: Parts) -> None:
+        """Forgets a kernel and erases what it did."""
+        self.graph.remove(kernel)
+        done: list[Operation] = [op for stage in kernel.stages for op in stage.body.ops]
+        if kernel.attention is not None:
+            done.append(kernel.attention)
+        for op in reversed(done):
             op.detach()
             op.erase()
 

@@ -12,6 +12,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap
 
 from tensorgrad.dialects import affine
+from tensorgrad.passes.kernels.guards import fold_guards, loop_numbers
 from tensorgrad.passes.kernels.stages import Parts, Stage, index_value
 from tensorgrad.passes.kernels.storage import Accesses
 from tensorgrad.passes.simplify import simplify_block
@@ -45,6 +46,7 @@ def inline(producer: Parts, consumer: Parts) -> None:
             _inline_reads(stage, source, back, reader)
             _inline_loads(stage, source, back, reader)
             reader.merge_equal_reads()
+            fold_guards(reader.body, loop_numbers(reader.extents))
             simplify_block(reader.body)
     consumer.changed()
 

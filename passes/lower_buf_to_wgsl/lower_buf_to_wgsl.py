@@ -39,6 +39,7 @@ from tensorgrad.dialects.buf import (
 from tensorgrad.dialects.buf_control import BranchOp, RepeatOp
 from tensorgrad.dialects.signature import NAME
 from tensorgrad.passes.kernels.graph import steps_of
+from tensorgrad.passes.kernels.guards import fold_guards, thread_numbers
 from tensorgrad.passes.kernels.identity import kernel_structure, teams_of
 from tensorgrad.passes.kernels.kinds import contraction_of
 from tensorgrad.passes.levels import PLANNED, LevelPass
@@ -262,6 +263,8 @@ class _Lowering:
         else:
             name = "shared"
             self._write_side_by_side(teams, block)
+        groups = first.schedule.groups if len(teams) == first.count == 1 else self._all_groups(teams)
+        fold_guards(block, thread_numbers(groups, first.schedule.workgroup))
         hoist_invariants(block)
         simplify_block(block)
         if self.target.software:

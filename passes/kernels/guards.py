@@ -1,0 +1,371 @@
+"""Guards that always or never hold: ranges of integers, and what is left of a condition once they are known.
+
+Pad, concat, roll and gather read memory where a condition says that the element is there. Composed with slices, the
+condition is often decided: its guard goes, and with it a load that names a constant place outside of its buffer, which
+shader compilers refuse even where it never runs.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeAlias, cast
+
+from xdsl.dialects import affine as affine_ops
+from xdsl.dialects import arith, memref, scf
+from xdsl.dialects.builtin import IndexType, IntegerAttr, MemRefType, i1
+from xdsl.dialects.linalg.ops import IndexOp
+from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
+from xdsl.ir.affine import AffineBinaryOpExpr, AffineBinaryOpKind, AffineConstantExpr, AffineDimExpr, AffineExpr
+
+from tensorgrad.dialects import wgsl
+
+Range: TypeAlias = tuple[int, int]
+"""The least and the greatest value of an unsigned number of 32 bits, or of a condition (0 and 1)."""
+Leaf: TypeAlias = Callable[[Operation], "Range | None"]
+"""The range of an op's result that its operands don't say: a loop's index, a thread's number."""
+
+WORD = 1 << 32
+ANY: Range = (0, WORD - 1)
+EITHER: Range = (0, 1)
+DEEPEST = 64
+"""Operands of operands are looked at so far; what lies deeper may be anything."""
+
+
+def _wrapped(low: int, high: int) -> Range:
+    """A range of integers modulo 2^32; all of them where it crosses a multiple of that."""
+    turns = low // WORD
+    return (low - turns * WORD, high - turns * WORD) if high // WORD == turns else ANY
+
+
+def _only(number: int) -> Range:
+    return int(number), int(number)
+
+
+def _product(x: Range, y: Range) -> Range:
+    return _wrapped(x[0] * y[0], x[1] * y[1])
+
+
+def _quotient(x: Range, y: Range) -> Range:
+    return (x[0] // y[1], x[1] // y[0]) if y[0] else ANY
+
+
+def _remainder(x: Range, y: Range) -> Range:
+    if y[0] == y[1] and y[0] and x[0] // y[0] == x[1] // y[0]:
+        return x[0] % y[0], x[1] % y[0]
+    return (0, min(x[1], y[1] - 1)) if y[0] else ANY
+
+
+def _and(x: Range, y: Range) -> Range:
+    return _only(x[0] & y[0]) if x[0] == x[1] and y[0] == y[1] else (0, min(x[1], y[1]))
+
+
+def _shifted_left(x: Range, y: Range) -> Range:
+    return _wrapped(x[0] << y[0], x[1] << y[1]) if y[1] < 32 else ANY
+
+
+def _shifted_right(x: Range, y: Range) -> Range:
+    return (x[0] >> y[1], x[1] >> y[0]) if y[1] < 32 else ANY
+
+
+INTEGERS: dict[type[Operation], Callable[[Range, Range], Range]] = {
+    arith.AddiOp: lambda x, y: _wrapped(x[0] + y[0], x[1] + y[1]),
+    arith.SubiOp: lambda x, y: _wrapped(x[0] - y[1], x[1] - y[0]),
+    arith.MuliOp: _product,
+    arith.DivUIOp: _quotient,
+    arith.RemUIOp: _remainder,
+    arith.MinUIOp: lambda x, y: (min(x[0], y[0]), min(x[1], y[1])),
+    arith.MaxUIOp: lambda x, y: (max(x[0], y[0]), max(x[1], y[1])),
+    arith.AndIOp: _and,
+    arith.ShLIOp: _shifted_left,
+    arith.ShRUIOp: _shifted_right,
+}
+"""The range of a result by those of the operands, on numbers of 32 bits."""
+
+
+def _as_signed(x: Range) -> Range:
+    half = WORD >> 1
+    if x[1] < half:
+        return x
+    return (x[0] - WORD, x[1] - WORD) if x[0] >= half else (-half, half - 1)
+
+
+def _equal(x: Range, y: Range) -> bool | None:
+    if x[1] < y[0] or y[1] < x[0]:
+        return False
+    return True if x[0] == x[1] == y[0] == y[1] else None
+
+
+def _less(x: Range, y: Range) -> bool | None:
+    return True if x[1] < y[0] else False if x[0] >= y[1] else None
+
+
+def _not(known: bool | None) -> bool | None:
+    return None if known is None else not known
+
+
+PREDICATES: tuple[Callable[[Range, Range], bool | None], ...] = (
+    _equal,
+    lambda x, y: _not(_equal(x, y)),
+    lambda x, y: _less(_as_signed(x), _as_signed(y)),
+    lambda x, y: _not(_less(_as_signed(y), _as_signed(x))),
+    lambda x, y: _less(_as_signed(y), _as_signed(x)),
+    lambda x, y: _not(_less(_as_signed(x), _as_signed(y))),
+    _less,
+    lambda x, y: _not(_less(y, x)),
+    lambda x, y: _less(y, x),
+    lambda x, y: _not(_less(x, y)),
+)
+"""What ranges say of a comparison, by the number of `arith.cmpi`'s predicate."""
+
+EQUAL, NOT_EQUAL, ULT, ULE, UGT, UGE = 0, 1, 6, 7, 8, 9
+OPPOSITE = {EQUAL: NOT_EQUAL, NOT_EQUAL: EQUAL, ULT: UGE, UGE: ULT, ULE: UGT, UGT: ULE}
+MIRRORED = {EQUAL: EQUAL, NOT_EQUAL: NOT_EQUAL, ULT: UGT, UGT: ULT, ULE: UGE, UGE: ULE}
+
+
+def _narrowed(predicate: int, x: Range, y: Range) -> Range:
+    """What is left of `x` where it compares so with some number in `y`."""
+    low, high = x
+    if predicate == EQUAL:
+        return max(low, y[0]), min(high, y[1])
+    if predicate in (ULT, ULE):
+        return low, min(high, y[1] - (predicate == ULT))
+    if predicate in (UGT, UGE):
+        return max(low, y[0] + (predicate == UGT)), high
+    if y[0] == y[1] == low:
+        return low + 1, high
+    return (low, high - 1) if y[0] == y[1] == high else x
+
+
+class Ranges:
+    """Ranges of the values of a block, found where they are asked for.
+
+    Attributes:
+        facts: What conditions around the block say of values.
+    """
+
+    def __init__(self, leaf: Leaf, facts: Mapping[SSAValue, Range] | None = None):
+        self.leaf = leaf
+        self.facts = dict(facts or {})
+        self._found: dict[SSAValue, Range] = {}
+
+    def inside(self, condition: SSAValue | None = None, holds: bool = True) -> Ranges:
+        """Ranges in a block inside, where a condition holds or does not."""
+        inner = Ranges(self.leaf, self.facts)
+        if condition is not None:
+            inner.learn(condition, holds)
+        return inner
+
+    def learn(self, condition: SSAValue, holds: bool) -> None:
+        """From here on a condition holds, or does not."""
+        for value, range_ in self._implied(condition, holds):
+            if range_[0] <= range_[1]:
+                self.facts[value] = range_
+        self._found.clear()
+
+    def decided(self, condition: SSAValue) -> bool | None:
+        """Whether a condition holds, if that is known."""
+        low, high = self.of(condition)
+        return bool(low) if low == high else None
+
+    def of(self, value: SSAValue, depth: int = 0) -> Range:
+        """The range of an integer or a condition."""
+        found = self._found.get(value)
+        if found is None:
+            low, high = self._computed(value, depth)
+            known = self.facts.get(value, (low, high))
+            found = max(low, known[0]), min(high, known[1])
+            if found[0] > found[1]:
+                found = known  # code that never runs
+            self._found[value] = found
+        return found
+
+    def _computed(self, value: SSAValue, depth: int) -> Range:
+        whole = EITHER if value.type == i1 else ANY
+        if depth > DEEPEST:
+            return whole
+        if isinstance(value, BlockArgument):
+            return self._counter(value, depth)
+        op = cast(Operation, value.owner)
+        if isinstance(op, arith.ConstantOp) and isinstance(op.value, IntegerAttr):
+            number = op.value.value.data
+            return _only(int(number != 0)) if value.type == i1 else _wrapped(number, number)
+        if isinstance(op, arith.CmpiOp):
+            known = PREDICATES[op.predicate.value.data](*(self.of(operand, depth + 1) for operand in op.operands))
+            return EITHER if known is None or op.lhs.type == i1 else _only(known)
+        if isinstance(op, arith.SelectOp):
+            chosen = self.decided(op.cond)
+            either = [self.of(x, depth + 1) for x in (op.lhs, op.rhs)]
+            if chosen is not None:
+                return either[not chosen]
+            return min(low for low, _ in either), max(high for _, high in either)
+        if isinstance(op, arith.IndexCastOp) and i1 not in (op.input.type, value.type):
+            return self.of(op.input, depth + 1)
+        if isinstance(op, affine_ops.ApplyOp):
+            return _wrapped(*_of_expression(op.map.data.results[0], [self.of(x, depth + 1) for x in op.operands]))
+        if value.type == i1:
+            return self._logic(op, depth)
+        rule = INTEGERS.get(type(op))
+        if rule is not None:
+            return rule(*(self.of(operand, depth + 1) for operand in op.operands))
+        return self.leaf(op) or whole
+
+    def _counter(self, value: BlockArgument, depth: int) -> Range:
+        """The range of a loop's counter; other arguments may be anything."""
+        loop = value.owner.parent_op()
+        if not isinstance(loop, scf.ForOp) or value.index != 0:
+            return EITHER if value.type == i1 else ANY
+        low, high = self.of(loop.lb, depth + 1)[0], self.of(loop.ub, depth + 1)[1]
+        return low, max(high - 1, low)
+
+    def _logic(self, op: Operation, depth: int) -> Range:
+        if isinstance(op, arith.AndIOp | arith.OrIOp):
+            x, y = (self.of(operand, depth + 1) for operand in op.operands)
+            fold = min if isinstance(op, arith.AndIOp) else max
+            return fold(x[0], y[0]), fold(x[1], y[1])
+        return EITHER
+
+    def _implied(self, condition: SSAValue, holds: bool) -> list[tuple[SSAValue, Range]]:
+        """What a condition says of values, if it holds or does not."""
+        op = condition.owner
+        found: list[tuple[SSAValue, Range]] = [(condition, _only(holds))]
+        if isinstance(op, arith.AndIOp if holds else arith.OrIOp) and condition.type == i1:
+            return [*found, *(fact for operand in op.operands for fact in self._implied(operand, holds))]
+        if isinstance(op, arith.CmpiOp) and op.lhs.type != i1:
+            predicate = op.predicate.value.data
+            if predicate in OPPOSITE:
+                predicate = predicate if holds else OPPOSITE[predicate]
+                x, y = self.of(op.lhs), self.of(op.rhs)
+                found += [(op.lhs, _narrowed(predicate, x, y)), (op.rhs, _narrowed(MIRRORED[predicate], y, x))]
+        return found
+
+
+def _of_expression(expression: AffineExpr, operands: Sequence[Range]) -> Range:
+    """The range of an index expression, of integers that don't wrap."""
+    if isinstance(expression, AffineConstantExpr):
+        return expression.value, expression.value
+    if isinstance(expression, AffineDimExpr):
+        return operands[expression.position]
+    assert isinstance(expression, AffineBinaryOpExpr)
+    x, y = (_of_expression(part, operands) for part in (expression.lhs, expression.rhs))
+    if expression.kind == AffineBinaryOpKind.Add:
+        return x[0] + y[0], x[1] + y[1]
+    if expression.kind == AffineBinaryOpKind.Mul:
+        ends = [a * b for a in x for b in y]
+        return min(ends), max(ends)
+    divisor = y[0]
+    if expression.kind == AffineBinaryOpKind.FloorDiv:
+        return x[0] // divisor, x[1] // divisor
+    return (x[0] % divisor, x[1] % divisor) if x[0] // divisor == x[1] // divisor else (0, divisor - 1)
+
+
+def thread_numbers(groups: Sequence[int], workgroup: Sequence[int]) -> Leaf:
+    """The ranges of a thread's numbers, in a dispatch of so many workgroups of such a size."""
+    extents: dict[type[Operation], Sequence[int]] = {
+        wgsl.WorkgroupIdOp: groups,
+        wgsl.LocalIdOp: workgroup,
+        wgsl.GlobalIdOp: [count * size for count, size in zip(groups, workgroup, strict=True)],
+    }
+
+    def leaf(op: Operation) -> Range | None:
+        if isinstance(op, wgsl.DimensionBuiltin) and type(op) in extents:
+            return 0, extents[type(op)][op.dim.value.data] - 1
+        return (0, math.prod(workgroup) - 1) if isinstance(op, wgsl.LocalIndexOp) else None
+
+    return leaf
+
+
+def loop_numbers(extents: Sequence[int]) -> Leaf:
+    """The ranges of the indices of a stage's loops."""
+
+    def leaf(op: Operation) -> Range | None:
+        return (0, max(extents[op.dim.value.data] - 1, 0)) if isinstance(op, IndexOp) else None
+
+    return leaf
+
+
+def fold_guards(block: Block, leaf: Leaf) -> bool:
+    """Takes conditions out of a block that always or never hold, and what would run if they did otherwise.
+
+    What is left may still name constant places outside of memory, in code that never runs for reasons that ranges don't
+    show: those places move to the memory's last element.
+
+    Returns:
+        Whether anything changed.
+    """
+    return _fold(block, Ranges(leaf))
+
+
+def _fold(block: Block, ranges: Ranges) -> bool:
+    changed = False
+    op = block.first_op
+    while op is not None:
+        following = op.next_op
+        if isinstance(op, scf.IfOp):
+            known = ranges.decided(op.cond)
+            if known is not None:
+                following = _dissolved(op, known)
+                changed = True
+            else:
+                for region, holds in zip(op.regions, (True, False), strict=True):
+                    for inner in region.blocks:
+                        changed |= _fold(inner, ranges.inside(op.cond, holds))
+        elif isinstance(op, scf.ForOp):
+            changed |= _fold(op.body.block, ranges.inside())
+        elif isinstance(op, wgsl.ReturnIfOp):
+            ranges.learn(op.condition, False)
+        elif isinstance(op, arith.SelectOp):
+            changed |= _fold_select(op, ranges)
+        elif isinstance(op, memref.LoadOp | memref.StoreOp):
+            changed |= _clamp(op)
+        op = following
+    return changed
+
+
+def _dissolved(op: scf.IfOp, holds: bool) -> Operation | None:
+    """Puts the ops of the branch that runs in the place of a condition; the first of them, or what follows."""
+    block = cast(Block, op.parent)
+    following = op.next_op
+    region = op.true_region if holds else op.false_region
+    values: Sequence[SSAValue] = ()
+    first: Operation | None = None
+    for inner in region.blocks:
+        last = inner.last_op
+        values = () if last is None else list(last.operands)
+        for one in list(inner.ops):
+            if one is not last:
+                one.detach()
+                block.insert_op_before(one, op)
+                first = first or one
+    for old, new in zip(op.results, values, strict=True):
+        old.replace_all_uses_with(new)
+    op.detach()
+    op.erase()
+    return first or following
+
+
+def _fold_select(op: arith.SelectOp, ranges: Ranges) -> bool:
+    known = ranges.decided(op.cond) if isinstance(op.cond.owner, arith.CmpiOp) else None
+    if known is None:
+        return False
+    op.result.replace_all_uses_with(op.lhs if known else op.rhs)
+    op.detach()
+    op.erase()
+    return True
+
+
+def _clamp(op: memref.LoadOp | memref.StoreOp) -> bool:
+    """Moves constant indices into an array; what names others never runs."""
+    changed = False
+    first = 1 if isinstance(op, memref.LoadOp) else 2
+    for axis, extent in enumerate(cast("MemRefType[Attribute]", op.memref.type).get_shape()):
+        index = op.operands[first + axis].owner
+        if not isinstance(index, arith.ConstantOp) or not isinstance(index.value, IntegerAttr):
+            continue
+        if not 0 <= index.value.value.data < extent:
+            last = arith.ConstantOp(IntegerAttr(max(extent - 1, 0), IndexType()))
+            last.location = op.location
+            cast(Block, op.parent).insert_op_before(last, op)
+            op.operands[first + axis] = last.result
+            changed = True
+    return changed

@@ -1,0 +1,191 @@
+"""Ranges of integers hold what the ops compute, and a decided condition is what it is at every point."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import product
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from xdsl.dialects import arith, memref, scf
+from xdsl.dialects.builtin import FloatAttr, IndexType, IntegerAttr, MemRefType, f32
+from xdsl.dialects.linalg.ops import IndexOp
+from xdsl.ir import Block, Operation, Region, SSAValue
+
+from tensorgrad.dialects import wgsl
+from tensorgrad.passes.kernels.guards import PREDICATES, Ranges, fold_guards, loop_numbers, thread_numbers
+
+index = IndexType()
+EXTENTS = (5, 3)
+WORD = 1 << 32
+OPS: dict[type[Operation], Callable[[int, int], int]] = {
+    arith.AddiOp: lambda x, y: x + y,
+    arith.SubiOp: lambda x, y: x - y,
+    arith.MuliOp: lambda x, y: x * y,
+    arith.DivUIOp: lambda x, y: x // y if y else 0,
+    arith.RemUIOp: lambda x, y: x % y if y else 0,
+    arith.MinUIOp: min,
+    arith.MaxUIOp: max,
+    arith.AndIOp: lambda x, y: x & y,
+    arith.ShLIOp: lambda x, y: x << y if y < 32 else 0,
+    arith.ShRUIOp: lambda x, y: x >> y if y < 32 else 0,
+}
+
+
+def signed(x: int) -> int:
+    return x - WORD if x >= WORD // 2 else x
+
+
+COMPARISONS: tuple[Callable[[int, int], bool], ...] = (
+    lambda x, y: x == y,
+    lambda x, y: x != y,
+    lambda x, y: signed(x) < signed(y),
+    lambda x, y: signed(x) <= signed(y),
+    lambda x, y: signed(x) > signed(y),
+    lambda x, y: signed(x) >= signed(y),
+    lambda x, y: x < y,
+    lambda x, y: x <= y,
+    lambda x, y: x > y,
+    lambda x, y: x >= y,
+)
+
+
+def number(block: Block, value: int) -> SSAValue:
+    return add(block, arith.ConstantOp(IntegerAttr(value, index)))
+
+
+def add(block: Block, op: Operation) -> SSAValue:
+    block.add_op(op)
+    return op.results[0]
+
+
+Point = tuple[int, ...]
+Evaluated = tuple[SSAValue, Callable[[Point], int]]
+
+
+@st.composite
+def expressions(draw: st.DrawFn) -> tuple[Block, list[Evaluated]]:
+    """A block of index arithmetic, and each value as a function of the loops."""
+    block = Block()
+    known: list[Evaluated] = [(add(block, IndexOp(0)), lambda p: p[0]), (add(block, IndexOp(1)), lambda p: p[1])]
+    constants = draw(st.lists(st.sampled_from((0, 1, 2, 3, 4, 7, 31, WORD - 2)), min_size=1, max_size=3))
+    known += [(number(block, value), lambda p, v=value: v) for value in constants]
+    for _ in range(draw(st.integers(1, 6))):
+        kind = draw(st.sampled_from(list(OPS)))
+        (x, f), (y, g) = draw(st.sampled_from(known)), draw(st.sampled_from(known))
+        op = kind.create(operands=[x, y], result_types=[index])
+        known.append((add(block, op), lambda p, k=kind, f=f, g=g: OPS[k](f(p), g(p)) % WORD))
+    return block, known
+
+
+def points() -> Iterator[Point]:
+    return product(*map(range, EXTENTS))
+
+
+def divides_by_zero(known: list[Evaluated], block: Block) -> bool:
+    by_value = dict(known)
+    return any(
+        isinstance(op, arith.DivUIOp | arith.RemUIOp) and any(by_value[op.operands[1]](p) == 0 for p in points())
+        for op in block.ops
+    )
+
+
+@given(expressions())
+def test_ranges_hold_every_value(drawn: tuple[Block, list[Evaluated]]) -> None:
+    block, known = drawn
+    ranges = Ranges(loop_numbers(EXTENTS))
+    if not divides_by_zero(known, block):
+        for value, evaluate in known:
+            low, high = ranges.of(value)
+            assert all(low <= evaluate(p) <= high for p in points())
+
+
+@given(expressions(), st.integers(0, len(PREDICATES) - 1), st.booleans(), st.data())
+def test_conditions_are_decided_rightly(
+    drawn: tuple[Block, list[Evaluated]], predicate: int, holds: bool, data: st.DataObject
+) -> None:
+    block, known = drawn
+    pair = st.tuples(st.sampled_from(known), st.sampled_from(known))
+    ((x, f), (y, g)), ((z, h), (w, i)) = data.draw(pair), data.draw(pair)
+    if divides_by_zero(known, block):
+        return
+    first, second = add(block, arith.CmpiOp(x, y, predicate)), add(block, arith.CmpiOp(z, w, predicate))
+    compare = COMPARISONS[predicate]
+    outside = Ranges(loop_numbers(EXTENTS))
+    decided = outside.decided(first)
+    assert decided is None or all(compare(f(p), g(p)) == decided for p in points())
+    # Where the first condition holds, or does not, the second is what it is at the points that are left.
+    left = [p for p in points() if compare(f(p), g(p)) == holds]
+    inner = outside.inside(first, holds)
+    decided = inner.decided(second)
+    assert decided is None or all(compare(h(p), i(p)) == decided for p in left)
+    for value, evaluate in known:
+        low, high = inner.of(value)
+        assert all(low <= evaluate(p) <= high for p in left)
+
+
+def test_common_guards_are_decided() -> None:
+    block = Block()
+    i, j = add(block, IndexOp(0)), add(block, IndexOp(1))
+    three = number(block, 3)
+    ranges = Ranges(loop_numbers(EXTENTS))
+    behind = add(block, arith.SubiOp(add(block, arith.AddiOp(j, three)), three))
+    assert ranges.of(behind) == (0, 2)
+    assert ranges.decided(add(block, arith.CmpiOp(behind, three, "ult"))) is True
+    before = add(block, arith.SubiOp(j, three))  # -3, -2, -1: huge numbers
+    assert ranges.decided(add(block, arith.CmpiOp(before, three, "ult"))) is False
+    undecided = add(block, arith.CmpiOp(i, three, "ult"))
+    assert ranges.decided(undecided) is None
+    rest = ranges.inside(undecided, False)
+    assert rest.of(i) == (3, 4)
+    assert rest.decided(undecided) is False
+    assert rest.of(add(block, arith.SubiOp(i, three))) == (0, 1)
+
+
+def guarded(block: Block, memory: SSAValue, condition: SSAValue, at: SSAValue) -> scf.IfOp:
+    then, orelse = Block(), Block()
+    loaded = add(then, memref.LoadOp.create(operands=[memory, at], result_types=[f32]))
+    then.add_op(scf.YieldOp(loaded))
+    orelse.add_op(scf.YieldOp(add(orelse, arith.ConstantOp(FloatAttr(0.0, f32)))))
+    op = scf.IfOp(condition, [f32], Region(then), Region(orelse))
+    block.add_op(op)
+    return op
+
+
+@pytest.mark.parametrize(("place", "kept"), [(2, True), (3, False)])
+def test_a_decided_guard_goes(place: int, kept: bool) -> None:
+    block = Block(arg_types=[MemRefType(f32, [3])])
+    at = number(block, place)
+    condition = add(block, arith.CmpiOp(at, number(block, 3), "ult"))
+    op = guarded(block, block.args[0], condition, at)
+    use = add(block, arith.NegfOp(op.results[0]))
+    assert fold_guards(block, thread_numbers((1, 1, 1), (1, 1, 1)))
+    assert not any(isinstance(op, scf.IfOp) for op in block.ops)
+    assert isinstance(use.owner, arith.NegfOp)
+    assert isinstance(use.owner.operand.owner, memref.LoadOp if kept else arith.ConstantOp)
+
+
+def test_what_never_runs_names_no_place_outside() -> None:
+    block = Block(arg_types=[MemRefType(f32, [3]), index])
+    at = number(block, 5)
+    condition = add(block, arith.CmpiOp(block.args[1], number(block, 3), "ult"))
+    op = guarded(block, block.args[0], condition, at)
+    assert fold_guards(block, thread_numbers((1, 1, 1), (1, 1, 1)))
+    (load,) = [one for one in op.true_region.block.ops if isinstance(one, memref.LoadOp)]
+    last = load.indices[0].owner
+    assert isinstance(last, arith.ConstantOp)
+    assert isinstance(last.value, IntegerAttr)
+    assert last.value.value.data == 2
+    assert not fold_guards(block, thread_numbers((1, 1, 1), (1, 1, 1)))
+
+
+def test_threads_past_an_early_end_are_fewer() -> None:
+    block = Block()
+    thread = add(block, wgsl.GlobalIdOp(0))
+    ranges = Ranges(thread_numbers((2, 1, 1), (64, 1, 1)))
+    assert ranges.of(thread) == (0, 127)
+    ranges.learn(add(block, arith.CmpiOp(thread, number(block, 100), "uge")), False)
+    assert ranges.of(thread) == (0, 99)
+    assert ranges.of(add(block, wgsl.LocalIndexOp())) == (0, 63)
+    assert ranges.of(add(block, wgsl.SubgroupLaneOp())) == (0, WORD - 1)
