@@ -15,7 +15,7 @@ import numpy as np
 from tensorgrad.runtime.errors import FormulaError, InputError, ProgramError, TargetError
 from tensorgrad.runtime.files import read_safetensors, write_safetensors
 from tensorgrad.runtime.formula import Formula
-from tensorgrad.runtime.target import Target
+from tensorgrad.runtime.target import Target, check_features
 
 FORMAT = "tensorgrad-program"
 FORMAT_VERSION = 1
@@ -228,7 +228,8 @@ class Program:
         """Checks that a device of this target can run the program.
 
         Raises:
-            TargetError: A limit is exceeded, or the program counts on another subgroup size; says where.
+            TargetError: A limit is exceeded, a kernel uses what the target lacks or is written in another shader
+                dialect, or the program counts on another subgroup size; says where.
         """
         for buffer in self.buffers:
             _within(target, "max_buffer_size", buffer.size, f"buffer {buffer.name!r}")
@@ -238,12 +239,12 @@ class Program:
             _within(target, "max_compute_invocations_per_workgroup", invocations, where)
             for axis, extent in zip("xyz", kernel.workgroup_size, strict=True):
                 _within(target, f"max_compute_workgroup_size_{axis}", extent, where)
+        features = [check_features(one.code, f"kernel {one.entry!r} of {self.name!r}", target) for one in self.kernels]
         for step, _ in runs(self.plan):
             if isinstance(step, Dispatch):
                 _check_dispatch_fits(step, f"dispatch {step.label!r}", target)
         compiled = self.target.subgroup_size if self.target else None
-        uses_subgroups = any("subgroup" in kernel.code for kernel in self.kernels)
-        if compiled is not None and uses_subgroups and compiled != target.subgroup_size:
+        if compiled is not None and any(one.subgroups for one in features) and compiled != target.subgroup_size:
             raise TargetError(
                 f"program {self.name!r} was compiled for subgroups of {compiled}, "
                 f"target {target.name!r} has {target.subgroup_size or 'subgroups of varying size'}: compile it again"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
@@ -173,3 +174,67 @@ PROFILES: dict[str, Target] = {
     )
 }
 """The named targets."""
+
+
+DIRECTIVE = re.compile(r"(?:\s|//[^\n]*\n)*enable\s([\w\s,]{1,200});")
+"""Directives stand in front of everything else."""
+SUBGROUPS = re.compile(r"\b(?:subgroup(?:[A-Z]\w*|_size|_invocation_id)|quad(?:Broadcast|Swap[XYD]\w*))\b")
+
+
+@dataclass(frozen=True)
+class Features:
+    """What a kernel needs.
+
+    Attributes:
+        enabled: The extensions that its directives name.
+        subgroups: Whether it uses subgroup operations.
+    """
+
+    enabled: frozenset[str]
+    subgroups: bool
+
+    @property
+    def f16(self) -> bool:
+        """Whether it uses half floats, which every dialect wants enabled."""
+        return "f16" in self.enabled
+
+    @staticmethod
+    def of(code: str) -> Features:
+        """The features that a kernel's text uses."""
+        named: list[str] = []
+        found = DIRECTIVE.match(code)
+        while found is not None:
+            named += found[1].split(",")
+            found = DIRECTIVE.match(code, found.end())
+        enabled = frozenset(name.strip() for name in named if name.strip())
+        return Features(enabled, SUBGROUPS.search(code) is not None)
+
+
+def check_features(code: str, where: str, target: Target) -> Features:
+    """Checks that a target's shader compiler takes a kernel's text.
+
+    Args:
+        code: The kernel's text.
+        where: What messages call it.
+        target: What it is to run on.
+
+    Raises:
+        TargetError: The target lacks a feature that the kernel uses, or its shader dialect writes it otherwise.
+    """
+    features = Features.of(code)
+    for name, used, there in (("f16", features.f16, target.f16), ("subgroups", features.subgroups, target.subgroups)):
+        if used and not there:
+            raise TargetError(f"{where} uses {name}, which target {target.name!r} lacks: compile it for this target")
+    directive = "subgroups" in features.enabled
+    if directive and target.shader_dialect == "naga":
+        raise TargetError(
+            f"{where} has `enable subgroups;`, which the shader compiler of target {target.name!r} (shader_dialect "
+            "'naga') does not take: compile it with shader_dialect 'naga', or without subgroups for both"
+        )
+    if features.subgroups and not directive and target.shader_dialect == "standard":
+        raise TargetError(
+            f"{where} uses subgroups without `enable subgroups;`, which the shader compiler of target {target.name!r} "
+            "(shader_dialect 'standard') demands: compile it with shader_dialect 'standard', or without subgroups for "
+            "both"
+        )
+    return features

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from decimal import ROUND_DOWN, Context
 from typing import Any
 
 import numpy as np
@@ -159,11 +160,16 @@ def signed_literal(value: int) -> Expression:
 
 
 def float_literal(value: np.floating[Any]) -> Expression:
-    """The shortest decimal that reads back as the finite `value`, an f32 or f16, with its type's suffix."""
+    """The shortest decimal that reads back as the finite `value`, an f32 or f16, with its type's suffix.
+
+    That of the largest number may be larger still, which the standard refuses: it is cut off behind nine digits.
+    """
     suffix = "h" if value.dtype == np.float16 else "f"
     magnitude = abs(float(value))
     if magnitude == 0.0 or 1e-4 <= magnitude < 1e7:
         digits = np.format_float_positional(value, unique=True, trim="0")
     else:
         digits = np.format_float_scientific(value, unique=True, trim="-", exp_digits=1).replace("e+", "e")
+    if abs(float(digits)) > float(np.finfo(value.dtype).max):
+        digits = f"{Context(prec=9, rounding=ROUND_DOWN).create_decimal_from_float(float(value)):e}".replace("e+", "e")
     return literal(digits + suffix)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
+import tint
 from case import Case
 from cases import CASES, SMOOTH
 from differences import float_positions, in_f64, mid_graph, mid_graph_inputs
@@ -26,10 +28,11 @@ def fits_devices(case: Case) -> bool:
 
 
 def on_device(device: WebGPUDevice, module: ModuleOp, inputs: Sequence[NumpyArray]) -> list[NumpyArray]:
-    """The results of a module of `tg`, in order."""
+    """The results of a module of `tg`, in order. Its kernels are judged by Tint too, as the standard writes them."""
     target, names = device.target, Names(module)
     for one in inference_passes(target.to_json()):
         apply(one, module)
+    tint.check(build_program(module, replace(target, shader_dialect="standard")))
     executable = WebGPUExecutable(build_program(module, target), device)
     outputs = executable.step(dict(zip(names.arguments, inputs, strict=True)), {})
     return [outputs[key.removeprefix("output/")].numpy() for key in names.results]

@@ -150,6 +150,45 @@ def test_subgroup_size() -> None:
         program.check_fits(Target(name="gpu", subgroups=True))
 
 
+SUBGROUPS = "fn f() { let x = subgroupAdd(1.0); }"
+
+
+@pytest.mark.parametrize(
+    ("code", "fields", "message"),
+    [
+        ("enable f16;\n\nfn f() {}", {}, "uses f16, which target 'gpu' lacks"),
+        ("// by hand\nenable subgroups, f16;\nfn f() {}", {"subgroups": True}, "uses f16, which target 'gpu' lacks"),
+        (SUBGROUPS, {}, "uses subgroups, which target 'gpu' lacks"),
+        ("@builtin(subgroup_size) subgroup_size: u32,", {}, "uses subgroups, which target 'gpu' lacks"),
+        ("enable subgroups;\n" + SUBGROUPS, {"subgroups": True}, "has `enable subgroups;`, .* does not take"),
+        (
+            SUBGROUPS,
+            {"subgroups": True, "shader_dialect": "standard"},
+            "uses subgroups without `enable subgroups;`, .* demands",
+        ),
+    ],
+)
+def test_features_and_dialect(code: str, fields: dict[str, Any], message: str) -> None:
+    with pytest.raises(TargetError, match=f"kernel 'update' of 'training' {message}"):
+        with_kernel(code=code).check_fits(Target(name="gpu", **fields))
+
+
+@pytest.mark.parametrize(
+    ("code", "fields"),
+    [
+        ("fn f() { let my_subgroup = 1; let enable_f16 = 2; }", {}),
+        ("enable f16;\nfn f() {}", {"f16": True}),
+        (SUBGROUPS, {"subgroups": True}),
+        (
+            "enable subgroups;\nenable f16;\n" + SUBGROUPS,
+            {"subgroups": True, "f16": True, "shader_dialect": "standard"},
+        ),
+    ],
+)
+def test_features_that_are_there(code: str, fields: dict[str, Any]) -> None:
+    with_kernel(code=code).check_fits(Target(name="gpu", **fields))
+
+
 def test_save_and_load(tmp_path: Path) -> None:
     path = tmp_path / "program.safetensors"
     program = training_program()

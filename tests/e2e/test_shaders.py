@@ -1,0 +1,56 @@
+"""Every kernel of the workloads and the examples is WGSL by the standard's rules, for several kinds of devices."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from dataclasses import replace
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tint
+
+from benchmarks.workloads import NAMES, workload
+from tensorgrad.pipeline import Compilation
+from tensorgrad.runtime.target import Target
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+TARGETS = tuple(
+    replace(target, shader_dialect="standard")
+    for target in (
+        Target.named("lavapipe"),
+        Target.named("webgpu-default"),
+        replace(Target.named("webgpu-default"), name="gpu", f16=True, subgroups=True, subgroup_size=32),
+    )
+)
+
+ARGUMENTS = {"digits_cnn": "--epochs", "reinforce": "--updates"}
+"""How short an example is asked to run, where it is not by `--steps`."""
+
+
+@pytest.mark.parametrize("target", TARGETS, ids=lambda target: target.name)
+@pytest.mark.parametrize("name", NAMES)
+def test_workloads(name: str, target: Target) -> None:
+    training, _ = workload(name)("numpy")
+    assert tint.check(training.program_for(target.to_json())) > 0
+
+
+@pytest.mark.parametrize("name", sorted(path.stem for path in EXAMPLES.glob("*.py")))
+def test_examples(name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    made: list[Compilation] = []
+    load: Callable[..., Any] = Compilation.load
+
+    def noted(self: Compilation, *given: Any, **more: Any) -> Any:
+        made.append(self)
+        return load(self, *given, **more)
+
+    monkeypatch.setattr(Compilation, "load", noted)
+    monkeypatch.syspath_prepend(EXAMPLES)
+    monkeypatch.chdir(tmp_path)
+    with contextlib.redirect_stdout(None):
+        import_module(name).main(["--device", "numpy", ARGUMENTS.get(name, "--steps"), "1"])
+    assert made
+    for compilation in made:
+        tint.check(compilation.program(TARGETS[0]))

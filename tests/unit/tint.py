@@ -1,0 +1,58 @@
+"""Tint, the shader compiler of Dawn and Chromium, as a judge of WGSL. It needs neither a GPU nor a driver."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+from pydawn import utils, webgpu
+
+from tensorgrad.runtime.program import Program
+
+FEATURES = (webgpu.WGPUFeatureName_ShaderF16, webgpu.WGPUFeatureName_Subgroups)
+
+_accepted: set[str] = set()
+
+
+@cache
+def _device() -> Any:
+    """A device of Dawn's Null backend, which compiles and runs nothing; the only one of the process."""
+    found: list[Any] = []
+    info = webgpu.WGPURequestAdapterCallbackInfo()
+    info.mode = webgpu.WGPUCallbackMode_WaitAnyOnly
+    info.callback = webgpu.WGPURequestAdapterCallback(lambda status, adapter, message, _: found.append(adapter))
+    options = webgpu.WGPURequestAdapterOptions()
+    options.backendType = webgpu.WGPUBackendType_Null
+    utils.wait(webgpu.wgpuInstanceRequestAdapterF(utils.instance, options, info))
+    return utils.request_device_sync(found[0], list(FEATURES))
+
+
+def check_text(code: str) -> None:
+    """Has a shader judged, once for each text.
+
+    Raises:
+        RuntimeError: What Tint says of a shader that it refuses.
+    """
+    if code not in _accepted:
+        utils.create_shader_module(_device(), code)
+        _accepted.add(code)
+
+
+def check(program: Program) -> int:
+    """Has every kernel of a program for the standard's dialect judged, kernels that differ in their name only once.
+
+    Returns:
+        How many kernels there are.
+
+    Raises:
+        AssertionError: Tint refuses one; says why, and shows it.
+    """
+    for kernel in program.kernels:
+        code = kernel.code.replace(f"fn {kernel.entry}(", "fn kernel(")
+        try:
+            check_text(code)
+        except RuntimeError as error:
+            raise AssertionError(
+                f"Tint refuses kernel {kernel.entry!r} of {program.name!r}: {error}\n{code}"
+            ) from error
+    return len(program.kernels)
