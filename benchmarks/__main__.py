@@ -2,7 +2,8 @@
 
 `mlp`, `gpt`, `sine`, `addition` and `convnet` are training steps. `kernels` times kernels alone, `counts` counts what
 the steps cost without running them, `scaling` shows how costs grow with the model, `cold` times first steps in new
-processes with drivers' caches off, `driver` times what creating pipelines and encoding cost. `all` is everything.
+processes with drivers' caches off, `driver` times what creating pipelines and encoding cost, `small` a step of many
+small parameters on numpy beside the same by hand. `all` is everything.
 """
 
 from __future__ import annotations
@@ -10,12 +11,12 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from benchmarks import cold, counts, driver, kernels, scaling
+from benchmarks import cold, counts, driver, kernels, scaling, small
 from benchmarks.harness import Contestant, Timing, measure, report
 from benchmarks.peers import peers
 from benchmarks.workloads import NAMES, workload
 
-OTHERS = ("kernels", "counts", "scaling", "cold", "driver")
+OTHERS = ("kernels", "counts", "scaling", "cold", "driver", "small")
 """What there is besides training steps."""
 
 COUNTED = ("dispatches", "submits", "copies", "kernels", "peak_bytes", "bytes_moved", "compile_seconds")
@@ -76,6 +77,8 @@ def main(arguments: list[str] | None = None) -> None:
             counts.report(out=options.out / "counts.json")
         elif what == "kernels":
             run_kernels(options)
+        elif what == "small":
+            small.report(10 * options.rounds, options.out / "small.json")
         elif what in ("scaling", "cold", "driver"):
             device, out = "wgpu" if options.device == "all" else options.device, options.out / f"{what}.json"
             if what == "scaling":

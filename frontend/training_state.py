@@ -18,6 +18,7 @@ from tensorgrad.errors import FrozenWarning, OptionError, PartialStateWarning
 from tensorgrad.location import user_line
 from tensorgrad.model_tracing import drawn
 from tensorgrad.nn.module import Module, check_same, declarations
+from tensorgrad.nn.watch import Watch
 from tensorgrad.optimizer_parts import Losses, Parts
 from tensorgrad.optimizer_settings import HostSettings
 from tensorgrad.pipeline import Compilation
@@ -89,7 +90,7 @@ class TrainingState(Compiled):
         super().__init__(compilation, executable)
         self._source = source
         self._model = source.model
-        self._declared = declarations(source.model)
+        self._declared, self._watch = declarations(source.model), Watch(source.model)
         self._slots = {path: slot_of(path, Spec(p.shape, p.dtype)) for path, p in self._declared.items()}
         self._parameters, self._buffers = source.model.named_parameters(), source.model.named_buffers()
         self._settings = HostSettings(parts.host_settings(), compilation.settings)
@@ -356,9 +357,11 @@ class TrainingState(Compiled):
             FrozenWarning: It has others frozen, for the first time since then.
         """
         advice = "; replace_model() compiles the model as it is, and keeps what fits"
-        found = declarations(self._model)
-        if found != self._declared:
-            check_same(self._declared, found, f"{user_line()}: the model's parameters changed since tg.compile{advice}")
+        if not self._watch.is_unchanged():
+            found = declarations(self._model)
+            where = f"{user_line()}: the model's parameters changed since tg.compile"
+            check_same(self._declared, found, f"{where}{advice}")
+            self._watch.renew()
         trainable = self._trained_now()
         if trainable != self._trainable:
             before, self._trainable = self._trainable, trainable

@@ -68,6 +68,12 @@ class NumpyExecutable:
         if share is not None and any(share._state_slots.get(name) != slot for name, slot in self._state_slots.items()):
             raise ProgramError("the state is not part of that of the program to share it with")
         self._state = _zeros(self._state_slots) if share is None else share._state
+        groups = {"parameter": self._parameters, "state": self._state}
+        self._given = [(groups.get(slot.role), slot.role, slot.name) for slot in self._executor.arguments]
+        self._taken = [
+            (None if slot.role != "update" else self._group(slot.name), made)
+            for slot, made in zip(self._executor.results, self._outputs, strict=True)
+        ]
 
     def step(
         self, inputs: Mapping[str, Any], scalars: Mapping[str, float], constant: Collection[str] = ()
@@ -88,19 +94,21 @@ class NumpyExecutable:
         known: dict[str, Mapping[str, NumpyArray]] = {
             "input": check_inputs(self.program_inputs, inputs),
             "scalar": self._scalars.evaluate(scalars),
-            "parameter": self._parameters,
-            "state": self._state,
         }
-        values = self._executor.call([known[slot.role][slot.name] for slot in self._executor.arguments])
+        values = self._executor.call(
+            [known[role][name] if group is None else group[name] for group, role, name in self._given]
+        )
         handles: dict[str, OutputHandle] = {}
-        for slot, array_slot, value in zip(self._executor.results, self._outputs, values, strict=True):
-            if slot.role == "update":
-                group = self._parameters if slot.name in self._parameters else self._state
+        for (group, slot), value in zip(self._taken, values, strict=True):
+            if group is not None:
                 group[slot.name] = value
             else:
-                handles[array_slot.name] = handle = OutputHandle(array_slot, value.copy)
+                handles[slot.name] = handle = OutputHandle(slot, value.copy)
                 handle.deliver(value)
         return handles
+
+    def _group(self, name: str) -> dict[str, NumpyArray]:
+        return self._parameters if name in self._parameters else self._state
 
     def read(self, names: Iterable[str] | None = None) -> dict[str, np.ndarray]:
         """Copies of the present values of these parameters and state, or of all."""
@@ -115,8 +123,7 @@ class NumpyExecutable:
         """
         checked = check_inputs(self.persistent, values, what="parameter or state", partial=True)
         for name, value in checked.items():
-            group = self._parameters if name in self._parameters else self._state
-            group[name] = np.array(value)
+            self._group(name)[name] = np.array(value)
 
     def statistics(self) -> dict[str, Any]:
         """Counts of what runs and what it takes: nothing is dispatched."""

@@ -6,7 +6,7 @@ import functools
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar, TypeAlias, cast
+from typing import Any, ClassVar, TypeAlias, TypeVar, cast
 
 import numpy as np
 from xdsl.dialects.builtin import (
@@ -54,21 +54,50 @@ NUMPY_DTYPES: dict[Attribute, np.dtype[Any]] = {
 ELEMENT_TYPES: dict[np.dtype[Any], Attribute] = {dtype: element for element, dtype in NUMPY_DTYPES.items()}
 
 Evaluate: TypeAlias = Callable[..., NumpyArray]
+"""A function of the operands' arrays that gives the result's."""
+UnaryEvaluate: TypeAlias = Callable[[NumpyArray], NumpyArray]
+BinaryEvaluate: TypeAlias = Callable[[NumpyArray, NumpyArray], NumpyArray]
+
+OpT = TypeVar("OpT", bound="TensorOp")
 
 
-def rounding_once(evaluate: Evaluate) -> Evaluate:
+def rounding_once(prepare: Callable[[OpT], Evaluate]) -> Callable[[OpT], Evaluate]:
     """The meaning of an op that adds or multiplies many elements: those of f16 in f32, its result rounded to f16."""
 
-    @functools.wraps(evaluate)
-    def wide(op: TensorOp, *operands: NumpyArray) -> NumpyArray:
-        half = np.dtype(np.float16)
-        if all(operand.dtype != half for operand in operands):
-            return evaluate(op, *operands)
-        full = [operand.astype(np.float32) if operand.dtype == half else operand for operand in operands]
-        with np.errstate(over="ignore"):
-            return evaluate(op, *full).astype(half)
+    @functools.wraps(prepare)
+    def wide(op: OpT) -> Evaluate:
+        evaluate, half = prepare(op), np.dtype(np.float16)
+        if all(numpy_dtype(operand.type) != half for operand in op.operands):
+            return evaluate
+
+        def rounding(*operands: NumpyArray) -> NumpyArray:
+            full = [operand.astype(np.float32) if operand.dtype == half else operand for operand in operands]
+            with np.errstate(over="ignore"):
+                return evaluate(*full).astype(half)
+
+        return rounding
 
     return wide
+
+
+def by_numpy(function: np.ufunc) -> staticmethod[..., NumpyArray]:
+    """What an op does, where a ufunc does it: with nothing in between."""
+    return staticmethod(function)
+
+
+def giving_arrays(function: Evaluate, kind: Tensor) -> Evaluate:
+    """A function of arrays whose results are arrays of a type, where NumPy gives scalars or another dtype.
+
+    A ufunc that gives arrays anyway is returned as it is: nothing stands between the interpreter and NumPy then.
+    """
+    if isinstance(function, np.ufunc) and kind.get_shape():
+        return function
+    dtype = numpy_dtype(kind)
+
+    def giving(*operands: NumpyArray) -> NumpyArray:
+        return np.asarray(function(*operands), dtype)
+
+    return giving
 
 
 FOLD_LIMIT = 16
@@ -189,7 +218,10 @@ class TensorOp(IRDLOperation, HasFolderInterface, ABC):
     """A pure op on tensors.
 
     `infer` is the shape rule: the tracer and the rewrites build results with it, the parser infers types by it,
-    and the verifier compares against it. `evaluate` is the op's meaning, in numpy.
+    and the verifier compares against it.
+
+    The op's meaning, in numpy, is one of two methods, and the other one follows from it: `evaluate`, or `prepare` for
+    an op that has properties to read, which a program that runs many times reads once.
     """
 
     PROPERTIES: ClassVar[tuple[str, ...]] = ()
@@ -200,9 +232,13 @@ class TensorOp(IRDLOperation, HasFolderInterface, ABC):
     def infer(cls, operands: Sequence[Tensor], properties: Properties) -> Tensor:
         """The result's type; raises `VerifyException` when the operands don't fit."""
 
-    @abstractmethod
     def evaluate(self, *operands: NumpyArray) -> NumpyArray:
-        """The op's value on numpy arrays of the operands' types."""
+        """Returns the op's value on numpy arrays of the operands' types."""
+        return self.prepare()(*operands)
+
+    def prepare(self) -> Evaluate:
+        """Returns `evaluate` as a function that looks at nothing of the op: what it needs was read here."""
+        return self.evaluate
 
     @property
     def type(self) -> Tensor:

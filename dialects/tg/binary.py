@@ -14,10 +14,14 @@ from xdsl.irdl import irdl_op_definition, operand_def, prop_def, result_def, tra
 from xdsl.traits import Pure
 
 from tensorgrad.dialects.tg.base import (
+    Evaluate,
     NumpyArray,
     Properties,
     Tensor,
     TensorOp,
+    UnaryEvaluate,
+    by_numpy,
+    giving_arrays,
     is_float,
     is_integer,
     numpy_dtype,
@@ -56,8 +60,8 @@ class BinaryOp(TensorOp):
         require(takes, f"takes {cls.ELEMENTS} elements, got {element}")
         return operands[0]
 
-    def evaluate(self, *operands: NumpyArray) -> NumpyArray:
-        return np.asarray(self.function(*operands), operands[0].dtype)
+    def prepare(self) -> Evaluate:
+        return giving_arrays(self.function, self.type)
 
     @staticmethod
     @abstractmethod
@@ -94,9 +98,7 @@ class AddOp(BinaryOp):
     NEUTRAL_RIGHT: ClassVar = -0.0  # x + 0.0 is not x where x is -0.0
     NEUTRAL_LEFT: ClassVar = -0.0
 
-    @staticmethod
-    def function(x: NumpyArray, y: NumpyArray) -> NumpyArray:
-        return np.add(x, y)
+    function = by_numpy(np.add)
 
 
 @irdl_op_definition
@@ -110,9 +112,7 @@ class SubOp(BinaryOp):
     name = "tg.sub"
     NEUTRAL_RIGHT: ClassVar = 0
 
-    @staticmethod
-    def function(x: NumpyArray, y: NumpyArray) -> NumpyArray:
-        return np.subtract(x, y)
+    function = by_numpy(np.subtract)
 
 
 @irdl_op_definition
@@ -127,9 +127,7 @@ class MulOp(BinaryOp):
     NEUTRAL_RIGHT: ClassVar = 1
     NEUTRAL_LEFT: ClassVar = 1
 
-    @staticmethod
-    def function(x: NumpyArray, y: NumpyArray) -> NumpyArray:
-        return np.multiply(x, y)
+    function = by_numpy(np.multiply)
 
 
 @irdl_op_definition
@@ -144,9 +142,7 @@ class DivOp(BinaryOp):
     ELEMENTS: ClassVar = "float"
     NEUTRAL_RIGHT: ClassVar = 1
 
-    @staticmethod
-    def function(x: NumpyArray, y: NumpyArray) -> NumpyArray:
-        return np.divide(x, y)
+    function = by_numpy(np.divide)
 
 
 @irdl_op_definition
@@ -179,9 +175,7 @@ class MaximumOp(BinaryOp):
 
     name = "tg.maximum"
 
-    @staticmethod
-    def function(x: NumpyArray, y: NumpyArray) -> NumpyArray:
-        return np.maximum(x, y)
+    function = by_numpy(np.maximum)
 
 
 @irdl_op_definition
@@ -194,9 +188,7 @@ class MinimumOp(BinaryOp):
 
     name = "tg.minimum"
 
-    @staticmethod
-    def function(x: NumpyArray, y: NumpyArray) -> NumpyArray:
-        return np.minimum(x, y)
+    function = by_numpy(np.minimum)
 
 
 @irdl_op_definition
@@ -210,9 +202,7 @@ class AndOp(BinaryOp):
     name = "tg.and"
     ELEMENTS: ClassVar = "bits"
 
-    @staticmethod
-    def function(x: NumpyArray, y: NumpyArray) -> NumpyArray:
-        return np.bitwise_and(x, y)
+    function = by_numpy(np.bitwise_and)
 
 
 @irdl_op_definition
@@ -226,9 +216,7 @@ class OrOp(BinaryOp):
     name = "tg.or"
     ELEMENTS: ClassVar = "bits"
 
-    @staticmethod
-    def function(x: NumpyArray, y: NumpyArray) -> NumpyArray:
-        return np.bitwise_or(x, y)
+    function = by_numpy(np.bitwise_or)
 
 
 COMPARISONS: dict[str, Callable[[NumpyArray, NumpyArray], Any]] = {
@@ -267,8 +255,8 @@ class CompareOp(TensorOp):
         require(ordered, "booleans compare by eq and ne only")
         return tensor(operands[0].get_shape(), i1)
 
-    def evaluate(self, *operands: NumpyArray) -> NumpyArray:
-        return np.asarray(COMPARISONS[self.predicate.data](*operands))
+    def prepare(self) -> Evaluate:
+        return giving_arrays(COMPARISONS[self.predicate.data], self.type)
 
     def fold_splat(self, values: Sequence[NumpyArray]) -> Attribute | None:
         return fold_splats(self, values)
@@ -300,8 +288,8 @@ class SelectOp(TensorOp):
         )
         return on_true
 
-    def evaluate(self, *operands: NumpyArray) -> NumpyArray:
-        return np.where(*operands)
+    def prepare(self) -> Evaluate:
+        return np.where
 
     def simplified(self) -> SSAValue | None:
         condition = splat_value(self.condition)
@@ -333,8 +321,9 @@ class CastOp(TensorOp):
         numpy_dtype(properties["to"])
         return tensor(operands[0].get_shape(), properties["to"])
 
-    def evaluate(self, *operands: NumpyArray) -> NumpyArray:
-        return saturating_cast(operands[0], numpy_dtype(self.type))
+    def prepare(self) -> UnaryEvaluate:
+        dtype = numpy_dtype(self.type)
+        return lambda operand: saturating_cast(operand, dtype)
 
     def simplified(self) -> SSAValue | None:
         return self.operand if self.operand.type == self.type else None

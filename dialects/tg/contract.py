@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import ClassVar, cast
 
 import numpy as np
 from xdsl.irdl import irdl_op_definition, operand_def, prop_def, result_def, traits_def
 from xdsl.traits import Pure
 
 from tensorgrad.dialects.tg.base import (
-    NumpyArray,
+    BinaryEvaluate,
     Properties,
     Tensor,
     TensorOp,
+    UnaryEvaluate,
     check_axes,
     int_list,
     is_float,
     is_integer,
     require,
     rounding_once,
+    size_of,
     tensor,
 )
 
@@ -75,17 +77,29 @@ class DotGeneralOp(TensorOp):
         return tensor(shape, element)
 
     @rounding_once
-    def evaluate(self, *operands: NumpyArray) -> NumpyArray:
-        lhs, rhs = operands
+    def prepare(self) -> BinaryEvaluate:
+        ls, rs = (cast(Tensor, operand.type).get_shape() for operand in self.operands)
         lb, rb, lc, rc = (int_list(self.properties, name) for name in self.PROPERTIES)
-        lf, rf = free_axes(lhs.ndim, lb, lc), free_axes(rhs.ndim, rb, rc)
-        batch = [lhs.shape[axis] for axis in lb]
-        inner = int(np.prod([lhs.shape[axis] for axis in lc], dtype=np.int64))
-        rows = int(np.prod([lhs.shape[axis] for axis in lf], dtype=np.int64))
-        columns = int(np.prod([rhs.shape[axis] for axis in rf], dtype=np.int64))
-        left = lhs.transpose([*lb, *lf, *lc]).reshape([*batch, rows, inner])
-        right = rhs.transpose([*rb, *rc, *rf]).reshape([*batch, inner, columns])
-        return np.matmul(left, right).reshape(self.shape)
+        lf, rf = free_axes(len(ls), lb, lc), free_axes(len(rs), rb, rc)
+        batch = [ls[axis] for axis in lb]
+        inner = size_of([ls[axis] for axis in lc])
+        rows, columns = size_of([ls[axis] for axis in lf]), size_of([rs[axis] for axis in rf])
+        left = _arranged(ls, [*lb, *lf, *lc], [*batch, rows, inner])
+        right = _arranged(rs, [*rb, *rc, *rf], [*batch, inner, columns])
+        shape = self.shape
+        if shape == (*batch, rows, columns):
+            if left is None and right is None:
+                return np.matmul
+            return lambda lhs, rhs: np.matmul(left(lhs) if left else lhs, right(rhs) if right else rhs)
+        return lambda lhs, rhs: np.matmul(left(lhs) if left else lhs, right(rhs) if right else rhs).reshape(shape)
+
+
+def _arranged(shape: Sequence[int], order: Sequence[int], wanted: Sequence[int]) -> UnaryEvaluate | None:
+    """How an operand comes to have its axes in an order and then another shape; None where it has both."""
+    moved = list(order) != list(range(len(shape)))
+    if [shape[axis] for axis in order] == list(wanted):
+        return (lambda x: x.transpose(order)) if moved else None
+    return (lambda x: x.transpose(order).reshape(wanted)) if moved else (lambda x: x.reshape(wanted))
 
 
 OPS = (DotGeneralOp,)

@@ -11,6 +11,7 @@ from xdsl.irdl import irdl_op_definition, operand_def, prop_def, result_def, tra
 from xdsl.traits import Pure
 
 from tensorgrad.dialects.tg.base import (
+    Evaluate,
     NumpyArray,
     Properties,
     Tensor,
@@ -119,40 +120,45 @@ class ConvOp(TensorOp):
         return tensor([ls[0], rs[0], *extents], element)
 
     @rounding_once
-    def evaluate(self, *operands: NumpyArray) -> NumpyArray:
-        lhs, rhs = operands
-        stride, _, _, _, rhs_dilation = (int_list(self.properties, name) for name in self.PROPERTIES[:-1])
-        groups = int_value(self.properties, "groups")
-        batch, counts, sizes = lhs.shape[0], self.shape[2:], rhs.shape[2:]
-        result = np.zeros(self.shape, lhs.dtype)
-        if not result.size or not rhs.size:
-            return result
-        padded = self._padded(lhs)
-        grouped = padded.reshape(batch, groups, rhs.shape[1], *padded.shape[2:])
-        views = _sliding(grouped, 3, sizes, counts, stride, rhs_dilation)
-        rank, inner = len(counts), rhs.shape[1] * math.prod(sizes)
-        order = [1, 0, *range(3, 3 + rank), 2, *range(3 + rank, 3 + 2 * rank)]
-        weights = rhs.reshape(groups, -1, inner).swapaxes(1, 2)
-        step = max(1, GATHERED_ELEMENTS // (groups * inner * math.prod(counts)))
-        for first in range(0, batch, step):
-            part = views[first : first + step]
-            rows = part.transpose(order).reshape(groups, -1, inner)
-            sums = np.matmul(rows, weights).reshape(groups, len(part), *counts, -1)
-            moved = np.moveaxis(np.moveaxis(sums, -1, 1), 2, 0)
-            result[first : first + step] = moved.reshape(len(part), *self.shape[1:])
-        return result
-
-    def _padded(self, lhs: NumpyArray) -> NumpyArray:
-        """The left operand with its holes and its padding."""
-        low, high, dilation = (int_list(self.properties, name) for name in ("low", "high", "lhs_dilation"))
-        held = [spread(extent, d) for extent, d in zip(lhs.shape[2:], dilation, strict=True)]
-        full = np.zeros(
-            (*lhs.shape[:2], *(max(a, 0) + n + max(b, 0) for a, n, b in zip(low, held, high, strict=True))), lhs.dtype
+    def prepare(self) -> Evaluate:
+        stride, low, high, lhs_dilation, rhs_dilation = (
+            int_list(self.properties, name) for name in self.PROPERTIES[:-1]
         )
-        inside = (slice(max(a, 0), max(a, 0) + n, d) for a, n, d in zip(low, held, dilation, strict=True))
-        full[(slice(None), slice(None), *inside)] = lhs
-        crop = (slice(max(-a, 0), extent - max(-b, 0)) for a, b, extent in zip(low, high, full.shape[2:], strict=True))
-        return full[(slice(None), slice(None), *crop)]
+        groups, shape = int_value(self.properties, "groups"), self.shape
+
+        def convolve(lhs: NumpyArray, rhs: NumpyArray) -> NumpyArray:
+            batch, counts, sizes = lhs.shape[0], shape[2:], rhs.shape[2:]
+            result = np.zeros(shape, lhs.dtype)
+            if not result.size or not rhs.size:
+                return result
+            padded = _padded(lhs, low, high, lhs_dilation)
+            grouped = padded.reshape(batch, groups, rhs.shape[1], *padded.shape[2:])
+            views = _sliding(grouped, 3, sizes, counts, stride, rhs_dilation)
+            rank, inner = len(counts), rhs.shape[1] * math.prod(sizes)
+            order = [1, 0, *range(3, 3 + rank), 2, *range(3 + rank, 3 + 2 * rank)]
+            weights = rhs.reshape(groups, -1, inner).swapaxes(1, 2)
+            step = max(1, GATHERED_ELEMENTS // (groups * inner * math.prod(counts)))
+            for first in range(0, batch, step):
+                part = views[first : first + step]
+                rows = part.transpose(order).reshape(groups, -1, inner)
+                sums = np.matmul(rows, weights).reshape(groups, len(part), *counts, -1)
+                moved = np.moveaxis(np.moveaxis(sums, -1, 1), 2, 0)
+                result[first : first + step] = moved.reshape(len(part), *shape[1:])
+            return result
+
+        return convolve
+
+
+def _padded(lhs: NumpyArray, low: Sequence[int], high: Sequence[int], dilation: Sequence[int]) -> NumpyArray:
+    """The left operand of a convolution with its holes and its padding."""
+    held = [spread(extent, d) for extent, d in zip(lhs.shape[2:], dilation, strict=True)]
+    full = np.zeros(
+        (*lhs.shape[:2], *(max(a, 0) + n + max(b, 0) for a, n, b in zip(low, held, high, strict=True))), lhs.dtype
+    )
+    inside = (slice(max(a, 0), max(a, 0) + n, d) for a, n, d in zip(low, held, dilation, strict=True))
+    full[(slice(None), slice(None), *inside)] = lhs
+    crop = (slice(max(-a, 0), extent - max(-b, 0)) for a, b, extent in zip(low, high, full.shape[2:], strict=True))
+    return full[(slice(None), slice(None), *crop)]
 
 
 @irdl_op_definition
@@ -182,13 +188,17 @@ class WindowsOp(ShapeOp):
             shape[axis] = window_count(shape[axis], spread(n, d), s)
         return tensor([*shape, *size], operands[0].get_element_type())
 
-    def evaluate(self, *operands: NumpyArray) -> NumpyArray:
+    def prepare(self) -> Evaluate:
         axes, size, stride, dilation = (int_list(self.properties, name) for name in self.PROPERTIES)
-        result = np.empty(self.shape, operands[0].dtype)
-        for place in np.ndindex(*size):
-            window = _window_at(place, axes, stride, dilation, self.shape)
-            result[(..., *place)] = operands[0][window]
-        return result
+        shape = self.shape
+
+        def gather(x: NumpyArray) -> NumpyArray:
+            result = np.empty(shape, x.dtype)
+            for place in np.ndindex(*size):
+                result[(..., *place)] = x[_window_at(place, axes, stride, dilation, shape)]
+            return result
+
+        return gather
 
 
 @irdl_op_definition
@@ -236,12 +246,17 @@ class FoldOp(TensorOp):
         return tensor(shape, element)
 
     @rounding_once
-    def evaluate(self, *operands: NumpyArray) -> NumpyArray:
+    def prepare(self) -> Evaluate:
         axes, stride, dilation = (int_list(self.properties, name) for name in self.PROPERTIES[:-1])
-        result = np.zeros(self.shape, operands[0].dtype)
-        for place in np.ndindex(*operands[0].shape[len(self.shape) :]):
-            result[_window_at(place, axes, stride, dilation, operands[0].shape)] += operands[0][(..., *place)]
-        return result
+        shape = self.shape
+
+        def add_up(x: NumpyArray) -> NumpyArray:
+            result = np.zeros(shape, x.dtype)
+            for place in np.ndindex(*x.shape[len(shape) :]):
+                result[_window_at(place, axes, stride, dilation, x.shape)] += x[(..., *place)]
+            return result
+
+        return add_up
 
 
 def _check_windows(

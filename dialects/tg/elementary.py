@@ -14,7 +14,7 @@ from xdsl.dialects.builtin import i1
 from xdsl.irdl import irdl_op_definition
 
 from tensorgrad.dialects.tg import special
-from tensorgrad.dialects.tg.base import NumpyArray, Properties, Tensor, is_float, require, tensor
+from tensorgrad.dialects.tg.base import NumpyArray, Properties, Tensor, by_numpy, is_float, require, tensor
 from tensorgrad.dialects.tg.binary import BinaryOp
 from tensorgrad.dialects.tg.unary import UnaryOp
 
@@ -29,9 +29,7 @@ class Exp2Op(UnaryOp):
 
     name = "tg.exp2"
 
-    @staticmethod
-    def function(x: NumpyArray) -> NumpyArray:
-        return np.exp2(x)
+    function = by_numpy(np.exp2)
 
 
 @irdl_op_definition
@@ -44,9 +42,7 @@ class Expm1Op(UnaryOp):
 
     name = "tg.expm1"
 
-    @staticmethod
-    def function(x: NumpyArray) -> NumpyArray:
-        return np.expm1(x)
+    function = by_numpy(np.expm1)
 
 
 @irdl_op_definition
@@ -59,9 +55,7 @@ class Log2Op(UnaryOp):
 
     name = "tg.log2"
 
-    @staticmethod
-    def function(x: NumpyArray) -> NumpyArray:
-        return np.log2(x)
+    function = by_numpy(np.log2)
 
 
 @irdl_op_definition
@@ -74,9 +68,7 @@ class Log1pOp(UnaryOp):
 
     name = "tg.log1p"
 
-    @staticmethod
-    def function(x: NumpyArray) -> NumpyArray:
-        return np.log1p(x)
+    function = by_numpy(np.log1p)
 
 
 @irdl_op_definition
@@ -89,9 +81,7 @@ class TanOp(UnaryOp):
 
     name = "tg.tan"
 
-    @staticmethod
-    def function(x: NumpyArray) -> NumpyArray:
-        return np.tan(x)
+    function = by_numpy(np.tan)
 
 
 @irdl_op_definition
@@ -104,9 +94,7 @@ class AsinOp(UnaryOp):
 
     name = "tg.asin"
 
-    @staticmethod
-    def function(x: NumpyArray) -> NumpyArray:
-        return np.arcsin(x)
+    function = by_numpy(np.arcsin)
 
 
 @irdl_op_definition
@@ -119,9 +107,7 @@ class AcosOp(UnaryOp):
 
     name = "tg.acos"
 
-    @staticmethod
-    def function(x: NumpyArray) -> NumpyArray:
-        return np.arccos(x)
+    function = by_numpy(np.arccos)
 
 
 @irdl_op_definition
@@ -134,9 +120,7 @@ class AtanOp(UnaryOp):
 
     name = "tg.atan"
 
-    @staticmethod
-    def function(x: NumpyArray) -> NumpyArray:
-        return np.arctan(x)
+    function = by_numpy(np.arctan)
 
 
 @irdl_op_definition
@@ -149,9 +133,7 @@ class SinhOp(UnaryOp):
 
     name = "tg.sinh"
 
-    @staticmethod
-    def function(x: NumpyArray) -> NumpyArray:
-        return np.sinh(x)
+    function = by_numpy(np.sinh)
 
 
 @irdl_op_definition
@@ -164,9 +146,7 @@ class CoshOp(UnaryOp):
 
     name = "tg.cosh"
 
-    @staticmethod
-    def function(x: NumpyArray) -> NumpyArray:
-        return np.cosh(x)
+    function = by_numpy(np.cosh)
 
 
 @irdl_op_definition
@@ -179,9 +159,7 @@ class AsinhOp(UnaryOp):
 
     name = "tg.asinh"
 
-    @staticmethod
-    def function(x: NumpyArray) -> NumpyArray:
-        return np.arcsinh(x)
+    function = by_numpy(np.arcsinh)
 
 
 @irdl_op_definition
@@ -194,9 +172,7 @@ class AcoshOp(UnaryOp):
 
     name = "tg.acosh"
 
-    @staticmethod
-    def function(x: NumpyArray) -> NumpyArray:
-        return np.arccosh(x)
+    function = by_numpy(np.arccosh)
 
 
 @irdl_op_definition
@@ -209,9 +185,7 @@ class AtanhOp(UnaryOp):
 
     name = "tg.atanh"
 
-    @staticmethod
-    def function(x: NumpyArray) -> NumpyArray:
-        return np.arctanh(x)
+    function = by_numpy(np.arctanh)
 
 
 @irdl_op_definition
@@ -271,9 +245,7 @@ class FloorOp(UnaryOp):
 
     name = "tg.floor"
 
-    @staticmethod
-    def function(x: NumpyArray) -> NumpyArray:
-        return np.floor(x)
+    function = by_numpy(np.floor)
 
 
 @irdl_op_definition
@@ -286,9 +258,7 @@ class CeilOp(UnaryOp):
 
     name = "tg.ceil"
 
-    @staticmethod
-    def function(x: NumpyArray) -> NumpyArray:
-        return np.ceil(x)
+    function = by_numpy(np.ceil)
 
 
 @irdl_op_definition
@@ -301,9 +271,7 @@ class RoundOp(UnaryOp):
 
     name = "tg.round"
 
-    @staticmethod
-    def function(x: NumpyArray) -> NumpyArray:
-        return np.rint(x)
+    function = by_numpy(np.rint)
 
 
 @irdl_op_definition
@@ -316,9 +284,7 @@ class TruncOp(UnaryOp):
 
     name = "tg.trunc"
 
-    @staticmethod
-    def function(x: NumpyArray) -> NumpyArray:
-        return np.trunc(x)
+    function = by_numpy(np.trunc)
 
 
 @irdl_op_definition
@@ -337,12 +303,7 @@ class IsFiniteOp(UnaryOp):
         require(is_float(element), f"takes float elements, got {element}")
         return tensor(operands[0].get_shape(), i1)
 
-    def evaluate(self, *operands: NumpyArray) -> NumpyArray:
-        return np.asarray(self.function(operands[0]))
-
-    @staticmethod
-    def function(x: NumpyArray) -> NumpyArray:
-        return np.isfinite(x)
+    function = by_numpy(np.isfinite)
 
 
 @irdl_op_definition
@@ -359,9 +320,7 @@ class Atan2Op(BinaryOp):
     name = "tg.atan2"
     ELEMENTS: ClassVar = "float"
 
-    @staticmethod
-    def function(x: NumpyArray, y: NumpyArray) -> NumpyArray:
-        return np.arctan2(x, y)
+    function = by_numpy(np.arctan2)
 
 
 OPS = (

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import Any, ClassVar, cast
 
 import numpy as np
 from xdsl.irdl import irdl_op_definition, operand_def, prop_def, result_def, traits_def
 from xdsl.traits import Pure
 
 from tensorgrad.dialects.tg.base import (
+    BinaryEvaluate,
     NumpyArray,
     Properties,
     Tensor,
@@ -17,8 +18,10 @@ from tensorgrad.dialects.tg.base import (
     int_value,
     is_float,
     is_integer,
+    numpy_dtype,
     require,
     rounding_once,
+    size_of,
     tensor,
 )
 
@@ -33,7 +36,7 @@ def _require_indices(indices: Tensor) -> None:
     require(is_integer(indices.get_element_type()), f"indices are integers, not {indices}")
 
 
-def _fill(dtype: np.dtype[np.generic]) -> float | int:
+def _fill(dtype: np.dtype[Any]) -> float | int:
     return np.nan if dtype.kind == "f" else 0
 
 
@@ -63,16 +66,20 @@ class TakeOp(TensorOp):
         _require_indices(indices)
         return tensor([*shape[:axis], *indices.get_shape(), *shape[axis + 1 :]], operand.get_element_type())
 
-    def evaluate(self, *operands: NumpyArray) -> NumpyArray:
-        operand, indices = operands
-        axis = int_value(self.properties, "axis")
-        extent = operand.shape[axis]
-        inside = (indices >= 0) & (indices < extent)
+    def prepare(self) -> BinaryEvaluate:
+        axis, shape, dtype = int_value(self.properties, "axis"), self.shape, numpy_dtype(self.type)
+        operand, indices = (cast(Tensor, value.type).get_shape() for value in self.operands)
+        extent, fill = operand[axis], _fill(dtype)
+        spread = (*indices, *(1 for _ in operand[axis + 1 :]))
         if not extent:
-            return np.full(self.shape, _fill(operand.dtype), operand.dtype)
-        values = np.take(operand, np.where(inside, indices, 0).astype(np.int64), axis)
-        trailing = (1,) * (operand.ndim - axis - 1)
-        return np.where(inside.reshape(inside.shape + trailing), values, _fill(operand.dtype)).astype(operand.dtype)
+            return lambda x, indices: np.full(shape, fill, dtype)
+
+        def take(x: NumpyArray, indices: NumpyArray) -> NumpyArray:
+            inside = (indices >= 0) & (indices < extent)
+            values = np.take(x, np.where(inside, indices, 0).astype(np.int64), axis)
+            return np.where(inside.reshape(spread), values, fill).astype(dtype)
+
+        return take
 
 
 @irdl_op_definition
@@ -113,16 +120,20 @@ class ScatterAddOp(TensorOp):
         return tensor([*shape[:axis], extent, *shape[axis + len(index_shape) :]], element)
 
     @rounding_once
-    def evaluate(self, *operands: NumpyArray) -> NumpyArray:
-        updates, indices = operands
+    def prepare(self) -> BinaryEvaluate:
         axis, extent = int_value(self.properties, "axis"), int_value(self.properties, "extent")
-        lead, trail = updates.shape[:axis], updates.shape[axis + indices.ndim :]
-        flat = updates.reshape(*lead, indices.size, *trail)
-        moved = np.moveaxis(flat, axis, 0)
-        result = np.zeros((extent, *lead, *trail), updates.dtype)
-        inside = ((indices >= 0) & (indices < extent)).reshape(-1)
-        np.add.at(result, indices.reshape(-1)[inside].astype(np.int64), moved[inside])
-        return np.moveaxis(result, 0, axis)
+        updated, indexed = (cast(Tensor, value.type).get_shape() for value in self.operands)
+        lead, trail = updated[:axis], updated[axis + len(indexed) :]
+        flat = (*lead, size_of(indexed), *trail)
+
+        def scatter(updates: NumpyArray, indices: NumpyArray) -> NumpyArray:
+            moved = np.moveaxis(updates.reshape(flat), axis, 0)
+            result = np.zeros((extent, *lead, *trail), updates.dtype)
+            inside = ((indices >= 0) & (indices < extent)).reshape(-1)
+            np.add.at(result, indices.reshape(-1)[inside].astype(np.int64), moved[inside])
+            return np.moveaxis(result, 0, axis)
+
+        return scatter
 
 
 @irdl_op_definition
@@ -156,15 +167,18 @@ class TakeAlongAxisOp(TensorOp):
         )
         return tensor(index_shape, operand.get_element_type())
 
-    def evaluate(self, *operands: NumpyArray) -> NumpyArray:
-        operand, indices = operands
-        axis = int_value(self.properties, "axis")
-        extent = operand.shape[axis]
+    def prepare(self) -> BinaryEvaluate:
+        axis, shape, dtype = int_value(self.properties, "axis"), self.shape, numpy_dtype(self.type)
+        extent, fill = cast(Tensor, self.operand.type).get_shape()[axis], _fill(dtype)
         if not extent:
-            return np.full(self.shape, _fill(operand.dtype), operand.dtype)
-        inside = (indices >= 0) & (indices < extent)
-        values = np.take_along_axis(operand, np.where(inside, indices, 0).astype(np.int64), axis)
-        return np.where(inside, values, _fill(operand.dtype)).astype(operand.dtype)
+            return lambda x, indices: np.full(shape, fill, dtype)
+
+        def take(x: NumpyArray, indices: NumpyArray) -> NumpyArray:
+            inside = (indices >= 0) & (indices < extent)
+            values = np.take_along_axis(x, np.where(inside, indices, 0).astype(np.int64), axis)
+            return np.where(inside, values, fill).astype(dtype)
+
+        return take
 
 
 @irdl_op_definition
@@ -199,16 +213,19 @@ class ScatterAddAlongAxisOp(TensorOp):
         return tensor([*shape[:axis], extent, *shape[axis + 1 :]], element)
 
     @rounding_once
-    def evaluate(self, *operands: NumpyArray) -> NumpyArray:
-        updates, indices = operands
-        axis = int_value(self.properties, "axis")
-        result = np.zeros(self.shape, updates.dtype)
-        inside = (indices >= 0) & (indices < self.shape[axis])
-        # Row by row, as `updates[inside]` lists them.
-        position: list[NumpyArray] = list(np.nonzero(inside))
-        position[axis] = indices[inside].astype(np.int64)
-        np.add.at(result, tuple(position), updates[inside])
-        return result
+    def prepare(self) -> BinaryEvaluate:
+        axis, shape = int_value(self.properties, "axis"), self.shape
+
+        def scatter(updates: NumpyArray, indices: NumpyArray) -> NumpyArray:
+            result = np.zeros(shape, updates.dtype)
+            inside = (indices >= 0) & (indices < shape[axis])
+            # Row by row, as `updates[inside]` lists them.
+            position: list[NumpyArray] = list(np.nonzero(inside))
+            position[axis] = indices[inside].astype(np.int64)
+            np.add.at(result, tuple(position), updates[inside])
+            return result
+
+        return scatter
 
 
 OPS = (TakeOp, ScatterAddOp, TakeAlongAxisOp, ScatterAddAlongAxisOp)

@@ -7,7 +7,7 @@ from typing import ClassVar
 import numpy as np
 from xdsl.irdl import irdl_op_definition
 
-from tensorgrad.dialects.tg.base import NumpyArray
+from tensorgrad.dialects.tg.base import NumpyArray, by_numpy
 from tensorgrad.dialects.tg.binary import BinaryOp
 
 
@@ -22,9 +22,7 @@ class XorOp(BinaryOp):
     name = "tg.xor"
     ELEMENTS: ClassVar = "bits"
 
-    @staticmethod
-    def function(x: NumpyArray, y: NumpyArray) -> NumpyArray:
-        return np.bitwise_xor(x, y)
+    function = by_numpy(np.bitwise_xor)
 
 
 @irdl_op_definition
@@ -79,9 +77,7 @@ class FloorDivideOp(BinaryOp):
 
     name = "tg.floor_divide"
 
-    @staticmethod
-    def function(x: NumpyArray, y: NumpyArray) -> NumpyArray:
-        return np.floor_divide(x, y)
+    function = by_numpy(np.floor_divide)
 
 
 @irdl_op_definition
@@ -97,9 +93,7 @@ class RemainderOp(BinaryOp):
 
     name = "tg.remainder"
 
-    @staticmethod
-    def function(x: NumpyArray, y: NumpyArray) -> NumpyArray:
-        return np.remainder(x, y)
+    function = by_numpy(np.remainder)
 
 
 OPS = (XorOp, ShiftLeftOp, ShiftRightOp, FloorDivideOp, RemainderOp)

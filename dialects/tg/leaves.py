@@ -12,7 +12,7 @@ from xdsl.irdl import irdl_op_definition, prop_def, result_def, traits_def
 from xdsl.traits import ConstantLike, Pure
 
 from tensorgrad.dialects.tg.base import (
-    NumpyArray,
+    Evaluate,
     Properties,
     Tensor,
     TensorOp,
@@ -49,8 +49,9 @@ class ConstantOp(TensorOp):
         require(all(extent >= 0 for extent in kind.get_shape()), "a constant's shape must be static")
         return cast(Tensor, kind)
 
-    def evaluate(self, *operands: NumpyArray) -> NumpyArray:
-        return dense_to_numpy(cast("DenseIntOrFPElementsAttr[Any]", self.value))
+    def prepare(self) -> Evaluate:
+        value = dense_to_numpy(cast("DenseIntOrFPElementsAttr[Any]", self.value))
+        return lambda: value
 
     def fold(self) -> Sequence[SSAValue | Attribute] | None:
         return (self.value,)
@@ -81,12 +82,13 @@ class IotaOp(TensorOp):
         require(is_float(element) or is_integer(element), f"positions are numbers, not {element}")
         return tensor(shape, element)
 
-    def evaluate(self, *operands: NumpyArray) -> NumpyArray:
-        axis = int_value(self.properties, "axis")
-        positions = np.arange(self.shape[axis]).astype(numpy_dtype(self.type))
-        view = [1] * len(self.shape)
-        view[axis] = self.shape[axis]
-        return np.broadcast_to(positions.reshape(view), self.shape)
+    def prepare(self) -> Evaluate:
+        axis, shape = int_value(self.properties, "axis"), self.shape
+        positions = np.arange(shape[axis]).astype(numpy_dtype(self.type))
+        view = [1] * len(shape)
+        view[axis] = shape[axis]
+        value = np.broadcast_to(positions.reshape(view), shape)
+        return lambda: value
 
 
 OPS = (ConstantOp, IotaOp)

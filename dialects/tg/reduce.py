@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Sequence
 from typing import ClassVar
 
@@ -12,10 +11,10 @@ from xdsl.irdl import irdl_op_definition, operand_def, prop_def, result_def, tra
 from xdsl.traits import Pure
 
 from tensorgrad.dialects.tg.base import (
-    NumpyArray,
     Properties,
     Tensor,
     TensorOp,
+    UnaryEvaluate,
     check_axes,
     int_list,
     is_float,
@@ -35,6 +34,8 @@ class ReduceOp(TensorOp):
     traits = traits_def(Pure())
     PROPERTIES: ClassVar = ("axes",)
     NEEDS_ELEMENTS: ClassVar = False
+    COMBINER: ClassVar[np.ufunc]
+    """What folds two elements into one."""
 
     @classmethod
     def infer(cls, operands: Sequence[Tensor], properties: Properties) -> Tensor:
@@ -47,13 +48,10 @@ class ReduceOp(TensorOp):
         return tensor([extent for axis, extent in enumerate(shape) if axis not in axes], element)
 
     @rounding_once
-    def evaluate(self, *operands: NumpyArray) -> NumpyArray:
-        return np.asarray(self.function(operands[0], int_list(self.properties, "axes")), operands[0].dtype)
-
-    @staticmethod
-    @abstractmethod
-    def function(x: NumpyArray, axes: tuple[int, ...]) -> NumpyArray:
-        """The reduction of a numpy array."""
+    def prepare(self) -> UnaryEvaluate:
+        reduce, axes = self.COMBINER.reduce, int_list(self.properties, "axes")
+        # Not as np.sum and its like do it, which widen small integers.
+        return lambda x: np.asarray(reduce(x, axes, x.dtype))
 
     def simplified(self) -> SSAValue | None:
         return self.operand if not int_list(self.properties, "axes") else None
@@ -68,10 +66,7 @@ class SumOp(ReduceOp):
     """
 
     name = "tg.sum"
-
-    @staticmethod
-    def function(x: NumpyArray, axes: tuple[int, ...]) -> NumpyArray:
-        return np.sum(x, axes, dtype=x.dtype)
+    COMBINER: ClassVar = np.add
 
 
 @irdl_op_definition
@@ -84,10 +79,7 @@ class MaxOp(ReduceOp):
 
     name = "tg.max"
     NEEDS_ELEMENTS: ClassVar = True
-
-    @staticmethod
-    def function(x: NumpyArray, axes: tuple[int, ...]) -> NumpyArray:
-        return np.max(x, axes)
+    COMBINER: ClassVar = np.maximum
 
 
 @irdl_op_definition
@@ -100,10 +92,7 @@ class MinOp(ReduceOp):
 
     name = "tg.min"
     NEEDS_ELEMENTS: ClassVar = True
-
-    @staticmethod
-    def function(x: NumpyArray, axes: tuple[int, ...]) -> NumpyArray:
-        return np.min(x, axes)
+    COMBINER: ClassVar = np.minimum
 
 
 @irdl_op_definition
@@ -118,10 +107,7 @@ class ProdOp(ReduceOp):
     """
 
     name = "tg.prod"
-
-    @staticmethod
-    def function(x: NumpyArray, axes: tuple[int, ...]) -> NumpyArray:
-        return np.prod(x, axes, dtype=x.dtype)
+    COMBINER: ClassVar = np.multiply
 
 
 OPS = (SumOp, MaxOp, MinOp, ProdOp)

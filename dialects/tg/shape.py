@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import ClassVar, cast
 
 import numpy as np
 from xdsl.ir import Attribute, SSAValue
@@ -11,10 +11,13 @@ from xdsl.irdl import irdl_op_definition, operand_def, prop_def, result_def, tra
 from xdsl.traits import Pure
 
 from tensorgrad.dialects.tg.base import (
+    BinaryEvaluate,
+    Evaluate,
     NumpyArray,
     Properties,
     Tensor,
     TensorOp,
+    UnaryEvaluate,
     check_axes,
     dense,
     int_list,
@@ -61,8 +64,9 @@ class ReshapeOp(ShapeOp):
         )
         return tensor(shape, operands[0].get_element_type())
 
-    def evaluate(self, *operands: NumpyArray) -> NumpyArray:
-        return operands[0].reshape(self.shape)
+    def prepare(self) -> UnaryEvaluate:
+        shape = self.shape
+        return lambda x: x.reshape(shape)
 
     def simplified(self) -> SSAValue | None:
         return self.operand if self.operand.type == self.type else None
@@ -89,8 +93,9 @@ class TransposeOp(ShapeOp):
         )
         return tensor([shape[axis] for axis in permutation], operands[0].get_element_type())
 
-    def evaluate(self, *operands: NumpyArray) -> NumpyArray:
-        return np.transpose(operands[0], int_list(self.properties, "permutation"))
+    def prepare(self) -> UnaryEvaluate:
+        permutation = int_list(self.properties, "permutation")
+        return lambda x: x.transpose(permutation)
 
     def simplified(self) -> SSAValue | None:
         permutation = int_list(self.properties, "permutation")
@@ -126,11 +131,26 @@ class BroadcastOp(ShapeOp):
         )
         return tensor(shape, operands[0].get_element_type())
 
-    def evaluate(self, *operands: NumpyArray) -> NumpyArray:
-        view = [1] * len(self.shape)
-        for axis, extent in zip(int_list(self.properties, "dims"), operands[0].shape, strict=True):
-            view[axis] = extent
-        return np.broadcast_to(operands[0].reshape(view), self.shape)
+    def prepare(self) -> UnaryEvaluate:
+        shape, view = self.shape, [1] * len(self.shape)
+        kind = cast(Tensor, self.operand.type)
+        dtype, step = numpy_dtype(kind), numpy_dtype(kind).itemsize
+        strides = [0] * len(shape)
+        for axis, extent in reversed([*zip(int_list(self.properties, "dims"), kind.get_shape(), strict=True)]):
+            view[axis], strides[axis] = extent, step
+            step *= extent
+
+        def repeat(x: NumpyArray) -> NumpyArray:
+            if x.flags.c_contiguous:  # then the strides are known, in a tenth of the time
+                return np.ndarray(shape, dtype, x, 0, strides)
+            return np.broadcast_to(x.reshape(view), shape)
+
+        return repeat
+
+    def is_leading(self) -> bool:
+        """Returns whether the operand's axes are the result's last ones, as NumPy aligns operands that differ."""
+        rank = len(self.shape)
+        return int_list(self.properties, "dims") == tuple(range(rank - len(int_list(self.properties, "dims")), rank))
 
     def simplified(self) -> SSAValue | None:
         return self.operand if self.operand.type == self.type else None
@@ -166,9 +186,10 @@ class SliceOp(ShapeOp):
         extents = [-(-(b - a) // s) for a, b, s in zip(start, stop, step, strict=True)]
         return tensor(extents, operands[0].get_element_type())
 
-    def evaluate(self, *operands: NumpyArray) -> NumpyArray:
+    def prepare(self) -> UnaryEvaluate:
         bounds = (int_list(self.properties, name) for name in self.PROPERTIES)
-        return operands[0][tuple(slice(a, b, s) for a, b, s in zip(*bounds, strict=True))]
+        window = (..., *(slice(a, b, s) for a, b, s in zip(*bounds, strict=True)))
+        return lambda x: x[window]
 
     def simplified(self) -> SSAValue | None:
         return self.operand if self.operand.type == self.type else None
@@ -191,8 +212,10 @@ class ReverseOp(ShapeOp):
         check_axes(int_list(properties, "axes"), operands[0].get_num_dims(), "axes")
         return operands[0]
 
-    def evaluate(self, *operands: NumpyArray) -> NumpyArray:
-        return np.flip(operands[0], int_list(self.properties, "axes"))
+    def prepare(self) -> UnaryEvaluate:
+        axes = int_list(self.properties, "axes")
+        window = (..., *(slice(None, None, -1 if axis in axes else 1) for axis in range(len(self.shape))))
+        return lambda x: x[window]
 
 
 @irdl_op_definition
@@ -233,15 +256,19 @@ class PadOp(TensorOp):
         ]
         return tensor(extents, operand.get_element_type())
 
-    def evaluate(self, *operands: NumpyArray) -> NumpyArray:
-        result = np.full(self.shape, operands[1], operands[0].dtype)
-        low, interior = int_list(self.properties, "low"), int_list(self.properties, "interior")
+    def prepare(self) -> BinaryEvaluate:
+        shape, low, interior = self.shape, int_list(self.properties, "low"), int_list(self.properties, "interior")
         window = tuple(
             slice(a, a + (extent - 1) * (inner + 1) + 1 if extent else a, inner + 1)
-            for a, inner, extent in zip(low, interior, operands[0].shape, strict=True)
+            for a, inner, extent in zip(low, interior, cast(Tensor, self.operand.type).get_shape(), strict=True)
         )
-        result[window] = operands[0]
-        return result
+
+        def surround(x: NumpyArray, value: NumpyArray) -> NumpyArray:
+            result = np.full(shape, value, x.dtype)
+            result[window] = x
+            return result
+
+        return surround
 
 
 @irdl_op_definition
@@ -278,8 +305,13 @@ class ConcatOp(TensorOp):
         extent = sum(operand.get_shape()[axis] for operand in operands)
         return tensor([*first[:axis], extent, *first[axis + 1 :]], element)
 
-    def evaluate(self, *operands: NumpyArray) -> NumpyArray:
-        return np.concatenate(operands, int_value(self.properties, "axis"))
+    def prepare(self) -> Evaluate:
+        axis = int_value(self.properties, "axis")
+
+        def join(*parts: NumpyArray) -> NumpyArray:
+            return np.concatenate(parts, axis)
+
+        return join
 
     def simplified(self) -> SSAValue | None:
         return self.parts[0] if len(self.parts) == 1 else None
@@ -321,11 +353,19 @@ class PackOp(TensorOp):
         require(end <= size, f"size {size} is less than {end}, the end of the last operand")
         return tensor([size], element)
 
-    def evaluate(self, *operands: NumpyArray) -> NumpyArray:
-        result = np.zeros(self.shape, operands[0].dtype)
-        for operand, offset in zip(operands, int_list(self.properties, "offsets"), strict=True):
-            result[offset : offset + operand.size] = operand.reshape(-1)
-        return result
+    def prepare(self) -> Evaluate:
+        shape, dtype = self.shape, numpy_dtype(self.type)
+        sizes = [cast(Tensor, part.type).element_count() for part in self.parts]
+        offsets = int_list(self.properties, "offsets")
+        places = [slice(offset, offset + size) for offset, size in zip(offsets, sizes, strict=True)]
+
+        def pack(*parts: NumpyArray) -> NumpyArray:
+            result = np.zeros(shape, dtype)
+            for part, place in zip(parts, places, strict=True):
+                result[place] = part.reshape(-1)
+            return result
+
+        return pack
 
 
 PACK_ALIGNMENT = 256

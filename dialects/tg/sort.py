@@ -11,6 +11,7 @@ from xdsl.irdl import irdl_op_definition, operand_def, prop_def, result_def, tra
 from xdsl.traits import Pure
 
 from tensorgrad.dialects.tg.base import (
+    Evaluate,
     NumpyArray,
     Properties,
     Tensor,
@@ -50,13 +51,18 @@ class ArgsortOp(TensorOp):
         require(int_value(properties, "descending") in (0, 1), "descending is 0 or 1")
         return tensor(shape, i32)
 
-    def evaluate(self, *operands: NumpyArray) -> NumpyArray:
-        x = operands[0]
-        if not int_value(self.properties, "descending"):
-            return np.argsort(x, -1, kind="stable").astype(np.int32)
-        # Sorted backwards from the back, equal elements keep their order.
-        backwards = np.argsort(x[..., ::-1], -1, kind="stable")[..., ::-1]
-        return (x.shape[-1] - 1 - backwards).astype(np.int32)
+    def prepare(self) -> Evaluate:
+        return _falling if int_value(self.properties, "descending") else _rising
+
+
+def _rising(x: NumpyArray) -> NumpyArray:
+    return np.argsort(x, -1, kind="stable").astype(np.int32)
+
+
+def _falling(x: NumpyArray) -> NumpyArray:
+    # Sorted backwards from the back, equal elements keep their order.
+    backwards = np.argsort(x[..., ::-1], -1, kind="stable")[..., ::-1]
+    return (x.shape[-1] - 1 - backwards).astype(np.int32)
 
 
 OPS = (ArgsortOp,)

@@ -17,11 +17,14 @@ from xdsl.irdl import irdl_op_definition, operand_def, result_def, traits_def
 from xdsl.traits import Pure
 
 from tensorgrad.dialects.tg.base import (
+    Evaluate,
     NumpyArray,
     Properties,
     Tensor,
     TensorOp,
+    by_numpy,
     dense,
+    giving_arrays,
     is_float,
     is_integer,
     is_splat,
@@ -60,8 +63,8 @@ class UnaryOp(TensorOp):
         require(takes, f"takes {cls.ELEMENTS} elements, got {element}")
         return operands[0]
 
-    def evaluate(self, *operands: NumpyArray) -> NumpyArray:
-        return np.asarray(self.function(operands[0]), operands[0].dtype)
+    def prepare(self) -> Evaluate:
+        return giving_arrays(self.function, self.type)
 
     @staticmethod
     @abstractmethod
@@ -83,9 +86,7 @@ class NegOp(UnaryOp):
     name = "tg.neg"
     ELEMENTS: ClassVar = "number"
 
-    @staticmethod
-    def function(x: NumpyArray) -> NumpyArray:
-        return np.negative(x)
+    function = by_numpy(np.negative)
 
     def simplified(self) -> SSAValue | None:
         owner = self.operand.owner
@@ -103,9 +104,7 @@ class AbsOp(UnaryOp):
     name = "tg.abs"
     ELEMENTS: ClassVar = "number"
 
-    @staticmethod
-    def function(x: NumpyArray) -> NumpyArray:
-        return np.abs(x)
+    function = by_numpy(np.abs)
 
 
 @irdl_op_definition
@@ -118,9 +117,7 @@ class ExpOp(UnaryOp):
 
     name = "tg.exp"
 
-    @staticmethod
-    def function(x: NumpyArray) -> NumpyArray:
-        return np.exp(x)
+    function = by_numpy(np.exp)
 
 
 @irdl_op_definition
@@ -133,9 +130,7 @@ class LogOp(UnaryOp):
 
     name = "tg.log"
 
-    @staticmethod
-    def function(x: NumpyArray) -> NumpyArray:
-        return np.log(x)
+    function = by_numpy(np.log)
 
 
 @irdl_op_definition
@@ -148,9 +143,7 @@ class SqrtOp(UnaryOp):
 
     name = "tg.sqrt"
 
-    @staticmethod
-    def function(x: NumpyArray) -> NumpyArray:
-        return np.sqrt(x)
+    function = by_numpy(np.sqrt)
 
 
 @irdl_op_definition
@@ -163,9 +156,7 @@ class SinOp(UnaryOp):
 
     name = "tg.sin"
 
-    @staticmethod
-    def function(x: NumpyArray) -> NumpyArray:
-        return np.sin(x)
+    function = by_numpy(np.sin)
 
 
 @irdl_op_definition
@@ -178,9 +169,7 @@ class CosOp(UnaryOp):
 
     name = "tg.cos"
 
-    @staticmethod
-    def function(x: NumpyArray) -> NumpyArray:
-        return np.cos(x)
+    function = by_numpy(np.cos)
 
 
 @irdl_op_definition
@@ -193,9 +182,7 @@ class TanhOp(UnaryOp):
 
     name = "tg.tanh"
 
-    @staticmethod
-    def function(x: NumpyArray) -> NumpyArray:
-        return np.tanh(x)
+    function = by_numpy(np.tanh)
 
 
 @irdl_op_definition
@@ -243,9 +230,7 @@ class NotOp(UnaryOp):
     name = "tg.not"
     ELEMENTS: ClassVar = "bits"
 
-    @staticmethod
-    def function(x: NumpyArray) -> NumpyArray:
-        return np.invert(x)
+    function = by_numpy(np.invert)
 
 
 @irdl_op_definition
