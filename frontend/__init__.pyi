@@ -144,6 +144,7 @@ from tensorgrad.joining import stack as stack
 from tensorgrad.joining import tile as tile
 from tensorgrad.joining import tril as tril
 from tensorgrad.joining import triu as triu
+from tensorgrad.loading import load as load
 from tensorgrad.losses import binary_cross_entropy_with_logits as binary_cross_entropy_with_logits
 from tensorgrad.losses import cosine_embedding as cosine_embedding
 from tensorgrad.losses import cosine_similarity as cosine_similarity
@@ -174,6 +175,8 @@ from tensorgrad.reductions import std as std
 from tensorgrad.reductions import sum as sum
 from tensorgrad.reductions import var as var
 from tensorgrad.rematerialization import checkpoint as checkpoint
+from tensorgrad.runtime.loaded import LoadedFunction as LoadedFunction
+from tensorgrad.runtime.loaded import LoadedTraining as LoadedTraining
 from tensorgrad.shaping import arange as arange
 from tensorgrad.shaping import array as array
 from tensorgrad.shaping import expand_dims as expand_dims

@@ -19,6 +19,7 @@ from tensorgrad.passes.functions import find_function, order_parameters, return_
 from tensorgrad.passes.pipelines import tensor_passes
 from tensorgrad.pipeline import Compilation
 from tensorgrad.runtime.backend import Executable
+from tensorgrad.runtime.program import Program
 
 ALIGNMENT = 256
 """The coarsest alignment of buffers that a device of WebGPU may ask for."""
@@ -48,6 +49,13 @@ class Accumulation:
     def advance(self) -> None:
         """Counts a micro-batch."""
         self.done = (self.done + 1) % self.steps
+
+    def program(self, target: str | None) -> Program:
+        """The program as data; see `Compiled.program_for`."""
+        if target is not None:
+            return self.compilation.program_for(target)
+        found: Program | None = getattr(self.executable, "program", None)
+        return self.compilation.program() if found is None else found
 
     def statistics(self) -> dict[str, Any]:
         """What a micro-batch costs that is not a step's last."""
@@ -95,6 +103,7 @@ def compiled_accumulation(step: Compilation, executable: Executable, losses: Los
         frugal=step.frugal,
         tuned=step.tuned,
         precision=step.precision,
+        timeout=step.timeout,
     )
     loaded = compilation.load(share=executable, in_turn=True)
     if step.memory_limit is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
 from typing import Any, Generic, NoReturn, TypeAlias, TypeVar, cast
@@ -16,7 +17,8 @@ from tensorgrad.pipeline import Compilation
 from tensorgrad.runtime.backend import Executable, OutputHandle, check_inputs
 from tensorgrad.runtime.conversion import to_numpy
 from tensorgrad.runtime.numpy_backend import ArraySlot
-from tensorgrad.runtime.program import Program
+from tensorgrad.runtime.program import PERSISTENT_ROLES, Program
+from tensorgrad.runtime.saved import FUNCTION, Host, Saved
 from tensorgrad.tensor import Array
 from tensorgrad.tracer import as_array, refuse_inside_trace
 
@@ -66,9 +68,7 @@ class Compiled(Held):
             TargetError: There is no such target.
             ProgramError: The program does not fit it.
         """
-        from tensorgrad.runtime.target import Target
-
-        return self._compilation.program(Target.from_spec(target))
+        return self._compilation.program_for(target)
 
     def stats(self) -> dict[str, Any]:
         """What a step costs.
@@ -101,6 +101,7 @@ class Specialization(Compiled):
 
     def __init__(self, compilation: Compilation, executable: Executable, results: Any):
         super().__init__(compilation, executable)
+        self._tree = results
         self._results = Results(results)
 
     def run(self, inputs: Mapping[str, Any], constant: Collection[str] = ()) -> Any:
@@ -111,6 +112,24 @@ class Specialization(Compiled):
             constant: The inputs whose arrays never change.
         """
         return self._results.of(self._executable.step(inputs, {}, constant))
+
+    def save(self, path: str | os.PathLike[str], target: str | None) -> None:
+        """See `Inference.save`."""
+        program = self.program if target is None else self.program_for(target)
+        state = self._executable.read(program.slots(*PERSISTENT_ROLES))
+        Saved(program, state, Host(FUNCTION, structure_of(self._tree))).save(path)
+
+
+def structure_of(results: Any) -> Any:
+    """The structure of results, as a file has it.
+
+    Raises:
+        ProgramError: No file can have it.
+    """
+    try:
+        return trees.described(results)
+    except ValueError as error:
+        raise ProgramError(f"{user_line()}: save: the results can't be named: {error}") from None
 
 
 class Results:
@@ -239,6 +258,25 @@ class Inference(Specializations[tuple[tuple[str, Spec], ...]]):
             InputError: There are no batches, they count nothing, or an input doesn't fit.
         """
         return average(self, batches, weight)
+
+    def save(self, path: str | os.PathLike[str], target: str | None = None) -> None:
+        """Writes the function with the present parameters to one file, which `tg.load` runs without the compiler.
+
+        It is for the shapes that it was last called with, or else was declared for. The file says what the program
+        needs of a device, the structure of its results, and no folder of this machine but those below the present one.
+
+        Args:
+            path: The file, which is replaced at once, when it is complete.
+            target: What to compile for, instead of the device here: a profile such as "webgpu-default", which every
+                WebGPU device runs; the path of a JSON file; or inline JSON.
+
+        Raises:
+            InputError: It has neither been called nor declared inputs.
+            TargetError: There is no such target, or the program doesn't fit it.
+            ProgramError: No WebGPU device could run the program: it has f64, or is too large.
+            OSError: The file can't be written; what was there before is still there.
+        """
+        self._latest("save").save(path, target)
 
     def _compiled_for(self, specs: Mapping[str, Spec]) -> Specialization:
         return self._compiled(tuple(specs.items()), lambda: self._specialize(specs))

@@ -35,6 +35,7 @@ from tensorgrad.passes.optimizer import OptimizerPass
 from tensorgrad.passes.pipelines import tensor_passes
 from tensorgrad.pipeline import Compilation, EditPasses, Phases, tuning_seconds
 from tensorgrad.precision import check_device, checked_precision, while_tracing
+from tensorgrad.runtime.backend import is_timeout
 from tensorgrad.tracer import checked_module, function_name, refuse_inside_trace
 from tensorgrad.training import Training
 from tensorgrad.training_state import Source
@@ -58,6 +59,7 @@ def compile(
     precision: str = "f32",
     loss_scale: float | None = None,
     edit_passes: EditPasses | None = None,
+    timeout: float | None = None,
 ) -> Training:
     """Compiles a training step: the loss, its gradient by every parameter, and the optimizer's update.
 
@@ -103,6 +105,10 @@ def compile(
             too large makes infinities, which the parameters show.
         edit_passes: Called with the list of passes on `tg`, and again with the list of those below it, which only a
             device has; returns the list to run.
+        timeout: For how many seconds to wait for the device at a time: for what it was given until then, when a result
+            is read. Where that takes longer, a `DeviceError` says so, and this process can't use the device any more,
+            since nothing stops what it runs. `None` waits as long as it takes. On numpy nothing waits, so there it is
+            an error. Attached functions do the same.
 
     Returns:
         What runs the step; see `Training`.
@@ -123,6 +129,8 @@ def compile(
         isinstance(memory_limit, bool) or not isinstance(memory_limit, int) or memory_limit <= 0
     ):
         raise OptionError(f"memory_limit must be a positive number of bytes, an integer, got {memory_limit!r}")
+    if timeout is not None and not is_timeout(timeout):
+        raise OptionError(f"timeout must be a positive number of seconds, or None, got {timeout!r}")
     tuning, micro = tuning_seconds(tune), micro_batches(accumulate)
     rounding = checked_precision("tg.compile", precision, loss_scale)
     declared = declared_model(model)
@@ -147,6 +155,8 @@ def compile(
         found = find_device(device)
     if memory_limit is not None and found is None:
         raise OptionError("memory_limit is for a device that plans its memory; numpy plans none")
+    if timeout is not None and found is None:
+        raise OptionError("timeout is for a device that is waited for; numpy runs in the call")
     check_device("tg.compile", rounding, found)
 
     name = traced.function.sym_name.data
@@ -159,7 +169,17 @@ def compile(
     module = checked_module(traced.function)
     reserved = 0 if micro == 1 else bytes_of_outputs(traced.function)
     compilation = Compilation(
-        name, module, passes, found, phases, memory_limit, reserved, tuning, precision=rounding, edit_passes=edit_passes
+        name,
+        module,
+        passes,
+        found,
+        phases,
+        memory_limit,
+        reserved,
+        tuning,
+        precision=rounding,
+        timeout=timeout,
+        edit_passes=edit_passes,
     )
     executable = compilation.load(share=None)
     accumulation = None if micro == 1 else compiled_accumulation(compilation, executable, losses, micro)

@@ -141,6 +141,7 @@ class Compilation:
         frugal: Whether kernels run in an order that needs little memory, rather than in few dispatches.
         tuned: The file of schedules that were measured, or None.
         precision: The pass that stores values between kernels with fewer bits, or None.
+        timeout: For how many seconds to wait for the device at a time, or None.
         memory_cost: What keeping to the limit took: the segments, and the figures of the program without them.
         dump: The files that `TG_DUMP` asks for; opened when it is loaded.
         edit_passes: Changes the passes of `tg`, and those below it, before they run.
@@ -159,6 +160,7 @@ class Compilation:
     frugal: bool = False
     tuned: str | None = None
     precision: LowerPrecisionPass | None = None
+    timeout: float | None = None
     memory_cost: dict[str, int] = field(default_factory=dict[str, int])
     parameters: tuple[str, ...] = ()
     dump: Dump | None = None
@@ -255,7 +257,7 @@ class Compilation:
         program = self._within_memory(device.target)
         with self.phases.measure("load"):
             assert share is None or isinstance(share, WebGPUExecutable)
-            return WebGPUExecutable(program, device, share, in_turn)
+            return WebGPUExecutable(program, device, share, in_turn, self.timeout)
 
     def _tune(self, device: WebGPUDevice) -> None:
         """Measures schedules for the kernels there are."""
@@ -311,6 +313,23 @@ class Compilation:
     def program(self, target: Target | None = None) -> Program:
         """The program for a target or else the device; for what every WebGPU device has, where that is numpy."""
         return self._lowered(self.target() if target is None else target)
+
+    def program_for(self, spec: str) -> Program:
+        """The program for another target.
+
+        Args:
+            spec: A profile's name, the path of a JSON file, or inline JSON.
+
+        Raises:
+            TargetError: There is no such target, or the program doesn't fit it.
+            ProgramError: The program can't be compiled for it.
+        """
+        from tensorgrad.runtime.target import Target
+
+        target = Target.from_spec(spec)
+        program = self.program(target)
+        program.check_fits(target)
+        return program
 
     def text(self, level: str) -> str:
         """The IR at a level, made anew from what was traced.

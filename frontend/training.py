@@ -7,7 +7,6 @@ import logging
 import os
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, cast
 
 import numpy as np
@@ -21,9 +20,10 @@ from tensorgrad.compiled import (
     awaited,
     check_finite,
     checked_batch,
+    structure_of,
 )
 from tensorgrad.dtypes import Spec
-from tensorgrad.errors import InputError, OptionError, ProgramError
+from tensorgrad.errors import InputError, OptionError
 from tensorgrad.location import user_line
 from tensorgrad.model_tracing import (
     Check,
@@ -42,6 +42,7 @@ from tensorgrad.passes.pipelines import forward_passes, tensor_passes
 from tensorgrad.pipeline import Compilation, Phases
 from tensorgrad.precision import check_device, checked_precision, while_tracing
 from tensorgrad.runtime.backend import Executable
+from tensorgrad.runtime.saved import STEP, STEP_KEY, Host, Saved
 from tensorgrad.state import Assigning
 from tensorgrad.tensor import Array
 from tensorgrad.tracer import check_function, checked_module, function_name, refuse_inside_trace
@@ -351,7 +352,10 @@ class Training(TrainingState):
         order_parameters(traced.function, self._compilation.parameters)
         name, module = traced.function.sym_name.data, checked_module(traced.function)
         device = self._compilation.device
-        compilation = Compilation(name, module, lambda _: forward_passes(), device, phases, precision=precision)
+        timeout = self._compilation.timeout
+        compilation = Compilation(
+            name, module, lambda _: forward_passes(), device, phases, precision=precision, timeout=timeout
+        )
         return Specialization(compilation, compilation.load(share=self._executable), traced.results)
 
     def _differentiated(self) -> Specialization:
@@ -371,31 +375,45 @@ class Training(TrainingState):
             frugal=step.frugal,
             tuned=step.tuned,
             precision=step.precision,
+            timeout=step.timeout,
         )
         results = {path: f"gradient/{path}" for paths in source.losses for path in paths}
         return Specialization(compilation, compilation.load(share=self._executable), results)
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes the program, its parameters and state to one file, which loads without the compiler.
+    def save(self, path: str | os.PathLike[str], target: str | None = None) -> None:
+        """Writes the step with all that it needs to go on to one file, which `tg.load` runs without the compiler.
 
-        The file is replaced at once, when it is complete. `tensorgrad.runtime` loads and runs it; `step_count`, and
-        `settings` by the names that its formulas have, are among the program's statistics.
+        The file holds the program, or both of a step with `accumulate`; parameters and state; the seed, the step count
+        and the settings; what the program needs of a device; and the structure of its results. It names no folder of
+        this machine but those below the present one.
+
+        Args:
+            path: The file, which is replaced at once, when it is complete.
+            target: What to compile for, instead of the device here; see `Inference.save`.
 
         Raises:
-            ProgramError, TargetError: No WebGPU device could run the program, it accumulates gradients, or a schedule
-                is a function of Python.
-            OSError: The file can't be written.
+            TargetError: There is no such target, or the program doesn't fit it.
+            ProgramError: No WebGPU device could run the program, or a schedule is a function of Python.
+            OSError: The file can't be written; what was there before is still there.
         """
-        if self._accumulation is not None:
-            raise ProgramError(
-                f"{user_line()}: save: a file holds one program, and a step of accumulate={self.accumulate} runs two; "
-                "save_checkpoint writes parameters and state"
-            )
         self._settings.refuse_functions(f"{user_line()}: save")
-        settings = {"step_count": self.step_count, "settings": self._settings.values}
-        program = self.program
-        saved = replace(program, statistics={**program.statistics, **settings})
-        saved.save(path, self._executable.read())
+        adding = self._accumulation
+        program = self.program if target is None else self.program_for(target)
+        others = None if adding is None else adding.program(target)
+        source = self._source.results
+        results = source.loss if source.metrics is None else (source.loss, source.metrics)
+        key = np.asarray(random.key(self._seed)).tolist()
+        host = Host(
+            kind=STEP,
+            results=structure_of(results),
+            made={} if self._key is None else {"key": STEP_KEY},
+            key=(key[0], key[1]),
+            step_count=self.step_count,
+            accumulate=self.accumulate,
+            accumulated=self.accumulated,
+            settings=dict(self._settings.values),
+        )
+        Saved(program, self._executable.read(), host, others).save(path)
 
     def _with_key(self, inputs: dict[str, Any], what: str) -> dict[str, Any]:
         """Inputs, with the key of the next call of `step` for a loss that takes one."""

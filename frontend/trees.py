@@ -81,6 +81,23 @@ def structure(tree: Any) -> Hashable:
     return type(tree), key, tuple(names(tree)), tuple(structure(child) for child in found[0])
 
 
+def described(tree: Any) -> Any:
+    """A tree of texts as JSON: `{"dict": ...}`, `{"list": ...}` and `{"tuple": ...}`; other nodes are dicts of theirs.
+
+    Raises:
+        ValueError: Two children of a node have one name.
+    """
+    found = children(tree)
+    if found is None or tree is None:
+        return tree
+    parts = [described(child) for child in found[0]]
+    if isinstance(tree, list | tuple):
+        return {"list" if isinstance(tree, list) else "tuple": parts}
+    if len(set(names(tree))) < len(parts):
+        raise ValueError(f"two children have one name: {', '.join(names(tree))}")
+    return {"dict": dict(zip(names(tree), parts, strict=True))}
+
+
 def flatten(tree: Any) -> tuple[list[Any], Rebuild]:
     """The leaves of a tree in order, and a function that rebuilds the tree from as many new leaves."""
     found = children(tree)

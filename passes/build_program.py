@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
+from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
@@ -13,6 +15,7 @@ from xdsl.dialects.builtin import (
     IntegerAttr,
     MemRefType,
     ModuleOp,
+    VectorType,
     f16,
     f32,
     i1,
@@ -30,7 +33,18 @@ from tensorgrad.dialects.tg.base import dense_to_numpy
 from tensorgrad.passes.emit_wgsl import emit_kernel
 from tensorgrad.passes.functions import find_function
 from tensorgrad.passes.traffic import BYTES_MOVED
-from tensorgrad.runtime.program import Binding, Buffer, Copy, Dispatch, Kernel, Program, Repeat, Step, TensorSlot
+from tensorgrad.runtime.program import (
+    Binding,
+    Buffer,
+    Copy,
+    Dispatch,
+    Kernel,
+    Program,
+    Repeat,
+    Step,
+    TensorSlot,
+    requirements,
+)
 from tensorgrad.runtime.target import Target
 
 
@@ -62,6 +76,7 @@ class _Builder:
         self.tensors: list[TensorSlot] = []
         self.data: dict[int, bytearray] = {}
         self.bytes_moved = 0
+        self.here = _working_folder()
 
     def build(self) -> Program:
         """The program."""
@@ -82,8 +97,8 @@ class _Builder:
             tensors=tuple(self.tensors),
             plan=plan,
             statistics={**statistics, "bytes_moved": self.bytes_moved},
-            target=self.target,
         )
+        program = replace(program, target=requirements(program, self.target))
         program.validate()
         return program
 
@@ -147,7 +162,8 @@ class _Builder:
         if name not in self.kernel_index:
             x, y, z = kernel.workgroup_size.get_values()
             self.kernel_index[name] = len(self.kernels)
-            self.kernels.append(Kernel("wgsl", name, emit_kernel(kernel, self.target), (x, y, z)))
+            code = emit_kernel(kernel, self.target)
+            self.kernels.append(Kernel("wgsl", name, code, (x, y, z), _workgroup_storage(kernel)))
         bindings = [
             self._binding(value, access.data, loops) for value, access in zip(op.bindings, kernel.access, strict=True)
         ]
@@ -159,7 +175,14 @@ class _Builder:
         if op.arguments is not None:
             view = cast(ViewOp, op.arguments.owner)
             indirect = (self.arena_index[view.arena], view.start)
-        return Dispatch(self.kernel_index[name], tuple(bindings), op.groups, _label(op), indirect)
+        return Dispatch(self.kernel_index[name], tuple(bindings), op.groups, self._label(op), indirect)
+
+    def _label(self, op: Operation) -> str:
+        """The line that an op comes from."""
+        location = op.location
+        if not isinstance(location, FileLineColLoc):
+            return ""
+        return f"{_public(location.filename.data, self.here)}:{location.line.data}"
 
     def _binding(self, value: SSAValue, access: str, loops: tuple[RepeatOp, ...]) -> Binding:
         """A binding; a row moves from time to time, by as many bytes for each loop."""
@@ -187,6 +210,30 @@ class _Builder:
 DTYPES: dict[Attribute, str] = {f32: "f32", i32: "i32", i1: "bool", f16: "f16"}
 
 
-def _label(op: Operation) -> str:
-    location = op.location
-    return f"{location.filename.data}:{location.line.data}" if isinstance(location, FileLineColLoc) else ""
+def _workgroup_storage(kernel: wgsl.KernelOp) -> int:
+    """How many bytes a workgroup shares."""
+    shared = (op.memref.type for op in kernel.walk() if isinstance(op, wgsl.WorkgroupAllocOp))
+    return sum(_shared_bytes(kind) for kind in shared)
+
+
+def _shared_bytes(kind: MemRefType[Attribute]) -> int:
+    element = kind.element_type
+    if isinstance(element, VectorType):
+        vector = cast("VectorType[Attribute]", element)
+        return kind.element_count() * vector.element_count() * element_bytes(vector.element_type)
+    return buffer_bytes(kind)
+
+
+def _working_folder() -> Path | None:
+    try:
+        return Path.cwd()
+    except OSError:  # of a folder that is gone
+        return None
+
+
+def _public(file: str, here: Path | None) -> str:
+    """A file as a saved program may name it, which leaves this machine: without the folders above the present one."""
+    path = Path(file)
+    if here is not None and path.is_relative_to(here):
+        path = path.relative_to(here)
+    return path.name if path.is_absolute() or ".." in path.parts else path.as_posix()

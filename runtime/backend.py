@@ -70,6 +70,11 @@ class Executable(Protocol):
         """Parameters and state, which stay from step to step, by name."""
         ...
 
+    @property
+    def scalar_names(self) -> frozenset[str]:
+        """The scalars that `step` wants, or what their formulas are computed from."""
+        ...
+
     def step(
         self, inputs: Mapping[str, Any], scalars: Mapping[str, float], constant: Collection[str] = ()
     ) -> Mapping[str, OutputHandle]:
@@ -354,6 +359,11 @@ class ScalarInputs:
             else:
                 result[name] = _check_array(slot, value, f"scalar {name!r}")
         return result
+
+
+def is_timeout(value: object) -> bool:
+    """Whether this is a number of seconds to wait for at most."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < math.inf
 
 
 def _check_number(name: str, value: object) -> float:

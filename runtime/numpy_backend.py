@@ -60,6 +60,7 @@ class NumpyExecutable:
         self._state_slots = {name: slot for (role, name), slot in slots.items() if role == "state"}
         self.persistent: Mapping[str, ArraySlot] = {**self._parameter_slots, **self._state_slots}
         self._scalars = ScalarInputs([slot for (role, _), slot in slots.items() if role == "scalar"])
+        self.scalar_names = self._scalars.names
         returned = zip(self._executor.results, self._executor.function.function_type.outputs.data, strict=True)
         self._outputs = [_array_slot(_output(slot), cast(Tensor, kind)) for slot, kind in returned]
         if share is not None and share._parameter_slots != self._parameter_slots:

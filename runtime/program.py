@@ -6,174 +6,60 @@ import itertools
 import json
 import math
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
 from tensorgrad.runtime.errors import FormulaError, InputError, ProgramError, TargetError
 from tensorgrad.runtime.files import read_safetensors, write_safetensors
 from tensorgrad.runtime.formula import Formula
-from tensorgrad.runtime.target import Target, check_features
+from tensorgrad.runtime.plan import (
+    BUFFER_ROLES,
+    ELEMENT_BYTES,
+    HOST_DTYPES,
+    MOST_MOVING,
+    PERSISTENT_ROLES,
+    STEP_TYPES,
+    TENSOR_BUFFERS,
+    WORD,
+    Binding,
+    Buffer,
+    Copy,
+    Dispatch,
+    Kernel,
+    Repeat,
+    Step,
+    TensorSlot,
+    runs,
+    unrolled,
+)
+from tensorgrad.runtime.shaders import check_shader
+from tensorgrad.runtime.target import Features, Target, check_features
+
+__all__ = [
+    "ELEMENT_BYTES",
+    "HOST_DTYPES",
+    "PERSISTENT_ROLES",
+    "Binding",
+    "Buffer",
+    "Copy",
+    "Dispatch",
+    "Kernel",
+    "Program",
+    "Repeat",
+    "Step",
+    "TensorSlot",
+    "requirements",
+    "runs",
+    "unrolled",
+]
 
 FORMAT = "tensorgrad-program"
-FORMAT_VERSION = 1
-WORD = 4
-"""Offsets and sizes on a device are multiples of four bytes."""
-
-ELEMENT_BYTES = {"f32": 4, "i32": 4, "u32": 4, "bool": 4, "f16": 2}
-"""Bytes of an element on the device, where a bool is one 32-bit word."""
-HOST_DTYPES = {"f32": np.float32, "i32": np.int32, "u32": np.uint32, "bool": np.bool_, "f16": np.float16}
-"""The numpy dtype that a tensor has outside the device."""
-
-BUFFER_ROLES = ("parameter", "state", "input", "output", "constant", "workspace")
-TENSOR_BUFFERS = {
-    "parameter": "parameter",
-    "state": "state",
-    "input": "input",
-    "scalar": "input",
-    "output": "output",
-}
-"""The role of the buffer that a tensor of each role lies in."""
-PERSISTENT_ROLES = ("parameter", "state")
-
-
-@dataclass(frozen=True)
-class Kernel:
-    """One compute shader. `language` is "wgsl"; `entry` is the entry point's name in `code`."""
-
-    language: str
-    entry: str
-    code: str
-    workgroup_size: tuple[int, int, int]
-
-
-@dataclass(frozen=True)
-class Buffer:
-    """One device allocation of `size` bytes. Constants alone have `data`; the rest of theirs is zero."""
-
-    name: str
-    size: int
-    role: str
-    data: bytes | None = field(default=None, repr=False)
-
-
-@dataclass(frozen=True)
-class TensorSlot:
-    """Where a named tensor lies: row-major, in the buffer of index `buffer`, from byte `offset`.
-
-    A scalar has a host formula where it is computed at each step, else the caller gives it by name.
-    """
-
-    name: str
-    role: str
-    shape: tuple[int, ...]
-    dtype: str
-    buffer: int
-    offset: int
-    formula: str | None = None
-
-    @property
-    def size(self) -> int:
-        """Bytes on the device, rounded up to whole words."""
-        return -(-math.prod(self.shape) * ELEMENT_BYTES[self.dtype] // WORD) * WORD
-
-    def view(self, raw: np.ndarray, offset: int = 0) -> np.ndarray:
-        """The tensor in the device's bytes `raw`, from `offset`: shares memory; a bool is a uint32."""
-        dtype = np.dtype(np.uint32 if self.dtype == "bool" else HOST_DTYPES[self.dtype])
-        size = math.prod(self.shape) * dtype.itemsize
-        return raw[offset : offset + size].view(dtype).reshape(self.shape)
-
-    def decode(self, raw: np.ndarray) -> np.ndarray:
-        """The tensor that the device's bytes `raw` say, in its dtype on the host."""
-        array = self.view(raw)
-        return np.asarray(array != 0) if self.dtype == "bool" else array
-
-    def encode(self, array: np.ndarray) -> np.ndarray:
-        """The device's bytes for the tensor: whole words, padded with zeros."""
-        raw = np.zeros(self.size, np.uint8)
-        self.view(raw)[...] = array
-        return raw
-
-
-@dataclass(frozen=True)
-class Binding:
-    """A range of a buffer, as a kernel sees it; `access` is "read" or "read_write".
-
-    In loops, `strides` says by how many bytes the range moves on each time, one number for each loop around the
-    dispatch, the outermost first; without it, it stays where it is.
-    """
-
-    buffer: int
-    offset: int
-    size: int
-    access: str
-    strides: tuple[int, ...] = ()
-
-
-@dataclass(frozen=True)
-class Dispatch:
-    """One run of a kernel; binding `i` is the kernel's `@binding(i)` of group 0.
-
-    With `indirect`, a buffer and an offset, the three numbers of workgroups that run are there, written by a kernel
-    before: those in `workgroups`, or zeros.
-    """
-
-    kernel: int
-    bindings: tuple[Binding, ...]
-    workgroups: tuple[int, int, int]
-    label: str
-    indirect: tuple[int, int] | None = None
-
-
-@dataclass(frozen=True)
-class Copy:
-    """A copy of bytes from one buffer to another."""
-
-    source: int
-    source_offset: int
-    destination: int
-    destination_offset: int
-    size: int
-
-
-@dataclass(frozen=True)
-class Repeat:
-    """Runs its steps, in order, so many times; the bindings with strides move on."""
-
-    count: int
-    steps: tuple[Step, ...]
-
-
-Step: TypeAlias = Dispatch | Copy | Repeat
-STEP_TYPES: dict[str, type[Dispatch] | type[Copy] | type[Repeat]] = {
-    "dispatch": Dispatch,
-    "copy": Copy,
-    "repeat": Repeat,
-}
-
-MOST_MOVING = 4
-"""So many bindings of a dispatch may move from time to time: what every WebGPU device takes."""
-
-
-def runs(steps: Sequence[Step], counts: tuple[int, ...] = ()) -> Iterator[tuple[Dispatch | Copy, tuple[int, ...]]]:
-    """Each dispatch and copy of a plan once, with how often each loop around it runs, the outermost first."""
-    for step in steps:
-        if isinstance(step, Repeat):
-            yield from runs(step.steps, (*counts, step.count))
-        else:
-            yield step, counts
-
-
-def unrolled(steps: Sequence[Step], times: tuple[int, ...] = ()) -> Iterator[tuple[Dispatch | Copy, tuple[int, ...]]]:
-    """Each dispatch and copy as often as it runs, in order, with the number of the time of each loop around it."""
-    for step in steps:
-        if isinstance(step, Repeat):
-            for time in range(step.count):
-                yield from unrolled(step.steps, (*times, time))
-        else:
-            yield step, times
+FORMAT_VERSION = 2
+MOST_COMMANDS = 1 << 22
+"""So many dispatches and copies may run in a step; each is encoded anew every time."""
 
 
 @dataclass(frozen=True)
@@ -187,7 +73,7 @@ class Program:
         tensors: The named tensors. Names are unique per role, and parameters and state share one set of names.
         plan: One step, in order.
         statistics: What the compiler counted; JSON values.
-        target: What it was compiled for.
+        target: What it needs of a device: the least target that runs it; `None` where nobody has said.
         format_version: The version of this format.
     """
 
@@ -214,10 +100,13 @@ class Program:
             self.format_version == FORMAT_VERSION,
             f"format version {self.format_version}; this release reads version {FORMAT_VERSION}",
         )
+        _require(isinstance(self.name, str) and self.name != "", f"a program's name must be a text, got {self.name!r}")
+        _require(isinstance(self.statistics, Mapping), "statistics must be a mapping")
         _check_kernels(self.kernels)
         _check_buffers(self.buffers)
         _check_tensors(self.tensors, self.buffers)
-        _check_loops(self.plan)
+        commands = _check_loops(self.plan)
+        _require(commands <= MOST_COMMANDS, f"a step runs {commands} dispatches and copies, at most {MOST_COMMANDS}")
         for position, (step, counts) in enumerate(runs(self.plan)):
             if isinstance(step, Dispatch):
                 _check_dispatch(step, f"dispatch {position} ({step.label!r})", self, counts)
@@ -239,6 +128,7 @@ class Program:
             _within(target, "max_compute_invocations_per_workgroup", invocations, where)
             for axis, extent in zip("xyz", kernel.workgroup_size, strict=True):
                 _within(target, f"max_compute_workgroup_size_{axis}", extent, where)
+            _within(target, "max_compute_workgroup_storage_size", kernel.workgroup_storage, where)
         features = [check_features(one.code, f"kernel {one.entry!r} of {self.name!r}", target) for one in self.kernels]
         for step, _ in runs(self.plan):
             if isinstance(step, Dispatch):
@@ -264,22 +154,8 @@ class Program:
             InputError: The state is not the program's.
             OSError: The file can't be written.
         """
-        self.validate()
-        tensors = {
-            f"constant/{buffer.name}": np.frombuffer(buffer.data, np.uint8)
-            for buffer in self.buffers
-            if buffer.data is not None
-        }
-        if state is not None:
-            slots = self.slots(*PERSISTENT_ROLES)
-            _check_state(slots, state)
-            tensors |= {f"{slots[name].role}/{name}": np.asarray(value) for name, value in state.items()}
-        metadata = {
-            "format": FORMAT,
-            "format_version": str(self.format_version),
-            "program": _to_json(self),
-        }
-        write_safetensors(path, tensors, metadata)
+        metadata = {"program": program_to_json(self), **HEADER}
+        write_safetensors(path, {**constants_of(self), **checked_state(self, state)}, metadata)
 
     @staticmethod
     def load(path: str | os.PathLike[str]) -> tuple[Program, dict[str, np.ndarray]]:
@@ -292,23 +168,9 @@ class Program:
             ProgramError: The file holds no program, one of another format version, or a malformed one.
             OSError: The file can't be read.
         """
-        metadata, tensors = read_safetensors(path, ProgramError)
-        version = metadata.get("format_version")
-        _require(metadata.get("format") == FORMAT, f"{path} holds no program")
-        _require(
-            version == str(FORMAT_VERSION),
-            f"{path} is of format version {version}; this release reads version {FORMAT_VERSION}",
-        )
-        program = _from_json(metadata.get("program", ""), tensors, str(path))
-        slots = program.slots(*PERSISTENT_ROLES)
-        keys = {f"{slot.role}/{name}": name for name, slot in slots.items()}
-        state = {keys[key]: value for key, value in tensors.items() if key in keys}
-        if state:
-            try:
-                _check_state(slots, state)
-            except InputError as error:
-                raise ProgramError(f"{path}: {error}") from error
-        return program, state
+        metadata, tensors = read_program_file(path)
+        program = program_from_json(metadata.get("program", ""), tensors, str(path))
+        return program, state_in(program, tensors, str(path))
 
 
 def _require(condition: bool, message: str) -> None:
@@ -338,8 +200,12 @@ def _check_kernels(kernels: Sequence[Kernel]) -> None:
     for index, kernel in enumerate(kernels):
         where = f"kernel {index} ({kernel.entry!r})"
         _require(kernel.language == "wgsl", f"{where}: unknown language {kernel.language!r}")
-        _require(kernel.entry.isidentifier(), f"{where}: its entry point is no identifier")
+        _require(
+            isinstance(kernel.entry, str) and kernel.entry.isidentifier(), f"{where}: its entry point is no identifier"
+        )
         _extents(kernel.workgroup_size, f"{where}: workgroup_size")
+        _require(_is_whole(kernel.workgroup_storage), f"{where}: workgroup_storage {kernel.workgroup_storage!r}")
+        check_shader(kernel.code, where)
 
 
 def _check_buffers(buffers: Sequence[Buffer]) -> None:
@@ -405,15 +271,21 @@ def _check_range(where: str, buffer: int, offset: int, size: int, buffers: Seque
     )
 
 
-def _check_loops(steps: Sequence[Step]) -> None:
+def _check_loops(steps: Sequence[Step]) -> int:
+    """How many dispatches and copies run, all times of their loops counted."""
+    count = 0
     for step in steps:
         if isinstance(step, Repeat):
             _require(_is_whole(step.count) and step.count > 0, f"a loop runs {step.count} times")
-            _check_loops(step.steps)
+            count += step.count * _check_loops(step.steps)
+        else:
+            count += 1
+    return count
 
 
 def _check_dispatch(step: Dispatch, where: str, program: Program, counts: tuple[int, ...]) -> None:
     _require(_is_whole(step.kernel) and step.kernel < len(program.kernels), f"{where}: no kernel {step.kernel}")
+    _require(isinstance(step.label, str), f"{where}: its label is no text")
     _extents(step.workgroups, f"{where}: workgroups")
     for index, binding in enumerate(step.bindings):
         here = f"{where}, binding {index}"
@@ -496,8 +368,116 @@ def _check_state(slots: Mapping[str, TensorSlot], state: Mapping[str, np.ndarray
             )
 
 
-def _to_json(program: Program) -> str:
-    """The program without the bytes of its constants."""
+COARSEST_ALIGNMENT = 256
+"""The most that a device of WebGPU may ask offsets of bindings to be multiples of."""
+
+
+def requirements(program: Program, compiled: Target) -> Target:
+    """The least target that runs a program.
+
+    Args:
+        program: What is to run.
+        compiled: The target that it was compiled for, which may have much more.
+    """
+    dispatches = [step for step, _ in runs(program.plan) if isinstance(step, Dispatch)]
+    bindings = [binding for step in dispatches for binding in step.bindings]
+    offsets = [offset for binding in bindings for offset in (binding.offset, *binding.strides)]
+    features = [Features.of(kernel.code) for kernel in program.kernels]
+    sizes = [max((kernel.workgroup_size[axis] for kernel in program.kernels), default=1) for axis in range(3)]
+    subgroups = any(one.subgroups for one in features)
+    return Target(
+        name=f"the needs of {program.name}",
+        max_storage_buffers_per_shader_stage=max((len(step.bindings) for step in dispatches), default=1) or 1,
+        max_storage_buffer_binding_size=max((binding.size for binding in bindings), default=WORD),
+        max_buffer_size=max((buffer.size for buffer in program.buffers), default=WORD),
+        max_compute_workgroup_size_x=sizes[0],
+        max_compute_workgroup_size_y=sizes[1],
+        max_compute_workgroup_size_z=sizes[2],
+        max_compute_invocations_per_workgroup=max(
+            (math.prod(kernel.workgroup_size) for kernel in program.kernels), default=1
+        ),
+        max_compute_workgroup_storage_size=max((kernel.workgroup_storage for kernel in program.kernels), default=0)
+        or 1,
+        max_compute_workgroups_per_dimension=max((max(step.workgroups) for step in dispatches), default=1),
+        min_storage_buffer_offset_alignment=math.gcd(COARSEST_ALIGNMENT, *offsets),
+        f16=any(one.f16 for one in features),
+        subgroups=subgroups,
+        subgroup_size=compiled.subgroup_size if subgroups else None,
+        shader_dialect=compiled.shader_dialect if subgroups else "standard",
+    )
+
+
+HEADER = {"format": FORMAT, "format_version": str(FORMAT_VERSION)}
+"""What the metadata of a file begin with."""
+
+
+def read_program_file(path: str | os.PathLike[str]) -> tuple[dict[str, str], dict[str, np.ndarray]]:
+    """The metadata and the tensors of a file that holds a program.
+
+    Raises:
+        ProgramError: It holds none, or one of another format version.
+        OSError: The file can't be read.
+    """
+    metadata, tensors = read_safetensors(path, ProgramError)
+    version = metadata.get("format_version")
+    _require(metadata.get("format") == FORMAT, f"{path} holds no program")
+    _require(
+        version == str(FORMAT_VERSION),
+        f"{path} is of format version {version}; this release reads version {FORMAT_VERSION}: save the program again",
+    )
+    return metadata, tensors
+
+
+def constants_of(program: Program, prefix: str = "") -> dict[str, np.ndarray]:
+    """The bytes of a program's constants, by the names that they have in files."""
+    return {
+        f"{prefix}constant/{buffer.name}": np.frombuffer(buffer.data, np.uint8)
+        for buffer in program.buffers
+        if buffer.data is not None
+    }
+
+
+def checked_state(program: Program, state: Mapping[str, np.ndarray] | None) -> dict[str, np.ndarray]:
+    """Parameters and state, by the names that they have in files.
+
+    Raises:
+        InputError: They are not the program's.
+    """
+    if state is None:
+        return {}
+    slots = program.slots(*PERSISTENT_ROLES)
+    _check_state(slots, state)
+    return {f"{slots[name].role}/{name}": np.asarray(value) for name, value in state.items()}
+
+
+def state_in(program: Program, tensors: Mapping[str, np.ndarray], source: str) -> dict[str, np.ndarray]:
+    """The parameters and state of a program, by name, among a file's tensors: all, or none.
+
+    Raises:
+        ProgramError: Some are missing, or of another shape or dtype.
+    """
+    slots = program.slots(*PERSISTENT_ROLES)
+    keys = {f"{slot.role}/{name}": name for name, slot in slots.items()}
+    state = {keys[key]: value for key, value in tensors.items() if key in keys}
+    if state:
+        try:
+            _check_state(slots, state)
+        except InputError as error:
+            raise ProgramError(f"{source}: {error}") from error
+    return state
+
+
+MALFORMED = (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError, MemoryError)
+"""What reading a malformed text may come to."""
+
+
+def program_to_json(program: Program) -> str:
+    """The program as text, without the bytes of its constants.
+
+    Raises:
+        ProgramError: It is malformed, or its statistics are not JSON.
+    """
+    program.validate()
     slim = replace(program, buffers=tuple(replace(buffer, data=None) for buffer in program.buffers))
     content = asdict(slim)
     content["plan"] = [_step_entry(step) for step in program.plan]
@@ -515,9 +495,21 @@ def _step_entry(step: Step) -> dict[str, Any]:
     return entry
 
 
-def _from_json(text: str, tensors: Mapping[str, np.ndarray], source: str) -> Program:
+def program_from_json(text: str, tensors: Mapping[str, np.ndarray], source: str, prefix: str = "") -> Program:
+    """The program that a text of `program_to_json` holds.
+
+    Args:
+        text: From anybody.
+        tensors: Those of its file, which has its constants.
+        source: What messages call the file.
+        prefix: How the names of its constants begin.
+
+    Raises:
+        ProgramError: It is malformed; says how.
+    """
+
     def constant(entry: dict[str, Any]) -> Buffer:
-        data = tensors.get(f"constant/{entry['name']}")
+        data = tensors.get(f"{prefix}constant/{entry['name']}")
         return Buffer(**{**entry, "data": None if data is None else data.tobytes()})
 
     def step(entry: dict[str, Any]) -> Step:
@@ -546,6 +538,6 @@ def _from_json(text: str, tensors: Mapping[str, np.ndarray], source: str) -> Pro
         target = content.pop("target")
         program = Program(**content, target=None if target is None else Target.from_fields(target))
         program.validate()
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
+    except MALFORMED as error:
         raise ProgramError(f"{source} holds a malformed program: {type(error).__name__}: {error}") from error
     return program

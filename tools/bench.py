@@ -16,6 +16,7 @@ from rich.text import Text
 from tensorgrad.errors import ProgramError
 from tensorgrad.runtime.backend import DTYPES, ScalarInputs
 from tensorgrad.runtime.program import Program, TensorSlot
+from tensorgrad.runtime.saved import Host, Saved
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
@@ -67,9 +68,9 @@ class Bench:
         given = _arrays(self.inputs)
         device = WebGPUDevice(software=DEVICES[self.device])
         if saved:
-            program, state = Program.load(self.path)
-            executable = WebGPUExecutable(program, device)
-            console.print(self._table(executable, self._profile(executable, given, state)))
+            found = Saved.load(self.path)
+            executable = WebGPUExecutable(found.program, device)
+            console.print(self._table(executable, self._profile(executable, given, found.state, found.host)))
             return
         module = _parsed(self.path)
         executable = _compiled(module, device, 0.0)
@@ -84,14 +85,18 @@ class Bench:
         console.print(f"schedules are kept in {table_path(device)}", soft_wrap=True)
 
     def _profile(
-        self, executable: WebGPUExecutable, given: Mapping[str, np.ndarray], state: Mapping[str, np.ndarray]
+        self,
+        executable: WebGPUExecutable,
+        given: Mapping[str, np.ndarray],
+        state: Mapping[str, np.ndarray],
+        host: Host | None = None,
     ) -> Profile:
         from tensorgrad.runtime.webgpu.profile import profile
 
         program = executable.program
         drawn = _drawn(program.slots("input"), scale=1.0)
         executable.write({**_drawn(program.slots("parameter"), scale=0.02), **state})
-        return profile(executable, {**drawn, **given}, _scalars(program), self.steps)
+        return profile(executable, {**drawn, **given}, _scalars(program, host), self.steps)
 
     def _table(self, executable: WebGPUExecutable, found: Profile) -> Table:
         table = Table(title=Text(f"{executable.program.name} on {executable.device.info.name}"))
@@ -152,14 +157,13 @@ def _drawn(slots: Mapping[str, TensorSlot], scale: float) -> dict[str, np.ndarra
     return values
 
 
-def _scalars(program: Program) -> dict[str, float]:
+def _scalars(program: Program, host: Host | None) -> dict[str, float]:
     """What the host gives at each step: as the program was saved, or else as in a first step."""
     slots = program.slots("scalar")
     given: dict[str, float] = {"step": 1.0, "micro_step": 1.0}
     given |= {name: 1.0 for name, slot in slots.items() if DTYPES[slot.dtype].kind != "f"}
-    if "step_count" in program.statistics:
-        given["step"] = program.statistics["step_count"] + 1.0
-    given |= program.statistics.get("settings", {})
+    if host is not None:
+        given |= {**host.settings, "step": host.step_count + 1.0}
     return {name: given.get(name, SETTING) for name in ScalarInputs(list(slots.values())).names}
 
 

@@ -15,7 +15,8 @@ from tensorgrad.runtime.target import Target
 from tensorgrad.runtime.webgpu.adapters import AdapterInfo, is_software, request_adapter
 from tensorgrad.runtime.webgpu.c_types import know_types
 from tensorgrad.runtime.webgpu.encoding import Command, Recording, Segment, recorded
-from tensorgrad.runtime.webgpu.reporting import reporting
+from tensorgrad.runtime.webgpu.patience import Worker
+from tensorgrad.runtime.webgpu.reporting import check_usable, reporting
 
 know_types(getattr(wgpu_native, "ffi", None))
 
@@ -82,6 +83,7 @@ class WebGPUDevice:
 
     def __new__(cls, software: bool | None = None) -> WebGPUDevice:
         """The one device of the adapter that `software` asks for; see the class."""
+        check_usable()
         if software not in cls._by_request:
             adapter = request_adapter(software)
             key = tuple(str(value) for value in adapter.info.values())
@@ -107,6 +109,11 @@ class WebGPUDevice:
 
     _vendor: int
     _staging: wgpu.GPUBuffer | None = None
+
+    @cached_property
+    def worker(self) -> Worker:
+        """The thread that talks to this device where somebody has a deadline."""
+        return Worker()
 
     @cached_property
     def target(self) -> Target:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import wgpu
@@ -17,11 +17,14 @@ from tensorgrad.runtime.program import PERSISTENT_ROLES, Copy, Dispatch, Program
 from tensorgrad.runtime.sharing import persistent_in, temporary_in
 from tensorgrad.runtime.webgpu.device import MOST_STAGING, WebGPUDevice
 from tensorgrad.runtime.webgpu.encoding import Command, Recording, Segment
+from tensorgrad.runtime.webgpu.patience import PatientDevice
 from tensorgrad.runtime.webgpu.pipelines import pipelines_of
 from tensorgrad.runtime.webgpu.reporting import reporting
 
 LEAST_GAP = 1 << 12
 """Ranges to upload that are nearer to each other, in bytes, are uploaded as one."""
+
+Result = TypeVar("Result")
 
 
 class WebGPUExecutable:
@@ -33,6 +36,7 @@ class WebGPUExecutable:
         share: An executable on the same device whose parameters and state this one uses too, instead of its own.
         in_turn: Whether to use the memory of its inputs and temporary values too, as far as that suffices. That is safe
             between any steps, which run one after another.
+        timeout: For how many seconds to wait for the device at a time, `None` for as long as it takes.
 
     Attributes:
         shared_bytes: How much of the memory that the program takes is that of `share`.
@@ -44,7 +48,12 @@ class WebGPUExecutable:
     """
 
     def __init__(
-        self, program: Program, device: WebGPUDevice, share: WebGPUExecutable | None = None, in_turn: bool = False
+        self,
+        program: Program,
+        device: WebGPUDevice,
+        share: WebGPUExecutable | None = None,
+        in_turn: bool = False,
+        timeout: float | None = None,
     ):
         program.validate()
         program.check_fits(device.target)
@@ -54,15 +63,29 @@ class WebGPUExecutable:
         self.persistent: Mapping[str, TensorSlot] = program.slots(*PERSISTENT_ROLES)
         self._scalar_slots = program.slots("scalar")
         self._scalars = ScalarInputs(list(self._scalar_slots.values()))
+        self.scalar_names = self._scalars.names
         indirect = _indirect_buffers(program)
         shared = {} if share is None else self._shared(share, in_turn, indirect)
         self.shared_bytes = sum(program.buffers[index].size for index in shared)
-        self._pipelines = pipelines_of(program, device.wgpu_device, device.compile_threads)
-        self._buffers = self._create_buffers(shared, indirect)
-        self._ring = OutputRing(program, device)
+        self.timeout = timeout
+        self._pipelines = self._within(
+            "compiling", lambda: pipelines_of(program, device.wgpu_device, device.compile_threads)
+        )
+        self._buffers = self._within("allocating", lambda: self._create_buffers(shared, indirect))
+        self._ring = OutputRing(program, device if timeout is None else PatientDevice(device, device.worker, timeout))
         self._groups: dict[tuple[object, ...], wgpu.GPUBindGroup] = {}
         self._recordings: dict[int, Recording] = {}
         self._prepare_inputs()
+
+    def _within(self, doing: str, call: Callable[[], Result]) -> Result:
+        """Calls what talks to the device, which is waited for so long as was said.
+
+        Raises:
+            DeviceError: It took longer, or what the device reported.
+        """
+        if self.timeout is None:
+            return call()
+        return self.device.worker.run(f"{doing} {self.program.name!r}", call, self.timeout)
 
     def _shared(self, share: WebGPUExecutable, in_turn: bool, indirect: Collection[int]) -> dict[int, wgpu.GPUBuffer]:
         """The other executable's buffers that this one uses, by our index."""
@@ -120,12 +143,16 @@ class WebGPUExecutable:
             DeviceError: What the device reported.
         """
         self._fill(inputs, scalars, constant)
+        return self._ring.handles(self._within("running", self._submit))
+
+    def _submit(self) -> int:
+        """Runs the program with what was filled in; the slot of the ring that has its outputs."""
         with reporting(f"running {self.program.name!r}"):
             index = self._next()
             if index not in self._recordings:
                 self._recordings[index] = self.device.recorded(self._segments(index))
             self._recordings[index].submit()
-        return self._ring.handles(index)
+        return index
 
     def prepare(self, inputs: Mapping[str, Any], scalars: Mapping[str, float]) -> list[Segment]:
         """Does all of a step but to run it; nobody gets its outputs.
@@ -232,7 +259,8 @@ class WebGPUExecutable:
             known = ", ".join(sorted(self.persistent))
             raise InputError(f"no parameter or state {', '.join(map(repr, unknown))} (there are: {known})")
         slots = [self.persistent[name] for name in chosen]
-        raws = self.device.read_ranges([(self._buffers[s.buffer], s.offset, s.size) for s in slots])
+        ranges = [(self._buffers[s.buffer], s.offset, s.size) for s in slots]
+        raws = self._within("reading", lambda: self.device.read_ranges(ranges))
         return {name: slot.decode(raw) for name, slot, raw in zip(chosen, slots, raws, strict=True)}
 
     def write(self, values: Mapping[str, Any]) -> None:
@@ -243,6 +271,9 @@ class WebGPUExecutable:
             DeviceError: What the device reported.
         """
         arrays = check_inputs(self.persistent, values, what="parameter or state", partial=True)
+        self._within("writing to", lambda: self._write(arrays))
+
+    def _write(self, arrays: Mapping[str, np.ndarray]) -> None:
         written = 0
         with reporting("writing parameters"):
             for name, array in arrays.items():

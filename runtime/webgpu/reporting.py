@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import os
 from collections.abc import Iterator
 
 import wgpu
@@ -29,10 +30,14 @@ class _LateErrors(logging.Handler):
         elif "destroyed" not in message.splitlines()[0].lower():
             self.lost = message
 
-    def check(self) -> None:
-        """Raises what has been collected; a lost device is never found again."""
+    def check_usable(self) -> None:
+        """Raises why devices can't be used any more, if they can't: a lost one is never found again."""
         if self.lost is not None:
             raise DeviceError(self.lost)
+
+    def check(self) -> None:
+        """Raises what has been collected."""
+        self.check_usable()
         if self.pending:
             raise DeviceError("the device reported: " + self.take())
 
@@ -44,12 +49,36 @@ class _LateErrors(logging.Handler):
 
 _late_errors = _LateErrors()
 logging.getLogger("wgpu").addHandler(_late_errors)
+check_usable = _late_errors.check_usable
+
+_processes: set[int] = set()
+"""Those that have talked to a driver: this one, and those that it was forked from."""
+
+
+def _note_fork() -> None:
+    """Keeps a forked child from its parent's drivers: their threads and locks are not there, so that calls hang."""
+    if _processes:
+        _late_errors.lost = (
+            f"process {os.getpid()} was forked from one that uses a GPU, and drivers don't survive that: start it by "
+            "multiprocessing.get_context('spawn'), or use device='numpy' here"
+        )
+
+
+if hasattr(os, "register_at_fork"):  # not where there are no forks
+    os.register_at_fork(after_in_child=_note_fork)
+
+
+def give_up(message: str) -> DeviceError:
+    """Makes of devices that don't answer ones that can't be used any more; the error to raise."""
+    _late_errors.lost = message
+    return DeviceError(message)
 
 
 @contextlib.contextmanager
 def reporting(doing: str) -> Iterator[None]:
     """Turns whatever the device reports within the block, or has reported since, into a `DeviceError`."""
     _late_errors.check()
+    _processes.add(os.getpid())
     try:
         yield
     except DeviceError:

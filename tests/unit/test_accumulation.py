@@ -378,12 +378,6 @@ def test_one_micro_batch_is_the_plain_step():
     assert one.module() == plain.module() and one.accumulate == 1 and "accumulate" not in one.stats()
 
 
-def test_a_step_of_two_programs_is_not_saved_as_one(tmp_path):
-    with pytest.raises(ProgramError, match="runs two; save_checkpoint writes"):
-        compiled(accumulate=2).save(tmp_path / "program.tg")
-    assert not list(tmp_path.iterdir())
-
-
 def test_sums_need_gradients():
     module = tg.trace(lambda x: tg.sum(x), 3)
     with pytest.raises(ProgramError, match="run grad first"):

@@ -15,6 +15,7 @@ from models import INPUTS, MLP, batch, compiled, squared_error
 import tensorgrad as tg
 from tensorgrad.errors import InputError, OptionError
 from tensorgrad.runtime.program import Program
+from tensorgrad.runtime.saved import Saved
 
 DEVICES = ["numpy", "wgpu"]
 
@@ -164,8 +165,9 @@ def test_a_saved_program_continues_without_the_compiler(device, tmp_path):
     for number in range(3):
         training.step(**batch(number))
     training.save(path)
-    program, state = Program.load(path)
-    assert program.statistics["step_count"] == 3 and program.statistics["settings"]["learning_rate"] == 0.02
+    _, state = Program.load(path)
+    host = Saved.load(path).host
+    assert host is not None and host.step_count == 3 and host.settings["learning_rate"] == 0.02
     parameters = training.parameters()
     assert all(np.array_equal(state[name], parameters[name]) for name in parameters)
     np.savez(tmp_path / "inputs.npz", allow_pickle=False, **batch(3))
@@ -174,13 +176,13 @@ def test_a_saved_program_continues_without_the_compiler(device, tmp_path):
 import sys
 sys.modules["xdsl"] = None
 import numpy as np
-from tensorgrad.runtime.program import Program
+from tensorgrad.runtime.saved import Saved
 from tensorgrad.runtime.webgpu import WebGPUDevice, WebGPUExecutable
-program, state = Program.load({str(path)!r})
-executable = WebGPUExecutable(program, WebGPUDevice())
-executable.write(state)
+saved = Saved.load({str(path)!r})
+executable = WebGPUExecutable(saved.program, WebGPUDevice())
+executable.write(saved.state)
 inputs = dict(np.load({str(tmp_path / "inputs.npz")!r}))
-settings = {{"step": program.statistics["step_count"] + 1, **program.statistics["settings"]}}
+settings = {{"step": saved.host.step_count + 1, **saved.host.settings}}
 print(float(executable.step(inputs, settings)["loss"]))
 """
     done = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=False)

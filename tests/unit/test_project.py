@@ -26,6 +26,11 @@ DEVICE_SIDE = tuple(
     f"tensorgrad.runtime.{name}"
     for name in (
         "program",
+        "plan",
+        "shaders",
+        "saved",
+        "loaded",
+        "keys",
         "target",
         "formula",
         "errors",

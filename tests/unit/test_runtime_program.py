@@ -103,7 +103,7 @@ MALFORMED = [
         with_bindings(whole(WEIGHT, 8, "read_write"), whole(WEIGHT, 8, "read_write", 4)),
         "two writable bindings of buffer 'weights' overlap",
     ),
-    (dataclasses.replace(training_program(), format_version=2), "format version 2; this release reads version 1"),
+    (dataclasses.replace(training_program(), format_version=3), "format version 3; this release reads version 2"),
 ]
 
 
@@ -257,7 +257,9 @@ def test_foreign_files(tmp_path: Path) -> None:
     with pytest.raises(ProgramError, match="holds no program"):
         Program.load(write_file(path, None))
     metadata = {"format": "tensorgrad-program", "format_version": "9", "program": "{}"}
-    with pytest.raises(ProgramError, match="is of format version 9; this release reads version 1"):
+    with pytest.raises(
+        ProgramError, match="is of format version 9; this release reads version 2: save the program again"
+    ):
         Program.load(write_file(path, metadata))
 
 

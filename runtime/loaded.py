@@ -1,0 +1,176 @@
+"""Programs from files, to be called as what they were saved from."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from tensorgrad.runtime import keys
+from tensorgrad.runtime.backend import Executable, OutputHandle
+from tensorgrad.runtime.errors import InputError, ProgramError
+from tensorgrad.runtime.program import PERSISTENT_ROLES, Program
+from tensorgrad.runtime.saved import FUNCTION, STEP, Host, Saved, fill
+
+PLACE = ("step", "micro_step")
+"""What formulas know of where a training is."""
+
+
+class Loaded:
+    """A program from a file, on a device, with its own parameters and state. It is for one thread at a time.
+
+    Attributes:
+        device: Where it runs: "wgpu" and the adapter's name.
+    """
+
+    kind: str
+
+    def __init__(self, saved: Saved, executable: Executable, device: str):
+        assert saved.host is not None
+        self._saved = saved
+        self._host: Host = saved.host
+        self._executable = executable
+        self.device = device
+        executable.write(saved.state)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.program.name!r}, {self.device})"
+
+    @property
+    def program(self) -> Program:
+        """The program as data."""
+        return self._saved.program
+
+    @property
+    def inputs(self) -> dict[str, tuple[tuple[int, ...], str]]:
+        """The shape and dtype of each input to give, by name."""
+        slots = self._executable.program_inputs
+        return {name: (slot.shape, slot.dtype) for name, slot in slots.items() if name not in self._host.made}
+
+    def parameters(self) -> dict[str, np.ndarray]:
+        """Copies of the present values of the parameters, by path."""
+        return self._executable.read(self.program.slots("parameter"))
+
+    def load_parameters(self, values: Mapping[str, Any]) -> None:
+        """Sets parameters, and the model's other state where it is given, by path.
+
+        Raises:
+            InputError: A name is unknown, or a shape or dtype differs. Then nothing has changed.
+        """
+        self._executable.write(values)
+
+    def stats(self) -> dict[str, Any]:
+        """What a call costs; see `Training.stats`."""
+        return self._executable.statistics()
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes everything as it is now to a file, from which to go on.
+
+        Raises:
+            OSError: The file can't be written; what was there before is still there.
+        """
+        state = self._executable.read(self.program.slots(*PERSISTENT_ROLES))
+        replace(self._saved, state=state, host=self._host).save(path)
+
+    def _results(self, outputs: Mapping[str, OutputHandle]) -> Any:
+        return fill(self._host.results, outputs.__getitem__)
+
+
+class LoadedFunction(Loaded):
+    """A function that was attached to a training, with the parameters that it was saved with."""
+
+    kind = FUNCTION
+
+    def __call__(self, /, **inputs: Any) -> Any:
+        """Runs the function, for the shapes that it was saved for.
+
+        Args:
+            **inputs: An array for each input.
+
+        Returns:
+            What the function gave, its dicts, lists and tuples included; other nodes are dicts of their parts. Leaves
+            are arrays that are read from the device when they are looked at: by NumPy, `float`, or `numpy()`.
+
+        Raises:
+            InputError: An input is unknown, missing, or of the wrong shape or dtype.
+            DeviceError: What the device reported.
+        """
+        return self._results(self._executable.step(inputs, {}))
+
+
+class LoadedTraining(Loaded):
+    """A training step with its parameters, state, settings and random key: it goes on where it was saved."""
+
+    kind = STEP
+
+    def __init__(self, saved: Saved, executable: Executable, device: str, others: Executable | None = None):
+        super().__init__(saved, executable, device)
+        self._others = others
+        self._names = {one: one.scalar_names for one in (executable, others) if one is not None}
+        missing = set[str]().union(*self._names.values()) - {*PLACE, *self._host.settings}
+        if missing:
+            raise ProgramError(f"program {self.program.name!r} has no value for {', '.join(sorted(missing))}")
+
+    @property
+    def step_count(self) -> int:
+        """How many steps have run."""
+        return self._host.step_count
+
+    @property
+    def accumulate(self) -> int:
+        """How many micro-batches a step has."""
+        return self._host.accumulate
+
+    @property
+    def accumulated(self) -> int:
+        """How many micro-batches of the present step have run."""
+        return self._host.accumulated
+
+    @property
+    def settings(self) -> dict[str, float]:
+        """What formulas of the optimizer are computed from, such as `learning_rate`."""
+        return dict(self._host.settings)
+
+    def set(self, **settings: float) -> None:
+        """Changes settings for the steps that follow.
+
+        Raises:
+            InputError: There is no such setting, or a value is no finite number. Then nothing has changed.
+        """
+        for name, value in settings.items():
+            if name not in self._host.settings:
+                raise InputError(f"set: no setting {name!r}; there are {', '.join(self._host.settings) or 'none'}")
+            if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+                raise InputError(f"set: {name} must be a finite number, got {value!r}")
+        self._host = replace(self._host, settings={**self._host.settings, **settings})
+
+    def step(self, /, **inputs: Any) -> Any:
+        """Runs one step, or one micro-batch of it, without waiting for it.
+
+        Args:
+            **inputs: An array for each input; keys of a step are made here.
+
+        Returns:
+            What the loss gave: its value before the update, or a pair of that and its metrics; see
+            `LoadedFunction.__call__`.
+
+        Raises:
+            InputError: An input is unknown, missing, or of the wrong shape or dtype.
+            DeviceError: What the device reported.
+        """
+        host = self._host
+        last = host.accumulated == host.accumulate - 1
+        executable = self._executable if last or self._others is None else self._others
+        call = host.step_count * host.accumulate + host.accumulated + 1
+        for name in host.made:
+            if name in inputs:
+                raise InputError(f"step makes the input {name!r} itself")
+            inputs[name] = np.array(keys.fold_in(host.key, call), np.uint32)
+        known = {**host.settings, "step": host.step_count + 1.0, "micro_step": host.accumulated + 1.0}
+        outputs = executable.step(inputs, {name: known[name] for name in self._names[executable]})
+        self._host = replace(host, step_count=host.step_count + last, accumulated=0 if last else host.accumulated + 1)
+        return self._results(outputs)

@@ -1,0 +1,175 @@
+"""The parts of a program: kernels, buffers, named tensors, and the steps of its plan."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+import numpy as np
+
+WORD = 4
+"""Offsets and sizes on a device are multiples of four bytes."""
+
+ELEMENT_BYTES = {"f32": 4, "i32": 4, "u32": 4, "bool": 4, "f16": 2}
+"""Bytes of an element on the device, where a bool is one 32-bit word."""
+HOST_DTYPES = {"f32": np.float32, "i32": np.int32, "u32": np.uint32, "bool": np.bool_, "f16": np.float16}
+"""The numpy dtype that a tensor has outside the device."""
+
+BUFFER_ROLES = ("parameter", "state", "input", "output", "constant", "workspace")
+TENSOR_BUFFERS = {
+    "parameter": "parameter",
+    "state": "state",
+    "input": "input",
+    "scalar": "input",
+    "output": "output",
+}
+"""The role of the buffer that a tensor of each role lies in."""
+PERSISTENT_ROLES = ("parameter", "state")
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """One compute shader.
+
+    Attributes:
+        language: "wgsl".
+        entry: The entry point's name in `code`.
+        code: The shader's text.
+        workgroup_size: Its extents.
+        workgroup_storage: How many bytes the invocations of a workgroup share.
+    """
+
+    language: str
+    entry: str
+    code: str
+    workgroup_size: tuple[int, int, int]
+    workgroup_storage: int = 0
+
+
+@dataclass(frozen=True)
+class Buffer:
+    """One device allocation of `size` bytes. Constants alone have `data`; the rest of theirs is zero."""
+
+    name: str
+    size: int
+    role: str
+    data: bytes | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True)
+class TensorSlot:
+    """Where a named tensor lies: row-major, in the buffer of index `buffer`, from byte `offset`.
+
+    A scalar has a host formula where it is computed at each step, else the caller gives it by name.
+    """
+
+    name: str
+    role: str
+    shape: tuple[int, ...]
+    dtype: str
+    buffer: int
+    offset: int
+    formula: str | None = None
+
+    @property
+    def size(self) -> int:
+        """Bytes on the device, rounded up to whole words."""
+        return -(-math.prod(self.shape) * ELEMENT_BYTES[self.dtype] // WORD) * WORD
+
+    def view(self, raw: np.ndarray, offset: int = 0) -> np.ndarray:
+        """The tensor in the device's bytes `raw`, from `offset`: shares memory; a bool is a uint32."""
+        dtype = np.dtype(np.uint32 if self.dtype == "bool" else HOST_DTYPES[self.dtype])
+        size = math.prod(self.shape) * dtype.itemsize
+        return raw[offset : offset + size].view(dtype).reshape(self.shape)
+
+    def decode(self, raw: np.ndarray) -> np.ndarray:
+        """The tensor that the device's bytes `raw` say, in its dtype on the host."""
+        array = self.view(raw)
+        return np.asarray(array != 0) if self.dtype == "bool" else array
+
+    def encode(self, array: np.ndarray) -> np.ndarray:
+        """The device's bytes for the tensor: whole words, padded with zeros."""
+        raw = np.zeros(self.size, np.uint8)
+        self.view(raw)[...] = array
+        return raw
+
+
+@dataclass(frozen=True)
+class Binding:
+    """A range of a buffer, as a kernel sees it; `access` is "read" or "read_write".
+
+    In loops, `strides` says by how many bytes the range moves on each time, one number for each loop around the
+    dispatch, the outermost first; without it, it stays where it is.
+    """
+
+    buffer: int
+    offset: int
+    size: int
+    access: str
+    strides: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class Dispatch:
+    """One run of a kernel; binding `i` is the kernel's `@binding(i)` of group 0.
+
+    With `indirect`, a buffer and an offset, the three numbers of workgroups that run are there, written by a kernel
+    before: those in `workgroups`, or zeros.
+    """
+
+    kernel: int
+    bindings: tuple[Binding, ...]
+    workgroups: tuple[int, int, int]
+    label: str
+    indirect: tuple[int, int] | None = None
+
+
+@dataclass(frozen=True)
+class Copy:
+    """A copy of bytes from one buffer to another."""
+
+    source: int
+    source_offset: int
+    destination: int
+    destination_offset: int
+    size: int
+
+
+@dataclass(frozen=True)
+class Repeat:
+    """Runs its steps, in order, so many times; the bindings with strides move on."""
+
+    count: int
+    steps: tuple[Step, ...]
+
+
+Step: TypeAlias = Dispatch | Copy | Repeat
+STEP_TYPES: dict[str, type[Dispatch] | type[Copy] | type[Repeat]] = {
+    "dispatch": Dispatch,
+    "copy": Copy,
+    "repeat": Repeat,
+}
+
+MOST_MOVING = 4
+"""So many bindings of a dispatch may move from time to time: what every WebGPU device takes."""
+
+
+def runs(steps: Sequence[Step], counts: tuple[int, ...] = ()) -> Iterator[tuple[Dispatch | Copy, tuple[int, ...]]]:
+    """Each dispatch and copy of a plan once, with how often each loop around it runs, the outermost first."""
+    for step in steps:
+        if isinstance(step, Repeat):
+            yield from runs(step.steps, (*counts, step.count))
+        else:
+            yield step, counts
+
+
+def unrolled(steps: Sequence[Step], times: tuple[int, ...] = ()) -> Iterator[tuple[Dispatch | Copy, tuple[int, ...]]]:
+    """Each dispatch and copy as often as it runs, in order, with the number of the time of each loop around it."""
+    for step in steps:
+        if isinstance(step, Repeat):
+            for time in range(step.count):
+                yield from unrolled(step.steps, (*times, time))
+        else:
+            yield step, times
