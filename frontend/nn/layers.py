@@ -14,7 +14,7 @@ import tensorgrad as tg
 from tensorgrad.errors import OptionError, ShapeError
 from tensorgrad.initializers import Initializer, normal, uniform
 from tensorgrad.nn.checks import listed, number_between, positive
-from tensorgrad.nn.module import Init, Module, as_initializer, param
+from tensorgrad.nn.module import Init, Module, Parameter, as_initializer, param
 
 
 class Linear(Module):
@@ -55,6 +55,12 @@ class Linear(Module):
         self.weight = param((in_features, out_features), near if init is None else init, dtype)
         self.bias = param((out_features,), near if bias_init is None else bias_init, dtype) if bias else None
 
+    def __setattr__(self, name: str, value: object) -> None:
+        before = vars(self).get(name)
+        if name == "weight" and isinstance(before, Parameter) and isinstance(value, Parameter):
+            _check_tied(before.shape, value.shape)
+        super().__setattr__(name, value)
+
     def __call__(self, x: Any) -> Any:
         """Applies the layer.
 
@@ -63,6 +69,21 @@ class Linear(Module):
         """
         product = x @ self.weight
         return product if self.bias is None else product + self.bias
+
+
+def _check_tied(shape: tuple[int, ...], given: tuple[int, ...]) -> None:
+    """Requires that a weight which takes a linear layer's place is not the other way round.
+
+    Raises:
+        ShapeError: It is, as an embedding's table is; says what to do.
+    """
+    if given == shape[::-1] != shape:
+        from tensorgrad.location import user_line
+
+        raise ShapeError(
+            f"{user_line()}: Linear: the weight is [in, out] here, {list(shape)}, and this one is {list(given)}: for a "
+            "head that shares an embedding's table, call embedding.attend(x) in the place of the layer"
+        )
 
 
 class Embedding(Module):
