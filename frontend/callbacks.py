@@ -10,6 +10,7 @@ import importlib
 import math
 import os
 import re
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,7 +25,7 @@ from tensorgrad.runtime.files import PART, synchronize
 if TYPE_CHECKING:
     from tensorgrad.fitting import Run
 
-__all__ = ["Callback", "Checkpoints", "EarlyStop", "LossCurve", "Record"]
+__all__ = ["Callback", "Checkpoints", "EarlyStop", "LossCurve", "Record", "TensorBoard", "TerminateOnNaN"]
 
 MODES = ("min", "max")
 
@@ -71,6 +72,10 @@ class Callback:
 
     def close(self) -> None:
         """At last, whatever has happened."""
+
+    def watches(self) -> str | None:
+        """The metric of evaluations that this needs, if any: `tg.fit` sees before the first step that there is one."""
+        return None
 
     def state_dict(self) -> dict[str, Any]:
         """What this has to know to go on; JSON. Called for each checkpoint."""
@@ -137,6 +142,10 @@ class EarlyStop(Callback):
         if not 0 <= self.min_delta < math.inf:
             raise OptionError(f"{user_line()}: EarlyStop: min_delta must be a number from 0, got {self.min_delta!r}")
 
+    def watches(self) -> str | None:
+        """The metric."""
+        return self.monitor
+
     def on_start(self, run: Run) -> None:
         """Stops what had been stopped."""
         self._check(run)
@@ -162,6 +171,27 @@ class EarlyStop(Callback):
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Goes on from there."""
         self.best, self.waited = state["best"], state["waited"]
+
+
+class TerminateOnNaN(Callback):
+    """Ends a run when the loss, a metric beside it or an evaluation is NaN or infinite.
+
+    `tg.fit` does that for the loss alone, unless `on_nan="ignore"`. No checkpoint is written from then on.
+    """
+
+    def on_records(self, run: Run, records: Sequence[Record]) -> None:
+        """Looks at what steps gave."""
+        for record in records:
+            self._check(run, record.step, {"the loss": record.loss, **record.metrics})
+
+    def on_evaluate(self, run: Run, metrics: Mapping[str, float]) -> None:
+        """Looks at what was found."""
+        self._check(run, run.step, {f"the evaluation's {name}": value for name, value in metrics.items()})
+
+    def _check(self, run: Run, step: int, values: Mapping[str, Any]) -> None:
+        for name, value in values.items():
+            if not math.isfinite(value):
+                run.diverge(step, f"{name} was {float(value):g}")
 
 
 def _moment(run: Run) -> tuple[int, int, int]:
@@ -204,7 +234,12 @@ class Checkpoints(Callback):
         _count("Checkpoints", "keep", self.keep)
         _mode("Checkpoints", self.mode)
         self._improved = False
+        self._before: tuple[float | None, int | None] = (None, None)
         self._saved: tuple[int, int, int] | None = None
+
+    def watches(self) -> str | None:
+        """The metric that says which is the best."""
+        return self.best
 
     def path(self, step: int) -> Path:
         """The file of a step."""
@@ -234,6 +269,7 @@ class Checkpoints(Callback):
             return
         value = watched("Checkpoints", self.best, metrics)
         if _is_better(value, self.best_value, self.mode):
+            self._before = self.best_value, self.best_step
             self.best_value, self.best_step, self._improved = value, run.step, True
 
     def on_step(self, run: Run) -> None:
@@ -252,9 +288,11 @@ class Checkpoints(Callback):
             self._save(run)
 
     def _save(self, run: Run) -> None:
+        if run.save(self.path(run.step)):
+            self._saved = _moment(run)
+        elif self._improved:
+            self.best_value, self.best_step = self._before
         self._improved = False
-        run.save(self.path(run.step))
-        self._saved = _moment(run)
         self._prune()
 
     def _prune(self) -> None:
@@ -322,3 +360,61 @@ class LossCurve(Callback):
             os.replace(aside, target)
         finally:
             aside.unlink(missing_ok=True)
+
+
+@dataclass
+class TensorBoard(Callback):
+    """Writes what steps and evaluations give for TensorBoard: `tensorboard --logdir folder`. Needs tensorboard.
+
+    Losses and metrics are `train/<name>`, learning rates `train/learning_rate`, evaluations `evaluation/<name>`. A run
+    that goes on from a checkpoint, or that is started again, writes another file: TensorBoard drops what an earlier
+    file has from that step on.
+
+    Attributes:
+        folder: Where to write; one folder a run.
+
+    Raises:
+        OptionError: There is no tensorboard.
+    """
+
+    folder: str | os.PathLike[str]
+
+    def __post_init__(self) -> None:
+        try:
+            self._writers: Any = importlib.import_module("tensorboard.summary.writer.event_file_writer")
+            self._events: Any = importlib.import_module("tensorboard.compat.proto.event_pb2")
+            self._summaries: Any = importlib.import_module("tensorboard.compat.proto.summary_pb2")
+        except ImportError as error:
+            advice = "pip install 'tensorgrad-xdsl[tensorboard]'"
+            raise OptionError(f"{user_line()}: TensorBoard needs tensorboard: {advice} ({error})") from None
+        self._writer: Any = None
+
+    def on_start(self, run: Run) -> None:
+        """Begins a file, which takes the place of others from the next step on."""
+        self.close()
+        self._writer = self._writers.EventFileWriter(os.fspath(self.folder))
+        start = self._events.SessionLog(status=self._events.SessionLog.START)
+        self._writer.add_event(self._events.Event(wall_time=time.time(), step=run.step + 1, session_log=start))
+
+    def on_records(self, run: Run, records: Sequence[Record]) -> None:
+        """Writes what steps gave."""
+        for record in records:
+            values = {"loss": record.loss, **record.metrics, "learning_rate": record.learning_rate}
+            self._write(record.step, {f"train/{name}": value for name, value in values.items()})
+        self._writer.flush()
+
+    def on_evaluate(self, run: Run, metrics: Mapping[str, float]) -> None:
+        """Writes what was found."""
+        self._write(run.step, {f"evaluation/{name}": value for name, value in metrics.items()})
+        self._writer.flush()
+
+    def close(self) -> None:
+        """Ends the file."""
+        if self._writer is not None:
+            self._writer.close()
+            self._writer = None
+
+    def _write(self, step: int, values: Mapping[str, Any]) -> None:
+        scalars = [self._summaries.Summary.Value(tag=tag, simple_value=float(one)) for tag, one in values.items()]
+        summary = self._summaries.Summary(value=scalars)
+        self._writer.add_event(self._events.Event(wall_time=time.time(), step=step, summary=summary))

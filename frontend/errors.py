@@ -33,6 +33,10 @@ class OptionError(UserError, ValueError):
     """A setting out of its range: a learning rate that is NaN, an unknown device, …"""
 
 
+class DivergenceError(UserError, ArithmeticError):
+    """A training whose loss or parameters are NaN or infinite; see `on_nan` of `tg.fit`."""
+
+
 class UnusedParameterWarning(UserWarning):
     """A loss that doesn't depend on a parameter that it is to train: only its decay, if it has one, changes it."""
 
@@ -49,6 +53,7 @@ __all__ = [
     "CompilerError",
     "DTypeError",
     "DeviceError",
+    "DivergenceError",
     "FrozenWarning",
     "InputError",
     "NoAdapterError",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 import threading
@@ -16,10 +17,10 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from tensorgrad import checkpoints, trees
-from tensorgrad.callbacks import Callback, Checkpoints, LossCurve, Record
+from tensorgrad.callbacks import Callback, Checkpoints, LossCurve, Record, watched
 from tensorgrad.compiled import checked_batch
 from tensorgrad.data import Ahead, Seekable
-from tensorgrad.errors import InputError, OptionError
+from tensorgrad.errors import DivergenceError, InputError, OptionError
 from tensorgrad.location import user_line
 from tensorgrad.progress import ProgressBar, numbers
 from tensorgrad.run_log import Log
@@ -30,6 +31,8 @@ RECORDS_AT_ONCE, SECONDS_BETWEEN_READS = 32, 1.0
 """After how many steps, or how long, what they gave is read from the device."""
 LOSSES = checkpoints.RUN + "losses"
 INTERRUPTED = "interrupted"
+STOP, RAISE, IGNORE = ON_NAN = ("stop", "raise", "ignore")
+"""What `fit` does about a loss that is NaN or infinite."""
 
 Evaluate: TypeAlias = Callable[[Training], float | Mapping[str, float]]
 Batches: TypeAlias = Iterable[Mapping[str, Any]]
@@ -50,6 +53,7 @@ class Report:
         evaluations: What evaluations gave, with their steps.
         checkpoint: The last checkpoint, if there is one.
         best: The best one, if it was to be kept.
+        diverged_at: The first step whose loss, or whose parameters, were NaN or infinite, if that ended the run.
     """
 
     step: int
@@ -61,6 +65,7 @@ class Report:
     evaluations: list[tuple[int, dict[str, float]]]
     checkpoint: Path | None
     best: Path | None
+    diverged_at: int | None = None
 
     def __str__(self) -> str:
         rate = self.steps_run / max(self.seconds, 1e-9)
@@ -101,15 +106,20 @@ class Run:
         losses: The losses that have been read, of every step from the run's first.
         evaluations: What evaluations gave, with their steps.
         reason: Why it ends, or None.
+        diverged_at: The step that `diverge` was called with first, or None.
     """
 
-    def __init__(self, training: Training, data: Batches, hooks: Sequence[Callback], steps: int | None):
+    def __init__(
+        self, training: Training, data: Batches, hooks: Sequence[Callback], steps: int | None, on_nan: str = "stop"
+    ):
         self.training = training
         self.epoch = 0
         self.steps = steps
         self.losses: list[float] = []
         self.evaluations: list[tuple[int, dict[str, float]]] = []
         self.reason: str | None = None
+        self.diverged_at: int | None = None
+        self._on_nan = on_nan
         self._hooks = hooks
         self._data = data
         self._start = training.step_count
@@ -148,6 +158,21 @@ class Run:
         """Ends the run after this step."""
         self.reason = self.reason or reason
 
+    def diverge(self, step: int, what: str) -> None:
+        """Ends the run because of numbers that are NaN or infinite; from now on no checkpoint is written.
+
+        Args:
+            step: Whose numbers they are.
+            what: Which, such as "the loss was nan".
+        """
+        if self.diverged_at is not None:
+            return
+        files = self._files()
+        latest = None if files is None else files.latest()
+        last = "there is no checkpoint" if latest is None else f"the last checkpoint before is {latest}"
+        self.diverged_at = step
+        self.reason = f"{what} at step {step}; {last}"
+
     def train(self, item: _Item) -> None:
         """Runs a step, or a micro-batch of it, without waiting for it."""
         assert item.batch is not None
@@ -168,11 +193,23 @@ class Run:
         self._place = item.place
 
     def evaluate(self, function: Evaluate) -> None:
-        """Evaluates, once everything before is known."""
+        """Evaluates, once everything before is known; not where that has diverged."""
         self.flush()
+        if self.diverged_at is not None:
+            return
         metrics = _metrics(function(self.training))
         self.evaluations.append((self.step, metrics))
         self.tell("on_evaluate", metrics)
+
+    def check_watched(self, found: Mapping[str, float]) -> None:
+        """Requires what evaluations give to have the metrics that callbacks watch.
+
+        Raises:
+            InputError: One is missing.
+        """
+        for hook in self._hooks:
+            if (name := hook.watches()) is not None:
+                watched(type(hook).__name__, name, found)
 
     def flush(self) -> None:
         """Reads what steps gave, and tells it."""
@@ -182,15 +219,33 @@ class Run:
         if records:
             self.losses += [float(record.loss) for record in records]
             self.tell("on_records", records)
+            bad = next((record for record in records if not math.isfinite(record.loss)), None)
+            if bad is not None and self._on_nan != IGNORE:
+                self.diverge(bad.step, f"the loss was {float(bad.loss):g}")
 
     def tell(self, event: str, *arguments: Any) -> None:
         """Calls a method of all callbacks, in order."""
         for hook in self._hooks:
             getattr(hook, event)(self, *arguments)
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes a checkpoint of everything that the run needs to go on."""
+    def save(self, path: str | os.PathLike[str]) -> bool:
+        """Writes a checkpoint of everything that the run needs to go on; none where it has diverged.
+
+        A loss is that before its step's update, so that a checkpoint behind it may have parameters that are NaN: those
+        are looked at, too, unless `on_nan` is "ignore".
+
+        Returns:
+            Whether it is written.
+        """
         self.flush()
+        if self.diverged_at is not None:
+            return False
+        state = self.training.state_dict()
+        if self._on_nan != IGNORE:
+            bad = next((path for path in self.training._parameters if not np.isfinite(state[path]).all()), None)
+            if bad is not None:
+                self.diverge(self.step, f"the parameter {bad} was not finite after the update")
+                return False
         self._micro = [_scalars(result) for result in self._micro]
         run = {
             "start": self._start,
@@ -203,8 +258,8 @@ class Run:
             "callbacks": [[name, hook.state_dict()] for name, hook in self._kept()],
             "evaluations": self.evaluations,
         }
-        state = {**self.training.state_dict(), LOSSES: np.array(self.losses, np.float64)}
-        checkpoints.write_checkpoint(path, state, run)
+        checkpoints.write_checkpoint(path, {**state, LOSSES: np.array(self.losses, np.float64)}, run)
+        return True
 
     def resume(self, path: Path) -> None:
         """Goes on from a checkpoint.
@@ -227,6 +282,8 @@ class Run:
             raise InputError(f"{where}: the callbacks are {_listed(names)}, they were {_listed(found)}")
         if _schedule(self.training) != saved["schedule"]:
             raise InputError(f"{where}: the schedule is {_schedule(self.training)}, it was {saved['schedule']}")
+        if saved["evaluations"]:
+            self.check_watched(saved["evaluations"][-1][1])
         before = self._data.state_dict()
         try:
             self._data.load_state_dict(saved["data"])
@@ -251,7 +308,7 @@ class Run:
 
     def report(self) -> Report:
         """How the run went so far."""
-        files = next((hook for hook in self._hooks if isinstance(hook, Checkpoints)), None)
+        files = self._files()
         best = None if files is None or files.best_step is None else files.path(files.best_step)
         return Report(
             self.step,
@@ -263,7 +320,11 @@ class Run:
             list(self.evaluations),
             None if files is None else files.latest(),
             best,
+            self.diverged_at,
         )
+
+    def _files(self) -> Checkpoints | None:
+        return next((hook for hook in self._hooks if isinstance(hook, Checkpoints)), None)
 
     def _kept(self) -> list[tuple[str, Callback]]:
         """The callbacks that have something to keep, by the names of their classes."""
@@ -341,6 +402,7 @@ def fit(
     plot: str | os.PathLike[str] | None = None,
     prefetch: int = 2,
     progress: bool = True,
+    on_nan: str = STOP,
 ) -> Report:
     """Trains on data, step by step. With `tg.compile(..., accumulate=n)`, a step is n batches of the data.
 
@@ -351,13 +413,18 @@ def fit(
     call is made again, and gives the same bits as if it had not been stopped: parameters, optimizer, random key, the
     order and place of the data, callbacks, and the log, which is cut back to the checkpoint.
 
+    A run whose loss is NaN or infinite ends, unless `on_nan` says otherwise. That is seen when losses are read anyway,
+    so that some dozens of steps may run on; checkpoints are looked at before they are written, and none is from then
+    on, so that the last one is from before.
+
     Args:
         training: What `tg.compile` gives.
         data: The inputs of each step; going through it once is an epoch. Such as `tg.data.batches` gives.
         steps: How many steps to run, all in all when it goes on from a checkpoint.
         epochs: How many epochs to run. With both, what comes first ends the run. A step that an epoch's batches do not
             fill goes on in the next one, or in the next run.
-        evaluate: Called as `evaluate(training)`, to give a number, or several by name.
+        evaluate: Called as `evaluate(training)`, to give a number, or several by name. Where a callback watches one of
+            them, such as `EarlyStop`, it is also called before the first step, only to see that there is such a metric.
         evaluate_every: After how many steps; `None` is after each epoch. And at the end.
         callbacks: What else happens, in order; see `tg.callbacks`.
         checkpoint: A folder to keep checkpoints in, after each epoch, or `tg.callbacks.Checkpoints`.
@@ -366,6 +433,8 @@ def fit(
         plot: A picture of the losses, written at the end; needs matplotlib.
         prefetch: How many batches a thread prepares ahead; 0 for none, where data depends on what is trained.
         progress: Whether to show a bar, or lines where there is no terminal, and a summary.
+        on_nan: What to do about a loss that is NaN or infinite: "stop" ends the run, with the step and the last
+            checkpoint in the report's `reason`; "raise" raises an error that says the same; "ignore" goes on.
 
     Returns:
         How it went.
@@ -375,6 +444,7 @@ def fit(
         InputError: The data ends early or doesn't fit, the folder holds another run's checkpoints, or the checkpoint
             doesn't belong to this run: another model, optimizer, schedule, data or callbacks, or data without a place.
             Then nothing is loaded.
+        DivergenceError: The loss was NaN or infinite, and `on_nan` is "raise".
         TraceError: This is inside a trace.
         OSError: A file can't be read or written.
     """
@@ -387,19 +457,26 @@ def fit(
         raise OptionError(f"{user_line()}: fit: checkpoint must be a folder or Checkpoints, got {checkpoint!r}")
     files = checkpoint if isinstance(checkpoint, Checkpoints) or checkpoint is None else Checkpoints(checkpoint)
     _check_callbacks(callbacks)
+    if on_nan not in ON_NAN:
+        raise OptionError(f"{user_line()}: fit: on_nan must be one of {', '.join(ON_NAN)}, got {on_nan!r}")
     hooks = [*callbacks]
     hooks += [Log(log)] if log is not None else []
     hooks += [LossCurve(plot)] if plot is not None else []
     hooks += [ProgressBar()] if progress else []
     hooks += [files] if files is not None else []
-    run = Run(training, data, hooks, _known_steps(training, data, steps, epochs))
+    run = Run(training, data, hooks, _known_steps(training, data, steps, epochs), on_nan)
+    _check_watching(hooks, evaluate)
     resumed = _resume(run, files, resume)
+    if evaluate is not None and not run.evaluations and any(hook.watches() is not None for hook in hooks):
+        run.check_watched(_metrics(evaluate(training)))
     with _closing(run), _interruptible(run), _items(data, prefetch, resumed) as items:
         run.tell("on_start")
         _loop(run, items, steps, epochs, evaluate, evaluate_every)
         if run.reason != INTERRUPTED and evaluate is not None and not _is_evaluated(run):
             run.evaluate(evaluate)
         run.flush()
+        if run.diverged_at is not None and on_nan == RAISE:
+            raise DivergenceError(f"{user_line()}: fit: {run.reason}")
         # The summary names the last checkpoint: it comes when that is written.
         for hook in sorted(hooks, key=lambda hook: isinstance(hook, ProgressBar)):
             hook.on_end(run)
@@ -474,6 +551,14 @@ def _check(
 def _check_callbacks(callbacks: object) -> None:
     if not isinstance(callbacks, Sequence) or not all(isinstance(one, Callback) for one in callbacks):
         raise OptionError(f"{user_line()}: fit: callbacks must be a list of tg.callbacks.Callback, got {callbacks!r}")
+
+
+def _check_watching(hooks: Sequence[Callback], evaluate: object) -> None:
+    for hook in hooks:
+        if evaluate is None and (name := hook.watches()) is not None:
+            raise OptionError(
+                f"{user_line()}: fit: {type(hook).__name__} watches {name!r} of evaluations, and there is no evaluate="
+            )
 
 
 def _known_steps(training: Training, data: Batches, steps: int | None, epochs: int | None) -> int | None:
