@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import os
-import time
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
+from time import perf_counter
 from typing import TYPE_CHECKING, cast
 
 import platformdirs
@@ -29,7 +30,7 @@ from tensorgrad.passes.plan_memory import PlanMemoryPass
 from tensorgrad.passes.schedule.choose import choose
 from tensorgrad.passes.schedule.neighbours import neighbours
 from tensorgrad.passes.schedule.schedules import Schedule
-from tensorgrad.passes.schedule.tuned import FORMAT, read_table, write_table
+from tensorgrad.passes.schedule.tuned import FORMAT, Search, read_file, write_table
 from tensorgrad.runtime.program import Program
 
 if TYPE_CHECKING:
@@ -61,57 +62,70 @@ def table_path(device: WebGPUDevice) -> Path:
 def tune(module: ModuleOp, device: WebGPUDevice, seconds: float) -> Path:
     """Measures schedules for the kernels of a module until each has its best, or the time is up.
 
-    Kernels that were tuned before are left as they are. What was found is written after each kernel, so that tuning
-    can be interrupted at any time.
+    Kernels that were tuned before are left as they are. What was measured is kept however this ends, by the time, an
+    interrupt or an error: the next call goes on from there.
 
     Args:
         module: Behind `fuse`, without schedules; it stays as it is.
         device: Where to measure.
-        seconds: How long it may take. The kernel being measured when they are up is finished with what is known.
+        seconds: How long it may take.
 
     Returns:
         The file to give to the pass `schedule`.
     """
     path = table_path(device)
-    table = read_table(path)
-    deadline = time.perf_counter() + seconds
+    table, searches = read_file(path)
+    deadline = perf_counter() + seconds
     kernels = [op for op in module.walk() if isinstance(op, KernelOp)]
     count = Counter(kernel_key(kernel) for kernel in kernels)
-    unknown = {key: kernel for kernel in kernels if (key := kernel_key(kernel)) not in table}
-    measured: list[tuple[float, str, _Bench]] = []
-    for key, kernel in unknown.items():
-        if time.perf_counter() > deadline:
-            break
-        bench = _Bench.of(kernel, device)
-        if bench is not None:
-            measured.append((bench.seconds(bench.default) * count[key], key, bench))
-    for _, key, bench in sorted(measured, key=lambda one: -one[0]):
-        if time.perf_counter() > deadline:
-            break
-        best, complete = _climb(bench, deadline)
-        if complete or best != bench.default:
-            table[key] = best
-            write_table(path, {**read_table(path), key: best})
-        bench.release()
+    benches: dict[str, _Bench] = {}
+    found: dict[str, Search] = {}
+    try:
+        for kernel in kernels:
+            key = kernel_key(kernel)
+            is_known = key in table and key not in searches
+            if is_known or key in found or perf_counter() > deadline:
+                continue
+            bench, before = _Bench.of(kernel, device), searches.get(key)
+            if bench is not None and (before is not None or bench.runs()):
+                benches[key] = bench
+                default = bench.default
+                found[key] = before or Search(bench.seconds(default), default, {default})
+        for key in sorted(found, key=lambda key: -found[key].seconds * count[key]):
+            if perf_counter() > deadline:
+                break
+            if _climb(benches[key], found[key], deadline):
+                table[key] = found.pop(key).best
+                _keep(path, {key: table[key]}, {})
+            benches[key].release()
+    finally:
+        _keep(path, {}, found)
     return path
 
 
-def _climb(bench: _Bench, deadline: float) -> tuple[Schedule, bool]:
-    """The best schedule that leads there by gains only, and whether nothing around it was left to try."""
-    best = bench.default
-    tried = {best}
+def _keep(path: Path, finished: Mapping[str, Schedule], searches: Mapping[str, Search]) -> None:
+    """Adds to a file what was found; others may have added to it meanwhile."""
+    if not finished and not searches:
+        return
+    table, others = read_file(path)
+    open_searches = {key: search for key, search in {**others, **searches}.items() if key not in finished}
+    gains = {key: search.best for key, search in searches.items() if len(search.tried) > 1}
+    write_table(path, {**table, **gains, **finished}, open_searches)
+
+
+def _climb(bench: _Bench, search: Search, deadline: float) -> bool:
+    """Goes from the best schedule on by gains only; whether nothing around it was left to try."""
     while True:
-        around = [one for one in neighbours(best, bench.kernel, bench.device.target) if one not in tried]
-        tried.update(around)
-        better: Schedule | None = None
+        start = search.best
+        around = [one for one in neighbours(start, bench.kernel, bench.device.target) if one not in search.tried]
         for other in around:
-            if time.perf_counter() > deadline:
-                return better or best, False
-            if bench.wins(other, better or best):
-                better = other
-        if better is None:
-            return best, True
-        best = better
+            if perf_counter() > deadline:
+                return False
+            if bench.wins(other, search.best):
+                search.best = other
+            search.tried.add(other)
+        if search.best == start:
+            return True
 
 
 @dataclass
@@ -127,11 +141,14 @@ class _Bench:
 
     @classmethod
     def of(cls, kernel: KernelOp, device: WebGPUDevice) -> _Bench | None:
-        """A bench for a kernel; `None` where its buffers are too large, or the device doesn't run it alone."""
+        """A bench for a kernel; `None` where its buffers are too large."""
         if sum(buffer_bytes(cast(Buffer, operand.type)) for operand in kernel.operands) > MOST_BYTES:
             return None
-        bench = cls(kernel, device, choose(kernel, device.target))
-        return bench if bench.seconds(bench.default) < float("inf") else None
+        return cls(kernel, device, choose(kernel, device.target))
+
+    def runs(self) -> bool:
+        """Whether the device runs the kernel alone, as it is by default."""
+        return self.seconds(self.default) < float("inf")
 
     def seconds(self, schedule: Schedule) -> float:
         """What one run takes under a schedule; infinite where the device doesn't run it."""
@@ -185,10 +202,10 @@ class _Bench:
 
 def _run(executable: WebGPUExecutable) -> float:
     """Runs a program and waits for it; the seconds that took."""
-    start = time.perf_counter()
+    start = perf_counter()
     executable.step({}, {})
     executable.read(["done"])
-    return time.perf_counter() - start
+    return perf_counter() - start
 
 
 def _alone(kernel: KernelOp, schedule: Schedule) -> ModuleOp:

@@ -1,11 +1,11 @@
-"""Schedules that were measured, kept by kernel in a JSON file."""
+"""Schedules that were measured, kept by kernel in a JSON file: the best of each, and searches that were cut short."""
 
 from __future__ import annotations
 
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
@@ -17,8 +17,32 @@ FORMAT = 3
 """Grows when schedules or what kernels are called by change their meaning; files of another format are not read."""
 
 
+@dataclass
+class Search:
+    """A search for a kernel's schedule that is not over.
+
+    Attributes:
+        seconds: What a run takes under the default schedule.
+        best: The best so far.
+        tried: What was measured, the best included.
+    """
+
+    seconds: float
+    best: Schedule
+    tried: set[Schedule] = field(default_factory=set[Schedule])
+
+
 def read_table(path: Path) -> dict[str, Schedule]:
     """The schedules in a file, by `kernel_key`; none where there is no file, or one of another format.
+
+    Raises:
+        DiagnosticException: The file is malformed.
+    """
+    return read_file(path)[0]
+
+
+def read_file(path: Path) -> tuple[dict[str, Schedule], dict[str, Search]]:
+    """The schedules in a file, and the searches that are not over, by `kernel_key`; see `read_table`.
 
     Raises:
         DiagnosticException: The file is malformed.
@@ -26,21 +50,37 @@ def read_table(path: Path) -> dict[str, Schedule]:
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
         if data["format"] != FORMAT:
-            return {}
-        return {key: _schedule(found) for key, found in data["kernels"].items()}
+            return {}, {}
+        table = {key: _schedule(found) for key, found in data["kernels"].items()}
+        return table, {key: _search(found) for key, found in data.get("searches", {}).items()}
     except FileNotFoundError:
-        return {}
+        return {}, {}
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise DiagnosticException(f"{path} is no table of tuned schedules; delete it ({error!r})") from error
 
 
-def write_table(path: Path, table: Mapping[str, Schedule]) -> None:
-    """Writes schedules to a file, at once when it is complete."""
+def write_table(path: Path, table: Mapping[str, Schedule], searches: Mapping[str, Search] | None = None) -> None:
+    """Writes schedules, and searches that are not over, to a file, at once when it is complete."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    data = {"format": FORMAT, "kernels": {key: asdict(schedule) for key, schedule in sorted(table.items())}}
+    data = {
+        "format": FORMAT,
+        "kernels": {key: asdict(schedule) for key, schedule in sorted(table.items())},
+        "searches": {
+            key: {
+                "seconds": search.seconds,
+                "best": asdict(search.best),
+                "tried": sorted(map(asdict, search.tried), key=json.dumps),
+            }
+            for key, search in sorted((searches or {}).items())
+        },
+    }
     aside = path.with_name(f"{path.name}.{os.getpid()}")
     aside.write_text(json.dumps(data, indent=1), encoding="utf-8")
     aside.replace(path)
+
+
+def _search(data: Mapping[str, Any]) -> Search:
+    return Search(float(data["seconds"]), _schedule(data["best"]), {_schedule(one) for one in data["tried"]})
 
 
 def _schedule(data: Mapping[str, Any]) -> Schedule:

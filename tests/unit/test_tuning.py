@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,7 +24,7 @@ from tensorgrad.passes.pipelines import device_passes
 from tensorgrad.passes.schedule.choose import choose
 from tensorgrad.passes.schedule.neighbours import neighbours
 from tensorgrad.passes.schedule.schedules import Schedule
-from tensorgrad.passes.schedule.tuned import FORMAT, read_table, write_table
+from tensorgrad.passes.schedule.tuned import FORMAT, Search, read_file, read_table, write_table
 from tensorgrad.runtime.target import Target
 
 X = np.random.default_rng(0).standard_normal((40, 24)).astype(np.float32)
@@ -112,7 +114,8 @@ def compiled(**options: Any) -> tg.Training:
 def test_what_is_found_is_kept_and_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TENSORGRAD_CACHE", str(tmp_path))
     plain = [float(training.step(x=X)) for training in [compiled()] for _ in range(3)]
-    first = compiled(tune=True)
+    monkeypatch.setattr(tuning, "neighbours", lambda *given: neighbours(*given)[:2])
+    first = compiled(tune=500)  # until there is nothing left to try
     table = read_table(next(tmp_path.glob("schedules/*.json")))
     assert table
     np.testing.assert_allclose([float(first.step(x=X)) for _ in range(3)], plain, rtol=1e-5)
@@ -121,7 +124,7 @@ def test_what_is_found_is_kept_and_used(tmp_path: Path, monkeypatch: pytest.Monk
         raise AssertionError("what is known is not measured again")
 
     monkeypatch.setattr(tuning._Bench, "seconds", unexpected)
-    again = compiled(tune=True)
+    again = compiled(tune=500)
     assert again.module("buf") == first.module("buf")
 
 
@@ -143,9 +146,95 @@ def test_tables_read_back(tmp_path: Path) -> None:
     table = {kernel_key(kernel): choose(kernel, Target())}
     assert read_table(path) == {}
     write_table(path, table)
-    assert read_table(path) == table
+    assert read_table(path) == table and read_file(path) == (table, {})
+    searches = {
+        "other": Search(0.25, choose(kernel, Target()), {choose(kernel, Target()), reachable(kernel, Target())[1]})
+    }
+    write_table(path, table, searches)
+    assert read_file(path) == (table, searches) and read_table(path) == table
     path.write_text(path.read_text(encoding="utf-8").replace(f'"format": {FORMAT}', '"format": 0'), encoding="utf-8")
     assert read_table(path) == {}
     path.write_text("{", encoding="utf-8")
     with pytest.raises(DiagnosticException, match="delete it"):
         read_table(path)
+
+
+class Measured:
+    """Stands in for measurements: times by schedule, and which were asked for; cut short after some."""
+
+    def __init__(self, patch: pytest.MonkeyPatch, most: int | None = None, error: type[BaseException] | None = None):
+        self.asked: list[tuple[str, Schedule]] = []
+        self.most, self.error, self.clock = most, error, 0.0
+        patch.setattr(tuning._Bench, "seconds", lambda bench, schedule: self.cost(bench, schedule))
+        patch.setattr(tuning._Bench, "wins", lambda bench, schedule, other: self.wins(bench, schedule, other))
+        patch.setattr("tensorgrad.tuning.perf_counter", lambda: self.clock)
+
+    @staticmethod
+    def cost(bench: tuning._Bench, schedule: Schedule) -> float:
+        """Any order of schedules, the same at each call."""
+        text = f"{kernel_key(bench.kernel)} {schedule}"
+        return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4]) / 2**32
+
+    def wins(self, bench: tuning._Bench, schedule: Schedule, other: Schedule) -> bool:
+        if len(self.asked) == self.most:
+            if self.error is not None:
+                raise self.error
+            self.clock = 1e9  # the time is up once this is done
+        self.asked.append((kernel_key(bench.kernel), schedule))
+        return self.cost(bench, schedule) < self.cost(bench, other)
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError, None], ids=["interrupt", "error", "time"])
+def test_a_search_that_is_cut_short_goes_on(
+    error: type[BaseException] | None, device: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = until_scheduled(FUNCTIONS["product"], device.target, X.shape, W.shape)
+    monkeypatch.setenv("TENSORGRAD_CACHE", str(tmp_path))
+    path = tuning.table_path(device)
+    asked: list[tuple[str, Schedule]] = []
+    for most in (1, 3, 2):
+        measured = Measured(monkeypatch, most, error)
+        with contextlib.nullcontext() if error is None else pytest.raises(error):
+            tuning.tune(module, device, 60)
+        asked += measured.asked
+        table, searches = read_file(path)
+        ((key, search),) = searches.items()
+        assert {schedule for _, schedule in asked} == search.tried - {choose_of(module, device.target)}
+        assert search.best in search.tried and table[key] == search.best
+    measured = Measured(monkeypatch)
+    assert tuning.tune(module, device, 60) == path
+    asked += measured.asked
+    assert len(set(asked)) == len(asked), "what was measured is not measured again"
+    table, searches = read_file(path)
+    assert not searches and len(table) == 1
+    kernel = next(op for op in module.walk() if isinstance(op, KernelOp))
+    bench = tuning._Bench(kernel, device, choose(kernel, device.target))
+    (best,) = table.values()
+    assert measured.cost(bench, best) == min(
+        measured.cost(bench, one) for one in (*(s for _, s in asked), bench.default)
+    )
+    assert not Measured(monkeypatch).asked and tuning.tune(module, device, 60) == path
+
+
+def choose_of(module: ModuleOp, target: Target) -> Schedule:
+    return choose(next(op for op in module.walk() if isinstance(op, KernelOp)), target)
+
+
+def test_what_a_first_look_found_is_kept(device: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However little time there is: each call gets further."""
+    module = until_scheduled(FUNCTIONS["gradient of weights"], device.target, X.shape, W.shape)
+    monkeypatch.setenv("TENSORGRAD_CACHE", str(tmp_path))
+    keys = {kernel_key(op) for op in module.walk() if isinstance(op, KernelOp)}
+    assert len(keys) > 2
+
+    class Slow(Measured):
+        def cost(self, bench: tuning._Bench, schedule: Schedule) -> float:  # type: ignore[override]
+            self.clock += 40.0
+            return 1.0
+
+    looked: list[int] = []
+    for _ in range(len(keys)):
+        Slow(monkeypatch, most=0)
+        tuning.tune(module, device, 30)
+        looked.append(len(read_file(tuning.table_path(device))[1]))
+    assert looked == list(range(1, len(keys) + 1))
