@@ -3,7 +3,8 @@
 `mlp`, `gpt`, `sine`, `addition` and `convnet` are training steps. `kernels` times kernels alone, `counts` counts what
 the steps cost without running them, `scaling` shows how costs grow with the model, `cold` times first steps in new
 processes with drivers' caches off, `driver` times what creating pipelines and encoding cost, `small` a step of many
-small parameters on numpy beside the same by hand. `all` is everything.
+small parameters on numpy beside the same by hand, `initialization` draws parameters beside PyTorch. `all` is all
+of it.
 """
 
 from __future__ import annotations
@@ -11,12 +12,12 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from benchmarks import cold, counts, driver, kernels, scaling, small
+from benchmarks import cold, counts, driver, initialization, kernels, scaling, small
 from benchmarks.harness import Contestant, Timing, measure, report
 from benchmarks.peers import peers
 from benchmarks.workloads import NAMES, workload
 
-OTHERS = ("kernels", "counts", "scaling", "cold", "driver", "small")
+OTHERS = ("kernels", "counts", "scaling", "cold", "driver", "small", "initialization")
 """What there is besides training steps."""
 
 COUNTED = ("dispatches", "submits", "copies", "kernels", "peak_bytes", "bytes_moved", "compile_seconds")
@@ -77,6 +78,8 @@ def main(arguments: list[str] | None = None) -> None:
             counts.report(out=options.out / "counts.json")
         elif what == "kernels":
             run_kernels(options)
+        elif what == "initialization":
+            initialization.report(options.rounds, options.out / "initialization.json")
         elif what == "small":
             small.report(10 * options.rounds, options.out / "small.json")
         elif what in ("scaling", "cold", "driver"):

@@ -90,8 +90,10 @@ class normal:
         """The values."""
         from tensorgrad import random
 
-        drawn = np.asarray(random.normal(key, shape))
-        return (drawn * np.float32(self.standard_deviation) + np.float32(self.mean)).astype(dtype)
+        drawn = np.array(random.normal(key, shape))
+        drawn *= np.float32(self.standard_deviation)
+        drawn += np.float32(self.mean)
+        return drawn.astype(dtype, copy=False)
 
 
 @dataclass(frozen=True)

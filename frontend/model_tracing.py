@@ -13,7 +13,7 @@ import numpy as np
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation, SSAValue
 
-from tensorgrad import random, trees
+from tensorgrad import drawing, random, trees
 from tensorgrad.capturing import captured, captured_names
 from tensorgrad.dialects.signature import Slot, slots_attribute
 from tensorgrad.dialects.tg.unary import StopGradientOp
@@ -58,7 +58,9 @@ def drawn(parameters: Mapping[str, Parameter | Buffer], key: random.Key) -> dict
     Raises:
         ParameterError: An initializer gives another shape or dtype.
     """
-    return {path: _draw(path, parameter, key) for path, parameter in parameters.items()}
+    values = {path: _draw(path, parameter, key) for path, parameter in parameters.items()}
+    drawing.release()
+    return values
 
 
 def _draw(path: str, parameter: Parameter | Buffer, key: random.Key) -> np.ndarray:

@@ -20,6 +20,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from xdsl.dialects.builtin import StringAttr
 
+from tensorgrad import drawing
 from tensorgrad.dialects.tg import binary
 from tensorgrad.dialects.tg import random as ops
 from tensorgrad.dtypes import NAMES, SHORT, is_float, spec
@@ -53,7 +54,7 @@ from tensorgrad.shaping import (
 )
 from tensorgrad.sorting import argsort
 from tensorgrad.tensor import Array, Tensor
-from tensorgrad.tracer import emit
+from tensorgrad.tracer import current_trace, emit
 
 Key: TypeAlias = Tensor | np.ndarray[Any, np.dtype[Any]]
 Shape: TypeAlias = int | Sequence[int]
@@ -118,6 +119,8 @@ def bits(key: Key, shape: Shape = ()) -> Tensor:
         OptionError: `key` is no key.
     """
     own, extents = _checked(key), spec(shape).shape
+    if _is_drawn_at_once(own, extents):
+        return Array(drawing.draw(np.asarray(own), extents, lambda words: words, NAMES["u32"]))
     counters = arange(math.prod(extents), dtype="u32")
     return reshape(_words(expand_dims(own, -2), counters, "both"), (*own.shape[:-1], *extents))
 
@@ -138,6 +141,10 @@ def uniform(key: Key, shape: Shape = (), low: Any = 0.0, high: Any = 1.0) -> Ten
     Raises:
         OptionError: `key` is no key, or the bounds are not finite, not in order, or too far apart for f32.
     """
+    own, extents = _checked(key), spec(shape).shape
+    if _is_drawn_at_once(own, extents) and isinstance(low, Real) and isinstance(high, Real):
+        finish = drawing.uniform(*_bounds(float(low), float(high)))
+        return Array(drawing.draw(np.asarray(own), extents, finish, NAMES["f32"]))
     words = bits(key, shape)
     kept = emit(binary.AndOp, common("uniform", words, TOP_23_BITS))
     # The words' top 23 bits as a fraction: exact, and without a look at the bits of a float.
@@ -173,6 +180,10 @@ def normal(key: Key, shape: Shape = ()) -> Tensor:
     Raises:
         OptionError: `key` is no key.
     """
+    own, extents = _checked(key), spec(shape).shape
+    if _is_drawn_at_once(own, extents):
+        finish = drawing.normal(math.prod(extents))
+        return Array(drawing.draw(np.asarray(own), extents, finish, NAMES["f32"]))
     above_minus_one = float(np.nextafter(np.float32(-1), np.float32(0)))
     return multiply(erfinv(uniform(key, shape, above_minus_one, 1.0)), math.sqrt(2))
 
@@ -306,6 +317,11 @@ def dropout(key: Key, x: Any, rate: float) -> Tensor:
         return broadcast_to(zero, values.shape)
     kept = bernoulli(own, 1 - rate, values.shape)
     return where(kept, multiply(values, 1 / (1 - rate)), zero)
+
+
+def _is_drawn_at_once(key: Tensor, shape: tuple[int, ...]) -> bool:
+    """Whether numbers are drawn without ops: outside a trace, from one concrete key, as many as counters can tell."""
+    return isinstance(key, Array) and key.ndim == 1 and current_trace() is None and math.prod(shape) <= WORD
 
 
 def _words(key: Tensor, counters: Tensor, word: str) -> Tensor:

@@ -216,14 +216,29 @@ class ErfinvOp(UnaryOp):
 
     @staticmethod
     def function(x: NumpyArray) -> NumpyArray:
-        wide = x.astype(np.float64)
+        wide = np.array(x, np.float64).reshape(-1)
         w = -np.log((1 - wide) * (1 + wide))
-        result = np.full(wide.shape, np.nan)
-        for i, (bound, shift, coefficients) in reversed(list(enumerate(ERFINV_F64))):
-            near = w if i == 0 else np.sqrt(w)
-            value = np.polynomial.polynomial.polyval(near - shift, np.array(coefficients[::-1]))
-            result = np.where(w < bound, value, result)
-        return np.where(np.abs(wide) == 1, wide * np.inf, result * wide).astype(x.dtype)
+        (bound, shift, coefficients), *tails = ERFINV_F64
+        result = _polynomial(w - shift, coefficients)
+        # One number in a thousand is in the tails.
+        far = np.flatnonzero(~(w < bound))
+        outer, root = w[far], np.sqrt(w[far])
+        values = np.full(outer.shape, np.nan)
+        for bound, shift, coefficients in reversed(tails):
+            values = np.where(outer < bound, _polynomial(root - shift, coefficients), values)
+        result[far] = np.where(np.abs(wide[far]) == 1, np.inf, values)
+        result *= wide
+        return result.astype(x.dtype).reshape(x.shape)
+
+
+def _polynomial(x: NumpyArray, coefficients: Sequence[float]) -> NumpyArray:
+    """A polynomial by Horner's rule, of the highest power's coefficient first."""
+    result = x * 0
+    result += coefficients[0]
+    for coefficient in coefficients[1:]:
+        result *= x
+        result += coefficient
+    return result
 
 
 OPS = (ThreefryOp, ErfinvOp)

@@ -1,0 +1,55 @@
+"""How long it takes to draw normally distributed parameters, beside `torch.nn.init.normal_`, in turn in one process."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+import tensorgrad as tg
+from benchmarks.harness import machine
+
+SHAPE = (8192, 4096)
+"""A quarter of a small language model's parameters."""
+
+
+def contestants() -> dict[str, Callable[[], Any]]:
+    """What is compared, by name."""
+    import torch
+
+    draw, key = tg.initializers.normal(0.02), tg.random.key(0)
+    weight = torch.empty(SHAPE)
+    return {
+        "tensorgrad": lambda: draw(key, SHAPE, np.dtype(np.float32)),
+        "torch.nn.init.normal_": lambda: torch.nn.init.normal_(weight, std=0.02),
+    }
+
+
+def report(rounds: int, out: Path) -> None:
+    """Prints the least seconds, on the clock and of all threads' CPU time; writes them as JSON."""
+    made = contestants()
+    found = {name: [float("inf"), float("inf")] for name in made}
+    for _ in range(rounds):
+        for name, draw in made.items():
+            clock, used = time.perf_counter(), time.process_time()
+            draw()
+            taken = time.perf_counter() - clock, time.process_time() - used
+            found[name] = [min(pair) for pair in zip(found[name], taken, strict=True)]
+    table = Table(title=f"{np.prod(SHAPE) / 1e6:.0f} million normal numbers: least seconds of {rounds}")
+    for column in ("", "clock", "CPU", "ratio of clocks", "ratio of CPU"):
+        table.add_column(column, justify="right" if column else "left")
+    base = found["torch.nn.init.normal_"]
+    for name, taken in found.items():
+        ratios = (f"{one / other:.2f}" for one, other in zip(taken, base, strict=True))
+        table.add_row(name, *(f"{one:.3f}" for one in taken), *ratios)
+    console = Console()
+    console.print(table)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    out.write_text(json.dumps({"machine": machine(), "seconds": found}, indent=1))
+    console.print(f"written to {out}")
