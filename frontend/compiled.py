@@ -12,6 +12,7 @@ import numpy as np
 from tensorgrad import trees
 from tensorgrad.dtypes import SHORT, Spec
 from tensorgrad.errors import InputError, ProgramError
+from tensorgrad.index_ranges import IndexRanges
 from tensorgrad.location import user_line
 from tensorgrad.pipeline import Compilation
 from tensorgrad.runtime.backend import Executable, OutputHandle, check_inputs
@@ -99,10 +100,13 @@ class Compiled(Held):
 class Specialization(Compiled):
     """A function compiled for one set of shapes."""
 
-    def __init__(self, compilation: Compilation, executable: Executable, results: Any):
+    def __init__(
+        self, compilation: Compilation, executable: Executable, results: Any, ranges: IndexRanges | None = None
+    ):
         super().__init__(compilation, executable)
         self._tree = results
         self._results = Results(results)
+        self.ranges = ranges
 
     def run(self, inputs: Mapping[str, Any], constant: Collection[str] = ()) -> Any:
         """Runs it; gives the tree of its results.
@@ -237,7 +241,7 @@ class Inference(Specializations[tuple[tuple[str, Spec], ...]]):
             arrays = {name: as_array(value) for name, value in arrays.items()}
         compiled = self._compiled_for(self._specs(arrays))
         if self._checks:
-            check_finite(arrays)
+            check_values(arrays, compiled.ranges)
         return compiled.run(arrays)
 
     def evaluate(self, batches: Iterable[Mapping[str, Any]], *, weight: str | None = None) -> Any:
@@ -395,6 +399,17 @@ def check_finite(inputs: Mapping[str, Any]) -> None:
             place = tuple(int(i) for i in np.argwhere(~finite)[0])
             where = f"{user_line()}: input {name!r} is {array[place]} at {place}"
             raise InputError(f"{where}; {np.sum(~finite)} of its values are not finite")
+
+
+def check_values(inputs: Mapping[str, Any], ranges: IndexRanges | None) -> None:
+    """Checks that inputs are finite, and that indices are in range.
+
+    Raises:
+        InputError: They are not; says where.
+    """
+    check_finite(inputs)
+    if ranges is not None:
+        ranges.check(inputs)
 
 
 async def awaited(tree: Any) -> Any:

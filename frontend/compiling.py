@@ -84,7 +84,9 @@ def compile(
         device: "auto" for a hardware adapter where there is one, else numpy, which the log and `repr` of the training
             say; "wgpu" for any adapter; "numpy".
         seed: What parameters and the keys of the steps are drawn from.
-        checks: Whether to look for NaN and infinities in the inputs of every call, and raise an `InputError`.
+        checks: Whether to look at the inputs of every call, and raise an `InputError` before anything runs: for NaN and
+            infinities, and for indices out of range, such as a label that is no class, where an index is an input,
+            or comes of inputs by casts, comparisons, arithmetic, slices and the like.
         memory_limit: The most bytes that parameters, state, inputs, outputs and all temporary values may take together
             on the device. Where a step needs more, it runs in an order that needs less, and parts of the loss are
             computed again for the derivative instead of being kept; `stats()["memory_limit"]` says what that costs.
@@ -196,7 +198,17 @@ def compile(
         "edit_passes": edit_passes,
     }
     source = Source(
-        declared, loss, inputs, specs, traced.results, losses, frozenset(untrained), optimizer, options, compile
+        declared,
+        loss,
+        inputs,
+        specs,
+        traced.results,
+        traced.ranges,
+        losses,
+        frozenset(untrained),
+        optimizer,
+        options,
+        compile,
     )
     return Training(source, parts, compilation, executable, seed, with_key, checks, accumulation)
 

@@ -176,7 +176,8 @@ def computed(name: str, program: Callable[..., Any], arguments: Sequence[Tensor]
 
     slots = [Slot(f"arg{i}", "input") for i in range(len(arguments))]
     specs = [Spec(argument.shape, argument.dtype) for argument in arguments]
-    made, positions = trace_call(sanitized(name), program, specs, slots)
+    given = {slot.name: argument for slot, argument in zip(slots, arguments, strict=True)}
+    made, positions = trace_call(sanitized(name), program, specs, slots, lambda ranges: ranges.check_known(given))
     module = ModuleOp([made])
     for one in (InlineCallsPass(), SimplifyPass()):
         one.apply(Context(), module)

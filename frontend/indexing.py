@@ -21,6 +21,7 @@ from tensorgrad.shaping import (
     expand_dims,
     full,
     normalized_axis,
+    note_range,
     reshape,
     take,
     take_along_axis,
@@ -112,6 +113,7 @@ def one_hot(indices: Any, count: int, dtype: object = "f32") -> Tensor:
         raise OptionError(f"{user_line()}: one_hot: the number of classes is a positive integer, not {count!r}")
     if tensor.dtype.kind not in "iu":
         raise DTypeError(f"{user_line()}: one_hot: indices are i32 or u32, not {SHORT[tensor.dtype]}")
+    note_range(tensor, 0, int(count) - 1, "one_hot")
     return cast(equal(expand_dims(tensor, -1), arange(count, dtype=tensor.dtype)), as_dtype(dtype))
 
 

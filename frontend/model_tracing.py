@@ -19,6 +19,7 @@ from tensorgrad.dialects.signature import Slot, slots_attribute
 from tensorgrad.dialects.tg.unary import StopGradientOp
 from tensorgrad.dtypes import SHORT, Spec, is_float, spec
 from tensorgrad.errors import DTypeError, InputError, ParameterError, ShapeError, TraceError
+from tensorgrad.index_ranges import IndexRanges
 from tensorgrad.location import user_line
 from tensorgrad.nn.module import (
     Buffer,
@@ -178,11 +179,13 @@ def trace_model(
     slots = [Slot(path, "parameter") for path in parameters] + [Slot(path, "state") for path in buffers]
     slots += [Slot(name, "input") for name in specs]
     updated: list[str] = []
-    made, (positions, _) = trace_call(function_name(function), program, [like, kept, list(specs.values())], slots)
+    ranges: list[IndexRanges] = []
+    arguments = [like, kept, list(specs.values())]
+    made, (positions, _) = trace_call(function_name(function), program, arguments, slots, ranges.append)
     outputs = unique([Slot(name or "output", "output") for name in trees.paths(positions)])
     made.properties["res_attrs"] = slots_attribute([*outputs, *(Slot(path, "update") for path in updated)])
     order, rebuild = trees.flatten(positions)
-    return TracedModel(made, rebuild([outputs[position].name for position in order]))
+    return TracedModel(made, rebuild([outputs[position].name for position in order]), ranges[0])
 
 
 def unreached(function: FuncOp, trained: Mapping[str, int], result: int = 0) -> list[str]:
@@ -212,10 +215,12 @@ class TracedModel:
     Attributes:
         function: In the IR.
         results: The tree of its results, with their names for leaves.
+        ranges: What it asks of its inputs as indices.
     """
 
     function: FuncOp
     results: Any
+    ranges: IndexRanges
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from tensorgrad.dialects.tg.base import ELEMENT_TYPES, NumpyArray, int_value, in
 from tensorgrad.dtypes import NAMES, SHORT, DType, as_dtype, spec
 from tensorgrad.elementwise import add, as_tensor, broadcast_to, less, where
 from tensorgrad.errors import DTypeError, InputError, ShapeError
+from tensorgrad.index_ranges import Note, allowed
 from tensorgrad.location import user_line
 from tensorgrad.runtime.conversion import converted
 from tensorgrad.tensor import Array, Tensor, Traced
@@ -223,19 +224,27 @@ def counts_below(x: Tensor) -> int | None:
 
 
 def check_range(indices: Tensor, low: int, high: int, what: str) -> None:
-    """Checks what is known of indices.
+    """Checks indices: now where they are known, else as `note_range` says.
 
     Raises:
         ShapeError: One is out of range.
     """
     count = counts_below(indices)
-    values = np.arange(count) if count is not None else np.asarray(indices) if isinstance(indices, Array) else None
-    if values is None:
+    if count is None and not isinstance(indices, Array):
+        note_range(indices, low, high, what)
         return
+    values = np.asarray(indices) if count is None else np.arange(count)
     outside = (values < low) | (values > high)
     if outside.any():
-        allowed = f"it must be in {low} to {high}" if low <= high else "there is nothing to index"
-        raise ShapeError(f"{user_line()}: {what}: index {values[outside].flat[0]} is out of range, {allowed}")
+        index = values[outside].flat[0]
+        raise ShapeError(f"{user_line()}: {what}: index {index} is out of range, {allowed(low, high)}")
+
+
+def note_range(indices: Tensor, low: int, high: int, what: str) -> None:
+    """Says what traced indices must be: constants are checked when the trace ends, inputs by `checks=True`."""
+    trace = current_trace()
+    if isinstance(indices, Traced) and trace is not None:
+        trace.notes.append(Note(indices.value, low, high, what, user_line()))
 
 
 def take_rows(x: Tensor, indices: Tensor, axis: int) -> Tensor:

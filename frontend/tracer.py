@@ -23,6 +23,7 @@ from tensorgrad.dialects.tg.base import Tensor as TensorType
 from tensorgrad.dialects.tg.build import TensorBuilder
 from tensorgrad.dtypes import SHORT, DType, Spec, spec
 from tensorgrad.errors import DTypeError, InputError, OptionError, ParameterError, ShapeError, TraceError
+from tensorgrad.index_ranges import IndexRanges, Note
 from tensorgrad.location import user_line, user_location
 from tensorgrad.nn.module import Buffer, Module, Parameter
 from tensorgrad.runtime.conversion import converted, to_numpy
@@ -40,6 +41,8 @@ class Trace:
         self.builder = TensorBuilder(self.block)
         self.captures: dict[str, tuple[Traced, str]] = {}
         """What `tg.capture` has named, and on which line; of the outermost trace."""
+        self.notes: list[Note] = []
+        """What is asked of indices; those of an inner trace become the outer one's."""
 
     def sees(self, other: Trace) -> bool:
         """Whether values of `other` may be used here."""
@@ -76,6 +79,8 @@ def tracing(name: str) -> Iterator[Trace]:
     finally:
         _current.trace = trace.parent
         trace.open = False
+        if trace.parent is not None:
+            trace.parent.notes += trace.notes
 
 
 @contextmanager
@@ -214,7 +219,11 @@ def as_result(value: object, name: str) -> Tensor:
 
 
 def trace_call(
-    name: str, function: Callable[..., Any], arguments: Sequence[Any], slots: Sequence[Slot]
+    name: str,
+    function: Callable[..., Any],
+    arguments: Sequence[Any],
+    slots: Sequence[Slot],
+    keep: Callable[[IndexRanges], None] = lambda ranges: None,
 ) -> tuple[FuncOp, Any]:
     """Traces `function` on trees whose leaves are specifications.
 
@@ -223,12 +232,14 @@ def trace_call(
         function: What to trace.
         arguments: Positional arguments: trees of `Spec`s.
         slots: A name and role for each leaf, in order.
+        keep: Is given what the function asks of its inputs as indices.
 
     Returns:
         The `tg` function, and the tree of its results, with positions for leaves.
 
     Raises:
         TraceError: A result is no tensor.
+        ShapeError: An index that no argument changes is out of range.
     """
     with tracing(name) as trace:
         flat = [trees.flatten(argument) for argument in arguments]
@@ -241,6 +252,7 @@ def trace_call(
                 check_usable(leaf)
         trace.builder.location = user_location()
         values = [value_in(trace, leaf) for leaf in tensors]
+    keep(IndexRanges(trace.notes, trace.block, slots))
     returned = func.ReturnOp(*values)
     returned.location = user_location()
     trace.block.add_op(returned)

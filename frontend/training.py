@@ -18,7 +18,7 @@ from tensorgrad.compiled import (
     Results,
     Specialization,
     awaited,
-    check_finite,
+    check_values,
     checked_batch,
     structure_of,
 )
@@ -109,7 +109,7 @@ class Training(TrainingState):
         settings = {**place, **self._settings.at(self.step_count + 1)}
         inputs = self._with_key(inputs, "step")
         if self._checks:
-            check_finite(inputs)
+            check_values(inputs, self._source.ranges)
         adding = self._accumulation
         executable, used = self._executable, self._compilation.settings
         if adding is not None and not adding.is_last:
@@ -213,7 +213,7 @@ class Training(TrainingState):
                 self._source.loss, self._source.inputs, check, "dropped", "capture", precision
             )
         if self._checks:
-            check_finite(inputs)
+            check_values(inputs, self._source.ranges)
         return self._variants[patterns].run(self._with_key(inputs, "capture"))
 
     def gradients(self, /, **inputs: Any) -> dict[str, Array]:
@@ -239,7 +239,7 @@ class Training(TrainingState):
         if not self._source.losses:
             raise OptionError(f"{user_line()}: gradients: this program trains nothing")
         if self._checks:
-            check_finite(inputs)
+            check_values(inputs, self._source.ranges)
         if self._gradients is None:
             self._gradients = self._differentiated()
         found = self._gradients.run(self._with_key(inputs, "gradients"))
@@ -356,7 +356,7 @@ class Training(TrainingState):
         compilation = Compilation(
             name, module, lambda _: forward_passes(), device, phases, precision=precision, timeout=timeout
         )
-        return Specialization(compilation, compilation.load(share=self._executable), traced.results)
+        return Specialization(compilation, compilation.load(share=self._executable), traced.results, traced.ranges)
 
     def _differentiated(self) -> Specialization:
         """The loss with its gradients, which are results by `gradient/<path>`."""

@@ -15,6 +15,7 @@ from tensorgrad.accumulation import Accumulation
 from tensorgrad.compiled import Compiled, slot_of
 from tensorgrad.dtypes import Spec
 from tensorgrad.errors import FrozenWarning, OptionError, PartialStateWarning
+from tensorgrad.index_ranges import IndexRanges
 from tensorgrad.location import user_line
 from tensorgrad.model_tracing import drawn
 from tensorgrad.nn.module import Module, check_same, declarations
@@ -36,6 +37,7 @@ class Source:
         given: The loss' inputs as the caller gave them.
         inputs: Their specifications, the key's included.
         results: The loss and metrics as a tree, with the names of outputs for leaves.
+        ranges: What the loss asks of its inputs as indices.
         losses: By which parameters each loss is differentiated.
         untrained: The parameters that no optimizer updates.
         optimizer: The optimizer, or those of the parts, as the caller gave it.
@@ -48,6 +50,7 @@ class Source:
     given: Mapping[str, Any]
     inputs: Mapping[str, Spec]
     results: Any
+    ranges: IndexRanges
     losses: Losses
     untrained: frozenset[str]
     optimizer: Any

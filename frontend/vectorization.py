@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import operator
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from xdsl.ir import SSAValue
@@ -134,14 +135,18 @@ def _mapped(function: Callable[[Sequence[Tensor]], Any], examples: Sequence[Tens
         axes = _spread(out_axes, rebuild(leaves), "out_axes")
         inner.builder.location = user_location()
         values = [value_in(inner, as_result(leaf, name)) for leaf in leaves]
+        notes, inner.notes = inner.notes, []
     known = {one.value: value for one, value in zip(stand_ins, actual, strict=True)}
     dependent = _dependent(inner, known)
     for value, axis in zip(values, axes, strict=True):
         if axis is None and value in dependent:
             raise ShapeError(f"{user_line()}: vmap: out_axes is None for a result that differs between examples")
     builder = TensorBuilder(outer.block, location=user_location())
-    found = repeated(inner.block, known, values, builder)
-    return rebuild([_result(outer, value, axis) for value, axis in zip(found, axes, strict=True)])
+    noted = [note for note in notes if note.value in dependent]
+    found = repeated(inner.block, known, [*values, *(note.value for note in noted)], builder)
+    outer.notes += [note for note in notes if note.value not in dependent]
+    outer.notes += [replace(note, value=value) for note, value in zip(noted, found[len(values) :], strict=True)]
+    return rebuild([_result(outer, value, axis) for value, axis in zip(found, axes, strict=False)])
 
 
 def _dependent(trace: Trace, known: dict[SSAValue, SSAValue]) -> set[SSAValue]:
