@@ -180,7 +180,7 @@ class _Operands(tg.nn.Module):
             setattr(self, name, tg.nn.param(array.shape, init=tg.initializers.zeros, dtype=array.dtype))
 
 
-def ours(kernel: Kernel, device: str, arrays: Arrays) -> Contestant:
+def ours(kernel: Kernel, device: tg.DeviceName, arrays: Arrays) -> Contestant:
     """A kernel compiled by tensorgrad."""
     floats = {name: array for name, array in arrays.items() if array.dtype.kind == "f"}
     integers = {name: array for name, array in arrays.items() if name not in floats}
@@ -233,7 +233,7 @@ def tinygrad(kernel: Kernel, arrays: Arrays) -> Contestant | None:
     return Contestant("tinygrad WEBGPU", lambda: run()[1].item())
 
 
-def contestants(name: str, device: str, peers: bool) -> list[Contestant]:
+def contestants(name: str, device: tg.DeviceName, peers: bool) -> list[Contestant]:
     """All that can run a kernel here, ours first."""
     kernel = KERNELS[name]
     arrays = kernel.arrays()

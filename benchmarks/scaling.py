@@ -61,7 +61,7 @@ class Cost:
     kernels: int
 
 
-def cost(size: Size, device: str) -> Cost:
+def cost(size: Size, device: tg.DeviceName) -> Cost:
     """Compiles a training step and runs it."""
     shape = tg.spec((size.batch, size.length), "i32")
     start = time.perf_counter()
@@ -91,7 +91,7 @@ def cost(size: Size, device: str) -> Cost:
     )
 
 
-def report(device: str, out: Path) -> None:
+def report(device: tg.DeviceName, out: Path) -> None:
     """Prints a table for each sweep; writes all of it as JSON."""
     console = Console()
     found: dict[str, list[Cost]] = {}

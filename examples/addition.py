@@ -74,7 +74,7 @@ def pairs() -> tuple[np.ndarray, np.ndarray]:
     return everything[~kept_back], everything[kept_back]
 
 
-def train(steps: int, device: str, seed: int = 0, batch: int = 128) -> tuple[tg.Training, list[float]]:
+def train(steps: int, device: tg.DeviceName, seed: int = 0, batch: int = 128) -> tuple[tg.Training, list[float]]:
     """Trains a model; returns it and the loss of every step."""
     schedule = tg.optim.schedules.linear(5e-3, steps, end=5e-4)
     training = tg.compile(

@@ -102,7 +102,9 @@ def windows(numbers: np.ndarray, starts: Sequence[int] | np.ndarray, length: int
     return {"tokens": numbers[places], "following": numbers[places + 1]}
 
 
-def train(text: Text, sizes: Sizes, device: str, seed: int, progress: bool = True) -> tuple[tg.Training, tg.Report]:
+def train(
+    text: Text, sizes: Sizes, device: tg.DeviceName, seed: int, progress: bool = True
+) -> tuple[tg.Training, tg.Report]:
     """Trains a model on windows that are drawn, a batch by its number."""
     shape = tg.spec((sizes.batch, sizes.context), "i32")
     rate = sizes.learning_rate

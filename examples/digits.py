@@ -47,7 +47,7 @@ def load_digits() -> tuple[tuple[np.ndarray, np.ndarray], tuple[np.ndarray, np.n
     return (images[TEST_SIZE:], labels[TEST_SIZE:]), (images[:TEST_SIZE], labels[:TEST_SIZE])
 
 
-def train(device: str, steps: int, seed: int, out: Path | None = None) -> tuple[tg.Training, list[float]]:
+def train(device: tg.DeviceName, steps: int, seed: int, out: Path | None = None) -> tuple[tg.Training, list[float]]:
     """Trains a classifier; returns it and the loss of every step."""
     (images, labels), _ = load_digits()
     training = tg.compile(

@@ -71,7 +71,7 @@ def shifted(batches: tg.data.Batches, seed: int) -> tg.data.Generated:
 
 
 def train(
-    device: str,
+    device: tg.DeviceName,
     seed: int = 0,
     epochs: int = EPOCHS,
     width: int = WIDTH,

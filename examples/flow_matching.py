@@ -54,7 +54,7 @@ def batches(seed: int) -> Iterator[dict[str, np.ndarray]]:
         yield {"data": moons(generator, BATCH)}
 
 
-def train(steps: int, device: str, seed: int = 0) -> tuple[tg.Training, np.ndarray]:
+def train(steps: int, device: tg.DeviceName, seed: int = 0) -> tuple[tg.Training, np.ndarray]:
     """Trains a velocity field; returns it and the loss of every step."""
     training = tg.compile(
         Velocity(),

@@ -76,7 +76,7 @@ def samples(generator: np.random.Generator, count: int) -> dict[str, np.ndarray]
     return {"points": points, "values": target(points)}
 
 
-def train(steps: int, device: str, seed: int = 0, count: int = 1000) -> tuple[tg.Training, float]:
+def train(steps: int, device: tg.DeviceName, seed: int = 0, count: int = 1000) -> tuple[tg.Training, float]:
     """Trains a network; returns it and the root of its mean squared error at new points."""
     training = tg.compile(
         KAN(2, 5, 1),

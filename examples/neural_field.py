@@ -61,7 +61,7 @@ def batches(pixels: np.ndarray, seed: int) -> Iterator[dict[str, np.ndarray]]:
         yield {"places": places[chosen], "colors": colors[chosen]}
 
 
-def train(pixels: np.ndarray, steps: int, device: str, seed: int = 0) -> tuple[tg.Training, float]:
+def train(pixels: np.ndarray, steps: int, device: tg.DeviceName, seed: int = 0) -> tuple[tg.Training, float]:
     """Trains a field; returns it and the peak signal-to-noise ratio of the whole picture, in dB."""
     training = tg.compile(
         Field(),

@@ -79,7 +79,7 @@ def play(logits: Callable[..., tg.Array], generator: np.random.Generator) -> tup
     return flat, rewards.sum(axis=0)
 
 
-def train(updates: int, device: str, seed: int = 0) -> tuple[tg.Training, list[float]]:
+def train(updates: int, device: tg.DeviceName, seed: int = 0) -> tuple[tg.Training, list[float]]:
     """Trains a policy; returns it and the mean length of the episodes before each update."""
     count = EPISODES * MOVES
     training = tg.compile(

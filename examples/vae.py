@@ -63,7 +63,7 @@ def mean_image_loss(train: np.ndarray, test: np.ndarray) -> float:
 
 
 def train(
-    device: str, steps: int, seed: int, width: int = WIDTH, progress: bool = True
+    device: tg.DeviceName, steps: int, seed: int, width: int = WIDTH, progress: bool = True
 ) -> tuple[tg.Training, tg.Report]:
     """Trains a model; the report's last evaluation is its bound on test images."""
     images, test = load_images()

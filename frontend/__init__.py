@@ -25,7 +25,7 @@ def __getattr__(name: str) -> Any:
     elif _HOMES[name] == __name__:
         return import_module(f"{__name__}.{name}")
     else:
-        value = getattr(import_module(_HOMES[name]), name)
+        value = import_module("tensorgrad.calls").public(getattr(import_module(_HOMES[name]), name), __name__)
     globals()[name] = value
     return value
 

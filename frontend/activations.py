@@ -14,7 +14,7 @@ from tensorgrad.elementary import as_float, erfc, expm1
 from tensorgrad.elementwise import greater, greater_equal, less, less_equal, multiply, negative, sigmoid, tanh, where
 from tensorgrad.errors import OptionError
 from tensorgrad.location import user_line
-from tensorgrad.tensor import Tensor
+from tensorgrad.tensors import Tensor
 from tensorgrad.tracer import emit
 
 

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tensorgrad.calls import publish
 from tensorgrad.errors import InputError, OptionError
 from tensorgrad.location import user_line
 from tensorgrad.runtime.files import PART, synchronize
@@ -418,3 +419,6 @@ class TensorBoard(Callback):
         scalars = [self._summaries.Summary.Value(tag=tag, simple_value=float(one)) for tag, one in values.items()]
         summary = self._summaries.Summary(value=scalars)
         self._writer.add_event(self._events.Event(wall_time=time.time(), step=step, summary=summary))
+
+
+publish(globals())

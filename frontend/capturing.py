@@ -8,7 +8,7 @@ from xdsl.ir import Block
 
 from tensorgrad.errors import TraceError
 from tensorgrad.location import user_line
-from tensorgrad.tensor import Traced
+from tensorgrad.tensors import Traced
 from tensorgrad.tracer import Trace, current_trace
 
 T = TypeVar("T")

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from typing import Any, Generic, NoReturn, TypeAlias, TypeVar, cast
 
 import numpy as np
 
 from tensorgrad import trees
+from tensorgrad.calls import public
 from tensorgrad.dtypes import SHORT, Spec
 from tensorgrad.errors import InputError, ProgramError
 from tensorgrad.index_ranges import IndexRanges
@@ -20,7 +21,7 @@ from tensorgrad.runtime.conversion import to_numpy
 from tensorgrad.runtime.numpy_backend import ArraySlot
 from tensorgrad.runtime.program import PERSISTENT_ROLES, Program
 from tensorgrad.runtime.saved import FUNCTION, Host, Saved
-from tensorgrad.tensor import Array
+from tensorgrad.tensors import Array
 from tensorgrad.tracer import as_array, refuse_inside_trace
 
 
@@ -148,6 +149,7 @@ class Results:
 
 
 Key = TypeVar("Key", bound=Hashable)
+Result = TypeVar("Result")
 
 
 class Specializations(Held, Generic[Key]):
@@ -206,7 +208,8 @@ MOST_SPECIALIZATIONS = 32
 Specialize: TypeAlias = Callable[[Mapping[str, Spec]], Specialization]
 
 
-class Inference(Specializations[tuple[tuple[str, Spec], ...]]):
+@public
+class Inference(Specializations[tuple[tuple[str, Spec], ...]], Generic[Result]):
     """A function of a model's parameters, compiled; see `Training.attach`.
 
     It is compiled once for each set of shapes that it is called with; the last 32 are kept.
@@ -220,7 +223,12 @@ class Inference(Specializations[tuple[tuple[str, Spec], ...]]):
         if self._declared is not None:
             self._compiled_for(self._declared)
 
-    def __call__(self, /, **inputs: Any) -> Any:
+    @property
+    def _input_names(self) -> Sequence[str]:
+        """What messages name when inputs are given by position."""
+        return list(self._declared or ())
+
+    def __call__(self, /, **inputs: Any) -> Result:
         """Runs the function.
 
         Args:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from xdsl.dialects.func import FuncOp
 from xdsl.passes import ModulePass
 
 from tensorgrad import random
 from tensorgrad.accumulation import bytes_of_outputs, compiled_accumulation, micro_batches
-from tensorgrad.device import find_device
+from tensorgrad.device import DeviceName, find_device
 from tensorgrad.dialects.signature import arguments_of
 from tensorgrad.dtypes import spec
 from tensorgrad.errors import OptionError, UnusedParameterWarning
@@ -34,7 +34,7 @@ from tensorgrad.passes.accumulate_gradients import AccumulateGradientsPass
 from tensorgrad.passes.optimizer import OptimizerPass
 from tensorgrad.passes.pipelines import tensor_passes
 from tensorgrad.pipeline import Compilation, EditPasses, Phases, tuning_seconds
-from tensorgrad.precision import check_device, checked_precision, while_tracing
+from tensorgrad.precision import Precision, check_device, checked_precision, while_tracing
 from tensorgrad.runtime.backend import is_timeout
 from tensorgrad.tracer import checked_module, function_name, refuse_inside_trace
 from tensorgrad.training import Training
@@ -43,24 +43,26 @@ from tensorgrad.training_state import Source
 if TYPE_CHECKING:
     from tensorgrad.runtime.webgpu import WebGPUDevice
 
+Result = TypeVar("Result")
+
 
 def compile(
     model: Module | Mapping[str, Any] | Sequence[Any],
     *,
-    loss: Callable[..., Any],
+    loss: Callable[..., Result],
     optimizer: Optimizer | Mapping[str, Optimizer | None] | None,
     inputs: Mapping[str, Any],
-    device: str = "auto",
+    device: DeviceName = "auto",
     seed: int = 0,
     checks: bool = False,
     memory_limit: int | None = None,
     tune: bool | float = False,
     accumulate: int = 1,
-    precision: str = "f32",
+    precision: Precision = "f32",
     loss_scale: float | None = None,
     edit_passes: EditPasses | None = None,
     timeout: float | None = None,
-) -> Training:
+) -> Training[Result]:
     """Compiles a training step: the loss, its gradient by every parameter, and the optimizer's update.
 
     A model may have parts with optimizers and losses of their own, such as a generator and a discriminator. A step is

@@ -16,7 +16,7 @@ from tensorgrad.errors import DTypeError, ShapeError
 from tensorgrad.location import user_line
 from tensorgrad.reductions import sum as sum_over
 from tensorgrad.shaping import normalized_axis, reshape, transpose
-from tensorgrad.tensor import Tensor
+from tensorgrad.tensors import Tensor
 from tensorgrad.tracer import emit
 
 

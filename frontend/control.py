@@ -19,7 +19,7 @@ from tensorgrad.dialects.tg.control import CondOp, ScanOp
 from tensorgrad.dtypes import SHORT
 from tensorgrad.errors import DTypeError, OptionError, ShapeError, TraceError
 from tensorgrad.location import user_line, user_location
-from tensorgrad.tensor import Array, Tensor, Traced
+from tensorgrad.tensors import Array, Tensor, Traced
 from tensorgrad.tracer import Trace, as_array, as_result, check_function, check_usable, current_trace, tracing, value_in
 
 

@@ -21,7 +21,7 @@ from tensorgrad.reductions import max as largest
 from tensorgrad.reductions import mean
 from tensorgrad.reductions import sum as sum_over
 from tensorgrad.shaping import flip, reshape, take, transpose
-from tensorgrad.tensor import Array, Tensor
+from tensorgrad.tensors import Array, Tensor
 from tensorgrad.tracer import emit
 
 Sizes: TypeAlias = "int | Sequence[int]"

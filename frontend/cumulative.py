@@ -15,7 +15,7 @@ from tensorgrad.joining import concat, moveaxis, pad
 from tensorgrad.reductions import prod
 from tensorgrad.reductions import sum as total
 from tensorgrad.shaping import arange, expand_dims, flip, full, normalized_axis, reshape
-from tensorgrad.tensor import Tensor
+from tensorgrad.tensors import Tensor
 
 BLOCK = 32
 """So many elements are folded from their own start; the folds of blocks run in turn."""

@@ -18,7 +18,7 @@ from tensorgrad.dialects.tg.call import CallOp, ReturnOp, returned
 from tensorgrad.dtypes import SHORT, is_float
 from tensorgrad.errors import DTypeError, ShapeError, TraceError
 from tensorgrad.location import user_line, user_location
-from tensorgrad.tensor import Array, Tensor, Traced
+from tensorgrad.tensors import Array, Tensor, Traced
 from tensorgrad.tracer import Trace, as_array, as_result, check_usable, current_trace, function_name, tracing, value_in
 
 

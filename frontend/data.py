@@ -17,6 +17,7 @@ from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
 import numpy as np
 
 from tensorgrad import random
+from tensorgrad.calls import publish
 from tensorgrad.errors import InputError, OptionError
 from tensorgrad.location import user_line
 from tensorgrad.runtime.conversion import to_numpy
@@ -350,3 +351,6 @@ def prefetch(items: Iterable[T], ahead: int = 2) -> Ahead[T]:
     if isinstance(ahead, bool) or not isinstance(ahead, int) or ahead < 1:
         raise OptionError(f"{user_line()}: prefetch: ahead must be a positive integer, got {ahead!r}")
     return Ahead(items, ahead)
+
+
+publish(globals())

@@ -18,7 +18,7 @@ from tensorgrad.errors import DTypeError, ShapeError, TraceError
 from tensorgrad.location import user_line, user_location
 from tensorgrad.passes.grad import gradients
 from tensorgrad.passes.outline_attention import outlined
-from tensorgrad.tensor import Array, Tensor, Traced
+from tensorgrad.tensors import Array, Tensor, Traced
 from tensorgrad.tracer import (
     as_array,
     as_result,

@@ -5,14 +5,23 @@ from __future__ import annotations
 import functools
 import logging
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 from tensorgrad.errors import NoAdapterError, OptionError
 
 if TYPE_CHECKING:
     from tensorgrad.runtime.webgpu import WebGPUDevice
 
-NAMES = ("auto", "wgpu", "numpy")
+DeviceName: TypeAlias = Literal["auto", "wgpu", "numpy"]
+"""What `device=` may be."""
+
+NAMES = get_args(DeviceName)
+
+_ELSEWHERE = {
+    **dict.fromkeys(("cuda", "gpu", "mps", "rocm", "metal", "vulkan", "webgpu"), "wgpu"),
+    "cpu": "numpy",
+}
+"""What devices are called by other libraries."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +60,18 @@ def devices() -> tuple[Device, ...]:
     return (*found[:position], reference, *found[position:])
 
 
+def check_name(name: str) -> None:
+    """Checks the name of a device.
+
+    Raises:
+        OptionError: There is no such; says which is meant.
+    """
+    if name not in NAMES:
+        meant = _ELSEWHERE.get(str(name).lower().partition(":")[0])
+        hint = f"; {meant!r} is what comes nearest" if meant else ""
+        raise OptionError(f"device must be one of {', '.join(NAMES)}, not {name!r}{hint}")
+
+
 def find_device(name: str) -> WebGPUDevice | None:
     """The device that a name stands for; `None` is numpy.
 
@@ -63,8 +84,7 @@ def find_device(name: str) -> WebGPUDevice | None:
         NoAdapterError: There is no adapter for "wgpu"; says what to install.
         DeviceError: The adapter gives no device.
     """
-    if name not in NAMES:
-        raise OptionError(f"device must be one of {', '.join(NAMES)}, not {name!r}")
+    check_name(name)
     if name == "numpy":
         return None
     try:

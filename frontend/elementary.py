@@ -38,7 +38,7 @@ from tensorgrad.elementwise import (
 )
 from tensorgrad.errors import DTypeError
 from tensorgrad.location import user_line
-from tensorgrad.tensor import Array, Tensor
+from tensorgrad.tensors import Array, Tensor
 from tensorgrad.tracer import emit
 
 
@@ -191,7 +191,7 @@ def sign(x: Any) -> Tensor:
     Raises:
         DTypeError: `x` is boolean.
     """
-    tensor = stop_gradient(x)
+    tensor = stop_gradient(as_tensor(x))
     if tensor.dtype == NAMES["bool"]:
         raise DTypeError(f"{user_line()}: sign: takes numbers, not bool; cast first")
     rest = where(equal(tensor, 0), 0, tensor) if is_float(tensor.dtype) else 0
@@ -251,6 +251,11 @@ def _with_slopes_of_clip(x: Tensor, low: Any, high: Any, held: Tensor) -> Tensor
     bounds = [greater_equal(x, low)] if low is not None else []
     bounds += [less_equal(x, high)] if high is not None else []
     return where(bounds[0] if len(bounds) == 1 else logical_and(*bounds), x, result)
+
+
+def clamp(x: Any, min: Any = None, max: Any = None) -> Tensor:
+    """`x` between `min` and `max`, as `clip` does; this is PyTorch's name."""
+    return clip(x, min, max)
 
 
 def lerp(x: Any, y: Any, weight: Any) -> Tensor:

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeVar, overload
 
 import numpy as np
 from xdsl.dialects.builtin import StringAttr
 
+from tensorgrad import trees
 from tensorgrad.dialects.tg import binary, shape, unary
-from tensorgrad.dialects.tg.base import ELEMENT_TYPES, TensorOp, ints
+from tensorgrad.dialects.tg.base import ELEMENT_TYPES, NumpyArray, TensorOp, ints
 from tensorgrad.dtypes import NAMES, SHORT, DType, as_dtype, is_float, promote
 from tensorgrad.errors import DTypeError, ShapeError
 from tensorgrad.location import user_line
-from tensorgrad.tensor import Array, Tensor
+from tensorgrad.tensors import Array, Tensor
 from tensorgrad.tracer import as_array, emit
+
+Tree = TypeVar("Tree")
 
 
 def as_tensor(x: Any, dtype: DType | None = None) -> Tensor:
@@ -275,6 +278,24 @@ def where(condition: Any, x: Any, y: Any) -> Tensor:
     return emit(binary.SelectOp, [broadcast_to(part, extents) for part in (test, left, right)])
 
 
+def masked_fill(x: Any, mask: Any, value: Any) -> Tensor:
+    """`x` with `value` in the places where `mask` holds: `where(mask, value, x)`, in `x`'s shape and dtype.
+
+    Args:
+        x: A tensor.
+        mask: Booleans that broadcast to `x`.
+        value: A number or a tensor that broadcasts to `x`; it is cast to `x`'s dtype.
+
+    Raises:
+        DTypeError: `mask` is not boolean.
+        ShapeError: `mask` or `value` does not broadcast to `x`'s shape.
+    """
+    tensor, test = as_tensor(x), as_tensor(mask)
+    if test.dtype != NAMES["bool"]:
+        raise DTypeError(f"masked_fill: the mask must be bool, not {SHORT[test.dtype]}")
+    return where(broadcast_to(test, tensor.shape), broadcast_to(cast(value, tensor.dtype), tensor.shape), tensor)
+
+
 def negative(x: Any) -> Tensor:
     """`-x`."""
     return _unary(unary.NegOp, x, floats=False)
@@ -331,9 +352,22 @@ def sigmoid(x: Any) -> Tensor:
     return _unary(unary.SigmoidOp, x)
 
 
-def stop_gradient(x: Any) -> Tensor:
-    """`x`, a constant to derivatives."""
-    return _unary(unary.StopGradientOp, x, floats=False)
+@overload
+def stop_gradient(x: NumpyArray | complex) -> Tensor: ...
+@overload
+def stop_gradient(x: Tree) -> Tree: ...
+def stop_gradient(x: Any) -> Any:
+    """`x`, a constant to derivatives.
+
+    Args:
+        x: A tensor, or a tree of them: a dict, list, tuple, dataclass or module, such as a target network.
+
+    Returns:
+        The same tree with constants for tensors. A module computes with its parameters as they are, and is as it was
+        else.
+    """
+    leaves, rebuild = trees.flatten(x)
+    return rebuild([_unary(unary.StopGradientOp, leaf, floats=False) for leaf in leaves])
 
 
 def astype(x: Any, dtype: object) -> Tensor:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tensorgrad.runtime.errors import (
+    ArgumentError,
     CompilerError,
     DeviceError,
     InputError,
@@ -50,6 +51,7 @@ class PartialStateWarning(UserWarning):
 
 
 __all__ = [
+    "ArgumentError",
     "CompilerError",
     "DTypeError",
     "DeviceError",

@@ -1,37 +1,183 @@
-"""Names that other libraries have, and what is meant by them here."""
+"""Names that other libraries have, and what is meant by them here.
+
+They are looked up when a name is not found, never before.
+"""
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 
-INSTEAD = {
-    "cat": "tg.concat joins tensors",
-    "concatenate": "tg.concat joins tensors",
-    "flatten": "tg.reshape(x, -1) does that, and tg.nn.Flatten for some axes",
-    "float32": "it is tg.f32 here",
-    "functional": "functions are in tensorgrad itself, such as tg.relu",
-    "int32": "it is tg.i32 here",
-    "int64": "integers are tg.i32 or tg.u32",
-    "manual_seed": "seeds are arguments: tg.compile(seed=0), tg.random.key(0)",
-    "mse_loss": "tg.mse is that",
-    "no_grad": "only tg.grad and tg.compile take derivatives; tg.stop_gradient(x) is a constant to them",
-    "rand": "tg.random.uniform(key, shape) draws",
-    "randn": "tg.random.normal(key, shape) draws",
-    "save": "Training.save_checkpoint does that, and Training.save for programs, which tg.load runs",
-    "unsqueeze": "tg.expand_dims does that",
-    "view": "tg.reshape does that",
-}
-"""What is meant by names that other libraries have."""
+_PLACE = "device= of tg.compile and tg.jit says where to compute; arrays move by themselves"
+_NO_GRADIENTS = "only tg.grad and tg.compile take derivatives; tg.stop_gradient(x) is a constant to them"
+_TRAINING = "training.step(...) takes gradients and updates, once tg.compile has made the training"
+_LIST = "a list of modules, assigned to an attribute, is found as it is"
+_SCHEDULE = "learning rates that change are in tg.optim.schedules, given in place of the learning rate"
+_CALL = "a model is called itself, model(x): what others name forward is __call__ here"
 
-METHODS = {
-    "assign": "in the loss of tg.compile buffers have it, and parameters that are not trained",
-    "backward": "tg.grad differentiates functions, and tg.compile losses",
-    "detach": "tg.stop_gradient(x) does that",
-    "view": "reshape does that",
-    "to": "tg.cast changes the dtype, and device= says where to compute",
+NAMES: Mapping[str, Mapping[str, str]] = {
+    "tensorgrad": {
+        "Generator": "keys of tg.random are values: tg.random.key(0)",
+        "as_tensor": "tg.array and tg.tensor make arrays",
+        "asarray": "tg.array makes arrays",
+        "autograd": "tg.grad, tg.vjp and tg.custom_vjp are for derivatives",
+        "backends": _PLACE,
+        "cat": "tg.concat joins tensors",
+        "concatenate": "tg.concat joins tensors",
+        "cpu": _PLACE,
+        "cuda": _PLACE,
+        "device": _PLACE,
+        "div": "tg.divide does that",
+        "enable_grad": _NO_GRADIENTS,
+        "eq": "tg.equal does that",
+        "fft": "there is no Fourier transform",
+        "flatten": "tg.reshape(x, -1) does that, and tg.nn.Flatten for some axes",
+        "float16": "it is tg.f16 here",
+        "float32": "it is tg.f32 here",
+        "float64": "it is tg.f64 here",
+        "functional": "functions are in tensorgrad itself, such as tg.relu",
+        "ge": "tg.greater_equal does that",
+        "gt": "tg.greater does that",
+        "hstack": "tg.concat joins tensors along an axis",
+        "inference_mode": _NO_GRADIENTS,
+        "int32": "it is tg.i32 here",
+        "int64": "integers are tg.i32 or tg.u32",
+        "jacfwd": "tg.jacobian does that",
+        "jacrev": "tg.jacobian does that",
+        "le": "tg.less_equal does that",
+        "linalg": "there is tg.norm and tg.matmul; decompositions there are none",
+        "long": "integers are tg.i32 or tg.u32",
+        "lt": "tg.less does that",
+        "manual_seed": "seeds are arguments: tg.compile(seed=0), tg.random.key(0)",
+        "mm": "tg.matmul does that",
+        "mse_loss": "tg.mse is that",
+        "mul": "tg.multiply does that",
+        "ne": "tg.not_equal does that",
+        "neg": "tg.negative does that",
+        "no_grad": _NO_GRADIENTS,
+        "numpy": "functions that numpy has are in tensorgrad itself, such as tg.sum",
+        "pow": "tg.power does that",
+        "rand": "tg.random.uniform(key, shape) draws",
+        "randint": "tg.random.bits(key, shape) and tg.random.uniform(key, shape) draw",
+        "randn": "tg.random.normal(key, shape) draws",
+        "randperm": "tg.random.permutation(key, n) draws",
+        "save": "Training.save_checkpoint does that, and Training.save for programs, which tg.load runs",
+        "set_default_device": _PLACE,
+        "set_grad_enabled": _NO_GRADIENTS,
+        "sub": "tg.subtract does that",
+        "topk": "tg.top_k does that",
+        "true_divide": "tg.divide does that",
+        "view": "tg.reshape does that",
+        "vstack": "tg.concat joins tensors along an axis",
+    },
+    "tensorgrad.nn": {
+        "BCEWithLogitsLoss": "tg.binary_cross_entropy_with_logits is the loss, a function",
+        "CrossEntropyLoss": "tg.cross_entropy is the loss, a function",
+        "DataParallel": "there is one device",
+        "Dense": "tg.nn.Linear(in_features, out_features) is that",
+        "Dropout2d": "tg.nn.Dropout drops single elements",
+        "HuberLoss": "tg.huber is the loss, a function",
+        "L1Loss": "tg.l1 is the loss, a function",
+        "LazyLinear": "tg.nn.Linear(in_features, out_features) is told both",
+        "MSELoss": "tg.mse is the loss, a function",
+        "ModuleDict": "a dict of modules, assigned to an attribute, is found as it is",
+        "ModuleList": _LIST,
+        "NLLLoss": "tg.nll is the loss, a function",
+        "ParameterDict": "a dict of parameters, assigned to an attribute, is found as it is",
+        "ParameterList": "a list of parameters, assigned to an attribute, is found as it is",
+        "functional": "functions are in tensorgrad itself, such as tg.relu",
+        "init": "initializers are in tg.initializers, given as init= of tg.nn.param",
+        "utils": "clip_norm= of an optimizer clips gradients",
+    },
+    "tensorgrad.optim": {
+        "ASGD": "tg.optim.sgd is the nearest",
+        "Adafactor": "tg.optim.adafactor(...) is that",
+        "Adagrad": "tg.optim.adagrad(...) is that",
+        "Adam": "tg.optim.adam(learning_rate) is that; tg.compile gives it the parameters",
+        "AdamW": "tg.optim.adamw(learning_rate) is that; tg.compile gives it the parameters",
+        "Lion": "tg.optim.lion(...) is that",
+        "Muon": "tg.optim.muon(...) is that",
+        "RMSprop": "tg.optim.rmsprop(...) is that",
+        "SGD": "tg.optim.sgd(learning_rate) is that; tg.compile gives it the parameters",
+        "cosine_decay_schedule": "tg.optim.schedules.cosine is that",
+        "lr_scheduler": _SCHEDULE,
+    },
+    "tensorgrad.data": {
+        "DataLoader": "tg.data.batches(arrays, size) makes batches, and tg.data.prefetch prepares them ahead",
+        "Dataset": "tg.data.batches takes a dict of arrays, tg.data.generated a function",
+    },
+    "tensorgrad.random": {
+        "PRNGKey": "tg.random.key(seed) makes a key",
+        "choice": "tg.random.categorical draws by weight, tg.random.permutation an order",
+        "manual_seed": "tg.random.key(seed) makes a key, which every function takes first",
+        "rand": "tg.random.uniform(key, shape) draws",
+        "randint": "tg.random.bits(key, shape) and tg.random.uniform(key, shape) draw",
+        "randn": "tg.random.normal(key, shape) draws",
+        "seed": "tg.random.key(seed) makes a key, which every function takes first",
+    },
+    "Tensor": {
+        "assign": "in the loss of tg.compile buffers have it, and parameters that are not trained",
+        "backward": "tg.grad differentiates functions, and tg.compile losses",
+        "bool": 'x.astype("bool") does that',
+        "contiguous": "every tensor is",
+        "cpu": f"{_PLACE}; x.numpy() gives the values",
+        "cuda": _PLACE,
+        "data": "tg.stop_gradient(x) is a constant to derivatives",
+        "detach": "tg.stop_gradient(x) does that",
+        "device": "training.device says where a program runs",
+        "dim": "x.ndim is the number of axes",
+        "double": 'x.astype("f64") does that',
+        "expand": "tg.broadcast_to(x, shape) does that",
+        "flatten": "x.reshape(-1) does that",
+        "float": 'x.astype("f32") does that',
+        "grad": "tg.grad(function) gives the gradient, a function",
+        "half": 'x.astype("f16") does that',
+        "int": 'x.astype("i32") does that',
+        "long": 'integers are i32 or u32: x.astype("i32")',
+        "requires_grad": "tg.grad says by which arguments, and model.freeze which parameters are not trained",
+        "requires_grad_": "tg.grad says by which arguments, and model.freeze which parameters are not trained",
+        "scatter_": "x.at[key].set(values) gives a changed copy",
+        "t": "x.T has the axes reversed",
+        "to": f"x.astype(dtype) changes the dtype; {_PLACE}",
+        "topk": "x.top_k does that",
+        "type": "x.astype(dtype) changes the dtype",
+        "view": "x.reshape does that",
+        "zero_": "tensors are values; tg.zeros makes another",
+    },
+    "Module": {
+        "children": "attributes are the children, and repr(model) shows the tree",
+        "cpu": _PLACE,
+        "cuda": _PLACE,
+        "eval": "tg.nn.inference(model) is the form for inference",
+        "forward": _CALL,
+        "load_state_dict": "training.load_parameters(values) does that, and tg.nn.from_torch for PyTorch's",
+        "register_buffer": "self.name = tg.nn.buffer(shape) declares a buffer",
+        "register_parameter": "self.name = tg.nn.param(shape) declares a parameter",
+        "requires_grad_": "model.freeze(pattern) and model.trainable(pattern) say what is trained",
+        "state_dict": "training.state_dict() and training.parameters() have the values",
+        "to": _PLACE,
+        "train": "a model trains unless it is in the form of tg.nn.inference(model)",
+        "zero_grad": _TRAINING,
+    },
+    "Training": {
+        "backward": _TRAINING,
+        "eval": "training.attach(function) compiles another function of the same parameters",
+        "train": _TRAINING,
+        "zero_grad": _TRAINING,
+    },
 }
-"""What other libraries' methods of tensors are called here."""
+"""What is meant, by whom names are looked for at and by name."""
+
+KEYWORDS: Mapping[str, str] = {
+    "axes": "axis",
+    "input_size": "in_features",
+    "lr": "learning_rate",
+    "num_classes": "classes",
+    "output_size": "out_features",
+    "p": "rate",
+    "unbiased": "correction",
+}
+"""What arguments are called here."""
 
 
 def nearest(name: str, names: Iterable[str]) -> str:
@@ -40,13 +186,47 @@ def nearest(name: str, names: Iterable[str]) -> str:
     return f"; did you mean {near[0]}?" if near else ""
 
 
+def name_hint(owner: str, name: str, names: Iterable[str]) -> str:
+    """What is meant by a name that `owner` has not, as the end of a message."""
+    if name.startswith("_"):
+        return ""
+    meant = NAMES.get(owner, {}).get(name)
+    return f"; {meant}" if meant else nearest(name, names)
+
+
+def keyword_hint(name: str, names: Iterable[str]) -> str:
+    """What is meant by an argument that a function has not, as the end of a message."""
+    known = list(names)
+    return f"; it is {KEYWORDS[name]} here" if KEYWORDS.get(name) in known else nearest(name, known)
+
+
+class UnknownNameError(AttributeError):
+    """A name that something of ours has not. What it may be meant for is looked up when the message is read.
+
+    Whether there is such an attribute is asked far more often than the answer is read.
+    """
+
+    def __init__(self, owner: str, title: str, name: str, names: Iterable[str] | Callable[[], Iterable[str]]):
+        super().__init__(name=name)
+        self._parts = owner, title, name, names
+
+    def __str__(self) -> str:
+        owner, title, name, names = self._parts
+        return f"{title} has no attribute {name!r}{name_hint(owner, name, names() if callable(names) else names)}"
+
+
 def unknown_name(module: str, name: str, names: Iterable[str]) -> AttributeError:
     """The error for a name that a module of ours has not."""
-    hint = f"; {INSTEAD[name]}" if name in INSTEAD else nearest(name, names)
-    return AttributeError(f"module {module!r} has no attribute {name!r}{hint}", name=name)
+    return UnknownNameError(module, f"module {module!r}", name, names)
 
 
-def unknown_method(name: str, names: Iterable[str]) -> AttributeError:
-    """The error for a name that tensors have not."""
-    hint = f"; {METHODS[name]}" if name in METHODS else nearest(name, names)
-    return AttributeError(f"a tensor has no attribute {name!r}{hint}", name=name)
+def unknown_attribute(owner: str, title: str, name: str, value: object) -> AttributeError:
+    """The error for a name that an object of ours has not.
+
+    Args:
+        owner: Its class, as `NAMES` has it.
+        title: What it is, in words.
+        name: The name.
+        value: The object.
+    """
+    return UnknownNameError(owner, title, name, lambda: dir(value))

@@ -28,7 +28,7 @@ from tensorgrad.shaping import (
     take_rows,
 )
 from tensorgrad.sorting import argsort
-from tensorgrad.tensor import Array, Tensor, Traced
+from tensorgrad.tensors import Array, Tensor, Traced
 from tensorgrad.tracer import current_trace, emit, value_in
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from tensorgrad.calls import publish
 from tensorgrad.dtypes import DType
 from tensorgrad.errors import OptionError, ShapeError
 
@@ -301,3 +302,6 @@ def xavier_uniform(gain: float = 1.0) -> variance_scaling:
 def xavier_normal(gain: float = 1.0) -> variance_scaling:
     """Normally distributed, of variance `gain ** 2 * 2 / (fan_in + fan_out)`."""
     return variance_scaling(gain**2, "mean", "normal")
+
+
+publish(globals())

@@ -6,14 +6,13 @@ import functools
 import inspect
 import types
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias, overload
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar, overload
 
 import numpy as np
 
 from tensorgrad import trees
 from tensorgrad.compiled import Specialization, Specializations
-from tensorgrad.device import NAMES as DEVICES
-from tensorgrad.device import find_device
+from tensorgrad.device import DeviceName, check_name, find_device
 from tensorgrad.dialects.signature import Slot, slots_attribute
 from tensorgrad.dtypes import Spec
 from tensorgrad.errors import DTypeError, InputError, OptionError
@@ -22,18 +21,19 @@ from tensorgrad.model_tracing import checked_results
 from tensorgrad.nn.values import check_kept, closed, opened
 from tensorgrad.passes.pipelines import forward_passes
 from tensorgrad.pipeline import Compilation, Phases
-from tensorgrad.precision import check_device, checked_precision, while_tracing
-from tensorgrad.tensor import Array
+from tensorgrad.precision import Precision, check_device, checked_precision, while_tracing
+from tensorgrad.tensors import Array
 from tensorgrad.tracer import as_array, checked_module, current_trace, function_name, trace_call, unique
 
 if TYPE_CHECKING:
     from tensorgrad.passes.lower_precision import LowerPrecisionPass
     from tensorgrad.runtime.webgpu import WebGPUDevice
 
+Result = TypeVar("Result")
 Key: TypeAlias = tuple[Hashable, ...]
 
 
-class Jitted(Specializations[Key]):
+class Jitted(Specializations[Key], Generic[Result]):
     """A function that is traced and compiled when it is first called with new shapes, dtypes or static arguments.
 
     Called inside a trace, it is traced along with what calls it. It is for one thread at a time.
@@ -66,7 +66,7 @@ class Jitted(Specializations[Key]):
         """Itself, as for every function."""
         return self
 
-    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Result:
         """Runs the function.
 
         Args:
@@ -167,23 +167,27 @@ def _signature(function: Callable[..., Any], static: Sequence[str]) -> inspect.S
 
 @overload
 def jit(
-    function: Callable[..., Any], *, static: str | Sequence[str] = (), device: str = "auto", precision: str = "f32"
-) -> Jitted: ...
+    function: Callable[..., Result],
+    *,
+    static: str | Sequence[str] = (),
+    device: DeviceName = "auto",
+    precision: Precision = "f32",
+) -> Jitted[Result]: ...
 
 
 @overload
 def jit(
-    *, static: str | Sequence[str] = (), device: str = "auto", precision: str = "f32"
-) -> Callable[[Callable[..., Any]], Jitted]: ...
+    *, static: str | Sequence[str] = (), device: DeviceName = "auto", precision: Precision = "f32"
+) -> Callable[[Callable[..., Result]], Jitted[Result]]: ...
 
 
 def jit(
-    function: Callable[..., Any] | None = None,
+    function: Callable[..., Result] | None = None,
     *,
     static: str | Sequence[str] = (),
-    device: str = "auto",
-    precision: str = "f32",
-) -> Jitted | Callable[[Callable[..., Any]], Jitted]:
+    device: DeviceName = "auto",
+    precision: Precision = "f32",
+) -> Any:
     """Compiles a function of arrays, when it is called: once for all calls with the same shapes, dtypes and trees.
 
     It works as a decorator too, with options or without. `tg.grad` and the others work inside it and around it.
@@ -213,8 +217,7 @@ def jit(
     names = (static,) if isinstance(static, str) else tuple(static) if isinstance(static, Sequence) else None
     if names is None:
         raise OptionError(f"static must be names of arguments, got {static!r}")
-    if device not in DEVICES:
-        raise OptionError(f"device must be one of {', '.join(DEVICES)}, not {device!r}")
+    check_name(device)
     rounding = checked_precision("jit", precision)
     if function is None:
         return lambda function: Jitted(function, names, device, rounding)

@@ -28,7 +28,7 @@ from tensorgrad.shaping import (
     take,
     transpose,
 )
-from tensorgrad.tensor import Array, Tensor
+from tensorgrad.tensors import Array, Tensor
 from tensorgrad.tracer import emit
 
 PARTS_A_KERNEL = 6
@@ -160,6 +160,24 @@ def split(x: Any, indices_or_sections: Any, axis: int = 0) -> list[Tensor]:
         raise ShapeError(f"{user_line()}: split: axis {place} of {tensor.shape} does not divide into {sections} parts")
     size = extent // sections
     return [_between(tensor, place, i * size, (i + 1) * size) for i in range(sections)]
+
+
+def chunk(x: Any, chunks: int, axis: int = 0) -> list[Tensor]:
+    """Parts of `x` along `axis`, at most so many, as PyTorch's: all of one extent, but the last may be shorter.
+
+    The extent is the least that needs no more than `chunks` parts, so there may be fewer.
+
+    Raises:
+        ShapeError: The axis is out of range, or `chunks` is no positive integer.
+    """
+    tensor = as_tensor(x)
+    place, count = normalized_axis(axis, tensor.ndim, "chunk"), _integer(chunks, "chunk: the number of parts")
+    if count < 1:
+        raise ShapeError(f"chunk: the number of parts is a positive integer, not {count}")
+    extent = tensor.shape[place]
+    size = -(-extent // count)
+    firsts = range(0, extent, size) if extent else [0] * count
+    return [_between(tensor, place, first, builtins.min(first + size, extent)) for first in firsts]
 
 
 def narrow(x: Any, axis: int, start: int, length: int) -> Tensor:

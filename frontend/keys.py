@@ -16,7 +16,7 @@ from tensorgrad.elementwise import add, as_tensor, broadcast_to, cast, less, log
 from tensorgrad.errors import DTypeError, ShapeError
 from tensorgrad.location import user_line
 from tensorgrad.shaping import counted_from_front, counts_below, reshape, take_rows, transpose
-from tensorgrad.tensor import Array, Tensor, Traced
+from tensorgrad.tensors import Array, Tensor, Traced
 from tensorgrad.tracer import emit
 
 MOST_PLACES = 2**31 - 1

@@ -39,7 +39,7 @@ from tensorgrad.errors import DTypeError, OptionError, ShapeError
 from tensorgrad.location import user_line
 from tensorgrad.reductions import log_softmax, logsumexp, mean, norm, sum
 from tensorgrad.shaping import check_range, expand_dims, normalized_axis, squeeze
-from tensorgrad.tensor import Tensor
+from tensorgrad.tensors import Tensor
 from tensorgrad.tracer import emit
 
 REDUCTIONS: dict[str, Callable[[Tensor], Tensor]] = {"mean": mean, "sum": sum, "none": lambda x: x}

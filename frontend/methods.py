@@ -11,12 +11,11 @@ from tensorgrad.stubs import listed
 class _Unloaded:
     """A method whose module is not loaded yet: the class gets the function in its place at the first use."""
 
-    def __init__(self, module: str, name: str):
-        self._module = module
+    def __init__(self, name: str):
         self._name = name
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
-        function = getattr(import_module(self._module), self._name)
+        function = getattr(import_module("tensorgrad"), self._name)
         setattr(Methods, self._name, function)
         return function.__get__(instance, owner)
 
@@ -25,5 +24,5 @@ class Methods:
     """What tensors have as methods: functions that take the tensor as their first argument."""
 
 
-for _name, _home in listed("methods.pyi").items():
-    setattr(Methods, _name, _Unloaded(_home, _name))
+for _name in listed("methods.pyi"):
+    setattr(Methods, _name, _Unloaded(_name))

@@ -35,6 +35,7 @@ class Methods:
         bitwise_right_shift,
         bitwise_xor,
         ceil,
+        clamp,
         clip,
         cosh,
         erf,
@@ -75,6 +76,7 @@ class Methods:
         logical_and,
         logical_not,
         logical_or,
+        masked_fill,
         maximum,
         minimum,
         multiply,
@@ -94,6 +96,7 @@ class Methods:
         scatter_add,
     )
     from tensorgrad.joining import (
+        chunk,
         diagonal,
         moveaxis,
         narrow,
@@ -127,12 +130,14 @@ class Methods:
     from tensorgrad.shaping import (
         expand_dims,
         flip,
+        numel,
         reshape,
         squeeze,
         swapaxes,
         take,
         take_along_axis,
         transpose,
+        unsqueeze,
     )
     from tensorgrad.sorting import (
         argsort,

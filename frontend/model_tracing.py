@@ -34,7 +34,7 @@ from tensorgrad.nn.module import (
 )
 from tensorgrad.passes.functions import return_of
 from tensorgrad.state import Assigning, State
-from tensorgrad.tensor import Traced
+from tensorgrad.tensors import Traced
 from tensorgrad.tracer import as_result, check_function, function_name, trace_call, unique
 
 

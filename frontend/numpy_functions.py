@@ -18,7 +18,7 @@ from tensorgrad.elementary import floor_divide, remainder
 from tensorgrad.elementwise import as_tensor
 from tensorgrad.errors import TraceError
 from tensorgrad.location import user_line
-from tensorgrad.tensor import Array, Traced
+from tensorgrad.tensors import Array, Traced
 
 RENAMED = {
     "absolute": "abs",

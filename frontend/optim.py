@@ -6,6 +6,7 @@ import math
 from dataclasses import replace
 
 from tensorgrad import schedules
+from tensorgrad.calls import publish
 from tensorgrad.errors import OptionError
 from tensorgrad.optimizer import Decay, Groups, Link, Optimizer, Settings, check_decay, checked_betas, settings_of
 from tensorgrad.optimizer_chain import (
@@ -365,3 +366,6 @@ def muon(
             "muon: a group 'others' has the name of the other optimizer's settings; write it as '[o]thers'"
         )
     return replace(settings, fixed=fixed, only=only, others=others, rank=2)
+
+
+publish(globals())

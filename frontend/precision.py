@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from contextlib import AbstractContextManager, nullcontext
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 from tensorgrad.errors import OptionError
 from tensorgrad.location import user_line
@@ -14,8 +14,10 @@ from tensorgrad.tracer import refusing_derivatives
 if TYPE_CHECKING:
     from tensorgrad.runtime.webgpu import WebGPUDevice
 
-PRECISIONS = ("f32", "f16")
+Precision: TypeAlias = Literal["f32", "f16"]
 """What `precision=` may be."""
+
+PRECISIONS = get_args(Precision)
 
 
 def checked_precision(what: str, precision: str, loss_scale: float | None = None) -> LowerPrecisionPass | None:

@@ -21,6 +21,7 @@ import numpy as np
 from xdsl.dialects.builtin import StringAttr
 
 from tensorgrad import drawing
+from tensorgrad.calls import publish
 from tensorgrad.dialects.tg import binary
 from tensorgrad.dialects.tg import random as ops
 from tensorgrad.dtypes import NAMES, SHORT, is_float, spec
@@ -53,7 +54,7 @@ from tensorgrad.shaping import (
     transpose,
 )
 from tensorgrad.sorting import argsort
-from tensorgrad.tensor import Array, Tensor
+from tensorgrad.tensors import Array, Tensor
 from tensorgrad.tracer import current_trace, emit
 
 Key: TypeAlias = Tensor | np.ndarray[Any, np.dtype[Any]]
@@ -366,3 +367,6 @@ def _checked(key: Any) -> Tensor:
     if isinstance(key, (Tensor, np.ndarray)) and key.dtype == NAMES["u32"] and key.shape[-1:] == (2,):
         return as_tensor(key)
     raise OptionError(f"{user_line()}: a key is two u32, such as tg.random.key(0) gives; got {key!r}")
+
+
+publish(globals())

@@ -20,7 +20,7 @@ from tensorgrad.elementwise import where as choose
 from tensorgrad.errors import DTypeError, OptionError, ShapeError
 from tensorgrad.location import user_line
 from tensorgrad.shaping import full, normalized_axes, normalized_axis, positions, reshape
-from tensorgrad.tensor import Tensor
+from tensorgrad.tensors import Tensor
 from tensorgrad.tracer import emit
 
 Statistic = TypeVar("Statistic", bound=Callable[..., Tensor])

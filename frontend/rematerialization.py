@@ -11,7 +11,7 @@ from xdsl.ir import Block, SSAValue
 from tensorgrad import trees
 from tensorgrad.dialects.tg.call import CallOp, ReturnOp
 from tensorgrad.location import user_location
-from tensorgrad.tensor import Traced
+from tensorgrad.tensors import Traced
 from tensorgrad.tracer import as_result, check_function, check_usable, current_trace, function_name, tracing, value_in
 
 

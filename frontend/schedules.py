@@ -16,6 +16,7 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import TypeAlias
 
+from tensorgrad.calls import publish
 from tensorgrad.errors import OptionError
 from tensorgrad.runtime.errors import FormulaError
 from tensorgrad.runtime.formula import Formula
@@ -343,3 +344,6 @@ def as_schedule(owner: str, rate: Rate) -> Schedule:
     if callable(rate):
         return from_function(rate)
     return Schedule(checked(owner, "learning_rate", rate), "1.0")
+
+
+publish(globals())

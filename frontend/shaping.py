@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 
@@ -13,11 +13,11 @@ from tensorgrad.dialects.tg import leaves, shape
 from tensorgrad.dialects.tg.base import ELEMENT_TYPES, NumpyArray, int_value, integer, ints, size_of
 from tensorgrad.dtypes import NAMES, SHORT, DType, as_dtype, spec
 from tensorgrad.elementwise import add, as_tensor, broadcast_to, less, where
-from tensorgrad.errors import DTypeError, InputError, ShapeError
+from tensorgrad.errors import ArgumentError, DTypeError, InputError, ShapeError
 from tensorgrad.index_ranges import Note, allowed
 from tensorgrad.location import user_line
 from tensorgrad.runtime.conversion import converted
-from tensorgrad.tensor import Array, Tensor, Traced
+from tensorgrad.tensors import Array, Tensor, Traced
 from tensorgrad.tracer import as_array, current_trace, emit
 
 
@@ -29,8 +29,9 @@ def normalized_axis(axis: Any, rank: int, what: str) -> int:
     """
     try:
         number = operator.index(axis)
-    except TypeError:
-        raise ShapeError(f"{user_line()}: {what}: axis {axis!r} is no integer") from None
+    except (TypeError, ShapeError):
+        given = f"a tensor of shape {axis.shape}" if isinstance(axis, Tensor) else repr(axis)
+        raise ShapeError(f"{what}: the axis must be an integer, not {given}") from None
     if not -rank <= number < rank:
         raise ShapeError(f"{user_line()}: {what}: axis {number} is out of range for a tensor of {rank} axes")
     return number % rank
@@ -62,6 +63,31 @@ def array(x: Any, dtype: object = None) -> Tensor:
     return Array(np.array(as_array(x, None if dtype is None else as_dtype(dtype))))
 
 
+def tensor(x: Any, dtype: object = None) -> Tensor:
+    """A tensor of the given numbers: what `array` makes, by PyTorch's name.
+
+    Outside a trace this is a `tg.Array`: its numbers are there at once, and nothing is recorded for derivatives.
+
+    Raises:
+        DTypeError: Values that don't fit.
+    """
+    return array(x, dtype)
+
+
+def from_dlpack(x: Any) -> Tensor:
+    """A tensor of the numbers that another library's array holds, over DLPack: a copy, as `array` makes.
+
+    Args:
+        x: Anything with `__dlpack__` on the CPU, such as a tensor of PyTorch or an array of JAX or CuPy's host memory.
+
+    Raises:
+        DTypeError: It has no `__dlpack__`, is on another device, records a gradient, or holds values that don't fit.
+    """
+    if isinstance(x, Traced) or not hasattr(x, "__dlpack__"):
+        raise DTypeError(f"from_dlpack takes an array with __dlpack__, not {type(x).__name__}; tg.array takes numbers")
+    return array(x)
+
+
 def full(shape_: int | Sequence[int], value: float, dtype: object = None) -> Tensor:
     """A tensor filled with `value`; its dtype is the value's unless given."""
     wanted = as_array(value).dtype if dtype is None else as_dtype(dtype)
@@ -69,14 +95,48 @@ def full(shape_: int | Sequence[int], value: float, dtype: object = None) -> Ten
     return Array(np.broadcast_to(as_array(value, wanted), extents))
 
 
-def zeros(shape_: int | Sequence[int], dtype: object = "f32") -> Tensor:
-    """A tensor of zeros."""
-    return full(shape_, 0, as_dtype(dtype))
+def _filled(what: str, value: int, shape_: tuple[Any, ...], dtype: object) -> Tensor:
+    """A tensor of a shape that is given in one piece, behind which a dtype may stand, or as extents."""
+    if len(shape_) == 2 and (isinstance(shape_[1], type) or not hasattr(shape_[1], "__index__")):
+        if dtype is not None:
+            raise ArgumentError(f"{what}() got the dtype twice: {shape_[1]!r} and dtype={dtype!r}")
+        shape_, dtype = shape_[:1], shape_[1]
+    if not shape_:
+        raise ArgumentError(f"{what}() needs a shape: {what}(2, 3) or {what}((2, 3)); {what}(()) is a scalar")
+    return full(shape_[0] if len(shape_) == 1 else shape_, value, "f32" if dtype is None else dtype)
 
 
-def ones(shape_: int | Sequence[int], dtype: object = "f32") -> Tensor:
-    """A tensor of ones."""
-    return full(shape_, 1, as_dtype(dtype))
+@overload
+def zeros(shape_: int | Sequence[int], dtype: object, /) -> Tensor: ...
+@overload
+def zeros(shape_: Sequence[int], /, *, dtype: object = None) -> Tensor: ...
+@overload
+def zeros(*shape_: int, dtype: object = None) -> Tensor: ...
+def zeros(*shape_: Any, dtype: object = None) -> Tensor:
+    """A tensor of zeros: `zeros(2, 3)` or `zeros((2, 3))`, of f32 unless `dtype` says otherwise."""
+    return _filled("zeros", 0, shape_, dtype)
+
+
+@overload
+def ones(shape_: int | Sequence[int], dtype: object, /) -> Tensor: ...
+@overload
+def ones(shape_: Sequence[int], /, *, dtype: object = None) -> Tensor: ...
+@overload
+def ones(*shape_: int, dtype: object = None) -> Tensor: ...
+def ones(*shape_: Any, dtype: object = None) -> Tensor:
+    """A tensor of ones: `ones(2, 3)` or `ones((2, 3))`, of f32 unless `dtype` says otherwise."""
+    return _filled("ones", 1, shape_, dtype)
+
+
+@overload
+def empty(shape_: int | Sequence[int], dtype: object, /) -> Tensor: ...
+@overload
+def empty(shape_: Sequence[int], /, *, dtype: object = None) -> Tensor: ...
+@overload
+def empty(*shape_: int, dtype: object = None) -> Tensor: ...
+def empty(*shape_: Any, dtype: object = None) -> Tensor:
+    """A tensor whose numbers don't matter, for NumPy's and PyTorch's habit: they are zeros, as those of `zeros`."""
+    return _filled("empty", 0, shape_, dtype)
 
 
 def arange(start: float, stop: float | None = None, step: float = 1, dtype: object = None) -> Tensor:
@@ -171,6 +231,16 @@ def expand_dims(x: Any, axis: Any) -> Tensor:
     places = normalized_axes(axis, tensor.ndim + count, "expand_dims")
     rest = iter(tensor.shape)
     return reshape(tensor, [1 if i in places else next(rest) for i in range(tensor.ndim + count)])
+
+
+def unsqueeze(x: Any, axis: Any) -> Tensor:
+    """Adds axes of extent 1, as `expand_dims` does; this is PyTorch's name."""
+    return expand_dims(x, axis)
+
+
+def numel(x: Any) -> int:
+    """The number of elements, as `x.size` has it."""
+    return as_tensor(x).size
 
 
 def squeeze(x: Any, axis: Any = None) -> Tensor:

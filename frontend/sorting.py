@@ -12,7 +12,7 @@ from tensorgrad.errors import ShapeError
 from tensorgrad.joining import moveaxis, narrow
 from tensorgrad.location import user_line
 from tensorgrad.shaping import normalized_axis, reshape, take_along_axis
-from tensorgrad.tensor import Tensor
+from tensorgrad.tensors import Tensor
 from tensorgrad.tracer import emit
 
 

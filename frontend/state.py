@@ -11,7 +11,7 @@ from tensorgrad.dtypes import SHORT
 from tensorgrad.elementwise import as_tensor, stop_gradient
 from tensorgrad.errors import DTypeError, ParameterError, ShapeError, TraceError
 from tensorgrad.location import user_line
-from tensorgrad.tensor import Array, Traced
+from tensorgrad.tensors import Array, Traced
 from tensorgrad.tracer import check_usable, current_trace, value_in
 
 Assigning: TypeAlias = Literal["kept", "dropped", "refused"]

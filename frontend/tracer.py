@@ -27,7 +27,7 @@ from tensorgrad.index_ranges import IndexRanges, Note
 from tensorgrad.location import user_line, user_location
 from tensorgrad.nn.module import Buffer, Module, Parameter
 from tensorgrad.runtime.conversion import converted, to_numpy
-from tensorgrad.tensor import Array, Tensor, Traced
+from tensorgrad.tensors import Array, Tensor, Traced
 
 
 class Trace:

@@ -7,12 +7,13 @@ import logging
 import os
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar, cast
 
 import numpy as np
 
 from tensorgrad import checkpoints, random, trees
 from tensorgrad.accumulation import Accumulation
+from tensorgrad.calls import public
 from tensorgrad.compiled import (
     Inference,
     Results,
@@ -24,6 +25,7 @@ from tensorgrad.compiled import (
 )
 from tensorgrad.dtypes import Spec
 from tensorgrad.errors import InputError, OptionError
+from tensorgrad.foreign import unknown_attribute
 from tensorgrad.location import user_line
 from tensorgrad.model_tracing import (
     Check,
@@ -40,13 +42,16 @@ from tensorgrad.passes.functions import order_parameters
 from tensorgrad.passes.lower_precision import LowerPrecisionPass
 from tensorgrad.passes.pipelines import forward_passes, tensor_passes
 from tensorgrad.pipeline import Compilation, Phases
-from tensorgrad.precision import check_device, checked_precision, while_tracing
+from tensorgrad.precision import Precision, check_device, checked_precision, while_tracing
 from tensorgrad.runtime.backend import Executable
 from tensorgrad.runtime.saved import STEP, STEP_KEY, Host, Saved
 from tensorgrad.state import Assigning
-from tensorgrad.tensor import Array
+from tensorgrad.tensors import Array
 from tensorgrad.tracer import check_function, checked_module, function_name, refuse_inside_trace
 from tensorgrad.training_state import Source, TrainingState
+
+Result = TypeVar("Result")
+Given = TypeVar("Given")
 
 log = logging.getLogger("tensorgrad")
 SAME: Any = object()
@@ -55,7 +60,8 @@ MOST_EVALUATED = 8
 """How many functions `Training.evaluate` keeps compiled."""
 
 
-class Training(TrainingState):
+@public
+class Training(TrainingState, Generic[Result]):
     """A training step with its parameters. It is for one thread at a time.
 
     Attributes:
@@ -86,7 +92,17 @@ class Training(TrainingState):
         device = f"{self.device} (auto: no hardware adapter)" if is_fallback else self.device
         return f"Training({self._compilation.name!r}, {device}, step_count={self.step_count})"
 
-    def step(self, /, **inputs: Any) -> Any:
+    @property
+    def _input_names(self) -> Sequence[str]:
+        """What messages name when inputs are given by position."""
+        return list(self._source.inputs)
+
+    if not TYPE_CHECKING:  # a type checker finds such names by itself
+
+        def __getattr__(self, name: str) -> NoReturn:
+            raise unknown_attribute("Training", "a training", name, self)
+
+    def step(self, /, **inputs: Any) -> Result:
         """Runs one step, or one micro-batch of it with `accumulate`, without waiting for it.
 
         Args:
@@ -120,7 +136,7 @@ class Training(TrainingState):
         self.step_count += self.accumulated == 0
         return self._results.of(outputs)
 
-    async def step_async(self, /, **inputs: Any) -> Any:
+    async def step_async(self, /, **inputs: Any) -> Result:
         """Runs one step, and lets the event loop run until its results are there; see `step`.
 
         Coroutines that step the same training take turns: each gets its own step's results.
@@ -308,8 +324,12 @@ class Training(TrainingState):
         return made
 
     def attach(
-        self, forward: Callable[..., Any], *, inputs: Mapping[str, Any] | None = None, precision: str | None = None
-    ) -> Inference:
+        self,
+        forward: Callable[..., Given],
+        *,
+        inputs: Mapping[str, Any] | None = None,
+        precision: Precision | None = None,
+    ) -> Inference[Given]:
         """Compiles another function of the same parameters.
 
         Args:

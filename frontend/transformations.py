@@ -20,7 +20,7 @@ from tensorgrad.errors import DTypeError, OptionError, ShapeError, TraceError
 from tensorgrad.location import user_line, user_location
 from tensorgrad.passes.batch import basis, repeated
 from tensorgrad.passes.grad import cotangents, tangents
-from tensorgrad.tensor import Array, Tensor, Traced
+from tensorgrad.tensors import Array, Tensor, Traced
 from tensorgrad.tracer import Trace, as_array, as_result, check_usable, current_trace, note_derivative, value_in
 
 

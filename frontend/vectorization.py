@@ -18,7 +18,7 @@ from tensorgrad.errors import ShapeError, TraceError
 from tensorgrad.joining import moveaxis
 from tensorgrad.location import user_line, user_location
 from tensorgrad.passes.batch import repeated
-from tensorgrad.tensor import Array, Tensor, Traced
+from tensorgrad.tensors import Array, Tensor, Traced
 from tensorgrad.tracer import Trace, as_array, as_result, check_function, check_usable, current_trace, tracing, value_in
 
 

@@ -2,12 +2,36 @@
 
 from __future__ import annotations
 
-import re
+import os
 import sys
+import sysconfig
 from types import FrameType
+from typing import Any
 
-_LOCATED = re.compile(r"\S:\d+: ")
-_LINE = re.compile(r"[^\n]*?\S:\d+: ")
+_LIBRARY = os.path.realpath(sysconfig.get_paths()["stdlib"]) + os.sep
+_in_library: dict[str, bool] = {}
+
+
+def _is_library(file: str) -> bool:
+    """Whether a file is of the standard library."""
+    found = _in_library.get(file)
+    if found is None:
+        real = os.path.realpath(file)
+        inside = real.startswith(_LIBRARY) and "site-packages" not in real
+        found = _in_library[file] = inside or file.startswith("<frozen")
+    return found
+
+
+def user_frame() -> FrameType | None:
+    """The innermost frame that is neither ours nor the standard library's."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        module = frame.f_globals.get("__name__") or ""
+        is_ours = module == "tensorgrad" or module.startswith("tensorgrad.")
+        if not is_ours and not _is_library(frame.f_code.co_filename):
+            return frame
+        frame = frame.f_back
+    return None
 
 
 class TensorgradError(Exception):
@@ -15,32 +39,39 @@ class TensorgradError(Exception):
 
 
 class UserError(TensorgradError):
-    """A mistake in what a user gave. Its message begins with their line, unless it names one already.
+    """A mistake in what a user gave. It reads `file:line: message`, with the line of theirs that it was made in.
 
-    A message that quotes another about the same line names it once.
+    Args:
+        message: What is wrong; or another error, which this one is instead of, with its location.
+        location: Where, as `file:line`; the innermost line that is neither ours nor the standard library's if absent.
+
+    Attributes:
+        location: Where, or nothing.
+        message: What is wrong, without the location.
     """
 
-    def __init__(self, *arguments: object):
-        if arguments and isinstance(arguments[0], str):
-            message = arguments[0] if _LOCATED.search(arguments[0]) else f"{_callers_line()}{arguments[0]}"
-            arguments = (_located_once(message), *arguments[1:])
-        super().__init__(*arguments)
+    def __init__(self, message: object = "", *rest: object, location: str | None = None):
+        if isinstance(message, UserError):
+            message, location = message.message, location or message.location
+        self.location = _user_line() if location is None else location
+        # What quotes an error of the same line, or names the line itself, names it once.
+        self.message = str(message).replace(f"{self.location}: ", "") if self.location else str(message)
+        super().__init__(self.message, *rest)
+
+    def __str__(self) -> str:
+        return f"{self.location}: {self.message}" if self.location else self.message
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restored, (type(self), self.message, self.location)
 
 
-def _located_once(message: str) -> str:
-    line = _LINE.match(message)
-    return message if line is None else line[0] + message[line.end() :].replace(line[0], "")
+def _restored(kind: type[UserError], message: str, location: str) -> UserError:
+    return kind(message, location=location)
 
 
-def _callers_line() -> str:
-    """The innermost line that is neither ours nor the standard library's, as `file:line: `, or nothing."""
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None:
-        module = str(frame.f_globals.get("__name__")).split(".", 1)[0]
-        if module != "tensorgrad" and module not in sys.stdlib_module_names - {"__main__"}:
-            return f"{frame.f_code.co_filename}:{frame.f_lineno}: "
-        frame = frame.f_back
-    return ""
+def _user_line() -> str:
+    frame = user_frame()
+    return "" if frame is None else f"{frame.f_code.co_filename}:{frame.f_lineno}"
 
 
 class ProgramError(TensorgradError):
@@ -69,3 +100,7 @@ class InputError(UserError, ValueError):
 
 class CompilerError(TensorgradError, RuntimeError):
     """A pass crashed or left invalid IR: a fault of the compiler, with a file that reproduces it."""
+
+
+class ArgumentError(UserError, TypeError):
+    """A call with an argument that there is none of by that name or place, or without one that is needed."""

@@ -18,7 +18,7 @@ Batch: TypeAlias = dict[str, np.ndarray]
 class Build(Protocol):
     """Compiles a workload's training step."""
 
-    def __call__(self, device: str, *, tune: bool | float = False) -> tuple[tg.Training, Batch]:
+    def __call__(self, device: tg.DeviceName, *, tune: bool | float = False) -> tuple[tg.Training, Batch]:
         """The step on a device, and a batch."""
         ...
 

@@ -28,7 +28,7 @@ def batch() -> dict[str, np.ndarray]:
     return {"tokens": np.stack(tokens, 1).astype(np.int32), "result": np.stack(result, 1).astype(np.int32)}
 
 
-def build(device: str, tune: bool | float = False) -> tuple[tg.Training, dict[str, np.ndarray]]:
+def build(device: tg.DeviceName, tune: bool | float = False) -> tuple[tg.Training, dict[str, np.ndarray]]:
     """The training step on a device, and a batch."""
     training = tg.compile(
         Transformer(VOCABULARY, LENGTH, WIDTH, HEADS, LAYERS, tg.relu),

@@ -36,7 +36,9 @@ def batch() -> dict[str, np.ndarray]:
     return {"x": images, "y": generator.integers(0, CLASSES, BATCH).astype(np.int32)}
 
 
-def build(device: str, tune: bool | float = False, **options: Any) -> tuple[tg.Training, dict[str, np.ndarray]]:
+def build(
+    device: tg.DeviceName, tune: bool | float = False, **options: Any
+) -> tuple[tg.Training, dict[str, np.ndarray]]:
     """The training step on a device, and a batch; what else there is goes to `tg.compile`."""
     training = tg.compile(
         ConvNet(),

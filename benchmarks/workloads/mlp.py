@@ -35,7 +35,7 @@ def batch() -> dict[str, np.ndarray]:
     return {"x": images, "y": generator.integers(0, SIZES[-1], BATCH).astype(np.int32)}
 
 
-def build(device: str, tune: bool | float = False) -> tuple[tg.Training, dict[str, np.ndarray]]:
+def build(device: tg.DeviceName, tune: bool | float = False) -> tuple[tg.Training, dict[str, np.ndarray]]:
     """The training step on a device, and a batch."""
     training = tg.compile(
         Classifier(),

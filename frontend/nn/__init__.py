@@ -1,5 +1,6 @@
 """Neural networks: modules, the parameters that they declare, and layers."""
 
+from tensorgrad.calls import publish
 from tensorgrad.nn.activations import (
     ELU,
     GELU,
@@ -103,3 +104,5 @@ __all__ = [
     "split_heads",
     "to_torch",
 ]
+
+publish(globals())

@@ -20,7 +20,7 @@ class Activation(Module):
     function: ClassVar[str]
     options: ClassVar[tuple[str, ...]] = ()
 
-    def __call__(self, x: Any) -> Any:
+    def __call__(self, x: Any) -> tg.Tensor:
         """Applies the function; raises what it raises."""
         return getattr(tg, self.function)(x, *(getattr(self, option) for option in self.options))
 
@@ -156,7 +156,7 @@ class PReLU(Module):
         self.num_parameters = num_parameters
         self.weight = param((num_parameters,), init, dtype)
 
-    def __call__(self, x: Any) -> Any:
+    def __call__(self, x: Any) -> tg.Tensor:
         """Applies the function.
 
         Raises:

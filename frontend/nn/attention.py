@@ -40,7 +40,7 @@ def rotary_embedding(x: Any, positions: Any = None, base: float = 10000.0) -> An
         OptionError: The base is not positive.
     """
     from tensorgrad.elementwise import as_tensor
-    from tensorgrad.tensor import Traced
+    from tensorgrad.tensors import Traced
 
     tensor = as_tensor(x)
     if tensor.ndim < 2 or tensor.shape[-1] % 2:
@@ -264,7 +264,7 @@ class MultiHeadAttention(Module):
 
     def __call__(
         self, query: Any, key: Any = None, value: Any = None, *, mask: Any = None, dropout_key: Any = None
-    ) -> Any:
+    ) -> tg.Tensor:
         """Applies the layer.
 
         Args:

@@ -73,7 +73,7 @@ class _Conv(_Convolution):
         leading = (out_channels, in_channels // groups)
         self._declare(channels, sizes, padding, leading, bias, dtype, (init, bias_init))
 
-    def __call__(self, x: Any) -> Any:
+    def __call__(self, x: Any) -> tg.Tensor:
         """Applies the layer to `[batch, in_channels, spatial...]`.
 
         Raises:
@@ -110,7 +110,7 @@ class _ConvTranspose(_Convolution):
         leading = (in_channels, out_channels // groups)
         self._declare(channels, sizes, padding, leading, bias, dtype, (init, bias_init))
 
-    def __call__(self, x: Any) -> Any:
+    def __call__(self, x: Any) -> tg.Tensor:
         """Applies the layer to `[batch, in_channels, spatial...]`.
 
         Raises:

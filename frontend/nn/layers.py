@@ -61,7 +61,7 @@ class Linear(Module):
             _check_tied(before.shape, value.shape)
         super().__setattr__(name, value)
 
-    def __call__(self, x: Any) -> Any:
+    def __call__(self, x: Any) -> tg.Tensor:
         """Applies the layer.
 
         Raises:
@@ -124,7 +124,7 @@ class Embedding(Module):
             drawn = _with_zero_row(drawn, self.padding_idx)
         self.weight = param((num_embeddings, embedding_dim), init=drawn, dtype=dtype)
 
-    def __call__(self, indices: Any) -> Any:
+    def __call__(self, indices: Any) -> tg.Tensor:
         """The rows at `indices`, i32 or u32: `[*indices.shape, embedding_dim]`; out of range they are NaN.
 
         Raises:
@@ -172,7 +172,7 @@ class Dropout(Module):
         super().__init__()
         self.p = number_between("Dropout", "p", p, 0, 1)
 
-    def __call__(self, x: Any, key: Any) -> Any:
+    def __call__(self, x: Any, key: Any) -> tg.Tensor:
         """Applies the layer.
 
         Args:
@@ -205,7 +205,7 @@ class Flatten(Module):
         super().__init__()
         self.start_dim, self.end_dim = start_dim, end_dim
 
-    def __call__(self, x: Any) -> Any:
+    def __call__(self, x: Any) -> tg.Tensor:
         """Applies the layer.
 
         Raises:
@@ -325,7 +325,7 @@ class MLP(Module):
             for taken, given in itertools.pairwise(extents)
         ]
 
-    def __call__(self, x: Any, key: Any = None) -> Any:
+    def __call__(self, x: Any, key: Any = None) -> tg.Tensor:
         """Applies the layers to `[..., in_features]`.
 
         Args:

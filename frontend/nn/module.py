@@ -9,12 +9,12 @@ import functools
 import numbers
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, NoReturn, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, TypeAlias, TypeVar, cast
 
 import numpy as np
 
 from tensorgrad.dtypes import NAMES, SHORT, DType, is_float, spec
-from tensorgrad.errors import DTypeError, InputError, OptionError, ParameterError
+from tensorgrad.errors import ArgumentError, DTypeError, InputError, OptionError, ParameterError
 from tensorgrad.initializers import Initializer, constant
 from tensorgrad.nn.description import described
 from tensorgrad.runtime.conversion import converted, to_numpy
@@ -165,7 +165,7 @@ def is_float_array(value: object) -> bool:
     """Whether a value is a concrete array of floats: numpy's, ours or another library's; traced tensors are none."""
     if not (hasattr(value, "__array__") or hasattr(value, "__dlpack__")) or isinstance(value, np.generic):
         return False
-    from tensorgrad.tensor import Traced  # loads xDSL
+    from tensorgrad.tensors import Traced  # loads xDSL
 
     if isinstance(value, Traced):
         return False
@@ -209,6 +209,23 @@ class Module:
 
             value = parameter_of(value, f"{user_line()}: {type(self).__name__}.{name}")
         object.__setattr__(self, name, value)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Applies the module, as a subclass defines it.
+
+        Raises:
+            ArgumentError: The class defines no `__call__`.
+        """
+        name = type(self).__name__
+        meant = "; name its forward __call__: that is what model(...) calls" if hasattr(self, "forward") else ""
+        raise ArgumentError(f"{name} is called, but defines no __call__{meant}")
+
+    if not TYPE_CHECKING:  # a type checker finds such names by itself
+
+        def __getattr__(self, name: str) -> NoReturn:
+            from tensorgrad.foreign import unknown_attribute
+
+            raise unknown_attribute("Module", f"a module {type(self).__name__}", name, self)
 
     def named_parameters(self) -> dict[str, Any]:
         """The parameters by path, each once: declared ones, or the tensors for them that a traced function is given.
@@ -347,7 +364,7 @@ def _check_replaceable(module: Module, name: str) -> None:
         ParameterError: It is.
     """
     from tensorgrad.location import user_line
-    from tensorgrad.tensor import Array
+    from tensorgrad.tensors import Array
 
     assert module._binding is not None
     if any(isinstance(value, Array) for value in module._binding[1].values()):
@@ -519,7 +536,7 @@ def check_attributes(bound: Module, where: str) -> None:
     Raises:
         ParameterError: One was; names the attributes.
     """
-    from tensorgrad.tensor import Traced
+    from tensorgrad.tensors import Traced
 
     assert bound._binding is not None
     origin, values = bound._binding

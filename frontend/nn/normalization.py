@@ -59,7 +59,7 @@ class LayerNorm(Module):
         self.weight = param(self.normalized_shape, init, dtype) if affine else None
         self.bias = param(self.normalized_shape, bias_init, dtype) if affine and bias else None
 
-    def __call__(self, x: Any) -> Any:
+    def __call__(self, x: Any) -> tg.Tensor:
         """Applies the layer to `[..., *normalized_shape]`.
 
         Raises:
@@ -103,7 +103,7 @@ class RMSNorm(Module):
         self.eps = None if eps is None else number_between("RMSNorm", "eps", eps, 0, math.inf)
         self.weight = param(self.normalized_shape, init, dtype) if elementwise_affine else None
 
-    def __call__(self, x: Any) -> Any:
+    def __call__(self, x: Any) -> tg.Tensor:
         """Applies the layer to `[..., *normalized_shape]`, floats.
 
         Raises:
@@ -158,7 +158,7 @@ class GroupNorm(Module):
         self.weight = param((num_channels,), init, dtype) if affine else None
         self.bias = param((num_channels,), bias_init, dtype) if affine else None
 
-    def __call__(self, x: Any) -> Any:
+    def __call__(self, x: Any) -> tg.Tensor:
         """Applies the layer to `[batch, num_channels, ...]`.
 
         Raises:
@@ -200,7 +200,7 @@ class _BatchNorm(Module):
         self.running_var = buffer((num_features,), init=ones, dtype=dtype)
         self.num_batches_tracked = buffer((), init=zeros, dtype="i32")
 
-    def __call__(self, x: Any) -> Any:
+    def __call__(self, x: Any) -> tg.Tensor:
         """Applies the layer to a batch, `[batch, num_features, spatial...]`, and updates the running statistics.
 
         Only the loss of `tg.compile` can do that; the form for inference is `tg.nn.inference(model)`.

@@ -40,7 +40,7 @@ class _MaxPool(_Pool):
         super().__init__(kernel_size, stride, padding, ceil_mode)
         self.dilation = listed(type(self).__name__, "dilation", dilation, self.spatial)
 
-    def __call__(self, x: Any) -> Any:
+    def __call__(self, x: Any) -> tg.Tensor:
         """The largest element of each window.
 
         Raises:
@@ -61,7 +61,7 @@ class _AvgPool(_Pool):
         super().__init__(kernel_size, stride, padding, ceil_mode)
         self.count_include_pad = count_include_pad
 
-    def __call__(self, x: Any) -> Any:
+    def __call__(self, x: Any) -> tg.Tensor:
         """The mean of each window.
 
         Raises:
@@ -113,7 +113,7 @@ class GlobalAvgPool(Module):
         super().__init__()
         self.keepdims = keepdims
 
-    def __call__(self, x: Any) -> Any:
+    def __call__(self, x: Any) -> tg.Tensor:
         """Applies the layer."""
         return tg.global_avg_pool(x, self.keepdims)
 
@@ -125,6 +125,6 @@ class GlobalMaxPool(Module):
         super().__init__()
         self.keepdims = keepdims
 
-    def __call__(self, x: Any) -> Any:
+    def __call__(self, x: Any) -> tg.Tensor:
         """Applies the layer."""
         return tg.global_max_pool(x, self.keepdims)

@@ -106,7 +106,7 @@ class Recurrent(Module):
 
     def __call__(
         self, x: Any, state: Any = None, dropout_key: Any = None, *, lengths: Any = None, mask: Any = None
-    ) -> tuple[Any, Any]:
+    ) -> tuple[tg.Tensor, Any]:
         """Runs the layers over a sequence, or over sequences of several lengths that are padded to one.
 
         With `lengths` or `mask`, padding takes no part, whatever `x` holds there, as in PyTorch's packed sequences: the
@@ -211,7 +211,7 @@ class Recurrent(Module):
     def _lengths(self, lengths: Any, shape: tuple[int, ...], most: int) -> Any:
         """Lengths as an i32 tensor; those that are known are checked."""
         from tensorgrad.elementwise import as_tensor
-        from tensorgrad.tensor import Traced
+        from tensorgrad.tensors import Traced
 
         given = as_tensor(lengths)
         if given.shape != shape:

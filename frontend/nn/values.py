@@ -30,7 +30,7 @@ from tensorgrad.nn.module import (
 from tensorgrad.runtime.backend import check_inputs
 from tensorgrad.runtime.numpy_backend import ArraySlot
 from tensorgrad.state import Held, State
-from tensorgrad.tensor import Array, Traced
+from tensorgrad.tensors import Array, Traced
 
 
 def initialized(model: Module, seed: int, values: Mapping[str, Any] | None) -> Module:

@@ -8,7 +8,7 @@ from typing import Any
 import tensorgrad as tg
 from tensorgrad.dtypes import NAMES
 from tensorgrad.onnx.table import Node, rule
-from tensorgrad.tensor import Tensor
+from tensorgrad.tensors import Tensor
 
 
 def _heads(node: Node, x: Tensor, count_name: str) -> Tensor:

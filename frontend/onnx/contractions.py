@@ -5,7 +5,7 @@ from __future__ import annotations
 import tensorgrad as tg
 from tensorgrad.dtypes import NAMES, is_float
 from tensorgrad.onnx.table import Node, rule
-from tensorgrad.tensor import Tensor
+from tensorgrad.tensors import Tensor
 
 
 @rule("MatMul")

@@ -11,7 +11,7 @@ from onnx import TensorProto, helper, numpy_helper
 from tensorgrad.dtypes import NAMES, DType
 from tensorgrad.elementary import bitwise_and, bitwise_left_shift, bitwise_right_shift
 from tensorgrad.elementwise import cast
-from tensorgrad.tensor import Tensor
+from tensorgrad.tensors import Tensor
 
 NumpyArray = np.ndarray[Any, np.dtype[Any]]
 

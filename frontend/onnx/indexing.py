@@ -12,7 +12,7 @@ from tensorgrad.dialects.tg import index as index_ops
 from tensorgrad.dialects.tg.base import integer
 from tensorgrad.dtypes import NAMES
 from tensorgrad.onnx.table import Node, rule
-from tensorgrad.tensor import Array, Tensor
+from tensorgrad.tensors import Array, Tensor
 from tensorgrad.tracer import emit
 
 MOST_PAIRS = 1 << 26

@@ -10,7 +10,7 @@ import numpy as np
 import tensorgrad as tg
 from tensorgrad.dtypes import NAMES
 from tensorgrad.onnx.table import Node, rule
-from tensorgrad.tensor import Tensor
+from tensorgrad.tensors import Tensor
 
 
 def _channelwise(x: Tensor, rank: int) -> Tensor:

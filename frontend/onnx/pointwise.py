@@ -11,7 +11,7 @@ import numpy as np
 import tensorgrad as tg
 from tensorgrad.dtypes import NAMES, is_float
 from tensorgrad.onnx.table import Node, rule
-from tensorgrad.tensor import Array, Tensor
+from tensorgrad.tensors import Array, Tensor
 
 _UNARY: dict[str, Callable[[Any], Tensor]] = {
     "Abs": tg.abs,

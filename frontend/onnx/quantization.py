@@ -15,7 +15,7 @@ from tensorgrad.dtypes import NAMES
 from tensorgrad.onnx.contractions import shifted
 from tensorgrad.onnx.elements import NARROW
 from tensorgrad.onnx.table import Node, rule
-from tensorgrad.tensor import Tensor
+from tensorgrad.tensors import Tensor
 
 
 def limits(element: int) -> tuple[int, int]:

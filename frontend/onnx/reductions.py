@@ -12,7 +12,7 @@ import tensorgrad as tg
 from tensorgrad.dtypes import is_float
 from tensorgrad.onnx.pointwise import truncated_quotient
 from tensorgrad.onnx.table import Node, rule
-from tensorgrad.tensor import Tensor
+from tensorgrad.tensors import Tensor
 
 
 def _largest(x: Tensor, axis: Any, keepdims: bool) -> Tensor:

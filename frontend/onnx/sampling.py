@@ -16,7 +16,7 @@ import tensorgrad as tg
 from tensorgrad.dtypes import NAMES
 from tensorgrad.onnx.table import Node, rule
 from tensorgrad.onnx.windows import listed, pairs
-from tensorgrad.tensor import Array, Tensor
+from tensorgrad.tensors import Array, Tensor
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ import numpy as np
 import tensorgrad as tg
 from tensorgrad.dtypes import NAMES
 from tensorgrad.onnx.table import Node, rule
-from tensorgrad.tensor import Tensor
+from tensorgrad.tensors import Tensor
 
 
 def _shape_of(value: Any) -> tuple[int, ...]:

@@ -12,7 +12,7 @@ from tensorgrad.dtypes import NAMES, DType
 from tensorgrad.errors import OptionError, ShapeError, TraceError
 from tensorgrad.location import user_line
 from tensorgrad.onnx.elements import NumpyArray, dtype_of
-from tensorgrad.tensor import Array, Tensor, Traced
+from tensorgrad.tensors import Array, Tensor, Traced
 from tensorgrad.tracer import as_array
 
 Value: TypeAlias = "NumpyArray | Tensor | list[Any] | None"

@@ -17,7 +17,7 @@ from tensorgrad.dtypes import NAMES
 from tensorgrad.onnx.contractions import shifted
 from tensorgrad.onnx.quantization import quantized
 from tensorgrad.onnx.table import Node, rule
-from tensorgrad.tensor import Array, Tensor
+from tensorgrad.tensors import Array, Tensor
 from tensorgrad.tracer import emit
 
 _WINDOW = "auto_pad=NOTSET|SAME_UPPER|SAME_LOWER|VALID dilations kernel_shape pads strides"

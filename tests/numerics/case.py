@@ -10,7 +10,7 @@ import numpy as np
 from harness import NumpyArray
 
 from tensorgrad.dialects.tg.base import TensorOp
-from tensorgrad.tensor import Tensor
+from tensorgrad.tensors import Tensor
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from case import Case, NumpyArray, boolean, distinct, f32, i32, integers, normal
 from tensorgrad import cumulative, joining, reductions, shaping, sorting
 from tensorgrad.dialects.tg import binary, index, reduce, shape, sort
 from tensorgrad.dialects.tg.base import integer, ints
-from tensorgrad.tensor import Tensor
+from tensorgrad.tensors import Tensor
 from tensorgrad.tracer import emit
 
 

@@ -13,7 +13,7 @@ from tensorgrad import contractions
 from tensorgrad import convolution as nn
 from tensorgrad.dialects.tg import contract, convolution, reduce
 from tensorgrad.dialects.tg.base import integer, ints
-from tensorgrad.tensor import Tensor
+from tensorgrad.tensors import Tensor
 from tensorgrad.tracer import emit
 
 Ints = Sequence[int]

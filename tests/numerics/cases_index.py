@@ -11,7 +11,7 @@ from case import Case, NumpyArray, boolean, distinct, f32, i32, integers, normal
 from tensorgrad import reductions, shaping
 from tensorgrad.dialects.tg import index
 from tensorgrad.dialects.tg.base import integer
-from tensorgrad.tensor import Array, Tensor
+from tensorgrad.tensors import Array, Tensor
 from tensorgrad.tracer import emit
 
 

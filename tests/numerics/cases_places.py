@@ -13,7 +13,7 @@ from tensorgrad.dialects.tg import binary, contract, index
 from tensorgrad.dialects.tg.base import integer
 from tensorgrad.elementwise import broadcast_to
 from tensorgrad.shaping import arange
-from tensorgrad.tensor import Array, Tensor
+from tensorgrad.tensors import Array, Tensor
 from tensorgrad.tracer import emit
 
 

@@ -12,7 +12,7 @@ from xdsl.dialects.builtin import StringAttr
 from tensorgrad.dialects.tg import random as ops
 from tensorgrad.elementwise import cast
 from tensorgrad.random import erfinv
-from tensorgrad.tensor import Tensor
+from tensorgrad.tensors import Tensor
 from tensorgrad.tracer import emit
 
 ROTATIONS = (13, 15, 26, 6, 17, 29, 16, 24)

@@ -14,7 +14,7 @@ from tensorgrad import reductions, shaping
 from tensorgrad.dialects.tg import contract, leaves, reduce, shape
 from tensorgrad.dialects.tg.base import ELEMENT_TYPES, TensorOp, integer, ints
 from tensorgrad.elementwise import broadcast_to
-from tensorgrad.tensor import Array, Tensor
+from tensorgrad.tensors import Array, Tensor
 from tensorgrad.tracer import emit
 
 

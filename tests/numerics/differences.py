@@ -12,7 +12,7 @@ from harness import Function, NumpyArray
 from tensorgrad.derivatives import grad
 from tensorgrad.elementwise import sin
 from tensorgrad.reductions import sum as total
-from tensorgrad.tensor import Tensor
+from tensorgrad.tensors import Tensor
 
 STEPS = (2e-3, 1e-3, 5e-4)
 

@@ -11,7 +11,7 @@ from harness import NumpyArray
 from hypothesis import strategies as st
 
 import tensorgrad as tg
-from tensorgrad.tensor import Tensor
+from tensorgrad.tensors import Tensor
 
 LONGEST = 12
 """A chain's values have at most so many elements."""

@@ -22,7 +22,7 @@ from tensorgrad.dialects.tg.control import RegionOp
 from tensorgrad.dialects.tg.leaves import ConstantOp
 from tensorgrad.dtypes import NAMES, Spec
 from tensorgrad.rematerialization import checkpoint
-from tensorgrad.tensor import Array, Tensor
+from tensorgrad.tensors import Array, Tensor
 from tensorgrad.tracer import emit, trace
 
 Shape = tuple[int, ...]

@@ -13,7 +13,7 @@ import tensorgrad as tg
 from tensorgrad.dialects.buf import DispatchOp
 from tensorgrad.passes.pipelines import inference_passes
 from tensorgrad.passes.traffic import BYTES_MOVED
-from tensorgrad.tensor import Tensor
+from tensorgrad.tensors import Tensor
 
 Running = Callable[[Tensor], Tensor]
 

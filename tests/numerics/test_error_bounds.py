@@ -17,7 +17,7 @@ from tensorgrad.dialects.tg.base import TensorOp
 from tensorgrad.passes.build_program import build_program
 from tensorgrad.passes.pipelines import inference_passes
 from tensorgrad.runtime.webgpu import WebGPUDevice, WebGPUExecutable
-from tensorgrad.tensor import Tensor
+from tensorgrad.tensors import Tensor
 from tensorgrad.tracer import emit
 
 EXACT: dict[type[TensorOp], Callable[[NumpyArray], Any]] = {

@@ -22,7 +22,7 @@ from tensorgrad.passes.functions import block_of, find_function, return_of, set_
 from tensorgrad.passes.grad.rules import NO_DERIVATIVE
 from tensorgrad.passes.jvp import JvpPass
 from tensorgrad.passes.simplify import SimplifyPass
-from tensorgrad.tensor import Tensor
+from tensorgrad.tensors import Tensor
 from tensorgrad.transformations import jacobian, jvp
 
 TOLERANCE = 1e-10

@@ -14,7 +14,7 @@ from xdsl.dialects.builtin import ModuleOp
 import tensorgrad as tg
 from tensorgrad.dialects.buf import KernelOp
 from tensorgrad.passes.simplify import SimplifyPass
-from tensorgrad.tensor import Tensor
+from tensorgrad.tensors import Tensor
 
 MOVES: dict[str, Callable[[Tensor], Tensor]] = {
     "transpose": lambda x: tg.swapaxes(x, 0, -1),

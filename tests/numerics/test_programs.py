@@ -19,7 +19,7 @@ import tensorgrad as tg
 from tensorgrad.passes.functions import find_function
 from tensorgrad.passes.grad import GradPass
 from tensorgrad.runtime.webgpu import WebGPUDevice
-from tensorgrad.tensor import Tensor
+from tensorgrad.tensors import Tensor
 
 CHANGE, NIGHTLY = 100, 2000
 """So many programs are run for every change, and by `make nightly`."""

@@ -15,7 +15,7 @@ from tensorgrad import reductions, shaping
 from tensorgrad.derivatives import grad
 from tensorgrad.dialects.tg import index, reduce
 from tensorgrad.dialects.tg.base import TensorOp, integer
-from tensorgrad.tensor import Array, Tensor
+from tensorgrad.tensors import Array, Tensor
 from tensorgrad.tracer import emit
 
 INF, NAN = np.inf, np.nan

@@ -13,7 +13,7 @@ from harness import assert_same, levels, traced
 from tensorgrad.dialects import tg
 from tensorgrad.dialects.tg.base import Tensor, TensorOp, numpy_dtype
 from tensorgrad.passes.functions import find_function
-from tensorgrad.tensor import Array
+from tensorgrad.tensors import Array
 
 by_id = pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
 

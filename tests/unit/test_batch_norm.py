@@ -52,7 +52,7 @@ def close(found: Any, expected: Any) -> bool:
 
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("form", FORMS)
-def test_steps_and_inference_are_those_of_pytorch(form: str, device: str) -> None:
+def test_steps_and_inference_are_those_of_pytorch(form: str, device: tg.DeviceName) -> None:
     here, there, options, shape = FORMS[form]
     model, other = Scaled(here(3, **options), len(shape)), ScaledInTorch(there(3, **options), len(shape))
     inputs = {"x": shape, "y": shape}
@@ -88,7 +88,7 @@ def test_steps_and_inference_are_those_of_pytorch(form: str, device: str) -> Non
 
 
 @pytest.mark.parametrize("device", DEVICES)
-def test_whole_models_have_a_form_for_inference(device: str, tmp_path: Path) -> None:
+def test_whole_models_have_a_form_for_inference(device: tg.DeviceName, tmp_path: Path) -> None:
     def model() -> tg.nn.Module:
         block = tg.nn.Sequential(tg.nn.Conv2d(2, 4, 3, bias=False), tg.nn.BatchNorm2d(4), tg.nn.ReLU())
         head = {"norm": tg.nn.BatchNorm1d(16), "drop": tg.nn.Dropout(0.5), "out": tg.nn.Linear(16, 3)}

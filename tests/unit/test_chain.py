@@ -234,7 +234,7 @@ def test_the_norm_of_a_chain_is_that_of_an_optimizer():
     assert all(np.array_equal(one[name], other[name]) for name in one)
 
 
-def compiled(optimizer: Any, layers: int = 3, device: str = "numpy", **options: Any) -> tg.Training:
+def compiled(optimizer: Any, layers: int = 3, device: tg.DeviceName = "numpy", **options: Any) -> tg.Training:
     return tg.compile(Chain(layers), loss=loss, optimizer=optimizer, inputs={"x": (4, 7)}, device=device, **options)
 
 

@@ -23,11 +23,11 @@ def values(*shape: int) -> np.ndarray:
     return rng.normal(size=shape).astype(np.float32)
 
 
-def training(layer: nn.Module, device: str = "numpy") -> tg.Training:
+def training(layer: nn.Module, device: tg.DeviceName = "numpy") -> tg.Training:
     return tg.compile(layer, loss=lambda model: 0.0, optimizer=tg.optim.sgd(0.0), inputs={}, device=device)
 
 
-def applied(layer: nn.Module, *inputs: np.ndarray, device: str = "numpy", **options: Any) -> tuple[Any, Any]:
+def applied(layer: nn.Module, *inputs: np.ndarray, device: tg.DeviceName = "numpy", **options: Any) -> tuple[Any, Any]:
     """What a layer gives with random parameters, and these."""
     program = training(layer, device)
     parameters = {path: values(*value.shape) for path, value in program.parameters().items()}

@@ -44,11 +44,11 @@ def recorded() -> tuple[Values, list[Values]]:
     return values(1.0), [values(10.0 ** generator.uniform(-2, 1)) for _ in range(STEPS)]
 
 
-def compiled(optimizer: Any, start: Values, device: str = "numpy", **options: Any) -> tg.Training:
+def compiled(optimizer: Any, start: Values, device: tg.DeviceName = "numpy", **options: Any) -> tg.Training:
     return tg.compile(Matrices(start), loss=fed, optimizer=optimizer, inputs=SHAPES, device=device, **options)
 
 
-def ours(optimizer: Any, device: str = "numpy") -> Values:
+def ours(optimizer: Any, device: tg.DeviceName = "numpy") -> Values:
     start, gradients = recorded()
     training = compiled(optimizer, start, device)
     for rate, gradient in zip(RATES, gradients, strict=True):

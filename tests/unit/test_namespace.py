@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 import importlib
 import importlib.metadata
+import inspect
+import pickle
 import pydoc
 import subprocess
 import sys
@@ -28,7 +30,8 @@ def test_the_stub_lists_what_there_is() -> None:
     assert len(dict(names)) == len(names), "each name has one home"
     for name, home in names:
         value = getattr(tg, name)
-        assert value is getattr(importlib.import_module(home), name, None) or value.__name__ == f"{home}.{name}"
+        found = getattr(importlib.import_module(home), name)
+        assert value is found or inspect.unwrap(value) is inspect.unwrap(found)
     assert dir(tg) == sorted([*dict(names), "__version__"])
     assert vars(tg)["__all__"] == sorted(dict(names))
 
@@ -38,7 +41,7 @@ def test_every_listed_method_is_one() -> None:
     assert len(dict(names)) == len(names)
     x = tg.array([[2.0, 1.0]])
     for name, home in names:
-        assert getattr(tg.Tensor, name) is getattr(importlib.import_module(home), name)
+        assert inspect.unwrap(getattr(tg.Tensor, name)) is inspect.unwrap(getattr(importlib.import_module(home), name))
         assert getattr(x, name).__self__ is x and name in dir(x) and name in dir(tg.Tensor)
         assert name.isidentifier() and getattr(tg, name) is getattr(tg.Tensor, name), "a method is a function too"
 
@@ -48,6 +51,11 @@ def test_help_shows_signature_and_documentation() -> None:
         text = pydoc.plain(pydoc.render_doc(function))
         assert "keepdims" in text and "The sum along `axis`" in text
     assert "softmax(" in pydoc.plain(pydoc.render_doc(tg.Tensor))
+
+
+def test_public_functions_are_pickled_by_their_public_names() -> None:
+    for function in (tg.relu, tg.Tensor.sum, tg.nn.from_torch, tg.optim.schedules.cosine, tg.random.normal):
+        assert pickle.loads(pickle.dumps(function)) is function
 
 
 def test_the_version_is_the_package_s() -> None:

@@ -194,7 +194,7 @@ def pair_loss(model: Any, x: Any) -> Any:
     return tg.sum(model.weight * x) + model.bias * 4.0
 
 
-def pair_step(optimizer: Any, device: str = "numpy") -> tuple[tg.Training, dict[str, Array]]:
+def pair_step(optimizer: Any, device: tg.DeviceName = "numpy") -> tuple[tg.Training, dict[str, Array]]:
     training = tg.compile(Pair(), loss=pair_loss, optimizer=optimizer, inputs={"x": 3}, device=device)
     training.step(x=np.array([0.0, 3.0, 0.0], np.float32))
     return training, training.parameters()

@@ -37,7 +37,9 @@ def recorded() -> tuple[Values, list[Values]]:
     return values(1.0), [values(10.0 ** generator.uniform(-2, 1)) for _ in range(STEPS)]
 
 
-def ours(optimizer: Any, start: Values, gradients: list[Values], rates: list[float], device: str = "numpy") -> Values:
+def ours(
+    optimizer: Any, start: Values, gradients: list[Values], rates: list[float], device: tg.DeviceName = "numpy"
+) -> Values:
     training = tg.compile(Parameters(start), loss=fed, optimizer=optimizer, inputs=SHAPES, device=device)
     for rate, gradient in zip(rates, gradients, strict=True):
         training.set_learning_rate(rate)

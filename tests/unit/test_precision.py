@@ -113,7 +113,7 @@ def test_gradients_of_a_transformer_are_those_of_f32_but_for_roundings() -> None
 
 
 @pytest.mark.parametrize("device", DEVICES)
-def test_training_reaches_the_loss_of_f32(device: str) -> None:
+def test_training_reaches_the_loss_of_f32(device: tg.DeviceName) -> None:
     from sklearn.datasets import load_digits
 
     pixels, labels = (np.asarray(part)[:512] for part in load_digits(return_X_y=True))
@@ -173,7 +173,7 @@ class Recurrent(tg.nn.Module):
 
 
 @pytest.mark.parametrize("device", DEVICES)
-def test_what_a_loop_stacks_is_stored_half_and_what_it_carries_is_not(device: str) -> None:
+def test_what_a_loop_stacks_is_stored_half_and_what_it_carries_is_not(device: tg.DeviceName) -> None:
     generator = np.random.default_rng(3)
     batch = {"x": generator.normal(size=(12, 16, 8)), "y": generator.normal(size=(12, 16, 4))}
     batch = {name: value.astype(np.float32) for name, value in batch.items()}
@@ -204,7 +204,7 @@ def test_attached_functions_store_as_the_training_does_unless_told_otherwise() -
 
 
 @pytest.mark.parametrize("device", DEVICES)
-def test_functions_are_jitted_with_a_precision(device: str) -> None:
+def test_functions_are_jitted_with_a_precision(device: tg.DeviceName) -> None:
     def f(x: Any, w: Any) -> Any:
         return tg.tanh(x @ w) @ w
 
@@ -216,7 +216,7 @@ def test_functions_are_jitted_with_a_precision(device: str) -> None:
 
 
 @pytest.mark.parametrize("device", DEVICES)
-def test_what_f16_cannot_hold_becomes_an_infinity_that_shows(device: str) -> None:
+def test_what_f16_cannot_hold_becomes_an_infinity_that_shows(device: tg.DeviceName) -> None:
     f = tg.jit(lambda x, w: tg.sum((x @ w) * 1e-3, -1), device=device, precision="f16")
     g = tg.jit(lambda x, w: tg.sin(x @ w) @ w, device=device, precision="f16")
     x = np.full((64, 64), 100.0, np.float32)
@@ -310,7 +310,7 @@ def test_a_target_without_half_floats_refuses_the_program() -> None:
 
 
 @pytest.mark.parametrize("device", DEVICES)
-def test_gradients_are_added_up_over_micro_batches_too(device: str) -> None:
+def test_gradients_are_added_up_over_micro_batches_too(device: tg.DeviceName) -> None:
     whole, parts = of_images(device=device, precision="f16"), of_images(device=device, precision="f16", accumulate=2)
     expected = gradients(whole, images())
     before = parts.parameters()

@@ -108,7 +108,7 @@ def test_relu() -> None:
 
 @by_layer
 @pytest.mark.parametrize("device", ["numpy", "wgpu"])
-def test_training_is_the_same_on_devices(name: str, device: str) -> None:
+def test_training_is_the_same_on_devices(name: str, device: tg.DeviceName) -> None:
     """A running sum is learned; every device ends where numpy ends."""
     x = np.random.default_rng(1).normal(size=(8, 4, 1)).astype(np.float32)
     y = np.cumsum(x, 0) * np.float32(0.1)
@@ -163,7 +163,9 @@ def mask_of(lengths: list[int], length: int, batch_first: bool) -> np.ndarray:
 
 @by_layer
 @pytest.mark.parametrize(("options", "given", "device"), PADDED)
-def test_padded_batches_are_packed_sequences(name: str, options: dict[str, Any], given: str, device: str) -> None:
+def test_padded_batches_are_packed_sequences(
+    name: str, options: dict[str, Any], given: str, device: tg.DeviceName
+) -> None:
     layer, reference, parameters = pair(name, options)
     first = bool(options.get("batch_first"))
     length, batch = 6, len(LENGTHS)

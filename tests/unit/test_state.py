@@ -45,7 +45,7 @@ def tracked(model: Any, x: Any) -> Any:
     return tg.mean((x * model.w - model.mean) ** 2)
 
 
-def training(loss: Loss = tracked, device: str = "numpy", **options: Any) -> tg.Training:
+def training(loss: Loss = tracked, device: tg.DeviceName = "numpy", **options: Any) -> tg.Training:
     settings: dict[str, Any] = {"optimizer": tg.optim.sgd(0.1), "inputs": {"x": (4, 3)}, **options}
     return tg.compile(Centred(), loss=loss, device=device, **settings)
 
@@ -56,7 +56,7 @@ def batches(count: int) -> list[np.ndarray]:
 
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("optimizer", [tg.optim.sgd(0.1), tg.optim.adam(0.1, clip_norm=1.0)], ids=["sgd", "clipped"])
-def test_the_next_step_reads_what_this_one_assigned(device: str, optimizer: Any) -> None:
+def test_the_next_step_reads_what_this_one_assigned(device: tg.DeviceName, optimizer: Any) -> None:
     program, expected = training(device=device, optimizer=optimizer), np.zeros(3, np.float32)
     for number, x in enumerate(batches(4), 1):
         weight = program.parameters()["w"]
@@ -69,7 +69,7 @@ def test_the_next_step_reads_what_this_one_assigned(device: str, optimizer: Any)
 
 
 @pytest.mark.parametrize("device", DEVICES)
-def test_assignments_go_one_upon_the_other_and_may_swap(device: str) -> None:
+def test_assignments_go_one_upon_the_other_and_may_swap(device: tg.DeviceName) -> None:
     def loss(model: Any, x: Any) -> Any:
         mean, other = model.mean + 0.0, model.other + 0.0
         model.mean.assign(other)
@@ -90,7 +90,7 @@ def test_assignments_go_one_upon_the_other_and_may_swap(device: str) -> None:
 
 
 @pytest.mark.parametrize("device", DEVICES)
-def test_buffers_may_swap_as_they_are_and_take_numbers_and_inputs(device: str) -> None:
+def test_buffers_may_swap_as_they_are_and_take_numbers_and_inputs(device: tg.DeviceName) -> None:
     def loss(model: Any, x: Any) -> Any:
         model.other.assign(x[0])
         model.mean.assign(2)
@@ -106,7 +106,7 @@ def test_buffers_may_swap_as_they_are_and_take_numbers_and_inputs(device: str) -
 
 
 @pytest.mark.parametrize("device", DEVICES)
-def test_attached_functions_and_captures_read_and_change_nothing(device: str) -> None:
+def test_attached_functions_and_captures_read_and_change_nothing(device: tg.DeviceName) -> None:
     def loss(model: Any, x: Any) -> Any:
         result = tracked(model, x)
         tg.capture("mean", model.mean)
@@ -127,7 +127,7 @@ def test_attached_functions_and_captures_read_and_change_nothing(device: str) ->
 
 
 @pytest.mark.parametrize("device", DEVICES)
-def test_state_is_kept_with_the_parameters(device: str, tmp_path: Path) -> None:
+def test_state_is_kept_with_the_parameters(device: tg.DeviceName, tmp_path: Path) -> None:
     some, program = batches(4), training(device=device, optimizer=tg.optim.adam(0.1))
     start = program.state_dict()
     assert {"w", "mean", "other", "count"} <= start.keys() and "optimizer/adam.m/mean" not in start

@@ -91,7 +91,7 @@ def test_tuning(
     assert len(steps) == 2
 
 
-def trained(device: str = "wgpu") -> tg.Training:
+def trained(device: tg.DeviceName = "wgpu") -> tg.Training:
     return tg.compile(
         tg.nn.Sequential(*(tg.nn.Linear(8, 8) for _ in range(3))),
         loss=lambda model, x, labels: tg.cross_entropy(model(x), labels),

@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 from xdsl.ir import SSAValue
 
+from tensorgrad.calls import public
 from tensorgrad.dialects.tg.base import NumpyArray, numpy_dtype
 from tensorgrad.dialects.tg.build import type_of
 from tensorgrad.dtypes import SHORT, DType
-from tensorgrad.errors import TraceError
+from tensorgrad.errors import ArgumentError, ShapeError, TraceError
+from tensorgrad.foreign import unknown_attribute
 from tensorgrad.location import user_line
 from tensorgrad.methods import Methods
 from tensorgrad.runtime.backend import OutputHandle
@@ -31,6 +33,7 @@ def _operator(name: str, x: Any, y: Any) -> Any:
     return getattr(Tensor, name)(x, y)
 
 
+@public
 class Tensor(Methods, abc.ABC):
     """What API functions take and give: a shape, a dtype, and operators that follow NumPy's rules."""
 
@@ -68,6 +71,13 @@ class Tensor(Methods, abc.ABC):
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NumpyArray: ...
 
     @abc.abstractmethod
+    def __dlpack__(self, **options: Any) -> Any: ...
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        """The CPU, where values are handed over."""
+        return (1, 0)
+
+    @abc.abstractmethod
     def numpy(self) -> NumpyArray:
         """The values as a numpy array, a copy."""
 
@@ -101,7 +111,7 @@ class Tensor(Methods, abc.ABC):
 
     def __len__(self) -> int:
         if not self.shape:
-            raise TypeError("a tensor without axes has no length")
+            raise ArgumentError("a tensor without axes has no length")
         return self.shape[0]
 
     def __iter__(self) -> Iterator[Tensor]:
@@ -110,7 +120,7 @@ class Tensor(Methods, abc.ABC):
     if not TYPE_CHECKING:  # a type checker finds such names by itself
 
         def __getattr__(self, name: str) -> NoReturn:
-            raise importlib.import_module("tensorgrad.foreign").unknown_method(name, dir(self))
+            raise unknown_attribute("Tensor", "a tensor", name, self)
 
     def __getitem__(self, key: Any) -> Tensor:
         return importlib.import_module("tensorgrad.keys").index(self, key)
@@ -288,6 +298,9 @@ class Traced(Tensor):
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NumpyArray:
         self._concrete("conversion to a numpy array", "use the functions of tensorgrad, not numpy's")
 
+    def __dlpack__(self, **options: Any) -> NoReturn:
+        self._concrete("conversion to another library's array", "use the functions of tensorgrad")
+
     def numpy(self) -> NumpyArray:
         """Raises `TraceError`: there are no values yet."""
         self._concrete("numpy()", "return the tensor from the function and read it then")
@@ -304,6 +317,7 @@ class Traced(Tensor):
         )
 
 
+@public
 class Array(Tensor):
     """A concrete tensor: what functions give outside a trace, and programs put out.
 
@@ -317,6 +331,8 @@ class Array(Tensor):
         if isinstance(source, np.ndarray):
             source = source.view()
             source.flags.writeable = False
+        elif not isinstance(source, OutputHandle):
+            raise ArgumentError(f"Array holds what programs put out; tg.array makes one of {type(source).__name__}")
         self._source = source
 
     @property
@@ -342,11 +358,24 @@ class Array(Tensor):
         return self._array.copy()
 
     def item(self) -> float | int | bool:
-        """The only element as a Python scalar."""
+        """The only element as a Python scalar.
+
+        Raises:
+            ShapeError: There are several elements, or none.
+        """
+        return self._only("item()")
+
+    def _only(self, what: str) -> Any:
+        if self.size != 1:
+            raise ShapeError(f"{what} takes a tensor of one element, this one has the shape {self.shape}")
         return self._array.item()
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NumpyArray:
         return np.array(self._array, dtype=dtype, copy=copy)
+
+    def __dlpack__(self, **options: Any) -> Any:
+        """A capsule of DLPack, by which other libraries take the values: a copy on the CPU, which they may change."""
+        return self.numpy().__dlpack__(**options)
 
     def __await__(self) -> Generator[Any, None, Array]:
         return self._read().__await__()
@@ -358,19 +387,19 @@ class Array(Tensor):
         return self
 
     def __float__(self) -> float:
-        return float(self._array.item())
+        return float(self._only("float()"))
 
     def __int__(self) -> int:
-        return int(self._array.item())
+        return int(self._only("int()"))
 
     def __index__(self) -> int:
-        return operator.index(self._array.item())
+        return operator.index(self._only("use as an index"))
 
     def __bool__(self) -> bool:
-        return bool(self._array.item())
+        return bool(self._only("a condition (any() and all() make one of several elements)"))
 
     def __format__(self, specification: str) -> str:
-        return format(self.item(), specification) if specification else repr(self)
+        return format(self._only("formatting by :" + specification), specification) if specification else repr(self)
 
     def __repr__(self) -> str:
         return f"Array({np.array2string(self._array, separator=', ')}, dtype={SHORT[self.dtype]})"
