@@ -11,11 +11,13 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import cast
 
 from benchmarks import cold, counts, driver, initialization, kernels, scaling, small
 from benchmarks.harness import Contestant, Timing, measure, report
 from benchmarks.peers import peers
 from benchmarks.workloads import NAMES, workload
+from tensorgrad import DeviceName
 
 OTHERS = ("kernels", "counts", "scaling", "cold", "driver", "small", "initialization")
 """What there is besides training steps."""
@@ -36,8 +38,8 @@ def ours(name: str, device: str, tune: float) -> list[Contestant]:
     return [*found, *peers(name, weights, made[0][2])]
 
 
-def _devices(device: str) -> list[str]:
-    return ["wgpu", "numpy"] if device == "all" else [device]
+def _devices(device: str) -> list[DeviceName]:
+    return ["wgpu", "numpy"] if device == "all" else [cast(DeviceName, device)]
 
 
 def run_workload(name: str, options: argparse.Namespace) -> list[Timing]:

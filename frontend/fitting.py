@@ -67,6 +67,10 @@ class Report:
     best: Path | None
     diverged_at: int | None = None
 
+    def __repr__(self) -> str:
+        loss = f", loss={self.losses[-1]:.4g}" if len(self.losses) else ""
+        return f"Report(step={self.step}, epoch={self.epoch}, reason={self.reason!r}, steps_run={self.steps_run}{loss})"
+
     def __str__(self) -> str:
         rate = self.steps_run / max(self.seconds, 1e-9)
         lines = [f"{self.step} steps, {self.reason}: {self.steps_run} in {self.seconds:.1f} s, {rate:.3g} steps/s"]

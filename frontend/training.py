@@ -46,6 +46,7 @@ from tensorgrad.precision import Precision, check_device, checked_precision, whi
 from tensorgrad.runtime.backend import Executable
 from tensorgrad.runtime.saved import STEP, STEP_KEY, Host, Saved
 from tensorgrad.state import Assigning
+from tensorgrad.summary import table
 from tensorgrad.tensors import Array
 from tensorgrad.tracer import check_function, checked_module, function_name, refuse_inside_trace
 from tensorgrad.training_state import Source, TrainingState
@@ -83,6 +84,7 @@ class Training(TrainingState, Generic[Result]):
         tree = source.results
         self._results = Results(tree.loss if tree.metrics is None else (tree.loss, tree.metrics))
         self._checks = checks
+        self._trained = frozenset(parts.trained)
         self._variants: dict[Any, Specialization] = {}
         self._gradients: Specialization | None = None
         self._evaluated: OrderedDict[Callable[..., Any], Inference] = OrderedDict()
@@ -91,6 +93,18 @@ class Training(TrainingState, Generic[Result]):
         is_fallback = self._source.options["device"] == "auto" and self._compilation.device is None
         device = f"{self.device} (auto: no hardware adapter)" if is_fallback else self.device
         return f"Training({self._compilation.name!r}, {device}, step_count={self.step_count})"
+
+    def __str__(self) -> str:
+        return self.summary()
+
+    def summary(self) -> str:
+        """A table, which `print(training)` shows too.
+
+        Returns:
+            Each parameter and buffer with its shape, dtype, count and whether it is trained; the totals; and what a
+            step takes: dispatches, and bytes as `stats` counts them.
+        """
+        return table(repr(self), self._declared, self._trained, self.stats())
 
     @property
     def _input_names(self) -> Sequence[str]:

@@ -45,6 +45,10 @@ class Kernel:
     entry: str
     code: str
     workgroup_size: tuple[int, int, int]
+
+    def __repr__(self) -> str:
+        return f"Kernel({self.entry!r}, workgroup_size={self.workgroup_size}, {len(self.code.splitlines())} lines)"
+
     workgroup_storage: int = 0
 
 

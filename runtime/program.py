@@ -86,6 +86,14 @@ class Program:
     target: Target | None = None
     format_version: int = FORMAT_VERSION
 
+    def __repr__(self) -> str:
+        dispatches = sum(isinstance(step, Dispatch) for step, _ in runs(self.plan))
+        target = "" if self.target is None else f", target={self.target.name!r}"
+        return (
+            f"Program({self.name!r}, kernels={len(self.kernels)}, dispatches={dispatches}, "
+            f"tensors={len(self.tensors)}, bytes={sum(buffer.size for buffer in self.buffers)}{target})"
+        )
+
     def slots(self, *roles: str) -> dict[str, TensorSlot]:
         """The tensors of these roles, by name."""
         return {slot.name: slot for slot in self.tensors if slot.role in roles}

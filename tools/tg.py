@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from rich.console import Console
 
+import tensorgrad
 from tensorgrad.errors import TensorgradError
 from tensorgrad.tools.bench import DEVICES, Bench
 
@@ -22,6 +23,7 @@ disk, where `tg.compile(..., tune=...)` finds them too. Programs that train do s
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="tg", description=__doc__)
+    parser.add_argument("--version", action="version", version=f"tg {tensorgrad.__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     raw = argparse.RawDescriptionHelpFormatter
     bench = commands.add_parser(

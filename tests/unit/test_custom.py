@@ -163,7 +163,7 @@ def test_in_a_training_step(device: WebGPUDevice) -> None:
         def __call__(self, x):
             return f(self.layer(x))
 
-    def run(where: str) -> Any:
+    def run(where: tg.DeviceName) -> Any:
         training = tg.compile(
             Model(),
             loss=lambda model, x: tg.mean(model(x)),

@@ -27,7 +27,7 @@ def loss(model, x):
 X = np.random.default_rng(0).normal(size=(5, 3)).astype(np.float32)
 
 
-def compiled(model, optimizer=None, device="numpy", function=loss):
+def compiled(model, optimizer=None, device: tg.DeviceName = "numpy", function=loss):
     optimizer = optimizer or tg.optim.adamw(0.1)
     return tg.compile(model, loss=function, optimizer=optimizer, inputs={"x": (5, 3)}, device=device)
 

@@ -12,7 +12,7 @@ import tensorgrad as tg
 from tensorgrad.errors import OptionError
 
 
-def compiled(optimizer, device="numpy"):
+def compiled(optimizer, device: tg.DeviceName = "numpy"):
     return tg.compile(Parameters(recorded()[0]), loss=fed, optimizer=optimizer, inputs=SHAPES, device=device)
 
 

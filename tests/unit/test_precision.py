@@ -264,9 +264,9 @@ def test_bad_settings_are_refused(options: dict[str, Any], said: str) -> None:
 
 def test_bad_settings_of_other_functions_are_refused() -> None:
     with pytest.raises(OptionError, match=r"test_precision.py.*jit: precision must be one of"):
-        tg.jit(lambda x: x, precision="half")
+        tg.jit(lambda x: x, precision="half")  # pyright: ignore[reportArgumentType]
     with pytest.raises(OptionError, match=r"test_precision.py.*attach: precision must be one of"):
-        compiled().attach(lambda model, x: model(x), precision="half")
+        compiled().attach(lambda model, x: model(x), precision="half")  # pyright: ignore[reportArgumentType]
 
 
 def test_derivatives_inside_are_refused() -> None:

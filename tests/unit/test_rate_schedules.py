@@ -127,7 +127,7 @@ def linear_loss(model: Any, x: Any) -> Any:
     return tg.sum(model.a * x) + tg.sum(model.b * x) + tg.sum(model.matrix * x)
 
 
-def trained(optimizer: Any, steps: int = 5, device: str = "numpy", **options: Any) -> tg.Training:
+def trained(optimizer: Any, steps: int = 5, device: tg.DeviceName = "numpy", **options: Any) -> tg.Training:
     training = tg.compile(Weights(), loss=linear_loss, optimizer=optimizer, inputs={"x": 2}, device=device, **options)
     for _ in range(steps * options.get("accumulate", 1)):
         training.step(x=np.ones(2, np.float32))

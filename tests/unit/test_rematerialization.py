@@ -172,7 +172,8 @@ def test_a_loop_in_a_checkpoint_with_a_norm_of_all_gradients(clip_norm: float | 
 
     x = np.random.default_rng(1).normal(size=(2, 6, 4)).astype(np.float32)
     losses: list[list[float]] = []
-    for again, device in ((False, "numpy"), (True, "numpy"), (True, "wgpu")):
+    runs: list[tuple[bool, tg.DeviceName]] = [(False, "numpy"), (True, "numpy"), (True, "wgpu")]
+    for again, device in runs:
         training = tg.compile(
             Model(),
             loss=lambda model, x, again=again: tg.mean(model(x, again) ** 2),

@@ -1,0 +1,75 @@
+"""What objects look like when they are printed: short where they are parts of something, a table where one asks."""
+
+from __future__ import annotations
+
+import importlib.metadata
+
+import numpy as np
+import pytest
+
+import tensorgrad as tg
+from tensorgrad.tools import tg as command
+
+
+class Model(tg.nn.Module):
+    def __init__(self) -> None:
+        self.body = tg.nn.Linear(3, 4)
+        self.norm = tg.nn.BatchNorm1d(4)
+        self.head = tg.nn.Linear(4, 2)
+        self.scale = tg.nn.param((), init=1.0)
+
+    def __call__(self, x: tg.Tensor) -> tg.Tensor:
+        return self.head(self.norm(self.body(x))) * self.scale
+
+
+def loss(model: Model, x: tg.Tensor) -> tg.Tensor:
+    return tg.mean(model(x) ** 2)
+
+
+def compiled(device: tg.DeviceName) -> tg.Training[tg.Tensor]:
+    model = Model()
+    model.freeze("head.*")
+    training = tg.compile(model, loss=loss, optimizer=tg.optim.adam(1e-3), inputs={"x": (4, 3)}, device=device)
+    model.trainable("head.*")  # for programs compiled from now on
+    return training
+
+
+@pytest.mark.parametrize("device", ["numpy", "wgpu"])
+def test_a_training_is_shown_as_a_table(device: tg.DeviceName) -> None:
+    training = compiled(device)
+    training.step(x=np.ones((4, 3)))
+    lines = str(training).split("\n")
+    assert training.summary() == str(training) and repr(training) == lines[0]
+    assert lines[0].startswith(f"Training('loss', {device}") and "step_count=1" in lines[0]
+    assert lines[1].split() == ["name", "shape", "dtype", "count", "trained"]
+    rows = {line.split()[0]: line.split()[1:] for line in lines[3:-3]}
+    assert rows.keys() == {*training.parameters(), *training.buffers()}
+    assert rows["body.weight"] == ["3", "x", "4", "f32", "12", "yes"]
+    assert rows["head.weight"] == ["4", "x", "2", "f32", "8", "no"]
+    assert rows["scale"] == ["scalar", "f32", "1", "yes"]
+    assert rows["norm.running_mean"] == ["4", "f32", "4", "buffer"]
+    count = sum(value.size for value in training.parameters().values())
+    assert lines[-3] == f"parameters: {count}, {count - 10} of them trained ({4 * count} B)"
+    assert lines[-2].startswith("buffers: ")
+    stats = training.stats()
+    if device == "wgpu":
+        assert f"{stats['dispatches']} dispatches of {stats['kernels']} kernels" in lines[-1]
+    assert lines[-1].startswith("a step: ") and lines[-1].endswith("moved")
+
+
+def test_programs_kernels_and_reports_are_short() -> None:
+    training = compiled("numpy")
+    program = training.program
+    text = repr(program)
+    assert len(text) < 200 and text.startswith(f"Program('loss', kernels={len(program.kernels)}, dispatches=")
+    assert all(len(repr(kernel)) < 100 and kernel.entry in repr(kernel) for kernel in program.kernels)
+    report = tg.fit(training, [{"x": np.ones((4, 3))}] * 50, epochs=2, progress=False)
+    assert len(repr(report)) < 200 and repr(report).startswith("Report(step=100, epoch=2, reason=")
+    assert f"loss={report.losses[-1]:.4g}" in repr(report)
+
+
+def test_the_command_says_its_version(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        command.main(["--version"])
+    assert caught.value.code == 0
+    assert capsys.readouterr().out == f"tg {importlib.metadata.version('tensorgrad-xdsl')}\n"
