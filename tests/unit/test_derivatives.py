@@ -141,3 +141,45 @@ def test_errors_name_the_line(call, error, message):
         call()
     assert __file__ in str(caught.value)
     assert float(tg.grad(lambda x: x * x)(3.0)) == 6.0
+
+
+class Pair(NamedTuple):
+    first: Any
+    second: Any
+
+
+def test_stop_gradient_keeps_trees() -> None:
+    tree = {"a": [tg.array([1.0, 2.0]), (tg.array(3.0),)], "b": Pair(tg.array(4.0), None)}
+    stopped = tg.stop_gradient(tree)
+    assert isinstance(stopped["a"], list) and isinstance(stopped["a"][1], tuple) and isinstance(stopped["b"], Pair)
+    assert stopped["b"].second is None and np.array_equal(stopped["a"][0], [1, 2])
+
+    def function(x: Any) -> Any:
+        constant = tg.stop_gradient({"x": x, "all": [x, (x * 2.0,)]})
+        return tg.sum(x * constant["x"] + constant["all"][0] * constant["all"][1][0])
+
+    assert np.array_equal(tg.grad(function)(tg.array([2.0, 5.0])), [2.0, 5.0])
+    assert [float(x) for x in tg.stop_gradient([1.0, 2.0])] == [1.0, 2.0], "a list stays a list"
+    assert isinstance(tg.stop_gradient(np.ones(2)), tg.Array)
+
+
+def test_stop_gradient_of_a_module() -> None:
+    """A module computes as it did, and no gradient reaches its parameters that way."""
+    model = tg.nn.Sequential(tg.nn.Linear(3, 4), tg.nn.BatchNorm1d(4), tg.nn.Linear(4, 2))
+
+    def whole(model: Any, x: Any) -> Any:
+        target = tg.stop_gradient(model)
+        assert isinstance(target, tg.nn.Sequential) and isinstance(target[0], tg.nn.Linear)
+        return tg.mean((model(x) - 0.5 * tg.nn.inference(target)(x)) ** 2)
+
+    def by_result(model: Any, x: Any) -> Any:
+        return tg.mean((model(x) - 0.5 * tg.stop_gradient(tg.nn.inference(model)(x))) ** 2)
+
+    x = np.random.default_rng(0).normal(size=(5, 3)).astype(np.float32)
+    found: list[dict[str, np.ndarray]] = []
+    for loss in (whole, by_result):
+        training = tg.compile(model, loss=loss, optimizer=tg.optim.sgd(0.1), inputs={"x": x.shape}, device="numpy")
+        training.step(x=x)
+        found.append(training.parameters())
+    for path in found[0]:
+        assert np.allclose(found[0][path], found[1][path], rtol=1e-6, atol=1e-7), path

@@ -91,7 +91,7 @@ ELSEWHERE: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "optimizer": (lambda: compiled(optimizer="adam"), OptionError, "optimizer must be one of tg.optim"),
     "loss": (lambda: compiled(loss="mse"), TraceError, "takes a function"),
     "input-array": (lambda: compiled(inputs={"x": ARRAY}), InputError, "must be a shape or a tg.spec, not an array"),
-    "schedule": (lambda: untyped.optim.adam("fast"), OptionError, r"or one of tg\.optim\.schedules"),
+    "schedule": (lambda: untyped.optim.adam("fast"), OptionError, r"one of tg\.optim\.schedules"),
     "parameters": (lambda: tg.nn.Linear(3, 2)(ARRAY), ParameterError, "has no values: parameters are declared"),
     "parameter": (lambda: 1.0 - untyped.nn.PReLU().weight, ParameterError, "has no values: parameters are declared"),
     "buffer": (lambda: tg.nn.buffer(3) < 2, ParameterError, "has no values: parameters are declared"),

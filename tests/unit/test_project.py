@@ -57,7 +57,7 @@ MAY_IMPORT = {
 MUST_NOT_IMPORT = {"frontend": ("tensorgrad.tools",)}
 
 LINE_LIMIT = 700
-TEXT_SUFFIXES = {".py", ".md", ".mlir", ".sh", ".toml", ".yaml", ".yml", ".cfg", ".html", ".js", ".wgsl"}
+TEXT_SUFFIXES = {".py", ".pyi", ".md", ".mlir", ".sh", ".toml", ".yaml", ".yml", ".cfg", ".html", ".js", ".wgsl"}
 GENERATED = {"build", "dist", "out", "__pycache__"}
 
 
@@ -160,6 +160,21 @@ def test_every_package_is_listed() -> None:
         str(path.parent.relative_to(ROOT)) for _, path in MODULES.values() if not (path.parent / "__init__.py").exists()
     ]
     assert not folders_without, f"folders without __init__.py: {folders_without}"
+
+
+def test_stubs_are_packaged() -> None:
+    """Type checkers and the loading of public names read them where the package is installed."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    packaged = {
+        path
+        for package, patterns in project["tool"]["setuptools"]["package-data"].items()
+        for folder, name in FOLDERS.items()
+        if name == package
+        for pattern in patterns
+        for path in (ROOT / folder).glob(pattern)
+    }
+    stubs = {path for folder in FOLDERS for path in (ROOT / folder).rglob("*.pyi")}
+    assert stubs and stubs <= packaged and ROOT / "frontend" / "py.typed" in packaged
 
 
 def text_files() -> Iterator[Path]:
