@@ -45,11 +45,10 @@ class Kernel:
     entry: str
     code: str
     workgroup_size: tuple[int, int, int]
+    workgroup_storage: int = 0
 
     def __repr__(self) -> str:
         return f"Kernel({self.entry!r}, workgroup_size={self.workgroup_size}, {len(self.code.splitlines())} lines)"
-
-    workgroup_storage: int = 0
 
 
 @dataclass(frozen=True)
