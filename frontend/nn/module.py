@@ -275,6 +275,15 @@ class Module:
 
         return initialized(self, seed, values)
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> Module:
+        """A model of its own; values that nothing changes are shared."""
+        if self._binding is not None:
+            memo[id(self)] = clone = bind(*self._binding)
+            return clone
+        clone = memo[id(self)] = object.__new__(type(self))
+        vars(clone).update({name: copy.deepcopy(value, memo) for name, value in vars(self).items()})
+        return clone
+
     def freeze(self, *patterns: str) -> None:
         """Leaves parameters as they are: programs compiled from now on have no gradient, state or update of them.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import functools
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -269,6 +270,11 @@ def test_what_is_initialized_stays() -> None:
         values(np.ones((5, 3)))
     with pytest.raises(InputError, match="unknown parameter 'nothing'"):
         model.initialized(0, {"nothing": 1.0})
+    again = copy.deepcopy(values)
+    assert again is not values and np.array_equal(again.layer.weight, values.layer.weight)
+    pair = tg.compile({"a": values, "b": again}, loss=lambda m: 0.0, optimizer=None, inputs={}, device="numpy")
+    start = pair.parameters()
+    assert len(start) == 8 and np.array_equal(start["a.layer.weight"], start["b.layer.weight"])
     with pytest.raises(ParameterError, match=r"has no values: .*model\.initialized\(seed\)"):
         tg.jit(lambda m: tg.sum(m.layer.weight), device="numpy")(model)
 
