@@ -24,6 +24,7 @@ from tensorgrad.dialects.signature import Slot, slots_attribute
 from tensorgrad.errors import TensorgradError
 from tensorgrad.passes.build_program import build_program
 from tensorgrad.passes.expand_math import ExpandMathPass
+from tensorgrad.passes.keep_ieee import KeepIeeePass
 from tensorgrad.passes.kernels.identity import kernel_key
 from tensorgrad.passes.lower_buf_to_wgsl import LowerBufToWgslPass
 from tensorgrad.passes.plan_memory import PlanMemoryPass
@@ -195,7 +196,8 @@ class _Bench:
         """The kernel alone, on buffers of its own; and one more, to wait for."""
         module = _alone(self.kernel, schedule)
         target = self.device.target.to_json()
-        for one in (PlanMemoryPass(target=target), LowerBufToWgslPass(target=target), ExpandMathPass()):
+        lowering = (PlanMemoryPass(target=target), LowerBufToWgslPass(target=target), KeepIeeePass(), ExpandMathPass())
+        for one in lowering:
             one.apply(Context(), module)
         return build_program(module, self.device.target)
 

@@ -72,6 +72,7 @@ def device_passes(
     from tensorgrad.passes.expand_math import ExpandMathPass
     from tensorgrad.passes.fuse.fuse_pass import RULES, FusePass
     from tensorgrad.passes.inline_calls import InlineCallsPass
+    from tensorgrad.passes.keep_ieee import KeepIeeePass
     from tensorgrad.passes.lower_buf_to_wgsl import LowerBufToWgslPass
     from tensorgrad.passes.lower_tg_to_buf import LowerTgToBufPass
     from tensorgrad.passes.order_kernels import OrderKernelsPass
@@ -94,6 +95,7 @@ def device_passes(
         ShareDispatchesPass(target=target, slack=0) if frugal else ShareDispatchesPass(target=target),
         PlanMemoryPass(target=target),
         LowerBufToWgslPass(target=target),
+        KeepIeeePass(),
         ExpandMathPass(),
     ]
 

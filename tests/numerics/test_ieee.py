@@ -1,0 +1,104 @@
+"""The tables of docs/drivers.md: what devices make of NaN, infinity and rounding; and what it costs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from harness import NumpyArray, reference, traced
+from test_on_device import on_device
+
+import tensorgrad as tg
+from benchmarks.workloads import workload
+from tensorgrad.passes import keep_ieee
+from tensorgrad.runtime.webgpu import WebGPUDevice
+from tensorgrad.tensor import Tensor
+
+DOCS = Path(__file__).resolve().parents[2] / "docs/drivers.md"
+SPECIAL = (np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0, -2.0, 0.3, 3e38, -3e38, 1e20, 1e-20)
+
+
+def rows(heading: str) -> list[tuple[str, NumpyArray, str, str]]:
+    """The rows of the table whose last column has a heading: expression, x and y, and both results."""
+    table = DOCS.read_text().split(f"| {heading} |\n|---|---|---|---|\n")[1].split("\n\n")[0]
+    cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines()]
+    return [(c[0].strip("`"), np.array([float(v) for v in c[1].split(",")], np.float32), c[2], c[3]) for c in cells]
+
+
+def function_of(expression: str) -> Any:
+    def function(x: Tensor, y: Tensor) -> Any:
+        return eval(expression, {"tg": tg, "x": x, "y": y})
+
+    return function
+
+
+def assert_bits(actual: NumpyArray, text: str) -> None:
+    """A result is the number that is written, with the sign of a zero; any NaN is NaN."""
+    expected = np.full(actual.shape, np.float32(text))
+    np.testing.assert_array_equal(actual, expected)
+    assert np.isnan(expected).all() or (np.signbit(actual) == np.signbit(expected)).all()
+
+
+KEPT, LEFT = rows("devices"), rows("lavapipe")
+
+
+@pytest.mark.parametrize(("expression", "at", "ieee", "here"), KEPT, ids=lambda part: str(part))
+def test_what_is_kept(expression: str, at: NumpyArray, ieee: str, here: str, device: WebGPUDevice) -> None:
+    assert ieee == here
+    inputs = [at[:1], at[1:]]
+    assert_bits(reference(traced(function_of(expression), inputs), inputs)[0], ieee)
+    assert_bits(on_device(device, traced(function_of(expression), inputs), inputs)[0], here)
+
+
+@pytest.mark.parametrize(("expression", "at", "ieee", "here"), LEFT, ids=lambda part: str(part))
+def test_what_is_left(expression: str, at: NumpyArray, ieee: str, here: str, device: WebGPUDevice) -> None:
+    assert ieee != here
+    inputs = [at[:1], at[1:]]
+    assert_bits(reference(traced(function_of(expression), inputs), inputs)[0], ieee)
+    actual = on_device(device, traced(function_of(expression), inputs), inputs)[0]
+    if "llvmpipe" in device.info.name:
+        assert_bits(actual, here)
+    else:  # another driver may keep the value
+        assert any(np.array_equal(actual, [np.float32(text)], equal_nan=True) for text in (ieee, here))
+
+
+@pytest.mark.parametrize("expression", dict.fromkeys(expression for expression, *_ in KEPT))
+def test_every_pair_of_special_numbers(expression: str, device: WebGPUDevice) -> None:
+    if "mean" in expression:
+        expression = "x * 0"  # of one number
+    x, y = (np.ascontiguousarray(v, np.float32) for v in np.array(np.meshgrid(SPECIAL, SPECIAL)).reshape(2, -1))
+    expected = reference(traced(function_of(expression), [x, y]), [x, y])[0]
+    actual = on_device(device, traced(function_of(expression), [x, y]), [x, y])[0]
+    np.testing.assert_array_equal(np.isnan(actual), np.isnan(expected))
+    np.testing.assert_array_equal(np.isinf(actual), np.isinf(expected))
+    np.testing.assert_allclose(actual, expected, rtol=1e-5, atol=1e-37)
+
+
+def test_halves_keep_it_too(device: WebGPUDevice) -> None:
+    x = np.array([np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0, -2.0, 6e4], np.float16)
+    for expression in ("x * 0", "x - x", "0 / x", "x / 0.0"):
+        module = traced(lambda x, e=expression: tg.cast(function_of(e)(x, x), "f32"), [x])
+        np.testing.assert_array_equal(on_device(device, module.clone(), [x])[0], reference(module, [x])[0], expression)
+
+
+@pytest.mark.parametrize("name", ["mlp", "convnet", "gpt"])
+def test_ordinary_steps_are_as_they_were(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    kept: list[Any] = []
+    monkeypatch.setattr(keep_ieee, "keep", lambda op, rewrite: kept.append(op))
+    training, _ = workload(name)("numpy")
+    training.program_for("lavapipe")
+    assert kept == []
+
+
+def test_a_nan_loss_is_seen(device: WebGPUDevice) -> None:
+    """A mask of constants takes no NaN out of a loss, nor out of its gradient."""
+
+    def loss(x: Tensor) -> Tensor:
+        return tg.sum(tg.exp(x) * np.array([0.0, 1.0, 0.0], np.float32)) * 0.0
+
+    x = np.array([1.0, np.nan, 1.0], np.float32)
+    value, gradient = on_device(device, traced(tg.value_and_grad(loss), [x]), [x])
+    assert np.isnan(value)
+    assert np.isnan(gradient[1])
