@@ -79,7 +79,7 @@ def test_a_kernel_without_end_is_given_up(how: str) -> None:
 
 
 def test_timeouts_are_positive_numbers_of_seconds() -> None:
-    def compiled(device: str, timeout: object) -> tg.Training:
+    def compiled(device: tg.DeviceName, timeout: object) -> tg.Training:
         return tg.compile(
             tg.nn.Linear(2, 1),
             loss=lambda model, x: tg.mean(model(x)),
