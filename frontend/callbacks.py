@@ -21,6 +21,7 @@ import numpy as np
 from tensorgrad.calls import publish
 from tensorgrad.errors import InputError, OptionError
 from tensorgrad.location import user_line
+from tensorgrad.run_state import count, kept, number, optional
 from tensorgrad.runtime.files import PART, synchronize
 
 if TYPE_CHECKING:
@@ -171,7 +172,8 @@ class EarlyStop(Callback):
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Goes on from there."""
-        self.best, self.waited = state["best"], state["waited"]
+        best = kept("EarlyStop", state, "best", optional(number))
+        self.best, self.waited = best, kept("EarlyStop", state, "waited", count)
 
 
 class TerminateOnNaN(Callback):
@@ -308,7 +310,8 @@ class Checkpoints(Callback):
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Goes on from there."""
-        self.best_value, self.best_step = state["best_value"], state["best_step"]
+        best = kept("Checkpoints", state, "best_value", optional(number))
+        self.best_value, self.best_step = best, kept("Checkpoints", state, "best_step", optional(count))
 
 
 @dataclass

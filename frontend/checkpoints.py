@@ -17,7 +17,7 @@ import numpy as np
 from tensorgrad.errors import InputError, OptionError
 from tensorgrad.location import user_line
 from tensorgrad.runtime.backend import DTYPES, Executable
-from tensorgrad.runtime.files import read_safetensors, write_safetensors
+from tensorgrad.runtime.files import parsed_json, read_safetensors, write_safetensors
 
 OPTIMIZER, TRAINING, RUN = "optimizer/", "training/", "fit/"
 """How the names begin of the optimizer's state, of what the host keeps, and of what `tg.fit` adds."""
@@ -178,12 +178,16 @@ def read_checkpoint(path: str | os.PathLike[str]) -> tuple[dict[str, np.ndarray]
     metadata, state = read_safetensors(path, InputError)
     if FORMAT not in metadata:
         raise InputError(f"{user_line()}: {path} is no checkpoint of tensorgrad's")
-    content = json.loads(metadata[FORMAT])
-    if content["version"] != FORMAT_VERSION:
-        raise InputError(
-            f"{user_line()}: {path} is of version {content['version']}; this release reads version {FORMAT_VERSION}"
-        )
-    return state, content["run"]
+    try:
+        content = parsed_json(metadata[FORMAT])
+        version, run = content["version"], content["run"]
+    except (ValueError, TypeError, LookupError) as error:
+        raise InputError(f"{user_line()}: {path} is a damaged checkpoint: {error!r}") from None
+    if version != FORMAT_VERSION:
+        raise InputError(f"{user_line()}: {path} is of version {version}; this release reads version {FORMAT_VERSION}")
+    if run is not None and not isinstance(run, dict):
+        raise InputError(f"{user_line()}: {path} is a damaged checkpoint: what tg.fit keeps is {type(run).__name__}")
+    return state, run
 
 
 def of_training(state: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:

@@ -87,6 +87,8 @@ class _Placed(abc.ABC):
         Raises:
             InputError: The state is of other data; lists what differs. Then nothing has changed.
         """
+        if not isinstance(state, Mapping) or not all(isinstance(name, str) for name in state):
+            raise InputError(f"{user_line()}: the data's place must be a dict by name, got {state!r}")
         own = self.state_dict()
         wrong = [
             f"{name} is {own.get(name)!r}, it was {state.get(name)!r}"

@@ -20,16 +20,16 @@ from tensorgrad import checkpoints, trees
 from tensorgrad.callbacks import Callback, Checkpoints, LossCurve, Record, watched
 from tensorgrad.compiled import checked_batch
 from tensorgrad.data import Ahead, Seekable
-from tensorgrad.errors import DivergenceError, InputError, OptionError
+from tensorgrad.errors import DivergenceError, InputError, OptionError, TensorgradError
 from tensorgrad.location import user_line
 from tensorgrad.progress import ProgressBar, numbers
 from tensorgrad.run_log import Log
+from tensorgrad.run_state import LOSSES, read_run
 from tensorgrad.tracer import refuse_inside_trace
 from tensorgrad.training import Training
 
 RECORDS_AT_ONCE, SECONDS_BETWEEN_READS = 32, 1.0
 """After how many steps, or how long, what they gave is read from the device."""
-LOSSES = checkpoints.RUN + "losses"
 INTERRUPTED = "interrupted"
 STOP, RAISE, IGNORE = ON_NAN = ("stop", "raise", "ignore")
 """What `fit` does about a loss that is NaN or infinite."""
@@ -273,34 +273,35 @@ class Run:
         """
         state, saved = checkpoints.read_checkpoint(path)
         where = f"{user_line()}: {path}"
-        if saved is None:
-            raise InputError(f"{where} is no checkpoint of tg.fit")
-        if not isinstance(self._data, Seekable) or saved["data"] is None:
+        run = read_run(saved, state, where)
+        if not isinstance(self._data, Seekable) or run.data is None:
             raise InputError(
                 f"{where}: the data can't be brought to where it was, as what has state_dict and load_state_dict can, "
                 "such as tg.data.batches and tg.data.generated"
             )
         kept = self._kept()
-        names, found = [name for name, _ in kept], [name for name, _ in saved["callbacks"]]
+        names, found = [name for name, _ in kept], [name for name, _ in run.callbacks]
         if names != found:
             raise InputError(f"{where}: the callbacks are {_listed(names)}, they were {_listed(found)}")
-        if _schedule(self.training) != saved["schedule"]:
-            raise InputError(f"{where}: the schedule is {_schedule(self.training)}, it was {saved['schedule']}")
-        if saved["evaluations"]:
-            self.check_watched(saved["evaluations"][-1][1])
-        before = self._data.state_dict()
+        if _schedule(self.training) != run.schedule:
+            raise InputError(f"{where}: the schedule is {_schedule(self.training)}, it was {run.schedule}")
+        if run.evaluations:
+            self.check_watched(run.evaluations[-1][1])
+        parts = [("the data", self._data, run.data)]
+        parts += [(name, hook, values) for (name, hook), (_, values) in zip(kept, run.callbacks, strict=True)]
+        before = [part.state_dict() for _, part, _ in parts]
         try:
-            self._data.load_state_dict(saved["data"])
-            for (_, hook), (_, values) in zip(kept, saved["callbacks"], strict=True):
-                hook.load_state_dict(values)
+            for name, part, values in parts:
+                _bring(part, values, f"{where}: {name}")
             self.training.load_state_dict(checkpoints.of_training(state))
         except BaseException:
-            self._data.load_state_dict(before)
+            for (_, part, _), values in zip(parts, before, strict=True):
+                part.load_state_dict(values)
             raise
-        self._start, self.epoch, self._place = saved["start"], saved["epoch"], saved["data"]
-        self._micro = [(loss, metrics) for loss, metrics in saved.get("micro", [])]
-        self.losses = state[LOSSES].tolist()
-        self.evaluations = [(step, metrics) for step, metrics in saved["evaluations"]]
+        self._start, self.epoch, self._place = run.start, run.epoch, run.data
+        self._micro = list(run.micro)
+        self.losses = run.losses
+        self.evaluations = run.evaluations
         self._first_here = self.step
 
     def close(self) -> None:
@@ -334,6 +335,20 @@ class Run:
         """The callbacks that have something to keep, by the names of their classes."""
         kept = [hook for hook in self._hooks if type(hook).state_dict is not Callback.state_dict]
         return [(type(hook).__name__, hook) for hook in kept]
+
+
+def _bring(part: Any, values: Mapping[str, Any], where: str) -> None:
+    """Brings data or a callback to where a checkpoint has it.
+
+    Raises:
+        InputError: It can't go on from there.
+    """
+    try:
+        part.load_state_dict(values)
+    except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError) as error:
+        if isinstance(error, TensorgradError):
+            raise
+        raise InputError(f"{where} can't go on from what the checkpoint has of it: {error!r}") from error
 
 
 def _listed(names: Sequence[str]) -> str:

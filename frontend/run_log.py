@@ -16,6 +16,7 @@ import numpy as np
 from tensorgrad.callbacks import Callback, Record
 from tensorgrad.errors import InputError, OptionError
 from tensorgrad.location import user_line
+from tensorgrad.run_state import count, kept
 
 if TYPE_CHECKING:
     from tensorgrad.fitting import Run
@@ -53,13 +54,14 @@ class Log(Callback):
         Raises:
             InputError: The file has fewer.
         """
-        lines = self._lines()
-        if len(lines) - self._is_csv < state["rows"]:
-            found = max(len(lines) - self._is_csv, 0)
-            raise InputError(
-                f"{user_line()}: log {self.path} has {found} rows, there were {state['rows']} at the checkpoint"
-            )
-        self._rows = state["rows"]
+        rows = kept("Log", state, "rows", count)
+        try:
+            found = max(len(self._lines()) - self._is_csv, 0)
+        except UnicodeDecodeError as error:
+            raise InputError(f"{user_line()}: log {self.path} is damaged: {error}") from None
+        if found < rows:
+            raise InputError(f"{user_line()}: log {self.path} has {found} rows, there were {rows} at the checkpoint")
+        self._rows = rows
 
     def state_dict(self) -> dict[str, Any]:
         """How many rows there are; they are on the disk then."""

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from tensorgrad.runtime.errors import TensorgradError
+
+DTYPES = ("BOOL", "U8", "I8", "I16", "U16", "F16", "I32", "U32", "F32", "F64", "I64", "U64")
+"""What files call the dtypes that NumPy has."""
+MOST_AXES, MOST_EXTENT = 64, 2**62
+
+MALFORMED = (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError, MemoryError)
+"""What reading something malformed may come to, where it is not checked piece by piece."""
 
 PART = ".part"
 """How the names of files end that are not complete; what a killed process leaves of them can be deleted."""
@@ -59,6 +68,7 @@ def read_safetensors(
         The metadata and the tensors, by name.
 
     Raises:
+        TensorgradError: Of the class that was given.
         OSError: The file can't be read.
     """
     from safetensors import SafetensorError, safe_open
@@ -66,9 +76,36 @@ def read_safetensors(
     try:
         with safe_open(path, framework="numpy") as file:
             names = file.keys()  # the library's file can list its tensors, but is no mapping to iterate over
+            for name in names:
+                _check_described(name, file.get_slice(name))
             return file.metadata() or {}, {name: file.get_tensor(name) for name in names}
-    except SafetensorError as error:
-        raise malformed(f"{path} is no safetensors file: {error}") from error
+    except (SafetensorError, *MALFORMED) as error:
+        raise malformed(f"{path} is no safetensors file of arrays: {error}") from error
+
+
+def _check_described(name: str, described: Any) -> None:
+    """Checks what a file says of an array before NumPy is asked for one.
+
+    Raises:
+        ValueError: There are no such arrays.
+    """
+    dtype, shape = described.get_dtype(), described.get_shape()
+    if dtype not in DTYPES:
+        raise ValueError(f"{name} is {dtype}; arrays are {', '.join(DTYPES)}")
+    if len(shape) > MOST_AXES or any(extent > MOST_EXTENT for extent in shape):
+        raise ValueError(f"{name} has {len(shape)} axes of up to {max(shape)}, at most {MOST_AXES} of {MOST_EXTENT}")
+
+
+def parsed_json(text: str) -> Any:
+    """What a text says that may come from anybody.
+
+    Raises:
+        ValueError: It is no JSON, or nests too deep.
+    """
+    try:
+        return json.loads(text)
+    except (RecursionError, MemoryError) as error:
+        raise ValueError(f"it nests too deep: {error}") from None
 
 
 def synchronize(path: Path) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from tensorgrad.runtime.errors import FormulaError, InputError, ProgramError, TargetError
-from tensorgrad.runtime.files import read_safetensors, write_safetensors
+from tensorgrad.runtime.files import MALFORMED, parsed_json, read_safetensors, write_safetensors
 from tensorgrad.runtime.formula import Formula
 from tensorgrad.runtime.plan import (
     BUFFER_ROLES,
@@ -475,10 +475,6 @@ def state_in(program: Program, tensors: Mapping[str, np.ndarray], source: str) -
     return state
 
 
-MALFORMED = (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError, MemoryError)
-"""What reading a malformed text may come to."""
-
-
 def program_to_json(program: Program) -> str:
     """The program as text, without the bytes of its constants.
 
@@ -541,7 +537,7 @@ def program_from_json(text: str, tensors: Mapping[str, np.ndarray], source: str,
 
     readers: dict[str, Any] = {"kernels": kernel, "buffers": constant, "tensors": slot, "plan": step}
     try:
-        content: dict[str, Any] = json.loads(text)
+        content: dict[str, Any] = parsed_json(text)
         content |= {key: tuple(map(read, content[key])) for key, read in readers.items()}
         target = content.pop("target")
         program = Program(**content, target=None if target is None else Target.from_fields(target))

@@ -17,10 +17,9 @@ from typing import Any, TypeAlias, cast
 import numpy as np
 
 from tensorgrad.runtime.errors import ProgramError
-from tensorgrad.runtime.files import write_safetensors
+from tensorgrad.runtime.files import MALFORMED, parsed_json, write_safetensors
 from tensorgrad.runtime.program import (
     HEADER,
-    MALFORMED,
     PERSISTENT_ROLES,
     Program,
     checked_state,
@@ -177,7 +176,7 @@ def fill(tree: Tree, leaf: Callable[[str], Any]) -> Any:
 
 
 def _host(text: str) -> Host:
-    content: dict[str, Any] = json.loads(text)
+    content: dict[str, Any] = parsed_json(text)
     return Host(**{**content, "key": tuple(content["key"])})
 
 

@@ -112,7 +112,7 @@ class Target:
         path = Path(text)
         try:
             content = path.read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
+        except (OSError, ValueError) as error:  # a text that is no path, or a file that is no text
             raise TargetError(
                 f"target {text!r} is no profile ({', '.join(sorted(PROFILES))}), "
                 f"no inline JSON, and no file that can be read: {error}"
@@ -141,7 +141,7 @@ FIELD_RULES: dict[str, tuple[str, Any]] = {
 def _from_json(text: str, name: str, source: str) -> Target:
     try:
         values = json.loads(text)
-    except json.JSONDecodeError as error:
+    except (ValueError, RecursionError) as error:
         raise TargetError(f"{source} is not valid JSON: {error}") from error
     if not isinstance(values, dict):
         raise TargetError(f"{source} must be a JSON object, it is a {type(values).__name__}")

@@ -15,6 +15,7 @@ from rich.text import Text
 
 from tensorgrad.errors import ProgramError
 from tensorgrad.runtime.backend import DTYPES, ScalarInputs
+from tensorgrad.runtime.files import MALFORMED
 from tensorgrad.runtime.program import Program, TensorSlot
 from tensorgrad.runtime.saved import Host, Saved
 
@@ -174,11 +175,11 @@ def _parsed(path: str) -> ModuleOp:
         ProgramError: It is no IR, or not of the level `tg`.
     """
     from xdsl.context import Context
-    from xdsl.parser import Parser
     from xdsl.universe import Universe
     from xdsl.utils.exceptions import DiagnosticException, ParseError, VerifyException
 
     from tensorgrad.dialects.dominance import verify_dominance
+    from tensorgrad.tools.parsing import LocatingParser
     from tensorgrad.tools.universe import TENSORGRAD_UNIVERSE
 
     text = sys.stdin.read() if path == "-" else Path(path).read_text(encoding="utf-8")
@@ -186,10 +187,10 @@ def _parsed(path: str) -> ModuleOp:
     for name, dialect in {**Universe.get_multiverse().all_dialects, **TENSORGRAD_UNIVERSE.all_dialects}.items():
         context.register_dialect(name, dialect)
     try:
-        module = Parser(context, text, path).parse_module()
+        module = LocatingParser(context, text, path).parse_module()
         module.verify()
         verify_dominance(module)
-    except (ParseError, VerifyException, DiagnosticException) as error:
+    except (ParseError, VerifyException, DiagnosticException, *MALFORMED) as error:
         raise ProgramError(f"{path}: {error}") from error
     below = next((op.name for op in module.walk() if op.name.startswith(("buf.", "wgsl."))), None)
     if below is not None:

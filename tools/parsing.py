@@ -2,12 +2,34 @@
 
 from __future__ import annotations
 
+import math
+import re
+
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import AttributeInvT, SSAValue
 from xdsl.parser import Parser, UnresolvedOperand
-from xdsl.utils.exceptions import ParseError
+from xdsl.utils.exceptions import DiagnosticException, ParseError, VerifyException
 from xdsl.utils.lexer import Span
+
+from tensorgrad.runtime.files import MALFORMED
+
+MOST_ELEMENTS = 1 << 24
+"""The parser writes out each element of a constant, even where all are equal."""
+
+_SHAPE = r"(?:tensor|vector|memref)<((?:\s*\d+\s*x)+)"
+_ALIAS = re.compile(r"(!\w+)\s*=\s*" + _SHAPE)
+_DENSE = re.compile(r"dense<[^<>]*>\s*:\s*(?:(!\w+)|" + _SHAPE + ")")
+
+
+def _large_constant(text: str) -> tuple[int, int] | None:
+    """Where a text has a constant that is too large, if it has."""
+    shapes = {found[1]: found[2] for found in _ALIAS.finditer(text)}
+    for found in _DENSE.finditer(text):
+        shape = found[2] or shapes.get(found[1], "")
+        if math.prod(int(extent[:18]) for extent in re.findall(r"\d+", shape)) > MOST_ELEMENTS:
+            return found.span()
+    return None
 
 
 class LocatingParser(Parser):
@@ -34,8 +56,17 @@ class LocatingParser(Parser):
         Raises:
             ParseError: It is malformed, or uses a value that nothing defines.
         """
+        found = _large_constant(self.lexer.input.content)
+        if found is not None:
+            raise ParseError(Span(*found, self.lexer.input), f"a constant of more than {MOST_ELEMENTS} elements")
         try:
             return super().parse_module(allow_implicit_module)
+        except (RecursionError, MemoryError) as error:
+            raise ParseError(self._current_token.span, f"this nests too deep, or is too large ({error})") from None
+        except MALFORMED as error:
+            if isinstance(error, DiagnosticException | VerifyException):
+                raise
+            raise ParseError(self._current_token.span, f"this is malformed: {error!r}") from error
         except ParseError as error:
             missing = [name for name in self.forward_ssa_references if name in self._first_use]
             # An error before the end of the input leaves references open that later lines may define.

@@ -29,7 +29,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.interfaces import HasFolderInterface
 from xdsl.ir import Attribute, SSAValue
-from xdsl.irdl import IRDLOperation
+from xdsl.irdl import IRDLOperation, OptOperandDef, VarOperandDef
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.traits import ConstantLike
@@ -318,6 +318,8 @@ class TensorOp(IRDLOperation, HasFolderInterface, ABC):
         for operand in operands:
             if not isinstance(operand.type, TensorType):
                 parser.raise_error(f"{cls.name} takes tensors, got {operand.type}", start, parser.pos)
+        if not cls._takes(len(operands)):
+            parser.raise_error(f"{cls.name} does not take {len(operands)} operands", start, parser.pos)
         missing = [n for n in cls.PROPERTIES if n not in properties and n not in cls.optional_properties()]
         if missing:
             parser.raise_error(f"{cls.name} needs {', '.join(missing)}", start, parser.pos)
@@ -325,12 +327,22 @@ class TensorOp(IRDLOperation, HasFolderInterface, ABC):
             result = cls.infer([cast(Tensor, operand.type) for operand in operands], properties)
         except VerifyException as error:
             parser.raise_error(f"{cls.name}: {error}", start, parser.pos)
+        except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError) as error:
+            parser.raise_error(f"{cls.name}: its properties are of other kinds: {error}", start, parser.pos)
         return cls.create(
             operands=operands,
             result_types=[result],
             properties=properties,
             attributes={} if attributes is None else dict(attributes.data),
         )
+
+    @classmethod
+    def _takes(cls, count: int) -> bool:
+        """Whether the op may have so many operands."""
+        declared = [operand for _, operand in cls.get_irdl_definition().operands]
+        if any(isinstance(operand, VarOperandDef | OptOperandDef) for operand in declared):
+            return True  # whose rule says how many
+        return count == len(declared)
 
     @classmethod
     def optional_properties(cls) -> frozenset[str]:

@@ -15,6 +15,7 @@ from tensorgrad.location import user_line
 from tensorgrad.onnx.checking import ELEMENT_ATTRIBUTES, all_nodes, element_of, graphs_of, label, rule_of
 from tensorgrad.onnx.elements import NARROW, NumpyArray, array_of, wrapped
 from tensorgrad.onnx.table import Node, Setting, Value
+from tensorgrad.runtime.files import MALFORMED
 from tensorgrad.tensors import Tensor
 
 
@@ -155,7 +156,7 @@ class Evaluation:
                 if "in ONNX node" in str(error):
                     raise
                 raise type(error)(f"{error} (in ONNX node {label(proto)})") from None
-            except (ValueError, IndexError, KeyError, TypeError, ZeroDivisionError) as error:
+            except (*MALFORMED, StopIteration) as error:
                 reason = f"{user_line()}: the node does not fit its operands: {error}"
                 raise ShapeError(f"{reason} (in ONNX node {label(proto)})") from error
             results = found if isinstance(found, tuple) else (found,)

@@ -6,6 +6,7 @@ import fnmatch
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from onnx import checker
 
 from tensorgrad import trees
 from tensorgrad.dtypes import SHORT, DType
-from tensorgrad.errors import InputError, OptionError
+from tensorgrad.errors import InputError, OptionError, TensorgradError
 from tensorgrad.location import user_line
 from tensorgrad.nn.module import Module, Parameter, param
 from tensorgrad.onnx.checking import all_nodes, check, element_of, graphs_of, inlined, opset, rule_of
@@ -24,6 +25,7 @@ from tensorgrad.onnx.elements import NARROW, NumpyArray, dtype_of, element_name,
 from tensorgrad.onnx.evaluation import Evaluation, Graph
 from tensorgrad.onnx.table import Rule, Setting
 from tensorgrad.runtime.conversion import converted, to_numpy
+from tensorgrad.runtime.files import MALFORMED
 from tensorgrad.tensors import Array, Tensor
 from tensorgrad.tracer import as_array, current_trace
 
@@ -227,22 +229,39 @@ def load(
         DTypeError: A number doesn't fit the narrower dtype.
         OSError: The file can't be read.
     """
-    model, folder = _read(source)
-    model = inlined(model)
-    check(model)
-    setting = Setting(opset(model), float64)
+    with _reading():
+        model, folder = _read(source)
+        model = inlined(model)
+        check(model)
+        setting = Setting(opset(model), float64)
     frozen = [frozen] if isinstance(frozen, str) else list(frozen)
     fixed = _fixed_inputs(model, constants or {})
     _check_frozen(model, frozen)
-    graph = Graph.of(model, folder, fixed)
-    trainable = _trainable(model, graph, fixed, frozen)
-    paths = _paths(trainable)
-    wanted = {name: dtype_of(tensor.data_type, float64) for name, tensor in trainable.items()}
-    initial = {paths[name]: as_array(graph.constants.pop(name), wanted[name]) for name in trainable}
-    inputs = tuple(
-        _input(value, float64) for value in model.graph.input if value.name not in {*graph.constants, *trainable}
-    )
+    with _reading():
+        graph = Graph.of(model, folder, fixed)
+        trainable = _trainable(model, graph, fixed, frozen)
+        paths = _paths(trainable)
+        wanted = {name: dtype_of(tensor.data_type, float64) for name, tensor in trainable.items()}
+        initial = {paths[name]: as_array(graph.constants.pop(name), wanted[name]) for name in trainable}
+        inputs = tuple(
+            _input(value, float64) for value in model.graph.input if value.name not in {*graph.constants, *trainable}
+        )
     return OnnxModel(_Source(graph, inputs, paths, initial, setting))
+
+
+@contextmanager
+def _reading() -> Iterator[None]:
+    """Makes one error of whatever a damaged model comes to, which the library's checker does not see all of.
+
+    Raises:
+        OptionError: The model is damaged.
+    """
+    try:
+        yield
+    except (*MALFORMED, RuntimeError, StopIteration, checker.ValidationError, DecodeError) as error:
+        if isinstance(error, TensorgradError):
+            raise
+        raise OptionError(f"{user_line()}: tg.onnx.load: this is no valid ONNX model: {error!r}") from None
 
 
 def _read(source: Any) -> tuple[onnx.ModelProto, str]:
@@ -307,8 +326,9 @@ def constant_inputs(source: str | os.PathLike[str] | onnx.ModelProto) -> tuple[s
     Raises:
         OptionError, OSError: As `load`.
     """
-    model = inlined(_read(source)[0])
-    needed = _needed_while_tracing(model)
+    with _reading():
+        model = inlined(_read(source)[0])
+        needed = _needed_while_tracing(model)
     initialized = {tensor.name for tensor in model.graph.initializer}
     return tuple(value.name for value in model.graph.input if value.name in needed - initialized)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, cast
@@ -12,6 +12,8 @@ from typing import Any, cast
 from xdsl.utils.exceptions import DiagnosticException
 
 from tensorgrad.passes.schedule.schedules import TILE_LOOPS, Schedule, Tile
+
+ARCHETYPES = ("thread", "group", "contraction", "attention")
 
 FORMAT = 3
 """Grows when schedules or what kernels are called by change their meaning; files of another format are not read."""
@@ -55,7 +57,7 @@ def read_file(path: Path) -> tuple[dict[str, Schedule], dict[str, Search]]:
         return table, {key: _search(found) for key, found in data.get("searches", {}).items()}
     except FileNotFoundError:
         return {}, {}
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         raise DiagnosticException(f"{path} is no table of tuned schedules; delete it ({error!r})") from error
 
 
@@ -84,10 +86,25 @@ def _search(data: Mapping[str, Any]) -> Search:
 
 
 def _schedule(data: Mapping[str, Any]) -> Schedule:
-    workgroup, groups = (cast("tuple[int, int, int]", tuple(data[name])) for name in ("workgroup", "groups"))
+    """A schedule from a file of anybody's.
+
+    Raises:
+        ValueError, LookupError, TypeError, AttributeError: It is none.
+    """
+    workgroup, groups = (cast("tuple[int, int, int]", _numbers(data[name], 1)) for name in ("workgroup", "groups"))
+    if len(workgroup) != 3 or len(groups) != 3 or data["archetype"] not in ARCHETYPES:
+        raise ValueError(f"no schedule: {data}")
+    _numbers([data["width"], data["steps"]], 1)
     fields: dict[str, Any] | None = data["tile"]
     tile = None
     if fields is not None:
-        row, column = (cast("tuple[int, ...]", tuple(fields[name])) for name in TILE_LOOPS)
+        row, column = (_numbers(fields[name], 0) for name in TILE_LOOPS)
+        _numbers([value for name, value in fields.items() if name not in TILE_LOOPS], -1)
         tile = Tile(row, column, **{name: value for name, value in fields.items() if name not in TILE_LOOPS})
     return Schedule(data["archetype"], workgroup, groups, tile, data["width"], data["steps"])
+
+
+def _numbers(values: Sequence[object], least: int) -> tuple[int, ...]:
+    if not all(isinstance(value, int) and not isinstance(value, bool) and least <= value < 1 << 31 for value in values):
+        raise ValueError(f"numbers from {least} are wanted, there are {values}")
+    return tuple(cast("Sequence[int]", values))

@@ -1,0 +1,414 @@
+"""Files that are damaged: each is read, or refused by one error of ours, in time and with nothing changed.
+
+Damage is drawn by seed: bytes and pieces of text that are changed, dropped and repeated, and JSON whose nodes are.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import random
+import struct
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from models import MLP, batch, compiled
+from safetensors import safe_open
+from safetensors.numpy import save_file
+from xdsl.utils.exceptions import DiagnosticException, ParseError, VerifyException
+
+import tensorgrad as tg
+from tensorgrad.callbacks import Checkpoints, EarlyStop
+from tensorgrad.errors import InputError, OptionError, ProgramError, TensorgradError
+from tensorgrad.passes.schedule.tuned import read_file
+from tensorgrad.runtime.formula import Formula
+from tensorgrad.runtime.saved import Saved
+from tensorgrad.runtime.target import Target
+from tensorgrad.tools.bench import _parsed
+
+CASES, NIGHTLY = 60, 4000
+SECONDS = 60.0
+"""What no case may take."""
+
+DEEP: Any = []
+for _ in range(200):
+    DEEP = [DEEP]
+ODD: list[Any] = [None, True, -1, 0, 1, 10**9, 2**53, 2**64, 10**40, 0.5, -1e308, float("nan"), float("inf"), "", "x"]
+ODD += ["é\x00", [], {}, [0], {"a": 0}, [[]], DEEP, "float32", "subgroup", "a" * 5000, [1] * 300]
+
+
+def nodes(tree: Any) -> Iterator[tuple[Any, Any]]:
+    """Each place of a tree: what holds it, and where in that."""
+    items = tree.items() if isinstance(tree, dict) else enumerate(tree) if isinstance(tree, list) else ()
+    for key, value in list(items):
+        yield tree, key
+        yield from nodes(value)
+
+
+def damaged_tree(tree: Any, draw: random.Random) -> Any:
+    """A copy with one to three places changed."""
+    tree = copy.deepcopy(tree)
+    for _ in range(draw.randint(1, 3)):
+        places = list(nodes(tree))
+        if not places:
+            break
+        holder, key = draw.choice(places)
+        what = draw.randrange(5)
+        if what == 0:
+            del holder[key]
+        elif what == 1 and isinstance(holder, list):
+            holder.insert(key, copy.deepcopy(holder[key]))
+        elif what == 2 and isinstance(holder, dict):
+            holder[draw.choice(["more", "", *map(str, holder)])] = holder.pop(key)
+        elif what == 3 and isinstance(holder[key], int | float):
+            holder[key] = draw.choice([-holder[key], holder[key] + 1, holder[key] * 4, 2**31, holder[key] / 2])
+        else:
+            holder[key] = copy.deepcopy(draw.choice(ODD))
+    return tree
+
+
+def damaged_bytes(data: bytes, draw: random.Random, upto: int | None = None) -> bytes:
+    """A copy with some bytes changed, dropped or repeated, most near the front."""
+    found = bytearray(data)
+    for _ in range(draw.randint(1, 4)):
+        limit = max(min(len(found), upto or len(found)), 1)
+        at = draw.randrange(limit)
+        length = draw.choice([1, 1, 2, 8, 64])
+        what = draw.randrange(4)
+        if what == 0:
+            found[at : at + 1] = bytes([draw.randrange(256)])
+        elif what == 1:
+            del found[at : at + length]
+        elif what == 2:
+            found[at:at] = found[at : at + length] * draw.choice([1, 2, 50])
+        else:
+            found = found[: draw.randrange(len(found) + 1)] if draw.random() < 0.3 else found[:at] + found[at + 1 :]
+    return bytes(found)
+
+
+def check(read: Callable[[], object], what: str) -> bool:
+    """Whether something is read; fails where it ends otherwise than in an error of ours, or takes long."""
+    start = time.monotonic()
+    try:
+        read()
+    except (TensorgradError, OSError) as error:
+        assert str(error), what
+        accepted = False
+    except BaseException as error:
+        raise AssertionError(f"{what}: {type(error).__name__}: {str(error)[:500]}") from error
+    else:
+        accepted = True
+    assert time.monotonic() - start < SECONDS, what
+    return accepted
+
+
+def cases(seed: int, count: int) -> Iterator[tuple[int, random.Random]]:
+    for number in range(count):
+        yield number, random.Random(f"{seed} {number}")
+
+
+def contents(path: Path) -> tuple[dict[str, str], dict[str, np.ndarray]]:
+    with safe_open(path, framework="numpy") as file:
+        return file.metadata(), {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+
+
+def with_header(path: Path, change: Callable[[Any], Any]) -> bytes:
+    """A safetensors file with a changed header."""
+    data = path.read_bytes()
+    (length,) = struct.unpack("<Q", data[:8])
+    header = json.dumps(change(json.loads(data[8 : 8 + length]))).encode()
+    return struct.pack("<Q", len(header)) + header + data[8 + length :]
+
+
+def damage_programs(folder: Path, count: int) -> None:
+    path, bad = folder / "good.tg", folder / "bad.tg"
+    compiled(accumulate=2).save(path)
+    metadata, tensors = contents(path)
+    accepted = 0
+    for number, draw in cases(1, count):
+        what = number % 3
+        if what == 0:
+            bad.write_bytes(damaged_bytes(path.read_bytes(), draw, 4000))
+        elif what == 1:
+            bad.write_bytes(with_header(path, lambda header, draw=draw: damaged_tree(header, draw)))
+        else:
+            part = draw.choice(["program", "accumulate", "host"])
+            changed = json.dumps(damaged_tree(json.loads(metadata[part]), draw))
+            save_file(tensors, bad, metadata={**metadata, part: changed})
+        accepted += check(lambda: Saved.load(bad), f"program {number}")
+    assert accepted < count
+
+
+def damage_checkpoints(folder: Path, count: int) -> None:
+    x = {name: np.concatenate([batch(i)[name] for i in range(6)]) for name in batch()}
+
+    def fit(training: tg.Training, data: Any, where: Path, steps: int) -> object:
+        stop = EarlyStop("value", patience=50)
+        every = Checkpoints(where, every=2, best="value")
+        return tg.fit(
+            training, data, steps=steps, evaluate=lambda _: 1.0, evaluate_every=2, callbacks=[stop],
+            checkpoint=every, log=where / "log.csv", resume=True, progress=False, prefetch=0,
+        )  # fmt: skip
+
+    def files() -> Any:
+        return tg.data.batches(x, 4, shuffle=1)
+
+    good = folder / "good"
+    fit(compiled(accumulate=2), files(), good, 4)
+    log = (good / "log.csv").read_bytes()
+    path = Checkpoints(good).latest()
+    assert path is not None
+    metadata, tensors = contents(path)
+    run = json.loads(metadata["tensorgrad-checkpoint"])
+    training = compiled(accumulate=2)
+    training.step(**batch(7))
+    start = training.state_dict()
+    bad = folder / "bad"
+    bad.mkdir()
+    for number, draw in cases(2, count):
+        (bad / "log.csv").write_bytes(log)
+        file = bad / path.name
+        what = number % 4
+        if what == 0:
+            file.write_bytes(damaged_bytes(path.read_bytes(), draw, 2000))
+        elif what == 1:
+            file.write_bytes(with_header(path, lambda header, draw=draw: damaged_tree(header, draw)))
+        elif what == 2:
+            text = json.dumps(damaged_tree(run, draw))
+            save_file(tensors, file, metadata={"tensorgrad-checkpoint": text})
+        else:
+            name = draw.choice(list(tensors))
+            others = [np.array(0), np.zeros((0, 3)), np.array([True]), np.full(tensors[name].shape, 10**9)]
+            save_file({**tensors, name: draw.choice(others)}, file, metadata=metadata)
+        data = files()
+        if not check(lambda data=data: fit(training, data, bad, 4), f"checkpoint {number}"):
+            state = training.state_dict()
+            assert all(np.array_equal(state[name], value) for name, value in start.items()), f"checkpoint {number}"
+            assert data.state_dict() == files().state_dict(), f"checkpoint {number}"
+        training.load_state_dict(start)
+        for left in bad.glob("*.safetensors"):
+            left.unlink()
+
+
+def damage_onnx(folder: Path, count: int) -> None:
+    helper = onnx.helper
+    weights = [
+        onnx.numpy_helper.from_array(np.ones((3, 5), np.float32), "w"),
+        onnx.numpy_helper.from_array(np.array([0, -1], np.int64), "shape"),
+    ]
+    graph = helper.make_graph(
+        [
+            helper.make_node("MatMul", ["x", "w"], ["y"]),
+            helper.make_node("LeakyRelu", ["y"], ["z"], alpha=0.1),
+            helper.make_node("Reshape", ["z", "shape"], ["out"]),
+            helper.make_node("Softmax", ["out"], ["p"], axis=-1),
+        ],
+        "graph",
+        [helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [4, 3])],
+        [helper.make_tensor_value_info("p", onnx.TensorProto.FLOAT, ["n", "m"])],
+        weights,
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 22)], ir_version=10)
+    good, path = model.SerializeToString(), folder / "model.onnx"
+    x = np.ones((4, 3), np.float32)
+
+    def read() -> object:
+        loaded = tg.onnx.load(path)
+        return tg.compile(
+            loaded, loss=lambda model, x: tg.mean(model(x)), optimizer=tg.optim.sgd(0.1), inputs={"x": x.shape},
+            device="numpy",
+        ).step(x=x)  # fmt: skip
+
+    path.write_bytes(good)
+    read()
+    for number, draw in cases(3, count):
+        path.write_bytes(damaged_bytes(good, draw))
+        with np.errstate(all="ignore"):
+            check(read, f"onnx {number}")
+
+
+def damage_ir(folder: Path, count: int) -> None:
+    good = [compiled(model=MLP(3, 4, 2)).module(level) for level in ("traced", "tg")]
+    path = folder / "module.mlir"
+    for number, draw in cases(4, count):
+        text = draw.choice(good)
+        words = text.split(" ")
+        for _ in range(draw.randint(1, 4)):
+            at = draw.randrange(len(words))
+            what = draw.randrange(4)
+            if what == 0:
+                del words[at]
+            elif what == 1:
+                words[at] = draw.choice(words)
+            elif what == 2:
+                words.insert(at, draw.choice(words))
+            else:
+                words[at] = draw.choice(["(" * 3000, "[" * 3000, "tensor<" * 3000, "-1", "99999999999999999999", "}"])
+        path.write_text(" ".join(words))
+        check(lambda: _parsed(str(path)), f"ir {number}")
+
+
+def damage_tables(folder: Path, count: int) -> None:
+    schedule = {
+        "archetype": "thread",
+        "workgroup": [64, 1, 1],
+        "groups": [2, 1, 1],
+        "tile": None,
+        "width": 1,
+        "steps": 1,
+    }
+    tile = {"row": [0], "column": [1], "rows": 2, "columns": 2, "lanes": 8, "depth": 8, "chunk": 4}
+    tables = {"a": schedule, "b": {**schedule, "archetype": "contraction", "tile": tile}}
+    path = folder / "tuned.json"
+    good = {"format": 4, "kernels": tables, "searches": {"a": {"seconds": 1.0, "best": schedule, "tried": [schedule]}}}
+    values = {"learning_rate": 0.1, "step": 5.0}
+    target = json.loads(Target.named("lavapipe").to_json())
+    for number, draw in cases(5, count):
+        data = (
+            damaged_bytes(json.dumps(good).encode(), draw)
+            if number % 2
+            else json.dumps(damaged_tree(good, draw)).encode()
+        )
+        path.write_bytes(data)
+
+        def table() -> None:
+            try:
+                read_file(path)
+            except DiagnosticException as error:
+                raise ProgramError(str(error)) from error
+
+        check(table, f"table {number}")
+        text = json.dumps(damaged_tree(target, draw))
+        check(lambda text=text: Target.from_spec(text), f"target {number}")
+        cut = text[: draw.randrange(len(text))]
+        check(lambda cut=cut: Target.from_spec(cut), f"target {number}")
+        formula = damaged_bytes(b"learning_rate * (0.5 ** floor((step - 1) / 10)) if step < 3 else min(1, 2)", draw)
+        check(lambda formula=formula: Formula(formula.decode("latin-1")).evaluate(values), f"formula {number}")
+
+
+DAMAGE = (damage_programs, damage_checkpoints, damage_onnx, damage_ir, damage_tables)
+
+
+@pytest.mark.parametrize("damage", DAMAGE, ids=lambda damage: damage.__name__)
+def test_damage_ends_in_one_error(damage: Callable[[Path, int], None], tmp_path: Path) -> None:
+    damage(tmp_path, CASES)
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(0)
+@pytest.mark.parametrize("damage", DAMAGE, ids=lambda damage: damage.__name__)
+def test_much_damage_ends_in_one_error(damage: Callable[[Path, int], None], tmp_path: Path) -> None:
+    damage(tmp_path, NIGHTLY)
+
+
+def raw_header(path: Path, header: dict[str, Any], data: bytes = b"") -> Path:
+    text = json.dumps(header).encode()
+    path.write_bytes(struct.pack("<Q", len(text)) + text + data)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("entry", "data"),
+    [
+        ({"dtype": "BF16", "shape": [2], "data_offsets": [0, 4]}, bytes(4)),
+        ({"dtype": "F8_E4M3", "shape": [2], "data_offsets": [0, 2]}, bytes(2)),
+        ({"dtype": "F32", "shape": [1] * 65, "data_offsets": [0, 4]}, bytes(4)),
+        ({"dtype": "F32", "shape": [2**62 + 1, 0], "data_offsets": [0, 0]}, b""),
+        ({"dtype": "F32", "shape": [2**40, 0, 2**40], "data_offsets": [0, 0]}, b""),
+    ],
+)
+def test_arrays_that_numpy_has_not(entry: dict[str, Any], data: bytes, tmp_path: Path) -> None:
+    metadata = {"format": "tensorgrad-program", "format_version": "2", "program": "{}"}
+    path = raw_header(tmp_path / "file", {"__metadata__": metadata, "a": entry}, data)
+    with pytest.raises(ProgramError, match=r"no safetensors file|malformed"):
+        Saved.load(path)
+    with pytest.raises(InputError, match=r"no safetensors file|no checkpoint"):
+        compiled().load_checkpoint(path)
+
+
+def test_json_that_nests_deep(tmp_path: Path) -> None:
+    text = "[" * 100_000
+    metadata = {"format": "tensorgrad-program", "format_version": "2", "program": text}
+    with pytest.raises(ProgramError, match="nests too deep"):
+        Saved.load(raw_header(tmp_path / "file", {"__metadata__": metadata}))
+    with pytest.raises(InputError, match=r"damaged checkpoint.*nests too deep"):
+        compiled().load_checkpoint(raw_header(tmp_path / "file", {"__metadata__": {"tensorgrad-checkpoint": text}}))
+    for spec in ('{"name": ' + text, "nowhere\0", "a" * 10_000):
+        with pytest.raises(TensorgradError, match="target"):
+            Target.from_spec(spec)
+
+
+NAGA_ENDS = [
+    ("let a = " + "(" * 20_000 + "1" + ")" * 20_000 + ";", "open brackets"),
+    ("let a = " + "!" * 20_000 + "true;", "operators"),
+    ("let a = x" + "+x" * 20_000 + ";", "operators"),
+    ("let a = x" + ".x" * 20_000 + ";", "operators"),
+    ("if x == 1u { } " + "else if x == 2u { } " * 20_000, "conditions after `else`"),
+    ("var a: " + "array<" * 20_000 + "u32" + ", 1>" * 20_000 + ";", "operators"),
+    ("} " + "alias A = u32; " * 2000 + "fn g() {", "declarations"),
+    ("let a = x /*;*/ + x;", "block comments"),
+    ("let a = x // ;\n" + "+ x // ;\r" * 2000 + ";", "operators"),
+    (" " * (1 << 22), "characters"),
+]
+
+
+@pytest.mark.parametrize(("body", "message"), NAGA_ENDS, ids=[message for _, message in NAGA_ENDS])
+def test_shaders_that_no_driver_sees(body: str, message: str, tmp_path: Path) -> None:
+    path = tmp_path / "file.tg"
+    compiled().save(path)
+    metadata, tensors = contents(path)
+    program = json.loads(metadata["program"])
+    code = program["kernels"][0]["code"]
+    program["kernels"][0]["code"] = code.replace("{", "{ " + body, 1)
+    save_file(tensors, path, metadata={**metadata, "program": json.dumps(program)})
+    with pytest.raises(ProgramError, match=f"kernel 0 .*: its code has .*{message}"):
+        Saved.load(path)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("%0 = tg.exp", "tg.exp does not take 0 operands"),
+        ("%0 = tg.add %x : tensor<2xf32>", "tg.add does not take 1 operands"),
+        ("%0 = tg.reverse axes = [0]", "tg.reverse does not take 0 operands"),
+        ("%0 = tg.reshape", "tg.reshape does not take 0 operands"),
+        ("%0 = tg.constant value = dense<0.0> : tensor<1000000x1000000xf32>", "a constant of more than"),
+        ('%0 = "test.op"() : () -> ' + "tuple<" * 5000 + ">" * 5000, "nests too deep"),
+        ("%0 = tg.reverse %x axes = 3 : tensor<2xf32>", "tg.reverse: its properties are of other kinds"),
+    ],
+)
+def test_ir_that_is_malformed(text: str, message: str, tmp_path: Path) -> None:
+    path = tmp_path / "module.mlir"
+    path.write_text(f"func.func @f(%x: tensor<2xf32>) {{\n{text}\nfunc.return\n}}\n")
+    with pytest.raises(ProgramError, match=message):
+        _parsed(str(path))
+
+
+def test_the_errors_of_passes_are_not_hidden() -> None:
+    assert not issubclass(ParseError, ValueError) and not issubclass(VerifyException, ValueError)
+
+
+@pytest.mark.parametrize("tensor", [{"dims": [7, 9]}, {"raw_data": b"abc"}, {"data_type": 77}, {"name": ""}])
+def test_onnx_tensors_of_wrong_sizes(tensor: dict[str, Any], tmp_path: Path) -> None:
+    helper = onnx.helper
+    weight = onnx.numpy_helper.from_array(np.ones((3, 5), np.float32), "w")
+    node = helper.make_node("MatMul", ["x", "w"], ["y"])
+    values = [helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, ["n", "m"]) for name in ("x", "y")]
+    graph = helper.make_graph([node], "graph", values[:1], values[1:], [weight])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 22)], ir_version=10)
+    assert tg.onnx.load(model)
+    for name, value in tensor.items():
+        field = model.graph.initializer[0]
+        if isinstance(value, list):
+            del field.dims[:]
+            field.dims.extend(value)
+        else:
+            setattr(field, name, value)
+    (tmp_path / "model.onnx").write_bytes(model.SerializeToString())
+    with pytest.raises(OptionError, match=r"tg\.onnx\.load"):
+        tg.onnx.load(tmp_path / "model.onnx")
