@@ -180,7 +180,9 @@ def read_checkpoint(path: str | os.PathLike[str]) -> tuple[dict[str, np.ndarray]
         raise InputError(f"{user_line()}: {path} is no checkpoint of tensorgrad's")
     try:
         content = parsed_json(metadata[FORMAT])
-        version, run = content["version"], content["run"]
+        version = content["version"]
+        # Another version may keep what else it has by other names.
+        run = content["run"] if version == FORMAT_VERSION else None
     except (ValueError, TypeError, LookupError) as error:
         raise InputError(f"{user_line()}: {path} is a damaged checkpoint: {error!r}") from None
     if version != FORMAT_VERSION:
