@@ -175,6 +175,53 @@ def test_a_field_learns_a_picture(neural_field, tmp_path):
     assert (tmp_path / "field.png").stat().st_size > 0
 
 
+@pytest.fixture(scope="module")
+def tic_tac_toe():
+    return loaded("tic_tac_toe")
+
+
+def test_a_policy_learns_a_game_by_itself(tic_tac_toe):
+    training = tic_tac_toe.train(600, "numpy")
+    shares = tic_tac_toe.against_random(training, seed=2)
+    assert shares["won"] > 0.8 and shares["lost"] < 0.05
+    untrained = tic_tac_toe.against_random(tic_tac_toe.train(1, "numpy"), seed=2)
+    assert untrained["lost"] > 0.15
+
+
+def test_games_are_played_by_the_rules(tic_tac_toe):
+    lines = np.zeros((3, 9), np.int32)
+    lines[0, [2, 4, 6]], lines[1, [0, 1, 3]], lines[2, [0, 3, 6]] = 1, 1, -1
+    assert tic_tac_toe.won(lines).tolist() == [True, False, False]
+    generator = np.random.default_rng(0)
+    inputs = tic_tac_toe.self_play(lambda boards: np.where(boards == 0, 0.0, -1e9), generator)
+    boards, moves, outcomes, played = (
+        inputs[name].reshape(9, tic_tac_toe.GAMES, -1).squeeze(-1)
+        if name != "boards"
+        else inputs[name].reshape(9, -1, 9)
+        for name in ("boards", "moves", "outcomes", "played")
+    )
+    for game in range(tic_tac_toe.GAMES):
+        turns = int(played[:, game].sum())
+        assert played[:turns, game].all() and turns >= 5
+        assert sorted(moves[:turns, game]) == sorted(set(moves[:turns, game]))
+        for turn in range(turns):
+            assert boards[turn, game, moves[turn, game]] == 0
+            assert sorted(boards[turn, game]) == sorted([1] * (turn // 2) + [-1] * ((turn + 1) // 2) + [0] * (9 - turn))
+        assert outcomes[turns - 1, game] in (0, 1) and abs(outcomes[:turns, game]).max() <= 1
+        assert turns == 9 or outcomes[turns - 1, game] == 1
+        assert np.isclose(outcomes[turns - 2, game], -0.7 * outcomes[turns - 1, game])
+
+
+def test_it_plays_with_a_person(tic_tac_toe, monkeypatch, capsys):
+    """Who plays badly loses: what is asked for is a free cell."""
+    cells = iter(["x", "0", "9", "8", "6"])
+    monkeypatch.setattr("builtins.input", lambda prompt: next(cells))
+    order = iter([0, 1, 2])
+    tic_tac_toe.play(lambda boards: np.array([next(order)]))
+    out = capsys.readouterr().out
+    assert "X X X\n3 4 5\nO 7 O\nX wins" in out
+
+
 @pytest.mark.parametrize("name", ["kan", "flow_matching", "neural_field"])
 def test_the_same_on_a_device(name):
     module = loaded(name)
@@ -185,7 +232,17 @@ def test_the_same_on_a_device(name):
     assert np.allclose(found[1], expected[1], rtol=1e-3)
 
 
+def test_self_play_on_a_device(tic_tac_toe):
+    found, expected = (tic_tac_toe.train(2, device).parameters() for device in ("wgpu", "numpy"))
+    assert all(np.allclose(value, expected[path], atol=1e-4) for path, value in found.items())
+
+
 @pytest.mark.parametrize("name", ["kan", "flow_matching", "neural_field", "addition"])
 def test_no_steps_are_refused(name):
     with pytest.raises(SystemExit):
         loaded(name).main(["--steps", "0"])
+
+
+def test_no_updates_are_refused(tic_tac_toe):
+    with pytest.raises(SystemExit):
+        tic_tac_toe.main(["--updates", "0"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import sys
 from pathlib import Path
 from types import ModuleType
 
@@ -17,6 +18,7 @@ def loaded(name: str) -> ModuleType:
     specification = importlib.util.spec_from_file_location(name, EXAMPLES / f"{name}.py")
     assert specification is not None and specification.loader is not None
     module = importlib.util.module_from_spec(specification)
+    sys.modules[name] = module  # dataclasses look their module up
     specification.loader.exec_module(module)
     return module
 
@@ -50,7 +52,62 @@ def test_a_small_autoencoder_describes_digits():
     assert [len(line) for line in vae.as_text(drawn).splitlines()] == [3 * 16 + 2 * 3] * 8
 
 
-@pytest.mark.parametrize(("name", "arguments"), [("digits_cnn", ["--epochs", "0"]), ("vae", ["--steps", "0"])])
+def test_a_small_network_makes_up_words():
+    makemore = loaded("makemore")
+    words = makemore.Words.of_python()
+    assert not {*words.known} & {*words.kept_back} and len(words.known) > 2000
+    seen = makemore.examples(["cab"])
+    assert seen["seen"].tolist() == [[0, 0, 0, 0], [0, 0, 0, 3], [0, 0, 3, 1], [0, 3, 1, 2]]
+    assert seen["following"].tolist() == [3, 1, 2, 0]
+    training, report = makemore.train(words, 600, "numpy", progress=False)
+    assert report.evaluations[-1][1]["loss"] < words.bigram_loss() - 0.1
+    made_up = makemore.made_up(training, 30, 0)
+    assert made_up == makemore.made_up(training, 30, 0) and len({*made_up}) > 20
+    assert all(set(word) <= set(makemore.SYMBOLS[1:]) for word in made_up)
+
+
+def test_a_transformer_chooses_from_a_set():
+    slots = loaded("slots")
+    training, report = slots.train(100, "numpy", progress=False)
+    judged_by = slots.judged_by()
+    assert report.evaluations[-1][1]["right"] > 0.88 > slots.strongest(judged_by) + 0.1
+    few = {name: value[:50] for name, value in judged_by.items() if name != "answers"}
+    answer = training.attach(lambda model, kinds, powers, present: model(kinds, powers, present))
+    logits = np.asarray(answer(**few))
+    # Whatever order the creatures come in, it is the same one; and what is absent changes nothing.
+    order = [2, 0, 3, 1, 4, 6, 7, 5]
+    assert np.allclose(np.asarray(answer(**{k: v[:, order] for k, v in few.items()})), logits[:, order[:4]], atol=1e-4)
+    other = {**few, "powers": np.where(few["present"], few["powers"], 9.0).astype(np.float32)}
+    assert np.allclose(np.asarray(answer(**other)), logits, atol=1e-5)
+    assert (logits[~few["present"][:, :4]] < -1e8).all()
+
+
+def test_the_right_creature_does_the_most_damage():
+    slots = loaded("slots")
+    factors = slots.factors()
+    assert factors[0].tolist() == [1, 2, 2, 1, 1, 0.5, 0.5] and np.array_equal(factors * factors.T, np.ones((7, 7)))
+
+
+@pytest.mark.parametrize("name", ["makemore", "slots"])
+def test_the_same_on_a_device(name):
+    module = loaded(name)
+    given = [module.Words.of_python()] if name == "makemore" else []
+    options = {"layers": 1} if name == "slots" else {}
+    found, expected = (
+        module.train(*given, 3, device, progress=False, **options)[1].losses for device in ("wgpu", "numpy")
+    )
+    assert np.allclose(found, expected, rtol=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("digits_cnn", ["--epochs", "0"]),
+        ("vae", ["--steps", "0"]),
+        ("makemore", ["--count", "0"]),
+        ("slots", ["--steps", "0"]),
+    ],
+)
 def test_no_steps_are_refused(name, arguments):
     with pytest.raises(SystemExit):
         loaded(name).main(arguments)
