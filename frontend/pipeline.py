@@ -112,7 +112,10 @@ def run_passes(
         if before is not None:
             before(one, module)
         with phases.measure(one.name):
-            apply_pass(passes, number, context, module, source)
+            try:
+                apply_pass(passes, number, context, module, source)
+            except DiagnosticException as error:
+                raise ProgramError(str(error)) from error
     if verify:
         with phases.measure("verify"):
             try:

@@ -11,9 +11,9 @@ from pathlib import Path
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
-from xdsl.utils.exceptions import DiagnosticException, VerifyException
+from xdsl.utils.exceptions import DiagnosticException
 
-from tensorgrad.runtime.errors import CompilerError, ProgramError, TensorgradError
+from tensorgrad.runtime.errors import CompilerError, TensorgradError
 
 PACKAGE = "tensorgrad-xdsl"
 """The distribution that the compiler is installed by."""
@@ -33,7 +33,7 @@ def apply_pass(
             written.
 
     Raises:
-        ProgramError: The pass refuses the module; the message names the pass.
+        DiagnosticException: The pass refuses the module; the message names the pass.
         CompilerError: The pass crashed; the message names the pass, the line that failed, and a file with the module
             before it, which `tg-opt` runs.
         TensorgradError: An error of ours that the pass raised, as it was.
@@ -43,10 +43,8 @@ def apply_pass(
         one.apply(context, module)
     except TensorgradError:
         raise
-    except DiagnosticException as error:
-        raise ProgramError(with_pass_name(one, error)) from error
-    except VerifyException as error:
-        raise ProgramError(with_pass_name(one, error)) from error
+    except DiagnosticException as error:  # VerifyException is one
+        raise DiagnosticException(with_pass_name(one, error)) from error
     except Exception as error:
         raise CompilerError(_crash_message(passes, number, source, error)) from error
 
@@ -57,7 +55,9 @@ def with_pass_name(one: ModulePass, error: Exception) -> str:
     return message if message.startswith(one.name) else f"{one.name}: {message}"
 
 
-def _crash_message(passes: Sequence[ModulePass], number: int, source: Callable[[], ModuleOp], error: Exception) -> str:
+def _crash_message(
+    passes: Sequence[ModulePass], number: int, source: Callable[[], ModuleOp] | None, error: Exception
+) -> str:
     frame = traceback.extract_tb(error.__traceback__)[-1]
     place = f"{Path(frame.filename).name}:{frame.lineno}, in {frame.name}"
     what = f"{type(error).__name__}: {error}".rstrip(": ")

@@ -11,13 +11,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import onnx
 from google.protobuf.message import DecodeError
 from onnx import checker
 
 from tensorgrad import trees
 from tensorgrad.dtypes import SHORT, DType
-from tensorgrad.errors import InputError, OptionError, TensorgradError
+from tensorgrad.errors import InputError, OptionError, ParameterError, TensorgradError
 from tensorgrad.location import user_line
 from tensorgrad.nn.module import Module, Parameter, param
 from tensorgrad.onnx.checking import all_nodes, check, element_of, graphs_of, inlined, opset, rule_of
@@ -93,10 +94,24 @@ class OnnxModel(Module):
         """The names of the results, in order."""
         return self._source.graph.outputs
 
-    def initialized(self) -> OnnxModel:
-        """A copy with the file's values for parameters: a tree of arrays, which `tg.grad` and others take."""
+    def initialized(self, seed: int = 0, values: Mapping[str, Any] | None = None) -> OnnxModel:
+        """Returns a copy with the file's values for parameters: a tree of arrays, which `tg.grad` and others take.
+
+        Args:
+            seed: Has no effect: every parameter has a value in the file.
+            values: Other values for some parameters, by path.
+
+        Raises:
+            ParameterError: There is no parameter of such a path.
+        """
+        del seed
+        given = {} if values is None else values
+        names = self.named_parameters()
+        unknown = sorted(given.keys() - names.keys())
+        if unknown:
+            raise ParameterError(f"initialized: the model has no parameter {', '.join(map(repr, unknown))}")
         _, rebuild = trees.flatten(self)
-        return rebuild([Array(self._source.initial[path]) for path in self.named_parameters()])
+        return rebuild([Array(np.asarray(given.get(path, self._source.initial[path]))) for path in names])
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Runs the graph.

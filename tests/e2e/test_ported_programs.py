@@ -44,7 +44,7 @@ def accuracy(training: tg.Training, data: Arrays) -> float:
 
 
 @pytest.mark.parametrize("device", DEVICES)
-def test_a_penalty_over_all_parameters(device: str) -> None:
+def test_a_penalty_over_all_parameters(device: tg.DeviceName) -> None:
     def loss(model: Any, x: Any, y: Any) -> Any:
         return tg.cross_entropy(model(x), y) + 0.1 * sum((p**2).sum() for p in model.parameters())
 
@@ -84,13 +84,14 @@ def test_tied_weights() -> None:
     losses = training.run(40, {"x": tokens})
     assert losses[-1] < 0.5 * losses[0]
     # Two layers of one layout share a weight as they do in PyTorch.
-    network = tg.nn.Sequential(tg.nn.Linear(4, 4, bias=False), tg.nn.Tanh(), tg.nn.Linear(4, 4, bias=False))
-    network[2].weight = network[0].weight
+    first, last = tg.nn.Linear(4, 4, bias=False), tg.nn.Linear(4, 4, bias=False)
+    last.weight = first.weight
+    network = tg.nn.Sequential(first, tg.nn.Tanh(), last)
     assert list(network.named_parameters()) == ["0.weight"]
 
 
 @pytest.mark.parametrize("device", DEVICES)
-def test_the_logits_of_the_labels_by_two_index_arrays(device: str) -> None:
+def test_the_logits_of_the_labels_by_two_index_arrays(device: tg.DeviceName) -> None:
     def loss(model: Any, x: Any, y: Any) -> Any:
         return -tg.mean(tg.log_softmax(model(x), axis=1)[np.arange(len(x)), y])
 
@@ -228,8 +229,9 @@ def test_a_generator_and_a_discriminator_in_one_step() -> None:
     sample = training.attach(lambda model, z: model["generator"](z))
     real, z = moons(400, 1), np.random.default_rng(2).normal(size=(400, 2)).astype(np.float32)
     assert distance(np.asarray(sample(z=z)), real) > 0.4
+    losses = training.step(x=moons(128, 9))
     for number in range(250):
-        losses = training.step(x=moons(128, 10 + number))
+        training.step(x=moons(128, 10 + number))
     assert losses.keys() == {"generator", "discriminator"}
     assert distance(np.asarray(sample(z=z)), real) < 0.2
 

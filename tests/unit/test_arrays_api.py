@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -43,7 +43,7 @@ REFUSED: dict[str, tuple[type[Exception], str, Callable[[], Any]]] = {
     "linspace past i32": (tg.errors.DTypeError, "outside of i32", lambda: tg.linspace(0, 1e10, 3, dtype="i32")),
     "linspace of NaN": (tg.errors.DTypeError, "not finite", lambda: tg.linspace(0, float("nan"), 3, dtype="i32")),
     "no classes": (tg.errors.OptionError, "positive integer", lambda: tg.one_hot([0, 1], -1)),
-    "half a class": (tg.errors.OptionError, "positive integer", lambda: tg.one_hot([0, 1], 2.5)),
+    "half a class": (tg.errors.OptionError, "positive integer", lambda: tg.one_hot([0, 1], cast(Any, 2.5))),
     **{
         f"{name} of dtype None": (tg.errors.DTypeError, "None is no dtype", lambda call=call: call(None))
         for name, call in {

@@ -36,7 +36,7 @@ def both(**options: Any) -> tg.Training:
     return tg.compile({"g": MLP(2, 4, 2), "d": MLP(2, 4, 1)}, **settings)
 
 
-def alone(part: str, values: dict[str, np.ndarray], optimizer: Any, device: str) -> tg.Training:
+def alone(part: str, values: dict[str, np.ndarray], optimizer: Any, device: tg.DeviceName) -> tg.Training:
     """One part that is trained while the other stays."""
     training = both(optimizer={"g": None, "d": None, part: optimizer}, loss=lambda m, x, z: adversarial(m, x, z)[part])
     training = training.replace_model(device=device)
@@ -45,7 +45,7 @@ def alone(part: str, values: dict[str, np.ndarray], optimizer: Any, device: str)
 
 
 @pytest.mark.parametrize("device", DEVICES)
-def test_each_part_takes_the_step_that_it_would_take_alone(device: str) -> None:
+def test_each_part_takes_the_step_that_it_would_take_alone(device: tg.DeviceName) -> None:
     training = both(device=device)
     before = training.parameters()
     optimizers = {"g": tg.optim.adam(1e-2, clip_norm=0.1), "d": tg.optim.sgd(0.1, momentum=0.9, clip_norm=0.2)}
@@ -66,7 +66,7 @@ def test_each_part_takes_the_step_that_it_would_take_alone(device: str) -> None:
 
 
 @pytest.mark.parametrize("device", DEVICES)
-def test_parts_of_one_loss(device: str) -> None:
+def test_parts_of_one_loss(device: tg.DeviceName) -> None:
     optimizers = {"layers.0": tg.optim.adam(1e-2), "layers.1": tg.optim.adam(1e-2)}
     one, parts = compiled(device=device), compiled(optimizer=optimizers, device=device)
     for number in range(3):
@@ -148,7 +148,7 @@ def test_parts_that_do_not_fit_are_refused(options: Any, error: type[Exception],
 
 
 @pytest.mark.parametrize("device", DEVICES)
-def test_parameters_that_are_not_trained_may_be_assigned(device: str) -> None:
+def test_parameters_that_are_not_trained_may_be_assigned(device: tg.DeviceName) -> None:
     def loss(model: Any, x: Any, y: Any) -> Any:
         online, target = model["online"], model["target"]
         value = tg.mse(online(x), y + 0.5 * tg.stop_gradient(target(x)))
@@ -182,7 +182,7 @@ def test_parameters_that_are_not_trained_may_be_assigned(device: str) -> None:
 
 
 @pytest.mark.parametrize("device", DEVICES)
-def test_gradients_by_path(device: str) -> None:
+def test_gradients_by_path(device: tg.DeviceName) -> None:
     def noisy(model: Any, x: Any, y: Any, key: Any) -> Any:
         model.seen.assign(model.seen + 1)
         return squared_error(model, x + tg.random.normal(key, x.shape), y), {"seen": model.seen}
@@ -211,7 +211,7 @@ def test_gradients_by_path(device: str) -> None:
 
 
 @pytest.mark.parametrize("device", DEVICES)
-def test_trees_of_arrays_are_models(device: str) -> None:
+def test_trees_of_arrays_are_models(device: tg.DeviceName) -> None:
     start = {"w": np.ones((3, 2)), "rest": [np.zeros(2, np.float32), {"scale": 2.0}], "order": np.array([2, 0, 1])}
 
     def loss(given: Any, x: Any, y: Any) -> Any:
@@ -237,7 +237,7 @@ def test_trees_of_arrays_are_models(device: str) -> None:
 
 
 @pytest.mark.parametrize("device", DEVICES)
-def test_another_model_keeps_what_fits(device: str, caplog: Any) -> None:
+def test_another_model_keeps_what_fits(device: tg.DeviceName, caplog: Any) -> None:
     class Net(tg.nn.Module):
         def __init__(self, classes: int) -> None:
             super().__init__()

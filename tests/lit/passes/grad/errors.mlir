@@ -7,7 +7,7 @@
 
 // RESULT: @loss has no result 2
 // TYPE: tg-opt: error: grad: Incompatible types: given ('x',), expected tuple[int, ...] | None
-// NAME: tg-opt: error: grad: Provided arguments ["by"] not found in expected arguments ["function", "wrt", "result"]
+// NAME: tg-opt: error: grad has no option 'by' (its options are function, result, wrt)
 
 // CHECK: expected exactly one function, the module has g, h
 // WRT: expected a function @f, the module has g, h
