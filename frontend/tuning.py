@@ -28,6 +28,7 @@ from tensorgrad.passes.keep_ieee import KeepIeeePass
 from tensorgrad.passes.kernels.identity import kernel_key
 from tensorgrad.passes.lower_buf_to_wgsl import LowerBufToWgslPass
 from tensorgrad.passes.plan_memory import PlanMemoryPass
+from tensorgrad.passes.relay_loops import RelayLoopsPass
 from tensorgrad.passes.schedule.choose import choose
 from tensorgrad.passes.schedule.neighbours import neighbours
 from tensorgrad.passes.schedule.schedules import Schedule
@@ -196,8 +197,13 @@ class _Bench:
         """The kernel alone, on buffers of its own; and one more, to wait for."""
         module = _alone(self.kernel, schedule)
         target = self.device.target.to_json()
-        lowering = (PlanMemoryPass(target=target), LowerBufToWgslPass(target=target), KeepIeeePass(), ExpandMathPass())
-        for one in lowering:
+        for one in (
+            PlanMemoryPass(target=target),
+            LowerBufToWgslPass(target=target),
+            RelayLoopsPass(target=target),
+            KeepIeeePass(),
+            ExpandMathPass(),
+        ):
             one.apply(Context(), module)
         return build_program(module, self.device.target)
 

@@ -32,8 +32,10 @@ from tensorgrad.dialects.signature import Slot, read_slot
 from tensorgrad.dialects.tg.base import dense_to_numpy
 from tensorgrad.passes.emit_wgsl import emit_kernel
 from tensorgrad.passes.functions import find_function
+from tensorgrad.passes.kernels.trips import kernel_iterations
 from tensorgrad.passes.traffic import BYTES_MOVED
 from tensorgrad.runtime.program import (
+    LOOP_ITERATIONS,
     Binding,
     Buffer,
     Copy,
@@ -77,6 +79,7 @@ class _Builder:
         self.data: dict[int, bytearray] = {}
         self.bytes_moved = 0
         self.here = _working_folder()
+        self.iterations = 0
 
     def build(self) -> Program:
         """The program."""
@@ -96,7 +99,7 @@ class _Builder:
             buffers=tuple(buffers),
             tensors=tuple(self.tensors),
             plan=plan,
-            statistics={**statistics, "bytes_moved": self.bytes_moved},
+            statistics={**statistics, "bytes_moved": self.bytes_moved, LOOP_ITERATIONS: self.iterations},
         )
         program = replace(program, target=requirements(program, self.target))
         program.validate()
@@ -162,6 +165,7 @@ class _Builder:
         if name not in self.kernel_index:
             x, y, z = kernel.workgroup_size.get_values()
             self.kernel_index[name] = len(self.kernels)
+            self.iterations = max(self.iterations, kernel_iterations(kernel))
             code = emit_kernel(kernel, self.target)
             self.kernels.append(Kernel("wgsl", name, code, (x, y, z), _workgroup_storage(kernel)))
         bindings = [

@@ -78,6 +78,7 @@ def device_passes(
     from tensorgrad.passes.order_kernels import OrderKernelsPass
     from tensorgrad.passes.plan_memory import PlanMemoryPass
     from tensorgrad.passes.recompute import RecomputePass
+    from tensorgrad.passes.relay_loops import RelayLoopsPass
     from tensorgrad.passes.schedule import SchedulePass
     from tensorgrad.passes.share_dispatches import ShareDispatchesPass
     from tensorgrad.passes.split_reductions import SplitReductionsPass
@@ -95,6 +96,7 @@ def device_passes(
         ShareDispatchesPass(target=target, slack=0) if frugal else ShareDispatchesPass(target=target),
         PlanMemoryPass(target=target),
         LowerBufToWgslPass(target=target),
+        RelayLoopsPass(target=target),
         KeepIeeePass(),
         ExpandMathPass(),
     ]

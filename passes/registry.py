@@ -35,6 +35,7 @@ CLASSES: dict[str, tuple[str, str]] = {
     "plan-memory": ("tensorgrad.passes.plan_memory", "PlanMemoryPass"),
     "buf-to-upstream": ("tensorgrad.passes.buf_to_upstream", "BufToUpstreamPass"),
     "lower-buf-to-wgsl": ("tensorgrad.passes.lower_buf_to_wgsl", "LowerBufToWgslPass"),
+    "relay-loops": ("tensorgrad.passes.relay_loops", "RelayLoopsPass"),
     "keep-ieee": ("tensorgrad.passes.keep_ieee", "KeepIeeePass"),
     "expand-math": ("tensorgrad.passes.expand_math", "ExpandMathPass"),
 }

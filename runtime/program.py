@@ -60,6 +60,8 @@ FORMAT = "tensorgrad-program"
 FORMAT_VERSION = 2
 MOST_COMMANDS = 1 << 22
 """So many dispatches and copies may run in a step; each is encoded anew every time."""
+LOOP_ITERATIONS = "loop_iterations"
+"""The statistic of how many iterations an invocation of a kernel runs at most, in all of its loops together."""
 
 
 @dataclass(frozen=True)
@@ -141,11 +143,21 @@ class Program:
         for step, _ in runs(self.plan):
             if isinstance(step, Dispatch):
                 _check_dispatch_fits(step, f"dispatch {step.label!r}", target)
+        self._check_loops_end(target)
         compiled = self.target.subgroup_size if self.target else None
         if compiled is not None and any(one.subgroups for one in features) and compiled != target.subgroup_size:
             raise TargetError(
                 f"program {self.name!r} was compiled for subgroups of {compiled}, "
                 f"target {target.name!r} has {target.subgroup_size or 'subgroups of varying size'}: compile it again"
+            )
+
+    def _check_loops_end(self, target: Target) -> None:
+        """Raises where the target would end a kernel's loops before they are through."""
+        needed, limit = self.statistics.get(LOOP_ITERATIONS), target.max_loop_iterations
+        if limit is not None and isinstance(needed, int) and needed > limit:
+            raise TargetError(
+                f"program {self.name!r} runs up to {needed} iterations in the loops of a kernel, and target "
+                f"{target.name!r} ends them without a word after {limit}: compile it for this target"
             )
 
     def save(self, path: str | os.PathLike[str], state: Mapping[str, np.ndarray] | None = None) -> None:

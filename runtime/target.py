@@ -27,6 +27,8 @@ class Target:
         subgroups: Whether kernels may use subgroup operations.
         subgroup_size: The number of lanes of every subgroup, None where it is unknown or varies.
         software: Whether a CPU plays the GPU.
+        max_loop_iterations: After how many iterations, in all loops together, an invocation's loops end without a
+            word; None where they run to their end.
         shader_dialect: Whose WGSL is read: "naga" (wgpu) or "standard" (browsers, Dawn).
 
     Raises:
@@ -48,11 +50,12 @@ class Target:
     subgroups: bool = False
     subgroup_size: int | None = None
     software: bool = False
+    max_loop_iterations: int | None = None
     shader_dialect: str = "naga"
 
     def __post_init__(self) -> None:
         for name, value in asdict(self).items():
-            expected, accepted = FIELD_RULES[name.split("_")[0] if name[:4] in ("max_", "min_") else name]
+            expected, accepted = FIELD_RULES.get(name) or FIELD_RULES[name.split("_")[0]]
             if not accepted(value):
                 raise TargetError(f"target field {name!r}: expected {expected}, got {value!r}")
         alignment = self.min_storage_buffer_offset_alignment
@@ -125,13 +128,15 @@ def _is_count(value: object) -> bool:
 
 
 FLAG = ("true or false", lambda value: isinstance(value, bool))
+OPTIONAL_COUNT = ("a positive integer or null", lambda value: value is None or _is_count(value))
 FIELD_RULES: dict[str, tuple[str, Any]] = {
     "name": ("a text", lambda value: isinstance(value, str) and value != ""),
     "max": ("a positive integer", _is_count),
     "min": ("a positive integer", _is_count),
     "f16": FLAG,
     "subgroups": FLAG,
-    "subgroup_size": ("a positive integer or null", lambda value: value is None or _is_count(value)),
+    "subgroup_size": OPTIONAL_COUNT,
+    "max_loop_iterations": OPTIONAL_COUNT,
     "software": FLAG,
     "shader_dialect": (" or ".join(SHADER_DIALECTS), lambda value: value in SHADER_DIALECTS),
 }
@@ -170,6 +175,7 @@ PROFILES: dict[str, Target] = {
             subgroups=True,
             subgroup_size=8,
             software=True,
+            max_loop_iterations=65535,
         ),
     )
 }

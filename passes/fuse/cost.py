@@ -23,6 +23,11 @@ LARGEST_BODY = 400
 LARGEST_PROLOGUE = 128
 """A step of a contraction takes so many additions at most: its code has them for each row and column of a block."""
 
+DEEPEST_NESTING = 60
+"""Conditions inside each other are so deep at most. Mesa's llvmpipe ignores those below the 80th and says nothing, and
+compilers of WGSL give up at 127 braces.
+"""
+
 LANES_A_ROW = 64
 """How many lanes can share the own loops of one grid point."""
 

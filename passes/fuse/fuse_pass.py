@@ -209,6 +209,8 @@ class Fusion:
         source = producer.outputs[0]
         if reader.attention is not None:
             return False
+        if producer.has_computed_loops and any(one.own for one in reader.stages if source in one.buffers()):
+            return False  # rows would run as often through it as the longest of what they read
         if any(self.graph.runs_before(w, reader) for w in self.graph.waiting_updates(producer) if w is not reader):
             return False  # the reader runs behind the update of what it would have to read then
         summed = reads_in_sum(reader, source)
@@ -218,6 +220,8 @@ class Fusion:
         if again and not (summed and in_sum) and not cost.is_cheap(producer):
             return False
         if producer.operations * cost.copies(reader, source) + reader.operations > cost.LARGEST_BODY:
+            return False
+        if producer.nesting and producer.nesting + reader.nesting > cost.DEEPEST_NESTING:
             return False
         inputs = [value for value in (*producer.inputs, *reader.inputs) if value is not source]
         if not self.bindings.fit([*inputs, *reader.outputs]):
@@ -235,7 +239,7 @@ class Fusion:
         pointwise = kernel.is_pointwise
         if producer.contraction is not None and (demoted or not pointwise):
             return None
-        if demoted and (kernel.locals or producer.is_pointwise or not pointwise):
+        if demoted and (kernel.locals or producer.is_pointwise or not pointwise or kernel.has_computed_loops):
             return None
         if producer.operations + kernel.operations > cost.LARGEST_BODY:
             return None

@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import cast
 
 from xdsl.dialects import affine as affine_ops
-from xdsl.dialects import memref
+from xdsl.dialects import memref, scf
 from xdsl.dialects.builtin import AffineMapAttr, LocationAttr, UnitAttr, UnknownLoc, i1
 from xdsl.dialects.linalg.attrs import IteratorType
 from xdsl.dialects.linalg.ops import GenericOp, IndexOp
@@ -167,7 +167,7 @@ class Parts:
 
     def changed(self) -> None:
         """Forgets what is known of the stages."""
-        for name in ("_read", "operations", "contraction"):
+        for name in ("_read", "operations", "contraction", "has_computed_loops", "nesting"):
             self.__dict__.pop(name, None)
 
     @property
@@ -192,10 +192,25 @@ class Parts:
         """The stage that reuses its operands: a matrix product, a convolution."""
         return next((stage for stage in self.stages if stage.contracts(len(self.grid))), None)
 
+    @cached_property
+    def has_computed_loops(self) -> bool:
+        """Whether a body holds a loop, whose bounds are read from memory."""
+        return any(isinstance(op, scf.ForOp) for stage in self.stages for op in operations(stage.body))
+
+    @cached_property
+    def nesting(self) -> int:
+        """How deep conditions and loops stand inside each other in the bodies."""
+        return max((_nesting(stage.body) for stage in self.stages), default=0)
+
     @property
     def is_pointwise(self) -> bool:
         """Whether no stage has loops of its own."""
         return self.attention is None and not any(stage.own for stage in self.stages)
+
+
+def _nesting(block: Block) -> int:
+    inner = [one for op in block.ops for region in op.regions for one in region.blocks]
+    return 1 + max(map(_nesting, inner)) if inner else 0
 
 
 def take_apart(kernel: KernelOp) -> Parts:

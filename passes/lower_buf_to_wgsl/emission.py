@@ -393,6 +393,7 @@ class Code:
         block.add_op(scf.YieldOp(*self.inside(block).body(op.body.block, inner, loops)))
         start, stop, step = (env.get(bound, bound) for bound in (op.lb, op.ub, op.step))
         new = scf.ForOp(start, stop, step, [env.get(value, value) for value in op.iter_args], block)
+        new.attributes |= op.attributes
         self.block.add_op(new)
         return new.results
 

@@ -85,6 +85,7 @@ def _carry(loop: scf.ForOp) -> None:
                 one.erase()
     region = loop.detach_region(loop.body)
     new = scf.ForOp(loop.lb, loop.ub, loop.step, [*loop.iter_args, *starts], region)
+    new.attributes |= loop.attributes
     new.location = loop.location
     around.insert_op_before(new, loop)
     for old, result in zip(loop.results, new.results, strict=False):

@@ -16,6 +16,7 @@ from xdsl.dialects.builtin import (
     MemRefType,
     ModuleOp,
     StringAttr,
+    UnitAttr,
     UnknownLoc,
     f16,
     f64,
@@ -35,6 +36,7 @@ from tensorgrad.dialects.buf import (
     ViewOp,
     buffer_type,
     element_of,
+    loop_extents,
 )
 from tensorgrad.dialects.buf_control import BranchOp, RepeatOp
 from tensorgrad.dialects.signature import NAME
@@ -42,6 +44,7 @@ from tensorgrad.passes.kernels.graph import steps_of
 from tensorgrad.passes.kernels.guards import fold_guards, thread_numbers
 from tensorgrad.passes.kernels.identity import kernel_structure, teams_of
 from tensorgrad.passes.kernels.kinds import contraction_of
+from tensorgrad.passes.kernels.trips import EXCLUSIVE, LARGEST_INDEX
 from tensorgrad.passes.levels import PLANNED, LevelPass
 from tensorgrad.passes.lower_buf_to_wgsl.attention import attention_kernel
 from tensorgrad.passes.lower_buf_to_wgsl.contraction import contraction, vector_operands
@@ -300,6 +303,7 @@ class _Lowering:
                     code.below(mine, one.groups),
                     lambda inner, o=one, m=mine: o.write(inner, m, arrays, moves),
                 )
+                cast(Operation, block.last_op).attributes[EXCLUSIVE] = UnitAttr()
             _locate(block, first_op, one.kernel)
             start += one.groups
 
@@ -318,6 +322,14 @@ class _Lowering:
                     f"{_named(value)} has elements of {element}, which {self.target.name} does not have; "
                     f"it was made at {kernel.location}; cast it to f32"
                 )
+        for one in kernels:
+            for stage in one.stages:
+                own = math.prod(loop_extents(stage)[len(one.extents) :])
+                if own > LARGEST_INDEX:
+                    raise DiagnosticException(
+                        f"the kernel made at {one.location} reduces {own} values at a point, more than indices of 32 "
+                        "bits can number: reduce one axis after the other, and store what lies between"
+                    )
         for op in operations(kernel.body.block):
             for value in op.results:
                 element = element_of(value) if isinstance(value.type, MemRefType) else value.type

@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from xdsl.dialects import affine as affine_ops
 from xdsl.dialects import arith, memref, scf
-from xdsl.dialects.builtin import AffineMapAttr, IndexType, LocationAttr, f16, f32, i1
+from xdsl.dialects.builtin import AffineMapAttr, IndexType, IntegerAttr, LocationAttr, f16, f32, i1, i64
 from xdsl.dialects.linalg.ops import IndexOp, YieldOp
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap
@@ -16,6 +16,7 @@ from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, Affine
 from tensorgrad.dialects import affine
 from tensorgrad.dialects.buf import KernelOp, buffer_type, element_of, generic, shape_of
 from tensorgrad.passes.kernels.stages import shape_only
+from tensorgrad.passes.kernels.trips import MOST_TRIPS
 from tensorgrad.passes.lower_tg_to_buf.scalars import ScalarBuilder
 from tensorgrad.passes.lower_tg_to_buf.views import Lowered, Splat, View
 from tensorgrad.passes.walking import operations
@@ -74,14 +75,17 @@ class StageBody(ScalarBuilder):
         self,
         start: SSAValue,
         stop: SSAValue,
+        most: int,
         initial: SSAValue,
         body: Callable[[StageBody, SSAValue, SSAValue], SSAValue],
     ) -> SSAValue:
-        """A value carried through a loop over the indices from `start` up to `stop`, both computed."""
+        """A value carried through a loop over the indices, at most `most`, from `start` to `stop`, both computed."""
         block = Block(arg_types=[index, initial.type])
         value = body(self._inner(block), block.args[0], block.args[1])
         block.add_op(scf.YieldOp(value))
-        return self.add_op(scf.ForOp(start, stop, self.constant(1, index), [initial], block))
+        loop = scf.ForOp(start, stop, self.constant(1, index), [initial], block)
+        loop.attributes[MOST_TRIPS] = IntegerAttr(most, i64)
+        return self.add_op(loop)
 
     def _inner(self, block: Block) -> StageBody:
         return StageBody(block, self._buffers, self._kept, self._root)

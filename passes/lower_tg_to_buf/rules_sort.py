@@ -267,7 +267,9 @@ def _starts(keys: View, order: View, shape: Sequence[int], extent: int, element:
     return KernelSpec(grid, (), i32, compute, gathered=[keys.buffer, order.buffer], location=op.location)
 
 
-def _segment_sums(op: TensorOp, updates: View, order: View, starts: View, axis: int, rows: Sequence[int]) -> KernelSpec:
+def _segment_sums(
+    op: TensorOp, updates: View, order: View, starts: View, axis: int, count: int, rows: Sequence[int]
+) -> KernelSpec:
     """Each place along `axis` adds the updates that name it, in the order of their positions.
 
     Args:
@@ -276,6 +278,7 @@ def _segment_sums(op: TensorOp, updates: View, order: View, starts: View, axis: 
         order: The positions, sorted by the place that they name; its axes are those in `rows` and the positions.
         starts: Where each place's positions start in the order.
         axis: The axis of the places.
+        count: How many positions an order has.
         rows: The result's axes that have an order each.
     """
     element = element_of(op.results[0])
@@ -298,7 +301,7 @@ def _segment_sums(op: TensorOp, updates: View, order: View, starts: View, axis: 
 
         end = b.apply(arith.AddiOp, loops[axis], b.constant(1, index))
         zero = b.constant(0, f32 if half else storage(element))
-        total = b.fold(start(loops[axis]), start(end), zero, add)
+        total = b.fold(start(loops[axis]), start(end), count, zero, add)
         return b.convert(arith.TruncFOp, total, f16) if half else total
 
     gathered = list(dict.fromkeys([updates.buffer, order.buffer, starts.buffer]))
@@ -319,7 +322,7 @@ def _scatter_add(op: indexing.ScatterAddOp, operands: Sequence[Lowered], emit: E
     element = element_of(indices)
     order = sorted_positions(keys, [count], element, False, emit, op)
     starts = emit(_starts(keys, order, [count], extent, element, op))
-    return emit(_segment_sums(op, updates, order, starts, axis, ()))
+    return emit(_segment_sums(op, updates, order, starts, axis, count, ()))
 
 
 @sequence(indexing.ScatterAddAlongAxisOp)
@@ -337,4 +340,4 @@ def _scatter_add_along_axis(op: indexing.ScatterAddAlongAxisOp, operands: Sequen
     element = element_of(op.indices)
     order = sorted_positions(keys, moved, element, False, emit, op)
     starts = emit(_starts(keys, order, moved, extent, element, op))
-    return emit(_segment_sums(op, cast(View, operands[0]), order, starts, axis, rows))
+    return emit(_segment_sums(op, cast(View, operands[0]), order, starts, axis, count, rows))

@@ -52,6 +52,19 @@ fn probe(@builtin(local_invocation_index) lane: u32, @builtin(subgroup_size) siz
 }}
 """
 
+LONGEST_LOOP = 1 << 20
+LOOP_PROBE = """
+@group(0) @binding(0) var<storage, read_write> result: array<u32>;
+@compute @workgroup_size(1)
+fn probe() {{
+  var count = 0u;
+  let zero = result[0];
+  for (var i = zero; i < {trips}u; i += 1u) {{ count += 1u + zero * i; }}
+  result[0] = count;
+}}
+"""
+"""Counts a loop's iterations; that the buffer holds zeros, no compiler knows."""
+
 Range: TypeAlias = tuple[wgpu.GPUBuffer, int, int]
 """A buffer, an offset and a size in bytes."""
 Batch: TypeAlias = Sequence[tuple[Range, np.ndarray]]
@@ -126,6 +139,7 @@ class WebGPUDevice:
             subgroups=subgroups,
             subgroup_size=self._probe_subgroup_size() if subgroups else None,
             software=self.info.type == "software",
+            max_loop_iterations=self._probe_loop_iterations() if self.info.type == "software" else None,
             shader_dialect="naga",
             **{name: int(limits[name.replace("_", "-")]) for name in TARGET_LIMITS},
         )
@@ -134,19 +148,26 @@ class WebGPUDevice:
         """The size that workgroups of several sizes find, if they find the same."""
         if self._vendor in VARYING_SUBGROUP_VENDORS:
             return None
-        found: set[int] = set()
-        with reporting("probing the subgroup size"):
-            buffer = self.create_buffer("probe", 4)
-            for size in (32, 64, 256):
-                module = self.wgpu_device.create_shader_module(code=PROBE.format(size=size))
-                pipeline = self.wgpu_device.create_compute_pipeline(
-                    layout=wgpu.AutoLayoutMode.auto, compute={"module": module, "entry_point": "probe"}
-                )
-                entry = {"binding": 0, "resource": {"buffer": buffer, "offset": 0, "size": 4}}
-                group = self.wgpu_device.create_bind_group(layout=pipeline.get_bind_group_layout(0), entries=[entry])
-                self.recorded([[Command(pipeline, group, (1, 1, 1))]]).submit()
-                found.add(int(self.read_ranges([(buffer, 0, 4)])[0].view(np.uint32)[0]))
+        found = {self.probe("the subgroup size", PROBE.format(size=size)) for size in (32, 64, 256)}
         return found.pop() if len(found) == 1 else None
+
+    def _probe_loop_iterations(self) -> int | None:
+        """After how many iterations loops end too early, if they do."""
+        found = self.probe("the length of loops", LOOP_PROBE.format(trips=LONGEST_LOOP))
+        return found if found < LONGEST_LOOP else None
+
+    def probe(self, what: str, code: str) -> int:
+        """The number that a kernel leaves in its buffer, which holds zeros."""
+        with reporting(f"probing {what}"):
+            buffer = self.create_buffer("probe", 4)
+            module = self.wgpu_device.create_shader_module(code=code)
+            pipeline = self.wgpu_device.create_compute_pipeline(
+                layout=wgpu.AutoLayoutMode.auto, compute={"module": module, "entry_point": "probe"}
+            )
+            entry = {"binding": 0, "resource": {"buffer": buffer, "offset": 0, "size": 4}}
+            group = self.wgpu_device.create_bind_group(layout=pipeline.get_bind_group_layout(0), entries=[entry])
+            self.recorded([[Command(pipeline, group, (1, 1, 1))]]).submit()
+            return int(self.read_ranges([(buffer, 0, 4)])[0].view(np.uint32)[0])
 
     def create_buffer(self, label: str, size: int, *, indirect: bool = False) -> wgpu.GPUBuffer:
         """A zeroed buffer for kernels and copies; an `indirect` one may also hold numbers of workgroups.

@@ -22,6 +22,7 @@ from tensorgrad.passes.inline_calls import InlineCallsPass
 from tensorgrad.passes.lower_precision import LowerPrecisionPass
 from tensorgrad.passes.outline_attention import OutlineAttentionPass
 from tensorgrad.passes.pipelines import device_passes
+from tensorgrad.passes.relay_loops import RelayLoopsPass
 from tensorgrad.passes.schedule.choose import choose
 from tensorgrad.passes.schedule.neighbours import neighbours
 from tensorgrad.passes.simplify import SimplifyPass
@@ -143,7 +144,8 @@ def _compare(actual: NumpyArray, expected: NumpyArray, distance: float, level: s
 def passes_of(variant: Variant, target: Target) -> list[ModulePass]:
     """All passes from `tg` to `wgsl`.
 
-    Where schedules are drawn, every reduction that can be is split, and contractions compute operands if they can.
+    Where schedules are drawn, every reduction that can be is split, contractions compute operands if they can, and
+    invocations take turns in all loops.
     """
     above = [InlineCallsPass(recompute=False), SimplifyPass(), OutlineAttentionPass()]
     precision = LowerPrecisionPass(smallest=1) if variant.half else None
@@ -152,6 +154,8 @@ def passes_of(variant: Variant, target: Target) -> list[ModulePass]:
         parts = SplitReductionsPass(variant.target, variant.schedules + 1)
         below = [parts if one.name == parts.name else one for one in below]
         below = [replace(one, all_prologues=True) if isinstance(one, FusePass) else one for one in below]
+        relays = RelayLoopsPass(target.to_json(), variant.schedules + 1, inner=variant.schedules > 1)
+        below = [relays if one.name == relays.name else one for one in below]
     return [*above, *below]
 
 

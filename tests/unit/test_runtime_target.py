@@ -23,6 +23,7 @@ def test_the_default_is_webgpus() -> None:
     target = Target.named("webgpu-default")
     assert target == Target()
     assert (target.max_storage_buffers_per_shader_stage, target.max_workgroup_size) == (8, (256, 256, 64))
+    assert target.max_loop_iterations is None
     assert Target.named("lavapipe").subgroup_size == 8
 
 
@@ -44,6 +45,7 @@ def test_partial_json(tmp_path: Path) -> None:
         ('{"max_buffer_size": true}', "'max_buffer_size': expected a positive integer, got True"),
         ('{"f16": 1}', "'f16': expected true or false"),
         ('{"subgroup_size": -1}', "'subgroup_size': expected a positive integer or null"),
+        ('{"max_loop_iterations": 0}', "'max_loop_iterations': expected a positive integer or null, got 0"),
         ('{"shader_dialect": "glsl"}', "'shader_dialect': expected naga or standard"),
         ('{"min_storage_buffer_offset_alignment": 24}', "expected a power of two"),
         ('{"name": ""}', "'name': expected a text"),
