@@ -71,7 +71,7 @@ def loss(model: Makemore, seen: tg.Tensor, following: tg.Tensor) -> tg.Tensor:
 
 
 def train(
-    words: Words, steps: int, device: str, seed: int = 0, batch: int = 128, progress: bool = True
+    words: Words, steps: int, device: tg.DeviceName, seed: int = 0, batch: int = 128, progress: bool = True
 ) -> tuple[tg.Training, tg.Report]:
     """Trains a model, which is judged ten times by the words kept back."""
     training = tg.compile(

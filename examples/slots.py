@@ -103,7 +103,7 @@ def strongest(found: dict[str, np.ndarray]) -> float:
 
 
 def train(
-    steps: int, device: str, seed: int = 0, layers: int = 2, batch: int = 128, progress: bool = True
+    steps: int, device: tg.DeviceName, seed: int = 0, layers: int = 2, batch: int = 128, progress: bool = True
 ) -> tuple[tg.Training, tg.Report]:
     """Trains a model on battles that are drawn, a batch by its number."""
     shape = (batch, len(SLOTS))

@@ -119,7 +119,7 @@ def against_random(training: tg.Training, count: int = 500, seed: int = 1) -> di
     return {"won": (began_won + won_second) / 2, "lost": (began_lost + lost) / 2}
 
 
-def train(updates: int, device: str, seed: int = 0) -> tg.Training:
+def train(updates: int, device: tg.DeviceName, seed: int = 0) -> tg.Training:
     """Trains a policy."""
     count = GAMES * CELLS
     training = tg.compile(
