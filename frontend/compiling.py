@@ -221,7 +221,7 @@ def _warn_of_unused(function: FuncOp, losses: Losses, name: str) -> None:
         places = {slot.name: place for place, slot in enumerate(arguments_of(function)) if slot.name in {*paths}}
         for path in unreached(function, places, result):
             message = f"{name}() does not depend on the parameter {path!r}, which is to be trained"
-            warnings.warn(f"{user_line()}: {message}", UnusedParameterWarning, stacklevel=3)
+            warnings.warn(f"{user_line()}: {message}", UnusedParameterWarning, stacklevel=4)
 
 
 def _updates(parts: Parts, function: str, device: WebGPUDevice | None) -> list[ModulePass]:

@@ -34,6 +34,10 @@ def user_frame() -> FrameType | None:
     return None
 
 
+MALFORMED = (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError, MemoryError)
+"""What reading something malformed may come to, where it is not checked piece by piece."""
+
+
 class TensorgradError(Exception):
     """The base of every exception of tensorgrad."""
 

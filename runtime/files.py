@@ -10,14 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from tensorgrad.runtime.errors import TensorgradError
+from tensorgrad.runtime.errors import MALFORMED, TensorgradError
 
 DTYPES = ("BOOL", "U8", "I8", "I16", "U16", "F16", "I32", "U32", "F32", "F64", "I64", "U64")
 """What files call the dtypes that NumPy has."""
 MOST_AXES, MOST_EXTENT = 64, 2**62
-
-MALFORMED = (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError, MemoryError)
-"""What reading something malformed may come to, where it is not checked piece by piece."""
 
 PART = ".part"
 """How the names of files end that are not complete; what a killed process leaves of them can be deleted."""

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from tensorgrad.runtime.errors import FormulaError, InputError, ProgramError, TargetError
-from tensorgrad.runtime.files import MALFORMED, parsed_json, read_safetensors, write_safetensors
+from tensorgrad.runtime.errors import MALFORMED, FormulaError, InputError, ProgramError, TargetError
+from tensorgrad.runtime.files import parsed_json, read_safetensors, write_safetensors
 from tensorgrad.runtime.formula import Formula
 from tensorgrad.runtime.plan import (
     BUFFER_ROLES,

@@ -16,8 +16,8 @@ from typing import Any, TypeAlias, cast
 
 import numpy as np
 
-from tensorgrad.runtime.errors import ProgramError
-from tensorgrad.runtime.files import MALFORMED, parsed_json, write_safetensors
+from tensorgrad.runtime.errors import MALFORMED, ProgramError
+from tensorgrad.runtime.files import parsed_json, write_safetensors
 from tensorgrad.runtime.program import (
     HEADER,
     PERSISTENT_ROLES,

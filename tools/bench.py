@@ -15,7 +15,7 @@ from rich.text import Text
 
 from tensorgrad.errors import ProgramError
 from tensorgrad.runtime.backend import DTYPES, ScalarInputs
-from tensorgrad.runtime.files import MALFORMED
+from tensorgrad.runtime.errors import MALFORMED
 from tensorgrad.runtime.program import Program, TensorSlot
 from tensorgrad.runtime.saved import Host, Saved
 

@@ -12,7 +12,7 @@ from xdsl.parser import Parser, UnresolvedOperand
 from xdsl.utils.exceptions import DiagnosticException, ParseError, VerifyException
 from xdsl.utils.lexer import Span
 
-from tensorgrad.runtime.files import MALFORMED
+from tensorgrad.runtime.errors import MALFORMED
 
 MOST_ELEMENTS = 1 << 24
 """The parser writes out each element of a constant, even where all are equal."""

@@ -15,7 +15,7 @@ from tensorgrad.location import user_line
 from tensorgrad.onnx.checking import ELEMENT_ATTRIBUTES, all_nodes, element_of, graphs_of, label, rule_of
 from tensorgrad.onnx.elements import NARROW, NumpyArray, array_of, wrapped
 from tensorgrad.onnx.table import Node, Setting, Value
-from tensorgrad.runtime.files import MALFORMED
+from tensorgrad.runtime.errors import MALFORMED
 from tensorgrad.tensors import Tensor
 
 

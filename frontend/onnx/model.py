@@ -26,7 +26,7 @@ from tensorgrad.onnx.elements import NARROW, NumpyArray, dtype_of, element_name,
 from tensorgrad.onnx.evaluation import Evaluation, Graph
 from tensorgrad.onnx.table import Rule, Setting
 from tensorgrad.runtime.conversion import converted, to_numpy
-from tensorgrad.runtime.files import MALFORMED
+from tensorgrad.runtime.errors import MALFORMED
 from tensorgrad.tensors import Array, Tensor
 from tensorgrad.tracer import as_array, current_trace
 

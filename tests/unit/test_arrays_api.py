@@ -52,8 +52,6 @@ REFUSED: dict[str, tuple[type[Exception], str, Callable[[], Any]]] = {
             "eye": lambda dtype: tg.eye(2, dtype=dtype),
             "linspace": lambda dtype: tg.linspace(0, 1, 3, dtype=dtype),
             "one_hot": lambda dtype: tg.one_hot([0], 2, dtype),
-            "zeros": lambda dtype: tg.zeros(2, dtype),
-            "ones": lambda dtype: tg.ones(2, dtype),
             "spec": lambda dtype: tg.spec(2, dtype),
             "param": lambda dtype: tg.nn.param((2,), 0.0, dtype),
         }.items()
