@@ -3,8 +3,8 @@
 // RUN: not tg-opt %s --split-input-file -p 'buf-to-upstream' 2>&1 | filecheck %s --check-prefix TENSORS
 // RUN: not tg-opt %s --split-input-file -p 'inference-pipeline,buf-to-upstream' 2>&1 | filecheck %s --check-prefix DISPATCHES
 
-// TENSORS: tg-opt: error: buf-to-upstream: func.func is on tensors; run lower-tg-to-buf first
-// DISPATCHES: tg-opt: error: buf-to-upstream: wgsl.kernel is no loop over buffers; run this before lower-buf-to-wgsl
+// TENSORS: buf-to-upstream expects a module at level buf or buf with a memory plan, this one is at level tg: run `lower-tg-to-buf` first
+// DISPATCHES: buf-to-upstream expects a module at level buf or buf with a memory plan, this one is at level wgsl: run it before `lower-buf-to-wgsl`
 
 // A reduction starts from what a stage of its own writes; constants are globals; after the plan, arguments are arenas.
 // CHECK:      "memref.global"() <{sym_name = "mean_constant0", type = memref<3xf32>
