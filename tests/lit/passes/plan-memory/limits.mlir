@@ -5,12 +5,12 @@
 // More than one buffer holds: several arenas.
 // CHECK: buf.arena "parameters0" role = "parameter" : memref<656xi8>
 // CHECK: buf.arena "parameters1" role = "parameter" : memref<400xi8>
-// BINDING: tg-opt: error: parameter 'b' of memref<100xf32> takes 400 bytes, more than a binding of target custom can hold (300); it was made at
+// BINDING: tg-opt: error: plan-memory: parameter 'b' of memref<100xf32> takes 400 bytes, more than a binding of target custom can hold (300); it was made at
 func.func @chunked(%a: tensor<28xf32> {tg.name = "a", tg.role = "parameter"}, %b: tensor<100xf32> {tg.name = "b", tg.role = "parameter"}, %c: tensor<100xf32> {tg.name = "c", tg.role = "parameter"}) {
   func.return
 }
 
-// INPUTS: tg-opt: error: the inputs take more than the 500 bytes of a buffer of custom
+// INPUTS: tg-opt: error: plan-memory: the inputs take more than the 500 bytes of a buffer of custom
 func.func @inputs(%x: tensor<28xf32>, %y: tensor<100xf32>) {
   func.return
 }
