@@ -33,6 +33,12 @@ from tensorgrad.runtime.errors import DeviceError, ProgramError, TensorgradError
 Several: TypeAlias = Callable[..., Sequence[NumpyArray]]
 """A function of arrays that gives any number of them."""
 
+Observe: TypeAlias = Callable[["TensorOp | RegionOp", Callable[..., Any]], Callable[..., Any]]
+"""Returns what runs in place of an op's function, such as one that also records its results.
+
+The function of a `TensorOp` with one result returns the array, any other one a sequence of them.
+"""
+
 
 @dataclass(frozen=True)
 class _Step:
@@ -65,22 +71,26 @@ class Plan:
         text: The Python function.
     """
 
-    def __init__(self, block: Block, returned: Sequence[SSAValue], row_major: bool = False):
+    def __init__(
+        self, block: Block, returned: Sequence[SSAValue], row_major: bool = False, observe: Observe | None = None
+    ):
         """Compiles a block.
 
         Args:
             block: Of `tg`.
             returned: The values to return.
             row_major: Whether the arguments' arrays are in row-major order, without gaps.
+            observe: Wraps the function of every op, nested ones included; no operand is written over then.
 
         Raises:
             ProgramError: It has an op that is none of `tg`.
         """
         self._arguments = tuple(block.args)
         self._constants: dict[SSAValue, NumpyArray] = {}
-        steps = _steps(block, returned, self._constants)
-        self._steps = _overwriting(steps, self._arguments if row_major else (), self._constants)
-        written = _Text(self._constants)
+        self._steps = _steps(block, returned, self._constants, observe)
+        if observe is None:
+            self._steps = _overwriting(self._steps, self._arguments if row_major else (), self._constants)
+        written = _Text(self._constants, observe)
         self.text = written.function(self._arguments, self._steps, returned)
         exec(compile(self.text, "<tg>", "exec"), written.known)
         self._function: Several = written.known["run"]
@@ -143,7 +153,8 @@ class _Text:
         known: Functions and constants by name.
     """
 
-    def __init__(self, constants: dict[SSAValue, NumpyArray]):
+    def __init__(self, constants: dict[SSAValue, NumpyArray], observe: Observe | None = None):
+        self._observe = observe
         self._names = {value: f"c{i}" for i, value in enumerate(constants)}
         self.known: dict[str, Any] = dict(zip(self._names.values(), constants.values(), strict=True))
         self._functions: dict[int, str] = {}
@@ -160,6 +171,7 @@ class _Text:
             function, given = cast(Any, step.op).function, f"{given}, out={self._name(step.overwritten)}"
         else:
             function = step.op.prepare() if isinstance(step.op, TensorOp) else _meaning(step.op, step.bodies)
+            function = function if self._observe is None else self._observe(step.op, function)
         call = f"{self._function(function)}({given})"
         results = self._listed(step.op.results) + ("" if isinstance(step.op, TensorOp) else ",")
         line = f"{results} = {call}" if step.op.results else call
@@ -195,7 +207,9 @@ def _is_ufunc(op: Operation) -> bool:
     return isinstance(op, CompareOp) or isinstance(getattr(op, "function", None), np.ufunc)
 
 
-def _steps(block: Block, returned: Sequence[SSAValue], constants: dict[SSAValue, NumpyArray]) -> list[_Step]:
+def _steps(
+    block: Block, returned: Sequence[SSAValue], constants: dict[SSAValue, NumpyArray], observe: Observe | None
+) -> list[_Step]:
     """The ops of a block that run; the values of those without operands are put into `constants` instead."""
     steps: list[_Step] = []
     seen = set(returned)
@@ -211,7 +225,7 @@ def _steps(block: Block, returned: Sequence[SSAValue], constants: dict[SSAValue,
             operands = tuple(repeated.get(operand, operand) for operand in op.operands)
             dead = dict.fromkeys(value for value in (*operands, *op.results) if value not in seen)
             seen.update(operands)
-            bodies = tuple(Plan(block, returned_by(block)) for block in _bodies(op))
+            bodies = tuple(Plan(block, returned_by(block), observe=observe) for block in _bodies(op))
             steps.append(_Step(op, operands, tuple(dead), bodies))
         elif op is not block.last_op:
             raise ProgramError(f"the reference runs tg, not {op.name}")

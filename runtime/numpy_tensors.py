@@ -12,13 +12,23 @@ from xdsl.dialects.func import FuncOp
 from tensorgrad.dialects.signature import arguments_of, results_of
 from tensorgrad.dialects.tg.base import NumpyArray
 from tensorgrad.runtime.errors import ProgramError
-from tensorgrad.runtime.numpy_plan import Plan, is_fresh
+from tensorgrad.runtime.numpy_plan import Observe, Plan, is_fresh
 
 
 class TensorExecutor:
     """Runs one `tg` function, the bodies of calls included; it is compiled once, and no run looks at the IR."""
 
-    def __init__(self, module: ModuleOp, function: str | None = None):
+    def __init__(self, module: ModuleOp, function: str | None = None, observe: Observe | None = None):
+        """Compiles a function.
+
+        Args:
+            module: Has the function.
+            function: Its name; the only one by default.
+            observe: Wraps the function of every op, as `Plan` has it.
+
+        Raises:
+            ProgramError: There is no such function, or several without a name.
+        """
         functions = [op for op in module.ops if isinstance(op, FuncOp) and function in (None, op.sym_name.data)]
         if len(functions) != 1:
             raise ProgramError(f"expected one function {function or ''}, the module has {len(functions)}")
@@ -29,7 +39,7 @@ class TensorExecutor:
         last = block.last_op
         assert isinstance(last, func.ReturnOp)
         returned = tuple(last.operands)
-        self._plan = Plan(block, returned, row_major=True)
+        self._plan = Plan(block, returned, row_major=True, observe=observe)
         # What else may be an argument, a constant, or a view of another result is copied.
         self._given = [is_fresh(value) and value not in returned[:place] for place, value in enumerate(returned)]
 

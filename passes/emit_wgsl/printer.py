@@ -352,9 +352,10 @@ def enabled(kernel: wgsl.KernelOp, target: ShaderTarget | None) -> list[str]:
     if any(isinstance(op, SUBGROUP_OPS) for op in ops):
         if target is not None and not target.subgroups:
             raise EmitError(kernel, "uses subgroups, which the target lacks")
-        # Naga rejects the directive that the standard demands.
+        # Naga rejects the directive that the standard demands, and doesn't analyse uniformity. The standard's analysis
+        # knows what a workgroup shares, but not that the lanes of one subgroup take the same branch.
         if target is not None and target.shader_dialect == "standard":
-            directives.append("enable subgroups;")
+            directives += ["enable subgroups;", "diagnostic(off, subgroup_uniformity);"]
     return directives
 
 

@@ -26,6 +26,7 @@ class Case:
         derivative: Whether the function is smooth at the inputs and its derivative is checked there.
         flat: The positions of float inputs whose derivative is zero everywhere.
         rtol: How far floats may be from numpy's, relative to the largest element.
+        refused: Whether an index is out of range, which is an error where its value is known, as outside a trace.
     """
 
     op: type[TensorOp]
@@ -36,6 +37,7 @@ class Case:
     derivative: bool = False
     flat: tuple[int, ...] = ()
     rtol: float = 1e-6
+    refused: bool = False
 
     @property
     def id(self) -> str:

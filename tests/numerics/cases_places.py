@@ -93,6 +93,7 @@ def place_cases() -> Iterator[Case]:
             derivative=True,
             flat=flat,
             rtol=0,
+            refused=note == "outside",
         )
         yield Case(
             index.ScatterAddOp,
@@ -102,6 +103,7 @@ def place_cases() -> Iterator[Case]:
             add_taken,
             derivative=True,
             flat=flat,
+            refused=note == "outside",
         )
     i = i32(3, 0, 1, 1, 2, 0).reshape(2, 3)
     yield Case(
@@ -206,6 +208,7 @@ def several_arrays() -> Iterator[Case]:
         lambda x, i, j: x[i, j],
         (normal(3, 4), *outside),
         lambda x, i, j: np.array([np.nan, np.nan, x[2, 3], np.nan], x.dtype),
+        refused=True,
     )
     yield Case(
         index.ScatterAddOp,
@@ -213,6 +216,7 @@ def several_arrays() -> Iterator[Case]:
         lambda x, i, j: x.at[i, j].add(1.0),
         (normal(3, 4), *outside),
         lambda x, i, j: x + np.pad([[1.0]], ((2, 0), (3, 0))).astype(x.dtype),
+        refused=True,
     )
 
 

@@ -9,8 +9,8 @@ that the program sits too near a jump for any tolerance.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,10 +18,11 @@ from harness import NumpyArray
 from xdsl.context import Context
 from xdsl.dialects.builtin import Builtin, FileLineColLoc, IntAttr, ModuleOp, StringAttr
 from xdsl.dialects.func import Func
-from xdsl.ir import Operation
 from xdsl.parser import Parser
 
 from tensorgrad.dialects.tg import Tg
+from tensorgrad.dialects.tg.base import TensorOp
+from tensorgrad.dialects.tg.control import RegionOp
 from tensorgrad.runtime.numpy_tensors import TensorExecutor
 
 EPSILON = float(np.finfo(np.float32).eps)
@@ -156,40 +157,27 @@ def _run(
     module: ModuleOp, inputs: Sequence[NumpyArray], seed: int | None, half: bool = False
 ) -> tuple[list[NumpyArray], list[NumpyArray]]:
     """The results, and what every op with jumps gave, with errors put in if there is a seed."""
-    executor = TensorExecutor(module)
     branches: list[NumpyArray] = []
-    for plan in _plans(executor._plan):
-        plan.steps = [
-            replace(step, evaluate=_watched(step.results[0].owner, step.evaluate, branches, seed, half))
-            for step in plan.steps
-        ]
+    executor = TensorExecutor(module, observe=lambda op, evaluate: _watched(op, evaluate, branches, seed, half))
     return executor.call(inputs), branches
 
 
-def _plans(plan: Any) -> Iterator[Any]:
-    yield plan
-    for step in plan.steps:
-        for body in step.bodies:
-            yield from _plans(body)
-
-
 def _watched(
-    op: Any, evaluate: Callable[..., Sequence[NumpyArray]], branches: list[NumpyArray], seed: int | None, half: bool
-) -> Callable[..., Sequence[NumpyArray]]:
-    assert isinstance(op, Operation)
+    op: TensorOp | RegionOp, evaluate: Callable[..., Any], branches: list[NumpyArray], seed: int | None, half: bool
+) -> Callable[..., Any]:
+    if isinstance(op, RegionOp):
+        return evaluate  # its body's ops are watched
     exact = seed is None or op.name in EXACT
 
-    def watched(*values: NumpyArray) -> Sequence[NumpyArray]:
+    def watched(*values: NumpyArray) -> NumpyArray:
         given = values if exact else [_moved(value, seed, half) for value in values]
-        results = evaluate(*given)
-        if op.regions:
-            return results
+        result = evaluate(*given)
         from_floats = any(value.dtype.kind == "f" for value in values)
-        if from_floats and (op.name in STEPS or results[0].dtype.kind != "f"):
-            branches.append(np.array(results[0]))
+        if from_floats and (op.name in STEPS or result.dtype.kind != "f"):
+            branches.append(np.array(result))
         elif from_floats and op.name == "tg.remainder":
             branches.append(np.floor(given[0] / given[1]))
-        return results if exact else [_moved(result, seed, half) for result in results]
+        return result if exact else _moved(result, seed, half)
 
     return watched
 

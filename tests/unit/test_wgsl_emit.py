@@ -198,7 +198,7 @@ def test_directives_come_with_their_use() -> None:
     assert "enable" not in emit_kernel(plain, standard)
     assert emit_kernel(half).startswith("enable f16;\n")
     assert "enable" not in emit_kernel(group, Device())
-    assert emit_kernel(group, standard).startswith("enable subgroups;\n")
+    assert emit_kernel(group, standard).startswith("enable subgroups;\ndiagnostic(off, subgroup_uniformity);\n")
     with pytest.raises(EmitError, match="uses f16"):
         emit_kernel(half, Device(f16=False))
     with pytest.raises(EmitError, match="uses subgroups"):
