@@ -26,7 +26,7 @@ TARGETS = tuple(
     )
 )
 
-ARGUMENTS = {"digits_cnn": "--epochs", "reinforce": "--updates"}
+ARGUMENTS = {"digits_cnn": "--epochs", "reinforce": "--updates", "tic_tac_toe": "--updates"}
 """How short an example is asked to run, where it is not by `--steps`."""
 
 
