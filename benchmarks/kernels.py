@@ -14,9 +14,9 @@ import numpy as np
 import tensorgrad as tg
 from benchmarks.harness import Contestant
 from benchmarks.peers.tinygrad_peer import find_dawn
-from tensorgrad.device import find_device
-from tensorgrad.passes.simplify import SimplifyPass
-from tensorgrad.pipeline import Compilation, Phases
+from tensorgrad.driver.device import find_device
+from tensorgrad.driver.pipeline import Compilation, Phases
+from tensorgrad.passes.tensors.simplify import SimplifyPass
 
 Arrays = dict[str, np.ndarray]
 ROWS, COLUMNS = 4096, 1024

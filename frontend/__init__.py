@@ -9,7 +9,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-from tensorgrad.stubs import listed
+from tensorgrad.surface.stubs import listed
 
 _HOMES = listed("__init__.pyi")
 """The module of each public name."""
@@ -21,11 +21,11 @@ def __getattr__(name: str) -> Any:
     if name == "__version__":
         value = import_module("importlib.metadata").version("tensorgrad-xdsl")
     elif name not in _HOMES:
-        raise import_module("tensorgrad.foreign").unknown_name(__name__, name, _HOMES)
+        raise import_module("tensorgrad.surface.foreign").unknown_name(__name__, name, _HOMES)
     elif _HOMES[name] == __name__:
         return import_module(f"{__name__}.{name}")
     else:
-        value = import_module("tensorgrad.calls").public(getattr(import_module(_HOMES[name]), name), __name__)
+        value = import_module("tensorgrad.surface.calls").public(getattr(import_module(_HOMES[name]), name), __name__)
     globals()[name] = value
     return value
 

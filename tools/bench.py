@@ -60,8 +60,8 @@ class Bench:
             TensorgradError: The program can't be read, compiled or run.
             OSError: A file can't be read.
         """
+        from tensorgrad.driver.tuning import table_path
         from tensorgrad.runtime.webgpu import WebGPUDevice, WebGPUExecutable
-        from tensorgrad.tuning import table_path
 
         saved = self.path != "-" and not self.path.endswith(".mlir")
         if saved and self.tune:
@@ -178,7 +178,7 @@ def _parsed(path: str) -> ModuleOp:
     from xdsl.universe import Universe
     from xdsl.utils.exceptions import DiagnosticException, ParseError, VerifyException
 
-    from tensorgrad.dialects.dominance import verify_dominance
+    from tensorgrad.passes.analyses.dominance import verify_dominance
     from tensorgrad.tools.parsing import LocatingParser
     from tensorgrad.tools.universe import TENSORGRAD_UNIVERSE
 
@@ -202,10 +202,10 @@ def _compiled(module: ModuleOp, device: WebGPUDevice, tune: float) -> WebGPUExec
     """The module's function on a device, with schedules measured for at most so many seconds."""
     from xdsl.utils.exceptions import DiagnosticException
 
+    from tensorgrad.driver.pipeline import Compilation, Phases
     from tensorgrad.passes.functions import find_function
-    from tensorgrad.passes.inline_calls import InlineCallsPass
     from tensorgrad.passes.pipelines import forward_passes
-    from tensorgrad.pipeline import Compilation, Phases
+    from tensorgrad.passes.tensors.inline_calls import InlineCallsPass
     from tensorgrad.runtime.webgpu import WebGPUExecutable
 
     try:

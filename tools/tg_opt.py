@@ -16,7 +16,7 @@ from xdsl.passes import ModulePass, PassPipeline
 from xdsl.utils.exceptions import ArgSpecParseError, DiagnosticException, ParseError, VerifyException
 from xdsl.xdsl_opt_main import xDSLOptMain
 
-from tensorgrad.dialects.dominance import verify_dominance
+from tensorgrad.passes.analyses.dominance import verify_dominance
 from tensorgrad.passes.pipelines import read_passes
 from tensorgrad.passes.running import PACKAGE, apply_pass
 from tensorgrad.runtime.errors import CompilerError, TensorgradError

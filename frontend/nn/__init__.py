@@ -1,6 +1,5 @@
 """Neural networks: modules, the parameters that they declare, and layers."""
 
-from tensorgrad.calls import publish
 from tensorgrad.nn.activations import (
     ELU,
     GELU,
@@ -42,6 +41,7 @@ from tensorgrad.nn.pooling import (
 )
 from tensorgrad.nn.pytorch import from_torch, to_torch
 from tensorgrad.nn.recurrent import GRU, LSTM, RNN
+from tensorgrad.surface.calls import publish
 
 __all__ = [
     "ELU",

@@ -64,8 +64,8 @@ def trailing(layer: str, x: Any, shape: tuple[int, ...]) -> Any:
     Raises:
         ShapeError: They are not.
     """
-    from tensorgrad.elementwise import as_tensor
-    from tensorgrad.location import user_line
+    from tensorgrad.ops.elementwise import as_tensor
+    from tensorgrad.tracing.location import user_line
 
     tensor = as_tensor(x)
     if tensor.shape[tensor.ndim - len(shape) :] != shape or tensor.ndim < len(shape):
@@ -80,8 +80,8 @@ def channelled(layer: str, x: Any, channels: int, spatial: int | None) -> Any:
     Raises:
         ShapeError: It has other channels, or another number of axes.
     """
-    from tensorgrad.elementwise import as_tensor
-    from tensorgrad.location import user_line
+    from tensorgrad.ops.elementwise import as_tensor
+    from tensorgrad.tracing.location import user_line
 
     tensor = as_tensor(x)
     if tensor.ndim < 2 or tensor.shape[1] != channels or spatial not in (None, tensor.ndim - 2):

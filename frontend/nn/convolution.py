@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import tensorgrad as tg
-from tensorgrad.initializers import uniform
 from tensorgrad.nn.checks import channelled, divides, listed, positive
+from tensorgrad.nn.initializers import uniform
 from tensorgrad.nn.module import Init, Module, param
 
 _Sizes = int | Sequence[int]

@@ -12,8 +12,8 @@ import numpy as np
 
 import tensorgrad as tg
 from tensorgrad.errors import OptionError, ShapeError
-from tensorgrad.initializers import Initializer, normal, uniform
 from tensorgrad.nn.checks import listed, number_between, positive
+from tensorgrad.nn.initializers import Initializer, normal, uniform
 from tensorgrad.nn.module import Init, Module, Parameter, as_initializer, param
 
 
@@ -78,7 +78,7 @@ def _check_tied(shape: tuple[int, ...], given: tuple[int, ...]) -> None:
         ShapeError: It is, as an embedding's table is; says what to do.
     """
     if given == shape[::-1] != shape:
-        from tensorgrad.location import user_line
+        from tensorgrad.tracing.location import user_line
 
         raise ShapeError(
             f"{user_line()}: Linear: the weight is [in, out] here, {list(shape)}, and this one is {list(given)}: for a "
@@ -211,9 +211,9 @@ class Flatten(Module):
         Raises:
             ShapeError: There are no such axes, or they are in the wrong order.
         """
-        from tensorgrad.elementwise import as_tensor
-        from tensorgrad.location import user_line
-        from tensorgrad.shaping import normalized_axis
+        from tensorgrad.ops.elementwise import as_tensor
+        from tensorgrad.ops.shape import normalized_axis
+        from tensorgrad.tracing.location import user_line
 
         tensor = as_tensor(x)
         first, last = (normalized_axis(axis, tensor.ndim, "Flatten") for axis in (self.start_dim, self.end_dim))

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, TypeAlias, TypeVar, c
 
 import numpy as np
 
-from tensorgrad.dtypes import NAMES, SHORT, DType, is_float, spec
 from tensorgrad.errors import ArgumentError, DTypeError, InputError, OptionError, ParameterError
-from tensorgrad.initializers import Initializer, constant
 from tensorgrad.nn.description import described
+from tensorgrad.nn.initializers import Initializer, constant
 from tensorgrad.runtime.conversion import converted, to_numpy
-from tensorgrad.trees import Rebuild
+from tensorgrad.tracing.dtypes import NAMES, SHORT, DType, is_float, spec
+from tensorgrad.tracing.trees import Rebuild
 
 
 class Declared:
@@ -28,7 +28,7 @@ class Declared:
     __array_ufunc__: ClassVar[None] = None  # numpy's operators give way to those of tensors, and to these
 
     def _compute(self, *others: object) -> NoReturn:
-        from tensorgrad.tracer import as_array  # loads xDSL
+        from tensorgrad.tracing.tracer import as_array  # loads xDSL
 
         as_array(self)
         raise AssertionError("declared values are never arrays")
@@ -90,7 +90,7 @@ class Buffer(Declared):
     """Declared state that no optimizer changes: a shape, a dtype and an initializer, but no values.
 
     In the loss of `tg.compile` it is a tensor that can be assigned to: `self.mean.assign(value)`. Its last value is
-    what the next step reads, and what attached functions read; see `tensorgrad.state`.
+    what the next step reads, and what attached functions read; see `tensorgrad.nn.state`.
 
     Attributes:
         shape: The extents.
@@ -110,7 +110,7 @@ class Buffer(Declared):
         Raises:
             ParameterError: Here it is only declared.
         """
-        from tensorgrad.location import user_line
+        from tensorgrad.tracing.location import user_line
 
         raise ParameterError(
             f"{user_line()}: assign: the {self!r} has no values: buffers are declared at construction; assign them in "
@@ -165,7 +165,7 @@ def is_float_array(value: object) -> bool:
     """Whether a value is a concrete array of floats: numpy's, ours or another library's; traced tensors are none."""
     if not (hasattr(value, "__array__") or hasattr(value, "__dlpack__")) or isinstance(value, np.generic):
         return False
-    from tensorgrad.tensors import Traced  # loads xDSL
+    from tensorgrad.tracing.tensor import Traced  # loads xDSL
 
     if isinstance(value, Traced):
         return False
@@ -205,7 +205,7 @@ class Module:
         if self._binding is not None and name in vars(self):
             _check_replaceable(self, name)
         if self._binding is None and is_float_array(value):
-            from tensorgrad.location import user_line  # loads xDSL
+            from tensorgrad.tracing.location import user_line  # loads xDSL
 
             value = parameter_of(value, f"{user_line()}: {type(self).__name__}.{name}")
         object.__setattr__(self, name, value)
@@ -223,7 +223,7 @@ class Module:
     if not TYPE_CHECKING:  # a type checker finds such names by itself
 
         def __getattr__(self, name: str) -> NoReturn:
-            from tensorgrad.foreign import unknown_attribute
+            from tensorgrad.surface.foreign import unknown_attribute
 
             raise unknown_attribute("Module", f"a module {type(self).__name__}", name, self)
 
@@ -311,7 +311,7 @@ class Module:
             parameter.trainable = True
 
     def _matching(self, what: str, patterns: Sequence[str]) -> list[Parameter]:
-        from tensorgrad.location import user_line  # loads xDSL
+        from tensorgrad.tracing.location import user_line  # loads xDSL
 
         if self._binding is not None:
             raise ParameterError(f"{user_line()}: {what}: what is traced can't change which parameters are trained")
@@ -372,8 +372,8 @@ def _check_replaceable(module: Module, name: str) -> None:
     Raises:
         ParameterError: It is.
     """
-    from tensorgrad.location import user_line
-    from tensorgrad.tensors import Array
+    from tensorgrad.tracing.location import user_line
+    from tensorgrad.tracing.tensor import Array
 
     assert module._binding is not None
     if any(isinstance(value, Array) for value in module._binding[1].values()):
@@ -469,7 +469,7 @@ def inference(model: T) -> T:
         ParameterError: It is no module.
     """
     if not isinstance(model, Module):
-        from tensorgrad.location import user_line
+        from tensorgrad.tracing.location import user_line
 
         raise ParameterError(f"{user_line()}: inference: the model must be a tg.nn.Module, not {type(model).__name__}")
     origin, values = (model, None) if model._binding is None else model._binding
@@ -545,7 +545,7 @@ def check_attributes(bound: Module, where: str) -> None:
     Raises:
         ParameterError: One was; names the attributes.
     """
-    from tensorgrad.tensors import Traced
+    from tensorgrad.tracing.tensor import Traced
 
     assert bound._binding is not None
     origin, values = bound._binding

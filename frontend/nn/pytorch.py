@@ -196,23 +196,23 @@ def to_torch(model: Module, values: Mapping[str, Any], names: Mapping[str, str] 
 
 
 def _mistake(message: str, kind: type[TensorgradError] = InputError) -> TensorgradError:
-    from tensorgrad.location import user_line
+    from tensorgrad.tracing.location import user_line
 
     return kind(f"{user_line()}: {message}")
 
 
 def _checked(parameters: Mapping[str, Parameter | Buffer], values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Values in the parameters' shapes and dtypes."""
-    from tensorgrad.compiled import slot_of
-    from tensorgrad.dtypes import Spec
+    from tensorgrad.driver.compiled import slot_of
     from tensorgrad.runtime.backend import check_inputs
+    from tensorgrad.tracing.dtypes import Spec
 
     slots = {path: slot_of(path, Spec(found.shape, found.dtype)) for path, found in parameters.items()}
     return check_inputs(slots, values, what="parameter")
 
 
 def _array(name: str, value: Any) -> np.ndarray:
-    from tensorgrad.checkpoints import as_numpy
+    from tensorgrad.driver.checkpoints import as_numpy
 
     return as_numpy(name, value.float() if str(getattr(value, "dtype", "")) == "torch.bfloat16" else value)
 

@@ -9,11 +9,11 @@ from typing import Any, ClassVar, cast
 import numpy as np
 
 import tensorgrad as tg
-from tensorgrad.dtypes import SHORT
 from tensorgrad.errors import DTypeError, InputError, OptionError, ShapeError
-from tensorgrad.initializers import Initializer, uniform
 from tensorgrad.nn.checks import number_between, positive
+from tensorgrad.nn.initializers import Initializer, uniform
 from tensorgrad.nn.module import Init, Module, Parameter, param
+from tensorgrad.tracing.dtypes import SHORT
 
 ACTIVATIONS = ("tanh", "relu")
 
@@ -133,7 +133,7 @@ class Recurrent(Module):
             InputError: A length that is known while tracing is negative, or more than the sequences have.
             OptionError: `dropout_key` is no key, or there are both lengths and a mask.
         """
-        from tensorgrad.elementwise import as_tensor
+        from tensorgrad.ops.elementwise import as_tensor
 
         rows = as_tensor(x)
         batched = rows.ndim == 3
@@ -189,7 +189,7 @@ class Recurrent(Module):
 
     def _counted(self, lengths: Any, mask: Any, extents: tuple[int, int], batched: bool) -> Any:
         """Which elements count, `[length, batch, 1]`, or None where all do."""
-        from tensorgrad.elementwise import as_tensor
+        from tensorgrad.ops.elementwise import as_tensor
 
         length, batch = extents
         if lengths is None and mask is None:
@@ -210,8 +210,8 @@ class Recurrent(Module):
 
     def _lengths(self, lengths: Any, shape: tuple[int, ...], most: int) -> Any:
         """Lengths as an i32 tensor; those that are known are checked."""
-        from tensorgrad.elementwise import as_tensor
-        from tensorgrad.tensors import Traced
+        from tensorgrad.ops.elementwise import as_tensor
+        from tensorgrad.tracing.tensor import Traced
 
         given = as_tensor(lengths)
         if given.shape != shape:
@@ -226,7 +226,7 @@ class Recurrent(Module):
 
     def _states(self, state: Any, rows: Any, batched: bool) -> tuple[Any, ...]:
         """The state to begin with, each tensor `[num_layers * directions, batch, hidden_size]`."""
-        from tensorgrad.elementwise import as_tensor
+        from tensorgrad.ops.elementwise import as_tensor
 
         count, batch = self.num_layers * self.directions, rows.shape[1]
         if state is None:
@@ -247,7 +247,7 @@ class Recurrent(Module):
         return tg.random.split(key, self.num_layers - 1)
 
     def _at(self) -> str:
-        from tensorgrad.location import user_line
+        from tensorgrad.tracing.location import user_line
 
         return f"{user_line()}: {self.name}"
 

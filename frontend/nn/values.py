@@ -8,11 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from tensorgrad import random, trees
-from tensorgrad.dtypes import SHORT, Spec
+from tensorgrad.driver.model_tracing import drawn
 from tensorgrad.errors import ParameterError
-from tensorgrad.location import user_line
-from tensorgrad.model_tracing import drawn
+from tensorgrad.interpreters.backend import ArraySlot
 from tensorgrad.nn.module import (
     Buffer,
     Module,
@@ -27,10 +25,13 @@ from tensorgrad.nn.module import (
     is_float_array,
     parameter_of,
 )
+from tensorgrad.nn.state import Held, State
+from tensorgrad.ops import random
 from tensorgrad.runtime.backend import check_inputs
-from tensorgrad.runtime.numpy_backend import ArraySlot
-from tensorgrad.state import Held, State
-from tensorgrad.tensors import Array, Traced
+from tensorgrad.tracing import trees
+from tensorgrad.tracing.dtypes import SHORT, Spec
+from tensorgrad.tracing.location import user_line
+from tensorgrad.tracing.tensor import Array, Traced
 
 
 def initialized(model: Module, seed: int, values: Mapping[str, Any] | None) -> Module:

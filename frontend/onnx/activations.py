@@ -8,7 +8,7 @@ from typing import Any
 
 import tensorgrad as tg
 from tensorgrad.onnx.table import Node, rule
-from tensorgrad.tensors import Tensor
+from tensorgrad.tracing.tensor import Tensor
 
 
 def _enter(name: str, function: Callable[..., Tensor]) -> None:

@@ -6,9 +6,9 @@ import math
 from typing import Any
 
 import tensorgrad as tg
-from tensorgrad.dtypes import NAMES
 from tensorgrad.onnx.table import Node, rule
-from tensorgrad.tensors import Tensor
+from tensorgrad.tracing.dtypes import NAMES
+from tensorgrad.tracing.tensor import Tensor
 
 
 def _heads(node: Node, x: Tensor, count_name: str) -> Tensor:

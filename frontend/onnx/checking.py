@@ -9,10 +9,10 @@ import onnx
 from onnx import AttributeProto, TensorProto, defs, helper, inliner
 
 from tensorgrad.errors import OptionError
-from tensorgrad.location import user_line
 from tensorgrad.onnx import rules
 from tensorgrad.onnx.elements import DTYPES, element_name
 from tensorgrad.onnx.table import Rule
+from tensorgrad.tracing.location import user_line
 
 RULES = rules.RULES
 _ALIASES = {"ai.onnx": ""}

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import tensorgrad as tg
-from tensorgrad.dtypes import NAMES, is_float
 from tensorgrad.onnx.table import Node, rule
-from tensorgrad.tensors import Tensor
+from tensorgrad.tracing.dtypes import NAMES, is_float
+from tensorgrad.tracing.tensor import Tensor
 
 
 @rule("MatMul")

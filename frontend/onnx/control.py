@@ -13,7 +13,7 @@ import numpy as np
 import tensorgrad as tg
 from tensorgrad.onnx.shapes import parts, split_sizes
 from tensorgrad.onnx.table import Node, Value, rule
-from tensorgrad.tensors import Tensor, Traced
+from tensorgrad.tracing.tensor import Tensor, Traced
 
 MOST_STEPS = 4096
 """A loop of more steps is refused: each is traced on its own."""

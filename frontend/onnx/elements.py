@@ -8,10 +8,10 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from tensorgrad.dtypes import NAMES, DType
-from tensorgrad.elementary import bitwise_and, bitwise_left_shift, bitwise_right_shift
-from tensorgrad.elementwise import cast
-from tensorgrad.tensors import Tensor
+from tensorgrad.ops.elementary import bitwise_and, bitwise_left_shift, bitwise_right_shift
+from tensorgrad.ops.elementwise import cast
+from tensorgrad.tracing.dtypes import NAMES, DType
+from tensorgrad.tracing.tensor import Tensor
 
 NumpyArray = np.ndarray[Any, np.dtype[Any]]
 

@@ -11,12 +11,12 @@ import onnx
 from onnx import AttributeProto, TensorProto, helper, shape_inference
 
 from tensorgrad.errors import ShapeError, TensorgradError
-from tensorgrad.location import user_line
 from tensorgrad.onnx.checking import ELEMENT_ATTRIBUTES, all_nodes, element_of, graphs_of, label, rule_of
 from tensorgrad.onnx.elements import NARROW, NumpyArray, array_of, wrapped
 from tensorgrad.onnx.table import Node, Setting, Value
 from tensorgrad.runtime.errors import MALFORMED
-from tensorgrad.tensors import Tensor
+from tensorgrad.tracing.location import user_line
+from tensorgrad.tracing.tensor import Tensor
 
 
 @dataclass(frozen=True)

@@ -10,10 +10,10 @@ import numpy as np
 import tensorgrad as tg
 from tensorgrad.dialects.tg import index as index_ops
 from tensorgrad.dialects.tg.base import integer
-from tensorgrad.dtypes import NAMES
 from tensorgrad.onnx.table import Node, rule
-from tensorgrad.tensors import Array, Tensor
-from tensorgrad.tracer import emit
+from tensorgrad.tracing.dtypes import NAMES
+from tensorgrad.tracing.tensor import Array, Tensor
+from tensorgrad.tracing.tracer import emit
 
 MOST_PAIRS = 1 << 26
 """So many pairs of a place and an update are looked at, where a scatter multiplies or takes extremes."""

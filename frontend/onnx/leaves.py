@@ -11,7 +11,7 @@ from onnx import TensorProto, helper
 import tensorgrad as tg
 from tensorgrad.onnx.elements import NumpyArray
 from tensorgrad.onnx.table import Node, rule
-from tensorgrad.tensors import Tensor
+from tensorgrad.tracing.tensor import Tensor
 
 
 @rule("Constant", "value value_float value_floats value_int value_ints")

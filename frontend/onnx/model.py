@@ -16,10 +16,7 @@ import onnx
 from google.protobuf.message import DecodeError
 from onnx import checker
 
-from tensorgrad import trees
-from tensorgrad.dtypes import SHORT, DType
 from tensorgrad.errors import InputError, OptionError, ParameterError, TensorgradError
-from tensorgrad.location import user_line
 from tensorgrad.nn.module import Module, Parameter, param
 from tensorgrad.onnx.checking import all_nodes, check, element_of, graphs_of, inlined, opset, rule_of
 from tensorgrad.onnx.elements import NARROW, NumpyArray, dtype_of, element_name, numpy_dtype
@@ -27,8 +24,11 @@ from tensorgrad.onnx.evaluation import Evaluation, Graph
 from tensorgrad.onnx.table import Rule, Setting
 from tensorgrad.runtime.conversion import converted, to_numpy
 from tensorgrad.runtime.errors import MALFORMED
-from tensorgrad.tensors import Array, Tensor
-from tensorgrad.tracer import as_array, current_trace
+from tensorgrad.tracing import trees
+from tensorgrad.tracing.dtypes import SHORT, DType
+from tensorgrad.tracing.location import user_line
+from tensorgrad.tracing.tensor import Array, Tensor
+from tensorgrad.tracing.tracer import as_array, current_trace
 
 _SHAPE_READERS = {"Shape", "Size", "SequenceLength"}
 

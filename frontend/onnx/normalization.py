@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 import tensorgrad as tg
-from tensorgrad.dtypes import NAMES
 from tensorgrad.onnx.table import Node, rule
-from tensorgrad.tensors import Tensor
+from tensorgrad.tracing.dtypes import NAMES
+from tensorgrad.tracing.tensor import Tensor
 
 
 def _channelwise(x: Tensor, rank: int) -> Tensor:

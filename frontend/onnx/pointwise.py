@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 import tensorgrad as tg
-from tensorgrad.dtypes import NAMES, is_float
 from tensorgrad.onnx.table import Node, rule
-from tensorgrad.tensors import Array, Tensor
+from tensorgrad.tracing.dtypes import NAMES, is_float
+from tensorgrad.tracing.tensor import Array, Tensor
 
 _UNARY: dict[str, Callable[[Any], Tensor]] = {
     "Abs": tg.abs,

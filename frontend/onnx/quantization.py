@@ -11,11 +11,11 @@ from typing import Any
 from onnx import TensorProto
 
 import tensorgrad as tg
-from tensorgrad.dtypes import NAMES
 from tensorgrad.onnx.contractions import shifted
 from tensorgrad.onnx.elements import NARROW
 from tensorgrad.onnx.table import Node, rule
-from tensorgrad.tensors import Tensor
+from tensorgrad.tracing.dtypes import NAMES
+from tensorgrad.tracing.tensor import Tensor
 
 
 def limits(element: int) -> tuple[int, int]:

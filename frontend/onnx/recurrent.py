@@ -11,7 +11,7 @@ from typing import Any
 import tensorgrad as tg
 from tensorgrad.onnx.activations import ACTIVATIONS, PARAMETERS
 from tensorgrad.onnx.table import Node, rule
-from tensorgrad.tensors import Tensor
+from tensorgrad.tracing.tensor import Tensor
 
 _ATTRIBUTES = (
     "activations activation_alpha activation_beta clip direction=forward|reverse|bidirectional hidden_size layout"

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 import tensorgrad as tg
-from tensorgrad.dtypes import is_float
 from tensorgrad.onnx.pointwise import truncated_quotient
 from tensorgrad.onnx.table import Node, rule
-from tensorgrad.tensors import Tensor
+from tensorgrad.tracing.dtypes import is_float
+from tensorgrad.tracing.tensor import Tensor
 
 
 def _largest(x: Tensor, axis: Any, keepdims: bool) -> Tensor:

@@ -15,7 +15,7 @@ import numpy as np
 import tensorgrad as tg
 from tensorgrad.onnx.elements import NumpyArray
 from tensorgrad.onnx.table import Node, rule
-from tensorgrad.tensors import Array, Tensor
+from tensorgrad.tracing.tensor import Array, Tensor
 
 _COORDINATES = (
     "coordinate_transformation_mode=half_pixel|half_pixel_symmetric|pytorch_half_pixel|align_corners|asymmetric"

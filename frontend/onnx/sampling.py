@@ -13,10 +13,10 @@ from dataclasses import dataclass
 import numpy as np
 
 import tensorgrad as tg
-from tensorgrad.dtypes import NAMES
 from tensorgrad.onnx.table import Node, rule
 from tensorgrad.onnx.windows import listed, pairs
-from tensorgrad.tensors import Array, Tensor
+from tensorgrad.tracing.dtypes import NAMES
+from tensorgrad.tracing.tensor import Array, Tensor
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import numpy as np
 import tensorgrad as tg
 from tensorgrad.onnx.elements import NumpyArray
 from tensorgrad.onnx.table import Node, rule
-from tensorgrad.tensors import Array, Tensor
+from tensorgrad.tracing.tensor import Array, Tensor
 
 
 def _roots(length: int, outputs: int, inverse: bool, dtype: np.dtype[np.generic]) -> tuple[Array, Array]:

@@ -8,12 +8,12 @@ from typing import Any, NoReturn, TypeAlias
 
 import numpy as np
 
-from tensorgrad.dtypes import NAMES, DType
 from tensorgrad.errors import OptionError, ShapeError, TraceError
-from tensorgrad.location import user_line
 from tensorgrad.onnx.elements import NumpyArray, dtype_of
-from tensorgrad.tensors import Array, Tensor, Traced
-from tensorgrad.tracer import as_array
+from tensorgrad.tracing.dtypes import NAMES, DType
+from tensorgrad.tracing.location import user_line
+from tensorgrad.tracing.tensor import Array, Tensor, Traced
+from tensorgrad.tracing.tracer import as_array
 
 Value: TypeAlias = "NumpyArray | Tensor | list[Any] | None"
 """A value of a graph: a constant as it is in the file, a tensor, a sequence, or an optional one that is absent."""

@@ -6,7 +6,7 @@ from typing import Any
 
 import tensorgrad as tg
 from tensorgrad.onnx.table import Node, rule
-from tensorgrad.tensors import Tensor
+from tensorgrad.tracing.tensor import Tensor
 
 _DOMAIN = "ai.onnx.preview.training"
 

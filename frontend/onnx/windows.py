@@ -9,16 +9,16 @@ from typing import Any
 import numpy as np
 
 import tensorgrad as tg
-from tensorgrad.convolution import Pool
 from tensorgrad.dialects.tg import index as index_ops
 from tensorgrad.dialects.tg.base import integer
 from tensorgrad.dialects.tg.convolution import spread
-from tensorgrad.dtypes import NAMES
 from tensorgrad.onnx.contractions import shifted
 from tensorgrad.onnx.quantization import quantized
 from tensorgrad.onnx.table import Node, rule
-from tensorgrad.tensors import Array, Tensor
-from tensorgrad.tracer import emit
+from tensorgrad.ops.convolution import Pool
+from tensorgrad.tracing.dtypes import NAMES
+from tensorgrad.tracing.tensor import Array, Tensor
+from tensorgrad.tracing.tracer import emit
 
 _WINDOW = "auto_pad=NOTSET|SAME_UPPER|SAME_LOWER|VALID dilations kernel_shape pads strides"
 

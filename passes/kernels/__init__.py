@@ -1,1 +1,1 @@
-"""What passes on `buf` share: kernels taken apart, what runs before what, kinds of kernels, where buffers lie."""
+"""Passes on kernels: lowering to WGSL, its text, and the program made of it."""

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 import tensorgrad as tg
-from tensorgrad.callbacks import Callback, Checkpoints, EarlyStop
+from tensorgrad.train.callbacks import Callback, Checkpoints, EarlyStop
 
 
 def loss(model: Any, x: Any, y: Any, key: Any) -> Any:

@@ -13,7 +13,7 @@ import pytest
 import tint
 
 from benchmarks.workloads import NAMES, workload
-from tensorgrad.pipeline import Compilation
+from tensorgrad.driver.pipeline import Compilation
 from tensorgrad.runtime.target import Target
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"

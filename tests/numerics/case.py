@@ -10,7 +10,7 @@ import numpy as np
 from harness import NumpyArray
 
 from tensorgrad.dialects.tg.base import TensorOp
-from tensorgrad.tensors import Tensor
+from tensorgrad.tracing.tensor import Tensor
 
 
 @dataclass(frozen=True)

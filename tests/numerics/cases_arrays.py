@@ -9,11 +9,14 @@ from typing import Any
 import numpy as np
 from case import Case, NumpyArray, boolean, distinct, f32, i32, integers, normal, u32, uniform
 
-from tensorgrad import cumulative, joining, reductions, shaping, sorting
 from tensorgrad.dialects.tg import binary, index, reduce, shape, sort
 from tensorgrad.dialects.tg.base import integer, ints
-from tensorgrad.tensors import Tensor
-from tensorgrad.tracer import emit
+from tensorgrad.ops import cumulative, joining
+from tensorgrad.ops import reduce as reductions
+from tensorgrad.ops import shape as shaping
+from tensorgrad.ops import sort as sorting
+from tensorgrad.tracing.tensor import Tensor
+from tensorgrad.tracing.tracer import emit
 
 
 def prod_cases() -> Iterator[Case]:

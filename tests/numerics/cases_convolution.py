@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 from case import Case, NumpyArray, distinct, f32, integers, normal
 
-from tensorgrad import contractions
-from tensorgrad import convolution as nn
 from tensorgrad.dialects.tg import contract, convolution, reduce
 from tensorgrad.dialects.tg.base import integer, ints
-from tensorgrad.tensors import Tensor
-from tensorgrad.tracer import emit
+from tensorgrad.ops import contract as contractions
+from tensorgrad.ops import convolution as nn
+from tensorgrad.tracing.tensor import Tensor
+from tensorgrad.tracing.tracer import emit
 
 Ints = Sequence[int]
 

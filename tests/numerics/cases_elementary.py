@@ -10,11 +10,11 @@ import numpy as np
 from case import SHAPES, SPECIAL, Case, NumpyArray, boolean, f32, i32, integers, normal, u32, uniform
 from cases_pointwise import LIMITS, PAIRS, UNSIGNED, shape_note, wide
 
-from tensorgrad import activations, elementary
-from tensorgrad import elementwise as tg
 from tensorgrad.dialects.tg import binary, integer, unary
 from tensorgrad.dialects.tg import elementary as ops
 from tensorgrad.dialects.tg.base import TensorOp
+from tensorgrad.ops import activations, elementary
+from tensorgrad.ops import elementwise as tg
 
 ERF, ERFC = (np.vectorize(f, otypes=[np.float64]) for f in (math.erf, math.erfc))
 

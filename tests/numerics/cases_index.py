@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 from case import Case, NumpyArray, boolean, distinct, f32, i32, integers, normal, u32
 
-from tensorgrad import reductions, shaping
 from tensorgrad.dialects.tg import index
 from tensorgrad.dialects.tg.base import integer
-from tensorgrad.tensors import Array, Tensor
-from tensorgrad.tracer import emit
+from tensorgrad.ops import reduce as reductions
+from tensorgrad.ops import shape as shaping
+from tensorgrad.tracing.tensor import Array, Tensor
+from tensorgrad.tracing.tracer import emit
 
 
 def fill_of(dtype: np.dtype[Any]) -> Any:

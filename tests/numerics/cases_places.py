@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 from case import Case, NumpyArray, i32, integers, normal, u32
 
-from tensorgrad import indexing
 from tensorgrad.dialects.tg import binary, contract, index
 from tensorgrad.dialects.tg.base import integer
-from tensorgrad.elementwise import broadcast_to
-from tensorgrad.shaping import arange
-from tensorgrad.tensors import Array, Tensor
-from tensorgrad.tracer import emit
+from tensorgrad.ops import index as indexing
+from tensorgrad.ops.elementwise import broadcast_to
+from tensorgrad.ops.shape import arange
+from tensorgrad.tracing.tensor import Array, Tensor
+from tensorgrad.tracing.tracer import emit
 
 
 def place_cases() -> Iterator[Case]:

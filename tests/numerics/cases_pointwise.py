@@ -9,11 +9,11 @@ import numpy as np
 from case import SHAPES, SPECIAL, Case, NumpyArray, boolean, f32, i32, normal, u32, uniform
 from xdsl.dialects.builtin import StringAttr
 
-from tensorgrad import elementary
-from tensorgrad import elementwise as tg
 from tensorgrad.dialects.tg import binary, unary
 from tensorgrad.dialects.tg.base import TensorOp
-from tensorgrad.tracer import emit
+from tensorgrad.ops import elementary
+from tensorgrad.ops import elementwise as tg
+from tensorgrad.tracing.tracer import emit
 
 LIMITS = i32(0, 1, -1, 7, -(2**31), 2**31 - 1)
 UNSIGNED = u32(0, 1, 7, 2**31, 2**32 - 1, 12345)

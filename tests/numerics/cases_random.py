@@ -10,10 +10,10 @@ from case import SHAPES, Case, NumpyArray, f32, integers, u32, uniform
 from xdsl.dialects.builtin import StringAttr
 
 from tensorgrad.dialects.tg import random as ops
-from tensorgrad.elementwise import cast
-from tensorgrad.random import erfinv
-from tensorgrad.tensors import Tensor
-from tensorgrad.tracer import emit
+from tensorgrad.ops.elementwise import cast
+from tensorgrad.ops.random import erfinv
+from tensorgrad.tracing.tensor import Tensor
+from tensorgrad.tracing.tracer import emit
 
 ROTATIONS = (13, 15, 26, 6, 17, 29, 16, 24)
 

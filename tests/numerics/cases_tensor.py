@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 from case import Case, NumpyArray, boolean, distinct, f32, i32, integers, normal, u32
 
-from tensorgrad import reductions, shaping
 from tensorgrad.dialects.tg import contract, leaves, reduce, shape
 from tensorgrad.dialects.tg.base import ELEMENT_TYPES, TensorOp, integer, ints
-from tensorgrad.elementwise import broadcast_to
-from tensorgrad.tensors import Array, Tensor
-from tensorgrad.tracer import emit
+from tensorgrad.ops import reduce as reductions
+from tensorgrad.ops import shape as shaping
+from tensorgrad.ops.elementwise import broadcast_to
+from tensorgrad.tracing.tensor import Array, Tensor
+from tensorgrad.tracing.tracer import emit
 
 
 def leaf_cases() -> Iterator[Case]:

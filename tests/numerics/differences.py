@@ -9,10 +9,10 @@ import numpy as np
 from case import Case
 from harness import Function, NumpyArray
 
-from tensorgrad.derivatives import grad
-from tensorgrad.elementwise import sin
-from tensorgrad.reductions import sum as total
-from tensorgrad.tensors import Tensor
+from tensorgrad.ops.elementwise import sin
+from tensorgrad.ops.reduce import sum as total
+from tensorgrad.tracing.tensor import Tensor
+from tensorgrad.transforms.grad import grad
 
 STEPS = (2e-3, 1e-3, 5e-4)
 

@@ -11,7 +11,7 @@ from harness import NumpyArray
 from hypothesis import strategies as st
 
 import tensorgrad as tg
-from tensorgrad.tensors import Tensor
+from tensorgrad.tracing.tensor import Tensor
 
 LONGEST = 12
 """A chain's values have at most so many elements."""

@@ -13,18 +13,18 @@ from xdsl.passes import ModulePass
 
 from tensorgrad.dialects.tg import contract, convolution, reduce
 from tensorgrad.dialects.tg.base import TensorOp
-from tensorgrad.dtypes import Spec
-from tensorgrad.passes.fuse import FusePass
-from tensorgrad.passes.grad import GradPass
-from tensorgrad.passes.inline_calls import InlineCallsPass
-from tensorgrad.passes.lower_tg_to_buf import LowerTgToBufPass
-from tensorgrad.passes.plan_memory import PlanMemoryPass
-from tensorgrad.passes.schedule import SchedulePass
-from tensorgrad.passes.share_dispatches import ShareDispatchesPass
-from tensorgrad.passes.simplify import SimplifyPass
-from tensorgrad.runtime.numpy_buffers import BufferExecutor
-from tensorgrad.runtime.numpy_tensors import TensorExecutor
-from tensorgrad.tracer import trace
+from tensorgrad.interpreters.buffers import BufferExecutor
+from tensorgrad.interpreters.tensors import TensorExecutor
+from tensorgrad.passes.buffers.fuse import FusePass
+from tensorgrad.passes.buffers.lower_tg_to_buf import LowerTgToBufPass
+from tensorgrad.passes.buffers.plan_memory import PlanMemoryPass
+from tensorgrad.passes.buffers.schedule import SchedulePass
+from tensorgrad.passes.buffers.share_dispatches import ShareDispatchesPass
+from tensorgrad.passes.tensors.grad import GradPass
+from tensorgrad.passes.tensors.inline_calls import InlineCallsPass
+from tensorgrad.passes.tensors.simplify import SimplifyPass
+from tensorgrad.tracing.dtypes import Spec
+from tensorgrad.tracing.tracer import trace
 
 NumpyArray: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 Function: TypeAlias = Callable[..., Any]

@@ -11,19 +11,22 @@ from harness import NumpyArray
 from hypothesis import strategies as st
 from xdsl.ir import Operation
 
-from tensorgrad import cumulative, elementary, joining, reductions, shaping, sorting
-from tensorgrad import elementwise as tg
-from tensorgrad.control import cond, scan
-from tensorgrad.custom import custom_vjp
 from tensorgrad.dialects.tg import convolution, index, shape
 from tensorgrad.dialects.tg.base import TensorOp, integer, ints
 from tensorgrad.dialects.tg.call import CallOp
 from tensorgrad.dialects.tg.control import RegionOp
 from tensorgrad.dialects.tg.leaves import ConstantOp
-from tensorgrad.dtypes import NAMES, Spec
-from tensorgrad.rematerialization import checkpoint
-from tensorgrad.tensors import Array, Tensor
-from tensorgrad.tracer import emit, trace
+from tensorgrad.ops import cumulative, elementary, joining
+from tensorgrad.ops import elementwise as tg
+from tensorgrad.ops import reduce as reductions
+from tensorgrad.ops import shape as shaping
+from tensorgrad.ops import sort as sorting
+from tensorgrad.tracing.dtypes import NAMES, Spec
+from tensorgrad.tracing.tensor import Array, Tensor
+from tensorgrad.tracing.tracer import emit, trace
+from tensorgrad.transforms.checkpoint import checkpoint
+from tensorgrad.transforms.control import cond, scan
+from tensorgrad.transforms.custom_vjp import custom_vjp
 
 Shape = tuple[int, ...]
 MOST_ELEMENTS = 72

@@ -16,18 +16,18 @@ from xdsl.passes import ModulePass
 
 from tensorgrad.dialects.buf import KernelOp
 from tensorgrad.dialects.tg.base import Tensor, numpy_dtype
-from tensorgrad.passes.build_program import build_program
-from tensorgrad.passes.fuse import FusePass
-from tensorgrad.passes.inline_calls import InlineCallsPass
-from tensorgrad.passes.lower_precision import LowerPrecisionPass
-from tensorgrad.passes.outline_attention import OutlineAttentionPass
+from tensorgrad.interpreters.tensors import TensorExecutor
+from tensorgrad.passes.buffers.fuse import FusePass
+from tensorgrad.passes.buffers.lower_precision import LowerPrecisionPass
+from tensorgrad.passes.buffers.schedule.choose import choose
+from tensorgrad.passes.buffers.schedule.neighbours import neighbours
+from tensorgrad.passes.buffers.split_reductions import SplitReductionsPass
+from tensorgrad.passes.kernels.build_program import build_program
+from tensorgrad.passes.kernels.relay_loops import RelayLoopsPass
 from tensorgrad.passes.pipelines import device_passes
-from tensorgrad.passes.relay_loops import RelayLoopsPass
-from tensorgrad.passes.schedule.choose import choose
-from tensorgrad.passes.schedule.neighbours import neighbours
-from tensorgrad.passes.simplify import SimplifyPass
-from tensorgrad.passes.split_reductions import SplitReductionsPass
-from tensorgrad.runtime.numpy_tensors import TensorExecutor
+from tensorgrad.passes.tensors.inline_calls import InlineCallsPass
+from tensorgrad.passes.tensors.outline_attention import OutlineAttentionPass
+from tensorgrad.passes.tensors.simplify import SimplifyPass
 from tensorgrad.runtime.target import Target
 from tensorgrad.runtime.webgpu import WebGPUDevice, WebGPUExecutable
 

@@ -23,7 +23,7 @@ from xdsl.parser import Parser
 from tensorgrad.dialects.tg import Tg
 from tensorgrad.dialects.tg.base import TensorOp
 from tensorgrad.dialects.tg.control import RegionOp
-from tensorgrad.runtime.numpy_tensors import TensorExecutor
+from tensorgrad.interpreters.tensors import TensorExecutor
 
 EPSILON = float(np.finfo(np.float32).eps)
 MOVE = 4 * EPSILON

@@ -13,12 +13,12 @@ from xdsl.dialects.builtin import ModuleOp, StringAttr
 
 import tensorgrad as tg
 from tensorgrad.dialects.buf import KernelOp
-from tensorgrad.dtypes import Spec
-from tensorgrad.passes.build_program import build_program
+from tensorgrad.interpreters.tensors import TensorExecutor
+from tensorgrad.passes.kernels.build_program import build_program
 from tensorgrad.passes.pipelines import inference_passes
-from tensorgrad.runtime.numpy_tensors import TensorExecutor
 from tensorgrad.runtime.target import Target
 from tensorgrad.runtime.webgpu import WebGPUDevice, WebGPUExecutable
+from tensorgrad.tracing.dtypes import Spec
 
 GPU = Target.named("webgpu-default")
 SOFTWARE = Target.named("lavapipe")

@@ -16,25 +16,25 @@ from xdsl.dialects import memref
 from xdsl.dialects.builtin import ModuleOp
 
 import tensorgrad as tg
-from tensorgrad.derivatives import grad
 from tensorgrad.dialects.attention import Attention, AttentionOp
 from tensorgrad.dialects.buf import KernelOp
 from tensorgrad.dialects.signature import Slot, arguments_of, results_of
 from tensorgrad.dialects.tg.call import CallOp
-from tensorgrad.passes import outline_attention
-from tensorgrad.passes.attention import parameters_of
-from tensorgrad.passes.build_program import build_program
+from tensorgrad.passes.buffers.fuse import FusePass
+from tensorgrad.passes.buffers.lower_tg_to_buf import LowerTgToBufPass
+from tensorgrad.passes.buffers.schedule.attention import LONG
 from tensorgrad.passes.functions import find_function, set_signature
-from tensorgrad.passes.fuse import FusePass
-from tensorgrad.passes.grad import GradPass
-from tensorgrad.passes.inline_calls import InlineCallsPass
-from tensorgrad.passes.lower_tg_to_buf import LowerTgToBufPass
-from tensorgrad.passes.outline_attention import FEWEST_SCORES, OutlineAttentionPass, pays
+from tensorgrad.passes.kernels.build_program import build_program
 from tensorgrad.passes.pipelines import device_passes
-from tensorgrad.passes.schedule.attention import LONG
-from tensorgrad.passes.simplify import SimplifyPass
+from tensorgrad.passes.tensors import outline_attention
+from tensorgrad.passes.tensors.attention import parameters_of
+from tensorgrad.passes.tensors.grad import GradPass
+from tensorgrad.passes.tensors.inline_calls import InlineCallsPass
+from tensorgrad.passes.tensors.outline_attention import FEWEST_SCORES, OutlineAttentionPass, pays
+from tensorgrad.passes.tensors.simplify import SimplifyPass
 from tensorgrad.runtime.target import Target
 from tensorgrad.runtime.webgpu import WebGPUDevice, WebGPUExecutable
+from tensorgrad.transforms.grad import grad
 
 SHAPES = [(9, 9), (5, 11), (1, 3)]
 ALL = [form for queries, keys in SHAPES for form in forms(queries, keys)]

@@ -18,11 +18,11 @@ from xdsl.utils.exceptions import VerifyException
 import tensorgrad as tg
 from tensorgrad.dialects.buf import VALUE, ArenaOp, ViewOp
 from tensorgrad.dialects.tg.control import CondOp, ScanOp
-from tensorgrad.passes.build_program import build_program
-from tensorgrad.passes.fuse import FusePass
-from tensorgrad.passes.lower_tg_to_buf import LowerTgToBufPass
+from tensorgrad.passes.buffers.fuse import FusePass
+from tensorgrad.passes.buffers.lower_tg_to_buf import LowerTgToBufPass
+from tensorgrad.passes.buffers.plan_memory import PlanMemoryPass
+from tensorgrad.passes.kernels.build_program import build_program
 from tensorgrad.passes.pipelines import inference_passes
-from tensorgrad.passes.plan_memory import PlanMemoryPass
 from tensorgrad.runtime.program import Copy, Dispatch, Program, runs
 from tensorgrad.runtime.webgpu import WebGPUDevice, WebGPUExecutable
 

@@ -11,9 +11,9 @@ from xdsl.dialects.builtin import IntegerAttr
 
 import tensorgrad as tg
 from tensorgrad.dialects.buf import DispatchOp
+from tensorgrad.passes.analyses.traffic import BYTES_MOVED
 from tensorgrad.passes.pipelines import inference_passes
-from tensorgrad.passes.traffic import BYTES_MOVED
-from tensorgrad.tensors import Tensor
+from tensorgrad.tracing.tensor import Tensor
 
 Running = Callable[[Tensor], Tensor]
 

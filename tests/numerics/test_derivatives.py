@@ -12,7 +12,7 @@ from differences import central, directional, directions, float_positions, mid_g
 from harness import Function, NumpyArray, assert_same, levels, reference, traced, with_gradient
 
 from tensorgrad.dialects import tg
-from tensorgrad.passes.grad.rules import NO_DERIVATIVE, RULES
+from tensorgrad.passes.tensors.grad.rules import NO_DERIVATIVE, RULES
 
 TOLERANCE = 1e-8
 """Of central differences with extrapolation in f64, relative to the largest element."""

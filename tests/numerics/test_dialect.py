@@ -22,9 +22,9 @@ from tensorgrad.dialects.tg.control import REGION_OPS, CondOp, ScanOp
 from tensorgrad.dialects.tg.leaves import ConstantOp
 from tensorgrad.dialects.tg.shape import PackOp
 from tensorgrad.dialects.tg.unary import SinOp
-from tensorgrad.passes import batch
-from tensorgrad.passes.grad import rules as derivatives
-from tensorgrad.passes.lower_tg_to_buf import lower_tg_to_buf as lowering
+from tensorgrad.passes.buffers.lower_tg_to_buf import lower_tg_to_buf as lowering
+from tensorgrad.passes.tensors import batch
+from tensorgrad.passes.tensors.grad import rules as derivatives
 
 FEWEST_SAMPLES = 3
 CASTS = "tg.cast"

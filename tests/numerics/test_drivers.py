@@ -13,16 +13,16 @@ from xdsl.dialects.builtin import ModuleOp
 
 import tensorgrad as tg
 from tensorgrad.dialects import wgsl
-from tensorgrad.dtypes import Spec
-from tensorgrad.passes.emit_wgsl import emit_module
-from tensorgrad.passes.fuse import cost
-from tensorgrad.passes.kernels.trips import kernel_iterations
+from tensorgrad.passes.analyses.trips import kernel_iterations
+from tensorgrad.passes.buffers.fuse import cost
+from tensorgrad.passes.kernels.emit_wgsl import emit_module
 from tensorgrad.passes.pipelines import inference_passes
 from tensorgrad.runtime.errors import ProgramError, TargetError
 from tensorgrad.runtime.program import LOOP_ITERATIONS, Program
 from tensorgrad.runtime.target import Target
 from tensorgrad.runtime.webgpu import WebGPUDevice
 from tensorgrad.runtime.webgpu.device import LOOP_PROBE
+from tensorgrad.tracing.dtypes import Spec
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "drivers.md"
 LEAST, MOST = -(2**31), 2**31 - 1

@@ -11,11 +11,11 @@ from xdsl.dialects.memref import AllocOp
 
 import tensorgrad as tg
 from tensorgrad.dialects.buf import DispatchOp, KernelOp, loop_extents, shape_of
-from tensorgrad.passes.fuse import FusePass
-from tensorgrad.passes.lower_tg_to_buf import LowerTgToBufPass
+from tensorgrad.passes.analyses.traffic import BYTES_MOVED
+from tensorgrad.passes.buffers.fuse import FusePass
+from tensorgrad.passes.buffers.lower_tg_to_buf import LowerTgToBufPass
 from tensorgrad.passes.pipelines import inference_passes
-from tensorgrad.passes.simplify import SimplifyPass
-from tensorgrad.passes.traffic import BYTES_MOVED
+from tensorgrad.passes.tensors.simplify import SimplifyPass
 
 ROWS, WIDTH, COUNT = 50_000, 64, 4_096
 

@@ -14,11 +14,11 @@ from xdsl.dialects.builtin import ModuleOp
 
 from tensorgrad.dialects.tg import OPS, elementary, unary
 from tensorgrad.dialects.tg.base import TensorOp
-from tensorgrad.passes.build_program import build_program
+from tensorgrad.passes.kernels.build_program import build_program
 from tensorgrad.passes.pipelines import inference_passes
 from tensorgrad.runtime.webgpu import WebGPUDevice, WebGPUExecutable
-from tensorgrad.tensors import Tensor
-from tensorgrad.tracer import emit
+from tensorgrad.tracing.tensor import Tensor
+from tensorgrad.tracing.tracer import emit
 
 EXACT: dict[type[TensorOp], Callable[[NumpyArray], Any]] = {
     unary.ExpOp: np.exp,

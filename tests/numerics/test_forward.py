@@ -17,13 +17,13 @@ from tensorgrad.dialects import tg
 from tensorgrad.dialects.signature import arguments_of, results_of
 from tensorgrad.dialects.tg.base import tensor
 from tensorgrad.dialects.tg.build import TensorBuilder, type_of
-from tensorgrad.passes.batch import repeated
 from tensorgrad.passes.functions import block_of, find_function, return_of, set_returned, set_signature
-from tensorgrad.passes.grad.rules import NO_DERIVATIVE
-from tensorgrad.passes.jvp import JvpPass
-from tensorgrad.passes.simplify import SimplifyPass
-from tensorgrad.tensors import Tensor
-from tensorgrad.transformations import jacobian, jvp
+from tensorgrad.passes.tensors.batch import repeated
+from tensorgrad.passes.tensors.grad.rules import NO_DERIVATIVE
+from tensorgrad.passes.tensors.jvp import JvpPass
+from tensorgrad.passes.tensors.simplify import SimplifyPass
+from tensorgrad.tracing.tensor import Tensor
+from tensorgrad.transforms.jacobian import jacobian, jvp
 
 TOLERANCE = 1e-10
 """Of two ways to the same derivative in f64, relative to the largest element."""

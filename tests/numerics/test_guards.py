@@ -16,7 +16,7 @@ from test_on_device import on_device
 
 import tensorgrad as tg
 from tensorgrad.runtime.webgpu import WebGPUDevice
-from tensorgrad.tensors import Tensor
+from tensorgrad.tracing.tensor import Tensor
 
 X = np.array([0.5, -1.25, 2.0], np.float32)
 FORMS: dict[str, Callable[[Callable[[Tensor], Tensor]], Callable[..., Any]]] = {

@@ -18,11 +18,11 @@ from xdsl.utils.exceptions import DiagnosticException
 import tensorgrad as tg
 from tensorgrad.dialects.buf import KernelOp
 from tensorgrad.dialects.tg.base import numpy_dtype
-from tensorgrad.dtypes import NAMES
+from tensorgrad.interpreters.tensors import TensorExecutor
+from tensorgrad.passes.buffers.schedule import SchedulePass
 from tensorgrad.passes.pipelines import inference_passes
-from tensorgrad.passes.schedule import SchedulePass
-from tensorgrad.runtime.numpy_tensors import TensorExecutor
 from tensorgrad.runtime.webgpu import WebGPUDevice
+from tensorgrad.tracing.dtypes import NAMES
 
 HALF = np.dtype(np.float16)
 EPSILON = 2.0**-11

@@ -16,11 +16,11 @@ import tensorgrad as tg
 from tensorgrad.dialects import wgsl
 from tensorgrad.dialects.buf_control import Buf
 from tensorgrad.dialects.tg import Tg
-from tensorgrad.passes.build_program import build_program
-from tensorgrad.passes.lower_tg_to_buf import LowerTgToBufPass
+from tensorgrad.interpreters.buffers import BufferExecutor
+from tensorgrad.interpreters.tensors import TensorExecutor
+from tensorgrad.passes.buffers.lower_tg_to_buf import LowerTgToBufPass
+from tensorgrad.passes.kernels.build_program import build_program
 from tensorgrad.passes.pipelines import inference_passes
-from tensorgrad.runtime.numpy_buffers import BufferExecutor
-from tensorgrad.runtime.numpy_tensors import TensorExecutor
 from tensorgrad.runtime.target import Target
 from tensorgrad.runtime.webgpu import WebGPUDevice, WebGPUExecutable
 

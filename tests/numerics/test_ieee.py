@@ -12,9 +12,9 @@ from test_on_device import on_device
 
 import tensorgrad as tg
 from benchmarks.workloads import workload
-from tensorgrad.passes import keep_ieee
+from tensorgrad.passes.kernels import keep_ieee
 from tensorgrad.runtime.webgpu import WebGPUDevice
-from tensorgrad.tensors import Tensor
+from tensorgrad.tracing.tensor import Tensor
 
 DOCS = Path(__file__).resolve().parents[2] / "docs/drivers.md"
 SPECIAL = (np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0, -2.0, 0.3, 3e38, -3e38, 1e20, 1e-20)

@@ -13,8 +13,8 @@ from xdsl.dialects.builtin import ModuleOp
 
 import tensorgrad as tg
 from tensorgrad.dialects.buf import KernelOp
-from tensorgrad.passes.simplify import SimplifyPass
-from tensorgrad.tensors import Tensor
+from tensorgrad.passes.tensors.simplify import SimplifyPass
+from tensorgrad.tracing.tensor import Tensor
 
 MOVES: dict[str, Callable[[Tensor], Tensor]] = {
     "transpose": lambda x: tg.swapaxes(x, 0, -1),

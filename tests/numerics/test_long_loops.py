@@ -15,16 +15,16 @@ from xdsl.passes import ModulePass
 
 import tensorgrad as tg
 from tensorgrad.dialects import wgsl
-from tensorgrad.dtypes import Spec
 from tensorgrad.passes import pipelines
-from tensorgrad.passes.build_program import build_program
-from tensorgrad.passes.emit_wgsl import emit_module
-from tensorgrad.passes.kernels.trips import ITERATIONS, kernel_iterations
+from tensorgrad.passes.analyses.trips import ITERATIONS, kernel_iterations
+from tensorgrad.passes.kernels.build_program import build_program
+from tensorgrad.passes.kernels.emit_wgsl import emit_module
+from tensorgrad.passes.kernels.relay_loops import RelayLoopsPass
 from tensorgrad.passes.pipelines import inference_passes
-from tensorgrad.passes.relay_loops import RelayLoopsPass
 from tensorgrad.runtime.errors import TargetError
 from tensorgrad.runtime.target import Target
 from tensorgrad.runtime.webgpu import WebGPUDevice
+from tensorgrad.tracing.dtypes import Spec
 
 LIMIT = 65535
 LONG = 100_000

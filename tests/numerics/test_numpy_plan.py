@@ -25,8 +25,8 @@ from tensorgrad.dialects.tg import OPS
 from tensorgrad.dialects.tg.base import TensorOp, numpy_dtype
 from tensorgrad.dialects.tg.control import CondOp, ScanOp
 from tensorgrad.errors import DeviceError, ProgramError
+from tensorgrad.interpreters.tensors import TensorExecutor
 from tensorgrad.nn import watch
-from tensorgrad.runtime.numpy_tensors import TensorExecutor
 
 SAMPLES = [case for op in OPS for case in [case for case in CASES if case.op is op][:4]]
 """Some cases of every op: the table has thousands."""

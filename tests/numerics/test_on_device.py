@@ -14,10 +14,10 @@ from differences import float_positions, in_f64, mid_graph, mid_graph_inputs
 from harness import GRADIENT, TOLERANCE, Names, NumpyArray, apply, assert_same, reference, traced
 from xdsl.dialects.builtin import Float16Type, Float64Type, ModuleOp, TensorType
 
-from tensorgrad.derivatives import value_and_grad
-from tensorgrad.passes.build_program import build_program
+from tensorgrad.passes.kernels.build_program import build_program
 from tensorgrad.passes.pipelines import inference_passes
 from tensorgrad.runtime.webgpu import WebGPUDevice, WebGPUExecutable
+from tensorgrad.transforms.grad import value_and_grad
 
 
 def fits_devices(case: Case) -> bool:

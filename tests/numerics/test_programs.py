@@ -17,9 +17,9 @@ from xdsl.dialects.builtin import ModuleOp
 
 import tensorgrad as tg
 from tensorgrad.passes.functions import find_function
-from tensorgrad.passes.grad import GradPass
+from tensorgrad.passes.tensors.grad import GradPass
 from tensorgrad.runtime.webgpu import WebGPUDevice
-from tensorgrad.tensors import Tensor
+from tensorgrad.tracing.tensor import Tensor
 
 CHANGE, NIGHTLY = 100, 2000
 """So many programs are run for every change, and by `make nightly`."""

@@ -14,10 +14,10 @@ from xdsl.passes import ModulePass
 import tensorgrad as tg
 from tensorgrad.dialects.buf import KernelOp
 from tensorgrad.passes import pipelines
-from tensorgrad.passes.fuse import FusePass
-from tensorgrad.passes.kernels.kinds import contraction_of
-from tensorgrad.passes.schedule.neighbours import neighbours
-from tensorgrad.passes.schedule.schedules import Schedule
+from tensorgrad.passes.analyses.kinds import contraction_of
+from tensorgrad.passes.buffers.fuse import FusePass
+from tensorgrad.passes.buffers.schedule.neighbours import neighbours
+from tensorgrad.passes.buffers.schedule.schedules import Schedule
 from tensorgrad.runtime.target import Target
 from tensorgrad.runtime.webgpu import WebGPUDevice
 

@@ -8,7 +8,7 @@ import numpy as np
 from harness import levels, traced
 from scheduled import GPU, SOFTWARE, on_device
 
-from tensorgrad import random
+from tensorgrad.ops import random
 from tensorgrad.runtime.webgpu import WebGPUDevice
 
 KEY = np.array([0x9E3779B9, 42], np.uint32)

@@ -11,7 +11,7 @@ from xdsl.passes import ModulePass
 
 import tensorgrad as tg
 from tensorgrad.passes import pipelines
-from tensorgrad.passes.split_reductions import SplitReductionsPass
+from tensorgrad.passes.buffers.split_reductions import SplitReductionsPass
 from tensorgrad.runtime.target import Target
 from tensorgrad.runtime.webgpu import WebGPUDevice
 

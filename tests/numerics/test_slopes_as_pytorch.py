@@ -13,8 +13,8 @@ from test_on_device import on_device
 from torch.nn import functional
 
 import tensorgrad as tg
-from tensorgrad.derivatives import value_and_grad
 from tensorgrad.runtime.webgpu import WebGPUDevice
+from tensorgrad.transforms.grad import value_and_grad
 
 NAN, INF = float("nan"), float("inf")
 X = [1.0, 2.0, NAN, NAN, 3.0, 3.0, -INF, INF, 0.0]

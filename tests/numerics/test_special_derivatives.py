@@ -10,13 +10,14 @@ import pytest
 from case import f32, i32
 from harness import Function, NumpyArray, levels, traced, with_gradient
 
-from tensorgrad import elementwise as tg
-from tensorgrad import reductions, shaping
-from tensorgrad.derivatives import grad
 from tensorgrad.dialects.tg import index, reduce
 from tensorgrad.dialects.tg.base import TensorOp, integer
-from tensorgrad.tensors import Array, Tensor
-from tensorgrad.tracer import emit
+from tensorgrad.ops import elementwise as tg
+from tensorgrad.ops import reduce as reductions
+from tensorgrad.ops import shape as shaping
+from tensorgrad.tracing.tensor import Array, Tensor
+from tensorgrad.tracing.tracer import emit
+from tensorgrad.transforms.grad import grad
 
 INF, NAN = np.inf, np.nan
 

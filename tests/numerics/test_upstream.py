@@ -28,13 +28,13 @@ from xdsl.dialects.builtin import Builtin, ModuleOp
 from xdsl.dialects.func import Func
 from xdsl.parser import Parser
 
-from tensorgrad.derivatives import value_and_grad
 from tensorgrad.dialects.tg import Tg
-from tensorgrad.passes.append_adam import AppendAdamPass
-from tensorgrad.passes.inline_calls import InlineCallsPass
+from tensorgrad.interpreters.buffers import BufferExecutor
 from tensorgrad.passes.pipelines import tensor_passes
-from tensorgrad.passes.simplify import SimplifyPass
-from tensorgrad.runtime.numpy_buffers import BufferExecutor
+from tensorgrad.passes.tensors.append_adam import AppendAdamPass
+from tensorgrad.passes.tensors.inline_calls import InlineCallsPass
+from tensorgrad.passes.tensors.simplify import SimplifyPass
+from tensorgrad.transforms.grad import value_and_grad
 
 pytestmark = pytest.mark.mlir
 

@@ -14,7 +14,7 @@ from tensorgrad.dialects import tg
 from tensorgrad.dialects.tg.base import Tensor, TensorOp, numpy_dtype
 from tensorgrad.errors import ShapeError
 from tensorgrad.passes.functions import find_function
-from tensorgrad.tensors import Array
+from tensorgrad.tracing.tensor import Array
 
 by_id = pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
 

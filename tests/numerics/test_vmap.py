@@ -11,7 +11,7 @@ from cases import CASES, SMOOTH
 from harness import TOLERANCE, NumpyArray, assert_same, reference, traced
 
 import tensorgrad as tg
-from tensorgrad.derivatives import value_and_grad
+from tensorgrad.transforms.grad import value_and_grad
 
 EXAMPLES = 3
 WITH_INPUTS = [case for case in CASES if case.inputs]

@@ -22,9 +22,9 @@ from xdsl.ir import Attribute, SSAValue
 
 from tensorgrad.dialects import buf
 from tensorgrad.dialects.signature import NAME, Slot, arguments_of, read_slot
-from tensorgrad.passes.buf_to_upstream import LLVM_PIPELINE, OWN_ROLES, BufToUpstreamPass
+from tensorgrad.interpreters.scalars import scalar_dtype
+from tensorgrad.passes.buffers.buf_to_upstream import LLVM_PIPELINE, OWN_ROLES, BufToUpstreamPass
 from tensorgrad.passes.functions import find_function
-from tensorgrad.runtime.numpy_scalars import scalar_dtype
 
 VERSION = "19"
 SECONDS = 300

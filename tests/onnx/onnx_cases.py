@@ -13,13 +13,13 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 
 import tensorgrad as tg
-from tensorgrad import trees
 from tensorgrad.errors import TensorgradError
+from tensorgrad.interpreters.tensors import TensorExecutor
 from tensorgrad.onnx import OnnxModel, constant_inputs
-from tensorgrad.passes.build_program import build_program
+from tensorgrad.passes.kernels.build_program import build_program
 from tensorgrad.passes.pipelines import inference_passes
-from tensorgrad.runtime.numpy_tensors import TensorExecutor
 from tensorgrad.runtime.webgpu import WebGPUDevice, WebGPUExecutable
+from tensorgrad.tracing import trees
 
 NumpyArray = np.ndarray[Any, np.dtype[Any]]
 

@@ -17,7 +17,7 @@ from xdsl.dialects.scf import Scf
 from xdsl.parser import Parser
 
 from tensorgrad.dialects.buf_control import Buf
-from tensorgrad.runtime.numpy_buffers import BufferExecutor
+from tensorgrad.interpreters.buffers import BufferExecutor
 
 
 def parse(text: str) -> ModuleOp:

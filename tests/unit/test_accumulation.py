@@ -15,13 +15,13 @@ from test_fit import data as batches
 from test_fit import training as noisy_training
 
 import tensorgrad as tg
-from tensorgrad.callbacks import Checkpoints
+from tensorgrad.driver.pipeline import Phases, run_passes
 from tensorgrad.errors import InputError, OptionError, ProgramError
-from tensorgrad.passes.accumulate_gradients import AccumulateGradientsPass
-from tensorgrad.passes.grad import GradPass
-from tensorgrad.pipeline import Phases, run_passes
+from tensorgrad.passes.tensors.accumulate_gradients import AccumulateGradientsPass
+from tensorgrad.passes.tensors.grad import GradPass
 from tensorgrad.runtime.program import Dispatch
 from tensorgrad.runtime.webgpu import WebGPUExecutable
+from tensorgrad.train.callbacks import Checkpoints
 
 DEVICES = ["numpy", "wgpu"]
 GROUPS = {"layers.1.*": {"learning_rate": 3e-3}, "*.bias": {"weight_decay": 0.0}}

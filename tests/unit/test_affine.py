@@ -17,7 +17,7 @@ from xdsl.ir.affine import (
     AffineMap,
 )
 
-from tensorgrad.dialects import affine
+from tensorgrad.passes.analyses import affine
 
 EXTENTS = st.lists(st.integers(1, 6), min_size=1, max_size=3)
 

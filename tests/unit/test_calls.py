@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import tensorgrad as tg
-from tensorgrad import calls
 from tensorgrad.errors import ArgumentError, OptionError, ShapeError, TraceError
+from tensorgrad.surface import calls
 
 untyped: Any = tg
 X: Any = tg.array(np.arange(6, dtype=np.float32).reshape(2, 3))

@@ -15,7 +15,7 @@ from xdsl.utils.exceptions import DiagnosticException
 
 import tensorgrad as tg
 from tensorgrad.errors import OptionError
-from tensorgrad.passes.append_sgd import AppendSgdPass
+from tensorgrad.passes.tensors.append_sgd import AppendSgdPass
 from tensorgrad.runtime.program import Dispatch
 
 untyped: Any = tg

@@ -12,7 +12,7 @@ from xdsl.context import Context
 import tensorgrad as tg
 from tensorgrad.dialects.tg import convolution
 from tensorgrad.dialects.tg.convolution import ConvOp
-from tensorgrad.passes.simplify import SimplifyPass
+from tensorgrad.passes.tensors.simplify import SimplifyPass
 
 untyped: Any = tg
 """The package as code without types calls it."""

@@ -12,15 +12,15 @@ from xdsl.dialects.func import Func
 from xdsl.parser import Parser
 
 import tensorgrad as tg
-from tensorgrad.dialects.dominance import verify_dominance
 from tensorgrad.dialects.tg import Tg
 from tensorgrad.errors import DTypeError, ShapeError, TraceError
-from tensorgrad.passes.grad import GradPass
-from tensorgrad.passes.inline_calls import InlineCallsPass
-from tensorgrad.passes.lower_tg_to_buf import LowerTgToBufPass
-from tensorgrad.passes.simplify import SimplifyPass
-from tensorgrad.runtime.numpy_buffers import BufferExecutor
-from tensorgrad.runtime.numpy_tensors import TensorExecutor
+from tensorgrad.interpreters.buffers import BufferExecutor
+from tensorgrad.interpreters.tensors import TensorExecutor
+from tensorgrad.passes.analyses.dominance import verify_dominance
+from tensorgrad.passes.buffers.lower_tg_to_buf import LowerTgToBufPass
+from tensorgrad.passes.tensors.grad import GradPass
+from tensorgrad.passes.tensors.inline_calls import InlineCallsPass
+from tensorgrad.passes.tensors.simplify import SimplifyPass
 
 if TYPE_CHECKING:
     from tensorgrad.runtime.webgpu import WebGPUDevice

@@ -23,13 +23,13 @@ from safetensors.numpy import save_file
 from xdsl.utils.exceptions import DiagnosticException, ParseError, VerifyException
 
 import tensorgrad as tg
-from tensorgrad.callbacks import Checkpoints, EarlyStop
 from tensorgrad.errors import InputError, OptionError, ProgramError, TensorgradError
-from tensorgrad.passes.schedule.tuned import read_file
+from tensorgrad.passes.buffers.schedule.tuned import read_file
 from tensorgrad.runtime.formula import Formula
 from tensorgrad.runtime.saved import Saved
 from tensorgrad.runtime.target import Target
 from tensorgrad.tools.bench import _parsed
+from tensorgrad.train.callbacks import Checkpoints, EarlyStop
 
 CASES, NIGHTLY = 60, 4000
 SECONDS = 60.0

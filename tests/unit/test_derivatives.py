@@ -10,7 +10,7 @@ from xdsl.context import Context
 
 import tensorgrad as tg
 from tensorgrad.errors import DTypeError, ParameterError, ShapeError, TraceError
-from tensorgrad.passes.simplify import SimplifyPass
+from tensorgrad.passes.tensors.simplify import SimplifyPass
 
 X = np.array([1.0, -2.0, 3.0], np.float32)
 

@@ -13,9 +13,9 @@ from models import MLP, compiled, squared_error
 from safetensors.numpy import load_file
 
 import tensorgrad as tg
-from tensorgrad.callbacks import Checkpoints, EarlyStop, TerminateOnNaN
 from tensorgrad.errors import DivergenceError, InputError, OptionError, TensorgradError
 from tensorgrad.runtime.backend import Executable
+from tensorgrad.train.callbacks import Checkpoints, EarlyStop, TerminateOnNaN
 
 
 def batches(bad: int, value: float = math.nan, count: int = 100) -> list[dict[str, np.ndarray]]:

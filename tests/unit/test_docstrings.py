@@ -13,7 +13,10 @@ import pytest
 def examples() -> Iterator[doctest.DocTest]:
     """All docstrings with a prompt, of every module of ours."""
     finder = doctest.DocTestFinder(exclude_empty=True)
-    for package in ("tensorgrad", *(f"tensorgrad.{name}" for name in ("dialects", "passes", "runtime", "tools"))):
+    for package in (
+        "tensorgrad",
+        *(f"tensorgrad.{name}" for name in ("dialects", "passes", "interpreters", "runtime", "tools")),
+    ):
         for module in pkgutil.walk_packages(importlib.import_module(package).__path__, f"{package}."):
             for found in finder.find(importlib.import_module(module.name)):
                 if found.examples:

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 import tensorgrad as tg
-from tensorgrad import drawing, initializers, random
+from tensorgrad.nn import initializers
+from tensorgrad.ops import drawing, random
 
 DRAWS: dict[str, Callable[[Any, Any], Any]] = {
     "bits": random.bits,

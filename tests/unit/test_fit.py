@@ -18,8 +18,8 @@ from safetensors import numpy as safetensors_numpy
 from safetensors import torch as safetensors_torch
 
 import tensorgrad as tg
-from tensorgrad.callbacks import Callback, Checkpoints, EarlyStop
 from tensorgrad.errors import InputError, OptionError, TensorgradError, TraceError
+from tensorgrad.train.callbacks import Callback, Checkpoints, EarlyStop
 
 untyped: Any = tg
 """The package as code without types calls it."""
@@ -131,7 +131,7 @@ def test_losses_are_read_seldom(device, monkeypatch):
             return read(self, ranges)
 
         monkeypatch.setattr(WebGPUDevice, "read_ranges", counted)
-        monkeypatch.setattr("tensorgrad.fitting.SECONDS_BETWEEN_READS", 1e9)
+        monkeypatch.setattr("tensorgrad.train.fit.SECONDS_BETWEEN_READS", 1e9)
     assert len(fitted(one, steps=64, evaluate=None, evaluate_every=None).losses) == 64
     assert len(reads) <= 64 // 16
 

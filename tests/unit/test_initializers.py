@@ -10,7 +10,7 @@ import pytest
 
 import tensorgrad as tg
 from tensorgrad.errors import OptionError, ShapeError
-from tensorgrad.initializers import fans
+from tensorgrad.nn.initializers import fans
 
 F32: Any = np.dtype(np.float32)
 

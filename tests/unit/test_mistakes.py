@@ -13,7 +13,6 @@ import pytest
 from models import batch, compiled
 
 import tensorgrad as tg
-from tensorgrad import foreign
 from tensorgrad.errors import (
     DTypeError,
     InputError,
@@ -24,6 +23,7 @@ from tensorgrad.errors import (
     TraceError,
     UserError,
 )
+from tensorgrad.surface import foreign
 
 untyped: Any = tg
 """The package as code without types calls it."""

@@ -12,8 +12,8 @@ from xdsl.dialects.func import FuncOp
 
 import tensorgrad as tg
 from tensorgrad.dialects.buf import ArenaOp, KernelOp, ViewOp
-from tensorgrad.passes.kernels.graph import steps_of
-from tensorgrad.runtime.numpy_buffers import BufferExecutor
+from tensorgrad.interpreters.buffers import BufferExecutor
+from tensorgrad.passes.analyses.graph import steps_of
 
 MUTATIONS = 10
 """So many pairs of buffers are tried."""

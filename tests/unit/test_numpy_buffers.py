@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from buffer_text import ADD, function, kernel, normal, parse, pointwise, run, stage
 
+from tensorgrad.interpreters.buffers import BufferExecutor
+from tensorgrad.interpreters.scalars import ExecutionError
 from tensorgrad.runtime.errors import InputError
-from tensorgrad.runtime.numpy_buffers import BufferExecutor
-from tensorgrad.runtime.numpy_scalars import ExecutionError
 
 # --------------------------------------------------------------------------------------------- buffers and arenas
 

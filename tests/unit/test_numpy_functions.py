@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import tensorgrad as tg
-from tensorgrad import numpy_functions
 from tensorgrad.errors import DTypeError, ShapeError, TraceError
+from tensorgrad.ops import numpy_functions
 
 X = np.array([[0.5, -0.25, 2.0], [1.0, 0.75, -3.0]], np.float32)
 

@@ -14,7 +14,7 @@ from xdsl.dialects.func import Func
 from xdsl.dialects.math import Math
 from xdsl.parser import Parser
 
-from tensorgrad.runtime.numpy_scalars import COMBINERS, RULES, ExecutionError, evaluate, narrow
+from tensorgrad.interpreters.scalars import COMBINERS, RULES, ExecutionError, evaluate, narrow
 
 CONTEXT = Context()
 for dialect in (Builtin, Arith, Math, Func):

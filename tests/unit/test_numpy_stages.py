@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from buffer_text import ADD, function, generator, kernel, normal, pointwise, run, stage
 
-from tensorgrad.runtime import numpy_stages
-from tensorgrad.runtime.numpy_scalars import ExecutionError
+from tensorgrad.interpreters import stages as numpy_stages
+from tensorgrad.interpreters.scalars import ExecutionError
 
 # ---------------------------------------------------------------------------------------------------- index maps
 

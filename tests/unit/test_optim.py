@@ -18,12 +18,12 @@ import tensorgrad as tg
 from tensorgrad.dialects.signature import arguments_of, results_of
 from tensorgrad.dialects.tg import Tg
 from tensorgrad.errors import OptionError
-from tensorgrad.passes.append_adagrad import AppendAdagradPass
-from tensorgrad.passes.append_adam import AppendAdamPass
-from tensorgrad.passes.append_adamw import AppendAdamWPass
-from tensorgrad.passes.append_lion import AppendLionPass
-from tensorgrad.passes.append_rmsprop import AppendRmspropPass
-from tensorgrad.passes.append_sgd import AppendSgdPass
+from tensorgrad.passes.tensors.append_adagrad import AppendAdagradPass
+from tensorgrad.passes.tensors.append_adam import AppendAdamPass
+from tensorgrad.passes.tensors.append_adamw import AppendAdamWPass
+from tensorgrad.passes.tensors.append_lion import AppendLionPass
+from tensorgrad.passes.tensors.append_rmsprop import AppendRmspropPass
+from tensorgrad.passes.tensors.append_sgd import AppendSgdPass
 from tensorgrad.runtime.program import Program
 
 untyped: Any = tg

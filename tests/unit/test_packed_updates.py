@@ -15,14 +15,14 @@ import tensorgrad as tg
 from tensorgrad.dialects.buf import ArenaOp, KernelOp, ViewOp
 from tensorgrad.dialects.tg import Tg
 from tensorgrad.dialects.tg.build import shape_of
-from tensorgrad.passes.append_adamw import AppendAdamWPass
-from tensorgrad.passes.fuse import FusePass
-from tensorgrad.passes.lower_tg_to_buf import LowerTgToBufPass
-from tensorgrad.passes.packing import Member, packed
+from tensorgrad.interpreters.buffers import BufferExecutor
+from tensorgrad.interpreters.tensors import TensorExecutor
+from tensorgrad.passes.buffers.fuse import FusePass
+from tensorgrad.passes.buffers.lower_tg_to_buf import LowerTgToBufPass
+from tensorgrad.passes.buffers.plan_memory import PlanMemoryPass
 from tensorgrad.passes.pipelines import DEFAULT_TARGET, tensor_passes
-from tensorgrad.passes.plan_memory import PlanMemoryPass
-from tensorgrad.runtime.numpy_buffers import BufferExecutor
-from tensorgrad.runtime.numpy_tensors import TensorExecutor
+from tensorgrad.passes.tensors.append_adamw import AppendAdamWPass
+from tensorgrad.passes.tensors.packing import Member, packed
 from tensorgrad.runtime.program import Dispatch, Program
 
 

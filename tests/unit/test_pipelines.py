@@ -8,9 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from tensorgrad.passes.append_adam import AppendAdamPass
-from tensorgrad.passes.append_sgd import AppendSgdPass
-from tensorgrad.passes.grad import GradPass
 from tensorgrad.passes.pipelines import (
     InferencePipeline,
     TrainingPipeline,
@@ -20,6 +17,9 @@ from tensorgrad.passes.pipelines import (
     tensor_passes,
     training_passes,
 )
+from tensorgrad.passes.tensors.append_adam import AppendAdamPass
+from tensorgrad.passes.tensors.append_sgd import AppendSgdPass
+from tensorgrad.passes.tensors.grad import GradPass
 from tensorgrad.tools.tg_opt import main
 
 

@@ -118,7 +118,7 @@ def test_layers() -> None:
 @pytest.mark.parametrize(
     ("importer", "imported", "expected"),
     [
-        ("tensorgrad.dialects", "tensorgrad.passes.grad", True),
+        ("tensorgrad.dialects", "tensorgrad.passes.tensors.grad", True),
         ("tensorgrad.dialects", "tensorgrad.dialects.tg", False),
         ("tensorgrad.passes", "tensorgrad.runtime.program", False),
         ("tensorgrad.passes", "tensorgrad.runtime.webgpu", True),
@@ -127,7 +127,7 @@ def test_layers() -> None:
         ("tensorgrad.passes", "wgpu.backends", True),
         ("tensorgrad.runtime", "tensorgrad.passes", True),
         ("tensorgrad.runtime", "xdsl.ir", True),
-        ("tensorgrad", "tensorgrad.passes.grad", False),
+        ("tensorgrad", "tensorgrad.passes.tensors.grad", False),
         ("tensorgrad", "tensorgrad.tools", True),
         ("tensorgrad.tools", "tensorgrad.passes", False),
         ("tensorgrad.dialects", "numpy", False),

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import tensorgrad as tg
-from tensorgrad import random
 from tensorgrad.dialects.tg.random import threefry
 from tensorgrad.errors import DTypeError, InputError, OptionError, ShapeError
+from tensorgrad.ops import random
 
 untyped: Any = tg
 """The package as code without types calls it."""

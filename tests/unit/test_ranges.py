@@ -14,7 +14,7 @@ from xdsl.dialects.linalg.ops import IndexOp
 from xdsl.ir import Block, Operation, Region, SSAValue
 
 from tensorgrad.dialects import wgsl
-from tensorgrad.passes.kernels.guards import PREDICATES, Ranges, fold_guards, loop_numbers, thread_numbers
+from tensorgrad.passes.analyses.guards import PREDICATES, Ranges, fold_guards, loop_numbers, thread_numbers
 
 index = IndexType()
 EXTENTS = (5, 3)

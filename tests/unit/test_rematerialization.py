@@ -10,14 +10,14 @@ from xdsl.context import Context
 from xdsl.utils.exceptions import DiagnosticException
 
 import tensorgrad as tg
-from tensorgrad.dialects.dominance import verify_dominance
 from tensorgrad.dialects.tg.call import CallOp
 from tensorgrad.errors import OptionError, ProgramError, TraceError
-from tensorgrad.passes.grad import GradPass
-from tensorgrad.passes.inline_calls import InlineCallsPass
-from tensorgrad.passes.remat import RematPass
-from tensorgrad.passes.simplify import SimplifyPass
-from tensorgrad.runtime.numpy_tensors import TensorExecutor
+from tensorgrad.interpreters.tensors import TensorExecutor
+from tensorgrad.passes.analyses.dominance import verify_dominance
+from tensorgrad.passes.tensors.grad import GradPass
+from tensorgrad.passes.tensors.inline_calls import InlineCallsPass
+from tensorgrad.passes.tensors.remat import RematPass
+from tensorgrad.passes.tensors.simplify import SimplifyPass
 
 X = np.array([0.5, -2.0, 3.0], np.float32)
 

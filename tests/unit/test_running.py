@@ -13,7 +13,7 @@ import pytest
 from models import MLP, batch, compiled, squared_error
 
 import tensorgrad as tg
-from tensorgrad import device as devices
+from tensorgrad.driver import device as devices
 from tensorgrad.errors import InputError, NoAdapterError, OptionError, ParameterError, TraceError
 
 untyped: Any = tg

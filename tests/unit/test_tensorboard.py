@@ -12,8 +12,8 @@ from models import compiled, squared_error
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 import tensorgrad as tg
-from tensorgrad.callbacks import Checkpoints, TensorBoard
 from tensorgrad.errors import OptionError
+from tensorgrad.train.callbacks import Checkpoints, TensorBoard
 
 
 def loss(model: Any, x: Any, y: Any) -> Any:

@@ -15,16 +15,16 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.utils.exceptions import DiagnosticException
 
 import tensorgrad as tg
-from tensorgrad import tuning
 from tensorgrad.dialects.buf import KernelOp
+from tensorgrad.driver import tuning
 from tensorgrad.errors import OptionError
-from tensorgrad.passes.build_program import build_program
-from tensorgrad.passes.kernels.identity import kernel_key
+from tensorgrad.passes.analyses.identity import kernel_key
+from tensorgrad.passes.buffers.schedule.choose import choose
+from tensorgrad.passes.buffers.schedule.neighbours import neighbours
+from tensorgrad.passes.buffers.schedule.schedules import Schedule
+from tensorgrad.passes.buffers.schedule.tuned import FORMAT, Search, read_file, read_table, write_table
+from tensorgrad.passes.kernels.build_program import build_program
 from tensorgrad.passes.pipelines import device_passes
-from tensorgrad.passes.schedule.choose import choose
-from tensorgrad.passes.schedule.neighbours import neighbours
-from tensorgrad.passes.schedule.schedules import Schedule
-from tensorgrad.passes.schedule.tuned import FORMAT, Search, read_file, read_table, write_table
 from tensorgrad.runtime.target import Target
 
 X = np.random.default_rng(0).standard_normal((40, 24)).astype(np.float32)
@@ -168,7 +168,7 @@ class Measured:
         self.most, self.error, self.clock = most, error, 0.0
         patch.setattr(tuning._Bench, "seconds", lambda bench, schedule: self.cost(bench, schedule))
         patch.setattr(tuning._Bench, "wins", lambda bench, schedule, other: self.wins(bench, schedule, other))
-        patch.setattr("tensorgrad.tuning.perf_counter", lambda: self.clock)
+        patch.setattr("tensorgrad.driver.tuning.perf_counter", lambda: self.clock)
 
     @staticmethod
     def cost(bench: tuning._Bench, schedule: Schedule) -> float:

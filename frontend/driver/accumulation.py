@@ -1,0 +1,132 @@
+"""Gradients that are added up over micro-batches: the program for all but the last of a step, and its place."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+from xdsl.dialects.func import FuncOp
+
+from tensorgrad.dialects.signature import arguments_of
+from tensorgrad.dialects.tg.base import numpy_dtype
+from tensorgrad.dialects.tg.build import element_of, shape_of
+from tensorgrad.driver.pipeline import Compilation
+from tensorgrad.errors import OptionError, ProgramError
+from tensorgrad.optim.parts import Losses
+from tensorgrad.passes.functions import find_function, order_parameters, return_of
+from tensorgrad.passes.pipelines import tensor_passes
+from tensorgrad.passes.tensors.accumulate_gradients import AccumulateGradientsPass
+from tensorgrad.runtime.backend import Executable
+from tensorgrad.runtime.program import Program
+from tensorgrad.tracing.location import user_line
+
+ALIGNMENT = 256
+"""The coarsest alignment of buffers that a device of WebGPU may ask for."""
+
+
+@dataclass
+class Accumulation:
+    """What runs on the micro-batches of a step but the last, whose program also updates.
+
+    Attributes:
+        steps: How many micro-batches a step has.
+        compilation: Where the program comes from.
+        executable: The program, which shares parameters and state with that of the last micro-batch.
+        done: How many micro-batches of the present step have run.
+    """
+
+    steps: int
+    compilation: Compilation
+    executable: Executable
+    done: int = 0
+
+    @property
+    def is_last(self) -> bool:
+        """Whether the next micro-batch is a step's last."""
+        return self.done == self.steps - 1
+
+    def advance(self) -> None:
+        """Counts a micro-batch."""
+        self.done = (self.done + 1) % self.steps
+
+    def program(self, target: str | None) -> Program:
+        """The program as data; see `Compiled.program_for`."""
+        if target is not None:
+            return self.compilation.program_for(target)
+        found: Program | None = getattr(self.executable, "program", None)
+        return self.compilation.program() if found is None else found
+
+    def statistics(self) -> dict[str, Any]:
+        """What a micro-batch costs that is not a step's last."""
+        chosen = ("dispatches", "copies", "kernels", "bytes_moved")
+        counts = self.executable.statistics()
+        return {"steps": self.steps, **{name: counts[name] for name in chosen}}
+
+
+def micro_batches(accumulate: object) -> int:
+    """How many micro-batches a step has, from what a caller said.
+
+    Raises:
+        OptionError: It is no integer from 1.
+    """
+    if isinstance(accumulate, bool) or not isinstance(accumulate, int) or accumulate < 1:
+        raise OptionError(f"{user_line()}: accumulate must be an integer from 1, got {accumulate!r}")
+    return accumulate
+
+
+def compiled_accumulation(step: Compilation, executable: Executable, losses: Losses, steps: int) -> Accumulation:
+    """Compiles the program for all micro-batches but the last.
+
+    Args:
+        step: The program for the last one, loaded.
+        executable: What it was loaded as.
+        losses: By which parameters each loss is differentiated.
+        steps: How many micro-batches a step has.
+
+    Raises:
+        ProgramError: Both together take more memory than the limit.
+    """
+    module, name = step.traced.clone(), step.name
+    function = find_function(module, name)
+    order_parameters(function, step.parameters)
+    places = {slot.name: place for place, slot in enumerate(arguments_of(function)) if slot.role == "parameter"}
+    wrt = [tuple(places[path] for path in paths) for paths in losses]
+    add = AccumulateGradientsPass(steps=steps, last=False, function=name)
+    compilation = Compilation(
+        name,
+        module,
+        lambda segments: tensor_passes(name, [add], segments, wrt),
+        step.device,
+        step.phases,
+        segments=step.segments,
+        frugal=step.frugal,
+        tuned=step.tuned,
+        precision=step.precision,
+        timeout=step.timeout,
+    )
+    loaded = compilation.load(share=executable, in_turn=True)
+    if step.memory_limit is not None:
+        _check_memory(executable, loaded, step.memory_limit, f"{user_line()}: {name}")
+    return Accumulation(steps, compilation, loaded)
+
+
+def bytes_of_outputs(function: FuncOp) -> int:
+    """What the results of a traced function take on a device, at the coarsest alignment that one asks for."""
+    sizes = [prod(shape_of(value)) * numpy_dtype(element_of(value)).itemsize for value in return_of(function).operands]
+    return sum(-(-max(size, 4) // ALIGNMENT) * ALIGNMENT for size in sizes)
+
+
+def _check_memory(last: Executable, others: Executable, limit: int, where: str) -> None:
+    """Checks what both programs of a step take together.
+
+    Raises:
+        ProgramError: It is more than the limit.
+    """
+    from tensorgrad.runtime.webgpu import WebGPUExecutable
+
+    assert isinstance(last, WebGPUExecutable) and isinstance(others, WebGPUExecutable)
+    own = others.program.statistics["peak_bytes"] - others.shared_bytes
+    taken = last.program.statistics["peak_bytes"] + own
+    if taken > limit:
+        raise ProgramError(f"{where}: memory_limit is {limit} bytes, but a step of micro-batches needs {taken}")

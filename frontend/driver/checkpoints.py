@@ -1,0 +1,209 @@
+"""What a training is in, as named arrays: to look at, to store, and to continue from, bit for bit.
+
+Parameters and buffers go by their paths, `blocks.0.attention.q.weight`; the optimizer's state by
+`optimizer/<state>/<path>`, such as `optimizer/adam.m/blocks.0.attention.q.weight`; and what the host keeps by
+`training/<name>`: the step count, the random key and the settings. No path has a slash in it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tensorgrad.errors import InputError, OptionError
+from tensorgrad.runtime.backend import DTYPES, Executable
+from tensorgrad.runtime.files import parsed_json, read_safetensors, write_safetensors
+from tensorgrad.tracing.location import user_line
+
+OPTIMIZER, TRAINING, RUN = "optimizer/", "training/", "fit/"
+"""How the names begin of the optimizer's state, of what the host keeps, and of what `tg.fit` adds."""
+FORMAT, FORMAT_VERSION = "tensorgrad-checkpoint", 1
+
+
+PARTS = ("model", "optimizer", "settings")
+"""What a state is made of; see `TrainingState.state_dict`."""
+
+
+class Loaded(NamedTuple):
+    """What `load_state_dict` did not find, and what it did not take.
+
+    Attributes:
+        missing: Names that were not given, and kept their values.
+        unexpected: Names that were given and not taken: they are none of the training's, or of a part of the state that
+            was not asked for.
+    """
+
+    missing: tuple[str, ...]
+    unexpected: tuple[str, ...]
+
+
+def part_of(name: str) -> str:
+    """Which of `PARTS` a name is of."""
+    if name.startswith(OPTIMIZER) or name in (f"{TRAINING}step", f"{TRAINING}accumulated"):
+        return "optimizer"
+    return "settings" if name.startswith(TRAINING) else "model"
+
+
+def checked_parts(parts: str | Sequence[str] | None) -> tuple[str, ...]:
+    """The parts that a caller named; all of them for `None`.
+
+    Raises:
+        OptionError: There is no such part.
+    """
+    named = PARTS if parts is None else (parts,) if isinstance(parts, str) else tuple(parts)
+    for part in named:
+        if part not in PARTS:
+            raise OptionError(f"parts must be among {', '.join(PARTS)}, got {part!r}")
+    return named
+
+
+def names_of(executable: Executable) -> dict[str, str]:
+    """The name in checkpoints of each parameter and state, by the name that it has in the program."""
+    return {name: OPTIMIZER + name if "/" in name else name for name in executable.persistent}
+
+
+def state_of(executable: Executable, kept: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Copies of parameters and state, and of what the host keeps, by their names in checkpoints."""
+    values = executable.read()
+    state = {name: values[own] for own, name in names_of(executable).items()}
+    return {**state, **{TRAINING + name: np.array(value) for name, value in kept.items()}}
+
+
+def checked_state(
+    executable: Executable,
+    kept: Mapping[str, np.ndarray],
+    values: Mapping[str, Any],
+    strict: bool,
+    parts: Sequence[str] = PARTS,
+) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray], Loaded]:
+    """Checks values against what there is.
+
+    Args:
+        executable: The program.
+        kept: What the host keeps, as it is.
+        values: By their names in checkpoints.
+        strict: Whether names of these parts that are missing or unexpected are errors.
+        parts: What to take; names of other parts are left out.
+
+    Returns:
+        The values by their names in the program; those for the host; and which names were not found.
+
+    Raises:
+        InputError: A shape or dtype differs, or a name is missing or unexpected; lists all.
+    """
+    if not isinstance(values, Mapping):
+        raise InputError(f"{user_line()}: load_state_dict takes arrays by name, got {type(values).__name__}")
+    own = {
+        name: (executable.persistent[key].shape, DTYPES[executable.persistent[key].dtype])
+        for key, name in names_of(executable).items()
+    }
+    every = {**own, **{TRAINING + name: (value.shape, value.dtype) for name, value in kept.items()}}
+    expected = {name: kind for name, kind in every.items() if part_of(name) in parts}
+    given = {name: as_numpy(name, value) for name, value in values.items() if name in expected}
+    loaded = Loaded(
+        tuple(name for name in expected if name not in values), tuple(name for name in values if name not in expected)
+    )
+    wrong = [
+        f"{name} is {value.dtype}{list(value.shape)}, expected {expected[name][1]}{list(expected[name][0])}"
+        for name, value in given.items()
+        if (value.shape, value.dtype) != expected[name]
+    ]
+    unexpected = tuple(name for name in loaded.unexpected if part_of(str(name)) in parts)
+    problems = {"missing": loaded.missing, "unexpected": unexpected} if strict else {}
+    problems["of another shape or dtype"] = tuple(wrong)
+    if any(problems.values()):
+        listed = "; ".join(f"{what}: {', '.join(names)}" for what, names in problems.items() if names)
+        raise InputError(
+            f"{user_line()}: the state is not this training's, nothing is loaded. {listed}. parts= and strict=False "
+            "load a part of it; replace_model keeps what fits another model"
+        )
+    for_program = {key: given[name] for key, name in names_of(executable).items() if name in given}
+    for_host = {name: given[TRAINING + name] for name in kept if TRAINING + name in given}
+    return for_program, for_host, loaded
+
+
+def as_numpy(name: str, value: Any) -> np.ndarray:
+    """An array from anything that numpy takes for one, and from tensors of PyTorch that are part of a graph.
+
+    Raises:
+        InputError: It is none.
+    """
+    try:
+        if hasattr(value, "detach"):
+            value = value.detach().cpu()
+        array = np.asarray(value)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise InputError(f"{user_line()}: {name} is no array: {error}") from None
+    if array.dtype.kind not in "fiub":
+        raise InputError(f"{user_line()}: {name} is no array of numbers, but of {array.dtype}")
+    return array
+
+
+def write_checkpoint(
+    path: str | os.PathLike[str], state: Mapping[str, np.ndarray], run: Mapping[str, Any] | None = None
+) -> None:
+    """Writes a state to a safetensors file, at once.
+
+    Args:
+        path: The file.
+        state: Arrays by name.
+        run: What else `tg.fit` has to know to go on; JSON.
+
+    Raises:
+        InputError: What `tg.fit` has to know is not JSON.
+        OSError: The file can't be written.
+    """
+    try:
+        text = json.dumps({"version": FORMAT_VERSION, "run": run})
+    except TypeError as error:
+        raise InputError(f"{user_line()}: the state_dict of data and callbacks must be JSON: {error}") from None
+    # One entry: the library writes several in any order, and equal states are to be equal files.
+    write_safetensors(path, state, {FORMAT: text})
+
+
+def read_checkpoint(path: str | os.PathLike[str]) -> tuple[dict[str, np.ndarray], dict[str, Any] | None]:
+    """Reads what `write_checkpoint` wrote.
+
+    Returns:
+        The state, without what `tg.fit` added but for that in its own names; and what it has to know, if it wrote this.
+
+    Raises:
+        InputError: The file is no checkpoint, or one of another format version.
+        OSError: The file can't be read.
+    """
+    metadata, state = read_safetensors(path, InputError)
+    if FORMAT not in metadata:
+        raise InputError(f"{user_line()}: {path} is no checkpoint of tensorgrad's")
+    try:
+        content = parsed_json(metadata[FORMAT])
+        version = content["version"]
+        # Another version may keep what else it has by other names.
+        run = content["run"] if version == FORMAT_VERSION else None
+    except (ValueError, TypeError, LookupError) as error:
+        raise InputError(f"{user_line()}: {path} is a damaged checkpoint: {error!r}") from None
+    if version != FORMAT_VERSION:
+        raise InputError(f"{user_line()}: {path} is of version {version}; this release reads version {FORMAT_VERSION}")
+    if run is not None and not isinstance(run, dict):
+        raise InputError(f"{user_line()}: {path} is a damaged checkpoint: what tg.fit keeps is {type(run).__name__}")
+    return state, run
+
+
+def of_training(state: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """A checkpoint's state, without what `tg.fit` added."""
+    return {name: value for name, value in state.items() if not name.startswith(RUN)}
+
+
+def whole(name: str, value: np.ndarray, least: int = 0, most: int = 2**63 - 1) -> Sequence[int]:
+    """The integers of an array.
+
+    Raises:
+        InputError: One is out of range.
+    """
+    numbers = [int(number) for number in value.ravel()]
+    if not all(least <= number <= most for number in numbers):
+        raise InputError(f"{user_line()}: {TRAINING}{name} must be from {least} to {most}, got {numbers}")
+    return numbers

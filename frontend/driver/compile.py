@@ -1,0 +1,233 @@
+"""`tg.compile`: a model, a loss and an optimizer become one program that runs a training step."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from xdsl.dialects.func import FuncOp
+from xdsl.passes import ModulePass
+
+from tensorgrad.dialects.signature import arguments_of
+from tensorgrad.driver.accumulation import bytes_of_outputs, compiled_accumulation, micro_batches
+from tensorgrad.driver.device import DeviceName, find_device
+from tensorgrad.driver.model_tracing import (
+    checked_loss,
+    drawn,
+    input_specs,
+    parameters_of,
+    takes_key,
+    trace_model,
+    unreached,
+)
+from tensorgrad.driver.pipeline import Compilation, EditPasses, Phases, tuning_seconds
+from tensorgrad.driver.precision import Precision, check_device, checked_precision, while_tracing
+from tensorgrad.driver.training import Training
+from tensorgrad.driver.training_state import Source
+from tensorgrad.errors import OptionError, UnusedParameterWarning
+from tensorgrad.nn.module import Module, declarations
+from tensorgrad.nn.values import declared_model
+from tensorgrad.ops import random
+from tensorgrad.optim import Optimizer
+from tensorgrad.optim.parts import Losses, Parts, losses_of, parts_of, wrt_of
+from tensorgrad.passes.pipelines import tensor_passes
+from tensorgrad.passes.tensors.accumulate_gradients import AccumulateGradientsPass
+from tensorgrad.passes.tensors.optimizer import OptimizerPass
+from tensorgrad.runtime.backend import is_timeout
+from tensorgrad.tracing.dtypes import spec
+from tensorgrad.tracing.location import user_line
+from tensorgrad.tracing.tracer import checked_module, function_name, refuse_inside_trace
+
+if TYPE_CHECKING:
+    from tensorgrad.runtime.webgpu import WebGPUDevice
+
+Result = TypeVar("Result")
+
+
+def compile(
+    model: Module | Mapping[str, Any] | Sequence[Any],
+    *,
+    loss: Callable[..., Result],
+    optimizer: Optimizer | Mapping[str, Optimizer | None] | None,
+    inputs: Mapping[str, Any],
+    device: DeviceName = "auto",
+    seed: int = 0,
+    checks: bool = False,
+    memory_limit: int | None = None,
+    tune: bool | float = False,
+    accumulate: int = 1,
+    precision: Precision = "f32",
+    loss_scale: float | None = None,
+    edit_passes: EditPasses | None = None,
+    timeout: float | None = None,
+) -> Training[Result]:
+    """Compiles a training step: the loss, its gradient by every parameter, and the optimizer's update.
+
+    A model may have parts with optimizers and losses of their own, such as a generator and a discriminator. A step is
+    one program for all of them: every loss is differentiated by the parameters of its own part alone, and all values
+    that are read, by any loss, gradient or update, are those from before the step.
+
+    Args:
+        model: The parameters to train, but for those that `model.freeze` names; each is drawn from the seed and its
+            path, or is what an initialized model has. Or a dict, list or tuple of modules and arrays of floats, which
+            are parameters; the loss is given the same with tensors. A parameter that the loss does not depend on gets
+            an `UnusedParameterWarning`.
+        loss: Called once, as `loss(model, **inputs)`, with traced tensors; gives a float scalar, or a dict of one for
+            each part that is trained, by its name. A loss that takes a `key` which is none of the inputs gets
+            `tg.random.fold_in(tg.random.key(seed), step)`, step being 1 first and counting micro-batches. It may
+            assign to buffers, and to parameters that are not trained: what is read after the assignment, and by the
+            next step, is the new value.
+        optimizer: One of `tg.optim`. Or one for each part of the model, by its path, and `None` for a part that is not
+            trained: `{"actor": tg.optim.adam(1e-4), "critic": tg.optim.sgd(1e-2), "target": None}`. Or `None`: then a
+            step runs the loss and what it assigns, and has no derivative, as where everything is frozen.
+        inputs: A shape (f32) or a `tg.spec` for each input of the loss, by name.
+        device: "auto" for a hardware adapter where there is one, else numpy, which the log and `repr` of the training
+            say; "wgpu" for any adapter; "numpy".
+        seed: What parameters and the keys of the steps are drawn from.
+        checks: Whether to look at the inputs of every call, and raise an `InputError` before anything runs: for NaN and
+            infinities, and for indices out of range, such as a label that is no class, where an index is an input,
+            or comes of inputs by casts, comparisons, arithmetic, slices and the like.
+        memory_limit: The most bytes that parameters, state, inputs, outputs and all temporary values may take together
+            on the device. Where a step needs more, it runs in an order that needs less, and parts of the loss are
+            computed again for the derivative instead of being kept; `stats()["memory_limit"]` says what that costs.
+            On numpy nothing plans memory, so there it is an error.
+        tune: Whether to measure schedules of the kernels that take the most time, or for how many seconds at most
+            (True is 60). The best are kept on disk for the device, so that the next compilation finds them. On numpy
+            there is nothing to choose.
+        accumulate: Over how many calls of `step` gradients are added up. The inputs of each are a micro-batch; the last
+            call of as many updates the parameters by the mean of their gradients, which takes the memory of one
+            micro-batch and one more copy of the trained parameters. Where the loss is a mean, that is the step of
+            one batch of all their examples, but for roundings and for what depends on a batch as a whole, such as batch
+            norm, whose statistics each micro-batch has of its own and updates.
+        precision: "f32"; or "f16" to store activations between kernels as half floats, saved ones included. Everything
+            is computed in f32, and parameters, optimizer state, inputs, outputs, statistics, losses and cotangents are
+            kept in it. What passes 65504 is stored as an infinity. Attached functions do the same.
+        loss_scale: With "f16", stores cotangents of activations as half floats too, multiplied by this power of two,
+            which loads take back, so that small ones do not underflow; gradients of parameters stay f32. One that is
+            too large makes infinities, which the parameters show.
+        edit_passes: Called with the list of passes on `tg`, and again with the list of those below it, which only a
+            device has; returns the list to run.
+        timeout: For how many seconds to wait for the device at a time: for what it was given until then, when a result
+            is read. Where that takes longer, a `DeviceError` says so, and this process can't use the device any more,
+            since nothing stops what it runs. `None` waits as long as it takes. On numpy nothing waits, so there it is
+            an error. Attached functions do the same.
+
+    Returns:
+        What runs the step; see `Training`.
+
+    Raises:
+        TraceError: This is inside a trace, or the loss does what can't be traced.
+        ParameterError: The model has no parameters, one is in no part or in two, or the loss changes which it has.
+        InputError: The loss takes other arguments than `inputs`.
+        ShapeError, DTypeError: Shapes or dtypes in the loss don't fit, or its result is no float scalar.
+        OptionError: A setting is out of range.
+        NoAdapterError: There is no adapter for device "wgpu".
+        ProgramError, TargetError: The device can't run the program.
+    """
+    refuse_inside_trace("tg.compile")
+    if not isinstance(checks, bool):
+        raise OptionError(f"checks must be True or False, got {checks!r}")
+    if memory_limit is not None and (
+        isinstance(memory_limit, bool) or not isinstance(memory_limit, int) or memory_limit <= 0
+    ):
+        raise OptionError(f"memory_limit must be a positive number of bytes, an integer, got {memory_limit!r}")
+    if timeout is not None and not is_timeout(timeout):
+        raise OptionError(f"timeout must be a positive number of seconds, or None, got {timeout!r}")
+    tuning, micro = tuning_seconds(tune), micro_batches(accumulate)
+    rounding = checked_precision("tg.compile", precision, loss_scale)
+    declared = declared_model(model)
+    parameters = parameters_of(declared, trained=optimizer is not None)
+    parts = parts_of(optimizer, parameters)
+    if micro > 1 and not parts.all:
+        raise OptionError(
+            f"{user_line()}: accumulate={micro} is for a program that trains; this one has nothing to train"
+        )
+    key = random.key(seed)
+    phases = Phases()
+    with_key = takes_key(loss) and isinstance(inputs, Mapping) and "key" not in inputs
+    specs = input_specs({**inputs, "key": spec(2, "u32")} if with_key else inputs)
+    untrained = parameters.keys() - {*parts.trained}
+    with phases.measure("trace"), while_tracing("tg.compile", rounding):
+        traced = trace_model(declared, loss, specs, checked_loss, "kept", untrained)
+    losses = losses_of(traced.results.loss, parts, function_name(loss))
+    _warn_of_unused(traced.function, losses, function_name(loss))
+    with phases.measure("initialize"):
+        values = drawn(declarations(declared), key)
+    with phases.measure("load"):
+        found = find_device(device)
+    if memory_limit is not None and found is None:
+        raise OptionError("memory_limit is for a device that plans its memory; numpy plans none")
+    if timeout is not None and found is None:
+        raise OptionError("timeout is for a device that is waited for; numpy runs in the call")
+    check_device("tg.compile", rounding, found)
+
+    name = traced.function.sym_name.data
+    wrt = wrt_of(traced.function, losses)
+
+    def passes(segments: int) -> Sequence[ModulePass]:
+        mean = [AccumulateGradientsPass(steps=micro, function=name)] if micro > 1 else []
+        return tensor_passes(name, [*mean, *_updates(parts, name, found)], segments, wrt)
+
+    module = checked_module(traced.function)
+    reserved = 0 if micro == 1 else bytes_of_outputs(traced.function)
+    compilation = Compilation(
+        name,
+        module,
+        passes,
+        found,
+        phases,
+        memory_limit,
+        reserved,
+        tuning,
+        precision=rounding,
+        timeout=timeout,
+        edit_passes=edit_passes,
+    )
+    executable = compilation.load(share=None)
+    accumulation = None if micro == 1 else compiled_accumulation(compilation, executable, losses, micro)
+    executable.write(values)
+    options = {
+        "device": device,
+        "seed": seed,
+        "checks": checks,
+        "memory_limit": memory_limit,
+        "tune": tune,
+        "accumulate": accumulate,
+        "precision": precision,
+        "loss_scale": loss_scale,
+        "edit_passes": edit_passes,
+    }
+    source = Source(
+        declared,
+        loss,
+        inputs,
+        specs,
+        traced.results,
+        traced.ranges,
+        losses,
+        frozenset(untrained),
+        optimizer,
+        options,
+        compile,
+    )
+    return Training(source, parts, compilation, executable, seed, with_key, checks, accumulation)
+
+
+def _warn_of_unused(function: FuncOp, losses: Losses, name: str) -> None:
+    """Warns of parameters that are to be trained by a loss that does not depend on them."""
+    for result, paths in enumerate(losses):
+        places = {slot.name: place for place, slot in enumerate(arguments_of(function)) if slot.name in {*paths}}
+        for path in unreached(function, places, result):
+            message = f"{name}() does not depend on the parameter {path!r}, which is to be trained"
+            warnings.warn(f"{user_line()}: {message}", UnusedParameterWarning, stacklevel=4)
+
+
+def _updates(parts: Parts, function: str, device: WebGPUDevice | None) -> list[ModulePass]:
+    """The passes that append the updates, which know how much a kernel of the device may bind."""
+    passes = [part.append_pass(function) for part in parts.all]
+    if device is None:
+        return passes
+    row_bytes = min(device.target.max_storage_buffer_binding_size, device.target.max_buffer_size)
+    return [replace(one, row_bytes=row_bytes) if isinstance(one, OptimizerPass) else one for one in passes]

@@ -1,0 +1,427 @@
+"""Programs on their devices: what training steps and other compiled functions have in common."""
+
+from __future__ import annotations
+
+import os
+from collections import OrderedDict
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from typing import Any, Generic, NoReturn, TypeAlias, TypeVar, cast
+
+import numpy as np
+
+from tensorgrad.driver.pipeline import Compilation
+from tensorgrad.errors import InputError, ProgramError
+from tensorgrad.interpreters.backend import ArraySlot
+from tensorgrad.runtime.backend import Executable, OutputHandle, check_inputs
+from tensorgrad.runtime.conversion import to_numpy
+from tensorgrad.runtime.program import PERSISTENT_ROLES, Program
+from tensorgrad.runtime.saved import FUNCTION, Host, Saved
+from tensorgrad.surface.calls import public
+from tensorgrad.tracing import trees
+from tensorgrad.tracing.dtypes import SHORT, Spec
+from tensorgrad.tracing.index_ranges import IndexRanges
+from tensorgrad.tracing.location import user_line
+from tensorgrad.tracing.tensor import Array
+from tensorgrad.tracing.tracer import as_array, refuse_inside_trace
+
+
+class Held:
+    """What holds memory of a device, which no copy could share and no file could hold."""
+
+    def __reduce__(self) -> NoReturn:
+        raise ProgramError(
+            f"{user_line()}: a {type(self).__name__} holds compiled programs and can't be copied or pickled: compile "
+            "another, and hand over its numbers by state_dict() and load_state_dict(), or save_checkpoint()"
+        )
+
+
+class Compiled(Held):
+    """A program on its device."""
+
+    def __init__(self, compilation: Compilation, executable: Executable):
+        self._compilation = compilation
+        self._executable = executable
+        self._program: Program | None = getattr(executable, "program", None)
+
+    @property
+    def device(self) -> str:
+        """Where it runs: "numpy", or "wgpu" and the adapter's name."""
+        found = self._compilation.device
+        return "numpy" if found is None else f"wgpu ({found.info.name}, {found.info.backend}, {found.info.type})"
+
+    @property
+    def program(self) -> Program:
+        """The program as data; where it runs by numpy, compiled for what every WebGPU device has.
+
+        Raises:
+            ProgramError, TargetError: No WebGPU device could run it: it has f64, or is too large.
+        """
+        if self._program is None:
+            self._program = self._compilation.program()
+        return self._program
+
+    def program_for(self, target: str) -> Program:
+        """The program as data, compiled for another target than the device.
+
+        Args:
+            target: A profile's name, the path of a JSON file, or inline JSON; see `tensorgrad.runtime.target`.
+
+        Raises:
+            TargetError: There is no such target.
+            ProgramError: The program does not fit it.
+        """
+        return self._compilation.program_for(target)
+
+    def stats(self) -> dict[str, Any]:
+        """What a step costs.
+
+        Returns:
+            Counts: `dispatches`, `submits`, `copies`, and `kernels` (distinct); `peak_bytes` of all buffers
+            as they are planned; on a device `device_bytes`, what is taken by now, with results that wait to be read;
+            `bytes_moved` by a step; `compile_seconds` by phase. Numpy dispatches nothing. With a memory limit,
+            `memory_limit`: the `segments` that the loss was divided into, all but the last of which are computed
+            twice, and `peak_bytes_without` and `bytes_moved_without` any.
+        """
+        found = {**self._executable.statistics(), "compile_seconds": dict(self._compilation.phases.seconds)}
+        cost = self._compilation.memory_cost
+        return {**found, "memory_limit": dict(cost)} if cost else found
+
+    def module(self, level: str = "tg") -> str:
+        """The IR as text.
+
+        Args:
+            level: "traced"; "tg" with gradients and updates; "buf" with kernels and a memory plan; or "wgsl".
+
+        Raises:
+            OptionError: Another level.
+        """
+        return self._compilation.text(level)
+
+
+class Specialization(Compiled):
+    """A function compiled for one set of shapes."""
+
+    def __init__(
+        self, compilation: Compilation, executable: Executable, results: Any, ranges: IndexRanges | None = None
+    ):
+        super().__init__(compilation, executable)
+        self._tree = results
+        self._results = Results(results)
+        self.ranges = ranges
+
+    def run(self, inputs: Mapping[str, Any], constant: Collection[str] = ()) -> Any:
+        """Runs it; gives the tree of its results.
+
+        Args:
+            inputs: An array for each input.
+            constant: The inputs whose arrays never change.
+        """
+        return self._results.of(self._executable.step(inputs, {}, constant))
+
+    def save(self, path: str | os.PathLike[str], target: str | None) -> None:
+        """See `Inference.save`."""
+        program = self.program if target is None else self.program_for(target)
+        state = self._executable.read(program.slots(*PERSISTENT_ROLES))
+        Saved(program, state, Host(FUNCTION, structure_of(self._tree))).save(path)
+
+
+def structure_of(results: Any) -> Any:
+    """The structure of results, as a file has it.
+
+    Raises:
+        ProgramError: No file can have it.
+    """
+    try:
+        return trees.described(results)
+    except ValueError as error:
+        raise ProgramError(f"{user_line()}: save: the results can't be named: {error}") from None
+
+
+class Results:
+    """A tree with the names of outputs for leaves, taken apart once."""
+
+    def __init__(self, tree: Any):
+        self._names, self._rebuild = trees.flatten(tree)
+
+    def of(self, outputs: Mapping[str, OutputHandle]) -> Any:
+        """The tree with these outputs."""
+        return self._rebuild([Array(outputs[name]) for name in self._names])
+
+
+Key = TypeVar("Key", bound=Hashable)
+Result = TypeVar("Result")
+
+
+class Specializations(Held, Generic[Key]):
+    """A function that is compiled once for each set of shapes that it is called with; the last 32 are kept."""
+
+    def __init__(self, name: str):
+        self._name = name
+        self._by_key: OrderedDict[Key, Specialization] = OrderedDict()
+
+    @property
+    def device(self) -> str:
+        """Where it runs: "numpy", or "wgpu" and the adapter's name."""
+        return self._latest("device").device
+
+    @property
+    def program(self) -> Program:
+        """The program as data, for the shapes that it was last called with.
+
+        Raises:
+            ProgramError, TargetError: No WebGPU device could run it: it has f64, or is too large.
+        """
+        return self._latest("program").program
+
+    def stats(self) -> dict[str, Any]:
+        """What a call costs, with the shapes of the last one; see `Training.stats`."""
+        return self._latest("stats").stats()
+
+    def module(self, level: str = "tg") -> str:
+        """The IR as text, for the shapes of the last call; see `Training.module`."""
+        return self._latest("module").module(level)
+
+    @property
+    def specializations(self) -> int:
+        """For how many sets of shapes it is compiled."""
+        return len(self._by_key)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._name!r}, specializations={self.specializations})"
+
+    def _latest(self, what: str) -> Specialization:
+        if not self._by_key:
+            raise InputError(f"{user_line()}: {what}: {self._name} is compiled when it is first called: call it first")
+        return next(reversed(self._by_key.values()))
+
+    def _compiled(self, key: Key, make: Callable[[], Specialization]) -> Specialization:
+        """What is compiled for a key; compiles it where there is nothing yet."""
+        if key not in self._by_key:
+            self._by_key[key] = make()
+            if len(self._by_key) > MOST_SPECIALIZATIONS:
+                self._by_key.popitem(last=False)
+        self._by_key.move_to_end(key)
+        return self._by_key[key]
+
+
+MOST_SPECIALIZATIONS = 32
+Specialize: TypeAlias = Callable[[Mapping[str, Spec]], Specialization]
+
+
+@public
+class Inference(Specializations[tuple[tuple[str, Spec], ...]], Generic[Result]):
+    """A function of a model's parameters, compiled; see `Training.attach`.
+
+    It is compiled once for each set of shapes that it is called with; the last 32 are kept.
+    """
+
+    def __init__(self, name: str, declared: Mapping[str, Spec] | None, specialize: Specialize, checks: bool):
+        super().__init__(name)
+        self._checks = checks
+        self._declared = None if declared is None else dict(declared)
+        self._specialize = specialize
+        if self._declared is not None:
+            self._compiled_for(self._declared)
+
+    @property
+    def _input_names(self) -> Sequence[str]:
+        """What messages name when inputs are given by position."""
+        return list(self._declared or ())
+
+    def __call__(self, /, **inputs: Any) -> Result:
+        """Runs the function.
+
+        Args:
+            **inputs: An array for each input. Where inputs were declared, their leading extent may be another one than
+                declared, as long as inputs that had the same still have.
+
+        Returns:
+            What the function gives, with `tg.Array`s for tensors; they are read from the device when looked at.
+
+        Raises:
+            InputError: An input is unknown, missing, or of the wrong shape or dtype.
+            TraceError: This is inside a trace.
+            DeviceError: What the device reported.
+        """
+        refuse_inside_trace("a compiled function called")
+        arrays = {name: to_numpy(value, f"input {name!r}") for name, value in inputs.items()}
+        if self._declared is None:
+            arrays = {name: as_array(value) for name, value in arrays.items()}
+        compiled = self._compiled_for(self._specs(arrays))
+        if self._checks:
+            check_values(arrays, compiled.ranges)
+        return compiled.run(arrays)
+
+    def evaluate(self, batches: Iterable[Mapping[str, Any]], *, weight: str | None = None) -> Any:
+        """Averages what the function gives over batches, in float64.
+
+        A batch counts by its number of examples, the inputs' leading extent, so that a last one may be smaller; or,
+        where `weight` names an input, by that input's sum.
+
+        Args:
+            batches: The inputs of each call.
+            weight: The input that says how much each example counts, such as a mask of padding; the function has to
+                average by it.
+
+        Returns:
+            The tree of results, with floats for scalars and arrays for others.
+
+        Raises:
+            InputError: There are no batches, they count nothing, or an input doesn't fit.
+        """
+        return average(self, batches, weight)
+
+    def save(self, path: str | os.PathLike[str], target: str | None = None) -> None:
+        """Writes the function with the present parameters to one file, which `tg.load` runs without the compiler.
+
+        It is for the shapes that it was last called with, or else was declared for. The file says what the program
+        needs of a device, the structure of its results, and no folder of this machine but those below the present one.
+
+        Args:
+            path: The file, which is replaced at once, when it is complete.
+            target: What to compile for, instead of the device here: a profile such as "webgpu-default", which every
+                WebGPU device runs; the path of a JSON file; or inline JSON.
+
+        Raises:
+            InputError: It has neither been called nor declared inputs.
+            TargetError: There is no such target, or the program doesn't fit it.
+            ProgramError: No WebGPU device could run the program: it has f64, or is too large.
+            OSError: The file can't be written; what was there before is still there.
+        """
+        self._latest("save").save(path, target)
+
+    def _compiled_for(self, specs: Mapping[str, Spec]) -> Specialization:
+        return self._compiled(tuple(specs.items()), lambda: self._specialize(specs))
+
+    def _specs(self, inputs: Mapping[str, np.ndarray]) -> Mapping[str, Spec]:
+        """The inputs' shapes and dtypes.
+
+        Raises:
+            InputError: They differ from what was declared in more than the leading extents.
+        """
+        if self._declared is None:
+            return {name: Spec(array.shape, array.dtype) for name, array in sorted(inputs.items())}
+        if inputs.keys() != self._declared.keys():
+            return self._declared  # whose program says what is wrong
+        specs = {name: _resized(declared, inputs[name]) for name, declared in self._declared.items()}
+        if specs != self._declared:
+            check_inputs({name: slot_of(name, spec) for name, spec in specs.items()}, inputs)
+            _check_together(self._declared, specs)
+        return specs
+
+
+def slot_of(name: str, spec: Spec) -> ArraySlot:
+    """A specification with a name, as the runtime checks by it."""
+    return ArraySlot(name, spec.shape, SHORT[spec.dtype])
+
+
+def _resized(declared: Spec, array: np.ndarray) -> Spec:
+    """What was declared, with the leading extent of an array where that is all that differs."""
+    fits = array.ndim == len(declared.shape) and array.shape[1:] == declared.shape[1:]
+    return Spec(array.shape, declared.dtype) if fits else declared
+
+
+def _check_together(declared: Mapping[str, Spec], specs: Mapping[str, Spec]) -> None:
+    """Checks that inputs which had one leading extent still have."""
+    first: dict[int, str] = {}
+    for name, spec in specs.items():
+        if not spec.shape:
+            continue
+        other = first.setdefault(declared[name].shape[0], name)
+        if specs[other].shape[0] != spec.shape[0]:
+            raise InputError(
+                f"{user_line()}: inputs {other!r} and {name!r} were declared with one leading extent, now they have "
+                f"{specs[other].shape[0]} and {spec.shape[0]}"
+            )
+
+
+def average(function: Inference, batches: Iterable[Mapping[str, Any]], weight: str | None) -> Any:
+    """See `Inference.evaluate`."""
+    pending: list[tuple[float, Any]] = []
+    sums: list[Any] = []
+    total, rebuild = 0.0, None
+
+    def add_up() -> None:
+        for count, result in pending:
+            for i, leaf in enumerate(trees.flatten(result)[0]):
+                sums[i] = sums[i] + count * np.asarray(leaf, np.float64)
+        pending.clear()
+
+    if not isinstance(batches, Iterable) or isinstance(batches, Mapping):
+        raise InputError(f"{user_line()}: evaluate: batches must be an iterable of dicts, got {type(batches).__name__}")
+    for batch in batches:
+        result = function(**checked_batch(batch, "evaluate"))
+        leaves, rebuild = trees.flatten(result)
+        sums = sums or [0.0] * len(leaves)
+        pending.append((_count(batch, weight), result))
+        total += pending[-1][0]
+        if len(pending) == RESULTS_AT_ONCE:
+            add_up()
+    add_up()
+    if rebuild is None or total <= 0:
+        what = "there are no batches" if rebuild is None else f"the batches count {total} in all"
+        raise InputError(f"{user_line()}: evaluate: {what}")
+    means = [np.asarray(leaf / total) for leaf in sums]
+    return rebuild([float(mean) if mean.ndim == 0 else mean for mean in means])
+
+
+RESULTS_AT_ONCE = 32
+"""How many batches' results wait on the device until they are read."""
+
+
+def _count(batch: Mapping[str, Any], weight: str | None) -> float:
+    """How much a batch counts."""
+    if weight is not None:
+        if weight not in batch:
+            raise InputError(f"{user_line()}: evaluate: weight {weight!r} is no input; there are {', '.join(batch)}")
+        return float(np.sum(as_array(batch[weight]), dtype=np.float64))
+    shapes = {name: to_numpy(value, f"input {name!r}").shape for name, value in batch.items()}
+    extents = {name: shape[0] for name, shape in shapes.items() if shape}
+    if len(set(extents.values())) > 1:
+        listed = ", ".join(f"{name} has {extent}" for name, extent in extents.items())
+        raise InputError(f"{user_line()}: evaluate: the number of examples is not clear: {listed}; give weight=")
+    return float(next(iter(extents.values()), 1))
+
+
+def checked_batch(batch: Any, what: str) -> Mapping[str, Any]:
+    """A batch, if it has inputs by name.
+
+    Raises:
+        InputError: It has not.
+    """
+    if not isinstance(batch, Mapping) or not all(isinstance(name, str) for name in batch):
+        raise InputError(f"{user_line()}: {what}: a batch must be a dict of inputs by name, got {type(batch).__name__}")
+    return cast(Mapping[str, Any], batch)
+
+
+def check_finite(inputs: Mapping[str, Any]) -> None:
+    """Checks that there is neither NaN nor an infinity.
+
+    Raises:
+        InputError: There is; says where.
+    """
+    for name, value in inputs.items():
+        array = to_numpy(value, f"input {name!r}")
+        finite = np.isfinite(array) if array.dtype.kind == "f" else np.True_
+        if not np.all(finite):
+            place = tuple(int(i) for i in np.argwhere(~finite)[0])
+            where = f"{user_line()}: input {name!r} is {array[place]} at {place}"
+            raise InputError(f"{where}; {np.sum(~finite)} of its values are not finite")
+
+
+def check_values(inputs: Mapping[str, Any], ranges: IndexRanges | None) -> None:
+    """Checks that inputs are finite, and that indices are in range.
+
+    Raises:
+        InputError: They are not; says where.
+    """
+    check_finite(inputs)
+    if ranges is not None:
+        ranges.check(inputs)
+
+
+async def awaited(tree: Any) -> Any:
+    """A tree of arrays, once they are all read; the event loop runs meanwhile."""
+    for leaf in trees.flatten(tree)[0]:
+        await leaf
+    return tree

@@ -1,0 +1,224 @@
+"""`tg.jit`: functions without a model, compiled when they are called."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import types
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar, overload
+
+import numpy as np
+
+from tensorgrad.dialects.signature import Slot, slots_attribute
+from tensorgrad.driver.compiled import Specialization, Specializations
+from tensorgrad.driver.device import DeviceName, check_name, find_device
+from tensorgrad.driver.model_tracing import checked_results
+from tensorgrad.driver.pipeline import Compilation, Phases
+from tensorgrad.driver.precision import Precision, check_device, checked_precision, while_tracing
+from tensorgrad.errors import DTypeError, InputError, OptionError
+from tensorgrad.nn.values import check_kept, closed, opened
+from tensorgrad.passes.pipelines import forward_passes
+from tensorgrad.tracing import trees
+from tensorgrad.tracing.dtypes import Spec
+from tensorgrad.tracing.location import user_line
+from tensorgrad.tracing.tensor import Array
+from tensorgrad.tracing.tracer import as_array, checked_module, current_trace, function_name, trace_call, unique
+
+if TYPE_CHECKING:
+    from tensorgrad.passes.buffers.lower_precision import LowerPrecisionPass
+    from tensorgrad.runtime.webgpu import WebGPUDevice
+
+Result = TypeVar("Result")
+Key: TypeAlias = tuple[Hashable, ...]
+
+
+class Jitted(Specializations[Key], Generic[Result]):
+    """A function that is traced and compiled when it is first called with new shapes, dtypes or static arguments.
+
+    Called inside a trace, it is traced along with what calls it. It is for one thread at a time.
+    """
+
+    __name__: str
+
+    def __init__(
+        self, function: Callable[..., Any], static: Sequence[str], device: str, precision: LowerPrecisionPass | None
+    ):
+        super().__init__(function_name(function))
+        functools.update_wrapper(self, function)
+        self._function = function
+        self._static = frozenset(static)
+        self._device_name = device
+        self._precision = precision
+        self._signature = _signature(function, static)
+
+    @functools.cached_property
+    def _device(self) -> WebGPUDevice | None:
+        return find_device(self._device_name)
+
+    def __get__(self, instance: object, owner: type | None = None) -> Any:
+        return self if instance is None else types.MethodType(self, instance)
+
+    def __copy__(self) -> Jitted:
+        return self
+
+    def __deepcopy__(self, memo: Mapping[int, Any]) -> Jitted:
+        """Itself, as for every function."""
+        return self
+
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Result:
+        """Runs the function.
+
+        Args:
+            *args: Trees of arrays and numbers: whatever `tg.array` takes, in dicts, lists, tuples, dataclasses and
+                initialized modules. A Python number is a scalar of i32, f32 or bool. Static arguments stay as they are.
+                A `tg.Array` that comes again in the next call, alone or in a module, is still on the device.
+            **kwargs: The same, by name.
+
+        Returns:
+            What the function returns, with `tg.Array`s for tensors; they are read from the device when looked at.
+
+        Raises:
+            InputError: The function takes other arguments, or a static one can't be hashed.
+            DTypeError: An argument holds no numbers, or numbers that don't fit.
+            TraceError, ShapeError, DTypeError, ParameterError: What the function does is not possible.
+            ProgramError, TargetError, DeviceError: The device can't run it.
+        """
+        if current_trace() is not None:
+            return self._function(*args, **kwargs)
+        bound = self._bound(args, kwargs)
+        given = opened({name: value for name, value in bound.arguments.items() if name not in self._static})
+        leaves, rebuild = trees.flatten(given)
+        arrays = [self._array(leaf, path) for leaf, path in zip(leaves, trees.paths(given), strict=True)]
+        specs = tuple(Spec(array.shape, array.dtype) for array in arrays)
+        key = (self._static_key(bound), trees.structure(given), specs)
+        compiled = self._compiled(key, lambda: self._traced(bound, rebuild(specs)))
+        names = _names(given)
+        constant = {name for name, leaf in zip(names, leaves, strict=True) if isinstance(leaf, Array)}
+        return closed(compiled.run(dict(zip(names, arrays, strict=True)), constant))
+
+    def _bound(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> inspect.BoundArguments:
+        try:
+            return self._signature.bind(*args, **kwargs)
+        except TypeError as error:
+            raise InputError(f"{user_line()}: {self._name}(): {error}; it takes {self._signature}") from None
+
+    def _array(self, leaf: Any, path: str) -> np.ndarray:
+        try:
+            return as_array(leaf)
+        except DTypeError as error:
+            is_array = hasattr(leaf, "__array__") or hasattr(leaf, "__dlpack__")
+            advice = "" if is_array else "; what is no array goes into static="
+            raise DTypeError(f"{error}, in argument {path!r} of {self._name}(){advice}") from None
+
+    def _static_key(self, bound: inspect.BoundArguments) -> Hashable:
+        values = [(name, bound.arguments[name]) for name in sorted(self._static & bound.arguments.keys())]
+        for name, value in values:
+            try:
+                hash(value)
+            except TypeError as error:
+                raise InputError(f"{user_line()}: {self._name}(): static argument {name!r}: {error}") from None
+        # 1, 1.0 and True are equal, but not the same to a program.
+        return tuple((name, type(value), value) for name, value in values)
+
+    def _traced(self, bound: inspect.BoundArguments, specs: Mapping[str, Any]) -> Specialization:
+        phases = Phases()
+        check_device("jit", self._precision, self._device)
+
+        def program(given: Mapping[str, Any]) -> Any:
+            complete = inspect.BoundArguments(self._signature, dict(bound.arguments))
+            complete.arguments.update(closed(given))
+            result = self._function(*complete.args, **complete.kwargs)
+            check_kept(given, f"{user_line()}: {self._name}()")
+            return opened(checked_results(result, f"{self._name}()"))
+
+        with phases.measure("trace"), while_tracing("jit", self._precision):
+            slots = [Slot(name, "input") for name in _names(specs)]
+            made, positions = trace_call(self._name, program, [specs], slots)
+            order, rebuild = trees.flatten(positions)
+            outputs = unique([Slot(path or "output", "output") for path in trees.paths(positions)])
+            made.properties["res_attrs"] = slots_attribute(outputs)
+        module = checked_module(made)
+        compilation = Compilation(
+            self._name, module, lambda _: forward_passes(), self._device, phases, precision=self._precision
+        )
+        return Specialization(compilation, compilation.load(None), rebuild([outputs[i].name for i in order]))
+
+
+def _names(given: Mapping[str, Any]) -> list[str]:
+    """The paths of the leaves, each once."""
+    return [slot.name for slot in unique([Slot(path, "input") for path in trees.paths(given)])]
+
+
+def _signature(function: Callable[..., Any], static: Sequence[str]) -> inspect.Signature:
+    if not callable(function):
+        raise OptionError(f"{user_line()}: jit: takes a function, got {function!r}")
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):
+        arguments = inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD
+        parts = [inspect.Parameter(name, kind) for name, kind in zip(("args", "kwargs"), arguments, strict=True)]
+        signature = inspect.Signature(parts)
+    for name in static:
+        if name not in signature.parameters:
+            raise OptionError(f"{user_line()}: jit: static argument {name!r} is none of {signature}")
+    return signature
+
+
+@overload
+def jit(
+    function: Callable[..., Result],
+    *,
+    static: str | Sequence[str] = (),
+    device: DeviceName = "auto",
+    precision: Precision = "f32",
+) -> Jitted[Result]: ...
+
+
+@overload
+def jit(
+    *, static: str | Sequence[str] = (), device: DeviceName = "auto", precision: Precision = "f32"
+) -> Callable[[Callable[..., Result]], Jitted[Result]]: ...
+
+
+def jit(
+    function: Callable[..., Result] | None = None,
+    *,
+    static: str | Sequence[str] = (),
+    device: DeviceName = "auto",
+    precision: Precision = "f32",
+) -> Any:
+    """Compiles a function of arrays, when it is called: once for all calls with the same shapes, dtypes and trees.
+
+    It works as a decorator too, with options or without. `tg.grad` and the others work inside it and around it.
+
+    Args:
+        function: A function of trees of tensors that gives a tensor or a tree of them.
+        static: Arguments by name that stay Python values, and are compiled in: they have to be hashable, and the
+            function is compiled for each value.
+        device: "auto" for a hardware adapter where there is one, else numpy; "wgpu" for any adapter; "numpy".
+        precision: "f16" stores what follows from products as half floats between kernels, see `tg.compile`; then no
+            derivative may be taken inside.
+
+    Returns:
+        What runs it, with the function's name and docstring; see `Jitted`.
+
+    Raises:
+        OptionError: `static` names no argument, or the device or precision is unknown.
+
+    Example:
+        >>> import tensorgrad as tg
+        >>> @tg.jit(static="power")
+        ... def total(values, power=2):
+        ...     return tg.sum(values["x"] ** power)
+        >>> float(total({"x": tg.array([1.0, 2.0, 3.0])}, power=3))
+        36.0
+    """
+    names = (static,) if isinstance(static, str) else tuple(static) if isinstance(static, Sequence) else None
+    if names is None:
+        raise OptionError(f"static must be names of arguments, got {static!r}")
+    check_name(device)
+    rounding = checked_precision("jit", precision)
+    if function is None:
+        return lambda function: Jitted(function, names, device, rounding)
+    return Jitted(function, names, device, rounding)

@@ -1,0 +1,297 @@
+"""Tracing a function of a model and of named inputs: a loss, or what is attached to a training step."""
+
+from __future__ import annotations
+
+import fnmatch
+import inspect
+import zlib
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Operation, SSAValue
+
+from tensorgrad.dialects.signature import Slot, slots_attribute
+from tensorgrad.dialects.tg.unary import StopGradientOp
+from tensorgrad.errors import DTypeError, InputError, ParameterError, ShapeError, TraceError
+from tensorgrad.nn.module import (
+    Buffer,
+    Module,
+    Parameter,
+    argument_of,
+    bind,
+    check_attributes,
+    check_bound,
+    check_same,
+    declarations,
+)
+from tensorgrad.nn.state import Assigning, State
+from tensorgrad.ops import drawing, random
+from tensorgrad.passes.functions import return_of
+from tensorgrad.tracing import trees
+from tensorgrad.tracing.capturing import captured, captured_names
+from tensorgrad.tracing.dtypes import SHORT, Spec, is_float, spec
+from tensorgrad.tracing.index_ranges import IndexRanges
+from tensorgrad.tracing.location import user_line
+from tensorgrad.tracing.tensor import Traced
+from tensorgrad.tracing.tracer import as_result, check_function, function_name, trace_call, unique
+
+
+def parameters_of(model: Module, trained: bool) -> dict[str, Parameter]:
+    """The parameters of a model, by path.
+
+    Raises:
+        ParameterError: It has none that could be trained, though it is to be.
+    """
+    parameters = model.named_parameters()
+    if not parameters and trained:
+        raise ParameterError(
+            f"{user_line()}: {type(model).__name__} has no parameters: they are found as attributes, in modules, "
+            "lists, tuples and dicts"
+        )
+    return parameters
+
+
+def drawn(parameters: Mapping[str, Parameter | Buffer], key: random.Key) -> dict[str, np.ndarray]:
+    """The values that parameters and buffers start with; each depends on the key and its path alone.
+
+    Raises:
+        ParameterError: An initializer gives another shape or dtype.
+    """
+    values = {path: _draw(path, parameter, key) for path, parameter in parameters.items()}
+    drawing.release()
+    return values
+
+
+def _draw(path: str, parameter: Parameter | Buffer, key: random.Key) -> np.ndarray:
+    drawn = parameter.initializer(random.fold_in(key, zlib.crc32(path.encode())), parameter.shape, parameter.dtype)
+    values = np.asarray(drawn)
+    if values.shape != parameter.shape or values.dtype != parameter.dtype:
+        what = "parameter " if isinstance(parameter, Parameter) else ""
+        raise ParameterError(
+            f"{what}{path} is {parameter!r}, its initializer gave shape {values.shape} of {values.dtype}"
+        )
+    return values
+
+
+def input_specs(inputs: Mapping[str, Any]) -> dict[str, Spec]:
+    """Specifications from shapes and specifications.
+
+    Raises:
+        InputError: A name is no identifier, or what it stands for is neither.
+    """
+    specs: dict[str, Spec] = {}
+    if not isinstance(inputs, Mapping):
+        raise InputError(f"{user_line()}: inputs must map names to shapes, got {inputs!r}")
+    for name, given in inputs.items():
+        if not isinstance(name, str) or not name.isidentifier():
+            raise InputError(f"{user_line()}: the name of an input must be an identifier, got {name!r}")
+        if hasattr(given, "__array__"):
+            raise InputError(
+                f"{user_line()}: input {name!r} must be a shape or a tg.spec, not an array: numbers go to each call"
+            )
+        try:
+            specs[name] = given if isinstance(given, Spec) else spec(given)
+        except (ShapeError, DTypeError, TypeError) as error:
+            raise InputError(f"{user_line()}: input {name!r} must be a shape or a tg.spec: {error}") from error
+    return specs
+
+
+def takes_key(function: Callable[..., Any]) -> bool:
+    """Whether a function has an argument called `key` that must be given."""
+    try:
+        found = inspect.signature(function).parameters.get("key")
+    except (TypeError, ValueError):
+        return False
+    by_name = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+    return found is not None and found.kind in by_name and found.default is inspect.Parameter.empty
+
+
+def _check_names(function: Callable[..., Any], specs: Mapping[str, Spec], what: str) -> None:
+    """Checks that a function takes the model and these inputs."""
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):
+        return
+    try:
+        signature.bind(None, **specs)
+    except TypeError as error:
+        given = ", ".join(["model", *specs])
+        raise InputError(
+            f"{user_line()}: {what} takes the arguments {signature}, it is called with ({given}): {error}"
+        ) from None
+
+
+Check: TypeAlias = Callable[[Any, str], Any]
+"""Checks a function's result, and gives the tree of tensors to return; its second argument is how messages call it."""
+
+
+def trace_model(
+    model: Module,
+    function: Callable[..., Any],
+    specs: Mapping[str, Spec],
+    check: Check,
+    assigning: Assigning,
+    untrained: Collection[str] = (),
+) -> TracedModel:
+    """Traces a function of a model and named inputs.
+
+    Args:
+        model: Where the parameters are declared; the function gets a copy that has tensors for them.
+        function: What to trace, called as `function(model, **inputs)`.
+        specs: The inputs.
+        check: Checks the result.
+        assigning: What becomes of assignments to buffers: the function's updates, nothing, or an error.
+        untrained: The parameters that may be assigned to as well, since no optimizer updates them.
+
+    Raises:
+        InputError: The function takes other arguments.
+        ParameterError: It changes which parameters there are.
+        TensorgradError: What else it does is not possible.
+    """
+    check_function(function, "tg.compile for the loss, and evaluate,")
+    what = f"{function_name(function)}()"
+    _check_names(function, specs, what)
+    parameters, buffers, declared = model.named_parameters(), model.named_buffers(), declarations(model)
+
+    def program(bound: Module, values: list[Traced], tensors: list[Any]) -> Any:
+        assert bound._binding is not None
+        origin, binding = bound._binding
+        frozen = {path: binding[id(parameters[path])] for path in parameters if path in untrained}
+        states = {path: State(value, path, what, assigning, "parameter") for path, value in frozen.items()}
+        states |= {path: State(one, path, what, assigning) for path, one in zip(buffers, values, strict=True)}
+        bound = bind(origin, {**binding, **{id(declared[path]): state for path, state in states.items()}})
+        result = function(argument_of(bound), **dict(zip(specs, tensors, strict=True)))
+        where = f"{user_line()}: {what} must leave the model's parameters as they are"
+        where += ", and set its buffers by assign" if states else ""
+        check_bound(bound, where)
+        check_same(declared, declarations(model), where)
+        check_attributes(bound, f"{user_line()}: {what}")
+        changed = {path: state for path, state in states.items() if state.is_assigned and assigning == "kept"}
+        updated.extend(changed)
+        return check(result, what), list(changed.values())
+
+    # The same tree with specifications for parameters.
+    _, rebuild = trees.flatten(model)
+    like = rebuild([Spec(parameter.shape, parameter.dtype) for parameter in parameters.values()])
+    kept = [Spec(one.shape, one.dtype) for one in buffers.values()]
+    slots = [Slot(path, "parameter") for path in parameters] + [Slot(path, "state") for path in buffers]
+    slots += [Slot(name, "input") for name in specs]
+    updated: list[str] = []
+    ranges: list[IndexRanges] = []
+    arguments = [like, kept, list(specs.values())]
+    made, (positions, _) = trace_call(function_name(function), program, arguments, slots, ranges.append)
+    outputs = unique([Slot(name or "output", "output") for name in trees.paths(positions)])
+    made.properties["res_attrs"] = slots_attribute([*outputs, *(Slot(path, "update") for path in updated)])
+    order, rebuild = trees.flatten(positions)
+    return TracedModel(made, rebuild([outputs[position].name for position in order]), ranges[0])
+
+
+def unreached(function: FuncOp, trained: Mapping[str, int], result: int = 0) -> list[str]:
+    """The parameters that a result of a function does not depend on.
+
+    Args:
+        function: As it was traced.
+        trained: The places of parameters among its arguments, by path.
+        result: The place of the result.
+    """
+    pending = [return_of(function).operands[result]]
+    reached: set[SSAValue] = set()
+    while pending:
+        value = pending.pop()
+        if value in reached:
+            continue
+        reached.add(value)
+        if isinstance(value.owner, Operation) and not isinstance(value.owner, StopGradientOp):
+            pending += [operand for op in value.owner.walk() for operand in op.operands]
+    return [path for path, place in trained.items() if function.body.block.args[place] not in reached]
+
+
+@dataclass(frozen=True)
+class TracedModel:
+    """A traced function.
+
+    Attributes:
+        function: In the IR.
+        results: The tree of its results, with their names for leaves.
+        ranges: What it asks of its inputs as indices.
+    """
+
+    function: FuncOp
+    results: Any
+    ranges: IndexRanges
+
+
+@dataclass(frozen=True)
+class Scored:
+    """A loss and what it reports besides, as a tree whose first leaves are the loss, or one for each part by name."""
+
+    loss: Any
+    metrics: Any
+
+
+def checked_loss(result: Any, what: str) -> Scored:
+    """Requires a float scalar, or a dict of one for each part of the model; or a pair of that and a dict of metrics.
+
+    Raises:
+        TraceError, ShapeError, DTypeError: It is none; names the line that computed it.
+    """
+    metrics: Any = None
+    if isinstance(result, tuple) and len(result) == 2 and isinstance(result[1], dict):
+        result, metrics = result
+    if isinstance(result, dict) and result:
+        return Scored({name: _loss(one, f"{what}[{name!r}]") for name, one in result.items()}, metrics)
+    return Scored(_loss(result, what), metrics)
+
+
+def _loss(result: Any, what: str) -> Any:
+    """A float scalar."""
+    if trees.children(result) is not None:
+        advice = "; metrics go into a dict: return loss, {'name': ...}" if isinstance(result, tuple) else ""
+        raise TraceError(
+            f"{user_line()}: {what} must return one float scalar, it returned {type(result).__name__}{advice}"
+        )
+    tensor = as_result(result, what)
+    where = user_line()
+    if isinstance(tensor, Traced) and isinstance(tensor.value.owner, Operation):
+        location: Any = tensor.value.owner.location
+        where = f"{location.filename.data}:{location.line.data}"
+    if tensor.shape != ():
+        raise ShapeError(
+            f"{where}: {what} must return a float scalar, it returned shape {tensor.shape}; take tg.mean or tg.sum"
+        )
+    if not is_float(tensor.dtype):
+        raise DTypeError(f"{where}: {what} must return a float scalar, it returned {SHORT[tensor.dtype]}")
+    return tensor
+
+
+def checked_results(result: Any, what: str) -> Any:
+    """Requires a tensor.
+
+    Raises:
+        TraceError: There is none.
+    """
+    if not trees.flatten(result)[0]:
+        raise TraceError(f"{user_line()}: {what} returned no tensor")
+    return result
+
+
+def chosen_captures(patterns: Sequence[str]) -> Check:
+    """A check that returns what was given to `tg.capture` in the place of a function's result.
+
+    Args:
+        patterns: Names, or patterns such as `blocks.*`.
+    """
+
+    def check(result: Any, what: str) -> dict[str, Any]:
+        names = captured_names()
+        for pattern in patterns:
+            if not any(fnmatch.fnmatchcase(name, pattern) for name in names):
+                there = ", ".join(names) or "none"
+                raise InputError(f"{user_line()}: {what} captures nothing called {pattern!r}; there is {there}")
+        chosen = [name for name in names if any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)]
+        return {name: captured(name) for name in chosen}
+
+    return check

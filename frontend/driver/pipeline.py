@@ -1,0 +1,365 @@
+"""From a traced function to something that runs: the passes, timed by phase, and what loads their result."""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, TypeAlias, cast
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.passes import ModulePass
+from xdsl.utils.exceptions import DiagnosticException, VerifyException
+
+from tensorgrad.dialects.signature import arguments_of
+from tensorgrad.driver.dumping import Dump
+from tensorgrad.errors import CompilerError, OptionError, ProgramError
+from tensorgrad.interpreters.backend import NumpyExecutable
+from tensorgrad.passes.functions import find_function
+from tensorgrad.passes.pipelines import DEFAULT_TARGET, device_passes
+from tensorgrad.passes.running import apply_pass
+from tensorgrad.runtime.backend import Executable
+from tensorgrad.runtime.formula import Formula
+from tensorgrad.tracing.location import user_line
+
+if TYPE_CHECKING:
+    from tensorgrad.passes.buffers.lower_precision import LowerPrecisionPass
+    from tensorgrad.runtime.program import Program
+    from tensorgrad.runtime.target import Target
+    from tensorgrad.runtime.webgpu import WebGPUDevice, WebGPUExecutable
+
+DEFAULT_TUNING_SECONDS = 60.0
+"""How long tuning takes at most, unless said otherwise."""
+
+SEGMENTS = (1, 2, 3, 4, 6, 8, 12, 16, 24)
+"""Into how many segments a memory limit may divide a function."""
+
+EditPasses: TypeAlias = Callable[[list[ModulePass]], Sequence[ModulePass]]
+"""A caller's own change of a list of passes."""
+
+LOWERING_TO_WGSL = "lower-buf-to-wgsl"
+"""The pass that leaves the level `buf`."""
+
+
+@dataclass
+class Phases:
+    """How long each phase of a compilation took, in seconds."""
+
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    @contextmanager
+    def measure(self, name: str) -> Iterator[None]:
+        """Adds the time of the block to a phase."""
+        start = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - start
+
+
+def tuning_seconds(tune: bool | float) -> float:
+    """How long schedules may be measured, from what a caller said.
+
+    Raises:
+        OptionError: It is no number, or negative.
+    """
+    if isinstance(tune, bool):
+        return DEFAULT_TUNING_SECONDS if tune else 0.0
+    if not isinstance(tune, int | float) or not 0 <= tune < float("inf"):
+        raise OptionError(f"tune must be True, False or a number of seconds, got {tune!r}")
+    return float(tune)
+
+
+@contextmanager
+def without_collector() -> Iterator[None]:
+    """Keeps the garbage collector from walking the IR over and over while it grows, a third of the time otherwise."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
+def run_passes(
+    module: ModuleOp,
+    passes: Sequence[ModulePass],
+    phases: Phases,
+    verify: bool = True,
+    source: Callable[[], ModuleOp] | None = None,
+    before: Callable[[ModulePass, ModuleOp], None] | None = None,
+) -> None:
+    """Runs passes on a module.
+
+    Args:
+        module: Is changed in place.
+        passes: In order.
+        phases: Takes the time of each.
+        verify: Whether to verify what they leave.
+        source: Returns the module as it was, for the file that a crash leaves; without it there is none.
+        before: Is called with each pass and the module before it.
+
+    Raises:
+        ProgramError: A pass refuses the program; says which and why.
+        CompilerError: A pass crashed, or they left invalid IR; says which, and where the module before it is.
+    """
+    context = Context()
+    for number, one in enumerate(passes):
+        if before is not None:
+            before(one, module)
+        with phases.measure(one.name):
+            try:
+                apply_pass(passes, number, context, module, source)
+            except DiagnosticException as error:
+                raise ProgramError(str(error)) from error
+    if verify:
+        with phases.measure("verify"):
+            try:
+                module.verify()
+            except (DiagnosticException, VerifyException) as error:
+                names = ", ".join(one.name for one in passes)
+                raise CompilerError(f"the passes {names} left invalid IR: {error}") from error
+
+
+@dataclass
+class Compilation:
+    """A traced function on its way down.
+
+    Attributes:
+        name: What messages call the program.
+        traced: The module as it was traced; every level is made from a copy of it.
+        on_tensors: The passes that stay on `tg`; given the number of segments for `remat`.
+        device: Where it is to run; `None` is numpy.
+        phases: How long everything took.
+        memory_limit: The most bytes that all buffers on the device may have, or None.
+        reserved_bytes: How many of these are for what else a step runs.
+        tuning_seconds: How long schedules may be measured; 0 takes the default ones.
+        settings: What the formulas of its scalars are computed from; known once it is loaded.
+        parameters: Their names, in the order in which they lie in memory; known once it is loaded.
+        segments: Into how many runs `remat` divides the function, so that it keeps to the limit.
+        frugal: Whether kernels run in an order that needs little memory, rather than in few dispatches.
+        tuned: The file of schedules that were measured, or None.
+        precision: The pass that stores values between kernels with fewer bits, or None.
+        timeout: For how many seconds to wait for the device at a time, or None.
+        memory_cost: What keeping to the limit took: the segments, and the figures of the program without them.
+        dump: The files that `TG_DUMP` asks for; opened when it is loaded.
+        edit_passes: Changes the passes of `tg`, and those below it, before they run.
+    """
+
+    name: str
+    traced: ModuleOp
+    on_tensors: Callable[[int], Sequence[ModulePass]]
+    device: WebGPUDevice | None
+    phases: Phases
+    memory_limit: int | None = None
+    reserved_bytes: int = 0
+    tuning_seconds: float = 0.0
+    settings: frozenset[str] = frozenset()
+    segments: int = 1
+    frugal: bool = False
+    tuned: str | None = None
+    precision: LowerPrecisionPass | None = None
+    timeout: float | None = None
+    memory_cost: dict[str, int] = field(default_factory=dict[str, int])
+    parameters: tuple[str, ...] = ()
+    dump: Dump | None = None
+    edit_passes: EditPasses | None = None
+
+    def load(self, share: Executable | None, in_turn: bool = False) -> Executable:
+        """Compiles the function and loads it on its device.
+
+        Args:
+            share: An executable on the same device whose parameters it is to use.
+            in_turn: Whether it is to use the memory of that one's inputs and temporary values too.
+
+        Raises:
+            ProgramError: A pass refuses the program, or it doesn't keep to the memory limit.
+            TensorgradError: The device can't run it.
+        """
+        self.dump = Dump.from_environment(self.name)
+        if self.device is None:
+            module = self._on_tensors()
+            kernels = None if self.precision is None else self._kernels(module)
+            with self.phases.measure("load"):
+                assert share is None or isinstance(share, NumpyExecutable)
+                return NumpyExecutable(module, share=share, kernels=kernels)
+        return self._load_on_device(self.device, share, in_turn)
+
+    def tensor_passes(self) -> Sequence[ModulePass]:
+        """The passes that stay on `tg`."""
+        return self._edited(self.on_tensors(self.segments))
+
+    def _on_tensors(self) -> ModuleOp:
+        module = self.traced.clone()
+        self._dumped("traced", module)
+        run_passes(module, self.tensor_passes(), self.phases, source=self.traced.clone)
+        self._dumped("tg", module)
+        slots = arguments_of(find_function(module, None))
+        self.parameters = tuple(slot.name for slot in slots if slot.role == "parameter")
+        self.settings = frozenset(name for slot in slots if slot.formula for name in Formula(slot.formula).names)
+        return module
+
+    def _tensors_again(self) -> ModuleOp:
+        """Returns the module as the passes on `tg` left it, for what reproduces a crash below."""
+        module = self.traced.clone()
+        run_passes(module, self.tensor_passes(), Phases(), verify=False)
+        return module
+
+    def _before(self, one: ModulePass, module: ModuleOp) -> None:
+        if one.name == LOWERING_TO_WGSL:
+            self._dumped("buf", module)
+
+    def _dumped(self, level: str, module: ModuleOp) -> None:
+        """Writes a level to the folder of `TG_DUMP`, if there is one."""
+        if self.dump is not None:
+            self.dump.module(level, module)
+
+    def _kernels(self, module: ModuleOp) -> ModuleOp:
+        """The kernels that a device would run, for numpy to round where they store."""
+        made = module.clone()
+        passes = self._below(self.target())
+        run_passes(made, passes[: [one.name for one in passes].index("schedule")], self.phases)
+        return made
+
+    def _below(self, target: Target) -> list[ModulePass]:
+        """The passes from `tg` down."""
+        return self._edited(device_passes(target.to_json(), self.tuned, self.frugal, self.precision))
+
+    def _edited(self, passes: Sequence[ModulePass]) -> list[ModulePass]:
+        """Returns the passes as `edit_passes` changes them.
+
+        Raises:
+            OptionError: It returns something else than passes.
+        """
+        if self.edit_passes is None:
+            return list(passes)
+        edited: object = self.edit_passes(list(passes))
+        if not isinstance(edited, Sequence) or not all(isinstance(one, ModulePass) for one in edited):
+            raise OptionError(f"edit_passes must return a list of xDSL's ModulePass, got {edited!r}")
+        return list(cast("Sequence[ModulePass]", edited))
+
+    def target(self) -> Target:
+        """What kernels are made for: the device; on numpy what every WebGPU device has, and f16 if asked."""
+        from tensorgrad.runtime.target import Target
+
+        if self.device is not None:
+            return self.device.target
+        found = Target.named(DEFAULT_TARGET)
+        return found if self.precision is None else replace(found, name=f"{found.name} with shader-f16", f16=True)
+
+    def _load_on_device(self, device: WebGPUDevice, share: Executable | None, in_turn: bool) -> WebGPUExecutable:
+        from tensorgrad.runtime.webgpu import WebGPUExecutable
+
+        if self.tuning_seconds:
+            with self.phases.measure("tune"):
+                self._tune(device)
+        program = self._within_memory(device.target)
+        with self.phases.measure("load"):
+            assert share is None or isinstance(share, WebGPUExecutable)
+            return WebGPUExecutable(program, device, share, in_turn, self.timeout)
+
+    def _tune(self, device: WebGPUDevice) -> None:
+        """Measures schedules for the kernels there are."""
+        from tensorgrad.driver.tuning import tune
+
+        module = self.traced.clone()
+        passes = self.down_to_wgsl()
+        run_passes(module, passes[: [one.name for one in passes].index("schedule")], Phases())
+        self.tuned = str(tune(module, device, self.tuning_seconds))
+
+    def _within_memory(self, target: Target) -> Program:
+        """The program; with the fewest segments computed again that its memory limit allows.
+
+        Raises:
+            ProgramError: It needs more memory with any number of segments.
+        """
+        if self.memory_limit is None:
+            return self._lowered(target)
+        found: list[Program] = []
+        for self.frugal, self.segments in ((False, 1), *((True, segments) for segments in SEGMENTS)):
+            program = self._lowered(target)
+            found.append(program)
+            if program.statistics["peak_bytes"] + self.reserved_bytes <= self.memory_limit:
+                self.memory_cost = {
+                    "segments": self.segments,
+                    "peak_bytes_without": found[0].statistics["peak_bytes"],
+                    "bytes_moved_without": found[0].statistics["bytes_moved"],
+                }
+                return program
+        first, least = found[0], min(one.statistics["peak_bytes"] for one in found)
+        raise ProgramError(
+            f"{user_line()}: {self.name}: memory_limit is {self.memory_limit} bytes, but a step needs "
+            f"{least + self.reserved_bytes} with recomputation and "
+            f"{first.statistics['peak_bytes'] + self.reserved_bytes} without"
+        )
+
+    @without_collector()
+    def _lowered(self, target: Target) -> Program:
+        from tensorgrad.passes.kernels.build_program import build_program
+
+        module = self._on_tensors()
+        # What they leave is checked as a program, and by the device's own compiler.
+        run_passes(
+            module, self._below(target), self.phases, verify=False, source=self._tensors_again, before=self._before
+        )
+        self._dumped("wgsl", module)
+        with self.phases.measure("build"):
+            program = build_program(module, target, self.name)
+        if self.dump is not None:
+            self.dump.program(program, module)
+        return program
+
+    def program(self, target: Target | None = None) -> Program:
+        """The program for a target or else the device; for what every WebGPU device has, where that is numpy."""
+        return self._lowered(self.target() if target is None else target)
+
+    def program_for(self, spec: str) -> Program:
+        """The program for another target.
+
+        Args:
+            spec: A profile's name, the path of a JSON file, or inline JSON.
+
+        Raises:
+            TargetError: There is no such target, or the program doesn't fit it.
+            ProgramError: The program can't be compiled for it.
+        """
+        from tensorgrad.runtime.target import Target
+
+        target = Target.from_spec(spec)
+        program = self.program(target)
+        program.check_fits(target)
+        return program
+
+    def text(self, level: str) -> str:
+        """The IR at a level, made anew from what was traced.
+
+        Raises:
+            OptionError: There is no such level; lists those there are.
+        """
+        if level not in LEVELS:
+            raise OptionError(f"level must be one of {', '.join(LEVELS)}, not {level!r}")
+        module = self.traced.clone()
+        run_passes(module, LEVELS[level](self), Phases())
+        return str(module)
+
+    def down_to_wgsl(self) -> list[ModulePass]:
+        """All passes."""
+        return [*self.tensor_passes(), *self._below(self.target())]
+
+    def down_to_buf(self) -> list[ModulePass]:
+        """The passes down to where kernels are scheduled."""
+        passes = self.down_to_wgsl()
+        return passes[: [one.name for one in passes].index(LOWERING_TO_WGSL)]
+
+
+LEVELS: dict[str, Callable[[Compilation], Sequence[ModulePass]]] = {
+    "traced": lambda compilation: [],
+    "tg": lambda compilation: compilation.tensor_passes(),
+    "buf": Compilation.down_to_buf,
+    "wgsl": Compilation.down_to_wgsl,
+}
+"""The levels that can be looked at, each with the passes that lead there."""

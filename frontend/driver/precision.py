@@ -1,0 +1,65 @@
+"""`precision=`: with how many bits values between kernels are stored."""
+
+from __future__ import annotations
+
+import math
+from contextlib import AbstractContextManager, nullcontext
+from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
+
+from tensorgrad.errors import OptionError
+from tensorgrad.passes.buffers.lower_precision import LowerPrecisionPass
+from tensorgrad.tracing.location import user_line
+from tensorgrad.tracing.tracer import refusing_derivatives
+
+if TYPE_CHECKING:
+    from tensorgrad.runtime.webgpu import WebGPUDevice
+
+Precision: TypeAlias = Literal["f32", "f16"]
+"""What `precision=` may be."""
+
+PRECISIONS = get_args(Precision)
+
+
+def checked_precision(what: str, precision: str, loss_scale: float | None = None) -> LowerPrecisionPass | None:
+    """The pass that a precision stands for; `None` where all is stored as it is computed.
+
+    Raises:
+        OptionError: There is no such precision, or the scale is no power of two, or is given without f16.
+    """
+    where = f"{user_line()}: {what}"
+    if precision not in PRECISIONS:
+        raise OptionError(f"{where}: precision must be one of {', '.join(PRECISIONS)}, not {precision!r}")
+    if loss_scale is None:
+        return None if precision == "f32" else LowerPrecisionPass(precision)
+    if precision == "f32":
+        raise OptionError(f'{where}: loss_scale is for precision="f16"; with f32 nothing underflows')
+    number = isinstance(loss_scale, int | float) and not isinstance(loss_scale, bool)
+    if not number or not 2.0**-14 <= loss_scale <= 2.0**31 or math.frexp(loss_scale)[0] != 0.5:
+        raise OptionError(f"{where}: loss_scale must be a power of two, such as 1024, got {loss_scale!r}")
+    return LowerPrecisionPass(precision, scale=float(loss_scale))
+
+
+def check_device(what: str, precision: LowerPrecisionPass | None, device: WebGPUDevice | None) -> None:
+    """Checks that a device, or numpy, stores what a precision asks for.
+
+    Raises:
+        OptionError: It does not; names it.
+    """
+    if precision is not None and device is not None and not device.target.f16:
+        raise OptionError(
+            f'{user_line()}: {what}: precision="f16" needs a device with the feature shader-f16, which '
+            f'{device.info.name} ({device.info.backend}) lacks; leave precision out, or take device="numpy"'
+        )
+
+
+def while_tracing(what: str, precision: LowerPrecisionPass | None) -> AbstractContextManager[None]:
+    """Lets no derivative be taken in what is traced, if values are stored with fewer bits.
+
+    Cotangents would be values like others there, and underflow without a word.
+    """
+    if precision is None:
+        return nullcontext()
+    return refusing_derivatives(
+        f'{what}: a derivative inside of what is stored with precision="f16", where its cotangents would underflow; '
+        "leave precision out, or let tg.compile take the derivative"
+    )

@@ -1,0 +1,77 @@
+"""`Training.summary`: the parameters of a training and what a step costs, as a table."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from tensorgrad.nn.module import Buffer, Parameter
+from tensorgrad.tracing.dtypes import SHORT
+
+HEADER = ("name", "shape", "dtype", "count", "trained")
+
+
+def table(
+    title: str, declared: Mapping[str, Parameter | Buffer], trained: Collection[str], stats: Mapping[str, Any]
+) -> str:
+    """Parameters and buffers by path, their totals, and the costs of a step.
+
+    Args:
+        title: The first line.
+        declared: What the model declares, by path.
+        trained: The paths of the parameters that a step updates.
+        stats: What `Compiled.stats` gives.
+    """
+    rows = [_row(path, leaf, path in trained) for path, leaf in declared.items()]
+    return "\n".join([title, *_aligned([HEADER, *rows]), *_totals(declared, trained), _cost(stats)])
+
+
+def _row(path: str, leaf: Parameter | Buffer, is_trained: bool) -> tuple[str, ...]:
+    extents = " x ".join(map(str, leaf.shape)) or "scalar"
+    trained = "buffer" if isinstance(leaf, Buffer) else "yes" if is_trained else "no"
+    return path, extents, SHORT[leaf.dtype], f"{math.prod(leaf.shape):,}", trained
+
+
+def _aligned(rows: Sequence[tuple[str, ...]]) -> list[str]:
+    """Rows with a line under the first; the counts are to the right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = [
+        "  ".join(
+            cell.rjust(width) if name == "count" else cell.ljust(width)
+            for name, cell, width in zip(HEADER, row, widths, strict=True)
+        ).rstrip()
+        for row in rows
+    ]
+    return [lines[0], "-" * max(map(len, lines)), *lines[1:]]
+
+
+def _totals(declared: Mapping[str, Parameter | Buffer], trained: Collection[str]) -> list[str]:
+    parameters = [leaf for leaf in declared.values() if isinstance(leaf, Parameter)]
+    buffers = [leaf for leaf in declared.values() if isinstance(leaf, Buffer)]
+    updated = _count([leaf for path, leaf in declared.items() if path in trained])
+    lines = [f"parameters: {_count(parameters):,}, {updated:,} of them trained ({_size(_bytes(parameters))})"]
+    return [*lines, f"buffers: {_count(buffers):,} ({_size(_bytes(buffers))})"] if buffers else lines
+
+
+def _count(leaves: Sequence[Parameter | Buffer]) -> int:
+    return sum(math.prod(leaf.shape) for leaf in leaves)
+
+
+def _bytes(leaves: Sequence[Parameter | Buffer]) -> int:
+    return sum(math.prod(leaf.shape) * leaf.dtype.itemsize for leaf in leaves)
+
+
+def _cost(stats: Mapping[str, Any]) -> str:
+    dispatches = stats["dispatches"]
+    runs = f"{dispatches} dispatches of {stats['kernels']} kernels, " if dispatches else ""
+    return f"a step: {runs}{_size(stats['peak_bytes'])} at its peak, {_size(stats['bytes_moved'])} moved"
+
+
+def _size(count: float) -> str:
+    """A number of bytes as people read it."""
+    for unit in ("B", "KiB", "MiB"):
+        if count < 1024:
+            return f"{count:.4g} {unit}"
+        count /= 1024
+    return f"{count:.4g} GiB"

@@ -1,0 +1,463 @@
+"""`Training`: a compiled training step with its parameters, what it is attached to, and what of it can be saved."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import os
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar, cast
+
+import numpy as np
+
+from tensorgrad.driver import checkpoints
+from tensorgrad.driver.accumulation import Accumulation
+from tensorgrad.driver.compiled import (
+    Inference,
+    Results,
+    Specialization,
+    awaited,
+    check_values,
+    checked_batch,
+    structure_of,
+)
+from tensorgrad.driver.model_tracing import (
+    Check,
+    checked_loss,
+    checked_results,
+    chosen_captures,
+    input_specs,
+    trace_model,
+)
+from tensorgrad.driver.pipeline import Compilation, Phases
+from tensorgrad.driver.precision import Precision, check_device, checked_precision, while_tracing
+from tensorgrad.driver.summary import table
+from tensorgrad.driver.training_state import Source, TrainingState
+from tensorgrad.errors import InputError, OptionError
+from tensorgrad.nn.module import argument_of
+from tensorgrad.nn.state import Assigning
+from tensorgrad.nn.values import with_values
+from tensorgrad.ops import random
+from tensorgrad.optim.parts import Parts, wrt_of
+from tensorgrad.passes.buffers.lower_precision import LowerPrecisionPass
+from tensorgrad.passes.functions import order_parameters
+from tensorgrad.passes.pipelines import forward_passes, tensor_passes
+from tensorgrad.runtime.backend import Executable
+from tensorgrad.runtime.saved import STEP, STEP_KEY, Host, Saved
+from tensorgrad.surface.calls import public
+from tensorgrad.surface.foreign import unknown_attribute
+from tensorgrad.tracing import trees
+from tensorgrad.tracing.dtypes import Spec
+from tensorgrad.tracing.location import user_line
+from tensorgrad.tracing.tensor import Array
+from tensorgrad.tracing.tracer import check_function, checked_module, function_name, refuse_inside_trace
+
+Result = TypeVar("Result")
+Given = TypeVar("Given")
+
+log = logging.getLogger("tensorgrad")
+SAME: Any = object()
+"""The optimizer that there is."""
+MOST_EVALUATED = 8
+"""How many functions `Training.evaluate` keeps compiled."""
+
+
+@public
+class Training(TrainingState, Generic[Result]):
+    """A training step with its parameters. It is for one thread at a time.
+
+    Attributes:
+        step_count: How many steps have run: with `accumulate`, how many updates.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        parts: Parts,
+        compilation: Compilation,
+        executable: Executable,
+        seed: int,
+        with_key: bool,
+        checks: bool,
+        accumulation: Accumulation | None = None,
+    ):
+        super().__init__(source, parts, compilation, executable, seed, with_key, accumulation)
+        tree = source.results
+        self._results = Results(tree.loss if tree.metrics is None else (tree.loss, tree.metrics))
+        self._checks = checks
+        self._trained = frozenset(parts.trained)
+        self._variants: dict[Any, Specialization] = {}
+        self._gradients: Specialization | None = None
+        self._evaluated: OrderedDict[Callable[..., Any], Inference] = OrderedDict()
+
+    def __repr__(self) -> str:
+        is_fallback = self._source.options["device"] == "auto" and self._compilation.device is None
+        device = f"{self.device} (auto: no hardware adapter)" if is_fallback else self.device
+        return f"Training({self._compilation.name!r}, {device}, step_count={self.step_count})"
+
+    def __str__(self) -> str:
+        return self.summary()
+
+    def summary(self) -> str:
+        """A table, which `print(training)` shows too.
+
+        Returns:
+            Each parameter and buffer with its shape, dtype, count and whether it is trained; the totals; and what a
+            step takes: dispatches, and bytes as `stats` counts them.
+        """
+        return table(repr(self), self._declared, self._trained, self.stats())
+
+    @property
+    def _input_names(self) -> Sequence[str]:
+        """What messages name when inputs are given by position."""
+        return list(self._source.inputs)
+
+    if not TYPE_CHECKING:  # a type checker finds such names by itself
+
+        def __getattr__(self, name: str) -> NoReturn:
+            raise unknown_attribute("Training", "a training", name, self)
+
+    def step(self, /, **inputs: Any) -> Result:
+        """Runs one step, or one micro-batch of it with `accumulate`, without waiting for it.
+
+        Args:
+            **inputs: An array for each input: numbers, or anything with `__array__` or `__dlpack__`, such as tensors of
+                other libraries on the CPU. The key of a loss that takes one is made here.
+
+        Returns:
+            What the loss returned: its value before the update, a `tg.Array`, or a dict of those of the parts; or a
+            pair of that and its metrics. They are read from the device when they are looked at, and stay this step's.
+
+        Raises:
+            InputError: An input is unknown, missing, or of the wrong shape or dtype.
+            ParameterError: The model has other parameters than when it was compiled.
+            TraceError: This is inside a trace.
+            DeviceError: What the device reported.
+        """
+        refuse_inside_trace("step")
+        self._check_model()
+        place = {"step": float(self.step_count + 1), "micro_step": float(self.accumulated + 1)}
+        settings = {**place, **self._settings.at(self.step_count + 1)}
+        inputs = self._with_key(inputs, "step")
+        if self._checks:
+            check_values(inputs, self._source.ranges)
+        adding = self._accumulation
+        executable, used = self._executable, self._compilation.settings
+        if adding is not None and not adding.is_last:
+            executable, used = adding.executable, adding.compilation.settings
+        outputs = executable.step(inputs, {name: settings[name] for name in used})
+        if adding is not None:
+            adding.advance()
+        self.step_count += self.accumulated == 0
+        return self._results.of(outputs)
+
+    async def step_async(self, /, **inputs: Any) -> Result:
+        """Runs one step, and lets the event loop run until its results are there; see `step`.
+
+        Coroutines that step the same training take turns: each gets its own step's results.
+        """
+        return await awaited(self.step(**inputs))
+
+    def run(self, steps: int, data: Mapping[str, Any] | Iterable[Mapping[str, Any]]) -> Any:
+        """Calls `step` many times; what it returns is read from the device some dozens of calls at a time.
+
+        Args:
+            steps: How many times.
+            data: The inputs of each step, one after another; or one set of them, for every step.
+
+        Returns:
+            What the loss returned, as arrays with the steps as their first axis.
+
+        Raises:
+            InputError: The data ended early, or a step's inputs don't fit; the steps before that have run.
+            OptionError: `steps` is no positive integer.
+        """
+        refuse_inside_trace("run")
+        if isinstance(steps, bool) or not isinstance(steps, int) or steps < 1:
+            raise OptionError(f"{user_line()}: run: steps must be a positive integer, got {steps!r}")
+        if not isinstance(data, Iterable):
+            raise InputError(f"{user_line()}: run: data must be dicts of inputs, or one, got {type(data).__name__}")
+        batches = itertools.repeat(cast(Mapping[str, Any], data)) if isinstance(data, Mapping) else data
+        results = [self.step(**checked_batch(inputs, "run")) for inputs in itertools.islice(batches, steps)]
+        if len(results) < steps:
+            raise InputError(f"{user_line()}: run: the data ended after {len(results)} of {steps} steps")
+        _, rebuild = trees.flatten(results[0])
+        columns = zip(*(trees.flatten(result)[0] for result in results), strict=True)
+        return rebuild([np.stack([np.asarray(value) for value in column]) for column in columns])
+
+    def evaluate(
+        self,
+        function: Callable[..., Any] | Inference,
+        batches: Iterable[Mapping[str, Any]],
+        *,
+        weight: str | None = None,
+    ) -> Any:
+        """Averages what a function of the model gives over batches; the parameters stay as they are.
+
+        Args:
+            function: Called as `function(model, **inputs)`, to give averages over a batch; compiled when it is first
+                given, for each set of shapes. Or what `attach` gives.
+            batches: The inputs of each call.
+            weight: The input that says how much each example counts; see `Inference.evaluate`.
+
+        Returns:
+            The tree of results, with floats for scalars and arrays for others.
+
+        Raises:
+            InputError: There are no batches, they count nothing, or an input doesn't fit.
+            TraceError, ParameterError, ShapeError, DTypeError, ProgramError, TargetError: As `tg.compile`.
+        """
+        refuse_inside_trace("evaluate")
+        if not isinstance(function, Inference):
+            if function not in self._evaluated:
+                self._evaluated[function] = self.attach(function)
+                if len(self._evaluated) > MOST_EVALUATED:
+                    self._evaluated.popitem(last=False)
+            self._evaluated.move_to_end(function)
+            function = self._evaluated[function]
+        return function.evaluate(batches, weight=weight)
+
+    def capture(self, names: str | Sequence[str], /, **inputs: Any) -> dict[str, Array]:
+        """Runs the loss up to what `tg.capture` has named in it, and changes nothing.
+
+        A program of its own, compiled when the names are first asked for: steps pay nothing.
+
+        Args:
+            names: Names, or patterns such as `blocks.*`.
+            **inputs: As for `step`, which would get the same key.
+
+        Returns:
+            The values by name.
+
+        Raises:
+            InputError: Nothing has such a name; or an input is unknown, missing, or of the wrong shape or dtype.
+        """
+        refuse_inside_trace("capture")
+        self._check_model()
+        patterns = (names,) if isinstance(names, str) else tuple(names) if isinstance(names, Iterable) else ()
+        if not patterns or not all(isinstance(pattern, str) for pattern in patterns):
+            raise InputError(f"{user_line()}: capture: takes a name or several, got {names!r}")
+        if patterns not in self._variants:
+            check = chosen_captures(patterns)
+            precision = self._compilation.precision
+            self._variants[patterns] = self._specialized(
+                self._source.loss, self._source.inputs, check, "dropped", "capture", precision
+            )
+        if self._checks:
+            check_values(inputs, self._source.ranges)
+        return self._variants[patterns].run(self._with_key(inputs, "capture"))
+
+    def gradients(self, /, **inputs: Any) -> dict[str, Array]:
+        """The gradients of the loss by the parameters as they are, and changes nothing.
+
+        A program of its own, compiled when it is first called. Gradients are as derivatives give them: before the
+        links of `tg.optim.chain`, `clip_norm`, and with `accumulate` of these inputs alone. Where parts have losses of
+        their own, each parameter has the gradient of its part's.
+
+        Args:
+            **inputs: As for `step`, which would get the same key.
+
+        Returns:
+            An array by path for each parameter that is trained.
+
+        Raises:
+            InputError: An input is unknown, missing, or of the wrong shape or dtype.
+            OptionError: Nothing is trained.
+            TraceError: This is inside a trace.
+        """
+        refuse_inside_trace("gradients")
+        self._check_model()
+        if not self._source.losses:
+            raise OptionError(f"{user_line()}: gradients: this program trains nothing")
+        if self._checks:
+            check_values(inputs, self._source.ranges)
+        if self._gradients is None:
+            self._gradients = self._differentiated()
+        found = self._gradients.run(self._with_key(inputs, "gradients"))
+        return {path: found[path] for path in self._parameters if path in found}
+
+    def model(self) -> Any:
+        """The model with the present values: what `initialized` gives, to be called outside of this program.
+
+        Returns:
+            A module with arrays for parameters and buffers; or the tree that the model is, with arrays.
+        """
+        values = self._executable.read(self._declared)
+        return argument_of(with_values(self._model, [Array(values[path]) for path in self._declared]))
+
+    def replace_model(
+        self,
+        model: Any = None,
+        *,
+        loss: Callable[..., Any] | None = None,
+        inputs: Mapping[str, Any] | None = None,
+        optimizer: Any = SAME,
+        **options: Any,
+    ) -> Training:
+        """Compiles a training of a changed model, or of the same with others frozen, that goes on from this one.
+
+        Parameters and buffers whose path, shape and dtype fit keep their values; others start anew. With the same
+        optimizer, its state goes along in the same way, and the step count and the settings do; another optimizer
+        starts at its beginning, for a second phase of fine-tuning. `replaced` of the result says what was kept. This
+        training stays as it is, and keeps its memory until nothing refers to it.
+
+        Args:
+            model: The model; by default the one there is, as it is now.
+            loss: The loss, where it is another one.
+            inputs: Its inputs, where they are others.
+            optimizer: Another optimizer, one for each part, or `None`, as for `tg.compile`.
+            **options: Other settings of `tg.compile` that change: `device`, `accumulate`, `precision`, …
+
+        Returns:
+            The new training.
+
+        Raises:
+            OptionError: There is no such setting; or some micro-batches of a step have run, and others have not.
+            TraceError, ParameterError, InputError, ShapeError, DTypeError, ProgramError, TargetError: As `tg.compile`.
+        """
+        refuse_inside_trace("replace_model")
+        source = self._source
+        for name in options:
+            if name not in source.options:
+                listed = ", ".join(source.options)
+                raise OptionError(
+                    f"{user_line()}: replace_model: tg.compile has no setting {name!r}; there are {listed}"
+                )
+        if self.accumulated:
+            raise OptionError(f"{user_line()}: replace_model: {self.accumulated} micro-batches of a step have run")
+        is_same = optimizer is SAME
+        made = source.compile(
+            argument_of(source.model) if model is None else model,
+            loss=source.loss if loss is None else loss,
+            inputs=source.given if inputs is None else inputs,
+            optimizer=source.optimizer if is_same else optimizer,
+            **{**source.options, **options},
+        )
+        made._take(self, checkpoints.PARTS if is_same else ("model",))
+        kept, new, dropped = made.replaced
+        log.info("replace_model: %d kept; new: %s; dropped: %s", len(kept), ", ".join(new), ", ".join(dropped))
+        return made
+
+    def attach(
+        self,
+        forward: Callable[..., Given],
+        *,
+        inputs: Mapping[str, Any] | None = None,
+        precision: Precision | None = None,
+    ) -> Inference[Given]:
+        """Compiles another function of the same parameters.
+
+        Args:
+            forward: Called as `forward(model, **inputs)`, with traced tensors; gives a tensor or a tree of them.
+            inputs: A shape (f32) or a `tg.spec` for each input, by name. It is compiled for these now, and for other
+                leading extents when it is called with them. `None` leaves all to the calls.
+            precision: How values between kernels are stored, as for `tg.compile`; `None` is as the training does.
+
+        Returns:
+            What runs it, always with the parameters as they are then.
+
+        Raises:
+            TraceError, ParameterError, InputError, ShapeError, DTypeError, ProgramError, TargetError: As `tg.compile`.
+        """
+        refuse_inside_trace("attach")
+        check_function(forward, "attach")
+        rounding = self._compilation.precision if precision is None else checked_precision("attach", precision)
+        check_device("attach", rounding, self._compilation.device)
+        self._check_model()
+
+        def specialize(specs: Mapping[str, Spec]) -> Specialization:
+            self._check_model()
+            return self._specialized(forward, specs, checked_results, "refused", "attach", rounding)
+
+        declared = None if inputs is None else input_specs(inputs)
+        return Inference(function_name(forward), declared, specialize, self._checks)
+
+    def _specialized(
+        self,
+        function: Callable[..., Any],
+        specs: Mapping[str, Spec],
+        check: Check,
+        assigning: Assigning,
+        what: str,
+        precision: LowerPrecisionPass | None,
+    ) -> Specialization:
+        phases = Phases()
+        with phases.measure("trace"), while_tracing(what, precision):
+            traced = trace_model(self._model, function, specs, check, assigning, self._source.untrained)
+        order_parameters(traced.function, self._compilation.parameters)
+        name, module = traced.function.sym_name.data, checked_module(traced.function)
+        device = self._compilation.device
+        timeout = self._compilation.timeout
+        compilation = Compilation(
+            name, module, lambda _: forward_passes(), device, phases, precision=precision, timeout=timeout
+        )
+        return Specialization(compilation, compilation.load(share=self._executable), traced.results, traced.ranges)
+
+    def _differentiated(self) -> Specialization:
+        """The loss with its gradients, which are results by `gradient/<path>`."""
+        step, source, phases = self._compilation, self._source, Phases()
+        with phases.measure("trace"), while_tracing("gradients", step.precision):
+            traced = trace_model(self._model, source.loss, source.inputs, checked_loss, "dropped", source.untrained)
+        order_parameters(traced.function, step.parameters)
+        name, wrt = traced.function.sym_name.data, wrt_of(traced.function, source.losses)
+        compilation = Compilation(
+            name,
+            checked_module(traced.function),
+            lambda segments: tensor_passes(name, [], segments, wrt),
+            step.device,
+            phases,
+            segments=step.segments,
+            frugal=step.frugal,
+            tuned=step.tuned,
+            precision=step.precision,
+            timeout=step.timeout,
+        )
+        results = {path: f"gradient/{path}" for paths in source.losses for path in paths}
+        return Specialization(compilation, compilation.load(share=self._executable), results)
+
+    def save(self, path: str | os.PathLike[str], target: str | None = None) -> None:
+        """Writes the step with all that it needs to go on to one file, which `tg.load` runs without the compiler.
+
+        The file holds the program, or both of a step with `accumulate`; parameters and state; the seed, the step count
+        and the settings; what the program needs of a device; and the structure of its results. It names no folder of
+        this machine but those below the present one.
+
+        Args:
+            path: The file, which is replaced at once, when it is complete.
+            target: What to compile for, instead of the device here; see `Inference.save`.
+
+        Raises:
+            TargetError: There is no such target, or the program doesn't fit it.
+            ProgramError: No WebGPU device could run the program, or a schedule is a function of Python.
+            OSError: The file can't be written; what was there before is still there.
+        """
+        self._settings.refuse_functions(f"{user_line()}: save")
+        adding = self._accumulation
+        program = self.program if target is None else self.program_for(target)
+        others = None if adding is None else adding.program(target)
+        source = self._source.results
+        results = source.loss if source.metrics is None else (source.loss, source.metrics)
+        key = np.asarray(random.key(self._seed)).tolist()
+        host = Host(
+            kind=STEP,
+            results=structure_of(results),
+            made={} if self._key is None else {"key": STEP_KEY},
+            key=(key[0], key[1]),
+            step_count=self.step_count,
+            accumulate=self.accumulate,
+            accumulated=self.accumulated,
+            settings=dict(self._settings.values),
+        )
+        Saved(program, self._executable.read(), host, others).save(path)
+
+    def _with_key(self, inputs: dict[str, Any], what: str) -> dict[str, Any]:
+        """Inputs, with the key of the next call of `step` for a loss that takes one."""
+        if self._key is None:
+            return inputs
+        if "key" in inputs:
+            raise InputError(
+                f"{user_line()}: {what} makes the input 'key' itself; add it to tg.compile's inputs to give it"
+            )
+        call = self.step_count * self.accumulate + self.accumulated + 1
+        return {**inputs, "key": np.asarray(random.fold_in(self._key, call))}

@@ -1,0 +1,383 @@
+"""What a training is in, and what sets it: parameters, buffers, the optimizer's state and settings, the step count."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tensorgrad.driver import checkpoints
+from tensorgrad.driver.accumulation import Accumulation
+from tensorgrad.driver.compiled import Compiled, slot_of
+from tensorgrad.driver.model_tracing import drawn
+from tensorgrad.driver.pipeline import Compilation
+from tensorgrad.errors import FrozenWarning, OptionError, PartialStateWarning
+from tensorgrad.nn.module import Module, check_same, declarations
+from tensorgrad.nn.watch import Watch
+from tensorgrad.ops import random
+from tensorgrad.optim.parts import Losses, Parts
+from tensorgrad.optim.settings import HostSettings
+from tensorgrad.runtime.backend import Executable, check_inputs
+from tensorgrad.tracing.dtypes import Spec
+from tensorgrad.tracing.index_ranges import IndexRanges
+from tensorgrad.tracing.location import user_line
+from tensorgrad.tracing.tracer import refuse_inside_trace
+
+
+@dataclass(frozen=True)
+class Source:
+    """What a training step was traced from.
+
+    Attributes:
+        model: The model, declared.
+        loss: The loss.
+        given: The loss' inputs as the caller gave them.
+        inputs: Their specifications, the key's included.
+        results: The loss and metrics as a tree, with the names of outputs for leaves.
+        ranges: What the loss asks of its inputs as indices.
+        losses: By which parameters each loss is differentiated.
+        untrained: The parameters that no optimizer updates.
+        optimizer: The optimizer, or those of the parts, as the caller gave it.
+        options: The other settings of `tg.compile`, as the caller gave them.
+        compile: `tg.compile`.
+    """
+
+    model: Module
+    loss: Callable[..., Any]
+    given: Mapping[str, Any]
+    inputs: Mapping[str, Spec]
+    results: Any
+    ranges: IndexRanges
+    losses: Losses
+    untrained: frozenset[str]
+    optimizer: Any
+    options: Mapping[str, Any]
+    compile: Callable[..., Any]
+
+
+class Replaced(NamedTuple):
+    """What became of a model's parameters and buffers when another took its place.
+
+    Attributes:
+        kept: The paths of those that have their values from before.
+        new: The paths of those that start anew: they were not there, or of another shape or dtype.
+        dropped: The paths of those of the model before whose values nothing has taken.
+    """
+
+    kept: tuple[str, ...]
+    new: tuple[str, ...]
+    dropped: tuple[str, ...]
+
+
+class TrainingState(Compiled):
+    """The part of a `Training` that holds its state.
+
+    Attributes:
+        step_count: How many steps have run: with `accumulate`, how many updates.
+        replaced: Where it comes from `replace_model`, what became of the parameters and buffers there were.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        parts: Parts,
+        compilation: Compilation,
+        executable: Executable,
+        seed: int,
+        with_key: bool,
+        accumulation: Accumulation | None = None,
+    ):
+        super().__init__(compilation, executable)
+        self._source = source
+        self._model = source.model
+        self._declared, self._watch = declarations(source.model), Watch(source.model)
+        self._slots = {path: slot_of(path, Spec(p.shape, p.dtype)) for path, p in self._declared.items()}
+        self._parameters, self._buffers = source.model.named_parameters(), source.model.named_buffers()
+        self._settings = HostSettings(parts.host_settings(), compilation.settings)
+        self._rates = parts.rates
+        self._seed = seed
+        self._key = random.key(seed) if with_key else None
+        self._accumulation = accumulation
+        self._trainable = self._trained_now()
+        self.replaced: Replaced | None = None
+        self.step_count = 0
+
+    @property
+    def learning_rate(self) -> float:
+        """The learning rate of the next step; of a training whose parts have optimizers of their own, the first's.
+
+        Raises:
+            OptionError: Nothing is trained.
+        """
+        if not self._rates:
+            raise OptionError(f"{user_line()}: learning_rate: this program trains nothing")
+        name, schedule = next(iter(self._rates.values()))
+        rate = self._settings.values[name]
+        return rate if schedule is None else schedule.at(self.step_count + 1, rate)
+
+    @property
+    def schedules(self) -> dict[str, str]:
+        """The names of what scales learning rates, by part; "" is what has one optimizer for all."""
+        return {name or "": one.name for name, (_, one) in self._rates.items() if one is not None}
+
+    @property
+    def accumulate(self) -> int:
+        """How many micro-batches a step has."""
+        return 1 if self._accumulation is None else self._accumulation.steps
+
+    @property
+    def accumulated(self) -> int:
+        """How many micro-batches of the present step have run."""
+        return 0 if self._accumulation is None else self._accumulation.done
+
+    def stats(self) -> dict[str, Any]:
+        """What a step costs.
+
+        Returns:
+            What `Compiled.stats` says. With `accumulate`, that is of a step's last micro-batch, and `accumulate` has
+            their number as `steps`, and the counts of the others.
+        """
+        own = {} if self._accumulation is None else {"accumulate": self._accumulation.statistics()}
+        return {**super().stats(), **own}
+
+    @property
+    def settings(self) -> dict[str, float]:
+        """What `set` changes, as it is: by name, and `<pattern>/<name>` where a group has its own.
+
+        With a schedule, learning rates are those that it scales.
+        """
+        return self._settings.labeled()
+
+    def set(self, *, group: str | None = None, **settings: Any) -> None:
+        """Changes settings of the optimizer, for the steps that follow; compiles nothing.
+
+        Args:
+            group: Whose own settings these are: the pattern of a group, the name of a link of `tg.optim.chain`, or
+                "others" for the optimizer that `muon` leaves the rest to; `None` for what all others have. Where parts
+                have optimizers of their own, the name of a part, or `<part>/<group>`.
+            **settings: Those that the optimizer was made with: `learning_rate`, `weight_decay`, `momentum`, `betas`,
+                `eps`, `clip_norm`, … What was zero for all parameters, or absent, is no part of the program.
+
+        Raises:
+            OptionError: There is no such setting or group, or a value is out of range. Then nothing has changed.
+        """
+        self._settings.set(f"{user_line()}: set", group, settings)
+
+    def set_learning_rate(self, learning_rate: float) -> None:
+        """Changes the learning rate of the steps that follow; compiles nothing.
+
+        With a schedule, this is the rate that it scales.
+
+        Raises:
+            OptionError: It is no finite number, or negative.
+        """
+        self._settings.set("set_learning_rate", None, {"learning_rate": learning_rate})
+
+    def reset(self, seed: int | None = None) -> None:
+        """Makes everything as `tg.compile` left it: parameters, state, step count and settings.
+
+        Args:
+            seed: Another seed for parameters and keys; `None` is the one there was.
+
+        Raises:
+            OptionError: The seed is no integer.
+        """
+        refuse_inside_trace("reset")
+        seed = self._seed if seed is None else seed
+        key = random.key(seed)
+        zeros = {name: np.zeros_like(value) for name, value in self._executable.read().items()}
+        self._executable.write({**zeros, **drawn(self._declared, key)})
+        self._seed, self._key = seed, None if self._key is None else key
+        self._settings.reset()
+        self._set_place(0, 0)
+
+    def parameters(self) -> dict[str, np.ndarray]:
+        """Copies of the present values of the parameters, by path."""
+        values = self._executable.read(self._parameters)
+        return {path: values[path] for path in self._parameters}
+
+    def buffers(self) -> dict[str, np.ndarray]:
+        """Copies of the present values of the model's buffers, such as running statistics, by path."""
+        values = self._executable.read(self._buffers)
+        return {path: values[path] for path in self._buffers}
+
+    def load_parameters(self, values: Mapping[str, Any], strict: bool = True) -> checkpoints.Loaded:
+        """Sets parameters, and buffers where they are given; the optimizer's state and the step count stay.
+
+        `state_dict(parts="model")` has parameters and buffers together. Without the buffers, running statistics stay
+        as they are, and a warning says so.
+
+        Args:
+            values: Arrays by path.
+            strict: Whether every parameter must be there, and no other name. Otherwise what is missing stays as it is.
+
+        Returns:
+            The parameters and buffers that were not given, and the names that are none of the model's.
+
+        Raises:
+            InputError: A name is unknown or missing, or a shape or dtype differs. Then nothing has changed.
+            TraceError: This is inside a trace.
+
+        Warns:
+            PartialStateWarning: With `strict`, buffers are missing, which keep their values.
+        """
+        refuse_inside_trace("load_parameters")
+        given = values if isinstance(values, Mapping) else {}
+        names = self._parameters if strict else ()
+        wanted = {path: slot for path, slot in self._slots.items() if path in names or path in given}
+        chosen = values if strict else {path: value for path, value in given.items() if path in self._slots}
+        loaded = checkpoints.Loaded(
+            tuple(path for path in self._slots if path not in given),
+            tuple(str(name) for name in given if name not in self._slots),
+        )
+        self._executable.write(check_inputs(wanted, chosen, what="parameter"))
+        if strict and loaded.missing:
+            warnings.warn(
+                f"{user_line()}: load_parameters leaves the buffers {', '.join(loaded.missing)} as they are; "
+                "state_dict(parts='model') has parameters and buffers",
+                PartialStateWarning,
+                stacklevel=2,
+            )
+        return loaded
+
+    def state_dict(self, parts: str | Sequence[str] | None = None) -> dict[str, np.ndarray]:
+        """Copies of everything that another training of the same program needs to continue bit for bit, or of a part.
+
+        Args:
+            parts: "model" for parameters and buffers; "optimizer" for the optimizer's state and the step count;
+                "settings" for the learning rate and the others, and the random key; or several of these. `None` is all.
+
+        Returns:
+            Parameters and buffers by path; the optimizer's state as `optimizer/<state>/<path>`, with `accumulate` also
+            the sums of gradients as `optimizer/accumulated/<path>`; the step count, how many micro-batches of a step
+            are done, the random key and the optimizer's settings as `training/<name>`.
+
+        Raises:
+            OptionError: There is no such part.
+        """
+        chosen = checkpoints.checked_parts(parts)
+        state = checkpoints.state_of(self._executable, self._kept())
+        return {name: value for name, value in state.items() if checkpoints.part_of(name) in chosen}
+
+    def load_state_dict(
+        self, values: Mapping[str, Any], strict: bool = True, parts: str | Sequence[str] | None = None
+    ) -> checkpoints.Loaded:
+        """Continues from what `state_dict` gave.
+
+        Args:
+            values: Arrays by name.
+            strict: Whether every name of the parts must be there, and no other. Otherwise what is missing stays as it
+                is, and names that are unknown are left out; the result lists both.
+            parts: Which parts to take, as for `state_dict`; what else is among the values is left out. `None` is all of
+                them where `strict`, and else "model": then the optimizer, its settings and the step count stay.
+
+        Returns:
+            The names that were missing, and those that were not taken.
+
+        Raises:
+            InputError: Names are missing or unexpected, shapes or dtypes differ (lists all), or the step count, the
+                number of micro-batches or the key is out of range. Then nothing has changed.
+            OptionError: A setting is out of range, or there is no such part. Then nothing has changed.
+            TraceError: This is inside a trace.
+        """
+        refuse_inside_trace("load_state_dict")
+        chosen = checkpoints.checked_parts("model" if parts is None and not strict else parts)
+        state, kept, loaded = checkpoints.checked_state(self._executable, self._kept(), values, strict, chosen)
+        own = {**self._kept(), **kept}
+        (step_count,) = checkpoints.whole("step", own["step"])
+        done = 0
+        if self._accumulation is not None:
+            (done,) = checkpoints.whole("accumulated", own["accumulated"], most=self._accumulation.steps - 1)
+        high, low = checkpoints.whole("key", own["key"], most=0xFFFFFFFF)
+        settings = self._settings.load({name: own[name].item() for name in self._settings.labeled()})
+        self._executable.write(state)
+        self._settings.values = settings
+        self._set_place(step_count, done)
+        self._seed = high << 32 | low
+        self._key = None if self._key is None else random.key(self._seed)
+        return loaded
+
+    def _kept(self) -> dict[str, np.ndarray]:
+        """What the host keeps between steps, in dtypes that every reader of safetensors has."""
+        accumulated = {} if self._accumulation is None else {"accumulated": np.array(self.accumulated, np.int64)}
+        return {
+            "step": np.array(self.step_count, np.int64),
+            **accumulated,
+            "key": np.asarray(random.key(self._seed)).astype(np.int64),
+            **{name: np.array(value, np.float64) for name, value in self._settings.labeled().items()},
+        }
+
+    def save_checkpoint(self, path: str | os.PathLike[str]) -> None:
+        """Writes `state_dict()` to a safetensors file, which is replaced at once when it is complete and on the disk.
+
+        Raises:
+            OSError: The file can't be written; what was there before is still there.
+        """
+        checkpoints.write_checkpoint(path, self.state_dict())
+
+    def load_checkpoint(
+        self, path: str | os.PathLike[str], strict: bool = True, parts: str | Sequence[str] | None = None
+    ) -> checkpoints.Loaded:
+        """Continues from a file of `save_checkpoint`, or of `tg.fit`; see `load_state_dict`.
+
+        Raises:
+            InputError: The file is no checkpoint, or not of this training. Then nothing has changed.
+            OSError: The file can't be read.
+        """
+        refuse_inside_trace("load_checkpoint")
+        state, _ = checkpoints.read_checkpoint(path)
+        return self.load_state_dict(checkpoints.of_training(state), strict, parts)
+
+    def _take(self, other: TrainingState, parts: Sequence[str]) -> None:
+        """Takes what fits of another training's state, by name, shape and dtype."""
+        own, found = self.state_dict(), other.state_dict(parts)
+        fitting = {
+            name: value
+            for name, value in found.items()
+            if name in own and (own[name].shape, own[name].dtype) == (value.shape, value.dtype)
+        }
+        self.load_state_dict(fitting, strict=False, parts=parts)
+        self.replaced = Replaced(
+            tuple(path for path in self._declared if path in fitting),
+            tuple(path for path in self._declared if path not in fitting),
+            tuple(path for path in other._declared if path not in fitting),
+        )
+
+    def _trained_now(self) -> list[bool]:
+        """Which parameters the model says are to be trained, in order."""
+        return [parameter.trainable for parameter in self._parameters.values()]
+
+    def _check_model(self) -> None:
+        """Checks that the model has the parameters that it was compiled with.
+
+        Raises:
+            ParameterError: It has others.
+
+        Warns:
+            FrozenWarning: It has others frozen, for the first time since then.
+        """
+        advice = "; replace_model() compiles the model as it is, and keeps what fits"
+        if not self._watch.is_unchanged():
+            found = declarations(self._model)
+            where = f"{user_line()}: the model's parameters changed since tg.compile"
+            check_same(self._declared, found, f"{where}{advice}")
+            self._watch.renew()
+        trainable = self._trained_now()
+        if trainable != self._trainable:
+            before, self._trainable = self._trainable, trainable
+            flags = zip(self._parameters, before, trainable, strict=True)
+            changed = ", ".join(path for path, one, other in flags if one is not other)
+            warnings.warn(
+                f"{user_line()}: whether {changed} is frozen is as it was at tg.compile{advice}",
+                FrozenWarning,
+                stacklevel=3,
+            )
+
+    def _set_place(self, step_count: int, done: int) -> None:
+        self.step_count = step_count
+        if self._accumulation is not None:
+            self._accumulation.done = done

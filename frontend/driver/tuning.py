@@ -1,0 +1,234 @@
+"""Tuning: measures schedules of the kernels that take the most time, and keeps the best on disk."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from statistics import median
+from time import perf_counter
+from typing import TYPE_CHECKING, cast
+
+import platformdirs
+from xdsl.context import Context
+from xdsl.dialects import func
+from xdsl.dialects.builtin import ModuleOp, f32
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Block, Region
+
+from tensorgrad.dialects.buf import Buffer, KernelOp, buffer_bytes, buffer_type
+from tensorgrad.dialects.signature import Slot, slots_attribute
+from tensorgrad.errors import TensorgradError
+from tensorgrad.passes.analyses.identity import kernel_key
+from tensorgrad.passes.buffers.plan_memory import PlanMemoryPass
+from tensorgrad.passes.buffers.schedule.choose import choose
+from tensorgrad.passes.buffers.schedule.neighbours import neighbours
+from tensorgrad.passes.buffers.schedule.schedules import Schedule
+from tensorgrad.passes.buffers.schedule.tuned import FORMAT, Search, read_file, write_table
+from tensorgrad.passes.kernels.build_program import build_program
+from tensorgrad.passes.kernels.expand_math import ExpandMathPass
+from tensorgrad.passes.kernels.keep_ieee import KeepIeeePass
+from tensorgrad.passes.kernels.lower_buf_to_wgsl import LowerBufToWgslPass
+from tensorgrad.passes.kernels.relay_loops import RelayLoopsPass
+from tensorgrad.runtime.program import Program
+
+if TYPE_CHECKING:
+    from tensorgrad.runtime.webgpu import WebGPUDevice, WebGPUExecutable
+
+GAIN = 0.95
+"""A schedule takes the place of another when it needs at most this share of its time."""
+
+RUN_SECONDS = 4e-3
+"""A measurement repeats a kernel for about so long, so that waiting for the device does not count."""
+
+MOST_REPEATS = 256
+
+MOST_BYTES = 1 << 29
+"""Kernels whose buffers together are larger keep their schedule: tuning would need them a second time."""
+
+
+def table_path(device: WebGPUDevice) -> Path:
+    """Where the schedules of a device are kept: by adapter, driver and the format of schedules.
+
+    The folder is the user's cache, or `TENSORGRAD_CACHE` where that is set.
+    """
+    folder = os.environ.get("TENSORGRAD_CACHE") or platformdirs.user_cache_dir("tensorgrad", appauthor=False)
+    info = device.info
+    name = hashlib.sha256(f"{FORMAT}|{info.name}|{info.driver}|{info.backend}".encode()).hexdigest()[:16]
+    return Path(folder) / "schedules" / f"{name}.json"
+
+
+def tune(module: ModuleOp, device: WebGPUDevice, seconds: float) -> Path:
+    """Measures schedules for the kernels of a module until each has its best, or the time is up.
+
+    Kernels that were tuned before are left as they are. What was measured is kept however this ends, by the time, an
+    interrupt or an error: the next call goes on from there.
+
+    Args:
+        module: Behind `fuse`, without schedules; it stays as it is.
+        device: Where to measure.
+        seconds: How long it may take.
+
+    Returns:
+        The file to give to the pass `schedule`.
+    """
+    path = table_path(device)
+    table, searches = read_file(path)
+    deadline = perf_counter() + seconds
+    kernels = [op for op in module.walk() if isinstance(op, KernelOp)]
+    count = Counter(kernel_key(kernel) for kernel in kernels)
+    benches: dict[str, _Bench] = {}
+    found: dict[str, Search] = {}
+    try:
+        for kernel in kernels:
+            key = kernel_key(kernel)
+            is_known = key in table and key not in searches
+            if is_known or key in found or perf_counter() > deadline:
+                continue
+            bench, before = _Bench.of(kernel, device), searches.get(key)
+            if bench is not None and (before is not None or bench.runs()):
+                benches[key] = bench
+                default = bench.default
+                found[key] = before or Search(bench.seconds(default), default, {default})
+        for key in sorted(found, key=lambda key: -found[key].seconds * count[key]):
+            if perf_counter() > deadline:
+                break
+            if _climb(benches[key], found[key], deadline):
+                table[key] = found.pop(key).best
+                _keep(path, {key: table[key]}, {})
+            benches[key].release()
+    finally:
+        _keep(path, {}, found)
+    return path
+
+
+def _keep(path: Path, finished: Mapping[str, Schedule], searches: Mapping[str, Search]) -> None:
+    """Adds to a file what was found; others may have added to it meanwhile."""
+    if not finished and not searches:
+        return
+    table, others = read_file(path)
+    open_searches = {key: search for key, search in {**others, **searches}.items() if key not in finished}
+    gains = {key: search.best for key, search in searches.items() if len(search.tried) > 1}
+    write_table(path, {**table, **gains, **finished}, open_searches)
+
+
+def _climb(bench: _Bench, search: Search, deadline: float) -> bool:
+    """Goes from the best schedule on by gains only; whether nothing around it was left to try."""
+    while True:
+        start = search.best
+        around = [one for one in neighbours(start, bench.kernel, bench.device.target) if one not in search.tried]
+        for other in around:
+            if perf_counter() > deadline:
+                return False
+            if bench.wins(other, search.best):
+                search.best = other
+            search.tried.add(other)
+        if search.best == start:
+            return True
+
+
+@dataclass
+class _Bench:
+    """Runs one kernel under any schedule."""
+
+    kernel: KernelOp
+    device: WebGPUDevice
+    default: Schedule
+
+    def __post_init__(self) -> None:
+        self._loaded: dict[Schedule, tuple[WebGPUExecutable, int] | None] = {}
+
+    @classmethod
+    def of(cls, kernel: KernelOp, device: WebGPUDevice) -> _Bench | None:
+        """A bench for a kernel; `None` where its buffers are too large."""
+        if sum(buffer_bytes(cast(Buffer, operand.type)) for operand in kernel.operands) > MOST_BYTES:
+            return None
+        return cls(kernel, device, choose(kernel, device.target))
+
+    def runs(self) -> bool:
+        """Whether the device runs the kernel alone, as it is by default."""
+        return self.seconds(self.default) < float("inf")
+
+    def seconds(self, schedule: Schedule) -> float:
+        """What one run takes under a schedule; infinite where the device doesn't run it."""
+        loaded = self._load(schedule)
+        if loaded is None:
+            return float("inf")
+        executable, repeats = loaded
+        return _run(executable) / repeats
+
+    def wins(self, schedule: Schedule, other: Schedule) -> bool:
+        """Whether a schedule is clearly faster than another: first at a glance, then in turns, by the medians."""
+        if self.seconds(schedule) > 1.2 * self.seconds(other):
+            return False
+        pairs = [(self.seconds(schedule), self.seconds(other)) for _ in range(5)]
+        return median(pair[0] for pair in pairs) < GAIN * median(pair[1] for pair in pairs)
+
+    def release(self) -> None:
+        """Frees what was loaded."""
+        self._loaded.clear()
+
+    def _load(self, schedule: Schedule) -> tuple[WebGPUExecutable, int] | None:
+        if schedule not in self._loaded:
+            self._loaded[schedule] = self._measured(schedule)
+        return self._loaded[schedule]
+
+    def _measured(self, schedule: Schedule) -> tuple[WebGPUExecutable, int] | None:
+        """An executable that repeats the kernel for long enough; runs it once to know how often that is."""
+        from tensorgrad.runtime.webgpu import WebGPUExecutable
+
+        try:
+            program = self._program(schedule)
+            executable = WebGPUExecutable(program, self.device)
+            _run(executable)
+            once = _run(executable)
+            repeats = max(1, min(MOST_REPEATS, round(RUN_SECONDS / once)))
+            if repeats > 1:
+                executable = WebGPUExecutable(replace(program, plan=program.plan * repeats), self.device)
+                _run(executable)
+        except TensorgradError:
+            return None
+        return executable, repeats
+
+    def _program(self, schedule: Schedule) -> Program:
+        """The kernel alone, on buffers of its own; and one more, to wait for."""
+        module = _alone(self.kernel, schedule)
+        target = self.device.target.to_json()
+        for one in (
+            PlanMemoryPass(target=target),
+            LowerBufToWgslPass(target=target),
+            RelayLoopsPass(target=target),
+            KeepIeeePass(),
+            ExpandMathPass(),
+        ):
+            one.apply(Context(), module)
+        return build_program(module, self.device.target)
+
+
+def _run(executable: WebGPUExecutable) -> float:
+    """Runs a program and waits for it; the seconds that took."""
+    start = perf_counter()
+    executable.step({}, {})
+    executable.read(["done"])
+    return perf_counter() - start
+
+
+def _alone(kernel: KernelOp, schedule: Schedule) -> ModuleOp:
+    """A module whose only function runs a copy of a kernel."""
+    done = buffer_type([1], f32)
+    values = list(dict.fromkeys(kernel.operands))
+    written = set(kernel.outputs)
+    block = Block(arg_types=[*(value.type for value in values), done])
+    slots = [Slot(f"b{i}", "output" if value in written else "parameter") for i, value in enumerate(values)]
+    slots.append(Slot("done", "parameter"))
+    copy = kernel.clone(dict(zip(values, block.args, strict=False)))
+    copy.location = kernel.location
+    copy.properties["schedule"] = schedule.attribute()
+    copy.properties.pop("dispatch", None)
+    block.add_ops([copy, func.ReturnOp()])
+    function = FuncOp("kernel", ([argument.type for argument in block.args], []), Region(block))
+    function.properties["arg_attrs"] = slots_attribute(slots)
+    return ModuleOp([function])

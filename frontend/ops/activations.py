@@ -1,0 +1,111 @@
+"""Activation functions of neural networks.
+
+Each is finite, with finite derivatives, at every finite f32, and has its limits as values at infinities. Where a piece
+of a composition is not chosen, its argument is held in range, so that no infinite slope meets a cotangent of 0.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from tensorgrad.dialects.tg import elementary
+from tensorgrad.errors import OptionError
+from tensorgrad.ops.elementary import as_float, erfc, expm1
+from tensorgrad.ops.elementwise import (
+    greater,
+    greater_equal,
+    less,
+    less_equal,
+    multiply,
+    negative,
+    sigmoid,
+    tanh,
+    where,
+)
+from tensorgrad.tracing.location import user_line
+from tensorgrad.tracing.tensor import Tensor
+from tensorgrad.tracing.tracer import emit
+
+
+def _gated(x: Any, limit: float) -> tuple[Tensor, Tensor]:
+    """`x` not below `-limit`, and that not above `limit`: the factor and the gate's argument in `x * gate(x)`.
+
+    Beyond the limit the gate is 0 or 1 in every dtype, and neither infinity meets its slope.
+    """
+    tensor = as_float(x)
+    factor = where(less(tensor, -limit), -limit, tensor)
+    return factor, where(greater(factor, limit), limit, factor)
+
+
+def leaky_relu(x: Any, negative_slope: float = 0.01) -> Tensor:
+    """`x` where it is positive, else `negative_slope * x`; its derivative at 0 is `negative_slope`."""
+    tensor = as_float(x)
+    return where(greater(tensor, 0), tensor, multiply(tensor, negative_slope))
+
+
+def elu(x: Any, alpha: float = 1.0) -> Tensor:
+    """`x` where it is positive, else `alpha * (exp(x) - 1)`; its derivative at 0 is `alpha`."""
+    tensor = as_float(x)
+    positive = greater(tensor, 0)
+    return where(positive, tensor, multiply(expm1(where(positive, 0, tensor)), alpha))
+
+
+def selu(x: Any) -> Tensor:
+    """The self-normalizing `elu`: scale 1.0507, alpha 1.6733."""
+    return multiply(elu(x, 1.6732632423543772), 1.0507009873554805)
+
+
+def gelu(x: Any, approximate: str = "none") -> Tensor:
+    """`x` times the normal distribution's probability below `x`.
+
+    Args:
+        x: A tensor.
+        approximate: "none" for the exact form, by erfc, so that its tail is no difference; "tanh" for
+            `x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x**3)))`, computed as a sigmoid for the same reason.
+
+    Raises:
+        OptionError: `approximate` is neither.
+    """
+    factor, gate = _gated(x, 50.0)
+    if approximate == "none":
+        return multiply(multiply(factor, 0.5), erfc(multiply(gate, -math.sqrt(0.5))))
+    if approximate == "tanh":
+        cubic = multiply(gate, multiply(multiply(gate, gate), 0.044715) + 1.0)
+        return multiply(factor, sigmoid(multiply(cubic, 2 * math.sqrt(2 / math.pi))))
+    raise OptionError(f'{user_line()}: gelu: approximate must be "none" or "tanh", not {approximate!r}')
+
+
+def silu(x: Any) -> Tensor:
+    """`x * sigmoid(x)`."""
+    factor, gate = _gated(x, 1000.0)
+    return multiply(factor, sigmoid(gate))
+
+
+def softplus(x: Any) -> Tensor:
+    """`log(1 + exp(x))`, without overflow; its derivative is the sigmoid, 0.5 at 0."""
+    return emit(elementary.SoftplusOp, [as_float(x)])
+
+
+def log_sigmoid(x: Any) -> Tensor:
+    """The logarithm of the sigmoid, `-softplus(-x)`, without overflow."""
+    return negative(softplus(negative(as_float(x))))
+
+
+def mish(x: Any) -> Tensor:
+    """`x * tanh(softplus(x))`."""
+    factor, gate = _gated(x, 1000.0)
+    return multiply(factor, tanh(softplus(gate)))
+
+
+def hard_tanh(x: Any) -> Tensor:
+    """`x` held between -1 and 1; its derivative at both is 0."""
+    tensor = as_float(x)
+    return where(less_equal(tensor, -1), -1, where(greater_equal(tensor, 1), 1, tensor))
+
+
+def hard_sigmoid(x: Any) -> Tensor:
+    """`x / 6 + 1 / 2` held between 0 and 1; its derivative is 0 from 3 on, and up to -3."""
+    tensor = as_float(x)
+    line = multiply(tensor, 1 / 6) + 0.5
+    return where(less_equal(tensor, -3), 0, where(greater_equal(tensor, 3), 1, line))

@@ -1,0 +1,256 @@
+"""Contractions by labels or axes: `einsum`, `tensordot`, `outer`. All become `tg.dot_general`."""
+
+from __future__ import annotations
+
+import itertools
+import operator
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tensorgrad.dialects.tg import contract
+from tensorgrad.dialects.tg.base import ints, size_of
+from tensorgrad.errors import DTypeError, ShapeError
+from tensorgrad.ops.elementwise import as_tensor, broadcast_to, cast
+from tensorgrad.ops.reduce import sum as sum_over
+from tensorgrad.ops.shape import normalized_axis, reshape, transpose
+from tensorgrad.tracing.dtypes import NAMES, promote
+from tensorgrad.tracing.location import user_line
+from tensorgrad.tracing.tensor import Tensor
+from tensorgrad.tracing.tracer import emit
+
+
+def contracted(
+    left: Tensor, right: Tensor, batch: tuple[Sequence[int], Sequence[int]], inner: tuple[Sequence[int], Sequence[int]]
+) -> Tensor:
+    """The sum of products over `inner`, side by side along `batch`; then the free axes of both, in order."""
+    return emit(
+        contract.DotGeneralOp,
+        [left, right],
+        lhs_batch=ints(batch[0]),
+        rhs_batch=ints(batch[1]),
+        lhs_contracting=ints(inner[0]),
+        rhs_contracting=ints(inner[1]),
+    )
+
+
+def numbers(what: str, *operands: Any) -> list[Tensor]:
+    """Operands as tensors of one dtype, which is no bool.
+
+    Raises:
+        DTypeError: They have no common dtype, or it is bool.
+    """
+    tensors = [as_tensor(x) for x in operands]
+    dtype = tensors[0].dtype
+    try:
+        for tensor in tensors[1:]:
+            dtype = promote(dtype, tensor.dtype)
+    except DTypeError as error:
+        raise DTypeError(f"{user_line()}: {what}: {error}") from None
+    if dtype == NAMES["bool"]:
+        raise DTypeError(f"{user_line()}: {what}: takes numbers, not bool; cast first")
+    return [cast(tensor, dtype) for tensor in tensors]
+
+
+def whole(value: Any, what: str) -> int:
+    """A Python integer.
+
+    Raises:
+        ShapeError: It is none.
+    """
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise ShapeError(f"{user_line()}: {what}: {value!r} is no integer") from None
+
+
+def tensordot(x: Any, y: Any, axes: Any = 2) -> Tensor:
+    """Sums products over pairs of axes: the last `axes` of `x` with the first of `y`, or two lists of axes.
+
+    The result has the other axes of `x`, then those of `y`.
+
+    Raises:
+        ShapeError: The axes don't pair up, or their extents differ.
+    """
+    left, right = numbers("tensordot", x, y)
+    if isinstance(axes, (tuple, list)):
+        if len(axes) != 2:
+            raise ShapeError(f"{user_line()}: tensordot: axes are a number or two lists, not {axes!r}")
+        given = [list(part) if isinstance(part, (tuple, list)) else [part] for part in axes]
+    else:
+        count = whole(axes, "tensordot: axes")
+        if not 0 <= count <= min(left.ndim, right.ndim):
+            raise ShapeError(f"{user_line()}: tensordot: {left.shape} and {right.shape} do not share {count} axes")
+        given = [list(range(left.ndim - count, left.ndim)), list(range(count))]
+    first = [normalized_axis(axis, left.ndim, "tensordot") for axis in given[0]]
+    second = [normalized_axis(axis, right.ndim, "tensordot") for axis in given[1]]
+    named_twice = len(set(first)) != len(first) or len(set(second)) != len(second)
+    if named_twice or [left.shape[axis] for axis in first] != [right.shape[axis] for axis in second]:
+        raise ShapeError(
+            f"{user_line()}: tensordot: axes {first} of {left.shape} do not match axes {second} of {right.shape}"
+        )
+    return contracted(left, right, ([], []), (first, second))
+
+
+def outer(x: Any, y: Any) -> Tensor:
+    """The products of each element of `x` with each of `y`; both are flattened, as in NumPy."""
+    left, right = numbers("outer", x, y)
+    return contracted(reshape(left, -1), reshape(right, -1), ([], []), ([], []))
+
+
+@dataclass(frozen=True, eq=False)
+class _Term:
+    """A tensor whose axes carry labels, each once."""
+
+    tensor: Tensor
+    labels: tuple[str, ...]
+
+
+def einsum(subscripts: str, *operands: Any) -> Tensor:
+    """Sums products by Einstein's convention, as `numpy.einsum`.
+
+    `"ij,jk->ik"` is a matrix product: a label that the output lacks is summed over. A label twice in one operand takes
+    its diagonal; `...` stands for further axes that broadcast; without `->` the output has the labels that occur once,
+    in alphabetical order. Two operands become one `tg.dot_general`, more are contracted pair by pair, the pair with the
+    smallest result first.
+
+    Raises:
+        ShapeError: The subscripts are malformed or don't fit the operands.
+        DTypeError: The operands have no common dtype, or it is bool.
+    """
+    if not isinstance(subscripts, str):
+        raise ShapeError(f"{user_line()}: einsum: the subscripts are a string such as 'ij,jk->ik', not {subscripts!r}")
+    if not operands:
+        raise ShapeError(f"{user_line()}: einsum: needs an operand")
+    tensors = numbers("einsum", *operands)
+    inputs, output = _parsed(subscripts, tensors)
+    sizes = _sizes(subscripts, tensors, inputs)
+    unknown = [label for label in output if label not in sizes]
+    if unknown or len(set(output)) != len(output):
+        shown = "".join(label for label in output if len(label) == 1)
+        raise ShapeError(f"{user_line()}: einsum: the output {shown!r} must name labels of the operands, each once")
+    terms = [_diagonal(tensor, labels, sizes) for tensor, labels in zip(tensors, inputs, strict=True)]
+    while len(terms) > 1:
+        first, second = _next_pair(terms, output, sizes)
+        needed = {*output}.union(*(term.labels for term in terms if term not in (first, second)))
+        terms = [term for term in terms if term is not first and term is not second]
+        terms.append(_pair(first, second, needed))
+    return _arranged(terms[0], output, sizes)
+
+
+def _parsed(subscripts: str, tensors: Sequence[Tensor]) -> tuple[list[tuple[str, ...]], tuple[str, ...]]:
+    """The labels of each operand and of the output; axes under `...` are labelled `...1`, `...2` from the last."""
+    text = subscripts.replace(" ", "")
+    given, arrow, wanted = text.partition("->")
+    parts = given.split(",")
+    for part in (*parts, wanted):
+        letters = part.replace("...", "", 1)
+        if not (letters == "" or (letters.isascii() and letters.isalpha())):
+            raise ShapeError(f"{user_line()}: einsum: {part!r} in {subscripts!r} is not made of letters and one '...'")
+    if len(parts) != len(tensors):
+        raise ShapeError(f"{user_line()}: einsum: {subscripts!r} names {len(parts)} operands, got {len(tensors)}")
+    inputs: list[tuple[str, ...]] = []
+    broad = 0
+    for part, tensor in zip(parts, tensors, strict=True):
+        hidden = tensor.ndim - len(part.replace("...", ""))
+        if hidden < 0 or (hidden and "..." not in part):
+            raise ShapeError(f"{user_line()}: einsum: {part!r} does not name the {tensor.ndim} axes of {tensor.shape}")
+        inputs.append(_spelled(part, hidden))
+        broad = max(broad, hidden if "..." in part else 0)
+    if arrow:
+        if broad and "..." not in wanted:
+            raise ShapeError(f"{user_line()}: einsum: the output of {subscripts!r} lacks the axes of '...'")
+        return inputs, _spelled(wanted, broad)
+    letters = [label for labels in inputs for label in labels if len(label) == 1]
+    single = sorted(label for label in set(letters) if letters.count(label) == 1)
+    return inputs, (*_spelled("...", broad), *single)
+
+
+def _spelled(part: str, hidden: int) -> tuple[str, ...]:
+    before, dots, after = part.partition("...")
+    middle = [f"...{number}" for number in range(hidden, 0, -1)] if dots else []
+    return (*before, *middle, *after)
+
+
+def _sizes(subscripts: str, tensors: Sequence[Tensor], inputs: Sequence[tuple[str, ...]]) -> dict[str, int]:
+    """The extent of each label; 1 gives way to any other."""
+    sizes: dict[str, int] = {}
+    for tensor, labels in zip(tensors, inputs, strict=True):
+        own = dict(zip(labels, tensor.shape, strict=True))
+        for label, extent in zip(labels, tensor.shape, strict=True):
+            if own[label] != extent:
+                raise ShapeError(f"{user_line()}: einsum: {tensor.shape} has no diagonal along label {label!r}")
+            known = sizes.setdefault(label, extent)
+            if known == 1:
+                sizes[label] = extent
+            elif extent not in (1, known):
+                raise ShapeError(
+                    f"{user_line()}: einsum: {subscripts!r}: label {label!r} has extents {known} and {extent}"
+                )
+    return sizes
+
+
+def _diagonal(tensor: Tensor, labels: tuple[str, ...], sizes: dict[str, int]) -> _Term:
+    """The operand with each label once: diagonals of repeated ones, and no axis that would only repeat it."""
+    kept = [i for i, label in enumerate(labels) if tensor.shape[i] == sizes[label]]
+    tensor = reshape(tensor, [tensor.shape[i] for i in kept])
+    names = [labels[i] for i in kept]
+    while len(set(names)) < len(names):
+        twice = next(label for label in names if names.count(label) > 1)
+        first, second = [i for i, label in enumerate(names) if label == twice][:2]
+        rest = [i for i in range(len(names)) if i not in (first, second)]
+        moved = transpose(tensor, [*rest, first, second])
+        extent = sizes[twice]
+        flat = reshape(moved, (*moved.shape[:-2], extent * extent))
+        tensor = flat[..., :: extent + 1] if extent else reshape(moved, (*moved.shape[:-2], 0))
+        names = [*(names[i] for i in rest), twice]
+    return _Term(tensor, tuple(names))
+
+
+def _next_pair(terms: Sequence[_Term], output: Sequence[str], sizes: dict[str, int]) -> tuple[_Term, _Term]:
+    """The pair whose contraction shrinks the data most (or grows it least)."""
+    if len(terms) == 2:
+        return terms[0], terms[1]
+
+    def cost(pair: tuple[int, int]) -> tuple[int, int]:
+        first, second = (terms[i] for i in pair)
+        needed = {*output}.union(*(term.labels for i, term in enumerate(terms) if i not in pair))
+        joint = {*first.labels, *second.labels}
+        result = size_of([sizes[label] for label in joint & needed])
+        return result - first.tensor.size - second.tensor.size, size_of([sizes[label] for label in joint])
+
+    best = min(itertools.combinations(range(len(terms)), 2), key=cost)
+    return terms[best[0]], terms[best[1]]
+
+
+def _summed(term: _Term, needed: set[str]) -> _Term:
+    """Sums over the labels that nothing else needs."""
+    gone = [i for i, label in enumerate(term.labels) if label not in needed]
+    if not gone:
+        return term
+    return _Term(sum_over(term.tensor, gone), tuple(label for label in term.labels if label in needed))
+
+
+def _pair(first: _Term, second: _Term, needed: set[str]) -> _Term:
+    """Contracts two terms; `needed` are the labels that the output or another term has."""
+    left = _summed(first, needed | set(second.labels))
+    right = _summed(second, needed | set(left.labels))
+    shared = [label for label in left.labels if label in right.labels]
+    batch = [label for label in shared if label in needed]
+    inner = [label for label in shared if label not in needed]
+
+    def places(labels: Sequence[str]) -> tuple[list[int], list[int]]:
+        return [left.labels.index(label) for label in labels], [right.labels.index(label) for label in labels]
+
+    free = [label for label in (*left.labels, *right.labels) if label not in shared]
+    product = contracted(left.tensor, right.tensor, places(batch), places(inner))
+    return _Term(product, (*batch, *free))
+
+
+def _arranged(term: _Term, output: tuple[str, ...], sizes: dict[str, int]) -> Tensor:
+    """The last term in the output's order, repeated along labels of which only axes of extent 1 were left."""
+    term = _summed(term, set(output))
+    present = [label for label in output if label in term.labels]
+    moved = transpose(term.tensor, [term.labels.index(label) for label in present]) if present else term.tensor
+    extents = [sizes[label] for label in output]
+    return broadcast_to(reshape(moved, [sizes[label] if label in present else 1 for label in output]), extents)

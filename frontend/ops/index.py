@@ -1,0 +1,209 @@
+"""Reading and changing tensors at computed places."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tensorgrad.dialects.tg import index as index_ops
+from tensorgrad.dialects.tg import shape
+from tensorgrad.dialects.tg.base import integer, ints
+from tensorgrad.errors import DTypeError, OptionError, ShapeError
+from tensorgrad.ops.elementwise import as_tensor, broadcast_to, cast, equal, where
+from tensorgrad.ops.joining import concat, narrow, pad
+from tensorgrad.ops.keys import Selection, index, selection
+from tensorgrad.ops.shape import (
+    arange,
+    counted_from_front,
+    expand_dims,
+    full,
+    normalized_axis,
+    note_range,
+    reshape,
+    take,
+    take_along_axis,
+    take_rows,
+)
+from tensorgrad.ops.sort import argsort
+from tensorgrad.tracing.dtypes import SHORT, as_dtype
+from tensorgrad.tracing.location import user_line, user_location
+from tensorgrad.tracing.tensor import Array, Tensor, Traced
+from tensorgrad.tracing.tracer import current_trace, emit, value_in
+
+
+def embedding(table: Any, indices: Any) -> Tensor:
+    """The rows of `table` at `indices`: `[*indices.shape, *table.shape[1:]]`. Only these rows are read.
+
+    An index out of range reads NaN. The derivative adds the cotangents of equal indices in rising order of their
+    position, without atomics: a stable sort of the indices and a sum over each row's segment.
+
+    Raises:
+        DTypeError: The indices are no integers.
+        ShapeError: The table has no axes.
+    """
+    return take(table, indices, 0)
+
+
+def _index_like(tensor: Tensor, indices: Tensor, axis: int, what: str) -> int:
+    place = normalized_axis(axis, tensor.ndim, what)
+    fits = indices.ndim == tensor.ndim and all(
+        i == place or given <= extent
+        for i, (given, extent) in enumerate(zip(indices.shape, tensor.shape, strict=False))
+    )
+    if not fits:
+        raise ShapeError(
+            f"{user_line()}: {what}: indices {indices.shape} do not fit {tensor.shape} along axis {place}: they have "
+            "as many axes, and elsewhere no larger extents; for rows there are x[indices] and x.at[indices].add(rows)"
+        )
+    return place
+
+
+def gather(x: Any, axis: int, indices: Any) -> Tensor:
+    """Elements of `x` along `axis` at indices that differ by position, as PyTorch's: other axes may be shorter.
+
+    `gather(x, 1, i)[a, b] = x[a, i[a, b]]`. An index out of range reads NaN (0 where the elements are no floats).
+
+    Raises:
+        DTypeError: The indices are no integers.
+        ShapeError: The indices are longer than `x` on another axis.
+    """
+    tensor, given = as_tensor(x), as_tensor(indices)
+    place = _index_like(tensor, given, axis, "gather")
+    for other, extent in enumerate(given.shape):
+        if other != place:
+            tensor = narrow(tensor, other, 0, extent)
+    return take_along_axis(tensor, given, place)
+
+
+def scatter_add(x: Any, axis: int, indices: Any, updates: Any) -> Tensor:
+    """Adds `updates` to `x` along `axis` at indices that differ by position, as PyTorch's: other axes may be shorter.
+
+    `scatter_add(x, 1, i, u)` adds `u[a, b]` to `x[a, i[a, b]]`; equal indices add up in rising order of their
+    position, an index out of range is dropped. Few indices are compared with every place; many are sorted, and each
+    place sums its segment.
+
+    Raises:
+        DTypeError: The indices are no integers.
+        ShapeError: Indices and updates differ in shape, or are longer than `x` on another axis.
+    """
+    tensor, given = as_tensor(x), as_tensor(indices)
+    place = _index_like(tensor, given, axis, "scatter_add")
+    extent = tensor.shape[place]
+    parts = cast(as_tensor(updates), tensor.dtype)
+    if parts.shape != given.shape:
+        raise ShapeError(f"{user_line()}: scatter_add: indices {given.shape} and updates {parts.shape} differ")
+    kind = index_ops.ScatterAddAlongAxisOp
+    places = counted_from_front(given, extent, "scatter_add")
+    added = emit(kind, [parts, places], axis=integer(place), extent=integer(extent))
+    return tensor + pad(added, [(0, whole - part) for whole, part in zip(tensor.shape, added.shape, strict=True)])
+
+
+def one_hot(indices: Any, count: int, dtype: object = "f32") -> Tensor:
+    """A new last axis of `count` elements: 1 at the index, 0 elsewhere; all 0 where it is out of range.
+
+    It is a comparison with the positions: a sum or a product that reads it computes it in place.
+
+    Raises:
+        DTypeError: The indices are no integers.
+        OptionError: `count` is no positive integer.
+    """
+    tensor = as_tensor(indices)
+    if isinstance(count, bool) or not isinstance(count, int | np.integer) or count < 1:
+        raise OptionError(f"{user_line()}: one_hot: the number of classes is a positive integer, not {count!r}")
+    if tensor.dtype.kind not in "iu":
+        raise DTypeError(f"{user_line()}: one_hot: indices are i32 or u32, not {SHORT[tensor.dtype]}")
+    note_range(tensor, 0, int(count) - 1, "one_hot")
+    return cast(equal(expand_dims(tensor, -1), arange(count, dtype=tensor.dtype)), as_dtype(dtype))
+
+
+class Changes:
+    """`x.at[key]`: what gives copies of a tensor with the elements at a key changed."""
+
+    def __init__(self, tensor: Tensor):
+        self._tensor = tensor
+
+    def __getitem__(self, key: Any) -> Change:
+        return Change(self._tensor, key)
+
+
+class Change:
+    """The elements of a tensor at a key, which is one of `x[key]`."""
+
+    def __init__(self, tensor: Tensor, key: Any):
+        self._tensor = tensor
+        self._found = selection(tensor, key)
+        self._key = key
+
+    def get(self) -> Tensor:
+        """`x[key]`."""
+        return index(self._tensor, self._key)
+
+    def add(self, values: Any) -> Tensor:
+        """The tensor with `values` added at the key; equal indices add up, traced ones out of range are dropped.
+
+        Raises:
+            ShapeError: The values do not broadcast to the shape that the key selects.
+        """
+        found, given = self._found, self._given(values)
+        if found.gathered is not None:
+            place = found.gathered.place
+            bounds = {"axis": integer(place), "extent": integer(found.rows[place])}
+            given = found.from_rows(emit(index_ops.ScatterAddOp, [given, found.indices()], **bounds))
+        return self._tensor + _placed(found, given, Array(np.zeros((), given.dtype)), self._tensor)
+
+    def set(self, values: Any) -> Tensor:
+        """The tensor with `values` at the key; of equal indices the last wins, traced ones out of range are dropped.
+
+        Raises:
+            ShapeError: The values do not broadcast to the shape that the key selects.
+        """
+        found, given = self._found, self._given(values)
+        changed: Tensor = full(found.shape, True, "bool")
+        if found.gathered is not None:
+            given, written = _last_of_equals(given, found)
+            given, changed = found.from_rows(given), found.from_rows(broadcast_to(written, found.rows))
+        nothing = Array(np.zeros((), given.dtype))
+        mask = _placed(found, changed, Array(np.zeros((), np.bool_)), self._tensor)
+        return where(mask, _placed(found, given, nothing, self._tensor), self._tensor)
+
+    def _given(self, values: Any) -> Tensor:
+        return broadcast_to(cast(as_tensor(values, self._tensor.dtype), self._tensor.dtype), self._found.result)
+
+
+def _last_of_equals(values: Tensor, found: Selection) -> tuple[Tensor, Tensor]:
+    """For each row of a selection, the values of the last index that names it, and whether one does."""
+    assert found.gathered is not None
+    axis, rows = found.gathered.place, found.rows
+    extent, count = rows[axis], found.gathered.arrays[0].size
+    flat = reshape(found.indices(), (count,))
+    shape_ = (*rows[:axis], count, *rows[axis + 1 :])
+    trailing = (extent, *(1 for _ in rows[axis + 1 :]))
+    if not count:
+        return full(rows, 0, values.dtype), full(trailing, False, "bool")
+    order = argsort(flat)
+    ordered = take_rows(flat, order, 0)
+    last = concat([ordered[:-1] != ordered[1:], full((1,), True, "bool")])
+    places = where(last, ordered, full((), extent, ordered.dtype))
+    # One addend a place: the sum is that position, one higher so that 0 says that there is none.
+    winner = emit(index_ops.ScatterAddOp, [order + 1, places], axis=integer(0), extent=integer(extent))
+    return take_rows(reshape(values, shape_), winner - 1, axis), reshape(winner > 0, trailing)
+
+
+def _placed(found: Selection, values: Tensor, around: Tensor, like: Tensor) -> Tensor:
+    """A tensor of `like`'s shape with `values` where a key selects, and `around` elsewhere."""
+    result = reshape(values, found.extents)
+    if found.reverse:
+        result = emit(shape.ReverseOp, [result], axes=ints(found.reverse))
+    extents = found.extents
+    if tuple(extents) == like.shape:
+        return result
+    covered = [(n - 1) * step + 1 if n else 0 for n, step in zip(extents, found.step, strict=True)]
+    high = [n - a - c for n, a, c in zip(like.shape, found.start, covered, strict=True)]
+    bounds = {"low": ints(found.start), "high": ints(high), "interior": ints([step - 1 for step in found.step])}
+    trace = current_trace()
+    if trace is None:
+        return emit(shape.PadOp, [result, around], **bounds)
+    # In the trace even where both are concrete: a constant of the whole shape would be stored.
+    trace.builder.location = user_location()
+    return Traced(trace, trace.builder.emit(shape.PadOp, [value_in(trace, result), value_in(trace, around)], **bounds))

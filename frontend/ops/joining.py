@@ -1,0 +1,411 @@
+"""Functions that join, split, repeat and surround tensors, and take their triangles and diagonals."""
+
+from __future__ import annotations
+
+import builtins
+import operator
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from tensorgrad.dialects.tg import shape
+from tensorgrad.dialects.tg.base import integer, ints
+from tensorgrad.errors import DTypeError, OptionError, ShapeError
+from tensorgrad.ops.elementwise import as_tensor, broadcast_to, cast, equal, greater_equal, subtract, where
+from tensorgrad.ops.shape import (
+    arange,
+    expand_dims,
+    fitted,
+    flip,
+    full,
+    normalized_axes,
+    normalized_axis,
+    reshape,
+    take,
+    transpose,
+)
+from tensorgrad.tracing.dtypes import NAMES, as_dtype, promote
+from tensorgrad.tracing.location import user_line
+from tensorgrad.tracing.tensor import Array, Tensor
+from tensorgrad.tracing.tracer import emit
+
+PARTS_A_KERNEL = 6
+"""So many tensors are joined at a time: a kernel binds few buffers."""
+
+PAD_MODES = ("constant", "edge", "reflect", "symmetric", "wrap")
+
+
+def _integer(value: Any, what: str) -> int:
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise ShapeError(f"{user_line()}: {what} is an integer, not {value!r}") from None
+
+
+def moveaxis(x: Any, source: Any, destination: Any) -> Tensor:
+    """Moves the axes in `source` to the places in `destination`; the others keep their order.
+
+    Raises:
+        ShapeError: An axis is out of range or named twice, or the two name different numbers of axes.
+    """
+    tensor = as_tensor(x)
+    places: list[list[int]] = []
+    for axes in (source, destination):
+        listed = list(axes) if isinstance(axes, (tuple, list)) else [axes]
+        normalized_axes(listed, tensor.ndim, "moveaxis")
+        places.append([normalized_axis(axis, tensor.ndim, "moveaxis") for axis in listed])
+    if len(places[0]) != len(places[1]):
+        raise ShapeError(f"{user_line()}: moveaxis: {source} and {destination} name different numbers of axes")
+    order = [axis for axis in range(tensor.ndim) if axis not in places[0]]
+    for after, before in sorted(zip(places[1], places[0], strict=True)):
+        order.insert(after, before)
+    return transpose(tensor, order)
+
+
+def permute(x: Any, *axes: Any) -> Tensor:
+    """Axis `i` of the result is axis `axes[i]` of `x`: `transpose` with all axes named.
+
+    Raises:
+        ShapeError: The axes are no permutation.
+    """
+    tensor = as_tensor(x)
+    given = axes[0] if len(axes) == 1 and isinstance(axes[0], (tuple, list)) else axes
+    order = [normalized_axis(axis, tensor.ndim, "permute") for axis in given]
+    if sorted(order) != list(range(tensor.ndim)):
+        raise ShapeError(f"{user_line()}: permute: {tuple(given)} is no permutation of {tensor.ndim} axes")
+    return transpose(tensor, order) if order else tensor
+
+
+def _alike(what: str, tensors: Sequence[Any]) -> list[Tensor]:
+    """Tensors cast to their common dtype."""
+    if isinstance(tensors, Tensor):
+        tensors = list(tensors)
+    parts = [as_tensor(x) for x in tensors]
+    if not parts:
+        raise ShapeError(f"{user_line()}: {what}: there is nothing to join")
+    dtype = parts[0].dtype
+    try:
+        for part in parts[1:]:
+            dtype = promote(dtype, part.dtype)
+    except DTypeError as error:
+        raise DTypeError(f"{user_line()}: {what}: {error}") from None
+    return [cast(part, dtype) for part in parts]
+
+
+def concat(tensors: Sequence[Any], axis: int | None = 0) -> Tensor:
+    """The tensors one behind the other along `axis`; `None` flattens them first.
+
+    One kernel for each six tensors; it reads and writes every element once.
+
+    Raises:
+        ShapeError: There are none, or their shapes differ on another axis.
+        DTypeError: Their dtypes have no common one.
+    """
+    parts = _alike("concat", tensors)
+    if axis is None:
+        parts, axis = [reshape(part, -1) for part in parts], 0
+    place = normalized_axis(axis, parts[0].ndim, "concat")
+    first = parts[0].shape
+    for part in parts:
+        if (*part.shape[:place], *part.shape[place + 1 :]) != (*first[:place], *first[place + 1 :]):
+            raise ShapeError(f"{user_line()}: concat: {first} and {part.shape} differ on another axis than {place}")
+    parts = [part for part in parts if part.shape[place]] or parts[:1]
+    while len(parts) > 1:
+        groups = [parts[i : i + PARTS_A_KERNEL] for i in range(0, len(parts), PARTS_A_KERNEL)]
+        parts = [emit(shape.ConcatOp, group, axis=integer(place)) if len(group) > 1 else group[0] for group in groups]
+    return parts[0]
+
+
+def stack(tensors: Sequence[Any], axis: int = 0) -> Tensor:
+    """The tensors, all of one shape, along a new axis.
+
+    Raises:
+        ShapeError: There are none, or their shapes differ.
+        DTypeError: Their dtypes have no common one.
+    """
+    parts = _alike("stack", tensors)
+    for part in parts:
+        if part.shape != parts[0].shape:
+            raise ShapeError(f"{user_line()}: stack: shapes {parts[0].shape} and {part.shape} differ")
+    place = normalized_axis(axis, parts[0].ndim + 1, "stack")
+    return concat([expand_dims(part, place) for part in parts], place)
+
+
+def _between(x: Tensor, axis: int, start: int, stop: int, step: int = 1) -> Tensor:
+    """`x[start:stop:step]` along an axis."""
+    if (start, stop, step) == (0, x.shape[axis], 1):
+        return x
+    low, high, steps = [0] * x.ndim, list(x.shape), [1] * x.ndim
+    low[axis], high[axis], steps[axis] = start, stop, step
+    return emit(shape.SliceOp, [x], start=ints(low), stop=ints(high), step=ints(steps))
+
+
+def split(x: Any, indices_or_sections: Any, axis: int = 0) -> list[Tensor]:
+    """Parts of `x` along `axis`: so many equal ones, or those between the positions in a list, as NumPy's.
+
+    Raises:
+        ShapeError: The axis does not divide into so many parts.
+    """
+    tensor = as_tensor(x)
+    place = normalized_axis(axis, tensor.ndim, "split")
+    extent = tensor.shape[place]
+    if isinstance(indices_or_sections, (tuple, list, np.ndarray)):
+        places = [_integer(i, "split: a position") for i in indices_or_sections]
+        bounds = [slice(a, b).indices(extent)[:2] for a, b in pairwise([0, *places, extent])]
+        return [_between(tensor, place, a, builtins.max(a, b)) for a, b in bounds]
+    sections = _integer(indices_or_sections, "split: the number of parts")
+    if sections < 1 or extent % sections:
+        raise ShapeError(f"{user_line()}: split: axis {place} of {tensor.shape} does not divide into {sections} parts")
+    size = extent // sections
+    return [_between(tensor, place, i * size, (i + 1) * size) for i in range(sections)]
+
+
+def chunk(x: Any, chunks: int, axis: int = 0) -> list[Tensor]:
+    """Parts of `x` along `axis`, at most so many, as PyTorch's: all of one extent, but the last may be shorter.
+
+    The extent is the least that needs no more than `chunks` parts, so there may be fewer.
+
+    Raises:
+        ShapeError: The axis is out of range, or `chunks` is no positive integer.
+    """
+    tensor = as_tensor(x)
+    place, count = normalized_axis(axis, tensor.ndim, "chunk"), _integer(chunks, "chunk: the number of parts")
+    if count < 1:
+        raise ShapeError(f"chunk: the number of parts is a positive integer, not {count}")
+    extent = tensor.shape[place]
+    size = -(-extent // count)
+    firsts = range(0, extent, size) if extent else [0] * count
+    return [_between(tensor, place, first, builtins.min(first + size, extent)) for first in firsts]
+
+
+def narrow(x: Any, axis: int, start: int, length: int) -> Tensor:
+    """`length` positions along `axis` from `start` on; a negative start counts from the end.
+
+    Raises:
+        ShapeError: They are not all within the axis.
+    """
+    tensor = as_tensor(x)
+    place = normalized_axis(axis, tensor.ndim, "narrow")
+    extent, first = tensor.shape[place], _integer(start, "narrow: start")
+    first = first + extent if first < 0 else first
+    last = first + _integer(length, "narrow: length")
+    if not 0 <= first <= last <= extent:
+        raise ShapeError(f"{user_line()}: narrow: {length} positions from {start} leave axis {place} of {tensor.shape}")
+    return _between(tensor, place, first, last)
+
+
+def roll(x: Any, shift: Any, axis: Any = None) -> Tensor:
+    """Moves the elements by `shift` places along `axis`; those that leave at one end come in at the other.
+
+    `None` rolls the flattened tensor; several shifts go with several axes.
+
+    Raises:
+        ShapeError: An axis is out of range, or shifts and axes differ in number.
+    """
+    tensor = as_tensor(x)
+    if axis is None:
+        return reshape(roll(reshape(tensor, -1), shift, 0), tensor.shape)
+    axes = list(axis) if isinstance(axis, (tuple, list)) else [axis]
+    shifts = list(shift) if isinstance(shift, (tuple, list)) else [shift] * len(axes)
+    if len(shifts) != len(axes):
+        raise ShapeError(f"{user_line()}: roll: {len(shifts)} shifts for {len(axes)} axes")
+    for one, by in zip(axes, shifts, strict=True):
+        place = normalized_axis(one, tensor.ndim, "roll")
+        extent = tensor.shape[place]
+        cut = -_integer(by, "roll: a shift") % extent if extent else 0
+        if cut:
+            tensor = concat([_between(tensor, place, cut, extent), _between(tensor, place, 0, cut)], place)
+    return tensor
+
+
+def repeat(x: Any, repeats: Any, axis: int | None = None) -> Tensor:
+    """Repeats each element along `axis` (of the flattened tensor if `None`): all as often, or each by its own number.
+
+    Raises:
+        ShapeError: A number of repeats is negative, or their list does not fit the axis.
+    """
+    tensor = as_tensor(x)
+    if axis is None:
+        tensor, axis = reshape(tensor, -1), 0
+    place = normalized_axis(axis, tensor.ndim, "repeat")
+    extent = tensor.shape[place]
+    listed = isinstance(repeats, (tuple, list, np.ndarray))
+    counts = [_integer(count, "repeat: a number of repeats") for count in (repeats if listed else [repeats])]
+    if builtins.min(counts, default=0) < 0 or (listed and len(counts) not in (1, extent)):
+        raise ShapeError(f"{user_line()}: repeat: {repeats} does not fit axis {place} of {tensor.shape}")
+    if len(counts) != 1:
+        return take(tensor, Array(np.repeat(np.arange(extent, dtype=np.int32), counts)), place)
+    wide = [*tensor.shape[: place + 1], counts[0], *tensor.shape[place + 1 :]]
+    result = [*tensor.shape[:place], extent * counts[0], *tensor.shape[place + 1 :]]
+    return reshape(broadcast_to(expand_dims(tensor, place + 1), wide), result)
+
+
+def tile(x: Any, repeats: Any) -> Tensor:
+    """Repeats the whole tensor along each axis; missing axes or numbers count as 1, as NumPy's.
+
+    Raises:
+        ShapeError: A number is negative.
+    """
+    tensor = as_tensor(x)
+    counts = [_integer(c, "tile: a number") for c in (repeats if isinstance(repeats, (tuple, list)) else [repeats])]
+    if builtins.min(counts, default=0) < 0:
+        raise ShapeError(f"{user_line()}: tile: {repeats} has a negative number")
+    rank = builtins.max(tensor.ndim, len(counts))
+    counts = [1] * (rank - len(counts)) + counts
+    extents = [1] * (rank - tensor.ndim) + list(tensor.shape)
+    apart = reshape(tensor, [n for extent in extents for n in (1, extent)])
+    wide = broadcast_to(apart, [n for pair in zip(counts, extents, strict=True) for n in pair])
+    return reshape(wide, [count * extent for count, extent in zip(counts, extents, strict=True)])
+
+
+def _pad_widths(width: Any, rank: int) -> list[tuple[int, int]]:
+    try:
+        found = np.broadcast_to(np.asarray(width), (rank, 2))
+    except ValueError:
+        raise ShapeError(f"{user_line()}: pad: widths {width!r} do not fit a tensor of {rank} axes") from None
+    if found.size and (found.dtype.kind not in "iu" or found.min() < 0):
+        raise ShapeError(f"{user_line()}: pad: widths are integers that are not negative, not {width!r}")
+    return [(int(low), int(high)) for low, high in found]
+
+
+def pad(x: Any, pad_width: Any, mode: str = "constant", constant_values: Any = 0) -> Tensor:
+    """Surrounds `x`: `pad_width` is one number, a pair (before, after), or a pair for each axis, as NumPy's.
+
+    Modes: `constant` writes `constant_values` (one number), `edge` repeats the last element, `reflect` mirrors at it
+    and `symmetric` behind it, `wrap` continues with the other end.
+
+    Raises:
+        ShapeError: The widths don't fit, or an axis has too little to repeat: `reflect` takes at most all elements but
+            the one it mirrors at, `symmetric` and `wrap` at most all.
+        OptionError: The mode is unknown.
+    """
+    tensor = as_tensor(x)
+    if mode not in PAD_MODES:
+        raise OptionError(f"{user_line()}: pad: mode {mode!r} is not one of {', '.join(PAD_MODES)}")
+    widths = _pad_widths(pad_width, tensor.ndim)
+    if mode == "constant":
+        value = reshape(cast(as_tensor(constant_values), tensor.dtype), ())
+        low, high = [a for a, _ in widths], [b for _, b in widths]
+        return emit(shape.PadOp, [tensor, value], low=ints(low), high=ints(high), interior=ints([0] * tensor.ndim))
+    for axis, (low, high) in enumerate(widths):
+        extent = tensor.shape[axis]
+        if not extent and (low or high):
+            raise ShapeError(f"{user_line()}: pad: axis {axis} of {tensor.shape} is empty; only 'constant' can pad it")
+        most = {"edge": low + high, "reflect": extent - 1}.get(mode, extent)
+        if builtins.max(low, high) > most:
+            raise ShapeError(
+                f"{user_line()}: pad: mode {mode!r} adds at most {most} elements on each side of axis {axis} of "
+                f"{tensor.shape}, not {low} and {high}; pad several times to go on"
+            )
+        if low or high:
+            known: Any = mode  # checked above; numpy's types want each name spelled out
+            order = np.pad(np.arange(extent), (low, high), known)
+            tensor = concat([_run(tensor, axis, *run) for run in _runs([int(i) for i in order])], axis)
+    return tensor
+
+
+def _runs(places: list[int]) -> list[tuple[int, int, int]]:
+    """Positions cut into runs that rise, fall or stay: the first position, the step and the length of each."""
+    runs: list[tuple[int, int, int]] = []
+    for place in places:
+        if runs:
+            first, step, length = runs[-1]
+            last = first + step * (length - 1)
+            if length == 1 and abs(place - last) <= 1:
+                runs[-1] = (first, place - last, 2)
+                continue
+            if length > 1 and place - last == step:
+                runs[-1] = (first, step, length + 1)
+                continue
+        runs.append((place, 0, 1))
+    return runs
+
+
+def _run(x: Tensor, axis: int, first: int, step: int, length: int) -> Tensor:
+    if step == 0:
+        one = _between(x, axis, first, first + 1)
+        return broadcast_to(one, [length if i == axis else extent for i, extent in enumerate(x.shape)])
+    if step > 0:
+        return _between(x, axis, first, first + length)
+    return flip(_between(x, axis, first - length + 1, first + 1), axis)
+
+
+def _distance(rows: int, columns: int) -> Tensor:
+    """The column less the row of each element."""
+    return subtract(arange(columns), reshape(arange(rows), (-1, 1)))
+
+
+def _triangle(x: Any, k: int, upper: bool, what: str) -> Tensor:
+    tensor = as_tensor(x)
+    if tensor.ndim < 2:
+        raise ShapeError(f"{user_line()}: {what}: takes a tensor of two axes or more, not {tensor.shape}")
+    distance, offset = _distance(*tensor.shape[-2:]), _integer(k, f"{what}: k")
+    kept = greater_equal(distance, offset) if upper else greater_equal(offset, distance)
+    return where(kept, tensor, False if tensor.dtype == NAMES["bool"] else 0)
+
+
+def tril(x: Any, k: int = 0) -> Tensor:
+    """The lower triangle of the last two axes, up to `k` diagonals above the main one; 0 elsewhere.
+
+    Raises:
+        ShapeError: `x` has fewer than two axes.
+    """
+    return _triangle(x, k, False, "tril")
+
+
+def triu(x: Any, k: int = 0) -> Tensor:
+    """The upper triangle of the last two axes, from `k` diagonals above the main one on; 0 elsewhere.
+
+    Raises:
+        ShapeError: `x` has fewer than two axes.
+    """
+    return _triangle(x, k, True, "triu")
+
+
+def diagonal(x: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tensor:
+    """The diagonal of two axes, `offset` above the main one, as the last axis. It is a view, no copy.
+
+    Raises:
+        ShapeError: `x` has fewer than two axes, or the two are the same.
+    """
+    tensor = as_tensor(x)
+    places = [normalized_axis(axis, tensor.ndim, "diagonal") for axis in (axis1, axis2)]
+    if places[0] == places[1]:
+        raise ShapeError(f"{user_line()}: diagonal: axes {axis1} and {axis2} are the same")
+    others = [axis for axis in range(tensor.ndim) if axis not in places]
+    moved = transpose(tensor, [*others, *places])
+    rows, columns = moved.shape[-2:]
+    shift = _integer(offset, "diagonal: offset")
+    count = builtins.min(rows, columns - shift) if shift >= 0 else builtins.min(rows + shift, columns)
+    if count <= 0:
+        return full((*moved.shape[:-2], 0), 0, tensor.dtype)
+    flat = reshape(moved, [*moved.shape[:-2], rows * columns])
+    first = shift if shift >= 0 else -shift * columns
+    return _between(flat, flat.ndim - 1, first, first + (count - 1) * (columns + 1) + 1, columns + 1)
+
+
+def eye(rows: int, columns: int | None = None, k: int = 0, dtype: object = "f32") -> Tensor:
+    """Ones on the diagonal `k` above the main one, zeros elsewhere."""
+    extents = [_integer(n, "eye: an extent") for n in (rows, rows if columns is None else columns)]
+    if builtins.min(extents) < 0:
+        raise ShapeError(f"{user_line()}: eye: extents {tuple(extents)} must not be negative")
+    return cast(equal(_distance(*extents), _integer(k, "eye: k")), as_dtype(dtype))
+
+
+def linspace(start: float, stop: float, num: int = 50, endpoint: bool = True, dtype: object = "f32") -> Tensor:
+    """`num` numbers from `start` to `stop`, equally far apart; without `endpoint`, the last one stays below `stop`.
+
+    They are computed in f64 and rounded once, to integers downwards.
+
+    Raises:
+        ShapeError: `num` is negative.
+        DTypeError: A number is out of the dtype's range.
+    """
+    count = _integer(num, "linspace: num")
+    if count < 0:
+        raise ShapeError(f"{user_line()}: linspace: num {count} is negative")
+    wanted = as_dtype(dtype)
+    numbers = np.linspace(float(start), float(stop), count, endpoint=endpoint)
+    return Array(fitted(np.floor(numbers) if wanted.kind in "iu" else numbers, wanted, "linspace"))

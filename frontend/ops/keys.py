@@ -1,0 +1,317 @@
+"""What a key selects of a tensor, by NumPy's rules, and how it is read."""
+
+from __future__ import annotations
+
+import math
+import operator
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from tensorgrad.dialects.tg import shape
+from tensorgrad.dialects.tg.base import ints
+from tensorgrad.errors import DTypeError, ShapeError
+from tensorgrad.ops.elementwise import add, as_tensor, broadcast_to, cast, less, logical_and, multiply, where
+from tensorgrad.ops.shape import counted_from_front, counts_below, reshape, take_rows, transpose
+from tensorgrad.tracing.dtypes import NAMES
+from tensorgrad.tracing.location import user_line
+from tensorgrad.tracing.tensor import Array, Tensor, Traced
+from tensorgrad.tracing.tracer import emit
+
+MOST_PLACES = 2**31 - 1
+"""Indices of several axes become one, which is i32."""
+
+
+@dataclass(frozen=True)
+class Gathered:
+    """The part of a selection that arrays of integers choose.
+
+    Attributes:
+        axes: The axes of the slice that are indexed by an array, in order.
+        arrays: For each of them, positions counted from the front; all of one shape.
+        place: Where the arrays' axes are in the result.
+    """
+
+    axes: tuple[int, ...]
+    arrays: tuple[Tensor, ...]
+    place: int
+
+
+@dataclass(frozen=True)
+class Selection:
+    """What a key selects of a tensor: a slice of every axis, some of them reversed, in a new shape, and places in it.
+
+    Attributes:
+        start: The first position on each axis.
+        stop: The end on each axis.
+        step: The distance between positions, at least 1.
+        reverse: The axes that run backwards.
+        shape: The slice's extents with axes of integers dropped and those of `None` added; indexed axes are whole.
+        gathered: Which axes of that shape are indexed by arrays.
+    """
+
+    start: tuple[int, ...]
+    stop: tuple[int, ...]
+    step: tuple[int, ...]
+    reverse: tuple[int, ...]
+    shape: tuple[int, ...]
+    gathered: Gathered | None
+
+    @property
+    def extents(self) -> list[int]:
+        """The extent of each axis of the slice."""
+        return [len(range(a, b, c)) for a, b, c in zip(self.start, self.stop, self.step, strict=True)]
+
+    @property
+    def result(self) -> tuple[int, ...]:
+        """The extents of what is selected."""
+        if self.gathered is None:
+            return self.shape
+        place, others = self.gathered.place, self._others()
+        return (*others[:place], *self.gathered.arrays[0].shape, *others[place:])
+
+    def _others(self) -> list[int]:
+        assert self.gathered is not None
+        return [extent for axis, extent in enumerate(self.shape) if axis not in self.gathered.axes]
+
+    def _order(self) -> list[int]:
+        """The slice's axes with the indexed ones side by side, where they are in the result."""
+        assert self.gathered is not None
+        others = [axis for axis in range(len(self.shape)) if axis not in self.gathered.axes]
+        return [*others[: self.gathered.place], *self.gathered.axes, *others[self.gathered.place :]]
+
+    @property
+    def rows(self) -> tuple[int, ...]:
+        """The extents of the slice with the indexed axes as one, at `gathered.place`."""
+        assert self.gathered is not None
+        others, place = self._others(), self.gathered.place
+        return (*others[:place], math.prod(self.shape[axis] for axis in self.gathered.axes), *others[place:])
+
+    def as_rows(self, x: Tensor) -> Tensor:
+        """The slice as rows that one index chooses: a view of it."""
+        return reshape(transpose(x, self._order()), self.rows)
+
+    def from_rows(self, rows: Tensor) -> Tensor:
+        """What `as_rows` does, backwards."""
+        order = self._order()
+        apart = reshape(rows, [self.shape[axis] for axis in order])
+        return transpose(apart, sorted(range(len(order)), key=order.__getitem__))
+
+    def indices(self) -> Tensor:
+        """Of each place that arrays choose, the row; -1, or what is out of range anyway, where one is out of range."""
+        assert self.gathered is not None
+        extents = [self.shape[axis] for axis in self.gathered.axes]
+        if len(extents) == 1:
+            return self.gathered.arrays[0]
+        row: Tensor | None = None
+        inside: Tensor | None = None
+        for array, extent in zip(self.gathered.arrays, extents, strict=True):
+            within = _within(array, extent)
+            if within is not None:
+                inside = within if inside is None else logical_and(inside, within)
+            place = cast(array, NAMES["i32"])
+            row = place if row is None else add(multiply(row, extent), place)
+        assert row is not None
+        return row if inside is None else where(inside, row, -1)
+
+
+def _within(array: Tensor, extent: int) -> Tensor | None:
+    """Whether positions are within an axis; `None` where that is known."""
+    if isinstance(array, Array) or counts_below(array) is not None:
+        return None  # which has been checked
+    below = less(array, extent)
+    return below if array.dtype.kind == "u" else logical_and(less(-1, array), below)
+
+
+Entry: TypeAlias = "slice | int | Tensor | None"
+"""A key's entry, with the ellipsis spelled out; a tensor holds integers, or is a mask of as many axes as it has."""
+
+
+def selection(tensor: Tensor, key: Any) -> Selection:
+    """What `tensor[key]` selects.
+
+    Raises:
+        ShapeError: Too many indices, an integer or a known index out of range, or arrays that don't broadcast.
+        DTypeError: A key of another kind.
+    """
+    start, stop, step, reverse = [], [], [], []
+    shape_after: list[int] = []
+    axes: list[int] = []
+    arrays: list[Tensor] = []
+    advanced: list[tuple[int, int]] = []
+    axis = 0
+    for position, entry in _expanded(key if isinstance(key, tuple) else (key,), tensor):
+        if entry is None:
+            shape_after.append(1)
+            continue
+        extent = tensor.shape[axis]
+        if isinstance(entry, slice):
+            first, last, stride, backwards = _bounds(entry, extent)
+            shape_after.append(len(range(first, last, stride)))
+            if backwards:
+                reverse.append(axis)
+        else:
+            advanced.append((position, len(shape_after) - len(axes)))
+            if isinstance(entry, Tensor):
+                axes.append(len(shape_after))
+                arrays.append(counted_from_front(entry, extent, f"axis {axis} of {tensor.shape}"))
+                first, last, stride = 0, extent, 1
+                shape_after.append(extent)
+            else:
+                first, stride = _position(entry, axis, tensor.shape), 1
+                last = first + 1
+        start.append(first)
+        stop.append(last)
+        step.append(stride)
+        axis += 1
+    gathered = _gathered(axes, arrays, advanced, shape_after) if axes else None
+    return Selection(tuple(start), tuple(stop), tuple(step), tuple(reverse), tuple(shape_after), gathered)
+
+
+def _gathered(axes: list[int], arrays: list[Tensor], advanced: list[tuple[int, int]], extents: list[int]) -> Gathered:
+    """Index arrays in one shape; their axes come first where something is between them or integers beside them.
+
+    Args:
+        axes: The axes that they index.
+        arrays: The arrays.
+        advanced: For each array and each integer, its position in the key, and the axes in front of it.
+        extents: Those of the slice.
+    """
+    try:
+        joint = np.broadcast_shapes(*(array.shape for array in arrays))
+    except ValueError:
+        listed = ", ".join(str(array.shape) for array in arrays)
+        raise ShapeError(f"{user_line()}: index arrays of shapes {listed} do not broadcast to one shape") from None
+    if len(axes) > 1 and math.prod(extents[axis] for axis in axes) > MOST_PLACES:
+        raise ShapeError(
+            f"{user_line()}: the indexed axes {axes} have more than {MOST_PLACES} places; index one at a time"
+        )
+    positions = [position for position, _ in advanced]
+    together = positions[-1] - positions[0] < len(set(positions))
+    return Gathered(
+        tuple(axes), tuple(broadcast_to(array, joint) for array in arrays), advanced[0][1] if together else 0
+    )
+
+
+def _position(entry: int, axis: int, extents: tuple[int, ...]) -> int:
+    extent = extents[axis]
+    if not -extent <= entry < extent:
+        raise ShapeError(f"{user_line()}: index {entry} is out of range for axis {axis} of {extents}")
+    return entry % extent
+
+
+def index(x: Any, key: Any) -> Tensor:
+    """`x[key]`, as NumPy's: integers, slices with steps, `None`, `...`, arrays of integers, and known masks.
+
+    Several arrays broadcast against each other and choose element by element; an integer beside one counts as one.
+    Their axes are where the first of them is, or in front of all others where something is between them. A mask is as
+    many arrays as it has axes.
+
+    Raises:
+        ShapeError: Too many indices, an integer or a known index out of range, or arrays that don't broadcast.
+        DTypeError: A key of another kind.
+    """
+    result = tensor = as_tensor(x)
+    found = selection(tensor, key)
+    if found.extents != list(tensor.shape):
+        bounds = {"start": ints(found.start), "stop": ints(found.stop), "step": ints(found.step)}
+        result = emit(shape.SliceOp, [result], **bounds)
+    if found.reverse:
+        result = emit(shape.ReverseOp, [result], axes=ints(found.reverse))
+    result = reshape(result, found.shape)
+    return result if found.gathered is None else take_rows(found.as_rows(result), found.indices(), found.gathered.place)
+
+
+def is_integer(entry: Any) -> bool:
+    """Whether a key's entry is one integer whose value is known."""
+    if isinstance(entry, (Array, np.ndarray)):
+        return not entry.shape and entry.dtype.kind in "iu"
+    return isinstance(entry, (int, np.integer)) and not isinstance(entry, (bool, np.bool_))
+
+
+def _expanded(keys: tuple[Any, ...], tensor: Tensor) -> list[tuple[int, Entry]]:
+    """The entries of a key, each with its position there: `...` spelled out, masks as arrays, and no axis left over."""
+    known = [_entry(key) for key in keys]
+    used = sum(_axes_of(entry) for entry in known)
+    dots = [i for i, entry in enumerate(known) if entry is Ellipsis]
+    if used > tensor.ndim or len(dots) > 1:
+        many = f"{used} indices" if used > tensor.ndim else "more than one ..."
+        raise ShapeError(f"{user_line()}: {many} for a tensor of {tensor.ndim} axes")
+    if not dots:
+        known.append(Ellipsis)
+    found: list[tuple[int, Entry]] = []
+    axis = 0
+    for position, entry in enumerate(known):
+        if entry is Ellipsis:
+            found += [(position, slice(None))] * (tensor.ndim - used)
+            axis += tensor.ndim - used
+        elif isinstance(entry, Tensor) and entry.dtype == NAMES["bool"]:
+            found += [(position, places) for places in _places(entry, axis, tensor.shape)]
+            axis += entry.ndim
+        else:
+            found.append((position, entry))
+            axis += _axes_of(entry)
+    return found
+
+
+def _entry(key: Any) -> Any:
+    """An entry of a key: as it is, an integer, or a tensor of integers or booleans.
+
+    Raises:
+        DTypeError: It is of another kind.
+    """
+    if key is None or key is Ellipsis or isinstance(key, slice):
+        return key
+    if is_integer(key):
+        return operator.index(key)
+    if not isinstance(key, (Tensor, np.ndarray, list)):
+        raise DTypeError(
+            f"{user_line()}: cannot index by {key!r}; use integers, slices, None, ..., arrays of integers or masks"
+        )
+    if isinstance(key, list) and np.size(key) == 0:
+        return Array(np.zeros(np.shape(key), np.int32))
+    return as_tensor(key)
+
+
+def _axes_of(entry: Any) -> int:
+    if entry is None or entry is Ellipsis:
+        return 0
+    return entry.ndim if isinstance(entry, Tensor) and entry.dtype == NAMES["bool"] else 1
+
+
+def _places(mask: Tensor, axis: int, extents: tuple[int, ...]) -> list[Tensor]:
+    """For each axis of a mask, the places where it holds.
+
+    Raises:
+        DTypeError: Its values are known only when the program runs.
+        ShapeError: It has another shape than the axes that it is for, or none.
+    """
+    if isinstance(mask, Traced):
+        raise DTypeError(
+            f"{user_line()}: how many elements a mask selects is known only when the program runs; choose values by "
+            "tg.where, or weigh them by the mask"
+        )
+    if not mask.ndim or mask.shape != extents[axis : axis + mask.ndim]:
+        raise ShapeError(
+            f"{user_line()}: a mask of shape {mask.shape} for the axes of {extents} from {axis} on; it covers as many "
+            "axes as it has, each in full"
+        )
+    return [Array(places.astype(np.int32)) for places in np.nonzero(np.asarray(mask))]
+
+
+def _bounds(entry: slice, extent: int) -> tuple[int, int, int, bool]:
+    """A slice as start, stop and positive step, and whether its elements are to be reversed."""
+    bounds: list[int | None] = []
+    for bound in (entry.start, entry.stop, entry.step):
+        if bound is not None and not is_integer(bound):
+            raise DTypeError(f"{user_line()}: slice bounds are integers, not {bound!r}")
+        bounds.append(None if bound is None else operator.index(bound))
+    if bounds[2] == 0:
+        raise ShapeError(f"{user_line()}: a slice's step is not 0")
+    positions = range(extent)[slice(*bounds)]
+    if not positions:
+        return 0, 0, 1, False
+    if positions.step > 0:
+        return positions[0], positions[-1] + 1, positions.step, False
+    return positions[-1], positions[0] + 1, -positions.step, True

@@ -1,0 +1,441 @@
+"""Losses, with PyTorch's formulas; classes are along the last axis.
+
+Connectionist temporal classification (CTC) is not among them: its recursion over alignments is a loop as long as the
+input over states as many as the longest label has, each with lengths of its own, and needs a kernel and a derivative of
+its own to be of use. A small one can be written with `tg.scan` over `tg.logsumexp`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from tensorgrad.dialects.tg import index
+from tensorgrad.dialects.tg.base import integer
+from tensorgrad.errors import DTypeError, OptionError, ShapeError
+from tensorgrad.ops.activations import log_sigmoid
+from tensorgrad.ops.elementary import as_float
+from tensorgrad.ops.elementwise import abs as absolute
+from tensorgrad.ops.elementwise import (
+    as_tensor,
+    cast,
+    common,
+    divide,
+    equal,
+    exp,
+    greater,
+    log,
+    maximum,
+    multiply,
+    negative,
+    not_equal,
+    sqrt,
+    square,
+    subtract,
+    where,
+)
+from tensorgrad.ops.reduce import log_softmax, logsumexp, mean, norm, sum
+from tensorgrad.ops.shape import check_range, expand_dims, normalized_axis, squeeze
+from tensorgrad.tracing.dtypes import NAMES, SHORT, is_float
+from tensorgrad.tracing.location import user_line
+from tensorgrad.tracing.tensor import Tensor
+from tensorgrad.tracing.tracer import emit
+
+REDUCTIONS: dict[str, Callable[[Tensor], Tensor]] = {"mean": mean, "sum": sum, "none": lambda x: x}
+"""What a loss does with the losses of the examples."""
+
+
+def _check_reduction(what: str, reduction: str, also: tuple[str, ...] = ()) -> None:
+    allowed = (*REDUCTIONS, *also)
+    if reduction not in allowed:
+        raise OptionError(f"{user_line()}: {what}: reduction must be one of {', '.join(allowed)}, not {reduction!r}")
+
+
+def _reduced(what: str, losses: Callable[[], Tensor], reduction: str) -> Tensor:
+    _check_reduction(what, reduction)
+    return REDUCTIONS[reduction](losses())
+
+
+def _alike(what: str, x: Any, y: Any) -> tuple[Tensor, Tensor]:
+    """Two tensors of one shape."""
+    left, right = as_tensor(x), as_tensor(y)
+    if left.shape != right.shape:
+        raise ShapeError(f"{user_line()}: {what}: shapes {left.shape} and {right.shape} differ")
+    return left, right
+
+
+# Classes
+
+
+def _picked(what: str, scores: Tensor, labels: Tensor) -> Tensor:
+    check_range(labels, 0, scores.shape[-1] - 1, f"{what}: labels")
+    # The op itself, not take_along_axis: a negative label is wrong, it doesn't count from the end.
+    axis = integer(scores.ndim - 1)
+    return squeeze(emit(index.TakeAlongAxisOp, [scores, expand_dims(labels, -1)], axis=axis), -1)
+
+
+def _class_weights(what: str, weight: Any, scores: Tensor) -> Tensor | None:
+    if weight is None:
+        return None
+    given = as_tensor(weight)
+    if given.shape != scores.shape[-1:]:
+        raise ShapeError(f"{user_line()}: {what}: weight has shape {given.shape}, expected {scores.shape[-1:]}")
+    return cast(given, scores.dtype)
+
+
+class _Labels:
+    """Integer labels, with what each counts: its class's weight, 0 where it is ignored."""
+
+    def __init__(self, labels: Tensor, weight: Tensor | None, ignore_index: int | None):
+        self.kept = None if ignore_index is None else not_equal(labels, ignore_index)
+        self.places = labels if self.kept is None else where(self.kept, labels, 0)
+        self.weights = None
+        if weight is not None:
+            self.weights = self._dropped(emit(index.TakeOp, [weight, self.places], axis=integer(0)))
+
+    def _dropped(self, x: Tensor) -> Tensor:
+        return x if self.kept is None else where(self.kept, x, 0)
+
+    def weighted(self, losses: Tensor) -> Tensor:
+        """The losses times the labels' weights, 0 where they are ignored."""
+        return self._dropped(losses if self.weights is None else multiply(losses, self.weights))
+
+    def reduced(self, losses: Tensor, reduction: str) -> Tensor:
+        """Weighted losses, reduced; a mean is over the weights of the labels that count."""
+        if reduction != "mean" or (self.weights is None and self.kept is None):
+            return REDUCTIONS[reduction](losses)
+        weights = self.weights
+        if weights is None:
+            assert self.kept is not None
+            weights = cast(self.kept, losses.dtype)
+        return divide(sum(losses), sum(weights))
+
+
+def _check_labels(what: str, scores: Tensor, labels: Tensor) -> None:
+    if not is_float(scores.dtype) or labels.dtype not in (NAMES["i32"], NAMES["u32"]):
+        raise DTypeError(
+            f"{user_line()}: {what}: takes float logits and integer labels, "
+            f"not {SHORT[scores.dtype]} and {SHORT[labels.dtype]}"
+        )
+    if scores.shape[:-1] != labels.shape or not scores.shape:
+        raise ShapeError(
+            f"{user_line()}: {what}: logits of shape {scores.shape} need labels of shape {scores.shape[:-1]}, "
+            f"not {labels.shape}"
+        )
+
+
+def _check_ignored(what: str, labels: Tensor, ignore_index: int | None) -> None:
+    if ignore_index is None:
+        return
+    if isinstance(ignore_index, bool) or not isinstance(ignore_index, int):
+        raise OptionError(f"{user_line()}: {what}: ignore_index must be an integer, not {ignore_index!r}")
+    low, high = (-(2**31), 2**31 - 1) if labels.dtype == NAMES["i32"] else (0, 2**32 - 1)
+    if not low <= ignore_index <= high:
+        raise OptionError(f"{user_line()}: {what}: no {SHORT[labels.dtype]} label can be {ignore_index}, ignore_index")
+
+
+def cross_entropy(
+    logits: Any,
+    labels: Any,
+    reduction: str = "mean",
+    *,
+    weight: Any = None,
+    ignore_index: int | None = None,
+    label_smoothing: float = 0.0,
+) -> Tensor:
+    """The negative log-likelihood of labels or probabilities under `softmax(logits)`, without overflow.
+
+    Args:
+        logits: Unnormalized log-probabilities, `[..., classes]`.
+        labels: Integers of shape `[...]`; one outside `[0, classes)` is an error where its value is known, and else
+            gives NaN, and no neighbour's loss. Or floats of shape `[..., classes]`: the probability of each class.
+        reduction: "mean", "sum", or "none" for a loss of each label. The mean of integer labels is over the weights
+            of those that are not ignored: NaN if there are none. That of probabilities is over their number.
+        weight: What each class counts, `[classes]`; 1 by default.
+        ignore_index: The integer label that counts for nothing, or None (PyTorch's default is -100).
+        label_smoothing: The share of each label that is spread evenly over all classes.
+
+    Raises:
+        DTypeError: The logits are no floats or the labels no integers.
+        ShapeError: The labels' shape fits neither form, a known label is no class, or the weights' shape is not that of
+            the classes.
+        OptionError: Another reduction, smoothing outside `[0, 1]`, or an `ignore_index` for probabilities.
+    """
+    what = "cross_entropy"
+    scores, wanted = as_tensor(logits), as_tensor(labels)
+    _check_reduction(what, reduction)
+    if isinstance(label_smoothing, bool) or not 0 <= label_smoothing <= 1:
+        raise OptionError(f"{user_line()}: {what}: label_smoothing must be in [0, 1], not {label_smoothing!r}")
+    if is_float(wanted.dtype) and is_float(scores.dtype) and wanted.shape == scores.shape and scores.shape:
+        if ignore_index is not None:
+            raise OptionError(f"{user_line()}: {what}: ignore_index is for integer labels, these are probabilities")
+        weights = _class_weights(what, weight, scores)
+        return REDUCTIONS[reduction](_soft_losses(scores, wanted, weights, label_smoothing))
+    _check_labels(what, scores, wanted)
+    _check_ignored(what, wanted, ignore_index)
+    weights = _class_weights(what, weight, scores)
+    found = _Labels(wanted, weights, ignore_index)
+    if not label_smoothing:
+        losses = found.weighted(subtract(logsumexp(scores, -1), _picked(what, scores, found.places)))
+        return found.reduced(losses, reduction)
+    likelihoods = log_softmax(scores, -1)
+    hard = found.weighted(negative(_picked(what, likelihoods, found.places)))
+    even = negative(sum(likelihoods if weights is None else multiply(likelihoods, weights), -1))
+    even = even if found.kept is None else where(found.kept, even, 0)
+    share = label_smoothing / scores.shape[-1]
+    return found.reduced(multiply(hard, 1 - label_smoothing) + multiply(even, share), reduction)
+
+
+def _soft_losses(scores: Tensor, wanted: Tensor, weights: Tensor | None, label_smoothing: float) -> Tensor:
+    if label_smoothing:
+        wanted = multiply(wanted, 1 - label_smoothing) + label_smoothing / scores.shape[-1]
+    products = multiply(log_softmax(scores, -1), wanted)
+    return negative(sum(products if weights is None else multiply(products, weights), -1))
+
+
+def nll(
+    log_probabilities: Any,
+    labels: Any,
+    reduction: str = "mean",
+    *,
+    weight: Any = None,
+    ignore_index: int | None = None,
+) -> Tensor:
+    """The negative log-likelihood of integer labels, of log-probabilities such as `tg.log_softmax` gives.
+
+    Args:
+        log_probabilities: `[..., classes]`.
+        labels: Integers of shape `[...]`; one outside `[0, classes)` is as in `cross_entropy`.
+        reduction: "mean" (over the weights of labels that are not ignored), "sum", or "none".
+        weight: What each class counts, `[classes]`; 1 by default.
+        ignore_index: The label that counts for nothing, or None.
+
+    Raises:
+        DTypeError: The log-probabilities are no floats or the labels no integers.
+        ShapeError: The labels' shape is not that of the log-probabilities without the last axis, or the weights' not
+            that of the classes.
+        OptionError: Another reduction, or an `ignore_index` that is no label's.
+    """
+    what = "nll"
+    scores, wanted = as_tensor(log_probabilities), as_tensor(labels)
+    _check_reduction(what, reduction)
+    _check_labels(what, scores, wanted)
+    _check_ignored(what, wanted, ignore_index)
+    found = _Labels(wanted, _class_weights(what, weight, scores), ignore_index)
+    return found.reduced(found.weighted(negative(_picked(what, scores, found.places))), reduction)
+
+
+def binary_cross_entropy_with_logits(
+    logits: Any, target: Any, reduction: str = "mean", *, weight: Any = None, pos_weight: Any = None
+) -> Tensor:
+    """`-(pos_weight * t * log(p) + (1 - t) * log(1 - p))` with `p = sigmoid(logits)`, without overflow.
+
+    Args:
+        logits: A tensor of floats.
+        target: Probabilities of the same shape, floats.
+        reduction: "mean", "sum", or "none" for the loss of each element.
+        weight: What each loss is multiplied with; broadcasts to the logits.
+        pos_weight: What the positive part is multiplied with; broadcasts to the logits.
+
+    Raises:
+        ShapeError: The shapes differ, or weights don't broadcast.
+        DTypeError: The operands are no floats.
+        OptionError: Another reduction.
+    """
+    what = "binary_cross_entropy_with_logits"
+    _check_reduction(what, reduction)
+    x, t = _alike(what, logits, target)
+    if not is_float(x.dtype) or not is_float(t.dtype):
+        raise DTypeError(f"{user_line()}: {what}: takes floats, not {SHORT[x.dtype]} and {SHORT[t.dtype]}")
+    for name, given in (("weight", weight), ("pos_weight", pos_weight)):
+        if given is not None and (x * as_tensor(given)).shape != x.shape:
+            raise ShapeError(f"{user_line()}: {what}: {name} does not broadcast to shape {x.shape}")
+    likelihood = log_sigmoid(x)
+    if pos_weight is not None:
+        likelihood = multiply(likelihood, multiply(subtract(pos_weight, 1.0), t) + 1.0)
+    losses = subtract(multiply(subtract(1.0, t), x), likelihood)
+    return REDUCTIONS[reduction](losses if weight is None else multiply(losses, weight))
+
+
+# Distances
+
+
+def mse(prediction: Any, target: Any, reduction: str = "mean") -> Tensor:
+    """The squared error, `(prediction - target) ** 2`.
+
+    Args:
+        prediction: A tensor.
+        target: A tensor of the same shape: nothing broadcasts here.
+        reduction: "mean", "sum", or "none" for the error of each element.
+
+    Raises:
+        ShapeError: The shapes differ.
+        OptionError: Another reduction.
+    """
+    left, right = _alike("mse", prediction, target)
+    return _reduced("mse", lambda: square(subtract(left, right)), reduction)
+
+
+def l1(prediction: Any, target: Any, reduction: str = "mean") -> Tensor:
+    """The absolute error, `abs(prediction - target)`; its derivative where they are equal is 0.
+
+    Args:
+        prediction: A tensor.
+        target: A tensor of the same shape.
+        reduction: "mean", "sum", or "none" for the error of each element.
+
+    Raises:
+        ShapeError: The shapes differ.
+        OptionError: Another reduction.
+    """
+    left, right = _alike("l1", prediction, target)
+    return _reduced("l1", lambda: absolute(subtract(left, right)), reduction)
+
+
+def huber(prediction: Any, target: Any, reduction: str = "mean", *, delta: float = 1.0) -> Tensor:
+    """Half the squared error where it is within `delta`, and `delta * (abs(error) - delta / 2)` beyond.
+
+    Args:
+        prediction: A tensor.
+        target: A tensor of the same shape.
+        reduction: "mean", "sum", or "none" for the loss of each element.
+        delta: Where the parabola becomes a line.
+
+    Raises:
+        ShapeError: The shapes differ.
+        OptionError: Another reduction, or `delta` is not positive.
+    """
+    left, right = _alike("huber", prediction, target)
+    if not 0 < delta < math.inf:
+        raise OptionError(f"{user_line()}: huber: delta must be positive and finite, not {delta!r}")
+
+    def losses() -> Tensor:
+        error = subtract(left, right)
+        size = absolute(error)
+        line = multiply(size - delta / 2, delta)
+        beyond = greater(size, delta)
+        return where(beyond, line, multiply(square(where(beyond, 0, error)), 0.5))
+
+    return _reduced("huber", losses, reduction)
+
+
+def kl_div(input: Any, target: Any, reduction: str = "mean", *, log_target: bool = False) -> Tensor:
+    """The Kullback-Leibler divergence, `target * (log(target) - input)`, element by element.
+
+    Args:
+        input: Log-probabilities.
+        target: Probabilities of the same shape, or their logarithms; one of 0 counts for nothing.
+        reduction: "mean" over all elements, "batchmean" for the sum divided by the first extent (the divergence
+            itself), "sum", or "none".
+        log_target: Whether `target` holds logarithms.
+
+    Raises:
+        ShapeError: The shapes differ, or there is no first axis for "batchmean".
+        OptionError: Another reduction.
+    """
+    left, right = _alike("kl_div", input, target)
+    _check_reduction("kl_div", reduction, ("batchmean",))
+    if reduction == "batchmean" and not left.ndim:
+        raise ShapeError(f"{user_line()}: kl_div: batchmean needs a first axis")
+    if log_target:
+        losses = multiply(exp(right), subtract(right, left))
+    else:
+        none = equal(right, 0)
+        losses = subtract(multiply(right, log(where(none, 1, right))), multiply(right, left))
+    if reduction == "batchmean":
+        return divide(sum(losses), float(left.shape[0]))
+    return REDUCTIONS[reduction](losses)
+
+
+def cosine_embedding(x: Any, y: Any, target: Any, reduction: str = "mean", *, margin: float = 0.0) -> Tensor:
+    """`1 - cos(x, y)` where the target is 1, and `max(cos(x, y) - margin, 0)` where it is -1.
+
+    Args:
+        x: Vectors along the last axis, `[..., features]`.
+        y: Vectors of the same shape.
+        target: 1 or -1 for each pair, `[...]`; others give 0.
+        reduction: "mean", "sum", or "none" for the loss of each pair.
+        margin: The cosine that vectors of different classes may have.
+
+    Raises:
+        ShapeError: The shapes don't fit each other.
+        OptionError: Another reduction.
+    """
+    left, right = _alike("cosine_embedding", x, y)
+    kind = as_tensor(target)
+    if not left.ndim or kind.shape != left.shape[:-1]:
+        raise ShapeError(
+            f"{user_line()}: cosine_embedding: vectors {left.shape} need targets of shape {left.shape[:-1]}, "
+            f"not {kind.shape}"
+        )
+
+    def losses() -> Tensor:
+        # PyTorch's: a vector of zeros has cosine 0 to all.
+        lengths = [sqrt(sum(square(part), -1) + 1e-12) for part in (left, right)]
+        cosine = divide(sum(multiply(left, right), -1), multiply(*lengths))
+        apart = maximum(cosine - margin, 0)
+        return where(equal(kind, 1), subtract(1.0, cosine), where(equal(kind, -1), apart, 0))
+
+    return _reduced("cosine_embedding", losses, reduction)
+
+
+def cosine_similarity(x: Any, y: Any, axis: int = -1, eps: float = 1e-8) -> Tensor:
+    """The cosine of the angle between vectors along `axis`; 0 where one is zero.
+
+    Args:
+        x: Vectors; numbers that are no floats become f32.
+        y: Vectors that broadcast against `x`, before anything is summed.
+        axis: The axis of the vectors in the joint shape.
+        eps: The least length that a vector is divided by.
+
+    Raises:
+        ShapeError: The shapes don't broadcast, or there is no such axis.
+        DTypeError: They have no common dtype.
+        OptionError: `eps` is negative.
+    """
+    if not eps >= 0:
+        raise OptionError(f"{user_line()}: cosine_similarity: eps must not be negative, got {eps!r}")
+    left, right = (as_float(part) for part in common("cosine_similarity", x, y))
+    units = [divide(part, maximum(norm(part, 2, axis, keepdims=True), eps)) for part in (left, right)]
+    return sum(multiply(*units), normalized_axis(axis, left.ndim, "cosine_similarity"))
+
+
+def hinge(scores: Any, target: Any, reduction: str = "mean", *, margin: float = 1.0) -> Tensor:
+    """`max(margin - target * scores, 0)`: that of a classifier into 1 and -1.
+
+    Args:
+        scores: A tensor.
+        target: 1 or -1 for each score.
+        reduction: "mean", "sum", or "none" for the loss of each element.
+        margin: The score from which a right answer costs nothing.
+
+    Raises:
+        ShapeError: The shapes differ.
+        OptionError: Another reduction.
+    """
+    left, right = _alike("hinge", scores, target)
+    return _reduced("hinge", lambda: maximum(subtract(margin, multiply(left, right)), 0), reduction)
+
+
+def hinge_embedding(distances: Any, target: Any, reduction: str = "mean", *, margin: float = 1.0) -> Tensor:
+    """The distance where the target is 1, and `max(margin - distance, 0)` where it is -1.
+
+    Args:
+        distances: A tensor.
+        target: 1 or -1 for each distance.
+        reduction: "mean", "sum", or "none" for the loss of each element.
+        margin: The distance from which different things cost nothing.
+
+    Raises:
+        ShapeError: The shapes differ.
+        OptionError: Another reduction.
+    """
+    left, right = _alike("hinge_embedding", distances, target)
+
+    def losses() -> Tensor:
+        # As PyTorch: a target that is neither adds both.
+        near = where(equal(right, -1), 0, left)
+        return near + where(equal(right, 1), 0, maximum(subtract(margin, left), 0))
+
+    return _reduced("hinge_embedding", losses, reduction)

@@ -1,0 +1,140 @@
+"""What NumPy's functions do with tensors.
+
+NumPy's operators and elementwise functions (its ufuncs) become ours of the same meaning, so `np.exp(x)` and
+`np.ones(3) * x` are traced as `tg.exp(x)` and `tg.multiply` are. All others are NumPy's own on concrete tensors; on
+traced ones, which have no numbers yet, they are an error that names what to use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from tensorgrad.errors import TraceError
+from tensorgrad.ops.elementary import floor_divide, remainder
+from tensorgrad.ops.elementwise import as_tensor
+from tensorgrad.tracing import trees
+from tensorgrad.tracing.location import user_line
+from tensorgrad.tracing.tensor import Array, Traced
+
+RENAMED = {
+    "absolute": "abs",
+    "arccos": "acos",
+    "arccosh": "acosh",
+    "arcsin": "asin",
+    "arcsinh": "asinh",
+    "arctan": "atan",
+    "arctan2": "atan2",
+    "arctanh": "atanh",
+    "fabs": "abs",
+    "invert": "bitwise_invert",
+    "left_shift": "bitwise_left_shift",
+    "right_shift": "bitwise_right_shift",
+    "rint": "round",
+}
+"""NumPy's elementwise functions that have another name here."""
+
+SAME = (
+    *("add", "subtract", "multiply", "divide", "floor_divide", "remainder", "power", "matmul", "maximum", "minimum"),
+    *("negative", "sign", "square", "sqrt", "reciprocal", "exp", "exp2", "expm1", "log", "log1p", "log2"),
+    *("sin", "cos", "tan", "sinh", "cosh", "tanh", "floor", "ceil", "trunc", "isnan", "isinf", "isfinite"),
+    *("equal", "not_equal", "less", "less_equal", "greater", "greater_equal"),
+    *("logical_and", "logical_or", "logical_xor", "logical_not", "bitwise_and", "bitwise_or", "bitwise_xor"),
+)
+"""Those that have the same."""
+
+OPERATORS: dict[str, Callable[..., Any]] = {
+    "divmod": lambda x, y: (floor_divide(x, y), remainder(x, y)),
+    "positive": as_tensor,
+}
+"""Those that are operators only."""
+
+ADVICE = {
+    "amax": "max",
+    "amin": "min",
+    "asarray": "array",
+    "concatenate": "concat",
+    "convolve": "conv1d",
+    "copy": "array",
+    "cumulative_prod": "cumprod",
+    "cumulative_sum": "cumsum",
+    "dot": "matmul",
+    "full_like": "full",
+    "hstack": "concat",
+    "inner": "tensordot",
+    "linalg.norm": "norm",
+    "ones_like": "ones",
+    "permute_dims": "permute",
+    "rollaxis": "moveaxis",
+    "vstack": "concat",
+    "zeros_like": "zeros",
+}
+"""What to use for NumPy's other functions, where there is none of the same name."""
+
+REDUCTIONS = {
+    "add": "sum",
+    "multiply": "prod",
+    "maximum": "max",
+    "minimum": "min",
+    "logical_and": "all",
+    "logical_or": "any",
+}
+"""What `reduce` of these is."""
+
+
+def elementwise(ufunc: np.ufunc, method: str, inputs: Sequence[Any], options: Mapping[str, Any]) -> Any:
+    """What a ufunc gives for tensors.
+
+    Raises:
+        TraceError: It has no counterpart, or is called with options or a method of ufuncs, and a tensor is traced.
+    """
+    name = ufunc.__name__
+    if method == "__call__" and not options:
+        if name in OPERATORS:
+            return OPERATORS[name](*inputs)
+        if name in RENAMED or name in SAME:
+            return getattr(import_module("tensorgrad"), RENAMED.get(name, name))(*inputs)
+    if not _has_traced((inputs, options)):
+        return getattr(ufunc, method)(*_as_numpy(inputs), **_as_numpy(options))
+    if "out" in options:
+        raise TraceError(
+            f"{user_line()}: np.{name}: a traced tensor cannot be written into a numpy array; "
+            "write x = x + y for x += y"
+        )
+    known = name in RENAMED or name in SAME
+    advice = REDUCTIONS.get(name) if method == "reduce" else RENAMED.get(name, name) if known else None
+    raise _refusal(name if method == "__call__" else f"{name}.{method}", advice)
+
+
+def other(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    """What another function of NumPy gives for tensors.
+
+    Raises:
+        TraceError: A tensor is traced.
+    """
+    if not _has_traced((args, kwargs)):
+        return function(*_as_numpy(args), **_as_numpy(kwargs))
+    module = getattr(function, "__module__", "numpy").removeprefix("numpy").removeprefix(".")
+    name = ".".join(part for part in (module, function.__name__) if part)
+    known = import_module("tensorgrad").__all__
+    raise _refusal(name, ADVICE.get(name) or (name if name in known else None))
+
+
+def _refusal(name: str, advice: str | None) -> TraceError:
+    instead = "compose it of functions of tensorgrad" if advice is None else f"use tg.{advice}"
+    return TraceError(
+        f"{user_line()}: np.{name} needs the numbers of its arguments, and a traced tensor has them only when the "
+        f"program runs; {instead}"
+    )
+
+
+def _has_traced(tree: Any) -> bool:
+    return any(isinstance(leaf, Traced) for leaf in trees.flatten(tree)[0])
+
+
+def _as_numpy(tree: Any) -> Any:
+    leaves, rebuild = trees.flatten(tree)
+    return rebuild([np.asarray(leaf) if isinstance(leaf, Array) else leaf for leaf in leaves])

@@ -1,0 +1,388 @@
+"""Random numbers from keys: Threefry-2x32 in the layout of JAX's partitionable generator.
+
+A key is a tensor of two u32, traced or concrete. Nothing has a hidden state: the same key gives the same numbers, on
+every backend, and `fold_in` and `split` make new keys. Keys may have leading axes; what is drawn has them too. Numbers
+agree with `jax.random` under `jax_threefry_partitionable=True`: bits, `uniform`, `bernoulli` and `permutation` exactly,
+`normal` and `categorical` to rounding.
+
+With a concrete key outside a trace, numbers are drawn at once. Inside a trace they are drawn whenever the program runs,
+and the same each time unless the key is one of the program's inputs.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Sequence
+from numbers import Real
+from typing import Any, TypeAlias
+
+import numpy as np
+from xdsl.dialects.builtin import StringAttr
+
+from tensorgrad.dialects.tg import binary
+from tensorgrad.dialects.tg import random as ops
+from tensorgrad.errors import DTypeError, OptionError
+from tensorgrad.ops import drawing
+from tensorgrad.ops.elementwise import (
+    add,
+    as_tensor,
+    broadcast_shapes,
+    broadcast_to,
+    cast,
+    common,
+    equal,
+    less,
+    log,
+    maximum,
+    multiply,
+    negative,
+    subtract,
+    where,
+)
+from tensorgrad.ops.reduce import argmax
+from tensorgrad.ops.shape import (
+    arange,
+    expand_dims,
+    normalized_axis,
+    reshape,
+    take,
+    take_along_axis,
+    transpose,
+)
+from tensorgrad.ops.sort import argsort
+from tensorgrad.surface.calls import publish
+from tensorgrad.tracing.dtypes import NAMES, SHORT, is_float, spec
+from tensorgrad.tracing.location import user_line
+from tensorgrad.tracing.tensor import Array, Tensor
+from tensorgrad.tracing.tracer import current_trace, emit
+
+Key: TypeAlias = Tensor | np.ndarray[Any, np.dtype[Any]]
+Shape: TypeAlias = int | Sequence[int]
+
+WORD = 0xFFFFFFFF
+TOP_23_BITS = 0xFFFFFE00
+
+
+def key(seed: Any) -> Tensor:
+    """The key of a seed.
+
+    Args:
+        seed: Any integer; its low 64 bits count. A tensor of one integer works too, traced or not.
+
+    Raises:
+        OptionError: It is no integer.
+    """
+    if isinstance(seed, Tensor):
+        number = _integers("seed", seed)
+        sign = where(less(seed, 0), _word(WORD), _word(0)) if seed.dtype.kind == "i" else _word(0)
+        return _paired(broadcast_to(sign, seed.shape), number)
+    given = _integer("seed", seed)
+    return Array(np.array([given >> 32 & WORD, given & WORD], np.uint32))
+
+
+def fold_in(key: Key, data: Any) -> Tensor:
+    """A new key from a key and a number, of which the low 32 bits count.
+
+    Args:
+        key: A key.
+        data: An integer, or a tensor of integers; its axes broadcast against the key's leading ones.
+
+    Raises:
+        OptionError: `key` is no key, or `data` no integer.
+    """
+    own = _checked(key)
+    if isinstance(data, Tensor):
+        return _pairs(own, _integers("data", data))
+    number = np.array([_integer("data", data) & WORD], np.uint32)
+    if isinstance(own, Array) and own.ndim == 1:  # every step of a training makes a key so: without the overhead of ops
+        words = np.asarray(own)
+        return Array(np.concatenate(ops.threefry(words[:1], words[1:], np.zeros(1, np.uint32), number)))
+    return _pairs(own, Array(number.reshape(())))
+
+
+def split(key: Key, count: Shape = 2) -> Tensor:
+    """Independent new keys from one, along new axes of extents `count` before the last.
+
+    Raises:
+        OptionError: `key` is no key.
+    """
+    own, extents = _checked(key), spec(count).shape
+    size = math.prod(extents)
+    numbers = Array(np.arange(size, dtype=np.uint32)) if isinstance(own, Array) else arange(size, dtype="u32")
+    return reshape(_pairs(expand_dims(own, -2), numbers), (*own.shape[:-1], *extents, 2))
+
+
+def bits(key: Key, shape: Shape = ()) -> Tensor:
+    """Uniformly random u32 words.
+
+    Raises:
+        OptionError: `key` is no key.
+    """
+    own, extents = _checked(key), spec(shape).shape
+    if _is_drawn_at_once(own, extents):
+        return Array(drawing.draw(np.asarray(own), extents, lambda words: words, NAMES["u32"]))
+    counters = arange(math.prod(extents), dtype="u32")
+    return reshape(_words(expand_dims(own, -2), counters, "both"), (*own.shape[:-1], *extents))
+
+
+def uniform(key: Key, shape: Shape = (), low: Any = 0.0, high: Any = 1.0) -> Tensor:
+    """Uniformly random f32 in `[low, high)`: multiples of 2⁻²³, scaled and shifted.
+
+    Between 0 and 1 the numbers are the same to the last bit on every backend, and as JAX's; scaled ones may differ in
+    it, because some backends round `unit * span + low` once and some twice. Rounding can reach `high` when the bounds
+    are close for their size.
+
+    Args:
+        key: A key.
+        shape: The shape of the result, behind the key's leading axes.
+        low: The lower bound, a number or a tensor.
+        high: The upper bound, a number or a tensor.
+
+    Raises:
+        OptionError: `key` is no key, or the bounds are not finite, not in order, or too far apart for f32.
+    """
+    own, extents = _checked(key), spec(shape).shape
+    if _is_drawn_at_once(own, extents) and isinstance(low, Real) and isinstance(high, Real):
+        finish = drawing.uniform(*_bounds(float(low), float(high)))
+        return Array(drawing.draw(np.asarray(own), extents, finish, NAMES["f32"]))
+    words = bits(key, shape)
+    kept = emit(binary.AndOp, common("uniform", words, TOP_23_BITS))
+    # The words' top 23 bits as a fraction: exact, and without a look at the bits of a float.
+    unit = multiply(cast(kept, "f32"), 2.0**-32)
+    if not (isinstance(low, Real) and isinstance(high, Real)):
+        least, most = cast(low, "f32"), cast(high, "f32")
+        return maximum(least, add(multiply(unit, subtract(most, least)), least))
+    least, span = _bounds(float(low), float(high))
+    if least == 0:
+        return unit if span == 1 else multiply(unit, span)
+    return maximum(least, add(multiply(unit, span), least))
+
+
+def _bounds(low: float, high: float) -> tuple[float, float]:
+    """The lower bound and the extent, as f32 has them."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        least, most = np.float32(low), np.float32(high)
+        span = most - least
+    if not (np.isfinite(least) and np.isfinite(span) and least <= most):
+        raise OptionError(f"{user_line()}: uniform: bounds must be finite and in order, got {low} and {high}")
+    return float(least), float(span)
+
+
+def erfinv(x: Any) -> Tensor:
+    """The inverse of the error function: infinite at 1 and -1, NaN beyond; within 4 ulp in f32."""
+    tensor = as_tensor(x)
+    return emit(ops.ErfinvOp, [tensor if is_float(tensor.dtype) else cast(tensor, "f32")])
+
+
+def normal(key: Key, shape: Shape = ()) -> Tensor:
+    """Normally distributed f32 of mean 0 and standard deviation 1.
+
+    Raises:
+        OptionError: `key` is no key.
+    """
+    own, extents = _checked(key), spec(shape).shape
+    if _is_drawn_at_once(own, extents):
+        finish = drawing.normal(math.prod(extents))
+        return Array(drawing.draw(np.asarray(own), extents, finish, NAMES["f32"]))
+    above_minus_one = float(np.nextafter(np.float32(-1), np.float32(0)))
+    return multiply(erfinv(uniform(key, shape, above_minus_one, 1.0)), math.sqrt(2))
+
+
+def gumbel(key: Key, shape: Shape = ()) -> Tensor:
+    """F32 of the standard Gumbel distribution, `-log(-log(u))` of a uniform `u`.
+
+    Raises:
+        OptionError: `key` is no key.
+    """
+    tiny = float(np.finfo(np.float32).tiny)
+    return negative(log(negative(log(uniform(key, shape, tiny, 1.0)))))
+
+
+def bernoulli(key: Key, p: Any = 0.5, shape: Shape | None = None) -> Tensor:
+    """Booleans that hold with probability `p`.
+
+    Args:
+        key: A key.
+        p: The probability, a number or a tensor that broadcasts to the result.
+        shape: The shape of the result, behind the key's leading axes; that of `p` by default.
+
+    Raises:
+        OptionError: `key` is no key, or `p` is a number outside `[0, 1]`.
+    """
+    if isinstance(p, Real) and not 0 <= float(p) <= 1:
+        raise OptionError(f"{user_line()}: bernoulli: p must be between 0 and 1, got {p!r}")
+    chance = cast(p, "f32")
+    return less(uniform(key, chance.shape if shape is None else shape), chance)
+
+
+def categorical(key: Key, logits: Any, axis: int = -1, shape: Shape | None = None) -> Tensor:
+    """Draws positions along `axis`, as i32, with probabilities `softmax(logits, axis)`: Gumbel noise and an argmax.
+
+    Args:
+        key: A key.
+        logits: Logarithms of probabilities, up to a constant along `axis`.
+        axis: The axis that holds the alternatives.
+        shape: The shape of the result, behind the key's leading axes: that of `logits` without `axis`, possibly behind
+            further axes.
+
+    Raises:
+        OptionError: `key` is no key, or `shape` doesn't end as that of `logits` without `axis`.
+        ShapeError: `axis` is out of range.
+    """
+    weights = as_tensor(logits)
+    place = normalized_axis(axis, weights.ndim, "categorical")
+    own = (*weights.shape[:place], *weights.shape[place + 1 :])
+    wanted = own if shape is None else spec(shape).shape
+    prefix = wanted[: len(wanted) - len(own)]
+    if (*prefix, *own) != wanted:
+        raise OptionError(f"{user_line()}: categorical: shape {wanted} must end in {own}")
+    noise = gumbel(key, (*prefix, *weights.shape))
+    return argmax(add(noise, weights), axis=place - weights.ndim)
+
+
+def permutation(key: Key, x: Any, axis: int = 0, independent: bool = False) -> Tensor:
+    """A random order: of the numbers below `x`, or of what `x` holds along `axis`.
+
+    Sorts by random words, three times the length's share of 32 bits over, as JAX does: any order is as likely as any
+    other but for collisions too rare to see.
+
+    Args:
+        key: A key.
+        x: An integer, or a tensor.
+        axis: The axis that is put in another order.
+        independent: Whether every line along `axis` gets an order of its own; otherwise whole slices move.
+
+    Returns:
+        i32 numbers, or the elements of `x`, behind the key's leading axes.
+
+    Raises:
+        OptionError: `key` is no key, or `x` is a negative integer.
+        ShapeError: `axis` is out of range.
+    """
+    own = _checked(key)
+    batch = own.shape[:-1]
+    if not isinstance(x, Tensor) and np.ndim(x) == 0:
+        count = _integer("x", x)
+        if count < 0:
+            raise OptionError(f"{user_line()}: permutation: a length is not negative, got {count}")
+        normalized_axis(axis, 1, "permutation")
+        return _shuffled(own, broadcast_to(arange(count), (*batch, count)), -1, 1)
+    values = as_tensor(x)
+    place = normalized_axis(axis, values.ndim, "permutation") - values.ndim
+    if independent or values.ndim == 1:
+        return _shuffled(own, broadcast_to(values, (*batch, *values.shape)), place, values.ndim)
+    count = values.shape[place]
+    order = _shuffled(own, broadcast_to(arange(count), (*batch, count)), -1, 1)
+    moved = take(values, order, place)
+    # The key's axes stand where `axis` was: they go to the front.
+    first = values.ndim + place
+    front = list(range(first, first + len(batch)))
+    return transpose(moved, [*front, *(i for i in range(moved.ndim) if i not in front)])
+
+
+def _shuffled(key: Tensor, x: Tensor, axis: int, rank: int) -> Tensor:
+    """Sorts the last `rank` axes of `x` by random words along `axis`, as often as JAX does."""
+    extents = x.shape[x.ndim - rank :]
+    rounds = math.ceil(3 * math.log(max(1, math.prod(extents))) / math.log(WORD))
+    for _ in range(rounds):
+        both = split(key)
+        key, own = both[..., 0, :], both[..., 1, :]
+        x = take_along_axis(x, argsort(bits(own, extents), axis), axis)
+    return x
+
+
+def dropout(key: Key, x: Any, rate: float) -> Tensor:
+    """`x` with elements set to 0 with probability `rate`, and the others divided by `1 - rate`.
+
+    Args:
+        key: A key, without leading axes.
+        x: A tensor of floats.
+        rate: A number in `[0, 1]`.
+
+    Raises:
+        OptionError: `key` is no key, or `rate` is out of range.
+        DTypeError: `x` holds no floats.
+    """
+    if not isinstance(rate, Real) or not 0 <= rate <= 1:
+        raise OptionError(f"{user_line()}: dropout: rate must be a number between 0 and 1, got {rate!r}")
+    values, own = as_tensor(x), _checked(key)
+    if own.ndim > 1:
+        raise OptionError(f"{user_line()}: dropout: takes one key, got keys of shape {own.shape}")
+    if not is_float(values.dtype):
+        raise DTypeError(f"{user_line()}: dropout: takes floats, not {SHORT[values.dtype]}")
+    if rate == 0:
+        return values
+    zero = Array(np.zeros((), values.dtype))
+    if rate == 1:
+        return broadcast_to(zero, values.shape)
+    kept = bernoulli(own, 1 - rate, values.shape)
+    return where(kept, multiply(values, 1 / (1 - rate)), zero)
+
+
+def _is_drawn_at_once(key: Tensor, shape: tuple[int, ...]) -> bool:
+    """Whether numbers are drawn without ops: outside a trace, from one concrete key, as many as counters can tell."""
+    return isinstance(key, Array) and key.ndim == 1 and current_trace() is None and math.prod(shape) <= WORD
+
+
+def _words(key: Tensor, counters: Tensor, word: str) -> Tensor:
+    """Encrypts counters by keys whose leading axes broadcast against them."""
+    extents = broadcast_shapes(key.shape[:-1], counters.shape, what="random keys")
+    operands = [key[..., 0], key[..., 1], _word(0), counters]
+    return emit(ops.ThreefryOp, [broadcast_to(x, extents) for x in operands], word=StringAttr(word))
+
+
+def _pairs(key: Tensor, counters: Tensor) -> Tensor:
+    return _paired(_words(key, counters, "first"), _words(key, counters, "second"))
+
+
+def _paired(first: Tensor, second: Tensor) -> Tensor:
+    """The words of keys side by side; concrete words make concrete keys, in a trace too."""
+    concrete = isinstance(first, Array) and isinstance(second, Array)
+    numbers = Array(np.arange(2, dtype=np.int32)) if concrete else arange(2)
+    return where(equal(numbers, 0), expand_dims(first, -1), expand_dims(second, -1))
+
+
+def _word(number: int) -> Array:
+    return Array(np.array(number, np.uint32))
+
+
+def _integer(what: str, value: Any) -> int:
+    try:
+        if not isinstance(value, (bool, np.bool_)):
+            return operator.index(value)
+    except TypeError:
+        pass
+    raise OptionError(f"{user_line()}: {what} must be an integer, got {value!r}")
+
+
+def _integers(what: str, value: Tensor) -> Tensor:
+    """The low 32 bits of integers."""
+    if value.dtype.kind not in "iu":
+        raise OptionError(f"{user_line()}: {what} must be an integer, got {SHORT[value.dtype]}")
+    return cast(value, "u32")
+
+
+def _checked(key: Any) -> Tensor:
+    if isinstance(key, (Tensor, np.ndarray)) and key.dtype == NAMES["u32"] and key.shape[-1:] == (2,):
+        return as_tensor(key)
+    raise OptionError(f"{user_line()}: a key is two u32, such as tg.random.key(0) gives; got {key!r}")
+
+
+__all__ = [
+    "Key",
+    "bernoulli",
+    "bits",
+    "categorical",
+    "dropout",
+    "erfinv",
+    "fold_in",
+    "gumbel",
+    "key",
+    "normal",
+    "permutation",
+    "split",
+    "uniform",
+]
+
+publish(globals(), "tensorgrad.random")

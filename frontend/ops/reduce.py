@@ -1,0 +1,376 @@
+"""Reductions, contractions, and what is composed of them."""
+
+from __future__ import annotations
+
+import functools
+import math
+import typing
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import numpy as np
+
+from tensorgrad.dialects.tg import contract, reduce
+from tensorgrad.dialects.tg.base import ints
+from tensorgrad.errors import DTypeError, OptionError, ShapeError
+from tensorgrad.ops.elementary import isfinite
+from tensorgrad.ops.elementwise import abs as absolute
+from tensorgrad.ops.elementwise import (
+    as_tensor,
+    broadcast_shapes,
+    broadcast_to,
+    cast,
+    exp,
+    log,
+    sqrt,
+    stop_gradient,
+    where,
+)
+from tensorgrad.ops.elementwise import where as choose
+from tensorgrad.ops.shape import full, normalized_axes, normalized_axis, positions, reshape
+from tensorgrad.tracing.dtypes import NAMES, SHORT, is_float, promote
+from tensorgrad.tracing.location import user_line
+from tensorgrad.tracing.tensor import Tensor
+from tensorgrad.tracing.tracer import emit
+
+Statistic = TypeVar("Statistic", bound=Callable[..., Tensor])
+
+
+def _reduce(what: str, kind: type[reduce.ReduceOp], x: Any, axis: Any, keepdims: bool) -> Tensor:
+    tensor = as_tensor(x)
+    axes = normalized_axes(axis, tensor.ndim, what)
+    if tensor.dtype == NAMES["bool"]:
+        tensor = cast(tensor, NAMES["i32"])
+    result = emit(kind, [tensor], axes=ints(axes)) if axes else tensor
+    if not keepdims:
+        return result
+    return reshape(result, [1 if i in axes else extent for i, extent in enumerate(tensor.shape)])
+
+
+def _in_full(function: Statistic) -> Statistic:
+    """Computes a statistic of f16 in f32 and rounds it once: sums and squares leave the range of f16 early."""
+
+    @functools.wraps(function)
+    def wide(x: Any, *args: Any, **kwargs: Any) -> Tensor:
+        tensor = as_tensor(x)
+        if tensor.dtype != NAMES["f16"]:
+            return function(tensor, *args, **kwargs)
+        return cast(function(cast(tensor, NAMES["f32"]), *args, **kwargs), NAMES["f16"])
+
+    return typing.cast("Statistic", wide)
+
+
+def sum(x: Any, axis: Any = None, keepdims: bool = False) -> Tensor:
+    """The sum along `axis`: one axis, several, or all (None). Booleans count."""
+    return _reduce("sum", reduce.SumOp, x, axis, keepdims)
+
+
+def max(x: Any, axis: Any = None, keepdims: bool = False) -> Tensor:
+    """The largest element along `axis`, NaN if any is NaN; equal maxima, or all NaN, share the derivative evenly.
+
+    Raises:
+        ShapeError: A reduced axis is empty.
+    """
+    return _reduce("max", reduce.MaxOp, x, axis, keepdims)
+
+
+def min(x: Any, axis: Any = None, keepdims: bool = False) -> Tensor:
+    """The smallest element along `axis`, NaN if any is NaN; equal minima, or all NaN, share the derivative evenly.
+
+    Raises:
+        ShapeError: A reduced axis is empty.
+    """
+    return _reduce("min", reduce.MinOp, x, axis, keepdims)
+
+
+@_in_full
+def mean(x: Any, axis: Any = None, keepdims: bool = False) -> Tensor:
+    """The mean along `axis`; integers and booleans average as f32; f16 is averaged in f32 and rounded once.
+
+    Raises:
+        ShapeError: A reduced axis is empty.
+    """
+    tensor = as_tensor(x)
+    tensor = tensor if is_float(tensor.dtype) else cast(tensor, NAMES["f32"])
+    axes = normalized_axes(axis, tensor.ndim, "mean")
+    count = int(np.prod([tensor.shape[i] for i in axes], dtype=np.int64))
+    if count == 0:
+        raise ShapeError(f"{user_line()}: mean: axes {axes} of {tensor.shape} are empty")
+    return sum(tensor, axes, keepdims) * (1.0 / count)
+
+
+def matmul(x: Any, y: Any) -> Tensor:
+    """The matrix product, by NumPy's rules: leading axes are batches and broadcast, vectors are rows or columns.
+
+    Raises:
+        ShapeError: An operand has no axes, or the inner extents differ.
+    """
+    left, right = as_tensor(x), as_tensor(y)
+    if not left.ndim or not right.ndim:
+        raise ShapeError(f"{user_line()}: matmul: operands need an axis, got {left.shape} and {right.shape}")
+    inner = right.shape[0] if right.ndim == 1 else right.shape[-2]
+    if left.shape[-1] != inner:
+        raise ShapeError(
+            f"{user_line()}: matmul: inner extents differ: {left.shape} @ {right.shape} ({left.shape[-1]} and {inner})"
+        )
+    try:
+        dtype = promote(left.dtype, right.dtype)
+    except DTypeError as error:
+        raise DTypeError(f"{user_line()}: matmul: {error}") from None
+    if dtype == NAMES["bool"]:
+        raise DTypeError(f"{user_line()}: matmul: takes numbers, not bool; cast first")
+    left, right = cast(left, dtype), cast(right, dtype)
+    if right.ndim <= 2:
+        return _dot(left, right, 0)
+    if left.ndim == 1:
+        return reshape(matmul(reshape(left, (1, -1)), right), (*right.shape[:-2], right.shape[-1]))
+    batch = broadcast_shapes(left.shape[:-2], right.shape[:-2], what="matmul")
+    left = broadcast_to(left, (*batch, *left.shape[-2:]))
+    right = broadcast_to(right, (*batch, *right.shape[-2:]))
+    return _dot(left, right, len(batch))
+
+
+def _dot(left: Tensor, right: Tensor, batch: int) -> Tensor:
+    axes = ints(range(batch))
+    return emit(
+        contract.DotGeneralOp,
+        [left, right],
+        lhs_batch=axes,
+        rhs_batch=axes,
+        lhs_contracting=ints([left.ndim - 1]),
+        rhs_contracting=ints([0 if right.ndim == 1 else right.ndim - 2]),
+    )
+
+
+def logsumexp(x: Any, axis: Any = None, keepdims: bool = False, where: Any = None) -> Tensor:
+    """`log(sum(exp(x)))` along `axis`, without overflow, of the elements where `where` holds. Of none it is `-inf`.
+
+    Raises:
+        ShapeError: `where` does not broadcast to `x`'s shape.
+        DTypeError: `where` is not boolean.
+    """
+    tensor = as_tensor(x)
+    axes = normalized_axes(axis, tensor.ndim, "logsumexp")
+    if where is not None:
+        tensor = choose(_mask(where, tensor), tensor, -math.inf)
+    shift = _finite_top(tensor, axes)
+    total = log(sum(exp(tensor - shift), axes, keepdims=True)) + shift
+    return total if keepdims else reshape(total, [n for i, n in enumerate(tensor.shape) if i not in axes])
+
+
+def _mask(where: Any, x: Tensor) -> Tensor:
+    mask = as_tensor(where)
+    if mask.dtype != NAMES["bool"]:
+        raise DTypeError(f"{user_line()}: where must be bool, not {SHORT[mask.dtype]}")
+    return broadcast_to(mask, x.shape)
+
+
+def _finite_top(x: Tensor, axes: Any) -> Tensor:
+    """The largest elements along `axes`, as constants to derivatives; 0 where they are infinite or NaN."""
+    top = _top(x, axes)
+    return choose(isfinite(top), top, 0.0)
+
+
+def _top(x: Tensor, axes: Any) -> Tensor:
+    """The largest elements along `axes`, as constants to derivatives; 0 where there are none."""
+    places = normalized_axes(axes, x.ndim, "max")
+    if 0 in [x.shape[axis] for axis in places]:
+        return full([1 if axis in places else extent for axis, extent in enumerate(x.shape)], 0.0, x.dtype)
+    return stop_gradient(max(x, axes, keepdims=True))
+
+
+def _masked_powers(x: Tensor, axis: Any, mask: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """`x` less its largest element, the exponentials, and their sum, 1 where nothing counts.
+
+    No NaN comes from masked elements, whatever they are, nor from the other side of a choice by a derivative.
+    """
+    shifted = choose(mask, x - _finite_top(choose(mask, x, -math.inf), axis), 0.0)
+    powers = choose(mask, exp(shifted), 0.0)
+    total = sum(powers, axis, keepdims=True)
+    return shifted, powers, choose(total == 0.0, 1.0, total)
+
+
+def softmax(x: Any, axis: Any = -1, where: Any = None) -> Tensor:
+    """`exp(x) / sum(exp(x))` along `axis`, one or several, without overflow.
+
+    A row whose elements are all `-inf` is NaN, as in PyTorch and JAX: mask by `where` instead.
+
+    Args:
+        x: A tensor of floats.
+        axis: The axes that the sum goes over.
+        where: Booleans that broadcast to `x`: an element outside is 0 and counts for nothing, and a row without any
+            inside (or with `-inf` alone) is 0 throughout. `causal_mask` makes one for attention.
+
+    Raises:
+        ShapeError: `where` does not broadcast to `x`'s shape.
+        DTypeError: `where` is not boolean.
+    """
+    tensor = as_tensor(x)
+    if where is not None:
+        _, powers, total = _masked_powers(tensor, axis, _mask(where, tensor))
+        return powers / total
+    powers = exp(tensor - _top(tensor, axis))
+    return powers / sum(powers, axis, keepdims=True)
+
+
+def log_softmax(x: Any, axis: Any = -1, where: Any = None) -> Tensor:
+    """The logarithm of `softmax`, without overflow, and as exact for large elements as for small ones.
+
+    Args:
+        x: A tensor of floats.
+        axis: The axes that the sum goes over.
+        where: Booleans that broadcast to `x`: an element outside is `-inf` and counts for nothing.
+
+    Raises:
+        ShapeError: `where` does not broadcast to `x`'s shape.
+        DTypeError: `where` is not boolean.
+    """
+    tensor = as_tensor(x)
+    if where is not None:
+        mask = _mask(where, tensor)
+        shifted, _, total = _masked_powers(tensor, axis, mask)
+        return choose(mask, shifted - log(total), -math.inf)
+    shifted = tensor - _finite_top(tensor, axis)
+    return shifted - log(sum(exp(shifted), axis, keepdims=True))
+
+
+def causal_mask(queries: int, keys: int | None = None) -> Tensor:
+    """Which of `keys` positions each of `queries` positions may attend to: itself and those before it.
+
+    The last query is at the last key, as when keys of earlier steps are kept. Compares positions: nothing is stored.
+
+    Args:
+        queries: The number of rows.
+        keys: The number of columns; as many as rows unless said otherwise.
+
+    Returns:
+        Booleans of shape `[queries, keys]`.
+    """
+    columns = queries if keys is None else keys
+    shape = (queries, columns)
+    return positions(shape, 1, NAMES["i32"]) <= positions(shape, 0, NAMES["i32"]) + (columns - queries)
+
+
+def prod(x: Any, axis: Any = None, keepdims: bool = False) -> Tensor:
+    """The product along `axis`, 1 where it is empty; its derivative is exact where elements are 0. Booleans count."""
+    return _reduce("prod", reduce.ProdOp, x, axis, keepdims)
+
+
+def _truth(x: Any) -> Tensor:
+    return cast(cast(x, NAMES["bool"]), NAMES["i32"])
+
+
+def any(x: Any, axis: Any = None, keepdims: bool = False) -> Tensor:
+    """Whether any element along `axis` is not 0 (NaN is not); False where it is empty."""
+    return sum(_truth(x), axis, keepdims) != 0
+
+
+def all(x: Any, axis: Any = None, keepdims: bool = False) -> Tensor:
+    """Whether every element along `axis` is not 0 (NaN is not); True where it is empty."""
+    return sum(1 - _truth(x), axis, keepdims) == 0
+
+
+def _root(x: Tensor) -> Tensor:
+    """The square root, whose derivative at 0 is 0 here."""
+    zero = x == 0.0
+    return where(zero, x, sqrt(where(zero, 1.0, x)))
+
+
+@_in_full
+def var(x: Any, axis: Any = None, correction: float = 0, keepdims: bool = False) -> Tensor:
+    """The variance along `axis`: the mean of the squared distances from the mean; integers and booleans as f32.
+
+    In two passes, so exact where the mean is large beside the spread.
+
+    Args:
+        x: The samples.
+        axis: One axis, several, or all (None).
+        correction: What is taken off the number of elements; 1 gives the unbiased estimate.
+        keepdims: Whether reduced axes stay, with extent 1.
+
+    Raises:
+        ShapeError: There are no more elements than the correction takes off.
+    """
+    tensor = as_tensor(x)
+    tensor = tensor if is_float(tensor.dtype) else cast(tensor, NAMES["f32"])
+    axes = normalized_axes(axis, tensor.ndim, "var")
+    count = int(np.prod([tensor.shape[i] for i in axes], dtype=np.int64)) - correction
+    if count <= 0:
+        raise ShapeError(f"{user_line()}: var: axes {axes} of {tensor.shape} are too short for correction {correction}")
+    distance = tensor - mean(tensor, axes, keepdims=True)
+    return sum(distance * distance, axes, keepdims) * (1.0 / count)
+
+
+@_in_full
+def std(x: Any, axis: Any = None, correction: float = 0, keepdims: bool = False) -> Tensor:
+    """The standard deviation along `axis`, the root of `var`; its derivative is 0 where all elements are equal.
+
+    Raises:
+        ShapeError: There are no more elements than the correction takes off.
+    """
+    return _root(var(x, axis, correction, keepdims))
+
+
+@_in_full
+def norm(x: Any, ord: float = 2, axis: Any = None, keepdims: bool = False) -> Tensor:
+    """The vector norm over all axes in `axis`: `sum(|x|^ord)^(1/ord)`; its derivative at 0 is 0.
+
+    `ord` may be infinite (the largest or smallest magnitude) or 0 (the number of elements that are not 0).
+
+    Raises:
+        ShapeError: `ord` is infinite and an axis is empty.
+        OptionError: `ord` is NaN.
+    """
+    tensor = as_tensor(x)
+    tensor = tensor if is_float(tensor.dtype) else cast(tensor, NAMES["f32"])
+    if ord != ord:
+        raise OptionError(f"{user_line()}: norm: ord is NaN")
+    if ord == 2:
+        return _root(sum(tensor * tensor, axis, keepdims))
+    size = absolute(tensor)
+    if ord == 1:
+        return sum(size, axis, keepdims)
+    if ord == 0:
+        return sum(cast(size != 0.0, tensor.dtype), axis, keepdims)
+    if ord in (float("inf"), float("-inf")):
+        return max(size, axis, keepdims) if ord > 0 else min(size, axis, keepdims)
+    total = sum(size ** float(ord), axis, keepdims)
+    zero = total == 0.0
+    return where(zero, total, where(zero, 1.0, total) ** (1.0 / ord))
+
+
+def _extreme_position(what: str, kind: Any, x: Any, axis: int | None, keepdims: bool) -> Tensor:
+    tensor = as_tensor(x)
+    if tensor.dtype == NAMES["bool"]:
+        tensor = cast(tensor, NAMES["i32"])
+    rank = tensor.ndim
+    flat = tensor if axis is not None else reshape(tensor, (-1,))
+    place = normalized_axis(0 if axis is None else axis, flat.ndim, what)
+    hit = flat == kind(flat, place, keepdims=True)
+    if is_float(flat.dtype):
+        hit = hit | (flat != flat)
+    extent = flat.shape[place]
+    first = min(where(hit, positions(flat.shape, place, NAMES["i32"]), extent), place, keepdims)
+    return reshape(first, (1,) * rank) if axis is None and keepdims else reshape(first, ()) if axis is None else first
+
+
+def argmax(x: Any, axis: int | None = None, keepdims: bool = False) -> Tensor:
+    """The position of the largest element along `axis` (of the flattened tensor if `None`), as i32.
+
+    The first of equals; the first NaN where there is one.
+
+    Raises:
+        ShapeError: The axis is empty.
+    """
+    return _extreme_position("argmax", max, x, axis, keepdims)
+
+
+def argmin(x: Any, axis: int | None = None, keepdims: bool = False) -> Tensor:
+    """The position of the smallest element along `axis` (of the flattened tensor if `None`), as i32.
+
+    The first of equals; the first NaN where there is one.
+
+    Raises:
+        ShapeError: The axis is empty.
+    """
+    return _extreme_position("argmin", min, x, axis, keepdims)

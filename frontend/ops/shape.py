@@ -1,0 +1,377 @@
+"""Functions that reshape, index and make tensors."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from typing import Any, overload
+
+import numpy as np
+
+from tensorgrad.dialects.tg import index as index_ops
+from tensorgrad.dialects.tg import leaves, shape
+from tensorgrad.dialects.tg.base import ELEMENT_TYPES, NumpyArray, int_value, integer, ints, size_of
+from tensorgrad.errors import ArgumentError, DTypeError, InputError, ShapeError
+from tensorgrad.ops.elementwise import add, as_tensor, broadcast_to, less, where
+from tensorgrad.runtime.conversion import converted
+from tensorgrad.tracing.dtypes import NAMES, SHORT, DType, as_dtype, spec
+from tensorgrad.tracing.index_ranges import Note, allowed
+from tensorgrad.tracing.location import user_line
+from tensorgrad.tracing.tensor import Array, Tensor, Traced
+from tensorgrad.tracing.tracer import as_array, current_trace, emit
+
+
+def normalized_axis(axis: Any, rank: int, what: str) -> int:
+    """An axis counted from the front.
+
+    Raises:
+        ShapeError: It is out of range.
+    """
+    try:
+        number = operator.index(axis)
+    except (TypeError, ShapeError):
+        given = f"a tensor of shape {axis.shape}" if isinstance(axis, Tensor) else repr(axis)
+        raise ShapeError(f"{what}: the axis must be an integer, not {given}") from None
+    if not -rank <= number < rank:
+        raise ShapeError(f"{user_line()}: {what}: axis {number} is out of range for a tensor of {rank} axes")
+    return number % rank
+
+
+def normalized_axes(axes: Any, rank: int, what: str) -> list[int]:
+    """Axes counted from the front, in order; `None` means all.
+
+    Raises:
+        ShapeError: One is out of range, or named twice.
+    """
+    if axes is None:
+        return list(range(rank))
+    listed = axes if isinstance(axes, (tuple, list)) else (axes,)
+    found = sorted(normalized_axis(axis, rank, what) for axis in listed)
+    if len(set(found)) != len(found):
+        raise ShapeError(f"{user_line()}: {what}: axes {listed} name an axis twice")
+    return found
+
+
+def array(x: Any, dtype: object = None) -> Tensor:
+    """A tensor of the given numbers; float64 rounds to f32 unless `dtype` asks for f64.
+
+    Raises:
+        DTypeError: Values that don't fit.
+    """
+    if isinstance(x, Traced):
+        return x if dtype is None else as_tensor(x).astype(dtype)
+    return Array(np.array(as_array(x, None if dtype is None else as_dtype(dtype))))
+
+
+def tensor(x: Any, dtype: object = None) -> Tensor:
+    """A tensor of the given numbers: what `array` makes, by PyTorch's name.
+
+    Outside a trace this is a `tg.Array`: its numbers are there at once, and nothing is recorded for derivatives.
+
+    Raises:
+        DTypeError: Values that don't fit.
+    """
+    return array(x, dtype)
+
+
+def from_dlpack(x: Any) -> Tensor:
+    """A tensor of the numbers that another library's array holds, over DLPack: a copy, as `array` makes.
+
+    Args:
+        x: Anything with `__dlpack__` on the CPU, such as a tensor of PyTorch or an array of JAX or CuPy's host memory.
+
+    Raises:
+        DTypeError: It has no `__dlpack__`, is on another device, records a gradient, or holds values that don't fit.
+    """
+    if isinstance(x, Traced) or not hasattr(x, "__dlpack__"):
+        raise DTypeError(f"from_dlpack takes an array with __dlpack__, not {type(x).__name__}; tg.array takes numbers")
+    return array(x)
+
+
+def full(shape_: int | Sequence[int], value: float, dtype: object = None) -> Tensor:
+    """A tensor filled with `value`; its dtype is the value's unless given."""
+    wanted = as_array(value).dtype if dtype is None else as_dtype(dtype)
+    extents = spec(shape_, wanted).shape
+    return Array(np.broadcast_to(as_array(value, wanted), extents))
+
+
+def _filled(what: str, value: int, shape_: tuple[Any, ...], dtype: object) -> Tensor:
+    """A tensor of a shape that is given in one piece, behind which a dtype may stand, or as extents."""
+    if len(shape_) == 2 and (isinstance(shape_[1], type) or not hasattr(shape_[1], "__index__")):
+        if dtype is not None:
+            raise ArgumentError(f"{what}() got the dtype twice: {shape_[1]!r} and dtype={dtype!r}")
+        shape_, dtype = shape_[:1], shape_[1]
+    if not shape_:
+        raise ArgumentError(f"{what}() needs a shape: {what}(2, 3) or {what}((2, 3)); {what}(()) is a scalar")
+    return full(shape_[0] if len(shape_) == 1 else shape_, value, "f32" if dtype is None else dtype)
+
+
+@overload
+def zeros(shape_: int | Sequence[int], dtype: object, /) -> Tensor: ...
+@overload
+def zeros(shape_: Sequence[int], /, *, dtype: object = None) -> Tensor: ...
+@overload
+def zeros(*shape_: int, dtype: object = None) -> Tensor: ...
+def zeros(*shape_: Any, dtype: object = None) -> Tensor:
+    """A tensor of zeros: `zeros(2, 3)` or `zeros((2, 3))`, of f32 unless `dtype` says otherwise."""
+    return _filled("zeros", 0, shape_, dtype)
+
+
+@overload
+def ones(shape_: int | Sequence[int], dtype: object, /) -> Tensor: ...
+@overload
+def ones(shape_: Sequence[int], /, *, dtype: object = None) -> Tensor: ...
+@overload
+def ones(*shape_: int, dtype: object = None) -> Tensor: ...
+def ones(*shape_: Any, dtype: object = None) -> Tensor:
+    """A tensor of ones: `ones(2, 3)` or `ones((2, 3))`, of f32 unless `dtype` says otherwise."""
+    return _filled("ones", 1, shape_, dtype)
+
+
+@overload
+def empty(shape_: int | Sequence[int], dtype: object, /) -> Tensor: ...
+@overload
+def empty(shape_: Sequence[int], /, *, dtype: object = None) -> Tensor: ...
+@overload
+def empty(*shape_: int, dtype: object = None) -> Tensor: ...
+def empty(*shape_: Any, dtype: object = None) -> Tensor:
+    """A tensor whose numbers don't matter, for NumPy's and PyTorch's habit: they are zeros, as those of `zeros`."""
+    return _filled("empty", 0, shape_, dtype)
+
+
+def arange(start: float, stop: float | None = None, step: float = 1, dtype: object = None) -> Tensor:
+    """The numbers `start, start + step, …` below `stop` (or from 0 to `start`); i32, or f32 if one of them is a float.
+
+    Floats are computed in f64, as NumPy does, and rounded once.
+
+    Raises:
+        ShapeError: `step` is 0.
+        DTypeError: A number is out of the dtype's range.
+    """
+    first, last = (0, start) if stop is None else (start, stop)
+    if step == 0:
+        raise ShapeError(f"{user_line()}: arange: the step is 0")
+    if isinstance(first, float) or isinstance(last, float) or isinstance(step, float):
+        return Array(fitted(np.arange(first, last, step), as_dtype("f32" if dtype is None else dtype), "arange"))
+    dtype = "i32" if dtype is None else dtype
+    numbers = range(first, last, step)
+    wanted, count = as_dtype(dtype), len(numbers)
+    if count:
+        fitted(np.array([numbers[0], numbers[-1]]), wanted, "arange")
+    if current_trace() is None or not count:
+        return Array(np.arange(first, last, step).astype(wanted))
+    positions = emit(leaves.IotaOp, [], shape=ints([count]), axis=integer(0), element=ELEMENT_TYPES[wanted])
+    scaled = positions if step == 1 else positions * step
+    return scaled if first == 0 else scaled + first
+
+
+def fitted(numbers: NumpyArray, dtype: DType, what: str) -> NumpyArray:
+    """Numbers in another dtype, cut off where that is an integer one.
+
+    Raises:
+        DTypeError: One is out of range, or is to be an integer and is not finite.
+    """
+    try:
+        return converted(numbers, dtype, SHORT[dtype], what)
+    except InputError as error:
+        raise DTypeError(f"{user_line()}: {error}") from None
+
+
+def reshape(x: Any, *shape_: Any) -> Tensor:
+    """The same elements in row-major order, in another shape; one extent may be -1.
+
+    Raises:
+        ShapeError: The number of elements differs.
+    """
+    tensor = as_tensor(x)
+    given = shape_[0] if len(shape_) == 1 and isinstance(shape_[0], (tuple, list)) else shape_
+    extents = [operator.index(extent) for extent in given]
+    if extents.count(-1) > 1:
+        raise ShapeError(f"{user_line()}: reshape: only one extent may be -1, got {tuple(extents)}")
+    if -1 in extents:
+        known = size_of([extent for extent in extents if extent != -1])
+        if not known or tensor.size % known:
+            raise ShapeError(f"{user_line()}: reshape: {tensor.shape} does not fit {tuple(extents)}")
+        extents[extents.index(-1)] = tensor.size // known
+    if tuple(extents) == tensor.shape:
+        return tensor
+    return emit(shape.ReshapeOp, [tensor], shape=ints(extents))
+
+
+def transpose(x: Any, *axes: Any) -> Tensor:
+    """Permutes the axes; reverses them when none are given.
+
+    Raises:
+        ShapeError: The axes are no permutation.
+    """
+    tensor = as_tensor(x)
+    given = axes[0] if len(axes) == 1 and isinstance(axes[0], (tuple, list)) else axes
+    if not given or given == (None,):
+        order = list(range(tensor.ndim))[::-1]
+    else:
+        order = [normalized_axis(axis, tensor.ndim, "transpose") for axis in given]
+    if order == list(range(tensor.ndim)):
+        return tensor
+    return emit(shape.TransposeOp, [tensor], permutation=ints(order))
+
+
+def swapaxes(x: Any, first: int, second: int) -> Tensor:
+    """Exchanges two axes."""
+    tensor = as_tensor(x)
+    order = list(range(tensor.ndim))
+    i, j = (normalized_axis(axis, tensor.ndim, "swapaxes") for axis in (first, second))
+    order[i], order[j] = order[j], order[i]
+    return transpose(tensor, order)
+
+
+def expand_dims(x: Any, axis: Any) -> Tensor:
+    """Adds axes of extent 1 at the places in `axis` of the result."""
+    tensor = as_tensor(x)
+    count = len(axis) if isinstance(axis, (tuple, list)) else 1
+    places = normalized_axes(axis, tensor.ndim + count, "expand_dims")
+    rest = iter(tensor.shape)
+    return reshape(tensor, [1 if i in places else next(rest) for i in range(tensor.ndim + count)])
+
+
+def unsqueeze(x: Any, axis: Any) -> Tensor:
+    """Adds axes of extent 1, as `expand_dims` does; this is PyTorch's name."""
+    return expand_dims(x, axis)
+
+
+def numel(x: Any) -> int:
+    """The number of elements, as `x.size` has it."""
+    return as_tensor(x).size
+
+
+def squeeze(x: Any, axis: Any = None) -> Tensor:
+    """Drops axes of extent 1: those in `axis`, or all.
+
+    Raises:
+        ShapeError: An axis in `axis` has another extent.
+    """
+    tensor = as_tensor(x)
+    if axis is None:
+        places = [i for i, extent in enumerate(tensor.shape) if extent == 1]
+    else:
+        places = normalized_axes(axis, tensor.ndim, "squeeze")
+    for place in places:
+        if tensor.shape[place] != 1:
+            raise ShapeError(f"{user_line()}: squeeze: axis {place} of {tensor.shape} is not of extent 1")
+    return reshape(tensor, [extent for i, extent in enumerate(tensor.shape) if i not in places])
+
+
+def flip(x: Any, axis: Any = None) -> Tensor:
+    """Reverses the order of the elements along `axis` (all axes by default)."""
+    tensor = as_tensor(x)
+    return emit(shape.ReverseOp, [tensor], axes=ints(normalized_axes(axis, tensor.ndim, "flip")))
+
+
+def counted_from_front(indices: Any, extent: int, what: str) -> Tensor:
+    """Indices of an axis; negative ones count from the end, as in NumPy.
+
+    Raises:
+        DTypeError: They are no integers.
+        ShapeError: Their values are known, and one is out of range.
+    """
+    tensor = as_tensor(indices)
+    if tensor.dtype not in (NAMES["i32"], NAMES["u32"]):
+        raise DTypeError(f"{user_line()}: {what}: indices are i32 or u32, not {SHORT[tensor.dtype]}")
+    unsigned = tensor.dtype.kind == "u"
+    check_range(tensor, 0 if unsigned else -extent, extent - 1, what)
+    if unsigned or counts_below(tensor) is not None:
+        return tensor
+    return where(less(tensor, 0), add(tensor, extent), tensor)
+
+
+def counts_below(x: Tensor) -> int | None:
+    """What the integers of a traced tensor stay below, if it is known to count from 0 as `arange` does."""
+    if not isinstance(x, Traced):
+        return None
+    found = x.value.owner
+    while isinstance(found, shape.ReshapeOp | shape.BroadcastOp | shape.TransposeOp):
+        found = found.operands[0].owner
+    return found.shape[int_value(found.properties, "axis")] if isinstance(found, leaves.IotaOp) else None
+
+
+def check_range(indices: Tensor, low: int, high: int, what: str) -> None:
+    """Checks indices: now where they are known, else as `note_range` says.
+
+    Raises:
+        ShapeError: One is out of range.
+    """
+    count = counts_below(indices)
+    if count is None and not isinstance(indices, Array):
+        note_range(indices, low, high, what)
+        return
+    values = np.asarray(indices) if count is None else np.arange(count)
+    outside = (values < low) | (values > high)
+    if outside.any():
+        index = values[outside].flat[0]
+        raise ShapeError(f"{user_line()}: {what}: index {index} is out of range, {allowed(low, high)}")
+
+
+def note_range(indices: Tensor, low: int, high: int, what: str) -> None:
+    """Says what traced indices must be: constants are checked when the trace ends, inputs by `checks=True`."""
+    trace = current_trace()
+    if isinstance(indices, Traced) and trace is not None:
+        trace.notes.append(Note(indices.value, low, high, what, user_line()))
+
+
+def take_rows(x: Tensor, indices: Tensor, axis: int) -> Tensor:
+    """Slices of `x` along `axis` at positions counted from the front; NaN, or 0, at one out of range."""
+    return emit(index_ops.TakeOp, [x, indices], axis=integer(axis))
+
+
+def take(x: Any, indices: Any, axis: int = 0) -> Tensor:
+    """Slices of `x` along `axis` at `indices`, whose axes take the place of `axis`.
+
+    Negative indices count from the end. An index out of range is an error where its value is known; where only the
+    program knows it, it reads NaN (0 where the elements are no floats) and has no derivative. Only the slices named are
+    read.
+
+    Raises:
+        DTypeError: The indices are no integers.
+        ShapeError: A known index is out of range.
+    """
+    tensor, given = as_tensor(x), as_tensor(indices)
+    place = normalized_axis(axis, tensor.ndim, "take")
+    return take_rows(tensor, counted_from_front(given, tensor.shape[place], "take"), place)
+
+
+def take_along_axis(x: Any, indices: Any, axis: int) -> Tensor:
+    """Elements of `x` along `axis`, at indices that differ by position; other axes broadcast.
+
+    Negative indices count from the end; an index out of range is as in `take`.
+
+    Raises:
+        DTypeError: The indices are no integers.
+        ShapeError: The shapes don't broadcast outside `axis`, or a known index is out of range.
+    """
+    tensor, where_ = as_tensor(x), as_tensor(indices)
+    place = normalized_axis(axis, tensor.ndim, "take_along_axis")
+    if where_.ndim != tensor.ndim:
+        raise ShapeError(
+            f"{user_line()}: take_along_axis: {tensor.shape} and indices {where_.shape} differ in their number of axes"
+        )
+    other = [1 if i == place else extent for i, extent in enumerate(tensor.shape)]
+    index_other = [1 if i == place else extent for i, extent in enumerate(where_.shape)]
+    try:
+        joint = list(np.broadcast_shapes(tuple(other), tuple(index_other)))
+    except ValueError:
+        raise ShapeError(
+            f"{user_line()}: take_along_axis: {tensor.shape} and indices {where_.shape} do not broadcast"
+        ) from None
+    extents = [tensor.shape[place] if i == place else extent for i, extent in enumerate(joint)]
+    index_extents = [where_.shape[place] if i == place else extent for i, extent in enumerate(joint)]
+    operands = [
+        broadcast_to(tensor, extents),
+        broadcast_to(counted_from_front(where_, tensor.shape[place], "take_along_axis"), index_extents),
+    ]
+    return emit(index_ops.TakeAlongAxisOp, operands, axis=integer(place))
+
+
+def positions(extents: Sequence[int], axis: int, dtype: DType) -> Tensor:
+    """Each element's own position along `axis`."""
+    return broadcast_to(
+        reshape(arange(extents[axis], dtype=dtype), [-1 if i == axis else 1 for i in range(len(extents))]), extents
+    )

@@ -1,0 +1,67 @@
+"""Sorting, and the largest few."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tensorgrad.dialects.tg import sort as sort_ops
+from tensorgrad.dialects.tg.base import integer
+from tensorgrad.errors import ShapeError
+from tensorgrad.ops.elementwise import as_tensor, cast
+from tensorgrad.ops.joining import moveaxis, narrow
+from tensorgrad.ops.shape import normalized_axis, reshape, take_along_axis
+from tensorgrad.tracing.dtypes import NAMES
+from tensorgrad.tracing.location import user_line
+from tensorgrad.tracing.tensor import Tensor
+from tensorgrad.tracing.tracer import emit
+
+
+def _rows(x: Any, axis: int | None, what: str) -> tuple[Tensor, int]:
+    """The tensor (flattened if there is no axis) and its axis from the front."""
+    tensor = as_tensor(x)
+    if axis is None:
+        tensor, axis = reshape(tensor, (-1,)), 0
+    return tensor, normalized_axis(axis, tensor.ndim, what)
+
+
+def argsort(x: Any, axis: int | None = -1, descending: bool = False) -> Tensor:
+    """The positions that sort `x` along `axis` (flattened if `None`), as i32.
+
+    Stable in both directions; NaN counts as larger than every number. Any length: ceil(log2 n) kernels that merge
+    sorted runs, each element with at most log2 n comparisons a kernel.
+
+    Raises:
+        ShapeError: The axis is out of range.
+    """
+    tensor, place = _rows(x, axis, "argsort")
+    if tensor.dtype == NAMES["bool"]:
+        tensor = cast(tensor, NAMES["i32"])
+    order = emit(sort_ops.ArgsortOp, [moveaxis(tensor, place, -1)], descending=integer(int(descending)))
+    return moveaxis(order, -1, place)
+
+
+def sort(x: Any, axis: int | None = -1, descending: bool = False) -> Tensor:
+    """`x` sorted along `axis` (flattened if `None`): what stands at the positions of `argsort`.
+
+    The cotangent of each result goes to the element that it came from.
+
+    Raises:
+        ShapeError: The axis is out of range.
+    """
+    tensor, place = _rows(x, axis, "sort")
+    return take_along_axis(tensor, argsort(tensor, place, descending), place)
+
+
+def top_k(x: Any, k: int, axis: int = -1, largest: bool = True) -> tuple[Tensor, Tensor]:
+    """The `k` largest elements along `axis` (the smallest, if not `largest`), in order, and their positions as i32.
+
+    The first of equals comes first; NaN counts as largest. It costs as much as `argsort`.
+
+    Raises:
+        ShapeError: The axis has fewer than `k` elements.
+    """
+    tensor, place = _rows(x, axis, "top_k")
+    if not 0 <= k <= tensor.shape[place]:
+        raise ShapeError(f"{user_line()}: top_k: axis {place} of {tensor.shape} does not have {k} elements")
+    order = narrow(argsort(tensor, place, largest), place, 0, k)
+    return take_along_axis(tensor, order, place), order

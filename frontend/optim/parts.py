@@ -1,0 +1,184 @@
+"""Which optimizer updates which parameters of a model: one for all that are trained, or one for each part."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from tensorgrad.dialects.signature import arguments_of
+from tensorgrad.errors import OptionError, ParameterError
+from tensorgrad.optim.optimizer import Optimizer, Settings
+from tensorgrad.optim.schedules import Schedule
+from tensorgrad.optim.settings import RATE, Setting
+from tensorgrad.tracing.location import user_line
+
+if TYPE_CHECKING:
+    from xdsl.dialects.func import FuncOp
+    from xdsl.passes import ModulePass
+
+    from tensorgrad.nn.module import Parameter
+
+
+Losses: TypeAlias = tuple[tuple[str, ...], ...]
+"""For each loss, in the order of a function's results, the paths of the parameters that it is differentiated by."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """Parameters that one optimizer updates.
+
+    Attributes:
+        name: The part of the model that they are in; `None` where there is one optimizer for all.
+        optimizer: The optimizer.
+        parameters: Their paths.
+        host: How the names begin by which the host gives settings.
+    """
+
+    name: str | None
+    optimizer: Optimizer
+    parameters: tuple[str, ...]
+    host: str = ""
+
+    def host_settings(self) -> dict[str, Setting]:
+        """The settings that `Training.set` changes, by the names that formulas have for them."""
+        found = dict(self.optimizer.host_settings())
+        if self.name is None:
+            return found
+        return {
+            self.host + name: replace(one, group=self.name if one.group is None else f"{self.name}/{one.group}")
+            for name, one in found.items()
+        }
+
+    def append_pass(self, function: str) -> ModulePass:
+        """The pass that appends the update of its parameters, and leaves the gradients of others."""
+        if self.name is None:
+            return self.optimizer.append_pass(function, self.parameters)
+        assert isinstance(self.optimizer, Settings)
+        made = self.optimizer.optimizer_pass(function, self.parameters, self.host)
+        return replace(made, parameters=self.parameters)
+
+
+@dataclass(frozen=True)
+class Parts:
+    """The parts of a model that are trained; none for a program that trains nothing."""
+
+    all: tuple[Part, ...] = ()
+
+    @property
+    def trained(self) -> list[str]:
+        """The paths of all parameters that are trained."""
+        return [path for part in self.all for path in part.parameters]
+
+    def host_settings(self) -> dict[str, Setting]:
+        """The settings of all optimizers, by the names that formulas have for them."""
+        return {name: one for part in self.all for name, one in part.host_settings().items()}
+
+    @property
+    def rates(self) -> dict[str | None, tuple[str, Schedule | None]]:
+        """For each part, the name that formulas have for its learning rate, and what scales it."""
+        return {part.name: (part.host + RATE, part.optimizer.schedule) for part in self.all}
+
+
+def parts_of(optimizer: Any, parameters: Mapping[str, Parameter]) -> Parts:
+    """Which optimizer updates which parameters.
+
+    Args:
+        optimizer: One for all; one for each part of a model, by the path of that part, or `None` for a part that is not
+            trained; or `None`.
+        parameters: All parameters of the model by path.
+
+    Raises:
+        OptionError: It is none of these, a path is that of no part, or an optimizer can't update a parameter.
+        ParameterError: A parameter is in no part, or in two.
+    """
+    trainable = [path for path, parameter in parameters.items() if parameter.trainable]
+    if optimizer is None:
+        return Parts()
+    if not isinstance(optimizer, Mapping):
+        _check_optimizer(optimizer)
+        return Parts((_part(None, optimizer, trainable, parameters, ""),) if trainable else ())
+    owners = _owners(list(optimizer), trainable, parameters)
+    found: list[Part] = []
+    for number, (name, one) in enumerate(optimizer.items(), 1):
+        if one is None:
+            continue
+        _check_optimizer(one)
+        if not isinstance(one, Settings):
+            raise OptionError(f"{user_line()}: optimizer[{name!r}] must be one of tg.optim, got {one!r}")
+        paths = [path for path in trainable if owners[path] == name]
+        if paths:
+            found.append(_part(name, one, paths, parameters, f"part{number}_"))
+    return Parts(tuple(found))
+
+
+def _part(
+    name: str | None, optimizer: Optimizer, paths: Sequence[str], parameters: Mapping[str, Parameter], host: str
+) -> Part:
+    if isinstance(optimizer, Settings):
+        optimizer.check_parameters({path: parameters[path].shape for path in paths})
+    return Part(name, optimizer, tuple(paths), host)
+
+
+def _check_optimizer(optimizer: object) -> None:
+    if not callable(getattr(optimizer, "append_pass", None)):
+        raise OptionError(
+            f"{user_line()}: optimizer must be one of tg.optim, such as tg.optim.adam(1e-3), a dict of them by the "
+            f"parts of the model, or None, got {optimizer!r}"
+        )
+
+
+def _owners(names: Sequence[Any], trainable: Sequence[str], parameters: Mapping[str, Parameter]) -> dict[str, str]:
+    """The part of each parameter that could be trained."""
+    owners: dict[str, str] = {}
+    for name in names:
+        inside = [path for path in parameters if path == name or path.startswith(f"{name}.")]
+        if not inside:
+            there = list(dict.fromkeys(path.partition(".")[0] for path in parameters))
+            near = difflib.get_close_matches(str(name), there, cutoff=0)
+            raise OptionError(
+                f"{user_line()}: optimizer: {name!r} is no part of the model; there are {', '.join(near)}"
+            )
+        for path in inside:
+            if path in owners:
+                raise ParameterError(
+                    f"{user_line()}: optimizer: {path!r} is in two parts, {owners[path]!r} and {name!r}"
+                )
+            owners[path] = name
+    missing = [path for path in trainable if path not in owners]
+    if missing:
+        raise ParameterError(
+            f"{user_line()}: optimizer: no part has {', '.join(missing)}; give a part None if it is not to be trained"
+        )
+    return owners
+
+
+def losses_of(results: Any, parts: Parts, function: str) -> Losses:
+    """By which parameters each loss is differentiated: one by all that are trained, several each by those of its part.
+
+    Args:
+        results: What the function gives: the name of one loss, or those of several by part.
+        parts: What is trained.
+        function: What messages call it.
+
+    Raises:
+        OptionError: Losses are by other names than the parts that are trained.
+    """
+    if not isinstance(results, Mapping):
+        return (tuple(parts.trained),) if parts.all else ()
+    by_part = {part.name: part.parameters for part in parts.all}
+    if parts.all and by_part.keys() != results.keys():
+        trained = ", ".join("all together" if name is None else repr(name) for name in by_part)
+        raise OptionError(
+            f"{user_line()}: {function}() gives losses of {', '.join(map(repr, results))}; what is trained is "
+            f"{trained}: optimizer= has to have one of tg.optim for each loss, by the same name, and None for every "
+            "other part"
+        )
+    return tuple(by_part[name] for name in sorted(results, key=str)) if parts.all else ()
+
+
+def wrt_of(function: FuncOp, losses: Losses) -> tuple[tuple[int, ...] | None, ...]:
+    """The places of what each loss is differentiated by among a function's arguments; `None` for all parameters."""
+    places = {slot.name: place for place, slot in enumerate(arguments_of(function)) if slot.role == "parameter"}
+    return tuple(None if len(paths) == len(places) else tuple(places[path] for path in paths) for paths in losses)

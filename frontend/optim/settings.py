@@ -1,0 +1,262 @@
+"""Settings of optimizers that change without another program: which there are, for whom, and their values."""
+
+from __future__ import annotations
+
+import difflib
+import fnmatch
+import json
+import math
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tensorgrad.errors import OptionError, ProgramError
+from tensorgrad.optim.schedules import Schedule, checked
+
+LIMITS = {"dampening": math.nextafter(1, 2), "beta1": 1.0, "beta2": 1.0, "alpha": 1.0, "decay": 1.0}
+"""What a setting must stay below; others must be finite, and none is negative but for those in `SIGNED`."""
+POSITIVE, SIGNED = ("clip_norm", "max_norm", "max_delta"), ("factor", "beta2_decay")
+"""What must not be 0, and what may be negative."""
+LEAST, MOST = {"d": 1.0}, {"beta2_decay": 0.0}
+"""What a setting must not be below, and not above."""
+FIXED = {"initial_accumulator_value"}
+"""Numbers that only the first step looks at."""
+RATE, CLIP, DECAY = "learning_rate", "clip_norm", "weight_decay"
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A setting that the host gives to each step.
+
+    Attributes:
+        name: Which it is.
+        group: The pattern of the group that has it of its own, or the link or other optimizer that it is of; `None` for
+            what all others have.
+        value: What it is at first.
+        schedule: What the host scales it by at each step, where no formula in the program does.
+    """
+
+    name: str
+    group: str | None
+    value: float
+    schedule: Schedule | None = None
+
+    @property
+    def label(self) -> str:
+        """How checkpoints call it."""
+        return self.name if self.group is None else f"{self.group}/{self.name}"
+
+    def checked(self, owner: str, value: Any) -> float:
+        """Another value.
+
+        Raises:
+            OptionError: It is out of range.
+        """
+        return checked_setting(owner, self.name, value)
+
+
+def checked_setting(owner: str, name: str, value: Any) -> float:
+    """The value of a setting as a float.
+
+    Raises:
+        OptionError: It is out of range; names it.
+    """
+    number = checked(owner, name, value, below=LIMITS.get(name, math.inf), signed=name in SIGNED)
+    if name in POSITIVE and not number:
+        raise OptionError(f"{owner}: {name} must be more than 0, got {value!r}")
+    if number < LEAST.get(name, -math.inf):
+        raise OptionError(f"{owner}: {name} must be at least {LEAST[name]:g}, got {value!r}")
+    if number > MOST.get(name, math.inf):
+        raise OptionError(f"{owner}: {name} must be at most {MOST[name]:g}, got {value!r}")
+    return number
+
+
+def spread(owner: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings with `betas` as `beta1` and `beta2`.
+
+    Raises:
+        OptionError: `betas` are not two.
+    """
+    found = dict(given)
+    if "betas" in found:
+        betas = found.pop("betas")
+        try:
+            found["beta1"], found["beta2"] = betas
+        except (TypeError, ValueError):
+            raise OptionError(f"{owner}: betas must be two numbers, got {betas!r}") from None
+    return found
+
+
+def checked_groups(owner: str, groups: Any, settings: Collection[str]) -> dict[str, dict[str, float]]:
+    """The settings of groups by pattern.
+
+    Args:
+        owner: The optimizer.
+        groups: A mapping from patterns to mappings from settings to numbers.
+        settings: Which settings the optimizer has.
+
+    Raises:
+        OptionError: It is none, or a setting is unknown or out of range.
+    """
+    if not isinstance(groups, Mapping) or not all(
+        isinstance(pattern, str) and isinstance(given, Mapping) for pattern, given in groups.items()
+    ):
+        raise OptionError(f"{owner}: groups must be {{pattern: {{setting: number}}}}, got {groups!r}")
+    found: dict[str, dict[str, float]] = {}
+    for pattern, given in groups.items():
+        values = spread(f"{owner}: groups[{pattern!r}]", given)
+        for name in values:
+            if name not in settings:
+                raise OptionError(
+                    f"{owner}: groups[{pattern!r}] has no setting {name!r}; there are {', '.join(settings)}"
+                )
+        where = f"{owner}: groups[{pattern!r}]"
+        found[pattern] = {name: checked_setting(where, name, value) for name, value in values.items()}
+    return found
+
+
+def host_settings(
+    rate: float,
+    clip_norm: float | None,
+    options: Mapping[str, float | bool],
+    groups: Mapping[str, Mapping[str, float]],
+) -> dict[str, Setting]:
+    """The settings of an optimizer that can change, by the names that formulas of scalars have for them.
+
+    What is zero for all parameters takes no part in the program, so it can't change: a momentum, a decay.
+    """
+    found = {RATE: Setting(RATE, None, rate)}
+    numbers = {name: value for name, value in options.items() if not isinstance(value, bool) and name not in FIXED}
+    always = {"beta1", "beta2", "alpha", "eps", "eps1", "eps2", "beta2_decay"}
+    for name, value in numbers.items():
+        others = () if name == DECAY else (given.get(name, 0.0) for given in groups.values())
+        if name in always or value or any(others):
+            found[name] = Setting(name, None, value)
+    if clip_norm is not None:
+        found[CLIP] = Setting(CLIP, None, clip_norm)
+    for number, (pattern, given) in enumerate(groups.items(), 1):
+        for name, value in given.items():
+            if name == RATE or (name in found and name != DECAY) or value:
+                found[_host_name(number, name)] = Setting(name, pattern, value)
+    return found
+
+
+def _host_name(number: int, setting: str) -> str:
+    return f"group{number}_{setting}"
+
+
+def resolved_groups(
+    owner: str, groups: Mapping[str, Mapping[str, float]], parameters: Sequence[str], live: Collection[str]
+) -> str | None:
+    """The groups as the optimizer's pass has them: for each setting, the last pattern that fits and gives it counts.
+
+    Args:
+        owner: The optimizer.
+        groups: The settings by pattern.
+        parameters: The parameters that are trained.
+        live: The names of `host_settings`.
+
+    Raises:
+        OptionError: A pattern fits no parameter; names the nearest.
+    """
+    members: dict[tuple[tuple[str, int], ...], list[str]] = {}
+    for pattern in groups:
+        if not any(fnmatch.fnmatchcase(path, pattern) for path in parameters):
+            near = ", ".join(difflib.get_close_matches(pattern, parameters, cutoff=0))
+            raise OptionError(f"{owner}: groups: {pattern!r} fits no parameter that is trained; the nearest are {near}")
+    for path in parameters:
+        chosen: dict[str, int] = {}
+        for number, (pattern, given) in enumerate(groups.items(), 1):
+            if fnmatch.fnmatchcase(path, pattern):
+                chosen |= dict.fromkeys(given, number)
+        if chosen:
+            members.setdefault(tuple(sorted(chosen.items())), []).append(path)
+    given = list(groups.values())
+    found = [
+        {
+            "parameters": paths,
+            "values": {name: given[number - 1][name] for name, number in chosen},
+            "names": {name: own for name, number in chosen if (own := _host_name(number, name)) in live},
+        }
+        for chosen, paths in members.items()
+    ]
+    return json.dumps(found) if found else None
+
+
+class HostSettings:
+    """The values that settings have at present."""
+
+    def __init__(self, declared: Mapping[str, Setting], used: Collection[str]):
+        self._declared = {name: one for name, one in declared.items() if one.name == RATE or name in used}
+        self._by_label = {one.label: name for name, one in self._declared.items()}
+        self.values: dict[str, float] = {}
+        self.reset()
+
+    def reset(self) -> None:
+        """Gives every setting its first value."""
+        self.values = {name: one.value for name, one in self._declared.items()}
+
+    def at(self, step: int) -> dict[str, float]:
+        """The values that a step's program is given.
+
+        Raises:
+            OptionError: A schedule gives none, or one that is out of range.
+        """
+        found = dict(self.values)
+        for name, one in self._declared.items():
+            if one.schedule is not None:
+                found[name] = one.checked(
+                    f"schedule {one.schedule.name}, step {step}", one.schedule.at(step, self.values[name])
+                )
+        return found
+
+    def refuse_functions(self, what: str) -> None:
+        """Refuses schedules that are functions of Python, which no file can hold.
+
+        Raises:
+            ProgramError: There is one; names it.
+        """
+        for one in self._declared.values():
+            if one.schedule is not None:
+                raise ProgramError(
+                    f"{what}: {one.label} follows the function {one.schedule.name}, which a file can't hold: use "
+                    "tg.optim.schedules, or tg.optim.Schedule with a formula of step; save_checkpoint keeps the rest"
+                )
+
+    def labeled(self) -> dict[str, float]:
+        """The values by how checkpoints call them."""
+        return {label: self.values[name] for label, name in self._by_label.items()}
+
+    def load(self, values: Mapping[str, Any]) -> dict[str, float]:
+        """All values, with those that are given by label; changes nothing.
+
+        Raises:
+            OptionError: One is out of range.
+        """
+        new = dict(self.values)
+        for label, value in values.items():
+            one = self._declared[self._by_label[label]]
+            new[self._by_label[label]] = one.checked(f"load_state_dict: training/{label}", value)
+        return new
+
+    def set(self, owner: str, group: str | None, changes: Mapping[str, Any]) -> None:
+        """Changes values.
+
+        Raises:
+            OptionError: There is no such setting, or it is out of range. Then nothing has changed.
+        """
+        there = {one.name: name for name, one in self._declared.items() if one.group == group}
+        if not there:
+            groups = dict.fromkeys(one.group for one in self._declared.values() if one.group is not None)
+            listed = ", ".join(map(repr, groups)) or "none"
+            raise OptionError(f"{owner}: no group {group!r} has settings that can change; there are {listed}")
+        wanted = spread(owner, changes)
+        for name in wanted:
+            if name not in there:
+                of = "" if group is None else f" of group {group!r}"
+                raise OptionError(
+                    f"{owner}: this program has no setting {name!r}{of}; there are {', '.join(there)}"
+                    " (what was zero or absent for all parameters at tg.compile is no part of it)"
+                )
+        new = {there[name]: checked_setting(owner, name, value) for name, value in wanted.items()}
+        self.values = {**self.values, **new}

@@ -1,0 +1,179 @@
+"""Calls of public functions: arguments by the names that other libraries have, and errors for those that there are not.
+
+`public` stands around each public function. As long as arguments fit it only passes them on; what it knows is needed
+when Python can't bind them. Inside the package, functions are called as they are written.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import types
+from collections.abc import Mapping, MutableMapping, Sequence
+from typing import Any, NoReturn, TypeVar
+
+from tensorgrad.runtime.errors import ArgumentError, UserError
+
+Public = TypeVar("Public")
+
+SAME = {"dim": "axis", "dims": "axis", "keepdim": "keepdims"}
+"""Arguments that are taken by another library's name too."""
+
+
+def public(value: Public, namespace: str | None = None) -> Public:
+    """A function, or a class with its methods, as users call it. A class stays itself.
+
+    Args:
+        value: The function or class.
+        namespace: The module that it is public in, if that is another one than it is defined in.
+    """
+    anything: Any = value
+    if isinstance(value, type):
+        for base in value.__mro__:
+            if base.__module__.split(".", 1)[0] == "tensorgrad":
+                _publish_methods(base)
+        return anything
+    if not isinstance(value, types.FunctionType) or hasattr(value, "__public__"):
+        return anything
+    made = _around(value)
+    made.__module__ = namespace or value.__module__  # where pickles find it
+    return made
+
+
+def publish(namespace: MutableMapping[str, Any], name: str = "") -> None:
+    """Makes the functions and classes of a module public: those it lists in `__all__`, or else all that it defines.
+
+    What the module has not is an error then that says what is meant.
+
+    Args:
+        namespace: The module's globals.
+        name: The module that users import it as; its own name by default.
+    """
+    from tensorgrad.surface import foreign
+
+    home = namespace["__name__"]
+    name = name or home
+    defined = [key for key, value in namespace.items() if getattr(value, "__module__", None) == home]
+    for key in namespace.get("__all__", [key for key in defined if not key.startswith("_")]):
+        value = namespace[key]
+        if isinstance(value, types.FunctionType | type) and not _is_exception(value):
+            namespace[key] = public(value, name)
+
+    def unknown(attribute: str) -> NoReturn:
+        raise foreign.unknown_name(name, attribute, namespace)
+
+    namespace.setdefault("__getattr__", unknown)
+
+
+def _is_exception(value: Any) -> bool:
+    return isinstance(value, type) and issubclass(value, BaseException)
+
+
+def _publish_methods(kind: type) -> None:
+    for name, value in list(vars(kind).items()):
+        is_ours = isinstance(value, types.FunctionType) and value.__module__.split(".", 1)[0] == "tensorgrad"
+        if is_ours and not hasattr(value, "__public__") and (not name.startswith("_") or name in METHODS):
+            setattr(kind, name, _around(value))
+
+
+METHODS = ("__init__", "__call__")
+
+
+def _around(function: Any) -> Any:
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return function(*args, **kwargs)
+        except TypeError as error:
+            if isinstance(error, UserError) or _binds(function, args, kwargs):
+                raise
+        return function(*args, **_renamed(function, args, kwargs))
+
+    made: Any = call
+    made.__public__ = True
+    return made
+
+
+def _binds(function: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+    try:
+        inspect.signature(function).bind(*args, **kwargs)
+    except TypeError:
+        return False
+    return True
+
+
+def _renamed(function: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    """Keywords by our names.
+
+    Raises:
+        ArgumentError: They and the positional arguments don't fit the function even then.
+    """
+    parameters = inspect.signature(function).parameters
+    renamed: dict[str, Any] = {}
+    for name, value in kwargs.items():
+        ours = SAME.get(name, name)
+        ours = ours if name not in parameters and ours in parameters else name
+        if ours in renamed or (ours != name and ours in kwargs):
+            raise ArgumentError(f"{_title(function)} got {name}= and {ours}=, which are the same: give one")
+        renamed[ours] = value
+    try:
+        inspect.signature(function).bind(*args, **renamed)
+    except TypeError as error:
+        raise ArgumentError(_misfit(function, args, renamed, str(error))) from None
+    return renamed
+
+
+def _misfit(function: Any, args: Sequence[Any], kwargs: Mapping[str, Any], reason: str) -> str:
+    """What doesn't fit, and what the function takes."""
+    from tensorgrad.surface.foreign import keyword_hint
+
+    signature = inspect.signature(function)
+    kinds = {name: one.kind for name, one in signature.parameters.items()}
+    open_ended = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    named = [name for name, kind in kinds.items() if kind not in open_ended]
+    takes_any = inspect.Parameter.VAR_KEYWORD in kinds.values()
+    method = _is_method(function)
+    unknown = [name for name in kwargs if name not in named]
+    by_position = [
+        name
+        for name, kind in kinds.items()
+        if kind in (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    ]
+    title = _title(function)
+    if unknown and not takes_any:
+        known = [name for name in named if not (method and name == named[0])]
+        listed = " and ".join(repr(name) for name in unknown)
+        what = f"{title} has no argument {listed}{keyword_hint(unknown[0], known)}"
+    elif len(args) > len(by_position) and inspect.Parameter.VAR_POSITIONAL not in kinds.values():
+        what = f"{title} {_positions(args, by_position, named, method, takes_any)}"
+    else:
+        what = f"{title} {reason.replace('missing a required', 'needs the').replace('argument: ', 'argument ')}"
+    return f"{what}; it takes {_shown(signature, method)}"
+
+
+def _positions(args: Sequence[Any], by_position: Sequence[str], named: Sequence[str], method: bool, rest: bool) -> str:
+    most, given = len(by_position) - method, len(args) - method
+    by_name = [name for name in named if name not in by_position]
+    names = getattr(args[0], "_input_names", ()) if method and rest else by_name
+    example = f", such as {', '.join(f'{name}=' for name in names)}" if names else ""
+    count = "no argument" if most == 0 else f"{most} argument" if most == 1 else f"{most} arguments"
+    if by_name or rest:
+        others = "them" if most == 0 else "the others"
+        return f"takes {count} by position, and {given} came: give {others} by name{example}"
+    return f"takes {count}, and {given} came"
+
+
+def _is_method(function: Any) -> bool:
+    parts = function.__qualname__.split(".")
+    return len(parts) > 1 and parts[-2] != "<locals>"
+
+
+def _title(function: Any) -> str:
+    parts = function.__qualname__.split(".")
+    return f"{parts[-2] if parts[-1] in METHODS and len(parts) > 1 else parts[-1]}()"
+
+
+def _shown(signature: inspect.Signature, method: bool) -> str:
+    """A signature without annotations, and without `self`."""
+    parameters = [one.replace(annotation=inspect.Parameter.empty) for one in signature.parameters.values()]
+    return str(inspect.Signature(parameters[method:]))

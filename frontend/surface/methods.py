@@ -1,0 +1,28 @@
+"""The methods of tensors: functions of the API, loaded when they are first used. `methods.pyi` lists them."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+from tensorgrad.surface.stubs import listed
+
+
+class _Unloaded:
+    """A method whose module is not loaded yet: the class gets the function in its place at the first use."""
+
+    def __init__(self, name: str):
+        self._name = name
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        function = getattr(import_module("tensorgrad"), self._name)
+        setattr(Methods, self._name, function)
+        return function.__get__(instance, owner)
+
+
+class Methods:
+    """What tensors have as methods: functions that take the tensor as their first argument."""
+
+
+for _name in listed("surface/methods.pyi"):
+    setattr(Methods, _name, _Unloaded(_name))

@@ -1,0 +1,70 @@
+"""`tg.capture`: names for intermediate values, which `Training.capture` looks at."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from xdsl.ir import Block
+
+from tensorgrad.errors import TraceError
+from tensorgrad.tracing.location import user_line
+from tensorgrad.tracing.tensor import Traced
+from tensorgrad.tracing.tracer import Trace, current_trace
+
+T = TypeVar("T")
+
+
+def capture(name: str, x: T) -> T:
+    """Gives an intermediate value a name, for `Training.capture`; changes and costs nothing otherwise.
+
+    Args:
+        name: The name; a name that was there before gets a number behind it, as in `h_1`.
+        x: A tensor.
+
+    Returns:
+        `x`.
+
+    Raises:
+        TraceError: The name is no text.
+    """
+    if not isinstance(name, str) or not name:
+        raise TraceError(f"{user_line()}: capture: the name must be a text, got {name!r}")
+    trace = current_trace()
+    if trace is not None and isinstance(x, Traced):
+        captures = _outermost(trace).captures
+        unique, number = name, 0
+        while unique in captures:
+            number += 1
+            unique = f"{name}_{number}"
+        captures[unique] = (x, user_line())
+    return x
+
+
+def captured_names() -> list[str]:
+    """What the outermost trace has captured so far."""
+    trace = current_trace()
+    assert trace is not None
+    return list(_outermost(trace).captures)
+
+
+def captured(name: str) -> Traced:
+    """A captured value.
+
+    Raises:
+        TraceError: It exists only inside the body of a loop, a branch or another function.
+    """
+    trace = current_trace()
+    assert trace is not None
+    root = _outermost(trace)
+    x, line = root.captures[name]
+    owner = x.value.owner
+    if (owner if isinstance(owner, Block) else owner.parent) is not root.block:
+        raise TraceError(
+            f"{line}: capture: {name!r} exists only inside another function's body; return it from there, and "
+            "capture it outside"
+        )
+    return Traced(root, x.value)
+
+
+def _outermost(trace: Trace) -> Trace:
+    return trace if trace.parent is None else _outermost(trace.parent)

@@ -1,0 +1,202 @@
+"""Which values indices may have: checked where they are known from a trace, and with `checks=True` in the inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from xdsl.dialects import func
+from xdsl.dialects.builtin import FunctionType, ModuleOp
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Block, BlockArgument, Operation, Region, SSAValue
+
+from tensorgrad.dialects.signature import Slot
+from tensorgrad.dialects.tg import binary, leaves, shape, unary
+from tensorgrad.dialects.tg.base import NumpyArray, TensorOp, numpy_dtype
+from tensorgrad.dialects.tg.build import type_of
+from tensorgrad.dialects.tg.call import CallOp
+from tensorgrad.errors import InputError, ShapeError
+from tensorgrad.runtime.conversion import converted, to_numpy
+from tensorgrad.tracing.dtypes import SHORT
+from tensorgrad.tracing.location import user_line
+
+FOLLOWED = (
+    unary.UnaryOp,
+    binary.BinaryOp,
+    binary.CompareOp,
+    binary.SelectOp,
+    binary.CastOp,
+    leaves.ConstantOp,
+    leaves.IotaOp,
+    shape.ReshapeOp,
+    shape.TransposeOp,
+    shape.BroadcastOp,
+    shape.SliceOp,
+    shape.ReverseOp,
+    shape.PadOp,
+    shape.ConcatOp,
+)
+"""The ops through which an index is followed back to inputs: those that cost as much as it has elements."""
+
+MOST_OPS = 200
+"""An index that takes more of them is a computed one."""
+
+
+@dataclass(frozen=True)
+class Note:
+    """What is asked of a traced index.
+
+    Attributes:
+        value: The index.
+        low: The least that it may be.
+        high: The most that it may be.
+        what: What it indexes, as messages say it.
+        line: Where in the user's code.
+    """
+
+    value: SSAValue
+    low: int
+    high: int
+    what: str
+    line: str
+
+    def complaint(self, found: NumpyArray) -> str | None:
+        """What is wrong with the index' values, if anything."""
+        outside = (found < self.low) | (found > self.high)
+        if not outside.any():
+            return None
+        place = tuple(int(i) for i in np.argwhere(outside)[0])
+        at = f" at {place}" if place else ""
+        return f"{self.what}: index {found[place]}{at} is out of range, {allowed(self.low, self.high)}"
+
+
+def allowed(low: int, high: int) -> str:
+    """The second half of a message about an index."""
+    return f"it must be in {low} to {high}" if low <= high else "there is nothing to index"
+
+
+class IndexRanges:
+    """What a traced function asks of indices that depend on nothing but its inputs."""
+
+    def __init__(self, notes: Sequence[Note], block: Block, slots: Sequence[Slot]):
+        """Keeps copies of the ops that indices come from, and checks those that come from no argument.
+
+        Raises:
+            ShapeError: An index is out of range in every run.
+        """
+        inputs: dict[SSAValue, Slot] = {
+            argument: slot for argument, slot in zip(block.args, slots, strict=True) if slot.role == "input"
+        }
+        self._specs = {slot.name: type_of(argument) for argument, slot in inputs.items()}
+        self._parts: list[tuple[Note, tuple[str, ...], ModuleOp]] = []
+        for note in notes:
+            ops = _origin(note.value, block, inputs)
+            if ops is None:
+                continue
+            used, module = _copied(note.value, ops, inputs)
+            if used:
+                self._parts.append((note, used, module))
+            elif (complaint := note.complaint(_value(module, []))) is not None:
+                raise ShapeError(f"{note.line}: {complaint}")
+
+    def check(self, inputs: Mapping[str, Any]) -> None:
+        """Checks the inputs of a call; those that are missing or of another shape are left to the program's own check.
+
+        Raises:
+            InputError: An index is out of range; names the input and the line that indexes by it.
+        """
+        for note, used, complaint in self._complaints(inputs):
+            listed = " and ".join(repr(name) for name in used)
+            raise InputError(f"{user_line()}: input {listed}, at {note.line}: {complaint}")
+
+    def check_known(self, inputs: Mapping[str, Any]) -> None:
+        """Checks what is given for the inputs of a function that runs at once.
+
+        Raises:
+            ShapeError: An index is out of range.
+        """
+        for note, _, complaint in self._complaints(inputs):
+            raise ShapeError(f"{note.line}: {complaint}")
+
+    def _complaints(self, inputs: Mapping[str, Any]) -> Iterator[tuple[Note, tuple[str, ...], str]]:
+        arrays: dict[str, NumpyArray] = {}
+        for note, used, module in self._parts:
+            for name in used:
+                if name not in arrays and name in inputs:
+                    dtype = numpy_dtype(self._specs[name])
+                    array = to_numpy(inputs[name], f"input {name!r}")
+                    arrays[name] = converted(array, dtype, SHORT[dtype], f"input {name!r}")
+            if any(name not in arrays or arrays[name].shape != self._specs[name].get_shape() for name in used):
+                continue
+            complaint = note.complaint(_value(module, [arrays[name] for name in used]))
+            if complaint is not None:
+                yield note, used, complaint
+
+
+def _origin(value: SSAValue, root: Block, inputs: Mapping[SSAValue, Slot]) -> list[TensorOp] | None:
+    """The ops that a value comes from, in order; `None` if it depends on more than some inputs, or on other ops."""
+    found: dict[TensorOp, None] = {}
+    pending: list[tuple[SSAValue, bool]] = [(value, False)]
+    while pending:
+        current, is_ready = pending.pop()
+        current = _passed(current)
+        if current is None or isinstance(current, BlockArgument):
+            if current not in inputs:
+                return None
+            continue
+        op = current.owner
+        if not isinstance(op, FOLLOWED) or not _is_within(op, root) or len(found) > MOST_OPS:
+            return None
+        if is_ready:
+            found[op] = None
+        elif op not in found:
+            pending.append((current, True))
+            pending += [(operand, False) for operand in op.operands]
+    return list(found)
+
+
+def _passed(value: SSAValue) -> SSAValue | None:
+    """What an argument of a call's body stands for; `None` if it is one of another region."""
+    while isinstance(value, BlockArgument) and isinstance(call := value.block.parent_op(), CallOp):
+        if value.block is not call.body.block or len(call.operands) != len(value.block.args):
+            return None
+        value = call.operands[value.index]
+    return value
+
+
+def _is_within(op: Operation, root: Block) -> bool:
+    block = op.parent
+    while block is not None and block is not root:
+        around = block.parent_op()
+        block = None if around is None else around.parent
+    return block is root
+
+
+def _copied(
+    value: SSAValue, ops: Sequence[TensorOp], inputs: Mapping[SSAValue, Slot]
+) -> tuple[tuple[str, ...], ModuleOp]:
+    """The names of the inputs that ops use, and a function of these that gives a value."""
+    operands = [_passed(operand) for op in ops for operand in op.operands] + [_passed(value)]
+    used = [argument for argument in inputs if argument in operands]
+    block = Block(arg_types=[argument.type for argument in used])
+    known: dict[SSAValue, SSAValue] = dict(zip(used, block.args, strict=True))
+    for op in ops:
+        for operand in op.operands:
+            source = _passed(operand)
+            assert source is not None
+            known[operand] = known[source]
+        block.add_op(op.clone(known))
+    source = _passed(value)
+    assert source is not None
+    result = known[source]
+    block.add_op(func.ReturnOp(result))
+    kinds = FunctionType.from_lists([argument.type for argument in used], [result.type])
+    return tuple(inputs[argument].name for argument in used), ModuleOp([FuncOp("index", kinds, Region(block))])
+
+
+def _value(module: ModuleOp, arrays: Sequence[NumpyArray]) -> NumpyArray:
+    from tensorgrad.interpreters.tensors import TensorExecutor
+
+    return TensorExecutor(module).call(arrays)[0]

@@ -1,0 +1,405 @@
+"""Tensors: traced ones, which stand for a value of the program, and concrete ones."""
+
+from __future__ import annotations
+
+import abc
+import importlib
+import operator
+from collections.abc import Generator, Iterator
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import numpy as np
+from xdsl.ir import SSAValue
+
+from tensorgrad.dialects.tg.base import NumpyArray, numpy_dtype
+from tensorgrad.dialects.tg.build import type_of
+from tensorgrad.errors import ArgumentError, ShapeError, TraceError
+from tensorgrad.runtime.backend import OutputHandle
+from tensorgrad.surface.calls import public
+from tensorgrad.surface.foreign import unknown_attribute
+from tensorgrad.surface.methods import Methods
+from tensorgrad.tracing.dtypes import SHORT, DType
+from tensorgrad.tracing.location import user_line
+
+if TYPE_CHECKING:
+    from tensorgrad.ops.index import Changes
+    from tensorgrad.tracing.tracer import Trace
+
+
+def _operator(name: str, x: Any, y: Any) -> Any:
+    """A binary operator; what can be no tensor is left to Python's other side."""
+    if any(isinstance(side, (str, bytes, dict, set)) or side is None for side in (x, y)):
+        return NotImplemented
+    return getattr(Tensor, name)(x, y)
+
+
+@public
+class Tensor(Methods, abc.ABC):
+    """What API functions take and give: a shape, a dtype, and operators that follow NumPy's rules."""
+
+    __array_priority__ = 1000  # numpy's operators give way to ours
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
+        return importlib.import_module("tensorgrad.ops.numpy_functions").elementwise(ufunc, method, inputs, options)
+
+    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        return importlib.import_module("tensorgrad.ops.numpy_functions").other(function, args, kwargs)
+
+    @property
+    @abc.abstractmethod
+    def shape(self) -> tuple[int, ...]:
+        """The extent of each axis."""
+
+    @property
+    @abc.abstractmethod
+    def dtype(self) -> DType:
+        """The dtype of the elements."""
+
+    @abc.abstractmethod
+    def __bool__(self) -> bool: ...
+
+    @abc.abstractmethod
+    def __int__(self) -> int: ...
+
+    @abc.abstractmethod
+    def __float__(self) -> float: ...
+
+    @abc.abstractmethod
+    def __index__(self) -> int: ...
+
+    @abc.abstractmethod
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NumpyArray: ...
+
+    @abc.abstractmethod
+    def __dlpack__(self, **options: Any) -> Any: ...
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        """The CPU, where values are handed over."""
+        return (1, 0)
+
+    @abc.abstractmethod
+    def numpy(self) -> NumpyArray:
+        """The values as a numpy array, a copy."""
+
+    @abc.abstractmethod
+    def item(self) -> float | int | bool:
+        """The only element as a Python scalar."""
+
+    def tolist(self) -> Any:
+        """The values as nested lists of Python scalars; as a scalar, without axes."""
+        return self.numpy().tolist()
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """The number of elements."""
+        return int(np.prod(self.shape, dtype=np.int64))
+
+    @property
+    def at(self) -> Changes:
+        """`x.at[key].set(values)` and `x.at[key].add(values)` give a changed copy."""
+        return importlib.import_module("tensorgrad.ops.index").Changes(self)
+
+    @property
+    def T(self) -> Tensor:
+        """The tensor with its axes reversed."""
+        return self.transpose()
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise ArgumentError("a tensor without axes has no length")
+        return self.shape[0]
+
+    def __iter__(self) -> Iterator[Tensor]:
+        return (self[position] for position in range(len(self)))
+
+    if not TYPE_CHECKING:  # a type checker finds such names by itself
+
+        def __getattr__(self, name: str) -> NoReturn:
+            raise unknown_attribute("Tensor", "a tensor", name, self)
+
+    def __getitem__(self, key: Any) -> Tensor:
+        return importlib.import_module("tensorgrad.ops.keys").index(self, key)
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        raise TraceError("a tensor can't be changed; x = x.at[key].set(value) makes a changed copy")
+
+    def __neg__(self) -> Tensor:
+        return self.negative()
+
+    def __abs__(self) -> Tensor:
+        return self.abs()
+
+    def __invert__(self) -> Tensor:
+        return self.bitwise_invert()
+
+    def __add__(self, other: Any) -> Tensor:
+        return _operator("add", self, other)
+
+    def __radd__(self, other: Any) -> Tensor:
+        return _operator("add", other, self)
+
+    def __sub__(self, other: Any) -> Tensor:
+        return _operator("subtract", self, other)
+
+    def __rsub__(self, other: Any) -> Tensor:
+        return _operator("subtract", other, self)
+
+    def __mul__(self, other: Any) -> Tensor:
+        return _operator("multiply", self, other)
+
+    def __rmul__(self, other: Any) -> Tensor:
+        return _operator("multiply", other, self)
+
+    def __truediv__(self, other: Any) -> Tensor:
+        return _operator("divide", self, other)
+
+    def __rtruediv__(self, other: Any) -> Tensor:
+        return _operator("divide", other, self)
+
+    def __pow__(self, other: Any) -> Tensor:
+        return _operator("power", self, other)
+
+    def __rpow__(self, other: Any) -> Tensor:
+        return _operator("power", other, self)
+
+    def __matmul__(self, other: Any) -> Tensor:
+        return _operator("matmul", self, other)
+
+    def __rmatmul__(self, other: Any) -> Tensor:
+        return _operator("matmul", other, self)
+
+    def __and__(self, other: Any) -> Tensor:
+        return _operator("bitwise_and", self, other)
+
+    def __rand__(self, other: Any) -> Tensor:
+        return _operator("bitwise_and", other, self)
+
+    def __or__(self, other: Any) -> Tensor:
+        return _operator("bitwise_or", self, other)
+
+    def __ror__(self, other: Any) -> Tensor:
+        return _operator("bitwise_or", other, self)
+
+    def __xor__(self, other: Any) -> Tensor:
+        return _operator("bitwise_xor", self, other)
+
+    def __rxor__(self, other: Any) -> Tensor:
+        return _operator("bitwise_xor", other, self)
+
+    def __lshift__(self, other: Any) -> Tensor:
+        return _operator("bitwise_left_shift", self, other)
+
+    def __rlshift__(self, other: Any) -> Tensor:
+        return _operator("bitwise_left_shift", other, self)
+
+    def __rshift__(self, other: Any) -> Tensor:
+        return _operator("bitwise_right_shift", self, other)
+
+    def __rrshift__(self, other: Any) -> Tensor:
+        return _operator("bitwise_right_shift", other, self)
+
+    def __floordiv__(self, other: Any) -> Tensor:
+        return _operator("floor_divide", self, other)
+
+    def __rfloordiv__(self, other: Any) -> Tensor:
+        return _operator("floor_divide", other, self)
+
+    def __mod__(self, other: Any) -> Tensor:
+        return _operator("remainder", self, other)
+
+    def __rmod__(self, other: Any) -> Tensor:
+        return _operator("remainder", other, self)
+
+    def __divmod__(self, other: Any) -> tuple[Tensor, Tensor]:
+        return self // other, self % other
+
+    def __rdivmod__(self, other: Any) -> tuple[Tensor, Tensor]:
+        return other // self, other % self
+
+    def __pos__(self) -> Tensor:
+        return self
+
+    def __lt__(self, other: Any) -> Tensor:
+        return _operator("less", self, other)
+
+    def __le__(self, other: Any) -> Tensor:
+        return _operator("less_equal", self, other)
+
+    def __gt__(self, other: Any) -> Tensor:
+        return _operator("greater", self, other)
+
+    def __ge__(self, other: Any) -> Tensor:
+        return _operator("greater_equal", self, other)
+
+    def __eq__(self, other: object) -> Any:
+        return _operator("equal", self, other)
+
+    def __ne__(self, other: object) -> Any:
+        return _operator("not_equal", self, other)
+
+    __hash__ = object.__hash__
+
+
+class Traced(Tensor):
+    """A value of a program that is being traced: a shape and a dtype, but no numbers yet."""
+
+    __slots__ = ("_trace", "_value")
+
+    def __init__(self, trace: Trace, value: SSAValue):
+        self._trace = trace
+        self._value = value
+
+    @property
+    def trace(self) -> Trace:
+        """The trace that the tensor belongs to."""
+        return self._trace
+
+    @property
+    def value(self) -> SSAValue:
+        """The value in the IR."""
+        return self._value
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The extent of each axis."""
+        return type_of(self._value).get_shape()
+
+    @property
+    def dtype(self) -> DType:
+        """The dtype of the elements."""
+        return numpy_dtype(self._value.type)
+
+    def __repr__(self) -> str:
+        return f"Traced(shape={self.shape}, dtype={SHORT[self.dtype]})"
+
+    def _concrete(self, what: str, instead: str) -> NoReturn:
+        raise TraceError(
+            f"{user_line()}: {what} needs the numbers of a traced tensor of shape {self.shape}, which exist only when "
+            f"the program runs; {instead}"
+        )
+
+    def __bool__(self) -> bool:
+        self._concrete("Python control flow (if, while, and, or, not)", "use tg.where to choose between values")
+
+    def __float__(self) -> float:
+        self._concrete("float()", "return the tensor from the function and read it then")
+
+    def __int__(self) -> int:
+        self._concrete("int()", "return the tensor from the function and read it then")
+
+    def __index__(self) -> int:
+        self._concrete("use as an index", "use tg.take to index by a tensor")
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NumpyArray:
+        self._concrete("conversion to a numpy array", "use the functions of tensorgrad, not numpy's")
+
+    def __dlpack__(self, **options: Any) -> NoReturn:
+        self._concrete("conversion to another library's array", "use the functions of tensorgrad")
+
+    def numpy(self) -> NumpyArray:
+        """Raises `TraceError`: there are no values yet."""
+        self._concrete("numpy()", "return the tensor from the function and read it then")
+
+    def item(self) -> float | int | bool:
+        """Raises `TraceError`: there are no values yet."""
+        self._concrete("item()", "return the tensor from the function and read it then")
+
+    def __format__(self, specification: str) -> str:
+        return (
+            self._concrete("formatting", "print its repr with !r, or return it and format it then")
+            if specification
+            else repr(self)
+        )
+
+
+@public
+class Array(Tensor):
+    """A concrete tensor: what functions give outside a trace, and programs put out.
+
+    A program's output is read from the device when its numbers are first looked at; it stays that step's value. In a
+    coroutine, `await array` gives the array once it is read, and lets the event loop run meanwhile.
+    """
+
+    __slots__ = ("_source",)
+
+    def __init__(self, source: NumpyArray | OutputHandle):
+        if isinstance(source, np.ndarray):
+            source = source.view()
+            source.flags.writeable = False
+        elif not isinstance(source, OutputHandle):
+            raise ArgumentError(f"Array holds what programs put out; tg.array makes one of {type(source).__name__}")
+        self._source = source
+
+    @property
+    def _array(self) -> NumpyArray:
+        return self._source if isinstance(self._source, np.ndarray) else self._source.numpy()
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The extent of each axis."""
+        return self._source.shape
+
+    @property
+    def dtype(self) -> DType:
+        """The dtype of the elements."""
+        return self._source.dtype
+
+    def __reduce__(self) -> tuple[type[Array], tuple[NumpyArray]]:
+        """Copied and pickled as its numbers, wherever they are."""
+        return Array, (self.numpy(),)
+
+    def numpy(self) -> NumpyArray:
+        """The values as a numpy array, a copy."""
+        return self._array.copy()
+
+    def item(self) -> float | int | bool:
+        """The only element as a Python scalar.
+
+        Raises:
+            ShapeError: There are several elements, or none.
+        """
+        return self._only("item()")
+
+    def _only(self, what: str) -> Any:
+        if self.size != 1:
+            raise ShapeError(f"{what} takes a tensor of one element, this one has the shape {self.shape}")
+        return self._array.item()
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NumpyArray:
+        return np.array(self._array, dtype=dtype, copy=copy)
+
+    def __dlpack__(self, **options: Any) -> Any:
+        """A capsule of DLPack, by which other libraries take the values: a copy on the CPU, which they may change."""
+        return self.numpy().__dlpack__(**options)
+
+    def __await__(self) -> Generator[Any, None, Array]:
+        return self._read().__await__()
+
+    async def _read(self) -> Array:
+        """Itself, once its numbers are here; the event loop runs meanwhile."""
+        if isinstance(self._source, OutputHandle):
+            await self._source.wait()
+        return self
+
+    def __float__(self) -> float:
+        return float(self._only("float()"))
+
+    def __int__(self) -> int:
+        return int(self._only("int()"))
+
+    def __index__(self) -> int:
+        return operator.index(self._only("use as an index"))
+
+    def __bool__(self) -> bool:
+        return bool(self._only("a condition (any() and all() make one of several elements)"))
+
+    def __format__(self, specification: str) -> str:
+        return format(self._only("formatting by :" + specification), specification) if specification else repr(self)
+
+    def __repr__(self) -> str:
+        return f"Array({np.array2string(self._array, separator=', ')}, dtype={SHORT[self.dtype]})"

@@ -1,0 +1,374 @@
+"""The tracer: runs a Python function on stand-ins and records what it does as a `tg` function."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, cast
+
+import numpy as np
+from xdsl.dialects import func
+from xdsl.dialects.builtin import FunctionType, ModuleOp
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Attribute, Block, Region, SSAValue
+from xdsl.utils.exceptions import VerifyException
+
+from tensorgrad.dialects.signature import Slot, slots_attribute
+from tensorgrad.dialects.tg.base import ELEMENT_TYPES, NumpyArray, TensorOp, tensor
+from tensorgrad.dialects.tg.base import Tensor as TensorType
+from tensorgrad.dialects.tg.build import TensorBuilder
+from tensorgrad.errors import DTypeError, InputError, OptionError, ParameterError, ShapeError, TraceError
+from tensorgrad.nn.module import Buffer, Module, Parameter
+from tensorgrad.runtime.conversion import converted, to_numpy
+from tensorgrad.tracing import trees
+from tensorgrad.tracing.dtypes import SHORT, DType, Spec, spec
+from tensorgrad.tracing.index_ranges import IndexRanges, Note
+from tensorgrad.tracing.location import user_line, user_location
+from tensorgrad.tracing.tensor import Array, Tensor, Traced
+
+
+class Trace:
+    """One trace in progress: a block that ops are appended to. Traces nest: an inner one sees the outer's values."""
+
+    def __init__(self, name: str, parent: Trace | None):
+        self.name = name
+        self.parent = parent
+        self.block = Block()
+        self.open = True
+        self.builder = TensorBuilder(self.block)
+        self.captures: dict[str, tuple[Traced, str]] = {}
+        """What `tg.capture` has named, and on which line; of the outermost trace."""
+        self.notes: list[Note] = []
+        """What is asked of indices; those of an inner trace become the outer one's."""
+
+    def sees(self, other: Trace) -> bool:
+        """Whether values of `other` may be used here."""
+        trace: Trace | None = self
+        while trace is not None and trace is not other:
+            trace = trace.parent
+        return trace is not None
+
+    def argument(self, kind: TensorType) -> Traced:
+        """A new argument of the block."""
+        return Traced(self, self.block.insert_arg(kind, len(self.block.args)))
+
+
+class _Current(threading.local):
+    trace: Trace | None = None
+    refusal: str | None = None
+
+
+_current = _Current()
+
+
+def current_trace() -> Trace | None:
+    """The innermost trace in progress on this thread."""
+    return _current.trace
+
+
+@contextmanager
+def tracing(name: str) -> Iterator[Trace]:
+    """Opens a trace inside the current one, and closes it."""
+    trace = Trace(name, _current.trace)
+    _current.trace = trace
+    try:
+        yield trace
+    finally:
+        _current.trace = trace.parent
+        trace.open = False
+        if trace.parent is not None:
+            trace.parent.notes += trace.notes
+
+
+@contextmanager
+def refusing_derivatives(reason: str) -> Iterator[None]:
+    """Has `note_derivative` raise, for a reason, while this is open."""
+    before, _current.refusal = _current.refusal, reason
+    try:
+        yield
+    finally:
+        _current.refusal = before
+
+
+def note_derivative() -> None:
+    """Says that a derivative in reverse mode is about to be taken inside the present trace.
+
+    Raises:
+        OptionError: None may be; says why.
+    """
+    if _current.trace is not None and _current.refusal is not None:
+        raise OptionError(f"{user_line()}: {_current.refusal}")
+
+
+def refuse_inside_trace(what: str) -> None:
+    """Raises `TraceError` when a trace is in progress."""
+    if _current.trace is not None:
+        raise TraceError(f"{user_line()}: {what} inside a trace (of {_current.trace.name}); call it outside")
+
+
+def as_array(value: object, dtype: DType | None = None) -> NumpyArray:
+    """A numpy array of a supported dtype from anything that holds numbers.
+
+    float64 rounds to float32 and wider integers narrow to int32, unless `dtype` says otherwise.
+
+    Raises:
+        DTypeError: Values that don't fit: a finite float that overflows, an integer out of range, no numbers at all.
+        ParameterError: A declared parameter, which has no values.
+    """
+    if isinstance(value, Parameter | Buffer):
+        what = "parameter" if isinstance(value, Parameter) else "the"
+        raise ParameterError(
+            f"{user_line()}: {what} {value!r} has no values: parameters are declared at construction and drawn by "
+            "tg.compile; use them in a compiled loss or forward function, through the model that it is given, or call "
+            "model.initialized(seed)"
+        )
+    if isinstance(value, Array):
+        array = np.asarray(value)
+        return array if dtype is None else array.astype(dtype)
+    what = type(value).__name__
+    try:
+        array = to_numpy(value, what)
+        wanted = dtype
+        if wanted is None:
+            wanted = array.dtype if array.dtype in ELEMENT_TYPES and array.dtype != np.float64 else None
+            wanted = wanted or _DEFAULTS.get(array.dtype.kind)
+        if wanted is None or array.dtype.kind not in "fiub":
+            raise DTypeError(f"{user_line()}: cannot use {what} of dtype {array.dtype} as a tensor")
+        found = converted(array, wanted, SHORT[wanted], what)
+    except InputError as error:
+        raise DTypeError(f"{user_line()}: {error}") from None
+    # A copy: what the caller does to its array later changes nothing here.
+    return found.copy() if found is array else found
+
+
+_DEFAULTS: dict[str, DType] = {"f": np.dtype(np.float32), "i": np.dtype(np.int32), "u": np.dtype(np.uint32)}
+"""What numbers of each kind become, unless they are of a supported dtype already."""
+
+
+def check_usable(x: Traced) -> None:
+    """Raises `TraceError` unless a traced tensor belongs to a trace in progress here."""
+    current = _current.trace
+    if current is None or not current.sees(x.trace) or not x.trace.open:
+        raise TraceError(
+            f"{user_line()}: a tensor of shape {x.shape}, traced in {x.trace.name}, is used after that trace ended; "
+            "return it from the traced function instead of storing it"
+        )
+
+
+def emit(kind: type[TensorOp], operands: Sequence[Tensor], **properties: Attribute) -> Tensor:
+    """Applies an op: records it in the current trace, or computes it when every operand is concrete.
+
+    Raises:
+        ShapeError: The operands don't fit the op.
+    """
+    trace = _current.trace
+    for operand in operands:
+        if isinstance(operand, Traced):
+            check_usable(operand)
+    concrete = all(isinstance(operand, Array) for operand in operands)
+    try:
+        if trace is None or (concrete and operands):
+            return _evaluate(kind, cast("Sequence[Array]", operands), properties)
+        trace.builder.location = user_location()
+        values = [value_in(trace, operand) for operand in operands]
+        return Traced(trace, trace.builder.emit(kind, values, **properties))
+    except VerifyException as error:
+        raise ShapeError(f"{user_line()}: {kind.name.removeprefix('tg.')}: {error}") from None
+
+
+def value_in(trace: Trace, x: Tensor) -> SSAValue:
+    """The value of a tensor in a trace; a concrete one becomes a constant."""
+    if isinstance(x, Traced):
+        return x.value
+    return trace.builder.constant(np.asarray(x))
+
+
+def _evaluate(kind: type[TensorOp], operands: Sequence[Array], properties: dict[str, Attribute]) -> Array:
+    arrays = [np.asarray(operand) for operand in operands]
+    block = Block(arg_types=[tensor(array.shape, ELEMENT_TYPES[array.dtype]) for array in arrays])
+    result = kind.infer([cast(TensorType, argument.type) for argument in block.args], properties)
+    op = kind.create(operands=block.args, result_types=[result], properties=properties)
+    with np.errstate(all="ignore"):
+        return Array(np.asarray(op.evaluate(*arrays)).reshape(result.get_shape()))
+
+
+def leaf_type(leaf: object) -> TensorType:
+    """The tensor type of a specification or of a concrete value."""
+    if isinstance(leaf, Spec):
+        return tensor(leaf.shape, ELEMENT_TYPES[leaf.dtype])
+    if isinstance(leaf, Tensor):
+        return tensor(leaf.shape, ELEMENT_TYPES[leaf.dtype])
+    array = as_array(leaf)
+    return tensor(array.shape, ELEMENT_TYPES[array.dtype])
+
+
+def as_result(value: object, name: str) -> Tensor:
+    """A traced function's result as a tensor.
+
+    Raises:
+        TraceError: It is no tensor.
+    """
+    if isinstance(value, Tensor):
+        return value
+    if isinstance(value, (int, float, bool, np.ndarray, np.generic)):
+        return Array(as_array(value))
+    raise TraceError(f"{user_line()}: {name} returned {type(value).__name__}; a traced function returns tensors")
+
+
+def trace_call(
+    name: str,
+    function: Callable[..., Any],
+    arguments: Sequence[Any],
+    slots: Sequence[Slot],
+    keep: Callable[[IndexRanges], None] = lambda ranges: None,
+) -> tuple[FuncOp, Any]:
+    """Traces `function` on trees whose leaves are specifications.
+
+    Args:
+        name: The name of the function in the IR.
+        function: What to trace.
+        arguments: Positional arguments: trees of `Spec`s.
+        slots: A name and role for each leaf, in order.
+        keep: Is given what the function asks of its inputs as indices.
+
+    Returns:
+        The `tg` function, and the tree of its results, with positions for leaves.
+
+    Raises:
+        TraceError: A result is no tensor.
+        ShapeError: An index that no argument changes is out of range.
+    """
+    with tracing(name) as trace:
+        flat = [trees.flatten(argument) for argument in arguments]
+        traced = [rebuild([trace.argument(leaf_type(leaf)) for leaf in leaves]) for leaves, rebuild in flat]
+        result = function(*traced)
+        leaves, rebuild = trees.flatten(result)
+        tensors = [as_result(leaf, name) for leaf in leaves]
+        for leaf in tensors:
+            if isinstance(leaf, Traced):
+                check_usable(leaf)
+        trace.builder.location = user_location()
+        values = [value_in(trace, leaf) for leaf in tensors]
+    keep(IndexRanges(trace.notes, trace.block, slots))
+    returned = func.ReturnOp(*values)
+    returned.location = user_location()
+    trace.block.add_op(returned)
+    kinds = FunctionType.from_lists([a.type for a in trace.block.args], [value.type for value in values])
+    made = FuncOp(name, kinds, Region(trace.block))
+    made.location = user_location()
+    made.properties["arg_attrs"] = slots_attribute(slots)
+    return made, rebuild(list(range(len(values))))
+
+
+def trace(function: Callable[..., Any], *specs: Any) -> ModuleOp:
+    """Traces a function on specifications, to a module with one `tg` function of the same name.
+
+    Arguments are named as the function names them; in trees, the path to the leaf follows. The parameters of a
+    `tg.nn.Module` become arguments of role `parameter`.
+
+    Args:
+        function: A function of tensors (or trees of them) to tensors (or a tree).
+        *specs: One for each argument: `tg.spec(shape, dtype)`, a shape (f32), an array, a module, or a tree of these.
+
+    Returns:
+        A module that verifies; print it, or run passes on it.
+
+    Raises:
+        TraceError, ShapeError, DTypeError: What the function does is not possible.
+    """
+    refuse_inside_trace("tg.trace")
+    check_function(function, "tg.trace")
+    arguments = [as_specs(argument) for argument in specs]
+    slots: list[Slot] = []
+    for name, given, argument in zip(argument_names(function, len(specs)), specs, arguments, strict=True):
+        is_module = isinstance(given, Module)
+        for path in trees.paths(argument):
+            joined = ".".join(part for part in ("" if is_module else name, path) if part)
+            slots.append(Slot(joined, "parameter" if is_module else "input"))
+    made, _ = trace_call(function_name(function), function, arguments, unique(slots))
+    return checked_module(made)
+
+
+def checked_module(function: FuncOp) -> ModuleOp:
+    """A module with one function.
+
+    Raises:
+        VerifyException: It is malformed, which is no user's mistake.
+    """
+    module = ModuleOp([function])
+    module.location = function.location
+    module.verify()
+    return module
+
+
+def argument_names(function: Callable[..., Any], count: int) -> list[str]:
+    """What a function calls its first `count` positional arguments; `arg0`, `arg1`, … where that can't be known."""
+    try:
+        bound = inspect.signature(function).bind(*range(count)).arguments
+    except (TypeError, ValueError):
+        return [f"arg{i}" for i in range(count)]
+    names: list[str] = []
+    for name, value in bound.items():
+        names += [f"{name}{i}" for i in range(len(value))] if isinstance(value, tuple) else [name]
+    return names
+
+
+def unique(slots: Sequence[Slot]) -> list[Slot]:
+    """The slots, with a number behind each name that was there before."""
+    taken: set[str] = set()
+    result: list[Slot] = []
+    for slot in slots:
+        name, number = slot.name, 0
+        while name in taken:
+            number += 1
+            name = f"{slot.name}_{number}"
+        taken.add(name)
+        result.append(Slot(name, slot.role))
+    return result
+
+
+def as_specs(argument: Any) -> Any:
+    """Turns shapes, arrays and declared parameters in a tree into specifications."""
+    if isinstance(argument, Spec):
+        return argument
+    if isinstance(argument, Parameter):
+        return Spec(argument.shape, argument.dtype)
+    if isinstance(argument, (tuple, list)) and all(isinstance(x, (int, np.integer)) for x in argument):
+        return spec(argument)
+    if isinstance(argument, (int, np.integer)) and not isinstance(argument, bool):
+        return spec(int(argument))
+    found = trees.children(argument)
+    if found is None:
+        array = as_array(argument)
+        return Spec(array.shape, array.dtype)
+    parts, rebuild = found
+    return rebuild([as_specs(part) for part in parts])
+
+
+def check_function(function: object, what: str) -> None:
+    """Checks that something can be called.
+
+    Raises:
+        TraceError: It can't.
+    """
+    if not callable(function):
+        raise TraceError(f"{user_line()}: {what} takes a function, got {function!r}")
+
+
+def function_name(function: Callable[..., Any]) -> str:
+    """A function's name as a symbol name; a lambda is called by its line."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    name = getattr(function, "__name__", type(function).__name__)
+    if name == "<lambda>":
+        code = getattr(inspect.unwrap(function), "__code__", None)
+        return "lambda" if code is None else f"lambda_line_{code.co_firstlineno}"
+    return sanitized(name)
+
+
+def sanitized(name: str) -> str:
+    """A name as a symbol name."""
+    return "".join(c if c.isalnum() or c == "_" else "_" for c in name).strip("_") or "main"

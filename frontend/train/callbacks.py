@@ -1,0 +1,427 @@
+"""What happens beside a training run: early stops, checkpoints, logs, a picture of the loss.
+
+A callback is a `Callback` with some of its methods overridden. What it keeps between steps belongs into its
+`state_dict`, so that a run which goes on from a checkpoint is the run that was stopped.
+"""
+
+from __future__ import annotations
+
+import importlib
+import math
+import os
+import re
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tensorgrad.errors import InputError, OptionError
+from tensorgrad.runtime.files import PART, synchronize
+from tensorgrad.surface.calls import publish
+from tensorgrad.tracing.location import user_line
+from tensorgrad.train.run_state import count, kept, number, optional
+
+if TYPE_CHECKING:
+    from tensorgrad.train.fit import Run
+
+__all__ = ["Callback", "Checkpoints", "EarlyStop", "LossCurve", "Record", "TensorBoard", "TerminateOnNaN"]
+
+MODES = ("min", "max")
+
+
+@dataclass(frozen=True)
+class Record:
+    """What a step gave.
+
+    Attributes:
+        step: Its number; the first is 1.
+        epoch: How many epochs were over.
+        loss: The loss before the update; the mean over micro-batches, where a step has several.
+        metrics: The loss' metrics that are scalars, by path; means likewise.
+        learning_rate: The learning rate.
+    """
+
+    step: int
+    epoch: int
+    loss: np.generic
+    metrics: Mapping[str, np.generic]
+    learning_rate: float
+
+
+class Callback:
+    """Something that is told what happens in a run; override what it needs."""
+
+    def on_start(self, run: Run) -> None:
+        """Before the first step, and once more after a checkpoint is loaded."""
+
+    def on_records(self, run: Run, records: Sequence[Record]) -> None:
+        """What steps gave, in order, read from the device some dozens at a time; all are given before an evaluation."""
+
+    def on_evaluate(self, run: Run, metrics: Mapping[str, float]) -> None:
+        """After an evaluation; its place is `run.step`."""
+
+    def on_step(self, run: Run) -> None:
+        """After each step, and its evaluation if it has one, without waiting for the device."""
+
+    def on_epoch(self, run: Run) -> None:
+        """After the last step of an epoch, and its evaluation."""
+
+    def on_end(self, run: Run) -> None:
+        """When the run is over, or interrupted; not when it fails."""
+
+    def close(self) -> None:
+        """At last, whatever has happened."""
+
+    def watches(self) -> str | None:
+        """The metric of evaluations that this needs, if any: `tg.fit` sees before the first step that there is one."""
+        return None
+
+    def state_dict(self) -> dict[str, Any]:
+        """What this has to know to go on; JSON. Called for each checkpoint."""
+        return {}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Goes on from there; called before `on_start`."""
+
+
+def watched(owner: str, monitor: str, metrics: Mapping[str, float]) -> float:
+    """One of an evaluation's metrics.
+
+    Raises:
+        InputError: There is none of that name.
+    """
+    if monitor not in metrics:
+        raise InputError(f"{owner}: the evaluation has no {monitor!r}; it has {', '.join(metrics)}")
+    return metrics[monitor]
+
+
+def _mode(owner: str, mode: str) -> str:
+    if mode not in MODES:
+        raise OptionError(f"{user_line()}: {owner}: mode must be one of {', '.join(MODES)}, got {mode!r}")
+    return mode
+
+
+def _count(owner: str, name: str, value: int | None, least: int = 1) -> None:
+    if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < least):
+        raise OptionError(f"{user_line()}: {owner}: {name} must be an integer from {least}, got {value!r}")
+
+
+def _is_better(value: float, best: float | None, mode: str, by: float = 0.0) -> bool:
+    if math.isnan(value):
+        return False
+    if best is None:
+        return True
+    return value < best - by if mode == "min" else value > best + by
+
+
+@dataclass
+class EarlyStop(Callback):
+    """Ends a run when evaluations get no better.
+
+    Attributes:
+        monitor: The metric of the evaluation.
+        patience: How many evaluations in a row may be no better than the best.
+        mode: "min" where less is better, "max" where more is.
+        min_delta: How much better is better.
+
+    Raises:
+        OptionError: A setting is out of range.
+    """
+
+    monitor: str
+    patience: int = 3
+    mode: str = "min"
+    min_delta: float = 0.0
+    best: float | None = field(default=None, init=False)
+    waited: int = field(default=0, init=False)
+
+    def __post_init__(self) -> None:
+        _mode("EarlyStop", self.mode)
+        _count("EarlyStop", "patience", self.patience)
+        if not 0 <= self.min_delta < math.inf:
+            raise OptionError(f"{user_line()}: EarlyStop: min_delta must be a number from 0, got {self.min_delta!r}")
+
+    def watches(self) -> str | None:
+        """The metric."""
+        return self.monitor
+
+    def on_start(self, run: Run) -> None:
+        """Stops what had been stopped."""
+        self._check(run)
+
+    def on_evaluate(self, run: Run, metrics: Mapping[str, float]) -> None:
+        """Counts the evaluations that are no better."""
+        value = watched("EarlyStop", self.monitor, metrics)
+        if _is_better(value, self.best, self.mode, self.min_delta):
+            self.best, self.waited = value, 0
+        else:
+            self.waited += 1
+        self._check(run)
+
+    def _check(self, run: Run) -> None:
+        if self.waited >= self.patience:
+            best = "a number" if self.best is None else f"{self.best:.6g}"
+            run.stop(f"{self.monitor} was no better than {best} in {self.waited} evaluations")
+
+    def state_dict(self) -> dict[str, Any]:
+        """The best value, and how many evaluations were no better since."""
+        return {"best": self.best, "waited": self.waited}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Goes on from there."""
+        best = kept("EarlyStop", state, "best", optional(number))
+        self.best, self.waited = best, kept("EarlyStop", state, "waited", count)
+
+
+class TerminateOnNaN(Callback):
+    """Ends a run when the loss, a metric beside it or an evaluation is NaN or infinite.
+
+    `tg.fit` does that for the loss alone, unless `on_nan="ignore"`. No checkpoint is written from then on.
+    """
+
+    def on_records(self, run: Run, records: Sequence[Record]) -> None:
+        """Looks at what steps gave."""
+        for record in records:
+            self._check(run, record.step, {"the loss": record.loss, **record.metrics})
+
+    def on_evaluate(self, run: Run, metrics: Mapping[str, float]) -> None:
+        """Looks at what was found."""
+        self._check(run, run.step, {f"the evaluation's {name}": value for name, value in metrics.items()})
+
+    def _check(self, run: Run, step: int, values: Mapping[str, Any]) -> None:
+        for name, value in values.items():
+            if not math.isfinite(value):
+                run.diverge(step, f"{name} was {float(value):g}")
+
+
+def _moment(run: Run) -> tuple[int, int, int]:
+    """What tells checkpoints of one run apart."""
+    return run.step, run.epoch, run.training.accumulated
+
+
+FILE = re.compile(r"step-(\d{8,})\.safetensors")
+
+
+@dataclass
+class Checkpoints(Callback):
+    """Keeps the last checkpoints of a run, and the best, as `step-00001000.safetensors` in a folder.
+
+    A file appears at once, when it is complete and on the disk; older ones go after that. One is written at the end of
+    a run, however it ends but by a failure.
+
+    Attributes:
+        folder: The folder; it is made if need be. It is for one run alone.
+        every: After how many steps there is one; `None` is after each epoch.
+        keep: How many are kept.
+        best: A metric of the evaluation, if the checkpoint where it was best is to be written and kept as well.
+        mode: "min" where less is better, "max" where more is.
+
+    Raises:
+        OptionError: A setting is out of range.
+    """
+
+    folder: str | os.PathLike[str]
+    every: int | None = None
+    keep: int = 3
+    best: str | None = None
+    mode: str = "min"
+    best_value: float | None = field(default=None, init=False)
+    best_step: int | None = field(default=None, init=False)
+
+    def __post_init__(self) -> None:
+        self.folder = Path(self.folder)
+        _count("Checkpoints", "every", self.every)
+        _count("Checkpoints", "keep", self.keep)
+        _mode("Checkpoints", self.mode)
+        self._improved = False
+        self._before: tuple[float | None, int | None] = (None, None)
+        self._saved: tuple[int, int, int] | None = None
+
+    def watches(self) -> str | None:
+        """The metric that says which is the best."""
+        return self.best
+
+    def path(self, step: int) -> Path:
+        """The file of a step."""
+        return Path(self.folder) / f"step-{step:08d}.safetensors"
+
+    def steps(self) -> list[int]:
+        """The steps that there are files of, in order."""
+        found = [FILE.fullmatch(file.name) for file in Path(self.folder).glob("step-*.safetensors")]
+        return sorted(int(match[1]) for match in found if match)
+
+    def latest(self) -> Path | None:
+        """The file to go on from."""
+        found = self.steps()
+        return self.path(found[-1]) if found else None
+
+    def on_start(self, run: Run) -> None:
+        """Makes the folder, and deletes what a killed process left there unfinished."""
+        folder = Path(self.folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        for part in folder.glob(f".step-*{PART}"):
+            part.unlink(missing_ok=True)
+        self._prune()
+
+    def on_evaluate(self, run: Run, metrics: Mapping[str, float]) -> None:
+        """Sees whether this is the best."""
+        if self.best is None:
+            return
+        value = watched("Checkpoints", self.best, metrics)
+        if _is_better(value, self.best_value, self.mode):
+            self._before = self.best_value, self.best_step
+            self.best_value, self.best_step, self._improved = value, run.step, True
+
+    def on_step(self, run: Run) -> None:
+        """Saves where it is time, or the best."""
+        if self._improved or (self.every is not None and run.steps_done % self.every == 0):
+            self._save(run)
+
+    def on_epoch(self, run: Run) -> None:
+        """Saves where it is time, or the best."""
+        if self._improved or self.every is None:
+            self._save(run)
+
+    def on_end(self, run: Run) -> None:
+        """Saves, if that has not been done already."""
+        if self._improved or self._saved != _moment(run):
+            self._save(run)
+
+    def _save(self, run: Run) -> None:
+        if run.save(self.path(run.step)):
+            self._saved = _moment(run)
+        elif self._improved:
+            self.best_value, self.best_step = self._before
+        self._improved = False
+        self._prune()
+
+    def _prune(self) -> None:
+        found = self.steps()
+        for step in found[: -self.keep]:
+            if step != self.best_step:
+                self.path(step).unlink(missing_ok=True)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Which is the best."""
+        return {"best_value": self.best_value, "best_step": self.best_step}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Goes on from there."""
+        best = kept("Checkpoints", state, "best_value", optional(number))
+        self.best_value, self.best_step = best, kept("Checkpoints", state, "best_step", optional(count))
+
+
+@dataclass
+class LossCurve(Callback):
+    """Draws the losses of all steps, and what evaluations gave, when the run ends. Needs matplotlib.
+
+    Attributes:
+        path: The picture; its name's ending says of which kind.
+
+    Raises:
+        OptionError: There is no matplotlib.
+    """
+
+    path: str | os.PathLike[str]
+
+    def __post_init__(self) -> None:
+        try:
+            importlib.import_module("matplotlib.figure")
+        except ImportError as error:
+            advice = "pip install 'tensorgrad-xdsl[plot]'"
+            raise OptionError(f"{user_line()}: a loss curve needs matplotlib: {advice} ({error})") from None
+
+    def on_end(self, run: Run) -> None:
+        """Writes the picture, at once."""
+        from matplotlib.figure import Figure
+
+        losses = np.asarray(run.losses)
+        figure = Figure(figsize=(7, 4), layout="constrained")
+        axes = figure.subplots()
+        steps = np.arange(run.first_step, run.first_step + len(losses))
+        axes.plot(steps, losses, linewidth=0.8, label="loss")
+        if len(losses) and np.all(losses[np.isfinite(losses)] > 0):
+            axes.set_yscale("log")
+        names = sorted({name for _, metrics in run.evaluations for name in metrics})
+        if names:
+            other = axes.twinx()
+            for number, name in enumerate(names, 1):
+                points = [(step, metrics[name]) for step, metrics in run.evaluations if name in metrics]
+                other.plot(*zip(*points, strict=True), f"C{number}.-", label=name)
+            other.set_ylabel("evaluation")
+            other.legend(loc="upper right")
+        axes.set(xlabel="step", ylabel="loss")
+        axes.grid(alpha=0.3)
+        target = Path(self.path)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        aside = target.with_name(f".{target.stem}.{os.getpid()}{target.suffix}")
+        try:
+            figure.savefig(aside, dpi=150)
+            synchronize(aside)
+            os.replace(aside, target)
+        finally:
+            aside.unlink(missing_ok=True)
+
+
+@dataclass
+class TensorBoard(Callback):
+    """Writes what steps and evaluations give for TensorBoard: `tensorboard --logdir folder`. Needs tensorboard.
+
+    Losses and metrics are `train/<name>`, learning rates `train/learning_rate`, evaluations `evaluation/<name>`. A run
+    that goes on from a checkpoint, or that is started again, writes another file: TensorBoard drops what an earlier
+    file has from that step on.
+
+    Attributes:
+        folder: Where to write; one folder a run.
+
+    Raises:
+        OptionError: There is no tensorboard.
+    """
+
+    folder: str | os.PathLike[str]
+
+    def __post_init__(self) -> None:
+        try:
+            self._writers: Any = importlib.import_module("tensorboard.summary.writer.event_file_writer")
+            self._events: Any = importlib.import_module("tensorboard.compat.proto.event_pb2")
+            self._summaries: Any = importlib.import_module("tensorboard.compat.proto.summary_pb2")
+        except ImportError as error:
+            advice = "pip install 'tensorgrad-xdsl[tensorboard]'"
+            raise OptionError(f"{user_line()}: TensorBoard needs tensorboard: {advice} ({error})") from None
+        self._writer: Any = None
+
+    def on_start(self, run: Run) -> None:
+        """Begins a file, which takes the place of others from the next step on."""
+        self.close()
+        self._writer = self._writers.EventFileWriter(os.fspath(self.folder))
+        start = self._events.SessionLog(status=self._events.SessionLog.START)
+        self._writer.add_event(self._events.Event(wall_time=time.time(), step=run.step + 1, session_log=start))
+
+    def on_records(self, run: Run, records: Sequence[Record]) -> None:
+        """Writes what steps gave."""
+        for record in records:
+            values = {"loss": record.loss, **record.metrics, "learning_rate": record.learning_rate}
+            self._write(record.step, {f"train/{name}": value for name, value in values.items()})
+        self._writer.flush()
+
+    def on_evaluate(self, run: Run, metrics: Mapping[str, float]) -> None:
+        """Writes what was found."""
+        self._write(run.step, {f"evaluation/{name}": value for name, value in metrics.items()})
+        self._writer.flush()
+
+    def close(self) -> None:
+        """Ends the file."""
+        if self._writer is not None:
+            self._writer.close()
+            self._writer = None
+
+    def _write(self, step: int, values: Mapping[str, Any]) -> None:
+        scalars = [self._summaries.Summary.Value(tag=tag, simple_value=float(one)) for tag, one in values.items()]
+        summary = self._summaries.Summary(value=scalars)
+        self._writer.add_event(self._events.Event(wall_time=time.time(), step=step, summary=summary))
+
+
+publish(globals(), "tensorgrad.callbacks")

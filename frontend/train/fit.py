@@ -1,0 +1,673 @@
+"""`tg.fit`: the loop around a training step, with evaluations, checkpoints, a log, and a way back after a kill."""
+
+from __future__ import annotations
+
+import math
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+
+from tensorgrad.driver import checkpoints
+from tensorgrad.driver.compiled import checked_batch
+from tensorgrad.driver.training import Training
+from tensorgrad.errors import DivergenceError, InputError, OptionError, TensorgradError
+from tensorgrad.tracing import trees
+from tensorgrad.tracing.location import user_line
+from tensorgrad.tracing.tracer import refuse_inside_trace
+from tensorgrad.train.callbacks import Callback, Checkpoints, LossCurve, Record, watched
+from tensorgrad.train.data import Ahead, Seekable
+from tensorgrad.train.log import Log
+from tensorgrad.train.progress import ProgressBar, numbers
+from tensorgrad.train.run_state import LOSSES, read_run
+
+RECORDS_AT_ONCE, SECONDS_BETWEEN_READS = 32, 1.0
+"""After how many steps, or how long, what they gave is read from the device."""
+INTERRUPTED = "interrupted"
+STOP, RAISE, IGNORE = ON_NAN = ("stop", "raise", "ignore")
+"""What `fit` does about a loss that is NaN or infinite."""
+
+Evaluate: TypeAlias = Callable[[Training], float | Mapping[str, float]]
+Batches: TypeAlias = Iterable[Mapping[str, Any]]
+
+
+@dataclass(frozen=True)
+class Report:
+    """How a run went.
+
+    Attributes:
+        step: The training's step count.
+        epoch: How many epochs are over.
+        reason: Why it ended.
+        seconds: How long this process ran it.
+        steps_run: How many steps this process ran.
+        losses: The loss of every step of the run, f64, those before it went on from a checkpoint included; the mean
+            over micro-batches, where a step has several.
+        evaluations: What evaluations gave, with their steps.
+        checkpoint: The last checkpoint, if there is one.
+        best: The best one, if it was to be kept.
+        diverged_at: The first step whose loss, or whose parameters, were NaN or infinite, if that ended the run.
+    """
+
+    step: int
+    epoch: int
+    reason: str
+    seconds: float
+    steps_run: int
+    losses: np.ndarray
+    evaluations: list[tuple[int, dict[str, float]]]
+    checkpoint: Path | None
+    best: Path | None
+    diverged_at: int | None = None
+
+    def __repr__(self) -> str:
+        loss = f", loss={self.losses[-1]:.4g}" if len(self.losses) else ""
+        return f"Report(step={self.step}, epoch={self.epoch}, reason={self.reason!r}, steps_run={self.steps_run}{loss})"
+
+    def __str__(self) -> str:
+        rate = self.steps_run / max(self.seconds, 1e-9)
+        lines = [f"{self.step} steps, {self.reason}: {self.steps_run} in {self.seconds:.1f} s, {rate:.3g} steps/s"]
+        if len(self.losses):
+            first, last, least = self.losses[0], self.losses[-1], np.min(self.losses)
+            lines.append(f"loss: {first:.4g} at first, {last:.4g} at last, {least:.4g} at least")
+        if self.evaluations:
+            step, metrics = self.evaluations[-1]
+            lines.append(f"evaluation at step {step}: {numbers(metrics)}")
+        lines += [f"{what}: {path}" for what, path in (("checkpoint", self.checkpoint), ("best", self.best)) if path]
+        return "\n".join(lines)
+
+
+class _Item(NamedTuple):
+    """A batch, or the end of an epoch, and where the data is then."""
+
+    batch: Mapping[str, Any] | None
+    place: dict[str, Any] | None
+
+
+class _Done(NamedTuple):
+    """A step that has run, with what its micro-batches gave, or the only one."""
+
+    step: int
+    epoch: int
+    rate: float
+    results: list[Any]
+
+
+class Run:
+    """A training run, as callbacks see it.
+
+    Attributes:
+        training: What is trained.
+        epoch: How many epochs are over.
+        steps: How many steps the run has in all, if that is known.
+        losses: The losses that have been read, of every step from the run's first.
+        evaluations: What evaluations gave, with their steps.
+        reason: Why it ends, or None.
+        diverged_at: The step that `diverge` was called with first, or None.
+    """
+
+    def __init__(
+        self, training: Training, data: Batches, hooks: Sequence[Callback], steps: int | None, on_nan: str = "stop"
+    ):
+        self.training = training
+        self.epoch = 0
+        self.steps = steps
+        self.losses: list[float] = []
+        self.evaluations: list[tuple[int, dict[str, float]]] = []
+        self.reason: str | None = None
+        self.diverged_at: int | None = None
+        self._on_nan = on_nan
+        self._hooks = hooks
+        self._data = data
+        self._start = training.step_count
+        self._place = data.state_dict() if isinstance(data, Seekable) else None
+        self._pending: list[_Done] = []
+        self._micro: list[Any] = []
+        self._started = self._last_read = time.perf_counter()
+        self._first_here = self._start
+
+    @property
+    def step(self) -> int:
+        """The training's step count."""
+        return self.training.step_count
+
+    @property
+    def steps_done(self) -> int:
+        """How many steps of the run are done."""
+        return self.step - self._start
+
+    @property
+    def first_step(self) -> int:
+        """The number of the run's first step."""
+        return self._start + 1
+
+    @property
+    def last_step(self) -> int | None:
+        """The number of the run's last step, if that is known."""
+        return None if self.steps is None else self._start + self.steps
+
+    @property
+    def is_within_step(self) -> bool:
+        """Whether some micro-batches of a step have run, and others have not."""
+        return self.training.accumulated > 0
+
+    def stop(self, reason: str) -> None:
+        """Ends the run after this step."""
+        self.reason = self.reason or reason
+
+    def diverge(self, step: int, what: str) -> None:
+        """Ends the run because of numbers that are NaN or infinite; from now on no checkpoint is written.
+
+        Args:
+            step: Whose numbers they are.
+            what: Which, such as "the loss was nan".
+        """
+        if self.diverged_at is not None:
+            return
+        files = self._files()
+        latest = None if files is None else files.latest()
+        last = "there is no checkpoint" if latest is None else f"the last checkpoint before is {latest}"
+        self.diverged_at = step
+        self.reason = f"{what} at step {step}; {last}"
+
+    def train(self, item: _Item) -> None:
+        """Runs a step, or a micro-batch of it, without waiting for it."""
+        assert item.batch is not None
+        rate = self.training.learning_rate
+        self._micro.append(self.training.step(**checked_batch(item.batch, "fit")))
+        self._place = item.place
+        if self.is_within_step:
+            return
+        self._pending.append(_Done(self.step, self.epoch, rate, self._micro))
+        self._micro = []
+        late = time.perf_counter() - self._last_read > SECONDS_BETWEEN_READS
+        if late or len(self._pending) >= RECORDS_AT_ONCE:
+            self.flush()
+
+    def end_epoch(self, item: _Item) -> None:
+        """Counts an epoch."""
+        self.epoch += 1
+        self._place = item.place
+
+    def evaluate(self, function: Evaluate) -> None:
+        """Evaluates, once everything before is known; not where that has diverged."""
+        self.flush()
+        if self.diverged_at is not None:
+            return
+        metrics = _metrics(function(self.training))
+        self.evaluations.append((self.step, metrics))
+        self.tell("on_evaluate", metrics)
+
+    def check_watched(self, found: Mapping[str, float]) -> None:
+        """Requires what evaluations give to have the metrics that callbacks watch.
+
+        Raises:
+            InputError: One is missing.
+        """
+        for hook in self._hooks:
+            if (name := hook.watches()) is not None:
+                watched(type(hook).__name__, name, found)
+
+    def flush(self) -> None:
+        """Reads what steps gave, and tells it."""
+        records = [_record(done) for done in self._pending]
+        self._pending.clear()
+        self._last_read = time.perf_counter()
+        if records:
+            self.losses += [float(record.loss) for record in records]
+            self.tell("on_records", records)
+            bad = next((record for record in records if not math.isfinite(record.loss)), None)
+            if bad is not None and self._on_nan != IGNORE:
+                self.diverge(bad.step, f"the loss was {float(bad.loss):g}")
+
+    def tell(self, event: str, *arguments: Any) -> None:
+        """Calls a method of all callbacks, in order."""
+        for hook in self._hooks:
+            getattr(hook, event)(self, *arguments)
+
+    def save(self, path: str | os.PathLike[str]) -> bool:
+        """Writes a checkpoint of everything that the run needs to go on; none where it has diverged.
+
+        A loss is that before its step's update, so that a checkpoint behind it may have parameters that are NaN: those
+        are looked at, too, unless `on_nan` is "ignore".
+
+        Returns:
+            Whether it is written.
+        """
+        self.flush()
+        if self.diverged_at is not None:
+            return False
+        state = self.training.state_dict()
+        if self._on_nan != IGNORE:
+            bad = next((path for path in self.training._parameters if not np.isfinite(state[path]).all()), None)
+            if bad is not None:
+                self.diverge(self.step, f"the parameter {bad} was not finite after the update")
+                return False
+        self._micro = [_scalars(result) for result in self._micro]
+        run = {
+            "start": self._start,
+            "micro": [
+                [float(loss), {path: float(value) for path, value in metrics.items()}] for loss, metrics in self._micro
+            ],
+            "epoch": self.epoch,
+            "data": self._place,
+            "schedule": _schedule(self.training),
+            "callbacks": [[name, hook.state_dict()] for name, hook in self._kept()],
+            "evaluations": self.evaluations,
+        }
+        checkpoints.write_checkpoint(path, {**state, LOSSES: np.array(self.losses, np.float64)}, run)
+        return True
+
+    def resume(self, path: Path) -> None:
+        """Goes on from a checkpoint.
+
+        Raises:
+            InputError: It is of another run. Then the training and the data are as they were.
+        """
+        state, saved = checkpoints.read_checkpoint(path)
+        where = f"{user_line()}: {path}"
+        run = read_run(saved, state, where)
+        if not isinstance(self._data, Seekable) or run.data is None:
+            raise InputError(
+                f"{where}: the data can't be brought to where it was, as what has state_dict and load_state_dict can, "
+                "such as tg.data.batches and tg.data.generated"
+            )
+        kept = self._kept()
+        names, found = [name for name, _ in kept], [name for name, _ in run.callbacks]
+        if names != found:
+            raise InputError(f"{where}: the callbacks are {_listed(names)}, they were {_listed(found)}")
+        if _schedule(self.training) != run.schedule:
+            raise InputError(f"{where}: the schedule is {_schedule(self.training)}, it was {run.schedule}")
+        if run.evaluations:
+            self.check_watched(run.evaluations[-1][1])
+        parts = [("the data", self._data, run.data)]
+        parts += [(name, hook, values) for (name, hook), (_, values) in zip(kept, run.callbacks, strict=True)]
+        before = [part.state_dict() for _, part, _ in parts]
+        try:
+            for name, part, values in parts:
+                _bring(part, values, f"{where}: {name}")
+            self.training.load_state_dict(checkpoints.of_training(state))
+        except BaseException:
+            for (_, part, _), values in zip(parts, before, strict=True):
+                part.load_state_dict(values)
+            raise
+        self._start, self.epoch, self._place = run.start, run.epoch, run.data
+        self._micro = list(run.micro)
+        self.losses = run.losses
+        self.evaluations = run.evaluations
+        self._first_here = self.step
+
+    def close(self) -> None:
+        """Closes callbacks, and puts the data where the run has come to, however far it was prepared."""
+        for hook in self._hooks:
+            hook.close()
+        if isinstance(self._data, Seekable) and self._place is not None:
+            self._data.load_state_dict(self._place)
+
+    def report(self) -> Report:
+        """How the run went so far."""
+        files = self._files()
+        best = None if files is None or files.best_step is None else files.path(files.best_step)
+        return Report(
+            self.step,
+            self.epoch,
+            self.reason or "not at its end",
+            time.perf_counter() - self._started,
+            self.step - self._first_here,
+            np.array(self.losses, np.float64),
+            list(self.evaluations),
+            None if files is None else files.latest(),
+            best,
+            self.diverged_at,
+        )
+
+    def _files(self) -> Checkpoints | None:
+        return next((hook for hook in self._hooks if isinstance(hook, Checkpoints)), None)
+
+    def _kept(self) -> list[tuple[str, Callback]]:
+        """The callbacks that have something to keep, by the names of their classes."""
+        kept = [hook for hook in self._hooks if type(hook).state_dict is not Callback.state_dict]
+        return [(type(hook).__name__, hook) for hook in kept]
+
+
+def _bring(part: Any, values: Mapping[str, Any], where: str) -> None:
+    """Brings data or a callback to where a checkpoint has it.
+
+    Raises:
+        InputError: It can't go on from there.
+    """
+    try:
+        part.load_state_dict(values)
+    except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError) as error:
+        if isinstance(error, TensorgradError):
+            raise
+        raise InputError(f"{where} can't go on from what the checkpoint has of it: {error!r}") from error
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(names) or "none"
+
+
+def _schedule(training: Training) -> str | dict[str, str] | None:
+    """What scales learning rates, as checkpoints have it."""
+    found = training.schedules
+    return found.get("") if found.keys() <= {""} else found
+
+
+def _metrics(found: Any) -> dict[str, float]:
+    """What an evaluation gave, by name.
+
+    Raises:
+        InputError: It is neither a number nor several by name.
+    """
+    try:
+        if isinstance(found, Mapping):
+            return {str(name): float(value) for name, value in found.items()}
+        return {"value": float(found)}
+    except (TypeError, ValueError):
+        raise InputError(
+            f"{user_line()}: fit: evaluate must give a number, or several by name, got {found!r}"
+        ) from None
+
+
+def _scalar(value: Any) -> Any:
+    return np.asarray(value)[()]
+
+
+def _scalars(result: Any) -> tuple[Any, dict[str, Any]]:
+    """The loss and the metrics that are scalars, by path, of what a step gave."""
+    loss, metrics = result if isinstance(result, tuple) else (result, {})
+    if isinstance(loss, Mapping):  # of several parts: what is told is their sum, and each by its name
+        metrics = {**metrics, "loss": loss}
+        loss = sum(_scalar(one) for one in loss.values())
+    leaves = zip(trees.paths(metrics), trees.flatten(metrics)[0], strict=True)
+    return _scalar(loss), {path: _scalar(leaf) for path, leaf in leaves if np.ndim(leaf) == 0}
+
+
+def _mean(values: Sequence[Any]) -> Any:
+    """The mean over micro-batches, of the last one's dtype where that is a float."""
+    if len(values) == 1:
+        return values[0]
+    mean = np.mean(np.asarray(values, np.float64))
+    return mean.astype(values[-1].dtype) if values[-1].dtype.kind == "f" else mean
+
+
+def _record(done: _Done) -> Record:
+    rows = [_scalars(result) for result in done.results]
+    loss = _mean([loss for loss, _ in rows])
+    metrics = {path: _mean([values[path] for _, values in rows]) for path in rows[-1][1]}
+    return Record(done.step, done.epoch, loss, metrics, done.rate)
+
+
+def fit(
+    training: Training,
+    data: Batches,
+    *,
+    steps: int | None = None,
+    epochs: int | None = None,
+    evaluate: Evaluate | None = None,
+    evaluate_every: int | None = None,
+    callbacks: Sequence[Callback] = (),
+    checkpoint: str | os.PathLike[str] | Checkpoints | None = None,
+    resume: bool = False,
+    log: str | os.PathLike[str] | None = None,
+    plot: str | os.PathLike[str] | None = None,
+    prefetch: int = 2,
+    progress: bool = True,
+    on_nan: str = STOP,
+) -> Report:
+    """Trains on data, step by step. With `tg.compile(..., accumulate=n)`, a step is n batches of the data.
+
+    Steps are submitted without waiting; losses are read after some dozens of them, or a second. Ctrl-C ends the run
+    after the present step, as if that were its end, but without another evaluation; a second one at once.
+
+    With `checkpoint` and `resume`, a run that was stopped at any moment goes on from its last checkpoint when the same
+    call is made again, and gives the same bits as if it had not been stopped: parameters, optimizer, random key, the
+    order and place of the data, callbacks, and the log, which is cut back to the checkpoint.
+
+    A run whose loss is NaN or infinite ends, unless `on_nan` says otherwise. That is seen when losses are read anyway,
+    so that some dozens of steps may run on; checkpoints are looked at before they are written, and none is from then
+    on, so that the last one is from before.
+
+    Args:
+        training: What `tg.compile` gives.
+        data: The inputs of each step; going through it once is an epoch. Such as `tg.data.batches` gives.
+        steps: How many steps to run, all in all when it goes on from a checkpoint.
+        epochs: How many epochs to run. With both, what comes first ends the run. A step that an epoch's batches do not
+            fill goes on in the next one, or in the next run.
+        evaluate: Called as `evaluate(training)`, to give a number, or several by name. Where a callback watches one of
+            them, such as `EarlyStop`, it is also called before the first step, only to see that there is such a metric.
+        evaluate_every: After how many steps; `None` is after each epoch. And at the end.
+        callbacks: What else happens, in order; see `tg.callbacks`.
+        checkpoint: A folder to keep checkpoints in, after each epoch, or `tg.callbacks.Checkpoints`.
+        resume: Whether to go on from the last checkpoint in that folder, if there is one.
+        log: A `.csv` or `.jsonl` file for what steps and evaluations give.
+        plot: A picture of the losses, written at the end; needs matplotlib.
+        prefetch: How many batches a thread prepares ahead; 0 for none, where data depends on what is trained.
+        progress: Whether to show a bar, or lines where there is no terminal, and a summary.
+        on_nan: What to do about a loss that is NaN or infinite: "stop" ends the run, with the step and the last
+            checkpoint in the report's `reason`; "raise" raises an error that says the same; "ignore" goes on.
+
+    Returns:
+        How it went.
+
+    Raises:
+        OptionError: A setting is out of range.
+        InputError: The data ends early or doesn't fit, the folder holds another run's checkpoints, or the checkpoint
+            doesn't belong to this run: another model, optimizer, schedule, data or callbacks, or data without a place.
+            Then nothing is loaded.
+        DivergenceError: The loss was NaN or infinite, and `on_nan` is "raise".
+        TraceError: This is inside a trace.
+        OSError: A file can't be read or written.
+    """
+    refuse_inside_trace("tg.fit")
+    _check(training, data, steps, epochs, evaluate, evaluate_every, prefetch)
+    for name, path in (("log", log), ("plot", plot)):
+        if path is not None and not isinstance(path, str | os.PathLike):
+            raise OptionError(f"{user_line()}: fit: {name} must be a path, got {path!r}")
+    if checkpoint is not None and not isinstance(checkpoint, str | os.PathLike | Checkpoints):
+        raise OptionError(f"{user_line()}: fit: checkpoint must be a folder or Checkpoints, got {checkpoint!r}")
+    files = checkpoint if isinstance(checkpoint, Checkpoints) or checkpoint is None else Checkpoints(checkpoint)
+    _check_callbacks(callbacks)
+    if on_nan not in ON_NAN:
+        raise OptionError(f"{user_line()}: fit: on_nan must be one of {', '.join(ON_NAN)}, got {on_nan!r}")
+    hooks = [*callbacks]
+    hooks += [Log(log)] if log is not None else []
+    hooks += [LossCurve(plot)] if plot is not None else []
+    hooks += [ProgressBar()] if progress else []
+    hooks += [files] if files is not None else []
+    run = Run(training, data, hooks, _known_steps(training, data, steps, epochs), on_nan)
+    _check_watching(hooks, evaluate)
+    resumed = _resume(run, files, resume)
+    if evaluate is not None and not run.evaluations and any(hook.watches() is not None for hook in hooks):
+        run.check_watched(_metrics(evaluate(training)))
+    with _closing(run), _interruptible(run), _items(data, prefetch, resumed) as items:
+        run.tell("on_start")
+        _loop(run, items, steps, epochs, evaluate, evaluate_every)
+        if run.reason != INTERRUPTED and evaluate is not None and not _is_evaluated(run):
+            run.evaluate(evaluate)
+        run.flush()
+        if run.diverged_at is not None and on_nan == RAISE:
+            raise DivergenceError(f"{user_line()}: fit: {run.reason}")
+        # The summary names the last checkpoint: it comes when that is written.
+        for hook in sorted(hooks, key=lambda hook: isinstance(hook, ProgressBar)):
+            hook.on_end(run)
+    return run.report()
+
+
+def _loop(
+    run: Run,
+    items: Iterator[_Item],
+    steps: int | None,
+    epochs: int | None,
+    evaluate: Evaluate | None,
+    evaluate_every: int | None,
+) -> None:
+    while run.reason is None:
+        if steps is not None and run.steps_done >= steps:
+            return run.stop("all steps done")
+        if epochs is not None and run.epoch >= epochs:
+            return run.stop("all epochs done")
+        item = next(items, None)
+        if item is None:
+            of = "" if steps is None else f" of {steps}"
+            raise InputError(f"{user_line()}: fit: the data ended after {run.steps_done}{of} steps")
+        if item.batch is None:
+            run.end_epoch(item)
+            if evaluate is not None and evaluate_every is None and not _is_evaluated(run):
+                run.evaluate(evaluate)
+            run.tell("on_epoch")
+        else:
+            run.train(item)
+            if run.is_within_step:
+                continue
+            if evaluate is not None and evaluate_every is not None and run.steps_done % evaluate_every == 0:
+                run.evaluate(evaluate)
+            run.tell("on_step")
+    return None
+
+
+def _is_evaluated(run: Run) -> bool:
+    return bool(run.evaluations) and run.evaluations[-1][0] == run.step
+
+
+def _check(
+    training: object,
+    data: object,
+    steps: int | None,
+    epochs: int | None,
+    evaluate: object,
+    evaluate_every: int | None,
+    prefetch: int,
+) -> None:
+    where = f"{user_line()}: fit:"
+    if not isinstance(training, Training):
+        raise OptionError(f"{where} takes what tg.compile gives, got {type(training).__name__}")
+    if not isinstance(data, Iterable) or isinstance(data, Mapping):
+        raise InputError(f"{where} data must be an iterable of dicts, got {type(data).__name__}")
+    if steps is None and epochs is None:
+        raise OptionError(f"{where} give steps= or epochs=")
+    least = {"steps": (steps, 1), "epochs": (epochs, 1), "evaluate_every": (evaluate_every, 1)}
+    least["prefetch"] = (prefetch, 0)
+    for name, (value, lowest) in least.items():
+        if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < lowest):
+            raise OptionError(f"{where} {name} must be an integer from {lowest}, got {value!r}")
+    if isinstance(data, Iterator) and epochs is not None and epochs > 1:
+        raise InputError(f"{where} an iterator can be gone through once, not for {epochs} epochs")
+    if evaluate is not None and not callable(evaluate):
+        raise OptionError(f"{where} evaluate must be a function of the training, got {evaluate!r}")
+    if evaluate is None and evaluate_every is not None:
+        raise OptionError(f"{where} evaluate_every without evaluate")
+
+
+def _check_callbacks(callbacks: object) -> None:
+    if not isinstance(callbacks, Sequence) or not all(isinstance(one, Callback) for one in callbacks):
+        raise OptionError(f"{user_line()}: fit: callbacks must be a list of tg.callbacks.Callback, got {callbacks!r}")
+
+
+def _check_watching(hooks: Sequence[Callback], evaluate: object) -> None:
+    for hook in hooks:
+        if evaluate is None and (name := hook.watches()) is not None:
+            raise OptionError(
+                f"{user_line()}: fit: {type(hook).__name__} watches {name!r} of evaluations, and there is no evaluate="
+            )
+
+
+def _known_steps(training: Training, data: Batches, steps: int | None, epochs: int | None) -> int | None:
+    """How many steps there are in all, for who looks on."""
+    try:
+        batches = epochs * len(data) if epochs is not None and isinstance(data, Sized) else None
+        whole = None if batches is None else (training.accumulated + batches) // training.accumulate
+    except TypeError:  # of what knows its length only at times
+        whole = None
+    known = [number for number in (steps, whole) if number is not None]
+    return min(known) if known else None
+
+
+def _resume(run: Run, files: Checkpoints | None, resume: bool) -> bool:
+    """Loads the last checkpoint, if it is to be and there is one."""
+    if files is None:
+        if resume:
+            raise OptionError(f"{user_line()}: fit: resume needs checkpoint=, the folder to go on from")
+        return False
+    latest = files.latest()
+    if latest is None:
+        return False
+    if not resume:
+        raise InputError(
+            f"{user_line()}: fit: {files.folder} holds checkpoints of a run: give resume=True to go on with it, "
+            "or another folder"
+        )
+    run.resume(latest)
+    return True
+
+
+def _walk(data: Batches, resumed: bool) -> Iterator[_Item]:
+    """Batches, epoch by epoch, with the data's place behind each."""
+    first, seekable = True, isinstance(data, Seekable)
+
+    def place() -> dict[str, Any] | None:
+        return data.state_dict() if isinstance(data, Seekable) else None
+
+    while True:
+        count = 0
+        for batch in data:
+            count += 1
+            yield _Item(batch, place())
+        if not count and not (first and seekable):
+            raise InputError("fit: there are no batches in the data")
+        # Data may stand behind an epoch's last batch: the end counts where this run had the batches.
+        if count or resumed:
+            yield _Item(None, place())
+        first = False
+        if isinstance(data, Iterator):
+            return
+
+
+@contextmanager
+def _items(data: Batches, prefetch: int, resumed: bool) -> Iterator[Iterator[_Item]]:
+    items = _walk(data, resumed)
+    if not prefetch:
+        yield items
+        return
+    ahead = Ahead(items, prefetch)
+    try:
+        yield ahead
+    finally:
+        ahead.close()
+
+
+@contextmanager
+def _closing(run: Run) -> Iterator[None]:
+    """Puts everything in order at the end, whatever happens."""
+    try:
+        yield
+    finally:
+        run.close()
+
+
+@contextmanager
+def _interruptible(run: Run) -> Iterator[None]:
+    """Makes of the first Ctrl-C a wish to stop, in the main thread, where signals arrive."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.getsignal(signal.SIGINT)
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        run.stop(INTERRUPTED)
+        signal.signal(signal.SIGINT, before)
+
+    signal.signal(signal.SIGINT, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)

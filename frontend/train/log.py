@@ -1,0 +1,152 @@
+"""Logs of training runs: a row for each step and each evaluation, cut back to the checkpoint when a run goes on."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tensorgrad.errors import InputError, OptionError
+from tensorgrad.tracing.location import user_line
+from tensorgrad.train.callbacks import Callback, Record
+from tensorgrad.train.run_state import count, kept
+
+if TYPE_CHECKING:
+    from tensorgrad.train.fit import Run
+
+__all__ = ["Log"]
+
+Row = Mapping[str, Any]
+
+
+class Log(Callback):
+    """Writes what steps and evaluations gave to a file, `.csv` or `.jsonl`.
+
+    A row of a step has `step`, `epoch`, `loss`, the loss' metrics by path, and `learning_rate`; one of an evaluation
+    has `step`, `epoch`, and its metrics as `evaluation.<name>`. Nothing in it depends on the clock.
+
+    Args:
+        path: The file. A new run replaces it; one that goes on first cuts it back to where the checkpoint was written.
+
+    Raises:
+        OptionError: Its name ends otherwise.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]):
+        self.path = Path(path)
+        if self.path.suffix not in (".csv", ".jsonl"):
+            raise OptionError(f"{user_line()}: a log is a .csv or a .jsonl file, got {str(path)!r}")
+        self._is_csv = self.path.suffix == ".csv"
+        self._columns: list[str] = []
+        self._rows = 0
+        self._file: io.TextIOWrapper | None = None
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Goes on after as many rows.
+
+        Raises:
+            InputError: The file has fewer.
+        """
+        rows = kept("Log", state, "rows", count)
+        try:
+            found = max(len(self._lines()) - self._is_csv, 0)
+        except UnicodeDecodeError as error:
+            raise InputError(f"{user_line()}: log {self.path} is damaged: {error}") from None
+        if found < rows:
+            raise InputError(f"{user_line()}: log {self.path} has {found} rows, there were {rows} at the checkpoint")
+        self._rows = rows
+
+    def state_dict(self) -> dict[str, Any]:
+        """How many rows there are; they are on the disk then."""
+        if self._file is not None:
+            self._file.flush()
+            os.fsync(self._file.fileno())
+        return {"rows": self._rows}
+
+    def on_start(self, run: Run) -> None:
+        """Cuts the file back."""
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        kept = self._lines()[: self._rows + self._is_csv] if self._rows else []
+        self._columns = next(csv.reader(kept[:1]), []) if self._is_csv else []
+        self._replace(kept)
+
+    def on_records(self, run: Run, records: Sequence[Record]) -> None:
+        """Writes a row for each."""
+        self._write(
+            [
+                {"step": r.step, "epoch": r.epoch, "loss": r.loss, **r.metrics, "learning_rate": r.learning_rate}
+                for r in records
+            ]
+        )
+
+    def on_evaluate(self, run: Run, metrics: Mapping[str, float]) -> None:
+        """Writes a row."""
+        values = {f"evaluation.{name}": value for name, value in metrics.items()}
+        self._write([{"step": run.step, "epoch": run.epoch, **values}])
+
+    def close(self) -> None:
+        """Closes the file."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def _lines(self) -> list[str]:
+        """The file's lines that are complete."""
+        if not self.path.exists():
+            return []
+        return [line + "\n" for line in self.path.read_text("utf-8").split("\n")[:-1]]
+
+    def _replace(self, lines: Sequence[str]) -> None:
+        """Opens a new file that begins with these lines, in the place of the old one."""
+        self.close()
+        aside = self.path.with_name(f".{self.path.name}.{os.getpid()}.part")
+        aside.write_text("".join(lines), "utf-8", newline="")
+        os.replace(aside, self.path)
+        self._file = self.path.open("a", encoding="utf-8", newline="")
+
+    def _write(self, rows: Sequence[Row]) -> None:
+        added = [name for row in rows for name in row if name not in self._columns]
+        if self._is_csv and added:
+            self._widen(list(dict.fromkeys(added)))
+        assert self._file is not None
+        for row in rows:
+            self._file.write(self._line(row))
+        self._file.flush()
+        self._rows += len(rows)
+
+    def _line(self, row: Row) -> str:
+        if self._is_csv:
+            return _csv_line([_text(row[name]) if name in row else "" for name in self._columns])
+        return json.dumps({name: _number(value) for name, value in row.items()}) + "\n"
+
+    def _widen(self, columns: Sequence[str]) -> None:
+        """Adds columns, which are empty in the rows that there are."""
+        old = self._lines()[1:] if self._columns else []
+        self._columns += columns
+        empty = "," * len(columns)
+        self._replace([_csv_line(self._columns), *(line.rstrip("\n") + empty + "\n" for line in old)])
+
+
+def _csv_line(cells: Sequence[str]) -> str:
+    line = io.StringIO()
+    csv.writer(line, lineterminator="\n").writerow(cells)
+    return line.getvalue()
+
+
+def _text(value: Any) -> str:
+    """A number in as few digits as its dtype needs."""
+    return str(value.item() if isinstance(value, (np.integer, np.bool_)) else value)
+
+
+def _number(value: Any) -> Any:
+    """A number for JSON, which has none that is not finite: those are null."""
+    if isinstance(value, (np.floating, float)):
+        return float(str(value)) if math.isfinite(value) else None
+    return value.item() if isinstance(value, np.generic) else value

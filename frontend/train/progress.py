@@ -1,0 +1,85 @@
+"""What a training run shows of itself: a bar on terminals, a few lines elsewhere."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from tensorgrad.train.callbacks import Callback, Record
+
+if TYPE_CHECKING:
+    from tensorgrad.train.fit import Run
+
+LINES = 10
+"""How many lines a run of known length writes where there is no terminal, besides one an evaluation."""
+STEPS_A_LINE = 1000
+"""After how many steps a run of unknown length writes one."""
+
+
+def numbers(metrics: Mapping[str, float]) -> str:
+    """Metrics in a line."""
+    return ", ".join(f"{name} {value:.4g}" for name, value in metrics.items())
+
+
+class ProgressBar(Callback):
+    """Shows the step, the loss, the rate and the time that is left."""
+
+    def __init__(self) -> None:
+        self._console = Console()
+        self._bar: Progress | None = None
+        self._evaluation = ""
+        self._next_line = 0
+
+    def on_start(self, run: Run) -> None:
+        """Shows the bar."""
+        self._started, self._first = time.perf_counter(), run.steps_done
+        self._every = max(1, run.steps // LINES) if run.steps else STEPS_A_LINE
+        self._next_line = run.steps_done + self._every
+        if self._console.is_terminal:
+            columns = (
+                TextColumn("step {task.fields[step]}"),
+                BarColumn(),
+                TextColumn("{task.fields[shown]}"),
+                TimeElapsedColumn(),
+                TimeRemainingColumn(),
+            )
+            self._bar = Progress(*columns, console=self._console)
+            self._task = self._bar.add_task("", total=run.steps, completed=run.steps_done, step=run.step, shown="")
+            self._bar.start()
+
+    def on_records(self, run: Run, records: Sequence[Record]) -> None:
+        """Shows the last of them."""
+        last = records[-1]
+        rate = (run.steps_done - self._first) / max(time.perf_counter() - self._started, 1e-9)
+        shown = f"loss {last.loss:.4g}, {rate:.3g} steps/s"
+        if self._bar is not None:
+            self._bar.update(self._task, completed=run.steps_done, step=last.step, shown=shown + self._evaluation)
+        elif run.steps_done >= self._next_line:
+            self._next_line = (run.steps_done // self._every + 1) * self._every
+            total = "" if run.last_step is None else f" of {run.last_step}"
+            self._print(f"step {last.step}{total}: {shown}")
+
+    def on_evaluate(self, run: Run, metrics: Mapping[str, float]) -> None:
+        """Shows what was found."""
+        if self._bar is not None:
+            self._evaluation = f"; {numbers(metrics)}"
+        else:
+            self._print(f"step {run.step}, evaluation: {numbers(metrics)}")
+
+    def on_end(self, run: Run) -> None:
+        """Takes the bar away and sums up."""
+        self.close()
+        self._print(str(run.report()))
+
+    def close(self) -> None:
+        """Takes the bar away."""
+        if self._bar is not None:
+            self._bar.stop()
+            self._bar = None
+
+    def _print(self, text: str) -> None:
+        self._console.print(text, markup=False, highlight=False, soft_wrap=True)

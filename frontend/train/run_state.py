@@ -1,0 +1,153 @@
+"""What `tg.fit` keeps in a checkpoint besides the training, read from a file of anybody's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+
+from tensorgrad.driver import checkpoints
+from tensorgrad.errors import InputError
+from tensorgrad.tracing.location import user_line
+
+LOSSES = checkpoints.RUN + "losses"
+MOST = 2**53
+"""Counts beyond are none."""
+
+
+@dataclass(frozen=True)
+class RunState:
+    """Where a run was.
+
+    Attributes:
+        start: The training's step count at its start.
+        epoch: How many epochs were over.
+        data: What the data's `state_dict` gave, or `None`.
+        schedule: The name of the rate's schedule, or `None`.
+        callbacks: The names of callbacks that keep something, and what they kept.
+        micro: The loss and metrics of the micro-batches of an unfinished step.
+        losses: The losses of its steps.
+        evaluations: What evaluations gave, with their steps.
+    """
+
+    start: int
+    epoch: int
+    data: dict[str, Any] | None
+    schedule: str | None
+    callbacks: list[tuple[str, dict[str, Any]]]
+    micro: list[tuple[float, dict[str, float]]]
+    losses: list[float]
+    evaluations: list[tuple[int, dict[str, float]]]
+
+
+def read_run(saved: Mapping[str, Any] | None, state: Mapping[str, np.ndarray], where: str) -> RunState:
+    """What a checkpoint of `tg.fit` says of its run.
+
+    Args:
+        saved: What it has besides arrays.
+        state: Its arrays.
+        where: What messages begin with.
+
+    Raises:
+        InputError: It is no such checkpoint, or a damaged one; says what is wrong.
+    """
+    if saved is None:
+        raise InputError(f"{where} is no checkpoint of tg.fit")
+    try:
+        run = RunState(
+            start=count(saved["start"]),
+            epoch=count(saved["epoch"]),
+            data=None if saved["data"] is None else _dict(saved["data"]),
+            schedule=saved["schedule"],
+            callbacks=[(_text(name), _dict(values)) for name, values in saved["callbacks"]],
+            micro=[(number(loss), _numbers(metrics)) for loss, metrics in saved.get("micro", [])],
+            losses=_losses(state[LOSSES]),
+            evaluations=[(count(step), _numbers(metrics)) for step, metrics in saved["evaluations"]],
+        )
+        step = _integer(state[f"{checkpoints.TRAINING}step"])
+        done = _integer(state.get(f"{checkpoints.TRAINING}accumulated", np.array(0)))
+        if step - run.start != len(run.losses):
+            raise ValueError(f"{len(run.losses)} losses of the steps from {run.start} to {step}")
+        if done < len(run.micro):
+            raise ValueError(f"results of {len(run.micro)} micro-batches where {done} have run")
+    except (ValueError, TypeError, LookupError, AttributeError, OverflowError) as error:
+        raise InputError(f"{where} is a damaged checkpoint: {error!r}") from None
+    return run
+
+
+def _losses(array: np.ndarray) -> list[float]:
+    if array.dtype != np.float64 or array.ndim != 1:
+        raise ValueError(f"losses are {array.dtype} of shape {array.shape}")
+    return array.tolist()
+
+
+def _integer(array: np.ndarray) -> int:
+    if array.dtype.kind not in "iu" or array.shape != ():
+        raise ValueError(f"a count is {array.dtype} of shape {array.shape}")
+    return int(array)
+
+
+def count(value: Any) -> int:
+    """A number from 0.
+
+    Raises:
+        ValueError: This is none.
+    """
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= MOST:
+        raise ValueError(f"{value!r} is no count")
+    return value
+
+
+def number(value: Any) -> float:
+    """A number.
+
+    Raises:
+        ValueError: This is none.
+    """
+    if isinstance(value, bool) or not isinstance(value, int | float) or (abs(value) > MOST and isinstance(value, int)):
+        raise ValueError(f"{value!r} is no number")
+    return float(value)
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise ValueError(f"{value!r} is no name")
+    return value
+
+
+def _dict(value: Any) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise ValueError(f"{value!r} is no dict")
+    return value
+
+
+def _numbers(value: Any) -> dict[str, float]:
+    return {name: number(one) for name, one in _dict(value).items()}
+
+
+Value = TypeVar("Value")
+
+
+def kept(owner: str, state: Mapping[str, Any], name: str, read: Callable[[Any], Value]) -> Value:
+    """What a callback kept under a name.
+
+    Args:
+        owner: What messages call the callback.
+        state: What it kept.
+        name: The name.
+        read: Checks the value, such as `count`.
+
+    Raises:
+        InputError: There is no such value.
+    """
+    try:
+        return read(state[name])
+    except (ValueError, TypeError, LookupError) as error:
+        raise InputError(f"{user_line()}: {owner}: its {name} in the checkpoint is damaged: {error!r}") from None
+
+
+def optional(read: Callable[[Any], Value]) -> Callable[[Any], Value | None]:
+    """What checks a value that may be `None`."""
+    return lambda value: None if value is None else read(value)

@@ -1,0 +1,1 @@
+"""Transformations of functions: derivatives, vmap, custom derivatives, loops and branches, recomputation."""

@@ -1,0 +1,302 @@
+"""Control flow in the IR: `scan`, a loop with a state, and `cond`, a choice between two computations."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from xdsl.dialects.builtin import i1
+from xdsl.ir import Block, SSAValue
+
+from tensorgrad.dialects.tg.base import Tensor as TensorType
+from tensorgrad.dialects.tg.base import tensor
+from tensorgrad.dialects.tg.build import type_of
+from tensorgrad.dialects.tg.call import ReturnOp
+from tensorgrad.dialects.tg.control import CondOp, ScanOp
+from tensorgrad.errors import DTypeError, OptionError, ShapeError, TraceError
+from tensorgrad.tracing import trees
+from tensorgrad.tracing.dtypes import SHORT
+from tensorgrad.tracing.location import user_line, user_location
+from tensorgrad.tracing.tensor import Array, Tensor, Traced
+from tensorgrad.tracing.tracer import (
+    Trace,
+    as_array,
+    as_result,
+    check_function,
+    check_usable,
+    current_trace,
+    tracing,
+    value_in,
+)
+from tensorgrad.transforms.grad import computed
+
+
+def scan(
+    body: Callable[[Any, Any], tuple[Any, Any]],
+    init: Any,
+    xs: Any = None,
+    length: int | None = None,
+    reverse: bool = False,
+) -> tuple[Any, Any]:
+    """Runs a function once for each position, with a state: a loop that stays a loop in the compiled program.
+
+    The body is traced once, so that neither compile time nor the number of kernels grows with the length. Derivatives
+    of any order go through it, by the arguments and by tensors that the body uses from around it. For a derivative in
+    reverse the loop keeps those values of each time that the derivative reads.
+
+    Args:
+        body: Takes `(carry, x)`, gives `(carry, y)`. The carry is a tree like `init`, of the same shapes and dtypes; x
+            has the slices of `xs` at one position along axis 0; y is any tree of tensors, or None.
+        init: The carry of the first time: a tree of tensors, arrays and numbers (a number is f32 or i32).
+        xs: A tree of tensors of equal extent along axis 0, or None.
+        length: How often the body runs; must be given where `xs` is None.
+        reverse: Whether to go from the last position to the first, in `xs` and in the result.
+
+    Returns:
+        `(carry, ys)`: what the last time carried over (`init` where the length is 0), and a tree like y with each
+        tensor stacked along a new axis 0.
+
+    Raises:
+        ShapeError: The extents differ from each other or from `length`, or the carry changes its structure or shape.
+        DTypeError: The carry changes its dtype.
+        TraceError: The body doesn't give a pair, or gives what is no tensor.
+        OptionError: There is neither `xs` nor `length`, or it is negative.
+
+    Example:
+        >>> import numpy as np
+        >>> import tensorgrad as tg
+        >>> total, sums = tg.scan(lambda c, x: (c + x, c + x), 0.0, np.array([1.0, 2.0, 3.0]))
+        >>> float(total), np.asarray(sums).tolist()
+        (6.0, [1.0, 3.0, 6.0])
+    """
+    check_function(body, "scan")
+    carry, rows = _Leaves(init), _Leaves(xs)
+    count = _length(rows, length)
+    if current_trace() is not None:
+        return _Scan(body, carry, rows, count, reverse).emit()
+    split = len(carry.tensors)
+
+    def program(*flat: Tensor) -> Any:
+        return _Scan(body, carry.filled(flat[:split]), rows.filled(flat[split:]), count, reverse).emit()
+
+    return computed(f"scan_{_name(body)}", program, [*carry.tensors, *rows.tensors])
+
+
+def cond(predicate: Any, true_function: Callable[..., Any], false_function: Callable[..., Any], *operands: Any) -> Any:
+    """Applies one of two functions; only the chosen one runs (`tg.where` computes both sides and selects).
+
+    Args:
+        predicate: A bool scalar, that may be known at run time only.
+        true_function: Takes the operands, and runs where the predicate holds.
+        false_function: Takes the operands, and runs where it doesn't. Its result has the same structure, shapes and
+            dtypes as that of `true_function`.
+        *operands: Trees of tensors. Both functions may also use tensors from around them.
+
+    Returns:
+        What the chosen function gives.
+
+    Raises:
+        DTypeError: The predicate is no bool, or the results differ in dtype.
+        ShapeError: The predicate is no scalar, or the results differ in structure or shape.
+        TraceError: A function gives what is no tensor.
+
+    Example:
+        >>> import tensorgrad as tg
+        >>> float(tg.cond(True, lambda x: x + 1.0, lambda x: x * 10.0, 2.0))
+        3.0
+    """
+    for function in (true_function, false_function):
+        check_function(function, "cond")
+    condition = _as_tensor(predicate)
+    if condition.shape != ():
+        raise ShapeError(f"{user_line()}: cond: the predicate must be a scalar, it has shape {condition.shape}")
+    if SHORT[condition.dtype] != "bool":
+        raise DTypeError(f"{user_line()}: cond: the predicate must be a bool, it is {SHORT[condition.dtype]}")
+    arguments = _Leaves(operands)
+    if current_trace() is not None:
+        return _cond(condition, true_function, false_function, arguments)
+
+    def program(first: Tensor, *flat: Tensor) -> Any:
+        return _cond(first, true_function, false_function, arguments.filled(flat))
+
+    return computed(f"cond_{_name(true_function)}", program, [condition, *arguments.tensors])
+
+
+def _name(function: Callable[..., Any]) -> str:
+    return getattr(function, "__name__", "function")
+
+
+def _as_tensor(leaf: Any) -> Tensor:
+    if isinstance(leaf, Traced):
+        check_usable(leaf)
+    return leaf if isinstance(leaf, Tensor) else Array(as_array(leaf))
+
+
+class _Leaves:
+    """A tree of tensors.
+
+    Attributes:
+        tensors: Its leaves.
+        paths: Where each stands.
+        rebuild: Makes the tree from as many others.
+    """
+
+    def __init__(self, tree: Any):
+        leaves, self.rebuild = trees.flatten(tree)
+        self.tensors = [_as_tensor(leaf) for leaf in leaves]
+        self.paths = trees.paths(tree)
+
+    def filled(self, tensors: Sequence[Tensor]) -> _Leaves:
+        """The tree with other tensors."""
+        return _Leaves(self.rebuild(tensors))
+
+
+def _length(rows: _Leaves, length: int | None) -> int:
+    if length is not None:
+        try:
+            count = operator.index(length)
+        except TypeError:
+            raise OptionError(f"{user_line()}: scan: length must be an integer, got {length!r}") from None
+        if isinstance(length, bool) or count < 0:
+            raise OptionError(f"{user_line()}: scan: length must be an integer from 0 up, got {length!r}")
+        length = count
+    elif not rows.tensors:
+        raise OptionError(f"{user_line()}: scan: without xs, length says how often the body runs")
+    for path, x in zip(rows.paths, rows.tensors, strict=True):
+        where = f"{user_line()}: scan: xs{path and '.'}{path}"
+        if not x.shape:
+            raise ShapeError(f"{where} is a scalar; scan goes over axis 0")
+        if length is None:
+            length = x.shape[0]
+        elif x.shape[0] != length:
+            raise ShapeError(f"{where} has shape {x.shape}, axis 0 should have the extent {length}")
+    assert length is not None
+    return length
+
+
+class _Region:
+    """A function traced into a region of its own, which may use tensors from around it.
+
+    Attributes:
+        tree: What the function gave.
+        values: Its tensors in the region.
+        outside: The values from around the region that it uses.
+    """
+
+    def __init__(
+        self, name: str, kinds: Sequence[TensorType], function: Callable[[list[Traced]], Any], what: str
+    ) -> None:
+        with tracing(name) as inner:
+            self.tree = function([inner.argument(kind) for kind in kinds])
+            self.results = [as_result(leaf, what) for leaf in trees.flatten(self.tree)[0]]
+            for leaf in self.results:
+                if isinstance(leaf, Traced):
+                    check_usable(leaf)
+            inner.builder.location = user_location()
+            self.values = [value_in(inner, leaf) for leaf in self.results]
+        self.block = inner.block
+        own = {*self.block.args, *(result for op in self.block.ops for result in op.results)}
+        used = [*(operand for op in self.block.ops for operand in op.operands), *self.values]
+        self.outside = list(dict.fromkeys(value for value in used if value not in own))
+
+    def close(self, outside: Sequence[SSAValue], place: int) -> Block:
+        """Makes arguments of values from around the region, from a position on, and ends it."""
+        inside = {value: self.block.insert_arg(value.type, place + i) for i, value in enumerate(outside)}
+        for argument in self.block.args:
+            argument.location = user_location()
+        for op in self.block.ops:
+            op.operands = [inside.get(operand, operand) for operand in op.operands]
+        end = ReturnOp([inside.get(value, value) for value in self.values])
+        end.location = user_location()
+        self.block.add_op(end)
+        return self.block
+
+
+def _compared(what: str, name: str, found: Any, expected: Any) -> None:
+    """Requires that two trees of tensors have the same structure, shapes and dtypes."""
+    here, there = trees.paths(found), trees.paths(expected)
+    if here != there:
+        listed = [", ".join(path or "one tensor" for path in paths) or "nothing" for paths in (here, there)]
+        raise ShapeError(f"{user_line()}: {what}: {name} has {listed[0]}, expected {listed[1]}")
+    for path, one, like in zip(here, trees.flatten(found)[0], trees.flatten(expected)[0], strict=True):
+        where = f"{user_line()}: {what}: {name}{path and '.'}{path}"
+        if one.shape != like.shape:
+            raise ShapeError(f"{where} has shape {one.shape}, expected {like.shape}")
+        if one.dtype != like.dtype:
+            raise DTypeError(f"{where} is {SHORT[one.dtype]}, expected {SHORT[like.dtype]}")
+
+
+def _tensors(tree: Any, what: str) -> Any:
+    leaves, rebuild = trees.flatten(tree)
+    return rebuild([as_result(leaf, what) for leaf in leaves])
+
+
+class _Scan:
+    """One scan in a trace."""
+
+    def __init__(
+        self, body: Callable[[Any, Any], tuple[Any, Any]], carry: _Leaves, rows: _Leaves, length: int, reverse: bool
+    ):
+        trace = current_trace()
+        assert trace is not None
+        self.trace: Trace = trace
+        self.body, self.carry, self.rows, self.length, self.reverse = body, carry, rows, length, reverse
+
+    def emit(self) -> tuple[Any, Any]:
+        """Adds the scan to the trace; gives the carry and the stacks."""
+        self.trace.builder.location = user_location()
+        init = [value_in(self.trace, leaf) for leaf in self.carry.tensors]
+        xs = [value_in(self.trace, leaf) for leaf in self.rows.tensors]
+        slices = [tensor(type_of(x).get_shape()[1:], type_of(x).get_element_type()) for x in xs]
+        kinds = [*map(type_of, init), *slices]
+        region = _Region(f"scan({_name(self.body)})", kinds, self._run, f"scan: {_name(self.body)}")
+        consts = region.outside
+        op = ScanOp.of(consts, init, xs, self.length, self.reverse, region.close(consts, 0))
+        op.location = user_location()
+        self.trace.builder.insert(op)
+        results = [Traced(self.trace, result) for result in op.results]
+        carries = len(init)
+        return self.carry.rebuild(results[:carries]), trees.flatten(region.tree[1])[1](results[carries:])
+
+    def _run(self, arguments: list[Traced]) -> tuple[Any, Any]:
+        count = len(self.carry.tensors)
+        carry = self.carry.rebuild(arguments[:count])
+        pair = self.body(carry, self.rows.rebuild(arguments[count:]))
+        if not isinstance(pair, tuple) or len(pair) != 2:
+            raise TraceError(f"{user_line()}: scan: {_name(self.body)} must give (carry, y), it gave {_kind(pair)}")
+        found = _tensors(pair[0], f"scan: {_name(self.body)}")
+        _compared("scan", "the carry that the body gives", found, carry)
+        return found, pair[1]
+
+
+def _kind(value: Any) -> str:
+    return f"a tuple of {len(value)}" if isinstance(value, tuple) else type(value).__name__
+
+
+def _cond(predicate: Tensor, then: Callable[..., Any], otherwise: Callable[..., Any], arguments: _Leaves) -> Any:
+    trace = current_trace()
+    assert trace is not None
+    trace.builder.location = user_location()
+    condition = value_in(trace, predicate)
+    assert type_of(condition) == tensor((), i1)
+    operands = [value_in(trace, leaf) for leaf in arguments.tensors]
+    regions = [
+        _Region(
+            f"cond({_name(function)})",
+            [type_of(value) for value in operands],
+            lambda leaves, function=function: _tensors(
+                function(*arguments.rebuild(leaves)), f"cond: {_name(function)}"
+            ),
+            f"cond: {_name(function)}",
+        )
+        for function in (then, otherwise)
+    ]
+    _compared("cond", "what the second function gives", regions[1].tree, regions[0].tree)
+    outside = list(dict.fromkeys(value for region in regions for value in region.outside))
+    blocks = [region.close(outside, len(operands)) for region in regions]
+    op = CondOp.of(condition, [*operands, *outside], *blocks)
+    op.location = user_location()
+    trace.builder.insert(op)
+    rebuild = trees.flatten(regions[0].tree)[1]
+    return rebuild([Traced(trace, result) for result in op.results])

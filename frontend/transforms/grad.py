@@ -1,0 +1,186 @@
+"""`grad` and `value_and_grad`: derivatives of Python functions, nestable to any order."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+
+from tensorgrad.dialects.signature import Slot
+from tensorgrad.dialects.tg.build import TensorBuilder, type_of
+from tensorgrad.errors import DTypeError, ShapeError, TraceError
+from tensorgrad.passes.tensors.grad import gradients
+from tensorgrad.passes.tensors.outline_attention import outlined
+from tensorgrad.tracing import trees
+from tensorgrad.tracing.dtypes import SHORT, Spec, is_float
+from tensorgrad.tracing.location import user_line, user_location
+from tensorgrad.tracing.tensor import Array, Tensor, Traced
+from tensorgrad.tracing.tracer import (
+    as_array,
+    as_result,
+    check_usable,
+    current_trace,
+    note_derivative,
+    sanitized,
+    trace_call,
+    tracing,
+    value_in,
+)
+
+
+def value_and_grad(function: Callable[..., Any], argnums: int | Sequence[int] = 0) -> Callable[..., Any]:
+    """A function that gives `function`'s value and its gradient.
+
+    Args:
+        function: Gives a float scalar.
+        argnums: The positions of the arguments to differentiate by; each may be a tree of tensors.
+
+    Returns:
+        A function of the same arguments that gives `(value, gradient)`. The gradient has the shape of the argument, or
+        is a tuple with one for each of `argnums`. On numpy arrays it computes at once; inside a trace it is traced.
+    """
+    numbers = (argnums,) if isinstance(argnums, int) else tuple(argnums)
+    if not all(isinstance(number, int) for number in numbers):
+        raise TraceError(f"{user_line()}: grad: argnums must be the positions of arguments, got {argnums!r}")
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> tuple[Any, Any]:
+        chosen = []
+        for number in numbers:
+            if not -len(args) <= number < len(args):
+                raise TraceError(f"{user_line()}: grad: there is no argument {number}, only {len(args)} are positional")
+            chosen.append(number % len(args))
+        if current_trace() is None:
+            return _at_once(function, args, kwargs, chosen, single=isinstance(argnums, int))
+        return _differentiate(function, args, kwargs, chosen, single=isinstance(argnums, int))
+
+    return call
+
+
+def grad(function: Callable[..., Any], argnums: int | Sequence[int] = 0) -> Callable[..., Any]:
+    """A function that gives the gradient of `function`; see `value_and_grad`.
+
+    Example:
+        >>> import tensorgrad as tg
+        >>> float(tg.grad(tg.grad(lambda x: x**3))(2.0))
+        12.0
+    """
+    both = value_and_grad(function, argnums)
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return both(*args, **kwargs)[1]
+
+    return call
+
+
+def _differentiate(
+    function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], chosen: Sequence[int], single: bool
+) -> tuple[Any, Any]:
+    """Traces `function` into a block of its own, differentiates that, and moves its ops into the outer trace."""
+    note_derivative()
+    outer = current_trace()
+    assert outer is not None
+    parts = {number: trees.flatten(args[number]) for number in chosen}
+    primals = {number: [primal(leaf) for leaf in leaves] for number, (leaves, _) in parts.items()}
+    name = getattr(function, "__name__", "function")
+    with tracing(f"grad({name})") as inner:
+        stand_ins = {
+            number: [inner.argument(type_of(value_in(outer, leaf))) for leaf in leaves]
+            for number, leaves in primals.items()
+        }
+        new_args = [parts[i][1](stand_ins[i]) if i in parts else arg for i, arg in enumerate(args)]
+        result = _scalar(function(*new_args, **kwargs), name)
+        inner.builder.location = user_location()
+        value = outlined(inner.block, value_in(inner, result))
+        wrt = [leaf.value for number in parts for leaf in stand_ins[number]]
+        found = gradients(inner.block, value, wrt, TensorBuilder(inner.block, location=user_location()))
+    for argument, leaf in zip(
+        list(inner.block.args), (leaf for leaves in primals.values() for leaf in leaves), strict=True
+    ):
+        actual = value_in(outer, leaf)
+        argument.replace_all_uses_with(actual)
+        value = actual if value is argument else value
+        found = [actual if entry is argument else entry for entry in found]
+    for op in list(inner.block.ops):
+        op.detach()
+        outer.block.add_op(op)
+    outer_found = iter([Traced(outer, entry) for entry in found])
+    trees_out = {number: parts[number][1]([next(outer_found) for _ in primals[number]]) for number in parts}
+    return Traced(outer, value), _arranged(trees_out, chosen, single)
+
+
+def _arranged(by_number: dict[int, Any], chosen: Sequence[int], single: bool) -> Any:
+    return by_number[chosen[0]] if single else tuple(by_number[number] for number in chosen)
+
+
+def primal(leaf: Any, what: str = "grad") -> Tensor:
+    """An argument to differentiate by as a tensor.
+
+    Raises:
+        DTypeError: It is no float.
+        TraceError: Its trace has ended.
+    """
+    tensor = leaf if isinstance(leaf, Tensor) else Array(as_array(_weak(leaf)))
+    if isinstance(tensor, Traced):
+        check_usable(tensor)
+    if not is_float(tensor.dtype):
+        raise DTypeError(
+            f"{user_line()}: {what}: an argument to differentiate by is {SHORT[tensor.dtype]}; "
+            "only floats have derivatives"
+        )
+    return tensor
+
+
+def _weak(leaf: Any) -> Any:
+    return float(leaf) if isinstance(leaf, int) and not isinstance(leaf, bool) else leaf
+
+
+def _scalar(result: Any, name: str) -> Tensor:
+    tensor = as_result(result, name)
+    if tensor.shape != () or not is_float(tensor.dtype):
+        raise ShapeError(
+            f"{user_line()}: grad: {name} must give a float scalar, "
+            f"it gave shape {tensor.shape} of {SHORT[tensor.dtype]}"
+        )
+    return tensor
+
+
+def _at_once(
+    function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], chosen: Sequence[int], single: bool
+) -> tuple[Any, Any]:
+    """Outside a trace: traces, differentiates, and runs the result by the reference."""
+    parts = {number: trees.flatten(args[number]) for number in chosen}
+    leaves = {number: [primal(leaf) for leaf in part] for number, (part, _) in parts.items()}
+    flat = [leaf for number in parts for leaf in leaves[number]]
+
+    def program(*tensors: Tensor) -> Any:
+        rest = iter(tensors)
+        stand_ins = {number: parts[number][1]([next(rest) for _ in leaves[number]]) for number in parts}
+        new_args = [stand_ins.get(number, arg) for number, arg in enumerate(args)]
+        return _differentiate(function, new_args, kwargs, chosen, single)
+
+    value, gradient = computed(f"grad_{getattr(function, '__name__', 'function')}", program, flat)
+    return value, gradient
+
+
+def computed(name: str, program: Callable[..., Any], arguments: Sequence[Tensor]) -> Any:
+    """Traces a program of concrete tensors, runs it by the reference, and gives its results in the same tree."""
+    from tensorgrad.interpreters.tensors import TensorExecutor
+    from tensorgrad.passes.tensors.inline_calls import InlineCallsPass
+    from tensorgrad.passes.tensors.simplify import SimplifyPass
+
+    slots = [Slot(f"arg{i}", "input") for i in range(len(arguments))]
+    specs = [Spec(argument.shape, argument.dtype) for argument in arguments]
+    given = {slot.name: argument for slot, argument in zip(slots, arguments, strict=True)}
+    made, positions = trace_call(sanitized(name), program, specs, slots, lambda ranges: ranges.check_known(given))
+    module = ModuleOp([made])
+    for one in (InlineCallsPass(), SimplifyPass()):
+        one.apply(Context(), module)
+    results = TensorExecutor(module).call([np.asarray(argument) for argument in arguments])
+    order, rebuild = trees.flatten(positions)
+    return rebuild([Array(results[position]) for position in order])

@@ -1,0 +1,391 @@
+"""`jvp`, `vjp`, `jacobian` and `hessian`: derivatives of functions whose results are no scalars."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Literal
+
+from xdsl.ir import Block, SSAValue
+from xdsl.utils.exceptions import DiagnosticException
+
+from tensorgrad.dialects.tg.base import ints
+from tensorgrad.dialects.tg.build import TensorBuilder, type_of
+from tensorgrad.dialects.tg.shape import ReshapeOp
+from tensorgrad.errors import DTypeError, OptionError, ShapeError, TraceError
+from tensorgrad.passes.tensors.batch import basis, repeated
+from tensorgrad.passes.tensors.grad import cotangents, tangents
+from tensorgrad.tracing import trees
+from tensorgrad.tracing.dtypes import SHORT, is_float
+from tensorgrad.tracing.location import user_line, user_location
+from tensorgrad.tracing.tensor import Array, Tensor, Traced
+from tensorgrad.tracing.tracer import Trace, as_array, as_result, check_usable, current_trace, note_derivative, value_in
+from tensorgrad.transforms.grad import computed, grad, primal
+
+
+def jvp(function: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
+    """The value of a function and its derivative along a direction, by forward mode.
+
+    Args:
+        function: A function of trees of float tensors to a tree of tensors.
+        primals: Its arguments.
+        tangents: The direction: for each argument, a tree of the same structure and shapes.
+
+    Returns:
+        `(value, tangent)`. The tangent is a tree like the value, with `None` for what is no float.
+
+    Raises:
+        TraceError: A custom derivative is not linear in its cotangent.
+        ShapeError, DTypeError: A direction doesn't fit its argument, or an argument is no float.
+
+    Example:
+        >>> import tensorgrad as tg
+        >>> value, tangent = tg.jvp(lambda x: x**2, (3.0,), (1.0,))
+        >>> float(value), float(tangent)
+        (9.0, 6.0)
+    """
+    if len(primals) != len(tangents):
+        raise ShapeError(f"{user_line()}: jvp: {len(primals)} primals, {len(tangents)} tangents")
+    arguments = [_Tree("jvp", argument) for argument in primals]
+    directions = [leaf for i, one in enumerate(arguments) for leaf in one.fit("jvp", f"tangents[{i}]", tangents[i])]
+    points = [leaf for one in arguments for leaf in one.leaves]
+    if current_trace() is not None:
+        return _jvp(function, arguments, points, directions)
+    count = len(points)
+    return computed(
+        _name("jvp", function),
+        lambda *flat: _jvp(function, arguments, flat[:count], flat[count:]),
+        [*points, *directions],
+    )
+
+
+def vjp(function: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[[Any], tuple[Any, ...]]]:
+    """The value of a function, and what takes a cotangent of it back to its arguments.
+
+    Outside a trace each call of the pullback computes what it needs of the function again.
+
+    Args:
+        function: A function of trees of float tensors to a tree of tensors.
+        *primals: Its arguments.
+
+    Returns:
+        `(value, pullback)`. The pullback takes a tree like the value, with `None` for what is no float, and gives a
+        tuple of one tree of cotangents for each argument.
+
+    Raises:
+        DTypeError: An argument is no float.
+
+    Example:
+        >>> import tensorgrad as tg
+        >>> value, pullback = tg.vjp(lambda x, y: x * y, 3.0, 4.0)
+        >>> [float(cotangent) for cotangent in pullback(1.0)]
+        [4.0, 3.0]
+    """
+    arguments = [_Tree("vjp", argument) for argument in primals]
+    points = [leaf for one in arguments for leaf in one.leaves]
+    if current_trace() is not None:
+        return _vjp(function, arguments, points)
+    value = computed(_name("vjp", function), lambda *flat: _Application(function, arguments, flat, {}).value, points)
+
+    def pullback(cotangent: Any) -> tuple[Any, ...]:
+        if current_trace() is not None:
+            return _vjp(function, arguments, points)[1](cotangent)
+        expected = _expected(value)
+        count = len(points)
+        return computed(
+            _name("vjp", function),
+            lambda *flat: _vjp(function, arguments, flat[:count])[1](expected.rebuild(flat[count:])),
+            [*points, *expected.fit("vjp", "the cotangent", cotangent)],
+        )
+
+    return value, pullback
+
+
+def jacobian(
+    function: Callable[..., Any],
+    argnums: int | Sequence[int] = 0,
+    mode: Literal["reverse", "forward"] = "reverse",
+) -> Callable[..., Any]:
+    """A function that gives every derivative of every element of `function`'s result.
+
+    The derivative is traced once and runs for all elements at once, along a new axis: a reverse Jacobian costs as much
+    memory as one pullback times the elements of the result, a forward one as one tangent times those of the arguments.
+
+    Args:
+        function: Gives a tree of float tensors.
+        argnums: The positions of the arguments to differentiate by; each may be a tree of tensors.
+        mode: "reverse", best where the result is smaller than the arguments, or "forward".
+
+    Returns:
+        A function of the same arguments. It gives a tree like the result, with what belongs to the arguments as leaves:
+        a tree like the argument, or a tuple of one for each of `argnums`, of tensors of the shape of the result and
+        then that of the argument.
+
+    Raises:
+        OptionError: Another mode.
+    """
+    if mode not in ("reverse", "forward"):
+        raise OptionError(f"{user_line()}: jacobian: mode must be reverse or forward, not {mode!r}")
+    numbers = (argnums,) if isinstance(argnums, int) else tuple(argnums)
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        chosen = []
+        for number in numbers:
+            if not -len(args) <= number < len(args):
+                raise TraceError(f"{user_line()}: jacobian: there is no argument {number}, {len(args)} are positional")
+            chosen.append(number % len(args))
+        arguments = [_Tree("jacobian", args[number]) for number in chosen]
+        points = [leaf for one in arguments for leaf in one.leaves]
+
+        def chosen_only(*trees_in: Any) -> Any:
+            new = dict(zip(chosen, trees_in, strict=True))
+            return function(*[new.get(number, arg) for number, arg in enumerate(args)], **kwargs)
+
+        def program(*flat: Tensor) -> Any:
+            return _jacobian(chosen_only, arguments, flat, mode, single=isinstance(argnums, int))
+
+        if current_trace() is not None:
+            return program(*points)
+        return computed(_name("jacobian", function), program, points)
+
+    return call
+
+
+def hessian(function: Callable[..., Any], argnums: int | Sequence[int] = 0) -> Callable[..., Any]:
+    """A function that gives every second derivative of a scalar function: the forward Jacobian of its gradient.
+
+    For a product with one vector, `tg.jvp(tg.grad(function), (x,), (v,))` costs as much as a few gradients.
+
+    Args:
+        function: Gives a float scalar.
+        argnums: The positions of the arguments to differentiate by; each may be a tree of tensors.
+
+    Returns:
+        A function of the same arguments; see `jacobian`. For one tensor, it gives its shape twice over.
+    """
+    return jacobian(grad(function, argnums), argnums, "forward")
+
+
+def _name(what: str, function: Callable[..., Any]) -> str:
+    return f"{what}_{getattr(function, '__name__', 'function')}"
+
+
+class _Tree:
+    """A tree of float tensors: what to differentiate by, or what a cotangent must be like.
+
+    Attributes:
+        leaves: The tensors.
+        rebuild: Makes the tree from as many others.
+    """
+
+    def __init__(self, what: str, tree: Any):
+        leaves, self.rebuild = trees.flatten(tree)
+        self.leaves = [primal(leaf, what) for leaf in leaves]
+        self._paths = trees.paths(tree)
+
+    def fit(self, what: str, name: str, tree: Any) -> list[Tensor]:
+        """The leaves of a tree that must have the same structure, shapes and dtypes; numbers take the dtype."""
+        found, paths = trees.flatten(tree)[0], trees.paths(tree)
+        if paths != self._paths:
+            expected = ", ".join(self._paths) or "no leaves"
+            raise ShapeError(f"{user_line()}: {what}: {name} must be a tree with the leaves {expected}")
+        result: list[Tensor] = []
+        for leaf, path, like in zip(found, paths, self.leaves, strict=True):
+            if isinstance(leaf, Traced):
+                check_usable(leaf)
+            where = f"{name}{path and '.'}{path}"
+            tensor = leaf if isinstance(leaf, Tensor) else Array(as_array(leaf, like.dtype))
+            if tensor.shape != like.shape:
+                raise ShapeError(f"{user_line()}: {what}: {where} has shape {tensor.shape}, expected {like.shape}")
+            if tensor.dtype != like.dtype:
+                found_dtype, expected_dtype = SHORT[tensor.dtype], SHORT[like.dtype]
+                raise DTypeError(f"{user_line()}: {what}: {where} is {found_dtype}, expected {expected_dtype}")
+            result.append(tensor)
+        return result
+
+
+def _floats_only(value: Any) -> Any:
+    """The tree with `None` for what is no float."""
+    leaves, rebuild = trees.flatten(value)
+    return rebuild([leaf if is_float(leaf.dtype) else None for leaf in leaves])
+
+
+def _expected(value: Any) -> _Tree:
+    return _Tree("vjp", _floats_only(value))
+
+
+class _Application:
+    """A function applied inside a trace, to copies of its arguments that nothing else uses.
+
+    Attributes:
+        trace: Where it is traced.
+        wrt: The copies.
+        value: The tree of results.
+        outputs: Its leaves.
+    """
+
+    def __init__(
+        self, function: Callable[..., Any], arguments: Sequence[_Tree], points: Sequence[Tensor], kwargs: dict[str, Any]
+    ):
+        trace = current_trace()
+        assert trace is not None
+        self.trace: Trace = trace
+        copies = iter([self._copy(point) for point in points])
+        self.wrt: list[SSAValue] = []
+        new: list[Any] = []
+        for argument in arguments:
+            mine = [next(copies) for _ in argument.leaves]
+            self.wrt += [one.value for one in mine]
+            new.append(argument.rebuild(mine))
+        leaves, rebuild = trees.flatten(function(*new, **kwargs))
+        self.outputs = [as_result(leaf, getattr(function, "__name__", "function")) for leaf in leaves]
+        for leaf in self.outputs:
+            if isinstance(leaf, Traced):
+                check_usable(leaf)
+        self.value = rebuild(self.outputs)
+        self.rebuild = rebuild
+        self.trace.builder.location = user_location()
+
+    def _copy(self, point: Tensor) -> Traced:
+        self.trace.builder.location = user_location()
+        value = value_in(self.trace, point)
+        return Traced(self.trace, self.trace.builder.emit(ReshapeOp, [value], shape=ints(point.shape)))
+
+    def seeds(self, given: Sequence[SSAValue | None], builder: TensorBuilder) -> dict[SSAValue, SSAValue]:
+        """Cotangents by value: a value that is a result twice has their sum."""
+        found: dict[SSAValue, SSAValue] = {}
+        for output, one in zip(self.outputs, given, strict=True):
+            if one is not None and isinstance(output, Traced):
+                key = output.value
+                found[key] = builder.add(found[key], one) if key in found else one
+        return found
+
+
+def _split(arguments: Sequence[_Tree], leaves: Sequence[Any]) -> tuple[Any, ...]:
+    rest = iter(leaves)
+    return tuple(argument.rebuild([next(rest) for _ in argument.leaves]) for argument in arguments)
+
+
+@contextmanager
+def _refusals(what: str) -> Iterator[None]:
+    try:
+        yield
+    except DiagnosticException as error:
+        raise TraceError(f"{user_line()}: {what}: {error}") from None
+
+
+def _jvp(
+    function: Callable[..., Any], arguments: Sequence[_Tree], points: Sequence[Tensor], directions: Sequence[Tensor]
+) -> tuple[Any, Any]:
+    done = _Application(function, arguments, points, {})
+    trace, builder = done.trace, TensorBuilder(done.trace.block, location=user_location())
+    values = [value_in(trace, direction) for direction in directions]
+    traced = [output.value if isinstance(output, Traced) else None for output in done.outputs]
+    with _refusals("jvp"):
+        known = [value for value in traced if value is not None]
+        found = dict(zip(known, tangents(trace.block, known, done.wrt, values, builder), strict=True))
+    builder.location = user_location()
+    leaves: list[Any] = []
+    for output, value in zip(done.outputs, traced, strict=True):
+        if not is_float(output.dtype):
+            leaves.append(None)
+            continue
+        moved = None if value is None else found[value]
+        leaves.append(Traced(trace, builder.full_like(value_in(trace, output), 0) if moved is None else moved))
+    return done.value, done.rebuild(leaves)
+
+
+def _vjp(
+    function: Callable[..., Any], arguments: Sequence[_Tree], points: Sequence[Tensor]
+) -> tuple[Any, Callable[[Any], tuple[Any, ...]]]:
+    done = _Application(function, arguments, points, {})
+
+    def pullback(cotangent: Any) -> tuple[Any, ...]:
+        note_derivative()
+        for one in done.wrt:
+            check_usable(Traced(done.trace, one))
+        trace = current_trace()
+        assert trace is not None
+        rest = iter(_expected(done.value).fit("vjp", "the cotangent", cotangent))
+        builder = TensorBuilder(trace.block, location=user_location())
+        trace.builder.location = user_location()
+        given = [value_in(trace, next(rest)) if is_float(output.dtype) else None for output in done.outputs]
+        found = cotangents(done.trace.block, done.seeds(given, builder), done.wrt, builder)
+        builder.location = user_location()
+        pieces = [
+            Traced(trace, builder.full_like(one, 0) if piece is None else piece)
+            for one, piece in zip(done.wrt, found, strict=True)
+        ]
+        return _split(arguments, pieces)
+
+    return done.value, pullback
+
+
+def _jacobian(
+    function: Callable[..., Any], arguments: Sequence[_Tree], points: Sequence[Tensor], mode: str, single: bool
+) -> Any:
+    done = _Application(function, arguments, points, {})
+    for output in done.outputs:
+        if not is_float(output.dtype):
+            found_dtype = SHORT[output.dtype]
+            raise DTypeError(f"{user_line()}: jacobian: a result is {found_dtype}; only floats have derivatives")
+    rows = [value_in(done.trace, output) for output in done.outputs]
+    with _refusals("jacobian"):
+        found = (_by_results if mode == "reverse" else _by_arguments)(done, rows)
+    leaves: list[Any] = []
+    for output in range(len(rows)):
+        parts = _split(arguments, [Traced(done.trace, found[output, i]) for i in range(len(done.wrt))])
+        leaves.append(parts[0] if single else parts)
+    return done.rebuild(leaves)
+
+
+def _by_results(done: _Application, rows: Sequence[SSAValue]) -> dict[tuple[int, int], SSAValue]:
+    """Reverse mode: the unit cotangents of each result at once."""
+    note_derivative()
+    block, found = done.trace.block, dict[tuple[int, int], SSAValue]()
+    builder = TensorBuilder(block, location=user_location())
+    for number, row in enumerate(rows):
+        scratch, holder = Block(), Block(arg_types=[row.type])
+        inner = TensorBuilder(scratch, location=builder.location)
+        pieces = cotangents(block, {row: holder.args[0]}, done.wrt, inner)
+        repeat = _repeat(scratch, holder.args[0], pieces, builder)
+        for i, (column, piece) in enumerate(zip(done.wrt, repeat, strict=True)):
+            shape = (*type_of(row).get_shape(), *type_of(column).get_shape())
+            zeros = builder.zeros(shape, type_of(column).get_element_type()) if piece is None else piece
+            found[number, i] = builder.reshape(zeros, shape)
+    return found
+
+
+def _by_arguments(done: _Application, rows: Sequence[SSAValue]) -> dict[tuple[int, int], SSAValue]:
+    """Forward mode: the unit tangents of each argument at once."""
+    block, found = done.trace.block, dict[tuple[int, int], SSAValue]()
+    builder = TensorBuilder(block, location=user_location())
+    for number, column in enumerate(done.wrt):
+        scratch, holder = Block(), Block(arg_types=[column.type])
+        inner = TensorBuilder(scratch, location=builder.location)
+        pieces = tangents(block, rows, [column], [holder.args[0]], inner)
+        repeat = _repeat(scratch, holder.args[0], pieces, builder)
+        for i, (row, piece) in enumerate(zip(rows, repeat, strict=True)):
+            old, new = type_of(row).get_shape(), type_of(column).get_shape()
+            if piece is None:
+                found[i, number] = builder.zeros((*old, *new), type_of(row).get_element_type())
+                continue
+            last = builder.transpose(piece, [*range(1, len(old) + 1), 0])
+            found[i, number] = builder.reshape(last, (*old, *new))
+    return found
+
+
+def _repeat(
+    scratch: Block, unit: SSAValue, pieces: Sequence[SSAValue | None], builder: TensorBuilder
+) -> list[SSAValue | None]:
+    """What is linear in `unit`, for every unit tensor along a new leading axis."""
+    builder.location = user_location()
+    present = [piece for piece in pieces if piece is not None]
+    if not type_of(unit).element_count():
+        return [None for _ in pieces]
+    units = basis(type_of(unit), builder)
+    repeat = iter(repeated(scratch, {unit: units}, present, builder))
+    builder.location = user_location()
+    return [None if piece is None else next(repeat) for piece in pieces]

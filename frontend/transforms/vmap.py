@@ -1,0 +1,176 @@
+"""`vmap`: a function of one example as a function of many, op by op."""
+
+from __future__ import annotations
+
+import functools
+import operator
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from xdsl.ir import SSAValue
+
+from tensorgrad.dialects.tg.base import tensor
+from tensorgrad.dialects.tg.build import TensorBuilder, type_of
+from tensorgrad.errors import ShapeError, TraceError
+from tensorgrad.ops.joining import moveaxis
+from tensorgrad.passes.tensors.batch import repeated
+from tensorgrad.tracing import trees
+from tensorgrad.tracing.location import user_line, user_location
+from tensorgrad.tracing.tensor import Array, Tensor, Traced
+from tensorgrad.tracing.tracer import (
+    Trace,
+    as_array,
+    as_result,
+    check_function,
+    check_usable,
+    current_trace,
+    tracing,
+    value_in,
+)
+from tensorgrad.transforms.grad import computed
+
+
+def vmap(function: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0) -> Callable[..., Any]:
+    """A function that runs `function` for every position along an axis of its arguments, at once.
+
+    Each op runs once, along a new leading axis: the program is as long for many examples as for few. It nests with
+    itself and with every derivative, and works inside a trace and outside.
+
+    Args:
+        function: Gives a tree of tensors for one example.
+        in_axes: Along which axis each argument has its examples: one integer for all positional arguments, or a tuple
+            with one entry for each; an entry is an integer, None (the same for every example), or a tree of these that
+            is a prefix of the argument. Keyword arguments have their examples along axis 0.
+        out_axes: Where the results get theirs: an integer, None (for what is the same for every example), or a tree of
+            these that is a prefix of the result.
+
+    Returns:
+        The function of all examples.
+
+    Raises:
+        ShapeError: At the call: an axis is out of range, the arguments have different numbers of examples or none, or
+            what `out_axes` says is the same for every example is not.
+        TraceError: At the call: `in_axes` or `out_axes` does not fit the tree, or no argument has examples.
+
+    Example:
+        >>> import tensorgrad as tg
+        >>> tg.vmap(lambda x, y: x @ y, in_axes=(0, None))(tg.array([[1.0, 2.0], [3.0, 4.0]]), tg.ones(2))
+        Array([3., 7.], dtype=f32)
+    """
+
+    check_function(function, "vmap")
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        leaves, rebuild = trees.flatten((args, kwargs))
+        axes = [*_argument_axes(in_axes, args), *([0] * len(trees.flatten(kwargs)[0]))]
+        mapped = [position for position, axis in enumerate(axes) if axis is not None]
+        if not mapped:
+            raise TraceError(f"{user_line()}: vmap: no argument has an axis of examples; in_axes is {in_axes!r}")
+        tensors = [_tensor(leaves[position]) for position in mapped]
+        places = [_place(one, axes[position]) for one, position in zip(tensors, mapped, strict=True)]
+        counts = sorted({one.shape[place] for one, place in zip(tensors, places, strict=True)})
+        if len(counts) != 1 or not counts[0]:
+            wanted = "none" if len(counts) == 1 else " and ".join(map(str, counts))
+            raise ShapeError(f"{user_line()}: vmap: the arguments have {wanted} examples, not one number of them")
+
+        def program(*given: Tensor) -> Any:
+            new = list(leaves)
+            examples = [moveaxis(one, place, 0) for one, place in zip(given, places, strict=True)]
+
+            def inner(stand_ins: Sequence[Tensor]) -> Any:
+                for position, stand_in in zip(mapped, stand_ins, strict=True):
+                    new[position] = stand_in
+                new_args, new_kwargs = rebuild(new)
+                return function(*new_args, **new_kwargs)
+
+            return _mapped(inner, examples, out_axes, getattr(function, "__name__", "function"))
+
+        if current_trace() is None:
+            return computed(f"vmap_{getattr(function, '__name__', 'function')}", program, tensors)
+        return program(*tensors)
+
+    return call
+
+
+def _tensor(leaf: Any) -> Tensor:
+    found = leaf if isinstance(leaf, Tensor) else Array(as_array(leaf))
+    if isinstance(found, Traced):
+        check_usable(found)
+    return found
+
+
+def _place(x: Tensor, axis: int) -> int:
+    if not -x.ndim <= axis < x.ndim:
+        raise ShapeError(f"{user_line()}: vmap: axis {axis} is out of range for an argument of {x.ndim} axes")
+    return axis % x.ndim
+
+
+def _argument_axes(in_axes: Any, args: Sequence[Any]) -> list[int | None]:
+    if not isinstance(in_axes, tuple | list):
+        return _spread(in_axes, tuple(args), "in_axes")
+    if len(in_axes) != len(args):
+        raise TraceError(f"{user_line()}: vmap: in_axes has {len(in_axes)} entries for {len(args)} arguments")
+    return [axis for entry, arg in zip(in_axes, args, strict=True) for axis in _spread(entry, arg, "in_axes")]
+
+
+def _spread(axes: Any, tree: Any, what: str) -> list[int | None]:
+    """The axis of each leaf of a tree, from a tree of axes that is a prefix of it."""
+    parts = None if axes is None else trees.children(axes)
+    if parts is None:
+        try:
+            axis = None if axes is None or isinstance(axes, bool) else operator.index(axes)
+        except TypeError:
+            raise TraceError(f"{user_line()}: vmap: {what} holds {axes!r}, no integer and not None") from None
+        return [axis] * len(trees.flatten(tree)[0])
+    found = trees.children(tree)
+    if found is None or len(found[0]) != len(parts[0]) or type(axes) is not type(tree):
+        raise TraceError(f"{user_line()}: vmap: {what} holds {axes!r} where the tree has {type(tree).__name__}")
+    return [axis for a, b in zip(parts[0], found[0], strict=True) for axis in _spread(a, b, what)]
+
+
+def _mapped(function: Callable[[Sequence[Tensor]], Any], examples: Sequence[Tensor], out_axes: Any, name: str) -> Any:
+    """Traces `function` on one example, and moves its ops into the outer trace, along the axis of all."""
+    outer = current_trace()
+    assert outer is not None
+    actual = [value_in(outer, one) for one in examples]
+    with tracing(f"vmap({name})") as inner:
+        stand_ins = [
+            inner.argument(tensor(type_of(value).get_shape()[1:], type_of(value).get_element_type()))
+            for value in actual
+        ]
+        leaves, rebuild = trees.flatten(function(stand_ins))
+        axes = _spread(out_axes, rebuild(leaves), "out_axes")
+        inner.builder.location = user_location()
+        values = [value_in(inner, as_result(leaf, name)) for leaf in leaves]
+        notes, inner.notes = inner.notes, []
+    known = {one.value: value for one, value in zip(stand_ins, actual, strict=True)}
+    dependent = _dependent(inner, known)
+    for value, axis in zip(values, axes, strict=True):
+        if axis is None and value in dependent:
+            raise ShapeError(f"{user_line()}: vmap: out_axes is None for a result that differs between examples")
+    builder = TensorBuilder(outer.block, location=user_location())
+    noted = [note for note in notes if note.value in dependent]
+    found = repeated(inner.block, known, [*values, *(note.value for note in noted)], builder)
+    outer.notes += [note for note in notes if note.value not in dependent]
+    outer.notes += [replace(note, value=value) for note, value in zip(noted, found[len(values) :], strict=True)]
+    return rebuild([_result(outer, value, axis) for value, axis in zip(found, axes, strict=False)])
+
+
+def _dependent(trace: Trace, known: dict[SSAValue, SSAValue]) -> set[SSAValue]:
+    """What differs between examples."""
+    found = set(known)
+    for op in trace.block.ops:
+        if any(operand in found for operand in op.operands):
+            found.update(op.results)
+    return found
+
+
+def _result(trace: Trace, value: SSAValue, axis: int | None) -> Tensor:
+    everything = Traced(trace, value)
+    if axis is None:
+        return everything[0]
+    if not -everything.ndim <= axis < everything.ndim:
+        raise ShapeError(f"{user_line()}: vmap: out_axes {axis} is out of range for a result of {everything.ndim} axes")
+    return moveaxis(everything, 0, axis)

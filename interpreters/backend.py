@@ -1,0 +1,151 @@
+"""The backend where there is no GPU: runs a `tg` function by numpy, with its parameters and state."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+from xdsl.dialects.builtin import ModuleOp
+
+from tensorgrad.dialects.signature import Slot
+from tensorgrad.dialects.tg.base import NumpyArray, Tensor, numpy_dtype
+from tensorgrad.interpreters.kernels import KernelExecutor
+from tensorgrad.interpreters.tensors import TensorExecutor
+from tensorgrad.runtime.backend import DTYPES, OutputHandle, ScalarInputs, check_inputs
+from tensorgrad.runtime.errors import ProgramError
+
+_NAMES = {dtype: name for name, dtype in DTYPES.items()}
+
+
+@dataclass(frozen=True)
+class ArraySlot:
+    """A named tensor of a `tg` function."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+    formula: str | None = None
+
+
+class NumpyExecutable:
+    """A `tg` function with parameters and state that start at zero. It is for one thread at a time.
+
+    Args:
+        module: Holds the function.
+        function: Its name, or `None` where it is the only one.
+        share: An executable whose parameters and state this one uses too, instead of its own.
+        kernels: The function as kernels, if these are to run in its place, rounding where they store.
+
+    Raises:
+        ProgramError: There is no such function, its parameters are not those of `share`, or `share` lacks its state.
+    """
+
+    def __init__(
+        self,
+        module: ModuleOp,
+        function: str | None = None,
+        share: NumpyExecutable | None = None,
+        kernels: ModuleOp | None = None,
+    ):
+        tensors = TensorExecutor(module, function)
+        self._executor = tensors if kernels is None else KernelExecutor(tensors, kernels)
+        arguments = list(zip(self._executor.arguments, self._executor.function.body.block.args, strict=True))
+        slots = {(slot.role, slot.name): _array_slot(slot, cast(Tensor, value.type)) for slot, value in arguments}
+        self.program_inputs: Mapping[str, ArraySlot] = {
+            name: slot for (role, name), slot in slots.items() if role == "input"
+        }
+        self._parameter_slots = {name: slot for (role, name), slot in slots.items() if role == "parameter"}
+        self._state_slots = {name: slot for (role, name), slot in slots.items() if role == "state"}
+        self.persistent: Mapping[str, ArraySlot] = {**self._parameter_slots, **self._state_slots}
+        self._scalars = ScalarInputs([slot for (role, _), slot in slots.items() if role == "scalar"])
+        self.scalar_names = self._scalars.names
+        returned = zip(self._executor.results, self._executor.function.function_type.outputs.data, strict=True)
+        self._outputs = [_array_slot(_output(slot), cast(Tensor, kind)) for slot, kind in returned]
+        if share is not None and share._parameter_slots != self._parameter_slots:
+            raise ProgramError("the parameters are not those of the program to share them with")
+        self._parameters = _zeros(self._parameter_slots) if share is None else share._parameters
+        if share is not None and any(share._state_slots.get(name) != slot for name, slot in self._state_slots.items()):
+            raise ProgramError("the state is not part of that of the program to share it with")
+        self._state = _zeros(self._state_slots) if share is None else share._state
+        groups = {"parameter": self._parameters, "state": self._state}
+        self._given = [(groups.get(slot.role), slot.role, slot.name) for slot in self._executor.arguments]
+        self._taken = [
+            (None if slot.role != "update" else self._group(slot.name), made)
+            for slot, made in zip(self._executor.results, self._outputs, strict=True)
+        ]
+
+    def step(
+        self, inputs: Mapping[str, Any], scalars: Mapping[str, float], constant: Collection[str] = ()
+    ) -> dict[str, OutputHandle]:
+        """Runs the function once.
+
+        Args:
+            inputs: One array for each of `program_inputs`.
+            scalars: What the scalars are, or what their formulas are computed from.
+            constant: The inputs whose arrays never change.
+
+        Returns:
+            A handle for each output.
+
+        Raises:
+            InputError: Something is missing, unknown, or of the wrong shape or dtype; nothing has changed.
+        """
+        known: dict[str, Mapping[str, NumpyArray]] = {
+            "input": check_inputs(self.program_inputs, inputs),
+            "scalar": self._scalars.evaluate(scalars),
+        }
+        values = self._executor.call(
+            [known[role][name] if group is None else group[name] for group, role, name in self._given]
+        )
+        handles: dict[str, OutputHandle] = {}
+        for (group, slot), value in zip(self._taken, values, strict=True):
+            if group is not None:
+                group[slot.name] = value
+            else:
+                handles[slot.name] = handle = OutputHandle(slot, value.copy)
+                handle.deliver(value)
+        return handles
+
+    def _group(self, name: str) -> dict[str, NumpyArray]:
+        return self._parameters if name in self._parameters else self._state
+
+    def read(self, names: Iterable[str] | None = None) -> dict[str, np.ndarray]:
+        """Copies of the present values of these parameters and state, or of all."""
+        values = {**self._parameters, **self._state}
+        return {name: values[name].copy() for name in (self.persistent if names is None else names)}
+
+    def write(self, values: Mapping[str, Any]) -> None:
+        """Sets parameters and state by name; everything is checked before anything is written.
+
+        Raises:
+            InputError: A name is unknown, or a shape or dtype differs.
+        """
+        checked = check_inputs(self.persistent, values, what="parameter or state", partial=True)
+        for name, value in checked.items():
+            self._group(name)[name] = np.array(value)
+
+    def statistics(self) -> dict[str, Any]:
+        """Counts of what runs and what it takes: nothing is dispatched."""
+        return {
+            "dispatches": 0,
+            "submits": 0,
+            "copies": 0,
+            "kernels": 0,
+            "peak_bytes": self._executor.peak_bytes(),
+            "bytes_moved": self._executor.bytes_moved(),
+        }
+
+
+def _output(slot: Slot) -> Slot:
+    """A result by the name that it has for the caller, which is also that of a built program."""
+    return slot if slot.role != "gradient" else Slot(f"gradient/{slot.name}", "output")
+
+
+def _array_slot(slot: Slot, kind: Tensor) -> ArraySlot:
+    return ArraySlot(slot.name, kind.get_shape(), _NAMES[numpy_dtype(kind)], slot.formula)
+
+
+def _zeros(slots: Mapping[str, ArraySlot]) -> dict[str, NumpyArray]:
+    return {name: np.zeros(slot.shape, DTYPES[slot.dtype]) for name, slot in slots.items()}

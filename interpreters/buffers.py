@@ -1,0 +1,454 @@
+"""Runs a `buf` function by numpy, at any stage of the pipeline: an oracle for the passes on buffers.
+
+What is not defined reads as garbage, on purpose: storage starts as a pattern that is NaN in every float type, outputs
+hold it again when their kernel starts, and so does every range whose last reader has run. Which buffer is live when is
+worked out here, from the IR alone: a memory plan that gives one byte to two live buffers shows as NaN.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias, cast
+
+import numpy as np
+from xdsl.dialects import memref
+from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, ModuleOp
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Block, BlockArgument, SSAValue
+from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineMap, AffineSymExpr
+
+from tensorgrad.dialects import buf
+from tensorgrad.dialects.buf_control import BranchOp, ChooseOp
+from tensorgrad.dialects.signature import NAME, Slot, arguments_of, read_slot
+from tensorgrad.dialects.tg.base import dense_to_numpy
+from tensorgrad.interpreters.attention import run_attention
+from tensorgrad.interpreters.control import Decide, Env, Run, Storage, Unrolling, decided
+from tensorgrad.interpreters.scalars import Array, ExecutionError, scalar_dtype
+from tensorgrad.interpreters.stages import Stage, read
+from tensorgrad.runtime.errors import InputError
+
+INPUTS = ("parameter", "state", "input", "scalar", "constant")
+DESTINATIONS = ("output", "gradient", "update")
+UPDATED = ("parameter", "state")
+KEPT = ("parameter", "state", "constant", *DESTINATIONS)
+"""Roles whose buffers outlive the run."""
+
+POISON = np.uint32(0x7FFE7FFD)
+"""NaN as f16, f32 and f64 alike, a large integer, and true."""
+
+
+def poison(target: Array) -> None:
+    """Fills bytes with the pattern."""
+    whole = target.size // 4 * 4
+    target[:whole].view(np.uint32)[...] = POISON
+    target[whole:] = np.frombuffer(POISON.tobytes(), np.uint8)[: target.size - whole]
+
+
+Rows: TypeAlias = Mapping[Storage, Sequence[Storage]]
+"""What are only names for buffers that lie side by side, with those buffers."""
+
+
+def rows_of(block: Block) -> Rows:
+    """The rows of a block, and what `plan-memory` made of them."""
+    views = [op for op in block.ops if isinstance(op, buf.ViewOp)]
+    plain = [Storage.of(view.result) for view in views if buf.ROW not in view.attributes]
+    places = [Storage.of(view.result) for view in views if buf.ROW in view.attributes]
+    found = {row: [place for place in plain if place.overlaps(row)] for row in places}
+    packs = [op for op in block.ops if isinstance(op, buf.PackOp)]
+    return found | {Storage.of(op.result): [Storage.of(part) for part in op.parts] for op in packs}
+
+
+def without_rows(places: Iterable[Storage], rows: Rows) -> list[Storage]:
+    """The buffers, with those of each row in its place."""
+    return [part for place in places for part in rows.get(place, (place,))]
+
+
+@dataclass
+class _Hygiene:
+    """What a step poisons: buffers before it, buffers after it, and dead buffers but for the live ones they share."""
+
+    before: list[Storage]
+    clashing: list[Storage]
+    dead: list[tuple[Storage, list[Storage]]]
+
+
+def _without_unit_loops(affine: AffineMap, shape: tuple[int, ...], extents: tuple[int, ...]) -> AffineMap:
+    """A map with the loops and the axes of extent 1 set to 0, so that equal accesses have equal maps."""
+    zero = AffineConstantExpr(0)
+    loops = [zero if extent == 1 else AffineDimExpr(loop) for loop, extent in enumerate(extents)]
+    symbols = [AffineSymExpr(symbol) for symbol in range(affine.num_symbols)]
+    results = tuple(
+        zero if extent == 1 else result.replace_dims_and_symbols(loops, symbols)
+        for result, extent in zip(affine.results, shape, strict=True)
+    )
+    return AffineMap(affine.num_dims, affine.num_symbols, results)
+
+
+def works_in_place(kernel: buf.KernelOp, source: BlockArgument, target: BlockArgument) -> bool:
+    """Whether `source` and `target` may be the same bytes: each point reads only what it alone writes, and before."""
+    if source.type != target.type or kernel.attention is not None:
+        return False
+    shape = buf.shape_of(source)
+    reads: list[tuple[int, AffineMap]] = []
+    write: tuple[int, AffineMap] | None = None
+    for position, stage in enumerate(kernel.stages):
+        extents, inputs = buf.loop_extents(stage), len(stage.inputs)
+        maps = [
+            _without_unit_loops(affine, shape, extents) if operand in (source, target) else None
+            for operand, affine in zip(stage.operands, buf.maps_of(stage), strict=True)
+        ]
+        for index, (operand, affine) in enumerate(zip(stage.operands, maps, strict=True)):
+            if affine is not None and operand == source:
+                reads.append((position, affine))
+            elif affine is not None and index >= inputs:
+                write = position, affine
+        if any(isinstance(op, memref.LoadOp) and op.memref == source for op in stage.body.walk()):
+            return False
+    if write is None:
+        return False
+    # Stages before the write have loops of their own: equal places of equal loops are the same elements of a point.
+    return all(position <= write[0] and affine.results == write[1].results for position, affine in reads)
+
+
+class _Liveness:
+    """When each buffer is read and written, and which buffers share bytes."""
+
+    def __init__(self, runs: list[Run], storage: Iterable[Storage], kept: set[Storage], rows: Rows):
+        self.kept, self._rows = kept, rows
+        known = dict.fromkeys([*storage, *(place for run in runs for place in without_rows(run.operands, rows))])
+        for row in rows:
+            known.pop(row, None)
+        self._by_arena: dict[SSAValue, list[Storage]] = {}
+        for value in known:
+            self._by_arena.setdefault(value.arena, []).append(value)
+        self._ranges = {
+            arena: np.array([(value.start, value.end) for value in values]) for arena, values in self._by_arena.items()
+        }
+        self._related = {value: [other for other in self.sharing(value) if value.is_part(other)] for value in known}
+        self._steps: dict[Storage, list[int]] = {value: [] for value in known}
+        self._reads: dict[Storage, list[bool]] = {value: [] for value in known}
+        for index, run in enumerate(runs):
+            reads = without_rows(run.reads, rows)
+            for value in dict.fromkeys(without_rows(run.operands, rows)):
+                self._note(value, index, value in reads)
+                if value not in reads:
+                    for other in self._related[value]:
+                        self._note(other, index, False)
+
+    def _note(self, value: Storage, index: int, is_read: bool) -> None:
+        self._steps[value].append(index)
+        self._reads[value].append(is_read)
+
+    def live_after(self, value: Storage, step: int) -> bool:
+        """Whether what a buffer holds after a step is looked at later.
+
+        Writes of a part belong to the buffer's one value: it is in use from the first of them.
+        """
+        steps, reads = self._steps[value], self._reads[value]
+        following = bisect_right(steps, step)
+        if not self._related[value]:
+            return reads[following] if following < len(reads) else value in self.kept
+        read = next((i for i in range(following, len(reads)) if reads[i]), None)
+        if read is None:
+            return value in self.kept
+        start = read
+        while start and reads[start - 1]:
+            start -= 1
+        while start and not reads[start - 1]:
+            start -= 1
+        return reads[start] or steps[start] <= step
+
+    def sharing(self, value: Storage) -> list[Storage]:
+        """The other buffers that share a byte with this one."""
+        ranges, values = self._ranges[value.arena], self._by_arena[value.arena]
+        found = np.flatnonzero((ranges[:, 0] < value.end) & (ranges[:, 1] > value.start))
+        return [values[index] for index in found if values[index] != value]
+
+    def hygiene(self, index: int, run: Run) -> _Hygiene:
+        """What a step has to poison so that nobody reads what isn't defined."""
+        clashing = [value for value in without_rows(run.writes, self._rows) if self._clashes(value, index)]
+        dead = [
+            (value, [other for other in self.sharing(value) if self.live_after(other, index)])
+            for value in dict.fromkeys(without_rows(run.operands, self._rows))
+            if value not in self.kept and not self.live_after(value, index)
+        ]
+        return _Hygiene(list(self._unreadable(run)), clashing, dead)
+
+    def _clashes(self, value: Storage, index: int) -> bool:
+        """Whether a written buffer lies over another that is live; a slice and the whole that it is of don't clash."""
+        related = self._related[value]
+        return any(self.live_after(other, index) for other in self.sharing(value) if other not in related)
+
+    def _unreadable(self, run: Run) -> Iterator[Storage]:
+        """The outputs whose old contents no input may see."""
+        reads, op = run.reads, run.op
+        for position, value in enumerate(run.writes):
+            sources = [index for index, other in enumerate(reads) if value.overlaps(other)]
+            in_place = bool(sources) and isinstance(op, buf.KernelOp)
+            for index in sources:
+                in_place = in_place and value.equals(reads[index])
+                if in_place and isinstance(op, buf.KernelOp):
+                    arguments = op.input_arguments[index], op.output_arguments[position]
+                    in_place = works_in_place(op, *arguments)
+            if not in_place:
+                yield value
+
+
+def _find_function(module: ModuleOp, name: str | None) -> FuncOp:
+    functions = [op for op in module.walk() if isinstance(op, FuncOp) and op.body.blocks]
+    public = [op for op in functions if op.sym_visibility is None or op.sym_visibility.data != "private"]
+    found = public if name is None else [op for op in functions if op.sym_name.data == name]
+    if len(found) != 1 or len(found[0].body.blocks) != 1:
+        wanted = "one function" if name is None else f"one function @{name}"
+        names = ", ".join(op.sym_name.data for op in functions) or "none"
+        raise ExecutionError(f"expected {wanted} of one block, the module has {names}")
+    return found[0]
+
+
+class BufferExecutor:
+    """Runs one `buf` function: its arguments are buffers, or (after `plan-memory`) its views of arenas are.
+
+    Args:
+        module: A module that verifies.
+        function: Which function; the only one if `None`.
+        poisons: Whether what is not defined reads as garbage.
+
+    Raises:
+        ExecutionError: There is no such function, or it holds an op that is not supported; the message names it.
+    """
+
+    def __init__(self, module: ModuleOp, function: str | None = None, poisons: bool = True):
+        self.function = _find_function(module, function)
+        self._poisons = poisons
+        self._module = module
+        self._storage: Env = {}
+        self._slots: dict[SSAValue, Slot] = {}
+        block = self.function.body.block
+        for argument, slot in zip(block.args, arguments_of(self.function), strict=True):
+            self._add_buffer(argument, slot)
+        for op in block.ops:
+            if isinstance(op, buf.ViewOp):
+                named = NAME in op.attributes
+                self._add_buffer(op.result, read_slot(op.attributes, "", "") if named else None)
+        self._stages: dict[buf.KernelOp, list[Stage]] = {}
+        for op in module.walk():
+            if isinstance(op, memref.AllocOp):
+                scalar_dtype(buf.element_of(op.memref))
+            elif isinstance(op, buf.KernelOp):
+                self._stages[op] = [Stage(stage) for stage in op.stages]
+        self._branches = any(isinstance(op, ChooseOp | BranchOp) for op in module.walk())
+        self._rows = rows_of(block)
+        self._inputs = self._input_keys()
+        self._runs: list[Run] = [] if self._branches else self._unrolled(decided([]))
+        self._hygiene = self._hygiene_of(self._runs)
+        self._results = self._result_keys()
+
+    def _unrolled(self, decide: Decide) -> list[Run]:
+        """What runs, in order."""
+        runs: list[Run] = []
+        Unrolling(self._module, runs.append, decide).run(self.function.body.block, dict(self._storage))
+        return runs
+
+    def _hygiene_of(self, runs: list[Run]) -> list[_Hygiene]:
+        if not self._poisons:
+            return [_Hygiene([], [], [])] * len(runs)
+        kept = {self._storage[value] for value, slot in self._slots.items() if slot.role in KEPT}
+        liveness = _Liveness(runs, self._storage.values(), kept, self._rows)
+        return [liveness.hygiene(index, run) for index, run in enumerate(runs)]
+
+    def _add_buffer(self, value: SSAValue, slot: Slot | None) -> None:
+        scalar_dtype(buf.element_of(value))
+        self._storage[value] = Storage.of(value)
+        if slot is None:
+            return
+        if slot.role not in INPUTS and slot.role not in DESTINATIONS:
+            raise ExecutionError(f"role {slot.role!r} of {slot.name!r} is not supported")
+        self._slots[value] = slot
+
+    def _input_keys(self) -> dict[str, SSAValue]:
+        """What the caller passes, by name, or by "role/name" where two roles share a name."""
+        slots = [
+            (value, slot)
+            for value, slot in self._slots.items()
+            if slot.role in INPUTS and not (slot.role == "constant" and slot.value is not None)
+        ]
+        names = [slot.name for _, slot in slots]
+        keys = [slot.name if names.count(slot.name) == 1 else f"{slot.role}/{slot.name}" for _, slot in slots]
+        if len(set(keys)) != len(keys):
+            raise ExecutionError(f"names of one role repeat: {', '.join(sorted(keys))}")
+        return dict(zip(keys, (value for value, _ in slots), strict=True))
+
+    def _result_keys(self) -> dict[str, SSAValue]:
+        """What `run` returns: destinations, and the parameters and states that some step writes."""
+        written = {place for run in self._possible() for place in without_rows(run.writes, self._rows)}
+        found: dict[str, SSAValue] = {}
+        for value, slot in self._slots.items():
+            updated = slot.role in UPDATED and self._storage[value] in written
+            if updated or slot.role in DESTINATIONS:
+                key = f"{'update' if updated else slot.role}/{slot.name}"
+                if key in found:
+                    raise ExecutionError(f"two results are called {key!r}")
+                found[key] = value
+        return found
+
+    def run(self, values: Mapping[str, Array]) -> dict[str, Array]:
+        """Runs the function once, on fresh storage.
+
+        Args:
+            values: Parameters, states, inputs and scalars by name ("role/name" where roles share a name), of the
+                buffers' shapes and of matching dtypes; unsigned integers may stand for signless ones.
+
+        Returns:
+            Copies of the results by "output/name", "gradient/name" and "update/name".
+
+        Raises:
+            InputError: A value is unknown, missing, or of the wrong shape or dtype.
+            ExecutionError: A kernel leaves a buffer's range, or several points write one element.
+        """
+        if self._branches:
+            answers: list[bool] = []
+            self._run_once(values, answers)
+            runs = self._unrolled(decided(answers))
+            memory = self._run(values, runs, self._hygiene_of(runs))
+        else:
+            memory = self._run(values, self._runs, self._hygiene)
+        return {
+            key: read(memory.array(self._storage[value]), self._storage[value].element).copy()
+            for key, value in self._results.items()
+        }
+
+    def bytes_moved(self) -> int:
+        """The bytes of what kernels read and write in one run, each operand once; of two branches, the first's."""
+        return sum(place.end - place.start for run in self._possible() for place in dict.fromkeys(run.operands))
+
+    def peak_bytes(self) -> int:
+        """The most bytes in use at once before memory is planned: arguments always, others from first to last use."""
+        always = sum(place.end - place.start for value, place in self._storage.items() if value in self._slots)
+        named = {self._storage[value].arena for value in self._slots}
+        change = dict[int, int]()
+        sizes, uses = dict[SSAValue, int](), dict[SSAValue, list[int]]()
+        for step, run in enumerate(self._possible()):
+            for place in run.operands:
+                if place.arena not in named:
+                    sizes[place.arena] = buf.buffer_bytes(cast(buf.Buffer, place.arena.type))
+                    uses.setdefault(place.arena, []).append(step)
+        for arena, steps in uses.items():
+            change[steps[0]] = change.get(steps[0], 0) + sizes[arena]
+            change[steps[-1] + 1] = change.get(steps[-1] + 1, 0) - sizes[arena]
+        live = most = always
+        for step in sorted(change):
+            live += change[step]
+            most = max(most, live)
+        return most
+
+    def _possible(self) -> list[Run]:
+        """What runs, with the first of two branches; both write the same."""
+        return self._unrolled(lambda _: True) if self._branches else self._runs
+
+    def _run(self, values: Mapping[str, Array], runs: list[Run], hygiene: list[_Hygiene]) -> _Memory:
+        memory = self._filled(values)
+        with np.errstate(all="ignore"):
+            for run, one in zip(runs, hygiene, strict=True):
+                self._step(run, one, memory)
+        return memory
+
+    def _run_once(self, values: Mapping[str, Array], answers: list[bool]) -> None:
+        """Runs the function to find out which branches it takes."""
+        memory, nothing = self._filled(values), _Hygiene([], [], [])
+
+        def decide(place: Storage) -> bool:
+            answers.append(bool(memory.array(place).reshape(-1)[0]))
+            return answers[-1]
+
+        with np.errstate(all="ignore"):
+            unrolling = Unrolling(self._module, lambda run: self._step(run, nothing, memory), decide)
+            unrolling.run(self.function.body.block, dict(self._storage))
+
+    def _filled(self, values: Mapping[str, Array]) -> _Memory:
+        """Fresh memory with the caller's values and the constants."""
+        memory = _Memory(self._rows)
+        for key, array in self._checked(values).items():
+            memory.array(self._storage[self._inputs[key]])[...] = array
+        for value, slot in self._slots.items():
+            if slot.role == "constant" and slot.value is not None:
+                constant = dense_to_numpy(cast("DenseIntOrFPElementsAttr[Any]", slot.value))
+                memory.array(self._storage[value])[...] = _stored(constant, self._storage[value], slot.name)
+        return memory
+
+    def _checked(self, values: Mapping[str, Array]) -> dict[str, Array]:
+        unknown, missing = sorted(set(values) - set(self._inputs)), sorted(set(self._inputs) - set(values))
+        if unknown or missing:
+            raise InputError(
+                f"unknown values: {', '.join(unknown) or 'none'}; missing values: {', '.join(missing) or 'none'}"
+            )
+        return {key: _stored(np.asarray(array), self._storage[self._inputs[key]], key) for key, array in values.items()}
+
+    def _step(self, run: Run, hygiene: _Hygiene, memory: _Memory) -> None:
+        for value in hygiene.before:
+            poison(memory.bytes(value))
+        op = run.op
+        if isinstance(op, memref.CopyOp):
+            memory.array(run.operands[1])[...] = memory.array(run.operands[0])
+        else:
+            arguments: Iterable[SSAValue] = op.body.block.args
+            arrays: dict[SSAValue, Array] = dict(zip(arguments, map(memory.array, run.operands), strict=True))
+            registers = _Memory()
+            local: list[SSAValue] = [x.memref for x in op.locals if not buf.is_shape_only(x.memref)]
+            arrays.update((value, registers.array(Storage.of(value))) for value in local)
+            for stage in self._stages[op]:
+                stage.run(arrays)
+            if op.attention is not None:
+                run_attention(op.attention, arrays)
+        for value in hygiene.clashing:
+            poison(memory.bytes(value))
+        for value, sharing in hygiene.dead:
+            memory.release(value, sharing)
+
+
+class _Memory:
+    """The bytes of every arena, poisoned when first touched, but for the zeros between the buffers of a row."""
+
+    def __init__(self, rows: Rows | None = None) -> None:
+        self._rows = rows or {}
+        self._arenas: dict[SSAValue, Array] = {}
+
+    def bytes(self, place: Storage) -> Array:
+        """The bytes of a buffer."""
+        arena = self._arenas.get(place.arena)
+        if arena is None:
+            arena = np.empty(buf.buffer_bytes(cast(buf.Buffer, place.arena.type)), np.uint8)
+            poison(arena)
+            for row, parts in self._rows.items():
+                if row.arena == place.arena:
+                    held = np.zeros(arena.shape, np.bool_)
+                    for part in parts:
+                        held[part.start : part.end] = True
+                    arena[row.start : row.end][~held[row.start : row.end]] = 0
+            self._arenas[place.arena] = arena
+        return arena[place.start : place.end]
+
+    def array(self, place: Storage) -> Array:
+        """A buffer's elements, as a view of its bytes."""
+        return self.bytes(place).view(place.dtype).reshape(place.shape)
+
+    def release(self, place: Storage, sharing: Iterable[Storage]) -> None:
+        """Poisons a dead buffer, but for the bytes that it shares with live ones."""
+        dead = np.ones(place.end - place.start, np.bool_)
+        for live in sharing:
+            dead[max(live.start - place.start, 0) : max(live.end - place.start, 0)] = False
+        garbage = np.empty(dead.shape, np.uint8)
+        poison(garbage)
+        np.copyto(self.bytes(place), garbage, where=dead)
+
+
+def _stored(array: Array, place: Storage, name: str) -> Array:
+    """A caller's array as it is stored, or an error that names it."""
+    if array.shape != place.shape:
+        raise InputError(f"{name!r} has shape {list(array.shape)}, not {list(place.shape)}")
+    kinds = {"b": "b", "f": "f", "i": "iu", "u": "iu"}
+    dtype = scalar_dtype(place.element)
+    if array.dtype.kind not in kinds[dtype.kind]:
+        raise InputError(f"{name!r} has dtype {array.dtype}, not {dtype}")
+    return array.astype(place.dtype)

@@ -1,0 +1,197 @@
+"""The kernels of a `buf` function one by one, as they run: loops unrolled, branches decided, buffers as byte ranges."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias, cast
+
+import numpy as np
+from xdsl.dialects import func, memref
+from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i1
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Attribute, Block, Operation, SSAValue
+
+from tensorgrad.dialects import buf
+from tensorgrad.dialects.buf_control import BranchOp, ChooseOp, RepeatOp, RowOp, RunOp, row_type
+from tensorgrad.interpreters.scalars import ExecutionError, scalar_dtype
+
+
+@dataclass(frozen=True)
+class Storage:
+    """Where a buffer lies: bytes `[start, end)` of an arena; an allocation, an argument or a row is an arena itself.
+
+    Two views of the same bytes are two buffers, told apart by `value`. Around loops, several views and their rows are
+    parts of one value, whose number they have.
+    """
+
+    arena: SSAValue
+    start: int
+    end: int
+    shape: tuple[int, ...]
+    element: Attribute
+    value: SSAValue | int | None = None
+
+    @classmethod
+    def of(cls, value: SSAValue) -> Storage:
+        """The storage of an allocation, an argument or a view."""
+        shape, element = buf.shape_of(value), buf.element_of(value)
+        size = buf.buffer_bytes(cast(buf.Buffer, value.type))
+        owner, row = value.owner, buf.row_of(value)
+        if row is not None:
+            start = row.starts[list(row.parts).index(value)] * buf.element_bytes(element)
+            return cls(row.result, start, start + size, shape, element)
+        if isinstance(owner, buf.ViewOp):
+            number = owner.attributes.get(buf.VALUE)
+            known = number.value.data if isinstance(number, IntegerAttr) else value
+            return cls(owner.arena, owner.start, owner.start + size, shape, element, known)
+        return cls(value, 0, size, shape, element)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The stored dtype: an `i1` is a word."""
+        return np.dtype(np.uint32) if self.element == i1 else scalar_dtype(self.element)
+
+    def equals(self, other: Storage) -> bool:
+        """Whether the two are the same bytes and of one type."""
+        return replace(self, value=None) == replace(other, value=None)
+
+    def overlaps(self, other: Storage) -> bool:
+        """Whether the two share a byte."""
+        return self.arena == other.arena and max(self.start, other.start) < min(self.end, other.end)
+
+    def part(self, start: int, kind: Attribute) -> Storage:
+        """The buffer of a type that begins at a byte of this one."""
+        whole = cast(buf.Buffer, kind)
+        first = self.start + start
+        end = first + buf.buffer_bytes(whole)
+        return Storage(self.arena, first, end, whole.get_shape(), whole.get_element_type(), self.value)
+
+    def is_part(self, other: Storage) -> bool:
+        """Whether one of the two is a part of the other: slices along axis 0, any number of times."""
+        short, long = sorted((self, other), key=lambda place: len(place.shape))
+        dropped = len(long.shape) - len(short.shape)
+        if dropped == 0 or self.element != other.element or long.shape[dropped:] != short.shape:
+            return False
+        one_value = self.value == other.value and self.arena == other.arena
+        return one_value and long.start <= short.start and short.end <= long.end
+
+    def row(self, position: int) -> Storage:
+        """The slice at a position along axis 0."""
+        kind = row_type(buf.buffer_type(self.shape, self.element))
+        return self.part(position * buf.buffer_bytes(kind), kind)
+
+
+Step: TypeAlias = "buf.KernelOp | memref.CopyOp"
+Env: TypeAlias = dict[SSAValue, Storage]
+Decide: TypeAlias = Callable[[Storage], bool]
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run of a kernel or copy, on some storage."""
+
+    op: Step
+    operands: tuple[Storage, ...]
+
+    @property
+    def reads(self) -> list[Storage]:
+        """What it reads."""
+        return list(self.operands[: self._inputs])
+
+    @property
+    def writes(self) -> list[Storage]:
+        """What it writes."""
+        return list(self.operands[self._inputs :])
+
+    @property
+    def _inputs(self) -> int:
+        return len(self.op.inputs) if isinstance(self.op, buf.KernelOp) else 1
+
+
+class Unrolling:
+    """Goes through a function as it runs.
+
+    Args:
+        module: Holds the functions that it runs.
+        emit: Gets each run, in order.
+        decide: Says whether a predicate holds, once everything before it has been emitted.
+    """
+
+    def __init__(self, module: ModuleOp, emit: Callable[[Run], None], decide: Decide):
+        self._functions = {op.sym_name.data: op for op in module.ops if isinstance(op, FuncOp)}
+        self._emit, self._decide = emit, decide
+
+    def run(self, block: Block, env: Env, iterations: dict[SSAValue, int] | None = None) -> None:
+        """Goes through a block.
+
+        Raises:
+            ExecutionError: It holds an op that is not supported; the message names it.
+        """
+        times = {} if iterations is None else iterations
+        for op in block.ops:
+            self._visit(op, env, times)
+
+    def _visit(self, op: Operation, env: Env, iterations: dict[SSAValue, int]) -> None:
+        if isinstance(op, buf.KernelOp | memref.CopyOp):
+            self._emit(Run(op, tuple(env[operand] for operand in op.operands)))
+        elif isinstance(op, memref.AllocOp | buf.ViewOp | buf.PackOp):
+            env[op.results[0]] = Storage.of(op.results[0])
+        elif isinstance(op, RowOp):
+            start = op.start([iterations[index] for index in op.indices])
+            env[op.result] = env[op.view].part(start * buf.element_bytes(buf.element_of(op.view)), op.result.type)
+        elif isinstance(op, RunOp):
+            self._call(op, env)
+        elif isinstance(op, ChooseOp):
+            branch = 0 if self._decide(env[op.predicate]) else 1
+            operands = op.operands_of(branch)
+            block = self._block_of(op.functions[branch], len(operands))
+            arguments = block.args
+            self.run(block, {a: env[v] for a, v in zip(arguments, operands, strict=True)})
+        elif isinstance(op, RepeatOp):
+            for iteration in range(op.times):
+                self.run(op.body.block, env, {**iterations, op.iteration: iteration})
+        elif isinstance(op, BranchOp):
+            self.run(op.branches[0 if self._decide(env[op.predicate]) else 1], env, iterations)
+        elif isinstance(op, func.ReturnOp) and op.operands:
+            raise ExecutionError("func.return: a function of buffers returns nothing")
+        elif not isinstance(op, buf.ArenaOp | memref.DeallocOp | func.ReturnOp):
+            raise ExecutionError(f"{op.name} is not supported in a function of buffers")
+
+    def _block_of(self, name: str, count: int) -> Block:
+        function = self._functions.get(name)
+        if function is None or len(function.body.block.args) != count:
+            raise ExecutionError(f"there is no function @{name} of {count} buffers to run")
+        return function.body.block
+
+    def _call(self, op: RunOp, env: Env) -> None:
+        block = self._block_of(op.function, len(op.operands))
+        arguments = list(block.args)
+        if op.count is None:
+            self.run(block, {a: env[value] for a, value in zip(arguments, op.operands, strict=True)})
+            return
+        first = len(op.consts)
+        before = arguments[first : first + len(op.init)]
+        after = arguments[len(arguments) - len(op.stacks) - len(op.last) : len(arguments) - len(op.stacks)]
+        carried = [env[value] for value in op.init]
+        for iteration in range(op.count):
+            position = op.position(iteration)
+            # What is carried lies in two places in turn, whose names are the function's arguments.
+            fresh = [Storage.of((old, new)[iteration % 2]) for old, new in zip(before, after, strict=True)]
+            operands = [
+                *(env[value] for value in op.consts),
+                *carried,
+                *(env[value].row(position) for value in op.over),
+                *(env[value] for value in op.constants),
+                *fresh,
+                *(env[value].row(position) for value in op.stacks),
+            ]
+            self.run(block, dict(zip(arguments, operands, strict=True)))
+            carried = fresh
+        env.update(zip(op.last, carried, strict=True))
+
+
+def decided(answers: Sequence[bool]) -> Decide:
+    """Gives answers that are known already, in order."""
+    rest = iter(answers)
+    return lambda _: next(rest)

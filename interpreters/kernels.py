@@ -1,0 +1,44 @@
+"""Runs a function's kernels by numpy where they round what they store, in the place of its tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import cast
+
+import numpy as np
+from xdsl.dialects.builtin import ModuleOp
+
+from tensorgrad.dialects.tg.base import NumpyArray, Tensor, numpy_dtype
+from tensorgrad.interpreters.buffers import BufferExecutor
+from tensorgrad.interpreters.tensors import TensorExecutor
+
+
+class KernelExecutor:
+    """Runs the kernels of a function with the arguments and results of its `tg` form.
+
+    Args:
+        tensors: The function on `tg`; it is not run.
+        module: The same function on `buf`.
+    """
+
+    def __init__(self, tensors: TensorExecutor, module: ModuleOp):
+        self.function, self.arguments, self.results = tensors.function, tensors.arguments, tensors.results
+        self._kernels = BufferExecutor(module, poisons=False)
+        names = [slot.name for slot in self.arguments]
+        self._names = [s.name if names.count(s.name) == 1 else f"{s.role}/{s.name}" for s in self.arguments]
+        kinds = self.function.function_type.outputs.data
+        self._dtypes = [numpy_dtype(cast(Tensor, kind)) for kind in kinds]
+
+    def call(self, values: Sequence[NumpyArray]) -> list[NumpyArray]:
+        """The results for these arguments, in order."""
+        found = self._kernels.run(dict(zip(self._names, values, strict=True)))
+        names = [f"{slot.role}/{slot.name}" for slot in self.results]
+        return [np.asarray(found[name]).astype(dtype) for name, dtype in zip(names, self._dtypes, strict=True)]
+
+    def peak_bytes(self) -> int:
+        """The most bytes alive at once, by the order of the kernels: arguments, results, constants and live values."""
+        return self._kernels.peak_bytes()
+
+    def bytes_moved(self) -> int:
+        """The bytes of what each kernel reads and writes in one run, each operand once."""
+        return self._kernels.bytes_moved()

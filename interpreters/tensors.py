@@ -1,0 +1,70 @@
+"""Runs `tg` functions by numpy: the reference, and the backend where there is no GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from xdsl.dialects import func
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
+
+from tensorgrad.dialects.signature import arguments_of, results_of
+from tensorgrad.dialects.tg.base import NumpyArray
+from tensorgrad.interpreters.plan import Observe, Plan, is_fresh
+from tensorgrad.runtime.errors import ProgramError
+
+
+class TensorExecutor:
+    """Runs one `tg` function, the bodies of calls included; it is compiled once, and no run looks at the IR."""
+
+    def __init__(self, module: ModuleOp, function: str | None = None, observe: Observe | None = None):
+        """Compiles a function.
+
+        Args:
+            module: Has the function.
+            function: Its name; the only one by default.
+            observe: Wraps the function of every op, as `Plan` has it.
+
+        Raises:
+            ProgramError: There is no such function, or several without a name.
+        """
+        functions = [op for op in module.ops if isinstance(op, FuncOp) and function in (None, op.sym_name.data)]
+        if len(functions) != 1:
+            raise ProgramError(f"expected one function {function or ''}, the module has {len(functions)}")
+        self.function = functions[0]
+        self.arguments = arguments_of(self.function)
+        self.results = results_of(self.function)
+        block = self.function.body.block
+        last = block.last_op
+        assert isinstance(last, func.ReturnOp)
+        returned = tuple(last.operands)
+        self._plan = Plan(block, returned, row_major=True, observe=observe)
+        # What else may be an argument, a constant, or a view of another result is copied.
+        self._given = [is_fresh(value) and value not in returned[:place] for place, value in enumerate(returned)]
+
+    def call(self, values: Sequence[NumpyArray]) -> list[NumpyArray]:
+        """The results for these arguments, in order; none shares memory with another, or with an argument.
+
+        Raises:
+            ProgramError: There are more or fewer arguments than the function has.
+            DeviceError: NumPy can't do what an op asks for, such as to allocate its result; names the op and its line.
+        """
+        if len(values) != len(self.arguments):
+            raise ProgramError(f"the function takes {len(self.arguments)} arguments, got {len(values)}")
+        with np.errstate(all="ignore"):
+            found = self._plan.run(*[one if one.flags.c_contiguous else np.array(one, order="C") for one in values])
+        return [value if given else np.array(value) for value, given in zip(found, self._given, strict=True)]
+
+    def run(self, values: Mapping[str, NumpyArray]) -> dict[str, NumpyArray]:
+        """The results as `role/name`, for arguments by name."""
+        results = self.call([values[slot.name] for slot in self.arguments])
+        return {f"{slot.role}/{slot.name}": value for slot, value in zip(self.results, results, strict=True)}
+
+    def peak_bytes(self) -> int:
+        """The most bytes alive at once, by the order of the ops: arguments, constants and live values."""
+        return self._plan.peak_bytes()
+
+    def bytes_moved(self) -> int:
+        """Bytes that the ops read and write in one run, each operand and result once."""
+        return self._plan.bytes_moved()

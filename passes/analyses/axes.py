@@ -1,0 +1,103 @@
+"""Which loops the values of a stage's body depend on, and which of a contraction's axes."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+
+from xdsl.dialects.builtin import IndexType, i1
+from xdsl.dialects.linalg.attrs import IteratorType
+from xdsl.dialects.linalg.ops import GenericOp, IndexOp, YieldOp
+from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir.affine import AffineMap
+
+from tensorgrad.dialects.buf import is_shape_only, iterators_of, maps_of
+from tensorgrad.passes.analyses.affine import used_dims
+
+Axes = frozenset[str]
+"""`row`, `column`, both or none."""
+
+
+def loops_of_values(body: Block, maps: Sequence[AffineMap]) -> dict[SSAValue, frozenset[int]]:
+    """For each value of a stage's body: the loops that it depends on.
+
+    Args:
+        body: The scalar computation.
+        maps: The maps of its first block arguments; the others are left out.
+    """
+    loops: dict[SSAValue, frozenset[int]] = {}
+    for argument, m in zip(body.args, maps, strict=False):
+        loops[argument] = frozenset(used_dims(m))
+    for op in body.ops:
+        needs: frozenset[int] = frozenset()
+        for inner in op.walk():
+            if isinstance(inner, IndexOp):
+                needs |= {inner.dim.value.data}
+            for operand in inner.operands:
+                needs |= loops.get(operand, frozenset())
+        for result in op.results:
+            loops[result] = needs
+    return loops
+
+
+def loops_of_operands(stage: GenericOp) -> dict[SSAValue, frozenset[int]]:
+    """The loops that the values of a stage's body depend on, but for accumulators and arguments that hold no values."""
+    args, maps = stage.body.block.args, maps_of(stage)
+    loops = loops_of_values(stage.body.block, maps)
+    empty = {argument for argument, operand in zip(args, stage.inputs, strict=False) if is_shape_only(operand)}
+    left_out = {*empty, *args[len(stage.inputs) :]}
+    return {value: found for value, found in loops.items() if value not in left_out}
+
+
+def axes_of_values(stage: GenericOp, row: Collection[int], column: Collection[int]) -> dict[SSAValue, Axes]:
+    """For each value of a stage's body: whether it depends on loops of the rows, and on loops of the columns.
+
+    Args:
+        stage: A contraction.
+        row: The loops that make the rows.
+        column: The loops that make the columns.
+    """
+    sides = {"row": row, "column": column}
+    return {
+        value: frozenset(name for name, side in sides.items() if any(loop in side for loop in loops))
+        for value, loops in loops_of_values(stage.body.block, maps_of(stage)).items()
+    }
+
+
+def one_sided_values(stage: GenericOp, row: Collection[int], column: Collection[int]) -> list[SSAValue]:
+    """The values of a contraction's body that need one side only, where they meet the other side or the sum.
+
+    What they are computed from is a prologue: it need be computed but once for each row, or each column, and step of
+    the reduction. Conditions are left out, and what is the same in all steps.
+    """
+    rank = iterators_of(stage).index(IteratorType.REDUCTION)
+    loops, axes = loops_of_operands(stage), axes_of_values(stage, row, column)
+    waiting = [operand for op in stage.body.block.ops if isinstance(op, YieldOp) for operand in op.operands]
+    found, seen = set[SSAValue](), set[SSAValue]()
+    while waiting:
+        value = waiting.pop()
+        if value in seen or value not in loops:
+            continue
+        seen.add(value)
+        if len(axes[value]) == 1 and max(loops[value]) >= rank and value.type not in (i1, IndexType()):
+            found.add(value)
+        elif isinstance(value.owner, Operation):
+            waiting += [operand for op in value.owner.walk() for operand in op.operands]
+    return [value for value in loops if value in found]
+
+
+def needed_for(values: Iterable[SSAValue], given: Collection[SSAValue] = ()) -> set[SSAValue]:
+    """The values of a body that some of them are computed from, these included.
+
+    Args:
+        values: What is wanted.
+        given: What is there already, so that it need not be computed; what only it needs is left out.
+    """
+    waiting, found = list(values), set[SSAValue]()
+    while waiting:
+        value = waiting.pop()
+        if value in found:
+            continue
+        found.add(value)
+        if isinstance(value.owner, Operation) and value not in given:
+            waiting += [operand for op in value.owner.walk() for operand in op.operands]
+    return found

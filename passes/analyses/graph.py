@@ -1,0 +1,290 @@
+"""The kernels of a function as a graph: who must run before whom."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Generic, Protocol, TypeVar
+
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import SSAValue
+
+from tensorgrad.dialects.buf import KernelOp, PackOp, parts_of, row_of
+from tensorgrad.dialects.buf_control import ChooseOp, RunOp
+from tensorgrad.dialects.signature import arguments_of
+from tensorgrad.passes.analyses.storage import writes_in_place
+
+
+class Node(Protocol):
+    """What the graph is made of: a kernel, as an op or taken apart."""
+
+    @property
+    def inputs(self) -> Sequence[SSAValue]:
+        """The buffers that it reads."""
+        ...
+
+    @property
+    def outputs(self) -> Sequence[SSAValue]:
+        """The buffers that it writes."""
+        ...
+
+
+N = TypeVar("N", bound=Node)
+
+
+def has_calls(function: FuncOp) -> bool:
+    """Whether a function runs others, which have the kernels."""
+    return any(isinstance(op, RunOp | ChooseOp) for op in function.body.block.ops)
+
+
+def updates_of(function: FuncOp) -> dict[SSAValue, SSAValue]:
+    """For each argument that has one: the argument that takes its new value."""
+    slots = arguments_of(function)
+    values = list(zip(slots, function.body.block.args, strict=True))
+    old = {slot.name: value for slot, value in values if slot.role in ("parameter", "state")}
+    return {old[slot.name]: value for slot, value in values if slot.role == "update" and slot.name in old}
+
+
+class KernelGraph(Generic[N]):
+    """The dependences between kernels, kept up to date while they merge.
+
+    A kernel runs behind the writers of what it reads. It also runs behind the readers of what it updates in place, as
+    long as that leaves an order: an update that its readers wait for gets memory of its own instead.
+
+    Reachability is one integer a kernel, used as a bit set: merging is linear in the number of kernels.
+
+    Attributes:
+        kernels: In an order that runs, but for what waits for updates in place.
+        updates: The new value of each argument that has one.
+        in_place: The new values that may be written where the old ones lie.
+        places: For each of them, and each row of them: where it lies.
+    """
+
+    def __init__(
+        self,
+        kernels: Sequence[N],
+        updates: Mapping[SSAValue, SSAValue],
+        may_update: Callable[[N, SSAValue, SSAValue], bool],
+    ):
+        """Builds the graph; `may_update` says whether a kernel may write a new value where the old one lies."""
+        self.kernels: list[N] = list(kernels)
+        self.updates = updates
+        self._olds = {new: old for old, new in updates.items()}
+        self._writers: dict[SSAValue, N] = {}
+        self._readers: dict[SSAValue, dict[N, None]] = {}
+        for kernel in self.kernels:
+            self._note(kernel)
+        self._bit = {kernel: 1 << number for number, kernel in enumerate(self.kernels)}
+        self._reach: dict[N, int] = {}
+        self.in_place: set[SSAValue] = set()
+        for kernel in reversed(self.kernels):
+            self._reach[kernel] = self._union(self.readers(kernel))
+        self._add_update_edges(may_update)
+        self.places = self._places()
+
+    @staticmethod
+    def of(function: FuncOp) -> KernelGraph[KernelOp]:
+        """The graph of a function's kernels."""
+        kernels = [op for op in function.body.block.ops if isinstance(op, KernelOp)]
+        return KernelGraph(kernels, updates_of(function), writes_in_place)
+
+    def __contains__(self, kernel: object) -> bool:
+        return kernel in self._bit
+
+    def _note(self, kernel: N) -> None:
+        for value in _with_parts(kernel.outputs):
+            self._writers[value] = kernel
+        for value in _with_parts(kernel.inputs):
+            self._readers.setdefault(value, {})[kernel] = None
+
+    def _forget(self, kernel: N, inputs: Iterable[SSAValue]) -> None:
+        for value in _with_parts(inputs):
+            self._readers.get(value, {}).pop(kernel, None)
+
+    def _union(self, kernels: Iterable[N]) -> int:
+        result = 0
+        for kernel in kernels:
+            result |= self._bit[kernel] | self._reach[kernel]
+        return result
+
+    def _add_update_edges(self, may_update: Callable[[N, SSAValue, SSAValue], bool]) -> None:
+        for old, new in self.updates.items():
+            writer = self._writers.get(new)
+            place = None if writer is None else self._place(writer, old, new)
+            if writer is None or place is None or not may_update(writer, *place):
+                continue
+            readers = [reader for reader in self.users(old) if reader is not writer]
+            if any(self._reach[writer] & self._bit[reader] for reader in readers):
+                continue
+            self.in_place.add(new)
+            for reader in readers:
+                self.add_order(reader, writer)
+
+    def _place(self, writer: N, old: SSAValue, new: SSAValue) -> tuple[SSAValue, SSAValue] | None:
+        """What a kernel calls an update and what it updates: their rows, if it writes a row."""
+        olds, news = row_of(old), row_of(new)
+        if news is None:
+            return None if olds is not None and olds.result in writer.inputs else (old, new)
+        if olds is None or olds.starts != news.starts or olds.result.type != news.result.type:
+            return None
+        same = all(self.updates.get(one) is other for one, other in zip(olds.parts, news.parts, strict=True))
+        return (olds.result, news.result) if same else None
+
+    def _places(self) -> dict[SSAValue, SSAValue]:
+        found = {new: self._olds[new] for new in self.in_place}
+        for new in list(found):
+            news, olds = row_of(new), row_of(found[new])
+            if news is not None and olds is not None and all(part in self.in_place for part in news.parts):
+                found[news.result] = olds.result
+        return found
+
+    def waiting_updates(self, kernel: N) -> list[N]:
+        """The kernels that update in place what `kernel` reads, and so must run behind it."""
+        news = (self.updates.get(value) for value in _with_parts(kernel.inputs))
+        writers = (self._writers.get(new) for new in news if new is not None and new in self.in_place)
+        return [writer for writer in dict.fromkeys(writers) if writer is not None and writer is not kernel]
+
+    def updated_in_place(self, kernel: N) -> list[tuple[SSAValue, SSAValue]]:
+        """The old and the new value of each update in place that `kernel` makes."""
+        return [(self.places[new], new) for new in kernel.outputs if new in self.places]
+
+    def add_order(self, before: N, after: N) -> None:
+        """Notes that `after` must run behind `before`."""
+        gained = self._bit[after] | self._reach[after]
+        if not gained & ~self._reach[before]:
+            return
+        bit = self._bit[before]
+        for kernel, reach in self._reach.items():
+            if kernel is before or reach & bit:
+                self._reach[kernel] = reach | gained
+
+    def users(self, buffer: SSAValue) -> list[N]:
+        """The kernels that read a buffer, or the row that it is in."""
+        return list(self._readers.get(buffer, ()))
+
+    def readers(self, kernel: N) -> list[N]:
+        """The kernels that read what `kernel` writes."""
+        written = _with_parts(kernel.outputs)
+        return list(dict.fromkeys(r for out in written for r in self._readers.get(out, ()) if r is not kernel))
+
+    def writer(self, buffer: SSAValue) -> N | None:
+        """The kernel that writes a buffer."""
+        return self._writers.get(buffer)
+
+    def producers(self, kernel: N) -> list[N]:
+        """The kernels that write what `kernel` reads."""
+        found = (self._writers.get(value) for value in _with_parts(kernel.inputs))
+        return list(dict.fromkeys(producer for producer in found if producer is not None))
+
+    def successors(self, kernel: N) -> list[N]:
+        """The kernels that must run behind `kernel` because of it directly."""
+        return list(dict.fromkeys([*self.readers(kernel), *self.waiting_updates(kernel)]))
+
+    def runs_before(self, first: N, second: N) -> bool:
+        """Whether `second` must run behind `first`."""
+        return bool(self._reach[first] & self._bit[second])
+
+    def waits_for(self, kernel: N, others: Iterable[N]) -> bool:
+        """Whether a kernel must run behind one of the others."""
+        bit = self._bit[kernel]
+        return any(self._reach[other] & bit for other in others)
+
+    def can_merge(self, first: N, second: N) -> bool:
+        """Whether no third kernel must run between the two, and `second` need not run first."""
+        if self.runs_before(second, first):
+            return False
+        bit = self._bit[second]
+        return not any(k is not second and self._reach[k] & bit for k in self.successors(first))
+
+    def replace(self, old: Sequence[N], new: N) -> None:
+        """Puts `new` in the place of kernels that it was made of; their inputs and outputs must still be there."""
+        bits = 0
+        reach = 0
+        for kernel in old:
+            bits |= self._bit.pop(kernel)
+            reach |= self._reach.pop(kernel)
+            self._forget(kernel, kernel.inputs)
+        reach &= ~bits
+        self.kernels[self.kernels.index(old[-1])] = new
+        for kernel in old[:-1]:
+            self.kernels.remove(kernel)
+        self._note(new)
+        self._bit[new], self._reach[new] = bits, reach
+        for kernel, found in self._reach.items():
+            if found & bits:
+                self._reach[kernel] = found | bits | reach
+
+    def reads_anew(self, kernel: N, before: Sequence[SSAValue]) -> None:
+        """Notes that a kernel, which read `before`, reads other buffers now, whose writers run before it anyway."""
+        self._forget(kernel, before)
+        self._note(kernel)
+        for writer in self.waiting_updates(kernel):
+            self.add_order(kernel, writer)
+
+    def remove(self, kernel: N) -> None:
+        """Forgets a kernel that is gone."""
+        self.kernels.remove(kernel)
+        self._forget(kernel, kernel.inputs)
+        for value in _with_parts(kernel.outputs):
+            del self._writers[value]
+        del self._bit[kernel], self._reach[kernel]
+
+    def order(self) -> list[N]:
+        """The kernels in an order that runs: as they stand, as far as dependences let them."""
+        return topological(self.kernels, self.successors)
+
+
+def topological(kernels: Sequence[N], successors: Callable[[N], Sequence[N]]) -> list[N]:
+    """A topological order that prefers the given one."""
+    number = {kernel: i for i, kernel in enumerate(kernels)}
+    following = {kernel: [k for k in successors(kernel) if k in number] for kernel in kernels}
+    waiting = dict.fromkeys(kernels, 0)
+    for kernel in kernels:
+        for later in following[kernel]:
+            waiting[later] += 1
+    ready = [number[kernel] for kernel in kernels if not waiting[kernel]]
+    heapq.heapify(ready)
+    result: list[N] = []
+    while ready:
+        kernel = kernels[heapq.heappop(ready)]
+        result.append(kernel)
+        for later in following[kernel]:
+            waiting[later] -= 1
+            if not waiting[later]:
+                heapq.heappush(ready, number[later])
+    assert len(result) == len(kernels), "the kernels depend on each other in a circle"
+    return result
+
+
+def _with_parts(values: Iterable[SSAValue]) -> list[SSAValue]:
+    """Buffers, and behind each row the buffers in it."""
+    return [one for value in values for one in ((value,) if not _is_row(value) else (value, *parts_of(value)))]
+
+
+def _is_row(value: SSAValue) -> bool:
+    return isinstance(value.owner, PackOp)
+
+
+def users(buffer: SSAValue) -> list[KernelOp]:
+    """The kernels that read a buffer, or the row that it is in, each once."""
+    row = row_of(buffer)
+    found = (
+        use.operation
+        for name in ([buffer] if row is None else [buffer, row.result])
+        for use in name.uses
+        if isinstance(use.operation, KernelOp) and use.index < len(use.operation.inputs)
+    )
+    return list(dict.fromkeys(found))
+
+
+def steps_of(order: Sequence[KernelOp]) -> dict[KernelOp, int]:
+    """The number of each kernel's dispatch, given all kernels in the order that they run in."""
+    result: dict[KernelOp, int] = {}
+    step, previous = -1, None
+    for kernel in order:
+        shared = kernel.dispatch_number
+        if shared is None or shared != previous:
+            step += 1
+        previous = shared
+        result[kernel] = step
+    return result

@@ -1,0 +1,40 @@
+"""What kinds of kernels and stages there are: reductions, contractions, pointwise work."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from xdsl.dialects.linalg.ops import GenericOp
+
+from tensorgrad.dialects.buf import KernelOp, is_reduction
+from tensorgrad.passes.analyses.axes import loops_of_operands
+
+
+def contraction_of(kernel: KernelOp) -> GenericOp | None:
+    """The stage of a kernel that reuses its operands: a matrix product, a convolution."""
+    for stage in kernel.stages:
+        if is_contraction(stage, len(kernel.extents)):
+            return stage
+    return None
+
+
+def is_contraction(stage: GenericOp, rank: int) -> bool:
+    """Whether two values of a reduction with one result each lack a loop of the grid that the other has."""
+    one = len(stage.outputs) == 1
+    return one and is_reduction(stage) and contracts(loops_of_operands(stage).values(), rank)
+
+
+def contracts(loops: Iterable[frozenset[int]], rank: int) -> bool:
+    """Whether two values that change as a reduction goes on each lack a loop of the grid that the other has.
+
+    Args:
+        loops: The loops that each value depends on.
+        rank: The number of loops of the grid, which are the first.
+    """
+    grids = {frozenset(d for d in found if d < rank) for found in loops if any(d >= rank for d in found)}
+    return any(a - b and b - a for a in grids for b in grids)
+
+
+def is_pointwise(kernel: KernelOp) -> bool:
+    """Whether no stage has loops of its own."""
+    return all(len(stage.iterator_types) == len(kernel.extents) for stage in kernel.stages)

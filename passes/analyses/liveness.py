@@ -1,0 +1,40 @@
+"""Which temporary buffers are in use while kernels run in an order."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+
+from xdsl.dialects import memref
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import SSAValue
+
+from tensorgrad.dialects.buf import KernelOp, buffer_bytes
+from tensorgrad.passes.analyses.graph import users
+from tensorgrad.passes.analyses.storage import is_private
+
+
+def allocated(function: FuncOp) -> dict[SSAValue, int]:
+    """The temporary buffers of a function that share the workspace, and their bytes."""
+    made = [op.memref for op in function.body.block.ops if isinstance(op, memref.AllocOp)]
+    return {value: buffer_bytes(value.type) for value in made if is_private(value)}
+
+
+def readers_of(buffers: Collection[SSAValue]) -> dict[SSAValue, set[KernelOp]]:
+    """The kernels that read each buffer."""
+    return {value: set(users(value)) for value in buffers}
+
+
+def most_bytes(
+    order: Sequence[KernelOp], sizes: Mapping[SSAValue, int], readers: Mapping[SSAValue, set[KernelOp]]
+) -> int:
+    """The most bytes in use at one time when kernels run one by one."""
+    left = {value: len(found) for value, found in readers.items()}
+    now = most = 0
+    for kernel in order:
+        now += sum(sizes.get(value, 0) for value in kernel.outputs)
+        most = max(most, now)
+        for value in (*dict.fromkeys(kernel.inputs), *kernel.outputs):
+            if value in sizes:
+                left[value] -= value in kernel.inputs
+                now -= sizes[value] if not left[value] else 0
+    return most

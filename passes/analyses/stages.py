@@ -1,0 +1,308 @@
+"""Kernels taken apart into stages, and put together again. Fusion works on the parts.
+
+A kernel taken apart refers to the buffers outside it; putting it together gives it block arguments again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import cast
+
+from xdsl.dialects import affine as affine_ops
+from xdsl.dialects import memref, scf
+from xdsl.dialects.builtin import AffineMapAttr, LocationAttr, UnitAttr, UnknownLoc, i1
+from xdsl.dialects.linalg.attrs import IteratorType
+from xdsl.dialects.linalg.ops import GenericOp, IndexOp
+from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
+
+from tensorgrad.dialects.attention import AttentionOp
+from tensorgrad.dialects.buf import (
+    KernelOp,
+    element_of,
+    generic,
+    is_shape_only,
+    iterators_of,
+    loop_extents,
+    maps_of,
+    shape_of,
+)
+from tensorgrad.passes.analyses import affine
+from tensorgrad.passes.analyses.axes import loops_of_values
+from tensorgrad.passes.analyses.kinds import contracts
+from tensorgrad.passes.analyses.storage import Accesses
+from tensorgrad.passes.analyses.walking import operations
+
+
+@dataclass(eq=False)
+class Stage:
+    """A stage outside its kernel.
+
+    Attributes:
+        reads: The operands and their maps, one for each of the body's first block arguments.
+        writes: The buffers written and their maps, for the block arguments behind those.
+        extents: The extents of the loops, the grid's first.
+        own: The iterator kinds of the loops behind the grid's.
+        body: The scalar computation; it may load from buffers directly.
+    """
+
+    reads: list[tuple[SSAValue, AffineMap]]
+    writes: list[tuple[SSAValue, AffineMap]]
+    extents: tuple[int, ...]
+    own: tuple[IteratorType, ...]
+    body: Block
+    location: LocationAttr
+
+    @property
+    def reduces(self) -> bool:
+        """Whether the stage has a reduction loop."""
+        return IteratorType.REDUCTION in self.own
+
+    def contracts(self, rank: int) -> bool:
+        """Whether two values each lack a loop of the grid, of `rank` loops, that the other has."""
+        if not self.reduces or len(self.writes) != 1:
+            return False
+        return contracts(loops_of_values(self.body, [m for _, m in self.reads]).values(), rank)
+
+    def accesses(self) -> Accesses:
+        """What the stage touches."""
+        return Accesses(self.reads, self.writes, [load.memref for load in self.loads()])
+
+    def copy(self) -> Stage:
+        """Another stage that does the same."""
+        body = Block(arg_types=[argument.type for argument in self.body.args])
+        values: dict[SSAValue, SSAValue] = dict(zip(self.body.args, body.args, strict=True))
+        for op in self.body.ops:
+            body.add_op(op.clone(values))
+        return Stage(list(self.reads), list(self.writes), self.extents, self.own, body, self.location)
+
+    def loads(self) -> list[memref.LoadOp]:
+        """The loads at computed indices."""
+        return [op for op in operations(self.body) if isinstance(op, memref.LoadOp)]
+
+    def buffers(self) -> list[SSAValue]:
+        """Every buffer that the stage reads, each once."""
+        return list(dict.fromkeys([*(b for b, _ in self.reads), *(load.memref for load in self.loads())]))
+
+    def reindexed(self, loops: Sequence[AffineExpr], extents: Sequence[int], own: Sequence[IteratorType]) -> None:
+        """Replaces the loops: each old one is an expression of the new ones."""
+        old = AffineMap(len(extents), 0, tuple(loops))
+        self.reads = [(buffer, affine.composed(m, old, extents)) for buffer, m in self.reads]
+        self.writes = [(buffer, affine.composed(m, old, extents)) for buffer, m in self.writes]
+        self.extents, self.own = tuple(extents), tuple(own)
+        for op in [op for op in self.body.ops if isinstance(op, IndexOp)]:
+            expression = loops[op.dim.value.data]
+            if isinstance(expression, AffineDimExpr) and expression.position == op.dim.value.data:
+                continue
+            value = index_value(self.body, op, expression, len(extents))
+            op.results[0].replace_all_uses_with(value)
+            op.detach()
+            op.erase()
+
+    def merge_equal_reads(self) -> None:
+        """Reads each element once, however often the body names it."""
+        unique = list(dict.fromkeys(self.reads))
+        if len(unique) == len(self.reads):
+            return
+        first = {read: self.body.args[self.reads.index(read)] for read in unique}
+        for position in reversed(range(len(self.reads))):
+            argument = self.body.args[position]
+            if first[self.reads[position]] is not argument:
+                argument.replace_all_uses_with(first[self.reads[position]])
+                self.body.erase_arg(argument)
+        self.reads = unique
+
+
+def index_value(block: Block, before: Operation | None, expression: AffineExpr, rank: int) -> SSAValue:
+    """An index expression of a stage's loops as a value, computed in front of `before` (at the start if `None`)."""
+    used = sorted(expression.used_dims())
+    anchor = block.first_op if before is None else before
+    assert anchor is not None
+    loops: list[SSAValue] = []
+    for position in used:
+        op = IndexOp(position)
+        op.location = anchor.location
+        block.insert_op_before(op, anchor)
+        loops.append(op.results[0])
+    if isinstance(expression, AffineDimExpr):
+        return loops[0]
+    renumbered: list[AffineExpr] = [AffineDimExpr(0)] * rank
+    for number, position in enumerate(used):
+        renumbered[position] = AffineDimExpr(number)
+    result = expression.replace_dims_and_symbols(renumbered, ())
+    apply = affine_ops.ApplyOp(loops, AffineMapAttr(AffineMap(len(used), 0, (result,))))
+    apply.location = anchor.location
+    block.insert_op_before(apply, anchor)
+    return apply.result
+
+
+class Parts:
+    """A kernel taken apart. Whoever changes its stages or buffers calls `changed`.
+
+    Attributes:
+        grid: The extents of the grid.
+        stages: What runs at each point.
+        outputs: The buffers that it writes.
+        locals: The buffers that only it sees.
+        attention: What the kernel is instead of stages.
+    """
+
+    def __init__(
+        self,
+        grid: tuple[int, ...],
+        stages: list[Stage],
+        outputs: list[SSAValue],
+        local: list[SSAValue],
+        location: LocationAttr | None = None,
+        attention: AttentionOp | None = None,
+    ):
+        self.grid = grid
+        self.stages = stages
+        self.outputs = outputs
+        self.locals = local
+        self.location = location
+        self.attention = attention
+
+    def changed(self) -> None:
+        """Forgets what is known of the stages."""
+        for name in ("_read", "operations", "contraction", "has_computed_loops", "nesting"):
+            self.__dict__.pop(name, None)
+
+    @property
+    def inputs(self) -> list[SSAValue]:
+        """The buffers read that the kernel does not write itself, each once."""
+        return self._read
+
+    @cached_property
+    def _read(self) -> list[SSAValue]:
+        if self.attention is not None:
+            return list(dict[SSAValue, None].fromkeys(self.attention.inputs))
+        own = {*self.outputs, *self.locals}
+        return list(dict.fromkeys(b for stage in self.stages for b in stage.buffers() if b not in own))
+
+    @cached_property
+    def operations(self) -> int:
+        """How many scalar ops the bodies hold."""
+        return sum(1 for stage in self.stages for _ in operations(stage.body))
+
+    @cached_property
+    def contraction(self) -> Stage | None:
+        """The stage that reuses its operands: a matrix product, a convolution."""
+        return next((stage for stage in self.stages if stage.contracts(len(self.grid))), None)
+
+    @cached_property
+    def has_computed_loops(self) -> bool:
+        """Whether a body holds a loop, whose bounds are read from memory."""
+        return any(isinstance(op, scf.ForOp) for stage in self.stages for op in operations(stage.body))
+
+    @cached_property
+    def nesting(self) -> int:
+        """How deep conditions and loops stand inside each other in the bodies."""
+        return max((_nesting(stage.body) for stage in self.stages), default=0)
+
+    @property
+    def is_pointwise(self) -> bool:
+        """Whether no stage has loops of its own."""
+        return self.attention is None and not any(stage.own for stage in self.stages)
+
+
+def _nesting(block: Block) -> int:
+    inner = [one for op in block.ops for region in op.regions for one in region.blocks]
+    return 1 + max(map(_nesting, inner)) if inner else 0
+
+
+def take_apart(kernel: KernelOp) -> Parts:
+    """Takes a kernel apart; what is left of it is only fit to be erased."""
+    grid = kernel.extents
+    for argument, operand in zip(kernel.body.block.args, list(kernel.operands), strict=True):
+        argument.replace_all_uses_with(operand)
+    attention = kernel.attention
+    if attention is not None:
+        attention.detach()
+        return Parts(grid, [], list(kernel.outputs), [], kernel.location, attention)
+    stages = [_stage(op, len(grid)) for op in kernel.stages]
+    local: list[SSAValue] = [op.memref for op in kernel.locals if not is_shape_only(op.memref)]
+    for op in reversed(list(kernel.body.block.ops)):
+        op.detach()
+        if not isinstance(op, memref.AllocaOp) or is_shape_only(op.memref):
+            op.erase()
+    return Parts(grid, stages, list(kernel.outputs), local, kernel.location)
+
+
+def _stage(op: GenericOp, rank: int) -> Stage:
+    extents, maps, count = loop_extents(op), maps_of(op), len(op.inputs)
+    own = iterators_of(op)[rank:]
+    body = op.body.detach_block(op.body.block)
+    reads: list[tuple[SSAValue, AffineMap]] = []
+    for position in reversed(range(count)):
+        if is_shape_only(op.inputs[position]):
+            body.erase_arg(body.args[position])
+        else:
+            reads.insert(0, (op.inputs[position], maps[position]))
+    writes = list(zip(op.outputs, maps[count:], strict=True))
+    location = op.location
+    return Stage(reads, writes, extents, own, body, location)
+
+
+def put_together(parts: Parts) -> KernelOp:
+    """A kernel of the parts, which belong to it from now on."""
+    inputs = parts.inputs
+    buffers = [*inputs, *parts.outputs]
+    block = Block(arg_types=[buffer.type for buffer in buffers])
+    inside: dict[SSAValue, SSAValue] = dict(zip(buffers, block.args, strict=True))
+    for local in parts.locals:
+        block.add_op(cast(memref.AllocaOp, local.owner))
+    if parts.attention is not None:
+        parts.attention.operands = [inside[operand] for operand in parts.attention.operands]
+        block.add_op(parts.attention)
+    for stage in parts.stages:
+        block.add_op(_generic(stage, block, inside, len(parts.grid)))
+    kernel = KernelOp.build_kernel(parts.grid, inputs, parts.outputs, block)
+    for op in operations(block):
+        if parts.location is not None and isinstance(op.location, UnknownLoc):
+            op.location = parts.location
+    if parts.location is not None:
+        kernel.location = parts.location
+    return kernel
+
+
+def _generic(stage: Stage, block: Block, inside: dict[SSAValue, SSAValue], rank: int) -> GenericOp:
+    for load in stage.loads():
+        if load.memref in inside:
+            load.operands[0] = inside[load.memref]
+    stage.reads = [(buffer, affine.partial(m, shape_of(buffer), stage.extents)) for buffer, m in stage.reads]
+    maps = [m for _, m in (*stage.reads, *stage.writes)]
+    extra = shape_only(block, maps, stage.extents)
+    for number, (local, _) in enumerate(extra):
+        stage.body.insert_arg(element_of(local), len(stage.reads) + number)
+    ins = [*(inside.get(b, b) for b, _ in stage.reads), *(local for local, _ in extra)]
+    outs = [inside.get(b, b) for b, _ in stage.writes]
+    all_maps = [*(m for _, m in stage.reads), *(m for _, m in extra), *(m for _, m in stage.writes)]
+    parallel = sum(1 for kind in stage.own if kind == IteratorType.PARALLEL)
+    ordered = [IteratorType.PARALLEL] * parallel + [IteratorType.REDUCTION] * (len(stage.own) - parallel)
+    assert list(stage.own) == ordered, "parallel loops stand before reduction loops"
+    op = generic(ins, outs, all_maps, rank + parallel, len(stage.own) - parallel, stage.body)
+    op.location = stage.location
+    return op
+
+
+def new_local(grid: Sequence[int], element: Attribute, location: LocationAttr) -> SSAValue:
+    """A local of a kernel over `grid`."""
+    op = memref.AllocaOp.get(element, shape=list(grid))
+    op.location = location
+    return op.memref
+
+
+def shape_only(block: Block, maps: Sequence[AffineMap], extents: Sequence[int]) -> list[tuple[SSAValue, AffineMap]]:
+    """A local that gives each loop its extent that no operand indexes plainly."""
+    plain = {r.position for one in maps for r in one.results if isinstance(r, AffineDimExpr)}
+    made: list[tuple[SSAValue, AffineMap]] = []
+    for loop, extent in enumerate(extents):
+        if loop not in plain:
+            local = memref.AllocaOp.get(i1, shape=[extent])
+            local.attributes["buf.shape_only"] = UnitAttr()
+            block.add_op(local)
+            made.append((local.memref, AffineMap(len(extents), 0, (AffineDimExpr(loop),))))
+    return made

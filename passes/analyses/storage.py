@@ -1,0 +1,187 @@
+"""Where buffers lie: in which arena, and which may take each other's place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import cast
+
+from xdsl.dialects import memref
+from xdsl.dialects.builtin import IntegerAttr
+from xdsl.dialects.func import FuncOp
+from xdsl.dialects.linalg.ops import GenericOp
+from xdsl.ir import Operation, SSAValue
+from xdsl.ir.affine import AffineMap
+
+from tensorgrad.dialects.buf import Buffer, KernelOp, PackOp, buffer_bytes, element_of, maps_of, row_of
+from tensorgrad.dialects.signature import Slot, arguments_of
+from tensorgrad.dialects.tg.shape import PACK_ALIGNMENT
+from tensorgrad.passes.analyses.walking import operations
+from tensorgrad.runtime.target import Target
+
+WORKSPACE_BYTES = "buf.workspace_bytes"
+LEAST_WORKSPACE_BYTES = "buf.least_workspace_bytes"
+PEAK_BYTES = "buf.peak_bytes"
+"""The attributes of a function that say what its plan takes."""
+
+LOOPS = "buf.loops"
+"""The attribute of a function that runs inside of loops: how many. Each takes one of a kernel's bindings."""
+
+
+def arena_of(slot: Slot) -> tuple[str, str]:
+    """The label and role of the arena that an argument of a function lies in."""
+    if slot.role == "state":
+        return slot.name.split("/")[0] if "/" in slot.name else "state", "state"
+    return ARENAS.get(slot.role, ("updates", "workspace"))
+
+
+ARENAS: dict[str, tuple[str, str]] = {
+    "parameter": ("parameters", "parameter"),
+    "input": ("inputs", "input"),
+    "scalar": ("inputs", "input"),
+    "output": ("outputs", "output"),
+    "gradient": ("gradients", "output"),
+    "constant": ("constants", "constant"),
+}
+"""The label and role of the arena for arguments of each role but `state`."""
+
+PACKED = "packed"
+"""The label of the arena for allocations that are packed."""
+
+
+@dataclass(frozen=True)
+class Accesses:
+    """What one stage of a kernel touches.
+
+    Attributes:
+        reads: Buffers and index maps.
+        writes: Buffers and index maps.
+        loads: Buffers that it reads at computed indices.
+    """
+
+    reads: Sequence[tuple[SSAValue, AffineMap]]
+    writes: Sequence[tuple[SSAValue, AffineMap]]
+    loads: Sequence[SSAValue]
+
+
+def is_private(buffer: SSAValue) -> bool:
+    """Whether a buffer is there for kernels alone, and nothing says where it lies."""
+    return isinstance(buffer.owner, memref.AllocOp) and row_of(buffer) is None
+
+
+def may_write_over(stages: Sequence[Accesses], old: SSAValue, new: SSAValue) -> bool:
+    """Whether stages may write `new` where `old` lies: they read an element only right before they write it."""
+    written, place = next((i, m) for i, stage in enumerate(stages) for buffer, m in stage.writes if buffer is new)
+    for position, stage in enumerate(stages):
+        if any(buffer is old for buffer in stage.loads):
+            return False
+        maps = [m for buffer, m in stage.reads if buffer is old]
+        if any(position > written or m.results != place.results for m in maps):
+            return False
+    return True
+
+
+def writes_in_place(writer: KernelOp, old: SSAValue, new: SSAValue) -> bool:
+    """Whether a kernel may write `new` where `old` lies."""
+    if old not in writer.inputs:
+        return True
+    if writer.attention is not None:
+        return False
+    reading = writer.input_arguments[list(writer.inputs).index(old)]
+    writing = writer.output_arguments[list(writer.outputs).index(new)]
+    touching = {_stage_around(use.operation) for argument in (reading, writing) for use in argument.uses}
+    stages = [stage for stage in writer.stages if stage in touching]
+    return may_write_over([_accesses(stage) for stage in stages], reading, writing)
+
+
+def _stage_around(op: Operation) -> Operation:
+    """The stage that an op is, or is in."""
+    while not isinstance(op, GenericOp):
+        parent = op.parent_op()
+        assert parent is not None
+        op = parent
+    return op
+
+
+def _accesses(stage: GenericOp) -> Accesses:
+    places = list(zip(stage.operands, maps_of(stage), strict=True))
+    count = len(stage.inputs)
+    loads = [op.memref for op in operations(stage.body.block) if isinstance(op, memref.LoadOp)]
+    return Accesses(places[:count], places[count:], loads)
+
+
+class Bindings:
+    """How many bindings a kernel will need once `plan-memory` has placed its buffers.
+
+    Scalars share one binding; an update is in the place of what it updates; an arena that one binding can hold is
+    bound once where its buffers are too many.
+    """
+
+    def __init__(
+        self, function: FuncOp, target: Target, in_place: Mapping[SSAValue, SSAValue], workspace: int | None = None
+    ):
+        """Counts for a function's kernels.
+
+        Args:
+            function: Before `plan-memory`.
+            target: The limits.
+            in_place: The old value of each update in place.
+            workspace: About how many bytes all allocations will take, if those of a kernel may be one binding.
+        """
+        self.workspace = workspace is not None and workspace <= target.max_storage_buffer_binding_size
+        loops = function.attributes.get(LOOPS)
+        self.limit = target.max_storage_buffers_per_shader_stage
+        self.limit -= loops.value.data if isinstance(loops, IntegerAttr) else 0
+        self.in_place = in_place
+        slots = arguments_of(function)
+        values = list(zip(function.body.block.args, slots, strict=True))
+        self.scalars = {value for value, slot in values if slot.role == "scalar"}
+        self.arenas = _shared_arenas(values, target)
+        self.arenas.update(_packed_arenas(function, target, self.arenas))
+
+    def fit(self, buffers: Iterable[SSAValue]) -> bool:
+        """Whether a kernel of these buffers has bindings enough."""
+        unique = {self.in_place.get(value, value) for value in buffers}
+        scalars = unique & self.scalars
+        needed = unique - scalars
+        if len(needed) + bool(scalars) <= self.limit:
+            return True
+        arenas = {self.arenas[value] for value in needed if value in self.arenas}
+        rest = {value for value in needed if value not in self.arenas}
+        made = {value for value in rest if is_private(value)}
+        apart = len(rest)
+        if self.workspace and len({element_of(value) for value in made}) == 1:
+            apart -= len(made) - 1
+        return len(arenas) + apart + bool(scalars) <= self.limit
+
+
+def _shared_arenas(values: Sequence[tuple[SSAValue, Slot]], target: Target) -> dict[SSAValue, str]:
+    """The arena of each parameter, state and update, where one binding can hold all of it."""
+    kept = {slot.name: arena_of(slot)[0] for _, slot in values if slot.role in ("parameter", "state")}
+    members: dict[str, list[SSAValue]] = {}
+    for value, slot in values:
+        if slot.role in ("parameter", "state"):
+            members.setdefault(kept[slot.name], []).append(value)
+    limit, alignment = target.max_storage_buffer_binding_size, target.min_storage_buffer_offset_alignment
+    whole = {
+        label
+        for label, found in members.items()
+        if sum(buffer_bytes(cast(Buffer, v.type)) + alignment for v in found) <= limit
+        and len({element_of(v) for v in found}) == 1
+    }
+    return {
+        value: kept[slot.name]
+        for value, slot in values
+        if slot.role in ("parameter", "state", "update") and kept.get(slot.name) in whole
+    }
+
+
+def _packed_arenas(function: FuncOp, target: Target, arenas: Mapping[SSAValue, str]) -> dict[SSAValue, str]:
+    """The arena of each row, and of each packed allocation where one binding can hold all of them."""
+    rows = [op for op in function.body.block.ops if isinstance(op, PackOp)]
+    found: dict[SSAValue, str] = {row.result: arenas[row.parts[0]] for row in rows if row.parts[0] in arenas}
+    made = [row for row in rows if isinstance(row.parts[0].owner, memref.AllocOp)]
+    size = sum(buffer_bytes(row.result.type) + PACK_ALIGNMENT for row in made)
+    if size <= target.max_storage_buffer_binding_size and len({element_of(row.result) for row in made}) == 1:
+        found.update({value: PACKED for row in made for value in (row.result, *row.parts)})
+    return found

@@ -1,0 +1,53 @@
+"""How many bytes a kernel moves."""
+
+from __future__ import annotations
+
+import math
+
+from xdsl.dialects import memref
+from xdsl.ir import SSAValue
+from xdsl.ir.affine import AffineMap
+
+from tensorgrad.dialects.attention import AttentionOp
+from tensorgrad.dialects.buf import KernelOp, element_bytes, element_of, loop_extents, maps_of, shape_of
+from tensorgrad.passes.analyses.affine import used_dims
+from tensorgrad.passes.analyses.walking import operations
+
+BYTES_MOVED = "buf.bytes_moved"
+
+
+def bytes_moved(kernel: KernelOp) -> int:
+    """The bytes that a dispatch reads or writes, every byte range once.
+
+    A slice counts the elements it names, a gather the elements that its indices can read, at most the whole buffer. A
+    range that is read and written, as an update in place is, counts once.
+    """
+    touched: dict[SSAValue, dict[AffineMap, int]] = {}
+    loaded: dict[SSAValue, int] = {}
+    if kernel.attention is not None:
+        for operand, m, count in _of_attention(kernel.attention):
+            touched.setdefault(operand, {})[m] = count
+    for stage in kernel.stages:
+        extents = loop_extents(stage)
+        for operand, m in zip(stage.operands, maps_of(stage), strict=True):
+            touched.setdefault(operand, {})[m] = math.prod(extents[loop] for loop in used_dims(m))
+        for op in operations(stage.body.block):
+            if isinstance(op, memref.LoadOp):
+                loaded[op.memref] = loaded.get(op.memref, 0) + math.prod(extents)
+    elements: dict[SSAValue, int] = {}
+    for operand, argument in zip(kernel.operands, kernel.body.block.args, strict=True):
+        total = math.prod(shape_of(operand))
+        found = min(total, sum(touched.get(argument, {}).values()) + loaded.get(argument, 0))
+        elements[operand] = min(total, elements.get(operand, 0) + found)
+    return sum(count * element_bytes(element_of(operand)) for operand, count in elements.items())
+
+
+def _of_attention(stage: AttentionOp) -> list[tuple[SSAValue, AffineMap, int]]:
+    """For each operand and result: its map, and how many elements that names."""
+    a, part = stage.attention, stage.part.data
+    return [
+        (operand, m, math.prod(shape[space.index(loop)] for loop in used_dims(m)))
+        for operand, m, shape, space in zip(
+            stage.operands, stage.affine_maps(), a.shapes(part), a.spaces(part), strict=False
+        )
+    ]

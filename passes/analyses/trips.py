@@ -1,0 +1,167 @@
+"""How many iterations the loops of a `wgsl.kernel` take at most."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import cast
+
+from xdsl.dialects import arith, scf
+from xdsl.dialects.builtin import IntegerAttr
+from xdsl.ir import Block, Operation, SSAValue
+
+from tensorgrad.dialects import wgsl
+from tensorgrad.passes.analyses.walking import operations
+
+MOST_TRIPS = "buf.most_trips"
+"""The attribute of a loop over computed bounds that says how often it runs at most."""
+
+ITERATIONS = "wgsl.iterations"
+"""The attribute of a kernel whose invocations take turns in loops: how many iterations each of them runs at most."""
+
+EXCLUSIVE = "wgsl.exclusive"
+"""The attribute of conditions in one block of which no invocation meets two."""
+
+LARGEST_INDEX = 2**32 - 1
+MOST_GROUPS = 65535
+"""A dispatch has so many workgroups in one dimension at most."""
+
+
+def kernel_iterations(kernel: wgsl.KernelOp) -> int:
+    """The most iterations that an invocation of a kernel runs in all of its loops."""
+    given = kernel.attributes.get(ITERATIONS)
+    return given.value.data if isinstance(given, IntegerAttr) else iterations(kernel.body.block)
+
+
+def iterations(block: Block) -> int:
+    """The most iterations that an invocation runs in all loops of a block, as drivers count them.
+
+    Each loop ends in an iteration that does nothing. In that one, as in a branch that isn't taken, CPUs that play the
+    GPU still run through the loops inside once, with all lanes masked.
+    """
+    return total(block, _iterations_of)
+
+
+def total(block: Block, count: Callable[[Operation], int]) -> int:
+    """The sum of what is counted for the ops of a block that hold others; of exclusive ones only the largest counts."""
+    found, largest_of_exclusive = 0, 0
+    for op in block.ops:
+        if op.regions and EXCLUSIVE in op.attributes:
+            found += masked_iterations(op)
+            largest_of_exclusive = max(largest_of_exclusive, count(op))
+        elif op.regions:
+            found += count(op)
+    return found + largest_of_exclusive
+
+
+def _iterations_of(op: Operation) -> int:
+    inside = sum(iterations(block) for region in op.regions for block in region.blocks)
+    if not isinstance(op, scf.ForOp):
+        return inside
+    return most_trips(op) * (1 + inside) + masked_iterations(op)
+
+
+def masked_iterations(op: Operation) -> int:
+    """The iterations that an op takes where it has nothing to do: one for each loop."""
+    inside = sum(masked_iterations(one) for region in op.regions for block in region.blocks for one in block.ops)
+    return inside + isinstance(op, scf.ForOp)
+
+
+def most_trips(loop: scf.ForOp) -> int:
+    """How often a loop's body runs at most: by its attribute, or by what its bounds are computed from."""
+    given = loop.attributes.get(MOST_TRIPS)
+    if isinstance(given, IntegerAttr):
+        return given.value.data
+    low, step = constant(loop.lb) or 0, max(constant(loop.step) or 1, 1)
+    return max(-(-(largest(loop.ub) - low) // step), 0)
+
+
+def constant(value: SSAValue) -> int | None:
+    """The number that a value is, if it is a constant."""
+    owner = value.owner
+    found = owner.value if isinstance(owner, arith.ConstantOp) else None
+    return found.value.data if isinstance(found, IntegerAttr) else None
+
+
+def largest(value: SSAValue) -> int:
+    """The largest number that an index may be; the largest there is where nothing is known of it."""
+    owner = value.owner
+    if isinstance(owner, Block):
+        loop = owner.parent_op()
+        if isinstance(loop, scf.ForOp) and value is owner.args[0]:
+            return max(largest(loop.ub) - 1, 0)
+        return LARGEST_INDEX
+    rule = LARGEST.get(type(owner))
+    found = None if rule is None else rule(owner)
+    return LARGEST_INDEX if found is None or not 0 <= found <= LARGEST_INDEX else found
+
+
+def _of_both(combine: Callable[[int, int], int]) -> Callable[[Operation], int]:
+    return lambda op: combine(largest(op.operands[0]), largest(op.operands[1]))
+
+
+def _divided(op: Operation) -> int:
+    return largest(op.operands[0]) // max(constant(op.operands[1]) or 1, 1)
+
+
+def _remainder(op: Operation) -> int:
+    return min(largest(op.operands[0]), largest(op.operands[1]) - 1)
+
+
+def _shifted(op: Operation) -> int:
+    return largest(op.operands[0]) >> (constant(op.operands[1]) or 0)
+
+
+def _workgroup_size(op: Operation) -> tuple[int, ...]:
+    above = op.parent_op()
+    while above is not None and not isinstance(above, wgsl.KernelOp):
+        above = above.parent_op()
+    return above.workgroup_size.get_values() if isinstance(above, wgsl.KernelOp) else (LARGEST_INDEX,) * 3
+
+
+def _local_id(op: Operation) -> int:
+    return _workgroup_size(op)[cast(wgsl.LocalIdOp, op).dim.value.data] - 1
+
+
+def _local_index(op: Operation) -> int:
+    x, y, z = _workgroup_size(op)
+    return x * y * z - 1
+
+
+LARGEST: dict[type[Operation], Callable[[Operation], int | None]] = {
+    arith.ConstantOp: lambda op: constant(op.results[0]),
+    arith.AddiOp: _of_both(lambda x, y: x + y),
+    arith.MuliOp: _of_both(lambda x, y: x * y),
+    arith.MinUIOp: _of_both(min),
+    arith.MaxUIOp: _of_both(max),
+    arith.DivUIOp: _divided,
+    arith.RemUIOp: _remainder,
+    arith.ShRUIOp: _shifted,
+    arith.SelectOp: lambda op: max(largest(op.operands[1]), largest(op.operands[2])),
+    wgsl.WorkgroupIdOp: lambda op: MOST_GROUPS - 1,
+    wgsl.LocalIdOp: _local_id,
+    wgsl.LocalIndexOp: _local_index,
+}
+"""The largest result of ops on indices, by those of their operands. A sum that may wrap around may be anything."""
+
+
+def is_uniform(value: SSAValue) -> bool:
+    """Whether an index or a condition is the same for all invocations of a workgroup, as far as ops show."""
+    owner = value.owner
+    if isinstance(owner, Block):
+        loop = owner.parent_op()
+        return isinstance(loop, scf.ForOp) and value is owner.args[0] and has_uniform_bounds(loop)
+    if isinstance(owner, wgsl.WorkgroupIdOp | wgsl.NumWorkgroupsOp):
+        return True
+    computes = type(owner) in LARGEST and not isinstance(owner, wgsl.LocalIdOp | wgsl.LocalIndexOp)
+    computes = computes or isinstance(owner, arith.SubiOp | arith.CmpiOp | arith.AndIOp | arith.OrIOp | arith.XOrIOp)
+    return computes and all(map(is_uniform, owner.operands))
+
+
+def has_uniform_bounds(loop: scf.ForOp) -> bool:
+    """Whether all invocations of a workgroup run through a loop equally often."""
+    return all(map(is_uniform, (loop.lb, loop.ub, loop.step)))
+
+
+def holds(op: Operation, *kinds: type[Operation]) -> bool:
+    """Whether an op of some kinds stands in the regions of an op."""
+    return any(isinstance(one, kinds) for region in op.regions for block in region.blocks for one in operations(block))

@@ -1,0 +1,39 @@
+"""What scalar ops cost on processors, relative to an addition."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cache
+
+from xdsl.dialects import arith, math
+from xdsl.dialects.builtin import UnknownLoc, f32
+from xdsl.dialects.linalg.ops import YieldOp
+from xdsl.ir import Block, Operation
+
+from tensorgrad.passes.kernels.expand_math import EXPANSIONS
+from tensorgrad.passes.kernels.formula import Formula, Real
+
+WEIGHTS: dict[type[Operation], float] = {
+    arith.ConstantOp: 0.0,
+    YieldOp: 0.0,
+    arith.DivfOp: 6.0,
+    math.SqrtOp: 6.0,
+    math.RsqrtOp: 10.0,
+}
+"""Ops that take more than an addition, or nothing; those of `EXPANSIONS` take what they are expanded to."""
+
+
+@cache
+def weight(kind: type[Operation]) -> float:
+    """About how many additions an op of a kind takes as long as, without what its regions hold."""
+    if kind in EXPANSIONS:
+        formula = Formula(UnknownLoc())
+        block = Block(arg_types=[f32] * (2 if kind in (math.PowFOp, math.Atan2Op) else 1))
+        EXPANSIONS[kind](formula, *(Real(formula, argument) for argument in block.args))
+        return weight_of(formula.ops)
+    return WEIGHTS.get(kind, 1.0)
+
+
+def weight_of(ops: Iterable[Operation]) -> float:
+    """About how many additions ops take as long as."""
+    return sum(weight(type(op)) for op in ops)

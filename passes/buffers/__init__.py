@@ -1,0 +1,1 @@
+"""Passes on buffers, the `buf` dialect: lowering to it, fusion, schedules, memory."""

@@ -1,0 +1,305 @@
+"""The pass `buf-to-upstream`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, cast
+
+from xdsl.context import Context
+from xdsl.dialects import arith, memref
+from xdsl.dialects.builtin import (
+    BytesAttr,
+    DenseIntOrFPElementsAttr,
+    FunctionType,
+    IndexType,
+    IntegerAttr,
+    ModuleOp,
+    StringAttr,
+    TensorType,
+    UnitAttr,
+    UnregisteredOp,
+    i1,
+    i8,
+)
+from xdsl.dialects.func import FuncOp
+from xdsl.dialects.linalg.ops import GenericOp, YieldOp
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.utils.exceptions import DiagnosticException
+
+from tensorgrad.dialects.buf import (
+    ArenaOp,
+    Buffer,
+    KernelOp,
+    PackOp,
+    ViewOp,
+    buffer_bytes,
+    buffer_type,
+    element_bytes,
+    element_of,
+    generic,
+    shape_of,
+)
+from tensorgrad.dialects.signature import arguments_of, read_slot
+from tensorgrad.dialects.wgsl import RemFOp
+from tensorgrad.passes.analyses import affine
+from tensorgrad.passes.analyses.storage import PACKED
+from tensorgrad.passes.buffers.lower_tg_to_buf.kernels import set_location
+from tensorgrad.passes.buffers.lower_tg_to_buf.scalars import ScalarBuilder
+from tensorgrad.passes.functions import block_of, return_of
+from tensorgrad.passes.kernels.lower_buf_to_wgsl.emission import NEUTRAL, reductions_of
+from tensorgrad.passes.levels import PLANNED_OR_NOT, LevelPass
+
+LLVM_PIPELINE = (
+    "--convert-linalg-to-loops",
+    "--lower-affine",
+    "--convert-scf-to-cf",
+    "--convert-arith-to-llvm",
+    "--convert-math-to-llvm",
+    "--convert-math-to-libm",
+    "--expand-strided-metadata",
+    "--lower-affine",
+    "--convert-arith-to-llvm",
+    "--finalize-memref-to-llvm",
+    "--convert-func-to-llvm",
+    "--convert-cf-to-llvm",
+    "--reconcile-unrealized-casts",
+)
+"""What `mlir-opt` 19 is given to lower the pass's result to its `llvm` dialect."""
+
+OWN_ROLES = ("workspace", "constant")
+"""The roles of arenas that nobody outside looks into."""
+
+DIALECTS = ("arith", "affine", "builtin", "func", "linalg", "math", "memref", "scf")
+"""What the pass's result is made of."""
+
+_REMAINDER = UnregisteredOp.with_name("arith.remf")
+"""An op of upstream's that xDSL does not have."""
+
+
+@dataclass(frozen=True)
+class BufToUpstreamPass(LevelPass):
+    """Leaves nothing in a module that upstream MLIR doesn't know.
+
+    Expects functions of `buf` at any point from `lower-tg-to-buf` to `schedule`. Guarantees a module of upstream
+    dialects that computes the same: `mlir-opt` verifies it, and `LLVM_PIPELINE` lowers it.
+
+    - A kernel is its stages, one after another; its locals are allocated in front of them and freed behind them, and
+      what gives a loop its extent is a buffer that nobody looks into.
+    - A reduction starts from its neutral element, which a stage of its own writes first. Where the plan lets it write
+      over what it reads, it folds into a buffer beside, which is then copied.
+    - The arguments of a function stay as they are, host scalars included, but for constants, which become
+      `memref.global`s. After `plan-memory` the arguments are its arenas of bytes, in order, but for the workspace,
+      which is allocated, and constants; a `buf.view` is a `memref.view`.
+    - `wgsl.remf` is `arith.remf`. Names, roles and schedules are left out.
+
+    Raises:
+        DiagnosticException: The module holds tensors, dispatches or WGSL kernels.
+    """
+
+    name = "buf-to-upstream"
+    levels = PLANNED_OR_NOT
+
+    def rewrite(self, ctx: Context, op: ModuleOp) -> None:
+        for one in op.walk():
+            _check(one)
+        for one in list(op.ops):
+            if isinstance(one, FuncOp) and one.body.blocks:
+                _Function(op, one).run()
+
+
+def _check(op: Operation) -> None:
+    """Raises for an op that only other levels have, before anything has been changed."""
+    values = (*op.operands, *op.results, *(argument for region in op.regions for argument in _arguments(region)))
+    if op.name.startswith("tg.") or any(isinstance(value.type, TensorType) for value in values):
+        raise DiagnosticException(f"buf-to-upstream: {op.name} is on tensors; run lower-tg-to-buf first")
+    if isinstance(op, PackOp) and not all(isinstance(part.owner, memref.AllocOp) for part in op.parts):
+        raise DiagnosticException("buf-to-upstream: arguments of a function are packed; run plan-memory first")
+    if op.name.split(".")[0] not in DIALECTS and not isinstance(op, KernelOp | ArenaOp | ViewOp | PackOp | RemFOp):
+        raise DiagnosticException(
+            f"buf-to-upstream: {op.name} is no loop over buffers; run this before lower-buf-to-wgsl"
+        )
+
+
+def _arguments(region: Region) -> tuple[SSAValue, ...]:
+    return tuple(argument for block in region.blocks for argument in block.args)
+
+
+class _Function:
+    """Rewrites one function in place."""
+
+    def __init__(self, module: ModuleOp, function: FuncOp):
+        self.module, self.function = module, function
+        self.block = block_of(function)
+        self.last = return_of(function)
+        self.globals = 0
+
+    def run(self) -> None:
+        """Rewrites the function."""
+        for row in [op for op in self.block.ops if isinstance(op, PackOp)]:
+            self._row(row)
+        for op in self.block.ops:
+            if isinstance(op, memref.AllocOp):
+                self._insert(memref.DeallocOp.get(op.memref), self.last)
+        self._constant_arguments()
+        for kernel in [op for op in self.block.ops if isinstance(op, KernelOp)]:
+            self._kernel(kernel)
+        for view in [op for op in self.block.ops if isinstance(op, ViewOp)]:
+            self._view(view)
+        for arena in [op for op in self.block.ops if isinstance(op, ArenaOp)]:
+            self._arena(arena)
+        for op in list(self.function.walk()):
+            if isinstance(op, RemFOp):
+                _replace(op, _REMAINDER.create(operands=op.operands, result_types=[op.results[0].type]))
+        for op in self.function.walk():
+            if not isinstance(op, UnregisteredOp):
+                op.attributes.clear()
+        self.function.properties["function_type"] = FunctionType.from_lists(self.block.arg_types, [])
+        self.function.properties.pop("arg_attrs", None)
+
+    def _insert(self, op: Operation, before: Operation) -> SSAValue:
+        """Inserts an op at the place of another; its result, or its first operand where it has none."""
+        set_location(op, before.location)
+        self.block.insert_op_before(op, before)
+        return op.results[0] if op.results else op.operands[0]
+
+    def _allocated(self, value: SSAValue, before: Operation) -> SSAValue:
+        """A new buffer like `value`."""
+        return self._insert(memref.AllocOp.get(element_of(value), 64, shape_of(value)), before)
+
+    def _constant(self, kind: Buffer, value: Attribute, before: Operation) -> SSAValue:
+        """A constant, kept by the module."""
+        data = cast("DenseIntOrFPElementsAttr[Any]", value).data
+        if kind.get_element_type() != i1:
+            return self._global(kind, data, before)
+        # Upstream reads the text of long dense attributes of i1 as bits, where xDSL prints bytes.
+        words = BytesAttr(bytes(byte != 0 for byte in data.data))
+        held = self._global(buffer_type(kind.get_shape(), i8), words, before)
+        made = self._insert(memref.AllocOp.get(i1, 64, kind.get_shape()), before)
+        self._insert(memref.DeallocOp.get(made), self.last)
+        self._insert(_truths(held, made), before)
+        return made
+
+    def _global(self, kind: Buffer, data: BytesAttr, before: Operation) -> SSAValue:
+        name = f"{self.function.sym_name.data}_constant{self.globals}"
+        self.globals += 1
+        dense = DenseIntOrFPElementsAttr(TensorType(cast(Any, kind.get_element_type()), kind.get_shape()), data)
+        made = memref.GlobalOp.get(StringAttr(name), kind, dense, constant=UnitAttr())
+        made.location = self.function.location
+        self.module.body.block.insert_op_before(made, self.function)
+        return self._insert(memref.GetGlobalOp(name, kind), before)
+
+    def _constant_arguments(self) -> None:
+        first = self.block.first_op
+        assert first is not None
+        for argument, slot in zip(list(self.block.args), arguments_of(self.function), strict=True):
+            if slot.role == "constant" and slot.value is not None:
+                argument.replace_all_uses_with(self._constant(cast(Buffer, argument.type), slot.value, first))
+                self.block.erase_arg(argument)
+
+    def _view(self, view: ViewOp) -> None:
+        start = self._insert(arith.ConstantOp(IntegerAttr(view.start, IndexType())), view)
+        range_of = self._insert(memref.ViewOp(view.arena, start, [], view.result.type), view)
+        value = read_slot(view.attributes, "", "").value
+        if value is not None:
+            self._insert(memref.CopyOp(self._constant(view.result.type, value, view), range_of), view)
+        view.result.replace_all_uses_with(range_of)
+        _erase(view)
+
+    def _row(self, row: PackOp) -> None:
+        """Gives packed allocations an arena, as `plan-memory` does."""
+        first, width = self.block.first_op, element_bytes(element_of(row.result))
+        assert first is not None
+        arena = self._insert(ArenaOp.of(PACKED, "workspace", buffer_bytes(row.result.type)), first)
+        made = [part.owner for part in row.parts if isinstance(part.owner, memref.AllocOp)]
+        places = zip((*row.parts, row.result), (*row.starts, 0), strict=True)
+        for part, start in list(places):
+            view = self._insert(ViewOp.of(arena, start * width, cast(Buffer, part.type)), first)
+            part.replace_all_uses_with(view)
+        for part in made:
+            _erase(part)
+        _erase(row)
+
+    def _arena(self, arena: ArenaOp) -> None:
+        if arena.role.data in OWN_ROLES:
+            storage = self._allocated(arena.result, arena)
+            if arena.label.data.startswith(PACKED):
+                self._insert(_filled(storage, 0), arena)
+            self._insert(memref.DeallocOp.get(storage), self.last)
+        else:
+            storage = self.block.insert_arg(arena.result.type, len(self.block.args))
+            storage.location = arena.location
+        arena.result.replace_all_uses_with(storage)
+        _erase(arena)
+
+    def _kernel(self, kernel: KernelOp) -> None:
+        for argument, operand in zip(list(kernel.body.block.args), kernel.operands, strict=True):
+            argument.replace_all_uses_with(operand)
+        locals_: list[SSAValue] = []
+        for op in list(kernel.body.block.ops):
+            if isinstance(op, memref.AllocaOp):
+                locals_.append(self._allocated(op.memref, kernel))
+                op.memref.replace_all_uses_with(locals_[-1])
+                _erase(op)
+            elif isinstance(op, GenericOp):
+                op.detach()
+                self._stage(op, kernel)
+        for value in locals_:
+            self._insert(memref.DeallocOp.get(value), kernel)
+        _erase(kernel)
+
+    def _stage(self, stage: GenericOp, kernel: KernelOp) -> None:
+        """Puts a stage in front of its kernel, and what its accumulators start with in front of it."""
+        count = len(stage.inputs)
+        beside: list[tuple[SSAValue, SSAValue]] = []
+        if any(argument.uses for argument in stage.body.block.args[count:]):
+            for position, reduction in enumerate(reductions_of(stage)):
+                target = stage.outputs[position]
+                if any(_share_bytes(target, source) for source in (*stage.inputs, *kernel.inputs)):
+                    beside.append((self._allocated(target, kernel), target))
+                    stage.operands[count + position] = beside[-1][0]
+                number = NEUTRAL[type(reduction.combine)](reduction.element)
+                self._insert(_filled(stage.outputs[position], number), kernel)
+        self.block.insert_op_before(stage, kernel)
+        for source, target in beside:
+            self._insert(memref.CopyOp(source, target), kernel)
+            self._insert(memref.DeallocOp.get(source), kernel)
+
+
+def _filled(target: SSAValue, number: float) -> GenericOp:
+    """A stage that writes one number everywhere."""
+    rank, element = len(shape_of(target)), element_of(target)
+    body = Block(arg_types=[element])
+    body.add_op(YieldOp(ScalarBuilder(body).constant(number, element)))
+    return generic([], [target], [affine.identity(rank)], rank, 0, body)
+
+
+def _truths(words: SSAValue, target: SSAValue) -> GenericOp:
+    """A stage that writes where words are not 0."""
+    rank = len(shape_of(target))
+    body = Block(arg_types=[i8, i1])
+    scalars = ScalarBuilder(body)
+    body.add_op(YieldOp(scalars.compare("ne", body.args[0], scalars.constant(0, i8))))
+    return generic([words], [target], [affine.identity(rank)] * 2, rank, 0, body)
+
+
+def _share_bytes(x: SSAValue, y: SSAValue) -> bool:
+    """Whether two buffers overlap by the plan; buffers of their own never do."""
+    if not isinstance(x.owner, ViewOp) or not isinstance(y.owner, ViewOp):
+        return x is y
+    a, b = x.owner, y.owner
+    return a.arena is b.arena and a.start < b.start + b.size and b.start < a.start + a.size
+
+
+def _replace(old: Operation, new: Operation) -> None:
+    """Puts an op of one result in the place of another."""
+    block = old.parent
+    assert block is not None
+    new.location = old.location
+    block.insert_op_before(new, old)
+    old.results[0].replace_all_uses_with(new.results[0])
+    _erase(old)
+
+
+def _erase(op: Operation) -> None:
+    op.detach()
+    op.erase()

@@ -1,0 +1,107 @@
+"""What fusion weighs: kinds of kernels, bytes, bindings, parallelism, recomputation."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import cast
+
+from xdsl.dialects import arith, scf
+from xdsl.dialects.linalg.ops import IndexOp, YieldOp
+from xdsl.ir import SSAValue
+
+from tensorgrad.dialects.buf import Buffer, buffer_bytes
+from tensorgrad.passes.analyses.stages import Parts, Stage
+from tensorgrad.passes.analyses.walking import operations
+
+CHEAP_OPS = 12
+"""A body of at most so many simple ops may be computed once for each element that reads it."""
+
+LARGEST_BODY = 400
+"""Fusion stops before a kernel's bodies hold more ops than this: long kernels take drivers long to compile."""
+
+LARGEST_PROLOGUE = 128
+"""A step of a contraction takes so many additions at most: its code has them for each row and column of a block."""
+
+DEEPEST_NESTING = 60
+"""Conditions inside each other are so deep at most. Mesa's llvmpipe ignores those below the 80th and says nothing, and
+compilers of WGSL give up at 127 braces.
+"""
+
+LANES_A_ROW = 64
+"""How many lanes can share the own loops of one grid point."""
+
+ENOUGH_LANES = 2048
+"""A kernel that keeps so many lanes busy has parallelism to spare."""
+
+
+SMALL_WORK = 1 << 18
+"""Kernels of at most so many points run side by side in one dispatch, even if they share nothing."""
+
+
+def work(kernel: Parts) -> int:
+    """The points of a kernel's stages, all loops counted."""
+    return sum(points(stage.extents) for stage in kernel.stages)
+
+
+def bytes_of(values: Iterable[SSAValue]) -> int:
+    """The sum of the sizes of buffers."""
+    total = 0
+    for value in values:
+        total += buffer_bytes(cast(Buffer, value.type))
+    return total
+
+
+def points(extents: Sequence[int]) -> int:
+    """The number of points of an iteration space."""
+    return math.prod(extents)
+
+
+def is_cheap(kernel: Parts) -> bool:
+    """Whether computing a kernel's element several times costs less than loading it: few ops, none transcendental."""
+    if kernel.operations > CHEAP_OPS:
+        return False
+    slow = (arith.DivfOp, scf.ForOp)
+    ops = (op for stage in kernel.stages for op in operations(stage.body))
+    return not any((op.name.startswith("math.") and op.name != "math.absf") or isinstance(op, slow) for op in ops)
+
+
+def moves_only(kernel: Parts) -> bool:
+    """Whether a kernel's body computes nothing: it copies, makes constants or positions, and compares integers."""
+    allowed = (
+        YieldOp,
+        arith.ConstantOp,
+        IndexOp,
+        arith.IndexCastOp,
+        arith.UIToFPOp,
+        arith.SIToFPOp,
+        arith.ExtUIOp,
+        arith.CmpiOp,
+    )
+    return all(isinstance(op, allowed) for stage in kernel.stages for op in operations(stage.body))
+
+
+def reading_points(kernel: Parts, buffer: SSAValue) -> int:
+    """How often a stage of `kernel` reads `buffer` at most: at every point, for each load at a computed index."""
+    result = 0
+    for stage in kernel.stages:
+        direct = any(read is buffer for read, _ in stage.reads)
+        result = max(result, (direct + loads_of(stage, buffer)) * points(stage.extents))
+    return result
+
+
+def loads_of(stage: Stage, buffer: SSAValue) -> int:
+    """How many loads at computed indices of a stage's body read a buffer."""
+    return sum(1 for load in stage.loads() if load.memref is buffer)
+
+
+def copies(kernel: Parts, buffer: SSAValue) -> int:
+    """How many times a producer's body stands in a kernel that computes it instead of reading `buffer`."""
+    direct = sum(1 for stage in kernel.stages for read, _ in stage.reads if read is buffer)
+    return max(direct + sum(loads_of(stage, buffer) for stage in kernel.stages), 1)
+
+
+def parallel_enough(grid: Sequence[int], own: Sequence[int]) -> bool:
+    """Whether a kernel over `grid` keeps the device busy though `own` loops run inside a point."""
+    rows, inside = points(grid), points(own)
+    return rows * min(inside, LANES_A_ROW) >= min(rows * inside, ENOUGH_LANES)

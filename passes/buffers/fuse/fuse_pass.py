@@ -1,0 +1,364 @@
+"""The pass `fuse`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects import memref
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Operation, SSAValue
+from xdsl.utils.exceptions import DiagnosticException
+
+from tensorgrad.dialects.buf import KernelOp, PackOp, parts_of
+from tensorgrad.passes.analyses.graph import KernelGraph, has_calls, updates_of
+from tensorgrad.passes.analyses.stages import Parts, put_together, take_apart
+from tensorgrad.passes.analyses.storage import Accesses, Bindings, is_private, may_write_over
+from tensorgrad.passes.buffers.fuse import cost
+from tensorgrad.passes.buffers.fuse.inline import can_inline, inline, inlined_accesses
+from tensorgrad.passes.buffers.fuse.merge import aligned_loops, merge, merged_accesses
+from tensorgrad.passes.buffers.fuse.prologues import prologue_fits, prologue_pays, reads_in_sum
+from tensorgrad.passes.functions import return_of
+from tensorgrad.passes.levels import KERNELS, LevelPass
+from tensorgrad.runtime.target import Target
+
+
+@dataclass(frozen=True)
+class FusePass(LevelPass):
+    """Merges kernels where that saves memory traffic or dispatches.
+
+    Expects functions of `buf` before `plan-memory`. Guarantees the same results up to the rounding of the same
+    operations, at most as many kernels as before, each within the target's number of bindings, and kernels in an order
+    that runs: updates of parameters and state stand behind the readers of the old values, so that `plan-memory` can
+    make them in place.
+
+    The rules, each applied wherever it saves:
+
+    - `inline`: a pointwise kernel whose result one other kernel reads is computed there. Its result is never stored.
+    - `recompute`: a pointwise kernel that several kernels read is computed in each, if that moves fewer bytes.
+    - `epilogue`: a kernel that reads another's result at the same grid point runs behind it in the same kernel: bias,
+      activation and optimizer behind a contraction, further reductions over the same rows behind the first.
+    - `prologue`: a pointwise kernel that contractions read in their sums is computed there, if `prologues` says that it
+      pays.
+    - `row`: pointwise work on whole rows runs in the kernel that reduced them.
+    - `siblings`: kernels over the same grid that don't depend on each other run as one.
+
+    Attributes:
+        target: A profile or JSON that says how many bindings a kernel may have.
+        only: The rules to apply; all of them by default.
+        all_prologues: Whether contractions compute all operands that they can, whatever it costs.
+    """
+
+    name = "fuse"
+    levels = KERNELS
+
+    target: str = "webgpu-default"
+    only: tuple[str, ...] = ()
+    all_prologues: bool = False
+
+    def rewrite(self, ctx: Context, op: ModuleOp) -> None:
+        unknown = [name for name in self.only if name not in RULES]
+        if unknown:
+            raise DiagnosticException(f"fuse has no rule {', '.join(unknown)}; the rules are {', '.join(RULES)}")
+        target = Target.from_spec(self.target)
+        for function in op.ops:
+            if isinstance(function, FuncOp) and function.body.blocks and not has_calls(function):
+                Fusion(function, target, self.all_prologues).run(self.only)
+
+
+class Fusion:
+    """Fuses one function. Its kernels are taken apart at first, and put together again at the end."""
+
+    def __init__(self, function: FuncOp, target: Target, all_prologues: bool = False):
+        self.function, self.target, self.all_prologues = function, target, all_prologues
+        kernels = [op for op in function.body.block.ops if isinstance(op, KernelOp)]
+        parts = [take_apart(kernel) for kernel in kernels]
+        for kernel in kernels:
+            kernel.detach()
+            kernel.erase()
+        self.graph: KernelGraph[Parts] = KernelGraph(parts, updates_of(function), _updates_over)
+        self.bindings = Bindings(function, target, self.graph.places)
+
+    def run(self, only: Sequence[str] = ()) -> None:
+        """Applies the rules until none applies."""
+        chosen = [rule for name, rule in RULES.items() if not only or name in only]
+        changed = True
+        while changed:
+            changed = False
+            for rule in chosen:
+                while rule(self):
+                    changed = True
+        self._finish()
+
+    # Rules
+
+    def inline_single(self) -> bool:
+        """Inlines pointwise kernels that one kernel reads."""
+        changed = False
+        for kernel in list(self.graph.kernels):
+            if kernel not in self.graph or not _is_private(kernel) or not can_inline(kernel):
+                continue
+            readers = self.graph.readers(kernel)
+            if len(readers) != 1 or self._belongs_to_producer(kernel, readers[0]):
+                continue
+            if self._accepts(kernel, readers[0]):
+                self._inline(kernel, readers)
+                changed = True
+        return changed
+
+    def recompute(self) -> bool:
+        """Inlines pointwise kernels that several kernels read, where that moves fewer bytes."""
+        changed = False
+        for kernel in list(self.graph.kernels):
+            if kernel not in self.graph or not _is_private(kernel) or not can_inline(kernel):
+                continue
+            readers = self.graph.readers(kernel)
+            if not readers or kernel.operations * len(readers) > cost.LARGEST_BODY:
+                continue
+            size = cost.bytes_of(kernel.outputs)
+            stored = cost.bytes_of(kernel.inputs) + size * (1 + len(readers))
+            again = sum(cost.bytes_of(v for v in kernel.inputs if v not in reader.inputs) for reader in readers)
+            if again <= stored and self._accept(kernel, readers):
+                self._inline(kernel, readers)
+                changed = True
+        return changed
+
+    def prologue(self) -> bool:
+        """Inlines pointwise kernels that contractions read, where the model of `prologues` says that it pays."""
+        changed = False
+        for kernel in list(self.graph.kernels):
+            if kernel not in self.graph or not _is_private(kernel) or not can_inline(kernel):
+                continue
+            readers = self.graph.readers(kernel)
+            if not any(reads_in_sum(reader, kernel.outputs[0]) for reader in readers):
+                continue
+            if self._accept(kernel, readers, in_sum=True) and self._prologue_pays(kernel, readers):
+                self._inline(kernel, readers)
+                changed = True
+        return changed
+
+    def _prologue_pays(self, kernel: Parts, readers: Sequence[Parts]) -> bool:
+        if self.all_prologues:
+            return True
+        behind_rows = (self._mergeable(one, kernel, rows=True) for one in self.graph.producers(kernel))
+        alone = all(loops is None for loops in behind_rows)
+        return prologue_pays(kernel, readers, self.target, alone)
+
+    def merge_points(self) -> bool:
+        """Merges kernels with the kernels whose results they read at their own grid point."""
+        return self._merge_readers(rows=False)
+
+    def merge_rows(self) -> bool:
+        """Merges kernels with the kernels whose results they read on their own row."""
+        return self._merge_readers(rows=True)
+
+    def _merge_readers(self, rows: bool) -> bool:
+        changed = False
+        for kernel in list(self.graph.kernels):
+            merged = True
+            while merged and kernel in self.graph:
+                merged = False
+                for producer in reversed(self.graph.producers(kernel)):
+                    loops = self._mergeable(producer, kernel, rows)
+                    if loops is not None:
+                        kernel = self._merge(producer, kernel, loops)
+                        changed = merged = True
+                        break
+        return changed
+
+    def merge_siblings(self) -> bool:
+        """Merges independent kernels over one grid: pointwise ones, reductions that share an input or are small."""
+        changed = False
+        groups: dict[tuple[int, ...], list[Parts]] = {}
+        for kernel in self.graph.kernels:
+            if kernel.contraction is None and kernel.attention is None:
+                groups.setdefault(kernel.grid, []).append(kernel)
+        for group in groups.values():
+            current: list[Parts] = []
+            for kernel in group:
+                for position, other in enumerate(current):
+                    if self._are_siblings(other, kernel):
+                        current[position] = self._merge(other, kernel, list(range(len(kernel.grid))))
+                        changed = True
+                        break
+                else:
+                    current.append(kernel)
+        return changed
+
+    # What the rules ask
+
+    def _belongs_to_producer(self, kernel: Parts, reader: Parts) -> bool:
+        """Whether work on the rows of a reduction is better done behind it than in a reader over another grid."""
+        if reader.grid == kernel.grid:
+            return False
+        return any(
+            not producer.is_pointwise and self._mergeable(producer, kernel, rows=False) is not None
+            for producer in self.graph.producers(kernel)
+        )
+
+    def _accept(self, producer: Parts, readers: Sequence[Parts], in_sum: bool = False) -> bool:
+        """Whether `producer` may be computed inside all of its readers."""
+        if sum(1 for writer in self.graph.waiting_updates(producer) if writer in readers) > 1:
+            return False  # each of them would update what the other has yet to read
+        return all(self._accepts(producer, reader, in_sum) for reader in readers)
+
+    def _accepts(self, producer: Parts, reader: Parts, in_sum: bool = False) -> bool:
+        """Whether `producer` may be computed inside `reader`; in the sum of a contraction if it only moves, or any."""
+        source = producer.outputs[0]
+        if reader.attention is not None:
+            return False
+        if producer.has_computed_loops and any(one.own for one in reader.stages if source in one.buffers()):
+            return False  # rows would run as often through it as the longest of what they read
+        if any(self.graph.runs_before(w, reader) for w in self.graph.waiting_updates(producer) if w is not reader):
+            return False  # the reader runs behind the update of what it would have to read then
+        summed = reads_in_sum(reader, source)
+        if summed and not cost.moves_only(producer) and not (in_sum and prologue_fits(producer, reader)):
+            return False
+        again = cost.reading_points(reader, source) > cost.points(producer.grid)
+        if again and not (summed and in_sum) and not cost.is_cheap(producer):
+            return False
+        if producer.operations * cost.copies(reader, source) + reader.operations > cost.LARGEST_BODY:
+            return False
+        if producer.nesting and producer.nesting + reader.nesting > cost.DEEPEST_NESTING:
+            return False
+        inputs = [value for value in (*producer.inputs, *reader.inputs) if value is not source]
+        if not self.bindings.fit([*inputs, *reader.outputs]):
+            return False
+        updates = [(old, new) for old, new in self.graph.updated_in_place(reader) if old in producer.inputs]
+        return not updates or _all_may_write_over(inlined_accesses(producer, reader), updates)
+
+    def _mergeable(self, producer: Parts, kernel: Parts, rows: bool) -> list[int] | None:
+        """The alignment of the grids when `kernel` may run behind `producer` in one kernel, else `None`."""
+        if kernel.attention is not None or producer.attention is not None:
+            return None
+        demoted = len(kernel.grid) - len(producer.grid)
+        if demoted < 0 or (demoted > 0) != rows or kernel.contraction is not None:
+            return None
+        pointwise = kernel.is_pointwise
+        if producer.contraction is not None and (demoted or not pointwise):
+            return None
+        if demoted and (kernel.locals or producer.is_pointwise or not pointwise or kernel.has_computed_loops):
+            return None
+        if producer.operations + kernel.operations > cost.LARGEST_BODY:
+            return None
+        if not self.graph.can_merge(producer, kernel):
+            return None
+        loops = aligned_loops(producer, kernel)
+        if loops is None:
+            return None
+        own = [extent for loop, extent in enumerate(kernel.grid) if loop not in loops]
+        own += [extent for stage in kernel.stages for extent in stage.extents[len(kernel.grid) :]]
+        if demoted and not cost.parallel_enough(producer.grid, own):
+            return None
+        return loops if self._merged_fits(producer, kernel, loops) else None
+
+    def _merged_fits(self, first: Parts, second: Parts, loops: Sequence[int]) -> bool:
+        """Whether two kernels have bindings enough as one, and what they update stays in place."""
+        private = self._private_to(first, second)
+        buffers = {*first.inputs, *first.outputs, *second.inputs, *second.outputs} - set(private)
+        if not self.bindings.fit(buffers):
+            return False
+        read = {*first.inputs, *second.inputs}
+        updates = [*self.graph.updated_in_place(first), *self.graph.updated_in_place(second)]
+        updates = [(old, new) for old, new in updates if old in read]
+        return not updates or _all_may_write_over(merged_accesses(first, second, loops), updates)
+
+    def _are_siblings(self, first: Parts, second: Parts) -> bool:
+        if self.graph.runs_before(first, second) or self.graph.runs_before(second, first):
+            return False
+        both_pointwise = first.is_pointwise and second.is_pointwise
+        both_small = max(cost.work(first), cost.work(second)) <= cost.SMALL_WORK
+        if not both_pointwise and not both_small and not set(first.inputs) & set(second.inputs):
+            return False
+        if first.operations + second.operations > cost.LARGEST_BODY:
+            return False
+        return self._merged_fits(first, second, range(len(first.grid)))
+
+    def _private_to(self, producer: Parts, reader: Parts) -> list[SSAValue]:
+        return [output for output in producer.outputs if is_private(output) and self.graph.users(output) == [reader]]
+
+    # What the rules do
+
+    def _inline(self, producer: Parts, readers: Sequence[Parts]) -> None:
+        read = list(producer.inputs)
+        for reader in readers:
+            before = reader.inputs
+            inline(producer, reader)
+            self.graph.reads_anew(reader, before)
+            read += before
+        self._drop(producer)
+        self._drop_unread(read)
+
+    def _drop_unread(self, values: Iterable[SSAValue]) -> None:
+        """Drops the kernels of values that nobody reads since the guards around their loads are known never to hold."""
+        for value in values:
+            writer = self.graph.writer(value)
+            if writer is not None and _is_private(writer) and not self.graph.readers(writer):
+                inputs = writer.inputs
+                self._drop(writer)
+                self._drop_unread(inputs)
+
+    def _drop(self, kernel: Parts) -> None:
+        """Forgets a kernel and erases what it did."""
+        self.graph.remove(kernel)
+        done: list[Operation] = [op for stage in kernel.stages for op in stage.body.ops]
+        if kernel.attention is not None:
+            done.append(kernel.attention)
+        for op in reversed(done):
+            op.detach()
+            op.erase()
+
+    def _merge(self, first: Parts, second: Parts, loops: Sequence[int]) -> Parts:
+        private = self._private_to(first, second)
+        new = merge(first, second, loops, private)  # the old ones still know their inputs
+        self.graph.replace([first, second], new)
+        return new
+
+    def _finish(self) -> None:
+        """Puts allocations first and kernels in an order that runs."""
+        block, last = self.function.body.block, return_of(self.function)
+        order = self.graph.order()
+        kept = {
+            part
+            for kernel in order
+            for value in (*kernel.inputs, *kernel.outputs)
+            for part in (value, *parts_of(value))
+        }
+        storage = [op for op in block.ops if isinstance(op, memref.AllocOp | PackOp)]
+        for op in sorted(storage, key=lambda op: isinstance(op, PackOp)):
+            op.detach()
+            if op.results[0] in kept:
+                block.insert_op_before(op, last)
+            else:
+                op.erase()
+        for kernel in order:
+            block.insert_op_before(put_together(kernel), last)
+
+
+RULES: dict[str, Callable[[Fusion], bool]] = {
+    "inline": Fusion.inline_single,
+    "recompute": Fusion.recompute,
+    "epilogue": Fusion.merge_points,
+    "prologue": Fusion.prologue,
+    "row": Fusion.merge_rows,
+    "siblings": Fusion.merge_siblings,
+}
+"""The rules by name, in the order in which they are tried."""
+
+
+def _is_private(kernel: Parts) -> bool:
+    """Whether nobody outside the function sees what a kernel writes."""
+    return all(is_private(output) for output in kernel.outputs)
+
+
+def _updates_over(kernel: Parts, old: SSAValue, new: SSAValue) -> bool:
+    """Whether a kernel may write a new value where the old one lies."""
+    if kernel.attention is not None:
+        return old not in kernel.inputs
+    return _all_may_write_over([stage.accesses() for stage in kernel.stages], [(old, new)])
+
+
+def _all_may_write_over(stages: Sequence[Accesses], updates: Sequence[tuple[SSAValue, SSAValue]]) -> bool:
+    return all(may_write_over(stages, old, new) for old, new in updates)

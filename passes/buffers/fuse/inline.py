@@ -1,0 +1,179 @@
+"""Computes a pointwise producer where its result is read, instead of storing it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects import affine as affine_ops
+from xdsl.dialects import arith, memref
+from xdsl.dialects.builtin import AffineMapAttr, IndexType, IntegerAttr
+from xdsl.dialects.linalg.ops import IndexOp, YieldOp
+from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap
+
+from tensorgrad.passes.analyses import affine
+from tensorgrad.passes.analyses.guards import fold_guards, loop_numbers
+from tensorgrad.passes.analyses.stages import Parts, Stage, index_value
+from tensorgrad.passes.analyses.storage import Accesses
+from tensorgrad.passes.tensors.simplify import simplify_block
+
+
+def inverse(written: AffineMap) -> list[AffineExpr] | None:
+    """Each loop as an expression of the index that a stage writes at, or `None` if the map is no plain placement."""
+    loops: dict[int, AffineExpr] = {}
+    for position, result in enumerate(written.results):
+        if isinstance(result, AffineDimExpr) and result.position not in loops:
+            loops[result.position] = AffineDimExpr(position)
+        elif not isinstance(result, AffineConstantExpr):
+            return None
+    if len(loops) != written.num_dims:
+        return None
+    return [loops[loop] for loop in range(written.num_dims)]
+
+
+def inline(producer: Parts, consumer: Parts) -> None:
+    """Computes `producer` in every stage of `consumer` that reads its result.
+
+    Args:
+        producer: One pointwise stage with one output, whose map is a plain placement. It stays as it is.
+        consumer: Reads that output.
+    """
+    source, stage = producer.outputs[0], producer.stages[0]
+    back = inverse(stage.writes[0][1])
+    assert back is not None
+    for reader in consumer.stages:
+        if source in reader.buffers():
+            _inline_reads(stage, source, back, reader)
+            _inline_loads(stage, source, back, reader)
+            reader.merge_equal_reads()
+            fold_guards(reader.body, loop_numbers(reader.extents))
+            simplify_block(reader.body)
+    consumer.changed()
+
+
+def inlined_accesses(producer: Parts, consumer: Parts) -> list[Accesses]:
+    """What the stages of `consumer` would touch with `producer` computed in them."""
+    source, stage = producer.outputs[0], producer.stages[0]
+    back = inverse(stage.writes[0][1])
+    assert back is not None
+    loaded = [load.memref for load in stage.loads()]
+    result: list[Accesses] = []
+    for reader in consumer.stages:
+        reads = list(reader.reads)
+        loads = [load.memref for load in reader.loads()]
+        for _, index_map in [read for read in reader.reads if read[0] is source]:
+            placed = AffineMap(len(index_map.results), 0, tuple(back))
+            loops = affine.composed(placed, index_map, reader.extents)
+            reads += [(buffer, affine.composed(m, loops, reader.extents)) for buffer, m in stage.reads]
+            loads += loaded
+        if source in loads:
+            loads += [*loaded, *(buffer for buffer, _ in stage.reads)]
+        result.append(Accesses(reads, reader.writes, loads))
+    return result
+
+
+def _inline_reads(stage: Stage, source: SSAValue, back: Sequence[AffineExpr], reader: Stage) -> None:
+    """Replaces the reads at index maps: the producer's operands are read through composed maps."""
+    for position in reversed([i for i, (buffer, _) in enumerate(reader.reads) if buffer is source]):
+        _, index_map = reader.reads.pop(position)
+        argument = reader.body.args[position]
+        rank = len(reader.extents)
+        placed = AffineMap(len(index_map.results), 0, tuple(back))
+        loops = affine.composed(placed, index_map, reader.extents)
+        count = len(reader.reads)
+        values: list[SSAValue] = []
+        for number, (buffer, m) in enumerate(stage.reads):
+            reader.reads.append((buffer, affine.composed(m, loops, reader.extents)))
+            kind = stage.body.args[number].type
+            values.append(reader.body.insert_arg(kind, count + 1 + number))
+        # The argument that is replaced stands at its old place: the new ones follow the reads behind it.
+        mapping: dict[SSAValue, SSAValue] = dict(zip(stage.body.args, values, strict=False))
+        anchor = reader.body.first_op
+        result = _clone_body(stage, mapping, reader.body, anchor, loops.results, rank)
+        argument.replace_all_uses_with(result)
+        reader.body.erase_arg(argument)
+
+
+def _clone_body(
+    stage: Stage,
+    mapping: dict[SSAValue, SSAValue],
+    block: Block,
+    anchor: Operation | None,
+    loops: Sequence[AffineExpr],
+    rank: int,
+) -> SSAValue:
+    """Clones a body in front of `anchor`, its loop indices replaced by expressions; gives what it yields."""
+    values = dict(mapping)
+    result: SSAValue | None = None
+    for op in stage.body.ops:
+        if isinstance(op, YieldOp):
+            result = values.get(op.operands[0], op.operands[0])
+        elif isinstance(op, IndexOp):
+            expression = loops[op.dim.value.data]
+            if isinstance(expression, AffineConstantExpr):
+                values[op.results[0]] = _constant_index(expression.value, block, anchor, op)
+            else:
+                values[op.results[0]] = index_value(block, anchor, expression, rank)
+        else:
+            clone = op.clone(values)
+            assert anchor is not None
+            block.insert_op_before(clone, anchor)
+            values.update(zip(op.results, clone.results, strict=True))
+    assert result is not None
+    return result
+
+
+def _constant_index(number: int, block: Block, anchor: Operation | None, like: Operation) -> SSAValue:
+    op = arith.ConstantOp(IntegerAttr(number, IndexType()))
+    op.location = like.location
+    assert anchor is not None
+    block.insert_op_before(op, anchor)
+    return op.results[0]
+
+
+def _inline_loads(stage: Stage, source: SSAValue, back: Sequence[AffineExpr], reader: Stage) -> None:
+    """Replaces the loads at computed indices: the producer's operands are loaded at computed indices too."""
+    for load in [load for load in reader.loads() if load.memref is source]:
+        block = load.parent
+        assert block is not None
+        indices = list(load.indices)
+        loops = [_index_of(expression, indices, block, load) for expression in back]
+        values: dict[SSAValue, SSAValue] = {}
+        for argument, (buffer, m) in zip(stage.body.args, stage.reads, strict=False):
+            at = [_index_of(result, loops, block, load) for result in m.results]
+            read = memref.LoadOp.get(buffer, at)
+            read.location = load.location
+            block.insert_op_before(read, load)
+            values[argument] = read.results[0]
+        result: SSAValue | None = None
+        for op in stage.body.ops:
+            if isinstance(op, YieldOp):
+                result = values.get(op.operands[0], op.operands[0])
+            elif isinstance(op, IndexOp):
+                values[op.results[0]] = loops[op.dim.value.data]
+            else:
+                clone = op.clone(values)
+                block.insert_op_before(clone, load)
+                values.update(zip(op.results, clone.results, strict=True))
+        assert result is not None
+        load.results[0].replace_all_uses_with(result)
+        load.detach()
+        load.erase()
+
+
+def _index_of(expression: AffineExpr, values: Sequence[SSAValue], block: Block, before: Operation) -> SSAValue:
+    if isinstance(expression, AffineDimExpr):
+        return values[expression.position]
+    if isinstance(expression, AffineConstantExpr):
+        return _constant_index(expression.value, block, before, before)
+    apply = affine_ops.ApplyOp(list(values), AffineMapAttr(AffineMap(len(values), 0, (expression,))))
+    apply.location = before.location
+    block.insert_op_before(apply, before)
+    return apply.result
+
+
+def can_inline(producer: Parts) -> bool:
+    """Whether a kernel is one pointwise stage with one output at a plain placement."""
+    if len(producer.stages) != 1 or len(producer.outputs) != 1 or not producer.is_pointwise:
+        return False
+    return inverse(producer.stages[0].writes[0][1]) is not None

@@ -1,0 +1,138 @@
+"""When contractions had better compute an operand than read it: what prologues cost, and what they save.
+
+Saved are a dispatch, and the writing and reading of the operand. The cost is that a contraction computes an element
+once for each block of results that needs it, from more operands. Both are in the unit of the target's schedules: cycles
+of one core while all are busy on a CPU, bytes of memory on a GPU. So a prologue pays where the other side of the
+contraction is a few blocks wide at most, or where an operand takes little to compute from few others.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from xdsl.ir import SSAValue
+
+from tensorgrad.passes.analyses.affine import used_dims
+from tensorgrad.passes.analyses.kinds import contraction_of
+from tensorgrad.passes.analyses.stages import Parts, put_together
+from tensorgrad.passes.analyses.walking import operations
+from tensorgrad.passes.analyses.weights import weight_of
+from tensorgrad.passes.buffers.fuse import cost
+from tensorgrad.passes.buffers.fuse.inline import inline
+from tensorgrad.passes.buffers.schedule.contraction import (
+    CACHED,
+    LOAD,
+    OPERATION,
+    SOFTWARE_LANES,
+    SOFTWARE_THREADS,
+    UNIFORM_LOAD,
+    contraction_bytes,
+    contraction_cycles,
+)
+from tensorgrad.runtime.target import Target
+
+MARGIN = 2.0
+"""A CPU takes up to so much longer for a prologue than is estimated: it has fewer registers left. Measured."""
+
+DISPATCH_CYCLES = 2e4
+"""What a dispatch less saves a CPU at least: encoding it, and no waiting, as another kernel may have a share in it."""
+
+DISPATCH_BYTES = 1 << 20
+"""A GPU moves so many bytes while it starts a dispatch."""
+
+
+def reads_in_sum(reader: Parts, source: SSAValue) -> bool:
+    """Whether a contraction reads a buffer in its sum, not only behind it."""
+    return reader.contraction is not None and source in reader.contraction.buffers()
+
+
+def prologue_fits(producer: Parts, reader: Parts) -> bool:
+    """Whether a contraction stays short enough with a kernel computed in it: long ones take drivers long to compile."""
+    assert reader.contraction is not None
+    together = (producer.stages[0].body, reader.contraction.body)
+    return sum(weight_of(operations(body)) for body in together) <= cost.LARGEST_PROLOGUE
+
+
+def prologue_pays(producer: Parts, readers: Sequence[Parts], target: Target, alone: bool = True) -> bool:
+    """Whether it pays to compute a kernel in all of its readers instead of storing what it computes.
+
+    Args:
+        producer: One pointwise stage with one output.
+        readers: All that read the output, some of them in the sum of a contraction.
+        target: Software or GPU.
+        alone: Whether it would be a dispatch of its own, and not run behind the reduction of its rows.
+    """
+    saved = _saved_cycles if target.software else _saved_bytes
+    return saved(producer, readers, target, alone) > 0
+
+
+# On a CPU
+
+
+def _saved_cycles(producer: Parts, readers: Sequence[Parts], target: Target, alone: bool) -> float:
+    stage, source = producer.stages[0], producer.outputs[0]
+    computing = _loading(producer) + OPERATION * weight_of(operations(stage.body))
+    saved = DISPATCH_CYCLES * alone + _vectors(producer.grid) * (computing + LOAD)
+    for reader in readers:
+        if reads_in_sum(reader, source):
+            before, after = (_contraction_cost(reader, one, target) for one in (None, producer))
+            saved -= MARGIN * (after - before)
+            if saved <= 0:
+                break  # further readers only take more
+        else:
+            points = sum(_vectors(one.extents) for one in reader.stages if source in one.buffers())
+            saved -= MARGIN * points * (computing - LOAD)
+    return saved
+
+
+def _loading(kernel: Parts) -> float:
+    """What a CPU takes to load what a pointwise kernel reads at one point; less where many points read the same."""
+    stage, points = kernel.stages[0], cost.points(kernel.grid)
+    whole = sum(1 for _, m in stage.reads if cost.points([kernel.grid[loop] for loop in used_dims(m)]) == points)
+    return LOAD * (whole + len(stage.loads())) + UNIFORM_LOAD * (len(stage.reads) - whole)
+
+
+def _vectors(extents: Sequence[int]) -> float:
+    """How many vectors of points each core of a CPU computes."""
+    return cost.points(extents) / (SOFTWARE_LANES * SOFTWARE_THREADS)
+
+
+# On a GPU
+
+
+def _saved_bytes(producer: Parts, readers: Sequence[Parts], target: Target, alone: bool) -> float:
+    source = producer.outputs[0]
+    size = cost.bytes_of([source])
+    read = cost.bytes_of(producer.inputs)
+    saved = size + (DISPATCH_BYTES + read if alone else CACHED * read)
+    for reader in readers:
+        saved += size - cost.bytes_of(value for value in producer.inputs if value not in reader.inputs)
+        if reads_in_sum(reader, source):
+            before, after = (_contraction_cost(reader, one, target) for one in (None, producer))
+            saved -= after - before
+            if saved <= 0:
+                break  # further readers only take more
+    return saved
+
+
+# On both
+
+
+def _contraction_cost(reader: Parts, producer: Parts | None, target: Target) -> float:
+    """What a reader's contraction costs, alone or with a producer computed in it.
+
+    Infinitely much where the producer leaves no contraction: where its values are the same for all rows, or all
+    columns, a block of results has nothing to reuse, and each result would compute every one of them anew.
+    """
+    assert reader.contraction is not None
+    stage = reader.contraction.copy()
+    parts = Parts(reader.grid, [stage], [buffer for buffer, _ in stage.writes], [])
+    if producer is not None:
+        inline(producer, parts)
+    kernel = put_together(parts)
+    found = contraction_of(kernel)
+    estimate = contraction_cycles if target.software else contraction_bytes
+    result = math.inf if found is None else estimate(kernel, found, target)
+    kernel.erase()
+    return result

@@ -1,0 +1,174 @@
+"""Which values are stored with fewer bits: what a network computes behind its products, but for what needs f32.
+
+The lists follow PyTorch's autocast (https://docs.pytorch.org/docs/stable/amp.html, "CUDA Ops that can autocast to
+float16" and "to float32"): products and convolutions give f16, and so does what is computed from them element by
+element; exponentials, logarithms, powers, sums, norms, softmaxes and losses are computed in f32. Here everything is
+computed in f32, so the second list is about what is kept.
+"""
+
+from __future__ import annotations
+
+import math as numbers
+
+from xdsl.dialects import arith, math, memref
+from xdsl.dialects.builtin import FloatAttr, ModuleOp, f32
+from xdsl.dialects.func import FuncOp
+from xdsl.dialects.linalg.attrs import IteratorType
+from xdsl.dialects.linalg.ops import GenericOp
+from xdsl.ir import BlockArgument, Operation, SSAValue
+
+from tensorgrad.dialects.attention import AttentionOp
+from tensorgrad.dialects.buf import (
+    KernelOp,
+    element_of,
+    is_reduction,
+    iterators_of,
+    loop_extents,
+    row_of,
+    shape_of,
+)
+from tensorgrad.dialects.buf_control import ChooseOp, RunOp
+from tensorgrad.dialects.signature import arguments_of
+from tensorgrad.passes.buffers.lower_precision.equality import compared
+from tensorgrad.passes.buffers.lower_precision.flow import Flow, Value, is_product, reached, yielded
+from tensorgrad.passes.functions import is_private
+
+WIDE: tuple[type[Operation], ...] = (
+    math.ExpOp,
+    math.Exp2Op,
+    math.ExpM1Op,
+    math.LogOp,
+    math.Log1pOp,
+    math.Log2Op,
+    math.Log10Op,
+    math.PowFOp,
+    math.RsqrtOp,
+    math.TanOp,
+    math.SinhOp,
+    math.CoshOp,
+)
+"""Ops of autocast's f32 list that work element by element: their results leave f16's range, or crowd in it."""
+
+LARGEST = 65504.0
+"""The largest finite f16."""
+
+MOST_FOLDED = 16
+"""A maximum of more elements than a pooling window has is a statistic of a row."""
+
+KEPT_SHAPES = ("parameter", "state", "update")
+"""The roles of arguments whose gradients, and what optimizers compute of them, stay as they are."""
+
+
+def chosen(module: ModuleOp, smallest: int, scale: float) -> dict[Value, float]:
+    """The values to store with fewer bits, each with the factor that it is stored with.
+
+    Args:
+        module: Functions of `buf` before `plan-memory`.
+        smallest: The fewest elements that are worth it.
+        scale: The factor of cotangents; 0 leaves them as they are.
+    """
+    flow = Flow(module)
+    outputs, kept = _ends(module, flow)
+    forward = flow.needed_for(outputs)
+    products = [value for value in flow.values() if any(is_product(stage, k) for stage, k in value.writers)]
+    updates = _of_updates(module, flow, forward, kept) if scale else set[Value]()
+    found: dict[Value, float] = {}
+    for value in flow.depending_on(products) - compared(flow):
+        count = _elements(value)
+        if count < smallest or not _is_temporary(value) or not all(may_round(stage, k) for stage, k in value.writers):
+            continue
+        if value in forward:
+            found[value] = 1.0
+        elif scale and value not in updates and count not in kept and not _meets_attention(value):
+            found[value] = scale
+    return found
+
+
+def _ends(module: ModuleOp, flow: Flow) -> tuple[list[Value], set[int]]:
+    """The outputs of the module's functions, and how many elements parameters and states have."""
+    outputs, kept = list[Value](), set[int]()
+    for function in functions(module):
+        for argument, slot in zip(function.body.block.args, arguments_of(function), strict=True):
+            if slot.role == "output":
+                outputs.append(flow.value_of(argument))
+            if slot.role in KEPT_SHAPES:
+                kept.add(numbers.prod(shape_of(argument)))
+    return outputs, kept
+
+
+def _of_updates(module: ModuleOp, flow: Flow, forward: set[Value], kept: set[int]) -> set[Value]:
+    """What optimizers compute: all behind state, scalars of the host, and products of nothing but gradients."""
+    found: list[Value] = []
+    for function in functions(module):
+        for argument, slot in zip(function.body.block.args, arguments_of(function), strict=True):
+            if slot.role in ("state", "scalar"):
+                found.append(flow.value_of(argument))
+    for value in flow.values():
+        gradients = [one for one in value.made_from if one not in forward and one.writers and _elements(one) in kept]
+        if len(gradients) == len(value.made_from) and any(is_product(stage, k) for stage, k in value.writers):
+            found.append(value)
+    return flow.depending_on(found)
+
+
+def functions(module: ModuleOp) -> list[FuncOp]:
+    """The functions that no other one of the module runs."""
+    found = (op for op in module.ops if isinstance(op, FuncOp) and op.body.blocks)
+    return [function for function in found if not is_private(function)]
+
+
+def _elements(value: Value) -> int:
+    return max((numbers.prod(shape_of(name)) for name in value.names), default=0)
+
+
+def _is_temporary(value: Value) -> bool:
+    """Whether f32 buffers hold a value that only kernels see, each in a place of its own."""
+    return bool(value.writers) and not value.carried and all(_may_change(name) for name in value.names)
+
+
+def _may_change(name: SSAValue) -> bool:
+    if element_of(name) != f32 or row_of(name) is not None:
+        return False
+    if isinstance(name, BlockArgument):
+        around = name.block.parent_op()
+        return isinstance(around, KernelOp) or (isinstance(around, FuncOp) and is_private(around))
+    uses = (use.operation for use in name.uses)
+    return isinstance(name.owner, memref.AllocOp) and all(isinstance(op, KernelOp | RunOp | ChooseOp) for op in uses)
+
+
+def _meets_attention(value: Value) -> bool:
+    """Whether an attention reads or writes a value: it knows no factors."""
+    return any(isinstance(use.operation, AttentionOp) for name in value.names for use in name.uses)
+
+
+def may_round(stage: GenericOp | AttentionOp, position: int) -> bool:
+    """Whether what a stage writes may be stored with fewer bits."""
+    if is_product(stage, position):
+        return True
+    if isinstance(stage, AttentionOp):
+        return False
+    if not is_reduction(stage):
+        last = yielded(stage, position)
+        return not any(isinstance(op, WIDE) for op in _last_ops(last)) and not any(map(_is_beyond, reached(last)))
+    return (
+        type(yielded(stage, position).owner) in (arith.MaximumfOp, arith.MinimumfOp) and _folded(stage) <= MOST_FOLDED
+    )
+
+
+def _folded(stage: GenericOp) -> int:
+    """How many elements a reduction folds into one."""
+    loops = zip(loop_extents(stage), iterators_of(stage), strict=True)
+    return numbers.prod(extent for extent, kind in loops if kind == IteratorType.REDUCTION)
+
+
+def _is_beyond(value: SSAValue) -> bool:
+    """Whether a scalar is a finite constant that f16 does not hold, such as the score of what is masked."""
+    found = value.owner.value if isinstance(value.owner, arith.ConstantOp) else None
+    return isinstance(found, FloatAttr) and LARGEST < abs(found.value.data) < numbers.inf
+
+
+def _last_ops(value: SSAValue) -> list[Operation]:
+    """The op that a value is the result of; behind a choice, those of both sides."""
+    op = value.owner
+    if isinstance(op, arith.SelectOp):
+        return [*_last_ops(op.lhs), *_last_ops(op.rhs)]
+    return [op] if isinstance(op, Operation) else []

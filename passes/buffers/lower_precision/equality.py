@@ -1,0 +1,115 @@
+"""Values that are compared for equality: how they are rounded must not decide what is equal.
+
+The derivative of a maximum asks which elements equal it. They do if element and maximum are selected from one buffer,
+however that was rounded; but not if one of them is rounded and the other is computed again, as `recompute` likes to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from xdsl.dialects import arith, memref
+from xdsl.dialects.builtin import FloatAttr
+from xdsl.dialects.linalg.ops import GenericOp
+from xdsl.ir import BlockArgument, Operation, SSAValue
+
+from tensorgrad.passes.buffers.lower_precision.flow import Flow, Value, is_product, sources_of, yielded
+
+EQUALITIES = frozenset(arith.CMPF_COMPARISON_OPERATIONS.index(name) for name in ("oeq", "one", "ueq", "une"))
+
+SELECTING = (arith.MaximumfOp, arith.MinimumfOp, arith.SelectOp)
+"""Ops whose float results are one of their float operands."""
+
+
+@dataclass
+class _Origin:
+    """What a scalar is selected from.
+
+    Attributes:
+        through: The values that it passes on its way, unchanged.
+        buffers: The values that it starts from.
+        computed: Whether it is computed in the stage, too or instead.
+    """
+
+    through: dict[Value, None] = field(default_factory=dict["Value", None])
+    buffers: dict[Value, None] = field(default_factory=dict["Value", None])
+    computed: bool = False
+
+
+def compared(flow: Flow) -> set[Value]:
+    """The values that must stay as they are, because something else is compared with what follows from them."""
+    kept = set[Value]()
+    for stage in flow.stages:
+        for op in list(stage.body.walk()):
+            if not isinstance(op, arith.CmpfOp) or op.predicate.value.data not in EQUALITIES:
+                continue
+            if op.lhs is op.rhs or _is_constant(op.lhs) or _is_constant(op.rhs):
+                continue
+            found = _Origin()
+            for operand in (op.lhs, op.rhs):
+                _trace(flow, stage, operand, found)
+            if found.computed or len(found.buffers) > 1:
+                sources = [flow.value_of(one) for side in (op.lhs, op.rhs) for one in sources_of(stage, side)]
+                kept |= _behind_products([*found.through, *found.buffers, *sources])
+    return kept
+
+
+def _behind_products(values: Iterable[Value]) -> set[Value]:
+    """These values and what they are computed from, up to products: nothing computes a product twice."""
+    found, left = set[Value](), list(values)
+    while left:
+        value = left.pop()
+        if value in found or (value.writers and all(is_product(stage, k) for stage, k in value.writers)):
+            continue
+        found.add(value)
+        left += value.made_from
+    return found
+
+
+def _trace(flow: Flow, stage: GenericOp, scalar: SSAValue, found: _Origin) -> None:
+    owner = scalar.owner
+    if isinstance(owner, memref.LoadOp):
+        _trace_value(flow, flow.value_of(owner.memref), found)
+    elif isinstance(scalar, BlockArgument) and scalar.block is stage.body.block:
+        if scalar.index < len(stage.inputs):
+            _trace_value(flow, flow.value_of(stage.inputs[scalar.index]), found)
+    elif isinstance(owner, SELECTING):
+        operands = owner.operands[1:] if isinstance(owner, arith.SelectOp) else owner.operands
+        for operand in operands:
+            _trace(flow, stage, operand, found)
+    elif not _is_exact(owner):
+        found.computed = True
+
+
+def _trace_value(flow: Flow, value: Value, found: _Origin) -> None:
+    if value in found.through or value in found.buffers:
+        return
+    if not value.writers:
+        found.buffers[value] = None
+        return
+    for stage, position in value.writers:
+        last = yielded(stage, position) if isinstance(stage, GenericOp) else None
+        if isinstance(stage, GenericOp) and last is not None and _is_selected(last):
+            found.through[value] = None
+            _trace(flow, stage, last, found)
+        else:
+            found.buffers[value] = None
+
+
+def _is_selected(scalar: SSAValue) -> bool:
+    """Whether a scalar is a choice among what a stage reads, or one of it."""
+    owner = scalar.owner
+    return isinstance(scalar, BlockArgument) or isinstance(owner, (*SELECTING, memref.LoadOp)) or _is_exact(owner)
+
+
+def _is_exact(owner: object) -> bool:
+    """Whether a constant is the same with fewer bits: 0 or an infinity."""
+    if not isinstance(owner, arith.ConstantOp):
+        return False
+    value = owner.value
+    return isinstance(value, FloatAttr) and value.value.data in (0.0, float("inf"), float("-inf"))
+
+
+def _is_constant(scalar: SSAValue) -> bool:
+    return isinstance(scalar.owner, Operation) and isinstance(scalar.owner, arith.ConstantOp)

@@ -1,0 +1,244 @@
+"""What the buffers of a module are computed from, through kernels, functions, loops and branches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from xdsl.dialects import arith, memref
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
+from xdsl.dialects.linalg.attrs import IteratorType
+from xdsl.dialects.linalg.ops import GenericOp, YieldOp
+from xdsl.ir import Operation, SSAValue
+
+from tensorgrad.dialects.attention import FORWARD, AttentionOp
+from tensorgrad.dialects.buf import KernelOp, PackOp, is_shape_only, iterators_of, maps_of
+from tensorgrad.dialects.buf_control import ChooseOp, RunOp
+from tensorgrad.passes.analyses.affine import used_dims
+
+
+@dataclass(eq=False)
+class Value:
+    """One tensor of the program, under all the names that functions have for it.
+
+    Attributes:
+        names: The buffers, arguments and locals that hold it.
+        writers: What computes it: stages of kernels with the position of the output.
+        made_from: The values that its elements are computed from.
+        carried: Whether a loop hands it on to its next iteration.
+    """
+
+    names: list[SSAValue] = field(default_factory=list[SSAValue])
+    writers: list[tuple[GenericOp | AttentionOp, int]] = field(
+        default_factory=list[tuple[GenericOp | AttentionOp, int]]
+    )
+    made_from: dict[Value, None] = field(default_factory=dict["Value", None])
+    carried: bool = False
+
+
+class Flow:
+    """The values of a module of kernels before `plan-memory`, and which is made from which.
+
+    Args:
+        module: Functions of `buf`; private ones are those that others run.
+
+    Attributes:
+        stages: The stages of all kernels, but for attentions.
+    """
+
+    def __init__(self, module: ModuleOp):
+        self._functions = {op.sym_name.data: op for op in module.ops if isinstance(op, FuncOp) and op.body.blocks}
+        self._above: dict[SSAValue, SSAValue] = {}
+        carried: list[SSAValue] = []
+        for function in self._functions.values():
+            for op in function.body.block.ops:
+                self._join_names(op, carried)
+        self._values: dict[SSAValue, Value] = {}
+        self.stages: list[GenericOp] = []
+        for function in self._functions.values():
+            for op in function.body.block.ops:
+                self._note(op)
+        for name in carried:
+            self.value_of(name).carried = True
+
+    def value_of(self, name: SSAValue) -> Value:
+        """The value that a buffer, an argument or a local holds."""
+        root = self._root(name)
+        if root not in self._values:
+            self._values[root] = Value()
+        value = self._values[root]
+        if name not in value.names:
+            value.names.append(name)
+        return value
+
+    def values(self) -> list[Value]:
+        """All values that kernels touch."""
+        return list(self._values.values())
+
+    def needed_for(self, values: Iterable[Value]) -> set[Value]:
+        """These values and all that they are computed from."""
+        found, left = set[Value](), list(values)
+        while left:
+            value = left.pop()
+            if value not in found:
+                found.add(value)
+                left += value.made_from
+        return found
+
+    def depending_on(self, values: Iterable[Value]) -> set[Value]:
+        """These values and all that is computed from them."""
+        makes: dict[Value, list[Value]] = {}
+        for value in self.values():
+            for source in value.made_from:
+                makes.setdefault(source, []).append(value)
+        found, left = set[Value](), list(values)
+        while left:
+            value = left.pop()
+            if value not in found:
+                found.add(value)
+                left += makes.get(value, ())
+        return found
+
+    # Names of one value
+
+    def _root(self, name: SSAValue) -> SSAValue:
+        while (above := self._above.get(name, name)) is not name:
+            self._above[name] = self._above.get(above, above)
+            name = above
+        return name
+
+    def _join(self, first: SSAValue, second: SSAValue) -> None:
+        one, other = self._root(first), self._root(second)
+        if one is not other:
+            self._above[other] = one
+
+    def _join_names(self, op: Operation, carried: list[SSAValue]) -> None:
+        """Notes which buffers of an op are the same value inside and outside of what it runs."""
+        if isinstance(op, KernelOp):
+            for argument, operand in zip(op.body.block.args, op.operands, strict=True):
+                self._join(operand, argument)
+        elif isinstance(op, PackOp):
+            for part in op.parts:
+                self._join(op.result, part)
+        elif isinstance(op, RunOp):
+            arguments = self._functions[op.function].body.block.args
+            operands = [one for name in RunOp.GROUPS for one in getattr(op, name)]
+            for argument, operand in zip(arguments, operands, strict=True):
+                self._join(operand, argument)
+            if op.count is not None:
+                before = arguments[len(op.consts) : len(op.consts) + len(op.init)]
+                for init, last, argument in zip(op.init, op.last, before, strict=True):
+                    self._join(init, last)
+                    self._join(init, argument)
+                    carried.append(init)
+        elif isinstance(op, ChooseOp):
+            for branch, name in enumerate(op.functions):
+                arguments = self._functions[name].body.block.args
+                for argument, operand in zip(arguments, op.operands_of(branch), strict=True):
+                    self._join(operand, argument)
+
+    # What is made from what
+
+    def _note(self, op: Operation) -> None:
+        if isinstance(op, ChooseOp):
+            for out in op.outs:
+                self.value_of(out).made_from[self.value_of(op.predicate)] = None
+        elif isinstance(op, memref.AllocOp | PackOp):
+            self.value_of(op.results[0])
+        elif isinstance(op, RunOp):
+            for operand in op.operands:
+                self.value_of(operand)
+        elif isinstance(op, KernelOp):
+            for operand, argument in zip(op.operands, op.body.block.args, strict=True):
+                self.value_of(operand)
+                self.value_of(argument)
+            for inner in op.body.block.ops:
+                if isinstance(inner, GenericOp | AttentionOp):
+                    self._note_stage(inner)
+
+    def _note_stage(self, stage: GenericOp | AttentionOp) -> None:
+        if isinstance(stage, GenericOp):
+            self.stages.append(stage)
+        for position, output in enumerate(stage.outputs):
+            value = self.value_of(output)
+            value.writers.append((stage, position))
+            read = stage.inputs if isinstance(stage, AttentionOp) else sources(stage, position)
+            for source in read:
+                value.made_from[self.value_of(source)] = None
+
+
+def sources(stage: GenericOp, position: int) -> list[SSAValue]:
+    """The buffers and locals that one output of a stage is computed from."""
+    return sources_of(stage, yielded(stage, position))
+
+
+def sources_of(stage: GenericOp, scalar: SSAValue) -> list[SSAValue]:
+    """The buffers and locals that a scalar of a stage's body is computed from."""
+    inputs: dict[SSAValue, SSAValue] = {
+        argument: operand
+        for argument, operand in zip(stage.body.block.args, stage.inputs, strict=False)
+        if not is_shape_only(operand)
+    }
+    found: dict[SSAValue, None] = {}
+    for value in reached(scalar):
+        if value in inputs:
+            found[inputs[value]] = None
+        elif isinstance(value.owner, memref.LoadOp):
+            found[value.owner.memref] = None
+    return list(found)
+
+
+def reached(value: SSAValue) -> Iterator[SSAValue]:
+    """A scalar of a stage's body, and all that it is computed from there."""
+    seen, left = set[SSAValue](), [value]
+    while left:
+        one = left.pop()
+        if one in seen:
+            continue
+        seen.add(one)
+        yield one
+        if isinstance(one.owner, Operation):
+            for op in one.owner.walk():
+                left += op.operands
+
+
+def is_product(stage: GenericOp | AttentionOp, position: int) -> bool:
+    """Whether a stage sums products of what it reads at two places, not both of which have all loops of the grid.
+
+    So do matrix products and convolutions; statistics of rows, such as variances, do not.
+    """
+    if isinstance(stage, AttentionOp):
+        return stage.part.data != FORWARD or position == 0  # the logarithms of sums are behind the result
+    kernel = stage.parent_op()
+    assert isinstance(kernel, KernelOp)
+    rank = len(kernel.extents)
+    own = iterators_of(stage)[rank:]
+    total = yielded(stage, position)
+    if not own or IteratorType.PARALLEL in own or not isinstance(total.owner, arith.AddfOp):
+        return False
+    grid = set(range(rank))
+    read = [
+        used_dims(one) for operand, one in zip(stage.inputs, maps_of(stage), strict=False) if not is_shape_only(operand)
+    ]
+    if all(grid <= dims for dims in read):
+        return False
+    multiplied = (value.owner for value in reached(total) if isinstance(value.owner, arith.MulfOp))
+    return any(_are_different(stage, op) for op in multiplied)
+
+
+def _are_different(stage: GenericOp, op: arith.MulfOp) -> bool:
+    lhs, rhs = ({one for one in reached(operand) if _is_read(stage, one)} for operand in op.operands)
+    return bool(lhs) and bool(rhs) and lhs != rhs
+
+
+def _is_read(stage: GenericOp, scalar: SSAValue) -> bool:
+    """Whether a scalar is what a stage reads of a buffer at an index."""
+    return scalar in stage.body.block.args or isinstance(scalar.owner, memref.LoadOp)
+
+
+def yielded(stage: GenericOp, position: int) -> SSAValue:
+    """What a stage yields for one output."""
+    last = stage.body.block.last_op
+    assert isinstance(last, YieldOp)
+    return last.operands[position]

@@ -1,0 +1,210 @@
+"""Makes kernels of one stage."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+from xdsl.dialects import affine as affine_ops
+from xdsl.dialects import arith, memref, scf
+from xdsl.dialects.builtin import AffineMapAttr, IndexType, IntegerAttr, LocationAttr, f16, f32, i1, i64
+from xdsl.dialects.linalg.ops import IndexOp, YieldOp
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap
+
+from tensorgrad.dialects.buf import KernelOp, buffer_type, element_of, generic, shape_of
+from tensorgrad.passes.analyses import affine
+from tensorgrad.passes.analyses.stages import shape_only
+from tensorgrad.passes.analyses.trips import MOST_TRIPS
+from tensorgrad.passes.analyses.walking import operations
+from tensorgrad.passes.buffers.lower_tg_to_buf.scalars import ScalarBuilder
+from tensorgrad.passes.buffers.lower_tg_to_buf.views import Lowered, Splat, View
+
+index = IndexType()
+
+
+class StageBody(ScalarBuilder):
+    """The body of a stage in the making: scalars, loop indices, loads at computed indices."""
+
+    def __init__(
+        self, block: Block, buffers: dict[SSAValue, SSAValue], kept: Sequence[int], root: StageBody | None = None
+    ):
+        super().__init__(block)
+        self._buffers = buffers
+        self._kept = kept
+        self._root = self if root is None else root
+
+    def loop(self, position: int) -> SSAValue:
+        """The index of a loop; loops of extent 1 are left out of the stage and stay at 0."""
+        if position not in self._kept:
+            return self.constant(0, index)
+        # linalg.index stands directly in the stage's body, never inside a condition.
+        return self._root.add_op(IndexOp(self._kept.index(position)))
+
+    def evaluate(self, at: AffineMap, loops: Sequence[SSAValue]) -> list[SSAValue]:
+        """The results of an index map at the given indices."""
+        values: list[SSAValue] = []
+        for result in at.results:
+            if isinstance(result, AffineDimExpr):
+                values.append(loops[result.position])
+            else:
+                one = AffineMap(at.num_dims, 0, (result,))
+                values.append(self.add_op(affine_ops.ApplyOp(list(loops), AffineMapAttr(one))))
+        return values
+
+    def load(self, buffer: SSAValue, indices: Sequence[SSAValue]) -> SSAValue:
+        """An element of one of the kernel's buffers (given as the buffer outside)."""
+        return self.add_op(memref.LoadOp.get(self._buffers[buffer], list(indices)))
+
+    def guarded(
+        self,
+        condition: SSAValue,
+        inside: Callable[[StageBody], SSAValue],
+        otherwise: SSAValue | Callable[[StageBody], SSAValue],
+    ) -> SSAValue:
+        """`inside` where `condition` holds, else `otherwise`; only the side that holds reads memory."""
+        then, orelse = Block(), Block()
+        value = inside(self._inner(then))
+        then.add_op(scf.YieldOp(value))
+        other = otherwise(self._inner(orelse)) if callable(otherwise) else otherwise
+        orelse.add_op(scf.YieldOp(other))
+        return self.add_op(scf.IfOp(condition, [value.type], Region(then), Region(orelse)))
+
+    def fold(
+        self,
+        start: SSAValue,
+        stop: SSAValue,
+        most: int,
+        initial: SSAValue,
+        body: Callable[[StageBody, SSAValue, SSAValue], SSAValue],
+    ) -> SSAValue:
+        """A value carried through a loop over the indices, at most `most`, from `start` to `stop`, both computed."""
+        block = Block(arg_types=[index, initial.type])
+        value = body(self._inner(block), block.args[0], block.args[1])
+        block.add_op(scf.YieldOp(value))
+        loop = scf.ForOp(start, stop, self.constant(1, index), [initial], block)
+        loop.attributes[MOST_TRIPS] = IntegerAttr(most, i64)
+        return self.add_op(loop)
+
+    def _inner(self, block: Block) -> StageBody:
+        return StageBody(block, self._buffers, self._kept, self._root)
+
+
+Compute: TypeAlias = Callable[[StageBody, Sequence[SSAValue]], SSAValue]
+
+
+@dataclass
+class KernelSpec:
+    """What a kernel of one stage is made of.
+
+    Attributes:
+        grid: The extents of the grid.
+        reduced: The extents of the stage's reduction loops.
+        reads: Operands; the map of each goes from all loops to the buffer's index.
+        gathered: Buffers that the body loads from at computed indices.
+        result: The element type of the result in buffers.
+        compute: Gives the value to store, or for a reduction to combine.
+        combine: For a reduction: the op that folds a value into the accumulator.
+    """
+
+    grid: tuple[int, ...]
+    reads: Sequence[Lowered]
+    result: Attribute
+    compute: Compute
+    reduced: tuple[int, ...] = ()
+    gathered: Sequence[SSAValue] = ()
+    combine: type[Operation] | None = None
+    location: LocationAttr | None = None
+
+    @property
+    def extents(self) -> tuple[int, ...]:
+        """The extents of all loops."""
+        return (*self.grid, *self.reduced)
+
+
+def accumulates_half(spec: KernelSpec) -> bool:
+    """Whether a kernel would add or multiply many f16 in an accumulator of f16."""
+    folds = spec.combine in (arith.AddfOp, arith.MulfOp) and any(extent != 1 for extent in spec.reduced)
+    return folds and spec.result == f16
+
+
+def in_full(spec: KernelSpec) -> KernelSpec:
+    """The kernel with operands, arithmetic and result of f16 in f32."""
+
+    def wide(b: StageBody, value: SSAValue) -> SSAValue:
+        return b.convert(arith.ExtFOp, value, f32) if value.type == f16 else value
+
+    def compute(b: StageBody, args: Sequence[SSAValue]) -> SSAValue:
+        return wide(b, spec.compute(b, [wide(b, value) for value in args]))
+
+    return replace(spec, compute=compute, result=f32)
+
+
+def rounded(source: View, spec: KernelSpec) -> KernelSpec:
+    """What rounds the result of `in_full` to f16."""
+
+    def compute(b: StageBody, args: Sequence[SSAValue]) -> SSAValue:
+        return b.convert(arith.TruncFOp, args[0], f16)
+
+    return KernelSpec(spec.grid, [source], f16, compute, location=spec.location)
+
+
+def make_kernel(spec: KernelSpec, output: SSAValue) -> KernelOp:
+    """A kernel of one stage that writes `output`. Loops of extent 1 are left out."""
+    kept = [loop for loop, extent in enumerate(spec.extents) if extent != 1]
+    grid = [extent for extent in spec.grid if extent != 1]
+    own = [extent for extent in spec.reduced if extent != 1]
+    loops: list[AffineExpr] = [
+        AffineDimExpr(kept.index(loop)) if loop in kept else AffineConstantExpr(0) for loop in range(len(spec.extents))
+    ]
+    views = [read for read in spec.reads if isinstance(read, View)]
+    inputs = list(dict.fromkeys([*(view.buffer for view in views), *spec.gathered]))
+    block = Block(arg_types=[value.type for value in (*inputs, output)])
+    inside: dict[SSAValue, SSAValue] = dict(zip(inputs, block.args, strict=False))
+    operands = list(dict.fromkeys((view.buffer, view.map) for view in views))
+    maps = [
+        affine.partial(_substituted(read, loops, len(kept)), shape_of(buffer), [*grid, *own])
+        for buffer, read in operands
+    ]
+    out_map = AffineMap(len(kept), 0, tuple(loops[: len(spec.grid)]))
+    extra = shape_only(block, [*maps, out_map], [*grid, *own])
+
+    body_types = [*(element_of(buffer) for buffer, _ in operands), *(i1 for _ in extra), spec.result]
+    body = Block(arg_types=body_types)
+    scalars = StageBody(body, inside, kept)
+    args = [
+        scalars.constant(lowered.number, lowered.element)
+        if isinstance(lowered, Splat)
+        else body.args[operands.index((lowered.buffer, lowered.map))]
+        for lowered in spec.reads
+    ]
+    value = spec.compute(scalars, args)
+    if spec.combine is not None and own:
+        value = scalars.apply(spec.combine, body.args[-1], value)
+    body.add_op(YieldOp(value))
+    ins = [*(inside[buffer] for buffer, _ in operands), *(local for local, _ in extra)]
+    all_maps = [*maps, *(only for _, only in extra), out_map]
+    block.add_op(generic(ins, [block.args[-1]], all_maps, len(grid), len(own), body))
+    kernel = KernelOp.build_kernel(grid, inputs, [output], block)
+    set_location(kernel, spec.location)
+    return kernel
+
+
+def _substituted(read: AffineMap, loops: Sequence[AffineExpr], rank: int) -> AffineMap:
+    return AffineMap(rank, 0, tuple(result.replace_dims_and_symbols(loops, ()) for result in read.results))
+
+
+def set_location(op: Operation, location: LocationAttr | None) -> None:
+    """Gives an op and everything in it a location."""
+    if location is not None:
+        op.location = location
+        for inner in (inner for region in op.regions for block in region.blocks for inner in operations(block)):
+            inner.location = location
+
+
+def alloc(shape: Sequence[int], element: Attribute, location: LocationAttr) -> memref.AllocOp:
+    """An allocation of a buffer."""
+    op = memref.AllocOp([], [], buffer_type(shape, element))
+    op.location = location
+    return op

@@ -1,0 +1,316 @@
+"""The pass `lower-tg-to-buf`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, cast
+
+import numpy as np
+from xdsl.context import Context
+from xdsl.dialects import func, memref
+from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, ModuleOp
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Block, BlockArgument, Operation, SSAValue
+from xdsl.ir.affine import AffineMap
+from xdsl.utils.exceptions import DiagnosticException
+
+from tensorgrad.dialects.buf import PackOp as RowOp
+from tensorgrad.dialects.buf import buffer_type, element_bytes, row_of
+from tensorgrad.dialects.buf import element_of as buffer_element
+from tensorgrad.dialects.buf import shape_of as buffer_shape
+from tensorgrad.dialects.signature import Slot, arguments_of, results_of
+from tensorgrad.dialects.tg.base import Tensor, TensorOp, int_list, ints, numpy_dtype, size_of, splat_value, ui32
+from tensorgrad.dialects.tg.build import element_of, shape_of
+from tensorgrad.dialects.tg.call import CallOp
+from tensorgrad.dialects.tg.leaves import ConstantOp
+from tensorgrad.dialects.tg.shape import PACK_ALIGNMENT, ConcatOp, PackOp, PadOp, ReshapeOp, SliceOp
+from tensorgrad.passes.analyses import affine
+from tensorgrad.passes.buffers.lower_tg_to_buf.kernels import (
+    KernelSpec,
+    accumulates_half,
+    alloc,
+    in_full,
+    make_kernel,
+    rounded,
+)
+from tensorgrad.passes.buffers.lower_tg_to_buf.outline import Outlining, has_control
+from tensorgrad.passes.buffers.lower_tg_to_buf.rules import MEMORY_OPERANDS, RULES
+from tensorgrad.passes.buffers.lower_tg_to_buf.rules_attention import lower_attention
+from tensorgrad.passes.buffers.lower_tg_to_buf.rules_sort import SEQUENCES
+from tensorgrad.passes.buffers.lower_tg_to_buf.scalars import storage
+from tensorgrad.passes.buffers.lower_tg_to_buf.views import VIEWS, Lowered, Splat, View, viewed
+from tensorgrad.passes.functions import block_of, return_of, set_returned, set_signature
+from tensorgrad.passes.levels import TENSORS, LevelPass
+
+
+@dataclass(frozen=True)
+class LowerTgToBufPass(LevelPass):
+    """Lowers every `tg` function to kernels over memrefs, one kernel an op.
+
+    Expects functions of one block of `tg` ops that end in `func.return`; the only calls are composite. Guarantees:
+    arguments become memrefs; results become further memref arguments, which the function writes (roles `output`,
+    `gradient`, `update`); constants that are not the same number everywhere become arguments with role `constant`;
+    nothing is returned. Every buffer has exactly one writer. Reshapes, transposes, broadcasts, slices and reversals are
+    index maps and dispatch nothing, nor does an op without elements. What is packed is in a `buf.pack`, and so are
+    updates that are parts of one row. A composite attention is one kernel, two for its derivative.
+
+    A function with loops or branches becomes one that calls private functions, by `buf.run` and `buf.choose`: the ops
+    between them, and the regions. What a loop begins with lies in a buffer of its own.
+    """
+
+    name = "lower-tg-to-buf"
+    levels = TENSORS
+
+    def rewrite(self, ctx: Context, op: ModuleOp) -> None:
+        for function in list(op.ops):
+            if not isinstance(function, FuncOp) or not function.body.blocks:
+                continue
+            block_of(function)
+            if has_control(function):
+                Outlining(op, function, lambda part: _Lowering(part).run()).run()
+            else:
+                _Lowering(function).run()
+
+
+def _with_dtype(slot: Slot, value: SSAValue) -> Slot:
+    """Says of unsigned tensors that they are: buffers are signless."""
+    return replace(slot, dtype="u32") if element_of(value) == ui32 else slot
+
+
+def _is_whole(value: SSAValue, view: View) -> bool:
+    """Whether a tensor is all of a buffer, element by element."""
+    return affine.is_identity(view.map) and shape_of(value) == buffer_shape(view.buffer)
+
+
+def _part(value: SSAValue) -> tuple[SSAValue, int] | None:
+    """The row that a tensor is a part of, and where."""
+    owner = value.owner.operand.owner if isinstance(value.owner, ReshapeOp) else value.owner
+    if not isinstance(owner, SliceOp) or len(shape_of(owner.operand)) != 1:
+        return None
+    return (owner.operand, int_list(owner.properties, "start")[0]) if owner.properties["step"] == ints([1]) else None
+
+
+def _are_parts(parts: Sequence[tuple[int, int]], sizes: Sequence[int], row: SSAValue) -> bool:
+    """Whether places lie behind each other, where any device can bind."""
+    end, bytes_each = 0, element_bytes(buffer_element(row))
+    for number, offset in sorted(parts, key=lambda part: part[1]):
+        if offset < end or offset * bytes_each % PACK_ALIGNMENT:
+            return False
+        end = offset + sizes[number]
+    return True
+
+
+class _Lowering:
+    """Rebuilds one function's block."""
+
+    def __init__(self, function: FuncOp):
+        self.function = function
+        self.block: Block = block_of(function)
+        self.arguments = arguments_of(function)
+        self.results = results_of(function)
+        self.lowered: dict[SSAValue, Lowered] = {}
+        self.made: list[Operation] = []
+
+    def run(self) -> None:
+        """Lowers the function in place."""
+        old, originals = list(self.block.ops), list(self.block.args)
+        self.originals = originals
+        returned = return_of(self.function)
+        values = list(returned.operands)
+        self.arguments = [_with_dtype(slot, a) for slot, a in zip(self.arguments, originals, strict=True)]
+        results = [_with_dtype(slot, value) for slot, value in zip(self.results, values, strict=True)]
+        for argument in originals:
+            kind = cast(Tensor, argument.type)
+            buffer = self.block.insert_arg(
+                buffer_type(kind.get_shape(), storage(element_of(argument))), len(self.block.args)
+            )
+            buffer.location, buffer.name_hint = argument.location, argument.name_hint
+            self.lowered[argument] = View(buffer, affine.identity(len(kind.get_shape())))
+        for op in old:
+            if isinstance(op, TensorOp):
+                self.lowered[op.results[0]] = self._lower(op)
+            elif isinstance(op, CallOp) and op.composite is not None:
+                views = [self._in_memory(operand, self.lowered[operand], op) for operand in op.operands]
+                self.lowered.update(lower_attention(op, views, self.made.append))
+            elif op is not returned:
+                raise DiagnosticException(f"lower-tg-to-buf expects tg ops, not {op.name}")
+        rows = self._rows(values, results)
+        written = {number for parts in rows.values() for number, _ in parts}
+        made = [self._result_argument(value, returned) for value in values]
+        for number, value in enumerate(values):
+            if number not in written:
+                self._write_result(value, made[number])
+        for row, parts in rows.items():
+            self._write_row(row, [(made[number], offset) for number, offset in parts])
+        set_returned(self.function, [])
+        for op in reversed(old):
+            if op is not returned:
+                op.detach()
+                op.erase()
+        for argument in reversed(originals):
+            self.block.erase_arg(argument)
+        new_return = return_of(self.function)
+        for op in self.made:
+            self.block.insert_op_before(op, new_return)
+        set_signature(self.function, [*self.arguments, *results], [])
+        self._erase_unused_constants()
+
+    def _lower(self, op: TensorOp) -> Lowered:
+        element = storage(element_of(op.results[0]))
+        if isinstance(op, ConstantOp):
+            return self._constant(op)
+        if 0 in op.shape:
+            return Splat(0, element)
+        operands = [self.lowered[operand] for operand in op.operands]
+        if type(op) in VIEWS:
+            return viewed(op, operands[0])
+        if isinstance(op, PackOp):
+            return self._packed(op, operands)
+        if not isinstance(op, ConcatOp) and any(0 in shape_of(operand) for operand in op.operands):
+            return self._without_elements(op, operands)
+        for position in MEMORY_OPERANDS.get(type(op), ()):
+            operands[position] = self._in_memory(op.operands[position], operands[position], op)
+        several = SEQUENCES.get(type(op))
+        if several is not None:
+            return several(op, operands, lambda spec: self._emit(spec, op))
+        rule = RULES.get(type(op))
+        if rule is None:
+            raise DiagnosticException(f"{op.name} has no lowering to buf")
+        return self._emit(rule(op, operands), op)
+
+    def _without_elements(self, op: TensorOp, operands: list[Lowered]) -> Lowered:
+        """An op over no elements gives one value everywhere: the padding, or what the reference gives."""
+        if isinstance(op, PadOp):
+            value = operands[1]
+            return value.through(AffineMap(len(op.shape), 0, ()), op.shape) if isinstance(value, View) else value
+        arrays = [np.zeros(shape_of(operand), numpy_dtype(operand.type)) for operand in op.operands]
+        return Splat(op.evaluate(*arrays).reshape(-1)[0].item(), storage(element_of(op.results[0])))
+
+    def _constant(self, op: ConstantOp) -> Lowered:
+        element = storage(element_of(op.results[0]))
+        number = splat_value(op.results[0])
+        if number is not None or 0 in op.shape:
+            return Splat(0 if number is None else number, element)
+        buffer = self.block.insert_arg(buffer_type(op.shape, element), len(self.block.args))
+        buffer.location = op.location
+        value = cast("DenseIntOrFPElementsAttr[Any]", op.value)
+        index = sum(1 for slot in self.arguments if slot.role == "constant")
+        self.arguments.append(_with_dtype(Slot(f"constant{index}", "constant", value=value), op.results[0]))
+        return View(buffer, affine.identity(len(op.shape)))
+
+    def _emit(self, spec: KernelSpec, op: TensorOp | CallOp) -> View:
+        """Appends a kernel; one that accumulates f16 does so in f32, and another rounds."""
+        if accumulates_half(spec):
+            return self._append(rounded(self._append(in_full(spec), op), spec), op)
+        return self._append(spec, op)
+
+    def _append(self, spec: KernelSpec, op: TensorOp | CallOp) -> View:
+        buffer = alloc(spec.grid, spec.result, op.location)
+        buffer.memref.name_hint = op.results[0].name_hint
+        self.made += [buffer, make_kernel(spec, buffer.memref)]
+        return View(buffer.memref, affine.identity(len(spec.grid)))
+
+    def _in_memory(self, value: SSAValue, lowered: Lowered, op: TensorOp | CallOp) -> View:
+        """A view as it is; a number everywhere is written out, for a kernel to load from."""
+        return lowered if isinstance(lowered, View) else self._emit(self._copy(value, lowered), op)
+
+    def _copy(self, value: SSAValue, lowered: Lowered) -> KernelSpec:
+        return KernelSpec(
+            grid=shape_of(value),
+            reads=[lowered],
+            result=storage(element_of(value)),
+            compute=lambda b, args: args[0],
+            location=self.function.location,
+        )
+
+    def _packed(self, op: PackOp, operands: Sequence[Lowered]) -> View:
+        """A row of the buffers that hold the operands, or of copies where one is no buffer of its own."""
+        parts: list[SSAValue] = []
+        offsets: list[int] = []
+        for value, lowered, offset in zip(op.parts, operands, int_list(op.properties, "offsets"), strict=True):
+            if 0 in shape_of(value):
+                continue
+            buffer = lowered.buffer if isinstance(lowered, View) and _is_whole(value, lowered) else None
+            if buffer is None or not self._can_be_packed(buffer) or row_of(buffer) or buffer in parts:
+                buffer = self._emit(self._copy(value, lowered), op).buffer
+            parts.append(buffer)
+            offsets.append(offset)
+        return View(self._row(parts, offsets, op.shape[0], op), affine.identity(1))
+
+    def _can_be_packed(self, buffer: SSAValue) -> bool:
+        """Whether a buffer may lie wherever its row does: the inputs, outputs and constants have other neighbours."""
+        if not isinstance(buffer, BlockArgument):
+            return isinstance(buffer.owner, memref.AllocOp)
+        return self.arguments[buffer.index - len(self.originals)].role in ("parameter", "state")
+
+    def _row(self, parts: Sequence[SSAValue], offsets: Sequence[int], size: int, op: Operation) -> SSAValue:
+        row = RowOp.of(parts, offsets, size)
+        row.location = op.location
+        self.made.append(row)
+        return row.result
+
+    def _rows(self, values: Sequence[SSAValue], results: Sequence[Slot]) -> dict[SSAValue, list[tuple[int, int]]]:
+        """For each buffer that is a row of updates: the numbers of the results and their offsets."""
+        found: dict[SSAValue, list[tuple[int, int]]] = {}
+        for number, (value, slot) in enumerate(zip(values, results, strict=True)):
+            place = _part(value) if slot.role == "update" and 0 not in shape_of(value) else None
+            if place is None:
+                continue
+            row, offset = self.lowered[place[0]], place[1]
+            if isinstance(row, View) and _is_whole(place[0], row) and isinstance(row.buffer.owner, memref.AllocOp):
+                found.setdefault(row.buffer, []).append((number, offset))
+        return {
+            row: parts
+            for row, parts in found.items()
+            if row_of(row) is None and _are_parts(parts, [size_of(shape_of(value)) for value in values], row)
+        }
+
+    def _write_row(self, row: SSAValue, parts: Sequence[tuple[SSAValue, int]]) -> None:
+        """Has whoever computes a row write the results that are its parts."""
+        owner = cast(memref.AllocOp, row.owner)
+        ordered = sorted(parts, key=lambda part: part[1])
+        new = RowOp.of([value for value, _ in ordered], [offset for _, offset in ordered], buffer_shape(row)[0])
+        new.location = owner.location
+        self.made[self.made.index(owner)] = new
+        row.replace_all_uses_with(new.result)
+        owner.erase()
+
+    def _result_argument(self, value: SSAValue, returned: func.ReturnOp) -> SSAValue:
+        """The argument that takes a result."""
+        kind = buffer_type(shape_of(value), storage(element_of(value)))
+        argument = self.block.insert_arg(kind, len(self.block.args))
+        argument.location, argument.name_hint = returned.location, value.name_hint
+        return argument
+
+    def _write_result(self, value: SSAValue, argument: SSAValue) -> None:
+        """Has whoever computes a result write the argument that takes it."""
+        lowered = self.lowered[value]
+        if 0 in shape_of(value):
+            return
+        owner = lowered.buffer.owner if isinstance(lowered, View) and _is_whole(value, lowered) else None
+        if isinstance(lowered, View) and isinstance(owner, memref.AllocOp) and row_of(lowered.buffer) is None:
+            lowered.buffer.replace_all_uses_with(argument)
+            self.made.remove(owner)
+            self._forget(lowered.buffer, argument)
+            owner.erase()
+        else:
+            self.made.append(make_kernel(self._copy(value, lowered), argument))
+
+    def _forget(self, old: SSAValue, new: SSAValue) -> None:
+        for key, lowered in self.lowered.items():
+            if isinstance(lowered, View) and lowered.buffer is old:
+                self.lowered[key] = View(new, lowered.map)
+
+    def _erase_unused_constants(self) -> None:
+        slots = arguments_of(self.function)
+        unused = [
+            argument
+            for argument, slot in zip(self.block.args, slots, strict=True)
+            if slot.role == "constant" and not argument.uses
+        ]
+        keep = [slot for argument, slot in zip(self.block.args, slots, strict=True) if argument not in unused]
+        for argument in reversed(unused):
+            self.block.erase_arg(argument)
+        if unused:
+            set_signature(self.function, keep, [])

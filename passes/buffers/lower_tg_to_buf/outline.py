@@ -1,0 +1,399 @@
+"""Functions with loops and branches: each run of ops between them, and each region, becomes a function of kernels."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import accumulate
+from typing import TypeAlias, cast
+
+from xdsl.dialects import func, memref
+from xdsl.dialects.builtin import FunctionType, IntegerAttr, LocationAttr, ModuleOp, i64
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.utils.exceptions import DiagnosticException
+
+from tensorgrad.dialects.buf import buffer_type
+from tensorgrad.dialects.buf_control import ChooseOp, RunOp
+from tensorgrad.dialects.signature import Slot, arguments_of, results_of, slots_attribute
+from tensorgrad.dialects.tg.base import Tensor, TensorOp, ui32
+from tensorgrad.dialects.tg.build import TensorBuilder, element_of, shape_of
+from tensorgrad.dialects.tg.call import CallOp, returned
+from tensorgrad.dialects.tg.control import CondOp, ScanOp
+from tensorgrad.passes.analyses.storage import LOOPS
+from tensorgrad.passes.buffers.lower_tg_to_buf.scalars import storage
+from tensorgrad.passes.functions import block_of, return_of, set_signature
+from tensorgrad.passes.tensors.inline_calls import VIEWS
+
+Lower: TypeAlias = Callable[[FuncOp], None]
+"""Lowers a function without loops and branches in place."""
+
+ControlOp: TypeAlias = ScanOp | CondOp
+
+PlainOp: TypeAlias = TensorOp | CallOp
+"""What becomes kernels: a tensor op, or a composite call."""
+
+
+@dataclass
+class _Part:
+    """Ops that run in order, and what they hand on.
+
+    Attributes:
+        ops: The ops.
+        results: Values, each with the buffer that takes it and the slot of the result.
+    """
+
+    ops: list[PlainOp] = field(default_factory=list["PlainOp"])
+    results: list[tuple[SSAValue, SSAValue, Slot]] = field(default_factory=list[tuple[SSAValue, SSAValue, Slot]])
+
+
+def has_control(function: FuncOp) -> bool:
+    """Whether a function has loops or branches."""
+    return any(isinstance(op, ControlOp) for op in function.body.block.ops)
+
+
+class Outlining:
+    """Lowers one function with loops and branches, and what it calls.
+
+    Args:
+        module: Gets the new functions, which are private.
+        function: What is lowered, in place.
+        lower: Lowers the parts.
+        is_called: Whether it is the body of a loop or a branch.
+    """
+
+    def __init__(self, module: ModuleOp, function: FuncOp, lower: Lower, is_called: bool = False):
+        self.module, self.function, self.lower, self.is_called = module, function, lower, is_called
+        self.name = function.sym_name.data
+        self.old = block_of(function)
+        self.values = list(return_of(function).operands)
+        self.arguments = [_typed(slot, a) for slot, a in zip(arguments_of(function), self.old.args, strict=True)]
+        self.results = [_typed(slot, v) for slot, v in zip(results_of(function), self.values, strict=True)]
+        self.block = Block()
+        self.buffers: dict[SSAValue, SSAValue] = {}
+        self.slots: dict[SSAValue, Slot] = {}
+        self.constants: list[Slot] = []
+        self.number = 0
+        self.depth = _depth(function)
+
+    def run(self) -> None:
+        """Lowers the function."""
+        _without_empty_loops(self.old)
+        _with_views_where_they_are_read(self.old)
+        self.values = list(return_of(self.function).operands)
+        for argument, slot in zip(self.old.args, self.arguments, strict=True):
+            buffer = self._argument(argument)
+            self.buffers[argument], self.slots[argument] = buffer, slot
+        self.outputs = [self._argument(value) for value in self.values]
+        parts, controls = self._split()
+        self._place_results(parts, controls)
+        for position, part in enumerate(parts):
+            control = controls[position] if position < len(controls) else None
+            self._export(part, control)
+            inits = [self._fresh(value, part) for value in control.init] if isinstance(control, ScanOp) else []
+            self._run(part)
+            if isinstance(control, ScanOp):
+                self._loop(control, inits)
+            elif control is not None:
+                self._branch(control)
+        self._finish()
+
+    # Taking apart
+
+    def _split(self) -> tuple[list[_Part], list[ControlOp]]:
+        """The runs of ops, one more than there are loops and branches, and these."""
+        parts, controls = [_Part()], list[ControlOp]()
+        for op in self.old.ops:
+            if isinstance(op, PlainOp):
+                parts[-1].ops.append(op)
+            elif isinstance(op, ControlOp):
+                controls.append(op)
+                parts.append(_Part())
+            elif not isinstance(op, func.ReturnOp):
+                raise DiagnosticException(f"lower-tg-to-buf expects tg ops, not {op.name}")
+        return parts, controls
+
+    def _place_results(self, parts: Sequence[_Part], controls: Sequence[ControlOp]) -> None:
+        """Says which part writes each result of the function, or which loop does so by itself."""
+        maker: dict[SSAValue, int] = {
+            result: number for number, part in enumerate(parts) for op in part.ops for result in op.results
+        }
+        for value, buffer, slot in zip(self.values, self.outputs, self.results, strict=True):
+            number = maker.get(value)
+            stacks = value.owner.results[value.owner.carries :] if isinstance(value.owner, ScanOp) else ()
+            if number is None and value in stacks and value not in self.buffers and slot.role != "update":
+                self.buffers[value] = buffer
+                continue
+            number = len(parts) - 1 if number is None else number
+            if slot.role == "update" and not self._may_update(slot, parts[number + 1 :], controls[number:]):
+                slot = replace(slot, role="output")
+            if self.is_called:
+                slot = replace(slot, name=f"r{len(parts[number].results)}", role="output")
+            parts[number].results.append((value, buffer, slot))
+            if slot.role != "update":
+                self.buffers.setdefault(value, buffer) if value in maker else None
+
+    def _may_update(self, slot: Slot, parts: Sequence[_Part], controls: Sequence[ControlOp]) -> bool:
+        """Whether nothing later on reads the old value."""
+        old = [a for a, s in self.slots.items() if s.name == slot.name and s.role in ("parameter", "state")]
+        later: list[Operation] = [*(op for part in parts for op in part.ops), *controls]
+        read = {operand for op in later for operand in op.operands}
+        return not any(argument in read or argument in self.values for argument in old)
+
+    def _export(self, part: _Part, following: ControlOp | None) -> None:
+        """Gives memory to the values of a part that are used outside of it; leaves are made anew where they are."""
+        own = set[Operation](part.ops)
+        for op in part.ops:
+            for value in op.results:
+                outside = [use for use in value.uses if use.operation not in own]
+                used = any(
+                    (op.operands or isinstance(use.operation, ControlOp))
+                    and not isinstance(use.operation, func.ReturnOp)
+                    and not (_is_init(use.operation, use.index) and (not op.operands or use.operation is following))
+                    for use in outside
+                )
+                if used and value not in self.buffers:
+                    self.buffers[value] = self._alloc(value)
+                    part.results.append((value, self.buffers[value], self._result_slot(value)))
+
+    def _fresh(self, value: SSAValue, part: _Part) -> SSAValue:
+        """A buffer that a part fills with a value, for a loop to use up."""
+        buffer = self._alloc(value)
+        part.results.append((value, buffer, self._result_slot(value)))
+        return buffer
+
+    def _result_slot(self, value: SSAValue) -> Slot:
+        self.number += 1
+        return _typed(Slot(f"value{self.number}", "output"), value)
+
+    # Putting together
+
+    def _run(self, part: _Part) -> None:
+        """Makes a function of a part, and calls it."""
+        if not part.results:
+            return
+        needed = _needed(part)
+        made = {result for op in needed for result in op.results}
+        used = [*(operand for op in needed for operand in op.operands), *(value for value, _, _ in part.results)]
+        elsewhere = list(dict.fromkeys(value for value in used if value not in made))
+        leaves = [value.owner for value in elsewhere if isinstance(value.owner, TensorOp) and not value.owner.operands]
+        needed = [*leaves, *needed]
+        outside = [value for value in elsewhere if value.owner not in leaves]
+        block = Block(arg_types=[value.type for value in outside])
+        known: dict[SSAValue, SSAValue] = dict(zip(outside, block.args, strict=True))
+        for op in needed:
+            clone = op.clone(known)
+            for old, new in zip(op.walk(), clone.walk(), strict=True):
+                new.location = old.location
+            block.add_op(clone)
+            for old_result, new_result in zip(op.results, clone.results, strict=True):
+                known[old_result] = new_result
+                new_result.name_hint = old_result.name_hint
+        slots = [self._slot_inside(value, number) for number, value in enumerate(outside)]
+        results = [known[value] for value, _, _ in part.results]
+        location = needed[-1].location if needed else self.function.location
+        function = self._function(f"{self.name}.part", block, results, location)
+        set_slots(function, slots, [slot for _, _, slot in part.results])
+        self.lower(function)
+        consts = [self._buffer(value) for value in outside]
+        groups = [consts, [], [], self._constants_of(function), [], [buffer for _, buffer, _ in part.results]]
+        self._add(RunOp.of(function.sym_name.data, groups), location)
+
+    def _slot_inside(self, value: SSAValue, number: int) -> Slot:
+        slot = self.slots.get(value)
+        return _typed(Slot(f"a{number}", "input"), value) if slot is None or self.is_called else slot
+
+    def _loop(self, op: ScanOp, inits: Sequence[SSAValue]) -> None:
+        inside, carries, slices = op.arguments
+        block = op.body.block
+        op.body.detach_block(block)
+        slots = [Slot(f"c{i}", "input") for i in range(len(inside))]
+        slots += [Slot(f"carry{i}/value", "state") for i in range(len(carries))]
+        slots += [Slot(f"x{i}", "input") for i in range(len(slices))]
+        values = returned(block)
+        results = [Slot(f"carry{i}/value", "update") for i in range(len(carries))]
+        results += [Slot(f"y{i}", "output") for i in range(len(values) - len(carries))]
+        function = self._region(f"{self.name}.body", block, op.location, slots, results, self.depth + 1)
+        lasts = [self._own(result) for result in op.results[: op.carries]]
+        stacks = [self._own(result) for result in op.results[op.carries :]]
+        consts, xs = [self._buffer(value) for value in op.consts], [self._buffer(value) for value in op.xs]
+        groups = [consts, inits, xs, self._constants_of(function), lasts, stacks]
+        self._add(RunOp.of(function.sym_name.data, groups, op.count, op.reverse is not None), op.location)
+
+    def _branch(self, op: CondOp) -> None:
+        functions: list[FuncOp] = []
+        for region in (op.then, op.otherwise):
+            block = region.block
+            region.detach_block(block)
+            slots = [Slot(f"c{i}", "input") for i in range(len(block.args))]
+            results = [Slot(f"y{i}", "output") for i in range(len(op.results))]
+            functions.append(self._region(f"{self.name}.branch", block, op.location, slots, results, self.depth))
+        predicate, consts = self._buffer(op.predicate), [self._buffer(value) for value in op.inputs]
+        constants = [self._constants_of(function) for function in functions]
+        outs = [self._own(result) for result in op.results]
+        names = functions[0].sym_name.data, functions[1].sym_name.data
+        self._add(ChooseOp.of(names, [[predicate], consts, *constants, outs]), op.location)
+
+    def _region(
+        self,
+        name: str,
+        block: Block,
+        location: LocationAttr,
+        slots: Sequence[Slot],
+        results: Sequence[Slot],
+        depth: int,
+    ) -> FuncOp:
+        """Makes a function of a region's block, and lowers it."""
+        values, last = returned(block), block.last_op
+        assert last is not None
+        last.detach()
+        found = list(values)
+        last.erase()
+        function = self._function(name, block, found, location)
+        if depth:
+            function.attributes[LOOPS] = IntegerAttr(depth, i64)
+        slots = [_typed(slot, argument) for slot, argument in zip(slots, block.args, strict=True)]
+        set_slots(function, slots, [_typed(slot, value) for slot, value in zip(results, found, strict=True)])
+        if has_control(function):
+            Outlining(self.module, function, self.lower, is_called=True).run()
+        else:
+            self.lower(function)
+        return function
+
+    def _function(self, prefix: str, block: Block, results: Sequence[SSAValue], location: LocationAttr) -> FuncOp:
+        end = func.ReturnOp(*results)
+        end.location = location
+        block.add_op(end)
+        kind = FunctionType.from_lists([a.type for a in block.args], [value.type for value in results])
+        taken = {op.sym_name.data for op in self.module.ops if isinstance(op, FuncOp)}
+        number = sum(1 for name in taken if name.startswith(prefix))
+        function = FuncOp(f"{prefix}{number}", kind, Region(block), "private")
+        function.location = location
+        if self.depth:
+            function.attributes[LOOPS] = IntegerAttr(self.depth, i64)
+        self.module.body.block.insert_op_before(function, self.function)
+        return function
+
+    # Buffers
+
+    def _buffer(self, value: SSAValue) -> SSAValue:
+        return self.buffers[value]
+
+    def _own(self, value: SSAValue) -> SSAValue:
+        """The buffer of a loop's or a branch's result."""
+        if value not in self.buffers:
+            self.buffers[value] = self._alloc(value)
+        return self.buffers[value]
+
+    def _argument(self, value: SSAValue) -> SSAValue:
+        buffer = self.block.insert_arg(_buffer_type(value), len(self.block.args))
+        buffer.location, buffer.name_hint = self.function.location, value.name_hint
+        return buffer
+
+    def _alloc(self, value: SSAValue) -> SSAValue:
+        op = memref.AllocOp.get(storage(element_of(value)), shape=list(shape_of(value)))
+        op.location = value.owner.location if isinstance(value.owner, Operation) else self.function.location
+        op.memref.name_hint = value.name_hint
+        self.block.add_op(op)
+        return op.memref
+
+    def _constants_of(self, function: FuncOp) -> list[SSAValue]:
+        """Makes a function's constants arguments of this one; gives the buffers."""
+        found: list[SSAValue] = []
+        for argument, slot in zip(function.body.block.args, arguments_of(function), strict=True):
+            if slot.role == "constant":
+                place = len(self.arguments) + len(self.constants)
+                buffer = self.block.insert_arg(argument.type, place)
+                buffer.location = argument.location
+                self.constants.append(replace(slot, name=f"constant{len(self.constants)}"))
+                found.append(buffer)
+        return found
+
+    def _add(self, op: Operation, location: LocationAttr) -> None:
+        op.location = location
+        self.block.add_op(op)
+
+    def _finish(self) -> None:
+        """Puts the new block in the place of the old one."""
+        end = func.ReturnOp()
+        end.location = return_of(self.function).location
+        self.block.add_op(end)
+        for op in reversed(list(self.old.ops)):
+            op.detach()
+            op.erase()
+        self.function.body.detach_block(self.old)
+        self.function.body.add_block(self.block)
+        set_signature(self.function, [*self.arguments, *self.constants, *self.results], [])
+
+
+def set_slots(function: FuncOp, arguments: Sequence[Slot], results: Sequence[Slot]) -> None:
+    """Writes names and roles on a function."""
+    function.properties["arg_attrs"] = slots_attribute(arguments)
+    function.properties["res_attrs"] = slots_attribute(results)
+
+
+def _depth(function: FuncOp) -> int:
+    found = function.attributes.get(LOOPS)
+    return found.value.data if isinstance(found, IntegerAttr) else 0
+
+
+def _typed(slot: Slot, value: SSAValue) -> Slot:
+    """Says of unsigned tensors that they are: buffers are signless."""
+    return replace(slot, dtype="u32") if element_of(value) == ui32 else slot
+
+
+def _buffer_type(value: SSAValue) -> Attribute:
+    kind = cast(Tensor, value.type)
+    return buffer_type(kind.get_shape(), storage(kind.get_element_type()))
+
+
+def _is_init(op: Operation, position: int) -> bool:
+    """Whether an operand is what a loop begins with, of which it gets a copy."""
+    return isinstance(op, ScanOp) and len(op.consts) <= position < len(op.consts) + op.carries
+
+
+def _needed(part: _Part) -> list[PlainOp]:
+    """The ops of a part that its results are made of, in order."""
+    needed = {value for value, _, _ in part.results}
+    found: list[PlainOp] = []
+    for op in reversed(part.ops):
+        if any(result in needed for result in op.results):
+            needed.update(op.operands)
+            found.append(op)
+    return found[::-1]
+
+
+def _without_empty_loops(block: Block) -> None:
+    """Replaces loops that never run by what they begin with, and by stacks without elements."""
+    for op in list(block.ops):
+        if isinstance(op, ScanOp) and not op.count:
+            builder = TensorBuilder(block, before=op, location=op.location)
+            new = [*op.init, *(builder.zeros(shape_of(r), element_of(r)) for r in op.results[op.carries :])]
+            for old, value in zip(op.results, new, strict=True):
+                old.replace_all_uses_with(value)
+            op.detach()
+            op.erase()
+
+
+def _with_views_where_they_are_read(block: Block) -> None:
+    """Makes views anew in each run of ops that reads them: handed on they would be copies, broadcast ones large ones.
+
+    Views with fewer elements than what they are of stay: to hand on all of that would keep more memory in use.
+    """
+    controls: list[Operation] = [op for op in block.ops if isinstance(op, ControlOp)]
+    runs = dict(zip(block.ops, accumulate((isinstance(op, ControlOp) for op in block.ops), initial=0), strict=False))
+    for op in reversed(list(block.ops)):  # the last of a chain first: what it is a view of is then read where it is
+        if not isinstance(op, VIEWS) or math.prod(shape_of(op.operands[0])) > math.prod(op.shape):
+            continue
+        made: dict[int, Operation] = {}
+        for use in list(op.results[0].uses):
+            run = runs[use.operation]
+            if run == runs[op] or not isinstance(use.operation, PlainOp):
+                continue
+            if run not in made:
+                clone = made[run] = op.clone()
+                clone.location, clone.results[0].name_hint = op.location, op.results[0].name_hint
+                block.insert_op_after(clone, controls[run - 1])
+                runs[clone] = run
+            use.operation.operands[use.index] = made[run].results[0]

@@ -1,0 +1,172 @@
+"""The kernels of convolutions and of folded windows: one generic each, that reads where an index map says.
+
+What lies outside an operand, or in the holes between its elements, is 0: the read wraps around, so that it is in range
+at every point, and the body drops what it gives there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects import arith
+from xdsl.ir import SSAValue
+from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap
+
+from tensorgrad.dialects.tg import convolution
+from tensorgrad.dialects.tg.base import int_list, int_value
+from tensorgrad.dialects.tg.build import element_of, shape_of
+from tensorgrad.dialects.tg.convolution import spread
+from tensorgrad.passes.analyses import affine
+from tensorgrad.passes.buffers.lower_tg_to_buf.kernels import KernelSpec, StageBody
+from tensorgrad.passes.buffers.lower_tg_to_buf.rules import rule
+from tensorgrad.passes.buffers.lower_tg_to_buf.scalars import by_kind, index, storage
+from tensorgrad.passes.buffers.lower_tg_to_buf.views import Lowered, View
+
+
+class Place:
+    """A position on an axis of `extent` elements with `step - 1` holes between: a sum of loops.
+
+    Attributes:
+        terms: Each loop with its factor.
+        offset: The position where all loops are 0.
+        wraps: Whether some point lies outside the axis or in a hole.
+    """
+
+    def __init__(self, terms: Sequence[tuple[int, int]], offset: int, extent: int, step: int, loops: Sequence[int]):
+        self.terms = [(loop, factor) for loop, factor in terms if loops[loop] > 1 and factor]
+        self.offset, self.extent, self.step = offset, extent, step
+        reach = [factor * (loops[loop] - 1) for loop, factor in self.terms]
+        self.low = offset + sum(r for r in reach if r < 0)
+        self.high = offset + sum(r for r in reach if r > 0)
+        self.leaves = self.low < 0 or self.high > spread(extent, step) - 1
+        self.holes = any(factor % step for _, factor in self.terms) or offset % step != 0
+        self.wraps = self.leaves or self.holes
+
+    def expression(self) -> AffineExpr:
+        """The number of the element, wrapped into the axis."""
+        period = self.extent * self.step
+        shift = -(self.low // period) * period if self.low < 0 else 0
+        total: AffineExpr = AffineConstantExpr(self.offset + shift)
+        for loop, factor in self.terms:
+            total = total + AffineDimExpr(loop) * factor
+        return (total // self.step) % self.extent
+
+    def inside(self, b: StageBody) -> SSAValue | None:
+        """Whether there is an element; `None` where there always is."""
+        if not self.wraps:
+            return None
+        total: SSAValue | None = None
+        for loop, factor in sorted(self.terms, key=lambda term: -term[1]):
+            at, size = b.loop(loop), abs(factor)
+            if size != 1:
+                at = b.apply(arith.MuliOp, at, b.constant(size, index))
+            start = b.constant(0, index) if total is None and factor < 0 else total
+            kind = arith.AddiOp if factor > 0 else arith.SubiOp
+            total = at if start is None else b.apply(kind, start, at)
+        if total is None:
+            total = b.constant(0, index)
+        if self.offset:
+            kind = arith.AddiOp if self.offset > 0 else arith.SubiOp
+            total = b.apply(kind, total, b.constant(abs(self.offset), index))
+        condition: SSAValue | None = None
+        if self.leaves:
+            # Unsigned: a position before the start is a huge number and fails the test as well.
+            condition = b.compare("ult", total, b.constant(spread(self.extent, self.step), index))
+        if self.holes:
+            remainder = b.apply(arith.RemUIOp, total, b.constant(self.step, index))
+            full = b.compare("eq", remainder, b.constant(0, index))
+            condition = full if condition is None else b.apply(arith.AndIOp, condition, full)
+        return condition
+
+
+def _kept(b: StageBody, places: Sequence[Place], value: SSAValue) -> SSAValue:
+    """`value` where every place has an element, else 0."""
+    condition: SSAValue | None = None
+    for place in places:
+        inside = place.inside(b)
+        if inside is not None:
+            condition = inside if condition is None else b.apply(arith.AndIOp, condition, inside)
+    return value if condition is None else b.select(condition, value, b.constant(0, value.type))
+
+
+def _through(operand: Lowered, results: Sequence[AffineExpr], extents: Sequence[int]) -> Lowered:
+    inner = AffineMap(len(extents), 0, tuple(results))
+    return operand.through(inner, extents) if isinstance(operand, View) else operand
+
+
+@rule(convolution.ConvOp)
+def _conv(op: convolution.ConvOp, operands: Sequence[Lowered]) -> KernelSpec:
+    """Loops over batch, outputs and positions; sums over channels and the window."""
+    stride, low, _, lhs_dilation, rhs_dilation = (int_list(op.properties, name) for name in op.PROPERTIES[:-1])
+    outputs, channels, *sizes = shape_of(op.rhs)
+    extents = (*op.shape, channels, *sizes)
+    loops, rank, count = affine.dims(len(extents)), len(op.shape), len(sizes)
+    places = [
+        Place([(2 + i, stride[i]), (rank + 1 + i, rhs_dilation[i])], -low[i], n, lhs_dilation[i], extents)
+        for i, n in enumerate(shape_of(op.lhs)[2:])
+    ]
+    group = loops[1] // (outputs // int_value(op.properties, "groups"))
+    lhs = [loops[0], group * channels + loops[rank], *(place.expression() for place in places)]
+    rhs = [loops[1], loops[rank], *loops[rank + 1 : rank + 1 + count]]
+    element = element_of(op.results[0])
+    multiply = by_kind("mul", element)
+    return KernelSpec(
+        grid=op.shape,
+        reads=[_through(operand, m, extents) for operand, m in zip(operands, (lhs, rhs), strict=True)],
+        result=storage(element),
+        compute=lambda b, args: b.apply(multiply, _kept(b, places, args[0]), args[1]),
+        reduced=(channels, *sizes),
+        combine=by_kind("add", element),
+        location=op.location,
+    )
+
+
+@rule(convolution.FoldOp)
+def _fold(op: convolution.FoldOp, operands: Sequence[Lowered]) -> KernelSpec:
+    """Each element looks for the windows that hold it: along an axis whose windows don't overlap there is one."""
+    axes, stride, dilation = (int_list(op.properties, name) for name in op.PROPERTIES[:-1])
+    rank = len(op.shape)
+    sizes, counts = shape_of(op.operand)[rank:], shape_of(op.operand)[:rank]
+    apart = [d == 1 and size <= s for size, s, d in zip(sizes, stride, dilation, strict=True)]
+    reduced = tuple(1 if alone else size for alone, size in zip(apart, sizes, strict=True))
+    extents = (*op.shape, *reduced)
+    loops = affine.dims(len(extents))
+    results = [*loops[:rank], *loops[rank:]]
+    places: list[Place] = []
+    for i, (axis, size, s) in enumerate(zip(axes, sizes, stride, strict=True)):
+        if apart[i]:
+            results[axis] = (loops[axis] // s) % counts[axis]
+            results[rank + i] = (loops[axis] % s) % size
+        else:
+            place = Place([(axis, 1), (rank + i, -dilation[i])], 0, counts[axis], s, extents)
+            places.append(place)
+            results[axis] = place.expression()
+    element = element_of(op.results[0])
+
+    def compute(b: StageBody, args: Sequence[SSAValue]) -> SSAValue:
+        value = _kept(b, places, args[0])
+        for i, (axis, size, s) in enumerate(zip(axes, sizes, stride, strict=True)):
+            if apart[i]:
+                value = _kept_apart(b, value, axis, op.shape[axis], counts[axis], size, s)
+        return value
+
+    return KernelSpec(
+        grid=op.shape,
+        reads=[_through(operands[0], results, extents)],
+        result=storage(element),
+        compute=compute,
+        reduced=reduced,
+        combine=by_kind("add", element),
+        location=op.location,
+    )
+
+
+def _kept_apart(b: StageBody, value: SSAValue, axis: int, extent: int, count: int, size: int, stride: int) -> SSAValue:
+    """`value` where a window holds the position, behind no window and in no gap between two, else 0."""
+    zero = b.constant(0, value.type)
+    if extent > (count - 1) * stride + size:
+        value = b.select(b.compare("ult", b.loop(axis), b.constant((count - 1) * stride + size, index)), value, zero)
+    if size < stride and count > 1:
+        place = b.apply(arith.RemUIOp, b.loop(axis), b.constant(stride, index))
+        value = b.select(b.compare("ult", place, b.constant(size, index)), value, zero)
+    return value

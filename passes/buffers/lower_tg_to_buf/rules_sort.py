@@ -1,0 +1,343 @@
+"""Ops that become several kernels: sorting, and scatters by sorting."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import TypeAlias, TypeVar, cast
+
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import f16, f32, i1, i32
+from xdsl.ir import Attribute, SSAValue
+from xdsl.ir.affine import AffineMap
+
+from tensorgrad.dialects.tg import index as indexing
+from tensorgrad.dialects.tg import sort
+from tensorgrad.dialects.tg.base import TensorOp, int_value, is_float
+from tensorgrad.dialects.tg.build import element_of, shape_of
+from tensorgrad.passes.analyses import affine
+from tensorgrad.passes.buffers.lower_tg_to_buf.kernels import Compute, KernelSpec, StageBody
+from tensorgrad.passes.buffers.lower_tg_to_buf.rules import MEMORY_OPERANDS, RULES
+from tensorgrad.passes.buffers.lower_tg_to_buf.scalars import by_kind, index, predicate, storage
+from tensorgrad.passes.buffers.lower_tg_to_buf.views import Lowered, View
+
+Emit: TypeAlias = Callable[[KernelSpec], View]
+OpT = TypeVar("OpT", bound=TensorOp)
+Sequencer: TypeAlias = Callable[[OpT, Sequence[Lowered], Emit], Lowered]
+"""Emits an op's kernels in order, and gives its result; called with at least one element in the result."""
+
+SEQUENCES: dict[type[TensorOp], Sequencer[TensorOp]] = {}
+
+MEMORY_OPERANDS[sort.ArgsortOp] = (0,)
+MEMORY_OPERANDS[indexing.ScatterAddOp] = (0, 1)
+MEMORY_OPERANDS[indexing.ScatterAddAlongAxisOp] = (0, 1)
+
+SEARCHED = 1 << 14
+"""A scatter compares every index with every place where that takes at most so many comparisons; else it sorts."""
+
+RANKED = 256
+"""The longest run that is sorted by comparing each of its elements with each: two kernels instead of eight merges."""
+COMPARED = 1 << 18
+"""A sort compares each element with all of its run as long as that takes at most so many comparisons."""
+
+
+def sequence(kind: type[OpT]) -> Callable[[Sequencer[OpT]], Sequencer[OpT]]:
+    """Registers the kernels of an op."""
+
+    def register(function: Sequencer[OpT]) -> Sequencer[OpT]:
+        SEQUENCES[kind] = cast("Sequencer[TensorOp]", function)
+        return function
+
+    return register
+
+
+@sequence(sort.ArgsortOp)
+def _argsort(op: sort.ArgsortOp, operands: Sequence[Lowered], emit: Emit) -> Lowered:
+    keys, descending = cast(View, operands[0]), bool(int_value(op.properties, "descending"))
+    return sorted_positions(keys, op.shape, element_of(op.operand), descending, emit, op)
+
+
+def sorted_positions(
+    keys: View, shape: Sequence[int], element: Attribute, descending: bool, emit: Emit, op: TensorOp
+) -> View:
+    """The positions that sort the last axis of a view of `shape`: runs are ranked, then merge in pairs."""
+    order: View | None = None
+    run = _ranked_run(shape)
+    if run > 1:
+        ranks = emit(_ranks(keys, run, shape, element, descending, op))
+        order = emit(_by_rank(ranks, run, shape, op))
+    while run < shape[-1] or order is None:
+        order = emit(_merge(keys, order, run, shape, element, descending, op))
+        run *= 2
+    return order
+
+
+def _ranked_run(shape: Sequence[int]) -> int:
+    """How long the runs are that are ranked, a power of two; 1 where merging alone takes no more kernels."""
+    elements, run = math.prod(shape), 1
+    while run < min(shape[-1], RANKED) and 2 * run * elements <= COMPARED:
+        run *= 2
+    return run if run > 4 else 1
+
+
+def _in_run(b: StageBody, run: int, shape: Sequence[int]) -> tuple[SSAValue, SSAValue, SSAValue]:
+    """A place's run: the place within it; the element that the reduction looks at, in the run and in the row."""
+    place, other = b.loop(len(shape) - 1), b.loop(len(shape))
+    if run >= shape[-1]:
+        return place, other, other
+    within = b.apply(arith.RemUIOp, place, b.constant(run, index))
+    return within, other, b.apply(arith.AddiOp, b.apply(arith.SubiOp, place, within), other)
+
+
+def _over_run(source: View, run: int, shape: Sequence[int], compute: Compute, op: TensorOp) -> KernelSpec:
+    """For each place: the sum of what is computed for every element of its run."""
+    return KernelSpec(
+        tuple(shape),
+        (),
+        i32,
+        compute,
+        reduced=(run,),
+        gathered=[source.buffer],
+        combine=arith.AddiOp,
+        location=op.location,
+    )
+
+
+def _ranks(
+    keys: View, run: int, shape: Sequence[int], element: Attribute, descending: bool, op: TensorOp
+) -> KernelSpec:
+    """How many elements of its run stand before each when the run is sorted; equal ones keep their order."""
+    run = min(run, shape[-1])
+
+    def compute(b: StageBody, args: Sequence[SSAValue]) -> SSAValue:
+        row = [b.loop(loop) for loop in range(len(shape) - 1)]
+        within, other, at = _in_run(b, run, shape)
+
+        def before(inner: StageBody) -> SSAValue:
+            mine = inner.load(keys.buffer, inner.evaluate(keys.map, [*row, b.loop(len(shape) - 1)]))
+            its = inner.load(keys.buffer, inner.evaluate(keys.map, [*row, at]))
+            stays = _keeps_order(inner, its, mine, element, descending)
+            passes = _keeps_order(inner, mine, its, element, descending)
+            overtakes = inner.apply(arith.XOrIOp, passes, inner.constant(1, i1))
+            return inner.select(inner.compare("ult", other, within), stays, overtakes)
+
+        inside = b.compare("ult", at, b.constant(shape[-1], index)) if shape[-1] % run else None
+        counted = before(b) if inside is None else b.guarded(inside, before, b.constant(0, i1))
+        return b.convert(arith.ExtUIOp, counted, i32)
+
+    return _over_run(keys, run, shape, compute, op)
+
+
+def _by_rank(ranks: View, run: int, shape: Sequence[int], op: TensorOp) -> KernelSpec:
+    """The position in its row of the element that has each place's rank in the place's run."""
+    run = min(run, shape[-1])
+
+    def compute(b: StageBody, args: Sequence[SSAValue]) -> SSAValue:
+        row = [b.loop(loop) for loop in range(len(shape) - 1)]
+        within, _, at = _in_run(b, run, shape)
+        wanted = b.convert(arith.IndexCastOp, within, i32)
+
+        def named(inner: StageBody) -> SSAValue:
+            rank = inner.load(ranks.buffer, inner.evaluate(ranks.map, [*row, at]))
+            found = inner.convert(arith.IndexCastOp, at, i32)
+            return inner.select(inner.compare("eq", rank, wanted), found, inner.constant(0, i32))
+
+        if shape[-1] % run == 0:
+            return named(b)
+        return b.guarded(b.compare("ult", at, b.constant(shape[-1], index)), named, b.constant(0, i32))
+
+    return _over_run(ranks, run, shape, compute, op)
+
+
+def _position(b: StageBody, order: View | None, row: Sequence[SSAValue], at: SSAValue) -> SSAValue:
+    """Where in its row the element stands that comes at `at` in an order."""
+    if order is None:
+        return at
+    return b.convert(arith.IndexCastOp, b.load(order.buffer, b.evaluate(order.map, [*row, at])), index)
+
+
+def _keeps_order(b: StageBody, left: SSAValue, right: SSAValue, element: Attribute, descending: bool) -> SSAValue:
+    """Whether `left` may stand in front of `right`; NaN is larger than every number."""
+    ordered = b.compare(predicate("ge" if descending else "le", element), left, right)
+    if not is_float(element):
+        return ordered
+    largest = left if descending else right
+    return b.apply(arith.OrIOp, ordered, b.compare("une", largest, largest))
+
+
+def _smaller(b: StageBody, x: SSAValue, y: SSAValue) -> SSAValue:
+    return b.select(b.compare("ult", x, y), x, y)
+
+
+def _bisected(
+    b: StageBody, low: SSAValue, high: SSAValue, most: int, rises: Callable[[StageBody, SSAValue], SSAValue]
+) -> SSAValue:
+    """The first place in `[low, high)`, an interval of at most `most`, where `rises` no longer holds."""
+    no = b.constant(0, i1)
+    for _ in range(most.bit_length()):
+        middle = b.apply(arith.DivUIOp, b.apply(arith.AddiOp, low, high), b.constant(2, index))
+        up = b.guarded(b.compare("ult", low, high), lambda then, at=middle: rises(then, at), no)
+        low = b.select(up, b.apply(arith.AddiOp, middle, b.constant(1, index)), low)
+        high = b.select(up, high, middle)
+    return low
+
+
+def _merge(
+    keys: View,
+    order: View | None,
+    run: int,
+    shape: Sequence[int],
+    element: Attribute,
+    descending: bool,
+    op: TensorOp,
+) -> KernelSpec:
+    """Merges neighbouring runs of `run` elements: each place finds by bisection how many of the first stand before it.
+
+    Args:
+        keys: What is sorted.
+        order: Sorts each run; `None` stands for the elements as they are.
+        run: The length of a run; the last one may be shorter.
+        shape: The shape of the keys and of the result.
+        element: The tensor's element type.
+        descending: Whether the largest come first.
+        op: Where the kernel comes from.
+    """
+    count = shape[-1]
+
+    def compute(b: StageBody, args: Sequence[SSAValue]) -> SSAValue:
+        row = [b.loop(loop) for loop in range(len(shape) - 1)]
+        place = b.loop(len(shape) - 1)
+
+        def number(value: int) -> SSAValue:
+            return b.constant(value, index)
+
+        def key(inner: StageBody, at: SSAValue) -> SSAValue:
+            found = _position(inner, order, row, at)
+            return inner.load(keys.buffer, inner.evaluate(keys.map, [*row, found]))
+
+        before = b.apply(arith.RemUIOp, place, number(2 * run))
+        first = b.apply(arith.SubiOp, place, before)
+        left = right = number(run)
+        if count % (2 * run):
+            rest = b.apply(arith.SubiOp, number(count), first)
+            left = _smaller(b, rest, left)
+            right = _smaller(b, b.apply(arith.SubiOp, rest, left), right)
+        second = b.apply(arith.AddiOp, first, left)
+        one = number(1)
+
+        def in_order(inner: StageBody, i: SSAValue, j: SSAValue) -> SSAValue:
+            at_left, at_right = inner.apply(arith.AddiOp, first, i), inner.apply(arith.AddiOp, second, j)
+            return _keeps_order(inner, key(inner, at_left), key(inner, at_right), element, descending)
+
+        def rises(inner: StageBody, i: SSAValue) -> SSAValue:
+            j = inner.apply(arith.SubiOp, inner.apply(arith.SubiOp, before, i), one)
+            return in_order(inner, i, j)
+
+        enough = b.compare("ult", right, before)
+        low = b.select(enough, b.apply(arith.SubiOp, before, right), number(0))
+        i = _bisected(b, low, _smaller(b, before, left), run, rises)
+        j = b.apply(arith.SubiOp, before, i)
+        has_left, has_right = b.compare("ult", i, left), b.compare("ult", j, right)
+        both = b.apply(arith.AndIOp, has_left, has_right)
+        takes_left = b.guarded(both, lambda then: in_order(then, i, j), has_left)
+        at = b.select(takes_left, b.apply(arith.AddiOp, first, i), b.apply(arith.AddiOp, second, j))
+        if order is None:
+            return b.convert(arith.IndexCastOp, at, i32)
+        return b.load(order.buffer, b.evaluate(order.map, [*row, at]))
+
+    gathered = [keys.buffer] if order is None else [keys.buffer, order.buffer]
+    return KernelSpec(tuple(shape), (), i32, compute, gathered=gathered, location=op.location)
+
+
+def _starts(keys: View, order: View, shape: Sequence[int], extent: int, element: Attribute, op: TensorOp) -> KernelSpec:
+    """For each number up to `extent`, how many of the sorted keys are below it."""
+
+    def compute(b: StageBody, args: Sequence[SSAValue]) -> SSAValue:
+        row = [b.loop(loop) for loop in range(len(shape) - 1)]
+        wanted = b.convert(arith.IndexCastOp, b.loop(len(shape) - 1), i32)
+
+        def rises(inner: StageBody, at: SSAValue) -> SSAValue:
+            found = inner.load(keys.buffer, inner.evaluate(keys.map, [*row, _position(inner, order, row, at)]))
+            return inner.compare(predicate("lt", element), found, wanted)
+
+        low, high = b.constant(0, index), b.constant(shape[-1], index)
+        return b.convert(arith.IndexCastOp, _bisected(b, low, high, shape[-1], rises), i32)
+
+    grid = (*shape[:-1], extent + 1)
+    return KernelSpec(grid, (), i32, compute, gathered=[keys.buffer, order.buffer], location=op.location)
+
+
+def _segment_sums(
+    op: TensorOp, updates: View, order: View, starts: View, axis: int, count: int, rows: Sequence[int]
+) -> KernelSpec:
+    """Each place along `axis` adds the updates that name it, in the order of their positions.
+
+    Args:
+        op: The scatter.
+        updates: Has the result's axes, but positions along `axis`.
+        order: The positions, sorted by the place that they name; its axes are those in `rows` and the positions.
+        starts: Where each place's positions start in the order.
+        axis: The axis of the places.
+        count: How many positions an order has.
+        rows: The result's axes that have an order each.
+    """
+    element = element_of(op.results[0])
+    half = element == f16  # added in f32, rounded once
+
+    def compute(b: StageBody, args: Sequence[SSAValue]) -> SSAValue:
+        loops = [b.loop(loop) for loop in range(len(op.shape))]
+        row = [loops[loop] for loop in rows]
+
+        def start(at: SSAValue) -> SSAValue:
+            return b.convert(arith.IndexCastOp, b.load(starts.buffer, b.evaluate(starts.map, [*row, at])), index)
+
+        def add(inner: StageBody, at: SSAValue, total: SSAValue) -> SSAValue:
+            found = _position(inner, order, row, at)
+            place = [found if loop == axis else value for loop, value in enumerate(loops)]
+            update = inner.load(updates.buffer, inner.evaluate(updates.map, place))
+            if half:
+                update = inner.convert(arith.ExtFOp, update, f32)
+            return inner.apply(by_kind("add", element), total, update)
+
+        end = b.apply(arith.AddiOp, loops[axis], b.constant(1, index))
+        zero = b.constant(0, f32 if half else storage(element))
+        total = b.fold(start(loops[axis]), start(end), count, zero, add)
+        return b.convert(arith.TruncFOp, total, f16) if half else total
+
+    gathered = list(dict.fromkeys([updates.buffer, order.buffer, starts.buffer]))
+    return KernelSpec(op.shape, (), storage(element), compute, gathered=gathered, location=op.location)
+
+
+@sequence(indexing.ScatterAddOp)
+def _scatter_add(op: indexing.ScatterAddOp, operands: Sequence[Lowered], emit: Emit) -> Lowered:
+    """By comparing all indices with all places where they are few, else by a stable sort and a sum over segments."""
+    axis, extent, indices = int_value(op.properties, "axis"), op.shape[int_value(op.properties, "axis")], op.indices
+    count = math.prod(shape_of(indices))
+    if count * extent <= SEARCHED:
+        return emit(RULES[type(op)](op, operands))
+    updates, keys = cast(View, operands[0]), cast(View, operands[1])
+    keys = keys.through(affine.reshape_map([count], shape_of(indices)), [count])
+    flat = [*op.shape[:axis], count, *op.shape[axis + 1 :]]
+    updates = updates.through(affine.reshape_map(flat, shape_of(op.updates)), flat)
+    element = element_of(indices)
+    order = sorted_positions(keys, [count], element, False, emit, op)
+    starts = emit(_starts(keys, order, [count], extent, element, op))
+    return emit(_segment_sums(op, updates, order, starts, axis, count, ()))
+
+
+@sequence(indexing.ScatterAddAlongAxisOp)
+def _scatter_add_along_axis(op: indexing.ScatterAddAlongAxisOp, operands: Sequence[Lowered], emit: Emit) -> Lowered:
+    """As `tg.scatter_add`, with an order for each row."""
+    axis, shape = int_value(op.properties, "axis"), shape_of(op.indices)
+    extent, count = op.shape[axis], shape[axis]
+    if count * extent <= SEARCHED:
+        return emit(RULES[type(op)](op, operands))
+    rows = [loop for loop in range(len(shape)) if loop != axis]
+    moved = [*(shape[loop] for loop in rows), count]
+    loops = affine.dims(len(shape))
+    back = [loops[-1] if loop == axis else loops[rows.index(loop)] for loop in range(len(shape))]
+    keys = cast(View, operands[1]).through(AffineMap(len(shape), 0, tuple(back)), moved)
+    element = element_of(op.indices)
+    order = sorted_positions(keys, moved, element, False, emit, op)
+    starts = emit(_starts(keys, order, moved, extent, element, op))
+    return emit(_segment_sums(op, cast(View, operands[0]), order, starts, axis, count, rows))

@@ -1,0 +1,82 @@
+"""The pass `order-kernels`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import SSAValue
+
+from tensorgrad.dialects.buf import KernelOp
+from tensorgrad.passes.analyses.graph import KernelGraph
+from tensorgrad.passes.analyses.liveness import allocated, most_bytes, readers_of
+from tensorgrad.passes.functions import return_of
+from tensorgrad.passes.levels import KERNELS, LevelPass
+
+
+@dataclass(frozen=True)
+class OrderKernelsPass(LevelPass):
+    """Puts kernels in an order that keeps fewer bytes in use at one time, if it finds one.
+
+    Expects functions of `buf` after `fuse` and before `share-dispatches`. Guarantees the same kernels in an order that
+    runs, with at most as many bytes of temporary buffers in use at one time as before.
+
+    The next kernel is always, of those that need not wait, one that frees the most bytes beyond what it makes; of equal
+    ones the first. So an update runs as soon as its gradient is there, and what only it read is free again.
+    """
+
+    name = "order-kernels"
+    levels = KERNELS
+
+    def rewrite(self, ctx: Context, op: ModuleOp) -> None:
+        for function in op.ops:
+            if isinstance(function, FuncOp) and function.body.blocks:
+                _order(function)
+
+
+def _order(function: FuncOp) -> None:
+    graph = KernelGraph.of(function)
+    before = graph.order()
+    sizes = allocated(function)
+    readers = readers_of(sizes)
+    after = _greedy(graph, before, sizes, {value: len(found) for value, found in readers.items()})
+    if most_bytes(after, sizes, readers) >= most_bytes(before, sizes, readers):
+        return
+    last = return_of(function)
+    for kernel in after:
+        kernel.detach()
+        function.body.block.insert_op_before(kernel, last)
+
+
+def _greedy(
+    graph: KernelGraph[KernelOp], kernels: list[KernelOp], sizes: dict[SSAValue, int], readers: dict[SSAValue, int]
+) -> list[KernelOp]:
+    waiting = dict.fromkeys(kernels, 0)
+    following = {kernel: graph.successors(kernel) for kernel in kernels}
+    for found in following.values():
+        for kernel in found:
+            waiting[kernel] += 1
+    ready = [kernel for kernel in kernels if not waiting[kernel]]
+    place = {kernel: number for number, kernel in enumerate(kernels)}
+    left = dict(readers)
+
+    def growth(kernel: KernelOp) -> tuple[int, int]:
+        made = sum(sizes.get(value, 0) for value in kernel.outputs if left.get(value))
+        freed = sum(sizes[value] for value in dict.fromkeys(kernel.inputs) if value in sizes and left[value] == 1)
+        return made - freed, place[kernel]
+
+    result: list[KernelOp] = []
+    while ready:
+        kernel = min(ready, key=growth)
+        ready.remove(kernel)
+        result.append(kernel)
+        for value in dict.fromkeys(kernel.inputs):
+            if value in left:
+                left[value] -= 1
+        for later in following[kernel]:
+            waiting[later] -= 1
+            if not waiting[later]:
+                ready.append(later)
+    return result

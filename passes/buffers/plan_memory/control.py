@@ -1,0 +1,287 @@
+"""Plans functions that run others in loops and branches: all of their kernels come to stand in one function."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import TypeAlias, cast
+
+from xdsl.dialects import memref
+from xdsl.dialects.builtin import IntegerAttr, LocationAttr, ModuleOp, i64
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Attribute, SSAValue
+from xdsl.ir.affine import AffineDimExpr, AffineExpr
+from xdsl.utils.exceptions import DiagnosticException
+
+from tensorgrad.dialects.buf import Buffer, KernelOp, buffer_bytes, element_bytes, element_of
+from tensorgrad.dialects.buf_control import ChooseOp, RepeatOp, RunOp, row_type
+from tensorgrad.passes.analyses.graph import KernelGraph, has_calls, steps_of, users
+from tensorgrad.passes.analyses.storage import writes_in_place
+from tensorgrad.passes.buffers.plan_memory.arenas import aligned
+
+
+class Loop:
+    """A loop: how often it runs, when, and its op."""
+
+    def __init__(self, count: int, location: LocationAttr):
+        self.count = count
+        self.first = self.last = 0
+        self.op = RepeatOp.of(count)
+        self.op.location = location
+
+
+@dataclass(eq=False)
+class Root:
+    """Memory for one value, or for both values of one that a loop carries.
+
+    Attributes:
+        size: Its bytes.
+        home: The loops around the place where it is made.
+        argument: The argument of the function that it is, if it is one.
+        uses: When it is read or written: the step, and the loops around it.
+    """
+
+    size: int
+    home: tuple[Loop, ...] = ()
+    argument: SSAValue | None = None
+    uses: list[tuple[int, tuple[Loop, ...]]] = field(default_factory=list["tuple[int, tuple[Loop, ...]]"])
+
+    def lifetime(self) -> tuple[int, int]:
+        """The first and the last step of its use; one inside of a loop that it outlives is one all through the loop."""
+        firsts: list[int] = []
+        lasts: list[int] = []
+        for step, loops in self.uses:
+            outlived = loops[len(self.home)] if len(loops) > len(self.home) else None
+            firsts.append(step if outlived is None else outlived.first)
+            lasts.append(step if outlived is None else outlived.last)
+        return min(firsts), max(lasts)
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a value lies: bytes of a root, from `offset` on, and from loop to loop further on.
+
+    Attributes:
+        terms: For each loop that moves it: the loop, what its iteration comes to, and the elements that this moves by.
+    """
+
+    root: Root
+    offset: int = 0
+    terms: tuple[tuple[Loop, AffineExpr, int], ...] = ()
+
+    def row(self, loop: Loop, position: AffineExpr, stride: int) -> Place:
+        """The part of it at a position that depends on a loop's iteration."""
+        return replace(self, terms=(*self.terms, (loop, position, stride)))
+
+
+Env: TypeAlias = dict[SSAValue, Place]
+
+
+@dataclass
+class KernelItem:
+    """A kernel, and where its operands lie."""
+
+    kernel: KernelOp
+    places: list[Place]
+
+
+@dataclass
+class LoopItem:
+    """What a loop runs."""
+
+    loop: Loop
+    items: list[Item]
+
+
+@dataclass
+class BranchItem:
+    """What two branches run."""
+
+    op: ChooseOp
+    predicate: Place
+    branches: tuple[list[Item], list[Item]]
+
+
+Item: TypeAlias = KernelItem | LoopItem | BranchItem
+
+
+class ControlTree:
+    """The kernels of a function and of all that it runs, in order, with the place of each operand.
+
+    Args:
+        module: Holds the functions.
+        function: Runs the others.
+        alignment: The multiple that offsets have to be of, in bytes.
+    """
+
+    def __init__(self, module: ModuleOp, function: FuncOp, alignment: int):
+        self.functions = {op.sym_name.data: op for op in module.ops if isinstance(op, FuncOp)}
+        self.alignment = alignment
+        self.roots: list[Root] = []
+        self.step = 0
+        self.dispatches = 0
+        self.loops: list[Loop] = []
+        self.in_place: set[Root] = set()
+        env: Env = {}
+        for argument in function.body.block.args:
+            env[argument] = Place(Root(_size(argument), argument=argument))
+        self.arguments = {argument: place.root for argument, place in env.items()}
+        self.items = self._function(function, env, ())
+
+    def _function(self, function: FuncOp, env: Env, loops: tuple[Loop, ...]) -> list[Item]:
+        if not has_calls(function):
+            return self._kernels(function, env, loops)
+        ops = list(function.body.block.ops)
+        for op in ops:
+            if isinstance(op, RunOp) and op.count is not None:
+                self._place_carried(op, op.count, env, loops)
+        for op in ops:
+            if isinstance(op, memref.AllocOp) and op.memref not in env:
+                env[op.memref] = Place(self._root(_size(op.memref), loops))
+        items: list[Item] = []
+        for op in ops:
+            if isinstance(op, RunOp):
+                items += self._run(op, env, loops)
+            elif isinstance(op, ChooseOp):
+                items.append(self._choose(op, env, loops))
+        return items
+
+    def _callee(self, name: str, kinds: Sequence[Attribute]) -> FuncOp:
+        function = self.functions.get(name)
+        if function is None:
+            raise DiagnosticException(f"there is no function @{name} to run")
+        found = [argument.type for argument in function.body.block.args]
+        if found != list(kinds):
+            listed = [", ".join(map(str, group)) for group in (found, kinds)]
+            raise DiagnosticException(f"@{name} takes ({listed[0]}), it is run on ({listed[1]})")
+        return function
+
+    def _root(self, size: int, loops: tuple[Loop, ...]) -> Root:
+        root = Root(size, loops)
+        self.roots.append(root)
+        return root
+
+    def _place_carried(self, op: RunOp, count: int, env: Env, loops: tuple[Loop, ...]) -> None:
+        """Memory for what a loop carries: one place where the next value may take the old one's, else two in turn."""
+        function = self._callee(op.function, op.expected())
+        old, new = _carried(op, function)
+        in_place = _updates_in_place(function)
+        for init, last, before, after in zip(op.init, op.last, old, new, strict=True):
+            if in_place.get(after) is before:
+                env[init] = env[last] = Place(self._root(_size(init), loops))
+                continue
+            stride = aligned(_size(init), self.alignment)
+            root = self._root(2 * stride, loops)
+            env[init], env[last] = Place(root), Place(root, stride * (count % 2))
+
+    def _run(self, op: RunOp, env: Env, loops: tuple[Loop, ...]) -> list[Item]:
+        function = self._callee(op.function, op.expected())
+        arguments = list(function.body.block.args)
+        if op.count is None:
+            inner: Env = {a: env[value] for a, value in zip(arguments, op.operands, strict=True)}
+            for new, old in _updates_in_place(function).items():
+                if new in inner:
+                    self.in_place.add(inner[new].root)
+                    inner[new] = inner[old]
+            return self._function(function, inner, loops)
+        loop = Loop(op.count, op.location)
+        self.loops.append(loop)
+        iteration: AffineExpr = AffineDimExpr(0)
+        position = iteration * -1 + (op.count - 1) if op.reverse is not None else iteration
+        old, new = _carried(op, function)
+        rows, stacks = _sliced(op, function)
+        inner = dict[SSAValue, Place]()
+        for value, argument in zip((*op.consts, *op.constants), _whole(op, function), strict=True):
+            inner[argument] = env[value]
+        for value, argument in (*zip(op.over, rows, strict=True), *zip(op.stacks, stacks, strict=True)):
+            inner[argument] = env[value].row(loop, position, row_type(value.type).element_count())
+        for init, before, after in zip(op.init, old, new, strict=True):
+            place = env[init]
+            inner[before] = inner[after] = place
+            if place.root.size != _size(init):
+                stride = place.root.size // 2 // element_bytes(element_of(init))
+                inner[before] = place.row(loop, iteration % 2, stride)
+                inner[after] = place.row(loop, (iteration + 1) % 2, stride)
+        loop.first = self.step
+        items = self._function(function, inner, (*loops, loop))
+        loop.last = max(self.step - 1, loop.first)
+        return [LoopItem(loop, items)] if items else []
+
+    def _choose(self, op: ChooseOp, env: Env, loops: tuple[Loop, ...]) -> Item:
+        place = env[op.predicate]
+        first = self.step
+        self.step += 1
+        branches: list[list[Item]] = []
+        for number, name in enumerate(op.functions):
+            function = self._callee(name, [value.type for value in op.operands_of(number)])
+            arguments = function.body.block.args
+            inner: Env = {a: env[value] for a, value in zip(arguments, op.operands_of(number), strict=True)}
+            branches.append(self._function(function, inner, loops))
+        # What either branch uses is in use while both are: nobody knows which one runs.
+        for step in (first, max(self.step - 1, first)):
+            place.root.uses.append((step, loops))
+            for value in op.operands:
+                env[value].root.uses.append((step, loops))
+        return BranchItem(op, place, (branches[0], branches[1]))
+
+    def _kernels(self, function: FuncOp, env: Env, loops: tuple[Loop, ...]) -> list[Item]:
+        order = KernelGraph.of(function).order()
+        for op in function.body.block.ops:
+            if isinstance(op, memref.AllocOp):
+                env[op.memref] = Place(self._root(_size(op.memref), loops))
+        steps = steps_of(order)
+        items: list[Item] = []
+        highest = -1
+        for kernel in order:
+            places = [env[operand] for operand in kernel.operands]
+            for place in places:
+                place.root.uses.append((self.step + steps[kernel], loops))
+            number = kernel.dispatch_number
+            if number is not None:
+                highest = max(highest, number)
+                kernel.properties["dispatch"] = IntegerAttr(self.dispatches + number, i64)
+            items.append(KernelItem(kernel, places))
+        self.dispatches += highest + 1
+        self.step += max(steps.values(), default=-1) + 1
+        return items
+
+
+def _size(value: SSAValue) -> int:
+    return buffer_bytes(cast(Buffer, value.type))
+
+
+def _carried(op: RunOp, function: FuncOp) -> tuple[list[SSAValue], list[SSAValue]]:
+    """A loop function's arguments for the old and for the next carried values."""
+    args, count = list(function.body.block.args), len(op.init)
+    after = len(args) - len(op.stacks) - count
+    return list(args[len(op.consts) : len(op.consts) + count]), list(args[after : after + count])
+
+
+def _sliced(op: RunOp, function: FuncOp) -> tuple[list[SSAValue], list[SSAValue]]:
+    """A loop function's arguments for slices: those it reads, and those it writes."""
+    args, first = list(function.body.block.args), len(op.consts) + len(op.init)
+    return list(args[first : first + len(op.over)]), list(args[len(args) - len(op.stacks) :])
+
+
+def _whole(op: RunOp, function: FuncOp) -> list[SSAValue]:
+    """A loop function's arguments that are the same every time."""
+    args = list(function.body.block.args)
+    first = len(op.consts) + len(op.init) + len(op.over)
+    return [*args[: len(op.consts)], *args[first : first + len(op.constants)]]
+
+
+def _updates_in_place(function: FuncOp) -> dict[SSAValue, SSAValue]:
+    """The new values that may take the place of old ones, each with its old one."""
+    if has_calls(function):
+        return {}
+    graph = KernelGraph.of(function)
+    order = graph.order()
+    found: dict[SSAValue, SSAValue] = {}
+    for old, new in graph.updates.items():
+        writer = graph.writer(new)
+        if writer is None or new not in graph.in_place or not writes_in_place(writer, old, new):
+            continue
+        behind = order[order.index(writer) + 1 :]
+        if not any(kernel in behind for kernel in users(old)):
+            found[new] = old
+    return found

@@ -1,0 +1,510 @@
+"""The pass `plan-memory`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import cast
+
+from xdsl.context import Context
+from xdsl.dialects import memref
+from xdsl.dialects.builtin import IntegerAttr, IntegerType, LocationAttr, ModuleOp, UnitAttr, i32, i64
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap
+from xdsl.utils.exceptions import DiagnosticException
+
+from tensorgrad.dialects.buf import (
+    ROW,
+    VALUE,
+    ArenaOp,
+    Buffer,
+    KernelOp,
+    PackOp,
+    ViewOp,
+    buffer_bytes,
+    buffer_type,
+    element_bytes,
+    element_of,
+    parts_of,
+    row_of,
+)
+from tensorgrad.dialects.buf_control import BranchOp, RowOp
+from tensorgrad.dialects.signature import Slot, arguments_of
+from tensorgrad.dialects.tg.shape import PACK_ALIGNMENT
+from tensorgrad.passes.analyses.graph import KernelGraph, has_calls, steps_of, updates_of, users
+from tensorgrad.passes.analyses.storage import (
+    LEAST_WORKSPACE_BYTES,
+    PACKED,
+    PEAK_BYTES,
+    WORKSPACE_BYTES,
+    arena_of,
+    writes_in_place,
+)
+from tensorgrad.passes.buffers.plan_memory.arenas import Layout, Range, by_lifetime, least_bytes, side_by_side
+from tensorgrad.passes.buffers.plan_memory.control import BranchItem, ControlTree, Item, KernelItem, Loop, Place, Root
+from tensorgrad.passes.functions import is_private, return_of, set_signature
+from tensorgrad.passes.levels import KERNELS, LevelPass
+from tensorgrad.runtime.target import Target
+
+
+@dataclass(frozen=True)
+class PlanMemoryPass(LevelPass):
+    """Gives every buffer a range of an arena.
+
+    Expects functions of `buf` whose buffers have one writer each. Guarantees: functions without arguments; storage is
+    `buf.arena`s and `buf.view`s, with names and roles on the views. Parameters lie in one arena, in the order of the
+    arguments, and each kind of optimizer state (the part of its name before the first `/`) in one. The buffers of a
+    `buf.pack` lie side by side as it says, with zeros between them, and it becomes one view; packed allocations, such
+    as gradients, have an arena to themselves. Inputs and scalars share one arena, scalars packed at its start.
+    Everything else shares the workspace, by lifetime. Updates happen in place where no reader of the old value comes
+    later, else by a copy at the end. No range crosses another that is in use. The function says `buf.peak_bytes` (all
+    arenas), `buf.workspace_bytes`, and `buf.least_workspace_bytes`, which no plan for this order can go below.
+
+    The kernels of private functions that a function runs come to stand in it, in `buf.repeat` and `buf.branch`. What a
+    loop carries is updated in place, or lies in two places in turn; slices of sequences are read and written where they
+    lie.
+
+    Attributes:
+        target: A profile or JSON: alignment, and the limits on bindings and buffers.
+    """
+
+    name = "plan-memory"
+    levels = KERNELS
+
+    target: str = "webgpu-default"
+
+    def rewrite(self, ctx: Context, op: ModuleOp) -> None:
+        target = Target.from_spec(self.target)
+        functions = [one for one in op.ops if isinstance(one, FuncOp) and one.body.blocks]
+        for function in functions:
+            if has_calls(function) and not is_private(function):
+                _ControlPlan(op, function, target).run()
+            elif not has_calls(function) and not is_private(function):
+                _Plan(function, target).run()
+        for function in functions:
+            if is_private(function):
+                function.detach()
+                function.erase()
+
+
+class _Plan:
+    """Plans one function."""
+
+    def __init__(self, function: FuncOp, target: Target):
+        self.function = function
+        self.block = function.body.block
+        self.target = target
+        self.slots = arguments_of(function)
+        self.arguments = list(self.block.args)
+        self.graph = KernelGraph.of(function)
+        self.order = self.graph.order()
+        self.packs: dict[PackOp, SSAValue | None] = {}
+        self.total = 0
+
+    def run(self) -> None:
+        """Plans the function in place."""
+        for value in (*self.arguments, *(op.memref for op in self._allocations())):
+            self._check_size(value)
+        copies = self._update_in_place()
+        rows = self._remaining_rows()
+        groups: dict[tuple[str, str], list[tuple[SSAValue, Slot]]] = {}
+        for argument, slot in zip(self.arguments, self.slots, strict=True):
+            if slot.role != "update" or argument.uses:
+                groups.setdefault(arena_of(slot), []).append((argument, slot))
+        anchor = self.block.first_op
+        assert anchor is not None
+        views: dict[SSAValue, SSAValue] = {}
+        for (label, role), members in groups.items():
+            views.update(self._named_arena(label, role, members, anchor))
+        views.update(self._gradients(anchor))
+        views.update(self._workspace(anchor))
+        self._place_rows(rows, views, anchor)
+        for old, new in views.items():
+            new.name_hint = old.name_hint
+            old.replace_all_uses_with(new)
+        last = return_of(self.function)
+        for kernel in self.order:
+            kernel.detach()
+            self.block.insert_op_before(kernel, last)
+        for new, old in copies:
+            copy = memref.CopyOp(views[new], views[old])
+            copy.location = last.location
+            self.block.insert_op_before(copy, last)
+        for op in self._allocations():
+            op.detach()
+            op.erase()
+        for argument in reversed(self.arguments):
+            self.block.erase_arg(argument)
+        set_signature(self.function, [], [])
+        self.function.properties.pop("arg_attrs", None)
+        self.function.attributes[PEAK_BYTES] = IntegerAttr(self.total, i64)
+
+    def _allocations(self) -> list[memref.AllocOp]:
+        return [op for op in self.block.ops if isinstance(op, memref.AllocOp)]
+
+    def _check_size(self, value: SSAValue) -> None:
+        size, limit = buffer_bytes(cast(Buffer, value.type)), self.target.max_storage_buffer_binding_size
+        if size > limit:
+            name = self._name(value)
+            owner = value.owner if isinstance(value.owner, Operation) else self.function
+            raise DiagnosticException(
+                f"{name} of {value.type} takes {size} bytes, more than a binding of target {self.target.name} can hold "
+                f"({limit}); it was made at {owner.location}"
+            )
+
+    def _name(self, value: SSAValue) -> str:
+        """How messages call a buffer."""
+        slots: dict[SSAValue, Slot] = dict(zip(self.arguments, self.slots, strict=True))
+        return f"{slots[value].role} {slots[value].name!r}" if value in slots else value.name_hint or "a tensor"
+
+    # Updates
+
+    def _update_in_place(self) -> list[tuple[SSAValue, SSAValue]]:
+        """Lets updates write over the old values; gives (new, old) for those that must be copied at the end."""
+        copies: list[tuple[SSAValue, SSAValue]] = []
+        for old, new in list(self.graph.updates.items()):
+            writer, row = self.graph.writer(new), row_of(new)
+            if writer is None or (row is not None and self._row_in_place(row, writer)):
+                continue
+            if row is None and self._is_in_place(writer, old, new, [old]):
+                new.replace_all_uses_with(old)
+            else:
+                copies.append((new, old))
+        for row in [op for op in self.block.ops if isinstance(op, PackOp) and op not in self.packs]:
+            self._row_in_place(row, None)
+        return copies
+
+    def _row_in_place(self, row: PackOp, writer: KernelOp | None) -> bool:
+        """Whether a row of updates takes the place of the old values' row; decided once, for all of them."""
+        if row not in self.packs:
+            old = None if writer is None else self.graph.places.get(row.result)
+            in_place = (
+                old is not None and writer is not None and self._is_in_place(writer, old, row.result, parts_of(old))
+            )
+            self.packs[row] = old if in_place else None
+        return self.packs[row] is not None
+
+    def _is_in_place(self, writer: KernelOp, old: SSAValue, new: SSAValue, parts: Sequence[SSAValue]) -> bool:
+        """Whether a kernel that writes an update, or a row of them, may write it over the old values."""
+        rows = {row.result for part in parts if (row := row_of(part)) is not None and row.result is not old}
+        if rows & set(writer.inputs):
+            return False  # the row has other points
+        possible = all(self.graph.updates[part] in self.graph.in_place for part in parts)
+        possible = possible and writes_in_place(writer, old, new)
+        return possible and not any(self._read_again(part, writer) for part in parts)
+
+    def _read_again(self, old: SSAValue, writer: KernelOp) -> bool:
+        """Whether a kernel behind the writer still reads the old value."""
+        behind = self.order[self.order.index(writer) + 1 :]
+        return any(kernel in behind for kernel in users(old))
+
+    # Rows
+
+    def _remaining_rows(self) -> list[PackOp]:
+        """The rows that are left once those in place have become the rows of the old values."""
+        for row, old in self.packs.items():
+            if old is not None:
+                row.result.replace_all_uses_with(old)
+                for new, value in zip(row.parts, parts_of(old), strict=True):
+                    new.replace_uses_with_if(value, lambda use: not isinstance(use.operation, PackOp))
+                row.detach()
+                row.erase()
+        return [row for row, old in self.packs.items() if old is None]
+
+    def _place_rows(self, rows: Sequence[PackOp], views: dict[SSAValue, SSAValue], anchor: Operation) -> None:
+        """One view for each row, over the views of its parts."""
+        for row in rows:
+            width = element_bytes(element_of(row.result))
+            places = [cast(ViewOp, views[part].owner) for part in row.parts]
+            start = places[0].start - row.starts[0] * width
+            if any(
+                one.arena is not places[0].arena or one.start != start + offset * width
+                for one, offset in zip(places, row.starts, strict=True)
+            ):
+                raise DiagnosticException(
+                    f"{self._name(row.parts[0])} and {self._name(row.parts[-1])} are packed, but lie apart; "
+                    f"their row of {row.result.type} may be larger than a binding of target {self.target.name}"
+                )
+            self._check_size(row.result)
+            view = self._view(row.result, cast(ArenaOp, places[0].arena.owner), start, anchor)
+            view.attributes[ROW] = UnitAttr()
+            row.result.replace_all_uses_with(view.result)
+            row.detach()
+            row.erase()
+
+    # Arenas
+
+    def _units(self, members: Sequence[SSAValue]) -> list[list[tuple[SSAValue, int, int]]]:
+        """What lies side by side: buffers, and the buffers of each row together; with offset and end in bytes."""
+        units: dict[object, list[tuple[SSAValue, int, int]]] = {}
+        for value in members:
+            row = row_of(value)
+            if row is None:
+                units[value] = [(value, 0, buffer_bytes(cast(Buffer, value.type)))]
+                continue
+            offset = row.starts[list(row.parts).index(value)] * element_bytes(element_of(value))
+            end = buffer_bytes(row.result.type) if value is row.parts[-1] else offset
+            units.setdefault(row, []).append((value, offset, end))
+        return list(units.values())
+
+    def _gradients(self, anchor: Operation) -> dict[SSAValue, SSAValue]:
+        """Views for packed allocations, in an arena that is zero wherever nothing is written."""
+        values = [op.memref for op in self._allocations() if row_of(op.memref) is not None]
+        units = self._units(values)
+        layout = side_by_side([max(end for *_, end in unit) for unit in units], *self._limits())
+        arenas = self._make_arenas(PACKED, "workspace", layout, anchor)
+        result: dict[SSAValue, SSAValue] = {}
+        for unit, (arena, start) in zip(units, layout.places, strict=True):
+            result.update({v: self._view(v, arenas[arena], start + offset, anchor).result for v, offset, _ in unit})
+        return result
+
+    def _limits(self) -> tuple[int, int]:
+        """The alignment of buffers that may be packed, and the largest arena of them."""
+        target = self.target
+        alignment = max(target.min_storage_buffer_offset_alignment, PACK_ALIGNMENT)
+        return alignment, min(target.max_buffer_size, target.max_storage_buffer_binding_size)
+
+    def _named_arena(
+        self, label: str, role: str, members: list[tuple[SSAValue, Slot]], anchor: Operation
+    ) -> dict[SSAValue, SSAValue]:
+        """Views for arguments, side by side in the order of the arguments, scalars in front."""
+        scalars = [entry for entry in members if entry[1].role == "scalar"]
+        others = [entry for entry in members if entry[1].role != "scalar"]
+        packed = 4 * len(scalars)
+        units = [[(value, 0, buffer_bytes(cast(Buffer, value.type)))] for value, _ in others]
+        limits = self.target.min_storage_buffer_offset_alignment, self.target.max_buffer_size
+        if role in ("parameter", "state") or any(row_of(value) is not None for value, _ in others):
+            limits = self._limits()
+        if role != "parameter":  # whose order is that of the arguments, so that other programs find them there
+            units = self._units([value for value, _ in others])
+        sizes = ([packed] if scalars else []) + [max(end for *_, end in unit) for unit in units]
+        layout = side_by_side(sizes, *limits)
+        if role in ("input", "output") and len(layout.sizes) > 1:
+            raise DiagnosticException(
+                f"the {label} take more than the {self.target.max_buffer_size} bytes of a buffer of {self.target.name}"
+            )
+        places = list(layout.places)
+        if scalars:
+            arena, start = places.pop(0)
+            places = [(arena, start + 4 * i) for i in range(len(scalars))] + places
+        spread = {
+            value: (arena, start + offset)
+            for unit, (arena, start) in zip(units, places[len(scalars) :], strict=True)
+            for value, offset, _ in unit
+        }
+        arenas = self._make_arenas(label, role, layout, anchor)
+        result: dict[SSAValue, SSAValue] = {}
+        for number, (value, slot) in enumerate([*scalars, *others]):
+            arena, offset = places[number] if number < len(scalars) else spread[value]
+            view = self._view(value, arenas[arena], offset, anchor)
+            if slot.role != "update":
+                view.attributes.update(slot.attributes())
+            result[value] = view.result
+        return result
+
+    def _workspace(self, anchor: Operation) -> dict[SSAValue, SSAValue]:
+        """Views for allocations, over each other where lifetimes allow."""
+        number = steps_of(self.order)
+        values = [op.memref for op in self._allocations() if row_of(op.memref) is None]
+        ranges: list[Range] = []
+        for value in values:
+            steps = [number[use.operation] for use in value.uses if isinstance(use.operation, KernelOp)]
+            ranges.append(Range(buffer_bytes(value.type), min(steps), max(steps)))
+        alignment = self.target.min_storage_buffer_offset_alignment
+        layout = by_lifetime(ranges, alignment, self.target.max_buffer_size)
+        self.function.attributes[WORKSPACE_BYTES] = IntegerAttr(sum(layout.sizes), i64)
+        self.function.attributes[LEAST_WORKSPACE_BYTES] = IntegerAttr(least_bytes(ranges), i64)
+        arenas = self._make_arenas("workspace", "workspace", layout, anchor)
+        result: dict[SSAValue, SSAValue] = {}
+        for value, (arena, offset) in zip(values, layout.places, strict=True):
+            result[value] = self._view(value, arenas[arena], offset, anchor).result
+        return result
+
+    def _make_arenas(self, label: str, role: str, layout: Layout, anchor: Operation) -> list[ArenaOp]:
+        arenas: list[ArenaOp] = []
+        for number, size in enumerate(layout.sizes):
+            name = label if len(layout.sizes) == 1 else f"{label}{number}"
+            arena = ArenaOp.of(name, role, max(-(-size // 4) * 4, 4))  # no device has empty buffers
+            arena.location = self.function.location
+            self.block.insert_op_before(arena, anchor)
+            self.total += arena.size
+            arenas.append(arena)
+        return arenas
+
+    def _view(self, value: SSAValue, arena: ArenaOp, offset: int, anchor: Operation) -> ViewOp:
+        view = ViewOp.of(arena.result, offset, cast(Buffer, value.type))
+        owner = value.owner
+        view.location = owner.location if isinstance(owner, Operation) else self.function.location
+        self.block.insert_op_before(view, anchor)
+        return view
+
+
+class _ControlPlan(_Plan):
+    """Plans one function that runs others in loops and branches."""
+
+    def __init__(self, module: ModuleOp, function: FuncOp, target: Target):
+        super().__init__(function, target)
+        self.tree = ControlTree(module, function, target.min_storage_buffer_offset_alignment)
+        self.starts: dict[Root, tuple[SSAValue, int]] = {}
+        self.views: dict[tuple[Root, int, Attribute], SSAValue] = {}
+        self.numbers: dict[Root, int] = {}
+        self.rows: dict[tuple[Place, Attribute], SSAValue] = {}
+        anchor = self.block.first_op
+        assert anchor is not None
+        self.anchor: Operation = anchor
+
+    def run(self) -> None:
+        """Plans the function in place."""
+        for value in self.arguments:
+            self._check_size(value)
+        named = self._named_arenas()
+        self._shared_workspace()
+        counters = self._counters()
+        old = [op for op in self.block.ops if op is not return_of(self.function)]
+        old = old[old.index(self.anchor) :]
+        last = return_of(self.function)
+        end = Block()
+        self._emit(self.tree.items, end, counters)
+        for op in list(end.ops):
+            op.detach()
+            self.block.insert_op_before(op, last)
+        for before, after in updates_of(self.function).items():
+            if self.tree.arguments[after] not in self.tree.in_place and after in named:
+                copy = memref.CopyOp(named[after], named[before])
+                copy.location = last.location
+                self.block.insert_op_before(copy, last)
+        for op in reversed(old):
+            op.detach()
+            op.erase()
+        for argument in reversed(self.arguments):
+            self.block.erase_arg(argument)
+        set_signature(self.function, [], [])
+        self.function.properties.pop("arg_attrs", None)
+        self.function.attributes[PEAK_BYTES] = IntegerAttr(self.total, i64)
+
+    # Storage
+
+    def _named_arenas(self) -> dict[SSAValue, SSAValue]:
+        """Memory for the arguments but those that lie where what they update lies."""
+        groups: dict[tuple[str, str], list[tuple[SSAValue, Slot]]] = {}
+        for argument, slot in zip(self.arguments, self.slots, strict=True):
+            root = self.tree.arguments[argument]
+            if slot.role != "update" or (root not in self.tree.in_place and root.uses):
+                groups.setdefault(arena_of(slot), []).append((argument, slot))
+        views: dict[SSAValue, SSAValue] = {}
+        for (label, role), members in groups.items():
+            views.update(self._named_arena(label, role, members, self.anchor))
+        for argument, view in views.items():
+            view.name_hint = argument.name_hint
+            owner, root = cast(ViewOp, view.owner), self.tree.arguments[argument]
+            owner.attributes[VALUE] = self._number(root)
+            self.starts[root] = owner.arena, owner.start
+            self.views[root, 0, view.type] = view
+        return views
+
+    def _shared_workspace(self) -> None:
+        roots = [root for root in self.tree.roots if root.uses and root.size]
+        ranges: list[Range] = []
+        for root in roots:
+            limit = self.target.max_storage_buffer_binding_size
+            if root.size > limit:
+                raise DiagnosticException(
+                    f"a tensor around a loop or branch of @{self.function.sym_name.data} takes {root.size} bytes, more "
+                    f"than a binding of target {self.target.name} can hold ({limit})"
+                )
+            ranges.append(Range(root.size, *root.lifetime()))
+        alignment = self.target.min_storage_buffer_offset_alignment
+        layout = by_lifetime(ranges, alignment, self.target.max_buffer_size)
+        self.function.attributes[WORKSPACE_BYTES] = IntegerAttr(sum(layout.sizes), i64)
+        self.function.attributes[LEAST_WORKSPACE_BYTES] = IntegerAttr(least_bytes(ranges), i64)
+        arenas = self._make_arenas("workspace", "workspace", layout, self.anchor)
+        for root, (arena, offset) in zip(roots, layout.places, strict=True):
+            self.starts[root] = arenas[arena].result, offset
+
+    def _counters(self) -> SSAValue | None:
+        """The numbers of all times of the longest loop, each where a binding can start."""
+        if not self.tree.loops:
+            return None
+        most = max(loop.count for loop in self.tree.loops)
+        words = self.target.min_storage_buffer_offset_alignment // 4
+        arena = self._make_arenas("counters", "counter", Layout([], [4 * words * most]), self.anchor)[0]
+        return self._new_view(arena.result, 0, buffer_type([words * most], i32), self.function.location)
+
+    def _number(self, root: Root) -> IntegerAttr[IntegerType]:
+        """The number of a value's memory."""
+        return IntegerAttr(self.numbers.setdefault(root, len(self.numbers)), i64)
+
+    def _new_view(self, arena: SSAValue, offset: int, kind: Buffer, location: LocationAttr) -> SSAValue:
+        view = ViewOp.of(arena, offset, kind)
+        view.location = location
+        self.block.insert_op_before(view, self.anchor)
+        return view.result
+
+    # Kernels
+
+    def _emit(self, items: Sequence[Item], block: Block, counters: SSAValue | None) -> None:
+        """Puts kernels, loops and branches at the end of a block."""
+        for item in items:
+            if isinstance(item, KernelItem):
+                kinds = [operand.type for operand in item.kernel.operands]
+                location = item.kernel.location
+                places = zip(item.places, kinds, strict=True)
+                item.kernel.operands = [self._buffer(place, kind, location) for place, kind in places]
+                item.kernel.detach()
+                block.add_op(item.kernel)
+            elif isinstance(item, BranchItem):
+                location = item.op.location
+                branch = BranchOp.of(self._buffer(item.predicate, item.op.predicate.type, location))
+                branch.location = location
+                block.add_op(branch)
+                for inner, found in zip(branch.branches, item.branches, strict=True):
+                    self._emit(found, inner, counters)
+            else:
+                assert counters is not None
+                block.add_op(item.loop.op)
+                self._count(item.loop, counters)
+                self._emit(item.items, item.loop.op.body.block, counters)
+
+    def _count(self, loop: Loop, counters: SSAValue) -> None:
+        """The loop's number of the present time as a buffer."""
+        words = self.target.min_storage_buffer_offset_alignment // 4
+        at = AffineMap(1, 0, (AffineDimExpr(0) * words,))
+        row = RowOp.of(counters, [loop.op.iteration], at, buffer_type([1], i32))
+        row.location = loop.op.location
+        loop.op.body.block.add_op(row)
+
+    def _buffer(self, place: Place, kind: Attribute, location: LocationAttr) -> SSAValue:
+        """A place as a view, or as a row of one."""
+        arena, start = self.starts[place.root]
+        if not place.terms:
+            key = place.root, place.offset, kind
+            if key not in self.views:
+                view = self._new_view(arena, start + place.offset, cast(Buffer, kind), location)
+                cast(ViewOp, view.owner).attributes[VALUE] = self._number(place.root)
+                self.views[key] = view
+            return self.views[key]
+        if (place, kind) not in self.rows:
+            element = cast(Buffer, kind).get_element_type()
+            width = element_bytes(element)
+            whole = buffer_type([place.root.size // width], element)
+            view = self._buffer(Place(place.root), whole, location)
+            at: AffineExpr = AffineConstantExpr(place.offset // width)
+            for number, (_, position, stride) in enumerate(place.terms):
+                moved = position.replace_dims_and_symbols([AffineDimExpr(number)], [])
+                at = moved * stride + at
+            loops = [loop for loop, _, _ in place.terms]
+            indices = [loop.op.iteration for loop in loops]
+            row = RowOp.of(view, indices, AffineMap(len(loops), 0, (at,)), cast(Buffer, kind))
+            row.location = location
+            self._insert_row(row, loops)
+            self.rows[place, kind] = row.result
+        return self.rows[place, kind]
+
+    def _insert_row(self, row: RowOp, loops: Sequence[Loop]) -> None:
+        """Puts a row where all of its loops run, in front of the kernels."""
+        innermost = next(loop for loop in reversed(self.tree.loops) if loop in loops)
+        block = innermost.op.body.block
+        first = block.first_op
+        assert first is not None  # the counter
+        block.insert_op_after(row, first)

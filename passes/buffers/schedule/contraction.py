@@ -1,0 +1,357 @@
+"""The default schedule of contractions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from itertools import combinations
+
+from xdsl.dialects import memref
+from xdsl.dialects.builtin import f32
+from xdsl.dialects.linalg.attrs import IteratorType
+from xdsl.dialects.linalg.ops import GenericOp, IndexOp, YieldOp
+from xdsl.ir import BlockArgument, Operation, SSAValue
+from xdsl.ir.affine import AffineBinaryOpExpr, AffineBinaryOpKind, AffineDimExpr, AffineExpr
+
+from tensorgrad.dialects.buf import KernelOp, element_of, is_shape_only, iterators_of, loop_extents, maps_of, shape_of
+from tensorgrad.passes.analyses import affine
+from tensorgrad.passes.analyses.axes import axes_of_values, loops_of_operands, needed_for, one_sided_values
+from tensorgrad.passes.analyses.weights import weight_of
+from tensorgrad.passes.buffers.schedule.schedules import Schedule, Tile
+from tensorgrad.runtime.target import Target
+
+SOFTWARE_LANES = 8
+"""A CPU that plays the GPU runs so many invocations as one vector."""
+
+GPU_LANES = 64
+
+CACHED = 0.25
+"""A GPU reads so many bytes of memory while it reads one of its caches."""
+
+OPERATION_BYTES = 0.1
+"""A GPU moves so many bytes of memory while it adds two numbers."""
+
+STAGED_STEPS = 16
+"""How many steps of a reduction a workgroup stages at a time on a GPU."""
+
+MOST_OUTPUTS = 128
+"""A thread of a contraction holds so many results at most."""
+
+VECTOR = 4
+"""So many elements of memory are read at once."""
+
+MOST_PRODUCTS = 512
+"""The code of a loop's turn adds up so many products at most: long kernels take drivers long to compile."""
+
+BLOCK_ROWS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
+BLOCK_COLUMNS = (1, 2, 3, 4, 5, 6, 7, 8)
+"""The blocks of a thread that are considered for a CPU."""
+
+LOAD, OPERATION, STEP, OUTPUT, GROUP = 17.0, 0.75, 8.0, 20.0, 500.0
+"""What a CPU needs, in cycles and for a vector of lanes: a load, an operation, a step of the innermost loop, a result
+that is finished and stored, and a workgroup. Loads are dear: they fill the vector lane by lane. Measured on lavapipe.
+"""
+
+UNIFORM_LOAD = 4.0
+"""What a load takes that is the same for all lanes, such as of what a step of the reduction is scaled by."""
+
+SOFTWARE_THREADS = 8
+"""A CPU is assumed to have so many cores: fewer workgroups leave some idle."""
+
+NEAR = 1 << 16
+"""So many bytes stay in a CPU's caches while an inner loop runs over them again and again."""
+
+LINE = 64
+"""Bytes that a CPU reads from memory at a time."""
+
+Sides = tuple[tuple[int, ...], tuple[int, ...]]
+"""The loops that make the rows, and those that make the columns."""
+
+
+def contraction_schedule(kernel: KernelOp, stage: GenericOp, target: Target) -> Schedule | None:
+    """Register blocks: neighbours along the rows for each thread, lanes along the columns.
+
+    `None` where an output can't be computed in blocks, or there would be too many workgroups.
+    """
+    if any(s is not stage and len(s.iterator_types) > len(kernel.extents) for s in kernel.stages):
+        return None
+    if iterators_of(stage)[len(kernel.extents) :].count(IteratorType.PARALLEL):
+        return None
+    written = {output for other in kernel.stages for output in other.outputs}
+    if any(operand in written for op in stage.walk() for operand in op.operands if operand not in stage.outputs):
+        return None  # what another stage computes at a point is no operand that a block could read from memory
+    sides = _sides(kernel, stage)
+    tile = _software_tile(kernel, stage, sides, target) if target.software else _gpu_tile(kernel, stage, sides, target)
+    groups = tile.groups(kernel.extents)
+    while max(groups) > target.max_compute_workgroups_per_dimension and len(tile.column) > 1:
+        tile = replace(tile, column=tile.column[1:])  # the outer loop of the columns is one of everything else then
+        groups = tile.groups(kernel.extents)
+    if max(groups) > target.max_compute_workgroups_per_dimension:
+        return None
+    return Schedule("contraction", (tile.lanes, tile.depth, 1), groups, tile)
+
+
+def _sides(kernel: KernelOp, stage: GenericOp) -> Sides:
+    """The loops of the grid that only one of two operands has: the rows' and the columns'.
+
+    Where operands are compared with indices instead, as for a product with one-hot rows, what comes of it counts as
+    one. The results of neighbouring columns lie side by side in memory.
+    """
+    grid, loops = kernel.extents, loops_of_operands(stage)
+
+    def extent(loops: frozenset[int]) -> int:
+        return math.prod(grid[loop] for loop in loops)
+
+    read = [found for value, found in loops.items() if isinstance(value, BlockArgument)]
+    whole = [one for one in read if not any(one < other for other in read)]  # the others only scale or mask these
+    pairs = _pairs(whole, len(grid)) or _pairs(read, len(grid)) or _pairs(loops.values(), len(grid))
+    first, second = max(pairs, key=lambda pair: extent(pair[0]) * extent(pair[1]))
+    last = _last_loop(kernel)
+    if last in first or (last not in second and extent(first) > extent(second)):
+        first, second = second, first
+    return tuple(sorted(first)), tuple(sorted(second))
+
+
+def _pairs(loops: Iterable[frozenset[int]], rank: int) -> list[tuple[frozenset[int], frozenset[int]]]:
+    """The loops of the grid, of `rank` loops, that each of two values has alone, of those that change in the sum."""
+    changing = [found for found in loops if any(loop >= rank for loop in found)]
+    found = list(dict.fromkeys(frozenset(loop for loop in one if loop < rank) for one in changing))
+    return [(a - b, b - a) for a, b in combinations(found, 2) if a - b and b - a]
+
+
+def _last_loop(kernel: KernelOp) -> int:
+    """The grid loop along which the results lie in memory."""
+    found, last = len(kernel.extents) - 1, kernel.stages[-1]
+    for m in maps_of(last)[len(last.inputs) :]:
+        plain = [result.position for result in m.results if isinstance(result, AffineDimExpr)]
+        found = plain[-1] if plain else found
+    return found
+
+
+# On a CPU
+
+
+@dataclass(frozen=True)
+class _Work:
+    """What a step of a contraction's reduction does for each row, each column, each result, and once for all.
+
+    Attributes:
+        steps: How many there are.
+        loads: What it reads.
+        operations: What it computes, in additions.
+    """
+
+    steps: int
+    loads: _Counts
+    operations: _Counts
+
+    @staticmethod
+    def of(kernel: KernelOp, stage: GenericOp, sides: Sides, always: bool = False) -> _Work:
+        """Counts what changes from step to step, for all else is done before; or what is always done anew as well."""
+        rank, axes, loops = len(kernel.extents), axes_of_values(stage, *sides), loops_of_operands(stage)
+        loads, operations = dict.fromkeys(KINDS, 0.0), dict.fromkeys(KINDS, 0.0)
+        for value, found in loops.items():
+            if always or any(loop >= rank for loop in found):
+                kind, op = tuple(sorted(axes[value])), value.owner
+                if isinstance(op, Operation):
+                    operations[kind] += weight_of(op.walk())
+                    loads[kind] += sum(1 for inner in op.walk() if isinstance(inner, memref.LoadOp))
+                else:
+                    loads[kind] += 1
+        steps = math.prod(loop_extents(stage)[rank:])
+        return _Work(steps, *(_Counts(*(counts[kind] for kind in KINDS)) for counts in (loads, operations)))
+
+
+@dataclass(frozen=True)
+class _Counts:
+    """How often something is done for each row of a block, each column, each result, and once for all."""
+
+    row: float
+    column: float
+    result: float
+    once: float
+
+    def over(self, rows: float, columns: float, results: float, threads: float = 1) -> float:
+        """How often it is done in all, for so many rows, columns and results, and by so many threads."""
+        return self.row * rows + self.column * columns + self.result * results + self.once * threads
+
+
+KINDS: tuple[tuple[str, ...], ...] = (("row",), ("column",), ("column", "row"), ())
+"""The axes that values may need, in the order of `_Counts`."""
+
+
+def _software_tile(kernel: KernelOp, stage: GenericOp, sides: Sides, target: Target) -> Tile:
+    """The block that needs the least time by what loads and operations take."""
+    best, _ = _fastest(kernel, stage, sides, target)
+    tile = replace(best, inner=_inner_loop(kernel, stage, best))
+    in_vectors = _reads_vectors(kernel, stage, tile) and can_step(tile, VECTOR, kernel, stage)
+    return replace(tile, steps=VECTOR) if in_vectors else tile
+
+
+def _reads_vectors(kernel: KernelOp, stage: GenericOp, tile: Tile) -> bool:
+    """Whether steps of the innermost loop are side by side in an operand, aligned as vectors are."""
+    extents = loop_extents(stage)
+    inner = AffineDimExpr(len(kernel.extents) + tile.inner if tile.inner >= 0 else len(extents) - 1)
+    for operand, m in zip(stage.inputs, maps_of(stage), strict=False):
+        if not is_shape_only(operand) and element_of(operand) == f32:
+            place = affine.linear(affine.linear_index(m.results, shape_of(operand)), extents)
+            others = [factor for atom, factor in place.terms.items() if atom != inner]
+            if place.terms.get(inner) == 1 and not any(factor % VECTOR for factor in (*others, place.constant)):
+                return True
+    return False
+
+
+def can_step(tile: Tile, steps: int, kernel: KernelOp, stage: GenericOp) -> bool:
+    """Whether a turn of the innermost loop can take so many steps without becoming too long to compile."""
+    extent = loop_extents(stage)[len(kernel.extents) :][tile.inner]
+    fits = tile.rows * tile.columns * steps <= MOST_PRODUCTS
+    return steps == 1 or (fits and extent % steps == 0 and extent > steps and not tile.chunk)
+
+
+def contraction_cycles(kernel: KernelOp, stage: GenericOp, target: Target, parts: int = 1) -> float:
+    """About how many cycles a CPU computes a contraction, whose reduction is cut into parts for more workgroups."""
+    return _fastest(kernel, stage, _sides(kernel, stage), target, parts)[1]
+
+
+def _fastest(kernel: KernelOp, stage: GenericOp, sides: Sides, target: Target, parts: int = 1) -> tuple[Tile, float]:
+    row, column = sides
+    work: list[tuple[Sides, _Work]] = []
+    for pair in (sides, (column, row)):
+        whole = _Work.of(kernel, stage, pair)
+        work.append((pair, replace(whole, steps=whole.steps // parts)))
+    lanes = min(SOFTWARE_LANES, target.max_compute_invocations_per_workgroup)
+    broadcasts = target.subgroups and target.subgroup_size == lanes
+    return _fastest_block((*kernel.extents, parts), tuple(work), lanes, broadcasts)
+
+
+@lru_cache(maxsize=1024)  # a model's layers ask for the same
+def _fastest_block(
+    grid: tuple[int, ...], work: tuple[tuple[Sides, _Work], ...], lanes: int, broadcasts: bool
+) -> tuple[Tile, float]:
+    cycles = {tile: _cycles(tile, grid, each) for pair, each in work for tile in _blocks(grid, pair, lanes, broadcasts)}
+    best = min(cycles, key=lambda tile: cycles[tile])
+    return best, cycles[best]
+
+
+def _blocks(grid: Sequence[int], sides: Sides, lanes: int, broadcasts: bool) -> Iterator[Tile]:
+    row_extent, column_extent = (math.prod(grid[loop] for loop in loops) for loops in sides)
+    for rows in BLOCK_ROWS:
+        for columns in BLOCK_COLUMNS:
+            fits = (rows == 1 or rows < 2 * row_extent) and (columns - 1) * lanes < column_extent
+            if rows * columns <= MOST_OUTPUTS and fits:
+                yield Tile(*sides, rows, columns, lanes, 1, broadcast=int(broadcasts and rows > 1))
+
+
+def _cycles(tile: Tile, grid: Sequence[int], work: _Work) -> float:
+    """About how long a CPU computes a contraction."""
+    rows = -(-tile.rows // tile.lanes) if tile.broadcast else tile.rows
+    outputs = tile.rows * tile.columns
+    loads, operations = (counts.over(rows, tile.columns, outputs) for counts in (work.loads, work.operations))
+    step = LOAD * (loads - work.loads.once) + UNIFORM_LOAD * work.loads.once + OPERATION * operations + STEP
+    groups = math.prod(tile.groups(grid))
+    return -(-groups // SOFTWARE_THREADS) * (work.steps * step + OUTPUT * outputs + GROUP)
+
+
+def _inner_loop(kernel: KernelOp, stage: GenericOp, tile: Tile) -> int:
+    """The loop of the reduction to run innermost, so that tests for edges of images stay outside of it."""
+    rank = len(kernel.extents)
+    own = loop_extents(stage)[rank:]
+    maps = [m for operand, m in zip(stage.inputs, maps_of(stage), strict=False) if not is_shape_only(operand)]
+    uneven = {loop for m in maps for result in m.results for loop in _in_divisions(result)}
+    uneven |= {op.dim.value.data for op in stage.walk() if isinstance(op, IndexOp)}
+    lines = tile.rows + tile.columns * tile.lanes * 4 // LINE + 1
+    even = [
+        loop
+        for loop, extent in enumerate(own)
+        if loop + rank not in uneven and extent >= SOFTWARE_LANES and extent * lines * LINE <= NEAR
+    ]
+    if not even or not any(loop >= rank for loop in uneven):
+        return -1
+    best = max(even, key=lambda loop: own[loop])
+    return -1 if best == len(own) - 1 else best
+
+
+def _in_divisions(expression: AffineExpr) -> set[int]:
+    """The loops that stand inside of a division or a remainder."""
+    if not isinstance(expression, AffineBinaryOpExpr):
+        return set()
+    if expression.kind in (AffineBinaryOpKind.FloorDiv, AffineBinaryOpKind.Mod):
+        return expression.used_dims()
+    return _in_divisions(expression.lhs) | _in_divisions(expression.rhs)
+
+
+# On a GPU
+
+
+def _gpu_tile(kernel: KernelOp, stage: GenericOp, sides: Sides, target: Target) -> Tile:
+    """The largest block that leaves enough workgroups and little waste at the edges."""
+    grid, lanes = kernel.extents, 16
+    row, column = sides
+    if 2 * math.prod(grid[loop] for loop in column) <= lanes:  # most lanes would idle
+        row, column = max((sides, sides[::-1]), key=lambda pair: math.prod(grid[loop] for loop in pair[1]))
+    row_extent, column_extent = (math.prod(grid[loop] for loop in loops) for loops in (row, column))
+    depth = max(1, min(16, target.max_compute_invocations_per_workgroup // lanes))
+    rest = math.prod(grid) // (row_extent * column_extent)
+    columns = min(4, max(1, -(-column_extent // lanes)))
+    rows = min(4, row_extent)
+    while depth > 1 and depth // 2 * rows >= row_extent:
+        depth //= 2
+
+    def groups() -> int:
+        across = -(-column_extent // (columns * lanes))
+        return across * -(-row_extent // (rows * depth)) * rest
+
+    while groups() < 64 and (rows > 1 or columns > 1):
+        if columns > rows:
+            columns = -(-columns // 2)
+        else:
+            rows = -(-rows // 2)
+    tile = Tile(row, column, rows, columns, lanes, depth)
+    steps = math.prod(loop_extents(stage)[len(grid) :])
+    staged = replace(tile, chunk=STAGED_STEPS)
+    fits = steps >= 2 * STAGED_STEPS and can_stage(staged, stage, target)
+    return staged if fits and tile.lanes * tile.depth >= GPU_LANES else tile
+
+
+def contraction_bytes(kernel: KernelOp, stage: GenericOp, target: Target) -> float:
+    """About how many bytes a GPU moves while it computes a contraction from what is in its caches."""
+    tile = _gpu_tile(kernel, stage, _sides(kernel, stage), target)
+    work = _Work.of(kernel, stage, (tile.row, tile.column), always=tile.chunk > 0)
+    threads = tile.lanes * tile.depth
+    rows, columns = (tile.rows * tile.depth, tile.columns * tile.lanes)
+    results = rows * columns
+    if not tile.chunk:
+        rows, columns = tile.rows * threads, tile.columns * threads
+    loads, operations = (counts.over(rows, columns, results, threads) for counts in (work.loads, work.operations))
+    steps = math.prod(tile.groups(kernel.extents)) * work.steps
+    return steps * (CACHED * 4 * loads + OPERATION_BYTES * operations)
+
+
+def can_stage(tile: Tile, stage: GenericOp, target: Target) -> bool:
+    """Whether a workgroup's threads can share what each computes of rows and columns, in the workgroup's memory.
+
+    Loads at computed indices must be among that, for each thread would wait for its own.
+    """
+    if tile.broadcast or not tile.row or tile.depth == 1:
+        return False
+    staged = one_sided_values(stage, tile.row, tile.column)
+    apart = needed_for(_results(stage), staged) - set(staged)
+    owners = [value.owner for value in apart if isinstance(value.owner, Operation)]
+    if any(isinstance(op, memref.LoadOp) for owner in owners for op in owner.walk()):
+        return False
+    return staged_bytes(tile, stage, staged) <= target.max_compute_workgroup_storage_size
+
+
+def staged_bytes(tile: Tile, stage: GenericOp, staged: Sequence[SSAValue]) -> int:
+    """The workgroup memory that values of a contraction's body are staged in."""
+    axes = axes_of_values(stage, tile.row, tile.column)
+    across = {"row": tile.rows * tile.depth, "column": tile.columns * tile.lanes}
+    return sum(4 * across[side] * tile.chunk for value in staged for side in axes[value])
+
+
+def _results(stage: GenericOp) -> Sequence[SSAValue]:
+    last = stage.body.block.last_op
+    assert isinstance(last, YieldOp)
+    return last.operands

@@ -1,0 +1,51 @@
+"""The pass `schedule`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+
+from tensorgrad.dialects.buf import KernelOp
+from tensorgrad.passes.analyses.identity import kernel_key
+from tensorgrad.passes.analyses.walking import operations
+from tensorgrad.passes.buffers.schedule.choose import choose
+from tensorgrad.passes.buffers.schedule.tuned import read_table
+from tensorgrad.passes.levels import PLANNED_OR_NOT, LevelPass
+from tensorgrad.runtime.target import Target
+
+
+@dataclass(frozen=True)
+class SchedulePass(LevelPass):
+    """Chooses how each kernel's grid maps to threads, and writes it on the kernel.
+
+    Expects kernels at any point after `fuse`. Guarantees a `schedule` on every kernel, within the target's limits; one
+    that is there already stays. What a kernel computes doesn't change. The archetypes:
+
+    - `thread`: a thread a grid point. Pointwise kernels, of which it may take several neighbours; many short rows, of
+      which it may take several steps in a turn (on a CPU, long ones too); columns.
+    - `group`: a workgroup a grid point; its lanes share the row, in vectors where it has them, and fold through
+      workgroup memory.
+    - `contraction`: a block of outputs a thread, in registers.
+    - `attention`: a block of rows a workgroup, which walks over tiles of what they attend to.
+
+    Attributes:
+        target: A profile or JSON: software or GPU, and the limits on workgroups.
+        tuned: A file of schedules that were measured on that device; see `tuned.py`. Kernels in it take theirs.
+    """
+
+    name = "schedule"
+    levels = PLANNED_OR_NOT
+
+    target: str = "webgpu-default"
+    tuned: str | None = None
+
+    def rewrite(self, ctx: Context, op: ModuleOp) -> None:
+        target = Target.from_spec(self.target)
+        table = {} if self.tuned is None else read_table(Path(self.tuned))
+        for kernel in operations(op.body.block):
+            if isinstance(kernel, KernelOp) and kernel.schedule is None:
+                found = table.get(kernel_key(kernel)) if table else None
+                kernel.properties["schedule"] = (found or choose(kernel, target)).attribute()

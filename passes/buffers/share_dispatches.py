@@ -1,0 +1,219 @@
+"""The pass `share-dispatches`."""
+
+from __future__ import annotations
+
+import math
+from bisect import insort
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import cast
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i64
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import SSAValue
+from xdsl.utils.exceptions import DiagnosticException
+
+from tensorgrad.dialects.buf import Buffer, KernelOp, buffer_bytes
+from tensorgrad.passes.analyses.graph import KernelGraph, has_calls
+from tensorgrad.passes.analyses.identity import kernel_structure
+from tensorgrad.passes.analyses.liveness import allocated, most_bytes, readers_of
+from tensorgrad.passes.analyses.storage import Bindings
+from tensorgrad.passes.buffers.schedule.schedules import Schedule
+from tensorgrad.passes.buffers.schedule.sharing import agreed, code_size, workgroup_bytes
+from tensorgrad.passes.functions import return_of
+from tensorgrad.passes.levels import KERNELS, LevelPass
+from tensorgrad.runtime.target import Target
+
+MOST_KERNELS = 12
+"""So many kernels share a dispatch at most: drivers compile all of them as one."""
+
+MOST_CODE = 800
+"""So much code a dispatch has at most, in ops: a driver's time grows faster than what it compiles."""
+
+CODE_FOR_A_DISPATCH = 300
+"""So many ops may be compiled once more for each dispatch that a step saves by it."""
+
+MOST_TRIALS = 8
+"""So often kernels are divided into dispatches anew, each time with more that may not share one."""
+
+BUSY_BYTES = 1 << 24
+"""A kernel that alone moves so many bytes keeps a device busy: it gains nothing from company of another kind."""
+
+
+@dataclass(frozen=True)
+class ShareDispatchesPass(LevelPass):
+    """Lets kernels that don't depend on each other run side by side, in one dispatch.
+
+    Expects functions of `buf` before `plan-memory`, with a `schedule` on every kernel. Guarantees the same results, the
+    same kernels, and an order that runs; kernels that share a dispatch stand in a row with one number `dispatch`, their
+    workgroups have equal extents, and together they keep to the target's limits on bindings and workgroup memory. A
+    kernel never starts later than it did, and the most bytes in use at one time don't grow beyond what they were by
+    more than `slack` percent.
+
+    Kernels are taken in order; each takes along those further down that are ready when it is. So the number of
+    dispatches comes close to the longest chain of kernels that wait for each other.
+
+    Each different company of kernels is a shader of its own, so that what recurs, such as the kernels of a model's
+    layers, does not share a dispatch with what comes once: its code would be compiled again for that.
+
+    Attributes:
+        target: A profile or JSON: limits.
+        slack: By how many percent the bytes in use at one time may grow.
+    """
+
+    name = "share-dispatches"
+    levels = KERNELS
+
+    target: str = "webgpu-default"
+    slack: int = 5
+
+    def rewrite(self, ctx: Context, op: ModuleOp) -> None:
+        target = Target.from_spec(self.target)
+        for function in op.ops:
+            if isinstance(function, FuncOp) and function.body.blocks and not has_calls(function):
+                _check_scheduled(function)
+                _Sharing(function, target, self.slack).run()
+
+
+def _check_scheduled(function: FuncOp) -> None:
+    """Requires that a function's kernels have been scheduled: without schedules none would share a dispatch.
+
+    Raises:
+        DiagnosticException: They have not.
+    """
+    kernels = [op for op in function.body.block.ops if isinstance(op, KernelOp)]
+    if kernels and all(kernel.schedule is None for kernel in kernels):
+        raise DiagnosticException("share-dispatches expects a schedule on every kernel: run `schedule` first")
+
+
+class _Sharing:
+    """Shares the dispatches of one function."""
+
+    def __init__(self, function: FuncOp, target: Target, slack: int):
+        self.function = function
+        self.target = target
+        self.graph = KernelGraph.of(function)
+        self.order = self.graph.order()
+        self.place = {kernel: place for place, kernel in enumerate(self.order)}
+        self.successors = {kernel: self.graph.successors(kernel) for kernel in self.order}
+        self.schedules = {
+            kernel: Schedule.read(kernel.schedule) for kernel in self.order if kernel.schedule is not None
+        }
+        numbers: dict[object, int] = {}
+        self.structures = {k: numbers.setdefault((kernel_structure(k), k.schedule), len(numbers)) for k in self.order}
+        self.code = {self.structures[k]: code_size(k, schedule) for k, schedule in self.schedules.items()}
+        self.apart: set[frozenset[int]] = set()
+        self.sizes = allocated(function)
+        self.readers = readers_of(self.sizes)
+        self.live_limit = most_bytes(self.order, self.sizes, self.readers) * (100 + slack) // 100
+        self.bindings = Bindings(function, target, self.graph.places, workspace=self.live_limit)
+
+    def run(self) -> None:
+        """Marks the kernels and puts them in order."""
+        dispatches = self._dispatches()
+        for _ in range(MOST_TRIALS):
+            if not self._part(dispatches):
+                break
+            dispatches = self._dispatches()
+        last = return_of(self.function)
+        number = 0
+        for kernels in dispatches:
+            if len(kernels) > 1:
+                found = self._agreed(kernels)
+                assert found is not None
+                for kernel, schedule in zip(kernels, found, strict=True):
+                    kernel.properties["schedule"] = schedule.attribute()
+                    kernel.properties["dispatch"] = IntegerAttr(number, i64)
+                number += 1
+            for kernel in kernels:
+                kernel.detach()
+                self.function.body.block.insert_op_before(kernel, last)
+
+    def _dispatches(self) -> list[list[KernelOp]]:
+        """Divides the kernels anew: each that is ready leads a dispatch, and takes along what may join."""
+        waiting = dict.fromkeys(self.order, 0)
+        for kernel in self.order:
+            for later in self.successors[kernel]:
+                waiting[later] += 1
+        ready = [self.place[kernel] for kernel in self.order if not waiting[kernel]]
+        result: list[list[KernelOp]] = []
+        live: dict[SSAValue, set[KernelOp]] = {}
+        while ready:
+            kernels = [self.order[ready.pop(0)]]
+            for place in list(ready):
+                if self._may_join(self.order[place], kernels, live):
+                    kernels.append(self.order[place])
+                    ready.remove(place)
+            result.append(kernels)
+            self._run(kernels, live)
+            for later in (later for kernel in kernels for later in self.successors[kernel]):
+                waiting[later] -= 1
+                if not waiting[later]:
+                    insort(ready, self.place[later])
+        return result
+
+    def _part(self, dispatches: Sequence[Sequence[KernelOp]]) -> bool:
+        """Notes which kernels must not share a dispatch again; gives whether there are any.
+
+        Where a company is rare and a part of it is one that comes elsewhere as well, the code of that part would be
+        compiled twice.
+        """
+        companies = Counter(self._company(kernels) for kernels in dispatches)
+        before = len(self.apart)
+        for company, times in companies.items():
+            if len(company) == 1:
+                continue
+            parts = [part for part in companies if part < company]
+            known = max(parts, key=self._code_of, default=None)
+            if known is not None and self._code_of(known) > CODE_FOR_A_DISPATCH * times:
+                rest = company - known
+                self.apart |= {frozenset((a, b)) for a, _ in known for b, _ in rest if a != b}
+        return len(self.apart) > before
+
+    def _company(self, kernels: Sequence[KernelOp]) -> frozenset[tuple[int, int]]:
+        """The different kernels of a dispatch, and how many there are of each."""
+        return frozenset(Counter(self.structures[kernel] for kernel in kernels).items())
+
+    def _code_of(self, company: frozenset[tuple[int, int]]) -> int:
+        return sum(self.code.get(structure, 0) for structure, _ in company)
+
+    def _run(self, kernels: Sequence[KernelOp], live: dict[SSAValue, set[KernelOp]]) -> None:
+        """Keeps track of the buffers in use: each with the kernels that still read it."""
+        for kernel in kernels:
+            for value in kernel.outputs:
+                if value in self.sizes:
+                    live[value] = set(self.readers[value])
+        for value in [value for value, waiting in live.items() if waiting <= set(kernels)]:
+            del live[value]
+        for waiting in live.values():
+            waiting.difference_update(kernels)
+
+    def _may_join(self, kernel: KernelOp, kernels: Sequence[KernelOp], live: Mapping[SSAValue, set[KernelOp]]) -> bool:
+        """Whether a kernel that is ready may run beside those that were taken before it."""
+        if len(kernels) == MOST_KERNELS or kernel not in self.schedules or kernels[0] not in self.schedules:
+            return False
+        mine, others = self.structures[kernel], {self.structures[one] for one in kernels}
+        if any(frozenset((mine, other)) in self.apart for other in others):
+            return False
+        if sum(self.code[one] for one in {mine, *others}) > MOST_CODE:
+            return False
+        together = [*kernels, kernel]
+        kinds = {self.schedules[one].archetype for one in together}
+        if len(kinds) > 1 and max(_bytes(one) for one in together) > BUSY_BYTES:
+            return False
+        new = sum(self.sizes.get(value, 0) for one in together for value in one.outputs)
+        if new + sum(self.sizes[value] for value in live) > self.live_limit:
+            return False
+        schedules = self._agreed(together)
+        if schedules is None or workgroup_bytes(together, schedules) > self.target.max_compute_workgroup_storage_size:
+            return False
+        return self.bindings.fit([value for one in together for value in one.operands])
+
+    def _agreed(self, kernels: Sequence[KernelOp]) -> list[Schedule] | None:
+        return agreed([self.schedules[one] for one in kernels], [math.prod(one.extents) for one in kernels])
+
+
+def _bytes(kernel: KernelOp) -> int:
+    return sum(buffer_bytes(cast(Buffer, value.type)) for value in kernel.operands)

@@ -1,0 +1,139 @@
+"""The pass `split-reductions`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects import memref
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.linalg.attrs import IteratorType
+from xdsl.dialects.linalg.ops import YieldOp
+from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
+
+from tensorgrad.dialects.buf import KernelOp, element_of, is_reduction, iterators_of, loop_extents
+from tensorgrad.passes.analyses.stages import Parts, Stage, put_together, take_apart
+from tensorgrad.passes.buffers.schedule.splits import split_of
+from tensorgrad.passes.levels import KERNELS, LevelPass
+from tensorgrad.runtime.target import Target
+
+
+@dataclass(frozen=True)
+class SplitReductionsPass(LevelPass):
+    """Lets more workgroups share long reductions of few results, in two kernels.
+
+    Expects functions of `buf` between `fuse` and `schedule`. Guarantees the same results up to the order of the same
+    additions, which is fixed. Where the results of a kernel keep few workgroups busy, and each is folded from many
+    values (the gradient of a convolution's weights, the mean of everything), a first kernel folds ranges of one of the
+    loops into a buffer, with the range as a further loop of its grid, and a second one folds the ranges and does what
+    else the kernel did.
+
+    Attributes:
+        target: A profile or JSON: software or GPU, which says how many workgroups keep it busy.
+        parts: Into how many ranges each loop that is divisible is cut, whatever it gains; 0 goes by the cost.
+    """
+
+    name = "split-reductions"
+    levels = KERNELS
+
+    target: str = "webgpu-default"
+    parts: int = 0
+
+    def rewrite(self, ctx: Context, op: ModuleOp) -> None:
+        target = Target.from_spec(self.target)
+        for kernel in list(op.walk()):
+            if isinstance(kernel, KernelOp) and is_splittable(kernel):
+                found = split_of(kernel, target) if self.parts == 0 else _any_loop(kernel, self.parts)
+                if found is not None:
+                    split(kernel, *found)
+
+
+def is_splittable(kernel: KernelOp) -> bool:
+    """Whether a kernel's first stage is its only one with loops of its own, which all reduce."""
+    rank, stages = len(kernel.extents), kernel.stages
+    if kernel.attention is not None or kernel.schedule is not None or not stages or not is_reduction(stages[0]):
+        return False
+    if any(len(iterators_of(stage)) > rank for stage in stages[1:]):
+        return False
+    return all(kind == IteratorType.REDUCTION for kind in iterators_of(stages[0])[rank:])
+
+
+def _any_loop(kernel: KernelOp, parts: int) -> tuple[int, int] | None:
+    """The first loop that so many parts divide."""
+    own = loop_extents(kernel.stages[0])[len(kernel.extents) :]
+    return next(((loop, parts) for loop, extent in enumerate(own) if extent % parts == 0 and extent > parts), None)
+
+
+def split(kernel: KernelOp, loop: int, count: int) -> None:
+    """Replaces a kernel by two.
+
+    Args:
+        kernel: Is splittable.
+        loop: The reduction loop that is cut, by its place among the first stage's own.
+        count: The number of ranges, which divides its extent.
+    """
+    block = kernel.parent
+    assert block is not None
+    parts = take_apart(kernel)
+    partial: list[SSAValue] = []
+    for buffer, _ in parts.stages[0].writes:
+        alloc = memref.AllocOp.get(element_of(buffer), shape=[count, *parts.grid])
+        alloc.location = kernel.location
+        assert block.first_op is not None
+        block.insert_op_before(alloc, block.first_op)
+        partial.append(alloc.memref)
+    first, second = _halves(parts, loop, count, partial)
+    for half in (first, second):
+        block.insert_op_before(put_together(half), kernel)
+    kernel.detach()
+    kernel.erase()
+
+
+def _halves(parts: Parts, loop: int, count: int, partial: Sequence[SSAValue]) -> tuple[Parts, Parts]:
+    stage, rank = parts.stages[0], len(parts.grid)
+    outputs = list(stage.writes)
+    fold = _fold_of(stage)
+    extents = [count, *stage.extents]
+    extents[1 + rank + loop] //= count
+    loops: list[AffineExpr] = [AffineDimExpr(1 + i) for i in range(len(stage.extents))]
+    loops[rank + loop] = AffineDimExpr(0) * extents[1 + rank + loop] + AffineDimExpr(1 + rank + loop)
+    stage.reindexed(loops, extents, stage.own)
+    place = AffineMap(len(extents), 0, tuple(AffineDimExpr(i) for i in range(1 + rank)))
+    stage.writes = [(buffer, place) for buffer in partial]
+    first = Parts((count, *parts.grid), [stage], list(partial), [], parts.location)
+    at = AffineMap(rank + 1, 0, (AffineDimExpr(rank), *(AffineDimExpr(i) for i in range(rank))))
+    whole = Stage(
+        [(buffer, at) for buffer in partial],
+        [(buffer, AffineMap(rank + 1, 0, m.results)) for buffer, m in outputs],
+        (*parts.grid, count),
+        (IteratorType.REDUCTION,),
+        fold,
+        stage.location,
+    )
+    return first, Parts(parts.grid, [whole, *parts.stages[1:]], parts.outputs, parts.locals, parts.location)
+
+
+def _fold_of(stage: Stage) -> Block:
+    """A body that folds one value for each of a stage's outputs, as the stage does."""
+    last = stage.body.last_op
+    assert isinstance(last, YieldOp)
+    kinds = [value.type for value in last.operands]
+    block, count = Block(arg_types=[*kinds, *kinds]), len(kinds)
+    results: list[SSAValue] = []
+    for number, value in enumerate(last.operands):
+        combine = value.owner
+        assert isinstance(combine, Operation)
+        made = type(combine).create(
+            operands=[block.args[count + number], block.args[number]],
+            result_types=[kinds[number]],
+            properties=dict(combine.properties),
+        )
+        made.location = combine.location
+        block.add_op(made)
+        results.append(made.results[0])
+    end = YieldOp(*results)
+    end.location = last.location
+    block.add_op(end)
+    return block

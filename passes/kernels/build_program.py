@@ -1,0 +1,243 @@
+"""From a module whose kernels are `wgsl.kernel`s to a `Program`."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+from xdsl.dialects import func, memref
+from xdsl.dialects.builtin import (
+    DenseIntOrFPElementsAttr,
+    FileLineColLoc,
+    IntegerAttr,
+    MemRefType,
+    ModuleOp,
+    VectorType,
+    f16,
+    f32,
+    i1,
+    i32,
+)
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.utils.exceptions import DiagnosticException
+
+from tensorgrad.dialects import wgsl
+from tensorgrad.dialects.buf import ArenaOp, DispatchOp, ViewOp, buffer_bytes, element_bytes, element_of, shape_of
+from tensorgrad.dialects.buf_control import RepeatOp, RowOp
+from tensorgrad.dialects.signature import Slot, read_slot
+from tensorgrad.dialects.tg.base import dense_to_numpy
+from tensorgrad.passes.analyses.traffic import BYTES_MOVED
+from tensorgrad.passes.analyses.trips import kernel_iterations
+from tensorgrad.passes.functions import find_function
+from tensorgrad.passes.kernels.emit_wgsl import emit_kernel
+from tensorgrad.runtime.program import (
+    LOOP_ITERATIONS,
+    Binding,
+    Buffer,
+    Copy,
+    Dispatch,
+    Kernel,
+    Program,
+    Repeat,
+    Step,
+    TensorSlot,
+    requirements,
+)
+from tensorgrad.runtime.target import Target
+
+
+def build_program(module: ModuleOp, target: Target, name: str | None = None) -> Program:
+    """The program of a module's function, as data.
+
+    Args:
+        module: Behind `lower-buf-to-wgsl`: kernels, and one function of arenas, views, dispatches and copies.
+        target: What the program is compiled for.
+        name: The function; may be absent where there is only one.
+
+    Raises:
+        DiagnosticException: The module is at another level.
+    """
+    return _Builder(module, target, name).build()
+
+
+class _Builder:
+    """Collects a program's parts."""
+
+    def __init__(self, module: ModuleOp, target: Target, name: str | None):
+        self.function: FuncOp = find_function(module, name)
+        self.target = target
+        self.kernel_ops = {op.sym_name.data: op for op in module.ops if isinstance(op, wgsl.KernelOp)}
+        self.kernels: list[Kernel] = []
+        self.kernel_index: dict[str, int] = {}
+        self.buffers: list[Buffer] = []
+        self.arena_index: dict[SSAValue, int] = {}
+        self.tensors: list[TensorSlot] = []
+        self.data: dict[int, bytearray] = {}
+        self.bytes_moved = 0
+        self.here = _working_folder()
+        self.iterations = 0
+
+    def build(self) -> Program:
+        """The program."""
+        plan = self._steps(self.function.body.block, ())
+        buffers = [
+            Buffer(b.name, b.size, b.role, bytes(self.data[i]) if i in self.data else None)
+            for i, b in enumerate(self.buffers)
+        ]
+        statistics = {
+            key.removeprefix("buf."): cast("IntegerAttr[Any]", value).value.data
+            for key, value in self.function.attributes.items()
+            if isinstance(value, IntegerAttr)
+        }
+        program = Program(
+            name=self.function.sym_name.data,
+            kernels=tuple(self.kernels),
+            buffers=tuple(buffers),
+            tensors=tuple(self.tensors),
+            plan=plan,
+            statistics={**statistics, "bytes_moved": self.bytes_moved, LOOP_ITERATIONS: self.iterations},
+        )
+        program = replace(program, target=requirements(program, self.target))
+        program.validate()
+        return program
+
+    def _steps(self, block: Block, loops: tuple[RepeatOp, ...]) -> tuple[Step, ...]:
+        """The steps of a block that some loops run."""
+        steps: list[Step] = []
+        for op in block.ops:
+            if isinstance(op, ArenaOp):
+                self._arena(op)
+            elif isinstance(op, ViewOp):
+                self._name(op)
+            elif isinstance(op, DispatchOp):
+                steps.append(self._dispatch(op, loops))
+            elif isinstance(op, memref.CopyOp):
+                steps.append(self._copy(op))
+            elif isinstance(op, RepeatOp):
+                steps.append(Repeat(op.times, self._steps(op.body.block, (*loops, op))))
+            elif not isinstance(op, RowOp | func.ReturnOp):
+                raise DiagnosticException(f"build_program expects dispatches and storage, not {op.name}")
+        return tuple(steps)
+
+    def _arena(self, op: ArenaOp) -> None:
+        index = self.arena_index[op.result] = len(self.buffers)
+        if op.role.data == "counter":
+            self.buffers.append(Buffer(op.label.data, op.size, "constant"))
+            self.data[index] = self._counter(op.size)
+        else:
+            self.buffers.append(Buffer(op.label.data, op.size, op.role.data))
+
+    def _counter(self, size: int) -> bytearray:
+        """The numbers from 0 on, each where a binding can start."""
+        words = self.target.min_storage_buffer_offset_alignment // 4
+        numbers = np.zeros((size // 4 // words, words), np.uint32)
+        numbers[:, 0] = np.arange(len(numbers))
+        return bytearray(numbers.tobytes())
+
+    def _name(self, op: ViewOp) -> None:
+        if "tg.name" not in op.attributes:
+            return
+        slot = read_slot(op.attributes, "", "")
+        index = self.arena_index[op.arena]
+        if slot.role == "constant":
+            size = self.buffers[index].size
+            self._fill(self.data.setdefault(index, bytearray(size)), op, slot)
+            return
+        role = "output" if slot.role == "gradient" else slot.role
+        dtype = slot.dtype or DTYPES.get(element_of(op.result))
+        if dtype is None:
+            raise DiagnosticException(f"{slot.role} {slot.name!r} is {op.result.type}: devices have no such elements")
+        name = slot.name if slot.role != "gradient" else f"gradient/{slot.name}"
+        self.tensors.append(TensorSlot(name, role, shape_of(op.result), dtype, index, op.start, slot.formula))
+
+    def _fill(self, data: bytearray, op: ViewOp, slot: Slot) -> None:
+        array = dense_to_numpy(cast("DenseIntOrFPElementsAttr[Any]", slot.value))
+        raw = (array.astype("uint32") if array.dtype == bool else array).tobytes()
+        data[op.start : op.start + len(raw)] = raw
+
+    def _dispatch(self, op: DispatchOp, loops: tuple[RepeatOp, ...]) -> Dispatch:
+        name = op.kernel.root_reference.data
+        kernel = self.kernel_ops[name]
+        if name not in self.kernel_index:
+            x, y, z = kernel.workgroup_size.get_values()
+            self.kernel_index[name] = len(self.kernels)
+            self.iterations = max(self.iterations, kernel_iterations(kernel))
+            code = emit_kernel(kernel, self.target)
+            self.kernels.append(Kernel("wgsl", name, code, (x, y, z), _workgroup_storage(kernel)))
+        bindings = [
+            self._binding(value, access.data, loops) for value, access in zip(op.bindings, kernel.access, strict=True)
+        ]
+        moved = op.attributes.get(BYTES_MOVED)
+        if isinstance(moved, IntegerAttr):
+            times = math.prod(loop.times for loop in loops)
+            self.bytes_moved += times * cast("IntegerAttr[Any]", moved).value.data
+        indirect = None
+        if op.arguments is not None:
+            view = cast(ViewOp, op.arguments.owner)
+            indirect = (self.arena_index[view.arena], view.start)
+        return Dispatch(self.kernel_index[name], tuple(bindings), op.groups, self._label(op), indirect)
+
+    def _label(self, op: Operation) -> str:
+        """The line that an op comes from."""
+        location = op.location
+        if not isinstance(location, FileLineColLoc):
+            return ""
+        return f"{_public(location.filename.data, self.here)}:{location.line.data}"
+
+    def _binding(self, value: SSAValue, access: str, loops: tuple[RepeatOp, ...]) -> Binding:
+        """A binding; a row moves from time to time, by as many bytes for each loop."""
+        row = value.owner if isinstance(value.owner, RowOp) else None
+        view = cast(ViewOp, value.owner) if row is None else row.base
+        size = -(-buffer_bytes(cast("MemRefType[Attribute]", value.type)) // 4) * 4
+        if row is None:
+            return Binding(self.arena_index[view.arena], view.start, size, access)
+        width = element_bytes(element_of(value))
+        zero = [0] * len(row.indices)
+        start = view.start + width * row.start(zero)
+        strides: list[int] = []
+        for loop in loops:
+            one = [int(index is loop.iteration) for index in row.indices]
+            strides.append(width * (row.start(one) - row.start(zero)))
+        return Binding(self.arena_index[view.arena], start, size, access, tuple(strides))
+
+    def _copy(self, op: memref.CopyOp) -> Copy:
+        source, target = cast(ViewOp, op.source.owner), cast(ViewOp, op.destination.owner)
+        size = -(-source.size // 4) * 4
+        self.bytes_moved += 2 * size
+        return Copy(self.arena_index[source.arena], source.start, self.arena_index[target.arena], target.start, size)
+
+
+DTYPES: dict[Attribute, str] = {f32: "f32", i32: "i32", i1: "bool", f16: "f16"}
+
+
+def _workgroup_storage(kernel: wgsl.KernelOp) -> int:
+    """How many bytes a workgroup shares."""
+    shared = (op.memref.type for op in kernel.walk() if isinstance(op, wgsl.WorkgroupAllocOp))
+    return sum(_shared_bytes(kind) for kind in shared)
+
+
+def _shared_bytes(kind: MemRefType[Attribute]) -> int:
+    element = kind.element_type
+    if isinstance(element, VectorType):
+        vector = cast("VectorType[Attribute]", element)
+        return kind.element_count() * vector.element_count() * element_bytes(vector.element_type)
+    return buffer_bytes(kind)
+
+
+def _working_folder() -> Path | None:
+    try:
+        return Path.cwd()
+    except OSError:  # of a folder that is gone
+        return None
+
+
+def _public(file: str, here: Path | None) -> str:
+    """A file as a saved program may name it, which leaves this machine: without the folders above the present one."""
+    path = Path(file)
+    if here is not None and path.is_relative_to(here):
+        path = path.relative_to(here)
+    return path.name if path.is_absolute() or ".." in path.parts else path.as_posix()

@@ -1,0 +1,73 @@
+"""From `wgsl` kernels to WGSL text: a printer and nothing else.
+
+The text of a kernel depends on its structure only: identifiers are generated, so two kernels that differ in
+name hints and locations differ in nothing but the entry point's name.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import IO, ClassVar, Literal
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.utils.exceptions import DiagnosticException
+from xdsl.utils.target import Target as XdslTarget
+
+from tensorgrad.dialects.wgsl import KernelOp
+from tensorgrad.passes.kernels.emit_wgsl.printer import ShaderTarget, kernel_text
+from tensorgrad.passes.kernels.emit_wgsl.text import EmitError
+
+__all__ = ["EmitError", "ShaderTarget", "WgslTarget", "emit_kernel", "emit_module"]
+
+
+def emit_kernel(kernel: KernelOp, target: ShaderTarget | None = None) -> str:
+    """A complete WGSL module for one kernel, whose entry point has the kernel's name.
+
+    Args:
+        kernel: A kernel that verifies, with linear indices.
+        target: Says whether f16 and subgroups exist and how to enable them; without one both do, as in Naga.
+
+    Returns:
+        WGSL text: bindings `b0`, `b1`, ... in group 0, in the order of the block's arguments.
+
+    Raises:
+        EmitError: an op or a type that WGSL or the target has no word for, with its location.
+    """
+    return kernel_text(kernel, target)
+
+
+def emit_module(module: ModuleOp, target: ShaderTarget | None = None) -> str:
+    """The text of every kernel in `module`, each under a comment line with its name.
+
+    Each kernel's part is a WGSL module of its own; together they are for reading, since each has a binding 0.
+
+    Raises:
+        EmitError: as `emit_kernel`.
+    """
+    kernels = [op for op in module.walk() if isinstance(op, KernelOp)]
+    return "\n".join(f"// kernel: {kernel.sym_name.data}\n{emit_kernel(kernel, target)}" for kernel in kernels)
+
+
+@dataclass(frozen=True)
+class _Assumed:
+    """A target that has everything, in one of the shader dialects."""
+
+    shader_dialect: str
+    f16: bool = True
+    subgroups: bool = True
+
+
+@dataclass(frozen=True)
+class WgslTarget(XdslTarget):
+    """`tg-opt -t wgsl`: the text of every kernel; `-t 'wgsl{dialect=standard}'` for browsers and Dawn."""
+
+    name: ClassVar[str] = "wgsl"
+
+    dialect: Literal["naga", "standard"] = "naga"
+
+    def emit(self, ctx: Context, module: ModuleOp, output: IO[str]) -> None:
+        """Write `emit_module` of `module` to `output`."""
+        if not any(isinstance(op, KernelOp) for op in module.walk()):
+            raise DiagnosticException("the target wgsl prints wgsl.kernel ops and the module has none: lower it first")
+        print(emit_module(module, _Assumed(self.dialect)), end="", file=output)

@@ -1,0 +1,578 @@
+"""`expand-math`: elementary functions as polynomials and bit tests, where WGSL's builtins promise too little.
+
+The error bounds below are in units in the last place (ulp) of f32, against float64, measured on a Vulkan
+device over every 4099th bit pattern and dense samples of the interesting ranges. The method of each is Cephes'
+(S. Moshier, single-precision library: expf, logf, sinf, tanf, tanhf, asinf, atanf, sinhf, asinhf, acoshf, atanhf,
+ndtrf), and for `powf` that of fdlibm's e_powf.c (I. Taylor).
+
+A shader compiler may reassociate sums: `(a + b) - a` becomes `b`. Where a rounding error is computed, the sum
+goes through a mask on its bits, which no compiler sees through.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import pairwise
+from math import inf, nan, pi
+
+from xdsl.context import Context
+from xdsl.dialects import arith, math
+from xdsl.dialects.builtin import ModuleOp, f16, f32
+from xdsl.ir import Operation
+from xdsl.passes import ModulePass
+from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.utils.exceptions import PassFailedException
+
+from tensorgrad.passes.analyses.walking import operations
+from tensorgrad.passes.kernels.formula import Condition, Formula, Integer, Real, Whole
+
+INFINITY_BITS = 0x7F800000
+SMALLEST_NORMAL = 2.0**-126
+LOG2_E = 1.4426950408889634
+LN_2 = 0.6931471805599453
+# ln 2 in two parts, the first of so few bits that its product with an exponent is exact.
+LN_2_HIGH, LN_2_LOW = 0.693359375, -2.12194440e-4
+
+EXP = (1.9875691500e-4, 1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1, 5.0000001201e-1)
+LOG = (
+    7.0376836292e-2,
+    -1.1514610310e-1,
+    1.1676998740e-1,
+    -1.2420140846e-1,
+    1.4249322787e-1,
+    -1.6668057665e-1,
+    2.0000714765e-1,
+    -2.4999993993e-1,
+    3.3333331174e-1,
+)
+TANH = (-5.70498872745e-3, 2.06390887954e-2, -5.37397155531e-2, 1.33314422036e-1, -3.33332819422e-1)
+SINH = (2.03721912945e-4, 8.33028376239e-3, 1.66667160211e-1)
+ASIN = (4.2163199048e-2, 2.4181311049e-2, 4.5470025998e-2, 7.4953002686e-2, 1.6666752422e-1)
+ATAN = (8.05374449538e-2, -1.38776856032e-1, 1.99777106478e-1, -3.33329491539e-1)
+SIN = (-1.9515295891e-4, 8.3321608736e-3, -1.6666654611e-1)
+COS = (2.443315711809948e-5, -1.388731625493765e-3, 4.166664568298827e-2)
+TAN = (
+    9.38540185543e-3,
+    3.11992232697e-3,
+    2.44301354525e-2,
+    5.34112807005e-2,
+    1.33387994085e-1,
+    3.33331568548e-1,
+)
+ASINH = (2.0122003309e-2, -4.2699340972e-2, 7.4847586088e-2, -1.6666288134e-1)
+ACOSH = (1.7596881071e-3, -7.5272886713e-3, 2.6454905019e-2, -1.1784741703e-1, 1.4142135263)
+ATANH = (1.81740078349e-1, 8.24370301058e-2, 1.46691431730e-1, 1.99782164500e-1, 3.33337300303e-1)
+# The bits of 2/pi behind 32 zeros.
+TWO_OVER_PI = (0, 0xA2F9836E, 0x4E441529, 0xFC2757D1, 0xF534DDC0, 0xDB629599, 0x3C439041, 0xFE5163AB)
+ERF = (
+    7.853861353153693e-5,
+    -8.010193625184903e-4,
+    5.188327685732524e-3,
+    -2.685381193529856e-2,
+    1.128358514861418e-1,
+    -3.761262582423300e-1,
+    1.128379165726710,
+)
+ERFC_TO_2 = (
+    2.326819970068386e-2,
+    -1.387039388740657e-1,
+    3.687424674597105e-1,
+    -5.824733027278666e-1,
+    6.210004621745983e-1,
+    -4.944515323274145e-1,
+    3.404879937665872e-1,
+    -2.741127028184656e-1,
+    5.638259427386472e-1,
+)
+ERFC_FROM_2 = (
+    -1.047766399936249e1,
+    1.297719955372516e1,
+    -7.495518717768503,
+    2.921019019210786,
+    -1.015265279202700,
+    4.218463358204948e-1,
+    -2.820767439740514e-1,
+    5.641895067754075e-1,
+)
+POW_LOG = (
+    2.0697501302e-1,
+    2.3066075146e-1,
+    2.7272811532e-1,
+    3.3333334327e-1,
+    4.2857143283e-1,
+    6.0000002384e-1,
+)
+
+
+# Exponentials
+
+
+def _power_of_two(exponent: Whole) -> Real:
+    """2**exponent for an exponent in [-126, 127]."""
+    return ((exponent + 127) << 23).as_real()
+
+
+def _scaled(x: Real, exponent: Whole) -> Real:
+    """x * 2**exponent for an exponent in [-252, 254], in two steps that overflow only if the result does."""
+    half = exponent >> 1
+    return x * _power_of_two(half) * _power_of_two(exponent - half)
+
+
+def _nearest(x: Real) -> Whole:
+    """The integer nearest to x in [-2**22, 2**22], from the bits of x + 1.5 * 2**23."""
+    return (x + 12582912.0).bits() - 0x4B400000
+
+
+def _clamped(f: Formula, x: Real, low: float, high: float) -> Real:
+    return f.select(x.compare("<", low), low, f.select(x.compare(">", high), high, x))
+
+
+def _exp_minus_one(f: Formula, r: Real) -> Real:
+    """e**r - 1 for |r| <= 0.35."""
+    return f.polynomial(r, EXP) * (r * r) + r
+
+
+def _reduced(x: Real) -> tuple[Whole, Real]:
+    """n and r with x = n ln 2 + r, |r| <= 0.35."""
+    n = _nearest(x * LOG2_E)
+    whole = n.to_real()
+    return n, x - whole * LN_2_HIGH - whole * LN_2_LOW
+
+
+def _exp_times(f: Formula, x: Real, doublings: int) -> Real:
+    """e**x * 2**doublings, for a small number of doublings."""
+    n, r = _reduced(_clamped(f, x, -105.0, 91.0))
+    value = _scaled(_exp_minus_one(f, r) + 1.0, n + doublings if doublings else n)
+    return f.select(x.is_nan(), x, value)
+
+
+def exp(f: Formula, x: Real) -> Real:
+    """e**x within 2 ulp; beyond the range infinity or zero, through the subnormals."""
+    return _exp_times(f, x, 0)
+
+
+def exp2(f: Formula, x: Real) -> Real:
+    """2**x within 2 ulp, exact at integers."""
+    clamped = _clamped(f, x, -151.0, 129.0)
+    n = _nearest(clamped)
+    value = _scaled(_exp_minus_one(f, (clamped - n.to_real()) * LN_2) + 1.0, n)
+    return f.select(x.is_nan(), x, value)
+
+
+def expm1(f: Formula, x: Real) -> Real:
+    """e**x - 1 within 2 ulp, near zero too."""
+    n, r = _reduced(_clamped(f, x, -20.0, 20.0))
+    scale = _power_of_two(n)
+    near = scale * _exp_minus_one(f, r) + (scale - 1.0)
+    value = f.select(abs(x).compare("<", 20.0), near, exp(f, x) - 1.0)
+    return f.select(x.compare("==", 0.0), x, value)
+
+
+def sinh(f: Formula, x: Real) -> Real:
+    """Sinh within 2 ulp."""
+    half = _exp_times(f, abs(x), -1)
+    large = (half - 0.25 / half).signed_as(x)
+    square = x * x
+    small = f.polynomial(square, SINH) * square * x + x
+    return f.select(abs(x).compare("<", 1.0), small, large)
+
+
+def cosh(f: Formula, x: Real) -> Real:
+    """Cosh within 2 ulp."""
+    half = _exp_times(f, abs(x), -1)
+    return half + 0.25 / half
+
+
+def tanh(f: Formula, x: Real) -> Real:
+    """Tanh within 2 ulp; one and minus one from 9.1 on."""
+    size = abs(x)
+    large = 1.0 - 2.0 / (exp(f, size + size) + 1.0)
+    square = size * size
+    small = f.polynomial(square, TANH) * square * size + size
+    return f.select(size.compare("<", 0.625), small, large).signed_as(x)
+
+
+def erf(f: Formula, x: Real) -> Real:
+    """The error function within 3 ulp: a polynomial up to one, one minus erfc above."""
+    size, square = abs(x), x * x
+    inverse = 1.0 / size
+    y = inverse * inverse
+    tail = f.select(size.compare("<", 2.0), f.polynomial(y, ERFC_TO_2), f.polynomial(y, ERFC_FROM_2))
+    large = (1.0 - exp(f, -square) * inverse * tail).signed_as(x)
+    small = x * f.polynomial(square, ERF)
+    value = f.select(size.compare("<=", 1.0), small, large)
+    return f.select(x.is_nan(), x, value)
+
+
+# Logarithms
+
+
+def _split(f: Formula, x: Real) -> tuple[Whole, Real]:
+    """k and m with x = m * 2**k and m in [sqrt(1/2), sqrt(2)), for positive finite x."""
+    subnormal = x.bits().compare("slt", 0x00800000)
+    normal = f.select(subnormal, x * 2.0**23, x)
+    offset = normal.bits() - 0x3F3504F3
+    exponent = (offset >> 23) + f.select_whole(subnormal, -23, 0)
+    return exponent, ((offset & 0x7FFFFF) + 0x3F3504F3).as_real()
+
+
+def _log_tail(f: Formula, d: Real) -> Real:
+    """ln(1 + d) - d + d**2 / 2 for 1 + d in [sqrt(1/2), sqrt(2)]."""
+    return f.polynomial(d, LOG) * d * (d * d)
+
+
+def _log_or_special(f: Formula, x: Real, value: Real) -> Real:
+    """`value`, but what a logarithm is of zero, infinity, NaN and negative numbers."""
+    bits = x.bits()
+    value = f.select(bits.compare("eq", INFINITY_BITS), inf, value)
+    value = f.select(bits.compare("ugt", INFINITY_BITS), nan, value)
+    return f.select(x.magnitude_bits().compare("eq", 0), -inf, value)
+
+
+def log(f: Formula, x: Real) -> Real:
+    """The natural logarithm within 1 ulp, near one too."""
+    k, m = _split(f, x)
+    d, exponent = m - 1.0, k.to_real()
+    tail = _log_tail(f, d) + exponent * LN_2_LOW - 0.5 * (d * d)
+    return _log_or_special(f, x, d + tail + exponent * LN_2_HIGH)
+
+
+def log2(f: Formula, x: Real) -> Real:
+    """The logarithm to base two within 2 ulp, exact at powers of two."""
+    k, m = _split(f, x)
+    d = m - 1.0
+    tail = _log_tail(f, d) - 0.5 * (d * d)
+    extra = LOG2_E - 1.0
+    return _log_or_special(f, x, tail * extra + d * extra + tail + d + k.to_real())
+
+
+def log1p(f: Formula, x: Real) -> Real:
+    """ln(1 + x) within 3 ulp, near zero too."""
+    near = _log_tail(f, x) - 0.5 * (x * x) + x
+    inside = x.compare(">", -0.29289) & x.compare("<", 0.41421)
+    value = f.select(inside, near, log(f, x + 1.0))
+    return f.select(x.compare("==", 0.0), x, value)
+
+
+# Powers
+
+
+def _log2_in_two(f: Formula, x: Real) -> tuple[Real, Real]:
+    """log2 of a positive finite x in two parts, the first of 12 bits: about 34 bits together."""
+    subnormal = x.bits().compare("slt", 0x00800000)
+    bits = f.select(subnormal, x * 2.0**24, x).bits()
+    fraction = bits & 0x7FFFFF
+    # The mantissa is taken relative to 1, to 3/2, or to 2, whichever is near.
+    above = fraction.compare("sgt", 0x5DB3D6)
+    middle = fraction.compare("sgt", 0x1CC471) & fraction.compare("sle", 0x5DB3D6)
+    n = ((bits >> 23) - 127) + f.select_whole(subnormal, -24, 0) + f.select_whole(above, 1, 0)
+    a = ((fraction | 0x3F800000) - f.select_whole(above, 0x00800000, 0)).as_real()
+    base = f.select(middle, 1.5, 1.0)
+    base_high, base_low = f.select(middle, 5.84960938e-1, 0.0), f.select(middle, 1.56322085e-6, 0.0)
+
+    # s = (a - base) / (a + base) in two parts.
+    u, total = a - base, a + base
+    v = 1.0 / total
+    s = u * v
+    s_high = s.truncated()
+    t_high = total.truncated()
+    t_low = a - (t_high - base)
+    s_low = v * ((u - s_high * t_high) - s_high * t_low)
+
+    # log(a / base) = 2 s + 2/3 s**3 + ..., as 2/3 of s (3 + s**2 + r).
+    square = s * s
+    r = square * square * f.polynomial(square, POW_LOG) + s_low * (s_high + s)
+    square = s_high * s_high
+    t_high = (3.0 + square + r).truncated()
+    t_low = r - ((t_high - 3.0) - square)
+    u, v = s_high * t_high, s_low * t_high + t_low * s
+    p_high = (u + v).truncated()
+    p_low = v - (p_high - u)
+
+    # ... times 2 / (3 ln 2) in two parts, and the exponent.
+    z_high = p_high * 9.6191406250e-1
+    z_low = p_high * -1.1736857402e-4 + p_low * 9.6179670095e-1 + base_low
+    exponent = n.to_real()
+    high = (((z_high + z_low) + base_high) + exponent).truncated()
+    low = z_low - (((high - exponent) - base_high) - z_high)
+    return high, low
+
+
+def _exp2_of_product(f: Formula, y: Real, high: Real, low: Real) -> Real:
+    """2**(y (high + low)) for a finite y."""
+    y_high = y.truncated()
+    p_low = (y - y_high) * high + y * low
+    p_high = y_high * high
+    total = p_high + p_low
+    n = _nearest(_clamped(f, total, -151.0, 129.0))
+    value = _scaled(_exp_minus_one(f, ((p_high - n.to_real()) + p_low) * LN_2) + 1.0, n)
+    value = f.select(total.compare(">", 129.0), inf, value)
+    return f.select(total.compare("<", -151.0), 0.0, value)
+
+
+def powf(f: Formula, x: Real, y: Real) -> Real:
+    """x**y within 2 ulp, as C's pow: an integer y takes negative x, x**0 and 1**y are 1 even for NaN."""
+    size, size_bits, y_bits = abs(x), x.magnitude_bits(), y.magnitude_bits()
+    value = _exp2_of_product(f, y, *_log2_in_two(f, size))
+
+    # Zero and infinity, on either side.
+    grows = y.compare(">", 0.0)
+    huge_or_zero = size_bits.compare("eq", 0) | size_bits.compare("eq", INFINITY_BITS)
+    up = f.select(grows, inf, 0.0)
+    down = f.select(grows, 0.0, inf)
+    above_one = size.compare(">", 1.0)
+    value = f.select(huge_or_zero | y_bits.compare("eq", INFINITY_BITS), f.select(above_one, up, down), value)
+
+    # The sign, and the powers that are no real numbers.
+    half = y * 0.5
+    integer = y.floor().compare("==", y)
+    odd = integer & half.floor().compare("!=", half) & abs(y).compare("<", 2.0**24)
+    negative = x.bits().compare("slt", 0)
+    value = f.select(negative & odd, -value, value)
+    finite_negative = negative & size_bits.compare("ne", 0) & size_bits.compare("ult", INFINITY_BITS)
+    fractional = y.floor().compare("!=", y) & y_bits.compare("ult", INFINITY_BITS)
+    value = f.select(finite_negative & fractional, nan, value)
+    value = f.select(x.is_nan() | y.is_nan(), nan, value)
+    minus_one = x.compare("==", -1.0) & y_bits.compare("eq", INFINITY_BITS)
+    return f.select(x.compare("==", 1.0) | y_bits.compare("eq", 0) | minus_one, 1.0, value)
+
+
+# Trigonometric functions
+
+
+def _high_product(x: Whole, y: Whole) -> Whole:
+    """The upper 32 of the 64 bits of an unsigned product, for x below 2**24."""
+    x_high, x_low = x.shifted_right(16), x & 0xFFFF
+    y_high, y_low = y.shifted_right(16), y & 0xFFFF
+    one, other = x_high * y_low, x_low * y_high
+    middle = (x_low * y_low).shifted_right(16) + (one & 0xFFFF) + (other & 0xFFFF)
+    return x_high * y_high + one.shifted_right(16) + other.shifted_right(16) + middle.shifted_right(16)
+
+
+def _word(f: Formula, place: Whole, first: int) -> Whole:
+    """The word of `TWO_OVER_PI` at `place`, from 0 to 4, plus `first`."""
+    word = f.whole(TWO_OVER_PI[first])
+    for distance in range(1, 5):
+        word = f.select_whole(place.compare("eq", distance), TWO_OVER_PI[first + distance], word)
+    return word
+
+
+def _quarter_turns(f: Formula, size: Real) -> tuple[Whole, Real]:
+    """n modulo 4 and r with `size` = n pi/2 + r and |r| <= pi/4, for positive finite numbers, by integers alone.
+
+    The method is M. Payne's and R. Hanek's: of 2/pi, only the bits matter whose product with the mantissa is neither
+    a multiple of four turns' quarters nor too small.
+    """
+    bits = size.bits()
+    mantissa = (bits & 0x7FFFFF) | 0x800000
+    offset = bits.shifted_right(23) - 120
+    place, shift = offset.shifted_right(5), offset & 31
+    words = [_word(f, place, first) for first in range(4)]
+    first, second, third = (
+        (high << shift) | low.shifted_right(1).shifted_right(shift ^ 31) for high, low in pairwise(words)
+    )
+    # The product modulo 4, as a fixed-point number: 2 bits before the point, 62 behind it.
+    middle = mantissa * second
+    low = middle + _high_product(mantissa, third)
+    carry = f.select_whole(low.compare("ult", middle), 1, 0)
+    high = mantissa * first + _high_product(mantissa, second) + carry
+    n = (high + 0x20000000).shifted_right(30)
+    rest = high - (n << 30)
+    mask = rest >> 31
+    fraction = (rest ^ mask).to_real() * 2.0**-30 + (low ^ mask).shifted_right(1).to_real() * 2.0**-61
+    r = fraction * (pi / 2)
+    near = size.compare("<", 0.5)
+    r = f.select(near, size, f.select(mask.compare("ne", 0), -r, r))
+    return f.select_whole(near, 0, n), r
+
+
+def _sine(f: Formula, r: Real, square: Real) -> Real:
+    return f.polynomial(square, SIN) * square * r + r
+
+
+def _cosine(f: Formula, square: Real) -> Real:
+    return f.polynomial(square, COS) * square * square - 0.5 * square + 1.0
+
+
+def _wave(f: Formula, x: Real, quarter: Integer, negative: Condition | None) -> Real:
+    """The sine of |x| and `quarter` quarter turns, negated where asked for; NaN for infinities."""
+    n, r = _quarter_turns(f, abs(x))
+    n, square = n + quarter, r * r
+    value = f.select((n & 1).compare("eq", 0), _sine(f, r, square), _cosine(f, square))
+    value = f.select((n & 2).compare("eq", 0), value, -value)
+    if negative is not None:
+        value = f.select(negative, -value, value)
+    return f.select(x.magnitude_bits().compare("uge", INFINITY_BITS), nan, value)
+
+
+def sin(f: Formula, x: Real) -> Real:
+    """The sine within 3 ulp, for numbers of any size."""
+    return _wave(f, x, 0, x.bits().compare("slt", 0))
+
+
+def cos(f: Formula, x: Real) -> Real:
+    """The cosine within 3 ulp, for numbers of any size."""
+    return _wave(f, x, 1, None)
+
+
+def tan(f: Formula, x: Real) -> Real:
+    """The tangent within 5 ulp, for numbers of any size."""
+    n, r = _quarter_turns(f, abs(x))
+    square = r * r
+    value = f.polynomial(square, TAN) * square * r + r
+    value = f.select((n & 1).compare("eq", 0), value, -1.0 / value)
+    value = f.select(x.bits().compare("slt", 0), -value, value)
+    return f.select(x.magnitude_bits().compare("uge", INFINITY_BITS), nan, value)
+
+
+# Inverse trigonometric and hyperbolic functions
+
+
+def _asin_small(f: Formula, s: Real, square: Real) -> Real:
+    """Asin of s in [-0.5, 0.5], given its square."""
+    return f.polynomial(square, ASIN) * square * s + s
+
+
+def asin(f: Formula, x: Real) -> Real:
+    """Asin within 3 ulp; NaN outside [-1, 1]."""
+    size = abs(x)
+    outer = 0.5 * (1.0 - size)
+    large = (pi / 2 - 2.0 * _asin_small(f, outer.sqrt(), outer)).signed_as(x)
+    value = f.select(size.compare("<=", 0.5), _asin_small(f, x, x * x), large)
+    return f.select(x.magnitude_bits().compare("ugt", 0x3F800000), nan, value)
+
+
+def acos(f: Formula, x: Real) -> Real:
+    """Acos within 2 ulp; NaN outside [-1, 1]."""
+    outer = 0.5 * (1.0 - abs(x))
+    half = _asin_small(f, outer.sqrt(), outer)
+    large = f.select(x.compare("<", 0.0), pi - 2.0 * half, 2.0 * half)
+    value = f.select(abs(x).compare("<=", 0.5), pi / 2 - _asin_small(f, x, x * x), large)
+    return f.select(x.magnitude_bits().compare("ugt", 0x3F800000), nan, value)
+
+
+def _atan_positive(f: Formula, x: Real) -> Real:
+    far, middle = x.compare(">", 2.414213562373095), x.compare(">", 0.4142135623730950)
+    offset = f.select(far, pi / 2, f.select(middle, pi / 4, 0.0))
+    r = f.select(far, -1.0 / x, f.select(middle, (x - 1.0) / (x + 1.0), x))
+    square = r * r
+    return f.polynomial(square, ATAN) * square * r + r + offset
+
+
+def atan(f: Formula, x: Real) -> Real:
+    """Atan within 3 ulp."""
+    return f.select(x.is_nan(), x, _atan_positive(f, abs(x)).signed_as(x))
+
+
+def atan2(f: Formula, y: Real, x: Real) -> Real:
+    """The angle of the point (x, y) within 4 ulp, in all quadrants, as C's atan2 at zeros and infinities."""
+    width, height = abs(x), abs(y)
+    steep = height.compare(">", width)
+    ratio = f.select(steep, width, height) / f.select(steep, height, width)
+    ratio = f.select(width.compare("==", height), f.select(width.compare("==", 0.0), 0.0, 1.0), ratio)
+    angle = _atan_positive(f, ratio)
+    angle = f.select(steep, pi / 2 - angle, angle)
+    angle = f.select(x.bits().compare("slt", 0), pi - angle, angle)
+    return f.select(x.is_nan() | y.is_nan(), nan, angle.signed_as(y))
+
+
+def asinh(f: Formula, x: Real) -> Real:
+    """Asinh within 4 ulp."""
+    size, square = abs(x), x * x
+    small = f.polynomial(square, ASINH) * square * size + size
+    # From 1500 on, sqrt(x * x + 1) is x, and its square would overflow.
+    huge = size.compare(">", 1500.0)
+    grown = f.select(huge, size, size + (square + 1.0).sqrt())
+    large = log(f, grown) + f.select(huge, LN_2, 0.0)
+    value = f.select(size.compare("<", 0.5), small, large).signed_as(x)
+    return f.select(x.is_nan(), x, value)
+
+
+def acosh(f: Formula, x: Real) -> Real:
+    """Acosh within 4 ulp; NaN below one."""
+    z = x - 1.0
+    small = f.polynomial(z, ACOSH) * z.sqrt()
+    huge = x.compare(">", 1500.0)
+    grown = f.select(huge, x, x + (z * (x + 1.0)).sqrt())
+    large = log(f, grown) + f.select(huge, LN_2, 0.0)
+    value = f.select(z.compare("<", 0.5), small, large)
+    return f.select(x.compare("<", 1.0) | x.is_nan(), nan, value)
+
+
+def atanh(f: Formula, x: Real) -> Real:
+    """Atanh within 4 ulp; infinite at one and minus one, NaN beyond."""
+    size, square = abs(x), x * x
+    small = f.polynomial(square, ATANH) * square * size + size
+    large = 0.5 * log(f, (1.0 + size) / (1.0 - size))
+    value = f.select(size.compare("<", 0.5), small, large)
+    bits = x.magnitude_bits()
+    value = f.select(bits.compare("eq", 0x3F800000), inf, value).signed_as(x)
+    return f.select(bits.compare("ugt", 0x3F800000), nan, value)
+
+
+EXPANSIONS: dict[type[Operation], Callable[..., Real]] = {
+    math.ExpOp: exp,
+    math.Exp2Op: exp2,
+    math.ExpM1Op: expm1,
+    math.LogOp: log,
+    math.Log2Op: log2,
+    math.Log1pOp: log1p,
+    math.PowFOp: powf,
+    math.SinOp: sin,
+    math.CosOp: cos,
+    math.TanOp: tan,
+    math.TanhOp: tanh,
+    math.SinhOp: sinh,
+    math.CoshOp: cosh,
+    math.ErfOp: erf,
+    math.AsinOp: asin,
+    math.AcosOp: acos,
+    math.AtanOp: atan,
+    math.AsinhOp: asinh,
+    math.AcoshOp: acosh,
+    math.AtanhOp: atanh,
+    math.Atan2Op: atan2,
+}
+"""What replaces each op: a function from a formula and the operands to the result."""
+
+
+def expand(op: Operation) -> None:
+    """Replace one op of `EXPANSIONS`, on f32 or, through f32, on f16."""
+    type_ = op.results[0].type
+    formula = Formula(op.location)
+    operands = [
+        Real(formula, operand if type_ == f32 else formula.add(arith.ExtFOp(operand, f32))) for operand in op.operands
+    ]
+    result = EXPANSIONS[type(op)](formula, *operands).value
+    if type_ == f16:
+        result = formula.add(arith.TruncFOp(result, f16))
+    Rewriter.insert_op(formula.ops, InsertPoint.before(op))
+    Rewriter.replace_op(op, [], [result])
+
+
+class ExpandMathPass(ModulePass):
+    """Replaces the `math` ops whose WGSL builtin is less accurate than is promised here, by `arith`.
+
+    Expects scalar f32 and f16 ops, anywhere in the module. Guarantees that none of `EXPANSIONS` is left, that
+    each result is within the bound its function's docstring states where the device keeps subnormals, that
+    NaN, infinities and zeros of either sign come out as in C, and that the new ops carry the location of the
+    old one.
+    Left to the builtins: sqrt, rsqrt, floor and the like.
+    """
+
+    name = "expand-math"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        """Expand every op of the table in `op`.
+
+        Raises:
+            PassFailedException: one is on a type that is neither f32 nor f16; nothing has changed then.
+        """
+        found = [inner for inner in operations(op.body.block) if type(inner) in EXPANSIONS]
+        for inner in found:
+            type_ = inner.results[0].type
+            if type_ not in (f32, f16):
+                problem = f"expand-math has f32 and f16, not {type_}"
+                raise PassFailedException(f"{inner.name} at {inner.location}: {problem}")
+        for inner in found:
+            expand(inner)

@@ -1,0 +1,201 @@
+"""Attention: each workgroup takes a block of rows and walks over tiles of what they attend to.
+
+A thread holds the accumulators of a few rows, at every `lanes`-th feature. For each tile it computes scores of its rows
+with the columns that its lane has; then the lanes pass the weights on to each other, by subgroup broadcasts or through
+workgroup memory, and each adds its own features. Rows are queries, columns keys; for the cotangents of keys and values
+it is the other way round.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from xdsl.dialects import arith
+from xdsl.dialects import math as math_ops
+from xdsl.ir import SSAValue
+
+from tensorgrad.dialects.attention import FORWARD, KEYS, QUERIES, AttentionOp
+from tensorgrad.passes.buffers.schedule.schedules import Tile
+from tensorgrad.passes.kernels.lower_buf_to_wgsl.attention_block import (
+    KEY,
+    LOWEST,
+    QUERY,
+    AttentionBlock,
+    Grid,
+)
+from tensorgrad.passes.kernels.lower_buf_to_wgsl.emission import Code
+from tensorgrad.passes.kernels.lower_buf_to_wgsl.scalars import (
+    both,
+    chosen,
+    difference,
+    exponential,
+    folded,
+    largest,
+    product,
+    summed,
+)
+
+
+def attention_kernel(stage: AttentionOp, code: Code, tile: Tile, groups: Sequence[int]) -> None:
+    """Writes the kernel of an attention.
+
+    Args:
+        stage: What is computed.
+        code: The kernel's body.
+        tile: `rows` and `columns` of scores a thread, `lanes` that share rows, `depth` blocks of rows a workgroup.
+        groups: The workgroups: along rows, and (folded) the attention's groups.
+    """
+    part = stage.part.data
+    writers = {FORWARD: _Forward, QUERIES: _Queries, KEYS: _Keys}
+    writers[part](stage, code, tile, groups).write()
+
+
+class _Forward(AttentionBlock):
+    """The result, by a softmax that runs along: what is summed is scaled down when a larger score comes."""
+
+    def write(self) -> None:
+        code, rows = self.code, self.tile.rows
+        lowest = code.scalar(LOWEST, self.element)
+        state = [*[lowest] * rows, *[self.zero] * rows, *self.accumulators(2)]
+        found = code.loop_to(self.key_limit(code), state, self._tile, step=self.width)
+        top, partial, sums = found[:rows], found[rows : 2 * rows], found[2 * rows :]
+        total = self.across_lanes(code, [[value] for value in partial], "add")
+        count = len(sums) // rows
+        is_empty = [code.add(arith.CmpfOp(value, self.zero, "oeq")) for value in total] if self.a.zeros else []
+        if self.a.zeros:
+            total = [chosen(code, e, self.one, value) for e, value in zip(is_empty, total, strict=True)]
+        results = [code.add(arith.DivfOp(value, total[i // count])) for i, value in enumerate(sums)]
+        self.store_rows(0, results)
+        if len(self.stage.outputs) > 1:
+            logs = [summed(code, m, code.add(math_ops.LogOp(value))) for m, value in zip(top, total, strict=True)]
+            if self.a.zeros:
+                logs = [chosen(code, e, self.zero, value) for e, value in zip(is_empty, logs, strict=True)]
+            self.store_scalars(1, logs)
+
+    def _tile(self, code: Code, start: SSAValue, held: Sequence[SSAValue]) -> Sequence[SSAValue]:
+        rows = self.tile.rows
+        top, total, sums = list(held[:rows]), list(held[rows : 2 * rows]), list(held[2 * rows :])
+        columns, inside = self.tile_columns(code, start, self.a.keys)
+        scores = self.scores(code, columns)
+        for i, row in enumerate(self.rows):
+            for j, (column, within) in enumerate(zip(columns, inside, strict=True)):
+                allowed = self.allowed(code, row, column)
+                if allowed is not None:
+                    scores[i][j] = chosen(code, allowed, scores[i][j], self.fill)
+                if within is not None:
+                    scores[i][j] = chosen(code, within, scores[i][j], self.infinity)
+        tops = self.across_lanes(code, scores, "max")
+        new_top = [largest(code, old, new) for old, new in zip(top, tops, strict=True)]
+        shrink = [exponential(code, difference(code, old, new)) for old, new in zip(top, new_top, strict=True)]
+        weights = [[exponential(code, difference(code, x, new_top[i])) for x in row] for i, row in enumerate(scores)]
+        for i, row in enumerate(weights):
+            total[i] = summed(code, product(code, total[i], shrink[i]), folded(code, row, summed))
+        count = len(sums) // rows
+        sums = [product(code, value, shrink[i // count]) for i, value in enumerate(sums)]
+        return [*new_top, *total, *self.accumulate(code, weights, 0, 2, start, self.a.keys, sums)]
+
+
+class _Backward(AttentionBlock):
+    """What both cotangents share: the weights again, and the cotangents of the scores."""
+
+    def by_scores(
+        self,
+        code: Code,
+        columns: Sequence[SSAValue],
+        inside: Sequence[SSAValue | None],
+        of_place: Callable[[int, int], tuple[SSAValue, SSAValue]],
+    ) -> tuple[Grid, Grid]:
+        """The weights, and the scores' cotangents times the scale.
+
+        `of_place` gives the logarithm of the sum and the sum of result times cotangent, by row and column.
+        """
+        scores = self.scores(code, columns)
+        given = 3 + self.a.biases + self.a.masks
+        row_operand, column_operand = (given, 2) if self.row_loop == QUERY else (2, given)
+        by_weights = self.products(code, row_operand, column_operand, columns)
+        weights = [list(row) for row in scores]
+        for i, row in enumerate(self.rows):
+            for j, (column, within) in enumerate(zip(columns, inside, strict=True)):
+                total, delta = of_place(i, j)
+                allowed = self.allowed(code, row, column)
+                value = scores[i][j]
+                if allowed is not None and not self.a.zeros:
+                    value = chosen(code, allowed, value, self.fill)
+                weight = exponential(code, difference(code, value, total))
+                counts = within if not self.a.zeros or allowed is None else both(code, within, allowed)
+                weight = weight if counts is None else chosen(code, counts, weight, self.zero)
+                result = product(code, weight, difference(code, by_weights[i][j], delta))
+                counts = within if allowed is None else both(code, within, allowed)
+                result = result if counts is None else chosen(code, counts, result, self.zero)
+                weights[i][j] = weight
+                scores[i][j] = product(code, result, self.scale) if self.a.scale != 1 else result
+        return weights, scores
+
+
+class _Queries(_Backward):
+    """The cotangent of the queries."""
+
+    def write(self) -> None:
+        code, given = self.code, 3 + self.a.biases + self.a.masks
+        totals = [element.load(code) for element in self.of_rows(code, given + 1)]
+        deltas = [element.load(code) for element in self.of_rows(code, given + 2)]
+
+        def tile(inner: Code, start: SSAValue, held: Sequence[SSAValue]) -> Sequence[SSAValue]:
+            columns, inside = self.tile_columns(inner, start, self.a.keys)
+            _, by_scores = self.by_scores(inner, columns, inside, lambda i, j: (totals[i], deltas[i]))
+            return self.accumulate(inner, by_scores, 0, 1, start, self.a.keys, held)
+
+        sums = code.loop_to(self.key_limit(code), self.accumulators(1), tile, step=self.width)
+        self.store_rows(0, sums)
+
+
+class _Keys(_Backward):
+    """The cotangents of keys and values."""
+
+    row_loop, column_loop = KEY, QUERY
+
+    def write(self) -> None:
+        code, a = self.code, self.a
+        self.starts_anywhere = self.skips
+        start = [*self.accumulators(0), *self.accumulators(3 + a.biases + a.masks)]
+        first = self._first_query(code)
+        heads = a.queries // a.period
+        if heads == 1:
+            sums = code.loop_to(code.number(a.period), start, self._tile, start=first, step=self.width)
+        else:
+
+            def head(inner: Code, at: SSAValue, held: Sequence[SSAValue]) -> Sequence[SSAValue]:
+                self.offset = inner.index_op(arith.MuliOp, at, a.period)
+                return inner.loop_to(inner.number(a.period), held, self._tile, start=first, step=self.width)
+
+            sums = code.loop(heads, start, head)
+        split = len(self.accumulators(0))
+        self.store_rows(0, sums[:split])
+        self.store_rows(1, sums[split:])
+
+    offset: SSAValue | None = None
+
+    def column_at(self, code: Code, place: SSAValue) -> SSAValue:
+        return place if self.offset is None else code.index_op(arith.AddiOp, place, self.offset)
+
+    def _first_query(self, code: Code) -> SSAValue:
+        """The first query of a head that attends to one of the workgroup's keys."""
+        if not self.skips or self.a.causal is None:
+            return code.number(0)
+        ahead = max(self.a.causal, 0)
+        first = code.index_op(arith.SubiOp, code.index_op(arith.MaxUIOp, self.block_start, ahead), ahead)
+        return code.index_op(arith.AddiOp, first, max(-self.a.causal, 0))
+
+    def _tile(self, code: Code, start: SSAValue, held: Sequence[SSAValue]) -> Sequence[SSAValue]:
+        a, given = self.a, 3 + self.a.biases + self.a.masks
+        places, inside = self.tile_columns(code, start, a.period)
+        columns = [self.column_at(code, place) for place in places]
+        scalars = [
+            [self.element_at(operand).with_loops(code, self.known(column=column)).load(code) for column in columns]
+            for operand in (given + 1, given + 2)
+        ]
+        weights, by_scores = self.by_scores(code, columns, inside, lambda i, j: (scalars[0][j], scalars[1][j]))
+        split = len(self.accumulators(0))
+        by_keys = self.accumulate(code, by_scores, 0, 0, start, a.period, held[:split])
+        by_values = self.accumulate(code, weights, 1, given, start, a.period, held[split:])
+        return [*by_keys, *by_values]

@@ -1,0 +1,90 @@
+"""A body computed over a block of outputs: what needs only the row, or only the column, is computed once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import i1
+from xdsl.ir import Operation, SSAValue
+
+from tensorgrad.dialects import wgsl
+from tensorgrad.passes.analyses.axes import Axes
+from tensorgrad.passes.buffers.schedule.schedules import Tile
+from tensorgrad.passes.kernels.lower_buf_to_wgsl.emission import Code, Loops
+
+ROW: Axes = frozenset(("row",))
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where in a block a value is: a row and a column, -1 for any.
+
+    Attributes:
+        row: The number of the row; of a vector of rows where `spread`.
+        column: The number of the column.
+        spread: Whether each lane has the value of a row of its own.
+    """
+
+    row: int = -1
+    column: int = -1
+    spread: bool = False
+
+
+def places_of(tile: Tile, needs: Axes) -> Iterator[Place]:
+    """The places at which a value that depends on some axes is computed."""
+    if needs == ROW and tile.broadcast:
+        yield from (Place(i, spread=True) for i in range(-(-tile.rows // tile.lanes)))
+        return
+    rows = range(tile.rows) if "row" in needs else [-1]
+    columns = range(tile.columns) if "column" in needs else [-1]
+    yield from (Place(i, j) for i in rows for j in columns)
+
+
+class BlockValues:
+    """The values of a body over a block, as far as they are computed.
+
+    Where the tile broadcasts, values that need only the row are computed with a row a lane, and the lanes pass them on
+    where they meet the columns.
+
+    Attributes:
+        known: The values at each place.
+    """
+
+    def __init__(self, code: Code, tile: Tile, axes: Mapping[SSAValue, Axes]):
+        self.code = code
+        self.tile = tile
+        self.axes = axes
+        self.known: dict[Place, dict[SSAValue, SSAValue]] = {}
+
+    def at(self, place: Place, value: SSAValue) -> SSAValue:
+        """A value of the body at a place; itself where it comes from outside of the body."""
+        if value not in self.axes:
+            return value
+        needs = self.axes[value]
+        mine = Place(
+            place.row if "row" in needs else -1,
+            place.column if "column" in needs else -1,
+            place.spread and "row" in needs,
+        )
+        found = self.known.setdefault(mine, {})
+        if value not in found and self.tile.broadcast and not mine.spread:
+            lanes = self.tile.lanes
+            found[value] = self._broadcast(self.known[Place(place.row // lanes, spread=True)][value], place.row % lanes)
+        return found[value]
+
+    def compute(self, op: Operation, loops: Callable[[Place], Loops]) -> None:
+        """Computes an op of the body wherever it differs."""
+        used = {operand for inner in op.walk() for operand in inner.operands if operand in self.axes}
+        for place in places_of(self.tile, self.axes[op.results[0]]):
+            values = {operand: self.at(place, operand) for operand in used}
+            self.code.scalar_op(op, values, loops(place))
+            self.known.setdefault(place, {}).update((result, values[result]) for result in op.results)
+
+    def _broadcast(self, value: SSAValue, lane: int) -> SSAValue:
+        if value.type != i1:
+            return self.code.add(wgsl.SubgroupBroadcastOp(value, lane))
+        number = self.code.add(arith.SelectOp(value, self.code.number(1), self.code.number(0)))
+        passed = self.code.add(wgsl.SubgroupBroadcastOp(number, lane))
+        return self.code.add(arith.CmpiOp(passed, self.code.number(0), "ne"))

@@ -1,0 +1,458 @@
+"""Contractions: each thread computes a block of outputs in registers, and finishes them where they stand."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+
+from xdsl.dialects import arith, memref, vector
+from xdsl.dialects.builtin import MemRefType, f32
+from xdsl.dialects.linalg.ops import GenericOp
+from xdsl.ir import SSAValue
+from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr
+
+from tensorgrad.dialects import wgsl
+from tensorgrad.dialects.buf import KernelOp, element_of, is_shape_only, loop_extents, maps_of
+from tensorgrad.passes.analyses import affine
+from tensorgrad.passes.analyses.affine import used_dims
+from tensorgrad.passes.analyses.axes import axes_of_values, needed_for, one_sided_values
+from tensorgrad.passes.analyses.walking import operations
+from tensorgrad.passes.buffers.schedule.schedules import Tile
+from tensorgrad.passes.buffers.schedule.sharing import holds_sums, threads_of
+from tensorgrad.passes.kernels.lower_buf_to_wgsl.block_values import BlockValues, Place, places_of
+from tensorgrad.passes.kernels.lower_buf_to_wgsl.emission import Code, Loops, place_of, reductions_of, stage_values
+from tensorgrad.passes.kernels.lower_buf_to_wgsl.rows import strided, write
+from tensorgrad.passes.kernels.lower_buf_to_wgsl.vectors import VECTOR_WIDTH, are_vector
+
+UNROLLED_EPILOGUE = 160
+"""An epilogue is unrolled over the block up to so many ops in all; longer ones loop, or drivers compile for seconds."""
+
+
+class OutputBlock:
+    """The code of one contraction kernel.
+
+    Every index is kept in range by clamping, so that loads need no test; stores test where an edge cuts a block.
+    """
+
+    def __init__(self, kernel: KernelOp, stage: GenericOp, code: Code, tile: Tile):
+        self.kernel = kernel
+        self.stage = stage
+        self.code = code
+        self.tile = tile
+        self.grid = kernel.extents
+        self.own = loop_extents(stage)[len(self.grid) :]
+        self._locate()
+
+    def _locate(self) -> None:
+        """Computes the positions of the block: bases are the batch, the rows, the columns, then the reduced loops."""
+        code, tile = self.code, self.tile
+        self.extents, self.expressions = _grid_of(tile, self.grid)
+        _, row_extent, column_extent = self.extents
+        self.batch = code.group(2)
+        lane = code.add(wgsl.LocalIdOp(0))
+        across = code.index_op(arith.MuliOp, code.group(0), tile.columns * tile.lanes)
+        self.first_column = code.index_op(arith.AddiOp, across, lane)
+        self.first_row = code.number(0)
+        if tile.row:
+            down = code.index_op(arith.MuliOp, code.group(1), tile.rows * tile.depth)
+            if tile.depth > 1:
+                mine = code.index_op(arith.MuliOp, code.add(wgsl.LocalIdOp(1)), tile.rows)
+                down = code.index_op(arith.AddiOp, down, mine)
+            self.first_row = down
+        self.cut_rows = row_extent % (tile.rows * tile.depth) != 0
+        self.cut_columns = column_extent % (tile.columns * tile.lanes) != 0
+        self.rows = [self._row(code, i) for i in range(tile.rows)]
+        self.columns = [self._column(code, j) for j in range(tile.columns)]
+        self.lane_rows = self._lane_rows(code) if tile.broadcast else []
+
+    def _lane_rows(self, code: Code) -> list[SSAValue]:
+        """The rows that this lane reads for the others: every `lanes`-th one of the block."""
+        lane, width, found = code.add(wgsl.SubgroupLaneOp()), self.tile.lanes, list[SSAValue]()
+        for start in range(0, self.tile.rows, width):
+            at = code.index_op(arith.AddiOp, self.first_row, code.index_op(arith.AddiOp, lane, start))
+            within = not self.cut_rows and self.tile.rows % width == 0
+            found.append(at if within else self._clamped(code, at, self.extents[1]))
+        return found
+
+    def _row(self, code: Code, i: int) -> SSAValue:
+        at = self.first_row if i == 0 else code.index_op(arith.AddiOp, self.first_row, i)
+        return self._clamped(code, at, self.extents[1]) if self.cut_rows else at
+
+    def _column(self, code: Code, j: int) -> SSAValue:
+        step = j * self.tile.lanes
+        at = self.first_column if j == 0 else code.index_op(arith.AddiOp, self.first_column, step)
+        return self._clamped(code, at, self.extents[2]) if self.cut_columns else at
+
+    def _clamped(self, code: Code, at: SSAValue, extent: int) -> SSAValue:
+        return code.index_op(arith.MinUIOp, at, extent - 1)
+
+    def loops(self, row: SSAValue, column: SSAValue) -> Loops:
+        """The grid's loops at one row and column."""
+        return Loops((self.batch, row, column), self.extents, self.expressions)
+
+    # The sum
+
+    def accumulate(self) -> list[list[SSAValue]]:
+        """The reduced values, for each row of the block and each of its columns."""
+        reductions = reductions_of(self.stage)
+        assert len(reductions) == 1, "a contraction has one result"
+        self.reduction = reductions[0]
+        self.axes = axes_of_values(self.stage, self.tile.row, self.tile.column)
+        rows, columns = len(self.rows), len(self.columns)
+        zero = self.code.scalar(self.reduction.start(), self.reduction.element)
+        start = [zero] * (rows * columns)
+        if self.tile.chunk:
+            flat = self._staged(start)
+        else:
+            kept = self._kept()
+
+            def body(inner: Code, found: list[SSAValue], held: Sequence[SSAValue]) -> Sequence[SSAValue]:
+                loaded = self._loaded(inner, found)
+                for step in range(self.tile.steps):
+
+                    def load(value: SSAValue, place: Place, step: int = step) -> SSAValue:
+                        return kept[value, place] if (value, place) in kept else loaded[value, place][step]
+
+                    def loops(place: Place, step: int = step) -> Loops:
+                        return _with_own(self._grid(place), self.own, self.tile, found, step)
+
+                    held = self._folded(inner, held, load, loops)
+                return held
+
+            order = _order(self.own, self.tile)
+            turns = [self.own[loop] for loop in order]
+            turns[-1] //= self.tile.steps
+            flat = self.code.nest(turns, start, body)
+        return [flat[i * columns : (i + 1) * columns] for i in range(rows)]
+
+    def _arguments(self) -> Iterator[tuple[int, SSAValue]]:
+        """The arguments of the body that stand for operands, by number."""
+        for number, operand in enumerate(self.stage.inputs):
+            if not is_shape_only(operand):
+                yield number, self.stage.body.block.args[number]
+
+    def _kept(self, given: Sequence[SSAValue] = ()) -> dict[tuple[SSAValue, Place], SSAValue]:
+        """The operands that are the same in all steps of the reduction: statistics of rows, what columns are scaled by.
+
+        They are read once, in front of the loops; not those that only what is given is computed from.
+        """
+        needed = needed_for([self.reduction.value], given)
+        kept: dict[tuple[SSAValue, Place], SSAValue] = {}
+        for number, argument in self._arguments():
+            if argument in needed and self._is_kept(number):
+                for place in places_of(self.tile, self.axes[argument]):
+                    kept[argument, place] = self._load(self.code, number, self._grid(place))
+        return kept
+
+    def _is_kept(self, number: int) -> bool:
+        return not any(loop >= len(self.grid) for loop in used_dims(maps_of(self.stage)[number]))
+
+    def _loaded(self, code: Code, found: Sequence[SSAValue]) -> dict[tuple[SSAValue, Place], list[SSAValue]]:
+        """What the steps of a turn read of each operand at each place; all of it first, so that it comes together."""
+        loaded: dict[tuple[SSAValue, Place], list[SSAValue]] = {}
+        for number, argument in self._arguments():
+            if not self._is_kept(number):
+                for place in places_of(self.tile, self.axes[argument]):
+                    loops = [
+                        _with_own(self._grid(place), self.own, self.tile, found, step)
+                        for step in range(self.tile.steps)
+                    ]
+                    loaded[argument, place] = self._load_steps(code, number, loops)
+        return loaded
+
+    def _load_steps(self, code: Code, number: int, loops: Sequence[Loops]) -> list[SSAValue]:
+        buffer, results = self.stage.inputs[number], maps_of(self.stage)[number].results
+        binding = code.bindings[buffer]
+        places = [place_of(results, buffer, binding.start, one) for one in loops]
+        first = places[0]
+        if element_of(binding.memory) == wgsl.VECTOR:
+            at = code.place(first.over(VECTOR_WIDTH), loops[0])
+            vectors = code.element(binding.memory, at)
+            return [code.add(vector.ExtractOp(vectors, [step], f32)) for step in range(len(loops))]
+        at = code.position(results, buffer, loops[0])
+        found: list[SSAValue] = []
+        for one, place in zip(loops, places, strict=True):
+            if place.terms == first.terms and place.constant >= first.constant:
+                here = code.index_op(arith.AddiOp, at, place.constant - first.constant)
+            else:
+                here = code.position(results, buffer, one)
+            found.append(code.element(binding.memory, here))
+        return found
+
+    def _grid(self, place: Place) -> Loops:
+        """The grid's loops at a place of the block."""
+        rows = self.lane_rows if place.spread else self.rows
+        return self.loops(rows[max(place.row, 0)], self.columns[max(place.column, 0)])
+
+    def _load(self, code: Code, number: int, loops: Loops) -> SSAValue:
+        """An operand of the contraction, from memory."""
+        return code.load(self.stage.inputs[number], maps_of(self.stage)[number].results, loops)
+
+    def _folded(
+        self,
+        code: Code,
+        held: Sequence[SSAValue],
+        load: Callable[[SSAValue, Place], SSAValue],
+        loops: Callable[[Place], Loops],
+        given: Sequence[SSAValue] = (),
+    ) -> list[SSAValue]:
+        """The accumulators after one more step of the reduction.
+
+        Args:
+            code: Where to.
+            held: The accumulators.
+            load: Gives an operand, or what is given, at a place.
+            loops: All loops at a place.
+            given: Values of the body that need not be computed.
+        """
+        values = self._values(code, load, loops, given)
+        kind, columns = type(self.reduction.combine), len(self.columns)
+        return [
+            code.combine(kind, held[i * columns + j], values.at(Place(i, j), self.reduction.value))
+            for i in range(len(self.rows))
+            for j in range(columns)
+        ]
+
+    # Staging in workgroup memory
+
+    def _staged(self, start: Sequence[SSAValue]) -> list[SSAValue]:
+        """The reduction in chunks: the workgroup computes what its threads share once, then all go on from that."""
+        total, chunk = math.prod(self.own), self.tile.chunk
+        values = one_sided_values(self.stage, self.tile.row, self.tile.column)
+        shared = {value: self._shared(value) for value in values}
+        kept = self._kept(values)
+
+        def over_chunks(code: Code, at: SSAValue, held: Sequence[SSAValue]) -> Sequence[SSAValue]:
+            first = code.index_op(arith.MuliOp, at, chunk)
+            for value, memory in shared.items():
+                self._fill(code, value, memory, first)
+            code.block.add_op(wgsl.BarrierOp())
+            left = code.index_op(arith.SubiOp, code.number(total), first)
+            count = code.index_op(arith.MinUIOp, left, chunk)
+            results = code.loop_to(
+                count, held, lambda inner, k, now: self._staged_step(inner, k, first, shared, kept, now)
+            )
+            code.block.add_op(wgsl.BarrierOp())
+            return results
+
+        return self.code.loop(-(-total // chunk), start, over_chunks)
+
+    def _shared(self, value: SSAValue) -> SSAValue:
+        extent = self._extent("row" in self.axes[value])
+        return self.code.frame.array(self.code, MemRefType(value.type, [extent * self.tile.chunk]))
+
+    def _extent(self, is_row: bool) -> int:
+        """How many rows, or columns, a workgroup covers."""
+        return self.tile.rows * self.tile.depth if is_row else self.tile.columns * self.tile.lanes
+
+    def _fill(self, code: Code, value: SSAValue, memory: SSAValue, first: SSAValue) -> None:
+        """The workgroup's threads compute a chunk of a value together, from neighbours in memory side by side."""
+        is_row = "row" in self.axes[value]
+        extent, chunk, tile = self._extent(is_row), self.tile.chunk, self.tile
+        group = code.index_op(arith.MuliOp, code.group(1 if is_row else 0), extent)
+        needed = needed_for([value])
+        steps_first = self._lies_along_steps(needed)
+
+        def body(inner: Code, at: SSAValue, _: object) -> Sequence[SSAValue]:
+            inside, across = (chunk, False) if steps_first else (extent, True)
+            fast, slow = inner.index_op(arith.RemUIOp, at, inside), inner.index_op(arith.DivUIOp, at, inside)
+            place, step = (fast, slow) if across else (slow, fast)
+            where = self._clamped(inner, inner.index_op(arith.AddiOp, group, place), self.extents[1 if is_row else 2])
+            k = self._clamped(inner, inner.index_op(arith.AddiOp, first, step), math.prod(self.own))
+            loops = self.loops(where, self.columns[0]) if is_row else self.loops(self.rows[0], where)
+            found = self._computed(inner, value, needed, strided(loops, k, list(self.own)))
+            to = inner.index_op(arith.AddiOp, inner.index_op(arith.MuliOp, step, extent), place)
+            inner.put(found, memory, to)
+            return []
+
+        code.loop(extent * chunk, [], body, start=code.add(wgsl.LocalIndexOp()), step=tile.lanes * tile.depth)
+
+    def _lies_along_steps(self, needed: Collection[SSAValue]) -> bool:
+        """Whether what a value is computed from lies in memory along the reduction, not along the rows or columns."""
+        for number, argument in self._arguments():
+            if argument in needed and self.axes[argument] and not self._is_kept(number):
+                last = maps_of(self.stage)[number].results[-1]
+                return any(loop >= len(self.grid) for loop in last.used_dims())
+        return False
+
+    def _computed(self, code: Code, value: SSAValue, needed: Collection[SSAValue], loops: Loops) -> SSAValue:
+        """A value of the body, from operands in memory."""
+        known = {one: self._load(code, number, loops) for number, one in self._arguments() if one in needed}
+        for op in self.stage.body.block.ops:
+            if any(result in needed for result in op.results):
+                code.scalar_op(op, known, loops)
+        return known[value]
+
+    def _staged_step(
+        self,
+        code: Code,
+        k: SSAValue,
+        first: SSAValue,
+        shared: Mapping[SSAValue, SSAValue],
+        kept: Mapping[tuple[SSAValue, Place], SSAValue],
+        held: Sequence[SSAValue],
+    ) -> Sequence[SSAValue]:
+        position = code.index_op(arith.AddiOp, first, k)
+        mine = code.index_op(arith.MuliOp, code.add(wgsl.LocalIdOp(1)), self.tile.rows)
+        lane = code.add(wgsl.LocalIdOp(0))
+        numbers = {argument: number for number, argument in self._arguments()}
+
+        def loops(place: Place) -> Loops:
+            return strided(self._grid(place), position, list(self.own))
+
+        def load(value: SSAValue, place: Place) -> SSAValue:
+            if (value, place) in kept:
+                return kept[value, place]
+            if value not in shared:
+                return self._load(code, numbers[value], loops(place))
+            is_row = place.row >= 0
+            begin = code.index_op(arith.MuliOp, k, self._extent(is_row))
+            start, step = (mine, place.row) if is_row else (lane, place.column * self.tile.lanes)
+            at = code.index_op(arith.AddiOp, begin, code.index_op(arith.AddiOp, start, step))
+            return code.element(shared[value], at)
+
+        return self._folded(code, held, load, loops, list(shared))
+
+    def _values(
+        self,
+        code: Code,
+        load: Callable[[SSAValue, Place], SSAValue],
+        loops: Callable[[Place], Loops],
+        given: Sequence[SSAValue],
+    ) -> BlockValues:
+        """Computes the body over the block: what needs one side only, once for each of its rows or columns."""
+        values = BlockValues(code, self.tile, self.axes)
+        needed = needed_for([self.reduction.value], given)
+        for value in dict.fromkeys([*given, *(argument for _, argument in self._arguments())]):
+            if value in needed:
+                for place in places_of(self.tile, self.axes[value]):
+                    values.known.setdefault(place, {})[value] = load(value, place)
+        for op in self.stage.body.block.ops:
+            if any(result in needed and result not in given for result in op.results):
+                values.compute(op, loops)
+        return values
+
+    # What follows the sum
+
+    def finish(self, sums: list[list[SSAValue]]) -> None:
+        """Runs the stages behind the contraction on each element of the block and stores the results."""
+        epilogue = [stage for stage in self.kernel.stages if stage is not self.stage]
+        size = sum(1 for stage in epilogue for _ in operations(stage.body.block)) * len(self.rows) * len(self.columns)
+        if size <= UNROLLED_EPILOGUE or len(self.rows) * len(self.columns) == 1:
+            for i, row in enumerate(self.rows):
+                for j, column in enumerate(self.columns):
+                    self._element(self.code, row, column, (i, j), sums[i][j])
+        else:
+            self._finish_in_loop(sums)
+
+    def _finish_in_loop(self, sums: list[list[SSAValue]]) -> None:
+        """A loop over the rows, which has the columns in its body; until then the sums of a column are an array."""
+        code, kind, rows = self.code, sums[0][0].type, len(sums)
+        threads, mine = 1, code.number(0)
+        if code.frame.software and holds_sums(self.tile):
+            # To a CPU the workgroup's memory is memory like all other, and its driver compiles that far faster.
+            threads, mine = threads_of(self.tile), code.add(wgsl.LocalIndexOp())
+            held = [code.frame.array(code, MemRefType(kind, [rows * threads])) for _ in self.columns]
+        else:
+            held = [code.add(memref.AllocaOp.get(kind, shape=[rows])) for _ in self.columns]
+        for i, row in enumerate(sums):
+            at = code.index_op(arith.AddiOp, mine, i * threads) if threads > 1 else code.number(i)
+            for memory, value in zip(held, row, strict=True):
+                code.put(value, memory, at)
+
+        def body(inner: Code, at: SSAValue, _: object) -> list[SSAValue]:
+            row = inner.index_op(arith.AddiOp, self.first_row, at)
+            place = inner.index_op(arith.AddiOp, inner.index_op(arith.MuliOp, at, threads), mine) if threads > 1 else at
+            for j, memory in enumerate(held):
+                step = j * self.tile.lanes
+                column = inner.index_op(arith.AddiOp, self.first_column, step) if j else self.first_column
+                self._element(inner, row, column, None, inner.element(memory, place))
+            return []
+
+        code.loop_to(code.concealed(rows), [], body)
+
+    def _element(
+        self, code: Code, row: SSAValue, column: SSAValue, place: tuple[int, int] | None, value: SSAValue
+    ) -> None:
+        """Runs the epilogue at one element, if it is inside the grid."""
+        tests: list[SSAValue] = []
+        if self.cut_rows:
+            at = row if place is None else self._unclamped(code, self.first_row, place[0])
+            tests.append(code.below(at, self.extents[1]))
+        if self.cut_columns:
+            at = column if place is None else self._unclamped(code, self.first_column, place[1] * self.tile.lanes)
+            tests.append(code.below(at, self.extents[2]))
+        if not tests:
+            self._epilogue(code, self.loops(row, column), value)
+            return
+        inside = tests[0] if len(tests) == 1 else code.add(arith.AndIOp(tests[0], tests[1]))
+        code.when(inside, lambda inner: self._epilogue(inner, self.loops(row, column), value))
+
+    def _unclamped(self, code: Code, first: SSAValue, step: int) -> SSAValue:
+        return first if step == 0 else code.index_op(arith.AddiOp, first, step)
+
+    def _epilogue(self, code: Code, loops: Loops, value: SSAValue) -> None:
+        known: dict[SSAValue, SSAValue] = {self.stage.outputs[0]: value}
+        for stage in self.kernel.stages:
+            values = [value] if stage is self.stage else stage_values(code, stage, loops, known)
+            known.update(zip(stage.outputs, values, strict=True))
+            write(self.kernel, stage, code, loops, values)
+
+
+def _grid_of(tile: Tile, grid: Sequence[int]) -> tuple[tuple[int, int, int], tuple[AffineExpr, ...]]:
+    """The extents of everything else, of the rows and of the columns, and each loop of the grid as one of them."""
+    extents = tile.extents(grid)
+    rest = [i for i in range(len(grid)) if i not in (*tile.row, *tile.column)]
+    expressions: list[AffineExpr] = [AffineConstantExpr(0)] * len(grid)
+    for base, loops in enumerate((rest, tile.row, tile.column)):
+        places = affine.delinearized(AffineDimExpr(base), [grid[i] for i in loops])
+        for loop, place in zip(loops, places, strict=True):
+            expressions[loop] = affine.linear(place, extents).expression()
+    return extents, tuple(expressions)
+
+
+def _order(own: Sequence[int], tile: Tile) -> list[int]:
+    """The loops of the reduction as they stand inside each other."""
+    order = [loop for loop in range(len(own)) if loop != tile.inner]
+    return order if tile.inner < 0 else [*order, tile.inner]
+
+
+def _with_own(loops: Loops, own: Sequence[int], tile: Tile, found: Sequence[SSAValue], step: int) -> Loops:
+    """The grid's loops and those of the reduction, given as they stand inside each other, in one step of a turn."""
+    first, order = len(loops.extents), _order(own, tile)
+    extents = [own[loop] for loop in order]
+    extents[-1] //= tile.steps
+    expressions: list[AffineExpr] = [AffineDimExpr(first + order.index(loop)) for loop in range(len(own))]
+    if tile.steps > 1:
+        expressions[order[-1]] = expressions[order[-1]] * tile.steps + step
+    return Loops((*loops.bases, *found), (*loops.extents, *extents), (*loops.expressions, *expressions))
+
+
+def vector_operands(kernel: KernelOp, stage: GenericOp, tile: Tile, starts: Sequence[int]) -> set[SSAValue]:
+    """The operands of a contraction of which each turn reads one vector.
+
+    Args:
+        kernel: Holds the contraction.
+        stage: The contraction.
+        tile: Its schedule.
+        starts: For each argument of the kernel: the element of its binding that it starts at.
+    """
+    if tile.steps != VECTOR_WIDTH or tile.chunk:
+        return set()
+    extents, expressions = _grid_of(tile, kernel.extents)
+    own = loop_extents(stage)[len(kernel.extents) :]
+    start_of: dict[SSAValue, int] = dict(zip(kernel.body.block.args, starts, strict=True))
+    loops = [_with_own(Loops((), extents, expressions), own, tile, (), step) for step in range(tile.steps)]
+    found: set[SSAValue] = set()
+    for buffer, m in zip(stage.inputs, maps_of(stage), strict=False):
+        if buffer in start_of and element_of(buffer) == f32 and buffer.has_one_use():
+            places = [place_of(m.results, buffer, start_of[buffer], one) for one in loops]
+            if are_vector(places):
+                found.add(buffer)
+    return found
+
+
+def contraction(kernel: KernelOp, stage: GenericOp, code: Code, tile: Tile) -> None:
+    """Writes the code of a contraction kernel."""
+    block = OutputBlock(kernel, stage, code, tile)
+    block.finish(block.accumulate())

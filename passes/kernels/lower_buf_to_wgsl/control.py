@@ -1,0 +1,156 @@
+"""What loops and branches need of kernels: rows that move from time to time, and numbers of workgroups."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeAlias, cast
+
+from xdsl.dialects import arith, memref
+from xdsl.dialects.builtin import IndexType, IntegerAttr, i1, i32
+from xdsl.ir import Attribute, Block, SSAValue
+from xdsl.ir.affine import AffineMap
+
+from tensorgrad.dialects.buf import ArenaOp, ViewOp
+from tensorgrad.dialects.buf_control import RowOp
+from tensorgrad.passes.kernels.lower_buf_to_wgsl.emission import Code, Frame
+
+Condition: TypeAlias = tuple[SSAValue, bool]
+"""A predicate, and what it has to be."""
+
+Row: TypeAlias = "tuple[AffineMap, list[SSAValue]]"
+"""Where a row starts, as a map of numbers, and the counters that hold these."""
+
+MOST_COUNTERS = 4
+"""WebGPU's least limit on bindings whose offset is given with each dispatch."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """Where a table says at which element a buffer starts.
+
+    Attributes:
+        table: The binding.
+        first: Where the number of the first of the kernels that are written once is.
+        step: By how much further that of the next one is.
+    """
+
+    table: int
+    first: int
+    step: int
+
+
+@dataclass(frozen=True)
+class Placed:
+    """Where a dispatch finds a buffer: in which of its bindings, from which element on.
+
+    Attributes:
+        moved: By how many elements more: a map of the numbers in some bindings.
+        entry: Where a table has how many elements more.
+    """
+
+    binding: int
+    start: int
+    moved: tuple[AffineMap, tuple[int, ...]] | None = None
+    entry: Entry | None = None
+
+
+class Moves:
+    """By how much loops move a kernel's buffers, computed at its start."""
+
+    def __init__(self, block: Block):
+        self.block = block
+        self._code = Code(block, {}, Frame((1, 1, 1)))
+        self._numbers: dict[int, SSAValue] = {}
+        self._known: dict[tuple[AffineMap, tuple[int, ...]], SSAValue] = {}
+
+    def of(self, placed: Placed) -> SSAValue | None:
+        """The elements that a buffer starts behind the usual."""
+        if placed.moved is None:
+            return None
+        if placed.moved not in self._known:
+            at, counters = placed.moved
+            numbers = [self._number(counter) for counter in counters]
+            self._known[placed.moved] = self._code.expression(at.results[0], numbers)
+        return self._known[placed.moved]
+
+    def _number(self, counter: int) -> SSAValue:
+        if counter not in self._numbers:
+            code = self._code
+            loaded = code.element(code.block.args[counter], code.number(0))
+            self._numbers[counter] = code.add(arith.IndexCastOp(loaded, IndexType()))
+        return self._numbers[counter]
+
+
+class Starts:
+    """Where the buffers of kernels that are written once start, as a table says: read where their code begins."""
+
+    def __init__(self, code: Code, block: Block, member: SSAValue | None):
+        """Reads, from the bindings of a block, for the kernel of number `member`, or for the only one."""
+        self._code = code
+        self._block = block
+        self._member = member
+        self._known: dict[Entry, SSAValue] = {}
+
+    def of(self, entry: Entry) -> SSAValue:
+        """The element that a buffer starts at."""
+        if entry not in self._known:
+            code = self._code
+            at = code.number(entry.first)
+            if self._member is not None:
+                at = code.index_op(arith.AddiOp, code.index_op(arith.MuliOp, self._member, entry.step), entry.first)
+            loaded = code.element(self._block.args[entry.table], at)
+            self._known[entry] = code.add(arith.IndexCastOp(loaded, IndexType()))
+        return self._known[entry]
+
+
+def write_choice(
+    kinds: Sequence[Attribute],
+    placed: Sequence[Placed],
+    wanted: Sequence[bool],
+    groups: Sequence[Sequence[tuple[int, int, int]]],
+) -> Block:
+    """A kernel that writes how many workgroups the dispatches of two branches have.
+
+    Args:
+        kinds: The types of the bindings; the last one takes the numbers, three for each dispatch.
+        placed: Where the predicates are, those of the branches around first.
+        wanted: What each predicate has to be for the first of the two branches to run; the last one is theirs.
+        groups: The workgroups of each branch's dispatches.
+    """
+    block = Block(arg_types=kinds)
+    moves = Moves(block)
+    code = Code(block, {}, Frame((1, 1, 1)))
+    holds: list[SSAValue] = []
+    for one in placed:
+        moved = moves.of(one)
+        at = code.number(0) if moved is None else moved
+        holds.append(code.add(memref.LoadOp.get(block.args[one.binding], [at])))
+    true = code.add(arith.ConstantOp(IntegerAttr(1, i1)))
+    around: SSAValue | None = None
+    for value, one in zip(holds[:-1], wanted[:-1], strict=True):
+        met = value if one else code.add(arith.XOrIOp(value, true))
+        around = met if around is None else code.add(arith.AndIOp(around, met))
+    zero = code.add(arith.ConstantOp(IntegerAttr(0, i32)))
+    position = 0
+    for branch, found in enumerate(groups):
+        runs = holds[-1] if branch == 0 else code.add(arith.XOrIOp(holds[-1], true))
+        runs = runs if around is None else code.add(arith.AndIOp(around, runs))
+        for numbers in found:
+            for number in numbers:
+                count = code.add(arith.ConstantOp(IntegerAttr(number, i32)))
+                chosen = code.add(arith.SelectOp(runs, count, zero))
+                block.add_op(memref.StoreOp.get(chosen, block.args[-1], [code.number(position)]))
+                position += 1
+    return block
+
+
+def view_of(value: SSAValue) -> ViewOp:
+    """The view that a buffer is, or is a row of."""
+    return value.owner.base if isinstance(value.owner, RowOp) else cast(ViewOp, value.owner)
+
+
+def counter_of(index: SSAValue) -> SSAValue:
+    """The buffer with a loop's number of the present time."""
+    found = [use.operation for use in index.uses if isinstance(use.operation, RowOp)]
+    return next(row.result for row in found if cast(ArenaOp, row.base.arena.owner).role.data == "counter")

@@ -1,0 +1,142 @@
+"""Work that loops need not do in every turn."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from xdsl.dialects import arith, memref, scf
+from xdsl.dialects.builtin import IndexType, IntegerAttr
+from xdsl.ir import Block, Operation, SSAValue
+
+from tensorgrad.passes.tensors.simplify import is_pure
+
+
+def hoist_invariants(block: Block) -> None:
+    """Moves pure ops out of the loops of a block, and of the blocks inside, as far as their operands are known.
+
+    A pure op has the same value wherever it stands, and none of them fails: a loop that never runs only wastes it.
+    """
+    for op in list(block.ops):
+        for region in op.regions:
+            for inner in region.blocks:
+                hoist_invariants(inner)
+        if op.regions and isinstance(op, scf.ForOp):
+            _hoist(op)
+
+
+def _hoist(loop: scf.ForOp) -> None:
+    """Moves ops of a loop's body in front of it. What they use stands before them, so one walk finds all."""
+    around, body = loop.parent, loop.body.block
+    assert around is not None
+    inside = {*body.args, *(result for op in body.ops for result in op.results)}
+    for op in list(body.ops):
+        if op.regions or not op.results or any(o in inside for o in op.operands) or not is_pure(op):
+            continue
+        op.detach()
+        around.insert_op_before(op, loop)
+        inside.difference_update(op.results)
+
+
+def carry_addresses(block: Block) -> None:
+    """Lets innermost loops carry where they load from, and add to it in each turn.
+
+    A CPU's driver takes an address of a lane's own and the counter apart, lane by lane, outside of the loop, more than
+    it has registers for. Expects invariants in front of their loops.
+    """
+    for op in list(block.ops):
+        for region in op.regions:
+            for inner in region.blocks:
+                carry_addresses(inner)
+        if op.regions and isinstance(op, scf.ForOp) and not _holds_loop(op):
+            _carry(op)
+
+
+def _holds_loop(loop: scf.ForOp) -> bool:
+    return any(op.regions and isinstance(op, scf.ForOp) for op in loop.body.block.ops)
+
+
+def _carry(loop: scf.ForOp) -> None:
+    body, step = loop.body.block, _constant(loop.step)
+    around, last = loop.parent, body.last_op
+    assert around is not None and isinstance(last, scf.YieldOp)
+    if step is None:
+        return
+    found: list[tuple[Operation, SSAValue, int]] = []
+    for op in body.ops:
+        if isinstance(op, arith.AddiOp) and any(isinstance(use.operation, memref.LoadOp) for use in op.result.uses):
+            grown = _growth(op, body)
+            if grown is not None:
+                found.append((op, *grown))
+    if not found:
+        return
+    starts: list[SSAValue] = []
+    for op, base, factor in found:
+        starts.append(_start(base, loop, factor))
+        argument = body.insert_arg(IndexType(), len(body.args))
+        after = arith.AddiOp(argument, _number(step * factor, last))
+        after.location = op.location
+        body.insert_op_before(after, last)
+        last.operands = [*last.operands, after.result]
+        op.results[0].replace_all_uses_with(argument)
+        parts = [value.owner for value in op.operands]
+        for one in (op, *parts):
+            if isinstance(one, Operation) and one.parent is body and not one.results[0].first_use:
+                one.detach()
+                one.erase()
+    region = loop.detach_region(loop.body)
+    new = scf.ForOp(loop.lb, loop.ub, loop.step, [*loop.iter_args, *starts], region)
+    new.attributes |= loop.attributes
+    new.location = loop.location
+    around.insert_op_before(new, loop)
+    for old, result in zip(loop.results, new.results, strict=False):
+        old.replace_all_uses_with(result)
+    loop.detach()
+    loop.erase()
+
+
+def _growth(op: arith.AddiOp, body: Block) -> tuple[SSAValue, int] | None:
+    """The part of a sum that doesn't change in a loop, if the rest is its counter times a constant."""
+    for base, moving in ((op.lhs, op.rhs), (op.rhs, op.lhs)):
+        if _stands_in(base, body) or _constant(base) is not None:
+            continue
+        if moving is body.args[0]:
+            return base, 1
+        owner = moving.owner
+        if isinstance(owner, arith.MuliOp) and owner.lhs is body.args[0]:
+            factor = _constant(owner.rhs)
+            return None if factor is None else (base, factor)
+    return None
+
+
+def _stands_in(value: SSAValue, body: Block) -> bool:
+    return value in body.args or (isinstance(value.owner, Operation) and value.owner.parent is body)
+
+
+def _start(base: SSAValue, loop: scf.ForOp, factor: int) -> SSAValue:
+    """The address in the first turn."""
+    low = _constant(loop.lb)
+    if low == 0:
+        return base
+    if low is not None:
+        return _before(loop, arith.AddiOp(base, _number(low * factor, loop)))
+    return _before(loop, arith.AddiOp(base, _before(loop, arith.MuliOp(loop.lb, _number(factor, loop)))))
+
+
+def _before(loop: scf.ForOp, op: Operation) -> SSAValue:
+    op.location = loop.location
+    cast(Block, loop.parent).insert_op_before(op, loop)
+    return op.results[0]
+
+
+def _number(value: int, before: Operation) -> SSAValue:
+    op = arith.ConstantOp(IntegerAttr(value, IndexType()))
+    op.location = before.location
+    cast(Block, before.parent).insert_op_before(op, before)
+    return op.result
+
+
+def _constant(value: SSAValue) -> int | None:
+    owner = value.owner
+    if isinstance(owner, arith.ConstantOp) and isinstance(owner.value, IntegerAttr):
+        return owner.value.value.data
+    return None

@@ -1,0 +1,463 @@
+"""The pass `relay-loops`: invocations take turns in loops that are too long for one of them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import cast
+
+from xdsl.context import Context
+from xdsl.dialects import arith, memref, scf
+from xdsl.dialects.builtin import (
+    DenseArrayBase,
+    IndexType,
+    IntegerAttr,
+    MemRefType,
+    ModuleOp,
+    UnknownLoc,
+    i1,
+    i32,
+    i64,
+)
+from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.passes import ModulePass
+from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.utils.exceptions import DiagnosticException
+
+from tensorgrad.dialects import wgsl
+from tensorgrad.dialects.buf import KernelOp as BufKernelOp
+from tensorgrad.dialects.buf import buffer_bytes
+from tensorgrad.passes.analyses.trips import (
+    ITERATIONS,
+    MOST_TRIPS,
+    has_uniform_bounds,
+    holds,
+    is_uniform,
+    iterations,
+    kernel_iterations,
+    masked_iterations,
+    most_trips,
+    total,
+)
+from tensorgrad.passes.analyses.walking import operations
+from tensorgrad.passes.levels import LOWERED_BY, Level, level_of
+from tensorgrad.runtime.target import Target
+
+SHARED, INSIDE = "shared", "inside"
+NEVER = 1 << 62
+"""More iterations than there may be."""
+
+
+@dataclass(frozen=True)
+class RelayLoopsPass(ModulePass):
+    """Has several invocations take turns in loops that are too long for one.
+
+    Drivers that run kernels on a CPU end every loop of an invocation, and say nothing, once it has run some number of
+    iterations in all of its loops together (Mesa's llvmpipe: 65,535); so loops inside each other don't help, but
+    further invocations do. Expects kernels behind `lower-buf-to-wgsl`. Guarantees the same results, bit for bit, and
+    kernels none of whose invocations runs more iterations than the target allows. Kernels that never pass the limit
+    stay as they are.
+
+    A kernel that may pass it gets workgroups of so many times the invocations, along x. All of them run the same code,
+    but only the first stores results. In a loop that is shared each takes its range of the iterations when it is its
+    turn, from what the one before has left in the workgroup's memory:
+
+    ```
+    for turn in 0 .. relays:
+      if turn is mine: carried = loop over this turn's range of the iterations, from carried
+      barrier
+    ```
+
+    Conditions around such a loop that differ between invocations, as that which ends invocations behind the last
+    element, move to the stores: barriers need every invocation.
+
+    Attributes:
+        target: A profile or JSON: the limit on iterations, and those on workgroups.
+        relays: How many invocations share every loop, however short, where the target has room; 0 goes by the limit.
+        inner: With `relays`: whether they share the innermost loops that they can, and not the outermost.
+    """
+
+    name = "relay-loops"
+
+    target: str = "webgpu-default"
+    relays: int = 0
+    inner: bool = False
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        target, found = Target.from_spec(self.target), level_of(op)
+        # Where nothing is computed, a lowered module holds what a planned one does.
+        if found in (Level.TG, Level.BUF) or any(isinstance(one, BufKernelOp) for one in op.walk()):
+            level = "buf" if found is None else found.value
+            raise DiagnosticException(
+                f"{self.name} expects a module at level wgsl, this one is at level {level}: "
+                f"run `{LOWERED_BY[Level.WGSL]}` first"
+            )
+        kernels = [kernel for kernel in op.ops if isinstance(kernel, wgsl.KernelOp)]
+        for kernel, plan in [(kernel, self._plan(kernel, target)) for kernel in kernels]:
+            if plan is not None:
+                _Relays(kernel, plan).write()
+
+    def _plan(self, kernel: wgsl.KernelOp, target: Target) -> Plan | None:
+        if self.relays:
+            loops = dict(_all_shared(kernel.body.block, self.inner))
+            fits = loops and self.relays <= _room(kernel, target)
+            return Plan(self.relays, loops, kernel_iterations(kernel)) if fits else None
+        limit = target.max_loop_iterations
+        return None if limit is None else plan_relays(kernel, target, limit)
+
+
+# How many relays, and in which loops
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How a kernel's loops are relayed.
+
+    Attributes:
+        relays: How many invocations take turns.
+        loops: For each loop that isn't run by all of them: whether they share it, or loops inside of it.
+        iterations: What each of them runs then at most.
+    """
+
+    relays: int
+    loops: dict[Operation, str]
+    iterations: int
+
+
+def plan_relays(kernel: wgsl.KernelOp, target: Target, limit: int) -> Plan | None:
+    """The fewest relays, a power of two, that keep a kernel below a limit; `None` if it needs none.
+
+    Raises:
+        DiagnosticException: There is no number of relays that does, or the target has no room for them.
+    """
+    needed = kernel_iterations(kernel)
+    if needed <= limit:
+        return None
+    most, updated, relays = _room(kernel, target), _updated(kernel), 2
+    while relays <= most:
+        loops: dict[Operation, str] = {}
+        found = _planned(kernel.body.block, relays, loops, updated)
+        if found <= limit:
+            _check_memory(kernel, loops, target)
+            return Plan(relays, loops, found)
+        relays *= 2
+    raise _too_long(kernel, target, f"up to {needed} iterations, and no {most} can take turns in them")
+
+
+def _room(kernel: wgsl.KernelOp, target: Target) -> int:
+    """How many relays a workgroup has room for; invocations of one vector, which are counted together, stay so."""
+    width, *others = kernel.workgroup_size.get_values()
+    if width % (target.subgroup_size or 1):
+        return 1
+    room = target.max_compute_invocations_per_workgroup // math.prod(others)
+    return min(room, target.max_compute_workgroup_size_x) // width
+
+
+def _too_long(kernel: wgsl.KernelOp, target: Target, problem: str) -> DiagnosticException:
+    return DiagnosticException(
+        f"the loops of the kernel made at {kernel.location} are too long for {target.name!r}, which ends an "
+        f"invocation's loops without a word after {target.max_loop_iterations} iterations: {problem}. "
+        "Reduce in several steps (reshape an axis into two, then reduce one after the other), or take another device"
+    )
+
+
+def _planned(block: Block, relays: int, loops: dict[Operation, str], updated: set[SSAValue]) -> int:
+    """The iterations of a block that each relay runs at most; notes what is done with each loop."""
+
+    def count(op: Operation) -> int:
+        if isinstance(op, scf.ForOp):
+            return _planned_loop(op, relays, loops, updated)
+        return sum(_planned(inner, relays, loops, updated) for region in op.regions for inner in region.blocks)
+
+    return total(block, count)
+
+
+def _planned_loop(loop: scf.ForOp, relays: int, loops: dict[Operation, str], updated: set[SSAValue]) -> int:
+    """A loop is run by all relays, shared, or shared inside: whatever leaves each the fewest iterations."""
+    trips, inside, masked = most_trips(loop), iterations(loop.body.block), masked_iterations(loop)
+    options: list[tuple[int, dict[Operation, str]]] = []
+    if not any(isinstance(op, memref.StoreOp) and op.memref in updated for op in operations(loop.body.block)):
+        options.append((trips * (1 + inside) + masked, {}))
+    if not holds(loop, wgsl.BarrierOp):
+        turn = -(-trips // relays) * (1 + inside) + masked
+        options.append((turn + relays * (1 + masked) + 1, {loop: SHARED}))
+    if has_uniform_bounds(loop):
+        within: dict[Operation, str] = {}
+        found = trips * (1 + _planned(loop.body.block, relays, within, updated)) + masked
+        if within:
+            options.append((found, {loop: INSIDE, **within}))
+    least, chosen = min(options, key=lambda option: option[0], default=(NEVER, dict[Operation, str]()))
+    loops.update(chosen)
+    return least
+
+
+def _all_shared(block: Block, inner: bool) -> Iterator[tuple[Operation, str]]:
+    """What is done with each loop that can be shared, when all are."""
+    for op in block.ops:
+        if not isinstance(op, scf.ForOp):
+            for region in op.regions:
+                for one in region.blocks:
+                    yield from _all_shared(one, inner)
+        elif has_uniform_bounds(op) and (inner or holds(op, wgsl.BarrierOp)) and holds(op, scf.ForOp):
+            yield op, INSIDE
+            yield from _all_shared(op.body.block, inner)
+        elif not holds(op, wgsl.BarrierOp):
+            yield op, SHARED
+
+
+def _updated(kernel: wgsl.KernelOp) -> set[SSAValue]:
+    """The bindings that a kernel both reads and writes."""
+    ops = list(operations(kernel.body.block))
+    loaded = {op.memref for op in ops if isinstance(op, memref.LoadOp)}
+    return {op.memref for op in ops if isinstance(op, memref.StoreOp) and op.memref in loaded} & {
+        *kernel.body.block.args
+    }
+
+
+def _check_memory(kernel: wgsl.KernelOp, loops: dict[Operation, str], target: Target) -> None:
+    ops = operations(kernel.body.block)
+    used = sum(buffer_bytes(op.memref.type) for op in ops if isinstance(op, wgsl.WorkgroupAllocOp))
+    size = math.prod(kernel.workgroup_size.get_values())
+    kinds = [_kinds_held(loop, size) for loop, what in loops.items() if what == SHARED]
+    for kind in {one for held in kinds for one in held}:
+        used += max(held.count(kind) for held in kinds) * buffer_bytes(kind)
+    if used > target.max_compute_workgroup_storage_size:
+        limit = target.max_compute_workgroup_storage_size
+        raise _too_long(kernel, target, f"to take turns needs {used} bytes of a workgroup's memory, there are {limit}")
+
+
+def _kinds_held(loop: Operation, size: int) -> list[wgsl.Memref]:
+    """The arrays that what a loop carries is passed on in: one element for each invocation."""
+    kinds = [i32 if isinstance(result.type, IndexType) else result.type for result in loop.results]
+    return [MemRefType(kind, [size]) for kind in kinds]
+
+
+# The code
+
+
+@dataclass(frozen=True)
+class _Guard:
+    """What has to hold where a store runs.
+
+    Attributes:
+        first: For what all relays run through: that this is the first one, and what else was asked for.
+        inside: What was asked for; `None` if nothing.
+    """
+
+    first: SSAValue
+    inside: SSAValue | None = None
+
+
+class _Code:
+    """Inserts ops in front of another."""
+
+    def __init__(self, anchor: Operation):
+        self.anchor = anchor
+
+    def add(self, op: Operation) -> Operation:
+        """Inserts an op; what is new of it gets the location of the one behind it."""
+        for one in op.walk():
+            if isinstance(one.location, UnknownLoc):
+                one.location = self.anchor.location
+        Rewriter.insert_op(op, InsertPoint.before(self.anchor))
+        return op
+
+    def value(self, op: Operation) -> SSAValue:
+        """Inserts an op; gives its result."""
+        return self.add(op).results[0]
+
+    def number(self, value: int) -> SSAValue:
+        """A constant index."""
+        return self.value(arith.ConstantOp(IntegerAttr(value, IndexType())))
+
+    def both(self, one: SSAValue | None, other: SSAValue) -> SSAValue:
+        """Whether two conditions hold."""
+        return other if one is None else self.value(arith.AndIOp(one, other))
+
+    def negated(self, condition: SSAValue) -> SSAValue:
+        """Whether a condition doesn't hold."""
+        return self.value(arith.XOrIOp(condition, self.value(arith.ConstantOp(IntegerAttr(1, i1)))))
+
+
+_PLACES = (wgsl.LocalIdOp, wgsl.LocalIndexOp, wgsl.GlobalIdOp)
+
+
+class _Relays:
+    """Rewrites a kernel by a plan."""
+
+    def __init__(self, kernel: wgsl.KernelOp, plan: Plan):
+        self.kernel, self.plan = kernel, plan
+        self.updated = _updated(kernel)
+        self.size = math.prod(kernel.workgroup_size.get_values())
+        self.arrays: dict[wgsl.Memref, list[SSAValue]] = {}
+
+    def write(self) -> None:
+        """Rewrites the kernel in place."""
+        block, (width, *others) = self.kernel.body.block, self.kernel.workgroup_size.get_values()
+        ops, within = list(block.ops), [op for op in operations(block) if isinstance(op, _PLACES)]
+        code = _Code(ops[0])
+        lane, extent = code.value(wgsl.LocalIdOp(0)), code.number(width)
+        self.number = code.value(arith.DivUIOp(lane, extent))
+        along = code.value(arith.RemUIOp(lane, extent))
+        self.place = along
+        for dim, stride in ((1, width), (2, width * others[0])):
+            if others[dim - 1] > 1:
+                before = code.value(arith.MuliOp(code.value(wgsl.LocalIdOp(dim)), code.number(stride)))
+                self.place = code.value(arith.AddiOp(self.place, before))
+        start = code.value(arith.MuliOp(code.value(wgsl.WorkgroupIdOp(0)), extent))
+        values = {
+            wgsl.LocalIdOp: along,
+            wgsl.LocalIndexOp: self.place,
+            wgsl.GlobalIdOp: code.value(arith.AddiOp(start, along)),
+        }
+        self.is_first = code.value(arith.CmpiOp(self.number, code.number(0), "eq"))
+        for op in within:
+            if isinstance(op, wgsl.LocalIndexOp) or op.dim.value.data == 0:
+                op.results[0].replace_all_uses_with(values[type(op)])
+                op.detach()
+                op.erase()
+        self._rewrite([op for op in ops if op.parent is block], _Guard(self.is_first))
+        self.kernel.properties["workgroup_size"] = DenseArrayBase.from_list(i64, [width * self.plan.relays, *others])
+        self.kernel.attributes[ITERATIONS] = IntegerAttr(self.plan.iterations, i64)
+
+    def _rewrite(self, ops: Sequence[Operation], guard: _Guard) -> None:
+        """Rewrites ops that all invocations of a workgroup reach."""
+        for op in ops:
+            if isinstance(op, wgsl.ReturnIfOp):
+                guard = self._narrowed(guard, _Code(op), op.condition, False)
+                op.detach()
+                op.erase()
+            elif self.plan.loops.get(op) == SHARED:
+                self._share(cast(scf.ForOp, op), guard)
+            elif self.plan.loops.get(op) == INSIDE:
+                self._rewrite(list(cast(scf.ForOp, op).body.block.ops), guard)
+            elif isinstance(op, scf.IfOp) and any(inner in self.plan.loops for inner in op.walk()):
+                self._open(op, guard)
+            else:
+                self._run_by_all(op, guard)
+
+    def _narrowed(self, guard: _Guard, code: _Code, condition: SSAValue, wanted: bool) -> _Guard:
+        met = condition if wanted else code.negated(condition)
+        return _Guard(code.both(guard.first, met), code.both(guard.inside, met))
+
+    def _open(self, op: scf.IfOp, guard: _Guard) -> None:
+        """A condition around a shared loop: it stays if all invocations agree on it; else both sides run."""
+        regions = [region for region in (op.true_region, op.false_region) if region.blocks]
+        if is_uniform(op.cond):
+            for region in regions:
+                self._rewrite(list(region.block.ops), guard)
+            return
+        code, ends = _Code(op), list[scf.YieldOp]()
+        for region, wanted in zip(regions, (True, False), strict=False):
+            narrowed, moved = self._narrowed(guard, code, op.cond, wanted), list[Operation]()
+            for inner in list(region.block.ops):
+                inner.detach()
+                if isinstance(inner, scf.YieldOp):
+                    ends.append(inner)
+                else:
+                    Rewriter.insert_op(inner, InsertPoint.before(op))
+                    moved.append(inner)
+            self._rewrite(moved, narrowed)
+        for number, result in enumerate(op.results):
+            result.replace_all_uses_with(code.value(arith.SelectOp(op.cond, *(end.operands[number] for end in ends))))
+        for end in ends:
+            end.erase()
+        op.detach()
+        op.erase()
+
+    def _run_by_all(self, op: Operation, guard: _Guard) -> None:
+        """An op that all relays run: only the first stores, when all have read what is there."""
+        fenced = any(isinstance(one, memref.StoreOp) and one.memref in self.updated for one in op.walk())
+        after = op.next_op
+        if fenced:
+            _Code(op).add(wgsl.BarrierOp(storage=True))
+        _guard_stores(op, guard.first)
+        if fenced and after is not None:
+            _Code(after).add(wgsl.BarrierOp(storage=True))
+
+    # Loops
+
+    def _share(self, loop: scf.ForOp, guard: _Guard) -> None:
+        """Relays take turns, each in its range of a loop's iterations."""
+        code, held, trips = _Code(loop), self._held(loop), -(-most_trips(loop) // self.plan.relays)
+        code.add(wgsl.BarrierOp(storage=True))  # others may still read what is stored from here on
+        if held:
+            begin = Block()
+            self._put(begin, held, loop.iter_args)
+            code.add(scf.IfOp(self.is_first, [], Region(begin)))
+            code.add(wgsl.BarrierOp())
+        step = code.value(arith.MuliOp(loop.step, code.number(trips)))
+        turn, mine = Block(arg_types=[IndexType()]), Block()
+        ahead = arith.MuliOp(turn.args[0], step)
+        low = arith.AddiOp(loop.lb, ahead)
+        behind = arith.AddiOp(low, step)
+        high = arith.MinUIOp(behind, loop.ub)
+        mine.add_ops([ahead, low, behind, high])
+        inner = scf.ForOp(low, high, loop.step, self._taken(mine, held, loop), loop.detach_region(loop.body))
+        inner.attributes[MOST_TRIPS] = IntegerAttr(trips, i64)
+        mine.add_op(inner)
+        self._put(mine, held, inner.results)
+        is_mine = arith.CmpiOp(self.number, turn.args[0], "eq")
+        turn.add_ops([is_mine, scf.IfOp(is_mine, [], Region(mine)), wgsl.BarrierOp(storage=True), scf.YieldOp()])
+        code.add(scf.ForOp(code.number(0), code.number(self.plan.relays), code.number(1), [], turn))
+        _guard_stores(inner, guard.inside)
+        results = Block()
+        found = self._taken(results, held, loop)
+        for op in list(results.ops):
+            op.detach()
+            code.add(op)
+        for old, new in zip(loop.results, found, strict=True):
+            old.replace_all_uses_with(new)
+        loop.detach()
+        loop.erase()
+
+    def _held(self, loop: scf.ForOp) -> list[SSAValue]:
+        """The arrays that what a loop carries is passed on in; loops use the same ones in turn."""
+        taken, found = dict[wgsl.Memref, int](), list[SSAValue]()
+        top = self.kernel.body.block.first_op
+        assert top is not None
+        for kind in _kinds_held(loop, self.size):
+            position, made = taken.get(kind, 0), self.arrays.setdefault(kind, [])
+            if position == len(made):
+                made.append(_Code(top).value(wgsl.WorkgroupAllocOp(kind)))
+            taken[kind] = position + 1
+            found.append(made[position])
+        return found
+
+    def _put(self, block: Block, held: Sequence[SSAValue], values: Sequence[SSAValue]) -> None:
+        """Leaves values for the next invocation, and ends the block."""
+        for memory, value in zip(held, values, strict=True):
+            stored = value
+            if isinstance(value.type, IndexType):
+                cast_op = arith.IndexCastOp(value, i32)
+                block.add_op(cast_op)
+                stored = cast_op.result
+            block.add_op(memref.StoreOp.get(stored, memory, [self.place]))
+        block.add_op(scf.YieldOp())
+
+    def _taken(self, block: Block, held: Sequence[SSAValue], loop: scf.ForOp) -> list[SSAValue]:
+        """What an invocation has left."""
+        found: list[SSAValue] = []
+        for memory, result in zip(held, loop.results, strict=True):
+            loaded = memref.LoadOp.get(memory, [self.place])
+            block.add_op(loaded)
+            value: SSAValue = loaded.res
+            if isinstance(result.type, IndexType):
+                index = arith.IndexCastOp(value, IndexType())
+                block.add_op(index)
+                value = index.result
+            found.append(value)
+        return found
+
+
+def _guard_stores(op: Operation, condition: SSAValue | None) -> None:
+    """Runs the stores in an op, but for those into what is an invocation's own, only where a condition holds."""
+    for store in [one for one in op.walk() if isinstance(one, memref.StoreOp)]:
+        if condition is not None and not isinstance(store.memref.owner, memref.AllocaOp):
+            block = Block()
+            guarded = scf.IfOp(condition, [], Region(block))
+            _Code(store).add(guarded)
+            store.detach()
+            block.add_ops([store, end := scf.YieldOp()])
+            end.location = store.location

@@ -1,0 +1,1 @@
+"""Passes on tensors, the `tg` dialect."""

@@ -1,0 +1,166 @@
+"""Loops and branches for many values at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+from xdsl.ir import Block, Region, SSAValue
+
+from tensorgrad.dialects.tg.base import tensor
+from tensorgrad.dialects.tg.build import TensorBuilder, element_of, shape_of
+from tensorgrad.dialects.tg.call import returned
+from tensorgrad.dialects.tg.control import CondOp, ScanOp, set_returned
+from tensorgrad.passes.tensors.moving import copied
+
+Batch: TypeAlias = Callable[[Block, dict[SSAValue, SSAValue], int, TensorBuilder], None]
+"""`batch._batch`: repeats the ops of a block that depend on known values, and adds their results to these."""
+
+
+def everywhere(builder: TensorBuilder, value: SSAValue, count: int) -> SSAValue:
+    """A value repeated along a new leading axis."""
+    old = shape_of(value)
+    return builder.broadcast(value, (count, *old), range(1, len(old) + 1))
+
+
+def batch_scan(op: ScanOp, known: dict[SSAValue, SSAValue], count: int, builder: TensorBuilder, batch: Batch) -> None:
+    """Repeats a scan: the new axis stands behind that of the positions in sequences and stacks.
+
+    A carried value has the new axis if it has it at the start or anything that has it goes into it.
+    """
+    first, carries = len(op.consts), op.carries
+    has = [operand in known for operand in op.operands]
+    while True:
+        body = copied(op.body)
+        inside, values = _batched(body, has, count, batch)
+        grown = [i for i in range(carries) if values[i] in inside and not has[first + i]]
+        if not grown:
+            break
+        for i in grown:
+            has[first + i] = True
+    tail = TensorBuilder(body, before=body.last_op, location=op.location)
+    results: list[SSAValue] = []
+    moved: list[bool] = []
+    for i, value in enumerate(values):
+        moved.append(value in inside or (i < carries and has[first + i]))
+        new = inside.get(value, value)
+        results.append(everywhere(tail, value, count) if moved[-1] and value not in inside else new)
+    set_returned(body, results)
+    _erase_replaced(body, inside)
+    operands = [_operand(builder, op, known, position, one, count) for position, one in enumerate(has)]
+    split = first + carries
+    new_op = ScanOp.of(
+        operands[:first], operands[first:split], operands[split:], op.count, op.reverse is not None, body
+    )
+    new_op.location = op.location
+    builder.insert(new_op)
+    for i, (old, new) in enumerate(zip(op.results, new_op.results, strict=True)):
+        value = new if i < carries or not moved[i] else _swapped(builder, new)
+        known[old] = value if moved[i] else everywhere(builder, value, count)
+
+
+def _operand(
+    builder: TensorBuilder, op: ScanOp, known: dict[SSAValue, SSAValue], position: int, has: bool, count: int
+) -> SSAValue:
+    operand = op.operands[position]
+    if not has:
+        return operand
+    value = known[operand] if operand in known else everywhere(builder, operand, count)
+    return _swapped(builder, value) if position >= len(op.consts) + op.carries else value
+
+
+def _swapped(builder: TensorBuilder, value: SSAValue) -> SSAValue:
+    """The two leading axes in the other order."""
+    return builder.transpose(value, [1, 0, *range(2, len(shape_of(value)))])
+
+
+def _batched(
+    body: Block, has: Sequence[bool], count: int, batch: Batch
+) -> tuple[dict[SSAValue, SSAValue], Sequence[SSAValue]]:
+    """Repeats a region's block in place for arguments that have the new axis; gives what is repeated, and the results.
+
+    The arguments and ops that were repeated stay, unused by what matters, until `_erase_replaced`.
+    """
+    known: dict[SSAValue, SSAValue] = {}
+    for argument, one in zip(list(body.args), has, strict=True):
+        if one:
+            kind = tensor((count, *shape_of(argument)), element_of(argument))
+            known[argument] = body.insert_arg(kind, len(body.args))
+    values = returned(body)
+    last = body.last_op
+    assert last is not None
+    batch(body, known, count, TensorBuilder(body, before=last, location=last.location))
+    return known, values
+
+
+def _erase_replaced(body: Block, known: dict[SSAValue, SSAValue]) -> None:
+    """Erases the ops and arguments whose place repeated ones took; the arguments keep their order."""
+    for op in reversed(list(body.ops)):
+        if op.results and any(result in known for result in op.results):
+            op.detach()
+            op.erase()
+    old = list(body.args)
+    kept = [argument for argument in old if argument not in known.values()]
+    for argument in kept:
+        source = known.get(argument, argument)
+        new = body.insert_arg(source.type, len(body.args))
+        new.location = argument.location
+        source.replace_all_uses_with(new)
+    for argument in old:
+        body.erase_arg(argument)
+
+
+def batch_cond(op: CondOp, known: dict[SSAValue, SSAValue], count: int, builder: TensorBuilder, batch: Batch) -> None:
+    """Repeats a cond: where the predicate has the new axis, both branches run, and each position selects."""
+    if op.predicate in known:
+        _select(op, known, count, builder, batch)
+        return
+    has = [operand in known for operand in op.inputs]
+    blocks: list[Block] = []
+    for region in (op.then, op.otherwise):
+        body = copied(region)
+        inside, values = _batched(body, has, count, batch)
+        tail = TensorBuilder(body, before=body.last_op, location=op.location)
+        set_returned(body, [inside[v] if v in inside else everywhere(tail, v, count) for v in values])
+        _erase_replaced(body, inside)
+        blocks.append(body)
+    made = CondOp.of(op.predicate, [known.get(operand, operand) for operand in op.inputs], *blocks)
+    made.location = op.location
+    builder.insert(made)
+    known.update(zip(op.results, made.results, strict=True))
+
+
+def _select(op: CondOp, known: dict[SSAValue, SSAValue], count: int, builder: TensorBuilder, batch: Batch) -> None:
+    condition = known[op.predicate]
+    sides = [_branch(region, op, known, count, builder, batch) for region in (op.then, op.otherwise)]
+    for result, on_true, on_false in zip(op.results, *sides, strict=True):
+        chosen = builder.broadcast(condition, shape_of(on_true), [0])
+        known[result] = builder.select(chosen, on_true, on_false)
+
+
+def _branch(
+    region: Region, op: CondOp, known: dict[SSAValue, SSAValue], count: int, builder: TensorBuilder, batch: Batch
+) -> list[SSAValue]:
+    """What a branch returns, with the new axis, computed where the builder stands."""
+    block = copied(region)
+    values = list(returned(block))
+    inside: dict[SSAValue, SSAValue] = {}
+    for argument, operand in zip(block.args, op.inputs, strict=True):
+        if operand in known:
+            inside[argument] = known[operand]
+            continue
+        argument.replace_all_uses_with(operand)
+        values = [operand if value is argument else value for value in values]
+    dependent: set[SSAValue] = set(inside)
+    for inner in [inner for inner in block.ops if inner.results]:
+        if any(operand in dependent for operand in inner.operands):
+            dependent.update(inner.results)
+        else:
+            inner.detach()
+            builder.insert(inner)
+    batch(block, inside, count, builder)
+    found = [inside[value] if value in inside else everywhere(builder, value, count) for value in values]
+    for inner in reversed(list(block.ops)):
+        inner.detach()
+        inner.erase()
+    return found

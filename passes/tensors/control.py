@@ -1,0 +1,317 @@
+"""Tidies `tg.scan` and `tg.cond`: drops what nobody needs, and moves out of loops what is the same every time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from xdsl.ir import Block, BlockArgument, Operation, SSAValue
+
+from tensorgrad.dialects.tg.base import TensorOp, constant_value
+from tensorgrad.dialects.tg.build import TensorBuilder
+from tensorgrad.dialects.tg.call import ReturnOp, returned
+from tensorgrad.dialects.tg.control import CondOp, ScanOp
+from tensorgrad.dialects.tg.leaves import ConstantOp
+from tensorgrad.dialects.tg.shape import BroadcastOp, ReshapeOp, TransposeOp
+from tensorgrad.passes.tensors.moving import moved
+
+
+def prune(op: Operation, is_needed: Callable[[SSAValue], bool]) -> None:
+    """Drops the results of a scan or cond that are not needed, and what only they needed; other ops stay.
+
+    The results that remain are the same values as before.
+    """
+    if isinstance(op, ScanOp):
+        _prune_scan(op, is_needed)
+    elif isinstance(op, CondOp):
+        kept = [position for position, result in enumerate(op.results) if is_needed(result)]
+        if len(kept) != len(op.results):
+            op.keep_results(kept)
+        for block in op.branches:
+            erase_unused(block)
+        _drop_inputs(op)
+
+
+VIEWS = (ReshapeOp, TransposeOp, BroadcastOp)
+"""Ops that only look at a value in another way: kernels read through them."""
+
+
+def erase_unneeded(block: Block, values: Sequence[SSAValue]) -> None:
+    """Erases the ops of a block, which has no terminator, that none of `values` needs."""
+    needed: set[SSAValue] = set(values)
+    for op in reversed(list(block.ops)):
+        if any(result in needed for result in op.results):
+            prune(op, lambda result: result in needed)
+            needed.update(op.operands)
+        else:
+            op.detach()
+            op.erase()
+
+
+def erase_unused(block: Block) -> None:
+    """Erases what the block's return doesn't need, also inside of scans and conds."""
+    for op in reversed(list(block.ops)):
+        if isinstance(op, ReturnOp):
+            continue
+        if any(result.uses for result in op.results):
+            prune(op, lambda result: bool(result.uses))
+        else:
+            op.detach()
+            op.erase()
+
+
+def _prune_scan(op: ScanOp, is_needed: Callable[[SSAValue], bool]) -> None:
+    carries = op.arguments[1]
+    kept, _ = _live(op, is_needed)
+    if len(kept) != len(op.results):
+        dropped = [position for position in range(len(carries)) if position not in kept]
+        consts, init, xs = list(op.consts), list(op.init), list(op.xs)
+        op.keep_results(sorted(kept))
+        erase_unused(op.body.block)
+        for position in dropped:
+            op.body.block.erase_arg(carries[position])
+        op.set_operands(consts, [value for position, value in enumerate(init) if position not in dropped], xs)
+    else:
+        erase_unused(op.body.block)
+    _drop_arguments(op, lambda argument: not argument.uses)
+
+
+def _live(op: ScanOp, is_needed: Callable[[SSAValue], bool]) -> tuple[set[int], set[SSAValue]]:
+    """The results of a scan that have to stay for some to stay, and what they need inside of the body.
+
+    A carried value has to stay where what is needed at a later time is made of it.
+    """
+    values, carries = returned(op.body.block), op.arguments[1]
+    kept = {position for position, result in enumerate(op.results) if is_needed(result)}
+    while True:
+        reached = _reached(op.body.block, [values[position] for position in kept])
+        added = {position for position, carry in enumerate(carries) if carry in reached} - kept
+        if not added:
+            return kept, reached
+        kept |= added
+
+
+def _reached(block: Block, values: Iterable[SSAValue]) -> set[SSAValue]:
+    """Everything in a block that some of its values are made of, themselves included."""
+    found = set(values)
+    for op in reversed(list(block.ops)):
+        if any(result in found for result in op.results):
+            found.update(_needed_operands(op, found))
+    return found
+
+
+def _needed_operands(op: Operation, needed: set[SSAValue]) -> list[SSAValue]:
+    """The operands that the needed results of an op are made of."""
+    if isinstance(op, ScanOp):
+        kept, reached = _live(op, lambda result: result in needed)
+        first = len(op.consts)
+        return [
+            operand
+            for position, (operand, argument) in enumerate(zip(op.operands, op.body.block.args, strict=True))
+            if argument in reached or (position - first in kept and first <= position < first + op.carries)
+        ]
+    if isinstance(op, CondOp):
+        inside = set[SSAValue]()
+        for block in op.branches:
+            values = zip(returned(block), op.results, strict=True)
+            inside |= _reached(block, [value for value, result in values if result in needed])
+        pairs = zip(op.inputs, *(block.args for block in op.branches), strict=True)
+        return [op.predicate, *(operand for operand, a, b in pairs if a in inside or b in inside)]
+    return list(op.operands)
+
+
+def _drop_arguments(op: ScanOp, dropped: Callable[[BlockArgument], bool]) -> None:
+    """Drops constants and sequences, with the body's arguments, which nothing may use."""
+    inside, _, slices = op.arguments
+    consts = [(value, argument) for value, argument in zip(op.consts, inside, strict=True)]
+    xs = [(value, argument) for value, argument in zip(op.xs, slices, strict=True)]
+    gone = [argument for _, argument in (*consts, *xs) if dropped(argument)]
+    if not gone:
+        return
+    init = list(op.init)
+    op.set_operands([v for v, a in consts if a not in gone], init, [v for v, a in xs if a not in gone])
+    for argument in gone:
+        op.body.block.erase_arg(argument)
+
+
+def _drop_inputs(op: CondOp) -> None:
+    then, otherwise = op.branches
+    unused = [
+        position
+        for position, (a, b) in enumerate(zip(then.args, otherwise.args, strict=True))
+        if not a.uses and not b.uses
+    ]
+    if not unused:
+        return
+    op.operands = [op.predicate, *(value for position, value in enumerate(op.inputs) if position not in unused)]
+    for block in (then, otherwise):
+        for position in reversed(unused):
+            block.erase_arg(block.args[position])
+
+
+def enter(op: Operation) -> None:
+    """Lets equal operands of a scan or cond be one, and repeats constants inside, where they fold."""
+    if isinstance(op, ScanOp):
+        _sink_views(op)
+        _share(op)
+        _sink_constants(op.arguments[0], op.consts)
+    elif isinstance(op, CondOp):
+        for block in op.branches:
+            _sink_constants(block.args, op.inputs)
+
+
+def leave(op: Operation) -> list[Operation]:
+    """Simplifies a scan or cond whose regions have been simplified.
+
+    A carried value that never changes becomes a constant; what a loop computes anew every time is computed in front of
+    it; a cond whose predicate is known becomes one of its branches; operands that nothing uses go.
+
+    Returns:
+        New ops in front of `op`, or in its place.
+    """
+    if isinstance(op, ScanOp):
+        _settle_carries(op)
+        made = _hoist(op)
+        _drop_arguments(op, lambda argument: not argument.uses)
+        return made
+    if isinstance(op, CondOp):
+        if constant_value(op.predicate) is not None:
+            return _decide(op)
+        _drop_inputs(op)
+    return []
+
+
+def _settle_carries(op: ScanOp) -> None:
+    """Makes constants of the carried values that the body returns as they are."""
+    values, (_, carries, _) = returned(op.body.block), op.arguments
+    fixed = [position for position, carry in enumerate(carries) if values[position] is carry]
+    if not fixed:
+        return
+    block, init = op.body.block, list(op.init)
+    for position in fixed:
+        op.results[position].replace_all_uses_with(init[position])
+        constant = block.insert_arg(carries[position].type, len(op.consts))
+        carries[position].replace_all_uses_with(constant)
+        op.set_operands([*op.consts, init[position]], init, list(op.xs))
+    op.keep_results([position for position in range(len(op.results)) if position not in fixed])
+    for position in fixed:
+        block.erase_arg(carries[position])
+    kept = [value for position, value in enumerate(init) if position not in fixed]
+    op.set_operands(list(op.consts), kept, list(op.xs))
+
+
+def _share(op: ScanOp) -> None:
+    """Lets equal constants, equal sequences and equal stacks be one."""
+    inside, _, slices = op.arguments
+    for operands, arguments in ((op.consts, inside), (op.xs, slices)):
+        first: dict[SSAValue, BlockArgument] = {}
+        for value, argument in zip(operands, arguments, strict=True):
+            argument.replace_all_uses_with(first.setdefault(value, argument))
+    values, known = returned(op.body.block), dict[SSAValue, SSAValue]()
+    for value, result in list(zip(values, op.results, strict=True))[op.carries :]:
+        if value in known:
+            result.replace_all_uses_with(known[value])
+        known.setdefault(value, result)
+
+
+def _sink_views(op: ScanOp) -> None:
+    """Looks inside of a loop at what it is given in another way from outside: there it costs nothing."""
+    block = op.body.block
+    position = 0
+    while position < len(op.consts):
+        value, argument = op.consts[position], op.arguments[0][position]
+        position += 1
+        owner, first = value.owner, block.first_op
+        if not isinstance(owner, VIEWS) or not argument.uses or first is None:
+            continue
+        source = owner.operands[0]
+        inside = block.insert_arg(source.type, len(op.consts))
+        inside.location = argument.location
+        op.set_operands([*op.consts, source], list(op.init), list(op.xs))
+        clone = owner.clone({source: inside})
+        clone.location = owner.location
+        block.insert_op_before(clone, first)
+        argument.replace_all_uses_with(clone.results[0])
+
+
+def _sink_constants(arguments: Sequence[BlockArgument], operands: Sequence[SSAValue]) -> None:
+    """Repeats constants inside, where they fold with what uses them."""
+    for argument, value in zip(arguments, operands, strict=True):
+        if isinstance(value.owner, ConstantOp) and argument.uses:
+            block, clone = argument.block, value.owner.clone()
+            clone.location = value.owner.location
+            first = block.first_op
+            assert first is not None
+            block.insert_op_before(clone, first)
+            argument.replace_all_uses_with(clone.results[0])
+
+
+def _hoist(op: ScanOp) -> list[Operation]:
+    """Computes in front of a loop what its body makes of nothing but constants; returns the new ops.
+
+    What only looks at a constant in another way stays: there it costs nothing, and in front it would be written out.
+    """
+    parent = op.parent
+    assert parent is not None
+    outside: dict[SSAValue, SSAValue] = dict(zip(op.arguments[0], op.consts, strict=True))
+    movable: dict[SSAValue, TensorOp] = {}
+    for inner in op.body.block.ops:
+        if not isinstance(inner, TensorOp) or not inner.operands:
+            continue
+        if all(operand in outside or operand in movable or _is_constant(operand) for operand in inner.operands):
+            movable[inner.results[0]] = inner
+    hoisted = [inner for inner in movable.values() if not isinstance(inner, VIEWS)]
+    needed: set[Operation] = set(hoisted)
+    for inner in reversed(list(movable.values())):
+        if inner in needed:
+            needed.update(movable[operand] for operand in inner.operands if operand in movable)
+    made: list[Operation] = []
+    for result, inner in movable.items():
+        if inner not in needed:
+            continue
+        for operand in inner.operands:
+            if operand not in outside:
+                outside[operand] = _copied_before(operand, op, made)
+        clone = inner.clone(dict(outside))
+        clone.location = inner.location
+        parent.insert_op_before(clone, op)
+        made.append(clone)
+        outside[result] = clone.results[0]
+    for inner in hoisted:
+        result = inner.results[0]
+        if any(use.operation not in hoisted for use in result.uses):
+            argument = op.body.block.insert_arg(result.type, len(op.consts))
+            argument.location = inner.location
+            op.set_operands([*op.consts, outside[result]], list(op.init), list(op.xs))
+            result.replace_uses_with_if(argument, lambda use: use.operation not in hoisted)
+    for inner in reversed(hoisted):
+        inner.detach()
+        inner.erase()
+    return made
+
+
+def _is_constant(value: SSAValue) -> bool:
+    return isinstance(value.owner, TensorOp) and not value.owner.operands
+
+
+def _copied_before(value: SSAValue, op: Operation, made: list[Operation]) -> SSAValue:
+    source = value.owner
+    assert isinstance(source, TensorOp) and op.parent is not None
+    clone = source.clone()
+    clone.location = source.location
+    op.parent.insert_op_before(clone, op)
+    made.append(clone)
+    return clone.results[0]
+
+
+def _decide(op: CondOp) -> list[Operation]:
+    """Puts the chosen branch in the place of a cond whose predicate is a constant."""
+    value, parent = constant_value(op.predicate), op.parent
+    assert value is not None and parent is not None
+    block = op.branches[0 if bool(value) else 1]
+    made = [inner for inner in block.ops if not isinstance(inner, ReturnOp)]
+    found = moved(block, list(op.inputs), returned(block), TensorBuilder(parent, before=op))
+    for old, new in zip(op.results, found, strict=True):
+        old.replace_all_uses_with(new)
+    op.detach()
+    op.erase()
+    return made

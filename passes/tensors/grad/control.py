@@ -1,0 +1,256 @@
+"""The derivatives of loops and branches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+from xdsl.ir import Block, BlockArgument, Operation, SSAValue
+
+from tensorgrad.dialects.tg import shape
+from tensorgrad.dialects.tg.base import TensorOp
+from tensorgrad.dialects.tg.build import TensorBuilder
+from tensorgrad.dialects.tg.call import CallOp, ReturnOp, returned
+from tensorgrad.dialects.tg.control import CondOp, RegionOp, ScanOp
+from tensorgrad.passes.tensors.grad.rules import Cotangents
+from tensorgrad.passes.tensors.moving import copied
+
+Differentiate: TypeAlias = Callable[
+    [Block, dict[SSAValue, SSAValue], Sequence[SSAValue], TensorBuilder], list[SSAValue | None]
+]
+Differentiated: TypeAlias = Callable[[Block, Sequence[SSAValue]], tuple[set[SSAValue], list[TensorOp | RegionOp]]]
+Summed: TypeAlias = Callable[[Sequence[SSAValue], Cotangents, TensorBuilder], dict[SSAValue, SSAValue]]
+
+AGAIN = (shape.ReshapeOp, shape.TransposeOp, shape.BroadcastOp)
+"""Ops that only say how to look at a value: the derivative repeats them instead of keeping what they give."""
+
+
+class ScanDerivative:
+    """The derivative of a scan by its operands: a scan over the same positions in the other direction.
+
+    It carries the cotangents of the carried values, and the sums of those of the constants. The scan that is
+    differentiated gets further results: the stacks of those values of its body that the derivative reads. They are what
+    is saved; views of them, the slices of `xs` and the constants are not.
+
+    Args:
+        op: The scan.
+        given: The cotangents of its results.
+        wanted: Which operands want a cotangent.
+        differentiate: Reverse mode over a block: `reverse.cotangents`.
+        differentiated: What depends on what: `reverse.differentiated`.
+        summed: `reverse.summed`.
+    """
+
+    def __init__(
+        self,
+        op: ScanOp,
+        given: Cotangents,
+        wanted: Sequence[bool],
+        differentiate: Differentiate,
+        differentiated: Differentiated,
+        summed: Summed,
+    ):
+        self.op, self.given, self.wanted = op, given, wanted
+        self.differentiate, self.differentiated, self.summed = differentiate, differentiated, summed
+        self.body = op.body.block
+        self.consts, self.carries, self.slices = op.arguments
+        self.moving = self._moving()
+        self.seeded = self._seeded()
+
+    def _moving(self) -> set[SSAValue]:
+        """The body's arguments that depend on what is wanted, maybe by the carried values of earlier times."""
+        moving: set[SSAValue] = {a for a, one in zip(self.body.args, self.wanted, strict=True) if one}
+        values = returned(self.body)
+        while True:
+            active, self.path = self.differentiated(self.body, [a for a in self.body.args if a in moving])
+            added = {carry for carry, value in zip(self.carries, values, strict=False) if value in active} - moving
+            self.active = active
+            if not added:
+                return moving
+            moving |= added
+
+    def _seeded(self) -> list[int]:
+        """The carried values that have a cotangent, maybe by those of later times."""
+        count, values = len(self.carries), returned(self.body)
+        stacks = [value for value, one in zip(values[count:], self.given[count:], strict=True) if one is not None]
+        found = {i for i in range(count) if self.given[i] is not None and self.carries[i] in self.moving}
+        while True:
+            needed: set[SSAValue] = {*stacks, *(values[i] for i in found)}
+            for op in reversed(self.path):
+                if any(result in needed for result in op.results):
+                    needed.update(operand for operand in op.operands if operand in self.active)
+            added = {i for i, carry in enumerate(self.carries) if carry in needed and carry in self.moving} - found
+            if not added:
+                return sorted(found)
+            found |= added
+
+    def emit(self, builder: TensorBuilder) -> Cotangents:
+        """Adds the derivative; gives the cotangents of the operands."""
+        location = self.op.location
+        count, end = len(self.carries), self.body.last_op
+        assert end is not None
+        forward = list(self.body.ops)
+        inner = TensorBuilder(self.body, before=end, location=location)
+        values = returned(self.body)
+        stacked = [i for i in range(count, len(values)) if self.given[i] is not None and values[i] in self.active]
+        back = Block()
+        carried = {i: self._argument(back, values[i]) for i in self.seeded}
+        rows = {i: self._argument(back, values[i]) for i in stacked}
+        seeds = self.summed(values, [{**carried, **rows}.get(i) for i in range(len(values))], inner)
+        wrt = [argument for argument in self.body.args if argument in self.moving]
+        found = dict(zip(wrt, self.differentiate(self.body, seeds, wrt, inner), strict=True))
+        for op in [op for op in self.body.ops if op not in forward]:
+            known = _same_composite(op, forward)
+            if known is not None:
+                for old, new in zip(op.results, known.results, strict=True):
+                    old.replace_all_uses_with(new)
+                op.detach()
+                op.erase()
+                continue
+            op.detach()
+            back.add_op(op)
+        tail = TensorBuilder(back, location=location)
+        next_carried = [found[self.carries[i]] or tail.full_like(self.carries[i], 0) for i in self.seeded]
+        sums: dict[int, BlockArgument] = {}
+        totals: list[SSAValue] = []
+        for position, argument in enumerate(self.consts):
+            piece = found.get(argument)
+            if self.wanted[position] and piece is not None:
+                sums[position] = self._argument(back, argument)
+                totals.append(tail.add(sums[position], piece))
+        sliced = [(i, found.get(x)) for i, x in enumerate(self.slices) if self.wanted[len(self.consts) + count + i]]
+        pieces = {i: piece for i, piece in sliced if piece is not None}
+        last = ReturnOp([*next_carried, *totals, *pieces.values()])
+        last.location = location
+        back.add_op(last)
+        consts, xs = self._fetch(back)
+        builder.location = location
+        init = [self.given[i] or builder.full_like(self.op.results[i], 0) for i in self.seeded]
+        init += [builder.full_like(self.consts[position], 0) for position in sums]
+        stacks = [(rows[i], self.given[i]) for i in stacked]
+        over = [*((argument, value) for argument, value in stacks if value is not None), *xs]
+        _reorder(back, [a for a, _ in consts], [*carried.values(), *sums.values()], [a for a, _ in over])
+        reverse = self.op.reverse is None
+        scan = ScanOp.of([v for _, v in consts], init, [v for _, v in over], self.op.count, reverse, back)
+        scan.location = location
+        builder.insert(scan)
+        return self._by_operand(scan, sums, pieces)
+
+    def _argument(self, block: Block, like: SSAValue) -> BlockArgument:
+        argument = block.insert_arg(like.type, len(block.args))
+        argument.location = self.op.location
+        return argument
+
+    def _fetch(self, back: Block) -> tuple[list[tuple[BlockArgument, SSAValue]], list[tuple[BlockArgument, SSAValue]]]:
+        """Makes arguments of the body's values that the derivative reads: constants, and sequences."""
+        consts: list[tuple[BlockArgument, SSAValue]] = []
+        xs: list[tuple[BlockArgument, SSAValue]] = []
+        known: dict[SSAValue, SSAValue] = {}
+        first = back.first_op
+
+        def fetched(value: SSAValue) -> SSAValue:
+            if value in known:
+                return known[value]
+            owner = value.owner
+            if isinstance(owner, TensorOp) and (not owner.operands or isinstance(owner, AGAIN)):
+                clone = owner.clone({operand: fetched(operand) for operand in owner.operands})
+                clone.location = owner.location
+                assert first is not None
+                back.insert_op_before(clone, first)
+                known[value] = clone.results[0]
+                return known[value]
+            argument = self._argument(back, value)
+            if value in self.consts:
+                consts.append((argument, self.op.consts[self.consts.index(value)]))
+            elif value in self.slices:
+                xs.append((argument, self.op.xs[self.slices.index(value)]))
+            else:
+                xs.append((argument, self.op.stack(value)))
+            known[value] = argument
+            return argument
+
+        own: set[SSAValue] = {*back.args, *(result for op in back.ops for result in op.results)}
+        for op in list(back.ops):
+            op.operands = [operand if operand in own else fetched(operand) for operand in op.operands]
+        return consts, xs
+
+    def _by_operand(self, scan: ScanOp, sums: dict[int, BlockArgument], pieces: dict[int, SSAValue]) -> Cotangents:
+        found: list[SSAValue | None] = [None] * len(self.op.operands)
+        first, count = len(self.consts), len(self.carries)
+        results = iter(scan.results)
+        for i in self.seeded:
+            result = next(results)
+            found[first + i] = result if self.wanted[first + i] else None
+        for position in sums:
+            found[position] = next(results)
+        for i in pieces:
+            found[first + count + i] = next(results)
+        return found
+
+
+def _same_composite(op: Operation, forward: Sequence[Operation]) -> CallOp | None:
+    """A composite call of the forward pass that a derivative would make again: what it gives is kept instead."""
+    if not isinstance(op, CallOp) or op.composite is None:
+        return None
+    calls = (one for one in forward if isinstance(one, CallOp) and one.composite == op.composite)
+    return next((one for one in calls if one.callee == op.callee and one.operands == op.operands), None)
+
+
+def _reorder(block: Block, *groups: Sequence[BlockArgument]) -> None:
+    """Puts a block's arguments into another order; they are all of them."""
+    wanted = [argument for group in groups for argument in group]
+    old = list(block.args)
+    assert len(old) == len(wanted)
+    for argument in wanted:
+        new = block.insert_arg(argument.type, len(block.args))
+        new.location = argument.location
+        argument.replace_all_uses_with(new)
+    for argument in old:
+        block.erase_arg(argument)
+
+
+def cond_derivative(
+    builder: TensorBuilder,
+    op: CondOp,
+    given: Cotangents,
+    wanted: Sequence[bool],
+    differentiate: Differentiate,
+    summed: Summed,
+) -> Cotangents:
+    """The derivative of a cond: a cond of the branches' derivatives, each of which computes its branch again.
+
+    Values of the branch that ran are not kept: each would need a place that the other branch fills with zeros.
+    """
+    present = [cotangent for cotangent in given if cotangent is not None]
+    inputs = list(op.inputs)
+    positions = [i for i in range(len(inputs)) if wanted[i + 1]]
+    blocks: list[Block] = []
+    found: list[list[SSAValue | None]] = []
+    for region in (op.then, op.otherwise):
+        block = copied(region)
+        inner = TensorBuilder(block, before=block.last_op, location=op.location)
+        seeds = iter([block.insert_arg(value.type, len(block.args)) for value in present])
+        pairs = [None if cotangent is None else next(seeds) for cotangent in given]
+        wrt = [block.args[i] for i in positions]
+        found.append(differentiate(block, summed(returned(block), pairs, inner), wrt, inner))
+        blocks.append(block)
+    kept = [i for i, pieces in enumerate(zip(*found, strict=True)) if any(piece is not None for piece in pieces)]
+    for block, pieces in zip(blocks, found, strict=True):
+        last = block.last_op
+        assert last is not None
+        inner = TensorBuilder(block, before=last, location=op.location)
+        results = [pieces[i] or inner.full_like(block.args[positions[i]], 0) for i in kept]
+        end = ReturnOp(results)
+        end.location = op.location
+        block.insert_op_after(end, last)
+        last.detach()
+        last.erase()
+    result: list[SSAValue | None] = [None] * len(op.operands)
+    if not kept:
+        return result
+    made = CondOp.of(op.predicate, [*inputs, *present], *blocks)
+    made.location = op.location
+    builder.insert(made)
+    for i, value in zip(kept, made.results, strict=True):
+        result[positions[i] + 1] = value
+    return result

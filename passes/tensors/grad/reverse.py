@@ -1,0 +1,186 @@
+"""Reverse mode over one block: walks the ops backwards and appends their derivatives."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.ir import Block, SSAValue
+from xdsl.utils.exceptions import DiagnosticException
+
+from tensorgrad.dialects.tg.base import TensorOp, is_float
+from tensorgrad.dialects.tg.build import TensorBuilder, element_of
+from tensorgrad.dialects.tg.call import CallOp, ReturnOp, returned
+from tensorgrad.dialects.tg.control import CondOp, RegionOp, ScanOp
+from tensorgrad.passes.tensors.grad import rules_elementary as rules_elementary
+from tensorgrad.passes.tensors.grad import rules_random as rules_random
+from tensorgrad.passes.tensors.grad.control import ScanDerivative, cond_derivative
+from tensorgrad.passes.tensors.grad.rules import NO_DERIVATIVE, RULES, Cotangents
+from tensorgrad.passes.tensors.moving import copied, inlined, moved
+from tensorgrad.passes.tensors.simplify import erase_dead
+
+
+def cotangents(
+    block: Block, seeds: dict[SSAValue, SSAValue], wrt: Sequence[SSAValue], builder: TensorBuilder
+) -> list[SSAValue | None]:
+    """The cotangents of `wrt` from those of the values in `seeds`.
+
+    Only the ops that are in `block` now are differentiated, so values from outside it count as constants. A zero
+    cotangent is `None` and never becomes a tensor.
+
+    Args:
+        block: Holds the ops between `wrt` and the seeded values; the builder appends behind them.
+        seeds: The cotangent of each result.
+        wrt: The values to differentiate by.
+        builder: Where the derivative goes.
+    """
+    active, path = differentiated(block, wrt)
+    found: dict[SSAValue, SSAValue] = dict(seeds)
+    for op in reversed(path):
+        given = [found.get(result) for result in op.results]
+        if all(cotangent is None for cotangent in given):
+            continue
+        builder.location = op.location
+        wanted = [operand in active for operand in op.operands]
+        for operand, piece in zip(op.operands, _cotangents_of(builder, op, given, wanted), strict=True):
+            if piece is None or operand not in active:
+                continue
+            before = found.get(operand)
+            found[operand] = piece if before is None else builder.add(before, piece)
+    return [found.get(value) for value in wrt]
+
+
+def differentiated(block: Block, wrt: Sequence[SSAValue]) -> tuple[set[SSAValue], list[TensorOp | RegionOp]]:
+    """The values of a block that depend on `wrt` by what has a derivative, and the ops that make them, in order."""
+    active: set[SSAValue] = set(wrt)
+    path: list[TensorOp | RegionOp] = []
+    for op in block.ops:
+        if not isinstance(op, TensorOp | RegionOp) or not any(operand in active for operand in op.operands):
+            continue
+        floats = [result for result in op.results if is_float(element_of(result))]
+        if floats and type(op) not in NO_DERIVATIVE:
+            active.update(floats)
+            path.append(op)
+    return active, path
+
+
+def _cotangents_of(
+    builder: TensorBuilder, op: TensorOp | RegionOp, given: Cotangents, wanted: Sequence[bool]
+) -> Cotangents:
+    """The cotangents of an op's operands, at least of those that are wanted, from those of its results."""
+    if isinstance(op, CallOp):
+        if op.recompute is not None:
+            return _again(builder, op, given, wanted)
+        return _of_call(builder, op, op.operands, given, wanted)
+    if isinstance(op, ScanOp):
+        return ScanDerivative(op, given, wanted, cotangents, differentiated, summed).emit(builder)
+    if isinstance(op, CondOp):
+        return cond_derivative(builder, op, given, wanted, cotangents, summed)
+    rule = RULES.get(type(op))
+    if rule is None:
+        raise DiagnosticException(f"{op.name} has no derivative rule")
+    assert given[0] is not None
+    return rule(builder, op, given[0])
+
+
+def _of_call(
+    builder: TensorBuilder,
+    call: CallOp,
+    operands: Sequence[SSAValue],
+    given: Cotangents,
+    wanted: Sequence[bool],
+) -> Cotangents:
+    """Computes the call again, with what its derivative needs; what the program has already is merged later."""
+    if call.derivative:
+        return _custom(builder, call, operands, given)
+    body = copied(call.body)
+    inner = TensorBuilder(body, before=body.last_op, location=call.location)
+    seeds = summed(returned(body), given, inner)
+    wrt = [argument for argument, one in zip(body.args, wanted, strict=True) if one]
+    by_argument = dict(zip(wrt, cotangents(body, seeds, wrt, inner), strict=True))
+    pieces = [by_argument.get(argument) for argument in body.args]
+    kept = iter(moved(body, operands, [piece for piece in pieces if piece is not None], builder))
+    return [None if piece is None else next(kept) for piece in pieces]
+
+
+def summed(results: Sequence[SSAValue], given: Cotangents, builder: TensorBuilder) -> dict[SSAValue, SSAValue]:
+    """The cotangent of each value; one that is a result more than once has the sum."""
+    seeds: dict[SSAValue, SSAValue] = {}
+    for result, cotangent in zip(results, given, strict=True):
+        if cotangent is not None:
+            seeds[result] = builder.add(seeds[result], cotangent) if result in seeds else cotangent
+    return seeds
+
+
+def _custom(builder: TensorBuilder, call: CallOp, operands: Sequence[SSAValue], given: Cotangents) -> Cotangents:
+    results = inlined(_complete(call, 0).derivative[0], operands, builder)
+    residuals = results[len(call.results) :]
+    incoming = [
+        builder.full_like(result, 0) if cotangent is None else cotangent
+        for result, cotangent in zip(call.results, given, strict=True)
+        if is_float(element_of(result))
+    ]
+    pieces = inlined(_complete(call, 1).derivative[1], [*residuals, *incoming], builder)
+    found: list[SSAValue | None] = [None] * len(call.operands)
+    for position, piece in zip(call.differentiable, pieces, strict=True):
+        found[position] = piece
+    return found
+
+
+def _complete(call: CallOp, region: int) -> CallOp:
+    """A copy of a call, in one of whose derivative regions each recursive call has the derivative of its own."""
+    whole = call.clone()
+    whole.operands = []  # It only holds the regions.
+    for op in list(whole.derivative[region].walk()):
+        if isinstance(op, CallOp) and op.recursive is not None and op.resembles(call) and _belongs(op, whole):
+            del op.properties["recursive"]
+            op.properties["wrt"] = call.properties["wrt"]
+            for part in call.derivative:
+                op.add_region(part.clone())
+    return whole
+
+
+def _belongs(op: CallOp, whole: CallOp) -> bool:
+    """Whether the nearest call around a recursive one that has its derivative is `whole`."""
+    around = op.parent_op()
+    while around is not whole and around is not None:
+        if isinstance(around, CallOp) and around.derivative and around.resembles(op):
+            return False
+        around = around.parent_op()
+    return True
+
+
+def _again(builder: TensorBuilder, call: CallOp, given: Cotangents, wanted: Sequence[bool]) -> Cotangents:
+    """The derivative as a call that computes everything again, so that no value of the first time is kept."""
+    present = [cotangent for cotangent in given if cotangent is not None]
+    outer = [*call.operands, *present]
+    block = Block(arg_types=[value.type for value in outer])
+    count = len(call.operands)
+    rest = iter(block.args[count:])
+    seeds = [None if cotangent is None else next(rest) for cotangent in given]
+    inner = TensorBuilder(block, location=call.location)
+    found = _of_call(inner, call, block.args[:count], seeds, wanted)
+    pieces = [piece if one else None for piece, one in zip(found, wanted, strict=True)]
+    end = ReturnOp([piece for piece in pieces if piece is not None])
+    end.location = call.location
+    block.add_op(end)
+    erase_dead(block)
+    operands = [value for value, argument in zip(outer, block.args, strict=True) if argument.uses]
+    for argument in list(block.args):
+        argument.location = call.location
+        if not argument.uses:
+            block.erase_arg(argument)
+    made = CallOp.of(f"{call.function}.backward", operands, block, recompute=True)
+    made.location = call.location
+    builder.insert(made)
+    results = iter(made.results)
+    return [None if piece is None else next(results) for piece in pieces]
+
+
+def gradients(block: Block, result: SSAValue, wrt: Sequence[SSAValue], builder: TensorBuilder) -> list[SSAValue]:
+    """The gradient of a float scalar by each of `wrt`; one that it doesn't depend on is a constant 0."""
+    seed = builder.full_like(result, 1)
+    found = cotangents(block, {result: seed}, wrt, builder)
+    return [
+        builder.full_like(value, 0) if gradient is None else gradient
+        for value, gradient in zip(wrt, found, strict=True)
+    ]

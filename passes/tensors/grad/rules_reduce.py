@@ -1,0 +1,74 @@
+"""Derivatives of products, concatenation, packing and sorting."""
+
+from __future__ import annotations
+
+import math
+
+from xdsl.ir import SSAValue
+
+from tensorgrad.dialects.tg import reduce, shape, sort
+from tensorgrad.dialects.tg.base import int_list, int_value, tensor
+from tensorgrad.dialects.tg.build import TensorBuilder, element_of, shape_of
+from tensorgrad.passes.tensors.grad.rules import NO_DERIVATIVE, Cotangents, rule
+
+NO_DERIVATIVE[sort.ArgsortOp] = "its result is integer"
+
+
+@rule(shape.ConcatOp)
+def _concat(b: TensorBuilder, op: shape.ConcatOp, g: SSAValue) -> Cotangents:
+    axis, start = int_value(op.properties, "axis"), 0
+    pieces: list[SSAValue] = []
+    for part in op.parts:
+        extent = shape_of(part)[axis]
+        low, high = [0] * len(op.shape), list(op.shape)
+        low[axis], high[axis] = start, start + extent
+        pieces.append(b.slice(g, low, high, [1] * len(op.shape)))
+        start += extent
+    return pieces
+
+
+@rule(shape.PackOp)
+def _pack(b: TensorBuilder, op: shape.PackOp, g: SSAValue) -> Cotangents:
+    return [
+        b.part(g, offset, shape_of(part))
+        for part, offset in zip(op.parts, int_list(op.properties, "offsets"), strict=True)
+    ]
+
+
+@rule(reduce.ProdOp)
+def _prod(b: TensorBuilder, op: reduce.ProdOp, g: SSAValue) -> Cotangents:
+    """The product of all other elements, by a tree of products: no division, so exact where elements are 0."""
+    axes, extents = int_list(op.properties, "axes"), shape_of(op.operand)
+    kept = [axis for axis in range(len(extents)) if axis not in axes]
+    order = [*kept, *(axis for axis in range(len(extents)) if axis in axes)]
+    count = math.prod(extents[axis] for axis in axes)
+    if not count:
+        return [b.full_like(op.operand, 0)]
+    lead = [extents[axis] for axis in kept]
+    row = b.reshape(b.transpose(op.operand, order), [*lead, count])
+    leaves = 1 << (count - 1).bit_length()
+    if leaves > count:
+        # A factor of 1 changes nothing.
+        one = b.full(tensor((), element_of(op.result)), 1)
+        nothing = [0] * len(lead)
+        row = b.pad(row, one, [*nothing, 0], [*nothing, leaves - count], [*nothing, 0])
+    levels: list[tuple[SSAValue, SSAValue]] = []
+    while shape_of(row)[-1] > 1:
+        half = shape_of(row)[-1] // 2
+        levels.append((_part(b, row, 0, half), _part(b, row, half, 2 * half)))
+        row = b.mul(*levels[-1])
+    cotangent = b.reshape(g, [*lead, 1])
+    for left, right in reversed(levels):
+        cotangent = b.concat([b.mul(cotangent, right), b.mul(cotangent, left)], len(lead))
+    cotangent = _part(b, cotangent, 0, count)
+    moved = b.reshape(cotangent, [extents[axis] for axis in order])
+    return [b.transpose(moved, [order.index(axis) for axis in range(len(order))])]
+
+
+def _part(b: TensorBuilder, x: SSAValue, start: int, stop: int) -> SSAValue:
+    """`x[..., start:stop]`."""
+    extents = shape_of(x)
+    if (start, stop) == (0, extents[-1]):
+        return x
+    rest = [0] * (len(extents) - 1)
+    return b.slice(x, [*rest, start], [*extents[:-1], stop], [1] * len(extents))

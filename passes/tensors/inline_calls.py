@@ -1,0 +1,94 @@
+"""The pass `inline-calls`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Block, SSAValue
+
+from tensorgrad.dialects.tg.build import TensorBuilder
+from tensorgrad.dialects.tg.call import CallOp, returned
+from tensorgrad.dialects.tg.control import ScanOp
+from tensorgrad.dialects.tg.shape import BroadcastOp, ReshapeOp, ReverseOp, SliceOp, TransposeOp
+from tensorgrad.passes.levels import TENSORS, LevelPass
+from tensorgrad.passes.tensors.moving import moved
+from tensorgrad.runtime.target import Target
+
+
+@dataclass(frozen=True)
+class InlineCallsPass(LevelPass):
+    """Replaces every `tg.call` by its body, also inside of other ops; custom derivatives are dropped.
+
+    Composite calls stay calls, for a lowering that knows them; but inside of loops, of which each takes a binding too,
+    only those whose kernels have bindings enough on the target.
+
+    Expects functions on `tg`, after everything that differentiates them. Guarantees the same results. Ops keep their
+    locations.
+
+    Attributes:
+        recompute: Whether calls marked `recompute` are inlined too. They stay apart until no later pass would merge
+            what they compute with what was computed before.
+        target: A profile or JSON that says how many bindings a kernel may have; any number if absent.
+    """
+
+    name = "inline-calls"
+    levels = TENSORS
+
+    recompute: bool = True
+    target: str | None = None
+
+    def rewrite(self, ctx: Context, op: ModuleOp) -> None:
+        limit = None if self.target is None else Target.from_spec(self.target).max_storage_buffers_per_shader_stage
+        for function in op.walk():
+            if isinstance(function, FuncOp):
+                for block in function.body.blocks:
+                    self._inline(block, 0, limit)
+
+    def _inline(self, block: Block, loops: int, limit: int | None) -> None:
+        for op in list(block.ops):
+            if not isinstance(op, CallOp):
+                for region in op.regions:
+                    for inner in region.blocks:
+                        self._inline(inner, loops + isinstance(op, ScanOp), limit)
+                continue
+            body = op.body.block
+            self._inline(body, loops, limit)
+            fits = limit is None or not loops or most_bindings(op) + loops <= limit
+            if op.composite is not None and fits:
+                drop_derivative(op)
+                continue
+            if op.recompute is not None and not self.recompute:
+                continue
+            results = moved(body, list(op.operands), returned(body), TensorBuilder(block, before=op))
+            for old, new in zip(op.results, results, strict=True):
+                new.name_hint = new.name_hint or old.name_hint
+                old.replace_all_uses_with(new)
+            op.detach()
+            op.erase()
+
+
+def most_bindings(call: CallOp) -> int:
+    """How many buffers a kernel of a composite call binds at most: what its operands are views of, and two results."""
+
+    def viewed(value: SSAValue) -> SSAValue:
+        while isinstance(value.owner, VIEWS):
+            value = value.owner.operands[0]
+        return value
+
+    return len({viewed(operand) for operand in call.operands}) + 2
+
+
+VIEWS = (BroadcastOp, ReshapeOp, ReverseOp, SliceOp, TransposeOp)
+"""Ops whose results lie where their operands do."""
+
+
+def drop_derivative(call: CallOp) -> None:
+    """Erases the custom derivative of a call, or the mark that it has one of a call around it."""
+    for region in list(call.derivative):
+        call.detach_region(region)
+        region.erase()
+    for name in ("wrt", "recursive"):
+        call.properties.pop(name, None)

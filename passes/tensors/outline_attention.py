@@ -1,0 +1,570 @@
+"""The pass `outline-attention`: finds attention where it is composed of other ops."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeVar, cast
+
+import numpy as np
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp, StringAttr, UnknownLoc, f32, f64
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Block, BlockArgument, Operation, SSAValue
+
+from tensorgrad.dialects.attention import Attention
+from tensorgrad.dialects.tg import binary, elementary, leaves, reduce, shape, unary
+from tensorgrad.dialects.tg.base import NumpyArray, int_list, int_value, splat_value
+from tensorgrad.dialects.tg.build import TensorBuilder, element_of, shape_of
+from tensorgrad.dialects.tg.call import CallOp, ReturnOp
+from tensorgrad.dialects.tg.contract import DotGeneralOp, free_axes
+from tensorgrad.dialects.tg.control import CondOp, ScanOp
+from tensorgrad.passes.levels import TENSORS, LevelPass
+from tensorgrad.passes.tensors.attention import attention_call
+from tensorgrad.passes.tensors.simplify import erase_dead, simplify_block
+
+LARGEST_HEAD = 128
+"""A head of more features stays composed: a thread could not keep its share of a row in registers."""
+
+FEWEST_SCORES = 1 << 10
+"""An attention of fewer scores in a group stays composed: its rows are short, and storing them costs little."""
+
+WIDEST = ((256, 32), (1, 16))
+"""The widest heads that pay, by the fewest keys: a step takes nine products instead of six (the derivative computes the
+scores twice again), and with heads so narrow, scores not stored make up for it. Measured on the software adapter, where
+wider heads took 1.1 to 1.4 times as long as composed."""
+
+WIDEST_CAUSAL = ((128, 64), (1, 32))
+"""The same where causality skips half of all products: fewer where rows are short, for whole tiles are skipped."""
+
+LARGE_SCORES = 1 << 24
+"""So many scores in all are worth not storing, whatever it takes."""
+
+OpT = TypeVar("OpT", bound=Operation)
+
+
+@dataclass(frozen=True)
+class OutlineAttentionPass(LevelPass):
+    """Makes a composite `tg.call @attention` of each `softmax(scale * q @ k.T + bias, masked) @ v`.
+
+    Expects `tg` behind `simplify` (it compares values, so equal ones must be one). Guarantees the same results up to
+    rounding, and a derivative by which no matrix of scores is kept. Looks into the regions of
+    calls, loops and branches as well.
+
+    What it finds: the scores of one `tg.dot_general` of queries and keys, by any axes; scaled, on either side; with
+    biases added; chosen by masks against a constant; a softmax along the keys as `tensorgrad.softmax` composes it or
+    as `exp(x - max(x)) / sum(exp(x - max(x)))`; and the product with values. Masks that compare positions, or
+    constants that look so, become causality, which skips what nobody attends to. Weights that have other users stay
+    where they are, as dropout's.
+
+    It pays by the scores that are not stored: `pays` weighs them against what the derivative computes again. No head
+    has more than `LARGEST_HEAD` features.
+
+    Attributes:
+        fewest_scores: How many scores a group must have; fewer than `FEWEST_SCORES` overrule all else, so 1 outlines
+            every attention that fits.
+    """
+
+    name = "outline-attention"
+    levels = TENSORS
+
+    fewest_scores: int = FEWEST_SCORES
+
+    def rewrite(self, ctx: Context, op: ModuleOp) -> None:
+        for function in op.walk():
+            if isinstance(function, FuncOp):
+                for block in function.body.blocks:
+                    outline_attention(block, fewest_scores=self.fewest_scores)
+
+
+def outline_attention(block: Block, fewest_scores: int = FEWEST_SCORES) -> None:
+    """Outlines the attentions of a block, which ends in a terminator, and of the calls in it.
+
+    Args:
+        block: Its ops are simplified; some are replaced.
+        fewest_scores: How many scores of a group pay.
+    """
+    changed = False
+    for op in list(block.ops):
+        if isinstance(op, ScanOp | CondOp) or (isinstance(op, CallOp) and op.composite is None):
+            for region in op.regions:
+                for inner in region.blocks:
+                    outline_attention(inner, fewest_scores)
+        found = _found(op) if isinstance(op, DotGeneralOp) else None
+        if found is not None and pays(found.attention, fewest_scores):
+            _replace(found)
+            changed = True
+    if changed:
+        erase_dead(block)
+
+
+def pays(attention: Attention, fewest_scores: int = FEWEST_SCORES) -> bool:
+    """Whether scores that are not stored are worth the products that the derivative computes again."""
+    scores = attention.queries * attention.keys
+    if fewest_scores < FEWEST_SCORES or scores * attention.groups >= LARGE_SCORES:
+        return scores >= fewest_scores
+    skips = attention.causal is not None and attention.fill == -math.inf
+    table = WIDEST_CAUSAL if skips else WIDEST
+    widest = next(width for fewest, width in table if attention.keys >= fewest)
+    return scores >= fewest_scores and max(attention.features, attention.values) <= widest
+
+
+def outlined(block: Block, value: SSAValue) -> SSAValue:
+    """Outlines the attentions of a block in the making, of which one value is asked for; gives what that is now."""
+    kinds = {type(inner) for op in block.ops for inner in op.walk()}
+    if not {DotGeneralOp, unary.ExpOp, binary.DivOp} <= kinds:
+        return value
+    end = ReturnOp([value])
+    end.location = UnknownLoc()
+    block.add_op(end)
+    simplify_block(block)
+    outline_attention(block)
+    value = end.values[0]
+    end.detach()
+    end.erase()
+    return value
+
+
+@dataclass(frozen=True)
+class _Mask:
+    """Booleans about scores.
+
+    Attributes:
+        value: The booleans.
+        negated: Whether they say what is not allowed.
+        path: What brings them into the scores' shape, in order.
+    """
+
+    value: SSAValue
+    negated: bool = False
+    path: tuple[shape.ReshapeOp | shape.BroadcastOp, ...] = ()
+
+    def causal(self, rank: int) -> int | None:
+        """How far ahead of its own position a query sees, if that is what the mask, of this rank, is about."""
+        array = _array(self.value)
+        if array is not None:
+            for op in self.path:
+                array = op.evaluate(array)
+            return _causal_array(array != self.negated)
+        found = _behind_views(_causal_comparison(self.value, self.negated), self.path)
+        return found[2] if found is not None and found[:2] == (rank - 2, rank - 1) else None
+
+    def emit(self, b: TensorBuilder) -> SSAValue:
+        """The booleans that say what is allowed."""
+        value = _negated(b, self.value) if self.negated else self.value
+        for op in self.path:
+            value = b.emit(type(op), [value], **op.properties)
+        return value
+
+
+@dataclass(frozen=True)
+class _Scores:
+    """Scores on their way from the softmax down to the product that they come from.
+
+    Attributes:
+        value: What is left to follow, with the keys as its last axis.
+        scale, fill, zeros, causal, period: As for `Attention`; no fill is known yet where it is `None`.
+        biases: Added; each has as many elements as the scores.
+        masks: What is allowed, likewise.
+    """
+
+    value: SSAValue
+    scale: float = 1.0
+    fill: float | None = None
+    zeros: bool = False
+    causal: int | None = None
+    period: int = 1
+    biases: tuple[SSAValue, ...] = ()
+    masks: tuple[_Mask, ...] = ()
+
+
+@dataclass(frozen=True)
+class _Found:
+    """An attention: its parameters, the products that it starts and ends with, and what lies between."""
+
+    attention: Attention
+    first: DotGeneralOp
+    last: DotGeneralOp
+    query: SSAValue
+    scores: _Scores
+
+
+def _replace(found: _Found) -> None:
+    """Puts a call where the product with the values stands."""
+    a, first, last = found.attention, found.first, found.last
+    b = TensorBuilder(cast(Block, last.parent), before=last, location=last.location)
+    lb, rb, lc, rc = (int_list(first.properties, name) for name in first.PROPERTIES)
+    right = first.operands[1]
+    q = _moved(
+        b, found.query, [*lb, *free_axes(len(shape_of(found.query)), lb, lc), *lc], (a.groups, a.queries, a.features)
+    )
+    k = _moved(b, right, [*rb, *free_axes(len(shape_of(right)), rb, rc), *rc], (a.groups, a.keys, a.features))
+    _, batch, _, axes = (int_list(last.properties, name) for name in last.PROPERTIES)
+    value = last.operands[1]
+    free = free_axes(len(shape_of(value)), batch, axes)
+    v = _moved(b, value, [*batch, *axes, *free], (a.groups, a.keys, a.values))
+    masks = [mask.emit(b) for mask in found.scores.masks]
+    scores = [b.reshape(one, (a.groups, a.queries, a.keys)) for one in (*found.scores.biases, *masks)]
+    call = attention_call(a, [q, k, v, *scores], b)
+    result = b.reshape(call.results[0], shape_of(last.result))
+    result.name_hint = last.result.name_hint
+    last.result.replace_all_uses_with(result)
+    last.detach()
+    last.erase()
+
+
+def _moved(b: TensorBuilder, value: SSAValue, order: Sequence[int], extents: Sequence[int]) -> SSAValue:
+    return b.reshape(b.transpose(value, order), extents)
+
+
+def _negated(b: TensorBuilder, mask: SSAValue) -> SSAValue:
+    """The opposite of booleans, before they are repeated."""
+    op = mask.owner
+    if isinstance(op, shape.ReshapeOp | shape.BroadcastOp):
+        return b.emit(type(op), [_negated(b, op.operands[0])], **op.properties)
+    return b.unary(unary.NotOp, mask)
+
+
+# Matching
+
+
+def _is(value: SSAValue, kind: type[OpT]) -> OpT | None:
+    return value.owner if isinstance(value.owner, kind) else None
+
+
+def _reshaped(value: SSAValue) -> SSAValue:
+    """What a value is a reshape of."""
+    while (op := _is(value, shape.ReshapeOp)) is not None:
+        value = op.operands[0]
+    return value
+
+
+def _row(value: SSAValue) -> SSAValue | None:
+    """What a value repeats along its last axis."""
+    op = _is(value, shape.BroadcastOp)
+    if op is None or list(int_list(op.properties, "dims")) != list(range(len(op.shape) - 1)):
+        return None
+    return _reshaped(op.operands[0])
+
+
+def _reduced(value: SSAValue | None, kind: type[reduce.ReduceOp], of: SSAValue) -> bool:
+    """Whether a value is the reduction of another along its last axis."""
+    op = None if value is None else _is(_reshaped(value), kind)
+    return op is not None and op.operands[0] is of and int_list(op.properties, "axes") == (len(shape_of(of)) - 1,)
+
+
+def _chosen(value: SSAValue, otherwise: float) -> tuple[SSAValue, SSAValue] | None:
+    """The condition and the value of a choice against a number."""
+    op = _is(value, binary.SelectOp)
+    return (op.operands[0], op.operands[1]) if op is not None and splat_value(op.operands[2]) == otherwise else None
+
+
+def _is_top(value: SSAValue | None, x: SSAValue) -> bool:
+    """Whether a value is the largest of each row of `x`, perhaps 0 where that is infinite."""
+    if value is None:
+        return False
+    value = _reshaped(value)
+    chosen = _chosen(value, 0.0)
+    if chosen is not None:
+        test = _is(chosen[0], elementary.IsFiniteOp)
+        if test is None or test.operands[0] is not chosen[1]:
+            return False
+        value = _reshaped(chosen[1])
+    stopped = _is(value, unary.StopGradientOp)
+    return _reduced(value if stopped is None else stopped.operands[0], reduce.MaxOp, x)
+
+
+def _softmax(value: SSAValue) -> tuple[SSAValue, SSAValue | None] | None:
+    """The scores that a value is the softmax of along its last axis, and the mask where it has one."""
+    division = _is(value, binary.DivOp)
+    if division is None:
+        return None
+    powers, total = division.operands[0], _row(division.operands[1])
+    if total is None:
+        return None
+    if _reduced(total, reduce.SumOp, powers):
+        exponential = _is(powers, unary.ExpOp)
+        shifted = None if exponential is None else _is(exponential.operands[0], binary.SubOp)
+        if shifted is not None and _is_top(_row(shifted.operands[1]), shifted.operands[0]):
+            return shifted.operands[0], None
+        return None
+    return _masked_softmax(powers, total)
+
+
+def _masked_softmax(powers: SSAValue, total: SSAValue) -> tuple[SSAValue, SSAValue] | None:
+    """As `tensorgrad.softmax` composes it with `where`."""
+    guard = _is(total, binary.SelectOp)
+    test = None if guard is None else _is(guard.operands[0], binary.CompareOp)
+    counted = _chosen(powers, 0.0)
+    if guard is None or test is None or counted is None or splat_value(guard.operands[1]) != 1:
+        return None
+    is_zero = test.predicate == StringAttr("eq") and splat_value(test.operands[1]) == 0
+    if not is_zero or test.operands[0] is not guard.operands[2] or not _reduced(test.operands[0], reduce.SumOp, powers):
+        return None
+    mask, exponential = counted[0], _is(counted[1], unary.ExpOp)
+    inside = None if exponential is None else _chosen(exponential.operands[0], 0.0)
+    shifted = None if inside is None or inside[0] is not mask else _is(inside[1], binary.SubOp)
+    if shifted is None:
+        return None
+    scores, top = shifted.operands[0], _row(shifted.operands[1])
+    for use in scores.uses:
+        if isinstance(use.operation, binary.SelectOp) and _chosen(use.operation.results[0], -math.inf) == (
+            mask,
+            scores,
+        ):
+            return (scores, mask) if _is_top(top, use.operation.results[0]) else None
+    return None
+
+
+def _single_use(value: SSAValue) -> bool:
+    return len(list(value.uses)) == 1
+
+
+def _found(last: DotGeneralOp) -> _Found | None:
+    """The attention that a product with values ends."""
+    batch, _, axes, _ = (int_list(last.properties, name) for name in last.PROPERTIES)
+    weights = last.operands[0]
+    extents = shape_of(weights)
+    if element_of(weights) not in (f32, f64) or 0 in (*shape_of(last.result), *extents):
+        return None
+    if list(axes) != [len(extents) - 1] or list(batch) != list(range(len(batch))):
+        return None
+    while _single_use(weights) and (reshape := _is(weights, shape.ReshapeOp)) is not None:
+        weights = reshape.operands[0]
+    matched = _softmax(weights) if _single_use(weights) and shape_of(weights)[-1:] == extents[-1:] else None
+    if matched is None:
+        return None
+    scores, mask = matched
+    start = _Scores(scores)
+    if mask is not None:
+        start = _with_mask(_Scores(scores, fill=-math.inf, zeros=True), mask)
+    groups = math.prod(extents[axis] for axis in batch)
+    rows = math.prod(extents[len(batch) : -1])
+    found = (_checked(one, last, groups, rows, extents[-1]) for one in _followed(start))
+    return next((one for one in found if one is not None), None)
+
+
+def _checked(scores: _Scores, last: DotGeneralOp, groups: int, queries: int, keys: int) -> _Found | None:
+    """The attention between two products, if their shapes are one's."""
+    first = cast(DotGeneralOp, scores.value.owner)
+    lb, rb, lc, rc = (int_list(first.properties, name) for name in first.PROPERTIES)
+    left, right = shape_of(first.operands[0]), shape_of(first.operands[1])
+    batch = math.prod(left[axis] for axis in lb)
+    rows = math.prod(left[axis] for axis in free_axes(len(left), lb, lc))
+    columns = math.prod(right[axis] for axis in free_axes(len(right), rb, rc))
+    features = math.prod(left[axis] for axis in lc)
+    values = math.prod(shape_of(last.result)) // (groups * queries)
+    if (batch, rows, columns) != (groups, queries, keys) or queries % scores.period:
+        return None
+    if max(features, values) > LARGEST_HEAD:
+        return None
+    query, scale = _unscaled(first.operands[0])
+    attention = Attention(
+        groups,
+        queries,
+        keys,
+        features,
+        values,
+        scale=scale * scores.scale,
+        fill=-math.inf if scores.fill is None else scores.fill,
+        zeros=scores.zeros,
+        causal=scores.causal,
+        period=queries if scores.causal is None else scores.period,
+        biases=len(scores.biases),
+        masks=len(scores.masks),
+    )
+    return _Found(attention, first, last, query, scores)
+
+
+def _unscaled(value: SSAValue) -> tuple[SSAValue, float]:
+    """A value without constant factors, and their product."""
+    scale = 1.0
+    while (factor := _factor(value)) is not None:
+        value, scale = factor[0], scale * factor[1]
+    return value, scale
+
+
+def _factor(value: SSAValue) -> tuple[SSAValue, float] | None:
+    """What a value is a multiple of, and the finite factor, which is not 0."""
+    op = value.owner
+    if not isinstance(op, binary.MulOp | binary.DivOp):
+        return None
+    pairs = [(op.operands[0], op.operands[1])]
+    if isinstance(op, binary.MulOp):
+        pairs.append((op.operands[1], op.operands[0]))
+    for other, constant in pairs:
+        number = splat_value(constant)
+        if number is not None and math.isfinite(number) and number:
+            return other, number if isinstance(op, binary.MulOp) else 1 / number
+    return None
+
+
+def _followed(scores: _Scores) -> Iterator[_Scores]:
+    """The ways in which scores come from a product: each ends at one."""
+    op = scores.value.owner
+    if isinstance(op, DotGeneralOp):
+        yield scores
+    elif isinstance(op, shape.ReshapeOp):
+        if shape_of(op.operands[0])[-1:] == shape_of(scores.value)[-1:]:
+            yield from _followed(replace(scores, value=op.operands[0]))
+    elif isinstance(op, binary.SelectOp):
+        yield from _below_choice(scores, op)
+    elif (factor := _factor(scores.value)) is not None:
+        yield from _followed(replace(scores, value=factor[0], scale=scores.scale * factor[1]))
+    elif isinstance(op, binary.AddOp) and scores.scale == 1:
+        x, y = op.operands
+        for value, bias in ((x, y), (y, x)):
+            yield from _followed(_with_bias(scores, value, bias))
+
+
+def _with_bias(scores: _Scores, value: SSAValue, bias: SSAValue) -> _Scores:
+    """Scores below a sum; a constant of 0 and -inf is a mask."""
+    array = _array(bias)
+    if array is not None and scores.fill in (None, -math.inf) and bool(np.isin(array, (0, -np.inf)).all()):
+        causal = _causal_array(array == 0)
+        if causal is not None:
+            return _with_causal(replace(scores, value=value, fill=-math.inf), causal, shape_of(bias)[-2])
+    return replace(scores, value=value, biases=(*scores.biases, bias))
+
+
+def _below_choice(scores: _Scores, op: binary.SelectOp) -> Iterator[_Scores]:
+    condition, x, y = op.operands
+    for value, constant, negated in ((x, y, False), (y, x, True)):
+        fill = splat_value(constant)
+        if fill is None or (scores.fill is not None and fill != scores.fill):
+            continue
+        # What is done to the scores behind the choice is done to the number too.
+        if fill != -math.inf and (scores.biases or scores.scale != 1):
+            continue
+        if scores.scale > 0:
+            yield from _followed(_with_mask(replace(scores, value=value, fill=float(fill)), condition, negated))
+
+
+def _with_mask(scores: _Scores, mask: SSAValue, negated: bool = False) -> _Scores:
+    extents = shape_of(mask)
+    for part in [_Mask(mask, True)] if negated else _conjuncts(mask):
+        causal = part.causal(len(extents))
+        if causal is not None and (scores.causal is None or scores.period == extents[-2]):
+            scores = _with_causal(scores, causal, extents[-2])
+        else:
+            scores = replace(scores, masks=(*scores.masks, part))
+    return scores
+
+
+def _conjuncts(mask: SSAValue) -> list[_Mask]:
+    """Masks that all hold where one does."""
+    op = mask.owner
+    if isinstance(op, binary.AndOp):
+        return [part for operand in op.operands for part in _conjuncts(operand)]
+    if isinstance(op, shape.ReshapeOp | shape.BroadcastOp):
+        parts = _conjuncts(op.operands[0])
+        if len(parts) > 1:
+            return [replace(part, path=(*part.path, op)) for part in parts]
+    return [_Mask(mask)]
+
+
+def _with_causal(scores: _Scores, causal: int, period: int) -> _Scores:
+    least = causal if scores.causal is None else min(causal, scores.causal)
+    return replace(scores, causal=least, period=period)
+
+
+# Causality
+
+
+def _array(value: SSAValue) -> NumpyArray | None:
+    """The elements of a constant, repeated or in another shape."""
+    op = _outside(value).owner
+    if isinstance(op, leaves.ConstantOp):
+        return op.evaluate()
+    if isinstance(op, shape.ReshapeOp | shape.BroadcastOp):
+        inner = _array(op.operands[0])
+        return None if inner is None else op.evaluate(inner)
+    return None
+
+
+def _outside(value: SSAValue) -> SSAValue:
+    """What a constant of loops is outside of them: there `simplify` puts what a body computes of constants alone."""
+    while isinstance(value, BlockArgument) and isinstance(around := value.block.parent_op(), ScanOp):
+        if value.index >= len(around.consts):
+            break
+        value = around.consts[value.index]
+    return value
+
+
+def _causal_array(allowed: NumpyArray) -> int | None:
+    """How far ahead of its own position a query sees, where booleans say just that."""
+    if allowed.ndim < 2 or min(allowed.shape[-2:]) < 2:
+        return None
+    rows = allowed.reshape(-1, *allowed.shape[-2:])
+    seen = np.flatnonzero(rows[0].any(axis=-1))
+    if not seen.size:
+        return None
+    ahead = int(rows[0, seen[0]].sum()) - 1 - int(seen[0])
+    wanted = np.tri(*allowed.shape[-2:], k=ahead, dtype=bool)
+    return ahead if all(np.array_equal(row, wanted) for row in rows) else None
+
+
+def _causal_comparison(value: SSAValue, negated: bool) -> tuple[int, int, int] | None:
+    """The axes of queries and keys, and how far ahead a query sees, where a value compares their positions."""
+    op = _outside(value).owner
+    if isinstance(op, shape.ReshapeOp | shape.BroadcastOp):
+        return _behind_views(_causal_comparison(op.operands[0], negated), [op])
+    if isinstance(op, unary.NotOp):
+        return _causal_comparison(op.operands[0], not negated)
+    if not isinstance(op, binary.CompareOp):
+        return None
+    places = [_position(operand) for operand in op.operands]
+    if places[0] is None or places[1] is None:
+        return None
+    (left, a), (right, b) = places[0], places[1]
+    predicate = op.predicate.data
+    if negated:
+        predicate = {"le": "gt", "lt": "ge", "ge": "lt", "gt": "le"}.get(predicate, predicate)
+    # `key + a <= query + b`, or the same from the other side; strictly, it is one less.
+    if predicate in ("le", "lt"):
+        return right, left, b - a - (predicate == "lt")
+    if predicate in ("ge", "gt"):
+        return left, right, a - b - (predicate == "gt")
+    return None
+
+
+def _behind_views(
+    found: tuple[int, int, int] | None, path: Sequence[shape.ReshapeOp | shape.BroadcastOp]
+) -> tuple[int, int, int] | None:
+    """Axes of queries and keys behind ops that repeat or reshape."""
+    for op in path:
+        if found is None:
+            return None
+        queries, keys = (_axis_behind(op, axis) for axis in found[:2])
+        found = None if queries is None or keys is None else (queries, keys, found[2])
+    return found
+
+
+def _position(value: SSAValue) -> tuple[int, int] | None:
+    """The axis whose positions a value holds, and what is added to them."""
+    op = _outside(value).owner
+    if isinstance(op, leaves.IotaOp):
+        return int_value(op.properties, "axis"), 0
+    if isinstance(op, shape.ReshapeOp | shape.BroadcastOp):
+        found = _position(op.operands[0])
+        axis = None if found is None else _axis_behind(op, found[0])
+        return None if found is None or axis is None else (axis, found[1])
+    if isinstance(op, binary.AddOp | binary.SubOp):
+        x, y = op.operands
+        for other, constant in ((x, y), (y, x)) if isinstance(op, binary.AddOp) else ((x, y),):
+            found, number = _position(other), splat_value(_outside(constant))
+            if found is not None and isinstance(number, int):
+                return found[0], found[1] + (number if isinstance(op, binary.AddOp) else -number)
+    return None
+
+
+def _axis_behind(op: shape.ReshapeOp | shape.BroadcastOp, axis: int) -> int | None:
+    """The axis of an op's result that an axis of its operand is."""
+    if isinstance(op, shape.BroadcastOp):
+        return int_list(op.properties, "dims")[axis]
+    old, new = shape_of(op.operands[0]), op.shape
+    for other, extent in enumerate(new):
+        if extent == old[axis] > 1 and math.prod(new[other:]) == math.prod(old[axis:]):
+            return other
+    return None
