@@ -198,8 +198,8 @@ from tensorgrad.tracing.dtypes import u32 as u32
 from tensorgrad.tracing.tensor import Array as Array
 from tensorgrad.tracing.tensor import Tensor as Tensor
 from tensorgrad.tracing.tracer import trace as trace
-from tensorgrad.train.fit import Report as Report
 from tensorgrad.train.fit import fit as fit
+from tensorgrad.train.run import Report as Report
 from tensorgrad.transforms.checkpoint import checkpoint as checkpoint
 from tensorgrad.transforms.control import cond as cond
 from tensorgrad.transforms.control import scan as scan

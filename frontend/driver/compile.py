@@ -13,21 +13,14 @@ from xdsl.passes import ModulePass
 from tensorgrad.dialects.signature import arguments_of
 from tensorgrad.driver.accumulation import bytes_of_outputs, compiled_accumulation, micro_batches
 from tensorgrad.driver.device import DeviceName, find_device
-from tensorgrad.driver.model_tracing import (
-    checked_loss,
-    drawn,
-    input_specs,
-    parameters_of,
-    takes_key,
-    trace_model,
-    unreached,
-)
+from tensorgrad.driver.model_tracing import checked_loss, input_specs, parameters_of, takes_key, trace_model, unreached
 from tensorgrad.driver.pipeline import Compilation, EditPasses, Phases, tuning_seconds
 from tensorgrad.driver.precision import Precision, check_device, checked_precision, while_tracing
 from tensorgrad.driver.training import Training
 from tensorgrad.driver.training_state import Source
 from tensorgrad.errors import OptionError, UnusedParameterWarning
 from tensorgrad.nn.module import Module, declarations
+from tensorgrad.nn.parameters import drawn
 from tensorgrad.nn.values import declared_model
 from tensorgrad.ops import random
 from tensorgrad.optim import Optimizer

@@ -18,6 +18,7 @@ from tensorgrad.driver.pipeline import Compilation, Phases
 from tensorgrad.driver.precision import Precision, check_device, checked_precision, while_tracing
 from tensorgrad.errors import DTypeError, InputError, OptionError
 from tensorgrad.nn.values import check_kept, closed, opened
+from tensorgrad.passes.buffers.lower_precision import LowerPrecisionPass
 from tensorgrad.passes.pipelines import forward_passes
 from tensorgrad.tracing import trees
 from tensorgrad.tracing.dtypes import Spec
@@ -26,7 +27,6 @@ from tensorgrad.tracing.tensor import Array
 from tensorgrad.tracing.tracer import as_array, checked_module, current_trace, function_name, trace_call, unique
 
 if TYPE_CHECKING:
-    from tensorgrad.passes.buffers.lower_precision import LowerPrecisionPass
     from tensorgrad.runtime.webgpu import WebGPUDevice
 
 Result = TypeVar("Result")

@@ -4,31 +4,19 @@ from __future__ import annotations
 
 import fnmatch
 import inspect
-import zlib
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-import numpy as np
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation, SSAValue
 
 from tensorgrad.dialects.signature import Slot, slots_attribute
 from tensorgrad.dialects.tg.unary import StopGradientOp
 from tensorgrad.errors import DTypeError, InputError, ParameterError, ShapeError, TraceError
-from tensorgrad.nn.module import (
-    Buffer,
-    Module,
-    Parameter,
-    argument_of,
-    bind,
-    check_attributes,
-    check_bound,
-    check_same,
-    declarations,
-)
+from tensorgrad.nn.module import Module, argument_of, bind, check_attributes, check_bound, check_same, declarations
+from tensorgrad.nn.parameters import Parameter
 from tensorgrad.nn.state import Assigning, State
-from tensorgrad.ops import drawing, random
 from tensorgrad.passes.functions import return_of
 from tensorgrad.tracing import trees
 from tensorgrad.tracing.capturing import captured, captured_names
@@ -52,28 +40,6 @@ def parameters_of(model: Module, trained: bool) -> dict[str, Parameter]:
             "lists, tuples and dicts"
         )
     return parameters
-
-
-def drawn(parameters: Mapping[str, Parameter | Buffer], key: random.Key) -> dict[str, np.ndarray]:
-    """The values that parameters and buffers start with; each depends on the key and its path alone.
-
-    Raises:
-        ParameterError: An initializer gives another shape or dtype.
-    """
-    values = {path: _draw(path, parameter, key) for path, parameter in parameters.items()}
-    drawing.release()
-    return values
-
-
-def _draw(path: str, parameter: Parameter | Buffer, key: random.Key) -> np.ndarray:
-    drawn = parameter.initializer(random.fold_in(key, zlib.crc32(path.encode())), parameter.shape, parameter.dtype)
-    values = np.asarray(drawn)
-    if values.shape != parameter.shape or values.dtype != parameter.dtype:
-        what = "parameter " if isinstance(parameter, Parameter) else ""
-        raise ParameterError(
-            f"{what}{path} is {parameter!r}, its initializer gave shape {values.shape} of {values.dtype}"
-        )
-    return values
 
 
 def input_specs(inputs: Mapping[str, Any]) -> dict[str, Spec]:

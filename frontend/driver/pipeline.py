@@ -16,19 +16,21 @@ from xdsl.utils.exceptions import DiagnosticException, VerifyException
 
 from tensorgrad.dialects.signature import arguments_of
 from tensorgrad.driver.dumping import Dump
+from tensorgrad.driver.tuning import tune
 from tensorgrad.errors import CompilerError, OptionError, ProgramError
 from tensorgrad.interpreters.backend import NumpyExecutable
+from tensorgrad.passes.buffers.lower_precision import LowerPrecisionPass
 from tensorgrad.passes.functions import find_function
+from tensorgrad.passes.kernels.build_program import build_program
 from tensorgrad.passes.pipelines import DEFAULT_TARGET, device_passes
 from tensorgrad.passes.running import apply_pass
 from tensorgrad.runtime.backend import Executable
 from tensorgrad.runtime.formula import Formula
+from tensorgrad.runtime.program import Program
+from tensorgrad.runtime.target import Target
 from tensorgrad.tracing.location import user_line
 
 if TYPE_CHECKING:
-    from tensorgrad.passes.buffers.lower_precision import LowerPrecisionPass
-    from tensorgrad.runtime.program import Program
-    from tensorgrad.runtime.target import Target
     from tensorgrad.runtime.webgpu import WebGPUDevice, WebGPUExecutable
 
 DEFAULT_TUNING_SECONDS = 60.0
@@ -244,7 +246,6 @@ class Compilation:
 
     def target(self) -> Target:
         """What kernels are made for: the device; on numpy what every WebGPU device has, and f16 if asked."""
-        from tensorgrad.runtime.target import Target
 
         if self.device is not None:
             return self.device.target
@@ -264,7 +265,6 @@ class Compilation:
 
     def _tune(self, device: WebGPUDevice) -> None:
         """Measures schedules for the kernels there are."""
-        from tensorgrad.driver.tuning import tune
 
         module = self.traced.clone()
         passes = self.down_to_wgsl()
@@ -299,7 +299,6 @@ class Compilation:
 
     @without_collector()
     def _lowered(self, target: Target) -> Program:
-        from tensorgrad.passes.kernels.build_program import build_program
 
         module = self._on_tensors()
         # What they leave is checked as a program, and by the device's own compiler.
@@ -327,7 +326,6 @@ class Compilation:
             TargetError: There is no such target, or the program doesn't fit it.
             ProgramError: The program can't be compiled for it.
         """
-        from tensorgrad.runtime.target import Target
 
         target = Target.from_spec(spec)
         program = self.program(target)

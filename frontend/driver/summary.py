@@ -6,7 +6,7 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from tensorgrad.nn.module import Buffer, Parameter
+from tensorgrad.nn.parameters import Buffer, Parameter
 from tensorgrad.tracing.dtypes import SHORT
 
 HEADER = ("name", "shape", "dtype", "count", "trained")

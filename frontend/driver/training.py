@@ -35,9 +35,8 @@ from tensorgrad.driver.precision import Precision, check_device, checked_precisi
 from tensorgrad.driver.summary import table
 from tensorgrad.driver.training_state import Source, TrainingState
 from tensorgrad.errors import InputError, OptionError
-from tensorgrad.nn.module import argument_of
+from tensorgrad.nn.module import argument_of, with_values
 from tensorgrad.nn.state import Assigning
-from tensorgrad.nn.values import with_values
 from tensorgrad.ops import random
 from tensorgrad.optim.parts import Parts, wrt_of
 from tensorgrad.passes.buffers.lower_precision import LowerPrecisionPass

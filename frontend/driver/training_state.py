@@ -13,10 +13,10 @@ import numpy as np
 from tensorgrad.driver import checkpoints
 from tensorgrad.driver.accumulation import Accumulation
 from tensorgrad.driver.compiled import Compiled, slot_of
-from tensorgrad.driver.model_tracing import drawn
 from tensorgrad.driver.pipeline import Compilation
 from tensorgrad.errors import FrozenWarning, OptionError, PartialStateWarning
 from tensorgrad.nn.module import Module, check_same, declarations
+from tensorgrad.nn.parameters import drawn
 from tensorgrad.nn.watch import Watch
 from tensorgrad.ops import random
 from tensorgrad.optim.parts import Losses, Parts

@@ -27,8 +27,9 @@ from tensorgrad.nn.attention import (
 )
 from tensorgrad.nn.convolution import Conv1d, Conv2d, Conv3d, ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
 from tensorgrad.nn.layers import MLP, Dropout, Embedding, Flatten, Identity, Linear, Sequential
-from tensorgrad.nn.module import Buffer, Module, Parameter, buffer, inference, param
+from tensorgrad.nn.module import Module, inference
 from tensorgrad.nn.normalization import BatchNorm1d, BatchNorm2d, BatchNorm3d, GroupNorm, LayerNorm, RMSNorm
+from tensorgrad.nn.parameters import Buffer, Parameter, buffer, param
 from tensorgrad.nn.pooling import (
     AvgPool1d,
     AvgPool2d,

@@ -6,7 +6,8 @@ from typing import Any, ClassVar
 
 import tensorgrad as tg
 from tensorgrad.nn.checks import channelled, positive
-from tensorgrad.nn.module import Init, Module, param
+from tensorgrad.nn.module import Module
+from tensorgrad.nn.parameters import Init, param
 
 
 class Activation(Module):

@@ -12,11 +12,15 @@ from tensorgrad.errors import DTypeError, OptionError, ShapeError
 from tensorgrad.nn.checks import divides, number_between, positive, trailing
 from tensorgrad.nn.initializers import uniform, zeros
 from tensorgrad.nn.layers import Dropout, Linear
-from tensorgrad.nn.module import Init, Module
+from tensorgrad.nn.module import Module
+from tensorgrad.nn.parameters import Init
+from tensorgrad.ops.elementwise import as_tensor
+from tensorgrad.tracing.dtypes import NAMES, is_float
+from tensorgrad.tracing.location import user_line
+from tensorgrad.tracing.tensor import Traced
 
 
 def _at(what: str) -> str:
-    from tensorgrad.tracing.location import user_line
 
     return f"{user_line()}: {what}"
 
@@ -39,8 +43,6 @@ def rotary_embedding(x: Any, positions: Any = None, base: float = 10000.0) -> An
         ShapeError: The number of features is odd, or there is not one position for each.
         OptionError: The base is not positive.
     """
-    from tensorgrad.ops.elementwise import as_tensor
-    from tensorgrad.tracing.tensor import Traced
 
     tensor = as_tensor(x)
     if tensor.ndim < 2 or tensor.shape[-1] % 2:
@@ -79,7 +81,6 @@ def split_heads(x: Any, num_heads: int) -> Any:
         >>> tg.nn.split_heads(tg.zeros((2, 5, 12)), 3).shape
         (2, 3, 5, 4)
     """
-    from tensorgrad.ops.elementwise import as_tensor
 
     tensor = as_tensor(x)
     positive("split_heads", num_heads=num_heads)
@@ -101,7 +102,6 @@ def merge_heads(x: Any) -> Any:
         >>> tg.nn.merge_heads(tg.zeros((2, 3, 5, 4))).shape
         (2, 5, 12)
     """
-    from tensorgrad.ops.elementwise import as_tensor
 
     tensor = as_tensor(x)
     if tensor.ndim < 3:
@@ -142,8 +142,6 @@ def scaled_dot_product_attention(
         ShapeError: The shapes don't fit each other.
         DTypeError: The mask is neither bool nor float.
     """
-    from tensorgrad.ops.elementwise import as_tensor
-    from tensorgrad.tracing.dtypes import NAMES, is_float
 
     q, k, v = map(as_tensor, (query, key, value))
     lead, groups = _checked_heads(q, k, v)

@@ -7,6 +7,8 @@ from numbers import Real
 from typing import Any
 
 from tensorgrad.errors import OptionError, ShapeError
+from tensorgrad.ops.elementwise import as_tensor
+from tensorgrad.tracing.location import user_line
 
 
 def positive(layer: str, **extents: Any) -> None:
@@ -64,8 +66,6 @@ def trailing(layer: str, x: Any, shape: tuple[int, ...]) -> Any:
     Raises:
         ShapeError: They are not.
     """
-    from tensorgrad.ops.elementwise import as_tensor
-    from tensorgrad.tracing.location import user_line
 
     tensor = as_tensor(x)
     if tensor.shape[tensor.ndim - len(shape) :] != shape or tensor.ndim < len(shape):
@@ -80,8 +80,6 @@ def channelled(layer: str, x: Any, channels: int, spatial: int | None) -> Any:
     Raises:
         ShapeError: It has other channels, or another number of axes.
     """
-    from tensorgrad.ops.elementwise import as_tensor
-    from tensorgrad.tracing.location import user_line
 
     tensor = as_tensor(x)
     if tensor.ndim < 2 or tensor.shape[1] != channels or spatial not in (None, tensor.ndim - 2):

@@ -9,7 +9,8 @@ from typing import Any, ClassVar
 import tensorgrad as tg
 from tensorgrad.nn.checks import channelled, divides, listed, positive
 from tensorgrad.nn.initializers import uniform
-from tensorgrad.nn.module import Init, Module, param
+from tensorgrad.nn.module import Module
+from tensorgrad.nn.parameters import Init, param
 
 _Sizes = int | Sequence[int]
 

@@ -9,16 +9,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from tensorgrad.errors import OptionError, ShapeError
+from tensorgrad.ops import random
 from tensorgrad.surface.calls import publish
 from tensorgrad.tracing.dtypes import DType
-
-if TYPE_CHECKING:
-    from tensorgrad.ops import random
 
 Initializer: TypeAlias = "Callable[[random.Key, tuple[int, ...], DType], np.ndarray[Any, Any]]"
 
@@ -71,7 +69,6 @@ class uniform:
 
     def __call__(self, key: random.Key, shape: tuple[int, ...], dtype: DType) -> np.ndarray[Any, Any]:
         """The values."""
-        from tensorgrad.ops import random
 
         return np.asarray(random.uniform(key, shape, self.low, self.high)).astype(dtype)
 
@@ -89,7 +86,6 @@ class normal:
 
     def __call__(self, key: random.Key, shape: tuple[int, ...], dtype: DType) -> np.ndarray[Any, Any]:
         """The values."""
-        from tensorgrad.ops import random
 
         drawn = np.array(random.normal(key, shape))
         drawn *= np.float32(self.standard_deviation)
@@ -124,7 +120,6 @@ class truncated_normal:
     def __call__(self, key: random.Key, shape: tuple[int, ...], dtype: DType) -> np.ndarray[Any, Any]:
         """The values."""
         from tensorgrad import array
-        from tensorgrad.ops import random
 
         low, high = (math.erf(self._deviations(bound) / math.sqrt(2)) for bound in (self.low, self.high))
         # In f64, so that the tails keep their share, and from the middle of the steps, so that none is infinite.
@@ -153,7 +148,6 @@ class orthogonal:
         Raises:
             ShapeError: The shape has fewer than two axes.
         """
-        from tensorgrad.ops import random
 
         if len(shape) < 2:
             raise ShapeError(f"a parameter of shape {shape} can't be orthogonal: it needs two axes")

@@ -14,7 +14,11 @@ import tensorgrad as tg
 from tensorgrad.errors import OptionError, ShapeError
 from tensorgrad.nn.checks import listed, number_between, positive
 from tensorgrad.nn.initializers import Initializer, normal, uniform
-from tensorgrad.nn.module import Init, Module, Parameter, as_initializer, param
+from tensorgrad.nn.module import Module
+from tensorgrad.nn.parameters import Init, Parameter, as_initializer, param
+from tensorgrad.ops.elementwise import as_tensor
+from tensorgrad.ops.shape import normalized_axis
+from tensorgrad.tracing.location import user_line
 
 
 class Linear(Module):
@@ -78,8 +82,6 @@ def _check_tied(shape: tuple[int, ...], given: tuple[int, ...]) -> None:
         ShapeError: It is, as an embedding's table is; says what to do.
     """
     if given == shape[::-1] != shape:
-        from tensorgrad.tracing.location import user_line
-
         raise ShapeError(
             f"{user_line()}: Linear: the weight is [in, out] here, {list(shape)}, and this one is {list(given)}: for a "
             "head that shares an embedding's table, call embedding.attend(x) in the place of the layer"
@@ -211,9 +213,6 @@ class Flatten(Module):
         Raises:
             ShapeError: There are no such axes, or they are in the wrong order.
         """
-        from tensorgrad.ops.elementwise import as_tensor
-        from tensorgrad.ops.shape import normalized_axis
-        from tensorgrad.tracing.location import user_line
 
         tensor = as_tensor(x)
         first, last = (normalized_axis(axis, tensor.ndim, "Flatten") for axis in (self.start_dim, self.end_dim))

@@ -6,180 +6,25 @@ import copy
 import difflib
 import fnmatch
 import functools
+import math
 import numbers
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, TypeVar, cast
 
 import numpy as np
 
-from tensorgrad.errors import ArgumentError, DTypeError, InputError, OptionError, ParameterError
-from tensorgrad.nn.description import described
-from tensorgrad.nn.initializers import Initializer, constant
-from tensorgrad.runtime.conversion import converted, to_numpy
-from tensorgrad.tracing.dtypes import NAMES, SHORT, DType, is_float, spec
+from tensorgrad.errors import ArgumentError, ParameterError
+from tensorgrad.interpreters.backend import ArraySlot
+from tensorgrad.nn.description import Entry
+from tensorgrad.nn.parameters import Buffer, Parameter, drawn, is_float_array, parameter_of
+from tensorgrad.nn.state import Held, State
+from tensorgrad.ops import random
+from tensorgrad.runtime.backend import check_inputs
+from tensorgrad.surface.foreign import unknown_attribute
+from tensorgrad.tracing.dtypes import SHORT
+from tensorgrad.tracing.location import user_line
+from tensorgrad.tracing.tensor import Array, Traced
 from tensorgrad.tracing.trees import Rebuild
-
-
-class Declared:
-    """What parameters and buffers share: computing with them, where they have no values, is a mistake that says so."""
-
-    __slots__ = ()
-    __array_ufunc__: ClassVar[None] = None  # numpy's operators give way to those of tensors, and to these
-
-    def _compute(self, *others: object) -> NoReturn:
-        from tensorgrad.tracing.tracer import as_array  # loads xDSL
-
-        as_array(self)
-        raise AssertionError("declared values are never arrays")
-
-    __neg__ = __abs__ = __getitem__ = _compute
-    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = _compute
-    __matmul__ = __rmatmul__ = __pow__ = __rpow__ = __mod__ = __rmod__ = __floordiv__ = __rfloordiv__ = _compute
-    __lt__ = __le__ = __gt__ = __ge__ = _compute
-
-
-@dataclass(eq=False, repr=False, slots=True)
-class Parameter(Declared):
-    """A declared parameter: a shape, a dtype and an initializer, but no values. `tg.compile` draws them.
-
-    Attributes:
-        shape: The extents.
-        dtype: The numpy dtype of the elements.
-        initializer: What draws the values from a key.
-        trainable: Whether programs compiled from now on train it; `Module.freeze` changes it.
-    """
-
-    tree_leaf: ClassVar[bool] = True
-
-    shape: tuple[int, ...]
-    dtype: DType
-    initializer: Initializer
-    trainable: bool = True
-
-    def __repr__(self) -> str:
-        return f"{SHORT[self.dtype]}[{', '.join(map(str, self.shape))}]{'' if self.trainable else ' frozen'}"
-
-
-Init: TypeAlias = "Initializer | float | np.ndarray[Any, Any]"
-"""What a parameter starts from: an initializer, a number to fill with, or an array of the values."""
-
-
-def param(shape: int | Sequence[int], init: Init, dtype: object = "f32") -> Parameter:
-    """Declares a parameter; assign it to an attribute of a module.
-
-    Args:
-        shape: The extents.
-        init: One of `tg.initializers` or any function of a key, a shape and a dtype; a number to fill with; or an array
-            of the values.
-        dtype: A floating-point dtype.
-
-    Raises:
-        ShapeError: The shape is no shape.
-        DTypeError: The dtype is no floating-point one.
-        OptionError: `init` is none of those, or an array of another shape.
-    """
-    wanted = spec(shape, dtype)
-    if not is_float(wanted.dtype):
-        raise DTypeError(f"a parameter has a floating-point dtype, not {SHORT[wanted.dtype]}")
-    return Parameter(wanted.shape, wanted.dtype, as_initializer(init, wanted.shape))
-
-
-@dataclass(frozen=True, eq=False, repr=False, slots=True)
-class Buffer(Declared):
-    """Declared state that no optimizer changes: a shape, a dtype and an initializer, but no values.
-
-    In the loss of `tg.compile` it is a tensor that can be assigned to: `self.mean.assign(value)`. Its last value is
-    what the next step reads, and what attached functions read; see `tensorgrad.nn.state`.
-
-    Attributes:
-        shape: The extents.
-        dtype: The numpy dtype of the elements.
-        initializer: What draws the values from a key.
-    """
-
-    tree_leaf: ClassVar[bool] = True
-
-    shape: tuple[int, ...]
-    dtype: DType
-    initializer: Initializer
-
-    def assign(self, value: object) -> None:
-        """Possible where it is a tensor: in the loss of `tg.compile`.
-
-        Raises:
-            ParameterError: Here it is only declared.
-        """
-        from tensorgrad.tracing.location import user_line
-
-        raise ParameterError(
-            f"{user_line()}: assign: the {self!r} has no values: buffers are declared at construction; assign them in "
-            "the loss of tg.compile, through the model that it is given"
-        )
-
-    def __repr__(self) -> str:
-        return f"buffer {SHORT[self.dtype]}[{', '.join(map(str, self.shape))}]"
-
-
-def buffer(shape: int | Sequence[int], init: Init = 0.0, dtype: object = "f32") -> Buffer:
-    """Declares state that isn't trained; assign it to an attribute of a module.
-
-    Args:
-        shape: The extents.
-        init: As for `param`; zeros by default.
-        dtype: A floating-point dtype, i32 or u32.
-
-    Raises:
-        ShapeError: The shape is no shape.
-        DTypeError: The dtype is none of those.
-        OptionError: `init` is no initializer, number or array, or an array of another shape.
-    """
-    wanted = spec(shape, dtype)
-    if wanted.dtype.kind not in "fiu":
-        raise DTypeError(f"a buffer holds numbers, not {SHORT[wanted.dtype]}")
-    return Buffer(wanted.shape, wanted.dtype, as_initializer(init, wanted.shape))
-
-
-def as_initializer(init: object, shape: tuple[int, ...]) -> Initializer:
-    """The initializer that `param` makes of its `init`.
-
-    Raises:
-        OptionError: It is no initializer, number or array, or an array of another shape.
-    """
-    if callable(init):
-        return cast(Initializer, init)
-    if isinstance(init, numbers.Real):
-        return constant(float(init))
-    try:
-        values = np.array(to_numpy(init, "param: init"))
-    except InputError as error:
-        raise OptionError(str(error)) from None
-    if values.dtype.kind not in "fiu":
-        raise OptionError(f"param: init must be an initializer, a number or an array of numbers, got {init!r}")
-    if values.shape != shape:
-        raise OptionError(f"param: init has shape {values.shape}, the parameter {shape}")
-    return lambda key, shape, dtype: values.astype(dtype)
-
-
-def is_float_array(value: object) -> bool:
-    """Whether a value is a concrete array of floats: numpy's, ours or another library's; traced tensors are none."""
-    if not (hasattr(value, "__array__") or hasattr(value, "__dlpack__")) or isinstance(value, np.generic):
-        return False
-    from tensorgrad.tracing.tensor import Traced  # loads xDSL
-
-    if isinstance(value, Traced):
-        return False
-    dtype = str(getattr(value, "dtype", ""))  # numpy's and others' name it alike: float32, torch.float32
-    return "float" in dtype
-
-
-def parameter_of(values: object, where: str) -> Parameter:
-    """The parameter that starts from an array of floats: of f16 if that is what they are, else of f32."""
-    array = to_numpy(values, where)
-    dtype = NAMES["f16" if array.dtype == np.float16 else "f32"]
-    array = np.array(converted(array, dtype, SHORT[dtype], where))
-    return Parameter(array.shape, dtype, as_initializer(array, array.shape))
-
 
 T = TypeVar("T", bound="Module")
 
@@ -199,14 +44,13 @@ class Module:
         InputError: An array that is assigned has values too large for f32, or records a gradient.
     """
 
+    leaf_role: ClassVar[str] = "parameter"  # of its leaves, where it is an argument of a traced function
     _binding: tuple[Module, dict[int, Any]] | None = None
 
     def __setattr__(self, name: str, value: object) -> None:
         if self._binding is not None and name in vars(self):
             _check_replaceable(self, name)
         if self._binding is None and is_float_array(value):
-            from tensorgrad.tracing.location import user_line  # loads xDSL
-
             value = parameter_of(value, f"{user_line()}: {type(self).__name__}.{name}")
         object.__setattr__(self, name, value)
 
@@ -223,7 +67,6 @@ class Module:
     if not TYPE_CHECKING:  # a type checker finds such names by itself
 
         def __getattr__(self, name: str) -> NoReturn:
-            from tensorgrad.surface.foreign import unknown_attribute
 
             raise unknown_attribute("Module", f"a module {type(self).__name__}", name, self)
 
@@ -271,9 +114,16 @@ class Module:
             InputError: A name among the values is unknown, or a shape or dtype differs.
             OptionError: The seed is no integer.
         """
-        from tensorgrad.nn.values import initialized  # loads xDSL
 
-        return initialized(self, seed, values)
+        origin, present = (self, None) if self._binding is None else self._binding
+        declared = declarations(origin)
+        if present is None:
+            arrays = drawn(declared, random.key(seed))
+        else:
+            arrays = {path: np.asarray(present[id(leaf)]) for path, leaf in declared.items()}
+        slots = {path: ArraySlot(path, leaf.shape, SHORT[leaf.dtype]) for path, leaf in declared.items()}
+        given = check_inputs(slots, values or {}, what="parameter", partial=True)
+        return with_values(origin, [Array(np.array(given.get(path, arrays[path]))) for path in declared])
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Module:
         """A model of its own; values that nothing changes are shared."""
@@ -311,7 +161,6 @@ class Module:
             parameter.trainable = True
 
     def _matching(self, what: str, patterns: Sequence[str]) -> list[Parameter]:
-        from tensorgrad.tracing.location import user_line  # loads xDSL
 
         if self._binding is not None:
             raise ParameterError(f"{user_line()}: {what}: what is traced can't change which parameters are trained")
@@ -372,8 +221,6 @@ def _check_replaceable(module: Module, name: str) -> None:
     Raises:
         ParameterError: It is.
     """
-    from tensorgrad.tracing.location import user_line
-    from tensorgrad.tracing.tensor import Array
 
     assert module._binding is not None
     if any(isinstance(value, Array) for value in module._binding[1].values()):
@@ -398,6 +245,36 @@ def entries(node: Any) -> list[tuple[str, Any]]:
         return [(str(name), value) for name, value in node.items()]
     names = getattr(node, "_fields", None) or map(str, range(len(node)))
     return list(zip(names, node, strict=True))
+
+
+def described(model: Module) -> Entry:
+    """The tree of a model."""
+
+    seen: dict[int, str] = {}
+
+    def visit(name: str, path: str, node: Any) -> Entry | None:
+        is_leaf = isinstance(node, Parameter | Buffer)
+        kind = type(node).__name__ if isinstance(node, Module) else repr(node) if is_leaf else ""
+        entry = Entry(": ".join(part for part in (name, kind) if part), isinstance(node, Module))
+        if id(node) in seen:
+            entry.shared = seen[id(node)]
+            return entry
+        seen[id(node)] = path
+        if is_leaf:
+            entry.count = math.prod(node.shape) if isinstance(node, Parameter) else 0
+            return entry
+        for key, value in entries(node):
+            if isinstance(value, Parameter | Buffer) or is_container(value):
+                child = visit(key, f"{path}.{key}" if path else key, value)
+                entry.children += [] if child is None else [child]
+        entry.count = sum(child.count for child in entry.children)
+        return entry if entry.children or entry.is_module else None
+
+    root = visit("", "", model)
+    assert root is not None
+    root.label += f": {root.count:,} parameter{'' if root.count == 1 else 's'}"
+    root.is_module = False  # its count is in the label
+    return root
 
 
 def walk(root: Module, is_leaf: Callable[[Any], bool]) -> Iterator[tuple[str, Any]]:
@@ -454,6 +331,22 @@ def bind(root: Module, values: Mapping[int, Any]) -> Module:
     return copied_tree(root, leaf, made)
 
 
+def with_values(origin: Module, values: Sequence[Any]) -> Module:
+    """A declared model with values for its parameters and buffers, in the order of `declarations`.
+
+    Buffers are values that refuse to be assigned to.
+    """
+    found: dict[int, Any] = {}
+    for (path, leaf), value in zip(declarations(origin).items(), values, strict=True):
+        held = value
+        if isinstance(leaf, Buffer) and isinstance(value, Traced):
+            held = State(value, path, value.trace.name, "refused")
+        elif isinstance(leaf, Buffer) and isinstance(value, Array):
+            held = Held(value, path)
+        found[id(leaf)] = held
+    return bind(origin, found)
+
+
 def inference(model: T) -> T:
     """A model's form for inference: a copy whose layers do what they do once training is over.
 
@@ -469,8 +362,6 @@ def inference(model: T) -> T:
         ParameterError: It is no module.
     """
     if not isinstance(model, Module):
-        from tensorgrad.tracing.location import user_line
-
         raise ParameterError(f"{user_line()}: inference: the model must be a tg.nn.Module, not {type(model).__name__}")
     origin, values = (model, None) if model._binding is None else model._binding
 
@@ -545,7 +436,6 @@ def check_attributes(bound: Module, where: str) -> None:
     Raises:
         ParameterError: One was; names the attributes.
     """
-    from tensorgrad.tracing.tensor import Traced
 
     assert bound._binding is not None
     origin, values = bound._binding

@@ -12,7 +12,10 @@ import tensorgrad as tg
 from tensorgrad.errors import ShapeError
 from tensorgrad.nn.checks import channelled, divides, listed, number_between, positive, trailing
 from tensorgrad.nn.initializers import ones, zeros
-from tensorgrad.nn.module import Init, Module, buffer, param
+from tensorgrad.nn.module import Module
+from tensorgrad.nn.parameters import Init, buffer, param
+from tensorgrad.ops.elementwise import as_tensor
+from tensorgrad.tracing.location import user_line
 
 
 def _standardized(x: Any, axes: tuple[int, ...], eps: float) -> Any:
@@ -214,8 +217,6 @@ class _BatchNorm(Module):
         axes = (0, *range(2, tensor.ndim))
         count = math.prod(tensor.shape[axis] for axis in axes)
         if count < 2:
-            from tensorgrad.tracing.location import user_line
-
             raise ShapeError(
                 f"{user_line()}: {type(self).__name__}: {tensor.shape} has {count} numbers a channel; their variance "
                 "takes at least 2"
@@ -248,7 +249,6 @@ class _BatchNorm(Module):
         self.num_batches_tracked.assign(tracked)
 
     def _checked(self, x: Any) -> Any:
-        from tensorgrad.ops.elementwise import as_tensor
 
         tensor = as_tensor(x)
         spatial = tensor.ndim - 2 if tensor.ndim - 2 in self.spatial else self.spatial[-1]

@@ -24,10 +24,16 @@ from typing import Any
 
 import numpy as np
 
+from tensorgrad.driver.checkpoints import as_numpy
+from tensorgrad.driver.compiled import slot_of
 from tensorgrad.errors import InputError, OptionError, TensorgradError
 from tensorgrad.nn.attention import MultiHeadAttention
 from tensorgrad.nn.layers import Linear
-from tensorgrad.nn.module import Buffer, Module, Parameter, declarations, entries, is_container
+from tensorgrad.nn.module import Module, declarations, entries, is_container
+from tensorgrad.nn.parameters import Buffer, Parameter
+from tensorgrad.runtime.backend import check_inputs
+from tensorgrad.tracing.dtypes import Spec
+from tensorgrad.tracing.location import user_line
 
 
 @dataclass(frozen=True)
@@ -196,23 +202,18 @@ def to_torch(model: Module, values: Mapping[str, Any], names: Mapping[str, str] 
 
 
 def _mistake(message: str, kind: type[TensorgradError] = InputError) -> TensorgradError:
-    from tensorgrad.tracing.location import user_line
 
     return kind(f"{user_line()}: {message}")
 
 
 def _checked(parameters: Mapping[str, Parameter | Buffer], values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Values in the parameters' shapes and dtypes."""
-    from tensorgrad.driver.compiled import slot_of
-    from tensorgrad.runtime.backend import check_inputs
-    from tensorgrad.tracing.dtypes import Spec
 
     slots = {path: slot_of(path, Spec(found.shape, found.dtype)) for path, found in parameters.items()}
     return check_inputs(slots, values, what="parameter")
 
 
 def _array(name: str, value: Any) -> np.ndarray:
-    from tensorgrad.driver.checkpoints import as_numpy
 
     return as_numpy(name, value.float() if str(getattr(value, "dtype", "")) == "torch.bfloat16" else value)
 

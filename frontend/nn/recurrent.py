@@ -12,8 +12,12 @@ import tensorgrad as tg
 from tensorgrad.errors import DTypeError, InputError, OptionError, ShapeError
 from tensorgrad.nn.checks import number_between, positive
 from tensorgrad.nn.initializers import Initializer, uniform
-from tensorgrad.nn.module import Init, Module, Parameter, param
+from tensorgrad.nn.module import Module
+from tensorgrad.nn.parameters import Init, Parameter, param
+from tensorgrad.ops.elementwise import as_tensor
 from tensorgrad.tracing.dtypes import SHORT
+from tensorgrad.tracing.location import user_line
+from tensorgrad.tracing.tensor import Traced
 
 ACTIVATIONS = ("tanh", "relu")
 
@@ -133,7 +137,6 @@ class Recurrent(Module):
             InputError: A length that is known while tracing is negative, or more than the sequences have.
             OptionError: `dropout_key` is no key, or there are both lengths and a mask.
         """
-        from tensorgrad.ops.elementwise import as_tensor
 
         rows = as_tensor(x)
         batched = rows.ndim == 3
@@ -189,7 +192,6 @@ class Recurrent(Module):
 
     def _counted(self, lengths: Any, mask: Any, extents: tuple[int, int], batched: bool) -> Any:
         """Which elements count, `[length, batch, 1]`, or None where all do."""
-        from tensorgrad.ops.elementwise import as_tensor
 
         length, batch = extents
         if lengths is None and mask is None:
@@ -210,8 +212,6 @@ class Recurrent(Module):
 
     def _lengths(self, lengths: Any, shape: tuple[int, ...], most: int) -> Any:
         """Lengths as an i32 tensor; those that are known are checked."""
-        from tensorgrad.ops.elementwise import as_tensor
-        from tensorgrad.tracing.tensor import Traced
 
         given = as_tensor(lengths)
         if given.shape != shape:
@@ -226,7 +226,6 @@ class Recurrent(Module):
 
     def _states(self, state: Any, rows: Any, batched: bool) -> tuple[Any, ...]:
         """The state to begin with, each tensor `[num_layers * directions, batch, hidden_size]`."""
-        from tensorgrad.ops.elementwise import as_tensor
 
         count, batch = self.num_layers * self.directions, rows.shape[1]
         if state is None:
@@ -247,7 +246,6 @@ class Recurrent(Module):
         return tg.random.split(key, self.num_layers - 1)
 
     def _at(self) -> str:
-        from tensorgrad.tracing.location import user_line
 
         return f"{user_line()}: {self.name}"
 

@@ -2,65 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from tensorgrad.driver.model_tracing import drawn
 from tensorgrad.errors import ParameterError
-from tensorgrad.interpreters.backend import ArraySlot
 from tensorgrad.nn.module import (
-    Buffer,
     Module,
-    Parameter,
     Tree,
-    bind,
     check_bound,
     copied_tree,
     declarations,
     entries,
     is_container,
-    is_float_array,
-    parameter_of,
+    with_values,
 )
-from tensorgrad.nn.state import Held, State
-from tensorgrad.ops import random
-from tensorgrad.runtime.backend import check_inputs
+from tensorgrad.nn.parameters import Buffer, Parameter, is_float_array, parameter_of
 from tensorgrad.tracing import trees
-from tensorgrad.tracing.dtypes import SHORT, Spec
+from tensorgrad.tracing.dtypes import Spec
 from tensorgrad.tracing.location import user_line
 from tensorgrad.tracing.tensor import Array, Traced
-
-
-def initialized(model: Module, seed: int, values: Mapping[str, Any] | None) -> Module:
-    """See `Module.initialized`."""
-    origin, present = (model, None) if model._binding is None else model._binding
-    declared = declarations(origin)
-    if present is None:
-        arrays = drawn(declared, random.key(seed))
-    else:
-        arrays = {path: np.asarray(present[id(leaf)]) for path, leaf in declared.items()}
-    slots = {path: ArraySlot(path, leaf.shape, SHORT[leaf.dtype]) for path, leaf in declared.items()}
-    given = check_inputs(slots, values or {}, what="parameter", partial=True)
-    return with_values(origin, [Array(np.array(given.get(path, arrays[path]))) for path in declared])
-
-
-def with_values(origin: Module, values: Sequence[Any]) -> Module:
-    """A declared model with values for its parameters and buffers, in the order of `declarations`.
-
-    Buffers are values that refuse to be assigned to.
-    """
-    found: dict[int, Any] = {}
-    for (path, leaf), value in zip(declarations(origin).items(), values, strict=True):
-        held = value
-        if isinstance(leaf, Buffer) and isinstance(value, Traced):
-            held = State(value, path, value.trace.name, "refused")
-        elif isinstance(leaf, Buffer) and isinstance(value, Array):
-            held = Held(value, path)
-        found[id(leaf)] = held
-    return bind(origin, found)
 
 
 def declared_model(model: Any) -> Module:

@@ -17,7 +17,8 @@ from google.protobuf.message import DecodeError
 from onnx import checker
 
 from tensorgrad.errors import InputError, OptionError, ParameterError, TensorgradError
-from tensorgrad.nn.module import Module, Parameter, param
+from tensorgrad.nn.module import Module
+from tensorgrad.nn.parameters import Parameter, param
 from tensorgrad.onnx.checking import all_nodes, check, element_of, graphs_of, inlined, opset, rule_of
 from tensorgrad.onnx.elements import NARROW, NumpyArray, dtype_of, element_name, numpy_dtype
 from tensorgrad.onnx.evaluation import Evaluation, Graph

@@ -18,11 +18,12 @@ from tensorgrad.optim.settings import (
     host_settings,
     resolved_groups,
 )
+from tensorgrad.passes.registry import pass_class
+from tensorgrad.passes.tensors.optimizer import OptimizerPass
 
 if TYPE_CHECKING:
     from xdsl.passes import ModulePass
 
-    from tensorgrad.passes.tensors.optimizer import OptimizerPass
 
 OTHERS = "others_"
 """How the names begin that formulas have for the settings of the optimizer of the rest."""
@@ -189,7 +190,6 @@ class Settings:
         Raises:
             OptionError: A pattern of `decay` or of `groups` fits no parameter.
         """
-        from tensorgrad.passes.registry import pass_class
 
         given: dict[str, Any] = {"function": function, "clip_norm": self.clip_norm, **self.options, **self.fixed}
         given["host"] = host

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from tensorgrad.dialects.signature import arguments_of
 from tensorgrad.errors import OptionError, ParameterError
+from tensorgrad.nn.parameters import Parameter
 from tensorgrad.optim.optimizer import Optimizer, Settings
 from tensorgrad.optim.schedules import Schedule
 from tensorgrad.optim.settings import RATE, Setting
@@ -17,8 +18,6 @@ from tensorgrad.tracing.location import user_line
 if TYPE_CHECKING:
     from xdsl.dialects.func import FuncOp
     from xdsl.passes import ModulePass
-
-    from tensorgrad.nn.module import Parameter
 
 
 Losses: TypeAlias = tuple[tuple[str, ...], ...]

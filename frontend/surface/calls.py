@@ -13,6 +13,8 @@ from collections.abc import Mapping, MutableMapping, Sequence
 from typing import Any, NoReturn, TypeVar
 
 from tensorgrad.runtime.errors import ArgumentError, UserError
+from tensorgrad.surface import foreign
+from tensorgrad.surface.foreign import keyword_hint
 
 Public = TypeVar("Public")
 
@@ -49,7 +51,6 @@ def publish(namespace: MutableMapping[str, Any], name: str = "") -> None:
         namespace: The module's globals.
         name: The module that users import it as; its own name by default.
     """
-    from tensorgrad.surface import foreign
 
     home = namespace["__name__"]
     name = name or home
@@ -125,7 +126,6 @@ def _renamed(function: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> d
 
 def _misfit(function: Any, args: Sequence[Any], kwargs: Mapping[str, Any], reason: str) -> str:
     """What doesn't fit, and what the function takes."""
-    from tensorgrad.surface.foreign import keyword_hint
 
     signature = inspect.signature(function)
     kinds = {name: one.kind for name, one in signature.parameters.items()}

@@ -3,7 +3,20 @@
 A function that is imported in the class is a method of tensors: they are its first argument.
 """
 
+from typing import Any
+
+import numpy as np
+
+from tensorgrad.ops.index import Changes
+from tensorgrad.tracing.tensor import Tensor
+
 class Methods:
+    @property
+    def at(self) -> Changes: ...
+    def __getitem__(self, key: Any) -> Tensor: ...
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any: ...
+    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any: ...
+
     from tensorgrad.ops.activations import (
         elu,
         gelu,

@@ -7,12 +7,17 @@ import pkgutil
 
 
 def listed(stub: str) -> dict[str, str]:
-    """What a stub of this package imports: the module of each name.
+    """Returns the module of each name that a stub of this package exports: by `import x as x`, or inside a class.
 
     Args:
         stub: The file's path in the package, such as `__init__.pyi`.
     """
     source = pkgutil.get_data("tensorgrad", stub)
     assert source is not None, stub  # a package without its data is not installed
-    imports = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.ImportFrom) and node.module]
-    return {alias.name: str(node.module) for node in imports for alias in node.names}
+    tree = ast.parse(source)
+    found: dict[str, str] = {}
+    for scope in (tree, *(node for node in tree.body if isinstance(node, ast.ClassDef))):
+        for node in scope.body:
+            if isinstance(node, ast.ImportFrom) and node.module:
+                found |= {alias.name: node.module for alias in node.names if alias.asname or scope is not tree}
+    return found

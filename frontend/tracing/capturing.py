@@ -9,7 +9,8 @@ from xdsl.ir import Block
 from tensorgrad.errors import TraceError
 from tensorgrad.tracing.location import user_line
 from tensorgrad.tracing.tensor import Traced
-from tensorgrad.tracing.tracer import Trace, current_trace
+from tensorgrad.tracing.trace import Trace
+from tensorgrad.tracing.tracer import current_trace
 
 T = TypeVar("T")
 
@@ -36,7 +37,7 @@ def capture(name: str, x: T) -> T:
         while unique in captures:
             number += 1
             unique = f"{name}_{number}"
-        captures[unique] = (x, user_line())
+        captures[unique] = (x.value, user_line())
     return x
 
 
@@ -56,14 +57,14 @@ def captured(name: str) -> Traced:
     trace = current_trace()
     assert trace is not None
     root = _outermost(trace)
-    x, line = root.captures[name]
-    owner = x.value.owner
+    value, line = root.captures[name]
+    owner = value.owner
     if (owner if isinstance(owner, Block) else owner.parent) is not root.block:
         raise TraceError(
             f"{line}: capture: {name!r} exists only inside another function's body; return it from there, and "
             "capture it outside"
         )
-    return Traced(root, x.value)
+    return Traced(root, value)
 
 
 def _outermost(trace: Trace) -> Trace:

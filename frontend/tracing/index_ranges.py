@@ -18,6 +18,7 @@ from tensorgrad.dialects.tg.base import NumpyArray, TensorOp, numpy_dtype
 from tensorgrad.dialects.tg.build import type_of
 from tensorgrad.dialects.tg.call import CallOp
 from tensorgrad.errors import InputError, ShapeError
+from tensorgrad.interpreters.tensors import TensorExecutor
 from tensorgrad.runtime.conversion import converted, to_numpy
 from tensorgrad.tracing.dtypes import SHORT
 from tensorgrad.tracing.location import user_line
@@ -197,6 +198,5 @@ def _copied(
 
 
 def _value(module: ModuleOp, arrays: Sequence[NumpyArray]) -> NumpyArray:
-    from tensorgrad.interpreters.tensors import TensorExecutor
 
     return TensorExecutor(module).call(arrays)[0]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import abc
-import importlib
 import operator
 from collections.abc import Generator, Iterator
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -20,10 +19,7 @@ from tensorgrad.surface.foreign import unknown_attribute
 from tensorgrad.surface.methods import Methods
 from tensorgrad.tracing.dtypes import SHORT, DType
 from tensorgrad.tracing.location import user_line
-
-if TYPE_CHECKING:
-    from tensorgrad.ops.index import Changes
-    from tensorgrad.tracing.tracer import Trace
+from tensorgrad.tracing.trace import Trace
 
 
 def _operator(name: str, x: Any, y: Any) -> Any:
@@ -38,12 +34,6 @@ class Tensor(Methods, abc.ABC):
     """What API functions take and give: a shape, a dtype, and operators that follow NumPy's rules."""
 
     __array_priority__ = 1000  # numpy's operators give way to ours
-
-    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
-        return importlib.import_module("tensorgrad.ops.numpy_functions").elementwise(ufunc, method, inputs, options)
-
-    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
-        return importlib.import_module("tensorgrad.ops.numpy_functions").other(function, args, kwargs)
 
     @property
     @abc.abstractmethod
@@ -100,11 +90,6 @@ class Tensor(Methods, abc.ABC):
         return int(np.prod(self.shape, dtype=np.int64))
 
     @property
-    def at(self) -> Changes:
-        """`x.at[key].set(values)` and `x.at[key].add(values)` give a changed copy."""
-        return importlib.import_module("tensorgrad.ops.index").Changes(self)
-
-    @property
     def T(self) -> Tensor:
         """The tensor with its axes reversed."""
         return self.transpose()
@@ -121,9 +106,6 @@ class Tensor(Methods, abc.ABC):
 
         def __getattr__(self, name: str) -> NoReturn:
             raise unknown_attribute("Tensor", "a tensor", name, self)
-
-    def __getitem__(self, key: Any) -> Tensor:
-        return importlib.import_module("tensorgrad.ops.keys").index(self, key)
 
     def __setitem__(self, key: Any, value: Any) -> None:
         raise TraceError("a tensor can't be changed; x = x.at[key].set(value) makes a changed copy")

@@ -19,41 +19,15 @@ from xdsl.utils.exceptions import VerifyException
 from tensorgrad.dialects.signature import Slot, slots_attribute
 from tensorgrad.dialects.tg.base import ELEMENT_TYPES, NumpyArray, TensorOp, tensor
 from tensorgrad.dialects.tg.base import Tensor as TensorType
-from tensorgrad.dialects.tg.build import TensorBuilder
-from tensorgrad.errors import DTypeError, InputError, OptionError, ParameterError, ShapeError, TraceError
-from tensorgrad.nn.module import Buffer, Module, Parameter
+from tensorgrad.errors import DTypeError, InputError, OptionError, ShapeError, TraceError
 from tensorgrad.runtime.conversion import converted, to_numpy
 from tensorgrad.tracing import trees
+from tensorgrad.tracing.declared import Declared
 from tensorgrad.tracing.dtypes import SHORT, DType, Spec, spec
-from tensorgrad.tracing.index_ranges import IndexRanges, Note
+from tensorgrad.tracing.index_ranges import IndexRanges
 from tensorgrad.tracing.location import user_line, user_location
 from tensorgrad.tracing.tensor import Array, Tensor, Traced
-
-
-class Trace:
-    """One trace in progress: a block that ops are appended to. Traces nest: an inner one sees the outer's values."""
-
-    def __init__(self, name: str, parent: Trace | None):
-        self.name = name
-        self.parent = parent
-        self.block = Block()
-        self.open = True
-        self.builder = TensorBuilder(self.block)
-        self.captures: dict[str, tuple[Traced, str]] = {}
-        """What `tg.capture` has named, and on which line; of the outermost trace."""
-        self.notes: list[Note] = []
-        """What is asked of indices; those of an inner trace become the outer one's."""
-
-    def sees(self, other: Trace) -> bool:
-        """Whether values of `other` may be used here."""
-        trace: Trace | None = self
-        while trace is not None and trace is not other:
-            trace = trace.parent
-        return trace is not None
-
-    def argument(self, kind: TensorType) -> Traced:
-        """A new argument of the block."""
-        return Traced(self, self.block.insert_arg(kind, len(self.block.args)))
+from tensorgrad.tracing.trace import Trace
 
 
 class _Current(threading.local):
@@ -62,6 +36,11 @@ class _Current(threading.local):
 
 
 _current = _Current()
+
+
+def new_argument(trace: Trace, kind: TensorType) -> Traced:
+    """Returns a new argument of a trace's block."""
+    return Traced(trace, trace.block.insert_arg(kind, len(trace.block.args)))
 
 
 def current_trace() -> Trace | None:
@@ -118,13 +97,8 @@ def as_array(value: object, dtype: DType | None = None) -> NumpyArray:
         DTypeError: Values that don't fit: a finite float that overflows, an integer out of range, no numbers at all.
         ParameterError: A declared parameter, which has no values.
     """
-    if isinstance(value, Parameter | Buffer):
-        what = "parameter" if isinstance(value, Parameter) else "the"
-        raise ParameterError(
-            f"{user_line()}: {what} {value!r} has no values: parameters are declared at construction and drawn by "
-            "tg.compile; use them in a compiled loss or forward function, through the model that it is given, or call "
-            "model.initialized(seed)"
-        )
+    if isinstance(value, Declared):
+        value.refuse()
     if isinstance(value, Array):
         array = np.asarray(value)
         return array if dtype is None else array.astype(dtype)
@@ -243,7 +217,7 @@ def trace_call(
     """
     with tracing(name) as trace:
         flat = [trees.flatten(argument) for argument in arguments]
-        traced = [rebuild([trace.argument(leaf_type(leaf)) for leaf in leaves]) for leaves, rebuild in flat]
+        traced = [rebuild([new_argument(trace, leaf_type(leaf)) for leaf in leaves]) for leaves, rebuild in flat]
         result = function(*traced)
         leaves, rebuild = trees.flatten(result)
         tensors = [as_result(leaf, name) for leaf in leaves]
@@ -284,10 +258,10 @@ def trace(function: Callable[..., Any], *specs: Any) -> ModuleOp:
     arguments = [as_specs(argument) for argument in specs]
     slots: list[Slot] = []
     for name, given, argument in zip(argument_names(function, len(specs)), specs, arguments, strict=True):
-        is_module = isinstance(given, Module)
+        role = getattr(type(given), "leaf_role", "input")
         for path in trees.paths(argument):
-            joined = ".".join(part for part in ("" if is_module else name, path) if part)
-            slots.append(Slot(joined, "parameter" if is_module else "input"))
+            joined = ".".join(part for part in (name if role == "input" else "", path) if part)
+            slots.append(Slot(joined, role))
     made, _ = trace_call(function_name(function), function, arguments, unique(slots))
     return checked_module(made)
 
@@ -334,7 +308,7 @@ def as_specs(argument: Any) -> Any:
     """Turns shapes, arrays and declared parameters in a tree into specifications."""
     if isinstance(argument, Spec):
         return argument
-    if isinstance(argument, Parameter):
+    if isinstance(argument, Declared) and argument.kind == "parameter":
         return Spec(argument.shape, argument.dtype)
     if isinstance(argument, (tuple, list)) and all(isinstance(x, (int, np.integer)) for x in argument):
         return spec(argument)

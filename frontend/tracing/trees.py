@@ -11,7 +11,10 @@ Rebuild: TypeAlias = Callable[[Sequence[Any]], Any]
 
 @runtime_checkable
 class TreeNode(Protocol):
-    """A class that says itself how it comes apart."""
+    """A class that says itself how it comes apart.
+
+    It may say what its leaves are as arguments of a traced function, by a class attribute `leaf_role`.
+    """
 
     def tree_children(self) -> tuple[list[Any], Rebuild]:
         """The children, and what makes an equal node from new ones."""

@@ -14,7 +14,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -22,69 +22,12 @@ from tensorgrad.errors import InputError, OptionError
 from tensorgrad.runtime.files import PART, synchronize
 from tensorgrad.surface.calls import publish
 from tensorgrad.tracing.location import user_line
+from tensorgrad.train.run import Callback, Record, Run
 from tensorgrad.train.run_state import count, kept, number, optional
-
-if TYPE_CHECKING:
-    from tensorgrad.train.fit import Run
 
 __all__ = ["Callback", "Checkpoints", "EarlyStop", "LossCurve", "Record", "TensorBoard", "TerminateOnNaN"]
 
 MODES = ("min", "max")
-
-
-@dataclass(frozen=True)
-class Record:
-    """What a step gave.
-
-    Attributes:
-        step: Its number; the first is 1.
-        epoch: How many epochs were over.
-        loss: The loss before the update; the mean over micro-batches, where a step has several.
-        metrics: The loss' metrics that are scalars, by path; means likewise.
-        learning_rate: The learning rate.
-    """
-
-    step: int
-    epoch: int
-    loss: np.generic
-    metrics: Mapping[str, np.generic]
-    learning_rate: float
-
-
-class Callback:
-    """Something that is told what happens in a run; override what it needs."""
-
-    def on_start(self, run: Run) -> None:
-        """Before the first step, and once more after a checkpoint is loaded."""
-
-    def on_records(self, run: Run, records: Sequence[Record]) -> None:
-        """What steps gave, in order, read from the device some dozens at a time; all are given before an evaluation."""
-
-    def on_evaluate(self, run: Run, metrics: Mapping[str, float]) -> None:
-        """After an evaluation; its place is `run.step`."""
-
-    def on_step(self, run: Run) -> None:
-        """After each step, and its evaluation if it has one, without waiting for the device."""
-
-    def on_epoch(self, run: Run) -> None:
-        """After the last step of an epoch, and its evaluation."""
-
-    def on_end(self, run: Run) -> None:
-        """When the run is over, or interrupted; not when it fails."""
-
-    def close(self) -> None:
-        """At last, whatever has happened."""
-
-    def watches(self) -> str | None:
-        """The metric of evaluations that this needs, if any: `tg.fit` sees before the first step that there is one."""
-        return None
-
-    def state_dict(self) -> dict[str, Any]:
-        """What this has to know to go on; JSON. Called for each checkpoint."""
-        return {}
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Goes on from there; called before `on_start`."""
 
 
 def watched(owner: str, monitor: str, metrics: Mapping[str, float]) -> float:

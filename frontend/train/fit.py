@@ -9,7 +9,6 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 from typing import Any, NamedTuple, TypeAlias
@@ -23,10 +22,11 @@ from tensorgrad.errors import DivergenceError, InputError, OptionError, Tensorgr
 from tensorgrad.tracing import trees
 from tensorgrad.tracing.location import user_line
 from tensorgrad.tracing.tracer import refuse_inside_trace
-from tensorgrad.train.callbacks import Callback, Checkpoints, LossCurve, Record, watched
+from tensorgrad.train.callbacks import Checkpoints, LossCurve, watched
 from tensorgrad.train.data import Ahead, Seekable
 from tensorgrad.train.log import Log
-from tensorgrad.train.progress import ProgressBar, numbers
+from tensorgrad.train.progress import ProgressBar
+from tensorgrad.train.run import Callback, Record, Report, Run
 from tensorgrad.train.run_state import LOSSES, read_run
 
 RECORDS_AT_ONCE, SECONDS_BETWEEN_READS = 32, 1.0
@@ -37,52 +37,6 @@ STOP, RAISE, IGNORE = ON_NAN = ("stop", "raise", "ignore")
 
 Evaluate: TypeAlias = Callable[[Training], float | Mapping[str, float]]
 Batches: TypeAlias = Iterable[Mapping[str, Any]]
-
-
-@dataclass(frozen=True)
-class Report:
-    """How a run went.
-
-    Attributes:
-        step: The training's step count.
-        epoch: How many epochs are over.
-        reason: Why it ended.
-        seconds: How long this process ran it.
-        steps_run: How many steps this process ran.
-        losses: The loss of every step of the run, f64, those before it went on from a checkpoint included; the mean
-            over micro-batches, where a step has several.
-        evaluations: What evaluations gave, with their steps.
-        checkpoint: The last checkpoint, if there is one.
-        best: The best one, if it was to be kept.
-        diverged_at: The first step whose loss, or whose parameters, were NaN or infinite, if that ended the run.
-    """
-
-    step: int
-    epoch: int
-    reason: str
-    seconds: float
-    steps_run: int
-    losses: np.ndarray
-    evaluations: list[tuple[int, dict[str, float]]]
-    checkpoint: Path | None
-    best: Path | None
-    diverged_at: int | None = None
-
-    def __repr__(self) -> str:
-        loss = f", loss={self.losses[-1]:.4g}" if len(self.losses) else ""
-        return f"Report(step={self.step}, epoch={self.epoch}, reason={self.reason!r}, steps_run={self.steps_run}{loss})"
-
-    def __str__(self) -> str:
-        rate = self.steps_run / max(self.seconds, 1e-9)
-        lines = [f"{self.step} steps, {self.reason}: {self.steps_run} in {self.seconds:.1f} s, {rate:.3g} steps/s"]
-        if len(self.losses):
-            first, last, least = self.losses[0], self.losses[-1], np.min(self.losses)
-            lines.append(f"loss: {first:.4g} at first, {last:.4g} at last, {least:.4g} at least")
-        if self.evaluations:
-            step, metrics = self.evaluations[-1]
-            lines.append(f"evaluation at step {step}: {numbers(metrics)}")
-        lines += [f"{what}: {path}" for what, path in (("checkpoint", self.checkpoint), ("best", self.best)) if path]
-        return "\n".join(lines)
 
 
 class _Item(NamedTuple):
@@ -101,75 +55,24 @@ class _Done(NamedTuple):
     results: list[Any]
 
 
-class Run:
-    """A training run, as callbacks see it.
-
-    Attributes:
-        training: What is trained.
-        epoch: How many epochs are over.
-        steps: How many steps the run has in all, if that is known.
-        losses: The losses that have been read, of every step from the run's first.
-        evaluations: What evaluations gave, with their steps.
-        reason: Why it ends, or None.
-        diverged_at: The step that `diverge` was called with first, or None.
-    """
+class _Run(Run):
+    """The run that `fit` drives."""
 
     def __init__(
         self, training: Training, data: Batches, hooks: Sequence[Callback], steps: int | None, on_nan: str = "stop"
     ):
-        self.training = training
-        self.epoch = 0
-        self.steps = steps
-        self.losses: list[float] = []
-        self.evaluations: list[tuple[int, dict[str, float]]] = []
-        self.reason: str | None = None
-        self.diverged_at: int | None = None
+        super().__init__(training, steps)
         self._on_nan = on_nan
         self._hooks = hooks
         self._data = data
-        self._start = training.step_count
         self._place = data.state_dict() if isinstance(data, Seekable) else None
         self._pending: list[_Done] = []
         self._micro: list[Any] = []
         self._started = self._last_read = time.perf_counter()
         self._first_here = self._start
 
-    @property
-    def step(self) -> int:
-        """The training's step count."""
-        return self.training.step_count
-
-    @property
-    def steps_done(self) -> int:
-        """How many steps of the run are done."""
-        return self.step - self._start
-
-    @property
-    def first_step(self) -> int:
-        """The number of the run's first step."""
-        return self._start + 1
-
-    @property
-    def last_step(self) -> int | None:
-        """The number of the run's last step, if that is known."""
-        return None if self.steps is None else self._start + self.steps
-
-    @property
-    def is_within_step(self) -> bool:
-        """Whether some micro-batches of a step have run, and others have not."""
-        return self.training.accumulated > 0
-
-    def stop(self, reason: str) -> None:
-        """Ends the run after this step."""
-        self.reason = self.reason or reason
-
     def diverge(self, step: int, what: str) -> None:
-        """Ends the run because of numbers that are NaN or infinite; from now on no checkpoint is written.
-
-        Args:
-            step: Whose numbers they are.
-            what: Which, such as "the loss was nan".
-        """
+        """See `Run`."""
         if self.diverged_at is not None:
             return
         files = self._files()
@@ -234,14 +137,7 @@ class Run:
             getattr(hook, event)(self, *arguments)
 
     def save(self, path: str | os.PathLike[str]) -> bool:
-        """Writes a checkpoint of everything that the run needs to go on; none where it has diverged.
-
-        A loss is that before its step's update, so that a checkpoint behind it may have parameters that are NaN: those
-        are looked at, too, unless `on_nan` is "ignore".
-
-        Returns:
-            Whether it is written.
-        """
+        """See `Run`."""
         self.flush()
         if self.diverged_at is not None:
             return False
@@ -313,7 +209,7 @@ class Run:
             self._data.load_state_dict(self._place)
 
     def report(self) -> Report:
-        """How the run went so far."""
+        """See `Run`."""
         files = self._files()
         best = None if files is None or files.best_step is None else files.path(files.best_step)
         return Report(
@@ -484,7 +380,7 @@ def fit(
     hooks += [LossCurve(plot)] if plot is not None else []
     hooks += [ProgressBar()] if progress else []
     hooks += [files] if files is not None else []
-    run = Run(training, data, hooks, _known_steps(training, data, steps, epochs), on_nan)
+    run = _Run(training, data, hooks, _known_steps(training, data, steps, epochs), on_nan)
     _check_watching(hooks, evaluate)
     resumed = _resume(run, files, resume)
     if evaluate is not None and not run.evaluations and any(hook.watches() is not None for hook in hooks):
@@ -504,7 +400,7 @@ def fit(
 
 
 def _loop(
-    run: Run,
+    run: _Run,
     items: Iterator[_Item],
     steps: int | None,
     epochs: int | None,
@@ -535,7 +431,7 @@ def _loop(
     return None
 
 
-def _is_evaluated(run: Run) -> bool:
+def _is_evaluated(run: _Run) -> bool:
     return bool(run.evaluations) and run.evaluations[-1][0] == run.step
 
 
@@ -592,7 +488,7 @@ def _known_steps(training: Training, data: Batches, steps: int | None, epochs: i
     return min(known) if known else None
 
 
-def _resume(run: Run, files: Checkpoints | None, resume: bool) -> bool:
+def _resume(run: _Run, files: Checkpoints | None, resume: bool) -> bool:
     """Loads the last checkpoint, if it is to be and there is one."""
     if files is None:
         if resume:
@@ -646,7 +542,7 @@ def _items(data: Batches, prefetch: int, resumed: bool) -> Iterator[Iterator[_It
 
 
 @contextmanager
-def _closing(run: Run) -> Iterator[None]:
+def _closing(run: _Run) -> Iterator[None]:
     """Puts everything in order at the end, whatever happens."""
     try:
         yield
@@ -655,7 +551,7 @@ def _closing(run: Run) -> Iterator[None]:
 
 
 @contextmanager
-def _interruptible(run: Run) -> Iterator[None]:
+def _interruptible(run: _Run) -> Iterator[None]:
     """Makes of the first Ctrl-C a wish to stop, in the main thread, where signals arrive."""
     if threading.current_thread() is not threading.main_thread():
         yield

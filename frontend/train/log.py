@@ -9,17 +9,14 @@ import math
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from tensorgrad.errors import InputError, OptionError
 from tensorgrad.tracing.location import user_line
-from tensorgrad.train.callbacks import Callback, Record
+from tensorgrad.train.run import Callback, Record, Run
 from tensorgrad.train.run_state import count, kept
-
-if TYPE_CHECKING:
-    from tensorgrad.train.fit import Run
 
 __all__ = ["Log"]
 

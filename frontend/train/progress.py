@@ -4,25 +4,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from tensorgrad.train.callbacks import Callback, Record
-
-if TYPE_CHECKING:
-    from tensorgrad.train.fit import Run
+from tensorgrad.train.run import Callback, Record, Run, numbers
 
 LINES = 10
 """How many lines a run of known length writes where there is no terminal, besides one an evaluation."""
 STEPS_A_LINE = 1000
 """After how many steps a run of unknown length writes one."""
-
-
-def numbers(metrics: Mapping[str, float]) -> str:
-    """Metrics in a line."""
-    return ", ".join(f"{name} {value:.4g}" for name, value in metrics.items())
 
 
 class ProgressBar(Callback):

@@ -19,13 +19,14 @@ from tensorgrad.tracing import trees
 from tensorgrad.tracing.dtypes import SHORT
 from tensorgrad.tracing.location import user_line, user_location
 from tensorgrad.tracing.tensor import Array, Tensor, Traced
+from tensorgrad.tracing.trace import Trace
 from tensorgrad.tracing.tracer import (
-    Trace,
     as_array,
     as_result,
     check_function,
     check_usable,
     current_trace,
+    new_argument,
     tracing,
     value_in,
 )
@@ -188,7 +189,7 @@ class _Region:
         self, name: str, kinds: Sequence[TensorType], function: Callable[[list[Traced]], Any], what: str
     ) -> None:
         with tracing(name) as inner:
-            self.tree = function([inner.argument(kind) for kind in kinds])
+            self.tree = function([new_argument(inner, kind) for kind in kinds])
             self.results = [as_result(leaf, what) for leaf in trees.flatten(self.tree)[0]]
             for leaf in self.results:
                 if isinstance(leaf, Traced):

@@ -19,13 +19,14 @@ from tensorgrad.tracing import trees
 from tensorgrad.tracing.dtypes import SHORT, is_float
 from tensorgrad.tracing.location import user_line, user_location
 from tensorgrad.tracing.tensor import Array, Tensor, Traced
+from tensorgrad.tracing.trace import Trace
 from tensorgrad.tracing.tracer import (
-    Trace,
     as_array,
     as_result,
     check_usable,
     current_trace,
     function_name,
+    new_argument,
     tracing,
     value_in,
 )
@@ -193,7 +194,7 @@ class _Call:
     ) -> tuple[Block, Sequence[Tensor]]:
         """Traces a region; it may use its arguments and constants only."""
         with tracing(f"{self.owner.name}{part}") as inner:
-            found = run([inner.argument(kind) for kind in kinds])
+            found = run([new_argument(inner, kind) for kind in kinds])
             for tensor in found:
                 if isinstance(tensor, Traced):
                     check_usable(tensor)

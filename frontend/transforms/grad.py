@@ -13,8 +13,11 @@ from xdsl.dialects.builtin import ModuleOp
 from tensorgrad.dialects.signature import Slot
 from tensorgrad.dialects.tg.build import TensorBuilder, type_of
 from tensorgrad.errors import DTypeError, ShapeError, TraceError
+from tensorgrad.interpreters.tensors import TensorExecutor
 from tensorgrad.passes.tensors.grad import gradients
+from tensorgrad.passes.tensors.inline_calls import InlineCallsPass
 from tensorgrad.passes.tensors.outline_attention import outlined
+from tensorgrad.passes.tensors.simplify import SimplifyPass
 from tensorgrad.tracing import trees
 from tensorgrad.tracing.dtypes import SHORT, Spec, is_float
 from tensorgrad.tracing.location import user_line, user_location
@@ -24,6 +27,7 @@ from tensorgrad.tracing.tracer import (
     as_result,
     check_usable,
     current_trace,
+    new_argument,
     note_derivative,
     sanitized,
     trace_call,
@@ -90,7 +94,7 @@ def _differentiate(
     name = getattr(function, "__name__", "function")
     with tracing(f"grad({name})") as inner:
         stand_ins = {
-            number: [inner.argument(type_of(value_in(outer, leaf))) for leaf in leaves]
+            number: [new_argument(inner, type_of(value_in(outer, leaf))) for leaf in leaves]
             for number, leaves in primals.items()
         }
         new_args = [parts[i][1](stand_ins[i]) if i in parts else arg for i, arg in enumerate(args)]
@@ -170,9 +174,6 @@ def _at_once(
 
 def computed(name: str, program: Callable[..., Any], arguments: Sequence[Tensor]) -> Any:
     """Traces a program of concrete tensors, runs it by the reference, and gives its results in the same tree."""
-    from tensorgrad.interpreters.tensors import TensorExecutor
-    from tensorgrad.passes.tensors.inline_calls import InlineCallsPass
-    from tensorgrad.passes.tensors.simplify import SimplifyPass
 
     slots = [Slot(f"arg{i}", "input") for i in range(len(arguments))]
     specs = [Spec(argument.shape, argument.dtype) for argument in arguments]

@@ -20,7 +20,8 @@ from tensorgrad.tracing import trees
 from tensorgrad.tracing.dtypes import SHORT, is_float
 from tensorgrad.tracing.location import user_line, user_location
 from tensorgrad.tracing.tensor import Array, Tensor, Traced
-from tensorgrad.tracing.tracer import Trace, as_array, as_result, check_usable, current_trace, note_derivative, value_in
+from tensorgrad.tracing.trace import Trace
+from tensorgrad.tracing.tracer import as_array, as_result, check_usable, current_trace, note_derivative, value_in
 from tensorgrad.transforms.grad import computed, grad, primal
 
 

@@ -18,13 +18,14 @@ from tensorgrad.passes.tensors.batch import repeated
 from tensorgrad.tracing import trees
 from tensorgrad.tracing.location import user_line, user_location
 from tensorgrad.tracing.tensor import Array, Tensor, Traced
+from tensorgrad.tracing.trace import Trace
 from tensorgrad.tracing.tracer import (
-    Trace,
     as_array,
     as_result,
     check_function,
     check_usable,
     current_trace,
+    new_argument,
     tracing,
     value_in,
 )
@@ -137,7 +138,7 @@ def _mapped(function: Callable[[Sequence[Tensor]], Any], examples: Sequence[Tens
     actual = [value_in(outer, one) for one in examples]
     with tracing(f"vmap({name})") as inner:
         stand_ins = [
-            inner.argument(tensor(type_of(value).get_shape()[1:], type_of(value).get_element_type()))
+            new_argument(inner, tensor(type_of(value).get_shape()[1:], type_of(value).get_element_type()))
             for value in actual
         ]
         leaves, rebuild = trees.flatten(function(stand_ins))

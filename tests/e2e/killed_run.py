@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 import tensorgrad as tg
-from tensorgrad.train.callbacks import Callback, Checkpoints, EarlyStop
+from tensorgrad.train.callbacks import Checkpoints, EarlyStop
+from tensorgrad.train.run import Callback
 
 
 def loss(model: Any, x: Any, y: Any, key: Any) -> Any:

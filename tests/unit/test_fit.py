@@ -19,7 +19,8 @@ from safetensors import torch as safetensors_torch
 
 import tensorgrad as tg
 from tensorgrad.errors import InputError, OptionError, TensorgradError, TraceError
-from tensorgrad.train.callbacks import Callback, Checkpoints, EarlyStop
+from tensorgrad.train.callbacks import Checkpoints, EarlyStop
+from tensorgrad.train.run import Callback
 
 untyped: Any = tg
 """The package as code without types calls it."""

@@ -1,0 +1,182 @@
+"""Parameters and buffers: what a model declares, and how its values are drawn."""
+
+from __future__ import annotations
+
+import numbers
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, TypeAlias, cast
+
+import numpy as np
+
+from tensorgrad.errors import DTypeError, InputError, OptionError, ParameterError
+from tensorgrad.nn.initializers import Initializer, constant
+from tensorgrad.ops import drawing, random
+from tensorgrad.runtime.conversion import converted, to_numpy
+from tensorgrad.tracing.declared import Declared
+from tensorgrad.tracing.dtypes import NAMES, SHORT, DType, is_float, spec
+from tensorgrad.tracing.location import user_line
+from tensorgrad.tracing.tensor import Traced
+
+
+@dataclass(eq=False, repr=False, slots=True)
+class Parameter(Declared):
+    """A declared parameter: a shape, a dtype and an initializer, but no values. `tg.compile` draws them.
+
+    Attributes:
+        shape: The extents.
+        dtype: The numpy dtype of the elements.
+        initializer: What draws the values from a key.
+        trainable: Whether programs compiled from now on train it; `Module.freeze` changes it.
+    """
+
+    kind: ClassVar[str] = "parameter"
+
+    shape: tuple[int, ...]
+    dtype: DType
+    initializer: Initializer
+    trainable: bool = True
+
+    def __repr__(self) -> str:
+        return f"{SHORT[self.dtype]}[{', '.join(map(str, self.shape))}]{'' if self.trainable else ' frozen'}"
+
+
+Init: TypeAlias = "Initializer | float | np.ndarray[Any, Any]"
+"""What a parameter starts from: an initializer, a number to fill with, or an array of the values."""
+
+
+def param(shape: int | Sequence[int], init: Init, dtype: object = "f32") -> Parameter:
+    """Declares a parameter; assign it to an attribute of a module.
+
+    Args:
+        shape: The extents.
+        init: One of `tg.initializers` or any function of a key, a shape and a dtype; a number to fill with; or an array
+            of the values.
+        dtype: A floating-point dtype.
+
+    Raises:
+        ShapeError: The shape is no shape.
+        DTypeError: The dtype is no floating-point one.
+        OptionError: `init` is none of those, or an array of another shape.
+    """
+    wanted = spec(shape, dtype)
+    if not is_float(wanted.dtype):
+        raise DTypeError(f"a parameter has a floating-point dtype, not {SHORT[wanted.dtype]}")
+    return Parameter(wanted.shape, wanted.dtype, as_initializer(init, wanted.shape))
+
+
+@dataclass(frozen=True, eq=False, repr=False, slots=True)
+class Buffer(Declared):
+    """Declared state that no optimizer changes: a shape, a dtype and an initializer, but no values.
+
+    In the loss of `tg.compile` it is a tensor that can be assigned to: `self.mean.assign(value)`. Its last value is
+    what the next step reads, and what attached functions read; see `tensorgrad.nn.state`.
+
+    Attributes:
+        shape: The extents.
+        dtype: The numpy dtype of the elements.
+        initializer: What draws the values from a key.
+    """
+
+    kind: ClassVar[str] = "buffer"
+
+    shape: tuple[int, ...]
+    dtype: DType
+    initializer: Initializer
+
+    def assign(self, value: object) -> None:
+        """Possible where it is a tensor: in the loss of `tg.compile`.
+
+        Raises:
+            ParameterError: Here it is only declared.
+        """
+
+        raise ParameterError(
+            f"{user_line()}: assign: the {self!r} has no values: buffers are declared at construction; assign them in "
+            "the loss of tg.compile, through the model that it is given"
+        )
+
+    def __repr__(self) -> str:
+        return f"buffer {SHORT[self.dtype]}[{', '.join(map(str, self.shape))}]"
+
+
+def buffer(shape: int | Sequence[int], init: Init = 0.0, dtype: object = "f32") -> Buffer:
+    """Declares state that isn't trained; assign it to an attribute of a module.
+
+    Args:
+        shape: The extents.
+        init: As for `param`; zeros by default.
+        dtype: A floating-point dtype, i32 or u32.
+
+    Raises:
+        ShapeError: The shape is no shape.
+        DTypeError: The dtype is none of those.
+        OptionError: `init` is no initializer, number or array, or an array of another shape.
+    """
+    wanted = spec(shape, dtype)
+    if wanted.dtype.kind not in "fiu":
+        raise DTypeError(f"a buffer holds numbers, not {SHORT[wanted.dtype]}")
+    return Buffer(wanted.shape, wanted.dtype, as_initializer(init, wanted.shape))
+
+
+def as_initializer(init: object, shape: tuple[int, ...]) -> Initializer:
+    """The initializer that `param` makes of its `init`.
+
+    Raises:
+        OptionError: It is no initializer, number or array, or an array of another shape.
+    """
+    if callable(init):
+        return cast(Initializer, init)
+    if isinstance(init, numbers.Real):
+        return constant(float(init))
+    try:
+        values = np.array(to_numpy(init, "param: init"))
+    except InputError as error:
+        raise OptionError(str(error)) from None
+    if values.dtype.kind not in "fiu":
+        raise OptionError(f"param: init must be an initializer, a number or an array of numbers, got {init!r}")
+    if values.shape != shape:
+        raise OptionError(f"param: init has shape {values.shape}, the parameter {shape}")
+    return lambda key, shape, dtype: values.astype(dtype)
+
+
+def is_float_array(value: object) -> bool:
+    """Whether a value is a concrete array of floats: numpy's, ours or another library's; traced tensors are none."""
+    if not (hasattr(value, "__array__") or hasattr(value, "__dlpack__")) or isinstance(value, np.generic):
+        return False
+
+    if isinstance(value, Traced):
+        return False
+    dtype = str(getattr(value, "dtype", ""))  # numpy's and others' name it alike: float32, torch.float32
+    return "float" in dtype
+
+
+def parameter_of(values: object, where: str) -> Parameter:
+    """The parameter that starts from an array of floats: of f16 if that is what they are, else of f32."""
+    array = to_numpy(values, where)
+    dtype = NAMES["f16" if array.dtype == np.float16 else "f32"]
+    array = np.array(converted(array, dtype, SHORT[dtype], where))
+    return Parameter(array.shape, dtype, as_initializer(array, array.shape))
+
+
+def drawn(parameters: Mapping[str, Parameter | Buffer], key: random.Key) -> dict[str, np.ndarray]:
+    """The values that parameters and buffers start with; each depends on the key and its path alone.
+
+    Raises:
+        ParameterError: An initializer gives another shape or dtype.
+    """
+    values = {path: _draw(path, parameter, key) for path, parameter in parameters.items()}
+    drawing.release()
+    return values
+
+
+def _draw(path: str, parameter: Parameter | Buffer, key: random.Key) -> np.ndarray:
+    drawn = parameter.initializer(random.fold_in(key, zlib.crc32(path.encode())), parameter.shape, parameter.dtype)
+    values = np.asarray(drawn)
+    if values.shape != parameter.shape or values.dtype != parameter.dtype:
+        what = "parameter " if isinstance(parameter, Parameter) else ""
+        raise ParameterError(
+            f"{what}{path} is {parameter!r}, its initializer gave shape {values.shape} of {values.dtype}"
+        )
+    return values

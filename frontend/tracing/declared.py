@@ -1,0 +1,45 @@
+"""What a model declares and a trace gives values: parameters and buffers, seen from the tracer."""
+
+from __future__ import annotations
+
+from typing import ClassVar, NoReturn
+
+from tensorgrad.errors import ParameterError
+from tensorgrad.tracing.dtypes import DType
+from tensorgrad.tracing.location import user_line
+
+
+class Declared:
+    """A shape and a dtype without values. Computing with it is a mistake, and an error that says so.
+
+    Attributes:
+        shape: The extents.
+        dtype: The numpy dtype of the elements.
+        kind: What messages call it.
+    """
+
+    __slots__ = ()
+    __array_ufunc__: ClassVar[None] = None  # numpy's operators give way to those of tensors, and to these
+    tree_leaf: ClassVar[bool] = True
+    kind: ClassVar[str]
+
+    shape: tuple[int, ...]
+    dtype: DType
+
+    def refuse(self, *others: object) -> NoReturn:
+        """Raises the error of computing with it.
+
+        Raises:
+            ParameterError: Always.
+        """
+        what = "parameter " if self.kind == "parameter" else "the "
+        raise ParameterError(
+            f"{user_line()}: {what}{self!r} has no values: parameters are declared at construction and drawn by "
+            "tg.compile; use them in a compiled loss or forward function, through the model that it is given, or call "
+            "model.initialized(seed)"
+        )
+
+    __neg__ = __abs__ = __getitem__ = refuse
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = refuse
+    __matmul__ = __rmatmul__ = __pow__ = __rpow__ = __mod__ = __rmod__ = __floordiv__ = __rfloordiv__ = refuse
+    __lt__ = __le__ = __gt__ = __ge__ = refuse
