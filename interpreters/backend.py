@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
@@ -13,20 +12,10 @@ from tensorgrad.dialects.signature import Slot
 from tensorgrad.dialects.tg.base import NumpyArray, Tensor, numpy_dtype
 from tensorgrad.interpreters.kernels import KernelExecutor
 from tensorgrad.interpreters.tensors import TensorExecutor
-from tensorgrad.runtime.backend import DTYPES, OutputHandle, ScalarInputs, check_inputs
+from tensorgrad.runtime.backend import DTYPES, ArraySlot, OutputHandle, ScalarInputs, check_inputs
 from tensorgrad.runtime.errors import ProgramError
 
 _NAMES = {dtype: name for name, dtype in DTYPES.items()}
-
-
-@dataclass(frozen=True)
-class ArraySlot:
-    """A named tensor of a `tg` function."""
-
-    name: str
-    shape: tuple[int, ...]
-    dtype: str
-    formula: str | None = None
 
 
 class NumpyExecutable:

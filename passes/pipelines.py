@@ -6,30 +6,15 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from difflib import get_close_matches
-from typing import Any, ClassVar, Self, cast, get_args, get_type_hints
+from typing import TYPE_CHECKING, Any, ClassVar, Self, cast, get_args, get_type_hints
 
 from xdsl.passes import ModulePass
 from xdsl.utils.arg_spec import ArgSpec, ParameterListType, ParameterType, parse_pipeline
 
-from tensorgrad.passes.buffers.fuse.fuse_pass import RULES, FusePass
-from tensorgrad.passes.buffers.lower_precision import LowerPrecisionPass
-from tensorgrad.passes.buffers.lower_tg_to_buf import LowerTgToBufPass
-from tensorgrad.passes.buffers.order_kernels import OrderKernelsPass
-from tensorgrad.passes.buffers.plan_memory import PlanMemoryPass
-from tensorgrad.passes.buffers.schedule import SchedulePass
-from tensorgrad.passes.buffers.share_dispatches import ShareDispatchesPass
-from tensorgrad.passes.buffers.split_reductions import SplitReductionsPass
-from tensorgrad.passes.kernels.expand_math import ExpandMathPass
-from tensorgrad.passes.kernels.keep_ieee import KeepIeeePass
-from tensorgrad.passes.kernels.lower_buf_to_wgsl import LowerBufToWgslPass
-from tensorgrad.passes.kernels.relay_loops import RelayLoopsPass
 from tensorgrad.passes.registry import OPTIMIZERS, PASSES
-from tensorgrad.passes.tensors.grad import GradPass
-from tensorgrad.passes.tensors.inline_calls import InlineCallsPass
-from tensorgrad.passes.tensors.outline_attention import OutlineAttentionPass
-from tensorgrad.passes.tensors.recompute import RecomputePass
-from tensorgrad.passes.tensors.remat import RematPass
-from tensorgrad.passes.tensors.simplify import SimplifyPass
+
+if TYPE_CHECKING:
+    from tensorgrad.passes.buffers.lower_precision import LowerPrecisionPass
 
 DEFAULT_TARGET = "webgpu-default"
 
@@ -52,6 +37,11 @@ def tensor_passes(
         wrt: For each loss among the function's results, which come first, the places of the parameters to differentiate
             it by among the arguments; all of them for `None`. Without any, nothing is differentiated.
     """
+    from tensorgrad.passes.tensors.grad import GradPass
+    from tensorgrad.passes.tensors.inline_calls import InlineCallsPass
+    from tensorgrad.passes.tensors.outline_attention import OutlineAttentionPass
+    from tensorgrad.passes.tensors.remat import RematPass
+    from tensorgrad.passes.tensors.simplify import SimplifyPass
 
     again = [] if segments == 1 else [RematPass(segments=segments, function=function)]
     return [
@@ -79,6 +69,19 @@ def device_passes(
         frugal: Whether kernels run in an order that needs little memory, rather than in few dispatches.
         precision: The pass that stores values between kernels with fewer bits, if they are to be.
     """
+    from tensorgrad.passes.buffers.fuse.fuse_pass import RULES, FusePass
+    from tensorgrad.passes.buffers.lower_tg_to_buf import LowerTgToBufPass
+    from tensorgrad.passes.buffers.order_kernels import OrderKernelsPass
+    from tensorgrad.passes.buffers.plan_memory import PlanMemoryPass
+    from tensorgrad.passes.buffers.schedule import SchedulePass
+    from tensorgrad.passes.buffers.share_dispatches import ShareDispatchesPass
+    from tensorgrad.passes.buffers.split_reductions import SplitReductionsPass
+    from tensorgrad.passes.kernels.expand_math import ExpandMathPass
+    from tensorgrad.passes.kernels.keep_ieee import KeepIeeePass
+    from tensorgrad.passes.kernels.lower_buf_to_wgsl import LowerBufToWgslPass
+    from tensorgrad.passes.kernels.relay_loops import RelayLoopsPass
+    from tensorgrad.passes.tensors.inline_calls import InlineCallsPass
+    from tensorgrad.passes.tensors.recompute import RecomputePass
 
     return [
         InlineCallsPass(target=target),
@@ -112,12 +115,15 @@ def training_passes(
 
 def forward_passes() -> list[ModulePass]:
     """The passes on `tg` for functions that are run as they were traced, without a derivative."""
+    from tensorgrad.passes.tensors.outline_attention import OutlineAttentionPass
+    from tensorgrad.passes.tensors.simplify import SimplifyPass
 
     return [SimplifyPass(), OutlineAttentionPass()]
 
 
 def inference_passes(target: str = DEFAULT_TARGET, precision: LowerPrecisionPass | None = None) -> list[ModulePass]:
     """The passes from functions on `tg` to the kernels that compute them."""
+    from tensorgrad.passes.tensors.inline_calls import InlineCallsPass
 
     return [InlineCallsPass(recompute=False), *forward_passes(), *device_passes(target, precision=precision)]
 

@@ -292,6 +292,16 @@ def _deliver(waiting: Sequence[Waiting[BufferT]], raws: Sequence[np.ndarray]) ->
             handle.deliver(tensor.decode(raw))
 
 
+@dataclass(frozen=True)
+class ArraySlot:
+    """A named array."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+    formula: str | None = None
+
+
 def check_inputs(
     slots: Mapping[str, Slot], inputs: Mapping[str, Any], *, what: str = "input", partial: bool = False
 ) -> dict[str, np.ndarray]:

@@ -17,6 +17,7 @@ import numpy as np
 from tensorgrad.errors import InputError, OptionError
 from tensorgrad.runtime.backend import DTYPES, Executable
 from tensorgrad.runtime.files import parsed_json, read_safetensors, write_safetensors
+from tensorgrad.tracing.arrays import as_numpy
 from tensorgrad.tracing.location import user_line
 
 OPTIMIZER, TRAINING, RUN = "optimizer/", "training/", "fit/"
@@ -124,23 +125,6 @@ def checked_state(
     for_program = {key: given[name] for key, name in names_of(executable).items() if name in given}
     for_host = {name: given[TRAINING + name] for name in kept if TRAINING + name in given}
     return for_program, for_host, loaded
-
-
-def as_numpy(name: str, value: Any) -> np.ndarray:
-    """An array from anything that numpy takes for one, and from tensors of PyTorch that are part of a graph.
-
-    Raises:
-        InputError: It is none.
-    """
-    try:
-        if hasattr(value, "detach"):
-            value = value.detach().cpu()
-        array = np.asarray(value)
-    except (TypeError, ValueError, RuntimeError) as error:
-        raise InputError(f"{user_line()}: {name} is no array: {error}") from None
-    if array.dtype.kind not in "fiub":
-        raise InputError(f"{user_line()}: {name} is no array of numbers, but of {array.dtype}")
-    return array
 
 
 def write_checkpoint(

@@ -11,14 +11,14 @@ import numpy as np
 
 from tensorgrad.driver.pipeline import Compilation
 from tensorgrad.errors import InputError, ProgramError
-from tensorgrad.interpreters.backend import ArraySlot
 from tensorgrad.runtime.backend import Executable, OutputHandle, check_inputs
 from tensorgrad.runtime.conversion import to_numpy
 from tensorgrad.runtime.program import PERSISTENT_ROLES, Program
 from tensorgrad.runtime.saved import FUNCTION, Host, Saved
 from tensorgrad.surface.calls import public
 from tensorgrad.tracing import trees
-from tensorgrad.tracing.dtypes import SHORT, Spec
+from tensorgrad.tracing.arrays import slot_of
+from tensorgrad.tracing.dtypes import Spec
 from tensorgrad.tracing.index_ranges import IndexRanges
 from tensorgrad.tracing.location import user_line
 from tensorgrad.tracing.tensor import Array
@@ -308,11 +308,6 @@ class Inference(Specializations[tuple[tuple[str, Spec], ...]], Generic[Result]):
             check_inputs({name: slot_of(name, spec) for name, spec in specs.items()}, inputs)
             _check_together(self._declared, specs)
         return specs
-
-
-def slot_of(name: str, spec: Spec) -> ArraySlot:
-    """A specification with a name, as the runtime checks by it."""
-    return ArraySlot(name, spec.shape, SHORT[spec.dtype])
 
 
 def _resized(declared: Spec, array: np.ndarray) -> Spec:

@@ -7,6 +7,8 @@ import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
+import numpy as np
+
 from tensorgrad.errors import NoAdapterError, OptionError
 
 if TYPE_CHECKING:
@@ -45,8 +47,6 @@ class Device:
 
 def devices() -> tuple[Device, ...]:
     """Everything that can be used here, the best first. `device="wgpu"` is the first adapter."""
-    import numpy as np
-
     found: list[Device] = []
     try:
         from tensorgrad.runtime.webgpu import list_adapters

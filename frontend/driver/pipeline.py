@@ -16,12 +16,10 @@ from xdsl.utils.exceptions import DiagnosticException, VerifyException
 
 from tensorgrad.dialects.signature import arguments_of
 from tensorgrad.driver.dumping import Dump
-from tensorgrad.driver.tuning import tune
 from tensorgrad.errors import CompilerError, OptionError, ProgramError
 from tensorgrad.interpreters.backend import NumpyExecutable
 from tensorgrad.passes.buffers.lower_precision import LowerPrecisionPass
 from tensorgrad.passes.functions import find_function
-from tensorgrad.passes.kernels.build_program import build_program
 from tensorgrad.passes.pipelines import DEFAULT_TARGET, device_passes
 from tensorgrad.passes.running import apply_pass
 from tensorgrad.runtime.backend import Executable
@@ -269,6 +267,8 @@ class Compilation:
         module = self.traced.clone()
         passes = self.down_to_wgsl()
         run_passes(module, passes[: [one.name for one in passes].index("schedule")], Phases())
+        from tensorgrad.driver.tuning import tune  # the kernel compiler, which the numpy device needs not
+
         self.tuned = str(tune(module, device, self.tuning_seconds))
 
     def _within_memory(self, target: Target) -> Program:
@@ -307,6 +307,8 @@ class Compilation:
         )
         self._dumped("wgsl", module)
         with self.phases.measure("build"):
+            from tensorgrad.passes.kernels.build_program import build_program
+
             program = build_program(module, target, self.name)
         if self.dump is not None:
             self.dump.program(program, module)
@@ -314,6 +316,7 @@ class Compilation:
 
     def program(self, target: Target | None = None) -> Program:
         """The program for a target or else the device; for what every WebGPU device has, where that is numpy."""
+
         return self._lowered(self.target() if target is None else target)
 
     def program_for(self, spec: str) -> Program:

@@ -12,7 +12,7 @@ import numpy as np
 
 from tensorgrad.driver import checkpoints
 from tensorgrad.driver.accumulation import Accumulation
-from tensorgrad.driver.compiled import Compiled, slot_of
+from tensorgrad.driver.compiled import Compiled
 from tensorgrad.driver.pipeline import Compilation
 from tensorgrad.errors import FrozenWarning, OptionError, PartialStateWarning
 from tensorgrad.nn.module import Module, check_same, declarations
@@ -22,6 +22,7 @@ from tensorgrad.ops import random
 from tensorgrad.optim.parts import Losses, Parts
 from tensorgrad.optim.settings import HostSettings
 from tensorgrad.runtime.backend import Executable, check_inputs
+from tensorgrad.tracing.arrays import slot_of
 from tensorgrad.tracing.dtypes import Spec
 from tensorgrad.tracing.index_ranges import IndexRanges
 from tensorgrad.tracing.location import user_line

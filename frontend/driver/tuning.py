@@ -20,13 +20,13 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Region
 
 from tensorgrad.dialects.buf import Buffer, KernelOp, buffer_bytes, buffer_type
+from tensorgrad.dialects.schedule import Schedule
 from tensorgrad.dialects.signature import Slot, slots_attribute
 from tensorgrad.errors import TensorgradError
 from tensorgrad.passes.analyses.identity import kernel_key
 from tensorgrad.passes.buffers.plan_memory import PlanMemoryPass
 from tensorgrad.passes.buffers.schedule.choose import choose
 from tensorgrad.passes.buffers.schedule.neighbours import neighbours
-from tensorgrad.passes.buffers.schedule.schedules import Schedule
 from tensorgrad.passes.buffers.schedule.tuned import FORMAT, Search, read_file, write_table
 from tensorgrad.passes.kernels.build_program import build_program
 from tensorgrad.passes.kernels.expand_math import ExpandMathPass

@@ -15,6 +15,7 @@ import numpy as np
 
 from tensorgrad.errors import OptionError, ShapeError
 from tensorgrad.ops import random
+from tensorgrad.ops.shape import array
 from tensorgrad.surface.calls import publish
 from tensorgrad.tracing.dtypes import DType
 
@@ -119,8 +120,6 @@ class truncated_normal:
 
     def __call__(self, key: random.Key, shape: tuple[int, ...], dtype: DType) -> np.ndarray[Any, Any]:
         """The values."""
-        from tensorgrad import array
-
         low, high = (math.erf(self._deviations(bound) / math.sqrt(2)) for bound in (self.low, self.high))
         # In f64, so that the tails keep their share, and from the middle of the steps, so that none is infinite.
         unit = np.asarray(random.uniform(key, shape)).astype(np.float64) + 2.0**-24

@@ -14,12 +14,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, TypeVar, cast
 import numpy as np
 
 from tensorgrad.errors import ArgumentError, ParameterError
-from tensorgrad.interpreters.backend import ArraySlot
 from tensorgrad.nn.description import Entry
 from tensorgrad.nn.parameters import Buffer, Parameter, drawn, is_float_array, parameter_of
 from tensorgrad.nn.state import Held, State
 from tensorgrad.ops import random
-from tensorgrad.runtime.backend import check_inputs
+from tensorgrad.runtime.backend import ArraySlot, check_inputs
 from tensorgrad.surface.foreign import unknown_attribute
 from tensorgrad.tracing.dtypes import SHORT
 from tensorgrad.tracing.location import user_line

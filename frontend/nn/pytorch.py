@@ -24,14 +24,13 @@ from typing import Any
 
 import numpy as np
 
-from tensorgrad.driver.checkpoints import as_numpy
-from tensorgrad.driver.compiled import slot_of
 from tensorgrad.errors import InputError, OptionError, TensorgradError
 from tensorgrad.nn.attention import MultiHeadAttention
 from tensorgrad.nn.layers import Linear
 from tensorgrad.nn.module import Module, declarations, entries, is_container
 from tensorgrad.nn.parameters import Buffer, Parameter
 from tensorgrad.runtime.backend import check_inputs
+from tensorgrad.tracing.arrays import as_numpy, slot_of
 from tensorgrad.tracing.dtypes import Spec
 from tensorgrad.tracing.location import user_line
 

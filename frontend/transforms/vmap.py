@@ -10,10 +10,10 @@ from typing import Any
 
 from xdsl.ir import SSAValue
 
-from tensorgrad.dialects.tg.base import tensor
+from tensorgrad.dialects.tg.base import ints, tensor
 from tensorgrad.dialects.tg.build import TensorBuilder, type_of
+from tensorgrad.dialects.tg.shape import TransposeOp
 from tensorgrad.errors import ShapeError, TraceError
-from tensorgrad.ops.joining import moveaxis
 from tensorgrad.passes.tensors.batch import repeated
 from tensorgrad.tracing import trees
 from tensorgrad.tracing.location import user_line, user_location
@@ -25,6 +25,7 @@ from tensorgrad.tracing.tracer import (
     check_function,
     check_usable,
     current_trace,
+    emit,
     new_argument,
     tracing,
     value_in,
@@ -78,7 +79,7 @@ def vmap(function: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0) -> C
 
         def program(*given: Tensor) -> Any:
             new = list(leaves)
-            examples = [moveaxis(one, place, 0) for one, place in zip(given, places, strict=True)]
+            examples = [_moved(one, place, 0) for one, place in zip(given, places, strict=True)]
 
             def inner(stand_ins: Sequence[Tensor]) -> Any:
                 for position, stand_in in zip(mapped, stand_ins, strict=True):
@@ -174,4 +175,11 @@ def _result(trace: Trace, value: SSAValue, axis: int | None) -> Tensor:
         return everything[0]
     if not -everything.ndim <= axis < everything.ndim:
         raise ShapeError(f"{user_line()}: vmap: out_axes {axis} is out of range for a result of {everything.ndim} axes")
-    return moveaxis(everything, 0, axis)
+    return _moved(everything, 0, axis)
+
+
+def _moved(x: Tensor, source: int, destination: int) -> Tensor:
+    """Returns a tensor with an axis at another place."""
+    order = list(range(x.ndim))
+    order.insert(destination % x.ndim, order.pop(source))
+    return x if order == sorted(order) else emit(TransposeOp, [x], permutation=ints(order))

@@ -16,12 +16,12 @@ from xdsl.ir import SSAValue
 from xdsl.utils.exceptions import DiagnosticException
 
 from tensorgrad.dialects.buf import Buffer, KernelOp, buffer_bytes
+from tensorgrad.dialects.schedule import Schedule
 from tensorgrad.passes.analyses.graph import KernelGraph, has_calls
 from tensorgrad.passes.analyses.identity import kernel_structure
 from tensorgrad.passes.analyses.liveness import allocated, most_bytes, readers_of
+from tensorgrad.passes.analyses.sharing import agreed, code_size, workgroup_bytes
 from tensorgrad.passes.analyses.storage import Bindings
-from tensorgrad.passes.buffers.schedule.schedules import Schedule
-from tensorgrad.passes.buffers.schedule.sharing import agreed, code_size, workgroup_bytes
 from tensorgrad.passes.functions import return_of
 from tensorgrad.passes.levels import KERNELS, LevelPass
 from tensorgrad.runtime.target import Target

@@ -24,7 +24,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.utils.exceptions import PassFailedException
 
 from tensorgrad.passes.analyses.walking import operations
-from tensorgrad.passes.kernels.formula import Condition, Formula, Integer, Real, Whole
+from tensorgrad.passes.formula import Condition, Formula, Integer, Real, Whole
 
 INFINITY_BITS = 0x7F800000
 SMALLEST_NORMAL = 2.0**-126

@@ -21,7 +21,7 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from tensorgrad.passes.analyses.walking import operations
-from tensorgrad.passes.kernels.formula import Formula, Real, Whole
+from tensorgrad.passes.formula import Formula, Real, Whole
 
 SIGN, INFINITY, NAN = 0x80000000, 0x7F800000, 0x7FC00000
 LARGEST_BITS = 0xFFFFFFFE

@@ -13,11 +13,11 @@ from xdsl.passes import ModulePass
 
 import tensorgrad as tg
 from tensorgrad.dialects.buf import KernelOp
+from tensorgrad.dialects.schedule import Schedule
 from tensorgrad.passes import pipelines
 from tensorgrad.passes.analyses.kinds import contraction_of
 from tensorgrad.passes.buffers.fuse import FusePass
 from tensorgrad.passes.buffers.schedule.neighbours import neighbours
-from tensorgrad.passes.buffers.schedule.schedules import Schedule
 from tensorgrad.runtime.target import Target
 from tensorgrad.runtime.webgpu import WebGPUDevice
 

@@ -16,12 +16,12 @@ from xdsl.utils.exceptions import DiagnosticException
 
 import tensorgrad as tg
 from tensorgrad.dialects.buf import KernelOp
+from tensorgrad.dialects.schedule import Schedule
 from tensorgrad.driver import tuning
 from tensorgrad.errors import OptionError
 from tensorgrad.passes.analyses.identity import kernel_key
 from tensorgrad.passes.buffers.schedule.choose import choose
 from tensorgrad.passes.buffers.schedule.neighbours import neighbours
-from tensorgrad.passes.buffers.schedule.schedules import Schedule
 from tensorgrad.passes.buffers.schedule.tuned import FORMAT, Search, read_file, read_table, write_table
 from tensorgrad.passes.kernels.build_program import build_program
 from tensorgrad.passes.pipelines import device_passes

@@ -17,7 +17,6 @@ from tensorgrad.passes.analyses.affine import used_dims
 from tensorgrad.passes.analyses.kinds import contraction_of
 from tensorgrad.passes.analyses.stages import Parts, put_together
 from tensorgrad.passes.analyses.walking import operations
-from tensorgrad.passes.analyses.weights import weight_of
 from tensorgrad.passes.buffers.fuse import cost
 from tensorgrad.passes.buffers.fuse.inline import inline
 from tensorgrad.passes.buffers.schedule.contraction import (
@@ -30,6 +29,7 @@ from tensorgrad.passes.buffers.schedule.contraction import (
     contraction_bytes,
     contraction_cycles,
 )
+from tensorgrad.passes.kernels.weights import weight_of
 from tensorgrad.runtime.target import Target
 
 MARGIN = 2.0

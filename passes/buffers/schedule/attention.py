@@ -5,7 +5,7 @@ from __future__ import annotations
 from xdsl.utils.exceptions import DiagnosticException
 
 from tensorgrad.dialects.attention import FORWARD, KEYS, AttentionOp
-from tensorgrad.passes.buffers.schedule.schedules import Schedule, Tile
+from tensorgrad.dialects.schedule import Schedule, Tile
 from tensorgrad.runtime.target import Target
 
 SOFTWARE_LANES = 8

@@ -18,11 +18,11 @@ from tensorgrad.dialects.buf import (
     maps_of,
     shape_of,
 )
+from tensorgrad.dialects.schedule import Schedule, folded
 from tensorgrad.passes.analyses.affine import used_dims
 from tensorgrad.passes.analyses.kinds import contraction_of, is_pointwise
 from tensorgrad.passes.buffers.schedule.attention import attention_schedule
 from tensorgrad.passes.buffers.schedule.contraction import GPU_LANES, SOFTWARE_LANES, VECTOR, contraction_schedule
-from tensorgrad.passes.buffers.schedule.schedules import Schedule, folded
 from tensorgrad.runtime.target import Target
 
 MANY_POINTS = 1 << 14
@@ -56,7 +56,13 @@ def choose(kernel: KernelOp, target: Target) -> Schedule:
     lanes = min(lanes, target.max_compute_invocations_per_workgroup)
     width = _neighbours(kernel) if target.software and total >= MANY_POINTS else 1
     steps = _steps(kernel, target) if target.software else 1
-    return Schedule("thread", (lanes, 1, 1), folded(-(-total // (lanes * width)), target), width=width, steps=steps)
+    return Schedule(
+        "thread",
+        (lanes, 1, 1),
+        folded(-(-total // (lanes * width)), target.max_compute_workgroups_per_dimension),
+        width=width,
+        steps=steps,
+    )
 
 
 def _steps(kernel: KernelOp, target: Target, lanes: int = 0) -> int:

@@ -16,10 +16,10 @@ from xdsl.ir import BlockArgument, Operation, SSAValue
 from xdsl.ir.affine import AffineBinaryOpExpr, AffineBinaryOpKind, AffineDimExpr, AffineExpr
 
 from tensorgrad.dialects.buf import KernelOp, element_of, is_shape_only, iterators_of, loop_extents, maps_of, shape_of
+from tensorgrad.dialects.schedule import Schedule, Tile
 from tensorgrad.passes.analyses import affine
 from tensorgrad.passes.analyses.axes import axes_of_values, loops_of_operands, needed_for, one_sided_values
-from tensorgrad.passes.analyses.weights import weight_of
-from tensorgrad.passes.buffers.schedule.schedules import Schedule, Tile
+from tensorgrad.passes.kernels.weights import weight_of
 from tensorgrad.runtime.target import Target
 
 SOFTWARE_LANES = 8

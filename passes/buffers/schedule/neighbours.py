@@ -9,10 +9,10 @@ from dataclasses import replace
 from xdsl.dialects.linalg.ops import GenericOp
 
 from tensorgrad.dialects.buf import KernelOp, loop_extents
+from tensorgrad.dialects.schedule import Schedule, Tile, folded
 from tensorgrad.passes.analyses.kinds import contraction_of
 from tensorgrad.passes.buffers.schedule.choose import can_group, can_take_neighbours, can_take_steps, own_steps
 from tensorgrad.passes.buffers.schedule.contraction import MOST_OUTPUTS, VECTOR, can_stage, can_step
-from tensorgrad.passes.buffers.schedule.schedules import Schedule, Tile, folded
 from tensorgrad.runtime.target import Target
 
 
@@ -87,7 +87,7 @@ def _rows(schedule: Schedule, kernel: KernelOp, target: Target) -> Iterator[Sche
     limit = min(target.max_compute_invocations_per_workgroup, target.max_compute_workgroup_size_x)
 
     def thread(lanes: int, width: int = 1, steps: int = 1) -> Schedule:
-        groups = folded(-(-points // (lanes * width)), target)
+        groups = folded(-(-points // (lanes * width)), target.max_compute_workgroups_per_dimension)
         return Schedule("thread", (lanes, 1, 1), groups, width=width, steps=steps)
 
     def group(width: int, steps: int = 1) -> Schedule:

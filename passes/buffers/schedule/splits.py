@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator
 
 from tensorgrad.dialects.buf import KernelOp, element_bytes, element_of, loop_extents
+from tensorgrad.dialects.schedule import Schedule
 from tensorgrad.passes.analyses.kinds import contraction_of
 from tensorgrad.passes.buffers.schedule.choose import choose
 from tensorgrad.passes.buffers.schedule.contraction import (
@@ -15,7 +16,6 @@ from tensorgrad.passes.buffers.schedule.contraction import (
     SOFTWARE_THREADS,
     contraction_cycles,
 )
-from tensorgrad.passes.buffers.schedule.schedules import Schedule
 from tensorgrad.runtime.target import Target
 
 MOST_PARTS = 64

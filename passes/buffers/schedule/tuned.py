@@ -11,7 +11,7 @@ from typing import Any, cast
 
 from xdsl.utils.exceptions import DiagnosticException
 
-from tensorgrad.passes.buffers.schedule.schedules import TILE_LOOPS, Schedule, Tile
+from tensorgrad.dialects.schedule import TILE_LOOPS, Schedule, Tile
 
 ARCHETYPES = ("thread", "group", "contraction", "attention")
 

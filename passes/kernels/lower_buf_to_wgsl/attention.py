@@ -15,7 +15,7 @@ from xdsl.dialects import math as math_ops
 from xdsl.ir import SSAValue
 
 from tensorgrad.dialects.attention import FORWARD, KEYS, QUERIES, AttentionOp
-from tensorgrad.passes.buffers.schedule.schedules import Tile
+from tensorgrad.dialects.schedule import Tile
 from tensorgrad.passes.kernels.lower_buf_to_wgsl.attention_block import (
     KEY,
     LOWEST,

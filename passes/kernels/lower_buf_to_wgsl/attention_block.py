@@ -16,9 +16,9 @@ from xdsl.ir.affine import AffineMap
 from tensorgrad.dialects import wgsl
 from tensorgrad.dialects.attention import AttentionOp
 from tensorgrad.dialects.buf import element_of, shape_of
+from tensorgrad.dialects.schedule import Tile
 from tensorgrad.passes.analyses import affine
 from tensorgrad.passes.analyses.affine import Linear
-from tensorgrad.passes.buffers.schedule.schedules import Tile
 from tensorgrad.passes.kernels.lower_buf_to_wgsl.emission import Code
 from tensorgrad.passes.kernels.lower_buf_to_wgsl.scalars import (
     folded,

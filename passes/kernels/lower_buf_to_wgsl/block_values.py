@@ -10,8 +10,8 @@ from xdsl.dialects.builtin import i1
 from xdsl.ir import Operation, SSAValue
 
 from tensorgrad.dialects import wgsl
+from tensorgrad.dialects.schedule import Tile
 from tensorgrad.passes.analyses.axes import Axes
-from tensorgrad.passes.buffers.schedule.schedules import Tile
 from tensorgrad.passes.kernels.lower_buf_to_wgsl.emission import Code, Loops
 
 ROW: Axes = frozenset(("row",))

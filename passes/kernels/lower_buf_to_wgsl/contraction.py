@@ -13,12 +13,12 @@ from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr
 
 from tensorgrad.dialects import wgsl
 from tensorgrad.dialects.buf import KernelOp, element_of, is_shape_only, loop_extents, maps_of
+from tensorgrad.dialects.schedule import Tile
 from tensorgrad.passes.analyses import affine
 from tensorgrad.passes.analyses.affine import used_dims
 from tensorgrad.passes.analyses.axes import axes_of_values, needed_for, one_sided_values
+from tensorgrad.passes.analyses.sharing import holds_sums, threads_of
 from tensorgrad.passes.analyses.walking import operations
-from tensorgrad.passes.buffers.schedule.schedules import Tile
-from tensorgrad.passes.buffers.schedule.sharing import holds_sums, threads_of
 from tensorgrad.passes.kernels.lower_buf_to_wgsl.block_values import BlockValues, Place, places_of
 from tensorgrad.passes.kernels.lower_buf_to_wgsl.emission import Code, Loops, place_of, reductions_of, stage_values
 from tensorgrad.passes.kernels.lower_buf_to_wgsl.rows import strided, write

@@ -39,6 +39,7 @@ from tensorgrad.dialects.buf import (
     loop_extents,
 )
 from tensorgrad.dialects.buf_control import BranchOp, RepeatOp
+from tensorgrad.dialects.schedule import Schedule, folded
 from tensorgrad.dialects.signature import NAME
 from tensorgrad.passes.analyses.graph import steps_of
 from tensorgrad.passes.analyses.guards import fold_guards, thread_numbers
@@ -47,7 +48,6 @@ from tensorgrad.passes.analyses.kinds import contraction_of
 from tensorgrad.passes.analyses.traffic import BYTES_MOVED, bytes_moved
 from tensorgrad.passes.analyses.trips import EXCLUSIVE, LARGEST_INDEX
 from tensorgrad.passes.analyses.walking import operations
-from tensorgrad.passes.buffers.schedule.schedules import Schedule, folded
 from tensorgrad.passes.kernels.lower_buf_to_wgsl.attention import attention_kernel
 from tensorgrad.passes.kernels.lower_buf_to_wgsl.contraction import contraction, vector_operands
 from tensorgrad.passes.kernels.lower_buf_to_wgsl.control import (
@@ -258,7 +258,7 @@ class _Lowering:
 
     def _all_groups(self, teams: Sequence[WrittenOnce]) -> tuple[int, int, int]:
         """The workgroups of a dispatch that kernels share."""
-        return folded(sum(one.groups for one in teams), self.target)
+        return folded(sum(one.groups for one in teams), self.target.max_compute_workgroups_per_dimension)
 
     def _write(self, teams: Sequence[WrittenOnce], access: Sequence[str], types: Sequence[Attribute]) -> wgsl.KernelOp:
         """Writes a new kernel in front of the function."""

@@ -11,8 +11,6 @@ from typing import cast
 from xdsl.dialects.builtin import DenseArrayBase, DictionaryAttr, IntegerAttr, IntegerType, StringAttr, i64
 from xdsl.ir import Attribute
 
-from tensorgrad.runtime.target import Target
-
 
 @dataclass(frozen=True)
 class Tile:
@@ -129,9 +127,8 @@ def _attribute(schedule: Schedule) -> DictionaryAttr:
     return DictionaryAttr(data)
 
 
-def folded(groups: int, target: Target) -> tuple[int, int, int]:
-    """So many workgroups (or a few more) in two dimensions, when one does not hold them."""
-    limit = target.max_compute_workgroups_per_dimension
+def folded(groups: int, limit: int) -> tuple[int, int, int]:
+    """Returns a grid of `groups` workgroups, or a few more: of two dimensions where one holds at most `limit`."""
     if groups <= limit:
         return (groups, 1, 1)
     rows = -(-groups // limit)

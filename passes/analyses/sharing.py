@@ -10,8 +10,8 @@ from dataclasses import replace
 from xdsl.ir import Attribute
 
 from tensorgrad.dialects.buf import KernelOp, element_bytes, element_of, is_reduction, is_shape_only
+from tensorgrad.dialects.schedule import Schedule, Tile
 from tensorgrad.passes.analyses.walking import operations
-from tensorgrad.passes.buffers.schedule.schedules import Schedule, Tile
 
 SHAREABLE = ("thread", "group", "contraction")
 """The archetypes whose code can take a part of a dispatch's workgroups."""

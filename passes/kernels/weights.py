@@ -10,8 +10,8 @@ from xdsl.dialects.builtin import UnknownLoc, f32
 from xdsl.dialects.linalg.ops import YieldOp
 from xdsl.ir import Block, Operation
 
+from tensorgrad.passes.formula import Formula, Real
 from tensorgrad.passes.kernels.expand_math import EXPANSIONS
-from tensorgrad.passes.kernels.formula import Formula, Real
 
 WEIGHTS: dict[type[Operation], float] = {
     arith.ConstantOp: 0.0,
