@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
 from xdsl.dialects import func, memref
 from xdsl.dialects.builtin import (
     DenseIntOrFPElementsAttr,
-    FileLineColLoc,
     IntegerAttr,
     MemRefType,
     ModuleOp,
@@ -22,7 +20,7 @@ from xdsl.dialects.builtin import (
     i32,
 )
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.ir import Attribute, Block, SSAValue
 from xdsl.utils.exceptions import DiagnosticException
 
 from tensorgrad.dialects import wgsl
@@ -34,6 +32,7 @@ from tensorgrad.passes.analyses.traffic import BYTES_MOVED
 from tensorgrad.passes.analyses.trips import kernel_iterations
 from tensorgrad.passes.functions import find_function
 from tensorgrad.passes.kernels.emit_wgsl import emit_kernel
+from tensorgrad.passes.labels import label_of, working_folder
 from tensorgrad.runtime.program import (
     LOOP_ITERATIONS,
     Binding,
@@ -78,7 +77,7 @@ class _Builder:
         self.tensors: list[TensorSlot] = []
         self.data: dict[int, bytearray] = {}
         self.bytes_moved = 0
-        self.here = _working_folder()
+        self.here = working_folder()
         self.iterations = 0
 
     def build(self) -> Program:
@@ -179,14 +178,7 @@ class _Builder:
         if op.arguments is not None:
             view = cast(ViewOp, op.arguments.owner)
             indirect = (self.arena_index[view.arena], view.start)
-        return Dispatch(self.kernel_index[name], tuple(bindings), op.groups, self._label(op), indirect)
-
-    def _label(self, op: Operation) -> str:
-        """The line that an op comes from."""
-        location = op.location
-        if not isinstance(location, FileLineColLoc):
-            return ""
-        return f"{_public(location.filename.data, self.here)}:{location.line.data}"
+        return Dispatch(self.kernel_index[name], tuple(bindings), op.groups, label_of(op.location, self.here), indirect)
 
     def _binding(self, value: SSAValue, access: str, loops: tuple[RepeatOp, ...]) -> Binding:
         """A binding; a row moves from time to time, by as many bytes for each loop."""
@@ -226,18 +218,3 @@ def _shared_bytes(kind: MemRefType[Attribute]) -> int:
         vector = cast("VectorType[Attribute]", element)
         return kind.element_count() * vector.element_count() * element_bytes(vector.element_type)
     return buffer_bytes(kind)
-
-
-def _working_folder() -> Path | None:
-    try:
-        return Path.cwd()
-    except OSError:  # of a folder that is gone
-        return None
-
-
-def _public(file: str, here: Path | None) -> str:
-    """A file as a saved program may name it, which leaves this machine: without the folders above the present one."""
-    path = Path(file)
-    if here is not None and path.is_relative_to(here):
-        path = path.relative_to(here)
-    return path.name if path.is_absolute() or ".." in path.parts else path.as_posix()

@@ -1,0 +1,35 @@
+"""Lines of the user's program as programs name them: those leave this machine, and its folders stay here."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from xdsl.dialects.builtin import FileLineColLoc
+from xdsl.ir import Attribute
+
+
+def label_of(location: Attribute, here: Path | None) -> str:
+    """Returns the line that an op comes from as `file:line`, without the folders above the present one.
+
+    Args:
+        location: The op's; one that is no line has no label.
+        here: The present folder, see `working_folder`.
+    """
+    if not isinstance(location, FileLineColLoc):
+        return ""
+    return f"{_public(location.filename.data, here)}:{location.line.data}"
+
+
+def working_folder() -> Path | None:
+    """Returns the present folder, or `None` where it is gone."""
+    try:
+        return Path.cwd()
+    except OSError:
+        return None
+
+
+def _public(file: str, here: Path | None) -> str:
+    path = Path(file)
+    if here is not None and path.is_relative_to(here):
+        path = path.relative_to(here)
+    return path.name if path.is_absolute() or ".." in path.parts else path.as_posix()
