@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 # Before the driver loads: Mesa's software driver runs small kernels ten times faster without its thread pool.
 os.environ.setdefault("LP_NUM_THREADS", "0")
+# Tests are about compiling; what is compiled is not found from the run before.
+os.environ["TENSORGRAD_CACHE_PROGRAMS"] = "0"
 
 settings.register_profile("change", derandomize=True, deadline=None, database=None, print_blob=True)
 settings.register_profile("nightly", deadline=None, database=None, print_blob=True, max_examples=1000)

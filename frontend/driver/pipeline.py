@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import gc
+import logging
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias, cast
 
 from xdsl.context import Context
@@ -16,6 +18,8 @@ from xdsl.utils.exceptions import DiagnosticException, VerifyException
 
 from tensorgrad.dialects.signature import arguments_of
 from tensorgrad.driver.dumping import Dump
+from tensorgrad.driver.program_cache import FORMAT, Entry, ProgramCache
+from tensorgrad.driver.program_key import key_of
 from tensorgrad.errors import CompilerError, OptionError, ProgramError
 from tensorgrad.interpreters.backend import NumpyExecutable
 from tensorgrad.passes.buffers.lower_precision import LowerPrecisionPass
@@ -253,23 +257,82 @@ class Compilation:
     def _load_on_device(self, device: WebGPUDevice, share: Executable | None, in_turn: bool) -> WebGPUExecutable:
         from tensorgrad.runtime.webgpu import WebGPUExecutable
 
-        if self.tuning_seconds:
-            with self.phases.measure("tune"):
-                self._tune(device)
-        program = self._within_memory(device.target)
+        program = self._for_device(device)
         with self.phases.measure("load"):
             assert share is None or isinstance(share, WebGPUExecutable)
             return WebGPUExecutable(program, device, share, in_turn, self.timeout)
 
-    def _tune(self, device: WebGPUDevice) -> None:
-        """Measures schedules for the kernels there are."""
+    def _for_device(self, device: WebGPUDevice) -> Program:
+        """The program, from the cache where it is kept there; without it all passes run."""
+        cache = ProgramCache.from_environment() if self._may_be_kept() else None
+        if cache is None:
+            self._tune(device)
+            return self._within_memory(device.target)
+        if self.tuning_seconds:
+            from tensorgrad.driver.tuning import table_path
 
-        module = self.traced.clone()
-        passes = self.down_to_wgsl()
-        run_passes(module, passes[: [one.name for one in passes].index("schedule")], Phases())
-        from tensorgrad.driver.tuning import tune  # the kernel compiler, which the numpy device needs not
+            self.tuned = str(table_path(device))
+        options = self._options(device)
+        key, entry = self._look_up(cache, options)
+        is_tuned = True
+        if self.tuning_seconds and not (entry and entry.is_tuned):
+            is_tuned = self._tune(device)
+            key, entry = self._look_up(cache, options)
+        if entry is None or entry.is_tuned != is_tuned:
+            program = self._within_memory(device.target)
+            made = Entry(
+                program, self.parameters, self.settings, self.segments, self.frugal, self.memory_cost, is_tuned
+            )
+            with self.phases.measure("cache"):
+                cache.write(key, made)
+            return program
+        self.parameters, self.settings = entry.parameters, entry.settings
+        self.segments, self.frugal, self.memory_cost = entry.segments, entry.frugal, dict(entry.memory_cost)
+        logging.getLogger("tensorgrad").info("%s: compiled before, found in %s", self.name, cache.folder)
+        return entry.program
 
-        self.tuned = str(tune(module, device, self.tuning_seconds))
+    def _may_be_kept(self) -> bool:
+        """Whether nothing of a user's own makes the program, and nobody wants to see how it is made."""
+        if self.dump is not None or self.edit_passes is not None:
+            return False
+        return all(type(one).__module__.startswith("tensorgrad.") for one in self.tensor_passes())
+
+    def _options(self, device: WebGPUDevice) -> dict[str, object]:
+        """What the program depends on besides what was traced, and the compiler."""
+        return {
+            "format": FORMAT,
+            "name": self.name,
+            "passes": [repr(one) for one in self.tensor_passes()],
+            "precision": repr(self.precision),
+            "target": device.target.to_json(),
+            "memory": [self.memory_limit, self.reserved_bytes, self.segments, self.frugal],
+            "is_tuned_for": self.tuning_seconds > 0,
+        }
+
+    @without_collector()
+    def _look_up(self, cache: ProgramCache, options: Mapping[str, object]) -> tuple[str, Entry | None]:
+        """The key of the program with the schedules that are known by now, and what the cache has by it."""
+        with self.phases.measure("cache"):
+            try:
+                schedules = "" if self.tuned is None else Path(self.tuned).read_bytes().hex()
+            except FileNotFoundError:
+                schedules = ""  # Nothing was measured yet.
+            key = key_of(self.traced, {**options, "schedules": schedules})
+            return key, cache.read(key)
+
+    def _tune(self, device: WebGPUDevice) -> bool:
+        """Measures schedules for the kernels there are, if that was asked for; whether all were."""
+        if not self.tuning_seconds:
+            return True
+        from tensorgrad.driver.tuning import tune
+
+        with self.phases.measure("tune"):
+            module = self.traced.clone()
+            passes = self.down_to_wgsl()
+            run_passes(module, passes[: [one.name for one in passes].index("schedule")], Phases())
+            start = time.perf_counter()
+            self.tuned = str(tune(module, device, self.tuning_seconds))
+            return time.perf_counter() - start < self.tuning_seconds
 
     def _within_memory(self, target: Target) -> Program:
         """The program; with the fewest segments computed again that its memory limit allows.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -12,7 +11,6 @@ from statistics import median
 from time import perf_counter
 from typing import TYPE_CHECKING, cast
 
-import platformdirs
 from xdsl.context import Context
 from xdsl.dialects import func
 from xdsl.dialects.builtin import ModuleOp, f32
@@ -22,6 +20,7 @@ from xdsl.ir import Block, Region
 from tensorgrad.dialects.buf import Buffer, KernelOp, buffer_bytes, buffer_type
 from tensorgrad.dialects.schedule import Schedule
 from tensorgrad.dialects.signature import Slot, slots_attribute
+from tensorgrad.driver.program_cache import cache_folder
 from tensorgrad.errors import TensorgradError
 from tensorgrad.passes.analyses.identity import kernel_key
 from tensorgrad.passes.buffers.plan_memory import PlanMemoryPass
@@ -55,10 +54,9 @@ def table_path(device: WebGPUDevice) -> Path:
 
     The folder is the user's cache, or `TENSORGRAD_CACHE` where that is set.
     """
-    folder = os.environ.get("TENSORGRAD_CACHE") or platformdirs.user_cache_dir("tensorgrad", appauthor=False)
     info = device.info
     name = hashlib.sha256(f"{FORMAT}|{info.name}|{info.driver}|{info.backend}".encode()).hexdigest()[:16]
-    return Path(folder) / "schedules" / f"{name}.json"
+    return cache_folder() / "schedules" / f"{name}.json"
 
 
 def tune(module: ModuleOp, device: WebGPUDevice, seconds: float) -> Path:

@@ -1,0 +1,357 @@
+"""Compiled programs on disk: a hit runs no pass and is as a miss; what changes a program misses; damage is no error."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from models import INPUTS, MLP, batch, squared_error
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.passes import ModulePass
+
+import tensorgrad as tg
+from tensorgrad import pipeline
+from tensorgrad.device import find_device
+from tensorgrad.driver import program_cache, program_key
+from tensorgrad.driver.pipeline import Compilation, Phases
+from tensorgrad.driver.program_cache import Entry, ProgramCache
+from tensorgrad.driver.program_key import fingerprint, key_of, sources
+from tensorgrad.driver.tuning import table_path
+from tensorgrad.errors import ProgramError, UnusedParameterWarning
+from tensorgrad.passes.pipelines import forward_passes
+from tensorgrad.passes.schedule.tuned import write_table
+from tensorgrad.runtime.target import Target
+from tensorgrad.runtime.webgpu import WebGPUDevice
+
+SCRIPT = Path(__file__).parents[1] / "e2e" / "cached_run.py"
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of programs, with the cache turned on."""
+    monkeypatch.setenv(program_cache.VARIABLE, str(tmp_path / "cache"))
+    monkeypatch.delenv(program_cache.SWITCH)
+    return tmp_path / "cache" / "programs"
+
+
+@pytest.fixture
+def ran(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The names of the passes that run."""
+    found: list[str] = []
+    run_passes = pipeline.run_passes
+
+    def counted(module: ModuleOp, passes: Sequence[ModulePass], *rest: Any, **options: Any) -> None:
+        found.extend(one.name for one in passes)
+        run_passes(module, passes, *rest, **options)
+
+    monkeypatch.setattr(pipeline, "run_passes", counted)
+    return found
+
+
+def compiled(**options: Any) -> tg.Training:
+    settings: dict[str, Any] = {
+        "loss": squared_error,
+        "optimizer": tg.optim.adam(tg.optim.schedules.cosine(1e-2, 50)),
+        "inputs": INPUTS,
+        "device": "wgpu",
+        **options,
+    }
+    return tg.compile(settings.pop("model", MLP(3, 5, 2)), **settings)
+
+
+def losses(training: tg.Training) -> list[str]:
+    return [float(training.step(**batch(seed))).hex() for seed in range(3)]
+
+
+def test_another_process_runs_no_pass(folder: Path, tmp_path: Path) -> None:
+    """Whatever its hash seed and folder; two that start at once don't disturb each other."""
+
+    def start(seed: int) -> subprocess.Popen[str]:
+        place = tmp_path / str(seed)
+        place.mkdir()
+        environment = {**os.environ, "PYTHONHASHSEED": str(seed)}
+        command = [sys.executable, "-W", "error", str(SCRIPT)]
+        return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment, cwd=place)
+
+    def result(process: subprocess.Popen[str]) -> dict[str, Any]:
+        output, _ = process.communicate()
+        assert process.returncode == 0
+        return json.loads(output)
+
+    first, second = map(result, [start(1), start(2)])
+    assert first["passes"] > 0 and first["found"] == second["found"]
+    assert len(list(folder.iterdir())) == 5, (
+        "two for the training, and the attached function's, the gradients', the jit's"
+    )
+    assert result(start(3)) == {"passes": 0, "found": first["found"]}
+
+
+def test_a_hit_is_as_a_miss(folder: Path, ran: list[str], caplog: pytest.LogCaptureFixture) -> None:
+    sizes: dict[str, Any] = {"model": MLP(3, *[16] * 5, 2), "inputs": {"x": (256, 3), "y": (256, 2)}}
+    limit = int(0.8 * compiled(**sizes).program.statistics["peak_bytes"])
+    first = compiled(**sizes, memory_limit=limit)
+    ran.clear()
+    with caplog.at_level(logging.INFO, logger="tensorgrad"):
+        again = compiled(**sizes, memory_limit=limit)
+    assert not ran and "squared_error: compiled before" in caplog.text
+    assert set(again.stats()["compile_seconds"]) == {"trace", "initialize", "load", "cache"}
+    assert again.program == first.program
+    counts = [{**one.stats(), "compile_seconds": {}, "device_bytes": 0} for one in (first, again)]
+    assert counts[0] == counts[1] and counts[1]["memory_limit"]["segments"] > 1
+    given = {name: np.ones(shape, np.float32) for name, shape in sizes["inputs"].items()}
+    for training in (first, again):
+        training.set(learning_rate=0.5)
+    assert float(first.step(**given)) == float(again.step(**given))
+    assert all(np.array_equal(value, again.parameters()[name]) for name, value in first.parameters().items())
+    assert again.module("buf") == first.module("buf")
+    assert again.program_for("webgpu-default").check_fits(Target()) is None
+
+
+def test_warnings_and_errors_are_those_of_a_miss(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pipeline, "SEGMENTS", (1,))
+    for _ in range(2):
+        with pytest.warns(UnusedParameterWarning, match=r"layers\.1\.bias"):
+            compiled(
+                loss=lambda model, x, y: tg.mean(model.layers[0](x)) + 0 * tg.mean(y) + tg.sum(model.layers[1].weight)
+            )
+        with pytest.raises(ProgramError, match="memory_limit is 1000 bytes"):
+            compiled(memory_limit=1000)
+
+
+def other_target(patch: pytest.MonkeyPatch) -> None:
+    device = find_device("wgpu")
+    assert device is not None
+    patch.setattr(device, "target", replace(device.target, max_compute_invocations_per_workgroup=64))
+
+
+def other_version(patch: pytest.MonkeyPatch) -> None:
+    changed = {**program_key.environment(), "xdsl": "0.1"}
+    patch.setattr(program_key, "environment", lambda: changed)
+
+
+CHANGES: dict[str, tuple[dict[str, Any], Callable[[pytest.MonkeyPatch], object]]] = {
+    "option of the optimizer": ({"optimizer": tg.optim.adam(1e-2, eps=1e-6)}, id),
+    "optimizer": ({"optimizer": tg.optim.sgd(1e-2)}, id),
+    "extent": ({"inputs": {"x": (6, 3), "y": (6, 2)}}, id),
+    "line": ({"loss": lambda model, x, y: tg.mse(model(x), y)}, id),
+    "memory limit": ({"memory_limit": 1 << 20}, id),
+    "precision": ({"precision": "f16"}, id),
+    "target": ({}, other_target),
+    "version": ({}, other_version),
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_what_changes_the_program_misses(
+    name: str, folder: Path, ran: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options, change = CHANGES[name]
+    compiled()
+    change(monkeypatch)
+    ran.clear()
+    compiled(**options)
+    assert ran and len(list(folder.iterdir())) == 2
+
+
+def test_a_change_of_the_compiler_is_seen(tmp_path: Path) -> None:
+    for name in ("passes/fuse/cost.py", "passes/note.txt", "nn/layers.py", "pipeline.py"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("a", encoding="utf-8")
+    found = [sources(str(tmp_path))]
+    assert [line.split()[0] for line in found[0]] == ["passes/fuse/cost.py", "pipeline.py"]
+    (tmp_path / "passes/gone.py").symlink_to(tmp_path / "nowhere.py")
+    assert sources(str(tmp_path)) == found[0]
+    (tmp_path / "passes/fuse/cost.py").write_text("ab", encoding="utf-8")
+    found.append(sources(str(tmp_path)))
+    os.utime(tmp_path / "pipeline.py", (1, 1))
+    found.append(sources(str(tmp_path)))
+    (tmp_path / "passes/new.py").touch()
+    found.append(sources(str(tmp_path)))
+    assert len(set(map(tuple, found))) == 4
+    ours = {line.split()[0] for line in sources(str(Path(program_key.__file__).parent))}
+    assert {"pipeline.py", "passes/fuse/cost.py", "runtime/program.py", "dialects/buf.py"} <= ours
+
+
+def in_another_file(x: Any) -> Any:
+    code = compile("def function(tg, x):\n    return x + 1", "/elsewhere/model.py", "exec")
+    names: dict[str, Any] = {}
+    exec(code, names)
+    return names["function"](tg, x)
+
+
+FUNCTIONS: dict[str, Callable[[Any], Any]] = {
+    "zeros": lambda x: x + np.zeros(3, np.float32),
+    "negative zeros": lambda x: x + np.array([0.0, -0.0, 0.0], np.float32),
+    "NaN": lambda x: x + np.full(3, np.nan, np.float32),
+    "another NaN": lambda x: x + np.full(3, 0x7FC00001, np.uint32).view(np.float32),
+    "operands": lambda x: tg.exp(x) - tg.tanh(x),
+    "other operands": lambda x: -tg.tanh(x) + tg.exp(x),
+    "swapped": lambda x: tg.tanh(x) - tg.exp(x),
+    "loop": lambda x: tg.scan(lambda c, _: (c * 2.0, None), x, length=3)[0],
+    "longer loop": lambda x: tg.scan(lambda c, _: (c * 2.0, None), x, length=4)[0],
+    "elsewhere": in_another_file,
+}
+
+
+def test_modules_that_differ_have_other_fingerprints() -> None:
+    modules = {name: tg.trace(function, 3) for name, function in FUNCTIONS.items()}
+    found = {name: fingerprint(module) for name, module in modules.items()}
+    assert len(set(found.values())) == len(found)
+    assert found == {name: fingerprint(module.clone()) for name, module in modules.items()}
+
+
+DAMAGES: dict[str, Callable[[bytes], bytes]] = {
+    "empty": lambda data: b"",
+    "short": lambda data: data[: len(data) // 2],
+    "no line": lambda data: data.replace(b"\n", b" "),
+    "first bit": lambda data: bytes([data[0] ^ 1]) + data[1:],
+    "last bit": lambda data: data[:-1] + bytes([data[-1] ^ 1]),
+    "middle": lambda data: data[: len(data) // 2] + b"\0\0\0\0" + data[len(data) // 2 + 4 :],
+    "another program": lambda data: signed(b"{}\n{}\n"),
+    "other fields": lambda data: signed(data.partition(b"\n")[2].replace(b'"frugal"', b'"thrifty"')),
+    "no constants": lambda data: signed(data.partition(b"\n")[2][:-20]),
+}
+
+
+def signed(content: bytes) -> bytes:
+    return f"tensorgrad {program_cache.FORMAT} {hashlib.sha256(content).hexdigest()}\n".encode() + content
+
+
+@pytest.mark.parametrize("name", DAMAGES)
+def test_damage_is_dropped_and_made_anew(
+    name: str, folder: Path, ran: list[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    expected = compiled().program
+    (path,) = folder.iterdir()
+    content = path.read_bytes()
+    path.write_bytes(DAMAGES[name](content))
+    ran.clear()
+    assert compiled().program == expected
+    assert ran and f"{path} " in caplog.text and "made anew" in caplog.text
+    assert path.read_bytes() == content and list(folder.iterdir()) == [path]
+    ran.clear()
+    assert compiled().program == expected and not ran
+
+
+def test_the_least_recently_used_make_room(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = compiled().program
+    entry = Entry(program, ("a",), frozenset({"step"}), 1, False, {}, True)
+    size = len(entry.to_bytes())
+    cache = ProgramCache(folder / "bounded")
+    monkeypatch.setattr(program_cache, "MOST_BYTES", 3 * size)
+    cache.folder.mkdir()
+    (cache.folder / ".killed.1.part").write_bytes(bytes(size))
+    os.utime(cache.folder / ".killed.1.part", (0, 0))
+    for age, key in enumerate(("a", "b", "c")):
+        cache.write(key, entry)
+        os.utime(cache.folder / f"{key}.program", (age + 1, age + 1))
+    assert {path.stem for path in cache.folder.iterdir()} == {"a", "b", "c"}
+    assert cache.read("a") == entry, "which makes it the last used"
+    cache.write("d", entry)
+    assert {path.stem for path in cache.folder.iterdir()} == {"a", "c", "d"}
+    monkeypatch.setattr(program_cache, "MOST_BYTES", size - 1)
+    cache.write("e", entry)
+    assert cache.read("e") is None and cache.read("d") == entry, "one that is too large displaces nothing"
+
+
+def test_a_folder_that_cannot_be_written_is_no_error(
+    folder: Path, ran: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder.parent.write_text("a file where the folder would be", encoding="utf-8")
+    expected = losses(compiled())
+    folder.parent.unlink()
+
+    def refused(*_: Any) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "replace", refused)
+        assert losses(compiled()) == expected and list(folder.iterdir()) == []
+    compiled()
+    ran.clear()
+    with monkeypatch.context() as patch:
+        for name in ("replace", "utime", "unlink"):
+            patch.setattr(os, name, refused)
+        assert losses(compiled()) == expected and not ran, "what can be read is used"
+
+
+def test_who_looks_at_passes_has_them_run(
+    folder: Path, ran: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compiled()
+    ran.clear()
+    compiled(edit_passes=lambda passes: passes)
+    assert ran
+    ran.clear()
+    with monkeypatch.context() as patch:
+        patch.setenv("TG_DUMP", str(tmp_path / "dump"))
+        compiled()
+    assert ran and list((tmp_path / "dump").glob("*/3-wgsl.mlir"))
+    ran.clear()
+    with monkeypatch.context() as patch:
+        patch.setenv(program_cache.SWITCH, "0")
+        compiled()
+    assert ran and len(list(folder.iterdir())) == 1
+
+
+@dataclass(frozen=True)
+class OwnPass(ModulePass):
+    """One that is not tensorgrad's, whose source nobody hashes."""
+
+    name = "own"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        pass
+
+
+def test_passes_of_a_users_own_are_not_kept(folder: Path) -> None:
+    def exponential(x: Any) -> Any:
+        return tg.exp(x)
+
+    module, device = tg.trace(exponential, 3), find_device("wgpu")
+    for own in ([OwnPass()], []):
+        Compilation("exponential", module, lambda _, own=own: [*forward_passes(), *own], device, Phases()).load(None)
+        assert folder.exists() == (not own)
+
+
+def test_schedules_that_were_measured_count(folder: Path, ran: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    device = find_device("wgpu")
+    assert device is not None
+    tunings: list[float] = []
+
+    def tune(module: ModuleOp, device: WebGPUDevice, seconds: float) -> Path:
+        tunings.append(seconds)
+        return table_path(device)
+
+    monkeypatch.setattr("tensorgrad.driver.tuning.tune", tune)
+    compiled()
+    compiled(tune=1e-9)
+    compiled(tune=1e-9)
+    assert len(tunings) == 2, "it goes on where time was short"
+    compiled(tune=500)
+    assert len(tunings) == 3
+    ran.clear()
+    compiled(tune=500)
+    compiled(tune=1e-9)
+    compiled()
+    assert len(tunings) == 3 and not ran
+    write_table(table_path(device), {})
+    compiled(tune=500)
+    assert len(tunings) == 4 and ran, "another table may say something else"
+
+
+def test_keys_are_of_modules_and_options() -> None:
+    module = tg.trace(lambda x: tg.exp(x), 3)
+    assert key_of(module, {}) == key_of(module.clone(), {}) != key_of(module, {"target": Target().to_json()})
+    assert program_key.environment() is program_key.environment(), "sources are read once"
