@@ -1,4 +1,4 @@
-"""How long a first step takes: in a new process, with the driver's caches off."""
+"""How long a first step takes: in a new process, with the driver's caches off; and in the process after that."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import os
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -17,9 +18,13 @@ from rich.table import Table
 
 from benchmarks.harness import machine
 from benchmarks.workloads import NAMES
+from tensorgrad.program_cache import SWITCH, VARIABLE
 
 UNCACHED = {"MESA_SHADER_CACHE_DISABLE": "true", "MESA_GLSL_CACHE_DISABLE": "true", "__GL_SHADER_DISK_CACHE": "0"}
 """What keeps drivers from finding the shaders of an earlier run: Mesa's, and NVIDIA's."""
+
+COLUMNS = ("process", "imports", "compilation", "first_step", "without_imports", "cpu")
+"""The figures that are printed."""
 
 CHILD = """
 import json, sys, time
@@ -66,15 +71,21 @@ class Cold:
         return self.compilation + self.first_step
 
 
-def cold(name: str, device: str = "wgpu") -> Cold:
+def cold(name: str, device: str = "wgpu", cache: Path | None = None) -> Cold:
     """Runs a first step in a new process.
+
+    Args:
+        name: The workload.
+        device: Where it runs.
+        cache: Where compiled programs are kept and found; without it all are compiled.
 
     Raises:
         subprocess.CalledProcessError: It fails.
     """
     start = time.perf_counter()
     command = [sys.executable, "-c", CHILD, name, device]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, env={**os.environ, **UNCACHED})
+    kept = {SWITCH: "0"} if cache is None else {SWITCH: "1", VARIABLE: str(cache)}
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env={**os.environ, **UNCACHED, **kept})
     process = time.perf_counter() - start
     found = json.loads(done.stdout)
     imports, compilation, first_step = found["marks"]
@@ -82,21 +93,36 @@ def cold(name: str, device: str = "wgpu") -> Cold:
 
 
 def report(device: str, rounds: int, out: Path, names: Sequence[str] = NAMES) -> None:
-    """Prints medians of some runs of each workload, in turn; writes all of them as JSON."""
-    found: dict[str, list[Cold]] = {name: [] for name in names}
+    """Prints medians of some runs of each workload, in turn; writes all of them as JSON.
+
+    Each is started twice with an empty folder of compiled programs, which the second start finds.
+    """
+    first: dict[str, list[Cold]] = {name: [] for name in names}
+    second: dict[str, list[Cold]] = {name: [] for name in names}
     for _ in range(rounds):
         for name in names:
-            found[name].append(cold(name, device))
+            with tempfile.TemporaryDirectory() as folder:
+                first[name].append(cold(name, device, Path(folder)))
+                second[name].append(cold(name, device, Path(folder)))
     table = Table(title=f"seconds until a first loss on {device}, drivers' caches off")
-    columns = ("process", "imports", "compilation", "first_step", "without_imports", "cpu")
-    for column in ("", *columns):
+    for column in ("", *COLUMNS):
         table.add_column(column.replace("_", " "), justify="right" if column else "left")
-    for name, runs in found.items():
-        medians = (statistics.median(getattr(one, column) for one in runs) for column in columns)
-        table.add_row(name, *(f"{median:.2f}" for median in medians))
-    console = Console()
+    for name in names:
+        times = [_medians(first[name]), _medians(second[name])]
+        ratios = [again / once for once, again in zip(*times, strict=True)]
+        for title, row in zip((name, "  second start", "  second / first"), (*times, ratios), strict=True):
+            table.add_row(title, *(f"{value:.2f}" for value in row))
+    console = Console(width=max(120, Console().width))
     console.print(table)
     out.parent.mkdir(parents=True, exist_ok=True)
-    data = {"machine": machine(), "runs": {name: [asdict(one) for one in runs] for name, runs in found.items()}}
-    out.write_text(json.dumps(data, indent=1))
+    runs = {
+        part: {name: [asdict(one) for one in found] for name, found in by_name.items()}
+        for part, by_name in (("runs", first), ("second", second))
+    }
+    out.write_text(json.dumps({"machine": machine(), **runs}, indent=1))
     console.print(f"written to {out}")
+
+
+def _medians(runs: Sequence[Cold]) -> list[float]:
+    """The figures of a row."""
+    return [statistics.median(getattr(one, column) for one in runs) for column in COLUMNS]
