@@ -1,5 +1,7 @@
 """Batches to train on: from arrays, from functions or from any iterable, prepared while the step before runs."""
 
+from tensorgrad.surface.calls import publish
 from tensorgrad.train.data import *
 from tensorgrad.train.data import __all__ as __all__
-from tensorgrad.train.data import __getattr__ as __getattr__  # names of other libraries
+
+publish(globals())

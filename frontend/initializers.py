@@ -2,4 +2,6 @@
 
 from tensorgrad.nn.initializers import *
 from tensorgrad.nn.initializers import __all__ as __all__
-from tensorgrad.nn.initializers import __getattr__ as __getattr__  # names of other libraries
+from tensorgrad.surface.calls import publish
+
+publish(globals())

@@ -2,4 +2,6 @@
 
 from tensorgrad.ops.random import *
 from tensorgrad.ops.random import __all__ as __all__
-from tensorgrad.ops.random import __getattr__ as __getattr__  # names of other libraries
+from tensorgrad.surface.calls import publish
+
+publish(globals())

@@ -16,7 +16,6 @@ import numpy as np
 from tensorgrad.errors import OptionError, ShapeError
 from tensorgrad.ops import random
 from tensorgrad.ops.shape import array
-from tensorgrad.surface.calls import publish
 from tensorgrad.tracing.dtypes import DType
 
 Initializer: TypeAlias = "Callable[[random.Key, tuple[int, ...], DType], np.ndarray[Any, Any]]"
@@ -322,5 +321,3 @@ __all__ = [
     "xavier_uniform",
     "zeros",
 ]
-
-publish(globals(), "tensorgrad.initializers")

@@ -51,7 +51,6 @@ from tensorgrad.ops.shape import (
     transpose,
 )
 from tensorgrad.ops.sort import argsort
-from tensorgrad.surface.calls import publish
 from tensorgrad.tracing.dtypes import NAMES, SHORT, is_float, spec
 from tensorgrad.tracing.location import user_line
 from tensorgrad.tracing.tensor import Array, Tensor
@@ -384,5 +383,3 @@ __all__ = [
     "split",
     "uniform",
 ]
-
-publish(globals(), "tensorgrad.random")

@@ -25,7 +25,6 @@ from tensorgrad.optim.chain import (
 )
 from tensorgrad.optim.optimizer import Decay, Groups, Link, Optimizer, Settings, check_decay, checked_betas, settings_of
 from tensorgrad.optim.schedules import Rate, Schedule, checked
-from tensorgrad.surface.calls import publish
 
 __all__ = [
     "Link",
@@ -366,6 +365,3 @@ def muon(
             "muon: a group 'others' has the name of the other optimizer's settings; write it as '[o]thers'"
         )
     return replace(settings, fixed=fixed, only=only, others=others, rank=2)
-
-
-publish(globals(), "tensorgrad.optim")

@@ -42,19 +42,17 @@ def public(value: Public, namespace: str | None = None) -> Public:
     return made
 
 
-def publish(namespace: MutableMapping[str, Any], name: str = "") -> None:
+def publish(namespace: MutableMapping[str, Any]) -> None:
     """Makes the functions and classes of a module public: those it lists in `__all__`, or else all that it defines.
 
     What the module has not is an error then that says what is meant.
 
     Args:
         namespace: The module's globals.
-        name: The module that users import it as; its own name by default.
     """
 
-    home = namespace["__name__"]
-    name = name or home
-    defined = [key for key, value in namespace.items() if getattr(value, "__module__", None) == home]
+    name = namespace["__name__"]
+    defined = [key for key, value in namespace.items() if getattr(value, "__module__", None) == name]
     for key in namespace.get("__all__", [key for key in defined if not key.startswith("_")]):
         value = namespace[key]
         if isinstance(value, types.FunctionType | type) and not _is_exception(value):

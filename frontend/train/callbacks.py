@@ -20,7 +20,6 @@ import numpy as np
 
 from tensorgrad.errors import InputError, OptionError
 from tensorgrad.runtime.files import PART, synchronize
-from tensorgrad.surface.calls import publish
 from tensorgrad.tracing.location import user_line
 from tensorgrad.train.run import Callback, Record, Run
 from tensorgrad.train.run_state import count, kept, number, optional
@@ -365,6 +364,3 @@ class TensorBoard(Callback):
         scalars = [self._summaries.Summary.Value(tag=tag, simple_value=float(one)) for tag, one in values.items()]
         summary = self._summaries.Summary(value=scalars)
         self._writer.add_event(self._events.Event(wall_time=time.time(), step=step, summary=summary))
-
-
-publish(globals(), "tensorgrad.callbacks")

@@ -19,7 +19,6 @@ import numpy as np
 from tensorgrad.errors import InputError, OptionError
 from tensorgrad.ops import random
 from tensorgrad.runtime.conversion import to_numpy
-from tensorgrad.surface.calls import publish
 from tensorgrad.tracing.location import user_line
 
 __all__ = ["Ahead", "Batches", "Generated", "Seekable", "batches", "generated", "prefetch"]
@@ -353,6 +352,3 @@ def prefetch(items: Iterable[T], ahead: int = 2) -> Ahead[T]:
     if isinstance(ahead, bool) or not isinstance(ahead, int) or ahead < 1:
         raise OptionError(f"{user_line()}: prefetch: ahead must be a positive integer, got {ahead!r}")
     return Ahead(items, ahead)
-
-
-publish(globals(), "tensorgrad.data")

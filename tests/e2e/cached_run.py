@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 import tensorgrad as tg
-from tensorgrad import pipeline
+from tensorgrad.driver import pipeline
 
 X = np.random.default_rng(0).standard_normal((8, 6)).astype(np.float32)
 

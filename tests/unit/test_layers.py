@@ -13,7 +13,7 @@ from layers import MODULES, ROOT, imports
 PLAIN_DATA = tuple(f"runtime.{name}" for name in ("program", "target", "formula", "errors"))
 """What the compiler writes for the runtime, and knows of it."""
 
-REWRITING = ("passes.levels", "passes.functions", "passes.formula")
+REWRITING = ("passes.levels", "passes.functions", "passes.formula", "passes.labels")
 TRACING = ("errors", "surface", "tracing", "dialects", "interpreters", "runtime")
 FUNCTIONS = (*TRACING, "ops", "transforms")
 
@@ -24,6 +24,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "passes.levels": ("dialects",),
     "passes.functions": ("dialects", *PLAIN_DATA),
     "passes.formula": ("dialects",),
+    "passes.labels": ("dialects",),
     "passes.analyses": ("dialects", *PLAIN_DATA, *REWRITING),
     "passes.tensors": ("dialects", *PLAIN_DATA, *REWRITING, "passes.analyses"),
     "passes.kernels": ("dialects", *PLAIN_DATA, *REWRITING, "passes.analyses", "passes.tensors"),
@@ -41,10 +42,10 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "driver": (*FUNCTIONS, "nn", "optim", "passes"),
     "train": (*FUNCTIONS, "driver", "nn", "optim"),
     "onnx": (*FUNCTIONS, "", "nn", "optim", "driver"),
-    "callbacks": ("train",),
-    "data": ("train",),
-    "initializers": ("nn",),
-    "random": ("ops",),
+    "callbacks": ("surface", "train"),
+    "data": ("surface", "train"),
+    "initializers": ("surface", "nn"),
+    "random": ("surface", "ops"),
     "": ("surface",),
     "tools": ("",),
 }

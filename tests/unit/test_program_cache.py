@@ -21,16 +21,15 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
 import tensorgrad as tg
-from tensorgrad import pipeline
-from tensorgrad.device import find_device
-from tensorgrad.driver import program_cache, program_key
+from tensorgrad.driver import pipeline, program_cache, program_key
+from tensorgrad.driver.device import find_device
 from tensorgrad.driver.pipeline import Compilation, Phases
 from tensorgrad.driver.program_cache import Entry, ProgramCache
 from tensorgrad.driver.program_key import fingerprint, key_of, sources
 from tensorgrad.driver.tuning import table_path
 from tensorgrad.errors import ProgramError, UnusedParameterWarning
+from tensorgrad.passes.buffers.schedule.tuned import write_table
 from tensorgrad.passes.pipelines import forward_passes
-from tensorgrad.passes.schedule.tuned import write_table
 from tensorgrad.runtime.target import Target
 from tensorgrad.runtime.webgpu import WebGPUDevice
 
@@ -165,22 +164,22 @@ def test_what_changes_the_program_misses(
 
 
 def test_a_change_of_the_compiler_is_seen(tmp_path: Path) -> None:
-    for name in ("passes/fuse/cost.py", "passes/note.txt", "nn/layers.py", "pipeline.py"):
+    for name in ("passes/fuse/cost.py", "passes/note.txt", "nn/layers.py", "driver/pipeline.py"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("a", encoding="utf-8")
     found = [sources(str(tmp_path))]
-    assert [line.split()[0] for line in found[0]] == ["passes/fuse/cost.py", "pipeline.py"]
+    assert [line.split()[0] for line in found[0]] == ["driver/pipeline.py", "passes/fuse/cost.py"]
     (tmp_path / "passes/gone.py").symlink_to(tmp_path / "nowhere.py")
     assert sources(str(tmp_path)) == found[0]
     (tmp_path / "passes/fuse/cost.py").write_text("ab", encoding="utf-8")
     found.append(sources(str(tmp_path)))
-    os.utime(tmp_path / "pipeline.py", (1, 1))
+    os.utime(tmp_path / "driver" / "pipeline.py", (1, 1))
     found.append(sources(str(tmp_path)))
     (tmp_path / "passes/new.py").touch()
     found.append(sources(str(tmp_path)))
     assert len(set(map(tuple, found))) == 4
-    ours = {line.split()[0] for line in sources(str(Path(program_key.__file__).parent))}
-    assert {"pipeline.py", "passes/fuse/cost.py", "runtime/program.py", "dialects/buf.py"} <= ours
+    ours = {line.split()[0] for line in sources(str(Path(program_key.__file__).parents[1]))}
+    assert {"driver/pipeline.py", "passes/buffers/fuse/cost.py", "runtime/program.py", "dialects/buf.py"} <= ours
 
 
 def in_another_file(x: Any) -> Any:
