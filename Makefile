@@ -39,9 +39,10 @@ install: $(TEST_READY) ## Install the package and everything the tests need into
 
 test: lint types lit unit ## Run every check: lint, types, lit, unit
 
-lint: $(TEST_READY) ## Check style and formatting with ruff
+lint: $(TEST_READY) ## Check style and formatting with ruff, and the messages of commits
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	@$(BIN)/python tools/check_commits.py
 
 types: $(TEST_READY) ## Check types with pyright
 	@sh tools/check_types.sh $(BIN)
