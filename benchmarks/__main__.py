@@ -19,7 +19,7 @@ from benchmarks.harness import Contestant, Timing, measure, report
 from benchmarks.peers import peers
 from benchmarks.workloads import NAMES, workload
 from tensorgrad import DeviceName
-from tensorgrad.program_cache import SWITCH
+from tensorgrad.driver.program_cache import SWITCH
 
 OTHERS = ("kernels", "counts", "scaling", "cold", "driver", "small", "initialization")
 """What there is besides training steps."""

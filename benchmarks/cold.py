@@ -18,7 +18,7 @@ from rich.table import Table
 
 from benchmarks.harness import machine
 from benchmarks.workloads import NAMES
-from tensorgrad.program_cache import SWITCH, VARIABLE
+from tensorgrad.driver.program_cache import SWITCH, VARIABLE
 
 UNCACHED = {"MESA_SHADER_CACHE_DISABLE": "true", "MESA_GLSL_CACHE_DISABLE": "true", "__GL_SHADER_DISK_CACHE": "0"}
 """What keeps drivers from finding the shaders of an earlier run: Mesa's, and NVIDIA's."""

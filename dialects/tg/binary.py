@@ -29,6 +29,7 @@ from tensorgrad.dialects.tg.base import (
     splat_value,
     tensor,
 )
+from tensorgrad.dialects.tg.traits import Elementwise
 from tensorgrad.dialects.tg.unary import fold_splats
 
 
@@ -38,7 +39,7 @@ class BinaryOp(TensorOp):
     lhs = operand_def()
     rhs = operand_def()
     result = result_def()
-    traits = traits_def(Pure())
+    traits = traits_def(Pure(), Elementwise())
 
     ELEMENTS: ClassVar[str] = "number"
     """Which elements the op takes: "float", "integer", "number" (float or integer) or "bits" (integer or bool)."""
@@ -243,7 +244,7 @@ class CompareOp(TensorOp):
     rhs = operand_def()
     predicate = prop_def(StringAttr)
     result = result_def()
-    traits = traits_def(Pure())
+    traits = traits_def(Pure(), Elementwise())
     PROPERTIES: ClassVar = ("predicate",)
 
     @classmethod
@@ -275,7 +276,7 @@ class SelectOp(TensorOp):
     on_true = operand_def()
     on_false = operand_def()
     result = result_def()
-    traits = traits_def(Pure())
+    traits = traits_def(Pure(), Elementwise())
 
     @classmethod
     def infer(cls, operands: Sequence[Tensor], properties: Properties) -> Tensor:
@@ -313,7 +314,7 @@ class CastOp(TensorOp):
     operand = operand_def()
     to = prop_def()
     result = result_def()
-    traits = traits_def(Pure())
+    traits = traits_def(Pure(), Elementwise())
     PROPERTIES: ClassVar = ("to",)
 
     @classmethod

@@ -25,6 +25,7 @@ from tensorgrad.dialects.tg.base import (
     require,
     tensor,
 )
+from tensorgrad.dialects.tg.traits import Leaf
 
 
 @irdl_op_definition
@@ -38,7 +39,7 @@ class ConstantOp(TensorOp):
     name = "tg.constant"
     value = prop_def()
     result = result_def()
-    traits = traits_def(Pure(), ConstantLike())
+    traits = traits_def(Pure(), ConstantLike(), Leaf())
     PROPERTIES: ClassVar = ("value",)
 
     @classmethod
@@ -70,7 +71,7 @@ class IotaOp(TensorOp):
     axis = prop_def()
     element = prop_def()
     result = result_def()
-    traits = traits_def(Pure())
+    traits = traits_def(Pure(), Leaf())
     PROPERTIES: ClassVar = ("shape", "axis", "element")
 
     @classmethod

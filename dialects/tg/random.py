@@ -12,6 +12,7 @@ from xdsl.irdl import irdl_op_definition, operand_def, prop_def, result_def, tra
 from xdsl.traits import Pure
 
 from tensorgrad.dialects.tg.base import Evaluate, NumpyArray, Properties, Tensor, TensorOp, require, ui32
+from tensorgrad.dialects.tg.traits import Elementwise
 from tensorgrad.dialects.tg.unary import UnaryOp, fold_splats
 
 ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
@@ -43,7 +44,7 @@ class ThreefryOp(TensorOp):
     low = operand_def()
     word = prop_def(StringAttr)
     result = result_def()
-    traits = traits_def(Pure())
+    traits = traits_def(Pure(), Elementwise())
     PROPERTIES: ClassVar = ("word",)
 
     @classmethod

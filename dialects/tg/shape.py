@@ -28,6 +28,7 @@ from tensorgrad.dialects.tg.base import (
     size_of,
     tensor,
 )
+from tensorgrad.dialects.tg.traits import Rearrangement, View
 
 
 class ShapeOp(TensorOp):
@@ -35,7 +36,7 @@ class ShapeOp(TensorOp):
 
     operand = operand_def()
     result = result_def()
-    traits = traits_def(Pure())
+    traits = traits_def(Pure(), View())
 
     def fold_splat(self, values: Sequence[NumpyArray]) -> Attribute | None:
         if not values[0].size or not is_splat(values[0]) or not size_of(self.shape):
@@ -53,6 +54,7 @@ class ReshapeOp(ShapeOp):
 
     name = "tg.reshape"
     new_shape = prop_def(prop_name="shape")
+    traits = traits_def(Pure(), Rearrangement())
     PROPERTIES: ClassVar = ("shape",)
 
     @classmethod
@@ -82,6 +84,7 @@ class TransposeOp(ShapeOp):
 
     name = "tg.transpose"
     permutation = prop_def()
+    traits = traits_def(Pure(), Rearrangement())
     PROPERTIES: ClassVar = ("permutation",)
 
     @classmethod
@@ -115,6 +118,7 @@ class BroadcastOp(ShapeOp):
     name = "tg.broadcast"
     new_shape = prop_def(prop_name="shape")
     dims = prop_def()
+    traits = traits_def(Pure(), Rearrangement())
     PROPERTIES: ClassVar = ("shape", "dims")
 
     @classmethod
@@ -205,6 +209,7 @@ class ReverseOp(ShapeOp):
 
     name = "tg.reverse"
     axes = prop_def()
+    traits = traits_def(Pure(), Rearrangement())
     PROPERTIES: ClassVar = ("axes",)
 
     @classmethod

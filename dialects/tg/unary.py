@@ -30,6 +30,7 @@ from tensorgrad.dialects.tg.base import (
     is_splat,
     require,
 )
+from tensorgrad.dialects.tg.traits import Elementwise
 
 
 def fold_splats(op: TensorOp, values: Sequence[NumpyArray]) -> Attribute | None:
@@ -46,7 +47,7 @@ class UnaryOp(TensorOp):
 
     operand = operand_def()
     result = result_def()
-    traits = traits_def(Pure())
+    traits = traits_def(Pure(), Elementwise())
 
     ELEMENTS: ClassVar[str] = "float"
     """Which elements the op takes: "float", "number" (float or integer), "bits" (integer or bool) or "any"."""

@@ -9,12 +9,13 @@ from typing import TypeAlias, TypeVar, cast
 from xdsl.dialects.builtin import i1, i32
 from xdsl.ir import Block, SSAValue
 
-from tensorgrad.dialects.tg import binary, contract, convolution, index, random, reduce, shape, sort, unary
+from tensorgrad.dialects.tg import binary, contract, convolution, index, reduce, shape, sort
 from tensorgrad.dialects.tg.base import Tensor, TensorOp, int_list, int_value, integer, ints, tensor
 from tensorgrad.dialects.tg.build import TensorBuilder, element_of, shape_of
 from tensorgrad.dialects.tg.call import CallOp, returned
 from tensorgrad.dialects.tg.contract import free_axes
 from tensorgrad.dialects.tg.control import CondOp, ScanOp
+from tensorgrad.dialects.tg.traits import Elementwise
 from tensorgrad.passes.tensors.batch_control import batch_cond, batch_scan, everywhere
 from tensorgrad.passes.tensors.control import erase_unneeded
 from tensorgrad.passes.tensors.moving import copied
@@ -86,7 +87,7 @@ def _batch(block: Block, known: dict[SSAValue, SSAValue], count: int, builder: T
         if not isinstance(op, TensorOp):
             continue
         operands = [(known.get(operand, operand), operand in known) for operand in op.operands]
-        found = _pointwise if isinstance(op, POINTWISE) else RULES[type(op)]
+        found = _pointwise if op.has_trait(Elementwise) else RULES[type(op)]
         known[op.results[0]] = found(builder, op, count, operands)
 
 
@@ -122,10 +123,6 @@ def rule(*kinds: type[OpT]) -> Callable[[Rule[OpT]], Rule[OpT]]:
 
 def _axes(op: TensorOp, name: str) -> list[int]:
     return [axis + 1 for axis in int_list(op.properties, name)]
-
-
-POINTWISE = (unary.UnaryOp, binary.BinaryOp, binary.CompareOp, binary.SelectOp, binary.CastOp, random.ThreefryOp)
-"""The kinds of op that work element by element: on equal shapes, they don't care about another axis."""
 
 
 def _pointwise(b: TensorBuilder, op: TensorOp, count: int, operands: Operands) -> SSAValue:

@@ -11,7 +11,7 @@ from tensorgrad.dialects.tg.build import TensorBuilder
 from tensorgrad.dialects.tg.call import ReturnOp, returned
 from tensorgrad.dialects.tg.control import CondOp, ScanOp
 from tensorgrad.dialects.tg.leaves import ConstantOp
-from tensorgrad.dialects.tg.shape import BroadcastOp, ReshapeOp, TransposeOp
+from tensorgrad.dialects.tg.traits import is_rearrangement
 from tensorgrad.passes.tensors.moving import moved
 
 
@@ -29,10 +29,6 @@ def prune(op: Operation, is_needed: Callable[[SSAValue], bool]) -> None:
         for block in op.branches:
             erase_unused(block)
         _drop_inputs(op)
-
-
-VIEWS = (ReshapeOp, TransposeOp, BroadcastOp)
-"""Ops that only look at a value in another way: kernels read through them."""
 
 
 def erase_unneeded(block: Block, values: Sequence[SSAValue]) -> None:
@@ -221,7 +217,7 @@ def _sink_views(op: ScanOp) -> None:
         value, argument = op.consts[position], op.arguments[0][position]
         position += 1
         owner, first = value.owner, block.first_op
-        if not isinstance(owner, VIEWS) or not argument.uses or first is None:
+        if not is_rearrangement(owner) or not argument.uses or first is None:
             continue
         source = owner.operands[0]
         inside = block.insert_arg(source.type, len(op.consts))
@@ -259,7 +255,7 @@ def _hoist(op: ScanOp) -> list[Operation]:
             continue
         if all(operand in outside or operand in movable or _is_constant(operand) for operand in inner.operands):
             movable[inner.results[0]] = inner
-    hoisted = [inner for inner in movable.values() if not isinstance(inner, VIEWS)]
+    hoisted = [inner for inner in movable.values() if not is_rearrangement(inner)]
     needed: set[Operation] = set(hoisted)
     for inner in reversed(list(movable.values())):
         if inner in needed:

@@ -9,10 +9,11 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, SSAValue
 
+from tensorgrad.dialects.tg.base import TensorOp
 from tensorgrad.dialects.tg.build import TensorBuilder
 from tensorgrad.dialects.tg.call import CallOp, returned
 from tensorgrad.dialects.tg.control import ScanOp
-from tensorgrad.dialects.tg.shape import BroadcastOp, ReshapeOp, ReverseOp, SliceOp, TransposeOp
+from tensorgrad.dialects.tg.traits import View
 from tensorgrad.passes.levels import TENSORS, LevelPass
 from tensorgrad.passes.tensors.moving import moved
 from tensorgrad.runtime.target import Target
@@ -74,15 +75,11 @@ def most_bindings(call: CallOp) -> int:
     """How many buffers a kernel of a composite call binds at most: what its operands are views of, and two results."""
 
     def viewed(value: SSAValue) -> SSAValue:
-        while isinstance(value.owner, VIEWS):
-            value = value.owner.operands[0]
+        while isinstance(owner := value.owner, TensorOp) and owner.has_trait(View):
+            value = owner.operands[0]
         return value
 
     return len({viewed(operand) for operand in call.operands}) + 2
-
-
-VIEWS = (BroadcastOp, ReshapeOp, ReverseOp, SliceOp, TransposeOp)
-"""Ops whose results lie where their operands do."""
 
 
 def drop_derivative(call: CallOp) -> None:

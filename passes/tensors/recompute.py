@@ -14,32 +14,15 @@ from xdsl.ir import Block, Operation, SSAValue
 from tensorgrad.dialects.buf import element_bytes
 from tensorgrad.dialects.signature import results_of
 from tensorgrad.dialects.tg.base import size_of
-from tensorgrad.dialects.tg.binary import BinaryOp, CastOp, CompareOp, SelectOp
 from tensorgrad.dialects.tg.build import element_of, shape_of
-from tensorgrad.dialects.tg.leaves import ConstantOp, IotaOp
-from tensorgrad.dialects.tg.random import ThreefryOp
-from tensorgrad.dialects.tg.shape import BroadcastOp, ReshapeOp, ReverseOp, SliceOp, TransposeOp
-from tensorgrad.dialects.tg.unary import UnaryOp
+from tensorgrad.dialects.tg.traits import is_elementwise, is_leaf, is_view
 from tensorgrad.passes.functions import block_of, return_of
 from tensorgrad.passes.levels import TENSORS, LevelPass
 
-CHEAP = (
-    UnaryOp,
-    BinaryOp,
-    CompareOp,
-    SelectOp,
-    CastOp,
-    ThreefryOp,
-    BroadcastOp,
-    ReshapeOp,
-    TransposeOp,
-    SliceOp,
-    ReverseOp,
-)
-"""Ops that run element by element, so that a kernel which reads their results can compute them on the way."""
 
-FREE = (ConstantOp, IotaOp)
-"""Ops without operands, which every kernel computes for itself."""
+def _is_cheap(op: object) -> bool:
+    """Whether a kernel that reads an op's result can compute it on the way."""
+    return is_elementwise(op) or is_view(op)
 
 
 @dataclass(frozen=True)
@@ -73,8 +56,8 @@ def _recompute(function: FuncOp) -> None:
         return
     forward = _needed([value for value, role in zip(returned.operands, roles, strict=True) if role == "output"])
     backward = [op for op in block.ops if op not in forward and op is not returned]
-    read_otherwise = {operand for op in (*backward, returned) if not isinstance(op, CHEAP) for operand in op.operands}
-    read = [operand for op in backward if isinstance(op, CHEAP) for operand in op.operands]
+    read_otherwise = {operand for op in (*backward, returned) if not _is_cheap(op) for operand in op.operands}
+    read = [operand for op in backward if _is_cheap(op) for operand in op.operands]
     wanted = [v for v in dict.fromkeys(read) if v.owner in forward and v not in read_otherwise]
     kept = _Cut(forward, read_otherwise, wanted).kept()
     _Copies(block, forward, kept | read_otherwise).replace(backward)
@@ -93,7 +76,7 @@ def _needed(values: Iterable[SSAValue]) -> set[Operation | Block]:
 
 
 def _is_free(value: SSAValue) -> bool:
-    return not isinstance(value.owner, Operation) or isinstance(value.owner, FREE)
+    return not isinstance(value.owner, Operation) or is_leaf(value.owner)
 
 
 @dataclass
@@ -132,7 +115,7 @@ class _Cut:
                 continue
             first, second = self.ends[one] = (_Node(), _Node())
             self._connect(first, second, _cost(one, self.forward))
-            if not isinstance(one.owner, CHEAP):
+            if not _is_cheap(one.owner):
                 self._connect(self.source, first, float("inf"))
                 continue
             operands = [v for v in one.owner.operands if not _is_free(v) and v not in self.saved]
@@ -183,7 +166,7 @@ class _Cut:
 def _cost(value: SSAValue, forward: set[Operation | Block]) -> float:
     """What keeping a value costs: its bytes; twice, where the forward pass need not write it."""
     size = size_of(shape_of(value)) * element_bytes(element_of(value))
-    written = any(use.operation in forward and not isinstance(use.operation, CHEAP) for use in value.uses)
+    written = any(use.operation in forward and not _is_cheap(use.operation) for use in value.uses)
     return float(size if written else 2 * size)
 
 
@@ -198,7 +181,7 @@ class _Copies:
     def replace(self, backward: list[Operation]) -> None:
         """Makes the derivative read copies of all that is not kept."""
         for op in backward:
-            if isinstance(op, CHEAP):
+            if _is_cheap(op):
                 for source in self._missing(op):
                     self._copy(source, op)
                 self._read_copies(op)

@@ -21,6 +21,7 @@ from tensorgrad.dialects.tg.call import CallOp
 from tensorgrad.dialects.tg.control import REGION_OPS, CondOp, ScanOp
 from tensorgrad.dialects.tg.leaves import ConstantOp
 from tensorgrad.dialects.tg.shape import PackOp
+from tensorgrad.dialects.tg.traits import Elementwise, Leaf
 from tensorgrad.dialects.tg.unary import SinOp
 from tensorgrad.passes.buffers.lower_tg_to_buf import lower_tg_to_buf as lowering
 from tensorgrad.passes.tensors import batch
@@ -45,8 +46,7 @@ def _is_differentiated(op: type[TensorOp]) -> bool:
 
 
 def _has_batching(op: type[TensorOp]) -> bool:
-    leaf = derivatives.NO_DERIVATIVE.get(op) == "it has no operands"
-    return leaf or op in batch.RULES or issubclass(op, batch.POINTWISE)
+    return op.has_trait(Leaf) or op in batch.RULES or op.has_trait(Elementwise)
 
 
 NEEDED: dict[str, Callable[[type[TensorOp]], bool]] = {
@@ -91,7 +91,7 @@ LOSSES: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
     "meaning": lambda patch: patch.setattr(SinOp, "prepare", TensorOp.prepare),
     "shape rule": lambda patch: patch.setattr(SinOp, "__abstractmethods__", frozenset({"infer"})),
     "derivative or reason": lambda patch: patch.delitem(derivatives.RULES, SinOp),
-    "batching": lambda patch: patch.setattr(batch, "POINTWISE", ()),
+    "batching": lambda patch: patch.setattr(SinOp, "has_trait", lambda trait: False),
     "lowering": lambda patch: patch.delitem(lowering.RULES, SinOp),
     "round trip": lambda patch: patch.setattr(test_lit_coverage, "words", _without_sin),
     "samples": lambda patch: patch.setattr(cases, "CASES", [case for case in cases.CASES if case.op is not SinOp]),

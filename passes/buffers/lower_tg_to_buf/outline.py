@@ -21,10 +21,10 @@ from tensorgrad.dialects.tg.base import Tensor, TensorOp, ui32
 from tensorgrad.dialects.tg.build import TensorBuilder, element_of, shape_of
 from tensorgrad.dialects.tg.call import CallOp, returned
 from tensorgrad.dialects.tg.control import CondOp, ScanOp
+from tensorgrad.dialects.tg.traits import is_view
 from tensorgrad.passes.analyses.storage import LOOPS
 from tensorgrad.passes.buffers.lower_tg_to_buf.scalars import storage
 from tensorgrad.passes.functions import block_of, return_of, set_signature
-from tensorgrad.passes.tensors.inline_calls import VIEWS
 
 Lower: TypeAlias = Callable[[FuncOp], None]
 """Lowers a function without loops and branches in place."""
@@ -384,7 +384,7 @@ def _with_views_where_they_are_read(block: Block) -> None:
     controls: list[Operation] = [op for op in block.ops if isinstance(op, ControlOp)]
     runs = dict(zip(block.ops, accumulate((isinstance(op, ControlOp) for op in block.ops), initial=0), strict=False))
     for op in reversed(list(block.ops)):  # the last of a chain first: what it is a view of is then read where it is
-        if not isinstance(op, VIEWS) or math.prod(shape_of(op.operands[0])) > math.prod(op.shape):
+        if not is_view(op) or math.prod(shape_of(op.operands[0])) > math.prod(op.shape):
             continue
         made: dict[int, Operation] = {}
         for use in list(op.results[0].uses):

@@ -28,21 +28,21 @@ Rule: TypeAlias = Callable[[OpT, Sequence[Lowered]], KernelSpec]
 
 RULES: dict[type[TensorOp], Rule[TensorOp]] = {}
 
-MEMORY_OPERANDS: dict[type[TensorOp], tuple[int, ...]] = {
-    indexing.TakeOp: (0,),
-    indexing.TakeAlongAxisOp: (0,),
-    indexing.ScatterAddOp: (0,),
-    indexing.ScatterAddAlongAxisOp: (0,),
-    shape.PadOp: (0,),
-}
-"""The operands that a kernel loads from at computed indices, and so must lie in memory."""
+MEMORY_OPERANDS: dict[type[TensorOp], tuple[int, ...]] = {}
+"""The operands that a kernel loads from at computed indices, and so must lie in memory; `rule` fills it."""
 
 
-def rule(kind: type[OpT]) -> Callable[[Rule[OpT]], Rule[OpT]]:
-    """Registers the kernel of an op."""
+def rule(kind: type[OpT], in_memory: tuple[int, ...] = ()) -> Callable[[Rule[OpT]], Rule[OpT]]:
+    """Registers the kernel of an op.
+
+    Args:
+        kind: The op.
+        in_memory: The operands that the kernel loads from at computed indices, and so must lie in memory.
+    """
 
     def register(function: Rule[OpT]) -> Rule[OpT]:
         RULES[kind] = cast("Rule[TensorOp]", function)
+        MEMORY_OPERANDS[kind] = in_memory
         return function
 
     return register
@@ -162,7 +162,7 @@ def _dot_general(op: contract.DotGeneralOp, operands: Sequence[Lowered]) -> Kern
     )
 
 
-@rule(shape.PadOp)
+@rule(shape.PadOp, in_memory=(0,))
 def _pad(op: shape.PadOp, operands: Sequence[Lowered]) -> KernelSpec:
     low, interior = int_list(op.properties, "low"), int_list(op.properties, "interior")
     source = cast(View, operands[0])
@@ -284,7 +284,7 @@ def _axes_map(rank: int, axes: Sequence[int]) -> AffineMap:
     return AffineMap(rank, 0, tuple(loops[axis] for axis in axes))
 
 
-@rule(indexing.TakeOp)
+@rule(indexing.TakeOp, in_memory=(0,))
 def _take(op: indexing.TakeOp, operands: Sequence[Lowered]) -> KernelSpec:
     axis, count = int_value(op.properties, "axis"), len(shape_of(op.indices))
     rank = len(op.shape)
@@ -297,7 +297,7 @@ def _take(op: indexing.TakeOp, operands: Sequence[Lowered]) -> KernelSpec:
     return _gather(op, operands, shape_of(op.operand)[axis], index_map, position)
 
 
-@rule(indexing.TakeAlongAxisOp)
+@rule(indexing.TakeAlongAxisOp, in_memory=(0,))
 def _take_along_axis(op: indexing.TakeAlongAxisOp, operands: Sequence[Lowered]) -> KernelSpec:
     axis, rank = int_value(op.properties, "axis"), len(op.shape)
 
@@ -345,16 +345,16 @@ def _scatter(
     )
 
 
-@rule(indexing.ScatterAddOp)
-def _scatter_add(op: indexing.ScatterAddOp, operands: Sequence[Lowered]) -> KernelSpec:
+def searched_scatter(op: indexing.ScatterAddOp, operands: Sequence[Lowered]) -> KernelSpec:
+    """Returns the kernel of a scatter whose elements each look through all indices."""
     axis, indices = int_value(op.properties, "axis"), shape_of(op.indices)
     rank = len(op.shape)
     own = range(rank, rank + len(indices))
     return _scatter(op, operands, indices, axis, [*range(axis), *own, *range(axis + 1, rank)])
 
 
-@rule(indexing.ScatterAddAlongAxisOp)
-def _scatter_add_along_axis(op: indexing.ScatterAddAlongAxisOp, operands: Sequence[Lowered]) -> KernelSpec:
+def searched_scatter_along_axis(op: indexing.ScatterAddAlongAxisOp, operands: Sequence[Lowered]) -> KernelSpec:
+    """Returns the same where each row has indices of its own."""
     axis, rank = int_value(op.properties, "axis"), len(op.shape)
     update_axes = [rank if i == axis else i for i in range(rank)]
     return _scatter(op, operands, (shape_of(op.indices)[axis],), axis, update_axes)

@@ -17,7 +17,11 @@ from tensorgrad.dialects.tg.base import TensorOp, int_value, is_float
 from tensorgrad.dialects.tg.build import element_of, shape_of
 from tensorgrad.passes.analyses import affine
 from tensorgrad.passes.buffers.lower_tg_to_buf.kernels import Compute, KernelSpec, StageBody
-from tensorgrad.passes.buffers.lower_tg_to_buf.rules import MEMORY_OPERANDS, RULES
+from tensorgrad.passes.buffers.lower_tg_to_buf.rules import (
+    MEMORY_OPERANDS,
+    searched_scatter,
+    searched_scatter_along_axis,
+)
 from tensorgrad.passes.buffers.lower_tg_to_buf.scalars import by_kind, index, predicate, storage
 from tensorgrad.passes.buffers.lower_tg_to_buf.views import Lowered, View
 
@@ -28,9 +32,6 @@ Sequencer: TypeAlias = Callable[[OpT, Sequence[Lowered], Emit], Lowered]
 
 SEQUENCES: dict[type[TensorOp], Sequencer[TensorOp]] = {}
 
-MEMORY_OPERANDS[sort.ArgsortOp] = (0,)
-MEMORY_OPERANDS[indexing.ScatterAddOp] = (0, 1)
-MEMORY_OPERANDS[indexing.ScatterAddAlongAxisOp] = (0, 1)
 
 SEARCHED = 1 << 14
 """A scatter compares every index with every place where that takes at most so many comparisons; else it sorts."""
@@ -41,17 +42,23 @@ COMPARED = 1 << 18
 """A sort compares each element with all of its run as long as that takes at most so many comparisons."""
 
 
-def sequence(kind: type[OpT]) -> Callable[[Sequencer[OpT]], Sequencer[OpT]]:
-    """Registers the kernels of an op."""
+def sequence(kind: type[OpT], in_memory: tuple[int, ...] = ()) -> Callable[[Sequencer[OpT]], Sequencer[OpT]]:
+    """Registers the kernels of an op.
+
+    Args:
+        kind: The op.
+        in_memory: The operands that they load from at computed indices, and so must lie in memory.
+    """
 
     def register(function: Sequencer[OpT]) -> Sequencer[OpT]:
         SEQUENCES[kind] = cast("Sequencer[TensorOp]", function)
+        MEMORY_OPERANDS[kind] = in_memory
         return function
 
     return register
 
 
-@sequence(sort.ArgsortOp)
+@sequence(sort.ArgsortOp, in_memory=(0,))
 def _argsort(op: sort.ArgsortOp, operands: Sequence[Lowered], emit: Emit) -> Lowered:
     keys, descending = cast(View, operands[0]), bool(int_value(op.properties, "descending"))
     return sorted_positions(keys, op.shape, element_of(op.operand), descending, emit, op)
@@ -308,13 +315,13 @@ def _segment_sums(
     return KernelSpec(op.shape, (), storage(element), compute, gathered=gathered, location=op.location)
 
 
-@sequence(indexing.ScatterAddOp)
+@sequence(indexing.ScatterAddOp, in_memory=(0, 1))
 def _scatter_add(op: indexing.ScatterAddOp, operands: Sequence[Lowered], emit: Emit) -> Lowered:
     """By comparing all indices with all places where they are few, else by a stable sort and a sum over segments."""
     axis, extent, indices = int_value(op.properties, "axis"), op.shape[int_value(op.properties, "axis")], op.indices
     count = math.prod(shape_of(indices))
     if count * extent <= SEARCHED:
-        return emit(RULES[type(op)](op, operands))
+        return emit(searched_scatter(op, operands))
     updates, keys = cast(View, operands[0]), cast(View, operands[1])
     keys = keys.through(affine.reshape_map([count], shape_of(indices)), [count])
     flat = [*op.shape[:axis], count, *op.shape[axis + 1 :]]
@@ -325,13 +332,13 @@ def _scatter_add(op: indexing.ScatterAddOp, operands: Sequence[Lowered], emit: E
     return emit(_segment_sums(op, updates, order, starts, axis, count, ()))
 
 
-@sequence(indexing.ScatterAddAlongAxisOp)
+@sequence(indexing.ScatterAddAlongAxisOp, in_memory=(0, 1))
 def _scatter_add_along_axis(op: indexing.ScatterAddAlongAxisOp, operands: Sequence[Lowered], emit: Emit) -> Lowered:
     """As `tg.scatter_add`, with an order for each row."""
     axis, shape = int_value(op.properties, "axis"), shape_of(op.indices)
     extent, count = op.shape[axis], shape[axis]
     if count * extent <= SEARCHED:
-        return emit(RULES[type(op)](op, operands))
+        return emit(searched_scatter_along_axis(op, operands))
     rows = [loop for loop in range(len(shape)) if loop != axis]
     moved = [*(shape[loop] for loop in rows), count]
     loops = affine.dims(len(shape))

@@ -7,11 +7,11 @@ from typing import TypeAlias
 
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 
-from tensorgrad.dialects.tg import shape
 from tensorgrad.dialects.tg.base import TensorOp
 from tensorgrad.dialects.tg.build import TensorBuilder
 from tensorgrad.dialects.tg.call import CallOp, ReturnOp, returned
 from tensorgrad.dialects.tg.control import CondOp, RegionOp, ScanOp
+from tensorgrad.dialects.tg.traits import is_rearrangement
 from tensorgrad.passes.tensors.grad.rules import Cotangents
 from tensorgrad.passes.tensors.moving import copied
 
@@ -20,9 +20,6 @@ Differentiate: TypeAlias = Callable[
 ]
 Differentiated: TypeAlias = Callable[[Block, Sequence[SSAValue]], tuple[set[SSAValue], list[TensorOp | RegionOp]]]
 Summed: TypeAlias = Callable[[Sequence[SSAValue], Cotangents, TensorBuilder], dict[SSAValue, SSAValue]]
-
-AGAIN = (shape.ReshapeOp, shape.TransposeOp, shape.BroadcastOp)
-"""Ops that only say how to look at a value: the derivative repeats them instead of keeping what they give."""
 
 
 class ScanDerivative:
@@ -152,7 +149,7 @@ class ScanDerivative:
             if value in known:
                 return known[value]
             owner = value.owner
-            if isinstance(owner, TensorOp) and (not owner.operands or isinstance(owner, AGAIN)):
+            if isinstance(owner, TensorOp) and (not owner.operands or is_rearrangement(owner)):
                 clone = owner.clone({operand: fetched(operand) for operand in owner.operands})
                 clone.location = owner.location
                 assert first is not None

@@ -1,0 +1,51 @@
+"""What passes ask of an op of `tg`, whatever its class: traits, as MLIR has them.
+
+An op has its traits in its definition: a new op takes part in every pass that asks for one, and no pass lists classes.
+"""
+
+from __future__ import annotations
+
+from xdsl.ir import Operation
+from xdsl.traits import OpTrait
+
+
+class Elementwise(OpTrait):
+    """Each element of the result is computed from the operands' elements at the same index, and from nothing else.
+
+    So the op runs along a new axis as it is, and a kernel that reads its result can compute it on the way.
+    """
+
+
+class Leaf(OpTrait):
+    """The op has no operands, and costs nothing: each kernel that reads it computes what it needs for itself."""
+
+
+class View(OpTrait):
+    """Each element of the result is an element of the only operand, at an index that follows from its own.
+
+    A kernel reads through a view: it costs no pass over memory.
+    """
+
+
+class Rearrangement(View):
+    """A view that has every element of its operand, so that keeping the operand keeps no more than the view has."""
+
+
+def is_view(op: object) -> bool:
+    """Returns whether an op, if it is one, only says how to look at its operand."""
+    return isinstance(op, Operation) and op.has_trait(View)
+
+
+def is_rearrangement(op: object) -> bool:
+    """Returns whether an op, if it is one, is a view with all elements of its operand."""
+    return isinstance(op, Operation) and op.has_trait(Rearrangement)
+
+
+def is_elementwise(op: object) -> bool:
+    """Returns whether an op, if it is one, works element by element."""
+    return isinstance(op, Operation) and op.has_trait(Elementwise)
+
+
+def is_leaf(op: object) -> bool:
+    """Returns whether an op, if it is one, has no operands and costs nothing."""
+    return isinstance(op, Operation) and op.has_trait(Leaf)
