@@ -1,4 +1,4 @@
-"""What docs/drivers.md says of drivers: a check for each row of its table of limits."""
+"""What docs/reference/drivers.md says of drivers: a check for each row of its table of limits."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tensorgrad.runtime.webgpu import WebGPUDevice
 from tensorgrad.runtime.webgpu.device import LOOP_PROBE
 from tensorgrad.tracing.dtypes import Spec
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "drivers.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "drivers.md"
 LEAST, MOST = -(2**31), 2**31 - 1
 
 

@@ -1,4 +1,4 @@
-"""The tables of docs/drivers.md: what devices make of NaN, infinity and rounding; and what it costs."""
+"""The tables of docs/reference/drivers.md: what devices make of NaN, infinity and rounding; and what it costs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tensorgrad.passes.kernels import keep_ieee
 from tensorgrad.runtime.webgpu import WebGPUDevice
 from tensorgrad.tracing.tensor import Tensor
 
-DOCS = Path(__file__).resolve().parents[2] / "docs/drivers.md"
+DOCS = Path(__file__).resolve().parents[2] / "docs/reference/drivers.md"
 SPECIAL = (np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0, -2.0, 0.3, 3e38, -3e38, 1e20, 1e-20)
 
 

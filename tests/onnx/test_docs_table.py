@@ -1,4 +1,4 @@
-"""The table of ops in docs/onnx.md is that of the code. As a script, this file writes it there."""
+"""The table of ops in docs/reference/onnx.md is that of the code. As a script, this file writes it there."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import tensorgrad as tg
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "onnx.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "onnx.md"
 PLACE = re.compile(r"<!-- ops -->\n.*?(?=\n## )", re.DOTALL)
 
 

@@ -1,17 +1,25 @@
-"""The documentation's examples run: `tg-opt` and `tg` commands of docs/*.md, and Python of README.md and docs/*.md.
+"""The documentation's examples run: `tg-opt` and `tg` commands and Python of README.md and of the pages under docs.
 
-A block is left out where `<!-- no-run -->` stands on the line above it. The ```mlir blocks that begin with
-`// name.mlir`, and the ```python blocks that begin with `# name.py`, are the files that the commands of their page
-read. The Python blocks of one page share their names.
+Of each page, blocks run in this way:
+
+- Lines of ```sh blocks that begin with `tg-opt` or `tg` run in order, in a folder of the page's own. The ```mlir and
+  ```python blocks that begin with a comment naming a file (`// name.mlir`, `# name.py`) are written there first.
+- ```python blocks run as one script.
+- `<!-- output -->` on the line above a block says that it shows what was just printed: its lines occur in the output of
+  the command (or script) before it, in that order; `…` stands for whatever was left out of a line. A ```diff block
+  shows lines of the difference between the outputs of the last two commands before it.
+- `<!-- no-run -->` on the line above a block leaves it out.
 """
 
 from __future__ import annotations
 
+import difflib
 import os
 import re
 import shlex
 import subprocess
 import sys
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,8 +30,10 @@ from tensorgrad.tools import tg, tg_opt
 PROGRAMS = {"tg-opt": tg_opt.main, "tg": tg.main}
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = sorted((ROOT / "docs").glob("*.md"))
+DOCS = ROOT / "docs"
+PAGES = sorted(DOCS.rglob("*.md"))
 BLOCK = re.compile(r"^(?P<above>[^\n]*)\n\s*^```(?P<language>\w+)\n(?P<code>.*?)^```$", re.MULTILINE | re.DOTALL)
+FILE = re.compile(r"(?://|#) (\w+\.(?:mlir|py))\n")
 
 
 @dataclass(frozen=True)
@@ -32,46 +42,88 @@ class Block:
 
     language: str
     code: str
-    runs: bool
+    above: str
+
+    @property
+    def runs(self) -> bool:
+        return "<!-- no-run -->" not in self.above and not self.is_output
+
+    @property
+    def is_output(self) -> bool:
+        return "<!-- output -->" in self.above
+
+    @property
+    def commands(self) -> list[str]:
+        """The lines of a shell block that call one of our programs."""
+        lines = self.code.splitlines() if self.language == "sh" and self.runs else []
+        return [line for line in lines if line.split(" ")[0] in PROGRAMS]
+
+    @property
+    def is_python(self) -> bool:
+        return self.language == "python" and self.runs
 
 
 def blocks(page: Path) -> list[Block]:
     """The fenced blocks of a page, in order."""
     text = "\n" + page.read_text(encoding="utf-8")
-    return [Block(m["language"], m["code"], "<!-- no-run -->" not in m["above"]) for m in BLOCK.finditer(text)]
+    return [Block(m["language"], m["code"], m["above"]) for m in BLOCK.finditer(text)]
 
 
 def commands(page: Path) -> list[str]:
-    """The lines of the page's shell blocks that call one of our programs."""
-    lines = [line for b in blocks(page) if b.language == "sh" and b.runs for line in b.code.splitlines()]
-    return [line for line in lines if line.split(" ")[0] in PROGRAMS]
+    """The page's commands that run."""
+    return [line for block in blocks(page) for line in block.commands]
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if commands(page)], ids=lambda page: page.name)
+def python_of(page: Path) -> str:
+    """The page's Python blocks that run, concatenated."""
+    return "\n".join(block.code for block in blocks(page) if block.is_python)
+
+
+def named(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+def assert_shows(block: Block, output: Iterable[str]) -> None:
+    """Checks that a block's lines occur in an output, in order."""
+    lines = iter(output)
+    for line in filter(None, map(str.strip, block.code.splitlines())):
+        pattern = re.compile(".*".join(re.escape(part.strip()) for part in line.split("…")))
+        matched = line == "…" or any(pattern.fullmatch(" ".join(one.split())) for one in lines)
+        assert matched, f"not printed, or not at this place: {line}"
+
+
+def difference(before: str, after: str) -> list[str]:
+    """The lines of two outputs, each behind "- ", "+ " or nothing."""
+    first, second = ([" ".join(line.split()) for line in text.splitlines()] for text in (before, after))
+    return [line for line in difflib.ndiff(first, second) if not line.startswith("?")]
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if commands(page)], ids=named)
 def test_commands(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("TENSORGRAD_CACHE", str(tmp_path / "cache"))
     for block in blocks(page):
-        if name := re.match(r"(?://|#) (\w+\.(?:mlir|py))\n", block.code):
+        if name := FILE.match(block.code):
             (tmp_path / name[1]).write_text(block.code, encoding="utf-8")
-    for command in commands(page):
-        name, *arguments = shlex.split(command)
-        status = PROGRAMS[name](arguments)
-        output = capsys.readouterr()
-        assert status == 0, f"{command}\n{output.err}"
-        assert output.out or " -o " in command, f"{command} prints nothing"
+    outputs, last_runs_commands = [""], False
+    for block in blocks(page):
+        if block.is_output and last_runs_commands:
+            shown = difference(*outputs[-2:]) if block.language == "diff" else outputs[-1].splitlines()
+            assert_shows(block, shown)
+        elif block.runs and (block.commands or block.is_python):
+            last_runs_commands = bool(block.commands)
+        for command in block.commands:
+            name, *arguments = shlex.split(command)
+            status = PROGRAMS[name](arguments)
+            output = capsys.readouterr()
+            assert status == 0, f"{command}\n{output.err}"
+            assert output.out or " -o " in command, f"{command} prints nothing"
+            outputs.append(output.out)
 
 
-def python_of(page: Path) -> str:
-    """The page's Python blocks that run, one behind the other."""
-    return "\n".join(b.code for b in blocks(page) if b.language == "python" and b.runs)
-
-
-@pytest.mark.parametrize(
-    "page", [page for page in (ROOT / "README.md", *PAGES) if python_of(page)], ids=lambda page: page.name
-)
+@pytest.mark.parametrize("page", [page for page in (ROOT / "README.md", *PAGES) if python_of(page)], ids=named)
 def test_python(page: Path, tmp_path: Path) -> None:
     """In a process and a folder of its own, from a file, since traced functions are found by their source."""
     script = tmp_path / "example.py"
@@ -79,16 +131,23 @@ def test_python(page: Path, tmp_path: Path) -> None:
     result = subprocess.run(
         [sys.executable, "-W", "error", script.name],
         cwd=tmp_path,
-        env={**os.environ, "LP_NUM_THREADS": os.environ.get("LP_NUM_THREADS", "0")},
+        env={**os.environ, "LP_NUM_THREADS": os.environ.get("LP_NUM_THREADS", "0"), "PYTHONIOENCODING": "utf-8"},
         capture_output=True,
         text=True,
+        encoding="utf-8",
         check=False,
     )
     assert result.returncode == 0, result.stderr
+    lines, last_is_python = iter(result.stdout.splitlines()), False
+    for block in blocks(page):
+        if block.is_output and last_is_python:
+            assert_shows(block, lines)
+        elif block.runs and (block.commands or block.is_python):
+            last_is_python = block.is_python
 
 
 def test_the_pages_have_examples() -> None:
-    assert commands(ROOT / "docs" / "tg-opt.md")
+    assert commands(DOCS / "reference" / "tg-opt.md")
     assert python_of(ROOT / "README.md")
 
 
@@ -96,3 +155,20 @@ def test_blocks_can_be_left_out(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text("<!-- no-run -->\n```python\nfail\n```\n\ntext\n\n```python\nx = 1\n```\n", encoding="utf-8")
     assert python_of(page) == "x = 1\n"
+
+
+def shown(code: str) -> Block:
+    return Block("text", code, "<!-- output -->")
+
+
+def test_shown_output_is_checked() -> None:
+    output = ["a = 1", "  b =   [1, 2, 3]", "c"]
+    assert_shows(shown("a = 1\nb = […]\nc\n"), output)
+    assert_shows(shown("…\nc\n"), output)
+    for wrong in ("c\na = 1\n", "b = [1]\n", "d\n"):
+        with pytest.raises(AssertionError, match="not printed"):
+            assert_shows(shown(wrong), output)
+
+
+def test_differences_have_signs() -> None:
+    assert difference("a\nb\n", "a\n  c\n") == ["  a", "- b", "+ c"]

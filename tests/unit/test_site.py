@@ -64,7 +64,7 @@ def test_public_names_are_in_the_reference(name: str) -> None:
 
 
 def test_the_table_names_what_there_is() -> None:
-    rows = (ROOT / "docs" / "from-pytorch.md").read_text(encoding="utf-8").splitlines()
+    rows = (ROOT / "docs" / "how-to" / "from-pytorch.md").read_text(encoding="utf-8").splitlines()
     ours = [row.split(" | ", 1)[1] for row in rows if " | " in row]
     names = {name for column in ours for name in re.findall(r"\btg\.([\w.]+)", column)}
     assert len(names) > 20
@@ -77,7 +77,7 @@ def test_the_table_names_what_there_is() -> None:
 @pytest.mark.parametrize("name", CLASSES)
 def test_passes_are_in_the_reference_and_in_the_table(name: str) -> None:
     assert pass_class(name).__module__ in documented()
-    table = (ROOT / "docs" / "tg-opt.md").read_text(encoding="utf-8")
+    table = (ROOT / "docs" / "reference" / "tg-opt.md").read_text(encoding="utf-8")
     rows = [row.split(" | ", 1)[0] for row in table.splitlines() if row.startswith("| `")]
     assert any(f"`{name}`" in row for row in rows)
 
