@@ -7,7 +7,8 @@ Of each page, blocks run in this way:
 - ```python blocks run as one script.
 - `<!-- output -->` on the line above a block says that it shows what was just printed: its lines occur in the output of
   the command (or script) before it, in that order; `…` stands for whatever was left out of a line. A ```diff block
-  shows lines of the difference between the outputs of the last two commands before it.
+  shows lines of the difference between the outputs of the last two commands before it. The output of a command with
+  `-o` is the file that it writes.
 - `<!-- no-run -->` on the line above a block leaves it out.
 """
 
@@ -93,9 +94,16 @@ def assert_shows(block: Block, output: Iterable[str]) -> None:
 
 
 def difference(before: str, after: str) -> list[str]:
-    """The lines of two outputs, each behind "- ", "+ " or nothing."""
+    """The lines of two outputs, each after "- ", "+ " or two spaces; values that only have other numbers are equal."""
     first, second = ([" ".join(line.split()) for line in text.splitlines()] for text in (before, after))
-    return [line for line in difflib.ndiff(first, second) if not line.startswith("?")]
+    unnumbered = [[re.sub(r"%\d+", "%", line) for line in lines] for lines in (first, second)]
+    result: list[str] = []
+    for kind, i, j, k, m in difflib.SequenceMatcher(None, *unnumbered, autojunk=False).get_opcodes():
+        if kind == "equal":
+            result += [f"  {line}" for line in second[k:m]]
+        else:
+            result += [f"- {line}" for line in first[i:j]] + [f"+ {line}" for line in second[k:m]]
+    return result
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if commands(page)], ids=named)
@@ -120,7 +128,8 @@ def test_commands(
             output = capsys.readouterr()
             assert status == 0, f"{command}\n{output.err}"
             assert output.out or " -o " in command, f"{command} prints nothing"
-            outputs.append(output.out)
+            written = Path(arguments[arguments.index("-o") + 1]) if "-o" in arguments else None
+            outputs.append(written.read_text(encoding="utf-8") if written else output.out)
 
 
 @pytest.mark.parametrize("page", [page for page in (ROOT / "README.md", *PAGES) if python_of(page)], ids=named)
@@ -171,4 +180,4 @@ def test_shown_output_is_checked() -> None:
 
 
 def test_differences_have_signs() -> None:
-    assert difference("a\nb\n", "a\n  c\n") == ["  a", "- b", "+ c"]
+    assert difference("a %1\nb\n", "a %2\n  c\n") == ["  a %2", "- b", "+ c"]
