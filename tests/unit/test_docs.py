@@ -88,7 +88,7 @@ def assert_shows(block: Block, output: Iterable[str]) -> None:
     """Checks that a block's lines occur in an output, in order."""
     lines = iter(output)
     for line in filter(None, map(str.strip, block.code.splitlines())):
-        pattern = re.compile(".*".join(re.escape(part.strip()) for part in line.split("…")))
+        pattern = re.compile(".*".join(re.escape(" ".join(part.split())) for part in line.split("…")))
         matched = line == "…" or any(pattern.fullmatch(" ".join(one.split())) for one in lines)
         assert matched, f"not printed, or not at this place: {line}"
 
