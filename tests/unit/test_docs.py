@@ -2,7 +2,8 @@
 
 Of each page, blocks run in this way:
 
-- Lines of ```sh blocks that begin with `tg-opt` or `tg` run in order, in a folder of the page's own. The ```mlir and
+- Lines of ```sh blocks that begin with `tg-opt` or `tg` run in order, in a folder of the page's own; they may end in
+  `| filecheck FILE`. The ```mlir and
   ```python blocks that begin with a comment naming a file (`// name.mlir`, `# name.py`) are written there first.
 - ```python blocks run as one script.
 - `<!-- output -->` on the line above a block says that it shows what was just printed: its lines occur in the output of
@@ -29,6 +30,8 @@ import pytest
 from tensorgrad.tools import tg, tg_opt
 
 PROGRAMS = {"tg-opt": tg_opt.main, "tg": tg.main}
+
+FILECHECK = str(Path(sys.executable).parent / "filecheck")
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
@@ -123,10 +126,13 @@ def test_commands(
         elif block.runs and (block.commands or block.is_python):
             last_runs_commands = bool(block.commands)
         for command in block.commands:
-            name, *arguments = shlex.split(command)
+            call, _, checks = command.partition(" | filecheck ")
+            name, *arguments = shlex.split(call)
             status = PROGRAMS[name](arguments)
             output = capsys.readouterr()
             assert status == 0, f"{command}\n{output.err}"
+            if checks:
+                subprocess.run([FILECHECK, checks], input=output.out, text=True, check=True)
             assert output.out or " -o " in command, f"{command} prints nothing"
             written = Path(arguments[arguments.index("-o") + 1]) if "-o" in arguments else None
             outputs.append(written.read_text(encoding="utf-8") if written else output.out)
