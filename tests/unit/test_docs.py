@@ -21,7 +21,7 @@ import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -87,13 +87,17 @@ def named(page: Path) -> str:
     return str(page.relative_to(ROOT))
 
 
-def assert_shows(block: Block, output: Iterable[str]) -> None:
-    """Checks that a block's lines occur in an output, in order."""
-    lines = iter(output)
+def assert_shows(block: Block, output: Sequence[str]) -> list[str]:
+    """Checks that a block's lines occur in an output, in order; returns what comes after them."""
+    rest = [" ".join(line.split()) for line in output]
     for line in filter(None, map(str.strip, block.code.splitlines())):
+        if line == "…":
+            continue
         pattern = re.compile(".*".join(re.escape(" ".join(part.split())) for part in line.split("…")))
-        matched = line == "…" or any(pattern.fullmatch(" ".join(one.split())) for one in lines)
-        assert matched, f"not printed, or not at this place: {line}"
+        found = next((number for number, one in enumerate(rest) if pattern.fullmatch(one)), None)
+        assert found is not None, f"{line}\nis not in what was printed:\n" + "\n".join(rest)
+        rest = rest[found + 1 :]
+    return rest
 
 
 def difference(before: str, after: str) -> list[str]:
@@ -121,8 +125,7 @@ def test_commands(
     outputs, last_runs_commands = [""], False
     for block in blocks(page):
         if block.is_output and last_runs_commands:
-            shown = difference(*outputs[-2:]) if block.language == "diff" else outputs[-1].splitlines()
-            assert_shows(block, shown)
+            assert_shows(block, difference(*outputs[-2:]) if block.language == "diff" else outputs[-1].splitlines())
         elif block.runs and (block.commands or block.is_python):
             last_runs_commands = bool(block.commands)
         for command in block.commands:
@@ -153,10 +156,10 @@ def test_python(page: Path, tmp_path: Path) -> None:
         check=False,
     )
     assert result.returncode == 0, result.stderr
-    lines, last_is_python = iter(result.stdout.splitlines()), False
+    lines, last_is_python = result.stdout.splitlines(), False
     for block in blocks(page):
         if block.is_output and last_is_python:
-            assert_shows(block, lines)
+            lines = assert_shows(block, lines)
         elif block.runs and (block.commands or block.is_python):
             last_is_python = block.is_python
 
@@ -164,6 +167,16 @@ def test_python(page: Path, tmp_path: Path) -> None:
 def test_the_pages_have_examples() -> None:
     assert commands(DOCS / "reference" / "tg-opt.md")
     assert python_of(ROOT / "README.md")
+
+
+@pytest.mark.parametrize(
+    "page", [page for page in PAGES if "<!-- output -->" in page.read_text(encoding="utf-8")], ids=named
+)
+def test_shown_output_follows_what_prints_it(page: Path) -> None:
+    shown = [block for block in blocks(page) if block.is_output]
+    assert len(shown) == page.read_text(encoding="utf-8").count("<!-- output -->")
+    first = next(block for block in blocks(page) if block.is_output or block.commands or block.is_python)
+    assert not first.is_output
 
 
 def test_blocks_can_be_left_out(tmp_path: Path) -> None:
@@ -181,7 +194,7 @@ def test_shown_output_is_checked() -> None:
     assert_shows(shown("a = 1\nb = […]\nc\n"), output)
     assert_shows(shown("…\nc\n"), output)
     for wrong in ("c\na = 1\n", "b = [1]\n", "d\n"):
-        with pytest.raises(AssertionError, match="not printed"):
+        with pytest.raises(AssertionError, match="not in what was printed"):
             assert_shows(shown(wrong), output)
 
 
