@@ -49,6 +49,7 @@ from xdsl.traits import IsolatedFromAbove, NoTerminator, Pure
 from xdsl.utils.exceptions import VerifyException
 
 from tensorgrad.dialects.attention import AttentionOp
+from tensorgrad.dialects.schedule import Schedule
 
 ROW = "buf.row"
 """Marks a view that is another name for the views in its range, and for the zeros between them."""
@@ -235,6 +236,8 @@ class KernelOp(IRDLOperation):
         self._verify_stages()
         self._verify_single_writers()
         self._verify_own_points()
+        if self.schedule is not None:
+            Schedule.read(self.schedule).check_covers(self.extents)
 
     def _verify_stages(self) -> None:
         rank = len(self.extents)

@@ -10,6 +10,7 @@ from typing import cast
 
 from xdsl.dialects.builtin import DenseArrayBase, DictionaryAttr, IntegerAttr, IntegerType, StringAttr, i64
 from xdsl.ir import Attribute
+from xdsl.utils.exceptions import VerifyException
 
 
 @dataclass(frozen=True)
@@ -80,33 +81,62 @@ class Schedule:
         """The schedule as an attribute."""
         return _attribute(self)
 
+    def check_covers(self, grid: Sequence[int]) -> None:
+        """Checks that every point of a kernel's grid is computed; that of attention counts its blocks by itself.
+
+        Raises:
+            VerifyException: There are too few workgroups; says how many it takes.
+        """
+        points, threads, groups = math.prod(grid), math.prod(self.workgroup), math.prod(self.groups)
+        if self.archetype == "contraction" and self.tile is not None:
+            needed = self.tile.groups(grid)
+            if any(there < wanted for there, wanted in zip(self.groups, needed, strict=True)):
+                raise VerifyException(f"the schedule has {list(self.groups)} workgroups, its tile takes {list(needed)}")
+        elif self.archetype == "thread" and groups * threads * self.width < points:
+            covered = groups * threads * self.width
+            raise VerifyException(f"the schedule's threads compute {covered} points, the grid has {points}")
+        elif self.archetype == "group" and groups < points:
+            raise VerifyException(f"the schedule has {groups} workgroups, one a point takes {points}")
+
     @staticmethod
     def read(attribute: DictionaryAttr) -> Schedule:
-        """The schedule that an attribute holds."""
+        """Returns the schedule that an attribute holds.
+
+        Raises:
+            VerifyException: It holds none; names what is missing or malformed.
+        """
         data = attribute.data
+        archetype = data.get("archetype")
+        if not isinstance(archetype, StringAttr) or archetype.data not in ARCHETYPES:
+            raise VerifyException(f"a schedule's archetype is one of {', '.join(ARCHETYPES)}, not {archetype}")
 
         def numbers(name: str) -> tuple[int, ...]:
-            return tuple(cast("DenseArrayBase[IntegerType]", data[name]).get_values())
+            found = data.get(name)
+            if not isinstance(found, DenseArrayBase):
+                raise VerifyException(f"a schedule of archetype {archetype.data} needs {name}, a list of integers")
+            return tuple(cast("DenseArrayBase[IntegerType]", found).get_values())
 
         def extents(name: str) -> tuple[int, int, int]:
-            x, y, z = numbers(name)
-            return (x, y, z)
+            found = numbers(name)
+            if len(found) != 3 or any(extent < 1 for extent in found):
+                raise VerifyException(f"a schedule's {name} is three positive extents, not {list(found)}")
+            return (found[0], found[1], found[2])
+
+        def number(name: str, usual: int | None = None) -> int:
+            found = data.get(name, usual)
+            value = found.value.data if isinstance(found, IntegerAttr) else found
+            if not isinstance(value, int):
+                raise VerifyException(f"a schedule of archetype {archetype.data} needs {name}, an integer")
+            return value
 
         tile = None
-        if "column" in data:
-            found = {
-                name: cast("IntegerAttr[IntegerType]", data[name]).value.data
-                for name in (*TILE_NUMBERS, *TILE_OPTIONS)
-                if name in data
-            }
+        if archetype.data in TILED:
+            found = {name: number(name) for name in TILE_NUMBERS}
+            found |= {name: number(name) for name in TILE_OPTIONS if name in data}
             tile = Tile(numbers("row"), numbers("column"), **found)
-        archetype = cast(StringAttr, data["archetype"]).data
         # A tile has steps of its own.
-        width, steps = (
-            cast("IntegerAttr[IntegerType]", data[name]).value.data if name in data and tile is None else 1
-            for name in ("width", "steps")
-        )
-        return Schedule(archetype, extents("workgroup"), extents("groups"), tile, width, steps)
+        width, steps = (1, 1) if tile is not None else (number("width", 1), number("steps", 1))
+        return Schedule(archetype.data, extents("workgroup"), extents("groups"), tile, width, steps)
 
 
 @lru_cache(4096)
@@ -134,6 +164,9 @@ def folded(groups: int, limit: int) -> tuple[int, int, int]:
     rows = -(-groups // limit)
     return (-(-groups // rows), rows, 1)
 
+
+TILED = ("contraction", "attention")
+ARCHETYPES = ("thread", "group", *TILED)
 
 TILE_LOOPS = ("row", "column")
 TILE_NUMBERS = ("rows", "columns", "lanes", "depth")

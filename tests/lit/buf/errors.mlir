@@ -348,3 +348,87 @@ func.func @f(%q: memref<2x8x4xf32>, %o: memref<2x8x4xf32>) {
   }
   func.return
 }
+
+// -----
+
+// CHECK: a schedule of archetype thread needs groups, a list of integers
+func.func @f(%x: memref<64xf32>, %o: memref<64xf32>) {
+  buf.kernel grid = [64] ins(%x : memref<64xf32>) outs(%o : memref<64xf32>) schedule = {archetype = "thread", workgroup = array<i64: 8, 1, 1>} {
+  ^bb0(%0: memref<64xf32>, %1: memref<64xf32>):
+    linalg.generic {indexing_maps = [affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>], iterator_types = ["parallel"]} ins(%0 : memref<64xf32>) outs(%1 : memref<64xf32>) {
+    ^bb2(%a: f32, %b: f32):
+      linalg.yield %a : f32
+    }
+  }
+  func.return
+}
+
+// -----
+
+// CHECK: a schedule's archetype is one of thread, group, contraction, attention, not "threads"
+func.func @f(%x: memref<64xf32>, %o: memref<64xf32>) {
+  buf.kernel grid = [64] ins(%x : memref<64xf32>) outs(%o : memref<64xf32>) schedule = {archetype = "threads", workgroup = array<i64: 8, 1, 1>, groups = array<i64: 8, 1, 1>} {
+  ^bb0(%0: memref<64xf32>, %1: memref<64xf32>):
+    linalg.generic {indexing_maps = [affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>], iterator_types = ["parallel"]} ins(%0 : memref<64xf32>) outs(%1 : memref<64xf32>) {
+    ^bb2(%a: f32, %b: f32):
+      linalg.yield %a : f32
+    }
+  }
+  func.return
+}
+
+// -----
+
+// CHECK: a schedule's workgroup is three positive extents, not [8, 0, 1]
+func.func @f(%x: memref<64xf32>, %o: memref<64xf32>) {
+  buf.kernel grid = [64] ins(%x : memref<64xf32>) outs(%o : memref<64xf32>) schedule = {archetype = "thread", workgroup = array<i64: 8, 0, 1>, groups = array<i64: 8, 1, 1>} {
+  ^bb0(%0: memref<64xf32>, %1: memref<64xf32>):
+    linalg.generic {indexing_maps = [affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>], iterator_types = ["parallel"]} ins(%0 : memref<64xf32>) outs(%1 : memref<64xf32>) {
+    ^bb2(%a: f32, %b: f32):
+      linalg.yield %a : f32
+    }
+  }
+  func.return
+}
+
+// -----
+
+// CHECK: the schedule's threads compute 56 points, the grid has 64
+func.func @f(%x: memref<64xf32>, %o: memref<64xf32>) {
+  buf.kernel grid = [64] ins(%x : memref<64xf32>) outs(%o : memref<64xf32>) schedule = {archetype = "thread", workgroup = array<i64: 8, 1, 1>, groups = array<i64: 7, 1, 1>} {
+  ^bb0(%0: memref<64xf32>, %1: memref<64xf32>):
+    linalg.generic {indexing_maps = [affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>], iterator_types = ["parallel"]} ins(%0 : memref<64xf32>) outs(%1 : memref<64xf32>) {
+    ^bb2(%a: f32, %b: f32):
+      linalg.yield %a : f32
+    }
+  }
+  func.return
+}
+
+// -----
+
+// CHECK: the schedule has 63 workgroups, one a point takes 64
+func.func @f(%x: memref<64xf32>, %o: memref<64xf32>) {
+  buf.kernel grid = [64] ins(%x : memref<64xf32>) outs(%o : memref<64xf32>) schedule = {archetype = "group", workgroup = array<i64: 8, 1, 1>, groups = array<i64: 63, 1, 1>} {
+  ^bb0(%0: memref<64xf32>, %1: memref<64xf32>):
+    linalg.generic {indexing_maps = [affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>], iterator_types = ["parallel"]} ins(%0 : memref<64xf32>) outs(%1 : memref<64xf32>) {
+    ^bb2(%a: f32, %b: f32):
+      linalg.yield %a : f32
+    }
+  }
+  func.return
+}
+
+// -----
+
+// CHECK: a schedule of archetype contraction needs rows, an integer
+func.func @f(%x: memref<64xf32>, %o: memref<64xf32>) {
+  buf.kernel grid = [64] ins(%x : memref<64xf32>) outs(%o : memref<64xf32>) schedule = {archetype = "contraction", workgroup = array<i64: 8, 1, 1>, groups = array<i64: 63, 1, 1>} {
+  ^bb0(%0: memref<64xf32>, %1: memref<64xf32>):
+    linalg.generic {indexing_maps = [affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>], iterator_types = ["parallel"]} ins(%0 : memref<64xf32>) outs(%1 : memref<64xf32>) {
+    ^bb2(%a: f32, %b: f32):
+      linalg.yield %a : f32
+    }
+  }
+  func.return
+}
