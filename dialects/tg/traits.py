@@ -5,8 +5,11 @@ An op has its traits in its definition: a new op takes part in every pass that a
 
 from __future__ import annotations
 
-from xdsl.ir import Operation
+from typing import TypeGuard
+
 from xdsl.traits import OpTrait
+
+from tensorgrad.dialects.tg.base import TensorOp
 
 
 class Elementwise(OpTrait):
@@ -31,21 +34,21 @@ class Rearrangement(View):
     """A view that has every element of its operand, so that keeping the operand keeps no more than the view has."""
 
 
-def is_view(op: object) -> bool:
+def is_view(op: object) -> TypeGuard[TensorOp]:
     """Returns whether an op, if it is one, only says how to look at its operand."""
-    return isinstance(op, Operation) and op.has_trait(View)
+    return isinstance(op, TensorOp) and op.has_trait(View)
 
 
-def is_rearrangement(op: object) -> bool:
+def is_rearrangement(op: object) -> TypeGuard[TensorOp]:
     """Returns whether an op, if it is one, is a view with all elements of its operand."""
-    return isinstance(op, Operation) and op.has_trait(Rearrangement)
+    return isinstance(op, TensorOp) and op.has_trait(Rearrangement)
 
 
-def is_elementwise(op: object) -> bool:
+def is_elementwise(op: object) -> TypeGuard[TensorOp]:
     """Returns whether an op, if it is one, works element by element."""
-    return isinstance(op, Operation) and op.has_trait(Elementwise)
+    return isinstance(op, TensorOp) and op.has_trait(Elementwise)
 
 
-def is_leaf(op: object) -> bool:
+def is_leaf(op: object) -> TypeGuard[TensorOp]:
     """Returns whether an op, if it is one, has no operands and costs nothing."""
-    return isinstance(op, Operation) and op.has_trait(Leaf)
+    return isinstance(op, TensorOp) and op.has_trait(Leaf)

@@ -9,11 +9,10 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, SSAValue
 
-from tensorgrad.dialects.tg.base import TensorOp
 from tensorgrad.dialects.tg.build import TensorBuilder
 from tensorgrad.dialects.tg.call import CallOp, returned
 from tensorgrad.dialects.tg.control import ScanOp
-from tensorgrad.dialects.tg.traits import View
+from tensorgrad.dialects.tg.traits import is_view
 from tensorgrad.passes.levels import TENSORS, LevelPass
 from tensorgrad.passes.tensors.moving import moved
 from tensorgrad.runtime.target import Target
@@ -75,7 +74,7 @@ def most_bindings(call: CallOp) -> int:
     """How many buffers a kernel of a composite call binds at most: what its operands are views of, and two results."""
 
     def viewed(value: SSAValue) -> SSAValue:
-        while isinstance(owner := value.owner, TensorOp) and owner.has_trait(View):
+        while is_view(owner := value.owner):
             value = owner.operands[0]
         return value
 
