@@ -6,20 +6,20 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any, ClassVar, Self, cast, get_args, get_type_hints
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias, cast, get_args, get_type_hints
 
 from xdsl.passes import ModulePass
 from xdsl.utils.arg_spec import ArgSpec, ParameterListType, ParameterType, parse_pipeline
 
-from tensorgrad.passes.registry import OPTIMIZERS, PASSES
+from tensorgrad.passes.registry import PASSES
 
 if TYPE_CHECKING:
     from tensorgrad.passes.buffers.lower_precision import LowerPrecisionPass
 
 DEFAULT_TARGET = "webgpu-default"
 
-PIPELINE_OPTIONS = ("optimizer", "target", "precision", "loss_scale")
-"""The options of `training-pipeline` that are no option of a pass of the same name."""
+Available: TypeAlias = Mapping[str, Callable[[], type[ModulePass]]]
+"""Passes by name."""
 
 
 def tensor_passes(
@@ -108,9 +108,20 @@ def training_passes(
     target: str = DEFAULT_TARGET,
     precision: LowerPrecisionPass | None = None,
 ) -> list[ModulePass]:
-    """The passes from a loss on `tg` to the kernels of a training step: `tensor_passes`, then `device_passes`."""
-    updates = [] if optimizer is None else [optimizer]
-    return [*tensor_passes(function, updates), *device_passes(target, precision=precision)]
+    """The passes from a loss on `tg` to the kernels of a training step: `tensor_passes`, then `device_passes`.
+
+    Args:
+        function: The loss; may be `None` where the module has one function.
+        optimizer: The pass that adds the update functions, if there are to be any.
+        target: A profile's name, a file or JSON.
+        precision: The pass that stores values between kernels with fewer bits, if they are to be.
+    """
+    from tensorgrad.passes.tensors.append_updates import AppendUpdatesPass
+
+    if optimizer is None:
+        return [*tensor_passes(function, []), *device_passes(target, precision=precision)]
+    updating = tensor_passes(function, [AppendUpdatesPass(function)])
+    return [optimizer, *updating, *device_passes(target, precision=precision)]
 
 
 def forward_passes() -> list[ModulePass]:
@@ -136,8 +147,12 @@ class Pipeline(ABC):
 
     @classmethod
     @abstractmethod
-    def from_spec(cls, spec: ArgSpec) -> Self:
+    def from_spec(cls, spec: ArgSpec, available: Available) -> Self:
         """The pipeline with options as written, dashes for underscores or not.
+
+        Args:
+            spec: The name and the options.
+            available: The passes that there are.
 
         Raises:
             ValueError: An option is unknown, missing or of the wrong type.
@@ -152,12 +167,12 @@ class Pipeline(ABC):
 class TrainingPipeline(Pipeline):
     """From a loss to the kernels of a training step.
 
-    As text, `training-pipeline{function=loss optimizer=adam target=webgpu-default}`: the optimizer is one of
-    `OPTIMIZERS` or `none`, and every option that is not the pipeline's own is one of the optimizer's pass.
-    `precision=f16` puts `lower-precision` behind `fuse`, `loss-scale=1024` gives it that scale.
+    As text, `training-pipeline{function=loss optimizer="adam(1e-3)" target=webgpu-default}`: the optimizer is what
+    `trace-optimizer` takes, or `none`. `precision=f16` puts `lower-precision` behind `fuse`, `loss-scale=1024` gives it
+    that scale.
 
     Attributes:
-        optimizer: The pass that appends the update, if there is one.
+        optimizer: The pass that adds the update functions, if there are to be any.
         function: The loss; may be absent where there is only one function.
         target: A profile, a file or JSON.
         precision: The pass that stores values between kernels with fewer bits, if they are to be.
@@ -171,22 +186,17 @@ class TrainingPipeline(Pipeline):
     precision: LowerPrecisionPass | None = None
 
     @classmethod
-    def from_spec(cls, spec: ArgSpec) -> Self:
+    def from_spec(cls, spec: ArgSpec, available: Available) -> Self:
         options = dict(spec.normalize_parameter_names().parameters)
         target = _text(cls.name, "target", options.pop("target", (DEFAULT_TARGET,)))
         precision = _precision(cls.name, options)
         chosen = _text(cls.name, "optimizer", options.pop("optimizer", ()))
         function = _text(cls.name, "function", options["function"]) if "function" in options else None
+        check_options(cls.name, options, ("optimizer", "function", "target", "precision", "loss_scale"))
         if chosen == "none":
-            check_options(f"{cls.name} without an optimizer", options, ("function",), PIPELINE_OPTIONS)
             return cls(None, function, target, precision)
-        if chosen not in OPTIMIZERS:
-            raise ValueError(f"{cls.name}: optimizer {chosen!r} is not one of none, {', '.join(OPTIMIZERS)}")
-        update = f"append-{chosen}"
-        check_options(
-            cls.name, options, option_names(PASSES[update]()), ("optimizer", "target", "precision", "loss_scale")
-        )
-        return cls(read_pass(ArgSpec(update, options), PASSES), function, target, precision)
+        given: dict[str, ParameterListType] = {"optimizer": (chosen,), **options}
+        return cls(read_pass(ArgSpec("trace-optimizer", given), available), function, target, precision)
 
     def expand(self) -> tuple[ModulePass, ...]:
         return tuple(training_passes(self.function, self.optimizer, self.target, self.precision))
@@ -209,7 +219,7 @@ class InferencePipeline(Pipeline):
     precision: LowerPrecisionPass | None = None
 
     @classmethod
-    def from_spec(cls, spec: ArgSpec) -> Self:
+    def from_spec(cls, spec: ArgSpec, available: Available) -> Self:
         options = dict(spec.normalize_parameter_names().parameters)
         target = _text(cls.name, "target", options.pop("target", (DEFAULT_TARGET,)))
         precision = _precision(cls.name, options)
@@ -244,7 +254,7 @@ def _text(pipeline: str, option: str, values: ParameterListType) -> str:
     return values[0]
 
 
-def read_passes(text: str, available: Mapping[str, Callable[[], type[ModulePass]]] = PASSES) -> tuple[ModulePass, ...]:
+def read_passes(text: str, available: Available = PASSES) -> tuple[ModulePass, ...]:
     """Reads a comma-separated list of passes and pipelines, and expands the pipelines.
 
     Numbers may be written as anywhere else: `1`, `0.001` and `1e-3` are all floats where an option is one.
@@ -255,11 +265,11 @@ def read_passes(text: str, available: Mapping[str, Callable[[], type[ModulePass]
     passes: list[ModulePass] = []
     for spec in parse_pipeline(text):
         pipeline = PIPELINES.get(spec.name)
-        passes += [read_pass(spec, available)] if pipeline is None else pipeline.from_spec(spec).expand()
+        passes += [read_pass(spec, available)] if pipeline is None else pipeline.from_spec(spec, available).expand()
     return tuple(passes)
 
 
-def read_pass(spec: ArgSpec, available: Mapping[str, Callable[[], type[ModulePass]]]) -> ModulePass:
+def read_pass(spec: ArgSpec, available: Available) -> ModulePass:
     """The pass that a specification names, with its options.
 
     Raises:

@@ -15,14 +15,7 @@ CLASSES: dict[str, tuple[str, str]] = {
     "grad": ("tensorgrad.passes.tensors.grad", "GradPass"),
     "jvp": ("tensorgrad.passes.tensors.jvp", "JvpPass"),
     "accumulate-gradients": ("tensorgrad.passes.tensors.accumulate_gradients", "AccumulateGradientsPass"),
-    "append-sgd": ("tensorgrad.passes.tensors.append_sgd", "AppendSgdPass"),
-    "append-adam": ("tensorgrad.passes.tensors.append_adam", "AppendAdamPass"),
-    "append-adamw": ("tensorgrad.passes.tensors.append_adamw", "AppendAdamWPass"),
-    "append-rmsprop": ("tensorgrad.passes.tensors.append_rmsprop", "AppendRmspropPass"),
-    "append-adagrad": ("tensorgrad.passes.tensors.append_adagrad", "AppendAdagradPass"),
-    "append-lion": ("tensorgrad.passes.tensors.append_lion", "AppendLionPass"),
-    "append-adafactor": ("tensorgrad.passes.tensors.append_adafactor", "AppendAdafactorPass"),
-    "append-muon": ("tensorgrad.passes.tensors.append_muon", "AppendMuonPass"),
+    "append-updates": ("tensorgrad.passes.tensors.append_updates", "AppendUpdatesPass"),
     "inline-calls": ("tensorgrad.passes.tensors.inline_calls", "InlineCallsPass"),
     "recompute": ("tensorgrad.passes.tensors.recompute", "RecomputePass"),
     "lower-tg-to-buf": ("tensorgrad.passes.buffers.lower_tg_to_buf", "LowerTgToBufPass"),
@@ -40,9 +33,6 @@ CLASSES: dict[str, tuple[str, str]] = {
     "expand-math": ("tensorgrad.passes.kernels.expand_math", "ExpandMathPass"),
 }
 """For each pass: the module and the class. They stand in the order in which they run."""
-
-OPTIMIZERS = tuple(name.removeprefix("append-") for name in CLASSES if name.startswith("append-"))
-"""The optimizers; the pass of one is called `append-` and its name."""
 
 
 def pass_class(name: str) -> type[ModulePass]:

@@ -9,7 +9,7 @@ from dataclasses import MISSING, Field, fields
 from typing import Any
 
 from tensorgrad.passes.pipelines import PIPELINES
-from tensorgrad.passes.registry import PASSES, pass_class
+from tensorgrad.tools.universe import TENSORGRAD_UNIVERSE
 
 WIDTH = 100
 """Columns of the list."""
@@ -18,13 +18,13 @@ WIDTH = 100
 def described_passes() -> str:
     """Returns our pipelines and passes, a line on each and the options it takes, in the order in which they run."""
     pipelines = [_entry(name, kind) for name, kind in PIPELINES.items()]
-    passes = [_entry(name, pass_class(name)) for name in PASSES]
+    passes = [_entry(name, make()) for name, make in TENSORGRAD_UNIVERSE.all_passes.items()]
     return "\n".join(["pipelines:", *pipelines, "", "passes, in the order in which they run:", *passes])
 
 
 def upstream_names(available: Iterable[str]) -> str:
     """Returns the names of the passes that are xDSL's."""
-    names = ", ".join(sorted(set(available) - set(PASSES)))
+    names = ", ".join(sorted(set(available) - set(TENSORGRAD_UNIVERSE.all_passes)))
     wrapped = textwrap.fill(names, WIDTH, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False)
     return f"xDSL's passes:\n{wrapped}"
 

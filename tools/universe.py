@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from xdsl.ir import Dialect
+from xdsl.passes import ModulePass
 from xdsl.universe import Universe
 from xdsl.utils.target import Target
 
@@ -29,6 +30,12 @@ def _wgsl() -> Dialect:
     return Wgsl
 
 
+def _trace_optimizer() -> type[ModulePass]:
+    from tensorgrad.tools.trace_optimizer import TraceOptimizerPass
+
+    return TraceOptimizerPass
+
+
 def wgsl_target() -> type[Target]:
     """The target that `tg-opt` calls `wgsl`, in place of upstream's."""
     from tensorgrad.passes.kernels.emit_wgsl import WgslTarget
@@ -49,7 +56,7 @@ def _tg_wgsl_target() -> type[Target]:
 
 TENSORGRAD_UNIVERSE = Universe(
     all_dialects={"tg": _tg, "buf": _buf, "wgsl": _wgsl},
-    all_passes=PASSES,
+    all_passes={"trace-optimizer": _trace_optimizer, **PASSES},
     all_targets={"tg-wgsl": _tg_wgsl_target},
 )
 """Our dialects, passes and targets; each is imported when it is used."""

@@ -17,6 +17,7 @@ from tensorgrad.optim.parts import Losses
 from tensorgrad.passes.functions import find_function, order_parameters, return_of
 from tensorgrad.passes.pipelines import tensor_passes
 from tensorgrad.passes.tensors.accumulate_gradients import AccumulateGradientsPass
+from tensorgrad.passes.tensors.updates import drop_updates
 from tensorgrad.runtime.backend import Executable
 from tensorgrad.runtime.program import Program
 from tensorgrad.tracing.location import user_line
@@ -88,6 +89,7 @@ def compiled_accumulation(step: Compilation, executable: Executable, losses: Los
         ProgramError: Both together take more memory than the limit.
     """
     module, name = step.traced.clone(), step.name
+    drop_updates(module)
     function = find_function(module, name)
     order_parameters(function, step.parameters)
     places = {slot.name: place for place, slot in enumerate(arguments_of(function)) if slot.role == "parameter"}

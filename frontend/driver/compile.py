@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from xdsl.dialects.func import FuncOp
@@ -24,10 +23,10 @@ from tensorgrad.nn.parameters import drawn
 from tensorgrad.nn.values import declared_model
 from tensorgrad.ops import random
 from tensorgrad.optim import Optimizer
-from tensorgrad.optim.parts import Losses, Parts, losses_of, parts_of, wrt_of
+from tensorgrad.optim.parts import Losses, losses_of, parts_of, wrt_of
 from tensorgrad.passes.pipelines import tensor_passes
 from tensorgrad.passes.tensors.accumulate_gradients import AccumulateGradientsPass
-from tensorgrad.passes.tensors.optimizer import OptimizerPass
+from tensorgrad.passes.tensors.append_updates import AppendUpdatesPass
 from tensorgrad.runtime.backend import is_timeout
 from tensorgrad.tracing.dtypes import spec
 from tensorgrad.tracing.location import user_line
@@ -161,9 +160,11 @@ def compile(
 
     def passes(segments: int) -> Sequence[ModulePass]:
         mean = [AccumulateGradientsPass(steps=micro, function=name)] if micro > 1 else []
-        return tensor_passes(name, [*mean, *_updates(parts, name, found)], segments, wrt)
+        return tensor_passes(name, [*mean, _updating(name, found)] if parts.all else [], segments, wrt)
 
     module = checked_module(traced.function)
+    with phases.measure("trace"):
+        parts.add_updates(module, parameters)
     reserved = 0 if micro == 1 else bytes_of_outputs(traced.function)
     compilation = Compilation(
         name,
@@ -217,10 +218,9 @@ def _warn_of_unused(function: FuncOp, losses: Losses, name: str) -> None:
             warnings.warn(f"{user_line()}: {message}", UnusedParameterWarning, stacklevel=4)
 
 
-def _updates(parts: Parts, function: str, device: WebGPUDevice | None) -> list[ModulePass]:
-    """The passes that append the updates, which know how much a kernel of the device may bind."""
-    passes = [part.append_pass(function) for part in parts.all]
+def _updating(function: str, device: WebGPUDevice | None) -> AppendUpdatesPass:
+    """The pass that appends the updates, which knows how much a kernel of the device may bind."""
     if device is None:
-        return passes
-    row_bytes = min(device.target.max_storage_buffer_binding_size, device.target.max_buffer_size)
-    return [replace(one, row_bytes=row_bytes) if isinstance(one, OptimizerPass) else one for one in passes]
+        return AppendUpdatesPass(function)
+    limits = device.target.max_storage_buffer_binding_size, device.target.max_buffer_size
+    return AppendUpdatesPass(function, row_bytes=min(limits))

@@ -1,7 +1,75 @@
-"""Optimizers, gradient transformations and learning-rate schedules."""
+"""Optimizers, which become a part of the training step: the built-in ones, what they are made of, and your own."""
 
-from tensorgrad.optim.optimizers import *
-from tensorgrad.optim.optimizers import __all__ as __all__
+from __future__ import annotations
+
+from tensorgrad.optim import schedules
+from tensorgrad.optim.links import (
+    add_decayed_weights,
+    clip,
+    ema,
+    normalize,
+    normalize_per_parameter,
+    scale,
+)
+from tensorgrad.optim.matrices import adafactor, muon
+from tensorgrad.optim.optimizers import (
+    adagrad,
+    adam,
+    adamw,
+    lion,
+    rmsprop,
+    scale_by_adagrad,
+    scale_by_adam,
+    scale_by_learning_rate,
+    scale_by_lion,
+    scale_by_rmsprop,
+    scale_by_sgd,
+    sgd,
+)
+from tensorgrad.optim.schedules import Schedule
+from tensorgrad.optim.transforms import (
+    Optimizer,
+    Transformation,
+    chain,
+    clip_by_global_norm,
+    masked,
+    optimizer,
+    transformation,
+    zeros_of,
+)
 from tensorgrad.surface.calls import publish
+
+__all__ = [
+    "Optimizer",
+    "Schedule",
+    "Transformation",
+    "adafactor",
+    "adagrad",
+    "adam",
+    "adamw",
+    "add_decayed_weights",
+    "chain",
+    "clip",
+    "clip_by_global_norm",
+    "ema",
+    "lion",
+    "masked",
+    "muon",
+    "normalize",
+    "normalize_per_parameter",
+    "optimizer",
+    "rmsprop",
+    "scale",
+    "scale_by_adagrad",
+    "scale_by_adam",
+    "scale_by_learning_rate",
+    "scale_by_lion",
+    "scale_by_rmsprop",
+    "scale_by_sgd",
+    "schedules",
+    "sgd",
+    "transformation",
+    "zeros_of",
+]
 
 publish(globals())

@@ -1,60 +1,39 @@
-"""Optimizers: settings, which the compiler turns into a part of the training step."""
+"""The built-in optimizers, written as one of your own would be: two functions of tensors each; see `optimizer`.
+
+Formulas are PyTorch's where it has the optimizer. The steps of some are links of `chain` too, such as `scale_by_adam`:
+`_adam_step` gives what is taken off the parameter, for both.
+"""
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
+from typing import Any
 
+import tensorgrad as tg
 from tensorgrad.errors import OptionError
-from tensorgrad.optim import schedules
-from tensorgrad.optim.chain import (
-    add_decayed_weights,
-    chain,
-    clip,
-    clip_by_global_norm,
-    ema,
-    normalize,
-    normalize_per_parameter,
-    scale,
-    scale_by_adagrad,
-    scale_by_adam,
-    scale_by_learning_rate,
-    scale_by_lion,
-    scale_by_rmsprop,
-    scale_by_sgd,
-)
-from tensorgrad.optim.optimizer import Decay, Groups, Link, Optimizer, Settings, check_decay, checked_betas, settings_of
-from tensorgrad.optim.schedules import Rate, Schedule, checked
+from tensorgrad.optim.groups import Decay, Groups
+from tensorgrad.optim.schedules import Rate, checked
+from tensorgrad.optim.settings import checked_betas
+from tensorgrad.optim.transforms import Optimizer, Transformation, no_state, optimizer, transformation, zeros_of
 
-__all__ = [
-    "Link",
-    "Optimizer",
-    "Schedule",
-    "Settings",
-    "adafactor",
-    "adagrad",
-    "adam",
-    "adamw",
-    "add_decayed_weights",
-    "chain",
-    "clip",
-    "clip_by_global_norm",
-    "ema",
-    "lion",
-    "muon",
-    "normalize",
-    "normalize_per_parameter",
-    "rmsprop",
-    "scale",
-    "scale_by_adagrad",
-    "scale_by_adam",
-    "scale_by_learning_rate",
-    "scale_by_lion",
-    "scale_by_rmsprop",
-    "scale_by_sgd",
-    "schedules",
-    "sgd",
-]
+
+def _decayed(gradient: Any, parameter: Any, hyper: Any) -> Any:
+    """The gradient of the loss and of `weight_decay / 2` times the square of the parameter."""
+    return gradient + parameter * hyper.weight_decay if hyper.weight_decay else gradient
+
+
+def shrunk(parameter: Any, hyper: Any) -> Any:
+    """The parameter after a decay that stays out of the gradient (Loshchilov and Hutter, 2019)."""
+    return parameter * (1 - hyper.learning_rate * hyper.weight_decay) if hyper.weight_decay else parameter
+
+
+def _sgd_step(gradient: Any, state: Any, step: Any, hyper: Any, nesterov: bool) -> Any:
+    if not state:
+        return gradient, {}
+    # The first gradient starts the running sum whole.
+    added = gradient * (step == 1).select(1.0, 1 - hyper.dampening) if hyper.dampening else gradient
+    velocity = state["momentum"] * hyper.momentum + added
+    return (gradient + velocity * hyper.momentum if nesterov else velocity), {"momentum": velocity}
 
 
 def sgd(
@@ -67,7 +46,7 @@ def sgd(
     decay: Decay | None = None,
     clip_norm: float | None = None,
     groups: Groups | None = None,
-) -> Settings:
+) -> Optimizer:
     """Stochastic gradient descent, by PyTorch's formulas.
 
     Args:
@@ -84,12 +63,62 @@ def sgd(
     Raises:
         OptionError: A setting is out of range, or nesterov goes without momentum or with dampening.
     """
-    checked("sgd", "dampening", dampening, below=math.nextafter(1, 2))
-    options = {"momentum": momentum, "dampening": dampening, "nesterov": bool(nesterov), "weight_decay": weight_decay}
-    settings = settings_of("sgd", learning_rate, clip_norm, decay, options, groups)
-    if nesterov and (not momentum or dampening or any(given.get("dampening") for given in settings.groups.values())):
+
+    def update(gradient: Any, state: Any, parameter: Any, step: Any, hyper: Any) -> Any:
+        gradient = _decayed(gradient, parameter, hyper)
+        direction, state = _sgd_step(gradient, state, step, hyper, nesterov)
+        return parameter - direction * hyper.learning_rate, state
+
+    settings = {"momentum": momentum, "dampening": dampening, "weight_decay": weight_decay}
+    found = optimizer("sgd", no_state, update, learning_rate, settings, decay=decay, clip_norm=clip_norm, groups=groups)
+    if nesterov and (not momentum or dampening or any(one.get("dampening") for one in found.groups.values())):
         raise OptionError("sgd: nesterov needs a momentum, and no dampening")
-    return settings
+    return replace(found, init=zeros_of("momentum")) if found.uses("momentum") else found
+
+
+def scale_by_sgd(momentum: float, dampening: float = 0.0, nesterov: bool = False) -> Transformation:
+    """The step of `sgd` with momentum in place of the gradient, without its learning rate; optax calls it `trace`.
+
+    Args:
+        momentum: The factor of the running sum of gradients.
+        dampening: How much of each gradient after the first is left out of that sum.
+        nesterov: Whether to look ahead by the momentum.
+
+    Raises:
+        OptionError: A setting is out of range, or nesterov goes without momentum or with dampening.
+    """
+    if nesterov and (not momentum or dampening):
+        raise OptionError("scale_by_sgd: nesterov needs a momentum, and no dampening")
+
+    def update(gradient: Any, state: Any, parameter: Any, step: Any, hyper: Any) -> Any:
+        return _sgd_step(gradient, state, step, hyper, nesterov)
+
+    return transformation("scale_by_sgd", zeros_of("momentum"), update, {"momentum": momentum, "dampening": dampening})
+
+
+def scale_by_learning_rate(learning_rate: Rate) -> Optimizer:
+    """The end of a chain without an optimizer: parameters go against what links made of gradients, times a rate.
+
+    Args:
+        learning_rate: The factor of the update, one of `tg.optim.schedules`, or a function of the step.
+
+    Raises:
+        OptionError: It is out of range.
+    """
+    if not callable(learning_rate):
+        checked("scale_by_learning_rate", "learning_rate", learning_rate)
+
+    def update(gradient: Any, state: Any, parameter: Any, step: Any, hyper: Any) -> Any:
+        return parameter - gradient * hyper.learning_rate, state
+
+    return optimizer("sgd", no_state, update, learning_rate)
+
+
+def _adam_step(gradient: Any, state: Any, step: Any, hyper: Any, rate: Any) -> Any:
+    mean = state["m"] + (gradient - state["m"]) * (1 - hyper.beta1)
+    square = state["v"] * hyper.beta2 + gradient * gradient * (1 - hyper.beta2)
+    root = tg.sqrt(square) / (1 - hyper.beta2**step).sqrt()
+    return rate / (1 - hyper.beta1**step) * (mean / (root + hyper.eps)), {"m": mean, "v": square}
 
 
 def adam(
@@ -101,7 +130,7 @@ def adam(
     decay: Decay | None = None,
     clip_norm: float | None = None,
     groups: Groups | None = None,
-) -> Settings:
+) -> Optimizer:
     """Adam, by PyTorch's formulas.
 
     Args:
@@ -117,8 +146,16 @@ def adam(
     Raises:
         OptionError: A setting is out of range.
     """
-    options = {**checked_betas("adam", betas), "eps": eps, "weight_decay": weight_decay}
-    return settings_of("adam", learning_rate, clip_norm, decay, options, groups)
+
+    def update(gradient: Any, state: Any, parameter: Any, step: Any, hyper: Any) -> Any:
+        gradient = _decayed(gradient, parameter, hyper)
+        move, state = _adam_step(gradient, state, step, hyper, hyper.learning_rate)
+        return parameter - move, state
+
+    settings = {**checked_betas("adam", betas), "eps": eps, "weight_decay": weight_decay}
+    return optimizer(
+        "adam", zeros_of("m", "v"), update, learning_rate, settings, decay=decay, clip_norm=clip_norm, groups=groups
+    )
 
 
 def adamw(
@@ -130,7 +167,7 @@ def adamw(
     decay: Decay | None = None,
     clip_norm: float | None = None,
     groups: Groups | None = None,
-) -> Settings:
+) -> Optimizer:
     """Adam with decoupled weight decay, by PyTorch's formulas.
 
     Args:
@@ -146,8 +183,53 @@ def adamw(
     Raises:
         OptionError: A setting is out of range.
     """
-    options = {**checked_betas("adamw", betas), "eps": eps, "weight_decay": weight_decay}
-    return settings_of("adamw", learning_rate, clip_norm, decay, options, groups)
+
+    def update(gradient: Any, state: Any, parameter: Any, step: Any, hyper: Any) -> Any:
+        move, state = _adam_step(gradient, state, step, hyper, hyper.learning_rate)
+        return shrunk(parameter, hyper) - move, state
+
+    settings = {**checked_betas("adamw", betas), "eps": eps, "weight_decay": weight_decay}
+    found = optimizer(
+        "adamw", zeros_of("m", "v"), update, learning_rate, settings, decay=decay, clip_norm=clip_norm, groups=groups
+    )
+    return replace(found, state="adam")
+
+
+def scale_by_adam(betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8) -> Transformation:
+    """The step of `adam` in place of the gradient, without its learning rate.
+
+    Args:
+        betas: How much of the means of the gradients and of their squares stays at each step.
+        eps: Added to the root of the latter, after its bias correction.
+
+    Raises:
+        OptionError: A setting is out of range.
+    """
+
+    def update(gradient: Any, state: Any, parameter: Any, step: Any, hyper: Any) -> Any:
+        return _adam_step(gradient, state, step, hyper, 1.0)
+
+    settings = {**checked_betas("scale_by_adam", betas), "eps": eps}
+    return transformation("scale_by_adam", zeros_of("m", "v"), update, settings)
+
+
+def _rmsprop_step(gradient: Any, state: Any, hyper: Any, centered: bool) -> Any:
+    new = 1 - hyper.alpha
+    square = variance = state["v"] * hyper.alpha + gradient * gradient * new
+    found = {"v": square}
+    if centered:
+        mean = found["m"] = state["m"] + (gradient - state["m"]) * new
+        variance = square - mean * mean
+        # Rounding may put the square of the mean above the mean of the squares.
+        variance = tg.where(variance < 0.0, 0.0, variance)
+    move = gradient / (tg.sqrt(variance) + hyper.eps)
+    if hyper.momentum:
+        move = found["momentum"] = state["momentum"] * hyper.momentum + move
+    return move, found
+
+
+def _rmsprop_state(centered: bool, momentum: bool) -> tuple[str, ...]:
+    return ("v", *(["m"] if centered else []), *(["momentum"] if momentum else []))
 
 
 def rmsprop(
@@ -161,7 +243,7 @@ def rmsprop(
     decay: Decay | None = None,
     clip_norm: float | None = None,
     groups: Groups | None = None,
-) -> Settings:
+) -> Optimizer:
     """RMSprop, by PyTorch's formulas.
 
     Args:
@@ -179,14 +261,45 @@ def rmsprop(
     Raises:
         OptionError: A setting is out of range.
     """
-    options = {
-        "alpha": checked("rmsprop", "alpha", alpha, below=1),
-        "eps": eps,
-        "weight_decay": weight_decay,
-        "momentum": momentum,
-        "centered": bool(centered),
-    }
-    return settings_of("rmsprop", learning_rate, clip_norm, decay, options, groups)
+
+    def update(gradient: Any, state: Any, parameter: Any, step: Any, hyper: Any) -> Any:
+        gradient = _decayed(gradient, parameter, hyper)
+        move, state = _rmsprop_step(gradient, state, hyper, centered)
+        return parameter - move * hyper.learning_rate, state
+
+    settings = {"alpha": alpha, "eps": eps, "weight_decay": weight_decay, "momentum": momentum}
+    found = optimizer(
+        "rmsprop", no_state, update, learning_rate, settings, decay=decay, clip_norm=clip_norm, groups=groups
+    )
+    return replace(found, init=zeros_of(*_rmsprop_state(centered, found.uses("momentum"))))
+
+
+def scale_by_rmsprop(
+    alpha: float = 0.99, eps: float = 1e-8, momentum: float = 0.0, centered: bool = False
+) -> Transformation:
+    """The step of `rmsprop` in place of the gradient, without its learning rate.
+
+    Args:
+        alpha: How much of the mean of the squares of the gradients stays at each step.
+        eps: Added to the root of that mean.
+        momentum: The factor of the running sum of updates; 0 keeps none.
+        centered: Whether to divide by the deviation from the mean of the gradients.
+
+    Raises:
+        OptionError: A setting is out of range.
+    """
+
+    def update(gradient: Any, state: Any, parameter: Any, step: Any, hyper: Any) -> Any:
+        return _rmsprop_step(gradient, state, hyper, centered)
+
+    states = _rmsprop_state(centered, bool(momentum))
+    settings = {"alpha": alpha, "eps": eps, "momentum": momentum}
+    return transformation("scale_by_rmsprop", zeros_of(*states), update, settings)
+
+
+def _adagrad_step(gradient: Any, state: Any, hyper: Any) -> Any:
+    squares = state["sum"] + gradient * gradient
+    return gradient / (tg.sqrt(squares) + hyper.eps), {"sum": squares}
 
 
 def adagrad(
@@ -199,7 +312,7 @@ def adagrad(
     decay: Decay | None = None,
     clip_norm: float | None = None,
     groups: Groups | None = None,
-) -> Settings:
+) -> Optimizer:
     """Adagrad, by PyTorch's formulas.
 
     Args:
@@ -216,13 +329,45 @@ def adagrad(
     Raises:
         OptionError: A setting is out of range.
     """
-    options = {
-        "lr_decay": lr_decay,
-        "weight_decay": weight_decay,
-        "initial_accumulator_value": initial_accumulator_value,
-        "eps": eps,
-    }
-    return settings_of("adagrad", learning_rate, clip_norm, decay, options, groups)
+    start = checked("adagrad", "initial_accumulator_value", initial_accumulator_value)
+
+    def init(parameter: Any) -> Any:
+        return {"sum": tg.full(parameter.shape, start)}
+
+    def update(gradient: Any, state: Any, parameter: Any, step: Any, hyper: Any) -> Any:
+        gradient = _decayed(gradient, parameter, hyper)
+        move, state = _adagrad_step(gradient, state, hyper)
+        rate = hyper.learning_rate
+        return parameter - move * (rate / (1 + (step - 1) * hyper.lr_decay) if hyper.lr_decay else rate), state
+
+    settings = {"lr_decay": lr_decay, "weight_decay": weight_decay, "eps": eps}
+    return optimizer("adagrad", init, update, learning_rate, settings, decay=decay, clip_norm=clip_norm, groups=groups)
+
+
+def scale_by_adagrad(initial_accumulator_value: float = 0.0, eps: float = 1e-10) -> Transformation:
+    """The step of `adagrad` in place of the gradient, without its learning rate.
+
+    Args:
+        initial_accumulator_value: What the sum of the squares of the gradients starts from.
+        eps: Added to the root of that sum.
+
+    Raises:
+        OptionError: A setting is out of range.
+    """
+    start = checked("scale_by_adagrad", "initial_accumulator_value", initial_accumulator_value)
+
+    def init(parameter: Any) -> Any:
+        return {"sum": tg.full(parameter.shape, start)}
+
+    def update(gradient: Any, state: Any, parameter: Any, step: Any, hyper: Any) -> Any:
+        return _adagrad_step(gradient, state, hyper)
+
+    return transformation("scale_by_adagrad", init, update, {"eps": eps})
+
+
+def _lion_step(gradient: Any, state: Any, hyper: Any) -> Any:
+    blend = state["m"] * hyper.beta1 + gradient * (1 - hyper.beta1)
+    return tg.sign(blend), {"m": state["m"] * hyper.beta2 + gradient * (1 - hyper.beta2)}
 
 
 def lion(
@@ -233,7 +378,7 @@ def lion(
     decay: Decay | None = None,
     clip_norm: float | None = None,
     groups: Groups | None = None,
-) -> Settings:
+) -> Optimizer:
     """Lion (Chen et al., 2023): steps of one size, in the direction of the sign of a mean of the gradients.
 
     Args:
@@ -248,120 +393,28 @@ def lion(
     Raises:
         OptionError: A setting is out of range.
     """
-    return settings_of(
-        "lion", learning_rate, clip_norm, decay, {**checked_betas("lion", betas), "weight_decay": weight_decay}, groups
+
+    def update(gradient: Any, state: Any, parameter: Any, step: Any, hyper: Any) -> Any:
+        direction, state = _lion_step(gradient, state, hyper)
+        return shrunk(parameter, hyper) - direction * hyper.learning_rate, state
+
+    settings = {**checked_betas("lion", betas), "weight_decay": weight_decay}
+    return optimizer(
+        "lion", zeros_of("m"), update, learning_rate, settings, decay=decay, clip_norm=clip_norm, groups=groups
     )
 
 
-def adafactor(
-    learning_rate: Rate = 1e-2,
-    beta2_decay: float = -0.8,
-    eps: tuple[float | None, float] = (None, 1e-3),
-    d: float = 1.0,
-    weight_decay: float = 0.0,
-    *,
-    decay: Decay | None = None,
-    clip_norm: float | None = None,
-    groups: Groups | None = None,
-) -> Settings:
-    """Adafactor (Shazeer and Stern, 2018), by PyTorch's formulas: state of one row and one column for a matrix.
-
-    Steps are in proportion to the norm of the parameter. Each parameter has norms of its own, so one kernel can't
-    update them all; what is computed for several runs side by side, in a few dispatches more than others take.
+def scale_by_lion(betas: tuple[float, float] = (0.9, 0.99)) -> Transformation:
+    """The step of `lion` in place of the gradient, without its learning rate: a sign.
 
     Args:
-        learning_rate: The largest size of the update, one of `tg.optim.schedules`, or a function of the step; it falls
-            by the root of the step.
-        beta2_decay: The exponent of the step that says how much of the means of squares is new; at most 0.
-        eps: The least divisor of a gradient, where `None` is the distance from 1 to the next float; and the least norm
-            of a parameter, per element, that the step is taken in proportion to.
-        d: The largest norm of an update, per element; at least 1.
-        weight_decay: How much of a parameter each step takes off it, times the learning rate.
-        decay: Which parameters decay, by name: a glob such as `*.weight`, several, or a predicate; all if absent.
-        clip_norm: The norm of all gradients together above which they are scaled down to it.
-        groups: Settings that some parameters have of their own, by pattern; for each setting, the last pattern that
-            fits and gives it counts.
+        betas: How much of the mean goes into the direction, and how much of it stays at each step.
 
     Raises:
         OptionError: A setting is out of range.
     """
-    try:
-        eps1, eps2 = eps
-    except (TypeError, ValueError):
-        raise OptionError(f"adafactor: eps must be two numbers, or None and a number, got {eps!r}") from None
-    options = {"beta2_decay": beta2_decay, "eps2": eps2, "d": d, "weight_decay": weight_decay}
-    options |= {} if eps1 is None else {"eps1": eps1}
-    return settings_of("adafactor", learning_rate, clip_norm, decay, options, groups)
 
+    def update(gradient: Any, state: Any, parameter: Any, step: Any, hyper: Any) -> Any:
+        return _lion_step(gradient, state, hyper)
 
-def muon(
-    learning_rate: Rate = 1e-3,
-    weight_decay: float = 0.1,
-    momentum: float = 0.95,
-    nesterov: bool = True,
-    ns_coefficients: tuple[float, float, float] = (3.4445, -4.775, 2.0315),
-    eps: float = 1e-7,
-    ns_steps: int = 5,
-    adjust_lr_fn: str | None = None,
-    *,
-    only: Decay | None = None,
-    others: Settings | None = None,
-    decay: Decay | None = None,
-    clip_norm: float | None = None,
-    groups: Groups | None = None,
-) -> Settings:
-    """Muon (Jordan et al., 2024), by PyTorch's formulas: matrices move along an orthogonal matrix near their momentum.
-
-    It is for the matrices of hidden layers. Everything else needs `others`, and embeddings and a last layer do better
-    with it: `muon(0.02, only="blocks.*.weight", others=adamw(3e-4))`. The Newton-Schulz iteration computes in the dtype
-    of the optimizer's state, where PyTorch's is in bfloat16; matrices of one shape go through it together.
-
-    Args:
-        learning_rate: The factor of the update, one of `tg.optim.schedules`, or a function of the step.
-        weight_decay: How much of a parameter each step takes off it, times the learning rate.
-        momentum: How much of the mean of the gradients stays at each step.
-        nesterov: Whether to look ahead by the momentum.
-        ns_coefficients: Those of the iteration's polynomial, of `x`, of `x ** 3` and of `x ** 5`.
-        eps: The least norm that a matrix is divided by.
-        ns_steps: How often the iteration runs; less than 100.
-        adjust_lr_fn: What the rate is scaled by for a matrix of shape `[in, out]`, as `Linear` has it (PyTorch's is the
-            other way round): `None` and "original" are the root of `out / in`, where that is above 1,
-            "match_rms_adamw" 0.2 times the root of the larger.
-        only: Which matrices it updates, by name: a glob, several, or a predicate; all if absent.
-        others: The optimizer of all other parameters, such as `adamw(3e-4)`; its settings change by
-            `Training.set(group="others", ...)`. Without links and `clip_norm`: those of this one are for all gradients.
-        decay: Which parameters decay, by name: a glob such as `*.weight`, several, or a predicate; all if absent.
-        clip_norm: The norm of all gradients together above which they are scaled down to it.
-        groups: Settings that some parameters have of their own, by pattern; for each setting, the last pattern that
-            fits and gives it counts.
-
-    Raises:
-        OptionError: A setting is out of range.
-    """
-    try:
-        first, second, third = (float(one) for one in ns_coefficients)
-    except (TypeError, ValueError):
-        raise OptionError(f"muon: ns_coefficients must be three numbers, got {ns_coefficients!r}") from None
-    if not all(map(math.isfinite, (first, second, third))):
-        raise OptionError(f"muon: ns_coefficients must be finite, got {ns_coefficients!r}")
-    if isinstance(ns_steps, bool) or not isinstance(ns_steps, int) or not 0 <= ns_steps < 100:
-        raise OptionError(f"muon: ns_steps must be an integer from 0 to below 100, got {ns_steps!r}")
-    adjustments = {None: "original", "original": "original", "match_rms_adamw": "match_rms_adamw"}
-    if adjust_lr_fn not in adjustments:
-        raise OptionError(f"muon: adjust_lr_fn must be 'original' or 'match_rms_adamw', got {adjust_lr_fn!r}")
-    check_decay("muon", only, "only")
-    if others is not None and (
-        not isinstance(others, Settings) or others.name == "muon" or others.links or others.clip_norm is not None
-    ):
-        raise OptionError(
-            f"muon: others must be another optimizer, without links or clip_norm, which go with muon, got {others!r}"
-        )
-    checked("muon", "momentum", momentum, below=math.nextafter(1, 2))
-    options = {"weight_decay": weight_decay, "momentum": momentum, "nesterov": bool(nesterov), "eps": eps}
-    fixed = {"coefficients": (first, second, third), "steps": ns_steps, "adjust": adjustments[adjust_lr_fn]}
-    settings = settings_of("muon", learning_rate, clip_norm, decay, options, groups)
-    if others is not None and "others" in settings.groups:
-        raise OptionError(
-            "muon: a group 'others' has the name of the other optimizer's settings; write it as '[o]thers'"
-        )
-    return replace(settings, fixed=fixed, only=only, others=others, rank=2)
+    return transformation("scale_by_lion", zeros_of("m"), update, checked_betas("scale_by_lion", betas))

@@ -10,14 +10,16 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from tensorgrad.dialects.signature import arguments_of
 from tensorgrad.errors import OptionError, ParameterError
 from tensorgrad.nn.parameters import Parameter
-from tensorgrad.optim.optimizer import Optimizer, Settings
 from tensorgrad.optim.schedules import Schedule
 from tensorgrad.optim.settings import RATE, Setting
+from tensorgrad.optim.tracing import add_updates
+from tensorgrad.optim.transforms import Optimizer
+from tensorgrad.tracing.dtypes import Spec
 from tensorgrad.tracing.location import user_line
 
 if TYPE_CHECKING:
+    from xdsl.dialects.builtin import ModuleOp
     from xdsl.dialects.func import FuncOp
-    from xdsl.passes import ModulePass
 
 
 Losses: TypeAlias = tuple[tuple[str, ...], ...]
@@ -50,14 +52,6 @@ class Part:
             for name, one in found.items()
         }
 
-    def append_pass(self, function: str) -> ModulePass:
-        """The pass that appends the update of its parameters, and leaves the gradients of others."""
-        if self.name is None:
-            return self.optimizer.append_pass(function, self.parameters)
-        assert isinstance(self.optimizer, Settings)
-        made = self.optimizer.optimizer_pass(function, self.parameters, self.host)
-        return replace(made, parameters=self.parameters)
-
 
 @dataclass(frozen=True)
 class Parts:
@@ -73,6 +67,16 @@ class Parts:
     def host_settings(self) -> dict[str, Setting]:
         """The settings of all optimizers, by the names that formulas have for them."""
         return {name: one for part in self.all for name, one in part.host_settings().items()}
+
+    def add_updates(self, module: ModuleOp, parameters: Mapping[str, Parameter]) -> None:
+        """Adds the update functions of all optimizers to a module.
+
+        Raises:
+            OptionError: A pattern of an optimizer fits no parameter, or an update function gives something wrong.
+        """
+        for number, part in enumerate(self.all):
+            specs = {path: Spec(parameters[path].shape, parameters[path].dtype) for path in part.parameters}
+            add_updates(module, part.optimizer, specs, number, part.host)
 
     @property
     def rates(self) -> dict[str | None, tuple[str, Schedule | None]]:
@@ -104,8 +108,6 @@ def parts_of(optimizer: Any, parameters: Mapping[str, Parameter]) -> Parts:
         if one is None:
             continue
         _check_optimizer(one)
-        if not isinstance(one, Settings):
-            raise OptionError(f"{user_line()}: optimizer[{name!r}] must be one of tg.optim, got {one!r}")
         paths = [path for path in trainable if owners[path] == name]
         if paths:
             found.append(_part(name, one, paths, parameters, f"part{number}_"))
@@ -115,13 +117,12 @@ def parts_of(optimizer: Any, parameters: Mapping[str, Parameter]) -> Parts:
 def _part(
     name: str | None, optimizer: Optimizer, paths: Sequence[str], parameters: Mapping[str, Parameter], host: str
 ) -> Part:
-    if isinstance(optimizer, Settings):
-        optimizer.check_parameters({path: parameters[path].shape for path in paths})
+    optimizer.check_parameters({path: parameters[path].shape for path in paths})
     return Part(name, optimizer, tuple(paths), host)
 
 
 def _check_optimizer(optimizer: object) -> None:
-    if not callable(getattr(optimizer, "append_pass", None)):
+    if not isinstance(optimizer, Optimizer):
         raise OptionError(
             f"{user_line()}: optimizer must be one of tg.optim, such as tg.optim.adam(1e-3), a dict of them by the "
             f"parts of the model, or None, got {optimizer!r}"

@@ -2,25 +2,32 @@
 
 from __future__ import annotations
 
-import difflib
-import fnmatch
-import json
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from tensorgrad.errors import OptionError, ProgramError
 from tensorgrad.optim.schedules import Schedule, checked
 
-LIMITS = {"dampening": math.nextafter(1, 2), "beta1": 1.0, "beta2": 1.0, "alpha": 1.0, "decay": 1.0}
-"""What a setting must stay below; others must be finite, and none is negative but for those in `SIGNED`."""
-POSITIVE, SIGNED = ("clip_norm", "max_norm", "max_delta"), ("factor", "beta2_decay")
-"""What must not be 0, and what may be negative."""
-LEAST, MOST = {"d": 1.0}, {"beta2_decay": 0.0}
-"""What a setting must not be below, and not above."""
-FIXED = {"initial_accumulator_value"}
-"""Numbers that only the first step looks at."""
+INF = math.inf
+RANGES: dict[str, tuple[float, float]] = {
+    "dampening": (0.0, math.nextafter(1, 2)),
+    "beta1": (0.0, 1.0),
+    "beta2": (0.0, 1.0),
+    "alpha": (0.0, 1.0),
+    "decay": (0.0, 1.0),
+    "d": (1.0, INF),
+    "beta2_decay": (-INF, math.nextafter(0, 1)),
+    **dict.fromkeys(
+        ("learning_rate", "momentum", "weight_decay", "lr_decay", "eps", "eps1", "eps2", "scale"), (0.0, INF)
+    ),
+    **dict.fromkeys(("clip_norm", "max_norm", "max_delta"), (math.nextafter(0, 1), INF)),
+}
+"""The least value of a setting, and what it must stay below; any finite number for others."""
+ALWAYS = {"learning_rate", "beta1", "beta2", "alpha", "eps", "eps1", "eps2", "beta2_decay", "decay", "factor", "scale"}
+"""Settings that the program has also where they are 0."""
+POSITIVE = ("clip_norm", "max_norm", "max_delta")
 RATE, CLIP, DECAY = "learning_rate", "clip_norm", "weight_decay"
 
 
@@ -61,13 +68,15 @@ def checked_setting(owner: str, name: str, value: Any) -> float:
     Raises:
         OptionError: It is out of range; names it.
     """
-    number = checked(owner, name, value, below=LIMITS.get(name, math.inf), signed=name in SIGNED)
+    least, below = RANGES.get(name, (-INF, INF))
+    signed = least != 0.0
+    number = checked(owner, name, value, below=INF if signed else below, signed=signed and name not in POSITIVE)
     if name in POSITIVE and not number:
         raise OptionError(f"{owner}: {name} must be more than 0, got {value!r}")
-    if number < LEAST.get(name, -math.inf):
-        raise OptionError(f"{owner}: {name} must be at least {LEAST[name]:g}, got {value!r}")
-    if number > MOST.get(name, math.inf):
-        raise OptionError(f"{owner}: {name} must be at most {MOST[name]:g}, got {value!r}")
+    if number < least:
+        raise OptionError(f"{owner}: {name} must be at least {least:g}, got {value!r}")
+    if number >= below:
+        raise OptionError(f"{owner}: {name} must be at most {math.nextafter(below, -INF):g}, got {value!r}")
     return number
 
 
@@ -116,71 +125,29 @@ def checked_groups(owner: str, groups: Any, settings: Collection[str]) -> dict[s
 
 
 def host_settings(
-    rate: float,
-    clip_norm: float | None,
-    options: Mapping[str, float | bool],
-    groups: Mapping[str, Mapping[str, float]],
+    settings: Mapping[str, float], clip_norm: float | None, groups: Mapping[str, Mapping[str, float]]
 ) -> dict[str, Setting]:
     """The settings of an optimizer that can change, by the names that formulas of scalars have for them.
 
     What is zero for all parameters takes no part in the program, so it can't change: a momentum, a decay.
     """
-    found = {RATE: Setting(RATE, None, rate)}
-    numbers = {name: value for name, value in options.items() if not isinstance(value, bool) and name not in FIXED}
-    always = {"beta1", "beta2", "alpha", "eps", "eps1", "eps2", "beta2_decay"}
-    for name, value in numbers.items():
+    found: dict[str, Setting] = {}
+    for name, value in settings.items():
         others = () if name == DECAY else (given.get(name, 0.0) for given in groups.values())
-        if name in always or value or any(others):
+        if name in ALWAYS or value or any(others):
             found[name] = Setting(name, None, value)
     if clip_norm is not None:
         found[CLIP] = Setting(CLIP, None, clip_norm)
     for number, (pattern, given) in enumerate(groups.items(), 1):
         for name, value in given.items():
             if name == RATE or (name in found and name != DECAY) or value:
-                found[_host_name(number, name)] = Setting(name, pattern, value)
+                found[host_name(number, name)] = Setting(name, pattern, value)
     return found
 
 
-def _host_name(number: int, setting: str) -> str:
-    return f"group{number}_{setting}"
-
-
-def resolved_groups(
-    owner: str, groups: Mapping[str, Mapping[str, float]], parameters: Sequence[str], live: Collection[str]
-) -> str | None:
-    """The groups as the optimizer's pass has them: for each setting, the last pattern that fits and gives it counts.
-
-    Args:
-        owner: The optimizer.
-        groups: The settings by pattern.
-        parameters: The parameters that are trained.
-        live: The names of `host_settings`.
-
-    Raises:
-        OptionError: A pattern fits no parameter; names the nearest.
-    """
-    members: dict[tuple[tuple[str, int], ...], list[str]] = {}
-    for pattern in groups:
-        if not any(fnmatch.fnmatchcase(path, pattern) for path in parameters):
-            near = ", ".join(difflib.get_close_matches(pattern, parameters, cutoff=0))
-            raise OptionError(f"{owner}: groups: {pattern!r} fits no parameter that is trained; the nearest are {near}")
-    for path in parameters:
-        chosen: dict[str, int] = {}
-        for number, (pattern, given) in enumerate(groups.items(), 1):
-            if fnmatch.fnmatchcase(path, pattern):
-                chosen |= dict.fromkeys(given, number)
-        if chosen:
-            members.setdefault(tuple(sorted(chosen.items())), []).append(path)
-    given = list(groups.values())
-    found = [
-        {
-            "parameters": paths,
-            "values": {name: given[number - 1][name] for name, number in chosen},
-            "names": {name: own for name, number in chosen if (own := _host_name(number, name)) in live},
-        }
-        for chosen, paths in members.items()
-    ]
-    return json.dumps(found) if found else None
+def host_name(number: int, setting: str) -> str:
+    """What formulas call the setting of a group; 0 is that of all parameters that are in none."""
+    return f"group{number}_{setting}" if number else setting
 
 
 class HostSettings:
@@ -260,3 +227,19 @@ class HostSettings:
                 )
         new = {there[name]: checked_setting(owner, name, value) for name, value in wanted.items()}
         self.values = {**self.values, **new}
+
+
+def checked_betas(owner: str, betas: tuple[float, float]) -> dict[str, float]:
+    """Both as settings.
+
+    Raises:
+        OptionError: They are not two numbers from 0 to below 1.
+    """
+    try:
+        first, second = betas
+    except (TypeError, ValueError):
+        raise OptionError(f"{owner}: betas must be two numbers, got {betas!r}") from None
+    return {
+        "beta1": checked(owner, "betas[0]", first, below=1),
+        "beta2": checked(owner, "betas[1]", second, below=1),
+    }

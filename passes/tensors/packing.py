@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
+from xdsl.ir import Attribute, SSAValue
+
+from tensorgrad.dialects.tg.build import TensorBuilder, element_of, shape_of
 from tensorgrad.dialects.tg.shape import PACK_ALIGNMENT
 
 ROW = 1024
@@ -130,3 +134,39 @@ def _chunks(members: Sequence[Member[T]], limit: int) -> list[Chunk[T]]:
         chunks[-1].offsets.append(offset)
         chunks[-1].size = offset + member.size
     return chunks
+
+
+def row_of_squares(builder: TensorBuilder, row: SSAValue, columns: int, wide: Attribute) -> SSAValue:
+    """Returns the sum of the squares of a row, added up some at a time."""
+    several = builder.reshape(row, [shape_of(row)[0] // columns, columns])
+    sums = builder.sum(builder.mul(several, several), [1])
+    return builder.cast(builder.sum(sums, [0]), wide)
+
+
+def sum_of_squares(builder: TensorBuilder, value: SSAValue, wide: Attribute) -> SSAValue:
+    """Returns the sum of the squares of a tensor: in two steps, where it is large."""
+    size = math.prod(shape_of(value))
+    flat = builder.reshape(value, [size])
+    columns = columns_of(size)
+    if size <= columns:
+        return builder.cast(builder.sum(builder.mul(flat, flat), [0]), wide)
+    zero = builder.zeros((), element_of(value))
+    row = builder.pad(flat, zero, [0], [up_to(size, columns) - size], [0])
+    return row_of_squares(builder, row, columns, wide)
+
+
+def stacked(b: TensorBuilder, row: SSAValue, offsets: Sequence[int], extents: Sequence[int]) -> SSAValue:
+    """Returns the tensors of one shape that lie in a row, with an axis of them in front."""
+    count, size, stride = len(offsets), math.prod(extents), offsets[1]
+    padded = b.pad(row, b.zeros((), element_of(row)), [0], [count * stride - shape_of(row)[0]], [0])
+    apart = b.slice(b.reshape(padded, [count, stride]), [0, 0], [count, size], [1, 1])
+    return b.reshape(apart, [count, *extents])
+
+
+def unstacked(b: TensorBuilder, stack: SSAValue, offsets: Sequence[int]) -> SSAValue:
+    """Returns the row that `stacked` was given."""
+    count, stride = len(offsets), offsets[1]
+    size = math.prod(shape_of(stack)) // count
+    flat, zero = b.reshape(stack, [count, size]), b.zeros((), element_of(stack))
+    wide = b.pad(flat, zero, [0, 0], [0, stride - size], [0, 0])
+    return b.slice(b.reshape(wide, [count * stride]), [0], [offsets[-1] + size], [1])

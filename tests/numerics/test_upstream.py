@@ -28,12 +28,16 @@ from xdsl.dialects.builtin import Builtin, ModuleOp
 from xdsl.dialects.func import Func
 from xdsl.parser import Parser
 
+from tensorgrad.dialects.signature import arguments_of
 from tensorgrad.dialects.tg import Tg
 from tensorgrad.interpreters.buffers import BufferExecutor
+from tensorgrad.passes.functions import find_function
 from tensorgrad.passes.pipelines import tensor_passes
-from tensorgrad.passes.tensors.append_adam import AppendAdamPass
+from tensorgrad.passes.tensors.append_updates import AppendUpdatesPass
 from tensorgrad.passes.tensors.inline_calls import InlineCallsPass
 from tensorgrad.passes.tensors.simplify import SimplifyPass
+from tensorgrad.runtime.formula import Formula
+from tensorgrad.tools.trace_optimizer import TraceOptimizerPass
 from tensorgrad.transforms.grad import value_and_grad
 
 pytestmark = pytest.mark.mlir
@@ -147,13 +151,17 @@ def _parsed(text: str) -> ModuleOp:
 def test_training_step(tmp_path: Path) -> None:
     """Parameters and state are updated in place, in arenas; host scalars are arguments."""
     module = _parsed(LOSS)
-    for one in (*tensor_passes("loss", [AppendAdamPass()]), *BUFFER_PASSES):
+    for one in (TraceOptimizerPass("adam"), *tensor_passes("loss", [AppendUpdatesPass()])):
+        one.apply(Context(), module)
+    formulas = [slot.formula for slot in arguments_of(find_function(module, None)) if slot.formula]
+    for one in BUFFER_PASSES:
         one.apply(Context(), module)
     generator = np.random.default_rng(3)
     shapes = {"x": (6, 5), "w": (5, 4), "v": (4, 5)}
     shapes |= {f"adam.{kind}/{name}": shapes[name] for kind in "mv" for name in "wv"}
     values = {name: np.abs(generator.normal(size=shape)).astype(np.float32) for name, shape in shapes.items()}
-    values |= {"adam.step_size": np.array(0.01, np.float32), "adam.root_correction": np.array(0.5, np.float32)}
+    settings = {"learning_rate": 1e-3, "beta1": 0.9, "beta2": 0.999, "eps": 1e-8, "step": 2.0}
+    values |= {text: np.array(Formula(text).evaluate(settings), np.float32) for text in formulas}
     expected = BufferExecutor(module).run(values)
     batch = Batch()
     batch.add("step", module, values)

@@ -11,11 +11,9 @@ import pytest
 import torch
 from test_optim_pytorch import STEPS, Values, check, ours, recorded
 from test_packed_updates import Chain, counts, loss
-from xdsl.utils.exceptions import DiagnosticException
 
 import tensorgrad as tg
 from tensorgrad.errors import OptionError
-from tensorgrad.passes.tensors.append_sgd import AppendSgdPass
 from tensorgrad.runtime.program import Dispatch
 
 untyped: Any = tg
@@ -375,29 +373,3 @@ def test_a_mask_that_is_empty_does_nothing():
 def test_wrong_chains(call, message):
     with pytest.raises(OptionError, match=message):
         call()
-
-
-@pytest.mark.parametrize(
-    ("before", "message"),
-    [
-        ("blur", "before: there is no link 'blur'; there are clip-by-global-norm, "),
-        ("clip", "before: clip requires argument"),
-        ("clip{max-delta=0}", "clip: max_delta must be more than 0, got 0.0"),
-        ("ema{decay=1}", "ema: decay must be at least 0 and less than 1, got 1.0"),
-        ("scale{factor=1e999}", "scale: factor must be finite"),
-        ("scale-by-adam{weight-decay=0.1}", "scale-by-adam has no weight_decay"),
-        ("scale-by-adam{beta1=1}", "beta1 must be at least 0 and less than 1"),
-        ("scale-by-adamw", "there is no link 'scale-by-adamw'"),
-        ("ema{decay=0.9", "before: "),
-        ('add-decayed-weights{weight-decay=0.1 decay="w"}', "has no gradient of 'w', which is to decay"),
-    ],
-)
-def test_passes_refuse_links(before, message):
-    from test_optim import GRADIENTS, parsed
-    from xdsl.context import Context
-
-    module = parsed(GRADIENTS.replace('"w"', '"a"'))
-    text = str(module)
-    with pytest.raises(DiagnosticException, match=message):
-        AppendSgdPass(before=before).apply(Context(), module)
-    assert str(module) == text

@@ -49,7 +49,7 @@ def planned() -> tuple[str, dict[str, Any]]:
         device="numpy",
         seed=1,
     )
-    return training.module("buf"), {**training.parameters(), **values(), "sgd.step_size": np.float32(0.1)}
+    return training.module("buf"), {**training.parameters(), **values(), "learning_rate": np.float32(0.1)}
 
 
 def temporaries(module: ModuleOp) -> list[ViewOp]:

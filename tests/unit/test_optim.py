@@ -18,13 +18,9 @@ import tensorgrad as tg
 from tensorgrad.dialects.signature import arguments_of, results_of
 from tensorgrad.dialects.tg import Tg
 from tensorgrad.errors import OptionError
-from tensorgrad.passes.tensors.append_adagrad import AppendAdagradPass
-from tensorgrad.passes.tensors.append_adam import AppendAdamPass
-from tensorgrad.passes.tensors.append_adamw import AppendAdamWPass
-from tensorgrad.passes.tensors.append_lion import AppendLionPass
-from tensorgrad.passes.tensors.append_rmsprop import AppendRmspropPass
-from tensorgrad.passes.tensors.append_sgd import AppendSgdPass
+from tensorgrad.passes.tensors.append_updates import AppendUpdatesPass
 from tensorgrad.runtime.program import Program
+from tensorgrad.tools.trace_optimizer import TraceOptimizerPass, read_optimizer
 
 untyped: Any = tg
 """The package as code without types calls it."""
@@ -283,30 +279,37 @@ def parsed(text: str) -> Any:
     return Parser(context, text).parse_module()
 
 
-def appended(one: Any, text: str = GRADIENTS) -> FuncOp:
+def appended(optimizer: str, text: str = GRADIENTS) -> FuncOp:
     module = parsed(text)
-    one.apply(Context(), module)
+    for one in (TraceOptimizerPass(optimizer), AppendUpdatesPass()):
+        one.apply(Context(), module)
     module.verify()
     return next(op for op in module.ops if isinstance(op, FuncOp))
 
 
 def test_adam_appends_state_scalars_and_updates():
-    function = appended(AppendAdamPass())
+    function = appended("adam")
     arguments = [(slot.role, slot.name) for slot in arguments_of(function)][4:]
+    formulas = [
+        "1 - beta1",
+        "beta2",
+        "1 - beta2",
+        "sqrt(1 - beta2 ** step)",
+        "eps",
+        "learning_rate / (1 - beta1 ** step)",
+    ]
     states = ["adam.m/w", "adam.m/b", "adam.v/w", "adam.v/b"]
     assert arguments == [
         *(("state", name) for name in states),
-        ("scalar", "adam.step_size"),
-        ("scalar", "adam.root_correction"),
+        *(("scalar", formula) for formula in formulas),
     ]
-    formulas = [slot.formula for slot in arguments_of(function) if slot.formula]
-    assert formulas == ["learning_rate / (1 - 0.9 ** step)", "sqrt(1 - 0.999 ** step)"]
+    assert [slot.formula for slot in arguments_of(function) if slot.formula] == formulas
     results = [(slot.role, slot.name) for slot in results_of(function)]
     assert results == [("output", "loss"), *(("update", name) for name in ["w", "b", *states])]
 
 
 def test_plain_sgd_has_no_state():
-    function = appended(AppendSgdPass())
+    function = appended("sgd")
     assert [slot.role for slot in arguments_of(function)][4:] == ["scalar"]
     assert [slot.role for slot in results_of(function)] == ["output", "update", "update"]
 
@@ -328,40 +331,62 @@ OF_ANOTHER_SHAPE = replaced(
 
 
 @pytest.mark.parametrize(
-    ("one", "text", "message"),
+    ("optimizer", "text", "message"),
     [
-        (AppendAdamPass(), GRADIENTS.replace('"gradient"', '"output"'), "no gradient"),
-        (AppendAdamPass(), OF_NO_PARAMETER, "no parameter 'c'"),
-        (AppendAdamPass(), OF_ANOTHER_SHAPE, "its gradient"),
-        (AppendSgdPass(momentum=math.nan), GRADIENTS, "momentum"),
-        (AppendSgdPass(momentum=0.5, dampening=2.0), GRADIENTS, "dampening"),
-        (AppendSgdPass(nesterov=True), GRADIENTS, "nesterov"),
-        (AppendAdamPass(beta1=1.0), GRADIENTS, "beta1"),
-        (AppendAdamPass(eps=-1.0), GRADIENTS, "eps"),
-        (AppendAdamPass(function="other"), GRADIENTS, "@other"),
-        (AppendAdamPass(clip_norm=0.0), GRADIENTS, "clip_norm"),
-        (AppendAdamPass(learning_rate="step +"), GRADIENTS, "learning_rate: formula"),
-        (AppendAdamPass(learning_rate="rate * step"), GRADIENTS, "not rate"),
-        (AppendAdamWPass(decay=("w", "c")), GRADIENTS, "no gradient of 'c', which is to decay"),
-        (AppendAdamWPass(weight_decay=-1.0), GRADIENTS, "weight_decay"),
-        (AppendRmspropPass(alpha=1.0), GRADIENTS, "alpha"),
-        (AppendRmspropPass(momentum=-1.0), GRADIENTS, "momentum"),
-        (AppendAdagradPass(lr_decay=-1.0), GRADIENTS, "lr_decay"),
-        (AppendLionPass(beta2=2.0), GRADIENTS, "beta2"),
+        ("adam", GRADIENTS.replace('"gradient"', '"output"'), "no gradient"),
+        ("adam", OF_NO_PARAMETER, "no parameter 'c'"),
+        ("adam", OF_ANOTHER_SHAPE, "its gradient"),
+        ("adamw(decay='c')", GRADIENTS, "decay 'c' fits no parameter"),
+        ("adam(groups={'c': {'eps': 1.0}})", GRADIENTS, "'c' fits no parameter"),
     ],
-)  # fmt: skip
-def test_passes_refuse(one, text, message):
+)
+def test_passes_refuse(optimizer, text, message):
     module = parsed(text)
     before = str(module)
     with pytest.raises(DiagnosticException, match=message):
-        one.apply(Context(), module)
+        TraceOptimizerPass(optimizer).apply(Context(), module)
+        before = str(module)
+        AppendUpdatesPass().apply(Context(), module)
     assert str(module) == before
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "adam(",
+        "adam(beta1=1.0)",
+        "adam(1e-3).name",
+        "__import__('os')",
+        "schedules._parsed('1')",
+        "newton",
+        "clip(1.0)",
+        "sgd(0.1, momentum=-1.0)",
+        "sgd(0.1 + 0.1)",
+        "optimizer(1)",
+        "chain(clip(1.0))",
+        "sgd(f(0.1))",
+    ],
+)
+def test_what_is_no_optimizer(text):
+    with pytest.raises(ValueError, match=r"\w"):
+        TraceOptimizerPass(text)
+
+
+def test_an_optimizer_is_written_as_in_python():
+    text = """chain(
+        clip_by_global_norm(1), scale(-0.5),
+        adamw(schedules.cosine(1e-3, 100, warmup=10), decay=["w"], groups={"b": {"eps": 1e-6}}),
+    )"""
+    found = read_optimizer(text)
+    assert [link.name for link in found.links] == ["clip_by_global_norm", "scale"]
+    assert found.schedule == tg.optim.schedules.cosine(1e-3, 100, warmup=10)
+    assert found.groups == {"b": {"eps": 1e-6}} and found.links[1].settings == {"factor": -0.5}
 
 
 def test_appending_twice_is_refused():
     text = GRADIENTS.replace("%g: tensor<2xf32>,", '%g: tensor<2xf32> {tg.name = "adam.m/w", tg.role = "state"},')
     with pytest.raises(DiagnosticException, match=r"has a state adam\.m/w already"):
-        appended(AppendAdamPass(), text)
+        appended("adam", text)
 
 
 @pytest.mark.parametrize(

@@ -21,9 +21,11 @@ from tensorgrad.passes.buffers.fuse import FusePass
 from tensorgrad.passes.buffers.lower_tg_to_buf import LowerTgToBufPass
 from tensorgrad.passes.buffers.plan_memory import PlanMemoryPass
 from tensorgrad.passes.pipelines import DEFAULT_TARGET, tensor_passes
-from tensorgrad.passes.tensors.append_adamw import AppendAdamWPass
+from tensorgrad.passes.tensors.append_updates import AppendUpdatesPass
 from tensorgrad.passes.tensors.packing import Member, packed
+from tensorgrad.passes.tensors.updates import drop_updates
 from tensorgrad.runtime.program import Dispatch, Program
+from tensorgrad.tools.trace_optimizer import TraceOptimizerPass
 
 
 class Chain(tg.nn.Module):
@@ -133,8 +135,9 @@ def test_buffers_are_packed_at_every_level(row_bytes):
     for dialect in (Builtin, Func, Tg):
         context.load_dialect(dialect)
     module = Parser(context, trained(16, tg.optim.sgd(1.0), "numpy", 0)[0].module("traced")).parse_module()
-    decay = tuple(f"layers.{i}.weight" for i in range(16))
-    for one in tensor_passes(None, [AppendAdamWPass(clip_norm=0.1, decay=decay, row_bytes=row_bytes)]):
+    drop_updates(module)
+    tracing = TraceOptimizerPass('adamw(clip_norm=0.1, decay="layers.*.weight")')
+    for one in (tracing, *tensor_passes(None, [AppendUpdatesPass(row_bytes=row_bytes)])):
         one.apply(context, module)
     executor, random = TensorExecutor(module), np.random.default_rng(0)
     arguments = zip(executor.arguments, executor.function.body.block.args, strict=True)

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tensorgrad.passes.buffers.fuse import FusePass
+from tensorgrad.passes.buffers.lower_precision import LowerPrecisionPass
 from tensorgrad.passes.pipelines import (
     InferencePipeline,
     TrainingPipeline,
@@ -17,26 +19,25 @@ from tensorgrad.passes.pipelines import (
     tensor_passes,
     training_passes,
 )
-from tensorgrad.passes.tensors.append_adam import AppendAdamPass
-from tensorgrad.passes.tensors.append_sgd import AppendSgdPass
+from tensorgrad.passes.tensors.append_updates import AppendUpdatesPass
 from tensorgrad.passes.tensors.grad import GradPass
 from tensorgrad.tools.tg_opt import main
+from tensorgrad.tools.trace_optimizer import TraceOptimizerPass
+from tensorgrad.tools.universe import TENSORGRAD_UNIVERSE
+
+AVAILABLE = TENSORGRAD_UNIVERSE.all_passes
 
 
-@pytest.mark.parametrize("text", ["1e-3", '"1e-3"', "0.001", "1.0e-3"])
+@pytest.mark.parametrize("text", ["8", '"8"', "8.0", "0.8e1"])
 def test_floats_are_written_as_anywhere_else(text: str) -> None:
-    assert read_passes(f"append-adam{{eps={text}}}") == (AppendAdamPass(eps=1e-3),)
-
-
-def test_integers_are_floats_where_an_option_is_one() -> None:
-    (one,) = read_passes("append-adam{weight-decay=1}")
-    assert one == AppendAdamPass(weight_decay=1.0)
-    assert isinstance(one, AppendAdamPass)
-    assert isinstance(one.weight_decay, float)
+    (one,) = read_passes(f"lower-precision{{scale={text}}}")
+    assert one == LowerPrecisionPass(scale=8.0)
+    assert isinstance(one, LowerPrecisionPass)
+    assert isinstance(one.scale, float)
 
 
 def test_a_bare_flag_is_true() -> None:
-    assert read_passes("append-sgd{nesterov momentum=0.5}") == (AppendSgdPass(nesterov=True, momentum=0.5),)
+    assert read_passes("fuse{all-prologues}") == (FusePass(all_prologues=True),)
 
 
 def test_integers_stay_integers() -> None:
@@ -46,29 +47,31 @@ def test_integers_stay_integers() -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "append-adam{eps=small}",
-        "append-adam{eps=true}",
-        "append-adam{eps}",
-        "append-adam{eps=1,2}",
+        "lower-precision{scale=small}",
+        "lower-precision{scale=true}",
+        "lower-precision{scale}",
+        "lower-precision{scale=1,2}",
         "grad{wrt=0.5}",
-        "append-sgd{nesterov=1}",
+        "fuse{all-prologues=1}",
+        "trace-optimizer{optimizer=1}",
         "training-pipeline{optimizer=adam,sgd}",
     ],
 )
 def test_wrong_types_are_refused(text: str) -> None:
     with pytest.raises(ValueError, match=text.split("{")[0]):
-        read_passes(text)
+        read_passes(text, AVAILABLE)
 
 
 def test_pipelines_run_the_passes_of_the_python_api() -> None:
-    optimizer = AppendAdamPass(function="f", beta1=0.5)
-    text = "training-pipeline{function=f optimizer=adam beta1=0.5 target=lavapipe}"
-    assert list(read_passes(text)) == training_passes("f", optimizer, "lavapipe")
+    optimizer = TraceOptimizerPass("adam(eps=1e-7)", "f")
+    text = 'training-pipeline{function=f optimizer="adam(eps=1e-7)" target=lavapipe}'
+    assert list(read_passes(text, AVAILABLE)) == training_passes("f", optimizer, "lavapipe")
     assert training_passes("f", optimizer, "lavapipe") == [
-        *tensor_passes("f", [optimizer]),
+        optimizer,
+        *tensor_passes("f", [AppendUpdatesPass("f")]),
         *device_passes("lavapipe"),
     ]
-    assert TrainingPipeline(optimizer, "f", "lavapipe").expand() == read_passes(text)
+    assert TrainingPipeline(optimizer, "f", "lavapipe").expand() == read_passes(text, AVAILABLE)
     assert list(InferencePipeline("lavapipe").expand()) == inference_passes("lavapipe")
 
 

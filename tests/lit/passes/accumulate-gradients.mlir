@@ -1,6 +1,6 @@
 // RUN: tg-opt %s --split-input-file -p 'accumulate-gradients{steps=4}' | filecheck %s
 // RUN: tg-opt %s --split-input-file -p 'accumulate-gradients{steps=4 last=false}' | filecheck %s --check-prefix SUM
-// RUN: tg-opt %s --split-input-file -p 'accumulate-gradients{steps=4 function=step},append-sgd' | filecheck %s --check-prefix UPDATE
+// RUN: tg-opt %s --split-input-file -p 'trace-optimizer{optimizer=sgd function=step},accumulate-gradients{steps=4 function=step},append-updates{function=step}' | filecheck %s --check-prefix UPDATE
 // RUN: not tg-opt %s --split-input-file -p 'accumulate-gradients{steps=1}' 2>&1 | filecheck %s --check-prefix STEPS
 // RUN: not tg-opt %s --split-input-file -p 'accumulate-gradients' 2>&1 | filecheck %s --check-prefix MISSING
 // RUN: not tg-opt %s --split-input-file -p 'accumulate-gradients{steps=2},accumulate-gradients{steps=2}' 2>&1 | filecheck %s --check-prefix TWICE
@@ -36,7 +36,7 @@ func.func @step(%w: tensor<2xf16> {tg.name = "w", tg.role = "parameter"}, %g: te
 // SUM-NEXT:   func.return %l, %6 : tensor<f32>, tensor<2xf32>
 // SUM-NEXT: }
 
-// UPDATE: tg.name = "accumulated/w", tg.role = "state"}, %1: tensor<f32> {tg.name = "sgd.step_size"
+// UPDATE: tg.name = "accumulated/w", tg.role = "state"}, %1: tensor<f32> {tg.name = "learning_rate"
 // UPDATE-SAME: -> (tensor<f32> {tg.name = "loss", tg.role = "output"}, tensor<2xf32> {tg.name = "w", tg.role = "update"}) {
 // UPDATE: tensor<2xf16> {tg.name = "w", tg.role = "update"}) {
 // UPDATE:   tg.mul %3, %4

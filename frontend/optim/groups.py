@@ -1,0 +1,63 @@
+"""Which parameters something is for, by name."""
+
+from __future__ import annotations
+
+import difflib
+import fnmatch
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+from tensorgrad.errors import OptionError
+
+Decay: TypeAlias = str | Sequence[str] | Callable[[str], bool]
+"""Which parameters decay, by name: a glob such as `*.weight`, several, or a predicate."""
+Groups: TypeAlias = Mapping[str, Mapping[str, Any]]
+"""Settings by pattern, for parameters that have others: `{"*.bias": {"weight_decay": 0.0}}`."""
+
+
+def chosen(owner: str, patterns: Decay, parameters: Sequence[str], what: str = "decay") -> tuple[str, ...]:
+    """Returns the parameters that patterns or a predicate choose.
+
+    Raises:
+        OptionError: A pattern fits none.
+    """
+    if callable(patterns):
+        return tuple(name for name in parameters if patterns(name))
+    listed = [patterns] if isinstance(patterns, str) else patterns
+    for pattern in listed:
+        if not fnmatch.filter(parameters, pattern):
+            raise OptionError(f"{owner}: {what} {pattern!r} fits no parameter; there are {', '.join(parameters)}")
+    return tuple(name for name in parameters if any(fnmatch.fnmatchcase(name, pattern) for pattern in listed))
+
+
+def check_choice(owner: str, patterns: Decay | None, what: str = "decay") -> None:
+    """Checks that parameters are chosen by patterns or by a function.
+
+    Raises:
+        OptionError: They are not.
+    """
+    names = isinstance(patterns, Sequence) and all(isinstance(pattern, str) for pattern in patterns)
+    if patterns is not None and not names and not callable(patterns):
+        raise OptionError(
+            f"{owner}: {what} must be a pattern, a list of them or a function of a name, got {patterns!r}"
+        )
+
+
+def group_numbers(
+    owner: str, groups: Mapping[str, Mapping[str, float]], parameters: Sequence[str]
+) -> dict[str, dict[str, int]]:
+    """Returns the number of the group that gives a setting, by parameter and setting: the last whose pattern fits.
+
+    Raises:
+        OptionError: A pattern fits no parameter; names the nearest.
+    """
+    for pattern in groups:
+        if not any(fnmatch.fnmatchcase(path, pattern) for path in parameters):
+            near = ", ".join(difflib.get_close_matches(pattern, parameters, cutoff=0))
+            raise OptionError(f"{owner}: groups: {pattern!r} fits no parameter that is trained; the nearest are {near}")
+    found: dict[str, dict[str, int]] = {path: {} for path in parameters}
+    for number, (pattern, given) in enumerate(groups.items(), 1):
+        for path in parameters:
+            if fnmatch.fnmatchcase(path, pattern):
+                found[path] |= dict.fromkeys(given, number)
+    return found

@@ -1,0 +1,200 @@
+"""Adafactor and Muon: optimizers that look at a parameter as a matrix."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import tensorgrad as tg
+from tensorgrad.errors import OptionError
+from tensorgrad.optim.groups import Decay, Groups, check_choice
+from tensorgrad.optim.optimizers import shrunk
+from tensorgrad.optim.schedules import Rate, checked
+from tensorgrad.optim.transforms import Optimizer, Transformation, no_state, optimizer, zeros_of
+
+
+def _adafactor_state(parameter: Any) -> Any:
+    """Means over an axis keep it, of one element."""
+    shape = parameter.shape
+    if len(shape) < 2:
+        return {"v": tg.zeros(shape)}
+    return {"row": tg.zeros((*shape[:-1], 1)), "column": tg.zeros((*shape[:-2], 1, shape[-1]))}
+
+
+def _per_element(x: Any) -> Any:
+    """The root of the mean of the squares of all elements."""
+    # First over the last axis, row by row side by side.
+    squares = tg.sum(x * x, axis=-1) if x.ndim else x * x
+    return tg.sqrt(tg.sum(squares) * (1 / x.size))
+
+
+def _mean(x: Any, axis: int) -> Any:
+    return tg.sum(x, axis=axis, keepdims=True) * (1 / x.shape[axis])
+
+
+def _adafactor_variance(gradient: Any, state: Any, step: Any, least: Any, hyper: Any) -> Any:
+    """The second moment of a gradient, of a matrix as the product of those of its rows and columns."""
+    squares, new = gradient * gradient, step**hyper.beta2_decay
+    if "v" in state:
+        square = state["v"] + (squares - state["v"]) * new
+        return square, {"v": square}
+    row = state["row"] + (_mean(squares, -1) - state["row"]) * new
+    column = state["column"] + (_mean(squares, -2) - state["column"]) * new
+    return row * column / tg.maximum(_mean(row, -2), least), {"row": row, "column": column}
+
+
+def adafactor(
+    learning_rate: Rate = 1e-2,
+    beta2_decay: float = -0.8,
+    eps: tuple[float | None, float] = (None, 1e-3),
+    d: float = 1.0,
+    weight_decay: float = 0.0,
+    *,
+    decay: Decay | None = None,
+    clip_norm: float | None = None,
+    groups: Groups | None = None,
+) -> Optimizer:
+    """Adafactor (Shazeer and Stern, 2018), by PyTorch's formulas: state of one row and one column for a matrix.
+
+    Steps are in proportion to the norm of the parameter. Each parameter has norms of its own, so one kernel can't
+    update them all; what is computed for several runs side by side, in a few dispatches more than others take.
+
+    Args:
+        learning_rate: The largest size of the update, one of `tg.optim.schedules`, or a function of the step; it falls
+            by the root of the step.
+        beta2_decay: The exponent of the step that says how much of the means of squares is new; at most 0.
+        eps: The least divisor of a gradient, where `None` is the distance from 1 to the next float; and the least norm
+            of a parameter, per element, that the step is taken in proportion to.
+        d: The largest norm of an update, per element; at least 1.
+        weight_decay: How much of a parameter each step takes off it, times the learning rate.
+        decay: Which parameters decay, by name: a glob such as `*.weight`, several, or a predicate; all if absent.
+        clip_norm: The norm of all gradients together above which they are scaled down to it.
+        groups: Settings that some parameters have of their own, by pattern; for each setting, the last pattern that
+            fits and gives it counts.
+
+    Raises:
+        OptionError: A setting is out of range.
+    """
+    try:
+        eps1, eps2 = eps
+    except (TypeError, ValueError):
+        raise OptionError(f"adafactor: eps must be two numbers, or None and a number, got {eps!r}") from None
+
+    def update(gradient: Any, state: Any, parameter: Any, step: Any, hyper: Any) -> Any:
+        least = hyper.eps1 if eps1 is not None else 2.0**-52 if parameter.dtype == tg.f64 else 2.0**-23
+        variance, state = _adafactor_variance(gradient, state, step, least, hyper)
+        move = gradient / tg.sqrt(tg.maximum(variance, least * least))
+        rate = hyper.learning_rate.minimum(1 / step.sqrt()) * tg.maximum(_per_element(parameter), hyper.eps2)
+        return shrunk(parameter, hyper) - move * (rate / tg.maximum(_per_element(move) / hyper.d, 1.0)), state
+
+    settings = {"beta2_decay": beta2_decay, "eps2": eps2, "d": d, "weight_decay": weight_decay}
+    settings |= {} if eps1 is None else {"eps1": eps1}
+    return optimizer(
+        "adafactor", _adafactor_state, update, learning_rate, settings, decay=decay, clip_norm=clip_norm, groups=groups
+    )
+
+
+def _muon_momentum(nesterov: bool) -> Any:
+    def update(gradient: Any, state: Any, parameter: Any, step: Any, hyper: Any) -> Any:
+        kept, new = hyper.momentum, 1 - hyper.momentum
+        mean = state["m"] * kept + gradient * new
+        return (mean * kept + gradient * new if nesterov else mean), {"m": mean}
+
+    return Transformation("muon", zeros_of("m"), update, batched=True)
+
+
+def _orthogonalized(steps: int, coefficients: tuple[float, float, float], adjust: str | None) -> Any:
+    """Brings a matrix near to one with singular values of 1, by a Newton-Schulz iteration (Jordan et al., 2024)."""
+    first, second, third = coefficients
+
+    def update(gradient: Any, state: Any, parameter: Any, step: Any, hyper: Any) -> Any:
+        rows, columns = gradient.shape
+        x = tg.transpose(gradient) if rows > columns else gradient
+        x = x / tg.maximum(tg.sqrt(tg.sum(tg.sum(x * x, axis=1))), hyper.eps)  # row by row side by side at first
+        for _ in range(steps):
+            gram = tg.einsum("ik,jk->ij", x, x)
+            x = x * first + (gram * second + gram @ gram * third) @ x
+        x = tg.transpose(x) if rows > columns else x
+        wide = adjust == "match_rms_adamw"
+        return x * (0.2 * math.sqrt(max(rows, columns)) if wide else math.sqrt(max(1.0, columns / rows))), state
+
+    return Transformation("muon", no_state, update, batched=True)
+
+
+def muon(
+    learning_rate: Rate = 1e-3,
+    weight_decay: float = 0.1,
+    momentum: float = 0.95,
+    nesterov: bool = True,
+    ns_coefficients: tuple[float, float, float] = (3.4445, -4.775, 2.0315),
+    eps: float = 1e-7,
+    ns_steps: int = 5,
+    adjust_lr_fn: str | None = None,
+    *,
+    only: Decay | None = None,
+    others: Optimizer | None = None,
+    decay: Decay | None = None,
+    clip_norm: float | None = None,
+    groups: Groups | None = None,
+) -> Optimizer:
+    """Muon (Jordan et al., 2024), by PyTorch's formulas: matrices move along an orthogonal matrix near their momentum.
+
+    It is for the matrices of hidden layers. Everything else needs `others`, and embeddings and a last layer do better
+    with it: `muon(0.02, only="blocks.*.weight", others=adamw(3e-4))`. The Newton-Schulz iteration computes in the dtype
+    of the optimizer's state, where PyTorch's is in bfloat16; matrices of one shape go through it together.
+
+    Args:
+        learning_rate: The factor of the update, one of `tg.optim.schedules`, or a function of the step.
+        weight_decay: How much of a parameter each step takes off it, times the learning rate.
+        momentum: How much of the mean of the gradients stays at each step.
+        nesterov: Whether to look ahead by the momentum.
+        ns_coefficients: Those of the iteration's polynomial, of `x`, of `x ** 3` and of `x ** 5`.
+        eps: The least norm that a matrix is divided by.
+        ns_steps: How often the iteration runs; less than 100.
+        adjust_lr_fn: What the rate is scaled by for a matrix of shape `[in, out]`, as `Linear` has it (PyTorch's is the
+            other way round): `None` and "original" are the root of `out / in`, where that is above 1,
+            "match_rms_adamw" 0.2 times the root of the larger.
+        only: Which matrices it updates, by name: a glob, several, or a predicate; all if absent.
+        others: The optimizer of all other parameters, such as `adamw(3e-4)`; its settings change by
+            `Training.set(group="others", ...)`. Without links and `clip_norm`: those of this one are for all gradients.
+        decay: Which parameters decay, by name: a glob such as `*.weight`, several, or a predicate; all if absent.
+        clip_norm: The norm of all gradients together above which they are scaled down to it.
+        groups: Settings that some parameters have of their own, by pattern; for each setting, the last pattern that
+            fits and gives it counts.
+
+    Raises:
+        OptionError: A setting is out of range.
+    """
+    try:
+        first, second, third = (float(one) for one in ns_coefficients)
+    except (TypeError, ValueError):
+        raise OptionError(f"muon: ns_coefficients must be three numbers, got {ns_coefficients!r}") from None
+    if not all(map(math.isfinite, (first, second, third))):
+        raise OptionError(f"muon: ns_coefficients must be finite, got {ns_coefficients!r}")
+    if isinstance(ns_steps, bool) or not isinstance(ns_steps, int) or not 0 <= ns_steps < 100:
+        raise OptionError(f"muon: ns_steps must be an integer from 0 to below 100, got {ns_steps!r}")
+    if adjust_lr_fn not in (None, "original", "match_rms_adamw"):
+        raise OptionError(f"muon: adjust_lr_fn must be 'original' or 'match_rms_adamw', got {adjust_lr_fn!r}")
+    check_choice("muon", only, "only")
+    if others is not None and (
+        not isinstance(others, Optimizer) or others.name == "muon" or others.links or others.clip_norm is not None
+    ):
+        raise OptionError(
+            f"muon: others must be another optimizer, without links or clip_norm, which go with muon, got {others!r}"
+        )
+    checked("muon", "momentum", momentum, below=math.nextafter(1, 2))
+
+    def update(gradient: Any, state: Any, parameter: Any, step: Any, hyper: Any) -> Any:
+        return shrunk(parameter, hyper) - gradient * hyper.learning_rate, state
+
+    settings = {"weight_decay": weight_decay, "momentum": momentum, "eps": eps}
+    found = optimizer(
+        "muon", no_state, update, learning_rate, settings, decay=decay, clip_norm=clip_norm, groups=groups
+    )
+    if others is not None and "others" in found.groups:
+        raise OptionError(
+            "muon: a group 'others' has the name of the other optimizer's settings; write it as '[o]thers'"
+        )
+    inner = _muon_momentum(nesterov), _orthogonalized(ns_steps, (first, second, third), adjust_lr_fn)
+    return replace(found, inner=inner, only=only, others=others, rank=2)

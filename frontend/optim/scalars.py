@@ -1,0 +1,211 @@
+"""Host scalars: hyper-parameters and the step, and what arithmetic makes of them, which the host computes.
+
+Update functions are given them for the step and for their hyper-parameters. Arithmetic of host scalars with numbers and
+with each other stays on the host: `learning_rate / (1 - beta1 ** step)` is one scalar of the program, computed in
+float64 at each step, so that powers of the step are exact and another value needs no other program. Beside a tensor, a
+host scalar is a tensor without axes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, TypeAlias
+
+from xdsl.ir import Attribute, SSAValue
+
+from tensorgrad.dialects.signature import Slot
+from tensorgrad.dialects.tg.base import numpy_dtype, tensor
+from tensorgrad.errors import OptionError, TraceError
+from tensorgrad.tracing.dtypes import NAMES, DType
+from tensorgrad.tracing.location import user_line
+from tensorgrad.tracing.tensor import Tensor, Traced
+from tensorgrad.tracing.tracer import Trace, new_argument
+
+Number: TypeAlias = "float | HostScalar"
+
+NORM = "norm"
+"""What update functions call the norm of all gradients together."""
+CHOICE, COMPARISON, SUM, PRODUCT, SIGN, POWER, ATOM = range(7)
+"""How tightly the parts of a formula bind, in Python's order."""
+
+
+class Scalars:
+    """The host scalars that a trace reads: arguments that are added when they are first read.
+
+    Attributes:
+        trace: The trace of an update function.
+        element: Their element type: that of the parameter's state.
+        slots: What the host computes for each argument.
+    """
+
+    def __init__(self, trace: Trace, element: Attribute):
+        self.trace = trace
+        self.element = element
+        self.slots: list[Slot] = []
+        self._values: dict[str, SSAValue] = {}
+
+    def value(self, formula: str) -> SSAValue:
+        """The argument that a formula is computed for."""
+        if formula not in self._values:
+            self._values[formula] = self.argument(Slot(formula, "scalar", formula))
+        return self._values[formula]
+
+    def argument(self, slot: Slot) -> SSAValue:
+        """A new argument without axes."""
+        self.slots.append(slot)
+        return new_argument(self.trace, tensor((), self.element)).value
+
+    def named(self, name: str) -> HostScalar:
+        """What the host calls by a name."""
+        return HostScalar(name, ATOM, self)
+
+
+class HostScalar(Traced):
+    """A number that the host computes for each step.
+
+    Attributes:
+        formula: What it is computed by.
+    """
+
+    __slots__ = ("_binding", "_scalars", "formula")
+
+    def __init__(self, formula: str, binding: int, scalars: Scalars):
+        self.formula = formula
+        self._binding = binding
+        self._scalars = scalars
+        self._trace = scalars.trace
+
+    @property
+    def value(self) -> SSAValue:
+        """The argument in the IR; of a comparison, whether it is other than 0."""
+        found = self._scalars.value(self.formula)
+        if self._binding != COMPARISON:
+            return found
+        builder = self.trace.builder
+        return builder.compare("ne", found, builder.full_like(found, 0.0))
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """No axes."""
+        return ()
+
+    @property
+    def dtype(self) -> DType:
+        """The dtype of the parameter's state; bool for a comparison."""
+        return NAMES["bool"] if self._binding == COMPARISON else numpy_dtype(self._scalars.element)
+
+    def __repr__(self) -> str:
+        return f"HostScalar({self.formula})"
+
+    def __bool__(self) -> bool:
+        """Whether the program has it: what is 0 for all parameters at `tg.compile` is a number of Python instead.
+
+        Raises:
+            TraceError: It is a comparison, whose outcome differs from step to step.
+        """
+        if self._binding > COMPARISON:
+            return True
+        raise TraceError(
+            f"{user_line()}: {self.formula} is computed anew for each step: choose by condition.select(a, b), not by if"
+        )
+
+    def _inside(self, binding: int) -> str:
+        return self.formula if self._binding >= binding else f"({self.formula})"
+
+    def _joined(self, other: Any, symbol: str, binding: int, swapped: bool = False) -> Any:
+        """An operator between this and another number; `NotImplemented` where that is none of the host's."""
+        if not isinstance(other, HostScalar) and not (isinstance(other, int | float) and not isinstance(other, bool)):
+            return NotImplemented
+        left, right = self, _hosted(other, self._scalars)
+        if swapped:
+            left, right = right, left
+        tighter = binding + 1
+        inside = (tighter, binding) if symbol == "**" else (max(binding, SUM), tighter)
+        text = f"{left._inside(inside[0])} {symbol} {right._inside(inside[1])}"
+        return HostScalar(text, binding, self._scalars)
+
+    def _called(self, function: str, *others: Number) -> HostScalar:
+        arguments = [self.formula, *(_hosted(one, self._scalars).formula for one in others)]
+        return HostScalar(f"{function}({', '.join(arguments)})", ATOM, self._scalars)
+
+    def __neg__(self) -> HostScalar:
+        return HostScalar(f"-{self._inside(SIGN)}", SIGN, self._scalars)
+
+    def sqrt(self) -> HostScalar:
+        """The square root."""
+        return self._called("sqrt")
+
+    def exp(self) -> HostScalar:
+        """The exponential."""
+        return self._called("exp")
+
+    def minimum(self, other: Number) -> HostScalar:
+        """The smaller of two numbers of the host."""
+        return self._called("min", other)
+
+    def maximum(self, other: Number) -> HostScalar:
+        """The larger of two numbers of the host."""
+        return self._called("max", other)
+
+    def select(self, then: Number, otherwise: Number) -> HostScalar:
+        """`then` where this comparison holds, else `otherwise`."""
+        first, second = (_hosted(one, self._scalars)._inside(COMPARISON) for one in (then, otherwise))
+        return HostScalar(f"{first} if {self.formula} else {second}", CHOICE, self._scalars)
+
+
+class Hyper:
+    """The hyper-parameters of an update function, as attributes, and `norm`, the norm of all gradients together.
+
+    They are host scalars, or 0.0 where the program does without.
+    """
+
+    def __init__(self, owner: str, values: Mapping[str, Number], scalars: Scalars):
+        self._owner = owner
+        self._values: dict[str, Any] = dict(values)
+        self._scalars = scalars
+
+    def __getattr__(self, name: str) -> Any:
+        if name == NORM and name not in self._values:
+            self._values[NORM] = Traced(self._scalars.trace, self._scalars.argument(Slot(NORM, NORM)))
+        if name.startswith("__"):
+            raise AttributeError(name)
+        if name not in self._values:
+            raise OptionError(
+                f"{user_line()}: {self._owner} has no hyper-parameter {name!r}; there are {', '.join(self._values)}"
+            )
+        return self._values[name]
+
+
+def _hosted(number: Number, scalars: Scalars) -> HostScalar:
+    if isinstance(number, HostScalar):
+        return number
+    return HostScalar(repr(number), SIGN if number < 0 else ATOM, scalars)
+
+
+def _operator(name: str, symbol: str, binding: int, swapped: bool) -> Any:
+    beside_tensors = getattr(Tensor, name)
+
+    def operate(self: HostScalar, other: Any) -> Any:
+        found = self._joined(other, symbol, binding, swapped)
+        return beside_tensors(self, other) if found is NotImplemented else found
+
+    operate.__name__ = name
+    return operate
+
+
+_SYMBOLS = {
+    "add": ("+", SUM),
+    "sub": ("-", SUM),
+    "mul": ("*", PRODUCT),
+    "truediv": ("/", PRODUCT),
+    "pow": ("**", POWER),
+}
+_COMPARISONS = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}
+
+for _name, (_symbol, _binding) in _SYMBOLS.items():
+    for _prefix in ("", "r"):
+        _method = f"__{_prefix}{_name}__"
+        setattr(HostScalar, _method, _operator(_method, _symbol, _binding, bool(_prefix)))
+for _name, _symbol in _COMPARISONS.items():
+    setattr(HostScalar, f"__{_name}__", _operator(f"__{_name}__", _symbol, COMPARISON, swapped=False))
+HostScalar.__hash__ = object.__hash__

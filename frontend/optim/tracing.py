@@ -1,0 +1,148 @@
+"""Update functions in the IR: an optimizer's functions, traced once for each way in which parameters are updated."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from typing import Any
+
+import numpy as np
+from xdsl.dialects import func
+from xdsl.dialects.builtin import FunctionType, ModuleOp, StringAttr, f16, f32
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Attribute, Region
+
+from tensorgrad.dialects.signature import Slot, slots_attribute
+from tensorgrad.dialects.tg.base import ELEMENT_TYPES, tensor
+from tensorgrad.errors import OptionError
+from tensorgrad.ops.elementwise import cast, where
+from tensorgrad.optim.scalars import ATOM, HostScalar, Hyper, Scalars
+from tensorgrad.optim.transforms import Optimizer, Stage
+from tensorgrad.passes.tensors.updates import Update, mark
+from tensorgrad.tracing.dtypes import Spec
+from tensorgrad.tracing.location import user_location
+from tensorgrad.tracing.tensor import Array, Tensor
+from tensorgrad.tracing.tracer import as_result, new_argument, sanitized, tracing, value_in
+
+
+def add_updates(
+    module: ModuleOp, optimizer: Optimizer, parameters: Mapping[str, Spec], number: int = 0, host: str = ""
+) -> None:
+    """Adds the update functions of parameters to a module.
+
+    Parameters that have the same settings share one, if their shapes and dtypes are the same, or if the update works
+    element by element.
+
+    Args:
+        module: Gets the functions.
+        optimizer: What updates the parameters.
+        parameters: Their shapes and dtypes, by path.
+        number: Which optimizer of the module it is.
+        host: How the names begin by which the host gives settings.
+
+    Raises:
+        OptionError: A pattern fits no parameter, or an update function gives something else than a pair of a tensor of
+            the parameter's shape and a dict of states.
+        TensorgradError: What an update function does can't be traced.
+    """
+    taken = {op.sym_name.data for op in module.ops if isinstance(op, FuncOp)}
+    shapes = {path: one.shape for path, one in parameters.items()}
+    optimizer.check_parameters(shapes)
+    for place, stage in enumerate(optimizer.stages(shapes, host)):
+        for update, paths in _versions(stage, parameters):
+            base = update.function.sym_name.data
+            names = (base if count == 0 else f"{base}_{count}" for count in range(len(taken) + 1))
+            name = next(name for name in names if name not in taken)
+            taken.add(name)
+            update.function.properties["sym_name"] = StringAttr(name)
+            mark(update.function, paths, place, number, stage.batched)
+            module.body.block.add_op(update.function)
+
+
+def _versions(stage: Stage, parameters: Mapping[str, Spec]) -> list[tuple[Update, list[str]]]:
+    """The update functions of a stage, and the parameters that each is for."""
+    exact: dict[Hashable, tuple[Update, list[str]]] = {}
+    found: dict[Hashable, tuple[Update, list[str]]] = {}
+    for path, table in stage.tables.items():
+        element, shape = _computed(parameters[path]), parameters[path].shape
+        key = (shape, element, *table.items())
+        if key not in exact:
+            update = Update(_traced(stage, shape, element, table))
+            # Element by element, another shape makes no other function.
+            same = key if update.structure is None else update.structure
+            exact[key] = found.setdefault(same, (update, []))
+        exact[key][1].append(path)
+    return list(found.values())
+
+
+def _computed(parameter: Spec) -> Attribute:
+    """The element type of state and arithmetic: half floats are updated in f32."""
+    element = ELEMENT_TYPES[parameter.dtype]
+    return f32 if element == f16 else element
+
+
+def _traced(stage: Stage, shape: tuple[int, ...], element: Attribute, table: Mapping[str, str | float]) -> FuncOp:
+    """The update function for parameters of a shape."""
+    with tracing(stage.label) as trace:
+        gradient, parameter = (new_argument(trace, tensor(shape, element)) for _ in range(2))
+        scalars = Scalars(trace, element)
+        scalars.slots = [Slot("gradient", "gradient"), Slot("parameter", "parameter")]
+        step = scalars.named("step")
+        values = {name: HostScalar(one, ATOM, scalars) if isinstance(one, str) else one for name, one in table.items()}
+        state = _states(stage.label, stage.init(parameter), scalars, step)
+        found = stage.update(gradient, dict(state), parameter, step, Hyper(stage.label, values, scalars))
+        tensors = _results(stage.label, found, shape, state)
+        results = [value_in(trace, cast(one, parameter.dtype)) for one in tensors]
+    returned = func.ReturnOp(*results)
+    returned.location = user_location()
+    trace.block.add_op(returned)
+    kinds = FunctionType.from_lists([one.type for one in trace.block.args], [one.type for one in results])
+    made = FuncOp(sanitized(stage.label), kinds, Region(trace.block), "private")
+    made.location = user_location()
+    made.properties["arg_attrs"] = slots_attribute(scalars.slots)
+    result = Slot("parameter", "update") if stage.is_last else Slot("gradient", "gradient")
+    states = [Slot(f"{stage.label}.{key}", "update") for key in state]
+    made.properties["res_attrs"] = slots_attribute([result, *states])
+    return made
+
+
+def _states(label: str, first: Any, scalars: Scalars, step: HostScalar) -> dict[str, Tensor]:
+    """The state before the step, by name: arguments that are zero at first.
+
+    Raises:
+        OptionError: `init` gave something else than a dict of tensors.
+    """
+    if not isinstance(first, Mapping):
+        raise OptionError(f"{label}: init() must give a dict of tensors, it gave {type(first).__name__}")
+    found: dict[str, Tensor] = {}
+    for key, value in first.items():
+        start = as_result(value, f"{label}: init()")
+        scalars.slots.append(Slot(f"{label}.{key}", "state"))
+        found[key] = new_argument(scalars.trace, tensor(start.shape, scalars.element))
+        if not isinstance(start, Array) or np.asarray(start).any():
+            # State starts from zero, so the first step takes what it is to start from.
+            found[key] = where(step == 1, start, found[key])
+    return found
+
+
+def _results(label: str, found: Any, shape: tuple[int, ...], state: Mapping[str, Tensor]) -> list[Tensor]:
+    """The next gradient or parameter, and the states in order.
+
+    Raises:
+        OptionError: `update` gave something else than these, or of other shapes.
+    """
+    if not isinstance(found, tuple) or len(found) != 2 or not isinstance(found[1], Mapping):
+        raise OptionError(f"{label}: update() must give a tensor and a dict of states, it gave {found!r}")
+    value, states = found
+    if states.keys() != state.keys():
+        raise OptionError(
+            f"{label}: update() must give the states that init() does, {', '.join(state) or 'none'}; it gave "
+            f"{', '.join(states) or 'none'}"
+        )
+    wanted = [shape, *(one.shape for one in state.values())]
+    tensors = [as_result(one, f"{label}: update()") for one in (value, *(states[key] for key in state))]
+    for one, extents in zip(tensors, wanted, strict=True):
+        if one.shape != extents:
+            raise OptionError(
+                f"{label}: update() must give a tensor of shape {list(extents)}, it gave {list(one.shape)}"
+            )
+    return tensors

@@ -1,0 +1,418 @@
+"""What optimizers are made of: gradient transformations, and optimizers, which change parameters.
+
+Each is two functions of tensors, `init(parameter)` and `update(gradient, state, parameter, step, hyper)`, as in optax.
+They are traced into the training step like a loss. `hyper` has the hyper-parameters, which are host scalars as the step
+is: see `tensorgrad.optim.scalars`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeAlias
+
+import tensorgrad as tg
+from tensorgrad.errors import OptionError
+from tensorgrad.optim.groups import Decay, Groups, check_choice, chosen, group_numbers
+from tensorgrad.optim.schedules import Rate, Schedule, as_schedule, checked
+from tensorgrad.optim.settings import (
+    ALWAYS,
+    DECAY,
+    RATE,
+    Setting,
+    checked_groups,
+    checked_setting,
+    host_name,
+    host_settings,
+)
+
+OTHERS = "others_"
+"""How the names begin that formulas have for the settings of the optimizer of the rest."""
+
+Init: TypeAlias = Callable[..., Mapping[str, Any]]
+"""Gives the first state of a parameter, by name."""
+Update: TypeAlias = Callable[..., tuple[Any, Mapping[str, Any]]]
+"""Gives the next gradient, or parameter, and state."""
+
+
+def no_state(parameter: Any) -> Mapping[str, Any]:
+    """The state of what has none."""
+    return {}
+
+
+def zeros_of(*names: str) -> Init:
+    """The state of what has tensors of the parameter's shape, zero at first."""
+    return lambda parameter: {name: tg.zeros(parameter.shape) for name in names}
+
+
+@dataclass(frozen=True)
+class Transformation:
+    """What becomes of gradients before an optimizer takes them: one of `chain`'s arguments.
+
+    Attributes:
+        name: What it does; state and settings go by it.
+        init: `init(parameter)` gives the first state by name.
+        update: `update(gradient, state, parameter, step, hyper)` gives the next gradient and state.
+        settings: Its hyper-parameters.
+        schedule: What scales the first of them with the steps, if anything does.
+        only: The parameters that it is for, if not for all.
+        batched: Whether parameters of one shape run through it as a batch, in rows with those behind it.
+    """
+
+    name: str
+    init: Init = field(repr=False)
+    update: Update = field(repr=False)
+    settings: Mapping[str, float] = field(default_factory=dict[str, float])
+    schedule: Schedule | None = None
+    only: Decay | None = None
+    batched: bool = False
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A pair of functions in its place, to be traced.
+
+    Attributes:
+        label: How names of state begin.
+        init: Gives the first state.
+        update: Gives the next gradient or parameter, and state.
+        tables: For each parameter that it is for, what stands for each hyper-parameter: a formula, or 0.0 for what the
+            program does without.
+        batched: Whether parameters of one shape run through it as a batch.
+        is_last: Whether it gives the parameter.
+    """
+
+    label: str
+    init: Init
+    update: Update
+    tables: Mapping[str, Mapping[str, str | float]]
+    batched: bool = False
+    is_last: bool = False
+
+
+@dataclass(frozen=True)
+class Optimizer:
+    """An optimizer with its settings; `sgd`, `adam` and the others make it, and `optimizer` one of your own.
+
+    Attributes:
+        name: What it is called; state goes by it.
+        init: `init(parameter)` gives the first state by name.
+        update: `update(gradient, state, parameter, step, hyper)` gives the next parameter and state.
+        settings: Its hyper-parameters, of which the first is the learning rate.
+        schedule: What scales the learning rate, if anything does.
+        clip_norm: The norm of all gradients together above which they are scaled down to it, if there is one.
+        decay: Which parameters have a weight decay; `None` is all of them.
+        groups: The settings of some parameters, by pattern.
+        links: What becomes of gradients before, in order.
+        inner: What becomes of them then, with the optimizer's own settings and state.
+        only: Which parameters it updates, if not all that it can.
+        others: What updates the rest, if there is any.
+        rank: How many axes the parameters have that it can update, if not any number.
+        state: What state goes by, if not by the name.
+    """
+
+    name: str
+    init: Init = field(repr=False)
+    update: Update = field(repr=False)
+    settings: Mapping[str, float]
+    schedule: Schedule | None = None
+    clip_norm: float | None = None
+    decay: Decay | None = None
+    groups: Mapping[str, Mapping[str, float]] = field(default_factory=dict[str, Mapping[str, float]])
+    links: tuple[Transformation, ...] = ()
+    inner: tuple[Transformation, ...] = field(default=(), repr=False)
+    only: Decay | None = None
+    others: Optimizer | None = None
+    rank: int | None = None
+    state: str | None = None
+
+    @property
+    def learning_rate(self) -> float:
+        """The learning rate at first, or what the schedule scales."""
+        return self.settings[RATE]
+
+    @property
+    def label(self) -> str:
+        """What state goes by."""
+        return self.name if self.state is None else self.state
+
+    def uses(self, setting: str) -> bool:
+        """Whether a setting is other than zero for any parameter."""
+        return any(values.get(setting) for values in (self.settings, *self.groups.values()))
+
+    def check_parameters(self, shapes: Mapping[str, tuple[int, ...]]) -> None:
+        """Checks that every parameter has an optimizer.
+
+        Args:
+            shapes: The shapes of those that are trained, by path.
+
+        Raises:
+            OptionError: One has none; says why, and what to do.
+        """
+        if self.rank is None or self.others is not None:
+            return
+        taken = self._taken(shapes)
+        for path, shape in shapes.items():
+            if path not in taken:
+                what = f"does not have {self.rank} axes" if len(shape) != self.rank else "is not among only="
+                raise OptionError(
+                    f"{self.name}: {path!r} of shape {list(shape)} {what}; give others=, an optimizer for the rest, "
+                    "such as others=tg.optim.adamw(3e-4)"
+                )
+
+    def host_settings(self) -> dict[str, Setting]:
+        """The settings that `Training.set` changes, by the names that formulas have for them."""
+        own = host_settings(self.settings, self.clip_norm, self.groups)
+        rates = _called(self.schedule)
+        own = {name: replace(one, schedule=rates) if one.name == RATE else one for name, one in own.items()}
+        for number, (link, label) in enumerate(self.labeled(), 1):
+            own |= {
+                f"link{number}_{name}": Setting(name, label, value, _called(link.schedule))
+                for name, value in link.settings.items()
+            }
+        if self.others is not None:
+            for name, one in self.others.host_settings().items():
+                label = "others" if one.group is None else f"others/{one.group}"
+                own[OTHERS + name] = Setting(one.name, label, one.value, one.schedule)
+        return own
+
+    def labeled(self) -> list[tuple[Transformation, str]]:
+        """The links, each with the name of its own that settings and state have."""
+        names = [link.name for link in self.links]
+        numbers = [names[: place + 1].count(name) for place, name in enumerate(names)]
+        return [
+            (link, link.name if number == 1 else f"{link.name}.{number}")
+            for link, number in zip(self.links, numbers, strict=True)
+        ]
+
+    def stages(self, shapes: Mapping[str, tuple[int, ...]], host: str = "") -> list[Stage]:
+        """What the gradients of parameters go through, in order.
+
+        Args:
+            shapes: The shapes of the parameters by path.
+            host: How the names begin that formulas have for the settings.
+
+        Raises:
+            OptionError: A pattern fits no parameter.
+        """
+        paths = list(shapes)
+        found: list[Stage] = []
+        for number, (link, label) in enumerate(self.labeled(), 1):
+            table: dict[str, str | float] = {
+                name: f"{host}link{number}_{name}" if value or name in ALWAYS else 0.0
+                for name, value in link.settings.items()
+            }
+            if link.schedule is not None and link.schedule.text is not None:
+                first = next(iter(table))
+                table[first] = _scaled(f"{table[first]}", link.schedule.text)
+            what = "decay" if DECAY in link.settings else "only"
+            concerned = paths if link.only is None else chosen(link.name, link.only, paths, what)
+            found.append(Stage(label, link.init, link.update, dict.fromkeys(concerned, table), link.batched))
+        if self.clip_norm is not None:
+            clip = clip_by_global_norm(self.clip_norm)
+            tables = {path: {"max_norm": f"{host}clip_norm"} for path in paths}
+            found.append(Stage("clip_norm", clip.init, clip.update, tables))
+        return found + self._own_stages(shapes, paths, host)
+
+    def _own_stages(self, shapes: Mapping[str, tuple[int, ...]], paths: Sequence[str], host: str) -> list[Stage]:
+        taken = self._taken(shapes)
+        every = self._tables(paths, host)
+        tables = {path: every[path] for path in taken}
+        inner = [Stage(self.label, one.init, one.update, tables, one.batched) for one in self.inner]
+        last = Stage(self.label, self.init, self.update, tables, bool(inner), is_last=True)
+        if self.others is None:
+            return [*inner, last]
+        rest = {path: shape for path, shape in shapes.items() if path not in taken}
+        others = self.others._tables(paths, host + OTHERS)
+        update = self.others
+        return [
+            *inner,
+            last,
+            Stage(update.label, update.init, update.update, {path: others[path] for path in rest}, is_last=True),
+        ]
+
+    def _taken(self, shapes: Mapping[str, tuple[int, ...]]) -> list[str]:
+        """The parameters that it updates itself."""
+        paths = list(shapes) if self.only is None else chosen(self.name, self.only, list(shapes), "only")
+        return [path for path in paths if self.rank is None or len(shapes[path]) == self.rank]
+
+    def _tables(self, paths: Sequence[str], host: str) -> dict[str, dict[str, str | float]]:
+        """What stands for each setting, by parameter."""
+        live = host_settings(self.settings, self.clip_norm, self.groups)
+        numbers = group_numbers(self.name, self.groups, paths)
+        decaying = paths if self.decay is None else chosen(self.name, self.decay, paths)
+        return {path: self._table(numbers[path], live, path in decaying, host) for path in paths}
+
+    def _table(
+        self, numbers: Mapping[str, int], live: Mapping[str, Setting], decays: bool, host: str
+    ) -> dict[str, str | float]:
+        found: dict[str, str | float] = {}
+        for name in self.settings:
+            key = host_name(numbers.get(name, 0), name)
+            found[name] = 0.0 if key not in live or (name == DECAY and not decays) else host + key
+        if self.schedule is not None and self.schedule.text is not None:
+            found[RATE] = _scaled(f"{found[RATE]}", self.schedule.text)
+        return found
+
+
+def _scaled(name: str, factor: str) -> str:
+    return f"({name} * ({' '.join(factor.split())}))"
+
+
+def _called(schedule: Schedule | None) -> Schedule | None:
+    """A schedule, if the host is to call it: formulas are part of the program."""
+    return None if schedule is None or schedule.text is not None else schedule
+
+
+def optimizer(
+    name: str,
+    init: Init,
+    update: Update,
+    learning_rate: Rate,
+    settings: Mapping[str, Any] | None = None,
+    *,
+    decay: Decay | None = None,
+    clip_norm: float | None = None,
+    groups: Groups | None = None,
+) -> Optimizer:
+    """An optimizer of your own, from two functions of tensors. It goes wherever one of `tg.optim` does.
+
+    `init(parameter)` gives the first state, a dict of tensors. `update(gradient, state, parameter, step, hyper)` gives
+    the parameter after the step and the next state. `hyper.learning_rate` and the other hyper-parameters, and `step`,
+    which is 1 first, are host scalars, with which the host computes; a hyper-parameter that is 0 for all parameters is
+    the number 0.0, so that `if hyper.momentum:` leaves out what needs none. `hyper.weight_decay` is 0.0 for parameters
+    that `decay` leaves out. `hyper.norm` is the norm of all gradients together.
+
+    Both functions are traced once for each shape of a parameter. Where each element depends on the same element alone,
+    all parameters are updated by one kernel wherever a built-in optimizer's are.
+
+    Args:
+        name: What the optimizer is called. State is `<name>.<key>/<path>` in checkpoints.
+        init: Gives the first state.
+        update: Gives the next parameter and state.
+        learning_rate: A number, one of `tg.optim.schedules`, or a function of the step.
+        settings: The other hyper-parameters with their first values; `Training.set` changes them.
+        decay: Which parameters have a weight decay, by name: a glob, several, or a predicate; all if absent.
+        clip_norm: The norm of all gradients together above which they are scaled down to it.
+        groups: Settings that some parameters have of their own, by pattern.
+
+    Raises:
+        OptionError: A setting is out of range.
+    """
+    _check_functions(name, init, update)
+    schedule = as_schedule(name, learning_rate) if callable(learning_rate) else None
+    rate = checked(name, RATE, learning_rate) if schedule is None else schedule.rate
+    if clip_norm is not None:
+        clip_norm = checked_setting(name, "clip_norm", clip_norm)
+    check_choice(name, decay)
+    numbers = {RATE: rate, **{key: checked_setting(name, key, value) for key, value in (settings or {}).items()}}
+    by_pattern = {} if groups is None else checked_groups(name, groups, list(numbers))
+    return Optimizer(name, init, update, numbers, schedule, clip_norm, decay, by_pattern)
+
+
+def _check_functions(name: str, init: Init, update: Update) -> None:
+    """Checks what is the same for optimizers and links.
+
+    Raises:
+        OptionError: The name could not be told from a parameter's in a checkpoint, or something is no function.
+    """
+    if not isinstance(name, str) or not name or "/" in name:
+        raise OptionError(f"an optimizer's name must be text without a slash, got {name!r}")
+    for what, one in (("init", init), ("update", update)):
+        if not callable(one):
+            raise OptionError(f"{name}: {what} must be a function, got {one!r}")
+
+
+def transformation(
+    name: str,
+    init: Init,
+    update: Update,
+    settings: Mapping[str, Any] | None = None,
+    *,
+    only: Decay | None = None,
+) -> Transformation:
+    """A link of `chain` of your own, from two functions of tensors; see `optimizer`.
+
+    Args:
+        name: What the link is called. State is `<name>.<key>/<path>` in checkpoints.
+        init: `init(parameter)` gives the first state, a dict of tensors.
+        update: `update(gradient, state, parameter, step, hyper)` gives the next gradient and state.
+        settings: Its hyper-parameters with their first values; `Training.set(group=name, ...)` changes them.
+        only: The parameters that it is for, by name: a glob, several, or a predicate; all if absent.
+
+    Raises:
+        OptionError: A setting is out of range.
+    """
+    _check_functions(name, init, update)
+    check_choice(name, only)
+    numbers = {key: checked_setting(name, key, value) for key, value in (settings or {}).items()}
+    return Transformation(name, init, update, numbers, only=only)
+
+
+def chain(*links: Transformation | Optimizer) -> Optimizer:
+    """An optimizer that takes gradients which have gone through links before.
+
+    `chain(clip_by_global_norm(1.0), add_decayed_weights(0.1), adam(1e-3))`: each link takes what the one before made of
+    the gradients, and the last is an optimizer. Links compute in the kernels of gradients and of the update, and take
+    none of their own, but for those that depend on the norm of all gradients: two each, or two for each group of
+    parameters that are updated alike where it is not the first such link; and for `normalize_per_parameter`.
+
+    Args:
+        *links: What functions of this module give that say so, and at the end an optimizer, or
+            `scale_by_learning_rate`.
+
+    Returns:
+        The optimizer. `Training.set(group=name, ...)` changes settings of the link of that name; of two links of one
+        name, the second is called `<name>.2`, and so on.
+
+    Raises:
+        OptionError: There is no optimizer at the end, or one before it.
+    """
+    *before, last = links or (None,)
+    if not isinstance(last, Optimizer):
+        raise OptionError(f"chain: the last must be an optimizer, or scale_by_learning_rate(...), got {last!r}")
+    for one in before:
+        if not isinstance(one, Transformation):
+            raise OptionError(f"chain: all but the last must be links such as tg.optim.clip(1.0), got {one!r}")
+    chained = replace(last, links=(*(one for one in before if isinstance(one, Transformation)), *last.links))
+    labels = {label for _, label in chained.labeled()}
+    for pattern in chained.groups:
+        if pattern in labels:
+            raise OptionError(f"chain: the group {pattern!r} has the name of a link")
+    return chained
+
+
+def masked(link: Transformation, only: Decay) -> Transformation:
+    """A link for some parameters; the gradients of others pass by it, and have no state of it; as `optax.masked`.
+
+    Args:
+        link: The link. A norm of all gradients that it depends on is still that of all.
+        only: The parameters that it is for, by name: a glob, several, or a predicate.
+
+    Raises:
+        OptionError: It is no link, or chooses its parameters itself.
+    """
+    if not isinstance(link, Transformation) or link.only is not None:
+        raise OptionError(f"masked: takes a link such as tg.optim.clip(1.0), without a choice of its own, got {link!r}")
+    check_choice(link.name, only, "only")
+    return replace(link, only=only)
+
+
+def clip_by_global_norm(max_norm: float) -> Transformation:
+    """Scales gradients down to a norm that they together may have: by `max_norm / (norm + 1e-6)`, if that is below 1.
+
+    That is what `torch.nn.utils.clip_grad_norm_` does; optax does without the `1e-6`. An optimizer's `clip_norm=` is
+    this link right before it.
+
+    Args:
+        max_norm: The norm.
+
+    Raises:
+        OptionError: It is no number, or not more than 0.
+    """
+    return transformation("clip_by_global_norm", no_state, _clipped, {"max_norm": max_norm})
+
+
+def _clipped(gradient: Any, state: Any, parameter: Any, step: Any, hyper: Any) -> Any:
+    scale = hyper.max_norm / (hyper.norm + 1e-6)
+    return gradient * tg.where(scale > 1.0, 1.0, scale), state  # NaN stays NaN

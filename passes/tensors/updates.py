@@ -1,0 +1,258 @@
+"""Update functions: what an optimizer does to one parameter, as a function of the module.
+
+A private function with the attribute `tg.updates`, the names of the parameters that it is for. Its arguments have the
+roles `gradient`, `parameter`, `state`, `scalar` and `norm`, the norm of all gradients together; it returns the next
+gradient or, where it is the last of its optimizer, the next value of the parameter, and then of each state. The
+functions of one parameter run in the order of `tg.stage`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TypeAlias
+
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    DenseIntOrFPElementsAttr,
+    IntegerAttr,
+    ModuleOp,
+    StringAttr,
+    UnitAttr,
+    i64,
+)
+from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.ir import Block, Operation, SSAValue
+from xdsl.utils.hints import isa
+
+from tensorgrad.dialects.signature import Slot, arguments_of, results_of
+from tensorgrad.dialects.tg.base import TensorOp, tensor
+from tensorgrad.dialects.tg.build import TensorBuilder, element_of, shape_of
+from tensorgrad.dialects.tg.leaves import ConstantOp
+from tensorgrad.dialects.tg.shape import BroadcastOp
+from tensorgrad.dialects.tg.traits import is_elementwise
+from tensorgrad.passes.functions import return_of
+from tensorgrad.passes.tensors.batch import repeated
+from tensorgrad.passes.tensors.moving import copied
+
+UPDATES, STAGE, OPTIMIZER, BATCHED = "tg.updates", "tg.stage", "tg.optimizer", "tg.batched"
+
+Given: TypeAlias = Mapping[tuple[str, str], SSAValue]
+"""Values for arguments, by role and name."""
+
+
+@dataclass(frozen=True)
+class Update:
+    """An update function.
+
+    Attributes:
+        function: In the IR.
+    """
+
+    function: FuncOp
+
+    @property
+    def block(self) -> Block:
+        """The body."""
+        return self.function.body.block
+
+    @cached_property
+    def slots(self) -> list[Slot]:
+        """The arguments."""
+        return arguments_of(self.function)
+
+    @cached_property
+    def parameters(self) -> list[str]:
+        """The names of the parameters that it is for."""
+        names = self.function.attributes[UPDATES]
+        assert isa(names, ArrayAttr[StringAttr])
+        return [one.data for one in names]
+
+    @property
+    def stage(self) -> int:
+        """Its place among the functions of a parameter."""
+        return self._number(STAGE)
+
+    @property
+    def optimizer(self) -> int:
+        """Which optimizer it belongs to, of those that update parts of a model."""
+        return self._number(OPTIMIZER)
+
+    @property
+    def is_batched(self) -> bool:
+        """Whether parameters of one shape run through it as a batch."""
+        return BATCHED in self.function.attributes
+
+    @cached_property
+    def states(self) -> dict[str, tuple[int, ...]]:
+        """The shape of each state."""
+        pairs = zip(self.slots, self.block.args, strict=True)
+        return {slot.name: shape_of(value) for slot, value in pairs if slot.role == "state"}
+
+    @property
+    def needs_norm(self) -> bool:
+        """Whether it takes the norm of all gradients."""
+        return any(slot.role == "norm" for slot in self.slots)
+
+    @property
+    def is_last(self) -> bool:
+        """Whether it returns the parameter's next value rather than a gradient."""
+        return results_of(self.function)[0].role == "update"
+
+    @cached_property
+    def is_elementwise(self) -> bool:
+        """Whether each element of the results depends on the same element of the arguments, and on scalars."""
+        return self.structure is not None
+
+    @cached_property
+    def structure(self) -> Hashable | None:
+        """What element-wise functions have in common that differ in the shape of the parameter; `None` for others."""
+        names: dict[SSAValue, Hashable] = {argument: place for place, argument in enumerate(self.block.args)}
+        shape = shape_of(self.block.args[0])
+        if any(state != shape for state in self.states.values()):
+            return None
+        full = self.per_element()
+        found: list[Hashable] = [tuple(self.slots), tuple(element_of(argument) for argument in self.block.args)]
+        for op in self.block.ops:
+            if isinstance(op, ReturnOp):
+                found.append(tuple(names[value] for value in op.operands))
+            elif isinstance(op, ConstantOp) and _is_splat(op):
+                names[op.result] = ("constant", _number_of(op), element_of(op.result))
+            elif isinstance(op, BroadcastOp) and op.operands[0] not in full:
+                # A parameter without axes needs none.
+                names[op.result] = names[op.operands[0]]
+            elif is_elementwise(op):
+                operands = tuple(names[value] for value in op.operands)
+                found.append((op.name, operands, tuple(sorted(op.properties.items(), key=lambda item: item[0]))))
+                names[op.results[0]] = ("result", len(found))
+            else:
+                return None
+        return tuple(found)
+
+    def per_element(self) -> set[SSAValue]:
+        """The values that differ by the element of the parameter."""
+        arguments = zip(self.slots, self.block.args, strict=True)
+        full: set[SSAValue] = {value for slot, value in arguments if slot.role in ("gradient", "parameter", "state")}
+        for op in self.block.ops:
+            if any(operand in full for operand in op.operands):
+                full.update(op.results)
+        return full
+
+    def _number(self, name: str) -> int:
+        found = self.function.attributes.get(name)
+        return found.value.data if isinstance(found, IntegerAttr) else 0
+
+    def _operands(self, given: Given) -> dict[SSAValue, SSAValue]:
+        return {
+            value: given[slot.role, slot.name]
+            for slot, value in zip(self.slots, self.block.args, strict=True)
+            if (slot.role, slot.name) in given
+        }
+
+    def applied(self, builder: TensorBuilder, given: Given) -> list[SSAValue]:
+        """Copies the body to where the builder stands.
+
+        Args:
+            builder: Where ops go, with the location that they get.
+            given: The arguments; those of an element-wise function may have another shape than its own.
+
+        Returns:
+            The results.
+        """
+        operands = self._operands(given)
+        return _elementwise(self, builder, operands) if self.is_elementwise else _copied(self, builder, operands)
+
+    def batched(self, builder: TensorBuilder, given: Given) -> list[SSAValue]:
+        """The same for several parameters at once, all arguments of which but scalars have a new leading axis."""
+        block, operands = copied(self.function.body), self._operands(given)
+        known: dict[SSAValue, SSAValue] = {}
+        for argument, old in zip(block.args, self.block.args, strict=True):
+            value = operands.get(old)
+            if value is None:
+                continue
+            if len(shape_of(value)) == len(shape_of(argument)):
+                argument.replace_all_uses_with(value)
+            else:
+                known[argument] = value
+        terminator = block.last_op
+        assert terminator is not None
+        values = list(terminator.operands)
+        terminator.detach()
+        terminator.erase()
+        return repeated(block, known, values, builder)
+
+
+def updates_of(module: ModuleOp) -> list[Update]:
+    """The update functions of a module."""
+    return [Update(op) for op in module.ops if isinstance(op, FuncOp) and UPDATES in op.attributes]
+
+
+def drop_updates(module: ModuleOp) -> None:
+    """Removes the update functions of a module."""
+    for one in updates_of(module):
+        one.function.detach()
+        one.function.erase()
+
+
+def mark(function: FuncOp, parameters: Sequence[str], stage: int, optimizer: int, batched: bool) -> None:
+    """Makes a function an update function."""
+    function.attributes[UPDATES] = ArrayAttr([StringAttr(name) for name in parameters])
+    function.attributes[STAGE] = IntegerAttr(stage, i64)
+    if optimizer:
+        function.attributes[OPTIMIZER] = IntegerAttr(optimizer, i64)
+    if batched:
+        function.attributes[BATCHED] = UnitAttr()
+
+
+def _is_splat(op: ConstantOp) -> bool:
+    value = op.properties["value"]
+    return isinstance(value, DenseIntOrFPElementsAttr) and value.is_splat()
+
+
+def _number_of(op: ConstantOp) -> float | int:
+    value = op.properties["value"]
+    assert isinstance(value, DenseIntOrFPElementsAttr)
+    return value.get_values()[0]
+
+
+def _copied(update: Update, builder: TensorBuilder, known: dict[SSAValue, SSAValue]) -> list[SSAValue]:
+    for op in update.block.ops:
+        if not isinstance(op, ReturnOp):
+            copy = op.clone(known)
+            copy.location = builder.location
+            builder.insert(copy)
+    return [known[value] for value in return_of(update.function).operands]
+
+
+def _elementwise(update: Update, builder: TensorBuilder, known: dict[SSAValue, SSAValue]) -> list[SSAValue]:
+    """Copies an element-wise body for parameters of any shape. What is the same for all elements stays a scalar."""
+    full = update.per_element()
+    shape = next(shape_of(value) for old, value in known.items() if old in full)
+    numbers: dict[SSAValue, ConstantOp] = {}
+
+    def read(value: SSAValue, extents: tuple[int, ...]) -> SSAValue:
+        if value in numbers:
+            return builder.full(tensor(extents, element_of(value)), _number_of(numbers[value]))
+        return builder.broadcast(known[value], extents, []) if value not in full else known[value]
+
+    for op in update.block.ops:
+        if isinstance(op, ReturnOp):
+            continue
+        result = op.results[0]
+        if isinstance(op, ConstantOp):
+            numbers[result] = op
+        elif isinstance(op, BroadcastOp):
+            (operand,) = op.operands
+            if operand in numbers:
+                numbers[result] = numbers[operand]
+            else:
+                known[result] = known[operand]
+        else:
+            known[result] = _emitted(op, builder, [read(x, shape if result in full else ()) for x in op.operands])
+    return [read(value, shape) for value in return_of(update.function).operands]
+
+
+def _emitted(op: Operation, builder: TensorBuilder, operands: Sequence[SSAValue]) -> SSAValue:
+    assert isinstance(op, TensorOp)
+    return builder.emit(type(op), operands, **op.properties)

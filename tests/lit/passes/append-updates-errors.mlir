@@ -1,0 +1,34 @@
+// RUN: tg-opt %s --split-input-file --verify-diagnostics -p trace-optimizer{optimizer=adam},append-updates | filecheck %s
+
+// CHECK: append-updates: @f returns no gradient; run grad first
+func.func @f(%w: tensor<f32> {tg.name = "w", tg.role = "parameter"}) -> tensor<f32> {
+  func.return %w : tensor<f32>
+}
+
+// -----
+
+// CHECK: append-updates: @f has a gradient but no parameter 'x'
+func.func @f(%x: tensor<f32> {tg.name = "x", tg.role = "input"}, %w: tensor<f32> {tg.name = "w", tg.role = "parameter"}) -> (tensor<f32> {tg.name = "x", tg.role = "gradient"}) {
+  func.return %x : tensor<f32>
+}
+
+// -----
+
+// CHECK: append-updates: @f: parameter 'w' is tensor<2xf32>, its gradient tensor<f32>
+func.func @f(%w: tensor<2xf32> {tg.name = "w", tg.role = "parameter"}, %g: tensor<f32>) -> (tensor<f32> {tg.name = "w", tg.role = "gradient"}) {
+  func.return %g : tensor<f32>
+}
+
+// -----
+
+// CHECK: append-updates: @f has no gradient of 'v', which is to be updated
+func.func @f(%w: tensor<f32> {tg.name = "w", tg.role = "parameter"}, %v: tensor<f32> {tg.name = "v", tg.role = "parameter"}) -> (tensor<f32> {tg.name = "w", tg.role = "gradient"}) {
+  func.return %v : tensor<f32>
+}
+
+// -----
+
+// CHECK: append-updates: @f has a state adam.m/w already
+func.func @f(%w: tensor<f32> {tg.name = "w", tg.role = "parameter"}, %g: tensor<f32>, %a: tensor<f32> {tg.name = "adam.m/w", tg.role = "state"}) -> (tensor<f32> {tg.name = "w", tg.role = "gradient"}) {
+  func.return %g : tensor<f32>
+}

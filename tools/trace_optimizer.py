@@ -1,0 +1,136 @@
+"""The pass `trace-optimizer`, and how an optimizer is written on the command line: as in Python."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.utils.exceptions import DiagnosticException
+
+from tensorgrad import optim
+from tensorgrad.dialects.signature import arguments_of
+from tensorgrad.dialects.tg.base import numpy_dtype
+from tensorgrad.dialects.tg.build import shape_of
+from tensorgrad.errors import UserError
+from tensorgrad.optim.tracing import add_updates
+from tensorgrad.passes.functions import find_function
+from tensorgrad.passes.levels import TENSORS, LevelPass
+from tensorgrad.passes.tensors.updates import updates_of
+from tensorgrad.tracing.dtypes import Spec
+
+NOT_WRITTEN = ("optimizer", "transformation", "zeros_of")
+"""What takes functions, and so can't be written here."""
+WRITTEN: dict[str, Callable[..., Any]] = {
+    name: getattr(optim, name)
+    for name in optim.__all__
+    if name == "Schedule" or (name.islower() and name not in (*NOT_WRITTEN, "schedules"))
+}
+
+
+@dataclass(frozen=True)
+class TraceOptimizerPass(LevelPass):
+    """Adds the update functions of an optimizer to a module, for `append-updates` to apply.
+
+    Expects a function with arguments of role `parameter`. Guarantees: private functions with the attribute
+    `tg.updates`, one for each way in which parameters are updated; nothing else changes. Every setting is given by the
+    host at each step, as `tg.compile` has it.
+
+    Attributes:
+        optimizer: The optimizer, as it is written in Python behind `tg.optim.`: `adam(1e-3, eps=1e-7)`, or a name.
+        function: The function; may be absent where there is only one.
+        parameters: The parameters to update, where other optimizers update the others; absent for all.
+        host: How the names begin by which the host gives settings.
+    """
+
+    name = "trace-optimizer"
+    levels = TENSORS
+
+    optimizer: str
+    function: str | None = None
+    parameters: tuple[str, ...] | None = None
+    host: str = ""
+
+    def __post_init__(self) -> None:
+        read_optimizer(self.optimizer)
+
+    def rewrite(self, ctx: Context, op: ModuleOp) -> None:
+        """Adds the update functions."""
+        function = find_function(op, self.function)
+        arguments = zip(arguments_of(function), function.body.block.args, strict=True)
+        specs = {
+            slot.name: Spec(shape_of(value), numpy_dtype(value.type))
+            for slot, value in arguments
+            if slot.role == "parameter"
+        }
+        where = f"{self.name}: @{function.sym_name.data}"
+        missing = {*(self.parameters or ())} - {*specs}
+        if missing:
+            raise DiagnosticException(f"{where} has no parameter {min(missing)!r}")
+        chosen = {name: one for name, one in specs.items() if self.parameters is None or name in self.parameters}
+        number = len({one.optimizer for one in updates_of(op)})
+        try:
+            add_updates(op, read_optimizer(self.optimizer), chosen, number, self.host)
+        except UserError as error:
+            raise DiagnosticException(error.message) from None
+
+
+def read_optimizer(text: str) -> optim.Optimizer:
+    """The optimizer that a call stands for: of functions of `tg.optim`, with numbers, text, tuples, lists and dicts.
+
+    A name alone is called with its defaults; the learning rate is the host's to give anyway.
+
+    Raises:
+        ValueError: It is no such call, there is no such function, or the call doesn't fit it.
+    """
+    try:
+        found = _read(ast.parse(text.strip(), mode="eval").body, text)
+    except SyntaxError as error:
+        raise ValueError(f"optimizer {text!r} is no call as in Python: {error.msg}") from None
+    except UserError as error:  # it names a line of Python, of which there is none
+        raise ValueError(error.message) from None
+    if not isinstance(found, optim.Optimizer):
+        raise ValueError(f"optimizer {text!r} is a link or a schedule; chain(..., sgd(0.1)) is an optimizer")
+    return found
+
+
+def _read(node: ast.expr, text: str) -> Any:
+    match node:
+        case ast.Constant(value=value):
+            return value
+        case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() | float() as value)):
+            return -value
+        case ast.Tuple(elts=items) | ast.List(elts=items):
+            return tuple(_read(item, text) for item in items)
+        case ast.Dict(keys=keys, values=values):
+            pairs = zip(keys, values, strict=True)
+            return {_read(key, text): _read(value, text) for key, value in pairs if key is not None}
+        case ast.Name(id=name):
+            function = _function(name)
+            rate = inspect.signature(function).parameters.get("learning_rate")
+            return function() if rate is None or rate.default is not rate.empty else function(1e-3)
+        case ast.Call(func=function, args=args, keywords=keywords):
+            given = {one.arg: _read(one.value, text) for one in keywords if one.arg is not None}
+            return _called(function, text)(*(_read(one, text) for one in args), **given)
+    raise ValueError(f"optimizer {text!r}: {ast.unparse(node)!r} is none of calls, names, numbers, text and lists")
+
+
+def _called(node: ast.expr, text: str) -> Callable[..., Any]:
+    match node:
+        case ast.Name(id=name):
+            return _function(name)
+        case ast.Attribute(value=ast.Name(id="schedules"), attr=name) if not name.startswith("_"):
+            found = getattr(optim.schedules, name)
+            if callable(found):
+                return found
+    raise ValueError(f"optimizer {text!r}: {ast.unparse(node)!r} is no function of tg.optim")
+
+
+def _function(name: str) -> Callable[..., Any]:
+    if name not in WRITTEN:
+        raise ValueError(f"there is no optimizer {name!r}; there are {', '.join(WRITTEN)}")
+    return WRITTEN[name]
