@@ -300,8 +300,11 @@ def optimizer(
         OptionError: A setting is out of range.
     """
     _check_functions(name, init, update)
-    schedule = as_schedule(name, learning_rate) if callable(learning_rate) else None
-    rate = checked(name, RATE, learning_rate) if schedule is None else schedule.rate
+    if callable(learning_rate):
+        schedule = as_schedule(name, learning_rate)
+        rate = schedule.rate
+    else:
+        schedule, rate = None, checked(name, RATE, learning_rate)
     if clip_norm is not None:
         clip_norm = checked_setting(name, "clip_norm", clip_norm)
     check_choice(name, decay)
