@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import TypeGuard
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -13,14 +14,14 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from tensorgrad.dialects.buf import element_bytes
 from tensorgrad.dialects.signature import results_of
-from tensorgrad.dialects.tg.base import size_of
+from tensorgrad.dialects.tg.base import TensorOp, size_of
 from tensorgrad.dialects.tg.build import element_of, shape_of
 from tensorgrad.dialects.tg.traits import is_elementwise, is_leaf, is_view
 from tensorgrad.passes.functions import block_of, return_of
 from tensorgrad.passes.levels import TENSORS, LevelPass
 
 
-def _is_cheap(op: object) -> bool:
+def _is_cheap(op: object) -> TypeGuard[TensorOp]:
     """Whether a kernel that reads an op's result can compute it on the way."""
     return is_elementwise(op) or is_view(op)
 
