@@ -11,6 +11,7 @@ from xdsl.dialects.builtin import ModuleOp, UnknownLoc
 from xdsl.ir import Block, SSAValue
 from xdsl.passes import ModulePass
 
+from tensorgrad.dialects.signature import arguments_of, results_of
 from tensorgrad.dialects.tg import contract, convolution, reduce
 from tensorgrad.dialects.tg.base import TensorOp
 from tensorgrad.interpreters.buffers import BufferExecutor
@@ -20,6 +21,7 @@ from tensorgrad.passes.buffers.lower_tg_to_buf import LowerTgToBufPass
 from tensorgrad.passes.buffers.plan_memory import PlanMemoryPass
 from tensorgrad.passes.buffers.schedule import SchedulePass
 from tensorgrad.passes.buffers.share_dispatches import ShareDispatchesPass
+from tensorgrad.passes.functions import find_function
 from tensorgrad.passes.tensors.grad import GradPass
 from tensorgrad.passes.tensors.inline_calls import InlineCallsPass
 from tensorgrad.passes.tensors.simplify import SimplifyPass
@@ -95,13 +97,19 @@ def reference(module: ModuleOp, inputs: Sequence[NumpyArray]) -> list[NumpyArray
     return TensorExecutor(module).call(inputs)
 
 
+def scalar_function(module: ModuleOp) -> Callable[..., float]:
+    """The first result of a module of `tg` as a function of arrays, prepared once: differences call it many times."""
+    executor = TensorExecutor(module)
+    return lambda *inputs: float(executor.call(inputs)[0])
+
+
 class Names:
     """What executors call the arguments and results of a module of `tg`."""
 
     def __init__(self, module: ModuleOp):
-        executor = TensorExecutor(module)
-        self.arguments = [slot.name for slot in executor.arguments]
-        self.results = [f"{slot.role}/{slot.name}" for slot in executor.results]
+        function = find_function(module, None)
+        self.arguments = [slot.name for slot in arguments_of(function)]
+        self.results = [f"{slot.role}/{slot.name}" for slot in results_of(function)]
 
 
 def on_buffers(module: ModuleOp, inputs: Sequence[NumpyArray], names: Names) -> list[NumpyArray]:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from attention_forms import NONE, Form, by_hand, causal, forms, normal, parameters, strict
 from differences import central, directional, directions, in_f64, mid_graph
-from harness import BUFFER_PASSES, Names, NumpyArray, apply, on_buffers, reference, traced
+from harness import BUFFER_PASSES, Names, NumpyArray, apply, on_buffers, reference, scalar_function, traced
 from replay import Variant, on_device
 from scheduled import GPU, SOFTWARE
 from xdsl.dialects import memref
@@ -163,9 +163,9 @@ def test_derivatives_are_slopes(name: str) -> None:
 
     module = traced(grad(loss, argnums=tuple(wrt)), inputs)
     assert any(isinstance(op, CallOp) for op in module.walk())
-    plain = traced(loss, inputs)
+    value = scalar_function(traced(loss, inputs))
     for position, result in zip(wrt, reference(module, inputs), strict=True):
-        slopes = central(lambda *xs: float(reference(plain, xs)[0]), inputs, position)
+        slopes = central(value, inputs, position)
         found = [float(np.sum(direction * result)) for direction in directions(inputs[position].shape)]
         np.testing.assert_allclose(found, slopes, rtol=1e-7, atol=1e-8)
     along = [np.asarray(normal(*inputs[position].shape, seed=11), np.float64) for position in wrt]
@@ -173,7 +173,7 @@ def test_derivatives_are_slopes(name: str) -> None:
     arguments = [*along, *inputs]
     first = traced(second, arguments)
     results = reference(traced(grad(second, argnums=len(wrt)), arguments), arguments)[0]
-    slopes = central(lambda *xs: float(reference(first, xs)[0]), arguments, len(wrt))
+    slopes = central(scalar_function(first), arguments, len(wrt))
     found = [float(np.sum(direction * results)) for direction in directions(arguments[len(wrt)].shape)]
     np.testing.assert_allclose(found, slopes, rtol=1e-6, atol=1e-7)
 

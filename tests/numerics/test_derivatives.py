@@ -9,7 +9,7 @@ import pytest
 from case import Case
 from cases import CASES, SMOOTH
 from differences import central, directional, directions, float_positions, mid_graph, mid_graph_inputs
-from harness import Function, NumpyArray, assert_same, levels, reference, traced, with_gradient
+from harness import Function, NumpyArray, assert_same, levels, scalar_function, traced, with_gradient
 
 from tensorgrad.dialects import tg
 from tensorgrad.passes.tensors.grad.rules import NO_DERIVATIVE, RULES
@@ -33,11 +33,7 @@ def check(function: Function, inputs: Sequence[NumpyArray], wrt: Sequence[int]) 
     Returns:
         The slopes in the directions of each argument.
     """
-    plain = traced(function, inputs)
-
-    def value(*arguments: NumpyArray) -> float:
-        return float(reference(plain, arguments)[0])
-
+    value = scalar_function(traced(function, inputs))
     module = with_gradient(traced(function, inputs), wrt)
     results = list(levels(module, inputs))
     found = results[0][1]
