@@ -2,7 +2,8 @@
 
 Usage: check_commits.py [RANGE]
 
-By default the range is what HEAD has beyond `origin/main`; where there is no such branch, or nothing beyond it, HEAD.
+By default the range is what HEAD has beyond `origin/main`, without the commits before this check was added;
+where there is no such branch, or nothing beyond it, HEAD.
 """
 
 from __future__ import annotations
@@ -57,14 +58,16 @@ def _git(*arguments: str) -> str | None:
     return done.stdout if done.returncode == 0 else None
 
 
-def _default_range() -> str:
-    beyond = _git("rev-list", "origin/main..HEAD")
-    return "origin/main..HEAD" if beyond else "-1"
+def _default_range() -> list[str]:
+    """What HEAD has beyond `origin/main` since this check was added; HEAD alone where that is unknown or nothing."""
+    added = (_git("log", "--diff-filter=A", "--format=%H", "--", "tools/check_commits.py") or "").split()
+    beyond = ["origin/main..HEAD", *(f"^{commit}" for commit in added[-1:])]
+    return beyond if added and _git("rev-list", *beyond) else ["-1"]
 
 
 def main(arguments: list[str]) -> int:
     """Prints what is wrong with each commit of a range; returns the exit status."""
-    text = _git("log", "--no-merges", "--format=%h%x00%B%x01", arguments[0] if arguments else _default_range())
+    text = _git("log", "--no-merges", "--format=%h%x00%B%x01", *(arguments[:1] or _default_range()))
     if text is None:
         print("no history to check: this is no git repository, or the range is unknown")
         return 1 if arguments else 0
