@@ -15,7 +15,6 @@ from xdsl.dialects.builtin import (
     AffineMapAttr,
     ArrayAttr,
     DenseArrayBase,
-    DictionaryAttr,
     IntegerAttr,
     IntegerType,
     MemRefType,
@@ -49,7 +48,7 @@ from xdsl.traits import IsolatedFromAbove, NoTerminator, Pure
 from xdsl.utils.exceptions import VerifyException
 
 from tensorgrad.dialects.attention import AttentionOp
-from tensorgrad.dialects.schedule import Schedule
+from tensorgrad.dialects.schedule import AttentionSchedule, Schedule, ScheduleAttr
 
 ROW = "buf.row"
 """Marks a view that is another name for the views in its range, and for the zeros between them."""
@@ -161,7 +160,7 @@ class KernelOp(IRDLOperation):
     inputs = var_operand_def(MemRefType)
     outputs = var_operand_def(MemRefType)
     grid = prop_def(DenseArrayBase)
-    schedule = opt_prop_def(DictionaryAttr)
+    schedule = opt_prop_def(ScheduleAttr)
     dispatch = opt_prop_def(IntegerAttr)
     body = region_def("single_block")
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
@@ -174,7 +173,7 @@ class KernelOp(IRDLOperation):
         inputs: Sequence[SSAValue],
         outputs: Sequence[SSAValue],
         block: Block,
-        schedule: DictionaryAttr | None = None,
+        schedule: Schedule | None = None,
     ) -> KernelOp:
         """A kernel over `grid`, whose block takes `inputs` and then `outputs`."""
         properties: dict[str, Attribute] = {
@@ -182,7 +181,7 @@ class KernelOp(IRDLOperation):
             "operandSegmentSizes": _segments(len(inputs), len(outputs)),
         }
         if schedule is not None:
-            properties["schedule"] = schedule
+            properties["schedule"] = ScheduleAttr(schedule)
         return cls.create(operands=[*inputs, *outputs], properties=properties, regions=[Region(block)])
 
     @property
@@ -237,7 +236,10 @@ class KernelOp(IRDLOperation):
         self._verify_single_writers()
         self._verify_own_points()
         if self.schedule is not None:
-            Schedule.read(self.schedule).check_covers(self.extents)
+            schedule = self.schedule.data
+            if isinstance(schedule, AttentionSchedule) != (attention is not None):
+                raise VerifyException(f"a buf.attention, and nothing else, has a schedule of attention: {schedule}")
+            schedule.check_covers(self.extents)
 
     def _verify_stages(self) -> None:
         rank = len(self.extents)
@@ -313,7 +315,7 @@ class KernelOp(IRDLOperation):
         schedule = None
         if parser.parse_optional_keyword("schedule"):
             parser.parse_punctuation("=")
-            schedule = cast(DictionaryAttr, parser.parse_attribute())
+            schedule = parser.parse_attribute()
         dispatch = None
         if parser.parse_optional_keyword("dispatch"):
             parser.parse_punctuation("=")

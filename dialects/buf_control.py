@@ -52,6 +52,7 @@ from tensorgrad.dialects.buf import (
     element_of,
     shape_of,
 )
+from tensorgrad.dialects.schedule import ScheduleAttr
 
 
 @irdl_op_definition
@@ -465,6 +466,6 @@ def _parse_group(parser: Parser, name: str) -> Sequence[SSAValue]:
 Buf = Dialect(
     "buf",
     [KernelOp, AttentionOp, ArenaOp, ViewOp, PackOp, DispatchOp, RunOp, ChooseOp, RepeatOp, BranchOp, RowOp],
-    [],
+    [ScheduleAttr],
 )
 """The dialect object that a context registers."""

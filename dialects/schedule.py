@@ -1,174 +1,311 @@
-"""Schedules: what they are, and how they are written on a kernel."""
+"""Schedules: how a kernel's grid maps to threads. One type an archetype, and the attribute that holds one.
+
+An archetype is a way to write a kernel's loops; its type has what may be chosen for it. `passes/buffers/schedule` has a
+module for each: where it fits, its default, its neighbours, its cost. A lowering has one that writes its code.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import MISSING, asdict, dataclass, fields
+from collections.abc import Mapping, Sequence
+from dataclasses import MISSING, dataclass, fields
 from functools import lru_cache
-from typing import cast
+from typing import ClassVar, TypeAlias, cast
 
-from xdsl.dialects.builtin import DenseArrayBase, DictionaryAttr, IntegerAttr, IntegerType, StringAttr, i64
-from xdsl.ir import Attribute
+from xdsl.ir import Data
+from xdsl.irdl import irdl_attr_definition
+from xdsl.parser import AttrParser
+from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
+Extents: TypeAlias = tuple[int, int, int]
 
-@dataclass(frozen=True)
-class Tile:
-    """How a contraction's grid is cut up.
+
+@dataclass(frozen=True, kw_only=True)
+class _Dispatched:
+    """What every schedule has.
+
+    Attributes:
+        groups: The dispatch's extents in workgroups.
+    """
+
+    archetype: ClassVar[str]
+
+    groups: Extents
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Looped(_Dispatched):
+    """A schedule of stages that run one behind the other at each point of the grid.
+
+    Attributes:
+        workgroup: The workgroup's extents.
+        steps: By how much the innermost of a stage's own loops is unrolled.
+    """
+
+    workgroup: Extents
+    steps: int = 1
+
+    @property
+    def lanes(self) -> int:
+        """The threads of a workgroup."""
+        return math.prod(self.workgroup)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ThreadSchedule(_Looped):
+    """A thread a grid point, or a few neighbours along the grid's last loop.
+
+    Attributes:
+        width: How many points a thread computes; it divides the grid's last extent.
+    """
+
+    archetype = "thread"
+
+    width: int = 1
+
+    def check_covers(self, grid: Sequence[int]) -> None:
+        """Checks that every point of a grid is computed.
+
+        Raises:
+            VerifyException: There are too few threads; says how many points there are.
+        """
+        points, covered = math.prod(grid), math.prod(self.groups) * self.lanes * self.width
+        if covered < points:
+            raise VerifyException(f"the schedule's threads compute {covered} points, the grid has {points}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class GroupSchedule(_Looped):
+    """A workgroup a grid point; its lanes share the loops of each stage and reduce through workgroup memory."""
+
+    archetype = "group"
+
+    def check_covers(self, grid: Sequence[int]) -> None:
+        """Checks that every point of a grid is computed.
+
+        Raises:
+            VerifyException: There are too few workgroups; says how many it takes.
+        """
+        points, covered = math.prod(grid), math.prod(self.groups)
+        if covered < points:
+            raise VerifyException(f"the schedule has {covered} workgroups, one a point takes {points}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Blocked:
+    """How a workgroup computes a block of rows and columns.
+
+    Attributes:
+        rows: How many neighbouring rows a thread computes.
+        columns: How many columns a thread computes, `lanes` apart.
+        lanes: The workgroup's extent along the columns.
+        depth: The workgroup's extent along the rows.
+        broadcast: 1 if the workgroup is one subgroup, whose lanes read a row each and broadcast it to the others.
+    """
+
+    rows: int
+    columns: int
+    lanes: int
+    depth: int
+    broadcast: int = 0
+
+    @property
+    def threads(self) -> int:
+        """The threads of a workgroup."""
+        return self.lanes * self.depth
+
+    @property
+    def workgroup(self) -> Extents:
+        """The workgroup's extents."""
+        return (self.lanes, self.depth, 1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tile(_Blocked):
+    """How a contraction's grid is tiled.
 
     Loops of the grid that only one operand has are one long axis, in their order: the rows are those of one operand,
     the columns those of the other. A convolution is a matrix product that way, its windows read where they lie.
 
     Attributes:
-        row: The loops of the grid of which a thread takes several neighbours; none if there are no rows.
-        column: The loops of the grid that run across the lanes.
-        rows: How many neighbours along `row` a thread takes.
-        columns: How many elements along `column` a thread takes, `lanes` apart.
-        lanes: The workgroup's extent along `column`.
-        depth: The workgroup's extent along `row`.
-        chunk: How many steps of the reduction are staged in workgroup memory at a time; 0 reads memory directly.
-        broadcast: 1 if the workgroup is one subgroup, whose lanes read a row each and pass it on to the others.
+        row: The loops of the grid that make the rows; none if there are no rows.
+        column: The loops of the grid that make the columns.
+        chunk: How many iterations of the reduction are staged in workgroup memory at a time; 0 reads memory directly.
         inner: Which loop of the reduction runs innermost; -1 leaves them in their order.
-        steps: How many steps of the innermost loop a turn takes; it divides its extent. An operand of which four steps
-            are side by side in memory is read in vectors.
+        steps: By how much the innermost loop is unrolled; it divides its extent. An operand of which four iterations
+            are contiguous in memory is read in vectors.
     """
 
     row: tuple[int, ...]
     column: tuple[int, ...]
-    rows: int
-    columns: int
-    lanes: int
-    depth: int
     chunk: int = 0
-    broadcast: int = 0
     inner: int = -1
     steps: int = 1
 
-    def extents(self, grid: Sequence[int]) -> tuple[int, int, int]:
+    def extents(self, grid: Sequence[int]) -> Extents:
         """The extents of everything else, of the rows and of the columns."""
         rest = (extent for i, extent in enumerate(grid) if i not in (*self.row, *self.column))
         return math.prod(rest), math.prod(grid[i] for i in self.row), math.prod(grid[i] for i in self.column)
 
-    def groups(self, grid: Sequence[int]) -> tuple[int, int, int]:
+    def groups_over(self, grid: Sequence[int]) -> Extents:
         """The workgroups along columns, rows and everything else."""
         rest, rows, columns = self.extents(grid)
         return -(-columns // (self.columns * self.lanes)), -(-rows // (self.rows * self.depth)), rest
 
 
-@dataclass(frozen=True)
-class Schedule:
-    """How a kernel runs.
+@dataclass(frozen=True, kw_only=True)
+class ContractionSchedule(Tile, _Dispatched):
+    """A tile of results a workgroup, a block of them in the registers of each thread."""
 
-    Attributes:
-        archetype: `thread` (a thread a grid point), `group` (a workgroup a grid point), `contraction` or
-            `attention`.
-        workgroup: The workgroup's extents.
-        groups: The dispatch's extents in workgroups.
-        tile: For a contraction, how its grid is cut up; for attention, of scores.
-        width: How many points side by side a `thread` takes.
-        steps: How many steps of a stage's own loops a thread of `thread` or `group` takes in a turn, side by side.
-    """
+    archetype = "contraction"
 
-    archetype: str
-    workgroup: tuple[int, int, int]
-    groups: tuple[int, int, int]
-    tile: Tile | None = None
-    width: int = 1
-    steps: int = 1
-
-    def attribute(self) -> DictionaryAttr:
-        """The schedule as an attribute."""
-        return _attribute(self)
+    @staticmethod
+    def of(tile: Tile, grid: Sequence[int]) -> ContractionSchedule:
+        """The schedule that tiles a grid."""
+        return ContractionSchedule(
+            groups=tile.groups_over(grid), **{f.name: getattr(tile, f.name) for f in fields(Tile)}
+        )
 
     def check_covers(self, grid: Sequence[int]) -> None:
-        """Checks that every point of a kernel's grid is computed; that of attention counts its blocks by itself.
+        """Checks that every point of a grid is computed.
 
         Raises:
             VerifyException: There are too few workgroups; says how many it takes.
         """
-        points, threads, groups = math.prod(grid), math.prod(self.workgroup), math.prod(self.groups)
-        if self.archetype == "contraction" and self.tile is not None:
-            needed = self.tile.groups(grid)
-            if any(there < wanted for there, wanted in zip(self.groups, needed, strict=True)):
-                raise VerifyException(f"the schedule has {list(self.groups)} workgroups, its tile takes {list(needed)}")
-        elif self.archetype == "thread" and groups * threads * self.width < points:
-            covered = groups * threads * self.width
-            raise VerifyException(f"the schedule's threads compute {covered} points, the grid has {points}")
-        elif self.archetype == "group" and groups < points:
-            raise VerifyException(f"the schedule has {groups} workgroups, one a point takes {points}")
+        needed = self.groups_over(grid)
+        if any(there < wanted for there, wanted in zip(self.groups, needed, strict=True)):
+            raise VerifyException(f"the schedule has {list(self.groups)} workgroups, its tile takes {list(needed)}")
 
-    @staticmethod
-    def read(attribute: DictionaryAttr) -> Schedule:
-        """Returns the schedule that an attribute holds.
+
+@dataclass(frozen=True, kw_only=True)
+class AttentionSchedule(_Blocked, _Dispatched):
+    """A block of rows a workgroup, which walks over tiles of what they attend to."""
+
+    archetype = "attention"
+
+    def check_covers(self, grid: Sequence[int]) -> None:
+        """Checks that every row of every group is computed, given how many there are of both.
 
         Raises:
-            VerifyException: It holds none; names what is missing or malformed.
+            VerifyException: There are too few workgroups; says how many it takes.
         """
-        data = attribute.data
-        archetype = data.get("archetype")
-        if not isinstance(archetype, StringAttr) or archetype.data not in ARCHETYPES:
-            raise VerifyException(f"a schedule's archetype is one of {', '.join(ARCHETYPES)}, not {archetype}")
-
-        def numbers(name: str) -> tuple[int, ...]:
-            found = data.get(name)
-            if not isinstance(found, DenseArrayBase):
-                raise VerifyException(f"a schedule of archetype {archetype.data} needs {name}, a list of integers")
-            return tuple(cast("DenseArrayBase[IntegerType]", found).get_values())
-
-        def extents(name: str) -> tuple[int, int, int]:
-            found = numbers(name)
-            if len(found) != 3 or any(extent < 1 for extent in found):
-                raise VerifyException(f"a schedule's {name} is three positive extents, not {list(found)}")
-            return (found[0], found[1], found[2])
-
-        def number(name: str, usual: int | None = None) -> int:
-            found = data.get(name, usual)
-            value = found.value.data if isinstance(found, IntegerAttr) else found
-            if not isinstance(value, int):
-                raise VerifyException(f"a schedule of archetype {archetype.data} needs {name}, an integer")
-            return value
-
-        tile = None
-        if archetype.data in TILED:
-            found = {name: number(name) for name in TILE_NUMBERS}
-            found |= {name: number(name) for name in TILE_OPTIONS if name in data}
-            tile = Tile(numbers("row"), numbers("column"), **found)
-        # A tile has steps of its own.
-        width, steps = (1, 1) if tile is not None else (number("width", 1), number("steps", 1))
-        return Schedule(archetype.data, extents("workgroup"), extents("groups"), tile, width, steps)
+        groups, rows = grid
+        blocks, across, layers = self.groups
+        needed = -(-rows // (self.rows * self.depth))
+        if blocks < needed or across * layers < groups:
+            raise VerifyException(
+                f"the schedule has {blocks} blocks of rows for {across * layers} groups; "
+                f"{rows} rows of {groups} groups take {needed} for {groups}"
+            )
 
 
-@lru_cache(4096)
-def _attribute(schedule: Schedule) -> DictionaryAttr:
-    data: dict[str, Attribute] = {
-        "archetype": StringAttr(schedule.archetype),
-        "workgroup": DenseArrayBase.from_list(i64, list(schedule.workgroup)),
-        "groups": DenseArrayBase.from_list(i64, list(schedule.groups)),
+Schedule: TypeAlias = ThreadSchedule | GroupSchedule | ContractionSchedule | AttentionSchedule
+
+ARCHETYPES: dict[str, type[Schedule]] = {
+    kind.archetype: kind for kind in (ThreadSchedule, GroupSchedule, ContractionSchedule, AttentionSchedule)
+}
+
+EXTENTS = ("workgroup", "groups")
+LOOPS = ("row", "column")
+LEAST = {"broadcast": 0, "chunk": 0, "inner": -1}
+"""The least value of the numbers that may be less than 1."""
+
+
+def fields_of(schedule: Schedule) -> dict[str, int | tuple[int, ...]]:
+    """Returns the fields of a schedule that differ from their defaults."""
+    return {
+        name: getattr(schedule, name)
+        for name, default in _defaults(type(schedule)).items()
+        if getattr(schedule, name) != default
     }
-    for name, count in (("width", schedule.width), ("steps", schedule.steps)):
-        if count > 1:
-            data[name] = IntegerAttr(count, i64)
-    if schedule.tile is not None:
-        values = asdict(schedule.tile)
-        data |= {name: DenseArrayBase.from_list(i64, list(values[name])) for name in TILE_LOOPS}
-        data |= {name: IntegerAttr(values[name], i64) for name in TILE_NUMBERS}
-        data |= {name: IntegerAttr(values[name], i64) for name, usual in TILE_OPTIONS.items() if values[name] != usual}
-    return DictionaryAttr(data)
 
 
-def folded(groups: int, limit: int) -> tuple[int, int, int]:
+def schedule_of(archetype: object, found: Mapping[str, object]) -> Schedule:
+    """Returns the schedule of an archetype that has some fields; those that are missing have their defaults.
+
+    Raises:
+        ValueError: There is no such schedule; says what is missing, unknown or malformed.
+    """
+    kind = ARCHETYPES.get(archetype) if isinstance(archetype, str) else None
+    if kind is None:
+        raise ValueError(f"a schedule's archetype is one of {', '.join(ARCHETYPES)}, not {archetype}")
+    defaults = _defaults(kind)
+    unknown = [name for name in found if name not in defaults]
+    if unknown:
+        raise ValueError(f"a {archetype} schedule has no {unknown[0]}, it has {', '.join(defaults)}")
+    for name, default in defaults.items():
+        if name not in found and default is MISSING:
+            raise ValueError(f"a {archetype} schedule needs {name}")
+    return kind(**{name: _checked(name, value) for name, value in found.items()})  # type: ignore[arg-type]
+
+
+def _checked(name: str, value: object) -> int | tuple[int, ...]:
+    if name not in (*EXTENTS, *LOOPS):
+        least = LEAST.get(name, 1)
+        if not _is_integer(value, least):
+            raise ValueError(f"a schedule's {name} is an integer from {least}, not {value}")
+        return cast(int, value)
+    least = 1 if name in EXTENTS else 0
+    numbers = tuple(cast("Sequence[object]", value)) if isinstance(value, list | tuple) else None
+    if numbers is None or not all(_is_integer(one, least) for one in numbers):
+        raise ValueError(f"a schedule's {name} is a list of integers from {least}, not {value}")
+    if name in EXTENTS and len(numbers) != 3:
+        raise ValueError(f"a schedule's {name} is three extents, not {list(numbers)}")
+    return cast("tuple[int, ...]", numbers)
+
+
+def _is_integer(value: object, least: int) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and least <= value < 1 << 31
+
+
+@lru_cache
+def _defaults(kind: type) -> dict[str, object]:
+    """The fields of a schedule and their defaults, in the order in which they are written."""
+    found = {field.name: field.default for field in fields(kind)}
+    first = [name for name in (*EXTENTS, *LOOPS) if name in found]
+    return {name: found[name] for name in (*first, *(one for one in found if one not in first))}
+
+
+@irdl_attr_definition
+class ScheduleAttr(Data[Schedule]):
+    """A kernel's schedule.
+
+    Example:
+        #buf.schedule<thread, workgroup = [64, 1, 1], groups = [16, 1, 1], width = 4>
+    """
+
+    name = "buf.schedule"
+
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> Schedule:
+        with parser.in_angle_brackets():
+            archetype, found = parser.parse_identifier(), dict[str, object]()
+            while parser.parse_optional_punctuation(","):
+                name = parser.parse_identifier()
+                parser.parse_punctuation("=")
+                number = parser.parse_optional_integer(allow_boolean=False)
+                found[name] = (
+                    parser.parse_comma_separated_list(parser.Delimiter.SQUARE, parser.parse_integer)
+                    if number is None
+                    else number
+                )
+            try:
+                return schedule_of(archetype, found)
+            except ValueError as error:
+                parser.raise_error(str(error))
+
+    def print_parameter(self, printer: Printer) -> None:
+        with printer.in_angle_brackets():
+            printer.print_string(self.data.archetype)
+            for name, value in fields_of(self.data).items():
+                text = str(value) if isinstance(value, int) else f"[{', '.join(map(str, value))}]"
+                printer.print_string(f", {name} = {text}")
+
+
+def folded(groups: int, limit: int) -> Extents:
     """Returns a grid of `groups` workgroups, or a few more: of two dimensions where one holds at most `limit`."""
     if groups <= limit:
         return (groups, 1, 1)
     rows = -(-groups // limit)
     return (-(-groups // rows), rows, 1)
-
-
-TILED = ("contraction", "attention")
-ARCHETYPES = ("thread", "group", *TILED)
-
-TILE_LOOPS = ("row", "column")
-TILE_NUMBERS = ("rows", "columns", "lanes", "depth")
-TILE_OPTIONS = {field.name: field.default for field in fields(Tile) if field.default is not MISSING}
-"""The fields of a tile that are written only where they differ from the default."""

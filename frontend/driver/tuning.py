@@ -18,14 +18,13 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Region
 
 from tensorgrad.dialects.buf import Buffer, KernelOp, buffer_bytes, buffer_type
-from tensorgrad.dialects.schedule import Schedule
+from tensorgrad.dialects.schedule import Schedule, ScheduleAttr
 from tensorgrad.dialects.signature import Slot, slots_attribute
 from tensorgrad.driver.program_cache import cache_folder
 from tensorgrad.errors import TensorgradError
 from tensorgrad.passes.analyses.identity import kernel_key
 from tensorgrad.passes.buffers.plan_memory import PlanMemoryPass
-from tensorgrad.passes.buffers.schedule.choose import choose
-from tensorgrad.passes.buffers.schedule.neighbours import neighbours
+from tensorgrad.passes.buffers.schedule.choose import choose, neighbours
 from tensorgrad.passes.buffers.schedule.tuned import FORMAT, Search, read_file, write_table
 from tensorgrad.passes.kernels.build_program import build_program
 from tensorgrad.passes.kernels.expand_math import ExpandMathPass
@@ -224,7 +223,7 @@ def _alone(kernel: KernelOp, schedule: Schedule) -> ModuleOp:
     slots.append(Slot("done", "parameter"))
     copy = kernel.clone(dict(zip(values, block.args, strict=False)))
     copy.location = kernel.location
-    copy.properties["schedule"] = schedule.attribute()
+    copy.properties["schedule"] = ScheduleAttr(schedule)
     copy.properties.pop("dispatch", None)
     block.add_ops([copy, func.ReturnOp()])
     function = FuncOp("kernel", ([argument.type for argument in block.args], []), Region(block))

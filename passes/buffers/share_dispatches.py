@@ -16,30 +16,20 @@ from xdsl.ir import SSAValue
 from xdsl.utils.exceptions import DiagnosticException
 
 from tensorgrad.dialects.buf import Buffer, KernelOp, buffer_bytes
-from tensorgrad.dialects.schedule import Schedule
+from tensorgrad.dialects.schedule import Schedule, ScheduleAttr
 from tensorgrad.passes.analyses.graph import KernelGraph, has_calls
 from tensorgrad.passes.analyses.identity import kernel_structure
 from tensorgrad.passes.analyses.liveness import allocated, most_bytes, readers_of
-from tensorgrad.passes.analyses.sharing import agreed, code_size, workgroup_bytes
+from tensorgrad.passes.analyses.machine import BUSY_BYTES, MOST_SHARED_OPS, MOST_SHARING, OPS_FOR_A_DISPATCH
 from tensorgrad.passes.analyses.storage import Bindings
+from tensorgrad.passes.buffers.schedule.choose import code_size, workgroup_bytes
+from tensorgrad.passes.buffers.schedule.sharing import agreed
 from tensorgrad.passes.functions import return_of
 from tensorgrad.passes.levels import KERNELS, LevelPass
 from tensorgrad.runtime.target import Target
 
-MOST_KERNELS = 12
-"""So many kernels share a dispatch at most: drivers compile all of them as one."""
-
-MOST_CODE = 800
-"""So much code a dispatch has at most, in ops: a driver's time grows faster than what it compiles."""
-
-CODE_FOR_A_DISPATCH = 300
-"""So many ops may be compiled once more for each dispatch that a step saves by it."""
-
 MOST_TRIALS = 8
 """So often kernels are divided into dispatches anew, each time with more that may not share one."""
-
-BUSY_BYTES = 1 << 24
-"""A kernel that alone moves so many bytes keeps a device busy: it gains nothing from company of another kind."""
 
 
 @dataclass(frozen=True)
@@ -98,12 +88,10 @@ class _Sharing:
         self.order = self.graph.order()
         self.place = {kernel: place for place, kernel in enumerate(self.order)}
         self.successors = {kernel: self.graph.successors(kernel) for kernel in self.order}
-        self.schedules = {
-            kernel: Schedule.read(kernel.schedule) for kernel in self.order if kernel.schedule is not None
-        }
+        self.schedules = {kernel: kernel.schedule.data for kernel in self.order if kernel.schedule is not None}
         numbers: dict[object, int] = {}
         self.structures = {k: numbers.setdefault((kernel_structure(k), k.schedule), len(numbers)) for k in self.order}
-        self.code = {self.structures[k]: code_size(k, schedule) for k, schedule in self.schedules.items()}
+        self.code = {self.structures[k]: code_size(schedule, k) for k, schedule in self.schedules.items()}
         self.apart: set[frozenset[int]] = set()
         self.sizes = allocated(function)
         self.readers = readers_of(self.sizes)
@@ -124,7 +112,7 @@ class _Sharing:
                 found = self._agreed(kernels)
                 assert found is not None
                 for kernel, schedule in zip(kernels, found, strict=True):
-                    kernel.properties["schedule"] = schedule.attribute()
+                    kernel.properties["schedule"] = ScheduleAttr(schedule)
                     kernel.properties["dispatch"] = IntegerAttr(number, i64)
                 number += 1
             for kernel in kernels:
@@ -167,7 +155,7 @@ class _Sharing:
                 continue
             parts = [part for part in companies if part < company]
             known = max(parts, key=self._code_of, default=None)
-            if known is not None and self._code_of(known) > CODE_FOR_A_DISPATCH * times:
+            if known is not None and self._code_of(known) > OPS_FOR_A_DISPATCH * times:
                 rest = company - known
                 self.apart |= {frozenset((a, b)) for a, _ in known for b, _ in rest if a != b}
         return len(self.apart) > before
@@ -192,22 +180,22 @@ class _Sharing:
 
     def _may_join(self, kernel: KernelOp, kernels: Sequence[KernelOp], live: Mapping[SSAValue, set[KernelOp]]) -> bool:
         """Whether a kernel that is ready may run beside those that were taken before it."""
-        if len(kernels) == MOST_KERNELS or kernel not in self.schedules or kernels[0] not in self.schedules:
+        if len(kernels) == MOST_SHARING or kernel not in self.schedules or kernels[0] not in self.schedules:
             return False
         mine, others = self.structures[kernel], {self.structures[one] for one in kernels}
         if any(frozenset((mine, other)) in self.apart for other in others):
             return False
-        if sum(self.code[one] for one in {mine, *others}) > MOST_CODE:
+        if sum(self.code[one] for one in {mine, *others}) > MOST_SHARED_OPS:
             return False
         together = [*kernels, kernel]
-        kinds = {self.schedules[one].archetype for one in together}
+        kinds = {type(self.schedules[one]) for one in together}
         if len(kinds) > 1 and max(_bytes(one) for one in together) > BUSY_BYTES:
             return False
         new = sum(self.sizes.get(value, 0) for one in together for value in one.outputs)
         if new + sum(self.sizes[value] for value in live) > self.live_limit:
             return False
         schedules = self._agreed(together)
-        if schedules is None or workgroup_bytes(together, schedules) > self.target.max_compute_workgroup_storage_size:
+        if schedules is None or workgroup_bytes(schedules, together) > self.target.max_compute_workgroup_storage_size:
             return False
         return self.bindings.fit([value for one in together for value in one.operands])
 

@@ -15,12 +15,12 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
 from tensorgrad.dialects.buf import KernelOp
+from tensorgrad.dialects.schedule import ScheduleAttr
 from tensorgrad.dialects.tg.base import Tensor, numpy_dtype
 from tensorgrad.interpreters.tensors import TensorExecutor
 from tensorgrad.passes.buffers.fuse import FusePass
 from tensorgrad.passes.buffers.lower_precision import LowerPrecisionPass
-from tensorgrad.passes.buffers.schedule.choose import choose
-from tensorgrad.passes.buffers.schedule.neighbours import neighbours
+from tensorgrad.passes.buffers.schedule.choose import choose, neighbours
 from tensorgrad.passes.buffers.split_reductions import SplitReductionsPass
 from tensorgrad.passes.kernels.build_program import build_program
 from tensorgrad.passes.kernels.relay_loops import RelayLoopsPass
@@ -166,7 +166,7 @@ def _apply(one: ModulePass, module: ModuleOp, variant: Variant, target: Target) 
             if isinstance(kernel, KernelOp):
                 default = choose(kernel, target)
                 near = [default, *neighbours(default, kernel, target)]
-                kernel.properties["schedule"] = near[int(random.integers(len(near)))].attribute()
+                kernel.properties["schedule"] = ScheduleAttr(near[int(random.integers(len(near)))])
     apply(one, module)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp, StringAttr
+from xdsl.dialects.builtin import ModuleOp
 
 import tensorgrad as tg
 from tensorgrad.dialects.buf import KernelOp
@@ -52,9 +52,7 @@ def on_device(
         if one.name == "schedule":
             for kernel in module.walk():
                 if isinstance(kernel, KernelOp) and kernel.schedule is not None:
-                    archetype = kernel.schedule.data["archetype"]
-                    assert isinstance(archetype, StringAttr)
-                    archetypes[archetype.data] += 1
+                    archetypes[kernel.schedule.data.archetype] += 1
                     if change is not None:
                         change(kernel)
     program = build_program(module, target)

@@ -20,9 +20,9 @@ from tensorgrad.dialects.attention import Attention, AttentionOp
 from tensorgrad.dialects.buf import KernelOp
 from tensorgrad.dialects.signature import Slot, arguments_of, results_of
 from tensorgrad.dialects.tg.call import CallOp
+from tensorgrad.passes.analyses import machine
 from tensorgrad.passes.buffers.fuse import FusePass
 from tensorgrad.passes.buffers.lower_tg_to_buf import LowerTgToBufPass
-from tensorgrad.passes.buffers.schedule.attention import LONG
 from tensorgrad.passes.functions import find_function, set_signature
 from tensorgrad.passes.kernels.build_program import build_program
 from tensorgrad.passes.pipelines import device_passes
@@ -251,7 +251,11 @@ def test_features_on_the_device(device: WebGPUDevice, features: int) -> None:
 @pytest.mark.parametrize("name", ["padded-causal", "grouped"])
 def test_long_rows_on_the_device(device: WebGPUDevice, name: str) -> None:
     """With two columns a lane, both cut off by the edge."""
-    (form,) = [form for form in forms(LONG + 3, LONG + 5, features=9) if form.name == name]
+    (form,) = [
+        form
+        for form in forms(machine.SOFTWARE.many_rows + 3, machine.SOFTWARE.many_rows + 5, features=9)
+        if form.name == name
+    ]
     assert_close(*device_results(device, form, SOFTWARE), 5e-5)
 
 

@@ -13,8 +13,8 @@ from xdsl.dialects.builtin import ModuleOp
 
 import tensorgrad as tg
 from tensorgrad.dialects import wgsl
+from tensorgrad.passes.analyses.machine import DEEPEST_NESTING
 from tensorgrad.passes.analyses.trips import kernel_iterations
-from tensorgrad.passes.buffers.fuse import cost
 from tensorgrad.passes.kernels.emit_wgsl import emit_module
 from tensorgrad.passes.pipelines import inference_passes
 from tensorgrad.runtime.errors import ProgramError, TargetError
@@ -78,7 +78,7 @@ def conditions(device: WebGPUDevice) -> None:
         binding = "@group(0) @binding(0) var<storage, read_write> result: array<u32>;"
         return f"{binding} @compute @workgroup_size(1) fn probe() {{ {body} }}"
 
-    assert device.probe("conditions", nested(cost.DEEPEST_NESTING)) == cost.DEEPEST_NESTING
+    assert device.probe("conditions", nested(DEEPEST_NESTING)) == DEEPEST_NESTING
     assert device.probe("conditions", nested(90)) == 7
 
     def shifted(x: Any) -> Any:
@@ -90,7 +90,7 @@ def conditions(device: WebGPUDevice) -> None:
     for character in text:
         depth += (character == "{") - (character == "}")
         deepest = max(deepest, depth)
-    assert 20 < deepest <= cost.DEEPEST_NESTING + 1
+    assert 20 < deepest <= DEEPEST_NESTING + 1
 
 
 def workgroups(device: WebGPUDevice) -> None:

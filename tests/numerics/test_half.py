@@ -12,7 +12,7 @@ from cases import CASES
 from harness import BUFFER_PASSES, NumpyArray, apply, levels, reference, traced
 from test_on_device import on_device
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp, StringAttr
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.utils.exceptions import DiagnosticException
 
 import tensorgrad as tg
@@ -117,7 +117,7 @@ def test_long_sums_round_once(device: WebGPUDevice, function: Any, shapes: Any, 
     for one in (*BUFFER_PASSES, SchedulePass(target='{"f16": true}')):
         apply(one, module)
     schedules = [op.schedule for op in module.walk() if isinstance(op, KernelOp)]
-    assert [schedule and schedule.data["archetype"] for schedule in schedules] == [StringAttr(archetype)]
+    assert [schedule and schedule.data.archetype for schedule in schedules] == [archetype]
     result = run(device, traced(function, inputs), inputs)
     wide = [x.astype(np.float64) for x in inputs]
     expected = TensorExecutor(traced(function, wide)).call(wide)[0]

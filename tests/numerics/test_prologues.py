@@ -13,11 +13,11 @@ from xdsl.passes import ModulePass
 
 import tensorgrad as tg
 from tensorgrad.dialects.buf import KernelOp
-from tensorgrad.dialects.schedule import Schedule
+from tensorgrad.dialects.schedule import ScheduleAttr
 from tensorgrad.passes import pipelines
 from tensorgrad.passes.analyses.kinds import contraction_of
 from tensorgrad.passes.buffers.fuse import FusePass
-from tensorgrad.passes.buffers.schedule.neighbours import neighbours
+from tensorgrad.passes.buffers.schedule.choose import neighbours
 from tensorgrad.runtime.target import Target
 from tensorgrad.runtime.webgpu import WebGPUDevice
 
@@ -143,9 +143,9 @@ def test_under_every_schedule_nearby(device: WebGPUDevice, target: Target, form:
         def change(kernel: KernelOp, number: int = tried) -> None:
             nonlocal count
             if contraction_of(kernel) is not None and kernel.schedule is not None:
-                near = neighbours(Schedule.read(kernel.schedule), kernel, target)
+                near = neighbours(kernel.schedule.data, kernel, target)
                 count = len(near)
-                kernel.schedule = near[number].attribute()
+                kernel.schedule = ScheduleAttr(near[number])
 
         _, results, expected = on_device(device, function, inputs, target, change)
         agree(results, expected)

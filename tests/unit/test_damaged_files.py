@@ -24,7 +24,7 @@ from xdsl.utils.exceptions import DiagnosticException, ParseError, VerifyExcepti
 
 import tensorgrad as tg
 from tensorgrad.errors import InputError, OptionError, ProgramError, TensorgradError
-from tensorgrad.passes.buffers.schedule.tuned import read_file
+from tensorgrad.passes.buffers.schedule.tuned import FORMAT, read_file
 from tensorgrad.runtime.formula import Formula
 from tensorgrad.runtime.saved import Saved
 from tensorgrad.runtime.target import Target
@@ -258,14 +258,16 @@ def damage_tables(folder: Path, count: int) -> None:
         "archetype": "thread",
         "workgroup": [64, 1, 1],
         "groups": [2, 1, 1],
-        "tile": None,
-        "width": 1,
-        "steps": 1,
+        "width": 4,
     }
     tile = {"row": [0], "column": [1], "rows": 2, "columns": 2, "lanes": 8, "depth": 8, "chunk": 4}
-    tables = {"a": schedule, "b": {**schedule, "archetype": "contraction", "tile": tile}}
+    tables = {"a": schedule, "b": {"archetype": "contraction", "groups": [1, 1, 1], **tile}}
     path = folder / "tuned.json"
-    good = {"format": 4, "kernels": tables, "searches": {"a": {"seconds": 1.0, "best": schedule, "tried": [schedule]}}}
+    good = {
+        "format": FORMAT,
+        "kernels": tables,
+        "searches": {"a": {"seconds": 1.0, "best": schedule, "tried": [schedule]}},
+    }
     values = {"learning_rate": 0.1, "step": 5.0}
     target = json.loads(Target.named("lavapipe").to_json())
     for number, draw in cases(5, count):

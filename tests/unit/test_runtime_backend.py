@@ -104,6 +104,16 @@ def test_scalars() -> None:
     }
 
 
+def test_scalars_are_computed_again_when_what_they_are_made_of_changes() -> None:
+    inputs = ScalarInputs([slot("f32", (), "inverse", "1 / x"), slot("f32", (), "scale"), slot("f32", (), "two", "2")])
+    first = inputs.evaluate({"x": 2.0, "scale": 0.0})
+    second = inputs.evaluate({"x": 2.0, "scale": -0.0})
+    assert second["inverse"] is first["inverse"] and second["two"] is first["two"]
+    assert math.copysign(1.0, second["scale"]) == -1.0
+    third = inputs.evaluate({"x": 4.0, "scale": -0.0})
+    assert third["inverse"] == 0.25 and first["inverse"] == 0.5
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [

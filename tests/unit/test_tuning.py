@@ -16,12 +16,11 @@ from xdsl.utils.exceptions import DiagnosticException
 
 import tensorgrad as tg
 from tensorgrad.dialects.buf import KernelOp
-from tensorgrad.dialects.schedule import Schedule
+from tensorgrad.dialects.schedule import ContractionSchedule, Schedule, ScheduleAttr
 from tensorgrad.driver import tuning
 from tensorgrad.errors import OptionError
 from tensorgrad.passes.analyses.identity import kernel_key
-from tensorgrad.passes.buffers.schedule.choose import choose
-from tensorgrad.passes.buffers.schedule.neighbours import neighbours
+from tensorgrad.passes.buffers.schedule.choose import choose, neighbours
 from tensorgrad.passes.buffers.schedule.tuned import FORMAT, Search, read_file, read_table, write_table
 from tensorgrad.passes.kernels.build_program import build_program
 from tensorgrad.passes.pipelines import device_passes
@@ -78,7 +77,7 @@ def test_every_schedule_gives_the_same_values(name: str, device: Any) -> None:
         for schedule in reachable(kernel, target, 60 if name == "product" else 8):
             copy = module.clone()
             same = [op for op in copy.walk() if isinstance(op, KernelOp)][place]
-            same.properties["schedule"] = schedule.attribute()
+            same.properties["schedule"] = ScheduleAttr(schedule)
             passes = device_passes(target.to_json())
             for one in passes[[one.name for one in passes].index("schedule") :]:
                 one.apply(Context(), copy)
@@ -96,9 +95,9 @@ def test_a_gpu_has_more_to_try() -> None:
     module = until_scheduled(lambda x, w: x @ w, target, (256, 256), (256, 256))
     kernel = next(op for op in module.walk() if isinstance(op, KernelOp))
     found = reachable(kernel, target, 200)
-    tiles = [one.tile for one in found if one.tile is not None]
+    tiles = [one for one in found if isinstance(one, ContractionSchedule)]
     assert {tile.chunk for tile in tiles} >= {0, 8, 16}
-    assert all(tile.lanes * tile.depth <= target.max_compute_invocations_per_workgroup for tile in tiles)
+    assert all(tile.threads <= target.max_compute_invocations_per_workgroup for tile in tiles)
 
 
 def compiled(**options: Any) -> tg.Training:

@@ -11,32 +11,9 @@ from xdsl.dialects.linalg.ops import IndexOp, YieldOp
 from xdsl.ir import SSAValue
 
 from tensorgrad.dialects.buf import Buffer, buffer_bytes
+from tensorgrad.passes.analyses.machine import CHEAP_OPS, ENOUGH_LANES, ROW_LANES
 from tensorgrad.passes.analyses.stages import Parts, Stage
 from tensorgrad.passes.analyses.walking import operations
-
-CHEAP_OPS = 12
-"""A body of at most so many simple ops may be computed once for each element that reads it."""
-
-LARGEST_BODY = 400
-"""Fusion stops before a kernel's bodies hold more ops than this: long kernels take drivers long to compile."""
-
-LARGEST_PROLOGUE = 128
-"""A step of a contraction takes so many additions at most: its code has them for each row and column of a block."""
-
-DEEPEST_NESTING = 60
-"""Conditions inside each other are so deep at most. Mesa's llvmpipe ignores those below the 80th and says nothing, and
-compilers of WGSL give up at 127 braces.
-"""
-
-LANES_A_ROW = 64
-"""How many lanes can share the own loops of one grid point."""
-
-ENOUGH_LANES = 2048
-"""A kernel that keeps so many lanes busy has parallelism to spare."""
-
-
-SMALL_WORK = 1 << 18
-"""Kernels of at most so many points run side by side in one dispatch, even if they share nothing."""
 
 
 def work(kernel: Parts) -> int:
@@ -104,4 +81,4 @@ def copies(kernel: Parts, buffer: SSAValue) -> int:
 def parallel_enough(grid: Sequence[int], own: Sequence[int]) -> bool:
     """Whether a kernel over `grid` keeps the device busy though `own` loops run inside a point."""
     rows, inside = points(grid), points(own)
-    return rows * min(inside, LANES_A_ROW) >= min(rows * inside, ENOUGH_LANES)
+    return rows * min(inside, ROW_LANES) >= min(rows * inside, ENOUGH_LANES)

@@ -14,6 +14,7 @@ from xdsl.utils.exceptions import DiagnosticException
 
 from tensorgrad.dialects.buf import KernelOp, PackOp, parts_of
 from tensorgrad.passes.analyses.graph import KernelGraph, has_calls, updates_of
+from tensorgrad.passes.analyses.machine import DEEPEST_NESTING, MOST_OPS, SMALL_WORK
 from tensorgrad.passes.analyses.stages import Parts, put_together, take_apart
 from tensorgrad.passes.analyses.storage import Accesses, Bindings, is_private, may_write_over
 from tensorgrad.passes.buffers.fuse import cost
@@ -115,7 +116,7 @@ class Fusion:
             if kernel not in self.graph or not _is_private(kernel) or not can_inline(kernel):
                 continue
             readers = self.graph.readers(kernel)
-            if not readers or kernel.operations * len(readers) > cost.LARGEST_BODY:
+            if not readers or kernel.operations * len(readers) > MOST_OPS:
                 continue
             size = cost.bytes_of(kernel.outputs)
             stored = cost.bytes_of(kernel.inputs) + size * (1 + len(readers))
@@ -219,9 +220,9 @@ class Fusion:
         again = cost.reading_points(reader, source) > cost.points(producer.grid)
         if again and not (summed and in_sum) and not cost.is_cheap(producer):
             return False
-        if producer.operations * cost.copies(reader, source) + reader.operations > cost.LARGEST_BODY:
+        if producer.operations * cost.copies(reader, source) + reader.operations > MOST_OPS:
             return False
-        if producer.nesting and producer.nesting + reader.nesting > cost.DEEPEST_NESTING:
+        if producer.nesting and producer.nesting + reader.nesting > DEEPEST_NESTING:
             return False
         inputs = [value for value in (*producer.inputs, *reader.inputs) if value is not source]
         if not self.bindings.fit([*inputs, *reader.outputs]):
@@ -241,7 +242,7 @@ class Fusion:
             return None
         if demoted and (kernel.locals or producer.is_pointwise or not pointwise or kernel.has_computed_loops):
             return None
-        if producer.operations + kernel.operations > cost.LARGEST_BODY:
+        if producer.operations + kernel.operations > MOST_OPS:
             return None
         if not self.graph.can_merge(producer, kernel):
             return None
@@ -269,10 +270,10 @@ class Fusion:
         if self.graph.runs_before(first, second) or self.graph.runs_before(second, first):
             return False
         both_pointwise = first.is_pointwise and second.is_pointwise
-        both_small = max(cost.work(first), cost.work(second)) <= cost.SMALL_WORK
+        both_small = max(cost.work(first), cost.work(second)) <= SMALL_WORK
         if not both_pointwise and not both_small and not set(first.inputs) & set(second.inputs):
             return False
-        if first.operations + second.operations > cost.LARGEST_BODY:
+        if first.operations + second.operations > MOST_OPS:
             return False
         return self._merged_fits(first, second, range(len(first.grid)))
 

@@ -15,31 +15,14 @@ from xdsl.ir import SSAValue
 
 from tensorgrad.passes.analyses.affine import used_dims
 from tensorgrad.passes.analyses.kinds import contraction_of
+from tensorgrad.passes.analyses.machine import MOST_PROLOGUE_OPS, CpuModel, GpuModel, machine_of
 from tensorgrad.passes.analyses.stages import Parts, put_together
 from tensorgrad.passes.analyses.walking import operations
 from tensorgrad.passes.buffers.fuse import cost
 from tensorgrad.passes.buffers.fuse.inline import inline
-from tensorgrad.passes.buffers.schedule.contraction import (
-    CACHED,
-    LOAD,
-    OPERATION,
-    SOFTWARE_LANES,
-    SOFTWARE_THREADS,
-    UNIFORM_LOAD,
-    contraction_bytes,
-    contraction_cycles,
-)
+from tensorgrad.passes.buffers.schedule.contraction import contraction_cost
 from tensorgrad.passes.kernels.weights import weight_of
 from tensorgrad.runtime.target import Target
-
-MARGIN = 2.0
-"""A CPU takes up to so much longer for a prologue than is estimated: it has fewer registers left. Measured."""
-
-DISPATCH_CYCLES = 2e4
-"""What a dispatch less saves a CPU at least: encoding it, and no waiting, as another kernel may have a share in it."""
-
-DISPATCH_BYTES = 1 << 20
-"""A GPU moves so many bytes while it starts a dispatch."""
 
 
 def reads_in_sum(reader: Parts, source: SSAValue) -> bool:
@@ -51,7 +34,7 @@ def prologue_fits(producer: Parts, reader: Parts) -> bool:
     """Whether a contraction stays short enough with a kernel computed in it: long ones take drivers long to compile."""
     assert reader.contraction is not None
     together = (producer.stages[0].body, reader.contraction.body)
-    return sum(weight_of(operations(body)) for body in together) <= cost.LARGEST_PROLOGUE
+    return sum(weight_of(operations(body)) for body in together) <= MOST_PROLOGUE_OPS
 
 
 def prologue_pays(producer: Parts, readers: Sequence[Parts], target: Target, alone: bool = True) -> bool:
@@ -63,49 +46,51 @@ def prologue_pays(producer: Parts, readers: Sequence[Parts], target: Target, alo
         target: Software or GPU.
         alone: Whether it would be a dispatch of its own, and not run behind the reduction of its rows.
     """
-    saved = _saved_cycles if target.software else _saved_bytes
-    return saved(producer, readers, target, alone) > 0
+    machine = machine_of(target)
+    if isinstance(machine, CpuModel):
+        return _saved_cycles(producer, readers, machine, target, alone) > 0
+    return _saved_bytes(producer, readers, machine, target, alone) > 0
 
 
 # On a CPU
 
 
-def _saved_cycles(producer: Parts, readers: Sequence[Parts], target: Target, alone: bool) -> float:
+def _saved_cycles(producer: Parts, readers: Sequence[Parts], machine: CpuModel, target: Target, alone: bool) -> float:
     stage, source = producer.stages[0], producer.outputs[0]
-    computing = _loading(producer) + OPERATION * weight_of(operations(stage.body))
-    saved = DISPATCH_CYCLES * alone + _vectors(producer.grid) * (computing + LOAD)
+    computing = _loading(producer, machine) + machine.operation * weight_of(operations(stage.body))
+    saved = machine.saved_dispatch * alone + _vectors(producer.grid, machine) * (computing + machine.load)
     for reader in readers:
         if reads_in_sum(reader, source):
             before, after = (_contraction_cost(reader, one, target) for one in (None, producer))
-            saved -= MARGIN * (after - before)
+            saved -= machine.prologue_margin * (after - before)
             if saved <= 0:
                 break  # further readers only take more
         else:
-            points = sum(_vectors(one.extents) for one in reader.stages if source in one.buffers())
-            saved -= MARGIN * points * (computing - LOAD)
+            points = sum(_vectors(one.extents, machine) for one in reader.stages if source in one.buffers())
+            saved -= machine.prologue_margin * points * (computing - machine.load)
     return saved
 
 
-def _loading(kernel: Parts) -> float:
+def _loading(kernel: Parts, machine: CpuModel) -> float:
     """What a CPU takes to load what a pointwise kernel reads at one point; less where many points read the same."""
     stage, points = kernel.stages[0], cost.points(kernel.grid)
     whole = sum(1 for _, m in stage.reads if cost.points([kernel.grid[loop] for loop in used_dims(m)]) == points)
-    return LOAD * (whole + len(stage.loads())) + UNIFORM_LOAD * (len(stage.reads) - whole)
+    return machine.load * (whole + len(stage.loads())) + machine.uniform_load * (len(stage.reads) - whole)
 
 
-def _vectors(extents: Sequence[int]) -> float:
+def _vectors(extents: Sequence[int], machine: CpuModel) -> float:
     """How many vectors of points each core of a CPU computes."""
-    return cost.points(extents) / (SOFTWARE_LANES * SOFTWARE_THREADS)
+    return cost.points(extents) / (machine.lanes * machine.cores)
 
 
 # On a GPU
 
 
-def _saved_bytes(producer: Parts, readers: Sequence[Parts], target: Target, alone: bool) -> float:
+def _saved_bytes(producer: Parts, readers: Sequence[Parts], machine: GpuModel, target: Target, alone: bool) -> float:
     source = producer.outputs[0]
     size = cost.bytes_of([source])
     read = cost.bytes_of(producer.inputs)
-    saved = size + (DISPATCH_BYTES + read if alone else CACHED * read)
+    saved = size + (machine.dispatch + read if alone else machine.cached * read)
     for reader in readers:
         saved += size - cost.bytes_of(value for value in producer.inputs if value not in reader.inputs)
         if reads_in_sum(reader, source):
@@ -132,7 +117,6 @@ def _contraction_cost(reader: Parts, producer: Parts | None, target: Target) -> 
         inline(producer, parts)
     kernel = put_together(parts)
     found = contraction_of(kernel)
-    estimate = contraction_cycles if target.software else contraction_bytes
-    result = math.inf if found is None else estimate(kernel, found, target)
+    result = math.inf if found is None else contraction_cost(kernel, found, target)
     kernel.erase()
     return result

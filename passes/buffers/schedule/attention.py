@@ -1,58 +1,74 @@
-"""The default schedule of attention."""
+"""The archetype `attention`."""
 
 from __future__ import annotations
+
+from collections.abc import Iterator
 
 from xdsl.utils.exceptions import DiagnosticException
 
 from tensorgrad.dialects.attention import FORWARD, KEYS, AttentionOp
-from tensorgrad.dialects.schedule import Schedule, Tile
+from tensorgrad.dialects.buf import KernelOp
+from tensorgrad.dialects.schedule import AttentionSchedule
+from tensorgrad.passes.analyses.machine import CpuModel, GpuModel, machine_of
+from tensorgrad.passes.buffers.schedule.archetype import Archetype
 from tensorgrad.runtime.target import Target
 
-SOFTWARE_LANES = 8
-"""A CPU that plays the GPU runs so many invocations as one vector."""
-
-ACCUMULATORS, MOST_ACCUMULATORS = 128, 256
-"""How many a thread has at most on a CPU: more rows read keys less often, but the kernel takes longer to compile."""
-
-LONG = 128
-"""So many rows pay for a kernel that takes two to three times as long to compile: one with more accumulators, and with
-two columns a lane, so that each row that a lane passes on meets both."""
+MOST_DEPTH = 8
+"""The most blocks of rows that a workgroup of a GPU computes."""
 
 
-def attention_schedule(stage: AttentionOp, target: Target) -> Schedule:
-    """Blocks of rows a workgroup; its lanes share the rows' features.
+class AttentionArchetype(Archetype[AttentionSchedule]):
+    """Blocks of rows a workgroup; its lanes share the rows' features."""
 
-    Raises:
-        DiagnosticException: There are more rows than the target's workgroups cover.
-    """
-    a, part = stage.attention, stage.part.data
-    broadcast = target.software and target.subgroups and target.subgroup_size == SOFTWARE_LANES
+    schedule = AttentionSchedule
+
+    def default(self, kernel: KernelOp, target: Target) -> AttentionSchedule | None:
+        stage = kernel.attention
+        if stage is None:
+            return None
+        machine = machine_of(target)
+        rows, columns, lanes, depth = _block(stage, machine, target)
+        groups, row_count = stage.grid
+        blocks = -(-row_count // (rows * depth))
+        limit = target.max_compute_workgroups_per_dimension
+        layers = -(-groups // limit)
+        if blocks > limit or layers > limit:
+            raise DiagnosticException(f"an attention of {groups} groups of {row_count} rows needs too many workgroups")
+        one_subgroup = isinstance(machine, CpuModel) and target.subgroups and target.subgroup_size == machine.lanes
+        return AttentionSchedule(
+            groups=(blocks, -(-groups // layers), layers),
+            rows=rows,
+            columns=columns,
+            lanes=lanes,
+            depth=depth,
+            broadcast=int(one_subgroup),
+        )
+
+    def neighbours(self, schedule: AttentionSchedule, kernel: KernelOp, target: Target) -> Iterator[AttentionSchedule]:
+        yield from ()  # attention is not tuned
+
+
+def _block(stage: AttentionOp, machine: CpuModel | GpuModel, target: Target) -> tuple[int, int, int, int]:
+    """The rows and columns of a thread, and the lanes and depth of a workgroup."""
+    a, part, row_count = stage.attention, stage.part.data, stage.grid[1]
     most = target.max_compute_invocations_per_workgroup
-    lanes = SOFTWARE_LANES if target.software else 16
+    is_cpu = isinstance(machine, CpuModel)
+    lanes = machine.lanes if is_cpu else machine.tile_lanes
     while lanes > most:
         lanes //= 2
-    features = {FORWARD: a.values, KEYS: a.features + a.values}.get(part, a.features)
-    held = -(-features // lanes)
-    row_count = a.keys if part == KEYS else a.queries
-    short = target.software and min(a.queries, a.keys) < LONG
+    held = -(-{FORWARD: a.values, KEYS: a.features + a.values}.get(part, a.features) // lanes)
+    short = is_cpu and min(a.queries, a.keys) < machine.many_rows
     columns = 1 if short else 2
-    most_held = (ACCUMULATORS if short else MOST_ACCUMULATORS) if target.software else 64
-    rows = 16 if target.software else 4
+    most_held = machine.accumulators[0 if short else 1] if is_cpu else machine.accumulators
+    rows = 16 if is_cpu else 4
     while rows > 1 and (rows * held > most_held or rows // 2 >= row_count):
         rows //= 2
-    depth = 1 if target.software else max(1, min(8, most // lanes))
-    while depth > 1 and (depth // 2 * rows >= row_count or _shared(part, rows * depth, lanes * columns, target)):
+    depth = 1 if is_cpu else max(1, min(MOST_DEPTH, most // lanes))
+    while depth > 1 and (depth // 2 * rows >= row_count or _overflows(part, rows * depth, lanes * columns, target)):
         depth //= 2
-    blocks = -(-row_count // (rows * depth))
-    limit = target.max_compute_workgroups_per_dimension
-    layers = -(-a.groups // limit)
-    if blocks > limit or layers > limit:
-        raise DiagnosticException(f"an attention of {a.groups} groups of {row_count} rows needs too many workgroups")
-    across = -(-a.groups // layers)
-    tile = Tile((1,), (1,), rows, columns, lanes, depth, broadcast=int(broadcast))
-    return Schedule("attention", (lanes, depth, 1), (blocks, across, layers), tile)
+    return rows, columns, lanes, depth
 
 
-def _shared(part: str, rows: int, width: int, target: Target) -> bool:
+def _overflows(part: str, rows: int, width: int, target: Target) -> bool:
     """Whether the weights of a block take more workgroup memory than there is."""
     return (2 if part == KEYS else 1) * rows * width * 4 > target.max_compute_workgroup_storage_size

@@ -1,8 +1,9 @@
-"""The default schedule of contractions."""
+"""The archetype `contraction`: matrix products and convolutions, with what is computed before and behind them."""
 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -12,85 +13,106 @@ from xdsl.dialects import memref
 from xdsl.dialects.builtin import f32
 from xdsl.dialects.linalg.attrs import IteratorType
 from xdsl.dialects.linalg.ops import GenericOp, IndexOp, YieldOp
-from xdsl.ir import BlockArgument, Operation, SSAValue
+from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 from xdsl.ir.affine import AffineBinaryOpExpr, AffineBinaryOpKind, AffineDimExpr, AffineExpr
 
-from tensorgrad.dialects.buf import KernelOp, element_of, is_shape_only, iterators_of, loop_extents, maps_of, shape_of
-from tensorgrad.dialects.schedule import Schedule, Tile
+from tensorgrad.dialects.buf import (
+    KernelOp,
+    element_of,
+    is_reduction,
+    is_shape_only,
+    iterators_of,
+    loop_extents,
+    maps_of,
+    shape_of,
+)
+from tensorgrad.dialects.schedule import ContractionSchedule, Tile
 from tensorgrad.passes.analyses import affine
 from tensorgrad.passes.analyses.axes import axes_of_values, loops_of_operands, needed_for, one_sided_values
+from tensorgrad.passes.analyses.kinds import contraction_of
+from tensorgrad.passes.analyses.machine import (
+    MOST_PRODUCTS,
+    MOST_RESULTS,
+    VECTOR,
+    CpuModel,
+    GpuModel,
+    holds_sums,
+    machine_of,
+)
+from tensorgrad.passes.buffers.schedule.archetype import Archetype, body_size, has_own_loops
 from tensorgrad.passes.kernels.weights import weight_of
 from tensorgrad.runtime.target import Target
-
-SOFTWARE_LANES = 8
-"""A CPU that plays the GPU runs so many invocations as one vector."""
-
-GPU_LANES = 64
-
-CACHED = 0.25
-"""A GPU reads so many bytes of memory while it reads one of its caches."""
-
-OPERATION_BYTES = 0.1
-"""A GPU moves so many bytes of memory while it adds two numbers."""
-
-STAGED_STEPS = 16
-"""How many steps of a reduction a workgroup stages at a time on a GPU."""
-
-MOST_OUTPUTS = 128
-"""A thread of a contraction holds so many results at most."""
-
-VECTOR = 4
-"""So many elements of memory are read at once."""
-
-MOST_PRODUCTS = 512
-"""The code of a loop's turn adds up so many products at most: long kernels take drivers long to compile."""
 
 BLOCK_ROWS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
 BLOCK_COLUMNS = (1, 2, 3, 4, 5, 6, 7, 8)
 """The blocks of a thread that are considered for a CPU."""
 
-LOAD, OPERATION, STEP, OUTPUT, GROUP = 17.0, 0.75, 8.0, 20.0, 500.0
-"""What a CPU needs, in cycles and for a vector of lanes: a load, an operation, a step of the innermost loop, a result
-that is finished and stored, and a workgroup. Loads are dear: they fill the vector lane by lane. Measured on lavapipe.
-"""
-
-UNIFORM_LOAD = 4.0
-"""What a load takes that is the same for all lanes, such as of what a step of the reduction is scaled by."""
-
-SOFTWARE_THREADS = 8
-"""A CPU is assumed to have so many cores: fewer workgroups leave some idle."""
-
-NEAR = 1 << 16
-"""So many bytes stay in a CPU's caches while an inner loop runs over them again and again."""
-
-LINE = 64
-"""Bytes that a CPU reads from memory at a time."""
-
 Sides = tuple[tuple[int, ...], tuple[int, ...]]
 """The loops that make the rows, and those that make the columns."""
 
 
-def contraction_schedule(kernel: KernelOp, stage: GenericOp, target: Target) -> Schedule | None:
-    """Register blocks: neighbours along the rows for each thread, lanes along the columns.
+class ContractionArchetype(Archetype[ContractionSchedule]):
+    """Blocks of results in registers: neighbours along the rows for each thread, lanes along the columns."""
 
-    `None` where an output can't be computed in blocks, or there would be too many workgroups.
-    """
-    if any(s is not stage and len(s.iterator_types) > len(kernel.extents) for s in kernel.stages):
-        return None
+    schedule = ContractionSchedule
+
+    def default(self, kernel: KernelOp, target: Target) -> ContractionSchedule | None:
+        stage = contraction_of(kernel)
+        if stage is None or not _fits(kernel, stage):
+            return None
+        sides, machine = _sides(kernel, stage), machine_of(target)
+        if isinstance(machine, CpuModel):
+            tile = _cpu_tile(kernel, stage, sides, machine, target)
+        else:
+            tile = _gpu_tile(kernel, stage, sides, machine, target)
+        limit = target.max_compute_workgroups_per_dimension
+        while max(tile.groups_over(kernel.extents)) > limit and len(tile.column) > 1:
+            tile = replace(tile, column=tile.column[1:])  # the outer loop of the columns is one of everything else then
+        found = ContractionSchedule.of(tile, kernel.extents)
+        return found if max(found.groups) <= limit else None
+
+    def neighbours(
+        self, schedule: ContractionSchedule, kernel: KernelOp, target: Target
+    ) -> Iterator[ContractionSchedule]:
+        stage = contraction_of(kernel)
+        assert stage is not None
+        for tile in _changed(schedule, len(loop_extents(stage)) - len(kernel.extents)):
+            other = ContractionSchedule.of(tile, kernel.extents) if _is_possible(tile, stage, kernel, target) else None
+            limit = target.max_compute_workgroups_per_dimension
+            if other is not None and other != schedule and max(other.groups) <= limit:
+                yield other
+
+    def cycles(
+        self, schedule: ContractionSchedule, kernel: KernelOp, target: Target, machine: CpuModel, parts: int
+    ) -> float:
+        stage = contraction_of(kernel)
+        assert stage is not None
+        return _fastest(kernel, stage, _sides(kernel, stage), machine, target, parts)[1]
+
+    def code_size(self, schedule: ContractionSchedule, kernel: KernelOp) -> int:
+        cells = schedule.rows * schedule.columns  # a product and a sum each
+        return sum(body_size(s) + (3 * (cells - 1) if is_reduction(s) else 0) for s in kernel.stages)
+
+    def workgroup_arrays(self, schedule: ContractionSchedule, kernel: KernelOp) -> Counter[tuple[Attribute, int]]:
+        found: Counter[tuple[Attribute, int]] = Counter()
+        for stage in (stage for stage in kernel.stages if is_reduction(stage)):
+            if holds_sums(schedule):
+                found[element_of(stage.outputs[0]), schedule.rows * schedule.threads] += schedule.columns
+            if schedule.chunk:
+                extent = max(schedule.rows * schedule.depth, schedule.columns * schedule.lanes) * schedule.chunk
+                found.update((element_of(operand), extent) for operand in stage.inputs if not is_shape_only(operand))
+        return found
+
+
+def _fits(kernel: KernelOp, stage: GenericOp) -> bool:
+    """Whether a kernel's contraction can be computed in blocks."""
+    if any(s is not stage and has_own_loops(s, kernel) for s in kernel.stages):
+        return False
     if iterators_of(stage)[len(kernel.extents) :].count(IteratorType.PARALLEL):
-        return None
+        return False
     written = {output for other in kernel.stages for output in other.outputs}
-    if any(operand in written for op in stage.walk() for operand in op.operands if operand not in stage.outputs):
-        return None  # what another stage computes at a point is no operand that a block could read from memory
-    sides = _sides(kernel, stage)
-    tile = _software_tile(kernel, stage, sides, target) if target.software else _gpu_tile(kernel, stage, sides, target)
-    groups = tile.groups(kernel.extents)
-    while max(groups) > target.max_compute_workgroups_per_dimension and len(tile.column) > 1:
-        tile = replace(tile, column=tile.column[1:])  # the outer loop of the columns is one of everything else then
-        groups = tile.groups(kernel.extents)
-    if max(groups) > target.max_compute_workgroups_per_dimension:
-        return None
-    return Schedule("contraction", (tile.lanes, tile.depth, 1), groups, tile)
+    # What another stage computes at a point is no operand that a block could read from memory.
+    return not any(operand in written for op in stage.walk() for operand in op.operands if operand not in stage.outputs)
 
 
 def _sides(kernel: KernelOp, stage: GenericOp) -> Sides:
@@ -182,10 +204,10 @@ KINDS: tuple[tuple[str, ...], ...] = (("row",), ("column",), ("column", "row"), 
 """The axes that values may need, in the order of `_Counts`."""
 
 
-def _software_tile(kernel: KernelOp, stage: GenericOp, sides: Sides, target: Target) -> Tile:
+def _cpu_tile(kernel: KernelOp, stage: GenericOp, sides: Sides, machine: CpuModel, target: Target) -> Tile:
     """The block that needs the least time by what loads and operations take."""
-    best, _ = _fastest(kernel, stage, sides, target)
-    tile = replace(best, inner=_inner_loop(kernel, stage, best))
+    best, _ = _fastest(kernel, stage, sides, machine, target)
+    tile = replace(best, inner=_inner_loop(kernel, stage, best, machine))
     in_vectors = _reads_vectors(kernel, stage, tile) and can_step(tile, VECTOR, kernel, stage)
     return replace(tile, steps=VECTOR) if in_vectors else tile
 
@@ -210,27 +232,37 @@ def can_step(tile: Tile, steps: int, kernel: KernelOp, stage: GenericOp) -> bool
     return steps == 1 or (fits and extent % steps == 0 and extent > steps and not tile.chunk)
 
 
-def contraction_cycles(kernel: KernelOp, stage: GenericOp, target: Target, parts: int = 1) -> float:
-    """About how many cycles a CPU computes a contraction, whose reduction is cut into parts for more workgroups."""
-    return _fastest(kernel, stage, _sides(kernel, stage), target, parts)[1]
+def contraction_cost(kernel: KernelOp, stage: GenericOp, target: Target) -> float:
+    """About what a contraction costs by its default schedule, in the unit of the target's machine."""
+    machine, sides = machine_of(target), _sides(kernel, stage)
+    if isinstance(machine, CpuModel):
+        return _fastest(kernel, stage, sides, machine, target)[1]
+    return _bytes(kernel, stage, sides, machine, target)
 
 
-def _fastest(kernel: KernelOp, stage: GenericOp, sides: Sides, target: Target, parts: int = 1) -> tuple[Tile, float]:
+def _fastest(
+    kernel: KernelOp, stage: GenericOp, sides: Sides, machine: CpuModel, target: Target, parts: int = 1
+) -> tuple[Tile, float]:
+    """The tile that a CPU computes a contraction with in the fewest cycles, its reduction split into parts."""
     row, column = sides
     work: list[tuple[Sides, _Work]] = []
     for pair in (sides, (column, row)):
         whole = _Work.of(kernel, stage, pair)
         work.append((pair, replace(whole, steps=whole.steps // parts)))
-    lanes = min(SOFTWARE_LANES, target.max_compute_invocations_per_workgroup)
+    lanes = min(machine.lanes, target.max_compute_invocations_per_workgroup)
     broadcasts = target.subgroups and target.subgroup_size == lanes
-    return _fastest_block((*kernel.extents, parts), tuple(work), lanes, broadcasts)
+    return _fastest_block((*kernel.extents, parts), tuple(work), lanes, broadcasts, machine)
 
 
 @lru_cache(maxsize=1024)  # a model's layers ask for the same
 def _fastest_block(
-    grid: tuple[int, ...], work: tuple[tuple[Sides, _Work], ...], lanes: int, broadcasts: bool
+    grid: tuple[int, ...], work: tuple[tuple[Sides, _Work], ...], lanes: int, broadcasts: bool, machine: CpuModel
 ) -> tuple[Tile, float]:
-    cycles = {tile: _cycles(tile, grid, each) for pair, each in work for tile in _blocks(grid, pair, lanes, broadcasts)}
+    cycles = {
+        tile: _cycles(tile, grid, each, machine)
+        for pair, each in work
+        for tile in _blocks(grid, pair, lanes, broadcasts)
+    }
     best = min(cycles, key=lambda tile: cycles[tile])
     return best, cycles[best]
 
@@ -240,32 +272,36 @@ def _blocks(grid: Sequence[int], sides: Sides, lanes: int, broadcasts: bool) -> 
     for rows in BLOCK_ROWS:
         for columns in BLOCK_COLUMNS:
             fits = (rows == 1 or rows < 2 * row_extent) and (columns - 1) * lanes < column_extent
-            if rows * columns <= MOST_OUTPUTS and fits:
-                yield Tile(*sides, rows, columns, lanes, 1, broadcast=int(broadcasts and rows > 1))
+            if rows * columns <= MOST_RESULTS and fits:
+                broadcast = int(broadcasts and rows > 1)
+                yield Tile(
+                    row=sides[0], column=sides[1], rows=rows, columns=columns, lanes=lanes, depth=1, broadcast=broadcast
+                )
 
 
-def _cycles(tile: Tile, grid: Sequence[int], work: _Work) -> float:
+def _cycles(tile: Tile, grid: Sequence[int], work: _Work, machine: CpuModel) -> float:
     """About how long a CPU computes a contraction."""
     rows = -(-tile.rows // tile.lanes) if tile.broadcast else tile.rows
     outputs = tile.rows * tile.columns
     loads, operations = (counts.over(rows, tile.columns, outputs) for counts in (work.loads, work.operations))
-    step = LOAD * (loads - work.loads.once) + UNIFORM_LOAD * work.loads.once + OPERATION * operations + STEP
-    groups = math.prod(tile.groups(grid))
-    return -(-groups // SOFTWARE_THREADS) * (work.steps * step + OUTPUT * outputs + GROUP)
+    loading = machine.load * (loads - work.loads.once) + machine.uniform_load * work.loads.once
+    each = loading + machine.operation * operations + machine.iteration
+    groups = math.prod(tile.groups_over(grid))
+    return -(-groups // machine.cores) * (work.steps * each + machine.result * outputs + machine.workgroup)
 
 
-def _inner_loop(kernel: KernelOp, stage: GenericOp, tile: Tile) -> int:
+def _inner_loop(kernel: KernelOp, stage: GenericOp, tile: Tile, machine: CpuModel) -> int:
     """The loop of the reduction to run innermost, so that tests for edges of images stay outside of it."""
     rank = len(kernel.extents)
     own = loop_extents(stage)[rank:]
     maps = [m for operand, m in zip(stage.inputs, maps_of(stage), strict=False) if not is_shape_only(operand)]
     uneven = {loop for m in maps for result in m.results for loop in _in_divisions(result)}
     uneven |= {op.dim.value.data for op in stage.walk() if isinstance(op, IndexOp)}
-    lines = tile.rows + tile.columns * tile.lanes * 4 // LINE + 1
+    lines = tile.rows + tile.columns * tile.lanes * 4 // machine.line + 1
     even = [
         loop
         for loop, extent in enumerate(own)
-        if loop + rank not in uneven and extent >= SOFTWARE_LANES and extent * lines * LINE <= NEAR
+        if loop + rank not in uneven and extent >= machine.lanes and extent * lines * machine.line <= machine.near_bytes
     ]
     if not even or not any(loop >= rank for loop in uneven):
         return -1
@@ -285,9 +321,9 @@ def _in_divisions(expression: AffineExpr) -> set[int]:
 # On a GPU
 
 
-def _gpu_tile(kernel: KernelOp, stage: GenericOp, sides: Sides, target: Target) -> Tile:
+def _gpu_tile(kernel: KernelOp, stage: GenericOp, sides: Sides, machine: GpuModel, target: Target) -> Tile:
     """The largest block that leaves enough workgroups and little waste at the edges."""
-    grid, lanes = kernel.extents, 16
+    grid, lanes = kernel.extents, machine.tile_lanes
     row, column = sides
     if 2 * math.prod(grid[loop] for loop in column) <= lanes:  # most lanes would idle
         row, column = max((sides, sides[::-1]), key=lambda pair: math.prod(grid[loop] for loop in pair[1]))
@@ -308,25 +344,25 @@ def _gpu_tile(kernel: KernelOp, stage: GenericOp, sides: Sides, target: Target) 
             columns = -(-columns // 2)
         else:
             rows = -(-rows // 2)
-    tile = Tile(row, column, rows, columns, lanes, depth)
+    tile = Tile(row=row, column=column, rows=rows, columns=columns, lanes=lanes, depth=depth)
     steps = math.prod(loop_extents(stage)[len(grid) :])
-    staged = replace(tile, chunk=STAGED_STEPS)
-    fits = steps >= 2 * STAGED_STEPS and can_stage(staged, stage, target)
-    return staged if fits and tile.lanes * tile.depth >= GPU_LANES else tile
+    staged = replace(tile, chunk=machine.staged)
+    fits = steps >= 2 * machine.staged and can_stage(staged, stage, target)
+    return staged if fits and tile.threads >= machine.lanes else tile
 
 
-def contraction_bytes(kernel: KernelOp, stage: GenericOp, target: Target) -> float:
+def _bytes(kernel: KernelOp, stage: GenericOp, sides: Sides, machine: GpuModel, target: Target) -> float:
     """About how many bytes a GPU moves while it computes a contraction from what is in its caches."""
-    tile = _gpu_tile(kernel, stage, _sides(kernel, stage), target)
+    tile = _gpu_tile(kernel, stage, sides, machine, target)
     work = _Work.of(kernel, stage, (tile.row, tile.column), always=tile.chunk > 0)
-    threads = tile.lanes * tile.depth
+    threads = tile.threads
     rows, columns = (tile.rows * tile.depth, tile.columns * tile.lanes)
     results = rows * columns
     if not tile.chunk:
         rows, columns = tile.rows * threads, tile.columns * threads
     loads, operations = (counts.over(rows, columns, results, threads) for counts in (work.loads, work.operations))
-    steps = math.prod(tile.groups(kernel.extents)) * work.steps
-    return steps * (CACHED * 4 * loads + OPERATION_BYTES * operations)
+    steps = math.prod(tile.groups_over(kernel.extents)) * work.steps
+    return steps * (machine.cached * 4 * loads + machine.operation * operations)
 
 
 def can_stage(tile: Tile, stage: GenericOp, target: Target) -> bool:
@@ -355,3 +391,43 @@ def _results(stage: GenericOp) -> Sequence[SSAValue]:
     last = stage.body.block.last_op
     assert isinstance(last, YieldOp)
     return last.operands
+
+
+# What tuning tries
+
+
+def _changed(tile: Tile, own: int) -> Iterator[Tile]:
+    """The tiles that differ in one choice, of a contraction with so many loops of its own."""
+    for name in ("rows", "columns", "lanes", "depth"):
+        value: int = getattr(tile, name)
+        yield from (replace(tile, **{name: other}) for other in (value // 2, value * 2))
+    yield replace(tile, rows=tile.rows * 2, columns=tile.columns // 2)
+    yield replace(tile, rows=tile.rows // 2, columns=tile.columns * 2)
+    yield replace(tile, broadcast=1 - tile.broadcast)
+    chunks = (tile.chunk // 2, tile.chunk * 2, 0) if tile.chunk else (8, 16)
+    yield from (replace(tile, chunk=chunk) for chunk in chunks)
+    yield from (replace(tile, steps=steps) for steps in (1, 2, VECTOR))
+    yield from (replace(tile, inner=inner) for inner in range(-1, own - 1))
+    yield replace(tile, row=tile.column, column=tile.row)
+
+
+def _is_possible(tile: Tile, stage: GenericOp, kernel: KernelOp, target: Target) -> bool:
+    if min(tile.rows, tile.columns, tile.lanes, tile.depth) < 1 or tile.rows * tile.columns > MOST_RESULTS:
+        return False
+    if tile.threads > target.max_compute_invocations_per_workgroup or tile.lanes > target.max_compute_workgroup_size_x:
+        return False
+    if tile.depth > target.max_compute_workgroup_size_y:
+        return False
+    if not tile.row and (tile.rows > 1 or tile.depth > 1):
+        return False
+    if not can_step(tile, tile.steps, kernel, stage):
+        return False
+    one_subgroup = target.subgroups and target.subgroup_size == tile.lanes and tile.depth == 1
+    if tile.broadcast and not (one_subgroup and tile.rows > 1):
+        return False
+    return not tile.chunk or _can_stage(tile, stage, kernel, target)
+
+
+def _can_stage(tile: Tile, stage: GenericOp, kernel: KernelOp, target: Target) -> bool:
+    reduced = math.prod(loop_extents(stage)[len(kernel.extents) :])
+    return reduced >= 2 * tile.chunk and can_stage(tile, stage, target)

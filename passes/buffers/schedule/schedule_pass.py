@@ -9,6 +9,7 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 
 from tensorgrad.dialects.buf import KernelOp
+from tensorgrad.dialects.schedule import ScheduleAttr
 from tensorgrad.passes.analyses.identity import kernel_key
 from tensorgrad.passes.analyses.walking import operations
 from tensorgrad.passes.buffers.schedule.choose import choose
@@ -48,4 +49,4 @@ class SchedulePass(LevelPass):
         for kernel in operations(op.body.block):
             if isinstance(kernel, KernelOp) and kernel.schedule is None:
                 found = table.get(kernel_key(kernel)) if table else None
-                kernel.properties["schedule"] = (found or choose(kernel, target)).attribute()
+                kernel.properties["schedule"] = ScheduleAttr(found or choose(kernel, target))

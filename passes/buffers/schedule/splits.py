@@ -6,37 +6,17 @@ import math
 from collections.abc import Iterator
 
 from tensorgrad.dialects.buf import KernelOp, element_bytes, element_of, loop_extents
-from tensorgrad.dialects.schedule import Schedule
-from tensorgrad.passes.analyses.kinds import contraction_of
-from tensorgrad.passes.buffers.schedule.choose import choose
-from tensorgrad.passes.buffers.schedule.contraction import (
-    LOAD,
-    OUTPUT,
-    SOFTWARE_LANES,
-    SOFTWARE_THREADS,
-    contraction_cycles,
+from tensorgrad.dialects.schedule import AttentionSchedule, GroupSchedule, Schedule
+from tensorgrad.passes.analyses.machine import (
+    LEAST_PART,
+    MOST_PART_BYTES,
+    MOST_PARTS,
+    CpuModel,
+    GpuModel,
+    machine_of,
 )
+from tensorgrad.passes.buffers.schedule.choose import choose, cycles
 from tensorgrad.runtime.target import Target
-
-MOST_PARTS = 64
-
-LEAST_STEPS = 64
-"""A part folds so many values at least."""
-
-DISPATCH_CYCLES = 3e5
-"""What one more dispatch costs on a CPU, in cycles: threads wake up and wait for each other."""
-
-MANY_WAVES = 4
-"""With so many workgroups for each core of a CPU, the last ones leave little of it idle."""
-
-BUSY_GROUPS = 128
-"""So many workgroups keep a GPU busy."""
-
-GPU_WORK = 1 << 22
-"""On a GPU, smaller reductions end sooner than a further dispatch starts."""
-
-MOST_BYTES = 1 << 22
-"""The most bytes of parts."""
 
 
 def split_of(kernel: KernelOp, target: Target) -> tuple[int, int] | None:
@@ -47,9 +27,12 @@ def split_of(kernel: KernelOp, target: Target) -> tuple[int, int] | None:
         target: Software or GPU.
     """
     schedule = choose(kernel, target)
-    if schedule.archetype not in ("thread", "group", "contraction"):
+    machine = machine_of(target)
+    if isinstance(schedule, AttentionSchedule):
         return None
-    return _on_software(kernel, schedule, target) if target.software else _on_gpu(kernel, schedule)
+    if isinstance(machine, CpuModel):
+        return _on_cpu(kernel, schedule, machine, target)
+    return _on_gpu(kernel, schedule, machine)
 
 
 def _cuts(kernel: KernelOp) -> Iterator[tuple[int, int]]:
@@ -59,52 +42,35 @@ def _cuts(kernel: KernelOp) -> Iterator[tuple[int, int]]:
     steps = math.prod(own)
     for loop, extent in enumerate(own):
         for parts in range(2, MOST_PARTS + 1):
-            fits = parts * results * width <= MOST_BYTES and steps // parts >= LEAST_STEPS
+            fits = parts * results * width <= MOST_PART_BYTES and steps // parts >= LEAST_PART
             if extent % parts == 0 and extent > parts and fits:
                 yield loop, parts
 
 
-def _on_software(kernel: KernelOp, schedule: Schedule, target: Target) -> tuple[int, int] | None:
+def _on_cpu(kernel: KernelOp, schedule: Schedule, machine: CpuModel, target: Target) -> tuple[int, int] | None:
     """The cut that takes the least time by what a CPU needs for loads and operations."""
     results = math.prod(kernel.extents)
-    least = _cycles(kernel, schedule, target, 1)
-    if math.prod(schedule.groups) > MANY_WAVES * SOFTWARE_THREADS or least < 2 * DISPATCH_CYCLES:
+    least = cycles(schedule, kernel, target, machine)
+    if math.prod(schedule.groups) > machine.waves * machine.cores or least < 2 * machine.added_dispatch:
         return None
-    vectors = -(-results // (SOFTWARE_LANES * SOFTWARE_THREADS))
+    vectors = -(-results // (machine.lanes * machine.cores))
     best, loops = None, dict[int, int]()
     for loop, parts in _cuts(kernel):
         loops.setdefault(parts, loop)
     for parts, loop in loops.items():
-        taken = _cycles(kernel, schedule, target, parts) + DISPATCH_CYCLES + vectors * (parts * LOAD + OUTPUT)
+        folding = vectors * (parts * machine.load + machine.result)
+        taken = cycles(schedule, kernel, target, machine, parts) + machine.added_dispatch + folding
         if taken < least:
             best, least = (loop, parts), taken
     return best
 
 
-def _cycles(kernel: KernelOp, schedule: Schedule, target: Target, parts: int) -> float:
-    stage = contraction_of(kernel)
-    if stage is not None and schedule.tile is not None:
-        return contraction_cycles(kernel, stage, target, parts)
-    results, steps = math.prod(kernel.extents), math.prod(loop_extents(kernel.stages[0])[len(kernel.extents) :])
-    lanes = math.prod(schedule.workgroup)
-    groups = math.prod(schedule.groups)
-    if schedule.archetype == "thread":
-        groups = -(-results * parts // lanes)
-        turns = steps // parts * -(-lanes // SOFTWARE_LANES)
-    else:
-        groups = results * parts
-        turns = -(-steps // (parts * SOFTWARE_LANES))
-    operations = sum(1 for _ in kernel.stages[0].body.walk())
-    loads = len(kernel.stages[0].inputs)
-    return -(-groups // SOFTWARE_THREADS) * turns * (LOAD * loads + operations)
-
-
-def _on_gpu(kernel: KernelOp, schedule: Schedule) -> tuple[int, int] | None:
+def _on_gpu(kernel: KernelOp, schedule: Schedule, machine: GpuModel) -> tuple[int, int] | None:
     """As few parts as keep a GPU busy, each long enough."""
     groups = math.prod(schedule.groups)
     steps = math.prod(loop_extents(kernel.stages[0])[len(kernel.extents) :])
-    if groups * 4 > BUSY_GROUPS or steps * math.prod(kernel.extents) < GPU_WORK:
+    if groups * 4 > machine.busy_groups or steps * math.prod(kernel.extents) < machine.split_work:
         return None
-    lanes = math.prod(schedule.workgroup) if schedule.archetype == "group" else 1
-    found = [cut for cut in _cuts(kernel) if steps // cut[1] >= LEAST_STEPS * lanes]
-    return min(found, key=lambda cut: (abs(cut[1] * groups - BUSY_GROUPS), cut[0]), default=None)
+    lanes = schedule.lanes if isinstance(schedule, GroupSchedule) else 1
+    found = [cut for cut in _cuts(kernel) if steps // cut[1] >= LEAST_PART * lanes]
+    return min(found, key=lambda cut: (abs(cut[1] * groups - machine.busy_groups), cut[0]), default=None)

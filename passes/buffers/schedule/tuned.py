@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from xdsl.utils.exceptions import DiagnosticException
 
-from tensorgrad.dialects.schedule import TILE_LOOPS, Schedule, Tile
+from tensorgrad.dialects.schedule import Schedule, fields_of, schedule_of
 
-ARCHETYPES = ("thread", "group", "contraction", "attention")
-
-FORMAT = 3
+FORMAT = 4
 """Grows when schedules or what kernels are called by change their meaning; files of another format are not read."""
 
 
@@ -66,12 +64,12 @@ def write_table(path: Path, table: Mapping[str, Schedule], searches: Mapping[str
     path.parent.mkdir(parents=True, exist_ok=True)
     data = {
         "format": FORMAT,
-        "kernels": {key: asdict(schedule) for key, schedule in sorted(table.items())},
+        "kernels": {key: _written(schedule) for key, schedule in sorted(table.items())},
         "searches": {
             key: {
                 "seconds": search.seconds,
-                "best": asdict(search.best),
-                "tried": sorted(map(asdict, search.tried), key=json.dumps),
+                "best": _written(search.best),
+                "tried": sorted(map(_written, search.tried), key=json.dumps),
             }
             for key, search in sorted((searches or {}).items())
         },
@@ -85,26 +83,14 @@ def _search(data: Mapping[str, Any]) -> Search:
     return Search(float(data["seconds"]), _schedule(data["best"]), {_schedule(one) for one in data["tried"]})
 
 
+def _written(schedule: Schedule) -> dict[str, Any]:
+    return {"archetype": schedule.archetype, **fields_of(schedule)}
+
+
 def _schedule(data: Mapping[str, Any]) -> Schedule:
     """A schedule from a file of anybody's.
 
     Raises:
         ValueError, LookupError, TypeError, AttributeError: It is none.
     """
-    workgroup, groups = (cast("tuple[int, int, int]", _numbers(data[name], 1)) for name in ("workgroup", "groups"))
-    if len(workgroup) != 3 or len(groups) != 3 or data["archetype"] not in ARCHETYPES:
-        raise ValueError(f"no schedule: {data}")
-    _numbers([data["width"], data["steps"]], 1)
-    fields: dict[str, Any] | None = data["tile"]
-    tile = None
-    if fields is not None:
-        row, column = (_numbers(fields[name], 0) for name in TILE_LOOPS)
-        _numbers([value for name, value in fields.items() if name not in TILE_LOOPS], -1)
-        tile = Tile(row, column, **{name: value for name, value in fields.items() if name not in TILE_LOOPS})
-    return Schedule(data["archetype"], workgroup, groups, tile, data["width"], data["steps"])
-
-
-def _numbers(values: Sequence[object], least: int) -> tuple[int, ...]:
-    if not all(isinstance(value, int) and not isinstance(value, bool) and least <= value < 1 << 31 for value in values):
-        raise ValueError(f"numbers from {least} are wanted, there are {values}")
-    return tuple(cast("Sequence[int]", values))
+    return schedule_of(data["archetype"], {name: value for name, value in data.items() if name != "archetype"})

@@ -14,8 +14,9 @@ from xdsl.dialects import arith
 from xdsl.dialects import math as math_ops
 from xdsl.ir import SSAValue
 
-from tensorgrad.dialects.attention import FORWARD, KEYS, QUERIES, AttentionOp
-from tensorgrad.dialects.schedule import Tile
+from tensorgrad.dialects.attention import FORWARD, KEYS, QUERIES
+from tensorgrad.dialects.buf import KernelOp
+from tensorgrad.dialects.schedule import AttentionSchedule
 from tensorgrad.passes.kernels.lower_buf_to_wgsl.attention_block import (
     KEY,
     LOWEST,
@@ -36,18 +37,12 @@ from tensorgrad.passes.kernels.lower_buf_to_wgsl.scalars import (
 )
 
 
-def attention_kernel(stage: AttentionOp, code: Code, tile: Tile, groups: Sequence[int]) -> None:
-    """Writes the kernel of an attention.
-
-    Args:
-        stage: What is computed.
-        code: The kernel's body.
-        tile: `rows` and `columns` of scores a thread, `lanes` that share rows, `depth` blocks of rows a workgroup.
-        groups: The workgroups: along rows, and (folded) the attention's groups.
-    """
-    part = stage.part.data
+def write_attention(kernel: KernelOp, schedule: AttentionSchedule, code: Code) -> None:
+    """Writes the code of an attention, or of a part of its derivative."""
+    stage = kernel.attention
+    assert stage is not None  # the verifier of a kernel demands it
     writers = {FORWARD: _Forward, QUERIES: _Queries, KEYS: _Keys}
-    writers[part](stage, code, tile, groups).write()
+    writers[stage.part.data](stage, code, schedule).write()
 
 
 class _Forward(AttentionBlock):

@@ -16,7 +16,7 @@ from xdsl.ir.affine import AffineMap
 from tensorgrad.dialects import wgsl
 from tensorgrad.dialects.attention import AttentionOp
 from tensorgrad.dialects.buf import element_of, shape_of
-from tensorgrad.dialects.schedule import Tile
+from tensorgrad.dialects.schedule import AttentionSchedule
 from tensorgrad.passes.analyses import affine
 from tensorgrad.passes.analyses.affine import Linear
 from tensorgrad.passes.kernels.lower_buf_to_wgsl.emission import Code
@@ -82,7 +82,7 @@ class AttentionBlock(ABC):
 
     row_loop, column_loop = QUERY, KEY
 
-    def __init__(self, stage: AttentionOp, code: Code, tile: Tile, groups: Sequence[int]):
+    def __init__(self, stage: AttentionOp, code: Code, tile: AttentionSchedule):
         self.stage, self.code, self.tile = stage, code, tile
         self.a = stage.attention
         self.element = stage.computed_in
@@ -93,7 +93,7 @@ class AttentionBlock(ABC):
         self.infinity = code.scalar(float("-inf"), self.element)
         self.fill = self.infinity if self.a.fill == -math.inf else code.scalar(self.a.fill, self.element)
         self.scale = code.scalar(self.a.scale, self.element)
-        self._locate(groups)
+        self._locate(tile.groups)
         self.shared: list[SSAValue] = []
 
     def _locate(self, groups: Sequence[int]) -> None:

@@ -10,19 +10,21 @@ from xdsl.dialects.builtin import MemRefType, f32
 from xdsl.dialects.linalg.ops import GenericOp
 from xdsl.ir import SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr
+from xdsl.utils.exceptions import DiagnosticException
 
 from tensorgrad.dialects import wgsl
 from tensorgrad.dialects.buf import KernelOp, element_of, is_shape_only, loop_extents, maps_of
-from tensorgrad.dialects.schedule import Tile
+from tensorgrad.dialects.schedule import ContractionSchedule, Tile
 from tensorgrad.passes.analyses import affine
 from tensorgrad.passes.analyses.affine import used_dims
 from tensorgrad.passes.analyses.axes import axes_of_values, needed_for, one_sided_values
-from tensorgrad.passes.analyses.sharing import holds_sums, threads_of
+from tensorgrad.passes.analyses.kinds import contraction_of
+from tensorgrad.passes.analyses.machine import VECTOR, holds_sums
 from tensorgrad.passes.analyses.walking import operations
 from tensorgrad.passes.kernels.lower_buf_to_wgsl.block_values import BlockValues, Place, places_of
 from tensorgrad.passes.kernels.lower_buf_to_wgsl.emission import Code, Loops, place_of, reductions_of, stage_values
-from tensorgrad.passes.kernels.lower_buf_to_wgsl.rows import strided, write
-from tensorgrad.passes.kernels.lower_buf_to_wgsl.vectors import VECTOR_WIDTH, are_vector
+from tensorgrad.passes.kernels.lower_buf_to_wgsl.stages import strided, write
+from tensorgrad.passes.kernels.lower_buf_to_wgsl.vectors import are_vector
 
 UNROLLED_EPILOGUE = 160
 """An epilogue is unrolled over the block up to so many ops in all; longer ones loop, or drivers compile for seconds."""
@@ -166,7 +168,7 @@ class OutputBlock:
         places = [place_of(results, buffer, binding.start, one) for one in loops]
         first = places[0]
         if element_of(binding.memory) == wgsl.VECTOR:
-            at = code.place(first.over(VECTOR_WIDTH), loops[0])
+            at = code.place(first.over(VECTOR), loops[0])
             vectors = code.element(binding.memory, at)
             return [code.add(vector.ExtractOp(vectors, [step], f32)) for step in range(len(loops))]
         at = code.position(results, buffer, loops[0])
@@ -351,7 +353,7 @@ class OutputBlock:
         threads, mine = 1, code.number(0)
         if code.frame.software and holds_sums(self.tile):
             # To a CPU the workgroup's memory is memory like all other, and its driver compiles that far faster.
-            threads, mine = threads_of(self.tile), code.add(wgsl.LocalIndexOp())
+            threads, mine = self.tile.threads, code.add(wgsl.LocalIndexOp())
             held = [code.frame.array(code, MemRefType(kind, [rows * threads])) for _ in self.columns]
         else:
             held = [code.add(memref.AllocaOp.get(kind, shape=[rows])) for _ in self.columns]
@@ -428,16 +430,16 @@ def _with_own(loops: Loops, own: Sequence[int], tile: Tile, found: Sequence[SSAV
     return Loops((*loops.bases, *found), (*loops.extents, *extents), (*loops.expressions, *expressions))
 
 
-def vector_operands(kernel: KernelOp, stage: GenericOp, tile: Tile, starts: Sequence[int]) -> set[SSAValue]:
-    """The operands of a contraction of which each turn reads one vector.
+def vector_operands(kernel: KernelOp, tile: ContractionSchedule, starts: Sequence[int]) -> set[SSAValue]:
+    """The operands of a contraction of which each unrolled iteration reads one vector.
 
     Args:
         kernel: Holds the contraction.
-        stage: The contraction.
         tile: Its schedule.
         starts: For each argument of the kernel: the element of its binding that it starts at.
     """
-    if tile.steps != VECTOR_WIDTH or tile.chunk:
+    stage = contraction_of(kernel)
+    if tile.steps != VECTOR or tile.chunk or stage is None:
         return set()
     extents, expressions = _grid_of(tile, kernel.extents)
     own = loop_extents(stage)[len(kernel.extents) :]
@@ -452,7 +454,14 @@ def vector_operands(kernel: KernelOp, stage: GenericOp, tile: Tile, starts: Sequ
     return found
 
 
-def contraction(kernel: KernelOp, stage: GenericOp, code: Code, tile: Tile) -> None:
-    """Writes the code of a contraction kernel."""
-    block = OutputBlock(kernel, stage, code, tile)
+def write_contraction(kernel: KernelOp, schedule: ContractionSchedule, code: Code) -> None:
+    """Writes the code of a contraction.
+
+    Raises:
+        DiagnosticException: The kernel is none.
+    """
+    stage = contraction_of(kernel)
+    if stage is None:
+        raise DiagnosticException(f"the kernel at {kernel.location} is no contraction, but scheduled as one")
+    block = OutputBlock(kernel, stage, code, schedule)
     block.finish(block.accumulate())

@@ -11,7 +11,6 @@ from typing import cast
 from xdsl.context import Context
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import (
-    DictionaryAttr,
     IntegerAttr,
     MemRefType,
     ModuleOp,
@@ -39,17 +38,24 @@ from tensorgrad.dialects.buf import (
     loop_extents,
 )
 from tensorgrad.dialects.buf_control import BranchOp, RepeatOp
-from tensorgrad.dialects.schedule import Schedule, folded
+from tensorgrad.dialects.schedule import (
+    AttentionSchedule,
+    ContractionSchedule,
+    GroupSchedule,
+    Schedule,
+    ScheduleAttr,
+    ThreadSchedule,
+    folded,
+)
 from tensorgrad.dialects.signature import NAME
 from tensorgrad.passes.analyses.graph import steps_of
 from tensorgrad.passes.analyses.guards import fold_guards, thread_numbers
 from tensorgrad.passes.analyses.identity import kernel_structure, teams_of
-from tensorgrad.passes.analyses.kinds import contraction_of
 from tensorgrad.passes.analyses.traffic import BYTES_MOVED, bytes_moved
 from tensorgrad.passes.analyses.trips import EXCLUSIVE, LARGEST_INDEX
 from tensorgrad.passes.analyses.walking import operations
-from tensorgrad.passes.kernels.lower_buf_to_wgsl.attention import attention_kernel
-from tensorgrad.passes.kernels.lower_buf_to_wgsl.contraction import contraction, vector_operands
+from tensorgrad.passes.kernels.lower_buf_to_wgsl.attention import write_attention
+from tensorgrad.passes.kernels.lower_buf_to_wgsl.contraction import vector_operands, write_contraction
 from tensorgrad.passes.kernels.lower_buf_to_wgsl.control import (
     Condition,
     Moves,
@@ -59,15 +65,11 @@ from tensorgrad.passes.kernels.lower_buf_to_wgsl.control import (
     write_choice,
 )
 from tensorgrad.passes.kernels.lower_buf_to_wgsl.emission import Arrays, Binding, Code, Frame
+from tensorgrad.passes.kernels.lower_buf_to_wgsl.group import write_group
 from tensorgrad.passes.kernels.lower_buf_to_wgsl.hoisting import carry_addresses, hoist_invariants
 from tensorgrad.passes.kernels.lower_buf_to_wgsl.placing import Placing
-from tensorgrad.passes.kernels.lower_buf_to_wgsl.rows import group_a_point, thread_a_point
-from tensorgrad.passes.kernels.lower_buf_to_wgsl.unrolled import (
-    Unrolling,
-    unrolled_group,
-    unrolled_thread,
-    vector_arguments,
-)
+from tensorgrad.passes.kernels.lower_buf_to_wgsl.stages import Unrolling, vector_arguments
+from tensorgrad.passes.kernels.lower_buf_to_wgsl.thread import write_thread
 from tensorgrad.passes.kernels.lower_buf_to_wgsl.vectors import vector_memory
 from tensorgrad.passes.levels import PLANNED, LevelPass
 from tensorgrad.passes.tensors.simplify import simplify_block
@@ -364,7 +366,7 @@ class WrittenOnce:
     @classmethod
     def of(cls, kernels: Sequence[KernelOp], placed: Sequence[Placed]) -> WrittenOnce:
         """What is written for a team."""
-        return cls(kernels[0], Schedule.read(cast(DictionaryAttr, kernels[0].schedule)), len(kernels), tuple(placed))
+        return cls(kernels[0], cast(ScheduleAttr, kernels[0].schedule).data, len(kernels), tuple(placed))
 
     @property
     def groups(self) -> int:
@@ -393,41 +395,30 @@ class WrittenOnce:
 
 def _in_vectors(kernel: KernelOp, schedule: Schedule, starts: Sequence[int]) -> set[SSAValue]:
     """The arguments that a kernel reads and writes in whole vectors; given where in their bindings they start."""
-    unrolling = _unrolling(schedule)
-    if unrolling is not None:
-        return vector_arguments(kernel, unrolling, starts)
-    stage = contraction_of(kernel)
-    if schedule.archetype == "contraction" and stage is not None and schedule.tile is not None:
-        return vector_operands(kernel, stage, schedule.tile, starts)
-    return set()
-
-
-def _unrolling(schedule: Schedule) -> Unrolling | None:
-    """What a thread takes at a time; `None` where it is one point and one step."""
-    if schedule.archetype not in ("thread", "group") or schedule.width == schedule.steps == 1:
-        return None
-    lanes = math.prod(schedule.workgroup) if schedule.archetype == "group" else 0
-    return Unrolling(schedule.width, schedule.steps, lanes)
+    match schedule:
+        case ThreadSchedule() | GroupSchedule():
+            return vector_arguments(kernel, Unrolling.of(schedule), starts)
+        case ContractionSchedule():
+            return vector_operands(kernel, schedule, starts)
+        case AttentionSchedule():
+            return set()
 
 
 def write_kernel(kernel: KernelOp, schedule: Schedule, code: Code) -> None:
-    """Writes a kernel's code by its schedule's archetype."""
-    unrolling = _unrolling(schedule)
-    if unrolling is not None and unrolling.lanes:
-        unrolled_group(kernel, code, unrolling)
-    elif unrolling is not None:
-        unrolled_thread(kernel, code, math.prod(schedule.workgroup), unrolling)
-    elif schedule.archetype == "thread":
-        thread_a_point(kernel, code, math.prod(schedule.workgroup))
-    elif schedule.archetype == "group":
-        group_a_point(kernel, code, math.prod(schedule.workgroup))
-    elif schedule.archetype == "attention" and kernel.attention is not None and schedule.tile is not None:
-        attention_kernel(kernel.attention, code, schedule.tile, schedule.groups)
-    else:
-        stage = contraction_of(kernel)
-        if stage is None or schedule.tile is None:
-            raise DiagnosticException(f"the kernel at {kernel.location} is no contraction, but scheduled as one")
-        contraction(kernel, stage, code, schedule.tile)
+    """Writes a kernel's code by its schedule's archetype.
+
+    Raises:
+        DiagnosticException: A kernel that is no contraction is scheduled as one.
+    """
+    match schedule:
+        case ThreadSchedule():
+            write_thread(kernel, schedule, code)
+        case GroupSchedule():
+            write_group(kernel, schedule, code)
+        case ContractionSchedule():
+            write_contraction(kernel, schedule, code)
+        case AttentionSchedule():
+            write_attention(kernel, schedule, code)
 
 
 def _locate(block: Block, before: Operation | None, kernel: KernelOp) -> None:

@@ -9,9 +9,7 @@ from xdsl.ir import Attribute
 
 from tensorgrad.dialects import wgsl
 from tensorgrad.passes.analyses.affine import Linear
-
-VECTOR_WIDTH = 4
-"""The elements of a vector in memory."""
+from tensorgrad.passes.analyses.machine import VECTOR
 
 
 def are_vector(places: Sequence[Linear]) -> bool:
@@ -19,7 +17,7 @@ def are_vector(places: Sequence[Linear]) -> bool:
     first = places[0]
     numbers = (first.constant, *first.terms.values())
     follow = all(p.terms == first.terms and p.constant == first.constant + e for e, p in enumerate(places))
-    return follow and all(number % VECTOR_WIDTH == 0 for number in numbers)
+    return follow and all(number % VECTOR == 0 for number in numbers)
 
 
 def place_key(place: Linear) -> tuple[object, ...]:
@@ -29,13 +27,13 @@ def place_key(place: Linear) -> tuple[object, ...]:
 
 def vector_and_lane(place: Linear) -> tuple[Linear, int]:
     """Which vector an element is in, and where in that; expects a position that differs from others by its constant."""
-    lane = place.constant % VECTOR_WIDTH
-    return Linear(place.terms, place.constant - lane).over(VECTOR_WIDTH), lane
+    lane = place.constant % VECTOR
+    return Linear(place.terms, place.constant - lane).over(VECTOR), lane
 
 
 def may_be_vector(place: Linear) -> bool:
     """Whether it is known which part of a vector a position is."""
-    return all(factor % VECTOR_WIDTH == 0 for factor in place.terms.values())
+    return all(factor % VECTOR == 0 for factor in place.terms.values())
 
 
 def are_whole(places: Sequence[Linear]) -> bool:
@@ -45,9 +43,9 @@ def are_whole(places: Sequence[Linear]) -> bool:
     lanes: dict[tuple[object, ...], set[int]] = {}
     for vector, lane in map(vector_and_lane, places):
         lanes.setdefault(place_key(vector), set()).add(lane)
-    return all(len(found) == VECTOR_WIDTH for found in lanes.values())
+    return all(len(found) == VECTOR for found in lanes.values())
 
 
 def vector_memory(kind: MemRefType[Attribute]) -> MemRefType[Attribute]:
     """1-D memory as vectors."""
-    return MemRefType(wgsl.VECTOR, [kind.get_shape()[0] // VECTOR_WIDTH])
+    return MemRefType(wgsl.VECTOR, [kind.get_shape()[0] // VECTOR])

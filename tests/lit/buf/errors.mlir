@@ -1,4 +1,4 @@
-// RUN: tg-opt %s --split-input-file --verify-diagnostics | filecheck %s
+// RUN: tg-opt %s --split-input-file --parsing-diagnostics --verify-diagnostics | filecheck %s
 
 // CHECK: the block's arguments must have the operands' types, in order
 func.func @f(%x: memref<4xf32>, %y: memref<4xf32>) {
@@ -351,9 +351,9 @@ func.func @f(%q: memref<2x8x4xf32>, %o: memref<2x8x4xf32>) {
 
 // -----
 
-// CHECK: a schedule of archetype thread needs groups, a list of integers
+// CHECK: a thread schedule needs groups
 func.func @f(%x: memref<64xf32>, %o: memref<64xf32>) {
-  buf.kernel grid = [64] ins(%x : memref<64xf32>) outs(%o : memref<64xf32>) schedule = {archetype = "thread", workgroup = array<i64: 8, 1, 1>} {
+  buf.kernel grid = [64] ins(%x : memref<64xf32>) outs(%o : memref<64xf32>) schedule = #buf.schedule<thread, workgroup = [8, 1, 1]> {
   ^bb0(%0: memref<64xf32>, %1: memref<64xf32>):
     linalg.generic {indexing_maps = [affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>], iterator_types = ["parallel"]} ins(%0 : memref<64xf32>) outs(%1 : memref<64xf32>) {
     ^bb2(%a: f32, %b: f32):
@@ -365,9 +365,9 @@ func.func @f(%x: memref<64xf32>, %o: memref<64xf32>) {
 
 // -----
 
-// CHECK: a schedule's archetype is one of thread, group, contraction, attention, not "threads"
+// CHECK: a schedule's archetype is one of thread, group, contraction, attention, not threads
 func.func @f(%x: memref<64xf32>, %o: memref<64xf32>) {
-  buf.kernel grid = [64] ins(%x : memref<64xf32>) outs(%o : memref<64xf32>) schedule = {archetype = "threads", workgroup = array<i64: 8, 1, 1>, groups = array<i64: 8, 1, 1>} {
+  buf.kernel grid = [64] ins(%x : memref<64xf32>) outs(%o : memref<64xf32>) schedule = #buf.schedule<threads, workgroup = [8, 1, 1], groups = [8, 1, 1]> {
   ^bb0(%0: memref<64xf32>, %1: memref<64xf32>):
     linalg.generic {indexing_maps = [affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>], iterator_types = ["parallel"]} ins(%0 : memref<64xf32>) outs(%1 : memref<64xf32>) {
     ^bb2(%a: f32, %b: f32):
@@ -379,9 +379,9 @@ func.func @f(%x: memref<64xf32>, %o: memref<64xf32>) {
 
 // -----
 
-// CHECK: a schedule's workgroup is three positive extents, not [8, 0, 1]
+// CHECK: a schedule's workgroup is a list of integers from 1, not [8, 0, 1]
 func.func @f(%x: memref<64xf32>, %o: memref<64xf32>) {
-  buf.kernel grid = [64] ins(%x : memref<64xf32>) outs(%o : memref<64xf32>) schedule = {archetype = "thread", workgroup = array<i64: 8, 0, 1>, groups = array<i64: 8, 1, 1>} {
+  buf.kernel grid = [64] ins(%x : memref<64xf32>) outs(%o : memref<64xf32>) schedule = #buf.schedule<thread, workgroup = [8, 0, 1], groups = [8, 1, 1]> {
   ^bb0(%0: memref<64xf32>, %1: memref<64xf32>):
     linalg.generic {indexing_maps = [affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>], iterator_types = ["parallel"]} ins(%0 : memref<64xf32>) outs(%1 : memref<64xf32>) {
     ^bb2(%a: f32, %b: f32):
@@ -395,7 +395,7 @@ func.func @f(%x: memref<64xf32>, %o: memref<64xf32>) {
 
 // CHECK: the schedule's threads compute 56 points, the grid has 64
 func.func @f(%x: memref<64xf32>, %o: memref<64xf32>) {
-  buf.kernel grid = [64] ins(%x : memref<64xf32>) outs(%o : memref<64xf32>) schedule = {archetype = "thread", workgroup = array<i64: 8, 1, 1>, groups = array<i64: 7, 1, 1>} {
+  buf.kernel grid = [64] ins(%x : memref<64xf32>) outs(%o : memref<64xf32>) schedule = #buf.schedule<thread, workgroup = [8, 1, 1], groups = [7, 1, 1]> {
   ^bb0(%0: memref<64xf32>, %1: memref<64xf32>):
     linalg.generic {indexing_maps = [affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>], iterator_types = ["parallel"]} ins(%0 : memref<64xf32>) outs(%1 : memref<64xf32>) {
     ^bb2(%a: f32, %b: f32):
@@ -409,7 +409,7 @@ func.func @f(%x: memref<64xf32>, %o: memref<64xf32>) {
 
 // CHECK: the schedule has 63 workgroups, one a point takes 64
 func.func @f(%x: memref<64xf32>, %o: memref<64xf32>) {
-  buf.kernel grid = [64] ins(%x : memref<64xf32>) outs(%o : memref<64xf32>) schedule = {archetype = "group", workgroup = array<i64: 8, 1, 1>, groups = array<i64: 63, 1, 1>} {
+  buf.kernel grid = [64] ins(%x : memref<64xf32>) outs(%o : memref<64xf32>) schedule = #buf.schedule<group, workgroup = [8, 1, 1], groups = [63, 1, 1]> {
   ^bb0(%0: memref<64xf32>, %1: memref<64xf32>):
     linalg.generic {indexing_maps = [affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>], iterator_types = ["parallel"]} ins(%0 : memref<64xf32>) outs(%1 : memref<64xf32>) {
     ^bb2(%a: f32, %b: f32):
@@ -421,14 +421,95 @@ func.func @f(%x: memref<64xf32>, %o: memref<64xf32>) {
 
 // -----
 
-// CHECK: a schedule of archetype contraction needs rows, an integer
+// CHECK: a contraction schedule needs row
 func.func @f(%x: memref<64xf32>, %o: memref<64xf32>) {
-  buf.kernel grid = [64] ins(%x : memref<64xf32>) outs(%o : memref<64xf32>) schedule = {archetype = "contraction", workgroup = array<i64: 8, 1, 1>, groups = array<i64: 63, 1, 1>} {
+  buf.kernel grid = [64] ins(%x : memref<64xf32>) outs(%o : memref<64xf32>) schedule = #buf.schedule<contraction, groups = [63, 1, 1]> {
   ^bb0(%0: memref<64xf32>, %1: memref<64xf32>):
     linalg.generic {indexing_maps = [affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>], iterator_types = ["parallel"]} ins(%0 : memref<64xf32>) outs(%1 : memref<64xf32>) {
     ^bb2(%a: f32, %b: f32):
       linalg.yield %a : f32
     }
+  }
+  func.return
+}
+
+// -----
+
+// CHECK: a thread schedule has no rows, it has workgroup, groups, steps, width
+func.func @f(%x: memref<64xf32>, %o: memref<64xf32>) {
+  buf.kernel grid = [64] ins(%x : memref<64xf32>) outs(%o : memref<64xf32>) schedule = #buf.schedule<thread, workgroup = [8, 1, 1], groups = [8, 1, 1], rows = 2> {
+  ^bb0(%0: memref<64xf32>, %1: memref<64xf32>):
+    linalg.generic {indexing_maps = [affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>], iterator_types = ["parallel"]} ins(%0 : memref<64xf32>) outs(%1 : memref<64xf32>) {
+    ^bb2(%a: f32, %b: f32):
+      linalg.yield %a : f32
+    }
+  }
+  func.return
+}
+
+// -----
+
+// CHECK: a schedule's groups is three extents, not [8]
+func.func @f(%x: memref<64xf32>, %o: memref<64xf32>) {
+  buf.kernel grid = [64] ins(%x : memref<64xf32>) outs(%o : memref<64xf32>) schedule = #buf.schedule<thread, workgroup = [8, 1, 1], groups = [8]> {
+  ^bb0(%0: memref<64xf32>, %1: memref<64xf32>):
+    linalg.generic {indexing_maps = [affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>], iterator_types = ["parallel"]} ins(%0 : memref<64xf32>) outs(%1 : memref<64xf32>) {
+    ^bb2(%a: f32, %b: f32):
+      linalg.yield %a : f32
+    }
+  }
+  func.return
+}
+
+// -----
+
+// CHECK: a schedule's width is an integer from 1, not 0
+func.func @f(%x: memref<64xf32>, %o: memref<64xf32>) {
+  buf.kernel grid = [64] ins(%x : memref<64xf32>) outs(%o : memref<64xf32>) schedule = #buf.schedule<thread, workgroup = [8, 1, 1], groups = [8, 1, 1], width = 0> {
+  ^bb0(%0: memref<64xf32>, %1: memref<64xf32>):
+    linalg.generic {indexing_maps = [affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>], iterator_types = ["parallel"]} ins(%0 : memref<64xf32>) outs(%1 : memref<64xf32>) {
+    ^bb2(%a: f32, %b: f32):
+      linalg.yield %a : f32
+    }
+  }
+  func.return
+}
+
+// -----
+
+// CHECK: the schedule has [1, 1, 1] workgroups, its tile takes [2, 1, 1]
+func.func @f(%x: memref<64xf32>, %o: memref<64xf32>) {
+  buf.kernel grid = [64] ins(%x : memref<64xf32>) outs(%o : memref<64xf32>) schedule = #buf.schedule<contraction, groups = [1, 1, 1], row = [], column = [0], rows = 1, columns = 4, lanes = 8, depth = 1> {
+  ^bb0(%0: memref<64xf32>, %1: memref<64xf32>):
+    linalg.generic {indexing_maps = [affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>], iterator_types = ["parallel"]} ins(%0 : memref<64xf32>) outs(%1 : memref<64xf32>) {
+    ^bb2(%a: f32, %b: f32):
+      linalg.yield %a : f32
+    }
+  }
+  func.return
+}
+
+// -----
+
+// CHECK: a buf.attention, and nothing else, has a schedule of attention
+func.func @f(%x: memref<64xf32>, %o: memref<64xf32>) {
+  buf.kernel grid = [64] ins(%x : memref<64xf32>) outs(%o : memref<64xf32>) schedule = #buf.schedule<attention, groups = [8, 1, 1], rows = 1, columns = 1, lanes = 8, depth = 1> {
+  ^bb0(%0: memref<64xf32>, %1: memref<64xf32>):
+    linalg.generic {indexing_maps = [affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>], iterator_types = ["parallel"]} ins(%0 : memref<64xf32>) outs(%1 : memref<64xf32>) {
+    ^bb2(%a: f32, %b: f32):
+      linalg.yield %a : f32
+    }
+  }
+  func.return
+}
+
+// -----
+
+// CHECK: the schedule has 1 blocks of rows for 2 groups; 8 rows of 2 groups take 2 for 2
+func.func @f(%q: memref<2x8x4xf32>, %o: memref<2x8x4xf32>) {
+  buf.kernel grid = [2, 8] ins(%q : memref<2x8x4xf32>) outs(%o : memref<2x8x4xf32>) schedule = #buf.schedule<attention, groups = [1, 2, 1], rows = 2, columns = 1, lanes = 8, depth = 2> {
+  ^bb0(%0: memref<2x8x4xf32>, %1: memref<2x8x4xf32>):
+    buf.attention "forward" ins(%0, %0, %0 : memref<2x8x4xf32>, memref<2x8x4xf32>, memref<2x8x4xf32>) outs(%1 : memref<2x8x4xf32>) {parameters = {groups = 2 : i64, queries = 8 : i64, keys = 8 : i64, features = 4 : i64, values = 4 : i64, period = 8 : i64, biases = 0 : i64, masks = 0 : i64, scale = 1.0 : f64, fill = 0.0 : f64, zeros = false}, maps = [affine_map<(d0, d1, d2, d3) -> (d0, d1, d3)>, affine_map<(d0, d1, d2, d3) -> (d0, d2, d3)>, affine_map<(d0, d1, d2, d3) -> (d0, d2, d3)>, affine_map<(d0, d1, d2, d3) -> (d0, d1, d3)>]}
   }
   func.return
 }

@@ -39,7 +39,7 @@ func.func @rows(%x: memref<4x3xf32>, %y: memref<4xf32>) {
 
 // No operand indexes the loop over 8 plainly, so a local that is never stored to gives its extent.
 func.func @positions(%y: memref<8xf32>) {
-  buf.kernel grid = [8] outs(%y : memref<8xf32>) schedule = {archetype = "thread", groups = array<i64: 1, 1, 1>, workgroup = array<i64: 8, 1, 1>} dispatch = 1 attributes {note = "kept"} {
+  buf.kernel grid = [8] outs(%y : memref<8xf32>) schedule = #buf.schedule<thread, workgroup = [8, 1, 1], groups = [1, 1, 1]> dispatch = 1 attributes {note = "kept"} {
   ^bb0(%b: memref<8xf32>):
     %extent = memref.alloca() {buf.shape_only} : memref<8xi1>
     linalg.generic {indexing_maps = [affine_map<(d0) -> (d0)>, affine_map<(d0) -> (-d0 + 7)>], iterator_types = ["parallel"]} ins(%extent : memref<8xi1>) outs(%b : memref<8xf32>) {
@@ -52,7 +52,7 @@ func.func @positions(%y: memref<8xf32>) {
 }
 // CHECK-LABEL: func.func @positions(
 // CHECK-SAME: %y: memref<8xf32>) {
-// CHECK-NEXT:   buf.kernel grid = [8] outs(%y : memref<8xf32>) schedule = {archetype = "thread", groups = array<i64: 1, 1, 1>, workgroup = array<i64: 8, 1, 1>} dispatch = 1 attributes {note = "kept"} {
+// CHECK-NEXT:   buf.kernel grid = [8] outs(%y : memref<8xf32>) schedule = #buf.schedule<thread, workgroup = [8, 1, 1], groups = [1, 1, 1]> dispatch = 1 attributes {note = "kept"} {
 // CHECK-NEXT:   ^bb0(%b: memref<8xf32>):
 // CHECK-NEXT:     %extent = memref.alloca() {buf.shape_only} : memref<8xi1>
 // CHECK-NEXT:     linalg.generic {indexing_maps = [affine_map<(d0) -> (d0)>, affine_map<(d0) -> (((d0 * -1) + 7))>], iterator_types = ["parallel"]} ins(%extent : memref<8xi1>) outs(%b : memref<8xf32>) {

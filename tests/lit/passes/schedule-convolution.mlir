@@ -7,7 +7,7 @@ func.func @image(%x: tensor<4x16x14x14xf32>, %w: tensor<32x16x3x3xf32>) -> tenso
   func.return %y : tensor<4x32x14x14xf32>
 }
 // CHECK-LABEL: func.func @image(
-// CHECK: buf.kernel grid = [4, 32, 14, 14] {{.*}}archetype = "contraction"{{.*}} row = array<i64: 1>, column = array<i64: 0, 2, 3>{{.*}} inner = 0 : i64
+// CHECK: buf.kernel grid = [4, 32, 14, 14] {{.*}}<contraction, {{.*}} row = [1], column = [0, 2, 3], {{.*}} inner = 0
 
 // The loops of the window belong to the columns.
 func.func @weights(%x: tensor<16x4x16x16xf32>, %g: tensor<32x4x14x14xf32>) -> tensor<16x32x3x3xf32> {
@@ -15,7 +15,7 @@ func.func @weights(%x: tensor<16x4x16x16xf32>, %g: tensor<32x4x14x14xf32>) -> te
   func.return %y : tensor<16x32x3x3xf32>
 }
 // CHECK-LABEL: func.func @weights(
-// CHECK: buf.kernel grid = [16, 32, 3, 3] {{.*}}archetype = "contraction"{{.*}} row = array<i64: 1>, column = array<i64: 0, 2, 3>
+// CHECK: buf.kernel grid = [16, 32, 3, 3] {{.*}}<contraction, {{.*}} row = [1], column = [0, 2, 3]
 
 // Each output reads its own channel: nothing is shared, a thread computes an element.
 func.func @depthwise(%x: tensor<4x32x14x14xf32>, %w: tensor<32x1x3x3xf32>) -> tensor<4x32x12x12xf32> {
@@ -23,4 +23,4 @@ func.func @depthwise(%x: tensor<4x32x14x14xf32>, %w: tensor<32x1x3x3xf32>) -> te
   func.return %y : tensor<4x32x12x12xf32>
 }
 // CHECK-LABEL: func.func @depthwise(
-// CHECK: buf.kernel grid = [4, 32, 12, 12] {{.*}}archetype = "thread"
+// CHECK: buf.kernel grid = [4, 32, 12, 12] {{.*}}<thread, 

@@ -1,9 +1,9 @@
 // RUN: tg-opt %s -p schedule | filecheck %s
 
 // A schedule that is there already stays.
-// CHECK: buf.kernel grid = [4] outs(%y : memref<4xf32>) schedule = {archetype = "thread", workgroup = array<i64: 2, 1, 1>, groups = array<i64: 2, 1, 1>} {
+// CHECK: buf.kernel grid = [4] outs(%y : memref<4xf32>) schedule = #buf.schedule<thread, workgroup = [2, 1, 1], groups = [2, 1, 1]> {
 func.func @chosen(%y: memref<4xf32>) {
-  buf.kernel grid = [4] outs(%y : memref<4xf32>) schedule = {archetype = "thread", workgroup = array<i64: 2, 1, 1>, groups = array<i64: 2, 1, 1>} {
+  buf.kernel grid = [4] outs(%y : memref<4xf32>) schedule = #buf.schedule<thread, workgroup = [2, 1, 1], groups = [2, 1, 1]> {
   ^bb0(%0: memref<4xf32>):
     linalg.generic {indexing_maps = [affine_map<(d0) -> (d0)>], iterator_types = ["parallel"]} outs(%0 : memref<4xf32>) {
     ^bb0(%1: f32):

@@ -7,11 +7,11 @@ func.func @pointwise(%x: tensor<1000xf32>) -> tensor<1000xf32> {
   func.return %0 : tensor<1000xf32>
 }
 // CHECK-LABEL: func.func @pointwise(
-// CHECK: buf.kernel grid = [1000] ins(%x : memref<1000xf32>) outs(%0 : memref<1000xf32>) schedule = {archetype = "thread", workgroup = array<i64: 64, 1, 1>, groups = array<i64: 16, 1, 1>} {
+// CHECK: buf.kernel grid = [1000] ins(%x : memref<1000xf32>) outs(%0 : memref<1000xf32>) schedule = #buf.schedule<thread, workgroup = [64, 1, 1], groups = [16, 1, 1]> {
 // CHECK-NOT: buf.
 // CHECK: func.return
 // SOFTWARE-LABEL: func.func @pointwise(
-// SOFTWARE: buf.kernel grid = [1000] ins(%x : memref<1000xf32>) outs(%0 : memref<1000xf32>) schedule = {archetype = "thread", workgroup = array<i64: 8, 1, 1>, groups = array<i64: 125, 1, 1>} {
+// SOFTWARE: buf.kernel grid = [1000] ins(%x : memref<1000xf32>) outs(%0 : memref<1000xf32>) schedule = #buf.schedule<thread, workgroup = [8, 1, 1], groups = [125, 1, 1]> {
 // SOFTWARE-NOT: buf.
 // SOFTWARE: func.return
 
@@ -21,11 +21,11 @@ func.func @folded(%x: tensor<8388608xf32>) -> tensor<8388608xf32> {
   func.return %0 : tensor<8388608xf32>
 }
 // CHECK-LABEL: func.func @folded(
-// CHECK: buf.kernel grid = [8388608] ins(%x : memref<8388608xf32>) outs(%0 : memref<8388608xf32>) schedule = {archetype = "thread", workgroup = array<i64: 64, 1, 1>, groups = array<i64: 43691, 3, 1>} {
+// CHECK: buf.kernel grid = [8388608] ins(%x : memref<8388608xf32>) outs(%0 : memref<8388608xf32>) schedule = #buf.schedule<thread, workgroup = [64, 1, 1], groups = [43691, 3, 1]> {
 // CHECK-NOT: buf.
 // CHECK: func.return
 // SOFTWARE-LABEL: func.func @folded(
-// SOFTWARE: buf.kernel grid = [8388608] ins(%x : memref<8388608xf32>) outs(%0 : memref<8388608xf32>) schedule = {archetype = "thread", workgroup = array<i64: 64, 1, 1>, groups = array<i64: 32768, 1, 1>, width = 4 : i64} {
+// SOFTWARE: buf.kernel grid = [8388608] ins(%x : memref<8388608xf32>) outs(%0 : memref<8388608xf32>) schedule = #buf.schedule<thread, workgroup = [64, 1, 1], groups = [32768, 1, 1], width = 4> {
 // SOFTWARE-NOT: buf.
 // SOFTWARE: func.return
 
@@ -35,11 +35,11 @@ func.func @rows(%x: tensor<10x1000xf32>) -> tensor<10xf32> {
   func.return %0 : tensor<10xf32>
 }
 // CHECK-LABEL: func.func @rows(
-// CHECK: buf.kernel grid = [10] ins(%x : memref<10x1000xf32>) outs(%0 : memref<10xf32>) schedule = {archetype = "group", workgroup = array<i64: 256, 1, 1>, groups = array<i64: 10, 1, 1>} {
+// CHECK: buf.kernel grid = [10] ins(%x : memref<10x1000xf32>) outs(%0 : memref<10xf32>) schedule = #buf.schedule<group, workgroup = [256, 1, 1], groups = [10, 1, 1]> {
 // CHECK-NOT: buf.
 // CHECK: func.return
 // SOFTWARE-LABEL: func.func @rows(
-// SOFTWARE: buf.kernel grid = [10] ins(%x : memref<10x1000xf32>) outs(%0 : memref<10xf32>) schedule = {archetype = "group", workgroup = array<i64: 8, 1, 1>, groups = array<i64: 10, 1, 1>, steps = 8 : i64} {
+// SOFTWARE: buf.kernel grid = [10] ins(%x : memref<10x1000xf32>) outs(%0 : memref<10xf32>) schedule = #buf.schedule<group, workgroup = [8, 1, 1], groups = [10, 1, 1], steps = 8> {
 // SOFTWARE-NOT: buf.
 // SOFTWARE: func.return
 
@@ -50,16 +50,16 @@ func.func @many_rows(%x: tensor<32x1000xf32>, %y: tensor<32x65xf32>) -> (tensor<
   func.return %0, %1 : tensor<32xf32>, tensor<32xf32>
 }
 // CHECK-LABEL: func.func @many_rows(
-// CHECK: archetype = "group", workgroup = array<i64: 256, 1, 1>, groups = array<i64: 32, 1, 1>} {
+// CHECK: #buf.schedule<group, workgroup = [256, 1, 1], groups = [32, 1, 1]> {
 // SOFTWARE-LABEL: func.func @many_rows(
-// SOFTWARE: archetype = "thread", workgroup = array<i64: 8, 1, 1>, groups = array<i64: 4, 1, 1>, steps = 8 : i64} {
+// SOFTWARE: #buf.schedule<thread, workgroup = [8, 1, 1], groups = [4, 1, 1], steps = 8> {
 
 func.func @short_rows(%y: tensor<32x65xf32>) -> tensor<32xf32> {
   %0 = tg.max %y axes = [1] : tensor<32x65xf32>
   func.return %0 : tensor<32xf32>
 }
 // SOFTWARE-LABEL: func.func @short_rows(
-// SOFTWARE: archetype = "thread", workgroup = array<i64: 8, 1, 1>, groups = array<i64: 4, 1, 1>, steps = 4 : i64} {
+// SOFTWARE: #buf.schedule<thread, workgroup = [8, 1, 1], groups = [4, 1, 1], steps = 4> {
 
 // Columns are read in order by neighbouring threads, in turns of four steps; very short rows have no two turns.
 func.func @columns(%x: tensor<64x32xf32>, %y: tensor<32x7xf32>) -> (tensor<32xf32>, tensor<32xf32>) {
@@ -68,7 +68,7 @@ func.func @columns(%x: tensor<64x32xf32>, %y: tensor<32x7xf32>) -> (tensor<32xf3
   func.return %0, %1 : tensor<32xf32>, tensor<32xf32>
 }
 // SOFTWARE-LABEL: func.func @columns(
-// SOFTWARE: archetype = "thread", workgroup = array<i64: 8, 1, 1>, groups = array<i64: 4, 1, 1>, steps = 4 : i64} {
+// SOFTWARE: #buf.schedule<thread, workgroup = [8, 1, 1], groups = [4, 1, 1], steps = 4> {
 
 // Lanes that share a row take vectors of it, where there are any and each lane gets one; halves are read one by one.
 func.func @vectors(%x: tensor<10x1024xf32>) -> tensor<10xf32> {
@@ -76,14 +76,14 @@ func.func @vectors(%x: tensor<10x1024xf32>) -> tensor<10xf32> {
   func.return %0 : tensor<10xf32>
 }
 // CHECK-LABEL: func.func @vectors(
-// CHECK: archetype = "group", workgroup = array<i64: 256, 1, 1>, groups = array<i64: 10, 1, 1>, steps = 4 : i64} {
+// CHECK: #buf.schedule<group, workgroup = [256, 1, 1], groups = [10, 1, 1], steps = 4> {
 func.func @integers(%x: tensor<10x1024xi32>, %y: tensor<10x1022xf32>) -> (tensor<10xi32>, tensor<10xf32>) {
   %0 = tg.sum %x axes = [1] : tensor<10x1024xi32>
   %1 = tg.sum %y axes = [1] : tensor<10x1022xf32>
   func.return %0, %1 : tensor<10xi32>, tensor<10xf32>
 }
 // CHECK-LABEL: func.func @integers(
-// CHECK: archetype = "group", workgroup = array<i64: 256, 1, 1>, groups = array<i64: 10, 1, 1>} {
+// CHECK: #buf.schedule<group, workgroup = [256, 1, 1], groups = [10, 1, 1]> {
 
 // A block of outputs a thread.
 func.func @product(%a: tensor<128x64xf32>, %b: tensor<64x256xf32>) -> tensor<128x256xf32> {
@@ -91,10 +91,10 @@ func.func @product(%a: tensor<128x64xf32>, %b: tensor<64x256xf32>) -> tensor<128
   func.return %0 : tensor<128x256xf32>
 }
 // CHECK-LABEL: func.func @product(
-// CHECK: buf.kernel grid = [128, 256] ins(%a, %b : memref<128x64xf32>, memref<64x256xf32>) outs(%0 : memref<128x256xf32>) schedule = {archetype = "contraction", workgroup = array<i64: 16, 16, 1>, groups = array<i64: 8, 8, 1>, row = array<i64: 0>, column = array<i64: 1>, rows = 1 : i64, columns = 2 : i64, lanes = 16 : i64, depth = 16 : i64, chunk = 16 : i64} {
+// CHECK: buf.kernel grid = [128, 256] ins(%a, %b : memref<128x64xf32>, memref<64x256xf32>) outs(%0 : memref<128x256xf32>) schedule = #buf.schedule<contraction, groups = [8, 8, 1], row = [0], column = [1], rows = 1, columns = 2, lanes = 16, depth = 16, chunk = 16> {
 // CHECK-NOT: buf.
 // CHECK: func.return
 // SOFTWARE-LABEL: func.func @product(
-// SOFTWARE: buf.kernel grid = [128, 256] ins(%a, %b : memref<128x64xf32>, memref<64x256xf32>) outs(%0 : memref<128x256xf32>) schedule = {archetype = "contraction", workgroup = array<i64: 8, 1, 1>, groups = array<i64: 8, 4, 1>, row = array<i64: 0>, column = array<i64: 1>, rows = 32 : i64, columns = 4 : i64, lanes = 8 : i64, depth = 1 : i64, broadcast = 1 : i64, steps = 4 : i64} {
+// SOFTWARE: buf.kernel grid = [128, 256] ins(%a, %b : memref<128x64xf32>, memref<64x256xf32>) outs(%0 : memref<128x256xf32>) schedule = #buf.schedule<contraction, groups = [8, 4, 1], row = [0], column = [1], rows = 32, columns = 4, lanes = 8, depth = 1, broadcast = 1, steps = 4> {
 // SOFTWARE-NOT: buf.
 // SOFTWARE: func.return

@@ -11,10 +11,10 @@ func.func @independent(%x: tensor<16x16xf32>, %a: tensor<16x16xf32>, %b: tensor<
   func.return %2, %3 : tensor<16x16xf32>, tensor<16xf32>
 }
 // CHECK-LABEL: func.func @independent(
-// CHECK: buf.kernel grid = [16, 16] ins(%x, %a : {{.*}}) outs(%2 : {{.*}}) schedule = {{{.*}}workgroup = array<i64: 16, 4, 1>{{.*}}} dispatch = 0 {
-// CHECK: buf.kernel grid = [16, 16] ins(%x, %b : {{.*}}) outs(%3 : {{.*}}) schedule = {{{.*}}workgroup = array<i64: 16, 4, 1>{{.*}}} dispatch = 0 {
-// CHECK: buf.kernel grid = [16] ins(%x : {{.*}}) outs(%1 : {{.*}}) schedule = {{{.*}}workgroup = array<i64: 16, 4, 1>{{.*}}} dispatch = 0 {
-// CHECK: buf.kernel grid = [16, 16] ins(%2, %3 : {{.*}}) outs(%0 : {{.*}}) schedule = {{{.*}}workgroup = array<i64: 64, 1, 1>{{.*}}} {
+// CHECK: buf.kernel grid = [16, 16] ins(%x, %a : {{.*}}) outs(%2 : {{.*}}) schedule = #buf.schedule<contraction, {{.*}}lanes = 16, depth = 4{{.*}}> dispatch = 0 {
+// CHECK: buf.kernel grid = [16, 16] ins(%x, %b : {{.*}}) outs(%3 : {{.*}}) schedule = #buf.schedule<contraction, {{.*}}lanes = 16, depth = 4{{.*}}> dispatch = 0 {
+// CHECK: buf.kernel grid = [16] ins(%x : {{.*}}) outs(%1 : {{.*}}) schedule = #buf.schedule<{{.*}}workgroup = [16, 4, 1]{{.*}}> dispatch = 0 {
+// CHECK: buf.kernel grid = [16, 16] ins(%2, %3 : {{.*}}) outs(%0 : {{.*}}) schedule = #buf.schedule<thread, workgroup = [64, 1, 1], {{.*}}> {
 // CHECK-NOT: buf.kernel
 
 // The two products are written once; a table, the last binding, says where their buffers start: three numbers for each of

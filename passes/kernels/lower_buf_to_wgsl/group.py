@@ -1,0 +1,90 @@
+"""Writes kernels of the archetype `group`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import MemRefType
+from xdsl.dialects.linalg.ops import GenericOp
+from xdsl.ir import SSAValue
+
+from tensorgrad.dialects import wgsl
+from tensorgrad.dialects.buf import KernelOp
+from tensorgrad.dialects.schedule import GroupSchedule
+from tensorgrad.passes.kernels.lower_buf_to_wgsl.emission import Code, Reduction, reductions_of
+from tensorgrad.passes.kernels.lower_buf_to_wgsl.stages import StageWriter, UnrolledLoop, Unrolling, own_loops
+
+
+def write_group(kernel: KernelOp, schedule: GroupSchedule, code: Code) -> None:
+    """Each workgroup computes one point; its lanes share the stages' own loops and reduce through workgroup memory.
+
+    In an iteration of an unrolled loop, each lane has several contiguous steps, next to those of its neighbours.
+    """
+    _Group(kernel, code, Unrolling.of(schedule)).write()
+
+
+class _Group(StageWriter):
+    """The code of a lane of a workgroup that computes one point."""
+
+    def __init__(self, kernel: KernelOp, code: Code, unrolling: Unrolling):
+        super().__init__(kernel, code, code.group(0), unrolling)
+        self.lane = code.add(wgsl.LocalIndexOp())
+        self.first = code.add(arith.CmpiOp(self.lane, code.number(0), "eq"))
+
+    def write(self) -> None:
+        """Writes all stages."""
+        code, points = self.code, self.points
+        for stage in self.kernel.stages:
+            parallel, reduced = own_loops(self.kernel, stage)
+            if not reduced and updates_in_place(self.kernel, stage, code):
+                code.block.add_op(wgsl.BarrierOp(storage=True))  # every lane has read the old values before one writes
+            if parallel:
+                self.over(code, points, parallel, [], 0, lambda c, sites, _, s=stage: self.compute(c, s, sites))
+                continue
+            found = self.reduced(code, stage, points, reduced) if reduced else self.values(code, stage, [points])
+            values = found[0]
+            if reduced:
+                values = fold_lanes(code, reductions_of(stage), values, self.lane, self.unrolling.lanes)
+            self.known[0].update(zip(stage.outputs, values, strict=True))
+            code.when(self.first, lambda c, s=stage, v=values: self.store(c, s, [points], [v]))
+
+    def bases(self, at: SSAValue, loop: UnrolledLoop) -> list[SSAValue]:
+        return [at, self.lane] if loop.lanes > 1 else [at]
+
+    def range(self, code: Code, loop: UnrolledLoop) -> tuple[SSAValue, int]:
+        if loop.lanes > 1:
+            return super().range(code, loop)
+        return code.index_op(arith.AddiOp, self.lane, loop.start), self.unrolling.lanes
+
+
+def updates_in_place(kernel: KernelOp, stage: GenericOp, code: Code) -> bool:
+    """Whether a stage writes a buffer that the kernel reads as well."""
+    read = {code.bindings[argument].memory for argument in kernel.input_arguments}
+    return any(code.bindings[o].memory in read for o in stage.outputs if o in kernel.output_arguments)
+
+
+def fold_lanes(
+    code: Code, reductions: Sequence[Reduction], partial: Sequence[SSAValue], lane: SSAValue, lanes: int
+) -> list[SSAValue]:
+    """What all lanes of a workgroup have, folded through its memory by halves."""
+    shared: list[SSAValue] = []
+    for one, value in zip(reductions, partial, strict=True):
+        memory = code.frame.array(code, MemRefType(one.element, [lanes]))
+        code.put(value, memory, lane)
+        shared.append(memory)
+    width = lanes // 2
+    while width:
+        code.block.add_op(wgsl.BarrierOp())
+
+        def fold(inner: Code, width: int = width) -> None:
+            for one, memory in zip(reductions, shared, strict=True):
+                mine = inner.element(memory, lane)
+                other = inner.element(memory, inner.index_op(arith.AddiOp, lane, width))
+                both = inner.combine(type(one.combine), mine, other)
+                inner.put(both, memory, lane)
+
+        code.when(code.below(lane, width), fold)
+        width //= 2
+    code.block.add_op(wgsl.BarrierOp())
+    return [code.element(memory, code.number(0)) for memory in shared]

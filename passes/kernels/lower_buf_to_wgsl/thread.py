@@ -1,0 +1,75 @@
+"""Writes kernels of the archetype `thread`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+from xdsl.dialects import arith
+from xdsl.dialects.linalg.ops import GenericOp
+from xdsl.ir import SSAValue
+
+from tensorgrad.dialects import wgsl
+from tensorgrad.dialects.buf import KernelOp
+from tensorgrad.dialects.schedule import ThreadSchedule
+from tensorgrad.passes.kernels.lower_buf_to_wgsl.emission import Code, Loops
+from tensorgrad.passes.kernels.lower_buf_to_wgsl.stages import StageWriter, Unrolling, own_loops
+
+
+def write_thread(kernel: KernelOp, schedule: ThreadSchedule, code: Code) -> None:
+    """Each thread computes a few neighbouring points and runs the stages one behind the other."""
+    unrolling = Unrolling.of(schedule)
+    total = math.prod(unrolling.grid(kernel.extents))
+    at_point(code, total, schedule.lanes, lambda inner, point: _Thread(kernel, inner, point, unrolling).write())
+
+
+def at_point(code: Code, total: int, lanes: int, body: Callable[[Code, SSAValue], None]) -> None:
+    """Runs `body` with the thread's number, in threads below `total`."""
+    if code.frame.number is not None:
+        start = code.index_op(arith.MuliOp, code.frame.number, lanes)
+        point = code.index_op(arith.AddiOp, start, code.add(wgsl.LocalIndexOp()))
+        if total % lanes:
+            code.when(code.below(point, total), lambda inner: body(inner, point))
+        else:
+            body(code, point)
+        return
+    width = code.frame.groups[0] * lanes
+    x = code.add(wgsl.GlobalIdOp(0))
+    folded = code.index_op(arith.MuliOp, code.add(wgsl.GlobalIdOp(1)), width)
+    point = code.index_op(arith.AddiOp, x, folded) if width < total else x
+    outside = code.add(arith.CmpiOp(point, code.number(total), "uge"))
+    code.block.add_op(wgsl.ReturnIfOp(outside))
+    body(code, point)
+
+
+class _Thread(StageWriter):
+    """The code of a thread that has its points to itself."""
+
+    def write(self) -> None:
+        """Writes all stages."""
+        for stage in self.kernel.stages:
+            parallel, reduced = own_loops(self.kernel, stage)
+            if not parallel:
+                for known, values in zip(self.known, self._finish(self.code, stage, self.points, reduced), strict=True):
+                    known.update(zip(stage.outputs, values, strict=True))
+            elif reduced:
+                self._nest_of_reductions(stage, parallel, reduced)
+            else:
+                self.over(
+                    self.code, self.points, parallel, [], 0, lambda c, sites, _, s=stage: self.compute(c, s, sites)
+                )
+
+    def _nest_of_reductions(self, stage: GenericOp, parallel: list[int], reduced: list[int]) -> None:
+        def body(inner: Code, found: list[SSAValue], _: object) -> list[SSAValue]:
+            self._finish(inner, stage, [point.with_own(found, parallel) for point in self.points], reduced)
+            return []
+
+        self.code.nest(parallel, [], body)
+
+    def _finish(
+        self, code: Code, stage: GenericOp, points: list[Loops], reduced: list[int]
+    ) -> list[Sequence[SSAValue]]:
+        """The results of a stage at each point, which are stored."""
+        results = self.reduced(code, stage, points, reduced) if reduced else self.values(code, stage, [points])
+        self.store(code, stage, [points], results)
+        return results
