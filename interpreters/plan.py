@@ -20,14 +20,13 @@ from xdsl.dialects.builtin import FileLineColLoc
 from xdsl.ir import Block, Operation, SSAValue
 
 from tensorgrad.dialects.tg.base import NumpyArray, Tensor, TensorOp, int_list, numpy_dtype
-from tensorgrad.dialects.tg.binary import BinaryOp, CompareOp
 from tensorgrad.dialects.tg.call import CallOp
 from tensorgrad.dialects.tg.call import returned as returned_by
 from tensorgrad.dialects.tg.contract import DotGeneralOp
 from tensorgrad.dialects.tg.control import CondOp, RegionOp, ScanOp
+from tensorgrad.dialects.tg.elementwise.arithmetic import BinaryOp, CompareOp, UnaryOp
 from tensorgrad.dialects.tg.reduce import ReduceOp
 from tensorgrad.dialects.tg.shape import BroadcastOp, ReshapeOp
-from tensorgrad.dialects.tg.unary import UnaryOp
 from tensorgrad.runtime.errors import DeviceError, ProgramError, TensorgradError
 
 Several: TypeAlias = Callable[..., Sequence[NumpyArray]]

@@ -8,30 +8,16 @@ from xdsl.dialect_interfaces.constant_materialization import ConstantMaterializa
 from xdsl.dialects.builtin import DenseIntOrFPElementsAttr
 from xdsl.ir import Attribute, Dialect, Operation
 
-from tensorgrad.dialects.tg import (
-    binary,
-    contract,
-    convolution,
-    elementary,
-    index,
-    integer,
-    leaves,
-    random,
-    reduce,
-    shape,
-    sort,
-    unary,
-)
+from tensorgrad.dialects.tg import contract, convolution, index, leaves, random, reduce, shape, sort
 from tensorgrad.dialects.tg.base import Tensor, TensorOp
 from tensorgrad.dialects.tg.control import REGION_OPS
+from tensorgrad.dialects.tg.elementwise import arithmetic, functions
 from tensorgrad.dialects.tg.leaves import ConstantOp
 
 OPS: tuple[type[TensorOp], ...] = (
     *leaves.OPS,
-    *unary.OPS,
-    *binary.OPS,
-    *elementary.OPS,
-    *integer.OPS,
+    *arithmetic.OPS,
+    *functions.OPS,
     *shape.OPS,
     *reduce.OPS,
     *contract.OPS,

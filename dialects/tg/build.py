@@ -10,7 +10,7 @@ import numpy as np
 from xdsl.dialects.builtin import LocationAttr, StringAttr, UnknownLoc
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
-from tensorgrad.dialects.tg import binary, contract, convolution, index, leaves, reduce, shape, unary
+from tensorgrad.dialects.tg import contract, convolution, index, leaves, reduce, shape
 from tensorgrad.dialects.tg.base import (
     NumpyArray,
     Tensor,
@@ -21,6 +21,7 @@ from tensorgrad.dialects.tg.base import (
     numpy_dtype,
     tensor,
 )
+from tensorgrad.dialects.tg.elementwise import arithmetic
 
 
 def type_of(value: SSAValue) -> Tensor:
@@ -89,33 +90,33 @@ class TensorBuilder:
 
     # Element by element
 
-    def unary(self, kind: type[unary.UnaryOp], x: SSAValue) -> SSAValue:
+    def unary(self, kind: type[arithmetic.UnaryOp], x: SSAValue) -> SSAValue:
         """A unary op on `x`."""
         return self.emit(kind, [x])
 
-    def binary(self, kind: type[binary.BinaryOp], x: SSAValue, y: SSAValue) -> SSAValue:
+    def binary(self, kind: type[arithmetic.BinaryOp], x: SSAValue, y: SSAValue) -> SSAValue:
         """A binary op on two values of one type."""
         return self.emit(kind, [x, y])
 
     def neg(self, x: SSAValue) -> SSAValue:
         """`-x`."""
-        return self.emit(unary.NegOp, [x])
+        return self.emit(arithmetic.NegOp, [x])
 
     def add(self, x: SSAValue, y: SSAValue) -> SSAValue:
         """`x + y`."""
-        return self.emit(binary.AddOp, [x, y])
+        return self.emit(arithmetic.AddOp, [x, y])
 
     def sub(self, x: SSAValue, y: SSAValue) -> SSAValue:
         """`x - y`."""
-        return self.emit(binary.SubOp, [x, y])
+        return self.emit(arithmetic.SubOp, [x, y])
 
     def mul(self, x: SSAValue, y: SSAValue) -> SSAValue:
         """`x * y`."""
-        return self.emit(binary.MulOp, [x, y])
+        return self.emit(arithmetic.MulOp, [x, y])
 
     def div(self, x: SSAValue, y: SSAValue) -> SSAValue:
         """`x / y`."""
-        return self.emit(binary.DivOp, [x, y])
+        return self.emit(arithmetic.DivOp, [x, y])
 
     def scale(self, x: SSAValue, number: float) -> SSAValue:
         """`number * x`."""
@@ -123,15 +124,15 @@ class TensorBuilder:
 
     def compare(self, predicate: str, x: SSAValue, y: SSAValue) -> SSAValue:
         """Booleans of `x predicate y`."""
-        return self.emit(binary.CompareOp, [x, y], predicate=StringAttr(predicate))
+        return self.emit(arithmetic.CompareOp, [x, y], predicate=StringAttr(predicate))
 
     def select(self, condition: SSAValue, on_true: SSAValue, on_false: SSAValue) -> SSAValue:
         """`on_true` where `condition` holds, else `on_false`."""
-        return self.emit(binary.SelectOp, [condition, on_true, on_false])
+        return self.emit(arithmetic.SelectOp, [condition, on_true, on_false])
 
     def cast(self, x: SSAValue, to: Attribute) -> SSAValue:
         """`x` with elements of type `to`; `x` itself where it has them."""
-        return x if element_of(x) == to else self.emit(binary.CastOp, [x], to=to)
+        return x if element_of(x) == to else self.emit(arithmetic.CastOp, [x], to=to)
 
     # Shape
 

@@ -12,8 +12,8 @@ from xdsl.irdl import irdl_op_definition, operand_def, prop_def, result_def, tra
 from xdsl.traits import Pure
 
 from tensorgrad.dialects.tg.base import Evaluate, NumpyArray, Properties, Tensor, TensorOp, require, ui32
+from tensorgrad.dialects.tg.elementwise.arithmetic import UnaryOp, fold_splats
 from tensorgrad.dialects.tg.traits import Elementwise
-from tensorgrad.dialects.tg.unary import UnaryOp, fold_splats
 
 ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
 """By how much each round of Threefry-2x32 rotates; the two rows take turns."""

@@ -12,7 +12,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation, SSAValue
 
 from tensorgrad.dialects.signature import Slot, slots_attribute
-from tensorgrad.dialects.tg.unary import StopGradientOp
+from tensorgrad.dialects.tg.elementwise.arithmetic import StopGradientOp
 from tensorgrad.errors import DTypeError, InputError, ParameterError, ShapeError, TraceError
 from tensorgrad.nn.module import Module, argument_of, bind, check_attributes, check_bound, check_same, declarations
 from tensorgrad.nn.parameters import Parameter

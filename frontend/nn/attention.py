@@ -14,7 +14,7 @@ from tensorgrad.nn.initializers import uniform, zeros
 from tensorgrad.nn.layers import Dropout, Linear
 from tensorgrad.nn.module import Module
 from tensorgrad.nn.parameters import Init
-from tensorgrad.ops.elementwise import as_tensor
+from tensorgrad.ops.promotion import as_tensor
 from tensorgrad.tracing.dtypes import NAMES, is_float
 from tensorgrad.tracing.location import user_line
 from tensorgrad.tracing.tensor import Traced

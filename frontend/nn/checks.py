@@ -7,7 +7,7 @@ from numbers import Real
 from typing import Any
 
 from tensorgrad.errors import OptionError, ShapeError
-from tensorgrad.ops.elementwise import as_tensor
+from tensorgrad.ops.promotion import as_tensor
 from tensorgrad.tracing.location import user_line
 
 

@@ -16,7 +16,7 @@ from tensorgrad.nn.checks import listed, number_between, positive
 from tensorgrad.nn.initializers import Initializer, normal, uniform
 from tensorgrad.nn.module import Module
 from tensorgrad.nn.parameters import Init, Parameter, as_initializer, param
-from tensorgrad.ops.elementwise import as_tensor
+from tensorgrad.ops.promotion import as_tensor
 from tensorgrad.ops.shape import normalized_axis
 from tensorgrad.tracing.location import user_line
 

@@ -14,7 +14,7 @@ from tensorgrad.nn.checks import channelled, divides, listed, number_between, po
 from tensorgrad.nn.initializers import ones, zeros
 from tensorgrad.nn.module import Module
 from tensorgrad.nn.parameters import Init, buffer, param
-from tensorgrad.ops.elementwise import as_tensor
+from tensorgrad.ops.promotion import as_tensor
 from tensorgrad.tracing.location import user_line
 
 

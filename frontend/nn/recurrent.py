@@ -14,7 +14,7 @@ from tensorgrad.nn.checks import number_between, positive
 from tensorgrad.nn.initializers import Initializer, uniform
 from tensorgrad.nn.module import Module
 from tensorgrad.nn.parameters import Init, Parameter, param
-from tensorgrad.ops.elementwise import as_tensor
+from tensorgrad.ops.promotion import as_tensor
 from tensorgrad.tracing.dtypes import SHORT
 from tensorgrad.tracing.location import user_line
 from tensorgrad.tracing.tensor import Traced

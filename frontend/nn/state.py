@@ -8,7 +8,8 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from tensorgrad.errors import DTypeError, ParameterError, ShapeError, TraceError
-from tensorgrad.ops.elementwise import as_tensor, stop_gradient
+from tensorgrad.ops.elementwise.arithmetic import stop_gradient
+from tensorgrad.ops.promotion import as_tensor
 from tensorgrad.tracing.dtypes import SHORT
 from tensorgrad.tracing.location import user_line
 from tensorgrad.tracing.tensor import Array, Traced

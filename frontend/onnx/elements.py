@@ -8,8 +8,8 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from tensorgrad.ops.elementary import bitwise_and, bitwise_left_shift, bitwise_right_shift
-from tensorgrad.ops.elementwise import cast
+from tensorgrad.ops.elementwise.arithmetic import bitwise_and, bitwise_left_shift, bitwise_right_shift
+from tensorgrad.ops.promotion import cast
 from tensorgrad.tracing.dtypes import NAMES, DType
 from tensorgrad.tracing.tensor import Tensor
 

@@ -9,20 +9,11 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from tensorgrad.dialects.tg import elementary
+from tensorgrad.dialects.tg.elementwise import functions
 from tensorgrad.errors import OptionError
-from tensorgrad.ops.elementary import as_float, erfc, expm1
-from tensorgrad.ops.elementwise import (
-    greater,
-    greater_equal,
-    less,
-    less_equal,
-    multiply,
-    negative,
-    sigmoid,
-    tanh,
-    where,
-)
+from tensorgrad.ops.elementwise.arithmetic import greater, greater_equal, less, less_equal, multiply, negative, where
+from tensorgrad.ops.elementwise.functions import erfc, expm1, sigmoid, tanh
+from tensorgrad.ops.promotion import as_float
 from tensorgrad.tracing.location import user_line
 from tensorgrad.tracing.tensor import Tensor
 from tensorgrad.tracing.tracer import emit
@@ -84,7 +75,7 @@ def silu(x: Any) -> Tensor:
 
 def softplus(x: Any) -> Tensor:
     """`log(1 + exp(x))`, without overflow; its derivative is the sigmoid, 0.5 at 0."""
-    return emit(elementary.SoftplusOp, [as_float(x)])
+    return emit(functions.SoftplusOp, [as_float(x)])
 
 
 def log_sigmoid(x: Any) -> Tensor:

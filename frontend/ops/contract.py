@@ -11,7 +11,7 @@ from typing import Any
 from tensorgrad.dialects.tg import contract
 from tensorgrad.dialects.tg.base import ints, size_of
 from tensorgrad.errors import DTypeError, ShapeError
-from tensorgrad.ops.elementwise import as_tensor, broadcast_to, cast
+from tensorgrad.ops.promotion import as_tensor, broadcast_to, cast
 from tensorgrad.ops.reduce import sum as sum_over
 from tensorgrad.ops.shape import normalized_axis, reshape, transpose
 from tensorgrad.tracing.dtypes import NAMES, promote

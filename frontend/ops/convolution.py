@@ -14,7 +14,8 @@ from tensorgrad.dialects.tg.base import integer, ints
 from tensorgrad.dialects.tg.convolution import spread, window_count
 from tensorgrad.errors import OptionError, ShapeError
 from tensorgrad.ops.contract import numbers, whole
-from tensorgrad.ops.elementwise import add, as_tensor, broadcast_to, cast, divide, equal, multiply, where
+from tensorgrad.ops.elementwise.arithmetic import add, divide, equal, multiply, where
+from tensorgrad.ops.promotion import as_tensor, broadcast_to, cast
 from tensorgrad.ops.reduce import max as largest
 from tensorgrad.ops.reduce import mean
 from tensorgrad.ops.reduce import sum as sum_over

@@ -8,8 +8,9 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from tensorgrad.ops.elementwise import as_tensor, broadcast_to, cast, where
+from tensorgrad.ops.elementwise.arithmetic import where
 from tensorgrad.ops.joining import concat, moveaxis, pad
+from tensorgrad.ops.promotion import as_tensor, broadcast_to, cast
 from tensorgrad.ops.reduce import prod
 from tensorgrad.ops.reduce import sum as total
 from tensorgrad.ops.shape import arange, expand_dims, flip, full, normalized_axis, reshape

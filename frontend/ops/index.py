@@ -10,9 +10,10 @@ from tensorgrad.dialects.tg import index as index_ops
 from tensorgrad.dialects.tg import shape
 from tensorgrad.dialects.tg.base import integer, ints
 from tensorgrad.errors import DTypeError, OptionError, ShapeError
-from tensorgrad.ops.elementwise import as_tensor, broadcast_to, cast, equal, where
+from tensorgrad.ops.elementwise.arithmetic import equal, where
 from tensorgrad.ops.joining import concat, narrow, pad
 from tensorgrad.ops.keys import Selection, index, selection
+from tensorgrad.ops.promotion import as_tensor, broadcast_to, cast
 from tensorgrad.ops.shape import (
     arange,
     counted_from_front,

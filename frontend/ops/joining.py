@@ -13,7 +13,8 @@ import numpy as np
 from tensorgrad.dialects.tg import shape
 from tensorgrad.dialects.tg.base import integer, ints
 from tensorgrad.errors import DTypeError, OptionError, ShapeError
-from tensorgrad.ops.elementwise import as_tensor, broadcast_to, cast, equal, greater_equal, subtract, where
+from tensorgrad.ops.elementwise.arithmetic import equal, greater_equal, subtract, where
+from tensorgrad.ops.promotion import as_tensor, broadcast_to, cast
 from tensorgrad.ops.shape import (
     arange,
     expand_dims,

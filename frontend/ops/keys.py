@@ -12,7 +12,8 @@ import numpy as np
 from tensorgrad.dialects.tg import shape
 from tensorgrad.dialects.tg.base import ints
 from tensorgrad.errors import DTypeError, ShapeError
-from tensorgrad.ops.elementwise import add, as_tensor, broadcast_to, cast, less, logical_and, multiply, where
+from tensorgrad.ops.elementwise.arithmetic import add, less, logical_and, multiply, where
+from tensorgrad.ops.promotion import as_tensor, broadcast_to, cast
 from tensorgrad.ops.shape import counted_from_front, counts_below, reshape, take_rows, transpose
 from tensorgrad.tracing.dtypes import NAMES
 from tensorgrad.tracing.location import user_line

@@ -15,26 +15,21 @@ from tensorgrad.dialects.tg import index
 from tensorgrad.dialects.tg.base import integer
 from tensorgrad.errors import DTypeError, OptionError, ShapeError
 from tensorgrad.ops.activations import log_sigmoid
-from tensorgrad.ops.elementary import as_float
-from tensorgrad.ops.elementwise import abs as absolute
-from tensorgrad.ops.elementwise import (
-    as_tensor,
-    cast,
-    common,
+from tensorgrad.ops.elementwise.arithmetic import abs as absolute
+from tensorgrad.ops.elementwise.arithmetic import (
     divide,
     equal,
-    exp,
     greater,
-    log,
     maximum,
     multiply,
     negative,
     not_equal,
-    sqrt,
     square,
     subtract,
     where,
 )
+from tensorgrad.ops.elementwise.functions import exp, log, sqrt
+from tensorgrad.ops.promotion import as_float, as_tensor, cast, common
 from tensorgrad.ops.reduce import log_softmax, logsumexp, mean, norm, sum
 from tensorgrad.ops.shape import check_range, expand_dims, normalized_axis, squeeze
 from tensorgrad.tracing.dtypes import NAMES, SHORT, is_float

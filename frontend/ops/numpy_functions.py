@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from tensorgrad.errors import TraceError
-from tensorgrad.ops.elementary import floor_divide, remainder
-from tensorgrad.ops.elementwise import as_tensor
+from tensorgrad.ops.elementwise.arithmetic import floor_divide, remainder
+from tensorgrad.ops.promotion import as_tensor
 from tensorgrad.tracing import trees
 from tensorgrad.tracing.location import user_line
 from tensorgrad.tracing.tensor import Array, Traced

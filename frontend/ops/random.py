@@ -20,26 +20,13 @@ from typing import Any, TypeAlias
 import numpy as np
 from xdsl.dialects.builtin import StringAttr
 
-from tensorgrad.dialects.tg import binary
 from tensorgrad.dialects.tg import random as ops
+from tensorgrad.dialects.tg.elementwise import arithmetic
 from tensorgrad.errors import DTypeError, OptionError
 from tensorgrad.ops import drawing
-from tensorgrad.ops.elementwise import (
-    add,
-    as_tensor,
-    broadcast_shapes,
-    broadcast_to,
-    cast,
-    common,
-    equal,
-    less,
-    log,
-    maximum,
-    multiply,
-    negative,
-    subtract,
-    where,
-)
+from tensorgrad.ops.elementwise.arithmetic import add, equal, less, maximum, multiply, negative, subtract, where
+from tensorgrad.ops.elementwise.functions import log
+from tensorgrad.ops.promotion import as_tensor, broadcast_shapes, broadcast_to, cast, common
 from tensorgrad.ops.reduce import argmax
 from tensorgrad.ops.shape import (
     arange,
@@ -146,7 +133,7 @@ def uniform(key: Key, shape: Shape = (), low: Any = 0.0, high: Any = 1.0) -> Ten
         finish = drawing.uniform(*_bounds(float(low), float(high)))
         return Array(drawing.draw(np.asarray(own), extents, finish, NAMES["f32"]))
     words = bits(key, shape)
-    kept = emit(binary.AndOp, common("uniform", words, TOP_23_BITS))
+    kept = emit(arithmetic.AndOp, common("uniform", words, TOP_23_BITS))
     # The words' top 23 bits as a fraction: exact, and without a look at the bits of a float.
     unit = multiply(cast(kept, "f32"), 2.0**-32)
     if not (isinstance(low, Real) and isinstance(high, Real)):

@@ -13,20 +13,11 @@ import numpy as np
 from tensorgrad.dialects.tg import contract, reduce
 from tensorgrad.dialects.tg.base import ints
 from tensorgrad.errors import DTypeError, OptionError, ShapeError
-from tensorgrad.ops.elementary import isfinite
-from tensorgrad.ops.elementwise import abs as absolute
-from tensorgrad.ops.elementwise import (
-    as_tensor,
-    broadcast_shapes,
-    broadcast_to,
-    cast,
-    exp,
-    log,
-    sqrt,
-    stop_gradient,
-    where,
-)
-from tensorgrad.ops.elementwise import where as choose
+from tensorgrad.ops.elementwise.arithmetic import abs as absolute
+from tensorgrad.ops.elementwise.arithmetic import stop_gradient, where
+from tensorgrad.ops.elementwise.arithmetic import where as choose
+from tensorgrad.ops.elementwise.functions import exp, isfinite, log, sqrt
+from tensorgrad.ops.promotion import as_tensor, broadcast_shapes, broadcast_to, cast
 from tensorgrad.ops.shape import full, normalized_axes, normalized_axis, positions, reshape
 from tensorgrad.tracing.dtypes import NAMES, SHORT, is_float, promote
 from tensorgrad.tracing.location import user_line

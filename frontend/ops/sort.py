@@ -7,8 +7,8 @@ from typing import Any
 from tensorgrad.dialects.tg import sort as sort_ops
 from tensorgrad.dialects.tg.base import integer
 from tensorgrad.errors import ShapeError
-from tensorgrad.ops.elementwise import as_tensor, cast
 from tensorgrad.ops.joining import moveaxis, narrow
+from tensorgrad.ops.promotion import as_tensor, cast
 from tensorgrad.ops.shape import normalized_axis, reshape, take_along_axis
 from tensorgrad.tracing.dtypes import NAMES
 from tensorgrad.tracing.location import user_line

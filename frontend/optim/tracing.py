@@ -14,7 +14,8 @@ from xdsl.ir import Attribute, Region
 from tensorgrad.dialects.signature import Slot, slots_attribute
 from tensorgrad.dialects.tg.base import ELEMENT_TYPES, tensor
 from tensorgrad.errors import OptionError
-from tensorgrad.ops.elementwise import cast, where
+from tensorgrad.ops.elementwise.arithmetic import where
+from tensorgrad.ops.promotion import cast
 from tensorgrad.optim.scalars import ATOM, HostScalar, Hyper, Scalars
 from tensorgrad.optim.transforms import Optimizer, Stage
 from tensorgrad.passes.tensors.updates import Update, mark

@@ -13,10 +13,11 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, BlockArgument, Operation, Region, SSAValue
 
 from tensorgrad.dialects.signature import Slot
-from tensorgrad.dialects.tg import binary, leaves, shape, unary
+from tensorgrad.dialects.tg import leaves, shape
 from tensorgrad.dialects.tg.base import NumpyArray, TensorOp, numpy_dtype
 from tensorgrad.dialects.tg.build import type_of
 from tensorgrad.dialects.tg.call import CallOp
+from tensorgrad.dialects.tg.elementwise import arithmetic
 from tensorgrad.errors import InputError, ShapeError
 from tensorgrad.interpreters.tensors import TensorExecutor
 from tensorgrad.runtime.conversion import converted, to_numpy
@@ -24,11 +25,11 @@ from tensorgrad.tracing.dtypes import SHORT
 from tensorgrad.tracing.location import user_line
 
 FOLLOWED = (
-    unary.UnaryOp,
-    binary.BinaryOp,
-    binary.CompareOp,
-    binary.SelectOp,
-    binary.CastOp,
+    arithmetic.UnaryOp,
+    arithmetic.BinaryOp,
+    arithmetic.CompareOp,
+    arithmetic.SelectOp,
+    arithmetic.CastOp,
     leaves.ConstantOp,
     leaves.IotaOp,
     shape.ReshapeOp,

@@ -18,7 +18,7 @@ from tensorgrad.dialects.signature import Slot, arguments_of, results_of
 from tensorgrad.dialects.tg.base import Tensor, numpy_dtype, tensor
 from tensorgrad.dialects.tg.build import TensorBuilder, element_of, shape_of
 from tensorgrad.dialects.tg.control import CondOp, ScanOp
-from tensorgrad.dialects.tg.unary import SqrtOp
+from tensorgrad.dialects.tg.elementwise.functions import SqrtOp
 from tensorgrad.passes.functions import find_function, order_parameters, return_of, set_returned, set_signature
 from tensorgrad.passes.levels import TENSORS, LevelPass
 from tensorgrad.passes.tensors.packing import (

@@ -13,10 +13,11 @@ from xdsl.dialects.builtin import DictionaryAttr, LocationAttr, i32
 from xdsl.ir import Attribute, Block, SSAValue
 
 from tensorgrad.dialects.attention import Attention
-from tensorgrad.dialects.tg import binary, elementary, reduce, unary
+from tensorgrad.dialects.tg import reduce
 from tensorgrad.dialects.tg.base import tensor
 from tensorgrad.dialects.tg.build import TensorBuilder, element_of, shape_of
 from tensorgrad.dialects.tg.call import CallOp, ReturnOp
+from tensorgrad.dialects.tg.elementwise import arithmetic, functions
 
 FORWARD_NAME = "attention"
 BACKWARD_NAME = "attention.backward"
@@ -77,20 +78,20 @@ def _forward(attention: Attention, operands: Sequence[SSAValue], location: Locat
     # As `tensorgrad.softmax` composes them: with a mask for what counts, or of the scores as they are.
     if attention.zeros and allowed is not None:
         inside = b.select(allowed, scores, b.full_like(scores, float("-inf")))
-        top = b.unary(unary.StopGradientOp, b.reduce(reduce.MaxOp, inside, [2]))
-        top = b.select(b.emit(elementary.IsFiniteOp, [top]), top, b.full(one, 0))
+        top = b.unary(arithmetic.StopGradientOp, b.reduce(reduce.MaxOp, inside, [2]))
+        top = b.select(b.emit(functions.IsFiniteOp, [top]), top, b.full(one, 0))
         nothing = b.full_like(scores, 0)
         shifted = b.select(allowed, b.sub(scores, _along(b, top, scores)), nothing)
-        powers = b.select(allowed, b.unary(unary.ExpOp, shifted), nothing)
+        powers = b.select(allowed, b.unary(functions.ExpOp, shifted), nothing)
         total = b.sum(powers, [2])
         total = b.select(b.compare("eq", total, b.full(one, 0)), b.full(one, 1), total)
     else:
-        top = b.unary(unary.StopGradientOp, b.reduce(reduce.MaxOp, scores, [2]))
-        powers = b.unary(unary.ExpOp, b.sub(scores, _along(b, top, scores)))
+        top = b.unary(arithmetic.StopGradientOp, b.reduce(reduce.MaxOp, scores, [2]))
+        powers = b.unary(functions.ExpOp, b.sub(scores, _along(b, top, scores)))
         total = b.sum(powers, [2])
     weights = b.div(powers, _along(b, total, scores))
     result = b.dot_general(weights, block.args[2], ([0], [0]), ([2], [1]))
-    _end(block, [result, b.add(top, b.unary(unary.LogOp, total))], location)
+    _end(block, [result, b.add(top, b.unary(functions.LogOp, total))], location)
     return block
 
 
@@ -139,9 +140,9 @@ def _score_cotangents(b: TensorBuilder, attention: Attention, args: Sequence[SSA
     shifted = b.sub(scores, _along(b, total, scores))
     nothing = b.full_like(scores, 0)
     if attention.zeros and allowed is not None:
-        weights = b.select(allowed, b.unary(unary.ExpOp, b.select(allowed, shifted, nothing)), nothing)
+        weights = b.select(allowed, b.unary(functions.ExpOp, b.select(allowed, shifted, nothing)), nothing)
     else:
-        weights = b.unary(unary.ExpOp, shifted)
+        weights = b.unary(functions.ExpOp, shifted)
     by_weights = b.dot_general(by_result, args[2], ([0], [0]), ([2], [2]))
     by_scores = b.mul(weights, b.sub(by_weights, _along(b, delta, scores)))
     return weights, by_scores if allowed is None else b.select(allowed, by_scores, nothing)
@@ -156,7 +157,7 @@ def _scores(b: TensorBuilder, attention: Attention, args: Sequence[SSAValue]) ->
         scores = b.add(scores, bias)
     allowed = _causal(b, attention)
     for mask in args[3 + attention.biases : attention.operands]:
-        allowed = mask if allowed is None else b.binary(binary.AndOp, allowed, mask)
+        allowed = mask if allowed is None else b.binary(arithmetic.AndOp, allowed, mask)
     if allowed is not None and not attention.zeros:
         scores = b.select(allowed, scores, b.full_like(scores, attention.fill))
     return scores, allowed

@@ -9,12 +9,13 @@ from typing import TypeAlias, TypeVar, cast
 from xdsl.dialects.builtin import i1, i32
 from xdsl.ir import Block, SSAValue
 
-from tensorgrad.dialects.tg import binary, contract, convolution, index, reduce, shape, sort
+from tensorgrad.dialects.tg import contract, convolution, index, reduce, shape, sort
 from tensorgrad.dialects.tg.base import Tensor, TensorOp, int_list, int_value, integer, ints, tensor
 from tensorgrad.dialects.tg.build import TensorBuilder, element_of, shape_of
 from tensorgrad.dialects.tg.call import CallOp, returned
 from tensorgrad.dialects.tg.contract import free_axes
 from tensorgrad.dialects.tg.control import CondOp, ScanOp
+from tensorgrad.dialects.tg.elementwise import arithmetic
 from tensorgrad.dialects.tg.traits import Elementwise
 from tensorgrad.passes.tensors.batch_control import batch_cond, batch_scan, everywhere
 from tensorgrad.passes.tensors.control import erase_unneeded
@@ -262,7 +263,9 @@ def _apart(b: TensorBuilder, indices: SSAValue, count: int, extent: int) -> SSAV
     """
     whole, kind = b.full_like(indices, extent), element_of(indices)
     start = b.mul(b.iota(shape_of(indices), 0, kind), whole)
-    inside = b.binary(binary.AndOp, b.compare("ge", indices, b.full_like(indices, 0)), b.compare("lt", indices, whole))
+    inside = b.binary(
+        arithmetic.AndOp, b.compare("ge", indices, b.full_like(indices, 0)), b.compare("lt", indices, whole)
+    )
     return b.select(inside, b.add(indices, start), b.full_like(indices, count * extent))
 
 

@@ -14,12 +14,13 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 
 from tensorgrad.dialects.attention import Attention
-from tensorgrad.dialects.tg import binary, elementary, leaves, reduce, shape, unary
+from tensorgrad.dialects.tg import leaves, reduce, shape
 from tensorgrad.dialects.tg.base import NumpyArray, int_list, int_value, splat_value
 from tensorgrad.dialects.tg.build import TensorBuilder, element_of, shape_of
 from tensorgrad.dialects.tg.call import CallOp, ReturnOp
 from tensorgrad.dialects.tg.contract import DotGeneralOp, free_axes
 from tensorgrad.dialects.tg.control import CondOp, ScanOp
+from tensorgrad.dialects.tg.elementwise import arithmetic, functions
 from tensorgrad.passes.levels import TENSORS, LevelPass
 from tensorgrad.passes.tensors.attention import attention_call
 from tensorgrad.passes.tensors.simplify import erase_dead, simplify_block
@@ -113,7 +114,7 @@ def pays(attention: Attention, fewest_scores: int = FEWEST_SCORES) -> bool:
 def outlined(block: Block, value: SSAValue) -> SSAValue:
     """Outlines the attentions of a block in the making, of which one value is asked for; gives what that is now."""
     kinds = {type(inner) for op in block.ops for inner in op.walk()}
-    if not {DotGeneralOp, unary.ExpOp, binary.DivOp} <= kinds:
+    if not {DotGeneralOp, functions.ExpOp, arithmetic.DivOp} <= kinds:
         return value
     end = ReturnOp([value])
     end.location = UnknownLoc()
@@ -223,7 +224,7 @@ def _negated(b: TensorBuilder, mask: SSAValue) -> SSAValue:
     op = mask.owner
     if isinstance(op, shape.ReshapeOp | shape.BroadcastOp):
         return b.emit(type(op), [_negated(b, op.operands[0])], **op.properties)
-    return b.unary(unary.NotOp, mask)
+    return b.unary(arithmetic.NotOp, mask)
 
 
 # Matching
@@ -256,7 +257,7 @@ def _reduced(value: SSAValue | None, kind: type[reduce.ReduceOp], of: SSAValue) 
 
 def _chosen(value: SSAValue, otherwise: float) -> tuple[SSAValue, SSAValue] | None:
     """The condition and the value of a choice against a number."""
-    op = _is(value, binary.SelectOp)
+    op = _is(value, arithmetic.SelectOp)
     return (op.operands[0], op.operands[1]) if op is not None and splat_value(op.operands[2]) == otherwise else None
 
 
@@ -267,25 +268,25 @@ def _is_top(value: SSAValue | None, x: SSAValue) -> bool:
     value = _reshaped(value)
     chosen = _chosen(value, 0.0)
     if chosen is not None:
-        test = _is(chosen[0], elementary.IsFiniteOp)
+        test = _is(chosen[0], functions.IsFiniteOp)
         if test is None or test.operands[0] is not chosen[1]:
             return False
         value = _reshaped(chosen[1])
-    stopped = _is(value, unary.StopGradientOp)
+    stopped = _is(value, arithmetic.StopGradientOp)
     return _reduced(value if stopped is None else stopped.operands[0], reduce.MaxOp, x)
 
 
 def _softmax(value: SSAValue) -> tuple[SSAValue, SSAValue | None] | None:
     """The scores that a value is the softmax of along its last axis, and the mask where it has one."""
-    division = _is(value, binary.DivOp)
+    division = _is(value, arithmetic.DivOp)
     if division is None:
         return None
     powers, total = division.operands[0], _row(division.operands[1])
     if total is None:
         return None
     if _reduced(total, reduce.SumOp, powers):
-        exponential = _is(powers, unary.ExpOp)
-        shifted = None if exponential is None else _is(exponential.operands[0], binary.SubOp)
+        exponential = _is(powers, functions.ExpOp)
+        shifted = None if exponential is None else _is(exponential.operands[0], arithmetic.SubOp)
         if shifted is not None and _is_top(_row(shifted.operands[1]), shifted.operands[0]):
             return shifted.operands[0], None
         return None
@@ -294,22 +295,22 @@ def _softmax(value: SSAValue) -> tuple[SSAValue, SSAValue | None] | None:
 
 def _masked_softmax(powers: SSAValue, total: SSAValue) -> tuple[SSAValue, SSAValue] | None:
     """As `tensorgrad.softmax` composes it with `where`."""
-    guard = _is(total, binary.SelectOp)
-    test = None if guard is None else _is(guard.operands[0], binary.CompareOp)
+    guard = _is(total, arithmetic.SelectOp)
+    test = None if guard is None else _is(guard.operands[0], arithmetic.CompareOp)
     counted = _chosen(powers, 0.0)
     if guard is None or test is None or counted is None or splat_value(guard.operands[1]) != 1:
         return None
     is_zero = test.predicate == StringAttr("eq") and splat_value(test.operands[1]) == 0
     if not is_zero or test.operands[0] is not guard.operands[2] or not _reduced(test.operands[0], reduce.SumOp, powers):
         return None
-    mask, exponential = counted[0], _is(counted[1], unary.ExpOp)
+    mask, exponential = counted[0], _is(counted[1], functions.ExpOp)
     inside = None if exponential is None else _chosen(exponential.operands[0], 0.0)
-    shifted = None if inside is None or inside[0] is not mask else _is(inside[1], binary.SubOp)
+    shifted = None if inside is None or inside[0] is not mask else _is(inside[1], arithmetic.SubOp)
     if shifted is None:
         return None
     scores, top = shifted.operands[0], _row(shifted.operands[1])
     for use in scores.uses:
-        if isinstance(use.operation, binary.SelectOp) and _chosen(use.operation.results[0], -math.inf) == (
+        if isinstance(use.operation, arithmetic.SelectOp) and _chosen(use.operation.results[0], -math.inf) == (
             mask,
             scores,
         ):
@@ -388,15 +389,15 @@ def _unscaled(value: SSAValue) -> tuple[SSAValue, float]:
 def _factor(value: SSAValue) -> tuple[SSAValue, float] | None:
     """What a value is a multiple of, and the finite factor, which is not 0."""
     op = value.owner
-    if not isinstance(op, binary.MulOp | binary.DivOp):
+    if not isinstance(op, arithmetic.MulOp | arithmetic.DivOp):
         return None
     pairs = [(op.operands[0], op.operands[1])]
-    if isinstance(op, binary.MulOp):
+    if isinstance(op, arithmetic.MulOp):
         pairs.append((op.operands[1], op.operands[0]))
     for other, constant in pairs:
         number = splat_value(constant)
         if number is not None and math.isfinite(number) and number:
-            return other, number if isinstance(op, binary.MulOp) else 1 / number
+            return other, number if isinstance(op, arithmetic.MulOp) else 1 / number
     return None
 
 
@@ -408,11 +409,11 @@ def _followed(scores: _Scores) -> Iterator[_Scores]:
     elif isinstance(op, shape.ReshapeOp):
         if shape_of(op.operands[0])[-1:] == shape_of(scores.value)[-1:]:
             yield from _followed(replace(scores, value=op.operands[0]))
-    elif isinstance(op, binary.SelectOp):
+    elif isinstance(op, arithmetic.SelectOp):
         yield from _below_choice(scores, op)
     elif (factor := _factor(scores.value)) is not None:
         yield from _followed(replace(scores, value=factor[0], scale=scores.scale * factor[1]))
-    elif isinstance(op, binary.AddOp) and scores.scale == 1:
+    elif isinstance(op, arithmetic.AddOp) and scores.scale == 1:
         x, y = op.operands
         for value, bias in ((x, y), (y, x)):
             yield from _followed(_with_bias(scores, value, bias))
@@ -428,7 +429,7 @@ def _with_bias(scores: _Scores, value: SSAValue, bias: SSAValue) -> _Scores:
     return replace(scores, value=value, biases=(*scores.biases, bias))
 
 
-def _below_choice(scores: _Scores, op: binary.SelectOp) -> Iterator[_Scores]:
+def _below_choice(scores: _Scores, op: arithmetic.SelectOp) -> Iterator[_Scores]:
     condition, x, y = op.operands
     for value, constant, negated in ((x, y, False), (y, x, True)):
         fill = splat_value(constant)
@@ -455,7 +456,7 @@ def _with_mask(scores: _Scores, mask: SSAValue, negated: bool = False) -> _Score
 def _conjuncts(mask: SSAValue) -> list[_Mask]:
     """Masks that all hold where one does."""
     op = mask.owner
-    if isinstance(op, binary.AndOp):
+    if isinstance(op, arithmetic.AndOp):
         return [part for operand in op.operands for part in _conjuncts(operand)]
     if isinstance(op, shape.ReshapeOp | shape.BroadcastOp):
         parts = _conjuncts(op.operands[0])
@@ -510,9 +511,9 @@ def _causal_comparison(value: SSAValue, negated: bool) -> tuple[int, int, int] |
     op = _outside(value).owner
     if isinstance(op, shape.ReshapeOp | shape.BroadcastOp):
         return _behind_views(_causal_comparison(op.operands[0], negated), [op])
-    if isinstance(op, unary.NotOp):
+    if isinstance(op, arithmetic.NotOp):
         return _causal_comparison(op.operands[0], not negated)
-    if not isinstance(op, binary.CompareOp):
+    if not isinstance(op, arithmetic.CompareOp):
         return None
     places = [_position(operand) for operand in op.operands]
     if places[0] is None or places[1] is None:
@@ -550,12 +551,12 @@ def _position(value: SSAValue) -> tuple[int, int] | None:
         found = _position(op.operands[0])
         axis = None if found is None else _axis_behind(op, found[0])
         return None if found is None or axis is None else (axis, found[1])
-    if isinstance(op, binary.AddOp | binary.SubOp):
+    if isinstance(op, arithmetic.AddOp | arithmetic.SubOp):
         x, y = op.operands
-        for other, constant in ((x, y), (y, x)) if isinstance(op, binary.AddOp) else ((x, y),):
+        for other, constant in ((x, y), (y, x)) if isinstance(op, arithmetic.AddOp) else ((x, y),):
             found, number = _position(other), splat_value(_outside(constant))
             if found is not None and isinstance(number, int):
-                return found[0], found[1] + (number if isinstance(op, binary.AddOp) else -number)
+                return found[0], found[1] + (number if isinstance(op, arithmetic.AddOp) else -number)
     return None
 
 

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from case import Case
+from cases_arithmetic import arithmetic_cases
 from cases_arrays import array_cases
 from cases_convolution import convolution_cases
-from cases_elementary import elementary_cases
+from cases_functions import function_cases
 from cases_index import index_cases
 from cases_places import place_cases
-from cases_pointwise import pointwise_cases
 from cases_random import random_cases
 from cases_tensor import tensor_cases
 
 CASES: tuple[Case, ...] = (
-    *pointwise_cases(),
-    *elementary_cases(),
+    *arithmetic_cases(),
+    *function_cases(),
     *tensor_cases(),
     *index_cases(),
     *convolution_cases(),

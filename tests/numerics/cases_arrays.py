@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 from case import Case, NumpyArray, boolean, distinct, f32, i32, integers, normal, u32, uniform
 
-from tensorgrad.dialects.tg import binary, index, reduce, shape, sort
+from tensorgrad.dialects.tg import index, reduce, shape, sort
 from tensorgrad.dialects.tg.base import integer, ints
+from tensorgrad.dialects.tg.elementwise import arithmetic
 from tensorgrad.ops import cumulative, joining
 from tensorgrad.ops import reduce as reductions
 from tensorgrad.ops import shape as shaping
@@ -585,13 +586,13 @@ def joining_cases() -> Iterator[Case]:
     )
     for k in (-5, -1, 0, 2):
         yield case(
-            binary.SelectOp,
+            arithmetic.SelectOp,
             f"tril {k}",
             lambda x, k=k: joining.tril(x, k),
             lambda x, k=k: np.tril(x, k),
             flat=(0,) if k == -5 else (),
         )
-        yield case(binary.SelectOp, f"triu {k}", lambda x, k=k: joining.triu(x, k), lambda x, k=k: np.triu(x, k))
+        yield case(arithmetic.SelectOp, f"triu {k}", lambda x, k=k: joining.triu(x, k), lambda x, k=k: np.triu(x, k))
     for offset, axes in itertools.product((-1, 0, 1), ((0, 1), (2, 1), (-1, 0))):
         yield Case(
             shape.ReshapeOp,
@@ -603,14 +604,14 @@ def joining_cases() -> Iterator[Case]:
             rtol=0,
         )
     yield Case(
-        binary.CompareOp,
+        arithmetic.CompareOp,
         "eye",
         lambda x: x * joining.eye(3, 4, 1),
         (normal(3, 4),),
         lambda x: x * np.eye(3, 4, 1, dtype=np.float32),
     )
     yield Case(
-        binary.AddOp,
+        arithmetic.AddOp,
         "linspace",
         lambda x: x + joining.linspace(-1, 2, 5),
         (normal(5),),

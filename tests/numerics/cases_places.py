@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 from case import Case, NumpyArray, i32, integers, normal, u32
 
-from tensorgrad.dialects.tg import binary, contract, index
+from tensorgrad.dialects.tg import contract, index
 from tensorgrad.dialects.tg.base import integer
+from tensorgrad.dialects.tg.elementwise import arithmetic
 from tensorgrad.ops import index as indexing
-from tensorgrad.ops.elementwise import broadcast_to
+from tensorgrad.ops.promotion import broadcast_to
 from tensorgrad.ops.shape import arange
 from tensorgrad.tracing.tensor import Array, Tensor
 from tensorgrad.tracing.tracer import emit
@@ -29,7 +30,7 @@ def place_cases() -> Iterator[Case]:
     }
     for note, key in keys.items():
         values = normal(*x[key].shape, seed=3)
-        op = binary.SelectOp
+        op = arithmetic.SelectOp
 
         def put(x: NumpyArray, v: NumpyArray, key: Any = key) -> NumpyArray:
             result = x.copy()
@@ -53,7 +54,7 @@ def place_cases() -> Iterator[Case]:
             rtol=0,
         )
         yield Case(
-            binary.AddOp,
+            arithmetic.AddOp,
             f"at {note} add",
             lambda x, v, k=key: x.at[k].add(v),
             (x, values),
@@ -85,7 +86,7 @@ def place_cases() -> Iterator[Case]:
 
         flat = (2,) if not indices.size else ()
         yield Case(
-            binary.SelectOp,
+            arithmetic.SelectOp,
             f"at {note} indices set",
             lambda x, i, v: x.T.at[:, i].set(v).T,
             (x, indices, values),
@@ -131,7 +132,7 @@ def place_cases() -> Iterator[Case]:
         derivative=True,
     )
     yield Case(
-        binary.CompareOp,
+        arithmetic.CompareOp,
         "one hot",
         lambda i: indexing.one_hot(i, 4),
         (i32(0, 3, -1, 4),),
@@ -193,7 +194,7 @@ def several_arrays() -> Iterator[Case]:
             derivative=True,
         )
         yield Case(
-            binary.SelectOp,
+            arithmetic.SelectOp,
             f"arrays {note} set",
             lambda x, v, *a, k=key: x.at[k(*a)].set(v),
             (x, values, *arrays),

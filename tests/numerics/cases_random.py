@@ -10,7 +10,7 @@ from case import SHAPES, Case, NumpyArray, f32, integers, u32, uniform
 from xdsl.dialects.builtin import StringAttr
 
 from tensorgrad.dialects.tg import random as ops
-from tensorgrad.ops.elementwise import cast
+from tensorgrad.ops.promotion import cast
 from tensorgrad.ops.random import erfinv
 from tensorgrad.tracing.tensor import Tensor
 from tensorgrad.tracing.tracer import emit

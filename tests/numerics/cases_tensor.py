@@ -14,7 +14,7 @@ from tensorgrad.dialects.tg import contract, leaves, reduce, shape
 from tensorgrad.dialects.tg.base import ELEMENT_TYPES, TensorOp, integer, ints
 from tensorgrad.ops import reduce as reductions
 from tensorgrad.ops import shape as shaping
-from tensorgrad.ops.elementwise import broadcast_to
+from tensorgrad.ops.promotion import broadcast_to
 from tensorgrad.tracing.tensor import Array, Tensor
 from tensorgrad.tracing.tracer import emit
 

@@ -9,7 +9,7 @@ import numpy as np
 from case import Case
 from harness import Function, NumpyArray
 
-from tensorgrad.ops.elementwise import sin
+from tensorgrad.ops.elementwise.functions import sin
 from tensorgrad.ops.reduce import sum as total
 from tensorgrad.tracing.tensor import Tensor
 from tensorgrad.transforms.grad import grad

@@ -11,13 +11,13 @@ from harness import NumpyArray
 from hypothesis import strategies as st
 from xdsl.ir import Operation
 
+import tensorgrad as tg
 from tensorgrad.dialects.tg import convolution, index, shape
 from tensorgrad.dialects.tg.base import TensorOp, integer, ints
 from tensorgrad.dialects.tg.call import CallOp
 from tensorgrad.dialects.tg.control import RegionOp
 from tensorgrad.dialects.tg.leaves import ConstantOp
-from tensorgrad.ops import cumulative, elementary, joining
-from tensorgrad.ops import elementwise as tg
+from tensorgrad.ops import cumulative, joining
 from tensorgrad.ops import reduce as reductions
 from tensorgrad.ops import shape as shaping
 from tensorgrad.ops import sort as sorting
@@ -134,10 +134,10 @@ UNARY: dict[str, Callable[..., Tensor]] = {
     "log": lambda x: tg.log(1.5 + tg.square(x)),
     "step": lambda x: tg.cast(x > 0.1, x.dtype) * x,
     "stopped": lambda x: tg.stop_gradient(x) * x,
-    "rounded": lambda x: elementary.floor(x * 1.7) * x,
+    "rounded": lambda x: tg.floor(x * 1.7) * x,
     "remainders": lambda x: tg.cast(tg.cast(x * 8.0, NAMES["i32"]) % 5, x.dtype) + x,
     "bits": lambda x: tg.cast((tg.cast(x * 4.0, NAMES["i32"]) ^ 3) >> 1, x.dtype) * x,
-    "finite": lambda x: tg.where(tg.logical_and(elementary.isfinite(x), x > -0.4), x, 0.5),
+    "finite": lambda x: tg.where(tg.logical_and(tg.isfinite(x), x > -0.4), x, 0.5),
     "called": checkpoint(lambda x: tg.tanh(x) * tg.sin(x)),
     "bounded": lambda x: bounded(x) * 0.5,
     "branched": lambda x: cond(reductions.sum(x) > 0.2, lambda y: tg.sin(y) * y, lambda y: y * 0.3, x),

@@ -10,9 +10,9 @@ import pytest
 from case import f32, i32
 from harness import Function, NumpyArray, levels, traced, with_gradient
 
+import tensorgrad as tg
 from tensorgrad.dialects.tg import index, reduce
 from tensorgrad.dialects.tg.base import TensorOp, integer
-from tensorgrad.ops import elementwise as tg
 from tensorgrad.ops import reduce as reductions
 from tensorgrad.ops import shape as shaping
 from tensorgrad.tracing.tensor import Array, Tensor

@@ -35,11 +35,10 @@ from tensorgrad.passes.buffers.lower_tg_to_buf.kernels import (
     rounded,
 )
 from tensorgrad.passes.buffers.lower_tg_to_buf.outline import Outlining, has_control
-from tensorgrad.passes.buffers.lower_tg_to_buf.rules import MEMORY_OPERANDS, RULES
-from tensorgrad.passes.buffers.lower_tg_to_buf.rules_attention import lower_attention
-from tensorgrad.passes.buffers.lower_tg_to_buf.rules_sort import SEQUENCES
+from tensorgrad.passes.buffers.lower_tg_to_buf.rules import MEMORY_OPERANDS, RULES, SEQUENCES, VIEWS
+from tensorgrad.passes.buffers.lower_tg_to_buf.rules.attention import lower_attention
 from tensorgrad.passes.buffers.lower_tg_to_buf.scalars import storage
-from tensorgrad.passes.buffers.lower_tg_to_buf.views import VIEWS, Lowered, Splat, View, viewed
+from tensorgrad.passes.buffers.lower_tg_to_buf.views import Lowered, Splat, View, through
 from tensorgrad.passes.functions import block_of, return_of, set_returned, set_signature
 from tensorgrad.passes.levels import TENSORS, LevelPass
 
@@ -164,7 +163,7 @@ class _Lowering:
             return Splat(0, element)
         operands = [self.lowered[operand] for operand in op.operands]
         if type(op) in VIEWS:
-            return viewed(op, operands[0])
+            return through(operands[0], VIEWS[type(op)](op), op.shape)
         if isinstance(op, PackOp):
             return self._packed(op, operands)
         if not isinstance(op, ConcatOp) and any(0 in shape_of(operand) for operand in op.operands):

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
 from xdsl.ir import Attribute, SSAValue
-from xdsl.ir.affine import AffineExpr, AffineMap
+from xdsl.ir.affine import AffineMap
 
-from tensorgrad.dialects.tg import convolution, shape, unary
-from tensorgrad.dialects.tg.base import TensorOp, int_list
-from tensorgrad.dialects.tg.build import shape_of
 from tensorgrad.passes.analyses import affine
 
 
@@ -38,67 +35,6 @@ class Splat:
 Lowered: TypeAlias = View | Splat
 
 
-def _map(rank: int, results: Sequence[AffineExpr]) -> AffineMap:
-    return AffineMap(rank, 0, tuple(results))
-
-
-def _reshape(op: TensorOp) -> AffineMap:
-    return affine.reshape_map(op.shape, shape_of(op.operands[0]))
-
-
-def _transpose(op: TensorOp) -> AffineMap:
-    permutation = int_list(op.properties, "permutation")
-    loops = affine.dims(len(permutation))
-    return _map(len(loops), [loops[permutation.index(axis)] for axis in range(len(loops))])
-
-
-def _broadcast(op: TensorOp) -> AffineMap:
-    loops = affine.dims(len(op.shape))
-    return _map(len(loops), [loops[axis] for axis in int_list(op.properties, "dims")])
-
-
-def _slice(op: TensorOp) -> AffineMap:
-    start, step = int_list(op.properties, "start"), int_list(op.properties, "step")
-    loops = affine.dims(len(op.shape))
-    return _map(len(loops), [loop * s + a for loop, a, s in zip(loops, start, step, strict=True)])
-
-
-def _reverse(op: TensorOp) -> AffineMap:
-    axes = int_list(op.properties, "axes")
-    loops = affine.dims(len(op.shape))
-    return _map(
-        len(loops),
-        [loop * -1 + (op.shape[i] - 1) if i in axes else loop for i, loop in enumerate(loops)],
-    )
-
-
-def _windows(op: TensorOp) -> AffineMap:
-    axes, _, stride, dilation = (int_list(op.properties, name) for name in op.PROPERTIES)
-    loops = affine.dims(len(op.shape))
-    results, places = loops[: -len(axes)] if axes else loops, loops[len(loops) - len(axes) :]
-    for axis, place, s, d in zip(axes, places, stride, dilation, strict=True):
-        results[axis] = results[axis] * s + place * d
-    return _map(len(loops), results)
-
-
-def _identity(op: TensorOp) -> AffineMap:
-    return affine.identity(len(op.shape))
-
-
-VIEWS: dict[type[TensorOp], Callable[[TensorOp], AffineMap]] = {
-    shape.ReshapeOp: _reshape,
-    shape.TransposeOp: _transpose,
-    shape.BroadcastOp: _broadcast,
-    shape.SliceOp: _slice,
-    shape.ReverseOp: _reverse,
-    convolution.WindowsOp: _windows,
-    unary.StopGradientOp: _identity,
-}
-"""For each op that costs nothing: the map from the result's index to the operand's."""
-
-
-def viewed(op: TensorOp, operand: Lowered) -> Lowered:
-    """The result of an op of `VIEWS` on a lowered operand."""
-    if isinstance(operand, Splat):
-        return operand
-    return operand.through(VIEWS[type(op)](op), op.shape)
+def through(operand: Lowered, inner: AffineMap, extents: Sequence[int]) -> Lowered:
+    """An operand as `inner` indexes it; a number is the same everywhere."""
+    return operand.through(inner, extents) if isinstance(operand, View) else operand

@@ -1,11 +1,7 @@
 """`grad`: reverse-mode differentiation, as a rewrite of `tg` into `tg`, and forward mode made of it."""
 
-from tensorgrad.passes.tensors.grad import rules, rules_convolution, rules_reduce
 from tensorgrad.passes.tensors.grad.forward import tangents
 from tensorgrad.passes.tensors.grad.grad_pass import GradPass
 from tensorgrad.passes.tensors.grad.reverse import cotangents, gradients
-
-FAMILIES = (rules, rules_convolution, rules_reduce)
-"""The modules that hold rules: importing one registers its own."""
 
 __all__ = ["GradPass", "cotangents", "gradients", "tangents"]

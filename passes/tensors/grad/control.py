@@ -12,7 +12,7 @@ from tensorgrad.dialects.tg.build import TensorBuilder
 from tensorgrad.dialects.tg.call import CallOp, ReturnOp, returned
 from tensorgrad.dialects.tg.control import CondOp, RegionOp, ScanOp
 from tensorgrad.dialects.tg.traits import is_rearrangement
-from tensorgrad.passes.tensors.grad.rules import Cotangents
+from tensorgrad.passes.tensors.grad.registry import Cotangents
 from tensorgrad.passes.tensors.moving import copied
 
 Differentiate: TypeAlias = Callable[

@@ -11,10 +11,9 @@ from tensorgrad.dialects.tg.base import TensorOp, is_float
 from tensorgrad.dialects.tg.build import TensorBuilder, element_of
 from tensorgrad.dialects.tg.call import CallOp, ReturnOp, returned
 from tensorgrad.dialects.tg.control import CondOp, RegionOp, ScanOp
-from tensorgrad.passes.tensors.grad import rules_elementary as rules_elementary
-from tensorgrad.passes.tensors.grad import rules_random as rules_random
 from tensorgrad.passes.tensors.grad.control import ScanDerivative, cond_derivative
-from tensorgrad.passes.tensors.grad.rules import NO_DERIVATIVE, RULES, Cotangents
+from tensorgrad.passes.tensors.grad.registry import Cotangents
+from tensorgrad.passes.tensors.grad.rules import NO_DERIVATIVE, RULES
 from tensorgrad.passes.tensors.moving import copied, inlined, moved
 from tensorgrad.passes.tensors.simplify import erase_dead
 

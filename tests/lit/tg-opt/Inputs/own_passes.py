@@ -7,7 +7,7 @@ from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.dialects.func import FuncOp
 from xdsl.passes import ModulePass
 
-from tensorgrad.dialects.tg.unary import NegOp
+from tensorgrad.dialects.tg.elementwise.arithmetic import NegOp
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Derivatives of products, concatenation, packing and sorting."""
+"""Derivatives of reductions."""
 
 from __future__ import annotations
 
@@ -6,33 +6,36 @@ import math
 
 from xdsl.ir import SSAValue
 
-from tensorgrad.dialects.tg import reduce, shape, sort
-from tensorgrad.dialects.tg.base import int_list, int_value, tensor
+from tensorgrad.dialects.tg import reduce
+from tensorgrad.dialects.tg.base import int_list, tensor
 from tensorgrad.dialects.tg.build import TensorBuilder, element_of, shape_of
-from tensorgrad.passes.tensors.grad.rules import NO_DERIVATIVE, Cotangents, rule
-
-NO_DERIVATIVE[sort.ArgsortOp] = "its result is integer"
-
-
-@rule(shape.ConcatOp)
-def _concat(b: TensorBuilder, op: shape.ConcatOp, g: SSAValue) -> Cotangents:
-    axis, start = int_value(op.properties, "axis"), 0
-    pieces: list[SSAValue] = []
-    for part in op.parts:
-        extent = shape_of(part)[axis]
-        low, high = [0] * len(op.shape), list(op.shape)
-        low[axis], high[axis] = start, start + extent
-        pieces.append(b.slice(g, low, high, [1] * len(op.shape)))
-        start += extent
-    return pieces
+from tensorgrad.dialects.tg.elementwise import arithmetic
+from tensorgrad.passes.tensors.grad.registry import Cotangents, rule
 
 
-@rule(shape.PackOp)
-def _pack(b: TensorBuilder, op: shape.PackOp, g: SSAValue) -> Cotangents:
-    return [
-        b.part(g, offset, shape_of(part))
-        for part, offset in zip(op.parts, int_list(op.properties, "offsets"), strict=True)
-    ]
+@rule(reduce.SumOp)
+def _sum(b: TensorBuilder, op: reduce.SumOp, g: SSAValue) -> Cotangents:
+    return [b.broadcast_like(g, op.operand, int_list(op.properties, "axes"))]
+
+
+def _extreme(b: TensorBuilder, op: reduce.ReduceOp, g: SSAValue) -> Cotangents:
+    """Equal extremes share the cotangent evenly; where there is NaN, which is the extreme then, every NaN does."""
+    x, axes = op.operand, int_list(op.properties, "axes")
+    ties = b.compare("eq", x, b.broadcast_like(op.result, x, axes))
+    ties = b.binary(arithmetic.OrOp, ties, b.compare("ne", x, x))
+    count = b.sum(b.cast(ties, element_of(x)), axes)
+    share = b.broadcast_like(b.div(g, count), x, axes)
+    return [b.select(ties, share, b.full_like(x, 0))]
+
+
+@rule(reduce.MaxOp)
+def _max(b: TensorBuilder, op: reduce.MaxOp, g: SSAValue) -> Cotangents:
+    return _extreme(b, op, g)
+
+
+@rule(reduce.MinOp)
+def _min(b: TensorBuilder, op: reduce.MinOp, g: SSAValue) -> Cotangents:
+    return _extreme(b, op, g)
 
 
 @rule(reduce.ProdOp)

@@ -10,7 +10,7 @@ from tensorgrad.dialects.tg import convolution
 from tensorgrad.dialects.tg.base import int_list, int_value, ints
 from tensorgrad.dialects.tg.build import TensorBuilder, shape_of
 from tensorgrad.dialects.tg.convolution import spread
-from tensorgrad.passes.tensors.grad.rules import Cotangents, rule
+from tensorgrad.passes.tensors.grad.registry import Cotangents, rule
 
 
 @rule(convolution.ConvOp)

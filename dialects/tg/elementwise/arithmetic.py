@@ -1,4 +1,7 @@
-"""Binary ops, comparisons, selection and casts: element by element, equal shapes in and out."""
+"""Arithmetic, comparison, selection, casts and bits: element by element, equal shapes in and out.
+
+Broadcasting is an op of its own. A NaN gives NaN.
+"""
 
 from __future__ import annotations
 
@@ -21,16 +24,122 @@ from tensorgrad.dialects.tg.base import (
     TensorOp,
     UnaryEvaluate,
     by_numpy,
+    dense,
     giving_arrays,
     is_float,
     is_integer,
+    is_splat,
     numpy_dtype,
     require,
     splat_value,
     tensor,
 )
 from tensorgrad.dialects.tg.traits import Elementwise
-from tensorgrad.dialects.tg.unary import fold_splats
+
+
+def fold_splats(op: TensorOp, values: Sequence[NumpyArray]) -> Attribute | None:
+    """Folds an element-by-element op whose operands are all splats, whatever their size."""
+    if op.type.element_count() == 0 or not all(value.size and is_splat(value) for value in values):
+        return None
+    with np.errstate(all="ignore"):
+        scalar = op.evaluate(*(value.reshape(-1)[:1].reshape(()) for value in values))
+    return dense(np.broadcast_to(np.asarray(scalar), op.shape))
+
+
+class UnaryOp(TensorOp):
+    """An op that works on each element alone and keeps the type."""
+
+    operand = operand_def()
+    result = result_def()
+    traits = traits_def(Pure(), Elementwise())
+
+    ELEMENTS: ClassVar[str] = "float"
+    """Which elements the op takes: "float", "number" (float or integer), "bits" (integer or bool) or "any"."""
+
+    @classmethod
+    def infer(cls, operands: Sequence[Tensor], properties: Properties) -> Tensor:
+        element = operands[0].get_element_type()
+        takes = {
+            "float": is_float(element),
+            "number": is_float(element) or is_integer(element),
+            "bits": is_integer(element) or element == i1,
+            "any": True,
+        }[cls.ELEMENTS]
+        require(takes, f"takes {cls.ELEMENTS} elements, got {element}")
+        return operands[0]
+
+    def prepare(self) -> Evaluate:
+        return giving_arrays(self.function, self.type)
+
+    @staticmethod
+    @abstractmethod
+    def function(x: NumpyArray) -> NumpyArray:
+        """The op on a numpy array."""
+
+    def fold_splat(self, values: Sequence[NumpyArray]) -> Attribute | None:
+        return fold_splats(self, values)
+
+
+@irdl_op_definition
+class NegOp(UnaryOp):
+    """`-x`; integers wrap.
+
+    Example:
+        %1 = tg.neg %0 : tensor<4xf32>
+    """
+
+    name = "tg.neg"
+    ELEMENTS: ClassVar = "number"
+
+    function = by_numpy(np.negative)
+
+    def simplified(self) -> SSAValue | None:
+        owner = self.operand.owner
+        return owner.operand if isinstance(owner, NegOp) else None
+
+
+@irdl_op_definition
+class AbsOp(UnaryOp):
+    """`|x|`; its derivative at 0 is 0. The smallest integer stays what it is.
+
+    Example:
+        %1 = tg.abs %0 : tensor<4xf32>
+    """
+
+    name = "tg.abs"
+    ELEMENTS: ClassVar = "number"
+
+    function = by_numpy(np.abs)
+
+
+@irdl_op_definition
+class NotOp(UnaryOp):
+    """Logical negation of booleans, bitwise of integers.
+
+    Example:
+        %1 = tg.not %0 : tensor<4xi1>
+    """
+
+    name = "tg.not"
+    ELEMENTS: ClassVar = "bits"
+
+    function = by_numpy(np.invert)
+
+
+@irdl_op_definition
+class StopGradientOp(UnaryOp):
+    """`x`, seen as a constant by `grad`; costs nothing.
+
+    Example:
+        %1 = tg.stop_gradient %0 : tensor<4xf32>
+    """
+
+    name = "tg.stop_gradient"
+    ELEMENTS: ClassVar = "any"
+
+    @staticmethod
+    def function(x: NumpyArray) -> NumpyArray:
+        return x
 
 
 class BinaryOp(TensorOp):
@@ -342,7 +451,96 @@ def saturating_cast(x: NumpyArray, dtype: np.dtype[Any]) -> NumpyArray:
     return x.astype(dtype)
 
 
+@irdl_op_definition
+class XorOp(BinaryOp):
+    """Bitwise exclusive or of integers, logical of booleans.
+
+    Example:
+        %2 = tg.xor %0, %1 : tensor<4xi32>, tensor<4xi32>
+    """
+
+    name = "tg.xor"
+    ELEMENTS: ClassVar = "bits"
+
+    function = by_numpy(np.bitwise_xor)
+
+
+@irdl_op_definition
+class ShiftLeftOp(BinaryOp):
+    """`x << y` on integers. The amount is read unsigned; one of 32 or more gives 0.
+
+    Example:
+        %2 = tg.shift_left %0, %1 : tensor<4xi32>, tensor<4xi32>
+    """
+
+    name = "tg.shift_left"
+    ELEMENTS: ClassVar = "integer"
+    NEUTRAL_RIGHT: ClassVar = 0
+
+    @staticmethod
+    def function(x: NumpyArray, y: NumpyArray) -> NumpyArray:
+        inside = y.astype(np.uint32) < 32
+        return np.where(inside, np.left_shift(x, np.where(inside, y, 0).astype(y.dtype)), np.zeros((), x.dtype))
+
+
+@irdl_op_definition
+class ShiftRightOp(BinaryOp):
+    """`x >> y` on integers, which keeps the sign of signed ones. The amount is read unsigned.
+
+    An amount of 32 or more gives 0, or -1 for a negative number.
+
+    Example:
+        %2 = tg.shift_right %0, %1 : tensor<4xi32>, tensor<4xi32>
+    """
+
+    name = "tg.shift_right"
+    ELEMENTS: ClassVar = "integer"
+    NEUTRAL_RIGHT: ClassVar = 0
+
+    @staticmethod
+    def function(x: NumpyArray, y: NumpyArray) -> NumpyArray:
+        amount = y.astype(np.uint32)
+        moved = np.right_shift(x, np.minimum(amount, 31).astype(x.dtype))
+        return moved if x.dtype.kind == "i" else np.where(amount < 32, moved, np.zeros((), x.dtype))
+
+
+@irdl_op_definition
+class FloorDivideOp(BinaryOp):
+    """The largest whole number that is not above `x / y`, as Python's `//`.
+
+    On integers, by 0 it is 0, and the smallest integer by -1 wraps. On floats it is Python's and numpy's: exact where
+    the quotient is below 2^22, by 0 the infinity or NaN that `x / y` is, NaN for an infinite `x`.
+
+    Example:
+        %2 = tg.floor_divide %0, %1 : tensor<4xi32>, tensor<4xi32>
+    """
+
+    name = "tg.floor_divide"
+
+    function = by_numpy(np.floor_divide)
+
+
+@irdl_op_definition
+class RemainderOp(BinaryOp):
+    """What `x // y` leaves, with the sign of `y`, as Python's `%`.
+
+    On integers, by 0 it is 0. On floats the remainder with the sign of `x` is exact, and `y` is added where the signs
+    differ: within half an ulp of `y`. It is NaN by 0 and for an infinite `x`.
+
+    Example:
+        %2 = tg.remainder %0, %1 : tensor<4xi32>, tensor<4xi32>
+    """
+
+    name = "tg.remainder"
+
+    function = by_numpy(np.remainder)
+
+
 OPS = (
+    NegOp,
+    AbsOp,
+    NotOp,
+    StopGradientOp,
     AddOp,
     SubOp,
     MulOp,
@@ -355,4 +553,9 @@ OPS = (
     CompareOp,
     SelectOp,
     CastOp,
+    XorOp,
+    ShiftLeftOp,
+    ShiftRightOp,
+    FloorDivideOp,
+    RemainderOp,
 )

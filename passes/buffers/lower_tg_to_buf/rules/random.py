@@ -7,12 +7,18 @@ from math import inf
 from typing import cast
 
 from xdsl.dialects import arith, math
-from xdsl.dialects.builtin import f16, f32, f64, i32
+from xdsl.dialects.builtin import (
+    f16,
+    f32,
+    f64,
+    i32,
+)
 from xdsl.ir import SSAValue
 
 from tensorgrad.dialects.tg import random
 from tensorgrad.dialects.tg.base import TensorOp
-from tensorgrad.passes.buffers.lower_tg_to_buf.scalars import Body, ScalarBuilder
+from tensorgrad.passes.buffers.lower_tg_to_buf.registry import pointwise
+from tensorgrad.passes.buffers.lower_tg_to_buf.scalars import ScalarBuilder, polynomial
 
 
 def _threefry(b: ScalarBuilder, op: TensorOp, args: Sequence[SSAValue]) -> SSAValue:
@@ -48,7 +54,7 @@ def _erfinv(b: ScalarBuilder, op: TensorOp, args: Sequence[SSAValue]) -> SSAValu
     result: SSAValue | None = None
     for i, (bound, shift, coefficients) in reversed(list(enumerate(pieces))):
         near = b.apply(arith.SubfOp, root if i else w, b.constant(shift, x.type))
-        value = _polynomial(b, near, coefficients)
+        value = polynomial(b, near, coefficients)
         result = value if result is None else b.select(b.compare("olt", w, b.constant(bound, x.type)), value, result)
     assert result is not None
     end = b.compare("oeq", b.apply(math.AbsFOp, x), one)
@@ -57,12 +63,4 @@ def _erfinv(b: ScalarBuilder, op: TensorOp, args: Sequence[SSAValue]) -> SSAValu
     return b.convert(arith.TruncFOp, scaled, f16) if kind == f16 else scaled
 
 
-def _polynomial(b: ScalarBuilder, x: SSAValue, coefficients: Sequence[float]) -> SSAValue:
-    value = b.constant(coefficients[0], x.type)
-    for coefficient in coefficients[1:]:
-        value = b.apply(arith.AddfOp, b.apply(arith.MulfOp, value, x), b.constant(coefficient, x.type))
-    return value
-
-
-RANDOM: dict[type[TensorOp], Body] = {random.ThreefryOp: _threefry, random.ErfinvOp: _erfinv}
-"""The bodies of the ops in `dialects/tg/random.py`."""
+pointwise({random.ThreefryOp: _threefry, random.ErfinvOp: _erfinv})

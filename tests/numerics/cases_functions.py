@@ -8,43 +8,42 @@ from typing import Any
 
 import numpy as np
 from case import SHAPES, SPECIAL, Case, NumpyArray, boolean, f32, i32, integers, normal, u32, uniform
-from cases_pointwise import LIMITS, PAIRS, UNSIGNED, shape_note, wide
+from cases_arithmetic import LIMITS, PAIRS, UNSIGNED, shape_note, wide
 
-from tensorgrad.dialects.tg import binary, integer, unary
-from tensorgrad.dialects.tg import elementary as ops
+import tensorgrad as tg
 from tensorgrad.dialects.tg.base import TensorOp
-from tensorgrad.ops import activations, elementary
-from tensorgrad.ops import elementwise as tg
+from tensorgrad.dialects.tg.elementwise import arithmetic, functions
+from tensorgrad.ops import activations
 
 ERF, ERFC = (np.vectorize(f, otypes=[np.float64]) for f in (math.erf, math.erfc))
 
 Function = Callable[..., Any]
 
 SMOOTH: dict[type[TensorOp], tuple[Function, Function, tuple[float, float]]] = {
-    ops.Exp2Op: (elementary.exp2, np.exp2, (-2, 2)),
-    ops.Expm1Op: (elementary.expm1, np.expm1, (-2, 1)),
-    ops.Log2Op: (elementary.log2, np.log2, (0.2, 4)),
-    ops.Log1pOp: (elementary.log1p, np.log1p, (-0.6, 3)),
-    ops.TanOp: (elementary.tan, np.tan, (-1, 1)),
-    ops.AsinOp: (elementary.asin, np.arcsin, (-0.8, 0.8)),
-    ops.AcosOp: (elementary.acos, np.arccos, (-0.8, 0.8)),
-    ops.AtanOp: (elementary.atan, np.arctan, (-3, 3)),
-    ops.SinhOp: (elementary.sinh, np.sinh, (-2, 2)),
-    ops.CoshOp: (elementary.cosh, np.cosh, (0.2, 2)),
-    ops.AsinhOp: (elementary.asinh, np.arcsinh, (-3, 3)),
-    ops.AcoshOp: (elementary.acosh, np.arccosh, (1.3, 4)),
-    ops.AtanhOp: (elementary.atanh, np.arctanh, (-0.8, 0.8)),
-    ops.ErfOp: (elementary.erf, ERF, (-2, 2)),
-    ops.ErfcOp: (elementary.erfc, ERFC, (-1.5, 1.5)),
-    ops.SoftplusOp: (activations.softplus, lambda x: np.logaddexp(0, x), (-4, 4)),
+    functions.Exp2Op: (tg.exp2, np.exp2, (-2, 2)),
+    functions.Expm1Op: (tg.expm1, np.expm1, (-2, 1)),
+    functions.Log2Op: (tg.log2, np.log2, (0.2, 4)),
+    functions.Log1pOp: (tg.log1p, np.log1p, (-0.6, 3)),
+    functions.TanOp: (tg.tan, np.tan, (-1, 1)),
+    functions.AsinOp: (tg.asin, np.arcsin, (-0.8, 0.8)),
+    functions.AcosOp: (tg.acos, np.arccos, (-0.8, 0.8)),
+    functions.AtanOp: (tg.atan, np.arctan, (-3, 3)),
+    functions.SinhOp: (tg.sinh, np.sinh, (-2, 2)),
+    functions.CoshOp: (tg.cosh, np.cosh, (0.2, 2)),
+    functions.AsinhOp: (tg.asinh, np.arcsinh, (-3, 3)),
+    functions.AcoshOp: (tg.acosh, np.arccosh, (1.3, 4)),
+    functions.AtanhOp: (tg.atanh, np.arctanh, (-0.8, 0.8)),
+    functions.ErfOp: (tg.erf, ERF, (-2, 2)),
+    functions.ErfcOp: (tg.erfc, ERFC, (-1.5, 1.5)),
+    functions.SoftplusOp: (activations.softplus, lambda x: np.logaddexp(0, x), (-4, 4)),
 }
 """For each smooth function of one argument: ours, numpy's, and the interval of samples for derivatives."""
 
 ROUNDING: dict[type[TensorOp], tuple[Function, Function]] = {
-    ops.FloorOp: (elementary.floor, np.floor),
-    ops.CeilOp: (elementary.ceil, np.ceil),
-    ops.RoundOp: (elementary.round, np.rint),
-    ops.TruncOp: (elementary.trunc, np.trunc),
+    functions.FloorOp: (tg.floor, np.floor),
+    functions.CeilOp: (tg.ceil, np.ceil),
+    functions.RoundOp: (tg.round, np.rint),
+    functions.TruncOp: (tg.trunc, np.trunc),
 }
 
 
@@ -55,13 +54,13 @@ def smooth_cases() -> Iterator[Case]:
         for seed, shape in enumerate(SHAPES):
             x = uniform(*interval, *shape, seed=seed)
             yield Case(op, shape_note(shape), ours, (x,), expected, derivative=True)
-        special = np.where(np.abs(SPECIAL) == 1e30, 1, SPECIAL).astype(np.float32) if op is ops.TanOp else SPECIAL
+        special = np.where(np.abs(SPECIAL) == 1e30, 1, SPECIAL).astype(np.float32) if op is functions.TanOp else SPECIAL
         yield Case(op, "special", ours, (special,), expected)
         yield Case(op, "line", ours, (grid,), expected)
         yield Case(op, "f64", ours, (grid.astype(np.float64),), theirs, rtol=1e-13)
-    yield Case(ops.Exp2Op, "i32", elementary.exp2, (i32(-3, 0, 5),), lambda x: np.exp2(x.astype(np.float32)))
+    yield Case(functions.Exp2Op, "i32", tg.exp2, (i32(-3, 0, 5),), lambda x: np.exp2(x.astype(np.float32)))
     yield Case(
-        ops.SoftplusOp,
+        functions.SoftplusOp,
         "at 0",
         activations.softplus,
         (f32(0, 0),),
@@ -69,20 +68,20 @@ def smooth_cases() -> Iterator[Case]:
         derivative=True,
     )
     yield Case(
-        ops.SoftplusOp,
+        functions.SoftplusOp,
         "log_sigmoid",
         activations.log_sigmoid,
         (uniform(-90, 90, 9),),
         wide(lambda x: -np.logaddexp(0, -x)),
     )
-    yield Case(ops.ErfcOp, "tail", elementary.erfc, (f32(2, 5, 9, 9.2),), wide(ERFC))
+    yield Case(functions.ErfcOp, "tail", tg.erfc, (f32(2, 5, 9, 9.2),), wide(ERFC))
     points = normal(3, 4), normal(3, 1, seed=1)
-    yield Case(ops.Atan2Op, "2d", elementary.atan2, points, wide(np.arctan2), derivative=True)
+    yield Case(functions.Atan2Op, "2d", tg.atan2, points, wide(np.arctan2), derivative=True)
     for seed, (a, b) in enumerate(PAIRS):
         pair = normal(*a, seed=seed), normal(*b, seed=seed + 9)
-        yield Case(ops.Atan2Op, shape_note(a, b), elementary.atan2, pair, wide(np.arctan2), derivative=True)
+        yield Case(functions.Atan2Op, shape_note(a, b), tg.atan2, pair, wide(np.arctan2), derivative=True)
     table = np.stack(np.meshgrid(SPECIAL, SPECIAL), -1).reshape(-1, 2).T
-    yield Case(ops.Atan2Op, "special", elementary.atan2, (table[0].copy(), table[1].copy()), wide(np.arctan2))
+    yield Case(functions.Atan2Op, "special", tg.atan2, (table[0].copy(), table[1].copy()), wide(np.arctan2))
 
 
 def rounding_cases() -> Iterator[Case]:
@@ -101,29 +100,29 @@ def rounding_cases() -> Iterator[Case]:
             derivative=True,
         )
     tests: list[tuple[str, Function, Function]] = [
-        ("isfinite", elementary.isfinite, np.isfinite),
-        ("isinf", elementary.isinf, np.isinf),
-        ("isnan or isinf", lambda x: elementary.isnan(x) | elementary.isinf(x), lambda x: ~np.isfinite(x)),
+        ("isfinite", tg.isfinite, np.isfinite),
+        ("isinf", tg.isinf, np.isinf),
+        ("isnan or isinf", lambda x: tg.isnan(x) | tg.isinf(x), lambda x: ~np.isfinite(x)),
     ]
     for note, ours, theirs in tests:
-        yield Case(ops.IsFiniteOp, note, ours, (SPECIAL,), theirs)
-        yield Case(ops.IsFiniteOp, f"{note} f64", ours, (SPECIAL.astype(np.float64),), theirs)
-        yield Case(ops.IsFiniteOp, f"{note} empty", ours, (normal(2, 0),), theirs)
-    yield Case(binary.CompareOp, "isnan", elementary.isnan, (SPECIAL,), np.isnan)
-    yield Case(binary.CompareOp, "isfinite i32", elementary.isfinite, (LIMITS,), lambda x: x == x)
-    yield Case(binary.SelectOp, "sign", elementary.sign, (SPECIAL,), np.sign, rtol=0)
-    yield Case(binary.SelectOp, "sign i32", elementary.sign, (LIMITS,), np.sign)
-    yield Case(binary.SelectOp, "sign u32", elementary.sign, (UNSIGNED,), np.sign)
-    yield Case(binary.DivOp, "rsqrt", elementary.rsqrt, (uniform(0.3, 4, 5),), wide(lambda x: x**-0.5), derivative=True)
-    yield Case(binary.DivOp, "reciprocal", elementary.reciprocal, (SPECIAL,), wide(lambda x: 1 / x))
+        yield Case(functions.IsFiniteOp, note, ours, (SPECIAL,), theirs)
+        yield Case(functions.IsFiniteOp, f"{note} f64", ours, (SPECIAL.astype(np.float64),), theirs)
+        yield Case(functions.IsFiniteOp, f"{note} empty", ours, (normal(2, 0),), theirs)
+    yield Case(arithmetic.CompareOp, "isnan", tg.isnan, (SPECIAL,), np.isnan)
+    yield Case(arithmetic.CompareOp, "isfinite i32", tg.isfinite, (LIMITS,), lambda x: x == x)
+    yield Case(arithmetic.SelectOp, "sign", tg.sign, (SPECIAL,), np.sign, rtol=0)
+    yield Case(arithmetic.SelectOp, "sign i32", tg.sign, (LIMITS,), np.sign)
+    yield Case(arithmetic.SelectOp, "sign u32", tg.sign, (UNSIGNED,), np.sign)
+    yield Case(arithmetic.DivOp, "rsqrt", tg.rsqrt, (uniform(0.3, 4, 5),), wide(lambda x: x**-0.5), derivative=True)
+    yield Case(arithmetic.DivOp, "reciprocal", tg.reciprocal, (SPECIAL,), wide(lambda x: 1 / x))
 
 
 def bit_cases() -> Iterator[Case]:
     bits: dict[type[TensorOp], tuple[Function, Function]] = {
-        binary.AndOp: (elementary.bitwise_and, np.bitwise_and),
-        integer.XorOp: (elementary.bitwise_xor, np.bitwise_xor),
-        integer.ShiftLeftOp: (elementary.bitwise_left_shift, np.left_shift),
-        integer.ShiftRightOp: (elementary.bitwise_right_shift, np.right_shift),
+        arithmetic.AndOp: (tg.bitwise_and, np.bitwise_and),
+        arithmetic.XorOp: (tg.bitwise_xor, np.bitwise_xor),
+        arithmetic.ShiftLeftOp: (tg.bitwise_left_shift, np.left_shift),
+        arithmetic.ShiftRightOp: (tg.bitwise_right_shift, np.right_shift),
     }
     amounts = i32(0, 1, 5, 31, 32, 33, -1, 2**31 - 1, -(2**31))
     for name, sample in (("i32", LIMITS), ("u32", UNSIGNED)):
@@ -134,19 +133,19 @@ def bit_cases() -> Iterator[Case]:
             yield Case(
                 op, f"{name} number", lambda x, f=ours: f(x, 3), (sample,), lambda x, f=theirs: f(x, x.dtype.type(3))
             )
-        yield Case(unary.NotOp, name, elementary.bitwise_invert, (sample,), np.bitwise_not)
+        yield Case(arithmetic.NotOp, name, tg.bitwise_invert, (sample,), np.bitwise_not)
     x, y = boolean(0, 0, 1, 1), boolean(0, 1, 0, 1)
-    yield Case(integer.XorOp, "bool", elementary.bitwise_xor, (x, y), lambda x, y: x != y)
-    yield Case(binary.CompareOp, "logical_xor", elementary.logical_xor, (SPECIAL, normal(SPECIAL.size)), np.logical_xor)
-    yield Case(binary.AndOp, "logical i32", tg.logical_and, (i32(0, 1, 2, 0), i32(4, 0, 1, 0)), np.logical_and)
-    yield Case(binary.OrOp, "logical f32", tg.logical_or, (f32(0, -0.0, np.nan), f32(0, 1, 0)), np.logical_or)
-    yield Case(unary.NotOp, "logical i32", tg.logical_not, (i32(0, 1, 2),), np.logical_not)
+    yield Case(arithmetic.XorOp, "bool", tg.bitwise_xor, (x, y), lambda x, y: x != y)
+    yield Case(arithmetic.CompareOp, "logical_xor", tg.logical_xor, (SPECIAL, normal(SPECIAL.size)), np.logical_xor)
+    yield Case(arithmetic.AndOp, "logical i32", tg.logical_and, (i32(0, 1, 2, 0), i32(4, 0, 1, 0)), np.logical_and)
+    yield Case(arithmetic.OrOp, "logical f32", tg.logical_or, (f32(0, -0.0, np.nan), f32(0, 1, 0)), np.logical_or)
+    yield Case(arithmetic.NotOp, "logical i32", tg.logical_not, (i32(0, 1, 2),), np.logical_not)
 
 
 def quotient_cases() -> Iterator[Case]:
     both: dict[type[TensorOp], tuple[Function, Function]] = {
-        integer.FloorDivideOp: (elementary.floor_divide, np.floor_divide),
-        integer.RemainderOp: (elementary.remainder, np.remainder),
+        arithmetic.FloorDivideOp: (tg.floor_divide, np.floor_divide),
+        arithmetic.RemainderOp: (tg.remainder, np.remainder),
     }
     samples = {
         "i32": i32(0, 1, -1, 7, -7, 3, -3, -(2**31), 2**31 - 1),
@@ -164,18 +163,23 @@ def quotient_cases() -> Iterator[Case]:
     for seed, (a, b) in enumerate(PAIRS):
         x, y = uniform(2.6, 3.0, *a, seed=seed), uniform(1.05, 1.2, *b, seed=seed)
         yield Case(
-            integer.RemainderOp, f"f32 {shape_note(a, b)}", elementary.remainder, (x, y), np.remainder, derivative=True
+            arithmetic.RemainderOp,
+            f"f32 {shape_note(a, b)}",
+            tg.remainder,
+            (x, y),
+            np.remainder,
+            derivative=True,
         )
     yield Case(
-        integer.FloorDivideOp,
+        arithmetic.FloorDivideOp,
         "mid graph",
-        lambda x, y: x * elementary.floor_divide(x, y) + y,
+        lambda x, y: x * tg.floor_divide(x, y) + y,
         (uniform(2.6, 3.0, 5), uniform(1.05, 1.2, 5)),
         lambda x, y: x * np.floor(x / y) + y,
         derivative=True,
     )
     yield Case(
-        integer.RemainderOp,
+        arithmetic.RemainderOp,
         "operators",
         lambda x, y: (x % y) * 10 + x // y,
         (i32(7, -7, 5), i32(3, 3, -3)),
@@ -200,20 +204,20 @@ def _sigmoid(x: NumpyArray) -> Any:
 
 
 ACTIVATIONS: dict[str, tuple[type[TensorOp], Function, Function]] = {
-    "leaky_relu": (binary.SelectOp, activations.leaky_relu, lambda x: np.where(x > 0, x, 0.01 * x)),
-    "elu": (ops.Expm1Op, activations.elu, _elu),
+    "leaky_relu": (arithmetic.SelectOp, activations.leaky_relu, lambda x: np.where(x > 0, x, 0.01 * x)),
+    "elu": (functions.Expm1Op, activations.elu, _elu),
     "selu": (
-        ops.Expm1Op,
+        functions.Expm1Op,
         activations.selu,
         lambda x: 1.0507009873554805 * np.where(x > 0, x, 1.6732632423543772 * np.expm1(np.minimum(x, 0))),
     ),
-    "gelu": (ops.ErfcOp, activations.gelu, _gelu),
-    "gelu tanh": (unary.SigmoidOp, lambda x: activations.gelu(x, approximate="tanh"), _gelu_tanh),
-    "silu": (unary.SigmoidOp, activations.silu, lambda x: x * _sigmoid(x)),
-    "mish": (ops.SoftplusOp, activations.mish, lambda x: x * np.tanh(np.logaddexp(0, x))),
-    "hard_tanh": (binary.SelectOp, activations.hard_tanh, lambda x: np.clip(x, -1, 1)),
-    "hard_sigmoid": (binary.SelectOp, activations.hard_sigmoid, lambda x: np.clip(x / 6 + 0.5, 0, 1)),
-    "clip": (binary.MinimumOp, lambda x: elementary.clip(x, -1.2, 0.9), lambda x: np.clip(x, -1.2, 0.9)),
+    "gelu": (functions.ErfcOp, activations.gelu, _gelu),
+    "gelu tanh": (functions.SigmoidOp, lambda x: activations.gelu(x, approximate="tanh"), _gelu_tanh),
+    "silu": (functions.SigmoidOp, activations.silu, lambda x: x * _sigmoid(x)),
+    "mish": (functions.SoftplusOp, activations.mish, lambda x: x * np.tanh(np.logaddexp(0, x))),
+    "hard_tanh": (arithmetic.SelectOp, activations.hard_tanh, lambda x: np.clip(x, -1, 1)),
+    "hard_sigmoid": (arithmetic.SelectOp, activations.hard_sigmoid, lambda x: np.clip(x / 6 + 0.5, 0, 1)),
+    "clip": (arithmetic.MinimumOp, lambda x: tg.clip(x, -1.2, 0.9), lambda x: np.clip(x, -1.2, 0.9)),
 }
 
 
@@ -230,32 +234,32 @@ def activation_cases() -> Iterator[Case]:
         )
         yield Case(op, f"{name} line", ours, (np.linspace(-30, 30, 61, dtype=np.float32),), wide(theirs))
     yield Case(
-        binary.MaximumOp,
+        arithmetic.MaximumOp,
         "clip below",
-        lambda x: elementary.clip(x, min=0.1),
+        lambda x: tg.clip(x, min=0.1),
         (normal(5),),
         lambda x: np.maximum(x, np.float32(0.1)),
         derivative=True,
     )
     yield Case(
-        binary.SelectOp,
+        arithmetic.SelectOp,
         "lerp",
-        elementary.lerp,
+        tg.lerp,
         (normal(4), normal(4, seed=1), uniform(0.1, 0.9, 4)),
         wide(lambda x, y, w: x + w * (y - x)),
         derivative=True,
     )
     yield Case(
-        binary.SelectOp,
+        arithmetic.SelectOp,
         "lerp ends",
-        lambda x, y: elementary.lerp(x, y, f32(0, 1, 0, 1)),
+        lambda x, y: tg.lerp(x, y, f32(0, 1, 0, 1)),
         (normal(4), normal(4, seed=1)),
         lambda x, y: np.where([True, False, True, False], x, y),
         rtol=0,
     )
 
 
-def elementary_cases() -> Iterator[Case]:
+def function_cases() -> Iterator[Case]:
     """Every case of this file."""
     yield from smooth_cases()
     yield from rounding_cases()

@@ -13,14 +13,14 @@ from xdsl.ir import SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap
 
 from tensorgrad.dialects.tg import convolution
-from tensorgrad.dialects.tg.base import int_list, int_value
+from tensorgrad.dialects.tg.base import TensorOp, int_list, int_value
 from tensorgrad.dialects.tg.build import element_of, shape_of
 from tensorgrad.dialects.tg.convolution import spread
 from tensorgrad.passes.analyses import affine
 from tensorgrad.passes.buffers.lower_tg_to_buf.kernels import KernelSpec, StageBody
-from tensorgrad.passes.buffers.lower_tg_to_buf.rules import rule
+from tensorgrad.passes.buffers.lower_tg_to_buf.registry import rule, view
 from tensorgrad.passes.buffers.lower_tg_to_buf.scalars import by_kind, index, storage
-from tensorgrad.passes.buffers.lower_tg_to_buf.views import Lowered, View
+from tensorgrad.passes.buffers.lower_tg_to_buf.views import Lowered, through
 
 
 class Place:
@@ -89,11 +89,6 @@ def _kept(b: StageBody, places: Sequence[Place], value: SSAValue) -> SSAValue:
     return value if condition is None else b.select(condition, value, b.constant(0, value.type))
 
 
-def _through(operand: Lowered, results: Sequence[AffineExpr], extents: Sequence[int]) -> Lowered:
-    inner = AffineMap(len(extents), 0, tuple(results))
-    return operand.through(inner, extents) if isinstance(operand, View) else operand
-
-
 @rule(convolution.ConvOp)
 def _conv(op: convolution.ConvOp, operands: Sequence[Lowered]) -> KernelSpec:
     """Loops over batch, outputs and positions; sums over channels and the window."""
@@ -112,7 +107,10 @@ def _conv(op: convolution.ConvOp, operands: Sequence[Lowered]) -> KernelSpec:
     multiply = by_kind("mul", element)
     return KernelSpec(
         grid=op.shape,
-        reads=[_through(operand, m, extents) for operand, m in zip(operands, (lhs, rhs), strict=True)],
+        reads=[
+            through(operand, AffineMap(len(extents), 0, tuple(m)), extents)
+            for operand, m in zip(operands, (lhs, rhs), strict=True)
+        ],
         result=storage(element),
         compute=lambda b, args: b.apply(multiply, _kept(b, places, args[0]), args[1]),
         reduced=(channels, *sizes),
@@ -152,7 +150,7 @@ def _fold(op: convolution.FoldOp, operands: Sequence[Lowered]) -> KernelSpec:
 
     return KernelSpec(
         grid=op.shape,
-        reads=[_through(operands[0], results, extents)],
+        reads=[through(operands[0], AffineMap(len(extents), 0, tuple(results)), extents)],
         result=storage(element),
         compute=compute,
         reduced=reduced,
@@ -170,3 +168,13 @@ def _kept_apart(b: StageBody, value: SSAValue, axis: int, extent: int, count: in
         place = b.apply(arith.RemUIOp, b.loop(axis), b.constant(stride, index))
         value = b.select(b.compare("ult", place, b.constant(size, index)), value, zero)
     return value
+
+
+@view(convolution.WindowsOp)
+def _windows(op: TensorOp) -> AffineMap:
+    axes, _, stride, dilation = (int_list(op.properties, name) for name in op.PROPERTIES)
+    loops = affine.dims(len(op.shape))
+    results, places = loops[: -len(axes)] if axes else loops, loops[len(loops) - len(axes) :]
+    for axis, place, s, d in zip(axes, places, stride, dilation, strict=True):
+        results[axis] = results[axis] * s + place * d
+    return AffineMap(len(loops), 0, tuple(results))

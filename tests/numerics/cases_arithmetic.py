@@ -9,10 +9,9 @@ import numpy as np
 from case import SHAPES, SPECIAL, Case, NumpyArray, boolean, f32, i32, normal, u32, uniform
 from xdsl.dialects.builtin import StringAttr
 
-from tensorgrad.dialects.tg import binary, unary
+import tensorgrad as tg
 from tensorgrad.dialects.tg.base import TensorOp
-from tensorgrad.ops import elementary
-from tensorgrad.ops import elementwise as tg
+from tensorgrad.dialects.tg.elementwise import arithmetic, functions
 from tensorgrad.tracing.tracer import emit
 
 LIMITS = i32(0, 1, -1, 7, -(2**31), 2**31 - 1)
@@ -36,17 +35,17 @@ def _sigmoid(x: NumpyArray) -> NumpyArray:
     return 1 / (1 + np.exp(-x))
 
 
-UNARY: dict[type[unary.UnaryOp], tuple[Callable[..., Any], Callable[..., Any], tuple[float, float] | None]] = {
-    unary.NegOp: (tg.negative, lambda x: -1.0 * x, None),
-    unary.AbsOp: (tg.abs, np.fabs, None),
-    unary.ExpOp: (tg.exp, np.exp, (-2, 1)),
-    unary.LogOp: (tg.log, np.log, (0.2, 4)),
-    unary.SqrtOp: (tg.sqrt, np.sqrt, (0.2, 4)),
-    unary.SinOp: (tg.sin, np.sin, (-4, 4)),
-    unary.CosOp: (tg.cos, np.cos, (-4, 4)),
-    unary.TanhOp: (tg.tanh, np.tanh, (-2, 2)),
-    unary.SigmoidOp: (tg.sigmoid, _sigmoid, (-4, 4)),
-    unary.ReluOp: (tg.relu, lambda x: np.maximum(x, 0), None),
+UNARY: dict[type[arithmetic.UnaryOp], tuple[Callable[..., Any], Callable[..., Any], tuple[float, float] | None]] = {
+    arithmetic.NegOp: (tg.negative, lambda x: -1.0 * x, None),
+    arithmetic.AbsOp: (tg.abs, np.fabs, None),
+    functions.ExpOp: (tg.exp, np.exp, (-2, 1)),
+    functions.LogOp: (tg.log, np.log, (0.2, 4)),
+    functions.SqrtOp: (tg.sqrt, np.sqrt, (0.2, 4)),
+    functions.SinOp: (tg.sin, np.sin, (-4, 4)),
+    functions.CosOp: (tg.cos, np.cos, (-4, 4)),
+    functions.TanhOp: (tg.tanh, np.tanh, (-2, 2)),
+    functions.SigmoidOp: (tg.sigmoid, _sigmoid, (-4, 4)),
+    functions.ReluOp: (tg.relu, lambda x: np.maximum(x, 0), None),
 }
 """For each op on floats: ours, numpy's, and the interval for smooth samples (the line without 0 if `None`)."""
 
@@ -56,9 +55,9 @@ def unary_cases() -> Iterator[Case]:
         expected = wide(theirs)
         for seed, shape in enumerate(SHAPES):
             x = normal(*shape, seed=seed) if interval is None else uniform(*interval, *shape, seed=seed)
-            x = np.abs(x) if op is unary.ReluOp and x.size == 1 else x
+            x = np.abs(x) if op is functions.ReluOp and x.size == 1 else x
             yield Case(op, shape_note(shape), ours, (x,), expected, derivative=True)
-        trigonometric = op in (unary.SinOp, unary.CosOp)
+        trigonometric = op in (functions.SinOp, functions.CosOp)
         special = np.where(np.abs(SPECIAL) > 1e10, np.inf, SPECIAL).astype(np.float32) if trigonometric else SPECIAL
         yield Case(op, "special", ours, (special,), expected)
         yield Case(
@@ -79,54 +78,58 @@ def integer_unary_cases() -> Iterator[Case]:
         return lambda x: (function(x.astype(np.int64)) & 0xFFFFFFFF).astype(np.uint32).view(x.dtype)
 
     for name, sample in (("i32", LIMITS), ("u32", UNSIGNED)):
-        yield Case(unary.NegOp, name, tg.negative, (sample,), wrapped(lambda x: -x))
-        yield Case(unary.AbsOp, name, tg.abs, (sample,), wrapped(np.abs))
-        yield Case(unary.ReluOp, name, tg.relu, (sample,), wrapped(lambda x: np.maximum(x, 0)))
-        yield Case(unary.StopGradientOp, name, tg.stop_gradient, (sample,), lambda x: x)
-    yield Case(unary.NotOp, "vector", tg.logical_not, (boolean(1, 0, 0),), lambda x: x == 0)
-    yield Case(unary.NotOp, "scalar", tg.logical_not, (np.array(True),), lambda x: x == 0)
-    yield Case(unary.NotOp, "empty", tg.logical_not, (np.zeros((2, 0), np.bool_),), lambda x: x == 0)
-    yield Case(unary.NotOp, "twice", lambda x: tg.logical_not(tg.logical_not(x)), (boolean(1, 0),), lambda x: x)
-    yield Case(unary.StopGradientOp, "f32", tg.stop_gradient, (SPECIAL,), lambda x: x, rtol=0)
+        yield Case(arithmetic.NegOp, name, tg.negative, (sample,), wrapped(lambda x: -x))
+        yield Case(arithmetic.AbsOp, name, tg.abs, (sample,), wrapped(np.abs))
+        yield Case(functions.ReluOp, name, tg.relu, (sample,), wrapped(lambda x: np.maximum(x, 0)))
+        yield Case(arithmetic.StopGradientOp, name, tg.stop_gradient, (sample,), lambda x: x)
+    yield Case(arithmetic.NotOp, "vector", tg.logical_not, (boolean(1, 0, 0),), lambda x: x == 0)
+    yield Case(arithmetic.NotOp, "scalar", tg.logical_not, (np.array(True),), lambda x: x == 0)
+    yield Case(arithmetic.NotOp, "empty", tg.logical_not, (np.zeros((2, 0), np.bool_),), lambda x: x == 0)
+    yield Case(arithmetic.NotOp, "twice", lambda x: tg.logical_not(tg.logical_not(x)), (boolean(1, 0),), lambda x: x)
+    yield Case(arithmetic.StopGradientOp, "f32", tg.stop_gradient, (SPECIAL,), lambda x: x, rtol=0)
     yield Case(
-        unary.StopGradientOp, "beside the same", lambda x: tg.stop_gradient(x) + 0.0 * x, (normal(3),), lambda x: x + 0
+        arithmetic.StopGradientOp,
+        "beside the same",
+        lambda x: tg.stop_gradient(x) + 0.0 * x,
+        (normal(3),),
+        lambda x: x + 0,
     )
-    yield Case(unary.StopGradientOp, "bool", tg.stop_gradient, (boolean(1, 0),), lambda x: x)
+    yield Case(arithmetic.StopGradientOp, "bool", tg.stop_gradient, (boolean(1, 0),), lambda x: x)
 
 
 def api(op: type[TensorOp]) -> Callable[..., Any]:
     """The API function of a binary op."""
     return {
-        binary.AddOp: tg.add,
-        binary.SubOp: tg.subtract,
-        binary.MulOp: tg.multiply,
-        binary.DivOp: tg.divide,
-        binary.PowOp: tg.power,
-        binary.MaximumOp: tg.maximum,
-        binary.MinimumOp: tg.minimum,
-        binary.AndOp: elementary.bitwise_and,
-        binary.OrOp: elementary.bitwise_or,
+        arithmetic.AddOp: tg.add,
+        arithmetic.SubOp: tg.subtract,
+        arithmetic.MulOp: tg.multiply,
+        arithmetic.DivOp: tg.divide,
+        arithmetic.PowOp: tg.power,
+        arithmetic.MaximumOp: tg.maximum,
+        arithmetic.MinimumOp: tg.minimum,
+        arithmetic.AndOp: tg.bitwise_and,
+        arithmetic.OrOp: tg.bitwise_or,
     }[op]
 
 
 FLOAT_BINARY: dict[type[TensorOp], Callable[..., Any]] = {
-    binary.AddOp: lambda x, y: x + y,
-    binary.SubOp: lambda x, y: x - y,
-    binary.MulOp: lambda x, y: x * y,
-    binary.DivOp: lambda x, y: x / y,
-    binary.PowOp: np.float_power,
-    binary.MaximumOp: lambda x, y: np.where(np.isnan(x) | (x > y), x, y),
-    binary.MinimumOp: lambda x, y: np.where(np.isnan(x) | (x < y), x, y),
+    arithmetic.AddOp: lambda x, y: x + y,
+    arithmetic.SubOp: lambda x, y: x - y,
+    arithmetic.MulOp: lambda x, y: x * y,
+    arithmetic.DivOp: lambda x, y: x / y,
+    arithmetic.PowOp: np.float_power,
+    arithmetic.MaximumOp: lambda x, y: np.where(np.isnan(x) | (x > y), x, y),
+    arithmetic.MinimumOp: lambda x, y: np.where(np.isnan(x) | (x < y), x, y),
 }
 
 INTEGER_BINARY: dict[type[TensorOp], Callable[..., Any]] = {
-    binary.AddOp: lambda x, y: x + y,
-    binary.SubOp: lambda x, y: x - y,
-    binary.MulOp: lambda x, y: x * y,
-    binary.MaximumOp: lambda x, y: np.where(x > y, x, y),
-    binary.MinimumOp: lambda x, y: np.where(x < y, x, y),
-    binary.AndOp: lambda x, y: x & y,
-    binary.OrOp: lambda x, y: x | y,
+    arithmetic.AddOp: lambda x, y: x + y,
+    arithmetic.SubOp: lambda x, y: x - y,
+    arithmetic.MulOp: lambda x, y: x * y,
+    arithmetic.MaximumOp: lambda x, y: np.where(x > y, x, y),
+    arithmetic.MinimumOp: lambda x, y: np.where(x < y, x, y),
+    arithmetic.AndOp: lambda x, y: x & y,
+    arithmetic.OrOp: lambda x, y: x | y,
 }
 """On numbers of 64 bits; the low 32 are the result."""
 
@@ -151,16 +154,16 @@ def binary_cases() -> Iterator[Case]:
         ours, expected = api(op), wide(theirs)
         for seed, (a, b) in enumerate(PAIRS):
             x, y = normal(*a, seed=seed), normal(*b, seed=seed + 50)
-            if op is binary.PowOp:
+            if op is arithmetic.PowOp:
                 x = uniform(0.6, 1.6, *a, seed=seed)
-            if op is binary.DivOp:
+            if op is arithmetic.DivOp:
                 y = (y + np.sign(y)).astype(np.float32)
             flat = ()
-            if x.size == y.size == 1 and op in (binary.MaximumOp, binary.MinimumOp):
-                flat = (int((x.item() > y.item()) == (op is binary.MaximumOp)),)
+            if x.size == y.size == 1 and op in (arithmetic.MaximumOp, arithmetic.MinimumOp):
+                flat = (int((x.item() > y.item()) == (op is arithmetic.MaximumOp)),)
             yield Case(op, shape_note(a, b), ours, (x, y), expected, derivative=True, flat=flat)
         same = uniform(0.5, 1.5, 4, seed=7)
-        flat = (0,) if op in (binary.SubOp, binary.DivOp) else ()
+        flat = (0,) if op in (arithmetic.SubOp, arithmetic.DivOp) else ()
         yield Case(
             op,
             "same operand",
@@ -189,11 +192,11 @@ def binary_cases() -> Iterator[Case]:
         yield Case(op, "special", ours, (table[0].copy(), table[1].copy()), expected)
         yield Case(op, "f64", ours, (same.astype(np.float64), same[::-1].astype(np.float64)), theirs, rtol=1e-14)
     negative = np.array([-2.0, -1.5, 2.0, -0.7], np.float32)
-    yield Case(binary.PowOp, "negative base", tg.power, (negative, f32(2, 3, -2, 0)), wide(np.float_power))
+    yield Case(arithmetic.PowOp, "negative base", tg.power, (negative, f32(2, 3, -2, 0)), wide(np.float_power))
     for exponent in (-3, -1, 0, 1, 2, 5, 0.5, 3.0, 2.5):
         base = uniform(0.5, 1.5, 3, seed=9)
         yield Case(
-            binary.PowOp if exponent in (0.5, 2.5) else binary.DivOp if exponent < 0 else binary.MulOp,
+            arithmetic.PowOp if exponent in (0.5, 2.5) else arithmetic.DivOp if exponent < 0 else arithmetic.MulOp,
             f"power {exponent}",
             lambda x, e=exponent: tg.power(x, e) * x / x if e in (0, 1) else tg.power(x, e) * 1.5,
             (base,),
@@ -221,21 +224,21 @@ def integer_binary_cases() -> Iterator[Case]:
             yield Case(op, f"{name} broadcast", ours, (sample[:3].reshape(3, 1), sample[2:6]), expected)
             yield Case(op, f"{name} same operand", lambda x, f=ours: f(x, x), (sample,), lambda x, f=expected: f(x, x))
     x, y = boolean(0, 0, 1, 1), boolean(0, 1, 0, 1)
-    yield Case(binary.AndOp, "bool", tg.logical_and, (x, y), lambda x, y: x & y)
-    yield Case(binary.OrOp, "bool", tg.logical_or, (x, y), lambda x, y: x | y)
-    yield Case(binary.OrOp, "bool broadcast", tg.logical_or, (x.reshape(4, 1), y), lambda x, y: x | y)
+    yield Case(arithmetic.AndOp, "bool", tg.logical_and, (x, y), lambda x, y: x & y)
+    yield Case(arithmetic.OrOp, "bool", tg.logical_or, (x, y), lambda x, y: x | y)
+    yield Case(arithmetic.OrOp, "bool broadcast", tg.logical_or, (x.reshape(4, 1), y), lambda x, y: x | y)
     yield Case(
-        binary.DivOp,
+        arithmetic.DivOp,
         "i32",
         tg.divide,
         (i32(7, -8, 0, 5), i32(2, 3, 4, 0)),
         lambda x, y: x.astype(np.float32) / y.astype(np.float32),
     )
-    yield Case(binary.AddOp, "mixed i32 f32", tg.add, (i32(7, -8), f32(0.5, 2)), lambda x, y: np.float32(x) + y)
+    yield Case(arithmetic.AddOp, "mixed i32 f32", tg.add, (i32(7, -8), f32(0.5, 2)), lambda x, y: np.float32(x) + y)
     yield Case(
-        binary.MulOp, "i32 by float", lambda x: x * 0.5, (i32(7, -8),), lambda x: np.float32(x) * np.float32(0.5)
+        arithmetic.MulOp, "i32 by float", lambda x: x * 0.5, (i32(7, -8),), lambda x: np.float32(x) * np.float32(0.5)
     )
-    yield Case(binary.MulOp, "i32 power 3", lambda x: tg.power(x, 3), (i32(7, -8),), lambda x: x * x * x)
+    yield Case(arithmetic.MulOp, "i32 power 3", lambda x: tg.power(x, 3), (i32(7, -8),), lambda x: x * x * x)
 
 
 PREDICATES: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
@@ -252,14 +255,18 @@ def compare_cases() -> Iterator[Case]:
     for predicate, (ours, theirs) in PREDICATES.items():
         for name, sample in (("f32", SPECIAL), ("i32", LIMITS), ("u32", UNSIGNED)):
             x, y = (part.reshape(-1).copy() for part in np.meshgrid(sample, sample))
-            yield Case(binary.CompareOp, f"{predicate} {name}", ours, (x, y), theirs)
-        yield Case(binary.CompareOp, f"{predicate} broadcast", ours, (normal(3, 1), normal(2, 1, 4)), theirs)
-        yield Case(binary.CompareOp, f"{predicate} empty", ours, (normal(0, 3), normal(3)), theirs)
+            yield Case(arithmetic.CompareOp, f"{predicate} {name}", ours, (x, y), theirs)
+        yield Case(arithmetic.CompareOp, f"{predicate} broadcast", ours, (normal(3, 1), normal(2, 1, 4)), theirs)
+        yield Case(arithmetic.CompareOp, f"{predicate} empty", ours, (normal(0, 3), normal(3)), theirs)
         yield Case(
-            binary.CompareOp, f"{predicate} itself", lambda x, f=ours: f(x, x), (SPECIAL,), lambda x, f=theirs: f(x, x)
+            arithmetic.CompareOp,
+            f"{predicate} itself",
+            lambda x, f=ours: f(x, x),
+            (SPECIAL,),
+            lambda x, f=theirs: f(x, x),
         )
         yield Case(
-            binary.CompareOp,
+            arithmetic.CompareOp,
             f"{predicate} number",
             lambda x, f=ours: f(x, 0.5),
             (SPECIAL,),
@@ -268,9 +275,9 @@ def compare_cases() -> Iterator[Case]:
     for predicate in ("eq", "ne"):
         ours, theirs = PREDICATES[predicate]
         yield Case(
-            binary.CompareOp,
+            arithmetic.CompareOp,
             f"{predicate} bool",
-            lambda x, y, p=predicate: emit(binary.CompareOp, [x, y], predicate=StringAttr(p)),
+            lambda x, y, p=predicate: emit(arithmetic.CompareOp, [x, y], predicate=StringAttr(p)),
             (boolean(0, 0, 1, 1), boolean(0, 1, 0, 1)),
             theirs,
         )
@@ -278,10 +285,14 @@ def compare_cases() -> Iterator[Case]:
 
 def select_cases() -> Iterator[Case]:
     condition = boolean(1, 0, 1)
-    yield Case(binary.SelectOp, "f32", tg.where, (condition, normal(3), normal(3, seed=1)), np.where, derivative=True)
-    yield Case(binary.SelectOp, "broadcast", tg.where, (condition, normal(2, 1), normal(3)), np.where, derivative=True)
     yield Case(
-        binary.SelectOp,
+        arithmetic.SelectOp, "f32", tg.where, (condition, normal(3), normal(3, seed=1)), np.where, derivative=True
+    )
+    yield Case(
+        arithmetic.SelectOp, "broadcast", tg.where, (condition, normal(2, 1), normal(3)), np.where, derivative=True
+    )
+    yield Case(
+        arithmetic.SelectOp,
         "scalar condition",
         tg.where,
         (np.array(False), normal(2), normal(2, seed=1)),
@@ -290,7 +301,7 @@ def select_cases() -> Iterator[Case]:
         flat=(1,),
     )
     yield Case(
-        binary.SelectOp,
+        arithmetic.SelectOp,
         "same choice",
         lambda c, x: tg.where(c, x, 2.0 * x),
         (condition, normal(3)),
@@ -298,7 +309,7 @@ def select_cases() -> Iterator[Case]:
         derivative=True,
     )
     yield Case(
-        binary.SelectOp,
+        arithmetic.SelectOp,
         "number",
         lambda c, x: tg.where(c, x, 0.0),
         (condition, normal(2, 3)),
@@ -306,24 +317,24 @@ def select_cases() -> Iterator[Case]:
         derivative=True,
     )
     yield Case(
-        binary.SelectOp,
+        arithmetic.SelectOp,
         "special",
         tg.where,
         (boolean(1, 0, 1, 0), f32(np.nan, 1, np.inf, 2), f32(1, np.nan, 3, -0.0)),
         np.where,
     )
     yield Case(
-        binary.SelectOp,
+        arithmetic.SelectOp,
         "of a comparison",
         lambda x, y: tg.where(x > y, x, y * y),
         (normal(6), normal(6, seed=1)),
         lambda x, y: np.where(x > y, x, y * y),
         derivative=True,
     )
-    yield Case(binary.SelectOp, "i32", tg.where, (condition, i32(1, 2, 3), i32(-1, -2, -3)), np.where)
-    yield Case(binary.SelectOp, "u32", tg.where, (condition, u32(1, 2, 2**32 - 1), u32(7, 2**31, 9)), np.where)
-    yield Case(binary.SelectOp, "bool", tg.where, (condition, boolean(0, 1, 1), boolean(1, 0, 0)), np.where)
-    yield Case(binary.SelectOp, "empty", tg.where, (boolean(), normal(2, 0), normal(0)), np.where, derivative=True)
+    yield Case(arithmetic.SelectOp, "i32", tg.where, (condition, i32(1, 2, 3), i32(-1, -2, -3)), np.where)
+    yield Case(arithmetic.SelectOp, "u32", tg.where, (condition, u32(1, 2, 2**32 - 1), u32(7, 2**31, 9)), np.where)
+    yield Case(arithmetic.SelectOp, "bool", tg.where, (condition, boolean(0, 1, 1), boolean(1, 0, 0)), np.where)
+    yield Case(arithmetic.SelectOp, "empty", tg.where, (boolean(), normal(2, 0), normal(0)), np.where, derivative=True)
 
 
 def cast_cases() -> Iterator[Case]:
@@ -375,16 +386,16 @@ def cast_cases() -> Iterator[Case]:
         ("f64 bool", np.array([0.0, 1e-300]), "bool", boolean(0, 1)),
     ]
     for note, source, dtype, result in (*tables, *wide_tables):
-        yield Case(binary.CastOp, note, lambda x, d=dtype: tg.cast(x, d), (source,), lambda x, r=result: r, rtol=0)
+        yield Case(arithmetic.CastOp, note, lambda x, d=dtype: tg.cast(x, d), (source,), lambda x, r=result: r, rtol=0)
     yield Case(
-        binary.CastOp,
+        arithmetic.CastOp,
         "f64 to f32 and back",
         lambda x: tg.cast(tg.cast(x, "f64"), "f32") * x,
         (normal(4),),
         lambda x: x * x,
     )
     yield Case(
-        binary.CastOp,
+        arithmetic.CastOp,
         "of a comparison",
         lambda x: tg.cast(x > 0, "f32") * x,
         (normal(4),),
@@ -393,7 +404,7 @@ def cast_cases() -> Iterator[Case]:
     )
 
 
-def pointwise_cases() -> Iterator[Case]:
+def arithmetic_cases() -> Iterator[Case]:
     """Every case of the unary and binary ops, comparisons, selection and casts."""
     yield from unary_cases()
     yield from integer_unary_cases()

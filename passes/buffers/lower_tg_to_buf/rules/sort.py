@@ -1,61 +1,32 @@
-"""Ops that become several kernels: sorting, and scatters by sorting."""
+"""Stable sorts: runs by comparing all pairs, then merges; several kernels."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import TypeAlias, TypeVar, cast
+from typing import cast
 
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import f16, f32, i1, i32
+from xdsl.dialects.builtin import (
+    i1,
+    i32,
+)
 from xdsl.ir import Attribute, SSAValue
-from xdsl.ir.affine import AffineMap
 
-from tensorgrad.dialects.tg import index as indexing
 from tensorgrad.dialects.tg import sort
 from tensorgrad.dialects.tg.base import TensorOp, int_value, is_float
-from tensorgrad.dialects.tg.build import element_of, shape_of
-from tensorgrad.passes.analyses import affine
+from tensorgrad.dialects.tg.build import element_of
 from tensorgrad.passes.buffers.lower_tg_to_buf.kernels import Compute, KernelSpec, StageBody
-from tensorgrad.passes.buffers.lower_tg_to_buf.rules import (
-    MEMORY_OPERANDS,
-    searched_scatter,
-    searched_scatter_along_axis,
-)
-from tensorgrad.passes.buffers.lower_tg_to_buf.scalars import by_kind, index, predicate, storage
+from tensorgrad.passes.buffers.lower_tg_to_buf.registry import Emit, sequence
+from tensorgrad.passes.buffers.lower_tg_to_buf.scalars import index, predicate
 from tensorgrad.passes.buffers.lower_tg_to_buf.views import Lowered, View
-
-Emit: TypeAlias = Callable[[KernelSpec], View]
-OpT = TypeVar("OpT", bound=TensorOp)
-Sequencer: TypeAlias = Callable[[OpT, Sequence[Lowered], Emit], Lowered]
-"""Emits an op's kernels in order, and gives its result; called with at least one element in the result."""
-
-SEQUENCES: dict[type[TensorOp], Sequencer[TensorOp]] = {}
-
-
-SEARCHED = 1 << 14
-"""A scatter compares every index with every place where that takes at most so many comparisons; else it sorts."""
 
 RANKED = 256
 """The longest run that is sorted by comparing each of its elements with each: two kernels instead of eight merges."""
+
+
 COMPARED = 1 << 18
 """A sort compares each element with all of its run as long as that takes at most so many comparisons."""
-
-
-def sequence(kind: type[OpT], in_memory: tuple[int, ...] = ()) -> Callable[[Sequencer[OpT]], Sequencer[OpT]]:
-    """Registers the kernels of an op.
-
-    Args:
-        kind: The op.
-        in_memory: The operands that they load from at computed indices, and so must lie in memory.
-    """
-
-    def register(function: Sequencer[OpT]) -> Sequencer[OpT]:
-        SEQUENCES[kind] = cast("Sequencer[TensorOp]", function)
-        MEMORY_OPERANDS[kind] = in_memory
-        return function
-
-    return register
 
 
 @sequence(sort.ArgsortOp, in_memory=(0,))
@@ -156,7 +127,7 @@ def _by_rank(ranks: View, run: int, shape: Sequence[int], op: TensorOp) -> Kerne
     return _over_run(ranks, run, shape, compute, op)
 
 
-def _position(b: StageBody, order: View | None, row: Sequence[SSAValue], at: SSAValue) -> SSAValue:
+def position_at(b: StageBody, order: View | None, row: Sequence[SSAValue], at: SSAValue) -> SSAValue:
     """Where in its row the element stands that comes at `at` in an order."""
     if order is None:
         return at
@@ -176,7 +147,7 @@ def _smaller(b: StageBody, x: SSAValue, y: SSAValue) -> SSAValue:
     return b.select(b.compare("ult", x, y), x, y)
 
 
-def _bisected(
+def bisected(
     b: StageBody, low: SSAValue, high: SSAValue, most: int, rises: Callable[[StageBody, SSAValue], SSAValue]
 ) -> SSAValue:
     """The first place in `[low, high)`, an interval of at most `most`, where `rises` no longer holds."""
@@ -219,7 +190,7 @@ def _merge(
             return b.constant(value, index)
 
         def key(inner: StageBody, at: SSAValue) -> SSAValue:
-            found = _position(inner, order, row, at)
+            found = position_at(inner, order, row, at)
             return inner.load(keys.buffer, inner.evaluate(keys.map, [*row, found]))
 
         before = b.apply(arith.RemUIOp, place, number(2 * run))
@@ -242,7 +213,7 @@ def _merge(
 
         enough = b.compare("ult", right, before)
         low = b.select(enough, b.apply(arith.SubiOp, before, right), number(0))
-        i = _bisected(b, low, _smaller(b, before, left), run, rises)
+        i = bisected(b, low, _smaller(b, before, left), run, rises)
         j = b.apply(arith.SubiOp, before, i)
         has_left, has_right = b.compare("ult", i, left), b.compare("ult", j, right)
         both = b.apply(arith.AndIOp, has_left, has_right)
@@ -254,97 +225,3 @@ def _merge(
 
     gathered = [keys.buffer] if order is None else [keys.buffer, order.buffer]
     return KernelSpec(tuple(shape), (), i32, compute, gathered=gathered, location=op.location)
-
-
-def _starts(keys: View, order: View, shape: Sequence[int], extent: int, element: Attribute, op: TensorOp) -> KernelSpec:
-    """For each number up to `extent`, how many of the sorted keys are below it."""
-
-    def compute(b: StageBody, args: Sequence[SSAValue]) -> SSAValue:
-        row = [b.loop(loop) for loop in range(len(shape) - 1)]
-        wanted = b.convert(arith.IndexCastOp, b.loop(len(shape) - 1), i32)
-
-        def rises(inner: StageBody, at: SSAValue) -> SSAValue:
-            found = inner.load(keys.buffer, inner.evaluate(keys.map, [*row, _position(inner, order, row, at)]))
-            return inner.compare(predicate("lt", element), found, wanted)
-
-        low, high = b.constant(0, index), b.constant(shape[-1], index)
-        return b.convert(arith.IndexCastOp, _bisected(b, low, high, shape[-1], rises), i32)
-
-    grid = (*shape[:-1], extent + 1)
-    return KernelSpec(grid, (), i32, compute, gathered=[keys.buffer, order.buffer], location=op.location)
-
-
-def _segment_sums(
-    op: TensorOp, updates: View, order: View, starts: View, axis: int, count: int, rows: Sequence[int]
-) -> KernelSpec:
-    """Each place along `axis` adds the updates that name it, in the order of their positions.
-
-    Args:
-        op: The scatter.
-        updates: Has the result's axes, but positions along `axis`.
-        order: The positions, sorted by the place that they name; its axes are those in `rows` and the positions.
-        starts: Where each place's positions start in the order.
-        axis: The axis of the places.
-        count: How many positions an order has.
-        rows: The result's axes that have an order each.
-    """
-    element = element_of(op.results[0])
-    half = element == f16  # added in f32, rounded once
-
-    def compute(b: StageBody, args: Sequence[SSAValue]) -> SSAValue:
-        loops = [b.loop(loop) for loop in range(len(op.shape))]
-        row = [loops[loop] for loop in rows]
-
-        def start(at: SSAValue) -> SSAValue:
-            return b.convert(arith.IndexCastOp, b.load(starts.buffer, b.evaluate(starts.map, [*row, at])), index)
-
-        def add(inner: StageBody, at: SSAValue, total: SSAValue) -> SSAValue:
-            found = _position(inner, order, row, at)
-            place = [found if loop == axis else value for loop, value in enumerate(loops)]
-            update = inner.load(updates.buffer, inner.evaluate(updates.map, place))
-            if half:
-                update = inner.convert(arith.ExtFOp, update, f32)
-            return inner.apply(by_kind("add", element), total, update)
-
-        end = b.apply(arith.AddiOp, loops[axis], b.constant(1, index))
-        zero = b.constant(0, f32 if half else storage(element))
-        total = b.fold(start(loops[axis]), start(end), count, zero, add)
-        return b.convert(arith.TruncFOp, total, f16) if half else total
-
-    gathered = list(dict.fromkeys([updates.buffer, order.buffer, starts.buffer]))
-    return KernelSpec(op.shape, (), storage(element), compute, gathered=gathered, location=op.location)
-
-
-@sequence(indexing.ScatterAddOp, in_memory=(0, 1))
-def _scatter_add(op: indexing.ScatterAddOp, operands: Sequence[Lowered], emit: Emit) -> Lowered:
-    """By comparing all indices with all places where they are few, else by a stable sort and a sum over segments."""
-    axis, extent, indices = int_value(op.properties, "axis"), op.shape[int_value(op.properties, "axis")], op.indices
-    count = math.prod(shape_of(indices))
-    if count * extent <= SEARCHED:
-        return emit(searched_scatter(op, operands))
-    updates, keys = cast(View, operands[0]), cast(View, operands[1])
-    keys = keys.through(affine.reshape_map([count], shape_of(indices)), [count])
-    flat = [*op.shape[:axis], count, *op.shape[axis + 1 :]]
-    updates = updates.through(affine.reshape_map(flat, shape_of(op.updates)), flat)
-    element = element_of(indices)
-    order = sorted_positions(keys, [count], element, False, emit, op)
-    starts = emit(_starts(keys, order, [count], extent, element, op))
-    return emit(_segment_sums(op, updates, order, starts, axis, count, ()))
-
-
-@sequence(indexing.ScatterAddAlongAxisOp, in_memory=(0, 1))
-def _scatter_add_along_axis(op: indexing.ScatterAddAlongAxisOp, operands: Sequence[Lowered], emit: Emit) -> Lowered:
-    """As `tg.scatter_add`, with an order for each row."""
-    axis, shape = int_value(op.properties, "axis"), shape_of(op.indices)
-    extent, count = op.shape[axis], shape[axis]
-    if count * extent <= SEARCHED:
-        return emit(searched_scatter_along_axis(op, operands))
-    rows = [loop for loop in range(len(shape)) if loop != axis]
-    moved = [*(shape[loop] for loop in rows), count]
-    loops = affine.dims(len(shape))
-    back = [loops[-1] if loop == axis else loops[rows.index(loop)] for loop in range(len(shape))]
-    keys = cast(View, operands[1]).through(AffineMap(len(shape), 0, tuple(back)), moved)
-    element = element_of(op.indices)
-    order = sorted_positions(keys, moved, element, False, emit, op)
-    starts = emit(_starts(keys, order, moved, extent, element, op))
-    return emit(_segment_sums(op, cast(View, operands[0]), order, starts, axis, count, rows))

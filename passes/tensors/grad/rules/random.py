@@ -6,14 +6,15 @@ import math
 
 from xdsl.ir import SSAValue
 
-from tensorgrad.dialects.tg import random, unary
+from tensorgrad.dialects.tg import random
 from tensorgrad.dialects.tg.build import TensorBuilder
-from tensorgrad.passes.tensors.grad.rules import NO_DERIVATIVE, Cotangents, rule
+from tensorgrad.dialects.tg.elementwise import functions
+from tensorgrad.passes.tensors.grad.registry import Cotangents, no_rule, rule
 
-NO_DERIVATIVE[random.ThreefryOp] = "bits have no derivative"
+no_rule("bits have no derivative", random.ThreefryOp)
 
 
 @rule(random.ErfinvOp)
 def _erfinv(b: TensorBuilder, op: random.ErfinvOp, g: SSAValue) -> Cotangents:
-    growth = b.unary(unary.ExpOp, b.mul(op.result, op.result))
+    growth = b.unary(functions.ExpOp, b.mul(op.result, op.result))
     return [b.mul(g, b.scale(growth, math.sqrt(math.pi) / 2))]

@@ -1,0 +1,1 @@
+"""Functions that work element by element."""

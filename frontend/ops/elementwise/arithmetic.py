@@ -1,0 +1,405 @@
+"""Arithmetic, comparison, selection and bits, with NumPy's broadcasting and the Array API's names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar, overload
+
+import numpy as np
+from xdsl.dialects.builtin import StringAttr
+
+from tensorgrad.dialects.tg.base import NumpyArray, TensorOp
+from tensorgrad.dialects.tg.elementwise import arithmetic
+from tensorgrad.errors import DTypeError
+from tensorgrad.ops.promotion import as_float, as_tensor, broadcast_shapes, broadcast_to, cast, common
+from tensorgrad.tracing import trees
+from tensorgrad.tracing.dtypes import NAMES, SHORT, is_float
+from tensorgrad.tracing.location import user_line
+from tensorgrad.tracing.tensor import Array, Tensor
+from tensorgrad.tracing.tracer import emit
+
+Tree = TypeVar("Tree")
+
+
+def _unary(kind: type[TensorOp], x: Any, floats: bool = True) -> Tensor:
+    tensor = as_tensor(x)
+    if floats and not is_float(tensor.dtype):
+        tensor = cast(tensor, NAMES["f32"])
+    return emit(kind, [tensor])
+
+
+def _binary(what: str, kind: type[TensorOp], x: Any, y: Any) -> Tensor:
+    left, right = common(what, x, y)
+    if left.dtype == NAMES["bool"]:
+        raise DTypeError(f"{user_line()}: {what}: takes numbers, not bool; cast first")
+    return emit(kind, [left, right])
+
+
+def _compare(what: str, predicate: str, x: Any, y: Any) -> Tensor:
+    return emit(arithmetic.CompareOp, common(what, x, y), predicate=StringAttr(predicate))
+
+
+def add(x: Any, y: Any) -> Tensor:
+    """`x + y`."""
+    return _binary("add", arithmetic.AddOp, x, y)
+
+
+def subtract(x: Any, y: Any) -> Tensor:
+    """`x - y`."""
+    return _binary("subtract", arithmetic.SubOp, x, y)
+
+
+def multiply(x: Any, y: Any) -> Tensor:
+    """`x * y`."""
+    return _binary("multiply", arithmetic.MulOp, x, y)
+
+
+def divide(x: Any, y: Any) -> Tensor:
+    """`x / y` as floats; integers divide as f32."""
+    left, right = common("divide", x, y)
+    if not is_float(left.dtype):
+        left, right = cast(left, NAMES["f32"]), cast(right, NAMES["f32"])
+    return emit(arithmetic.DivOp, [left, right])
+
+
+def power(x: Any, y: Any) -> Tensor:
+    """`x` to the power of `y`, as C's pow. A constant whole exponent from -16 to 16 multiplies, which is cheaper.
+
+    Integers take a constant exponent that is whole and not negative, and wrap; beside a float exponent they are f32.
+
+    Raises:
+        DTypeError: The operands are integers and the exponent is negative or no constant, or they are boolean.
+        ShapeError: They don't broadcast.
+    """
+    base = as_tensor(x)
+    if isinstance(y, float) and base.dtype.kind in "iu":
+        base = cast(base, NAMES["f32"])
+    if isinstance(y, (int, float)) and not isinstance(y, bool) and y == y // 1:
+        exact = _whole_power(base, int(y))
+        if exact is not None:
+            return exact
+    left, right = common("power", base, y)
+    if not is_float(left.dtype):
+        raise DTypeError(f"{user_line()}: power: integers take a constant exponent that is not negative; cast first")
+    return emit(arithmetic.PowOp, [left, right])
+
+
+def _whole_power(base: Tensor, exponent: int) -> Tensor | None:
+    """Repeated squaring: of floats for exponents from -16 to 16, of integers for 0 and more; `None` for any other."""
+    floats = is_float(base.dtype)
+    if base.dtype == NAMES["bool"] or (not -16 <= exponent <= 16 if floats else exponent < 0):
+        return None
+    count = exponent if exponent >= 0 else -exponent
+    if count == 0:
+        return emit_full_like(base, 1)
+    result: Tensor | None = None
+    square = base
+    while count:
+        if count & 1:
+            result = square if result is None else multiply(result, square)
+        count >>= 1
+        if count:
+            square = multiply(square, square)
+    assert result is not None
+    return divide(1.0, result) if exponent < 0 else result
+
+
+def emit_full_like(x: Tensor, number: float) -> Tensor:
+    """A concrete tensor of `x`'s shape and dtype filled with `number`."""
+    return Array(np.broadcast_to(np.asarray(number, x.dtype), x.shape))
+
+
+def maximum(x: Any, y: Any) -> Tensor:
+    """The larger of two elements; NaN when either is NaN. Equal elements share the derivative by halves.
+
+    Where one is NaN, both have all of it, as in PyTorch.
+    """
+    return _binary("maximum", arithmetic.MaximumOp, x, y)
+
+
+def minimum(x: Any, y: Any) -> Tensor:
+    """The smaller of two elements; NaN when either is NaN. Equal elements share the derivative by halves.
+
+    Where one is NaN, both have all of it, as in PyTorch.
+    """
+    return _binary("minimum", arithmetic.MinimumOp, x, y)
+
+
+def _truths(what: str, x: Any, y: Any) -> list[Tensor]:
+    return common(what, cast(x, NAMES["bool"]), cast(y, NAMES["bool"]))
+
+
+def logical_and(x: Any, y: Any) -> Tensor:
+    """Whether both elements are true; a number is true where it is not 0, so NaN is."""
+    return emit(arithmetic.AndOp, _truths("logical_and", x, y))
+
+
+def logical_or(x: Any, y: Any) -> Tensor:
+    """Whether one of two elements is true; a number is true where it is not 0, so NaN is."""
+    return emit(arithmetic.OrOp, _truths("logical_or", x, y))
+
+
+def logical_not(x: Any) -> Tensor:
+    """Whether an element is false; a number is false where it is 0."""
+    return _unary(arithmetic.NotOp, cast(x, NAMES["bool"]), floats=False)
+
+
+def equal(x: Any, y: Any) -> Tensor:
+    """Whether elements are equal."""
+    return _compare("equal", "eq", x, y)
+
+
+def not_equal(x: Any, y: Any) -> Tensor:
+    """Whether elements differ; NaN differs from everything."""
+    return _compare("not_equal", "ne", x, y)
+
+
+def less(x: Any, y: Any) -> Tensor:
+    """Whether `x < y`."""
+    return _compare("less", "lt", x, y)
+
+
+def less_equal(x: Any, y: Any) -> Tensor:
+    """Whether `x <= y`."""
+    return _compare("less_equal", "le", x, y)
+
+
+def greater(x: Any, y: Any) -> Tensor:
+    """Whether `x > y`."""
+    return _compare("greater", "gt", x, y)
+
+
+def greater_equal(x: Any, y: Any) -> Tensor:
+    """Whether `x >= y`."""
+    return _compare("greater_equal", "ge", x, y)
+
+
+def where(condition: Any, x: Any, y: Any) -> Tensor:
+    """Takes each element from `x` where `condition` holds, else from `y`.
+
+    Both sides are computed; the derivative selects cotangents, so `where(x > 0, sqrt(x), 0)` has derivative NaN at
+    0, as in PyTorch and JAX: the untaken side's infinite slope meets a cotangent of 0.
+
+    Raises:
+        DTypeError: `condition` is not boolean.
+    """
+    test = as_tensor(condition)
+    if test.dtype != NAMES["bool"]:
+        raise DTypeError(f"{user_line()}: where: the condition must be bool, not {SHORT[test.dtype]}")
+    left, right = common("where", x, y)
+    extents = broadcast_shapes(test.shape, left.shape, what="where")
+    return emit(arithmetic.SelectOp, [broadcast_to(part, extents) for part in (test, left, right)])
+
+
+def masked_fill(x: Any, mask: Any, value: Any) -> Tensor:
+    """`x` with `value` in the places where `mask` holds: `where(mask, value, x)`, in `x`'s shape and dtype.
+
+    Args:
+        x: A tensor.
+        mask: Booleans that broadcast to `x`.
+        value: A number or a tensor that broadcasts to `x`; it is cast to `x`'s dtype.
+
+    Raises:
+        DTypeError: `mask` is not boolean.
+        ShapeError: `mask` or `value` does not broadcast to `x`'s shape.
+    """
+    tensor, test = as_tensor(x), as_tensor(mask)
+    if test.dtype != NAMES["bool"]:
+        raise DTypeError(f"masked_fill: the mask must be bool, not {SHORT[test.dtype]}")
+    return where(broadcast_to(test, tensor.shape), broadcast_to(cast(value, tensor.dtype), tensor.shape), tensor)
+
+
+def negative(x: Any) -> Tensor:
+    """`-x`."""
+    return _unary(arithmetic.NegOp, x, floats=False)
+
+
+def abs(x: Any) -> Tensor:
+    """`|x|`; its derivative at 0 is 0."""
+    return _unary(arithmetic.AbsOp, x, floats=False)
+
+
+def square(x: Any) -> Tensor:
+    """`x * x`."""
+    tensor = as_tensor(x)
+    return multiply(tensor, tensor)
+
+
+@overload
+def stop_gradient(x: NumpyArray | complex) -> Tensor: ...
+
+
+@overload
+def stop_gradient(x: Tree) -> Tree: ...
+
+
+def stop_gradient(x: Any) -> Any:
+    """`x`, a constant to derivatives.
+
+    Args:
+        x: A tensor, or a tree of them: a dict, list, tuple, dataclass or module, such as a target network.
+
+    Returns:
+        The same tree with constants for tensors. A module computes with its parameters as they are, and is as it was
+        else.
+    """
+    leaves, rebuild = trees.flatten(x)
+    return rebuild([_unary(arithmetic.StopGradientOp, leaf, floats=False) for leaf in leaves])
+
+
+def astype(x: Any, dtype: object) -> Tensor:
+    """`x` with elements of `dtype`; see `cast`."""
+    return cast(x, dtype)
+
+
+def _same(what: str, kind: type[TensorOp], x: Any, y: Any, allowed: Callable[[str], bool], takes: str) -> Tensor:
+    left, right = common(what, x, y)
+    if not allowed(left.dtype.kind):
+        raise DTypeError(f"{user_line()}: {what}: takes {takes}, not {SHORT[left.dtype]}; cast first")
+    return emit(kind, [left, right])
+
+
+def sign(x: Any) -> Tensor:
+    """-1, 0 or 1 in `x`'s dtype, NaN for NaN; without derivative.
+
+    Raises:
+        DTypeError: `x` is boolean.
+    """
+    tensor = stop_gradient(as_tensor(x))
+    if tensor.dtype == NAMES["bool"]:
+        raise DTypeError(f"{user_line()}: sign: takes numbers, not bool; cast first")
+    rest = where(equal(tensor, 0), 0, tensor) if is_float(tensor.dtype) else 0
+    below = rest if tensor.dtype == NAMES["u32"] else where(less(tensor, 0), -1, rest)
+    return where(greater(tensor, 0), Array(np.ones((), tensor.dtype)), below)
+
+
+def clip(x: Any, min: Any = None, max: Any = None) -> Tensor:
+    """`x` held between `min` and `max`, each of which may be absent, a number or a tensor; NaN stays NaN.
+
+    Where `min` is above `max`, it is `max`. The derivative is as PyTorch's: that of `x` between the bounds and at them,
+    else that of the bound that holds it; none where the result is NaN.
+    """
+    tensor = held = as_tensor(x)
+    if min is not None:
+        held = maximum(held, min)
+    if max is not None:
+        held = minimum(held, max)
+    if held is tensor or not is_float(held.dtype):
+        return held
+    return _with_slopes_of_clip(tensor, min, max, stop_gradient(held))
+
+
+def _with_slopes_of_clip(x: Tensor, low: Any, high: Any, held: Tensor) -> Tensor:
+    """`held`, with the derivatives of what it is equal to."""
+    result = held
+    if isinstance(high, Tensor):
+        above = greater(x, high) if low is None else logical_and(greater(x, high), equal(low, low))
+        crossed = above if low is None else logical_or(above, logical_and(greater(low, high), equal(x, x)))
+        result = where(crossed, high, result)
+    if isinstance(low, Tensor):
+        below = less(x, low) if high is None else logical_and(less(x, low), less_equal(low, high))
+        result = where(below, low, result)
+    bounds = [greater_equal(x, low)] if low is not None else []
+    bounds += [less_equal(x, high)] if high is not None else []
+    return where(bounds[0] if len(bounds) == 1 else logical_and(*bounds), x, result)
+
+
+def clamp(x: Any, min: Any = None, max: Any = None) -> Tensor:
+    """`x` between `min` and `max`, as `clip` does; this is PyTorch's name."""
+    return clip(x, min, max)
+
+
+def lerp(x: Any, y: Any, weight: Any) -> Tensor:
+    """`x + weight * (y - x)` as floats, computed from the nearer end, so that weight 1 gives exactly `y`."""
+    start, end, share = (as_float(part) for part in common("lerp", x, y, weight))
+    step = subtract(end, start)
+    near = start + multiply(share, step)
+    return where(less(share, 0.5), near, end - multiply(subtract(1.0, share), step))
+
+
+def floor_divide(x: Any, y: Any) -> Tensor:
+    """`x // y` as Python's, rounded down; integers by 0 give 0. Without derivative.
+
+    Raises:
+        DTypeError: The operands are boolean, or have no common dtype.
+        ShapeError: They don't broadcast.
+    """
+    return _same("floor_divide", arithmetic.FloorDivideOp, x, y, lambda kind: kind in "fiu", "numbers")
+
+
+def remainder(x: Any, y: Any) -> Tensor:
+    """`x % y` as Python's, with the sign of `y`; integers by 0 give 0, floats NaN.
+
+    Raises:
+        DTypeError: The operands are boolean, or have no common dtype.
+        ShapeError: They don't broadcast.
+    """
+    return _same("remainder", arithmetic.RemainderOp, x, y, lambda kind: kind in "fiu", "numbers")
+
+
+def _bits(what: str, kind: type[TensorOp], x: Any, y: Any) -> Tensor:
+    return _same(what, kind, x, y, lambda kind: kind in "iub", "integers or bool")
+
+
+def bitwise_and(x: Any, y: Any) -> Tensor:
+    """Bitwise and of integers, logical and of booleans.
+
+    Raises:
+        DTypeError: The operands are floats, or have no common dtype.
+    """
+    return _bits("bitwise_and", arithmetic.AndOp, x, y)
+
+
+def bitwise_or(x: Any, y: Any) -> Tensor:
+    """Bitwise or of integers, logical or of booleans.
+
+    Raises:
+        DTypeError: The operands are floats, or have no common dtype.
+    """
+    return _bits("bitwise_or", arithmetic.OrOp, x, y)
+
+
+def bitwise_xor(x: Any, y: Any) -> Tensor:
+    """Bitwise exclusive or of integers, logical of booleans.
+
+    Raises:
+        DTypeError: The operands are floats, or have no common dtype.
+    """
+    return _bits("bitwise_xor", arithmetic.XorOp, x, y)
+
+
+def bitwise_invert(x: Any) -> Tensor:
+    """Every bit of integers the other way; the negation of booleans.
+
+    Raises:
+        DTypeError: `x` is of floats.
+    """
+    tensor = as_tensor(x)
+    if is_float(tensor.dtype):
+        raise DTypeError(
+            f"{user_line()}: bitwise_invert: takes integers or bool, not {SHORT[tensor.dtype]}; cast first"
+        )
+    return emit(arithmetic.NotOp, [tensor])
+
+
+def bitwise_left_shift(x: Any, y: Any) -> Tensor:
+    """`x << y` on integers; an amount below 0 or above 31 gives 0.
+
+    Raises:
+        DTypeError: The operands are no integers, or of different kinds.
+    """
+    return _same("bitwise_left_shift", arithmetic.ShiftLeftOp, x, y, lambda kind: kind in "iu", "integers")
+
+
+def bitwise_right_shift(x: Any, y: Any) -> Tensor:
+    """`x >> y` on integers, which keeps the sign; an amount below 0 or above 31 gives 0, or -1 for a negative `x`.
+
+    Raises:
+        DTypeError: The operands are no integers, or of different kinds.
+    """
+    return _same("bitwise_right_shift", arithmetic.ShiftRightOp, x, y, lambda kind: kind in "iu", "integers")
+
+
+def logical_xor(x: Any, y: Any) -> Tensor:
+    """Whether exactly one of two elements is true; a number is true where it is not 0, so NaN is."""
+    return not_equal(cast(x, "bool"), cast(y, "bool"))

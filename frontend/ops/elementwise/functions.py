@@ -1,0 +1,198 @@
+"""Elementary functions, rounding and tests for finite numbers: element by element, with the Array API's names.
+
+Functions of floats take integers and booleans as f32. The docstrings of the ops, in the module of the same name of
+`dialects/tg`, state error bounds.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tensorgrad.dialects.tg.base import TensorOp
+from tensorgrad.dialects.tg.elementwise import arithmetic, functions
+from tensorgrad.ops.elementwise.arithmetic import divide, equal, logical_not, not_equal
+from tensorgrad.ops.promotion import as_float, as_tensor, common
+from tensorgrad.tracing.dtypes import is_float
+from tensorgrad.tracing.tensor import Tensor
+from tensorgrad.tracing.tracer import emit
+
+
+def _float(kind: type[TensorOp], x: Any) -> Tensor:
+    return emit(kind, [as_float(x)])
+
+
+def _whole(kind: type[TensorOp], x: Any) -> Tensor:
+    """Rounding, which leaves integers and booleans as they are."""
+    tensor = as_tensor(x)
+    return emit(kind, [tensor]) if is_float(tensor.dtype) else tensor
+
+
+def exp(x: Any) -> Tensor:
+    """`e` to the power of `x`; 0 and infinity beyond the range."""
+    return _float(functions.ExpOp, x)
+
+
+def log(x: Any) -> Tensor:
+    """The natural logarithm; `-inf` at 0, NaN below."""
+    return _float(functions.LogOp, x)
+
+
+def sqrt(x: Any) -> Tensor:
+    """The square root; NaN below 0."""
+    return _float(functions.SqrtOp, x)
+
+
+def sin(x: Any) -> Tensor:
+    """The sine of `x` in radians."""
+    return _float(functions.SinOp, x)
+
+
+def cos(x: Any) -> Tensor:
+    """The cosine of `x` in radians."""
+    return _float(functions.CosOp, x)
+
+
+def tanh(x: Any) -> Tensor:
+    """The hyperbolic tangent."""
+    return _float(functions.TanhOp, x)
+
+
+def relu(x: Any) -> Tensor:
+    """`x` where it is positive, else 0; its derivative at 0 is 0."""
+    return emit(functions.ReluOp, [as_tensor(x)])
+
+
+def sigmoid(x: Any) -> Tensor:
+    """`1 / (1 + exp(-x))`, without overflow on either side."""
+    return _float(functions.SigmoidOp, x)
+
+
+def exp2(x: Any) -> Tensor:
+    """`2` to the power of `x`, exact at integers."""
+    return _float(functions.Exp2Op, x)
+
+
+def expm1(x: Any) -> Tensor:
+    """`exp(x) - 1`, exact near 0 too."""
+    return _float(functions.Expm1Op, x)
+
+
+def log2(x: Any) -> Tensor:
+    """The logarithm to base 2, exact at powers of two; `-inf` at 0, NaN below."""
+    return _float(functions.Log2Op, x)
+
+
+def log1p(x: Any) -> Tensor:
+    """`log(1 + x)`, exact near 0 too; `-inf` at -1, NaN below."""
+    return _float(functions.Log1pOp, x)
+
+
+def rsqrt(x: Any) -> Tensor:
+    """`1 / sqrt(x)`: infinity at 0, NaN below."""
+    return divide(1.0, sqrt(x))
+
+
+def reciprocal(x: Any) -> Tensor:
+    """`1 / x` as floats; infinite at 0."""
+    return divide(1.0, as_float(x))
+
+
+def tan(x: Any) -> Tensor:
+    """The tangent of `x` in radians."""
+    return _float(functions.TanOp, x)
+
+
+def asin(x: Any) -> Tensor:
+    """The inverse sine; NaN outside [-1, 1]."""
+    return _float(functions.AsinOp, x)
+
+
+def acos(x: Any) -> Tensor:
+    """The inverse cosine; NaN outside [-1, 1]."""
+    return _float(functions.AcosOp, x)
+
+
+def atan(x: Any) -> Tensor:
+    """The inverse tangent."""
+    return _float(functions.AtanOp, x)
+
+
+def atan2(y: Any, x: Any) -> Tensor:
+    """The angle of the point (`x`, `y`) in (-pi, pi], as C's; its derivative at the origin is 0."""
+    left, right = common("atan2", y, x)
+    return emit(functions.Atan2Op, [as_float(left), as_float(right)])
+
+
+def sinh(x: Any) -> Tensor:
+    """The hyperbolic sine."""
+    return _float(functions.SinhOp, x)
+
+
+def cosh(x: Any) -> Tensor:
+    """The hyperbolic cosine."""
+    return _float(functions.CoshOp, x)
+
+
+def asinh(x: Any) -> Tensor:
+    """The inverse hyperbolic sine."""
+    return _float(functions.AsinhOp, x)
+
+
+def acosh(x: Any) -> Tensor:
+    """The inverse hyperbolic cosine; NaN below 1."""
+    return _float(functions.AcoshOp, x)
+
+
+def atanh(x: Any) -> Tensor:
+    """The inverse hyperbolic tangent; infinite at -1 and 1, NaN beyond."""
+    return _float(functions.AtanhOp, x)
+
+
+def erf(x: Any) -> Tensor:
+    """The error function."""
+    return _float(functions.ErfOp, x)
+
+
+def erfc(x: Any) -> Tensor:
+    """`1 - erf(x)`, accurate in its tail too."""
+    return _float(functions.ErfcOp, x)
+
+
+def floor(x: Any) -> Tensor:
+    """The largest integer that is not above `x`, in `x`'s dtype; without derivative."""
+    return _whole(functions.FloorOp, x)
+
+
+def ceil(x: Any) -> Tensor:
+    """The smallest integer that is not below `x`, in `x`'s dtype; without derivative."""
+    return _whole(functions.CeilOp, x)
+
+
+def round(x: Any) -> Tensor:
+    """The nearest integer, halves to the even one, in `x`'s dtype; without derivative."""
+    return _whole(functions.RoundOp, x)
+
+
+def trunc(x: Any) -> Tensor:
+    """The integer next to `x` towards 0, in `x`'s dtype; without derivative."""
+    return _whole(functions.TruncOp, x)
+
+
+def isnan(x: Any) -> Tensor:
+    """Whether an element is NaN; no integer is."""
+    tensor = as_tensor(x)
+    return not_equal(tensor, tensor)
+
+
+def isfinite(x: Any) -> Tensor:
+    """Whether an element is neither infinite nor NaN; every integer is finite."""
+    tensor = as_tensor(x)
+    return emit(functions.IsFiniteOp, [tensor]) if is_float(tensor.dtype) else equal(tensor, tensor)
+
+
+def isinf(x: Any) -> Tensor:
+    """Whether an element is infinite; no integer is."""
+    tensor = as_tensor(x)
+    if not is_float(tensor.dtype):
+        return not_equal(tensor, tensor)
+    return logical_not(emit(arithmetic.OrOp, [isfinite(tensor), isnan(tensor)]))

@@ -1,0 +1,90 @@
+"""How each op of `tg` is lowered: rules by class, which the families of `rules` register."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeAlias, TypeVar, cast
+
+from xdsl.ir.affine import AffineMap
+
+from tensorgrad.dialects.tg.base import TensorOp
+from tensorgrad.dialects.tg.build import element_of
+from tensorgrad.passes.buffers.lower_tg_to_buf.kernels import KernelSpec
+from tensorgrad.passes.buffers.lower_tg_to_buf.scalars import Body, storage
+from tensorgrad.passes.buffers.lower_tg_to_buf.views import Lowered, View
+
+OpT = TypeVar("OpT", bound=TensorOp)
+Rule: TypeAlias = Callable[[OpT, Sequence[Lowered]], KernelSpec]
+"""Makes the kernel of an op from its lowered operands; called with at least one element in the result."""
+
+Emit: TypeAlias = Callable[[KernelSpec], View]
+Sequencer: TypeAlias = Callable[[OpT, Sequence[Lowered], Emit], Lowered]
+"""Emits an op's kernels in order, and gives its result; called with at least one element in the result."""
+
+
+RULES: dict[type[TensorOp], Rule[TensorOp]] = {}
+SEQUENCES: dict[type[TensorOp], Sequencer[TensorOp]] = {}
+
+MEMORY_OPERANDS: dict[type[TensorOp], tuple[int, ...]] = {}
+"""The operands that a kernel loads from at computed indices, and so must lie in memory."""
+
+VIEWS: dict[type[TensorOp], Callable[[TensorOp], AffineMap]] = {}
+"""For each op that costs nothing: the map from the result's index to the operand's."""
+
+
+def rule(kind: type[OpT], in_memory: tuple[int, ...] = ()) -> Callable[[Rule[OpT]], Rule[OpT]]:
+    """Registers the kernel of an op.
+
+    Args:
+        kind: The op.
+        in_memory: The operands that the kernel loads from at computed indices, and so must lie in memory.
+    """
+
+    def register(function: Rule[OpT]) -> Rule[OpT]:
+        RULES[kind] = cast("Rule[TensorOp]", function)
+        MEMORY_OPERANDS[kind] = in_memory
+        return function
+
+    return register
+
+
+def sequence(kind: type[OpT], in_memory: tuple[int, ...] = ()) -> Callable[[Sequencer[OpT]], Sequencer[OpT]]:
+    """Registers the kernels of an op.
+
+    Args:
+        kind: The op.
+        in_memory: The operands that they load from at computed indices, and so must lie in memory.
+    """
+
+    def register(function: Sequencer[OpT]) -> Sequencer[OpT]:
+        SEQUENCES[kind] = cast("Sequencer[TensorOp]", function)
+        MEMORY_OPERANDS[kind] = in_memory
+        return function
+
+    return register
+
+
+def view(kind: type[TensorOp]) -> Callable[[Callable[[TensorOp], AffineMap]], Callable[[TensorOp], AffineMap]]:
+    """Registers an op that only moves elements, by the map from its result's index to its operand's."""
+
+    def register(function: Callable[[TensorOp], AffineMap]) -> Callable[[TensorOp], AffineMap]:
+        VIEWS[kind] = function
+        return function
+
+    return register
+
+
+def pointwise(bodies: Mapping[type[TensorOp], Body]) -> None:
+    """Registers ops that work element by element, by what they do to one element."""
+
+    def kernel(op: TensorOp, operands: Sequence[Lowered]) -> KernelSpec:
+        body = bodies[type(op)]
+        return KernelSpec(
+            grid=op.shape,
+            reads=operands,
+            result=storage(element_of(op.results[0])),
+            compute=lambda b, args: body(b, op, args),
+            location=op.location,
+        )
+
+    RULES.update(dict.fromkeys(bodies, kernel))

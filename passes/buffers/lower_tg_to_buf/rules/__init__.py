@@ -1,0 +1,19 @@
+"""How each op of `tg` becomes kernels or an index map: a module a family."""
+
+from tensorgrad.passes.buffers.lower_tg_to_buf.registry import MEMORY_OPERANDS, RULES, SEQUENCES, VIEWS
+from tensorgrad.passes.buffers.lower_tg_to_buf.rules import (
+    contract,
+    convolution,
+    elementwise,
+    index,
+    leaves,
+    random,
+    reduce,
+    shape,
+    sort,
+)
+
+FAMILIES = (elementwise, shape, reduce, contract, convolution, index, sort, random, leaves)
+"""The modules that hold rules: importing one registers its own."""
+
+__all__ = ["FAMILIES", "MEMORY_OPERANDS", "RULES", "SEQUENCES", "VIEWS"]

@@ -1,0 +1,239 @@
+"""Gathers and scatters.
+
+A scatter compares every index with every place where these are few; else it sorts the indices, stably, and sums
+segments: one writer, no atomics, the same bits on every run.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import cast
+
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import (
+    f16,
+    f32,
+    i32,
+)
+from xdsl.ir import Attribute, SSAValue
+from xdsl.ir.affine import AffineMap
+
+from tensorgrad.dialects.tg import index as indexing
+from tensorgrad.dialects.tg.base import TensorOp, int_value, is_float
+from tensorgrad.dialects.tg.build import element_of, shape_of
+from tensorgrad.passes.analyses import affine
+from tensorgrad.passes.buffers.lower_tg_to_buf.kernels import KernelSpec, StageBody
+from tensorgrad.passes.buffers.lower_tg_to_buf.registry import Emit, rule, sequence
+from tensorgrad.passes.buffers.lower_tg_to_buf.rules.sort import bisected, position_at, sorted_positions
+from tensorgrad.passes.buffers.lower_tg_to_buf.scalars import by_kind, index, predicate, storage
+from tensorgrad.passes.buffers.lower_tg_to_buf.views import Lowered, View, through
+
+SEARCHED = 1 << 14
+"""A scatter compares every index with every place where that takes at most so many comparisons; else it sorts."""
+
+
+def _gather(
+    op: TensorOp,
+    operands: Sequence[Lowered],
+    extent: int,
+    index_map: AffineMap,
+    position: Callable[[StageBody, SSAValue], list[SSAValue]],
+) -> KernelSpec:
+    """Reads `operands[0]` at an index that `operands[1]` gives, if it is below `extent`."""
+    source = cast(View, operands[0])
+    element = storage(element_of(op.results[0]))
+
+    def compute(b: StageBody, args: Sequence[SSAValue]) -> SSAValue:
+        inside = b.compare("ult", args[0], b.constant(extent, args[0].type))
+        fill = b.constant(float("nan") if is_float(element) else 0, element)
+
+        def read(then: StageBody) -> SSAValue:
+            found = then.convert(arith.IndexCastOp, args[0], index)
+            return then.load(source.buffer, then.evaluate(source.map, position(then, found)))
+
+        return b.guarded(inside, read, fill)
+
+    return KernelSpec(
+        grid=op.shape,
+        reads=[through(operands[1], index_map, op.shape)],
+        gathered=[source.buffer],
+        result=element,
+        compute=compute,
+        location=op.location,
+    )
+
+
+def _axes_map(rank: int, axes: Sequence[int]) -> AffineMap:
+    loops = affine.dims(rank)
+    return AffineMap(rank, 0, tuple(loops[axis] for axis in axes))
+
+
+@rule(indexing.TakeOp, in_memory=(0,))
+def _take(op: indexing.TakeOp, operands: Sequence[Lowered]) -> KernelSpec:
+    axis, count = int_value(op.properties, "axis"), len(shape_of(op.indices))
+    rank = len(op.shape)
+
+    def position(b: StageBody, found: SSAValue) -> list[SSAValue]:
+        before = [b.loop(i) for i in range(axis)]
+        return [*before, found, *(b.loop(i) for i in range(axis + count, rank))]
+
+    index_map = _axes_map(rank, range(axis, axis + count))
+    return _gather(op, operands, shape_of(op.operand)[axis], index_map, position)
+
+
+@rule(indexing.TakeAlongAxisOp, in_memory=(0,))
+def _take_along_axis(op: indexing.TakeAlongAxisOp, operands: Sequence[Lowered]) -> KernelSpec:
+    axis, rank = int_value(op.properties, "axis"), len(op.shape)
+
+    def position(b: StageBody, found: SSAValue) -> list[SSAValue]:
+        return [found if i == axis else b.loop(i) for i in range(rank)]
+
+    return _gather(op, operands, shape_of(op.operand)[axis], affine.identity(rank), position)
+
+
+def _scatter(
+    op: TensorOp, operands: Sequence[Lowered], reduced: tuple[int, ...], axis: int, update_axes: Sequence[int]
+) -> KernelSpec:
+    """Each element of the result looks for the indices that name it and adds their updates, in order.
+
+    One writer, no atomics: the same result on every run. Updates are read where the index matches, nowhere else.
+    """
+    source = cast(View, operands[0])
+    extents = (*op.shape, *reduced)
+    element = element_of(op.results[0])
+    loops = affine.dims(len(extents))
+    own = range(len(op.shape), len(extents))
+    along = isinstance(op, indexing.ScatterAddAlongAxisOp)
+    index_axes = [own[0] if i == axis else i for i in range(len(op.shape))] if along else list(own)
+
+    def compute(b: StageBody, args: Sequence[SSAValue]) -> SSAValue:
+        here = b.convert(arith.IndexCastOp, b.loop(axis), args[0].type)
+        hit = b.compare("eq", args[0], here)
+
+        def read(then: StageBody) -> SSAValue:
+            position = [then.loop(loop) for loop in update_axes]
+            return then.load(source.buffer, then.evaluate(source.map, position))
+
+        return b.guarded(hit, read, b.constant(0, storage(element)))
+
+    index_map = AffineMap(len(extents), 0, tuple(loops[i] for i in index_axes))
+    return KernelSpec(
+        grid=op.shape,
+        reads=[through(operands[1], index_map, extents)],
+        gathered=[source.buffer],
+        result=storage(element),
+        compute=compute,
+        reduced=reduced,
+        combine=by_kind("add", element),
+        location=op.location,
+    )
+
+
+def _searched_scatter(op: indexing.ScatterAddOp, operands: Sequence[Lowered]) -> KernelSpec:
+    """Returns the kernel of a scatter whose elements each look through all indices."""
+    axis, indices = int_value(op.properties, "axis"), shape_of(op.indices)
+    rank = len(op.shape)
+    own = range(rank, rank + len(indices))
+    return _scatter(op, operands, indices, axis, [*range(axis), *own, *range(axis + 1, rank)])
+
+
+def _searched_scatter_along_axis(op: indexing.ScatterAddAlongAxisOp, operands: Sequence[Lowered]) -> KernelSpec:
+    """Returns the same where each row has indices of its own."""
+    axis, rank = int_value(op.properties, "axis"), len(op.shape)
+    update_axes = [rank if i == axis else i for i in range(rank)]
+    return _scatter(op, operands, (shape_of(op.indices)[axis],), axis, update_axes)
+
+
+def _starts(keys: View, order: View, shape: Sequence[int], extent: int, element: Attribute, op: TensorOp) -> KernelSpec:
+    """For each number up to `extent`, how many of the sorted keys are below it."""
+
+    def compute(b: StageBody, args: Sequence[SSAValue]) -> SSAValue:
+        row = [b.loop(loop) for loop in range(len(shape) - 1)]
+        wanted = b.convert(arith.IndexCastOp, b.loop(len(shape) - 1), i32)
+
+        def rises(inner: StageBody, at: SSAValue) -> SSAValue:
+            found = inner.load(keys.buffer, inner.evaluate(keys.map, [*row, position_at(inner, order, row, at)]))
+            return inner.compare(predicate("lt", element), found, wanted)
+
+        low, high = b.constant(0, index), b.constant(shape[-1], index)
+        return b.convert(arith.IndexCastOp, bisected(b, low, high, shape[-1], rises), i32)
+
+    grid = (*shape[:-1], extent + 1)
+    return KernelSpec(grid, (), i32, compute, gathered=[keys.buffer, order.buffer], location=op.location)
+
+
+def _segment_sums(
+    op: TensorOp, updates: View, order: View, starts: View, axis: int, count: int, rows: Sequence[int]
+) -> KernelSpec:
+    """Each place along `axis` adds the updates that name it, in the order of their positions.
+
+    Args:
+        op: The scatter.
+        updates: Has the result's axes, but positions along `axis`.
+        order: The positions, sorted by the place that they name; its axes are those in `rows` and the positions.
+        starts: Where each place's positions start in the order.
+        axis: The axis of the places.
+        count: How many positions an order has.
+        rows: The result's axes that have an order each.
+    """
+    element = element_of(op.results[0])
+    half = element == f16  # added in f32, rounded once
+
+    def compute(b: StageBody, args: Sequence[SSAValue]) -> SSAValue:
+        loops = [b.loop(loop) for loop in range(len(op.shape))]
+        row = [loops[loop] for loop in rows]
+
+        def start(at: SSAValue) -> SSAValue:
+            return b.convert(arith.IndexCastOp, b.load(starts.buffer, b.evaluate(starts.map, [*row, at])), index)
+
+        def add(inner: StageBody, at: SSAValue, total: SSAValue) -> SSAValue:
+            found = position_at(inner, order, row, at)
+            place = [found if loop == axis else value for loop, value in enumerate(loops)]
+            update = inner.load(updates.buffer, inner.evaluate(updates.map, place))
+            if half:
+                update = inner.convert(arith.ExtFOp, update, f32)
+            return inner.apply(by_kind("add", element), total, update)
+
+        end = b.apply(arith.AddiOp, loops[axis], b.constant(1, index))
+        zero = b.constant(0, f32 if half else storage(element))
+        total = b.fold(start(loops[axis]), start(end), count, zero, add)
+        return b.convert(arith.TruncFOp, total, f16) if half else total
+
+    gathered = list(dict.fromkeys([updates.buffer, order.buffer, starts.buffer]))
+    return KernelSpec(op.shape, (), storage(element), compute, gathered=gathered, location=op.location)
+
+
+@sequence(indexing.ScatterAddOp, in_memory=(0, 1))
+def _scatter_add(op: indexing.ScatterAddOp, operands: Sequence[Lowered], emit: Emit) -> Lowered:
+    """By comparing all indices with all places where they are few, else by a stable sort and a sum over segments."""
+    axis, extent, indices = int_value(op.properties, "axis"), op.shape[int_value(op.properties, "axis")], op.indices
+    count = math.prod(shape_of(indices))
+    if count * extent <= SEARCHED:
+        return emit(_searched_scatter(op, operands))
+    updates, keys = cast(View, operands[0]), cast(View, operands[1])
+    keys = keys.through(affine.reshape_map([count], shape_of(indices)), [count])
+    flat = [*op.shape[:axis], count, *op.shape[axis + 1 :]]
+    updates = updates.through(affine.reshape_map(flat, shape_of(op.updates)), flat)
+    element = element_of(indices)
+    order = sorted_positions(keys, [count], element, False, emit, op)
+    starts = emit(_starts(keys, order, [count], extent, element, op))
+    return emit(_segment_sums(op, updates, order, starts, axis, count, ()))
+
+
+@sequence(indexing.ScatterAddAlongAxisOp, in_memory=(0, 1))
+def _scatter_add_along_axis(op: indexing.ScatterAddAlongAxisOp, operands: Sequence[Lowered], emit: Emit) -> Lowered:
+    """As `tg.scatter_add`, with an order for each row."""
+    axis, shape = int_value(op.properties, "axis"), shape_of(op.indices)
+    extent, count = op.shape[axis], shape[axis]
+    if count * extent <= SEARCHED:
+        return emit(_searched_scatter_along_axis(op, operands))
+    rows = [loop for loop in range(len(shape)) if loop != axis]
+    moved = [*(shape[loop] for loop in rows), count]
+    loops = affine.dims(len(shape))
+    back = [loops[-1] if loop == axis else loops[rows.index(loop)] for loop in range(len(shape))]
+    keys = cast(View, operands[1]).through(AffineMap(len(shape), 0, tuple(back)), moved)
+    element = element_of(op.indices)
+    order = sorted_positions(keys, moved, element, False, emit, op)
+    starts = emit(_starts(keys, order, moved, extent, element, op))
+    return emit(_segment_sums(op, cast(View, operands[0]), order, starts, axis, count, rows))

@@ -1,0 +1,31 @@
+"""Leaves: positions, as every kernel that reads them computes them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import (
+    i32,
+)
+from xdsl.ir import SSAValue
+
+from tensorgrad.dialects.tg import leaves
+from tensorgrad.dialects.tg.base import int_value, is_float
+from tensorgrad.dialects.tg.build import element_of
+from tensorgrad.passes.buffers.lower_tg_to_buf.kernels import KernelSpec, StageBody
+from tensorgrad.passes.buffers.lower_tg_to_buf.registry import rule
+from tensorgrad.passes.buffers.lower_tg_to_buf.scalars import storage
+from tensorgrad.passes.buffers.lower_tg_to_buf.views import Lowered
+
+
+@rule(leaves.IotaOp)
+def _iota(op: leaves.IotaOp, operands: Sequence[Lowered]) -> KernelSpec:
+    element = element_of(op.results[0])
+    axis = int_value(op.properties, "axis")
+
+    def compute(b: StageBody, args: Sequence[SSAValue]) -> SSAValue:
+        position = b.convert(arith.IndexCastOp, b.loop(axis), i32)
+        return b.convert(arith.UIToFPOp, position, element) if is_float(element) else position
+
+    return KernelSpec(grid=op.shape, reads=(), result=storage(element), compute=compute, location=op.location)

@@ -1,0 +1,35 @@
+"""The derivatives of ops: rules by class, and the reasons of those that have none. The families of `rules` fill it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeAlias, TypeVar, cast
+
+from xdsl.ir import SSAValue
+
+from tensorgrad.dialects.tg.base import TensorOp
+from tensorgrad.dialects.tg.build import TensorBuilder
+
+Cotangents: TypeAlias = Sequence[SSAValue | None]
+OpT = TypeVar("OpT", bound=TensorOp)
+Rule: TypeAlias = Callable[[TensorBuilder, OpT, SSAValue], Cotangents]
+
+RULES: dict[type[TensorOp], Callable[[TensorBuilder, TensorOp, SSAValue], Cotangents]] = {}
+
+NO_DERIVATIVE: dict[type[TensorOp], str] = {}
+"""The ops without a rule, each with its reason."""
+
+
+def rule(kind: type[OpT]) -> Callable[[Rule[OpT]], Rule[OpT]]:
+    """Registers the derivative of an op."""
+
+    def register(function: Rule[OpT]) -> Rule[OpT]:
+        RULES[kind] = cast("Callable[[TensorBuilder, TensorOp, SSAValue], Cotangents]", function)
+        return function
+
+    return register
+
+
+def no_rule(reason: str, *kinds: type[TensorOp]) -> None:
+    """Registers why ops have no derivative."""
+    NO_DERIVATIVE.update(dict.fromkeys(kinds, reason))

@@ -1,0 +1,8 @@
+"""Leaves, which nothing flows back into."""
+
+from __future__ import annotations
+
+from tensorgrad.dialects.tg import leaves
+from tensorgrad.passes.tensors.grad.registry import no_rule
+
+no_rule("it has no operands", leaves.ConstantOp, leaves.IotaOp)
