@@ -28,7 +28,7 @@ COUNTED = ("dispatches", "submits", "copies", "kernels", "peak_bytes", "bytes_mo
 
 
 def ours(name: str, device: str, tune: float) -> list[Contestant]:
-    """A workload in tensorgrad, on each device that is asked for, and the same in its peers."""
+    """Returns a workload in tensorgrad, on each device that is asked for, and the same in its peers."""
     made = [(one, *workload(name)(one, tune=tune if one != "numpy" else False)) for one in _devices(device)]
     weights = made[0][1].parameters()
     found: list[Contestant] = []

@@ -124,5 +124,5 @@ def report(device: str, rounds: int, out: Path, names: Sequence[str] = NAMES) ->
 
 
 def _medians(runs: Sequence[Cold]) -> list[float]:
-    """The figures of a row."""
+    """Returns the figures of a row."""
     return [statistics.median(getattr(one, column) for one in runs) for column in COLUMNS]

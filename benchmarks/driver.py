@@ -48,7 +48,7 @@ def pipelines(program: Program, device: WebGPUDevice, threads: int, uncached: st
 
 
 def commands(program: Program, device: WebGPUDevice) -> list[Command]:
-    """The dispatches of a step, on buffers of their own."""
+    """Returns the dispatches of a step, on buffers of their own."""
     api = device.wgpu_device
     buffers = [device.create_buffer(buffer.name, buffer.size) for buffer in program.buffers]
     made = pipelines_of(program, api, threads=1)
@@ -64,7 +64,7 @@ def commands(program: Program, device: WebGPUDevice) -> list[Command]:
 
 
 def by_methods(device: WebGPUDevice, found: list[Command]) -> Callable[[], float]:
-    """What encodes a step by wgpu-py's methods, and says how many seconds of this thread that takes."""
+    """Returns what encodes a step by wgpu-py's methods, and says how many seconds of this thread that takes."""
     recording = MethodRecording(device.wgpu_device, [found])
 
     def run() -> float:
@@ -79,7 +79,9 @@ def by_methods(device: WebGPUDevice, found: list[Command]) -> Callable[[], float
 
 
 def by_library(device: WebGPUDevice, found: list[Command]) -> Callable[[], float]:
-    """What encodes a step by the native library's functions, and says how many seconds of this thread that takes."""
+    """Returns what encodes a step by the native library's functions, and says how many seconds of this thread that
+    takes.
+    """
     library = native_library()
     if library is None:
         raise SystemExit("this wgpu-py is not made as tensorgrad expects, so there are its methods only")
@@ -99,7 +101,7 @@ def by_library(device: WebGPUDevice, found: list[Command]) -> Callable[[], float
 
 
 def encoding(device: WebGPUDevice, found: list[Command]) -> dict[str, float]:
-    """What encoding takes in both ways, in turns: the medians of some rounds; nothing is submitted."""
+    """Returns what encoding takes in both ways, in turns: the medians of some rounds; nothing is submitted."""
     ways = {"methods": by_methods(device, found), "the library": by_library(device, found)}
     times: dict[str, list[float]] = {name: [] for name in ways}
     for _ in range(ROUNDS):
@@ -113,7 +115,7 @@ def encoding(device: WebGPUDevice, found: list[Command]) -> dict[str, float]:
 
 
 def costs(name: str, device: WebGPUDevice) -> dict[str, float]:
-    """What a workload's pipelines and steps cost, one way and another."""
+    """Returns the cost of a workload's pipelines and steps, in both ways."""
     training, batch = workload(name)("wgpu")
     program = training.program
     found: dict[str, float] = {}

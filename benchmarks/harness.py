@@ -120,7 +120,7 @@ def _short(value: Any) -> str:
 
 
 def machine() -> dict[str, Any]:
-    """What the figures were measured on."""
+    """Returns the machine that the figures were measured on."""
     versions: dict[str, str] = {}
     for name in ("tensorgrad-xdsl", "wgpu", "numpy", "torch", "jax", "xdsl"):
         try:

@@ -20,7 +20,7 @@ SHAPE = (8192, 4096)
 
 
 def contestants() -> dict[str, Callable[[], Any]]:
-    """What is compared, by name."""
+    """Returns what is compared, by name."""
     import torch
 
     draw, key = tg.initializers.normal(0.02), tg.random.key(0)

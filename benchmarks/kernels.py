@@ -59,7 +59,7 @@ def _product(m: int, n: int, k: int) -> Kernel:
 
 
 def _masked_product(m: int, n: int, k: int) -> Kernel:
-    """A product whose left operand is masked in front of it, as by dropout."""
+    """Returns a product whose left operand is masked in front of it, as by dropout."""
 
     def multiply(x: Any, mask: Any, w: Any) -> Any:
         return (x * mask) @ w
@@ -71,7 +71,7 @@ def _masked_product(m: int, n: int, k: int) -> Kernel:
 
 
 def _torch_gradient(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The gradient of `sum(function(x) * w)` by x."""
+    """Returns the gradient of `sum(function(x) * w)` by x."""
 
     def gradient(x: Any, w: Any, **others: Any) -> Any:
         x = x.detach().requires_grad_()
@@ -181,7 +181,7 @@ class _Operands(tg.nn.Module):
 
 
 def ours(kernel: Kernel, device: tg.DeviceName, arrays: Arrays) -> Contestant:
-    """A kernel compiled by tensorgrad."""
+    """Returns a kernel compiled by tensorgrad."""
     floats = {name: array for name, array in arrays.items() if array.dtype.kind == "f"}
     integers = {name: array for name, array in arrays.items() if name not in floats}
 
@@ -203,7 +203,7 @@ def ours(kernel: Kernel, device: tg.DeviceName, arrays: Arrays) -> Contestant:
 
 
 def torch_cpu(kernel: Kernel, arrays: Arrays) -> Contestant | None:
-    """A kernel in PyTorch on the CPU; `None` where it isn't installed."""
+    """Returns a kernel in PyTorch on the CPU; `None` where it isn't installed."""
     try:
         import torch
     except ImportError:
@@ -217,7 +217,7 @@ def torch_cpu(kernel: Kernel, arrays: Arrays) -> Contestant | None:
 
 
 def tinygrad(kernel: Kernel, arrays: Arrays) -> Contestant | None:
-    """A kernel in tinygrad's WebGPU backend; `None` where it isn't installed."""
+    """Returns a kernel in tinygrad's WebGPU backend; `None` where it isn't installed."""
     if not find_dawn():
         return None
     from tinygrad.engine.jit import TinyJit
@@ -234,7 +234,7 @@ def tinygrad(kernel: Kernel, arrays: Arrays) -> Contestant | None:
 
 
 def contestants(name: str, device: tg.DeviceName, peers: bool) -> list[Contestant]:
-    """All that can run a kernel here, ours first."""
+    """Returns all that can run a kernel here, ours first."""
     kernel = KERNELS[name]
     arrays = kernel.arrays()
     others = [torch_cpu(kernel, arrays), tinygrad(kernel, arrays)] if peers else []
@@ -242,5 +242,5 @@ def contestants(name: str, device: tg.DeviceName, peers: bool) -> list[Contestan
 
 
 def rate(kernel: Kernel, seconds: float) -> Mapping[str, float]:
-    """What a time means: 1e9 operations and 1e9 bytes a second."""
+    """Returns throughput from a time: 1e9 operations and 1e9 bytes a second."""
     return {"GFLOP/s": kernel.flops / seconds / 1e9, "GB/s": kernel.bytes / seconds / 1e9}

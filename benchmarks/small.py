@@ -34,7 +34,7 @@ def distance(model: Many, x: tg.Tensor) -> tg.Tensor:
 
 
 def by_hand(parameters: list[np.ndarray], momentum: float) -> Callable[[np.ndarray], float]:
-    """The step as a careful person writes it."""
+    """Returns the step as a careful person writes it."""
     p = [np.array(value) for value in parameters]
     velocities = [np.zeros_like(value) for value in p]
     rate, kept, two = np.float32(RATE), np.float32(momentum), np.float32(2)

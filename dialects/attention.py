@@ -89,7 +89,7 @@ class Attention:
         return 3 + self.biases + self.masks
 
     def attribute(self) -> DictionaryAttr:
-        """The parameters as an attribute."""
+        """Returns the parameters as an attribute."""
         data: dict[str, Attribute] = {
             name: IntegerAttr(cast(int, getattr(self, name)), i64)
             for name in _COUNTS
@@ -101,7 +101,7 @@ class Attention:
 
     @staticmethod
     def read(attribute: DictionaryAttr) -> Attention:
-        """The parameters that an attribute holds.
+        """Returns the parameters that an attribute holds.
 
         Raises:
             VerifyException: One is missing, unknown or out of range.
@@ -137,7 +137,7 @@ class Attention:
         return found
 
     def shapes(self, part: str) -> list[tuple[int, ...]]:
-        """The shapes of a part's operands and results, as the operation has them."""
+        """Returns the shapes of a part's operands and results, as the operation has them."""
         rows, scores = (self.groups, self.queries), (self.groups, self.queries, self.keys)
         q, k, v = (*rows, self.features), (self.groups, self.keys, self.features), (self.groups, self.keys, self.values)
         given = [q, k, v, *[scores] * (self.biases + self.masks)]
@@ -196,7 +196,7 @@ class AttentionOp(IRDLOperation):
         outputs: Sequence[SSAValue],
         maps: Sequence[AffineMap],
     ) -> AttentionOp:
-        """A stage; the maps are those of the inputs and then of the outputs."""
+        """Returns a stage; the maps are those of the inputs and then of the outputs."""
         return cls.build(
             operands=[list(inputs), list(outputs)],
             properties={
@@ -242,5 +242,5 @@ class AttentionOp(IRDLOperation):
         return f32 if element == f16 else element
 
     def affine_maps(self) -> tuple[AffineMap, ...]:
-        """The maps, inputs first."""
+        """Returns the maps, inputs first."""
         return tuple(one.data for one in self.maps)

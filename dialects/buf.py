@@ -61,12 +61,12 @@ numbers from 0 on, each at the start of an aligned range."""
 
 
 def shape_of(value: SSAValue) -> tuple[int, ...]:
-    """The static shape of a memref value."""
+    """Returns the static shape of a memref value."""
     return cast(Buffer, value.type).get_shape()
 
 
 def element_of(value: SSAValue) -> Attribute:
-    """The element type of a memref value."""
+    """Returns the element type of a memref value."""
     return cast(Buffer, value.type).get_element_type()
 
 
@@ -96,22 +96,22 @@ def buffer_bytes(kind: Buffer) -> int:
 
 
 def is_shape_only(value: SSAValue) -> bool:
-    """Whether a kernel's local only gives a loop its extent: it is never stored to, loaded or bound."""
+    """Returns whether a kernel's local only gives a loop its extent: it is never stored to, loaded or bound."""
     return isinstance(value.owner, memref.AllocaOp) and "buf.shape_only" in value.owner.attributes
 
 
 def maps_of(stage: GenericOp) -> tuple[AffineMap, ...]:
-    """The indexing maps of a stage, inputs first."""
+    """Returns the indexing maps of a stage, inputs first."""
     return tuple(attribute.data for attribute in stage.indexing_maps)
 
 
 def iterators_of(stage: GenericOp) -> tuple[IteratorType, ...]:
-    """The iterator kinds of a stage, one a loop."""
+    """Returns the iterator kinds of a stage, one a loop."""
     return tuple(attribute.data for attribute in stage.iterator_types)
 
 
 def loop_extents(stage: GenericOp) -> tuple[int, ...]:
-    """The extent of each loop of a stage, read off the operands that index it plainly."""
+    """Returns the extent of each loop of a stage, read off the operands that index it plainly."""
     extents: dict[int, int] = {}
     for operand, affine in zip(stage.operands, maps_of(stage), strict=True):
         for expression, extent in zip(affine.results, shape_of(operand), strict=True):
@@ -125,7 +125,7 @@ def loop_extents(stage: GenericOp) -> tuple[int, ...]:
 
 
 def is_reduction(stage: GenericOp) -> bool:
-    """Whether a stage has a reduction loop."""
+    """Returns whether a stage has a reduction loop."""
     return any(kind == IteratorType.REDUCTION for kind in iterators_of(stage))
 
 
@@ -175,7 +175,7 @@ class KernelOp(IRDLOperation):
         block: Block,
         schedule: Schedule | None = None,
     ) -> KernelOp:
-        """A kernel over `grid`, whose block takes `inputs` and then `outputs`."""
+        """Returns a kernel over `grid`, whose block takes `inputs` and then `outputs`."""
         properties: dict[str, Attribute] = {
             "grid": DenseArrayBase.from_list(i64, list(grid)),
             "operandSegmentSizes": _segments(len(inputs), len(outputs)),
@@ -333,7 +333,7 @@ class KernelOp(IRDLOperation):
 
 
 def _at_point(index: AffineMap, extents: Sequence[int]) -> AffineMap:
-    """An index map as a function of the loops of extent above 1, so that maps of stages compare."""
+    """Returns an index map as a function of the loops of extent above 1, so that maps of stages compare."""
     zero = AffineConstantExpr(0)
     loops = [zero if extent == 1 else AffineDimExpr(loop) for loop, extent in enumerate(extents)]
     results = tuple(result.replace_dims_and_symbols(loops, ()) for result in index.results)
@@ -351,7 +351,7 @@ def _parse_operands(parser: Parser) -> Sequence[SSAValue]:
 
 
 def _is_placed(value: SSAValue) -> bool:
-    """Whether a buffer is a part of an arena."""
+    """Returns whether a buffer is a part of an arena."""
     return isinstance(value.owner, Operation) and value.owner.name in ("buf.view", "buf.row")
 
 
@@ -375,7 +375,7 @@ class ArenaOp(IRDLOperation):
 
     @classmethod
     def of(cls, label: str, role: str, size: int) -> ArenaOp:
-        """An arena of `size` bytes."""
+        """Returns an arena of `size` bytes."""
         return cls.build(
             properties={"label": StringAttr(label), "role": StringAttr(role)},
             result_types=[buffer_type([size], i8)],
@@ -435,7 +435,7 @@ class ViewOp(IRDLOperation):
 
     @classmethod
     def of(cls, arena: SSAValue, offset: int, kind: Buffer) -> ViewOp:
-        """The view of `kind` at byte `offset`."""
+        """Returns the view of `kind` at byte `offset`."""
         return cls.build(operands=[arena], properties={"offset": IntegerAttr(offset, i64)}, result_types=[kind])
 
     @property
@@ -504,7 +504,7 @@ class PackOp(IRDLOperation):
 
     @classmethod
     def of(cls, parts: Sequence[SSAValue], offsets: Sequence[int], size: int) -> PackOp:
-        """The row of `size` elements that has the buffers at these offsets."""
+        """Returns the row of `size` elements that has the buffers at these offsets."""
         return cls.build(
             operands=[list(parts)],
             properties={"offsets": DenseArrayBase.from_list(i64, list(offsets))},
@@ -565,12 +565,12 @@ class PackOp(IRDLOperation):
 
 
 def row_of(buffer: SSAValue) -> PackOp | None:
-    """The row that a buffer is in, if it is in one."""
+    """Returns the row that a buffer is in, if it is in one."""
     return next((use.operation for use in buffer.uses if isinstance(use.operation, PackOp)), None)
 
 
 def parts_of(buffer: SSAValue) -> tuple[SSAValue, ...]:
-    """The buffers of a row; the buffer itself where it is none."""
+    """Returns the buffers of a row; the buffer itself where it is none."""
     return tuple(buffer.owner.parts) if isinstance(buffer.owner, PackOp) else (buffer,)
 
 
@@ -594,7 +594,7 @@ class DispatchOp(IRDLOperation):
 
     @classmethod
     def of(cls, kernel: str, workgroups: Sequence[int], bindings: Sequence[SSAValue]) -> DispatchOp:
-        """A dispatch of the kernel with that symbol."""
+        """Returns a dispatch of the kernel with that symbol."""
         return cls.build(
             operands=[list(bindings), []],
             properties={
@@ -668,7 +668,7 @@ def generic(
     reductions: int,
     block: Block,
 ) -> GenericOp:
-    """A stage with `parallel` parallel loops first and then `reductions` reduction loops."""
+    """Returns a stage with `parallel` parallel loops first and then `reductions` reduction loops."""
     properties: dict[str, Attribute] = {
         "indexing_maps": ArrayAttr([AffineMapAttr(affine) for affine in maps]),
         "iterator_types": _iterator_types(parallel, reductions),
@@ -685,5 +685,5 @@ def _iterator_types(parallel: int, reductions: int) -> ArrayAttr[IteratorTypeAtt
 
 @cache
 def _segments(inputs: int, outputs: int) -> Attribute:
-    """How many operands are inputs, and how many outputs."""
+    """Returns how many operands are inputs, and how many outputs."""
     return DenseArrayBase.from_list(i32, [inputs, outputs])

@@ -89,7 +89,7 @@ class RunOp(IRDLOperation):
     def of(
         cls, callee: str, groups: Sequence[Sequence[SSAValue]], length: int | None = None, reverse: bool = False
     ) -> RunOp:
-        """A run; `groups` has the operands of each of `GROUPS`."""
+        """Returns a run; `groups` has the operands of each of `GROUPS`."""
         properties: dict[str, Attribute] = {
             "callee": SymbolRefAttr(callee),
             "operandSegmentSizes": DenseArrayBase.from_list(i32, [len(group) for group in groups]),
@@ -111,7 +111,7 @@ class RunOp(IRDLOperation):
         return None if self.length is None else cast("IntegerAttr[IntegerType]", self.length).value.data
 
     def position(self, iteration: int) -> int:
-        """Where in the sequences an iteration of the loop is."""
+        """Returns the position in the sequences of a loop's iteration."""
         assert self.count is not None
         return self.count - 1 - iteration if self.reverse is not None else iteration
 
@@ -121,7 +121,7 @@ class RunOp(IRDLOperation):
         return (*self.last, *self.stacks)
 
     def expected(self) -> list[Attribute]:
-        """The types that the function's arguments must have."""
+        """Returns the types that the function's arguments must have."""
         sliced = ("over", "stacks") if self.count is not None else ()
         groups = {name: cast("Sequence[SSAValue]", getattr(self, name)) for name in self.GROUPS}
         return [
@@ -195,7 +195,7 @@ class ChooseOp(IRDLOperation):
 
     @classmethod
     def of(cls, functions: tuple[str, str], groups: Sequence[Sequence[SSAValue]]) -> ChooseOp:
-        """A choice; `groups` has the predicate, and the operands of each other of `GROUPS`."""
+        """Returns a choice; `groups` has the predicate, and the operands of each other of `GROUPS`."""
         return cls.create(
             operands=[one for group in groups for one in group],
             properties={
@@ -216,7 +216,7 @@ class ChooseOp(IRDLOperation):
         return tuple(self.outs)
 
     def operands_of(self, branch: int) -> list[SSAValue]:
-        """What one of the functions takes."""
+        """Returns what one of the functions takes."""
         constants = (self.then_constants, self.else_constants)[branch]
         return [*self.consts, *constants, *self.outs]
 
@@ -259,7 +259,7 @@ class RepeatOp(IRDLOperation):
 
     @classmethod
     def of(cls, count: int) -> RepeatOp:
-        """An empty loop."""
+        """Returns an empty loop."""
         block = Block(arg_types=[IndexType()])
         return cls.create(properties={"count": IntegerAttr(count, i64)}, regions=[Region(block)])
 
@@ -322,7 +322,7 @@ class BranchOp(IRDLOperation):
 
     @classmethod
     def of(cls, predicate: SSAValue) -> BranchOp:
-        """Two empty branches."""
+        """Returns two empty branches."""
         return cls.create(operands=[predicate], regions=[Region(Block()), Region(Block())])
 
     @property
@@ -384,7 +384,7 @@ class RowOp(IRDLOperation):
 
     @classmethod
     def of(cls, view: SSAValue, indices: Sequence[SSAValue], at: AffineMap, kind: Buffer) -> RowOp:
-        """The row of `kind` that starts at the element `at` of the indices."""
+        """Returns the row of `kind` that starts at the element `at` of the indices."""
         return cls.build(operands=[view, list(indices)], properties={"at": AffineMapAttr(at)}, result_types=[kind])
 
     @property
@@ -393,7 +393,7 @@ class RowOp(IRDLOperation):
         return cast(ViewOp, self.view.owner)
 
     def start(self, iterations: Sequence[int]) -> int:
-        """The first element, given the indices."""
+        """Returns the first element, given the indices."""
         return self.at.data.eval(list(iterations), [])[0]
 
     def verify_(self) -> None:
@@ -436,7 +436,7 @@ class RowOp(IRDLOperation):
 
 
 def row_type(kind: Attribute) -> Buffer:
-    """The type of a slice along axis 0."""
+    """Returns the type of a slice along axis 0."""
     whole = cast(Buffer, kind)
     return buffer_type(whole.get_shape()[1:], whole.get_element_type())
 

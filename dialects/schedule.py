@@ -144,12 +144,12 @@ class Tile(_Blocked):
     steps: int = 1
 
     def extents(self, grid: Sequence[int]) -> Extents:
-        """The extents of everything else, of the rows and of the columns."""
+        """Returns the extents of everything else, of the rows and of the columns."""
         rest = (extent for i, extent in enumerate(grid) if i not in (*self.row, *self.column))
         return math.prod(rest), math.prod(grid[i] for i in self.row), math.prod(grid[i] for i in self.column)
 
     def groups_over(self, grid: Sequence[int]) -> Extents:
-        """The workgroups along columns, rows and everything else."""
+        """Returns the workgroups along columns, rows and everything else."""
         rest, rows, columns = self.extents(grid)
         return -(-columns // (self.columns * self.lanes)), -(-rows // (self.rows * self.depth)), rest
 
@@ -162,7 +162,7 @@ class ContractionSchedule(Tile, _Dispatched):
 
     @staticmethod
     def of(tile: Tile, grid: Sequence[int]) -> ContractionSchedule:
-        """The schedule that tiles a grid."""
+        """Returns the schedule that tiles a grid."""
         return ContractionSchedule(
             groups=tile.groups_over(grid), **{f.name: getattr(tile, f.name) for f in fields(Tile)}
         )
@@ -261,7 +261,7 @@ def _is_integer(value: object, least: int) -> bool:
 
 @lru_cache
 def _defaults(kind: type) -> dict[str, object]:
-    """The fields of a schedule and their defaults, in the order in which they are written."""
+    """Returns the fields of a schedule and their defaults, in the order in which they are written."""
     found = {field.name: field.default for field in fields(kind)}
     first = [name for name in (*EXTENTS, *LOOPS) if name in found]
     return {name: found[name] for name in (*first, *(one for one in found if one not in first))}

@@ -35,7 +35,7 @@ class Slot:
     dtype: str | None = None
 
     def attributes(self) -> dict[str, Attribute]:
-        """The attributes that say this in the IR."""
+        """Returns the attributes that say this in the IR."""
         result: dict[str, Attribute] = {NAME: StringAttr(self.name), ROLE: StringAttr(self.role)}
         if self.formula is not None:
             result[FORMULA] = StringAttr(self.formula)
@@ -70,14 +70,14 @@ def _dictionaries(attributes: ArrayAttr[DictionaryAttr] | None, count: int) -> l
 
 
 def arguments_of(function: FuncOp) -> list[Slot]:
-    """The slots of a function's arguments; unnamed ones are `arg0`, `arg1`, … and are inputs."""
+    """Returns the slots of a function's arguments; unnamed ones are `arg0`, `arg1`, … and are inputs."""
     count = len(function.body.block.args)
     entries = _dictionaries(function.arg_attrs, count)
     return [read_slot(entry, f"arg{i}", "input") for i, entry in enumerate(entries)]
 
 
 def results_of(function: FuncOp) -> list[Slot]:
-    """The slots of a function's results; unnamed ones are `result0`, `result1`, … and are outputs."""
+    """Returns the slots of a function's results; unnamed ones are `result0`, `result1`, … and are outputs."""
     count = len(function.function_type.outputs.data)
     entries = _dictionaries(function.res_attrs, count)
     return [read_slot(entry, f"result{i}", "output") for i, entry in enumerate(entries)]

@@ -78,7 +78,7 @@ def _of_group(attention: Attention, part: str, operands: list[Array]) -> tuple[A
 
 
 def _scores(attention: Attention, operands: list[Array]) -> tuple[Array, Array | None]:
-    """A group's scores and which are allowed, if not all are."""
+    """Returns a group's scores and which are allowed, if not all are."""
     q, k = operands[:2]
     scores = (q @ k.T) * q.dtype.type(attention.scale)
     for bias in operands[3 : 3 + attention.biases]:

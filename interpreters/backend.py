@@ -128,7 +128,7 @@ class NumpyExecutable:
 
 
 def _output(slot: Slot) -> Slot:
-    """A result by the name that it has for the caller, which is also that of a built program."""
+    """Returns a result by the name that it has for the caller, which is also that of a built program."""
     return slot if slot.role != "gradient" else Slot(f"gradient/{slot.name}", "output")
 
 

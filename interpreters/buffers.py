@@ -51,7 +51,7 @@ Rows: TypeAlias = Mapping[Storage, Sequence[Storage]]
 
 
 def rows_of(block: Block) -> Rows:
-    """The rows of a block, and what `plan-memory` made of them."""
+    """Returns the rows of a block, and what `plan-memory` made of them."""
     views = [op for op in block.ops if isinstance(op, buf.ViewOp)]
     plain = [Storage.of(view.result) for view in views if buf.ROW not in view.attributes]
     places = [Storage.of(view.result) for view in views if buf.ROW in view.attributes]
@@ -61,7 +61,7 @@ def rows_of(block: Block) -> Rows:
 
 
 def without_rows(places: Iterable[Storage], rows: Rows) -> list[Storage]:
-    """The buffers, with those of each row in its place."""
+    """Returns the buffers, with those of each row in its place."""
     return [part for place in places for part in rows.get(place, (place,))]
 
 
@@ -75,7 +75,7 @@ class _Hygiene:
 
 
 def _without_unit_loops(affine: AffineMap, shape: tuple[int, ...], extents: tuple[int, ...]) -> AffineMap:
-    """A map with the loops and the axes of extent 1 set to 0, so that equal accesses have equal maps."""
+    """Returns a map with the loops and the axes of extent 1 set to 0, so that equal accesses have equal maps."""
     zero = AffineConstantExpr(0)
     loops = [zero if extent == 1 else AffineDimExpr(loop) for loop, extent in enumerate(extents)]
     symbols = [AffineSymExpr(symbol) for symbol in range(affine.num_symbols)]
@@ -87,7 +87,7 @@ def _without_unit_loops(affine: AffineMap, shape: tuple[int, ...], extents: tupl
 
 
 def works_in_place(kernel: buf.KernelOp, source: BlockArgument, target: BlockArgument) -> bool:
-    """Whether `source` and `target` may be the same bytes: each point reads only what it alone writes, and before."""
+    """Returns whether `source` and `target` may share bytes: each point reads only what it alone writes, and first."""
     if source.type != target.type or kernel.attention is not None:
         return False
     shape = buf.shape_of(source)
@@ -142,7 +142,7 @@ class _Liveness:
         self._reads[value].append(is_read)
 
     def live_after(self, value: Storage, step: int) -> bool:
-        """Whether what a buffer holds after a step is looked at later.
+        """Returns whether what a buffer holds after a step is looked at later.
 
         Writes of a part belong to the buffer's one value: it is in use from the first of them.
         """
@@ -161,13 +161,13 @@ class _Liveness:
         return reads[start] or steps[start] <= step
 
     def sharing(self, value: Storage) -> list[Storage]:
-        """The other buffers that share a byte with this one."""
+        """Returns the other buffers that share a byte with this one."""
         ranges, values = self._ranges[value.arena], self._by_arena[value.arena]
         found = np.flatnonzero((ranges[:, 0] < value.end) & (ranges[:, 1] > value.start))
         return [values[index] for index in found if values[index] != value]
 
     def hygiene(self, index: int, run: Run) -> _Hygiene:
-        """What a step has to poison so that nobody reads what isn't defined."""
+        """Returns the buffers that a step poisons, so that reading what isn't defined shows."""
         clashing = [value for value in without_rows(run.writes, self._rows) if self._clashes(value, index)]
         dead = [
             (value, [other for other in self.sharing(value) if self.live_after(other, index)])
@@ -177,12 +177,12 @@ class _Liveness:
         return _Hygiene(list(self._unreadable(run)), clashing, dead)
 
     def _clashes(self, value: Storage, index: int) -> bool:
-        """Whether a written buffer lies over another that is live; a slice and the whole that it is of don't clash."""
+        """Returns whether a written buffer overlaps another live one; a slice and its whole don't clash."""
         related = self._related[value]
         return any(self.live_after(other, index) for other in self.sharing(value) if other not in related)
 
     def _unreadable(self, run: Run) -> Iterator[Storage]:
-        """The outputs whose old contents no input may see."""
+        """Yields the outputs whose old contents no input may see."""
         reads, op = run.reads, run.op
         for position, value in enumerate(run.writes):
             sources = [index for index, other in enumerate(reads) if value.overlaps(other)]
@@ -246,7 +246,7 @@ class BufferExecutor:
         self._results = self._result_keys()
 
     def _unrolled(self, decide: Decide) -> list[Run]:
-        """What runs, in order."""
+        """Returns the steps in order."""
         runs: list[Run] = []
         Unrolling(self._module, runs.append, decide).run(self.function.body.block, dict(self._storage))
         return runs
@@ -268,7 +268,7 @@ class BufferExecutor:
         self._slots[value] = slot
 
     def _input_keys(self) -> dict[str, SSAValue]:
-        """What the caller passes, by name, or by "role/name" where two roles share a name."""
+        """Returns what the caller passes, by name, or by "role/name" where two roles share a name."""
         slots = [
             (value, slot)
             for value, slot in self._slots.items()
@@ -281,7 +281,7 @@ class BufferExecutor:
         return dict(zip(keys, (value for value, _ in slots), strict=True))
 
     def _result_keys(self) -> dict[str, SSAValue]:
-        """What `run` returns: destinations, and the parameters and states that some step writes."""
+        """Returns what `run` returns: destinations, and the parameters and states that some step writes."""
         written = {place for run in self._possible() for place in without_rows(run.writes, self._rows)}
         found: dict[str, SSAValue] = {}
         for value, slot in self._slots.items():
@@ -320,11 +320,11 @@ class BufferExecutor:
         }
 
     def bytes_moved(self) -> int:
-        """The bytes of what kernels read and write in one run, each operand once; of two branches, the first's."""
+        """Returns the bytes that kernels read and write in one run, each operand once; of two branches, the first's."""
         return sum(place.end - place.start for run in self._possible() for place in dict.fromkeys(run.operands))
 
     def peak_bytes(self) -> int:
-        """The most bytes in use at once before memory is planned: arguments always, others from first to last use."""
+        """Returns the peak in bytes before memory is planned: arguments always count, others from first to last use."""
         always = sum(place.end - place.start for value, place in self._storage.items() if value in self._slots)
         named = {self._storage[value].arena for value in self._slots}
         change = dict[int, int]()
@@ -344,7 +344,7 @@ class BufferExecutor:
         return most
 
     def _possible(self) -> list[Run]:
-        """What runs, with the first of two branches; both write the same."""
+        """Returns the steps, with the first of two branches; both write the same."""
         return self._unrolled(lambda _: True) if self._branches else self._runs
 
     def _run(self, values: Mapping[str, Array], runs: list[Run], hygiene: list[_Hygiene]) -> _Memory:
@@ -415,7 +415,7 @@ class _Memory:
         self._arenas: dict[SSAValue, Array] = {}
 
     def bytes(self, place: Storage) -> Array:
-        """The bytes of a buffer."""
+        """Returns the bytes of a buffer."""
         arena = self._arenas.get(place.arena)
         if arena is None:
             arena = np.empty(buf.buffer_bytes(cast(buf.Buffer, place.arena.type)), np.uint8)
@@ -430,7 +430,7 @@ class _Memory:
         return arena[place.start : place.end]
 
     def array(self, place: Storage) -> Array:
-        """A buffer's elements, as a view of its bytes."""
+        """Returns a buffer's elements, as a view of its bytes."""
         return self.bytes(place).view(place.dtype).reshape(place.shape)
 
     def release(self, place: Storage, sharing: Iterable[Storage]) -> None:
@@ -444,7 +444,7 @@ class _Memory:
 
 
 def _stored(array: Array, place: Storage, name: str) -> Array:
-    """A caller's array as it is stored, or an error that names it."""
+    """Returns a caller's array as it is stored, or an error that names it."""
     if array.shape != place.shape:
         raise InputError(f"{name!r} has shape {list(array.shape)}, not {list(place.shape)}")
     kinds = {"b": "b", "f": "f", "i": "iu", "u": "iu"}

@@ -34,7 +34,7 @@ class Storage:
 
     @classmethod
     def of(cls, value: SSAValue) -> Storage:
-        """The storage of an allocation, an argument or a view."""
+        """Returns the storage of an allocation, an argument or a view."""
         shape, element = buf.shape_of(value), buf.element_of(value)
         size = buf.buffer_bytes(cast(buf.Buffer, value.type))
         owner, row = value.owner, buf.row_of(value)
@@ -53,22 +53,22 @@ class Storage:
         return np.dtype(np.uint32) if self.element == i1 else scalar_dtype(self.element)
 
     def equals(self, other: Storage) -> bool:
-        """Whether the two are the same bytes and of one type."""
+        """Returns whether the two are the same bytes and of one type."""
         return replace(self, value=None) == replace(other, value=None)
 
     def overlaps(self, other: Storage) -> bool:
-        """Whether the two share a byte."""
+        """Returns whether the two share a byte."""
         return self.arena == other.arena and max(self.start, other.start) < min(self.end, other.end)
 
     def part(self, start: int, kind: Attribute) -> Storage:
-        """The buffer of a type that begins at a byte of this one."""
+        """Returns the buffer of a type that begins at a byte of this one."""
         whole = cast(buf.Buffer, kind)
         first = self.start + start
         end = first + buf.buffer_bytes(whole)
         return Storage(self.arena, first, end, whole.get_shape(), whole.get_element_type(), self.value)
 
     def is_part(self, other: Storage) -> bool:
-        """Whether one of the two is a part of the other: slices along axis 0, any number of times."""
+        """Returns whether one of the two is a part of the other: slices along axis 0, any number of times."""
         short, long = sorted((self, other), key=lambda place: len(place.shape))
         dropped = len(long.shape) - len(short.shape)
         if dropped == 0 or self.element != other.element or long.shape[dropped:] != short.shape:
@@ -77,7 +77,7 @@ class Storage:
         return one_value and long.start <= short.start and short.end <= long.end
 
     def row(self, position: int) -> Storage:
-        """The slice at a position along axis 0."""
+        """Returns the slice at a position along axis 0."""
         kind = row_type(buf.buffer_type(self.shape, self.element))
         return self.part(position * buf.buffer_bytes(kind), kind)
 

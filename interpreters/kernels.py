@@ -30,15 +30,15 @@ class KernelExecutor:
         self._dtypes = [numpy_dtype(cast(Tensor, kind)) for kind in kinds]
 
     def call(self, values: Sequence[NumpyArray]) -> list[NumpyArray]:
-        """The results for these arguments, in order."""
+        """Returns the results for these arguments, in order."""
         found = self._kernels.run(dict(zip(self._names, values, strict=True)))
         names = [f"{slot.role}/{slot.name}" for slot in self.results]
         return [np.asarray(found[name]).astype(dtype) for name, dtype in zip(names, self._dtypes, strict=True)]
 
     def peak_bytes(self) -> int:
-        """The most bytes alive at once, by the order of the kernels: arguments, results, constants and live values."""
+        """Returns the most bytes live at once, in the order of kernels: arguments, results, constants and values."""
         return self._kernels.peak_bytes()
 
     def bytes_moved(self) -> int:
-        """The bytes of what each kernel reads and writes in one run, each operand once."""
+        """Returns the bytes of what each kernel reads and writes in one run, each operand once."""
         return self._kernels.bytes_moved()

@@ -185,7 +185,7 @@ class _Text:
         return self._names.setdefault(value, f"v{len(self._names)}")
 
     def _function(self, function: Callable[..., Any]) -> str:
-        """A name for a function; the same for ufuncs that many ops call. Those in `known` stay alive, and so do ids."""
+        """Returns a name for a function, one for a ufunc that many ops call; `known` keeps their ids alive."""
         name = self._functions.setdefault(id(function), f"f{len(self._functions)}")
         self.known[name] = function
         return name
@@ -198,7 +198,7 @@ def value_bytes(value: SSAValue) -> int:
 
 
 def is_fresh(value: SSAValue) -> bool:
-    """Whether a value's array is new whenever it is computed, and no view of another one."""
+    """Returns whether a value's array is new whenever it is computed, and no view of another one."""
     return isinstance(value.owner, TensorOp) and _is_ufunc(value.owner)
 
 
@@ -209,7 +209,7 @@ def _is_ufunc(op: Operation) -> bool:
 def _steps(
     block: Block, returned: Sequence[SSAValue], constants: dict[SSAValue, NumpyArray], observe: Observe | None
 ) -> list[_Step]:
-    """The ops of a block that run; the values of those without operands are put into `constants` instead."""
+    """Returns the ops of a block that run; the values of those without operands are put into `constants` instead."""
     steps: list[_Step] = []
     seen = set(returned)
     repeated: dict[SSAValue, SSAValue] = {
@@ -234,7 +234,7 @@ def _steps(
 def _overwriting(
     steps: Sequence[_Step], arguments: Sequence[SSAValue], constants: dict[SSAValue, NumpyArray]
 ) -> list[_Step]:
-    """The steps, some of which write over an operand; all bits stay what they are.
+    """Returns the steps, some of which write over an operand; all bits stay what they are.
 
     That needs all operands in row-major order: otherwise the result's order could be another one than NumPy would
     choose for it, and what sums it up could round in another order.
@@ -266,22 +266,22 @@ def _is_row_major(array: NumpyArray) -> bool:
 
 
 def _is_new(op: TensorOp | RegionOp) -> bool:
-    """Whether an op's result shares memory with nothing."""
+    """Returns whether an op's result shares memory with nothing."""
     return _is_ufunc(op) or isinstance(op, ReduceOp | DotGeneralOp)
 
 
 def _follows_order(op: TensorOp | RegionOp) -> bool:
-    """Whether an op's result is in row-major order where its operands are, repeated elements aside."""
+    """Returns whether an op's result is in row-major order where its operands are, repeated elements aside."""
     return _is_ufunc(op) or isinstance(op, ReduceOp | ReshapeOp | BroadcastOp)
 
 
 def _keeps_order(op: TensorOp | RegionOp) -> bool:
-    """Whether an op's result is in row-major order whatever its operands are in."""
+    """Returns whether an op's result is in row-major order whatever its operands are in."""
     return isinstance(op, DotGeneralOp) and not int_list(op.properties, "lhs_batch")
 
 
 def _is_repeated_by_numpy(op: Operation, returned: set[SSAValue]) -> bool:
-    """Whether a tensor is only repeated for ufuncs to combine it with whole ones, as they do it by themselves."""
+    """Returns whether a tensor is only repeated for ufuncs, which broadcast by themselves."""
     return (
         isinstance(op, BroadcastOp)
         and op.is_leading()
@@ -296,7 +296,7 @@ def _is_repeated_by_numpy(op: Operation, returned: set[SSAValue]) -> bool:
 
 
 def _bodies(op: TensorOp | RegionOp) -> tuple[Block, ...]:
-    """What runs where an op holds regions; a custom derivative doesn't."""
+    """Returns the regions of an op that run; a custom derivative doesn't."""
     if isinstance(op, CallOp | ScanOp):
         return (op.body.block,)
     return op.branches if isinstance(op, CondOp) else ()

@@ -39,7 +39,7 @@ class ExecutionError(TensorgradError):
 
 
 def scalar_dtype(kind: Attribute) -> np.dtype[Any]:
-    """The numpy dtype that holds a scalar type.
+    """Returns the numpy dtype that holds a scalar type.
 
     Raises:
         ExecutionError: The type is no scalar that the executor knows.
@@ -51,17 +51,17 @@ def scalar_dtype(kind: Attribute) -> np.dtype[Any]:
 
 
 def width_of(kind: Attribute) -> int:
-    """The bits of an integer type; an index has 64."""
+    """Returns the bits of an integer type; an index has 64."""
     return 1 if kind == i1 else 8 * scalar_dtype(kind).itemsize
 
 
 def signed(x: Array) -> Array:
-    """The signed reading of integers; a true bool is -1."""
+    """Returns the signed reading of integers; a true bool is -1."""
     return -x.astype(np.int8) if x.dtype == np.bool_ else x
 
 
 def unsigned(x: Array) -> Array:
-    """The unsigned reading of integers; a true bool is 1."""
+    """Returns the unsigned reading of integers; a true bool is 1."""
     return x.astype(np.uint8) if x.dtype == np.bool_ else x.view(f"u{x.dtype.itemsize}")
 
 
@@ -80,7 +80,7 @@ def narrow(x: Any, kind: Attribute) -> Array:
 
 
 def erf(x: Array) -> Array:
-    """The error function, by Kummer's series of positive terms, in float64 (a few ulp of it)."""
+    """Returns the error function, by Kummer's series of positive terms, in float64 (a few ulp of it)."""
     z = np.clip(x.astype(np.float64), -6.0, 6.0)
     term = 2 / np.sqrt(np.pi) * np.exp(-z * z) * z
     total = term.copy()
@@ -170,12 +170,12 @@ def _ceil_divide(x: Array, y: Array, width: int) -> Array:
 
 
 def _remainder(x: Array, y: Array, _width: int) -> Array:
-    """The remainder with the dividend's sign; by zero it is 0."""
+    """Returns the remainder with the dividend's sign; by zero it is 0."""
     return np.where(y == 0, y.dtype.type(0), np.fmod(x, np.where(y == 0, y.dtype.type(1), y)))
 
 
 def _shift(function: np.ufunc) -> Callable[[Array, Array, int], Array]:
-    """A shift; one by the width or more is a shift by all bits."""
+    """Returns a shift; one by the width or more is a shift by all bits."""
 
     def shift(x: Array, y: Array, width: int) -> Array:
         amount = y.view(f"u{y.dtype.itemsize}")
@@ -285,7 +285,7 @@ def _constant(op: Operation, _operands: Sequence[Array]) -> Array:
 
 
 def _saturate(reading: Reading) -> Callable[[Operation, Sequence[Array]], Array]:
-    """A conversion from float to one reading of integers."""
+    """Returns a conversion from float to one reading of integers."""
 
     def convert(op: Operation, operands: Sequence[Array]) -> Array:
         width = width_of(op.results[0].type)
@@ -314,7 +314,7 @@ def _add_with_carry(_op: Operation, operands: Sequence[Array]) -> tuple[Array, A
 
 
 def _multiply_wide(reading: Reading) -> Callable[[Operation, Sequence[Array]], tuple[Array, Array]]:
-    """The low and the high half of a product."""
+    """Returns the low and the high half of a product."""
 
     def multiply(op: Operation, operands: Sequence[Array]) -> tuple[Array, Array]:
         width = width_of(op.operands[0].type)
@@ -353,7 +353,7 @@ RULES: dict[str, Callable[[Operation, Sequence[Array]], Any]] = {
 
 
 def evaluate(op: Operation, operands: Sequence[Array]) -> list[Array]:
-    """The results of a scalar op, in the dtypes of its result types; operands broadcast against each other.
+    """Returns the results of a scalar op, in the dtypes of its result types; operands broadcast against each other.
 
     Raises:
         ExecutionError: The op is not supported.
@@ -381,12 +381,12 @@ class Combiner:
     reading: Reading
 
     def start(self, kind: Attribute) -> Array:
-        """The accumulator's initial value."""
+        """Returns the accumulator's initial value."""
         held = self.reading(np.zeros((), scalar_dtype(kind))).dtype
         return narrow(np.asarray(self.identity(width_of(kind)), held), kind)
 
     def combine(self, x: Array, y: Array, kind: Attribute) -> Array:
-        """Two accumulators in one."""
+        """Returns two accumulators in one."""
         return narrow(self.function(self.reading(x), self.reading(y)), kind)
 
     def reduce(self, x: Array, axes: tuple[int, ...], kind: Attribute) -> Array:

@@ -60,19 +60,19 @@ def read(array: Array, element: Attribute) -> Array:
 
 
 def is_plain(affine_map: AffineMap) -> bool:
-    """Whether a map's results are distinct loops or constants."""
+    """Returns whether a map's results are distinct loops or constants."""
     loops = [result.position for result in affine_map.results if isinstance(result, AffineDimExpr)]
     constants = [result for result in affine_map.results if isinstance(result, AffineConstantExpr)]
     return len(set(loops)) == len(loops) and len(loops) + len(constants) == len(affine_map.results)
 
 
 def loops_of(affine_map: AffineMap) -> set[int]:
-    """The loops that a map's results depend on."""
+    """Returns the loops that a map's results depend on."""
     return {loop for result in affine_map.results for loop in result.used_dims()}
 
 
 def apply_affine(expression: AffineExpr, loops: Sequence[Array], symbols: Sequence[Array] = ()) -> Array:
-    """The value of an affine expression on arrays of indices."""
+    """Returns the value of an affine expression on arrays of indices."""
     return np.asarray(expression.eval(cast(Any, loops), cast(Any, symbols)), np.int64)
 
 
@@ -84,7 +84,7 @@ def check_range(indices: Sequence[Array], shape: Sequence[int], what: str) -> No
 
 
 def _window(array: Array, affine_map: AffineMap, ranges: Ranges, what: str) -> Array:
-    """The part of an array that a plain map addresses, as a view with one axis a loop."""
+    """Returns the part of an array that a plain map addresses, as a view with one axis a loop."""
     bounds = [
         ranges[result.position]
         if isinstance(result, AffineDimExpr)
@@ -103,7 +103,7 @@ def _window(array: Array, affine_map: AffineMap, ranges: Ranges, what: str) -> A
 
 
 def _indices(ranges: Ranges) -> list[Array]:
-    """The index of each loop, along an axis of its own."""
+    """Returns the index of each loop, along an axis of its own."""
     rank = len(ranges)
     return [
         np.arange(low, high, dtype=np.int64).reshape([-1 if axis == loop else 1 for axis in range(rank)])
@@ -112,7 +112,7 @@ def _indices(ranges: Ranges) -> list[Array]:
 
 
 def gather(array: Array, affine_map: AffineMap, ranges: Ranges, what: str) -> Array:
-    """The elements that a map addresses at each point of `ranges`."""
+    """Returns the elements that a map addresses at each point of `ranges`."""
     if is_plain(affine_map):
         return _window(array, affine_map, ranges, what)
     loops = _indices(ranges)
@@ -231,7 +231,7 @@ class Stage:
         return _Output(target, affine_map, value, COMBINERS[op.name], folded, factors)
 
     def _factors(self, op: Operation, value: SSAValue, folded: tuple[int, ...]) -> tuple[SSAValue, SSAValue] | None:
-        """The factors of a sum of products that only the sum uses."""
+        """Returns the factors of a sum of products that only the sum uses."""
         product = value.owner
         if op.name != "arith.addf" or not folded or not isinstance(product, Operation):
             return None
@@ -246,7 +246,7 @@ class Stage:
         return product.operands[0], product.operands[1]
 
     def _find_dependencies(self) -> dict[SSAValue, set[int]]:
-        """The loops that each value of the body depends on."""
+        """Returns the loops that each value of the body depends on."""
         found: dict[SSAValue, set[int]] = {}
         for argument, affine_map in zip(self.block.args, self.maps, strict=True):
             found[argument] = loops_of(affine_map)
@@ -342,7 +342,7 @@ class _Evaluation:
         self._run(stage.block, None)
 
     def of_output(self, output: _Output) -> Array:
-        """What one output gets from this part: its value, or the fold of it."""
+        """Returns what one output gets from this part: its value, or the fold of it."""
         rank = len(self.ranges)
         if output.factors is not None:
             x, y = (_full_rank(self.values[factor], rank) for factor in output.factors)

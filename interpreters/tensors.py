@@ -44,7 +44,7 @@ class TensorExecutor:
         self._given = [is_fresh(value) and value not in returned[:place] for place, value in enumerate(returned)]
 
     def call(self, values: Sequence[NumpyArray]) -> list[NumpyArray]:
-        """The results for these arguments, in order; none shares memory with another, or with an argument.
+        """Returns the results for these arguments, in order; none shares memory with another, or with an argument.
 
         Raises:
             ProgramError: There are more or fewer arguments than the function has.
@@ -57,12 +57,12 @@ class TensorExecutor:
         return [value if given else np.array(value) for value, given in zip(found, self._given, strict=True)]
 
     def run(self, values: Mapping[str, NumpyArray]) -> dict[str, NumpyArray]:
-        """The results as `role/name`, for arguments by name."""
+        """Returns the results as `role/name`, for arguments by name."""
         results = self.call([values[slot.name] for slot in self.arguments])
         return {f"{slot.role}/{slot.name}": value for slot, value in zip(self.results, results, strict=True)}
 
     def peak_bytes(self) -> int:
-        """The most bytes alive at once, by the order of the ops: arguments, constants and live values."""
+        """Returns the most bytes alive at once, by the order of the ops: arguments, constants and live values."""
         return self._plan.peak_bytes()
 
     def bytes_moved(self) -> int:

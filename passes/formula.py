@@ -30,18 +30,18 @@ class Formula:
         return op.results[0]
 
     def constant(self, value: FloatAttr | IntegerAttr) -> SSAValue:
-        """The constant `value`."""
+        """Returns the constant `value`."""
         if value not in self.constants:
             made = arith.ConstantOp.create(result_types=[value.get_type()], properties={"value": value})
             self.constants[value] = self.add(made)
         return self.constants[value]
 
     def real(self, value: Number) -> Real:
-        """An f32: the value itself, or a Python number as a constant."""
+        """Returns an f32: the value itself, or a Python number as a constant."""
         return value if isinstance(value, Real) else Real(self, self.constant(FloatAttr(value, f32)))
 
     def whole(self, value: Integer) -> Whole:
-        """An i32: the value itself, or a Python integer, modulo 2**32, as a constant."""
+        """Returns an i32: the value itself, or a Python integer, modulo 2**32, as a constant."""
         if isinstance(value, Whole):
             return value
         return Whole(self, self.constant(_whole_attribute((value + 2**31) % 2**32 - 2**31)))
@@ -116,7 +116,7 @@ class Whole:
         return self._binary(arith.ShLIOp, other)
 
     def shifted_right(self, other: Integer) -> Whole:
-        """The bits moved right, zeros from the left."""
+        """Returns the bits moved right, zeros from the left."""
         return self._binary(arith.ShRUIOp, other)
 
     def __rshift__(self, other: Integer) -> Whole:
@@ -128,11 +128,11 @@ class Whole:
         return Condition(self.formula, self.formula.add(arith.CmpiOp(self.value, right, predicate)))
 
     def as_real(self) -> Real:
-        """The f32 of the same bits."""
+        """Returns the f32 of the same bits."""
         return Real(self.formula, self.formula.add(arith.BitcastOp(self.value, f32)))
 
     def to_real(self) -> Real:
-        """The f32 of the same value."""
+        """Returns the f32 of the same value."""
         return Real(self.formula, self.formula.add(arith.SIToFPOp(self.value, f32)))
 
 
@@ -181,37 +181,37 @@ class Real:
         return Real(self.formula, self.formula.add(math.AbsFOp(self.value)))
 
     def compare(self, relation: str, other: Number) -> Condition:
-        """An ordered comparison, by its sign: `<`, `<=`, `>`, `>=`, `==` or `!=`."""
+        """Returns an ordered comparison, by its sign: `<`, `<=`, `>`, `>=`, `==` or `!=`."""
         right = self.formula.real(other).value
         op = arith.CmpfOp(self.value, right, self.PREDICATES[relation])
         return Condition(self.formula, self.formula.add(op))
 
     def sqrt(self) -> Real:
-        """The square root."""
+        """Returns the square root."""
         return Real(self.formula, self.formula.add(math.SqrtOp(self.value)))
 
     def floor(self) -> Real:
-        """The largest integer that is not above."""
+        """Returns the largest integer that is not above."""
         return Real(self.formula, self.formula.add(math.FloorOp(self.value)))
 
     def bits(self) -> Whole:
-        """The i32 of the same bits."""
+        """Returns the i32 of the same bits."""
         return Whole(self.formula, self.formula.add(arith.BitcastOp(self.value, i32)))
 
     def magnitude_bits(self) -> Whole:
-        """The bits without the sign: they order as the magnitudes do, with infinity and NaN on top."""
+        """Returns the bits without the sign: they order as the magnitudes do, with infinity and NaN on top."""
         return self.bits() & 0x7FFFFFFF
 
     def is_nan(self) -> Condition:
-        """Whether this is a NaN, by its bits."""
+        """Returns whether this is a NaN, by its bits."""
         return self.magnitude_bits().compare("ugt", 0x7F800000)
 
     def signed_as(self, other: Real) -> Real:
-        """The magnitude of this with the sign of `other`."""
+        """Returns the magnitude of this with the sign of `other`."""
         return (self.magnitude_bits() | (other.bits() & 0x80000000)).as_real()
 
     def truncated(self) -> Real:
-        """The upper 12 of 24 bits of precision: products of two such are exact."""
+        """Returns the upper 12 of 24 bits of precision: products of two such are exact."""
         return (self.bits() & 0xFFFFF000).as_real()
 
 

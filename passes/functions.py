@@ -15,7 +15,7 @@ from tensorgrad.dialects.signature import Slot, arguments_of, results_of, slots_
 
 
 def find_function(module: ModuleOp, name: str | None) -> FuncOp:
-    """The function called `name`, or the only one that is not private when `name` is `None`.
+    """Returns the function called `name`, or the only one that is not private when `name` is `None`.
 
     Raises:
         DiagnosticException: There is no such function, or more than one to choose from.
@@ -32,12 +32,12 @@ def find_function(module: ModuleOp, name: str | None) -> FuncOp:
 
 
 def is_private(function: FuncOp) -> bool:
-    """Whether only other functions of the module run a function."""
+    """Returns whether only other functions of the module run a function."""
     return function.sym_visibility is not None and function.sym_visibility.data == "private"
 
 
 def block_of(function: FuncOp) -> Block:
-    """The only block of a function, which ends in `func.return`.
+    """Returns the only block of a function, which ends in `func.return`.
 
     Raises:
         DiagnosticException: The function has other blocks, or ends in something else.
@@ -48,7 +48,7 @@ def block_of(function: FuncOp) -> Block:
 
 
 def return_of(function: FuncOp) -> func.ReturnOp:
-    """The `func.return` at the end of a function of one block."""
+    """Returns the `func.return` at the end of a function of one block."""
     return cast(func.ReturnOp, block_of(function).last_op)
 
 

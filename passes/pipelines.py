@@ -28,7 +28,7 @@ def tensor_passes(
     segments: int = 1,
     wrt: Sequence[tuple[int, ...] | None] = (None,),
 ) -> list[ModulePass]:
-    """The passes on `tg` that make a training step of a loss.
+    """Returns the passes on `tg` that make a training step of a loss.
 
     Args:
         function: The loss; may be `None` where the module has one function.
@@ -61,7 +61,7 @@ def device_passes(
     frugal: bool = False,
     precision: LowerPrecisionPass | None = None,
 ) -> list[ModulePass]:
-    """The passes from `tg` down to `wgsl`.
+    """Returns the passes from `tg` down to `wgsl`.
 
     Args:
         target: A profile's name, a file or JSON.
@@ -108,7 +108,7 @@ def training_passes(
     target: str = DEFAULT_TARGET,
     precision: LowerPrecisionPass | None = None,
 ) -> list[ModulePass]:
-    """The passes from a loss on `tg` to the kernels of a training step: `tensor_passes`, then `device_passes`.
+    """Returns the passes from a loss on `tg` to the kernels of a training step: `tensor_passes`, then `device_passes`.
 
     Args:
         function: The loss; may be `None` where the module has one function.
@@ -125,7 +125,7 @@ def training_passes(
 
 
 def forward_passes() -> list[ModulePass]:
-    """The passes on `tg` for functions that are run as they were traced, without a derivative."""
+    """Returns the passes on `tg` for functions that are run as they were traced, without a derivative."""
     from tensorgrad.passes.tensors.outline_attention import OutlineAttentionPass
     from tensorgrad.passes.tensors.simplify import SimplifyPass
 
@@ -133,7 +133,7 @@ def forward_passes() -> list[ModulePass]:
 
 
 def inference_passes(target: str = DEFAULT_TARGET, precision: LowerPrecisionPass | None = None) -> list[ModulePass]:
-    """The passes from functions on `tg` to the kernels that compute them."""
+    """Returns the passes from functions on `tg` to the kernels that compute them."""
     from tensorgrad.passes.tensors.inline_calls import InlineCallsPass
 
     return [InlineCallsPass(recompute=False), *forward_passes(), *device_passes(target, precision=precision)]
@@ -148,7 +148,7 @@ class Pipeline(ABC):
     @classmethod
     @abstractmethod
     def from_spec(cls, spec: ArgSpec, available: Available) -> Self:
-        """The pipeline with options as written, dashes for underscores or not.
+        """Returns the pipeline with options as written, dashes for underscores or not.
 
         Args:
             spec: The name and the options.
@@ -160,7 +160,7 @@ class Pipeline(ABC):
 
     @abstractmethod
     def expand(self) -> tuple[ModulePass, ...]:
-        """The passes, in order."""
+        """Returns the passes, in order."""
 
 
 @dataclass(frozen=True)
@@ -270,7 +270,7 @@ def read_passes(text: str, available: Available = PASSES) -> tuple[ModulePass, .
 
 
 def read_pass(spec: ArgSpec, available: Available) -> ModulePass:
-    """The pass that a specification names, with its options.
+    """Returns the pass that a specification names, with its options.
 
     Raises:
         ValueError: The name or an option is unknown, an option is missing or has the wrong type.

@@ -36,7 +36,7 @@ CLASSES: dict[str, tuple[str, str]] = {
 
 
 def pass_class(name: str) -> type[ModulePass]:
-    """The class of the pass called `name`.
+    """Returns the class of the pass called `name`.
 
     Raises:
         KeyError: There is no such pass.

@@ -92,7 +92,7 @@ class Executable(Protocol):
         ...
 
     def read(self, names: Iterable[str] | None = None) -> dict[str, np.ndarray]:
-        """The present values of these parameters and state, or of all."""
+        """Returns the present values of these parameters and state, or of all."""
         ...
 
     def write(self, values: Mapping[str, Any]) -> None:
@@ -150,7 +150,7 @@ class OutputHandle:
                 self.deliver(value)
 
     def numpy(self) -> np.ndarray:
-        """The value as a read-only array.
+        """Returns the value as a read-only array.
 
         Raises:
             DeviceError: What the device reported.
@@ -177,11 +177,11 @@ class BufferDevice(Protocol[BufferT]):
     """What an `OutputRing` needs of a device."""
 
     def create_buffer(self, label: str, size: int) -> BufferT:
-        """A new buffer of so many bytes."""
+        """Returns a new buffer of so many bytes."""
         ...
 
     def read_ranges(self, ranges: Sequence[tuple[BufferT, int, int]]) -> list[np.ndarray]:
-        """The bytes of (buffer, offset, size) ranges, once what was submitted has run."""
+        """Returns the bytes of (buffer, offset, size) ranges, once what was submitted has run."""
         ...
 
     async def read_ranges_async(self, ranges: Sequence[tuple[BufferT, int, int]]) -> list[np.ndarray]:
@@ -197,12 +197,12 @@ class RingSlot(Generic[BufferT]):
     handles: list[tuple[weakref.ref[OutputHandle], TensorSlot]] = field(default_factory=list)
 
     def pending(self) -> list[tuple[OutputHandle, TensorSlot]]:
-        """The handles that are alive and have not been read."""
+        """Returns the handles that are alive and have not been read."""
         alive = [(reference(), tensor) for reference, tensor in self.handles]
         return [(handle, tensor) for handle, tensor in alive if handle is not None and handle.is_pending]
 
     def range_of(self, tensor: TensorSlot) -> tuple[BufferT, int, int]:
-        """Where this step's value of an output lies."""
+        """Returns where this step's value of an output lies."""
         return self.buffers[tensor.buffer], tensor.offset, tensor.size
 
 
@@ -228,11 +228,11 @@ class OutputRing(Generic[BufferT]):
         return len(self._slots) * self._slot_bytes
 
     def buffers(self, index: int) -> Mapping[int, BufferT]:
-        """The output buffers of a slot, by their index in the program."""
+        """Returns the output buffers of a slot, by their index in the program."""
         return self._slots[index].buffers
 
     def acquire(self) -> int:
-        """The index of a slot that nobody needs; when all are needed, their values are read back first, at once."""
+        """Returns the index of a free slot; when none is, their values are read back first, at once."""
         count = len(self._slots)
         # From the last one on: it is free where results are read or dropped at once.
         for index in (*range(self._last, count), *range(self._last)):
@@ -265,7 +265,7 @@ class OutputRing(Generic[BufferT]):
         return handles
 
     def _along(self, slot: RingSlot[BufferT], tensor: TensorSlot) -> list[Waiting[BufferT]]:
-        """What is read along with an output, because it costs next to nothing then: all small ones."""
+        """Returns what is read along with an output, because it costs next to nothing then: all small ones."""
         small = [entry for entry in self._waiting() if entry[2].size <= SMALL_BYTES]
         return [entry for entry in small if entry[0] is not slot or entry[2] is not tensor]
 
@@ -349,7 +349,8 @@ class ScalarInputs:
         """What the caller has to give."""
 
     def evaluate(self, scalars: Mapping[str, float]) -> dict[str, np.ndarray]:
-        """The value of every scalar, in its dtype; computed again only where what it is computed from has changed.
+        """Returns the value of every scalar, in its dtype; computed again only where what it is computed from has
+        changed.
 
         Raises:
             InputError: Names are unknown or missing, or a value is no number that fits the dtype.
@@ -382,7 +383,7 @@ class ScalarInputs:
 
 
 def is_timeout(value: object) -> bool:
-    """Whether this is a number of seconds to wait for at most."""
+    """Returns whether this is a number of seconds to wait for at most."""
     return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < math.inf
 
 

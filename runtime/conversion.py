@@ -10,7 +10,7 @@ from tensorgrad.runtime.errors import InputError
 
 
 def to_numpy(value: Any, what: str) -> np.ndarray:
-    """A numpy array of what a value holds; it may share the value's memory.
+    """Returns a numpy array of what a value holds; it may share the value's memory.
 
     Args:
         value: An array, numbers or nested lists of them, or anything with `__array__` or `__dlpack__`, such as tensors
@@ -35,7 +35,7 @@ def to_numpy(value: Any, what: str) -> np.ndarray:
 
 
 def converted(array: np.ndarray, dtype: np.dtype[Any], name: str, what: str) -> np.ndarray:
-    """An array in another dtype, as long as every value fits; it may be the same array.
+    """Returns an array in another dtype, as long as every value fits; it may be the same array.
 
     Floats round to narrower floats, and NaN and the infinities stay.
 

@@ -13,7 +13,7 @@ _in_library: dict[str, bool] = {}
 
 
 def _is_library(file: str) -> bool:
-    """Whether a file is of the standard library."""
+    """Returns whether a file is of the standard library."""
     found = _in_library.get(file)
     if found is None:
         real = os.path.realpath(file)
@@ -23,7 +23,7 @@ def _is_library(file: str) -> bool:
 
 
 def user_frame() -> FrameType | None:
-    """The innermost frame that is neither ours nor the standard library's."""
+    """Returns the innermost frame that is neither ours nor the standard library's."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         module = frame.f_globals.get("__name__") or ""

@@ -94,7 +94,7 @@ def _check_described(name: str, described: Any) -> None:
 
 
 def parsed_json(text: str) -> Any:
-    """What a text says that may come from anybody.
+    """Returns the parsed text, which is not trusted.
 
     Raises:
         ValueError: It is no JSON, or nests too deep.

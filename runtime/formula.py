@@ -67,7 +67,7 @@ class Formula:
         object.__setattr__(self, "_evaluator", evaluator)
 
     def evaluate(self, values: Mapping[str, float]) -> float:
-        """The formula's value where the names have these values; further names don't matter.
+        """Returns the formula's value where the names have these values; further names don't matter.
 
         Raises:
             FormulaError: A name has no value, or the arithmetic has no real result.

@@ -13,12 +13,12 @@ _PARITY = 0x1BD11BDA
 
 
 def key(seed: int) -> Key:
-    """The key of a seed, of which the low 64 bits count: `tg.random.key`."""
+    """Returns the key of a seed, of which the low 64 bits count: `tg.random.key`."""
     return seed >> 32 & WORD, seed & WORD
 
 
 def fold_in(key: Key, data: int) -> Key:
-    """Another key from a key and a number, of which the low 32 bits count: `tg.random.fold_in`."""
+    """Returns another key from a key and a number, of which the low 32 bits count: `tg.random.fold_in`."""
     schedule = (*key, key[0] ^ key[1] ^ _PARITY)
     x, y = schedule[0], (data & WORD) + schedule[1] & WORD
     for group in range(5):

@@ -64,7 +64,7 @@ class Loaded:
         self._executable.write(values)
 
     def stats(self) -> dict[str, Any]:
-        """What a call costs; see `Training.stats`."""
+        """Returns the cost of a call; see `Training.stats`."""
         return self._executable.statistics()
 
     def save(self, path: str | os.PathLike[str]) -> None:

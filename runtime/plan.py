@@ -82,18 +82,18 @@ class TensorSlot:
         return -(-math.prod(self.shape) * ELEMENT_BYTES[self.dtype] // WORD) * WORD
 
     def view(self, raw: np.ndarray, offset: int = 0) -> np.ndarray:
-        """The tensor in the device's bytes `raw`, from `offset`: shares memory; a bool is a uint32."""
+        """Returns the tensor in the device's bytes `raw`, from `offset`: shares memory; a bool is a uint32."""
         dtype = np.dtype(np.uint32 if self.dtype == "bool" else HOST_DTYPES[self.dtype])
         size = math.prod(self.shape) * dtype.itemsize
         return raw[offset : offset + size].view(dtype).reshape(self.shape)
 
     def decode(self, raw: np.ndarray) -> np.ndarray:
-        """The tensor that the device's bytes `raw` say, in its dtype on the host."""
+        """Returns the tensor that the device's bytes `raw` say, in its dtype on the host."""
         array = self.view(raw)
         return np.asarray(array != 0) if self.dtype == "bool" else array
 
     def encode(self, array: np.ndarray) -> np.ndarray:
-        """The device's bytes for the tensor: whole words, padded with zeros."""
+        """Returns the device's bytes for the tensor: whole words, padded with zeros."""
         raw = np.zeros(self.size, np.uint8)
         self.view(raw)[...] = array
         return raw
@@ -160,7 +160,7 @@ MOST_MOVING = 4
 
 
 def runs(steps: Sequence[Step], counts: tuple[int, ...] = ()) -> Iterator[tuple[Dispatch | Copy, tuple[int, ...]]]:
-    """Each dispatch and copy of a plan once, with how often each loop around it runs, the outermost first."""
+    """Yields each dispatch and copy of a plan once, with how often each loop around it runs, the outermost first."""
     for step in steps:
         if isinstance(step, Repeat):
             yield from runs(step.steps, (*counts, step.count))
@@ -169,7 +169,7 @@ def runs(steps: Sequence[Step], counts: tuple[int, ...] = ()) -> Iterator[tuple[
 
 
 def unrolled(steps: Sequence[Step], times: tuple[int, ...] = ()) -> Iterator[tuple[Dispatch | Copy, tuple[int, ...]]]:
-    """Each dispatch and copy as often as it runs, in order, with the number of the time of each loop around it."""
+    """Yields each dispatch and copy as often as it runs, in order, with the iteration index of each loop around it."""
     for step in steps:
         if isinstance(step, Repeat):
             for time in range(step.count):

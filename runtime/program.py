@@ -97,7 +97,7 @@ class Program:
         )
 
     def slots(self, *roles: str) -> dict[str, TensorSlot]:
-        """The tensors of these roles, by name."""
+        """Returns the tensors of these roles, by name."""
         return {slot.name: slot for slot in self.tensors if slot.role in roles}
 
     def validate(self) -> None:
@@ -292,7 +292,7 @@ def _check_range(where: str, buffer: int, offset: int, size: int, buffers: Seque
 
 
 def _check_loops(steps: Sequence[Step]) -> int:
-    """How many dispatches and copies run, all times of their loops counted."""
+    """Returns how many dispatches and copies run, all times of their loops counted."""
     count = 0
     for step in steps:
         if isinstance(step, Repeat):
@@ -393,7 +393,7 @@ COARSEST_ALIGNMENT = 256
 
 
 def requirements(program: Program, compiled: Target) -> Target:
-    """The least target that runs a program.
+    """Returns the least target that runs a program.
 
     Args:
         program: What is to run.
@@ -432,7 +432,7 @@ HEADER = {"format": FORMAT, "format_version": str(FORMAT_VERSION)}
 
 
 def read_program_file(path: str | os.PathLike[str]) -> tuple[dict[str, str], dict[str, np.ndarray]]:
-    """The metadata and the tensors of a file that holds a program.
+    """Returns the metadata and the tensors of a file that holds a program.
 
     Raises:
         ProgramError: It holds none, or one of another format version.
@@ -449,7 +449,7 @@ def read_program_file(path: str | os.PathLike[str]) -> tuple[dict[str, str], dic
 
 
 def constants_of(program: Program, prefix: str = "") -> dict[str, np.ndarray]:
-    """The bytes of a program's constants, by the names that they have in files."""
+    """Returns the bytes of a program's constants, by the names that they have in files."""
     return {
         f"{prefix}constant/{buffer.name}": np.frombuffer(buffer.data, np.uint8)
         for buffer in program.buffers
@@ -471,7 +471,7 @@ def checked_state(program: Program, state: Mapping[str, np.ndarray] | None) -> d
 
 
 def state_in(program: Program, tensors: Mapping[str, np.ndarray], source: str) -> dict[str, np.ndarray]:
-    """The parameters and state of a program, by name, among a file's tensors: all, or none.
+    """Returns the parameters and state of a program, by name, among a file's tensors: all, or none.
 
     Raises:
         ProgramError: Some are missing, or of another shape or dtype.
@@ -488,7 +488,7 @@ def state_in(program: Program, tensors: Mapping[str, np.ndarray], source: str) -
 
 
 def program_to_json(program: Program) -> str:
-    """The program as text, without the bytes of its constants.
+    """Returns the program as text, without the bytes of its constants.
 
     Raises:
         ProgramError: It is malformed, or its statistics are not JSON.
@@ -512,7 +512,7 @@ def _step_entry(step: Step) -> dict[str, Any]:
 
 
 def program_from_json(text: str, tensors: Mapping[str, np.ndarray], source: str, prefix: str = "") -> Program:
-    """The program that a text of `program_to_json` holds.
+    """Returns the program that a text of `program_to_json` holds.
 
     Args:
         text: From anybody.

@@ -42,7 +42,7 @@ def check_shader(code: object, where: str) -> None:
 
 
 def _excess(code: str) -> str:
-    """What a text has too much of, or nothing."""
+    """Returns why a text is refused, or nothing."""
     if len(code) > MOST_CHARACTERS:
         return f"{len(code)} characters, at most {MOST_CHARACTERS} are allowed"
     code = _COMMENT.sub(" ", code)

@@ -10,7 +10,7 @@ TEMPORARY_ROLES, PACKED = ("input", "workspace"), "packed"
 
 
 def persistent_in(program: Program, other: Program) -> dict[int, int]:
-    """The other program's buffers of parameters and state, for each of ours, by their indices.
+    """Returns the other program's buffers of parameters and state, for each of ours, by their indices.
 
     The other may have more state, such as an optimizer's, in buffers of its own.
 
@@ -38,7 +38,7 @@ def persistent_in(program: Program, other: Program) -> dict[int, int]:
 
 
 def temporary_in(program: Program, other: Program) -> dict[int, int]:
-    """The other program's inputs and temporary values that are large enough for ours, by the indices of buffers."""
+    """Returns the other program's inputs and temporaries that are large enough for ours, by buffer index."""
     theirs = {
         (buffer.name, buffer.role): i
         for i, buffer in enumerate(other.buffers)

@@ -74,12 +74,12 @@ class Target:
         )
 
     def to_json(self) -> str:
-        """All fields as one JSON object, which `from_spec` reads."""
+        """Returns all fields as one JSON object, which `from_spec` reads."""
         return json.dumps(asdict(self))
 
     @staticmethod
     def named(name: str) -> Target:
-        """A profile of the table `PROFILES`.
+        """Returns a profile of the table `PROFILES`.
 
         Raises:
             TargetError: There is no such profile; lists those there are.
@@ -90,7 +90,7 @@ class Target:
 
     @staticmethod
     def from_fields(values: Mapping[str, Any], name: str = "custom") -> Target:
-        """A target from some of its fields; the rest are the WebGPU defaults.
+        """Returns a target from some of its fields; the rest are the WebGPU defaults.
 
         Raises:
             TargetError: A field is unknown (lists the known ones) or its value out of range.
@@ -103,7 +103,7 @@ class Target:
 
     @staticmethod
     def from_spec(text: str) -> Target:
-        """A target from a profile's name, the path of a JSON file, or inline JSON.
+        """Returns a target from a profile's name, the path of a JSON file, or inline JSON.
 
         Raises:
             TargetError: The text is none of them, or the JSON is no target.
@@ -206,7 +206,7 @@ class Features:
 
     @staticmethod
     def of(code: str) -> Features:
-        """The features that a kernel's text uses."""
+        """Returns the features that a kernel's text uses."""
         named: list[str] = []
         found = DIRECTIVE.match(code)
         while found is not None:

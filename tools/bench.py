@@ -120,7 +120,7 @@ class Bench:
 
 
 def _rows(found: Profile) -> list[DispatchTime]:
-    """The dispatches, those of one kernel from one line together: layers share kernels."""
+    """Returns the dispatches, those of one kernel from one line together: layers share kernels."""
     rows: dict[tuple[object, ...], DispatchTime] = {}
     for one in found.dispatches:
         key = one.kernel, one.label, one.workgroups
@@ -130,7 +130,7 @@ def _rows(found: Profile) -> list[DispatchTime]:
 
 
 def _cells(rows: Sequence[DispatchTime], found: Profile) -> tuple[str, str, str]:
-    """How often dispatches run, for how long, and what share of all that is."""
+    """Returns how often dispatches run, for how long, and what share of all that is."""
     seconds = sum(one.seconds for one in rows)
     share = seconds / found.device_seconds if found.device_seconds else 0.0
     return str(sum(one.times for one in rows)), f"{1e6 * seconds:.1f}", f"{share:.1%}"
@@ -159,7 +159,7 @@ def _drawn(slots: Mapping[str, TensorSlot], scale: float) -> dict[str, np.ndarra
 
 
 def _scalars(program: Program, host: Host | None) -> dict[str, float]:
-    """What the host gives at each step: as the program was saved, or else as in a first step."""
+    """Returns what the host gives at each step: as the program was saved, or else as in a first step."""
     slots = program.slots("scalar")
     given: dict[str, float] = {"step": 1.0, "micro_step": 1.0}
     given |= {name: 1.0 for name, slot in slots.items() if DTYPES[slot.dtype].kind != "f"}
@@ -169,7 +169,7 @@ def _scalars(program: Program, host: Host | None) -> dict[str, float]:
 
 
 def _parsed(path: str) -> ModuleOp:
-    """The module in a file.
+    """Returns the module in a file.
 
     Raises:
         ProgramError: It is no IR, or not of the level `tg`.
@@ -199,7 +199,7 @@ def _parsed(path: str) -> ModuleOp:
 
 
 def _compiled(module: ModuleOp, device: WebGPUDevice, tune: float) -> WebGPUExecutable:
-    """The module's function on a device, with schedules measured for at most so many seconds."""
+    """Returns the module's function on a device, with schedules measured for at most so many seconds."""
     from xdsl.utils.exceptions import DiagnosticException
 
     from tensorgrad.driver.pipeline import Compilation, Phases

@@ -59,7 +59,7 @@ def _git(*arguments: str) -> str | None:
 
 
 def _default_range() -> list[str]:
-    """What HEAD has beyond `origin/main` since this check was added; HEAD alone where that is unknown or nothing."""
+    """Returns the commits beyond `origin/main` since this check was added; HEAD alone where that is unknown or none."""
     added = (_git("log", "--diff-filter=A", "--format=%H", "--", "tools/check_commits.py") or "").split()
     beyond = ["origin/main..HEAD", *(f"^{commit}" for commit in added[-1:])]
     return beyond if added and _git("rev-list", *beyond) else ["-1"]

@@ -23,7 +23,7 @@ _DENSE = re.compile(r"dense<[^<>]*>\s*:\s*(?:(!\w+)|" + _SHAPE + ")")
 
 
 def _large_constant(text: str) -> tuple[int, int] | None:
-    """Where a text has a constant that is too large, if it has."""
+    """Returns where a text has a constant that is too large, if it has."""
     shapes = {found[1]: found[2] for found in _ALIAS.finditer(text)}
     for found in _DENSE.finditer(text):
         shape = found[2] or shapes.get(found[1], "")

@@ -164,7 +164,7 @@ def main(args: Sequence[str] | None = None) -> int:
 
 
 def _described(error: BaseException) -> str:
-    """The error's message and, of the module that the verifier adds to it, the line of the op that is wrong."""
+    """Returns the error's message and, of the module that the verifier adds to it, the line of the op that is wrong."""
     lines = [line for note in getattr(error, "__notes__", ()) for line in str(note).splitlines()]
     marked = [number for number, line in enumerate(lines) if line.lstrip().startswith("^^^") and number]
     return "\n".join([str(error), *(lines[number - 1].strip() for number in marked)])

@@ -80,7 +80,8 @@ class TraceOptimizerPass(LevelPass):
 
 
 def read_optimizer(text: str) -> optim.Optimizer:
-    """The optimizer that a call stands for: of functions of `tg.optim`, with numbers, text, tuples, lists and dicts.
+    """Returns the optimizer that a call stands for: of functions of `tg.optim`, with numbers, text, tuples, lists and
+    dicts.
 
     A name alone is called with its defaults; the learning rate is the host's to give anyway.
 

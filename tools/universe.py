@@ -37,14 +37,14 @@ def _trace_optimizer() -> type[ModulePass]:
 
 
 def wgsl_target() -> type[Target]:
-    """The target that `tg-opt` calls `wgsl`, in place of upstream's."""
+    """Returns the target that `tg-opt` calls `wgsl`, in place of upstream's."""
     from tensorgrad.passes.kernels.emit_wgsl import WgslTarget
 
     return WgslTarget
 
 
 def _tg_wgsl_target() -> type[Target]:
-    """The same under a name of its own: `xdsl-opt` has another `wgsl`, and refuses two targets of one name."""
+    """Returns the same under a name of its own: `xdsl-opt` has another `wgsl`, and refuses two targets of one name."""
     from tensorgrad.passes.kernels.emit_wgsl import WgslTarget
 
     @dataclass(frozen=True)

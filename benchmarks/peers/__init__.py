@@ -43,7 +43,7 @@ SETTINGS = {
 
 
 def peers(name: str, parameters: Mapping[str, np.ndarray], batch: Mapping[str, np.ndarray]) -> list[Contestant]:
-    """A workload in every library that is installed, from the same weights and data."""
+    """Returns a workload in every library that is installed, from the same weights and data."""
     found: list[Contestant | None] = []
     for peer in PEERS:
         try:

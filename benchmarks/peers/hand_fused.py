@@ -201,7 +201,7 @@ class _Step:
 
 
 def contestant(name: str, parameters: Mapping[str, np.ndarray], batch: Mapping[str, np.ndarray]) -> Contestant | None:
-    """The shaders on the adapter; `None` for another workload, or an adapter without subgroups."""
+    """Returns the shaders on the adapter; `None` for another workload, or an adapter without subgroups."""
     if name != "mlp":
         return None
     adapter: Any = wgpu.gpu.request_adapter_sync(power_preference="high-performance")

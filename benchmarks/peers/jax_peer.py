@@ -96,7 +96,7 @@ def _updated(settings: Settings, state: Any, gradients: Parameters) -> Any:
 
 
 def contestant(name: str, parameters: Mapping[str, np.ndarray], batch: Mapping[str, np.ndarray]) -> Contestant:
-    """A workload in JAX."""
+    """Returns a workload in JAX."""
     settings, loss = SETTINGS[name], LOSSES[name]
 
     def advanced(state: Any, batch: Any) -> Any:

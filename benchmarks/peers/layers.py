@@ -9,7 +9,7 @@ Parameters = Mapping[str, Any]
 
 
 def linear(p: Parameters, name: str, x: Any) -> Any:
-    """A product and a bias."""
+    """Returns a product and a bias."""
     return x @ p[f"{name}.weight"] + p[f"{name}.bias"]
 
 
@@ -20,7 +20,7 @@ def layers(
     activation: Callable[[Any], Any],
     apply: Callable[[Parameters, str, Any], Any] = linear,
 ) -> Any:
-    """All linear layers whose names begin with a prefix, with an activation between them."""
+    """Returns all linear layers whose names begin with a prefix, with an activation between them."""
     count = sum(name.startswith(prefix) and name.endswith(".weight") for name in p)
     for number in range(count - 1):
         x = activation(apply(p, f"{prefix}{number}", x))

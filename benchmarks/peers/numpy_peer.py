@@ -10,7 +10,7 @@ from benchmarks.harness import Contestant
 
 
 def contestant(name: str, parameters: Mapping[str, np.ndarray], batch: Mapping[str, np.ndarray]) -> Contestant | None:
-    """The step; `None` for another workload."""
+    """Returns the step; `None` for another workload."""
     if name != "mlp":
         return None
     p = {path: np.array(value) for path, value in parameters.items()}

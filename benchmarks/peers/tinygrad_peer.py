@@ -104,7 +104,7 @@ def _optimizer(p: dict[str, Any], settings: Settings) -> Any:
 
 
 def contestant(name: str, parameters: Mapping[str, np.ndarray], batch: Mapping[str, np.ndarray]) -> Contestant | None:
-    """A workload in tinygrad; `None` where it or Dawn isn't installed."""
+    """Returns a workload in tinygrad; `None` where it or Dawn isn't installed."""
     if not find_dawn():
         return None
     from tinygrad.engine.jit import TinyJit

@@ -69,7 +69,7 @@ LOSSES: dict[str, Callable[..., Any]] = {
 
 
 def contestant(name: str, parameters: Mapping[str, np.ndarray], batch: Mapping[str, np.ndarray]) -> Contestant:
-    """A workload in PyTorch."""
+    """Returns a workload in PyTorch."""
     settings, loss = SETTINGS[name], LOSSES[name]
     p = {path: torch.nn.Parameter(torch.from_numpy(np.array(value))) for path, value in parameters.items()}
     tensors = {key: torch.from_numpy(np.array(value)) for key, value in batch.items()}

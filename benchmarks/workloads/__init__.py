@@ -19,7 +19,7 @@ class Build(Protocol):
     """Compiles a workload's training step."""
 
     def __call__(self, device: tg.DeviceName, *, tune: bool | float = False) -> tuple[tg.Training, Batch]:
-        """The step on a device, and a batch."""
+        """Returns the step on a device, and a batch."""
         ...
 
 
@@ -28,5 +28,5 @@ NAMES = ("mlp", "gpt", "sine", "addition", "convnet")
 
 
 def workload(name: str) -> Build:
-    """The function that builds a workload on a device."""
+    """Returns the function that builds a workload on a device."""
     return cast(Build, import_module(f"benchmarks.workloads.{name}").build)

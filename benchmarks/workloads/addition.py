@@ -29,7 +29,7 @@ def batch() -> dict[str, np.ndarray]:
 
 
 def build(device: tg.DeviceName, tune: bool | float = False) -> tuple[tg.Training, dict[str, np.ndarray]]:
-    """The training step on a device, and a batch."""
+    """Returns the training step on a device, and a batch."""
     training = tg.compile(
         Transformer(VOCABULARY, LENGTH, WIDTH, HEADS, LAYERS, tg.relu),
         loss=loss,

@@ -39,7 +39,7 @@ def batch() -> dict[str, np.ndarray]:
 def build(
     device: tg.DeviceName, tune: bool | float = False, **options: Any
 ) -> tuple[tg.Training, dict[str, np.ndarray]]:
-    """The training step on a device, and a batch; what else there is goes to `tg.compile`."""
+    """Returns the training step on a device, and a batch; what else there is goes to `tg.compile`."""
     training = tg.compile(
         ConvNet(),
         loss=loss,

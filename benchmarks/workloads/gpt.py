@@ -26,7 +26,7 @@ def batch() -> dict[str, np.ndarray]:
 def build(
     device: tg.DeviceName, layers: int = 4, tune: bool | float = False, **options: Any
 ) -> tuple[tg.Training, dict[str, np.ndarray]]:
-    """The training step on a device, and a batch; what else there is goes to `tg.compile`."""
+    """Returns the training step on a device, and a batch; what else there is goes to `tg.compile`."""
     shape = tg.spec((BATCH, LENGTH), "i32")
     training = tg.compile(
         Transformer(VOCABULARY, LENGTH, WIDTH, HEADS, layers),

@@ -20,7 +20,7 @@ def batch() -> dict[str, np.ndarray]:
 
 
 def build(device: tg.DeviceName, tune: bool | float = False) -> tuple[tg.Training, dict[str, np.ndarray]]:
-    """The training step on a device, and a batch."""
+    """Returns the training step on a device, and a batch."""
     training = tg.compile(
         tg.nn.MLP(1, (64, 64), 1, activation=tg.tanh),
         loss=loss,

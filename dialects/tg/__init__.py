@@ -30,7 +30,7 @@ OPS: tuple[type[TensorOp], ...] = (
 
 
 def constant(value: DenseIntOrFPElementsAttr[Any]) -> ConstantOp:
-    """A `tg.constant` of a dense attribute."""
+    """Returns a `tg.constant` of a dense attribute."""
     return ConstantOp.create(result_types=[cast(Tensor, value.type)], properties={"value": value})
 
 
@@ -38,7 +38,7 @@ class MaterializeConstant(ConstantMaterializationInterface):
     """Lets upstream's folding make `tg.constant`."""
 
     def materialize_constant(self, value: Attribute, type: Attribute) -> Operation | None:
-        """The constant op for a folded attribute."""
+        """Returns the constant op for a folded attribute."""
         if not isinstance(value, DenseIntOrFPElementsAttr):
             return None
         return constant(cast("DenseIntOrFPElementsAttr[Any]", value))

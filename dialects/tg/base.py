@@ -62,7 +62,9 @@ OpT = TypeVar("OpT", bound="TensorOp")
 
 
 def rounding_once(prepare: Callable[[OpT], Evaluate]) -> Callable[[OpT], Evaluate]:
-    """The meaning of an op that adds or multiplies many elements: those of f16 in f32, its result rounded to f16."""
+    """Returns the meaning of an op that adds or multiplies many elements: those of f16 in f32, its result rounded to
+    f16.
+    """
 
     @functools.wraps(prepare)
     def wide(op: OpT) -> Evaluate:
@@ -81,12 +83,12 @@ def rounding_once(prepare: Callable[[OpT], Evaluate]) -> Callable[[OpT], Evaluat
 
 
 def by_numpy(function: np.ufunc) -> staticmethod[..., NumpyArray]:
-    """What an op does, where a ufunc does it: with nothing in between."""
+    """Returns the ufunc that computes an op, called directly."""
     return staticmethod(function)
 
 
 def giving_arrays(function: Evaluate, kind: Tensor) -> Evaluate:
-    """A function of arrays whose results are arrays of a type, where NumPy gives scalars or another dtype.
+    """Returns a function of arrays whose results are arrays of a type, where NumPy gives scalars or another dtype.
 
     A ufunc that gives arrays anyway is returned as it is: nothing stands between the interpreter and NumPy then.
     """
@@ -105,12 +107,12 @@ FOLD_LIMIT = 16
 
 
 def is_float(element: Attribute) -> bool:
-    """Whether `element` is one of the floating-point element types."""
+    """Returns whether `element` is one of the floating-point element types."""
     return isinstance(element, Float16Type | Float32Type | Float64Type)
 
 
 def is_integer(element: Attribute) -> bool:
-    """Whether `element` is a signed or unsigned integer (bool is neither)."""
+    """Returns whether `element` is a signed or unsigned integer (bool is neither)."""
     return element in (i32, ui32)
 
 
@@ -118,7 +120,7 @@ _TENSORS: dict[tuple[tuple[int, ...], Attribute], Tensor] = {}
 
 
 def tensor(shape: Sequence[int], element: Attribute) -> Tensor:
-    """The interned `tensor<shape x element>`; interning makes comparing types cheap."""
+    """Returns the interned `tensor<shape x element>`; interning makes comparing types cheap."""
     key = (tuple(shape), element)
     found = _TENSORS.get(key)
     if found is None:
@@ -127,7 +129,7 @@ def tensor(shape: Sequence[int], element: Attribute) -> Tensor:
 
 
 def numpy_dtype(of: Attribute) -> np.dtype[Any]:
-    """The numpy dtype of an element type or of a tensor's elements."""
+    """Returns the numpy dtype of an element type or of a tensor's elements."""
     element = cast(Tensor, of).get_element_type() if isinstance(of, TensorType) else of
     dtype = NUMPY_DTYPES.get(element)
     if dtype is None:
@@ -136,12 +138,12 @@ def numpy_dtype(of: Attribute) -> np.dtype[Any]:
 
 
 def size_of(shape: Sequence[int]) -> int:
-    """The number of elements of a tensor with `shape`."""
+    """Returns the number of elements of a tensor with `shape`."""
     return math.prod(shape)
 
 
 def ints(values: Sequence[int]) -> DenseArrayBase[IntegerType]:
-    """A list of integers as an attribute."""
+    """Returns a list of integers as an attribute."""
     return DenseArrayBase.from_list(i64, list(values))
 
 
@@ -156,7 +158,7 @@ def int_value(properties: Properties, name: str) -> int:
 
 
 def integer(value: int) -> IntegerAttr[IntegerType]:
-    """An integer as an attribute."""
+    """Returns an integer as an attribute."""
     return IntegerAttr(value, i64)
 
 
@@ -178,7 +180,7 @@ def check_axes(axes: Sequence[int], rank: int, what: str) -> None:
 
 
 def dense(array: NumpyArray) -> DenseIntOrFPElementsAttr[Any]:
-    """A numpy array as a dense attribute; equal elements are stored once (a splat)."""
+    """Returns a numpy array as a dense attribute; equal elements are stored once (a splat)."""
     element = ELEMENT_TYPES[array.dtype]
     kind = cast(Any, tensor(array.shape, element))
     if array.size and not any(array.strides):
@@ -193,7 +195,7 @@ def dense(array: NumpyArray) -> DenseIntOrFPElementsAttr[Any]:
 
 
 def dense_to_numpy(attribute: DenseIntOrFPElementsAttr[Any]) -> NumpyArray:
-    """The numpy array that a dense attribute holds (read-only where it is a splat)."""
+    """Returns the numpy array that a dense attribute holds (read-only where it is a splat)."""
     kind = cast(Tensor, attribute.type)
     dtype = numpy_dtype(kind)
     if (dtype.itemsize == 4 and dtype.kind in "fi") or dtype.itemsize == 8:
@@ -210,7 +212,7 @@ def dense_to_numpy(attribute: DenseIntOrFPElementsAttr[Any]) -> NumpyArray:
 
 
 def compact(attribute: DenseIntOrFPElementsAttr[Any]) -> DenseIntOrFPElementsAttr[Any]:
-    """The same values stored as `dense` stores them, so that equal constants are equal attributes."""
+    """Returns the same values stored as `dense` stores them, so that equal constants are equal attributes."""
     return dense(dense_to_numpy(attribute))
 
 
@@ -230,7 +232,7 @@ class TensorOp(IRDLOperation, HasFolderInterface, ABC):
     @classmethod
     @abstractmethod
     def infer(cls, operands: Sequence[Tensor], properties: Properties) -> Tensor:
-        """The result's type; raises `VerifyException` when the operands don't fit."""
+        """Returns the result's type; raises `VerifyException` when the operands don't fit."""
 
     def evaluate(self, *operands: NumpyArray) -> NumpyArray:
         """Returns the op's value on numpy arrays of the operands' types."""
@@ -278,11 +280,11 @@ class TensorOp(IRDLOperation, HasFolderInterface, ABC):
             return (dense(np.ascontiguousarray(self.evaluate(*values)).reshape(self.shape)),)
 
     def simplified(self) -> SSAValue | None:
-        """An existing value equal to the result, when an algebraic identity gives one."""
+        """Returns an existing value equal to the result, when an algebraic identity gives one."""
         return None
 
     def fold_splat(self, values: Sequence[NumpyArray]) -> Attribute | None:
-        """The result when every operand is a splat and the op works element by element."""
+        """Returns the result when every operand is a splat and the op works element by element."""
         return None
 
     def print(self, printer: Printer) -> None:
@@ -338,7 +340,7 @@ class TensorOp(IRDLOperation, HasFolderInterface, ABC):
 
     @classmethod
     def _takes(cls, count: int) -> bool:
-        """Whether the op may have so many operands."""
+        """Returns whether the op may have so many operands."""
         declared = [operand for _, operand in cls.get_irdl_definition().operands]
         if any(isinstance(operand, VarOperandDef | OptOperandDef) for operand in declared):
             return True  # whose rule says how many
@@ -346,12 +348,12 @@ class TensorOp(IRDLOperation, HasFolderInterface, ABC):
 
     @classmethod
     def optional_properties(cls) -> frozenset[str]:
-        """The properties that may be absent."""
+        """Returns the properties that may be absent."""
         return frozenset()
 
 
 def constant_value(value: SSAValue) -> NumpyArray | None:
-    """The numpy array of a constant, or `None` for any other value."""
+    """Returns the numpy array of a constant, or `None` for any other value."""
     attribute = ConstantLike.get_constant_value(value)
     if isinstance(attribute, DenseIntOrFPElementsAttr):
         return dense_to_numpy(cast("DenseIntOrFPElementsAttr[Any]", attribute))
@@ -359,12 +361,12 @@ def constant_value(value: SSAValue) -> NumpyArray | None:
 
 
 def is_splat(array: NumpyArray) -> bool:
-    """Whether a constant's array repeats one stored element."""
+    """Returns whether a constant's array repeats one stored element."""
     return array.size <= 1 or all(stride == 0 for stride in array.strides)
 
 
 def splat_value(value: SSAValue) -> float | int | bool | None:
-    """The scalar that a splat constant repeats, or `None`."""
+    """Returns the scalar that a splat constant repeats, or `None`."""
     array = constant_value(value)
     if array is None or array.size == 0 or not is_splat(array):
         return None

@@ -25,17 +25,17 @@ from tensorgrad.dialects.tg.elementwise import arithmetic
 
 
 def type_of(value: SSAValue) -> Tensor:
-    """The tensor type of a value."""
+    """Returns the tensor type of a value."""
     return cast(Tensor, value.type)
 
 
 def shape_of(value: SSAValue) -> tuple[int, ...]:
-    """The shape of a value."""
+    """Returns the shape of a value."""
     return type_of(value).get_shape()
 
 
 def element_of(value: SSAValue) -> Attribute:
-    """The element type of a value."""
+    """Returns the element type of a value."""
     return type_of(value).get_element_type()
 
 
@@ -73,15 +73,15 @@ class TensorBuilder:
     # Leaves
 
     def constant(self, value: NumpyArray) -> SSAValue:
-        """A constant of an array's values."""
+        """Returns a constant of an array's values."""
         return self.emit(leaves.ConstantOp, value=dense(value))
 
     def full(self, kind: Tensor, number: float) -> SSAValue:
-        """A tensor of `kind` filled with `number`."""
+        """Returns a tensor of `kind` filled with `number`."""
         return self.constant(np.broadcast_to(np.asarray(number, numpy_dtype(kind)), kind.get_shape()))
 
     def full_like(self, x: SSAValue, number: float) -> SSAValue:
-        """A tensor of `x`'s type filled with `number`."""
+        """Returns a tensor of `x`'s type filled with `number`."""
         return self.full(type_of(x), number)
 
     def iota(self, extents: Sequence[int], axis: int, element: Attribute) -> SSAValue:
@@ -91,11 +91,11 @@ class TensorBuilder:
     # Element by element
 
     def unary(self, kind: type[arithmetic.UnaryOp], x: SSAValue) -> SSAValue:
-        """A unary op on `x`."""
+        """Returns a unary op on `x`."""
         return self.emit(kind, [x])
 
     def binary(self, kind: type[arithmetic.BinaryOp], x: SSAValue, y: SSAValue) -> SSAValue:
-        """A binary op on two values of one type."""
+        """Returns a binary op on two values of one type."""
         return self.emit(kind, [x, y])
 
     def neg(self, x: SSAValue) -> SSAValue:
@@ -176,21 +176,21 @@ class TensorBuilder:
         return parts[0] if len(parts) == 1 else self.emit(shape.ConcatOp, parts, axis=integer(axis))
 
     def pack(self, parts: Sequence[SSAValue], offsets: Sequence[int], size: int) -> SSAValue:
-        """A row of `size` elements that has those of each tensor from its offset on."""
+        """Returns a row of `size` elements that has those of each tensor from its offset on."""
         return self.emit(shape.PackOp, parts, offsets=ints(offsets), size=integer(size))
 
     def part(self, x: SSAValue, offset: int, extents: Sequence[int]) -> SSAValue:
-        """The tensor of shape `extents` whose elements a row has from `offset` on."""
+        """Returns the tensor of shape `extents` whose elements a row has from `offset` on."""
         return self.reshape(self.slice(x, [offset], [offset + math.prod(extents)], [1]), extents)
 
     # Reductions, contractions, indexing
 
     def reduce(self, kind: type[reduce.ReduceOp], x: SSAValue, axes: Sequence[int]) -> SSAValue:
-        """A reduction over `axes`; `x` itself where there are none."""
+        """Returns a reduction over `axes`; `x` itself where there are none."""
         return self.emit(kind, [x], axes=ints(axes)) if axes else x
 
     def sum(self, x: SSAValue, axes: Sequence[int]) -> SSAValue:
-        """The sum over `axes`."""
+        """Returns the sum over `axes`."""
         return self.reduce(reduce.SumOp, x, axes)
 
     def dot_general(
@@ -200,7 +200,7 @@ class TensorBuilder:
         batch: tuple[Sequence[int], Sequence[int]],
         contracting: tuple[Sequence[int], Sequence[int]],
     ) -> SSAValue:
-        """A contraction; `batch` and `contracting` give the axes of both sides."""
+        """Returns a contraction; `batch` and `contracting` give the axes of both sides."""
         return self.emit(
             contract.DotGeneralOp,
             [x, y],
@@ -220,7 +220,7 @@ class TensorBuilder:
         dilation: tuple[Sequence[int], Sequence[int]],
         groups: int = 1,
     ) -> SSAValue:
-        """A convolution; `dilation` gives the left and the right operand's."""
+        """Returns a convolution; `dilation` gives the left and the right operand's."""
         return self.emit(
             convolution.ConvOp,
             [x, w],
@@ -237,7 +237,7 @@ class TensorBuilder:
         return self.emit(index.TakeOp, [x, indices], axis=integer(axis))
 
     def scatter_add(self, updates: SSAValue, indices: SSAValue, axis: int, extent: int) -> SSAValue:
-        """The transpose of `take`."""
+        """Returns the transpose of `take`."""
         return self.emit(index.ScatterAddOp, [updates, indices], axis=integer(axis), extent=integer(extent))
 
     def take_along_axis(self, x: SSAValue, indices: SSAValue, axis: int) -> SSAValue:
@@ -245,9 +245,9 @@ class TensorBuilder:
         return self.emit(index.TakeAlongAxisOp, [x, indices], axis=integer(axis))
 
     def scatter_add_along_axis(self, updates: SSAValue, indices: SSAValue, axis: int, extent: int) -> SSAValue:
-        """The transpose of `take_along_axis`."""
+        """Returns the transpose of `take_along_axis`."""
         return self.emit(index.ScatterAddAlongAxisOp, [updates, indices], axis=integer(axis), extent=integer(extent))
 
     def zeros(self, extents: Sequence[int], element: Attribute) -> SSAValue:
-        """A tensor of zeros."""
+        """Returns a tensor of zeros."""
         return self.full(tensor(extents, element), 0)

@@ -102,7 +102,7 @@ class CallOp(IRDLOperation):
         recursive: bool = False,
         composite: DictionaryAttr | None = None,
     ) -> CallOp:
-        """A call; the results' types are those that the body returns."""
+        """Returns a call; the results' types are those that the body returns."""
         properties: dict[str, Attribute] = {"callee": StringAttr(name)}
         if wrt is not None:
             properties["wrt"] = ints(wrt)
@@ -130,7 +130,7 @@ class CallOp(IRDLOperation):
         return () if self.wrt is None else int_list(self.properties, "wrt")
 
     def resembles(self, other: CallOp) -> bool:
-        """Whether another call has the same name and types."""
+        """Returns whether another call has the same name and types."""
         return (
             self.function == other.function
             and self.operand_types == other.operand_types
@@ -234,7 +234,7 @@ class CallOp(IRDLOperation):
 
 
 def returned(block: Block) -> tuple[SSAValue, ...]:
-    """The values that a region's block returns.
+    """Returns the values that a region's block returns.
 
     Raises:
         VerifyException: It doesn't end in `tg.return`.

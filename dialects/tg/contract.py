@@ -27,7 +27,7 @@ from tensorgrad.dialects.tg.base import (
 
 
 def free_axes(rank: int, *taken: Sequence[int]) -> list[int]:
-    """The axes of a tensor of `rank` that are in none of `taken`, in order."""
+    """Returns the axes of a tensor of `rank` that are in none of `taken`, in order."""
     return [axis for axis in range(rank) if not any(axis in axes for axes in taken)]
 
 
@@ -95,7 +95,7 @@ class DotGeneralOp(TensorOp):
 
 
 def _arranged(shape: Sequence[int], order: Sequence[int], wanted: Sequence[int]) -> UnaryEvaluate | None:
-    """How an operand comes to have its axes in an order and then another shape; None where it has both."""
+    """Returns how an operand comes to have its axes in an order and then another shape; None where it has both."""
     moved = list(order) != list(range(len(shape)))
     if [shape[axis] for axis in order] == list(wanted):
         return (lambda x: x.transpose(order)) if moved else None

@@ -69,7 +69,7 @@ class ScanOp(IRDLOperation):
         reverse: bool,
         body: Block,
     ) -> ScanOp:
-        """A scan; the results' types follow from what the body returns."""
+        """Returns a scan; the results' types follow from what the body returns."""
         properties: dict[str, Attribute] = {"length": integer(length), **_segments(consts, init, xs)}
         if reverse:
             properties["reverse"] = UnitAttr()
@@ -105,7 +105,7 @@ class ScanOp(IRDLOperation):
         self.properties.update(_segments(consts, init, xs))
 
     def stack(self, value: SSAValue) -> SSAValue:
-        """The values that one of the body's has at every position, as a further result; the others stay."""
+        """Returns the values that one of the body's has at every position, as a further result; the others stay."""
         values = returned(self.body.block)
         for position, found in enumerate(values[self.carries :], self.carries):
             if found is value:
@@ -205,7 +205,7 @@ class CondOp(IRDLOperation):
 
     @classmethod
     def of(cls, predicate: SSAValue, operands: Sequence[SSAValue], then: Block, otherwise: Block) -> CondOp:
-        """A choice; the results' types are those that the first function returns."""
+        """Returns a choice; the results' types are those that the first function returns."""
         return cls.create(
             operands=[predicate, *operands],
             result_types=[value.type for value in returned(then)],
@@ -274,7 +274,7 @@ REGION_OPS: tuple[type[IRDLOperation], ...] = (CallOp, ReturnOp, ScanOp, CondOp)
 
 
 def stacked(kind: Tensor, length: int) -> Tensor:
-    """The type of so many tensors of one type along a new axis 0."""
+    """Returns the type of so many tensors of one type along a new axis 0."""
     return tensor((length, *kind.get_shape()), kind.get_element_type())
 
 

@@ -32,12 +32,12 @@ GATHERED_ELEMENTS = 1 << 23
 
 
 def spread(extent: int, dilation: int) -> int:
-    """The extent of `extent` elements with `dilation - 1` holes between neighbours."""
+    """Returns the extent of `extent` elements with `dilation - 1` holes between neighbours."""
     return (extent - 1) * dilation + 1 if extent else 0
 
 
 def window_count(extent: int, size: int, stride: int) -> int:
-    """How many windows of `size` fit into `extent`, `stride` apart."""
+    """Returns how many windows of `size` fit into `extent`, `stride` apart."""
     return (extent - size) // stride + 1 if extent >= size else 0
 
 
@@ -49,7 +49,7 @@ def _sliding(
     stride: Sequence[int],
     dilation: Sequence[int],
 ) -> NumpyArray:
-    """The windows along the axes from `first` on, as a view: `[..., counts..., sizes...]`."""
+    """Returns the windows along the axes from `first` on, as a view: `[..., counts..., sizes...]`."""
     steps = x.strides[first:]
     return np.lib.stride_tricks.as_strided(
         x,
@@ -150,7 +150,7 @@ class ConvOp(TensorOp):
 
 
 def _padded(lhs: NumpyArray, low: Sequence[int], high: Sequence[int], dilation: Sequence[int]) -> NumpyArray:
-    """The left operand of a convolution with its holes and its padding."""
+    """Returns the left operand of a convolution with its holes and its padding."""
     held = [spread(extent, d) for extent, d in zip(lhs.shape[2:], dilation, strict=True)]
     full = np.zeros(
         (*lhs.shape[:2], *(max(a, 0) + n + max(b, 0) for a, n, b in zip(low, held, high, strict=True))), lhs.dtype
@@ -273,7 +273,7 @@ def _check_windows(
 def _window_at(
     place: Sequence[int], axes: Sequence[int], stride: Sequence[int], dilation: Sequence[int], counts: Sequence[int]
 ) -> tuple[slice, ...]:
-    """The elements that stand at one place of every window."""
+    """Returns the elements that stand at one place of every window."""
     window = [slice(None)] * (len(counts) - len(axes))
     for k, axis, s, d in zip(place, axes, stride, dilation, strict=True):
         window[axis] = slice(k * d, k * d + spread(counts[axis], s), s)

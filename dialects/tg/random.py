@@ -233,7 +233,7 @@ class ErfinvOp(UnaryOp):
 
 
 def _polynomial(x: NumpyArray, coefficients: Sequence[float]) -> NumpyArray:
-    """A polynomial by Horner's rule, of the highest power's coefficient first."""
+    """Returns a polynomial by Horner's rule, of the highest power's coefficient first."""
     result = x * 0
     result += coefficients[0]
     for coefficient in coefficients[1:]:

@@ -52,21 +52,21 @@ class Accumulation:
         self.done = (self.done + 1) % self.steps
 
     def program(self, target: str | None) -> Program:
-        """The program as data; see `Compiled.program_for`."""
+        """Returns the program as data; see `Compiled.program_for`."""
         if target is not None:
             return self.compilation.program_for(target)
         found: Program | None = getattr(self.executable, "program", None)
         return self.compilation.program() if found is None else found
 
     def statistics(self) -> dict[str, Any]:
-        """What a micro-batch costs that is not a step's last."""
+        """Returns what a micro-batch costs that is not a step's last."""
         chosen = ("dispatches", "copies", "kernels", "bytes_moved")
         counts = self.executable.statistics()
         return {"steps": self.steps, **{name: counts[name] for name in chosen}}
 
 
 def micro_batches(accumulate: object) -> int:
-    """How many micro-batches a step has, from what a caller said.
+    """Returns how many micro-batches a step has, from what a caller said.
 
     Raises:
         OptionError: It is no integer from 1.
@@ -114,7 +114,7 @@ def compiled_accumulation(step: Compilation, executable: Executable, losses: Los
 
 
 def bytes_of_outputs(function: FuncOp) -> int:
-    """What the results of a traced function take on a device, at the coarsest alignment that one asks for."""
+    """Returns what the results of a traced function take on a device, at the coarsest alignment that one asks for."""
     sizes = [prod(shape_of(value)) * numpy_dtype(element_of(value)).itemsize for value in return_of(function).operands]
     return sum(-(-max(size, 4) // ALIGNMENT) * ALIGNMENT for size in sizes)
 

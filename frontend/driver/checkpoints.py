@@ -43,14 +43,14 @@ class Loaded(NamedTuple):
 
 
 def part_of(name: str) -> str:
-    """Which of `PARTS` a name is of."""
+    """Returns which of `PARTS` a name is of."""
     if name.startswith(OPTIMIZER) or name in (f"{TRAINING}step", f"{TRAINING}accumulated"):
         return "optimizer"
     return "settings" if name.startswith(TRAINING) else "model"
 
 
 def checked_parts(parts: str | Sequence[str] | None) -> tuple[str, ...]:
-    """The parts that a caller named; all of them for `None`.
+    """Returns the parts that a caller named; all of them for `None`.
 
     Raises:
         OptionError: There is no such part.
@@ -63,7 +63,7 @@ def checked_parts(parts: str | Sequence[str] | None) -> tuple[str, ...]:
 
 
 def names_of(executable: Executable) -> dict[str, str]:
-    """The name in checkpoints of each parameter and state, by the name that it has in the program."""
+    """Returns the name in checkpoints of each parameter and state, by the name that it has in the program."""
     return {name: OPTIMIZER + name if "/" in name else name for name in executable.persistent}
 
 
@@ -177,12 +177,12 @@ def read_checkpoint(path: str | os.PathLike[str]) -> tuple[dict[str, np.ndarray]
 
 
 def of_training(state: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """A checkpoint's state, without what `tg.fit` added."""
+    """Returns a checkpoint's state, without what `tg.fit` added."""
     return {name: value for name, value in state.items() if not name.startswith(RUN)}
 
 
 def whole(name: str, value: np.ndarray, least: int = 0, most: int = 2**63 - 1) -> Sequence[int]:
-    """The integers of an array.
+    """Returns the integers of an array.
 
     Raises:
         InputError: One is out of range.

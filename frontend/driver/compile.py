@@ -219,7 +219,7 @@ def _warn_of_unused(function: FuncOp, losses: Losses, name: str) -> None:
 
 
 def _updating(function: str, device: WebGPUDevice | None) -> AppendUpdatesPass:
-    """The pass that appends the updates, which knows how much a kernel of the device may bind."""
+    """Returns the pass that appends the updates, which knows how much a kernel of the device may bind."""
     if device is None:
         return AppendUpdatesPass(function)
     limits = device.target.max_storage_buffer_binding_size, device.target.max_buffer_size

@@ -61,7 +61,7 @@ class Compiled(Held):
         return self._program
 
     def program_for(self, target: str) -> Program:
-        """The program as data, compiled for another target than the device.
+        """Returns the program as data, compiled for another target than the device.
 
         Args:
             target: A profile's name, the path of a JSON file, or inline JSON; see `tensorgrad.runtime.target`.
@@ -73,7 +73,7 @@ class Compiled(Held):
         return self._compilation.program_for(target)
 
     def stats(self) -> dict[str, Any]:
-        """What a step costs.
+        """Returns the cost of a step.
 
         Returns:
             Counts: `dispatches`, `submits`, `copies`, and `kernels` (distinct); `peak_bytes` of all buffers
@@ -87,7 +87,7 @@ class Compiled(Held):
         return {**found, "memory_limit": dict(cost)} if cost else found
 
     def module(self, level: str = "tg") -> str:
-        """The IR as text.
+        """Returns the IR as text.
 
         Args:
             level: "traced"; "tg" with gradients and updates; "buf" with kernels and a memory plan; or "wgsl".
@@ -126,7 +126,7 @@ class Specialization(Compiled):
 
 
 def structure_of(results: Any) -> Any:
-    """The structure of results, as a file has it.
+    """Returns the structure of results, as a file has it.
 
     Raises:
         ProgramError: No file can have it.
@@ -144,7 +144,7 @@ class Results:
         self._names, self._rebuild = trees.flatten(tree)
 
     def of(self, outputs: Mapping[str, OutputHandle]) -> Any:
-        """The tree with these outputs."""
+        """Returns the tree with these outputs."""
         return self._rebuild([Array(outputs[name]) for name in self._names])
 
 
@@ -174,11 +174,11 @@ class Specializations(Held, Generic[Key]):
         return self._latest("program").program
 
     def stats(self) -> dict[str, Any]:
-        """What a call costs, with the shapes of the last one; see `Training.stats`."""
+        """Returns the cost of a call with the shapes of the last one; see `Training.stats`."""
         return self._latest("stats").stats()
 
     def module(self, level: str = "tg") -> str:
-        """The IR as text, for the shapes of the last call; see `Training.module`."""
+        """Returns the IR as text, for the shapes of the last call; see `Training.module`."""
         return self._latest("module").module(level)
 
     @property
@@ -195,7 +195,7 @@ class Specializations(Held, Generic[Key]):
         return next(reversed(self._by_key.values()))
 
     def _compiled(self, key: Key, make: Callable[[], Specialization]) -> Specialization:
-        """What is compiled for a key; compiles it where there is nothing yet."""
+        """Returns the program compiled for a key; compiles it on a miss."""
         if key not in self._by_key:
             self._by_key[key] = make()
             if len(self._by_key) > MOST_SPECIALIZATIONS:
@@ -294,7 +294,7 @@ class Inference(Specializations[tuple[tuple[str, Spec], ...]], Generic[Result]):
         return self._compiled(tuple(specs.items()), lambda: self._specialize(specs))
 
     def _specs(self, inputs: Mapping[str, np.ndarray]) -> Mapping[str, Spec]:
-        """The inputs' shapes and dtypes.
+        """Returns the inputs' shapes and dtypes.
 
         Raises:
             InputError: They differ from what was declared in more than the leading extents.
@@ -311,7 +311,7 @@ class Inference(Specializations[tuple[tuple[str, Spec], ...]], Generic[Result]):
 
 
 def _resized(declared: Spec, array: np.ndarray) -> Spec:
-    """What was declared, with the leading extent of an array where that is all that differs."""
+    """Returns what was declared, with the leading extent of an array where that is all that differs."""
     fits = array.ndim == len(declared.shape) and array.shape[1:] == declared.shape[1:]
     return Spec(array.shape, declared.dtype) if fits else declared
 
@@ -365,7 +365,7 @@ RESULTS_AT_ONCE = 32
 
 
 def _count(batch: Mapping[str, Any], weight: str | None) -> float:
-    """How much a batch counts."""
+    """Returns how much a batch counts."""
     if weight is not None:
         if weight not in batch:
             raise InputError(f"{user_line()}: evaluate: weight {weight!r} is no input; there are {', '.join(batch)}")
@@ -379,7 +379,7 @@ def _count(batch: Mapping[str, Any], weight: str | None) -> float:
 
 
 def checked_batch(batch: Any, what: str) -> Mapping[str, Any]:
-    """A batch, if it has inputs by name.
+    """Returns a batch, if it has inputs by name.
 
     Raises:
         InputError: It has not.

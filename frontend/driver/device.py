@@ -73,7 +73,7 @@ def check_name(name: str) -> None:
 
 
 def find_device(name: str) -> WebGPUDevice | None:
-    """The device that a name stands for; `None` is numpy.
+    """Returns the device that a name stands for; `None` is numpy.
 
     Args:
         name: "wgpu" for the best adapter, software ones included; "numpy"; or "auto" for a hardware adapter where there

@@ -146,7 +146,7 @@ class Jitted(Specializations[Key], Generic[Result]):
 
 
 def _names(given: Mapping[str, Any]) -> list[str]:
-    """The paths of the leaves, each once."""
+    """Returns the paths of the leaves, each once."""
     return [slot.name for slot in unique([Slot(path, "input") for path in trees.paths(given)])]
 
 

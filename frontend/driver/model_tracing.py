@@ -28,7 +28,7 @@ from tensorgrad.tracing.tracer import as_result, check_function, function_name, 
 
 
 def parameters_of(model: Module, trained: bool) -> dict[str, Parameter]:
-    """The parameters of a model, by path.
+    """Returns the parameters of a model, by path.
 
     Raises:
         ParameterError: It has none that could be trained, though it is to be.
@@ -66,7 +66,7 @@ def input_specs(inputs: Mapping[str, Any]) -> dict[str, Spec]:
 
 
 def takes_key(function: Callable[..., Any]) -> bool:
-    """Whether a function has an argument called `key` that must be given."""
+    """Returns whether a function has an argument called `key` that must be given."""
     try:
         found = inspect.signature(function).parameters.get("key")
     except (TypeError, ValueError):
@@ -156,7 +156,7 @@ def trace_model(
 
 
 def unreached(function: FuncOp, trained: Mapping[str, int], result: int = 0) -> list[str]:
-    """The parameters that a result of a function does not depend on.
+    """Returns the parameters that a result of a function does not depend on.
 
     Args:
         function: As it was traced.
@@ -213,7 +213,7 @@ def checked_loss(result: Any, what: str) -> Scored:
 
 
 def _loss(result: Any, what: str) -> Any:
-    """A float scalar."""
+    """Returns a float scalar."""
     if trees.children(result) is not None:
         advice = "; metrics go into a dict: return loss, {'name': ...}" if isinstance(result, tuple) else ""
         raise TraceError(
@@ -245,7 +245,7 @@ def checked_results(result: Any, what: str) -> Any:
 
 
 def chosen_captures(patterns: Sequence[str]) -> Check:
-    """A check that returns what was given to `tg.capture` in the place of a function's result.
+    """Returns a check that returns what was given to `tg.capture` in the place of a function's result.
 
     Args:
         patterns: Names, or patterns such as `blocks.*`.

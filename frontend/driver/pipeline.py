@@ -65,7 +65,7 @@ class Phases:
 
 
 def tuning_seconds(tune: bool | float) -> float:
-    """How long schedules may be measured, from what a caller said.
+    """Returns how long schedules may be measured, from what a caller said.
 
     Raises:
         OptionError: It is no number, or negative.
@@ -194,7 +194,7 @@ class Compilation:
         return self._load_on_device(self.device, share, in_turn)
 
     def tensor_passes(self) -> Sequence[ModulePass]:
-        """The passes that stay on `tg`."""
+        """Returns the passes that stay on `tg`."""
         return self._edited(self.on_tensors(self.segments))
 
     def _on_tensors(self) -> ModuleOp:
@@ -223,14 +223,14 @@ class Compilation:
             self.dump.module(level, module)
 
     def _kernels(self, module: ModuleOp) -> ModuleOp:
-        """The kernels that a device would run, for numpy to round where they store."""
+        """Returns the kernels that a device would run, for numpy to round where they store."""
         made = module.clone()
         passes = self._below(self.target())
         run_passes(made, passes[: [one.name for one in passes].index("schedule")], self.phases)
         return made
 
     def _below(self, target: Target) -> list[ModulePass]:
-        """The passes from `tg` down."""
+        """Returns the passes from `tg` down."""
         return self._edited(device_passes(target.to_json(), self.tuned, self.frugal, self.precision))
 
     def _edited(self, passes: Sequence[ModulePass]) -> list[ModulePass]:
@@ -247,7 +247,7 @@ class Compilation:
         return list(cast("Sequence[ModulePass]", edited))
 
     def target(self) -> Target:
-        """What kernels are made for: the device; on numpy what every WebGPU device has, and f16 if asked."""
+        """Returns what kernels are made for: the device; on numpy what every WebGPU device has, and f16 if asked."""
 
         if self.device is not None:
             return self.device.target
@@ -263,7 +263,7 @@ class Compilation:
             return WebGPUExecutable(program, device, share, in_turn, self.timeout)
 
     def _for_device(self, device: WebGPUDevice) -> Program:
-        """The program, from the cache where it is kept there; without it all passes run."""
+        """Returns the program, from the cache where it is kept there; without it all passes run."""
         cache = ProgramCache.from_environment() if self._may_be_kept() else None
         if cache is None:
             self._tune(device)
@@ -292,13 +292,13 @@ class Compilation:
         return entry.program
 
     def _may_be_kept(self) -> bool:
-        """Whether nothing of a user's own makes the program, and nobody wants to see how it is made."""
+        """Returns whether nothing of a user's own makes the program, and nobody wants to see how it is made."""
         if self.dump is not None or self.edit_passes is not None:
             return False
         return all(type(one).__module__.startswith("tensorgrad.") for one in self.tensor_passes())
 
     def _options(self, device: WebGPUDevice) -> dict[str, object]:
-        """What the program depends on besides what was traced, and the compiler."""
+        """Returns what the program depends on besides what was traced, and the compiler."""
         return {
             "format": FORMAT,
             "name": self.name,
@@ -311,7 +311,7 @@ class Compilation:
 
     @without_collector()
     def _look_up(self, cache: ProgramCache, options: Mapping[str, object]) -> tuple[str, Entry | None]:
-        """The key of the program with the schedules that are known by now, and what the cache has by it."""
+        """Returns the key of the program with the schedules that are known by now, and what the cache has by it."""
         with self.phases.measure("cache"):
             try:
                 schedules = "" if self.tuned is None else Path(self.tuned).read_bytes().hex()
@@ -335,7 +335,7 @@ class Compilation:
             return time.perf_counter() - start < self.tuning_seconds
 
     def _within_memory(self, target: Target) -> Program:
-        """The program; with the fewest segments computed again that its memory limit allows.
+        """Returns the program; with the fewest segments computed again that its memory limit allows.
 
         Raises:
             ProgramError: It needs more memory with any number of segments.
@@ -378,12 +378,12 @@ class Compilation:
         return program
 
     def program(self, target: Target | None = None) -> Program:
-        """The program for a target or else the device; for what every WebGPU device has, where that is numpy."""
+        """Returns the program for a target, else the device; for WebGPU's default limits where that is numpy."""
 
         return self._lowered(self.target() if target is None else target)
 
     def program_for(self, spec: str) -> Program:
-        """The program for another target.
+        """Returns the program for another target.
 
         Args:
             spec: A profile's name, the path of a JSON file, or inline JSON.
@@ -399,7 +399,7 @@ class Compilation:
         return program
 
     def text(self, level: str) -> str:
-        """The IR at a level, made anew from what was traced.
+        """Returns the IR at a level, made anew from what was traced.
 
         Raises:
             OptionError: There is no such level; lists those there are.
@@ -411,11 +411,11 @@ class Compilation:
         return str(module)
 
     def down_to_wgsl(self) -> list[ModulePass]:
-        """All passes."""
+        """Returns all passes."""
         return [*self.tensor_passes(), *self._below(self.target())]
 
     def down_to_buf(self) -> list[ModulePass]:
-        """The passes down to where kernels are scheduled."""
+        """Returns the passes down to where kernels are scheduled."""
         passes = self.down_to_wgsl()
         return passes[: [one.name for one in passes].index(LOWERING_TO_WGSL)]
 

@@ -21,7 +21,7 @@ PRECISIONS = get_args(Precision)
 
 
 def checked_precision(what: str, precision: str, loss_scale: float | None = None) -> LowerPrecisionPass | None:
-    """The pass that a precision stands for; `None` where all is stored as it is computed.
+    """Returns the pass that a precision stands for; `None` where all is stored as it is computed.
 
     Raises:
         OptionError: There is no such precision, or the scale is no power of two, or is given without f16.

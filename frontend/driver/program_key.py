@@ -122,7 +122,7 @@ class _Walk:
             self.lines.append(f"{value.name_hint}: {self._text(value.type)}")
 
     def _text(self, attribute: Attribute) -> str:
-        """The text of an attribute that the module holds, so that no other one gets its identity meanwhile."""
+        """Returns the text of an attribute that the module holds, so that no other one gets its identity meanwhile."""
         found = self._texts.get(id(attribute))
         if found is None:
             found = label_of(attribute, self._here) if isinstance(attribute, LocationAttr) else _text_of(attribute)

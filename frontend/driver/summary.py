@@ -69,7 +69,7 @@ def _cost(stats: Mapping[str, Any]) -> str:
 
 
 def _size(count: float) -> str:
-    """A number of bytes as people read it."""
+    """Returns a number of bytes as people read it."""
     for unit in ("B", "KiB", "MiB"):
         if count < 1024:
             return f"{count:.4g} {unit}"

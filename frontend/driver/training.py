@@ -99,7 +99,7 @@ class Training(TrainingState, Generic[Result]):
         return self.summary()
 
     def summary(self) -> str:
-        """A table, which `print(training)` shows too.
+        """Returns a table, which `print(training)` shows too.
 
         Returns:
             Each parameter and buffer with its shape, dtype, count and whether it is trained; the totals; and what a
@@ -248,7 +248,7 @@ class Training(TrainingState, Generic[Result]):
         return self._variants[patterns].run(self._with_key(inputs, "capture"))
 
     def gradients(self, /, **inputs: Any) -> dict[str, Array]:
-        """The gradients of the loss by the parameters as they are, and changes nothing.
+        """Returns the gradients of the loss by the parameters as they are, and changes nothing.
 
         A program of its own, compiled when it is first called. Gradients are as derivatives give them: before the
         links of `tg.optim.chain`, `clip_norm`, and with `accumulate` of these inputs alone. Where parts have losses of
@@ -277,7 +277,7 @@ class Training(TrainingState, Generic[Result]):
         return {path: found[path] for path in self._parameters if path in found}
 
     def model(self) -> Any:
-        """The model with the present values: what `initialized` gives, to be called outside of this program.
+        """Returns the model with the present values: what `initialized` gives, to be called outside of this program.
 
         Returns:
             A module with arrays for parameters and buffers; or the tree that the model is, with arrays.
@@ -394,7 +394,7 @@ class Training(TrainingState, Generic[Result]):
         return Specialization(compilation, compilation.load(share=self._executable), traced.results, traced.ranges)
 
     def _differentiated(self) -> Specialization:
-        """The loss with its gradients, which are results by `gradient/<path>`."""
+        """Returns the loss with its gradients, which are results by `gradient/<path>`."""
         step, source, phases = self._compilation, self._source, Phases()
         with phases.measure("trace"), while_tracing("gradients", step.precision):
             traced = trace_model(self._model, source.loss, source.inputs, checked_loss, "dropped", source.untrained)

@@ -136,7 +136,7 @@ class TrainingState(Compiled):
         return 0 if self._accumulation is None else self._accumulation.done
 
     def stats(self) -> dict[str, Any]:
-        """What a step costs.
+        """Returns the cost of a step.
 
         Returns:
             What `Compiled.stats` says. With `accumulate`, that is of a step's last micro-batch, and `accumulate` has
@@ -303,7 +303,7 @@ class TrainingState(Compiled):
         return loaded
 
     def _kept(self) -> dict[str, np.ndarray]:
-        """What the host keeps between steps, in dtypes that every reader of safetensors has."""
+        """Returns what the host keeps between steps, in dtypes that every reader of safetensors has."""
         accumulated = {} if self._accumulation is None else {"accumulated": np.array(self.accumulated, np.int64)}
         return {
             "step": np.array(self.step_count, np.int64),
@@ -349,7 +349,7 @@ class TrainingState(Compiled):
         )
 
     def _trained_now(self) -> list[bool]:
-        """Which parameters the model says are to be trained, in order."""
+        """Returns which parameters the model says are to be trained, in order."""
         return [parameter.trainable for parameter in self._parameters.values()]
 
     def _check_model(self) -> None:

@@ -49,7 +49,7 @@ MOST_BYTES = 1 << 29
 
 
 def table_path(device: WebGPUDevice) -> Path:
-    """Where the schedules of a device are kept: by adapter, driver and the format of schedules.
+    """Returns where the schedules of a device are kept: by adapter, driver and the format of schedules.
 
     The folder is the user's cache, or `TENSORGRAD_CACHE` where that is set.
     """
@@ -140,17 +140,17 @@ class _Bench:
 
     @classmethod
     def of(cls, kernel: KernelOp, device: WebGPUDevice) -> _Bench | None:
-        """A bench for a kernel; `None` where its buffers are too large."""
+        """Returns a bench for a kernel; `None` where its buffers are too large."""
         if sum(buffer_bytes(cast(Buffer, operand.type)) for operand in kernel.operands) > MOST_BYTES:
             return None
         return cls(kernel, device, choose(kernel, device.target))
 
     def runs(self) -> bool:
-        """Whether the device runs the kernel alone, as it is by default."""
+        """Returns whether the device runs the kernel alone, as it is by default."""
         return self.seconds(self.default) < float("inf")
 
     def seconds(self, schedule: Schedule) -> float:
-        """What one run takes under a schedule; infinite where the device doesn't run it."""
+        """Returns what one run takes under a schedule; infinite where the device doesn't run it."""
         loaded = self._load(schedule)
         if loaded is None:
             return float("inf")
@@ -158,7 +158,7 @@ class _Bench:
         return _run(executable) / repeats
 
     def wins(self, schedule: Schedule, other: Schedule) -> bool:
-        """Whether a schedule is clearly faster than another: first at a glance, then in turns, by the medians."""
+        """Returns whether a schedule is clearly faster than another: at a glance, then by medians of paired runs."""
         if self.seconds(schedule) > 1.2 * self.seconds(other):
             return False
         pairs = [(self.seconds(schedule), self.seconds(other)) for _ in range(5)]
@@ -174,7 +174,7 @@ class _Bench:
         return self._loaded[schedule]
 
     def _measured(self, schedule: Schedule) -> tuple[WebGPUExecutable, int] | None:
-        """An executable that repeats the kernel for long enough; runs it once to know how often that is."""
+        """Returns an executable that repeats the kernel for long enough; runs it once to know how often that is."""
         from tensorgrad.runtime.webgpu import WebGPUExecutable
 
         try:
@@ -191,7 +191,7 @@ class _Bench:
         return executable, repeats
 
     def _program(self, schedule: Schedule) -> Program:
-        """The kernel alone, on buffers of its own; and one more, to wait for."""
+        """Returns the kernel alone, on buffers of its own; and one more, to wait for."""
         module = _alone(self.kernel, schedule)
         target = self.device.target.to_json()
         for one in (
@@ -214,7 +214,7 @@ def _run(executable: WebGPUExecutable) -> float:
 
 
 def _alone(kernel: KernelOp, schedule: Schedule) -> ModuleOp:
-    """A module whose only function runs a copy of a kernel."""
+    """Returns a module whose only function runs a copy of a kernel."""
     done = buffer_type([1], f32)
     values = list(dict.fromkeys(kernel.operands))
     written = set(kernel.outputs)

@@ -173,7 +173,7 @@ def scaled_dot_product_attention(
 
 
 def _checked_heads(q: Any, k: Any, v: Any) -> tuple[tuple[int, ...], int]:
-    """The leading axes, and how many heads of queries share one of keys."""
+    """Returns the leading axes, and how many heads of queries share one of keys."""
     fits = q.ndim == k.ndim == v.ndim >= 3 and q.shape[:-3] == k.shape[:-3]
     fits = fits and q.shape[-1] == k.shape[-1] and k.shape[:-1] == v.shape[:-1]
     if not fits or not k.shape[-3] or q.shape[-3] % k.shape[-3]:

@@ -50,7 +50,7 @@ def divides(layer: str, **numbers: int) -> None:
 
 
 def number_between(layer: str, name: str, value: Any, low: float, high: float) -> float:
-    """A number in `[low, high]`.
+    """Returns a number in `[low, high]`.
 
     Raises:
         OptionError: It is none.
@@ -61,7 +61,7 @@ def number_between(layer: str, name: str, value: Any, low: float, high: float) -
 
 
 def trailing(layer: str, x: Any, shape: tuple[int, ...]) -> Any:
-    """A tensor whose last axes are `shape`.
+    """Returns a tensor whose last axes are `shape`.
 
     Raises:
         ShapeError: They are not.
@@ -75,7 +75,7 @@ def trailing(layer: str, x: Any, shape: tuple[int, ...]) -> Any:
 
 
 def channelled(layer: str, x: Any, channels: int, spatial: int | None) -> Any:
-    """A tensor `[batch, channels, spatial...]`, with as many spatial axes.
+    """Returns a tensor `[batch, channels, spatial...]`, with as many spatial axes.
 
     Raises:
         ShapeError: It has other channels, or another number of axes.

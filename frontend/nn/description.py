@@ -32,11 +32,11 @@ class Entry:
         return f"{self.label} ({self.count:,})" if self.is_module and self.count else self.label
 
     def text(self) -> str:
-        """The tree, a line for each entry."""
+        """Returns the tree, a line for each entry."""
         return "\n".join([self.line, *("  " + line for child in self.children for line in child.text().split("\n"))])
 
     def html(self) -> str:
-        """The tree as nested elements that fold."""
+        """Returns the tree as nested elements that fold."""
         line = html.escape(self.line)
         if not self.children:
             return f"<div>{line}</div>"

@@ -22,7 +22,7 @@ Initializer: TypeAlias = "Callable[[random.Key, tuple[int, ...], DType], np.ndar
 
 
 def fans(shape: tuple[int, ...], in_axis: int | None = None, out_axis: int | None = None) -> tuple[int, int]:
-    """How many inputs each output of a weight has, and how many outputs each input.
+    """Returns how many inputs each output of a weight has, and how many outputs each input.
 
     Args:
         shape: `[in, out]`; or `[out, in / groups, window...]`, of a convolution.
@@ -49,7 +49,7 @@ class constant:
     value: float
 
     def __call__(self, key: random.Key, shape: tuple[int, ...], dtype: DType) -> np.ndarray[Any, Any]:
-        """The values."""
+        """Returns the values."""
         return np.full(shape, self.value, dtype)
 
 
@@ -68,7 +68,7 @@ class uniform:
             raise OptionError(f"uniform: bounds must be finite and in order, got {self.low} and {self.high}")
 
     def __call__(self, key: random.Key, shape: tuple[int, ...], dtype: DType) -> np.ndarray[Any, Any]:
-        """The values."""
+        """Returns the values."""
 
         return np.asarray(random.uniform(key, shape, self.low, self.high)).astype(dtype)
 
@@ -85,7 +85,7 @@ class normal:
             raise OptionError(f"normal: needs a finite deviation that is not negative, got {self!r}")
 
     def __call__(self, key: random.Key, shape: tuple[int, ...], dtype: DType) -> np.ndarray[Any, Any]:
-        """The values."""
+        """Returns the values."""
 
         drawn = np.array(random.normal(key, shape))
         drawn *= np.float32(self.standard_deviation)
@@ -118,7 +118,7 @@ class truncated_normal:
         return (bound - self.mean) / self.standard_deviation
 
     def __call__(self, key: random.Key, shape: tuple[int, ...], dtype: DType) -> np.ndarray[Any, Any]:
-        """The values."""
+        """Returns the values."""
         low, high = (math.erf(self._deviations(bound) / math.sqrt(2)) for bound in (self.low, self.high))
         # In f64, so that the tails keep their share, and from the middle of the steps, so that none is infinite.
         unit = np.asarray(random.uniform(key, shape)).astype(np.float64) + 2.0**-24
@@ -141,7 +141,7 @@ class orthogonal:
             raise OptionError(f"orthogonal: the gain must be finite, got {self.gain}")
 
     def __call__(self, key: random.Key, shape: tuple[int, ...], dtype: DType) -> np.ndarray[Any, Any]:
-        """The values.
+        """Returns the values.
 
         Raises:
             ShapeError: The shape has fewer than two axes.
@@ -173,7 +173,7 @@ class from_array:
         object.__setattr__(self, "values", values)
 
     def __call__(self, key: random.Key, shape: tuple[int, ...], dtype: DType) -> np.ndarray[Any, Any]:
-        """The values.
+        """Returns the values.
 
         Raises:
             ShapeError: The parameter has another shape.
@@ -209,7 +209,7 @@ class variance_scaling:
             )
 
     def __call__(self, key: random.Key, shape: tuple[int, ...], dtype: DType) -> np.ndarray[Any, Any]:
-        """The values.
+        """Returns the values.
 
         Raises:
             ShapeError: The shape has no fans.
@@ -247,7 +247,7 @@ _MODES = {"fan_in": "in", "fan_out": "out"}
 
 
 def gain(nonlinearity: str, a: float = 0.01) -> float:
-    """What the activation after a layer asks its deviation to be multiplied with, as PyTorch has it.
+    """Returns what the activation after a layer asks its deviation to be multiplied with, as PyTorch has it.
 
     Args:
         nonlinearity: "linear", "sigmoid", "tanh", "relu", "leaky_relu" or "selu".

@@ -127,7 +127,7 @@ class Embedding(Module):
         self.weight = param((num_embeddings, embedding_dim), init=drawn, dtype=dtype)
 
     def __call__(self, indices: Any) -> tg.Tensor:
-        """The rows at `indices`, i32 or u32: `[*indices.shape, embedding_dim]`; out of range they are NaN.
+        """Returns the rows at `indices`, i32 or u32: `[*indices.shape, embedding_dim]`; out of range they are NaN.
 
         Raises:
             DTypeError: The indices are no integers.
@@ -141,7 +141,8 @@ class Embedding(Module):
         return tg.where(tg.expand_dims(is_padding, -1), tg.stop_gradient(rows), rows)
 
     def attend(self, x: Any) -> Any:
-        """The products of `x`, `[..., embedding_dim]`, with all rows: the logits of a model with tied embeddings.
+        """Returns the products of `x`, `[..., embedding_dim]`, with all rows: the logits of a model with tied
+        embeddings.
 
         Raises:
             ShapeError: The last axis of `x` has another extent.

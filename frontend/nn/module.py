@@ -70,7 +70,8 @@ class Module:
             raise unknown_attribute("Module", f"a module {type(self).__name__}", name, self)
 
     def named_parameters(self) -> dict[str, Any]:
-        """The parameters by path, each once: declared ones, or the tensors for them that a traced function is given.
+        """Returns the parameters by path, each once: declared ones, or the tensors for them that a traced function is
+        given.
 
         Raises:
             ParameterError: Two of them have the same path.
@@ -78,11 +79,12 @@ class Module:
         return self._named(Parameter)
 
     def parameters(self) -> list[Any]:
-        """The values of `named_parameters()`."""
+        """Returns the values of `named_parameters()`."""
         return list(self.named_parameters().values())
 
     def named_buffers(self) -> dict[str, Any]:
-        """The buffers by path, each once: declared ones, or what a traced function is given, which can be assigned to.
+        """Returns the buffers by path, each once: declared ones, or what a traced function is given, which can be
+        assigned to.
 
         Raises:
             ParameterError: Two of them, or of the parameters, have the same path.
@@ -90,7 +92,7 @@ class Module:
         return self._named(Buffer)
 
     def buffers(self) -> list[Any]:
-        """The values of `named_buffers()`."""
+        """Returns the values of `named_buffers()`."""
         return list(self.named_buffers().values())
 
     def _named(self, kind: type) -> dict[str, Any]:
@@ -99,7 +101,7 @@ class Module:
         return found if values is None else {path: values.get(id(leaf), leaf) for path, leaf in found.items()}
 
     def initialized(self, seed: int = 0, values: Mapping[str, Any] | None = None) -> Any:
-        """The model with arrays in the place of what is declared: it can be called, eagerly and in `tg.jit`.
+        """Returns the model with arrays in the place of what is declared: it can be called, eagerly and in `tg.jit`.
 
         `tg.compile` takes it too, and starts from its values; every call gives parameters of their own. It is a tree
         of its parameters for `tg.grad` and the others. Its buffers stay as they are: what would change them, such as
@@ -125,7 +127,7 @@ class Module:
         return with_values(origin, [Array(np.array(given.get(path, arrays[path]))) for path in declared])
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Module:
-        """A model of its own; values that nothing changes are shared."""
+        """Returns a model of its own; values that nothing changes are shared."""
         if self._binding is not None:
             memo[id(self)] = clone = bind(*self._binding)
             return clone
@@ -178,21 +180,21 @@ class Module:
         ]
 
     def tree_children(self) -> tuple[list[Any], Rebuild]:
-        """The parameters as leaves, or what stands for them, and what binds others."""
+        """Returns the parameters as leaves, or what stands for them, and what binds others."""
         origin, values = (self, None) if self._binding is None else self._binding
         parameters = list(origin.named_parameters().values())
         leaves = parameters if values is None else [values[id(parameter)] for parameter in parameters]
         return leaves, lambda new: bind(origin, {**(values or {}), **dict(zip(map(id, parameters), new, strict=True))})
 
     def tree_names(self) -> list[str]:
-        """The paths of the leaves."""
+        """Returns the paths of the leaves."""
         return list((self if self._binding is None else self._binding[0]).named_parameters())
 
     def __repr__(self) -> str:
         return described(self if self._binding is None else self._binding[0]).text()
 
     def _repr_html_(self) -> str:
-        """The same for notebooks, as a tree that folds."""
+        """Returns the same for notebooks, as a tree that folds."""
         origin = self if self._binding is None else self._binding[0]
         return f'<div style="font-family: monospace">{described(origin).html()}</div>'
 
@@ -210,7 +212,7 @@ class Tree(Module):
 
 
 def argument_of(model: Module) -> Any:
-    """What functions of a model are given for it: itself, or the tree that it is of."""
+    """Returns what functions of a model are given for it: itself, or the tree that it is of."""
     return vars(model)["tree"] if isinstance(model, Tree) else model
 
 
@@ -230,12 +232,12 @@ def _check_replaceable(module: Module, name: str) -> None:
 
 
 def is_container(value: object) -> bool:
-    """Whether parameters are looked for inside a value."""
+    """Returns whether parameters are looked for inside a value."""
     return isinstance(value, Module | list | tuple | dict)
 
 
 def entries(node: Any) -> list[tuple[str, Any]]:
-    """What a module or container holds, by name."""
+    """Returns the members of a module or container, by name."""
     if isinstance(node, Tree):
         return entries(node.tree)
     if isinstance(node, Module):
@@ -247,7 +249,7 @@ def entries(node: Any) -> list[tuple[str, Any]]:
 
 
 def described(model: Module) -> Entry:
-    """The tree of a model."""
+    """Returns the tree of a model."""
 
     seen: dict[int, str] = {}
 
@@ -277,7 +279,7 @@ def described(model: Module) -> Entry:
 
 
 def walk(root: Module, is_leaf: Callable[[Any], bool]) -> Iterator[tuple[str, Any]]:
-    """The leaves of a module tree with their paths, each object once, in the order of assignment."""
+    """Yields the leaves of a module tree with their paths, each object once, in the order of assignment."""
     return _walk("", root, is_leaf, set())
 
 
@@ -295,7 +297,7 @@ def _walk(path: str, node: Any, is_leaf: Callable[[Any], bool], seen: set[int]) 
 
 
 def declarations(root: Module) -> dict[str, Parameter | Buffer]:
-    """The declared parameters and buffers of a module tree by path, each once, in the order of assignment.
+    """Returns the declared parameters and buffers of a module tree by path, each once, in the order of assignment.
 
     Raises:
         ParameterError: Two of them have the same path; or a list, tuple or dict has an array of floats, which may be
@@ -315,7 +317,8 @@ def declarations(root: Module) -> dict[str, Parameter | Buffer]:
 
 
 def bind(root: Module, values: Mapping[int, Any]) -> Module:
-    """A copy of a module tree that has `values[id(parameter)]` in place of each parameter, and of buffers so far.
+    """Returns a copy of a module tree that has `values[id(parameter)]` in place of each parameter, and of buffers so
+    far.
 
     What a traced function does to modules and containers stays in the copy.
     """
@@ -331,7 +334,7 @@ def bind(root: Module, values: Mapping[int, Any]) -> Module:
 
 
 def with_values(origin: Module, values: Sequence[Any]) -> Module:
-    """A declared model with values for its parameters and buffers, in the order of `declarations`.
+    """Returns a declared model with values for its parameters and buffers, in the order of `declarations`.
 
     Buffers are values that refuse to be assigned to.
     """
@@ -347,7 +350,7 @@ def with_values(origin: Module, values: Sequence[Any]) -> Module:
 
 
 def inference(model: T) -> T:
-    """A model's form for inference: a copy whose layers do what they do once training is over.
+    """Returns a model's form for inference: a copy whose layers do what they do once training is over.
 
     Batch norm takes its running statistics, and updates none; dropout leaves everything as it is. It has the same
     parameters and buffers as the model. Use it in attached functions, `tg.nn.inference(model)(x)`, and in losses.
@@ -374,12 +377,12 @@ def inference(model: T) -> T:
 
 @functools.cache
 def _inference_form(kind: Any) -> Any:
-    """A module's class with `inference_call` for `__call__`."""
+    """Returns a module's class with `inference_call` for `__call__`."""
     return type(kind.__name__, (kind,), {"__call__": kind.inference_call, "__module__": kind.__module__})
 
 
 def copied_tree(root: Module, leaf: Callable[[Any], Any], made: Callable[[Module, Module], None]) -> Module:
-    """A copy of a module tree: of modules and containers, once each; all else is shared.
+    """Returns a copy of a module tree: of modules and containers, once each; all else is shared.
 
     Args:
         root: The tree.

@@ -121,7 +121,7 @@ def buffer(shape: int | Sequence[int], init: Init = 0.0, dtype: object = "f32") 
 
 
 def as_initializer(init: object, shape: tuple[int, ...]) -> Initializer:
-    """The initializer that `param` makes of its `init`.
+    """Returns the initializer that `param` makes of its `init`.
 
     Raises:
         OptionError: It is no initializer, number or array, or an array of another shape.
@@ -142,7 +142,9 @@ def as_initializer(init: object, shape: tuple[int, ...]) -> Initializer:
 
 
 def is_float_array(value: object) -> bool:
-    """Whether a value is a concrete array of floats: numpy's, ours or another library's; traced tensors are none."""
+    """Returns whether a value is a concrete array of floats: numpy's, ours or another library's; traced tensors are
+    none.
+    """
     if not (hasattr(value, "__array__") or hasattr(value, "__dlpack__")) or isinstance(value, np.generic):
         return False
 
@@ -153,7 +155,7 @@ def is_float_array(value: object) -> bool:
 
 
 def parameter_of(values: object, where: str) -> Parameter:
-    """The parameter that starts from an array of floats: of f16 if that is what they are, else of f32."""
+    """Returns the parameter that starts from an array of floats: of f16 if that is what they are, else of f32."""
     array = to_numpy(values, where)
     dtype = NAMES["f16" if array.dtype == np.float16 else "f32"]
     array = np.array(converted(array, dtype, SHORT[dtype], where))
@@ -161,7 +163,7 @@ def parameter_of(values: object, where: str) -> Parameter:
 
 
 def drawn(parameters: Mapping[str, Parameter | Buffer], key: random.Key) -> dict[str, np.ndarray]:
-    """The values that parameters and buffers start with; each depends on the key and its path alone.
+    """Returns the values that parameters and buffers start with; each depends on the key and its path alone.
 
     Raises:
         ParameterError: An initializer gives another shape or dtype.

@@ -41,7 +41,7 @@ class _MaxPool(_Pool):
         self.dilation = listed(type(self).__name__, "dilation", dilation, self.spatial)
 
     def __call__(self, x: Any) -> tg.Tensor:
-        """The largest element of each window.
+        """Returns the largest element of each window.
 
         Raises:
             ShapeError: A window fits nowhere, or would hold padding only.
@@ -62,7 +62,7 @@ class _AvgPool(_Pool):
         self.count_include_pad = count_include_pad
 
     def __call__(self, x: Any) -> tg.Tensor:
-        """The mean of each window.
+        """Returns the mean of each window.
 
         Raises:
             ShapeError: A window fits nowhere, or would hold padding only.

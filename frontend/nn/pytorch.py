@@ -83,7 +83,7 @@ class _Tensor:
         return (sum(shape[0] for shape in shapes), *shapes[0][1:]) if len(shapes) > 1 else shapes[0]
 
     def split(self, value: np.ndarray) -> list[np.ndarray]:
-        """What PyTorch's tensor is, in our parts."""
+        """Returns our parts of PyTorch's tensor."""
         if len(self.parts) == 1:
             pieces = [value]
         else:
@@ -92,7 +92,7 @@ class _Tensor:
         return [np.asarray(piece.T if self.transposed else piece, order="C") for piece in pieces]
 
     def join(self, values: Sequence[np.ndarray]) -> np.ndarray:
-        """What our parts are, in PyTorch's tensor."""
+        """Returns PyTorch's tensor, made of our parts."""
         turned = [value.T if self.transposed else value for value in values]
         return np.asarray(np.concatenate(turned) if len(turned) > 1 else turned[0], order="C")
 
@@ -116,7 +116,7 @@ def from_torch(
     ignore: str | Sequence[str] = (),
     strict: bool = True,
 ) -> Converted:
-    """A model's parameters and buffers from PyTorch's `state_dict()` of the same; see `tensorgrad.nn.pytorch`.
+    """Returns a model's parameters and buffers from PyTorch's `state_dict()` of the same; see `tensorgrad.nn.pytorch`.
 
     `training.load_parameters(tg.nn.from_torch(model, torch_model.state_dict()))` trains on from there.
 
@@ -176,7 +176,8 @@ def from_torch(
 
 
 def to_torch(model: Module, values: Mapping[str, Any], names: Mapping[str, str] | None = None) -> dict[str, np.ndarray]:
-    """What `load_state_dict` of the same model in PyTorch takes, once `torch.from_numpy` has made tensors of it.
+    """Returns what `load_state_dict` of the same model in PyTorch takes, once `torch.from_numpy` has made tensors of
+    it.
 
     Args:
         model: The model.
@@ -228,7 +229,7 @@ def _skipped(given: Mapping[str, Any], patterns: Sequence[str]) -> set[str]:
 
 
 def _tensors(model: Module, names: Mapping[str, str] | None) -> list[_Tensor]:
-    """All of PyTorch's tensors, those that are under several names under each."""
+    """Returns all of PyTorch's tensors, those that are under several names under each."""
     found = [
         _Tensor(f"{path}.{stored.name}" if path else stored.name, parts, stored.transposed)
         for path, stored, parts in _visited("", model, ())
@@ -254,7 +255,7 @@ def _renamed(name: str, names: Mapping[str, str]) -> str:
 def _visited(
     path: str, node: Any, above: tuple[int, ...]
 ) -> Iterator[tuple[str, Stored, tuple[Parameter | Buffer, ...]]]:
-    """What PyTorch stores of a node, with the path of the module and the parts; shared nodes come each time."""
+    """Yields what PyTorch stores of a node, with the path of the module and the parts; shared nodes come each time."""
     if id(node) in above:
         return
     rule = next((RULES[kind] for kind in type(node).__mro__ if kind in RULES), None)

@@ -100,7 +100,7 @@ class Recurrent(Module):
 
     @abstractmethod
     def step(self, inputs: Any, hidden: Any, state: tuple[Any, ...]) -> tuple[Any, ...]:
-        """The next state: its first tensor is the output.
+        """Returns the next state: its first tensor is the output.
 
         Args:
             inputs: The linear map of the input, `[batch, gates * hidden_size]`, with its bias.
@@ -169,7 +169,9 @@ class Recurrent(Module):
     def _direction(
         self, rows: Any, counted: Any, layer: int, direction: int, states: tuple[Any, ...]
     ) -> tuple[Any, tuple[Any, ...]]:
-        """One layer in one direction: its outputs and its last state. Inputs are mapped for all positions at once."""
+        """Runs one layer in one direction; returns its outputs and last state. Inputs are mapped for all positions at
+        once.
+        """
         place, number = _suffix(layer, direction), layer * self.directions + direction
         inputs = rows @ tg.transpose(getattr(self, f"weight_ih{place}"))
         if self.bias:
@@ -191,7 +193,7 @@ class Recurrent(Module):
         return outputs, last
 
     def _counted(self, lengths: Any, mask: Any, extents: tuple[int, int], batched: bool) -> Any:
-        """Which elements count, `[length, batch, 1]`, or None where all do."""
+        """Returns which elements count, `[length, batch, 1]`, or None where all do."""
 
         length, batch = extents
         if lengths is None and mask is None:
@@ -225,7 +227,7 @@ class Recurrent(Module):
         return tg.cast(given, "i32")
 
     def _states(self, state: Any, rows: Any, batched: bool) -> tuple[Any, ...]:
-        """The state to begin with, each tensor `[num_layers * directions, batch, hidden_size]`."""
+        """Returns the state to begin with, each tensor `[num_layers * directions, batch, hidden_size]`."""
 
         count, batch = self.num_layers * self.directions, rows.shape[1]
         if state is None:
@@ -250,7 +252,7 @@ class Recurrent(Module):
         return f"{user_line()}: {self.name}"
 
     def _gates(self, x: Any) -> list[Any]:
-        """The parts of a linear map that belong to each gate."""
+        """Returns the parts of a linear map that belong to each gate."""
         size = self.hidden_size
         return [x[:, i * size : (i + 1) * size] for i in range(self.GATES)]
 
@@ -294,7 +296,7 @@ class RNN(Recurrent):
         self.nonlinearity = nonlinearity
 
     def step(self, inputs: Any, hidden: Any, state: tuple[Any, ...]) -> tuple[Any, ...]:
-        """The next state; see `Recurrent.step`."""
+        """Returns the next state; see `Recurrent.step`."""
         return (tg.tanh(inputs + hidden) if self.nonlinearity == "tanh" else tg.relu(inputs + hidden),)
 
 
@@ -317,7 +319,7 @@ class GRU(Recurrent):
     GATES = 3
 
     def step(self, inputs: Any, hidden: Any, state: tuple[Any, ...]) -> tuple[Any, ...]:
-        """The next state; see `Recurrent.step`."""
+        """Returns the next state; see `Recurrent.step`."""
         (ir, iz, inew), (hr, hz, hnew) = self._gates(inputs), self._gates(hidden)
         update = tg.sigmoid(iz + hz)
         new = tg.tanh(inew + tg.sigmoid(ir + hr) * hnew)
@@ -347,7 +349,7 @@ class LSTM(Recurrent):
     STATES = 2
 
     def step(self, inputs: Any, hidden: Any, state: tuple[Any, ...]) -> tuple[Any, ...]:
-        """The next state; see `Recurrent.step`."""
+        """Returns the next state; see `Recurrent.step`."""
         i, f, g, o = self._gates(inputs + hidden)
         cell = tg.sigmoid(f) * state[1] + tg.sigmoid(i) * tg.tanh(g)
         return tg.sigmoid(o) * tg.tanh(cell), cell

@@ -27,7 +27,7 @@ from tensorgrad.tracing.tensor import Array, Traced
 
 
 def declared_model(model: Any) -> Module:
-    """A model as `tg.compile` takes it, with everything declared.
+    """Returns a model as `tg.compile` takes it, with everything declared.
 
     Arrays of floats, and floats, in a dict, list or tuple are parameters that start from them; an initialized module
     stands for parameters of its own that start from its values.
@@ -63,7 +63,7 @@ def declared_model(model: Any) -> Module:
 
 
 def _declared_again(model: Module) -> Module:
-    """A model of its own that starts from the values of an initialized one."""
+    """Returns a model of its own that starts from the values of an initialized one."""
     assert model._binding is not None
     origin, values = model._binding
     if any(isinstance(value, Traced) for value in values.values()):
@@ -92,17 +92,17 @@ class Opened:
     module: Module
 
     def tree_children(self) -> tuple[list[Any], trees.Rebuild]:
-        """The values of parameters and buffers."""
+        """Returns the values of parameters and buffers."""
         origin, values = (self.module, dict[int, Any]()) if self.module._binding is None else self.module._binding
         leaves = [values.get(id(leaf), leaf) for leaf in declarations(origin).values()]
         return leaves, lambda new: Opened(with_values(origin, new))
 
     def tree_names(self) -> list[str]:
-        """Their paths."""
+        """Returns their paths."""
         return list(declarations(self._origin))
 
     def tree_key(self) -> Hashable:
-        """What else the module is made of: equal for modules of one structure and the same other attributes."""
+        """Returns what else the module is made of: equal for modules of one structure and the same other attributes."""
         return _fixed(self._origin, {})
 
     @property
@@ -111,12 +111,12 @@ class Opened:
 
 
 def opened(tree: Any) -> Any:
-    """A tree with its modules as `Opened`."""
+    """Returns a tree with its modules as `Opened`."""
     return _mapped(tree, Module, Opened)
 
 
 def closed(tree: Any) -> Any:
-    """A tree with the modules that `opened` took."""
+    """Returns a tree with the modules that `opened` took."""
     return _mapped(tree, Opened, lambda node: node.module)
 
 
@@ -163,7 +163,7 @@ class _Same:
 
 
 def _fixed(node: Any, seen: dict[int, int]) -> Hashable:
-    """What a module tree is but for the values of its parameters, as something that can be compared."""
+    """Returns the structure of a module tree, without the values of its parameters, for comparison."""
     if id(node) in seen:
         return seen[id(node)]
     if isinstance(node, Parameter | Buffer):

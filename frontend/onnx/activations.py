@@ -71,7 +71,7 @@ def _hard_sigmoid(node: Node) -> Tensor:
 
 
 def hard_sigmoid(x: Tensor, alpha: float = 0.2, beta: float = 0.5) -> Tensor:
-    """A line held between 0 and 1."""
+    """Returns a line held between 0 and 1."""
     return tg.clip(x * alpha + beta, 0.0, 1.0)
 
 
@@ -96,7 +96,7 @@ def _shrink(node: Node) -> Tensor:
 
 
 def on_axis(node: Node, function: Callable[[Tensor, int], Tensor]) -> Tensor:
-    """A function along an axis; before version 13, over all axes from there on, as one."""
+    """Returns a function along an axis; before version 13, over all axes from there on, as one."""
     x = node.tensor(0)
     if node.version >= 13:
         return function(x, node.attribute("axis", -1))

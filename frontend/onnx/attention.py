@@ -23,7 +23,7 @@ def _heads(node: Node, x: Tensor, count_name: str) -> Tensor:
 
 
 def _allowed(node: Node, queries: int, keys: int, past: int, filled: Tensor | None) -> Tensor | None:
-    """Which keys each query may see: by causality, by a window, and among those that are filled in."""
+    """Returns which keys each query may see: by causality, by a window, and among those that are filled in."""
     left, right = node.attribute("left_window_size", -1), node.attribute("right_window_size", -1)
     rows, columns = tg.reshape(tg.arange(queries), (-1, 1)), tg.arange(keys)
     tests: list[Tensor] = []
@@ -48,7 +48,7 @@ def _all(tests: list[Tensor]) -> Tensor | None:
 
 
 def _padded(mask: Tensor, keys: int) -> Tensor:
-    """A mask with the keys that it leaves out masked."""
+    """Returns a mask with the keys that it leaves out masked."""
     missing = keys - mask.shape[-1]
     if missing <= 0:
         return mask
@@ -62,7 +62,7 @@ def _padded(mask: Tensor, keys: int) -> Tensor:
     "softmax_precision",
 )
 def _attention(node: Node) -> Any:
-    """A query that may see no key gives 0."""
+    """Returns a query that may see no key gives 0."""
     q = _heads(node, node.tensor(0), "q_num_heads")
     k, v = (_heads(node, node.tensor(i), "kv_num_heads") for i in (1, 2))
     past = 0
@@ -107,7 +107,7 @@ def _attention(node: Node) -> Any:
     "chunk_size kv_num_heads q_num_heads scale update_rule=linear|gated|delta|gated_delta",
 )
 def _linear_attention(node: Node) -> Any:
-    """A state of keys times values for a row of scores: decayed, corrected and added to, step by step, in f32."""
+    """Scans over a row of scores with a state of keys times values, decayed, corrected and added to, in f32."""
     given, how = node.tensor(0), node.attribute("update_rule", "gated_delta")
     q, k, v = (
         tg.cast(_heads(node, node.tensor(i), name), NAMES["f32"])

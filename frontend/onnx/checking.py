@@ -21,22 +21,22 @@ ELEMENT_ATTRIBUTES = ("to", "dtype", "output_datatype", "output_dtype", "softmax
 
 
 def domain_of(node: onnx.NodeProto) -> str:
-    """The domain of a node, the default one as the empty name."""
+    """Returns the domain of a node, the default one as the empty name."""
     return _ALIASES.get(node.domain, node.domain)
 
 
 def rule_of(node: onnx.NodeProto) -> Rule | None:
-    """The table's entry for a node."""
+    """Returns the table's entry for a node."""
     return RULES.get((domain_of(node), node.op_type))
 
 
 def label(node: onnx.NodeProto) -> str:
-    """What to call a node in messages."""
+    """Returns a node's name in messages."""
     return f"{node.op_type} {node.name or next((name for name in node.output if name), '')!r}"
 
 
 def graphs_of(node: onnx.NodeProto) -> list[onnx.GraphProto]:
-    """The graphs among a node's attributes."""
+    """Returns the graphs among a node's attributes."""
     single = [attribute.g for attribute in node.attribute if attribute.type == AttributeProto.GRAPH]
     several = [
         graph for attribute in node.attribute if attribute.type == AttributeProto.GRAPHS for graph in attribute.graphs
@@ -45,7 +45,7 @@ def graphs_of(node: onnx.NodeProto) -> list[onnx.GraphProto]:
 
 
 def all_nodes(graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
-    """The nodes of a graph and of the graphs inside them."""
+    """Yields the nodes of a graph and of the graphs inside them."""
     for node in graph.node:
         yield node
         for inner in graphs_of(node):
@@ -53,12 +53,14 @@ def all_nodes(graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
 
 
 def opset(model: onnx.ModelProto) -> int:
-    """The version of the default opset that a model imports."""
+    """Returns the version of the default opset that a model imports."""
     return max((entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx")), default=1)
 
 
 def inlined(model: onnx.ModelProto) -> onnx.ModelProto:
-    """The model with functions in place of calls: its own, and those that define ops which the table doesn't have."""
+    """Returns the model with functions in place of calls: its own, and those that define ops which the table doesn't
+    have.
+    """
     if model.functions:
         model = inliner.inline_local_functions(model)
     versions = {_ALIASES.get(entry.domain, entry.domain): entry.version for entry in model.opset_import}
@@ -114,7 +116,7 @@ def problems(model: onnx.ModelProto) -> list[str]:
 
 
 def element_of(kind: onnx.TypeProto) -> int | None:
-    """The element type of a tensor, or of what a sequence or optional holds."""
+    """Returns the element type of a tensor, or of what a sequence or optional holds."""
     which = kind.WhichOneof("value")
     if which == "sequence_type":
         return element_of(kind.sequence_type.elem_type)

@@ -21,7 +21,7 @@ MOST_STEPS = 4096
 
 @rule("If", "else_branch then_branch")
 def _if(node: Node) -> tuple[Value, ...]:
-    """The branch that is known to be taken; else both, and a choice between their results."""
+    """Returns the branch that is known to be taken; else both, and a choice between their results."""
     condition = node.value(0)
     branches = node.attribute("then_branch"), node.attribute("else_branch")
     if not isinstance(condition, Traced):
@@ -68,7 +68,7 @@ def _loop(node: Node) -> tuple[Value, ...]:
     "body num_scan_inputs scan_input_axes scan_input_directions scan_output_axes scan_output_directions directions",
 )
 def _scan(node: Node) -> tuple[Value, ...]:
-    """Every step, one behind the other."""
+    """Returns every step, one behind the other."""
     if node.version < 9:
         return _batched_scan(node)
     body, count = node.attribute("body"), node.attribute("num_scan_inputs")

@@ -46,7 +46,7 @@ _NAMES = {int(value): name for name, value in TensorProto.DataType.items()}
 
 
 def element_name(element: int) -> str:
-    """What ONNX calls an element type."""
+    """Returns ONNX's name of an element type."""
     return _NAMES.get(element, f"element type {element}")
 
 
@@ -56,7 +56,7 @@ def numpy_dtype(element: int) -> DType:
 
 
 def dtype_of(element: int, float64: bool) -> DType:
-    """The dtype of tensors of an element type.
+    """Returns the dtype of tensors of an element type.
 
     Raises:
         KeyError: There is none.
@@ -76,5 +76,5 @@ def wrapped(x: Tensor, element: int) -> Tensor:
 
 
 def array_of(tensor: onnx.TensorProto, base_dir: str = "") -> NumpyArray:
-    """The values of a tensor in a file, in numpy's dtype of its own element type."""
+    """Returns the values of a tensor in a file, in numpy's dtype of its own element type."""
     return np.asarray(numpy_helper.to_array(tensor, base_dir))

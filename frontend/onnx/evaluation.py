@@ -46,12 +46,12 @@ class Graph:
 
     @staticmethod
     def of(model: onnx.ModelProto, folder: str, fixed: Mapping[str, NumpyArray]) -> Graph:
-        """The graph of a model, with values for some of its inputs."""
+        """Returns the graph of a model, with values for some of its inputs."""
         return _graph(model.graph, _narrow_values(model), folder, fixed)
 
 
 def _mentioned(model: onnx.ModelProto) -> Iterator[int | None]:
-    """The element types that a model names or that its quantizing ops make."""
+    """Yields the element types that a model names or that its quantizing ops make."""
     yield from (element_of(value.type) for value in model.graph.input)
     yield from (tensor.data_type for tensor in model.graph.initializer)
     for node in all_nodes(model.graph):
@@ -65,7 +65,7 @@ def _mentioned(model: onnx.ModelProto) -> Iterator[int | None]:
 
 
 def _narrow_values(model: onnx.ModelProto) -> dict[str, int]:
-    """The values of narrow integer types, by name: as ONNX infers, else as an operand's."""
+    """Returns the values of narrow integer types, by name: as ONNX infers, else as an operand's."""
     if not any(element in NARROW for element in _mentioned(model)):
         return {}
     found: dict[str, int] = {tensor.name: tensor.data_type for tensor in model.graph.initializer}
@@ -94,7 +94,7 @@ def _graph(graph: onnx.GraphProto, narrow: Mapping[str, int], folder: str, fixed
 
 
 def _read_names(node: onnx.NodeProto) -> set[str]:
-    """What a node reads, in the graphs inside it too."""
+    """Returns the inputs of a node, those of its subgraphs included."""
     names = set(node.input)
     for graph in graphs_of(node):
         names.update(value.name for value in graph.output)
@@ -124,7 +124,7 @@ class Evaluation:
         self._setting = setting
 
     def outputs(self, graph: Graph, values: Mapping[str, Value]) -> list[Any]:
-        """The outputs of a graph as tensors (or lists of them)."""
+        """Returns the outputs of a graph as tensors (or lists of them)."""
         results = self._run(graph, {**graph.constants, **values})
         node = Node("output", "", [], {}, [], self._setting, self._nothing, {})
         return [

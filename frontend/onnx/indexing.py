@@ -44,7 +44,9 @@ def _gather_elements(node: Node) -> Tensor:
 
 
 def _rows(extents: tuple[int, ...], indices: Tensor) -> Tensor:
-    """The position of each index tuple among the elements of `extents`, in row-major order; outside where one is."""
+    """Returns the position of each index tuple among the elements of `extents`, in row-major order; outside where one
+    is.
+    """
     flat: Tensor = tg.full(indices.shape[:-1], 0, NAMES["i32"])
     valid: Tensor = tg.full(indices.shape[:-1], True, "bool")
     for axis, extent in enumerate(extents):
@@ -169,7 +171,7 @@ def _array_feature_extractor(node: Node) -> Tensor:
 
 @rule("TensorScatter", "axis mode=linear|circular")
 def _tensor_scatter(node: Node) -> Tensor:
-    """A cache with a few positions replaced, from an index on that differs by batch."""
+    """Returns a cache with a few positions replaced, from an index on that differs by batch."""
     cache, update = node.tensor(0), node.tensor(1)
     axis = node.attribute("axis", -2) % cache.ndim
     extent, count = cache.shape[axis], update.shape[axis]

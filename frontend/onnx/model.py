@@ -175,7 +175,7 @@ def _at(model: Module, path: str) -> Any:
 
 
 def _checked(one: Input, value: Any, sizes: dict[str, int]) -> Any:
-    """An input as the graph declares it."""
+    """Returns an input as the graph declares it."""
     if value is None and one.kind == "optional":
         return None
     if isinstance(value, (list, tuple)) and one.kind != "tensor":
@@ -323,7 +323,7 @@ def _check_frozen(model: onnx.ModelProto, frozen: Sequence[str]) -> None:
 def _trainable(
     model: onnx.ModelProto, graph: Graph, fixed: Mapping[str, NumpyArray], frozen: Sequence[str]
 ) -> dict[str, onnx.TensorProto]:
-    """The initializers that are parameters."""
+    """Returns the initializers that are parameters."""
     needed = _needed_while_tracing(model) | _statistics(model)
     floats = (onnx.TensorProto.FLOAT, onnx.TensorProto.FLOAT16, onnx.TensorProto.DOUBLE)
     return {
@@ -337,7 +337,7 @@ def _trainable(
 
 
 def constant_inputs(source: str | os.PathLike[str] | onnx.ModelProto) -> tuple[str, ...]:
-    """The names of a graph's inputs that decide what is traced: what `load` wants among its `constants`.
+    """Returns the names of a graph's inputs that decide what is traced: what `load` wants among its `constants`.
 
     Raises:
         OptionError, OSError: As `load`.
@@ -350,7 +350,7 @@ def constant_inputs(source: str | os.PathLike[str] | onnx.ModelProto) -> tuple[s
 
 
 def _needed_while_tracing(model: onnx.ModelProto) -> set[str]:
-    """The values whose numbers decide what is traced, and what they are computed from."""
+    """Returns the values whose numbers decide what is traced, and what they are computed from."""
     nodes = list(all_nodes(model.graph))
     makers = {name: node for node in nodes for name in node.output}
     found = set(_operands(nodes, lambda known, position: known.needs_constant(position)))
@@ -366,7 +366,7 @@ def _needed_while_tracing(model: onnx.ModelProto) -> set[str]:
 
 
 def _statistics(model: onnx.ModelProto) -> set[str]:
-    """The values that are measured, not trained."""
+    """Returns the values that are measured, not trained."""
     return set(_operands(all_nodes(model.graph), lambda known, position: position in known.statistics))
 
 
@@ -378,7 +378,7 @@ def _operands(nodes: Iterable[onnx.NodeProto], wanted: Callable[[Rule, int], boo
 
 
 def _paths(names: Mapping[str, Any]) -> dict[str, str]:
-    """A path of attributes for each name, all different, none through another's end."""
+    """Returns a path of attributes for each name, all different, none through another's end."""
     split = {name: [_part(part) for part in re.split(r"[./]", name) if part] or ["parameter"] for name in names}
     scopes = {tuple(parts[:end]) for parts in split.values() for end in range(1, len(parts))}
     taken: set[tuple[str, ...]] = set()

@@ -14,7 +14,7 @@ from tensorgrad.tracing.tensor import Tensor
 
 
 def _channelwise(x: Tensor, rank: int) -> Tensor:
-    """A vector along axis 1."""
+    """Returns a vector along axis 1."""
     return tg.reshape(x, (1, -1, *[1] * (rank - 2)))
 
 

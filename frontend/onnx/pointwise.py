@@ -89,7 +89,7 @@ def _mean(node: Node) -> Tensor:
 
 
 def truncated_quotient(x: Tensor, y: Tensor) -> Tensor:
-    """The quotient of integers, rounded towards 0."""
+    """Returns the quotient of integers, rounded towards 0."""
     quotient = tg.floor_divide(x, y)
     if x.dtype.kind == "u":
         return quotient

@@ -19,7 +19,7 @@ from tensorgrad.tracing.tensor import Tensor
 
 
 def limits(element: int) -> tuple[int, int]:
-    """The least and the largest number of a narrow integer type."""
+    """Returns the least and the largest number of a narrow integer type."""
     bits, signed = NARROW[element]
     return (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) if signed else (0, (1 << bits) - 1)
 
@@ -36,7 +36,9 @@ def quantized(x: Tensor, scale: Tensor, zero: Tensor | None, node: Node) -> Tens
 
 
 def _along(x: Tensor, part: Tensor, node: Node) -> Tensor:
-    """A scale or zero point in `x`'s shape: one for all, one for each position of an axis, or one for each block."""
+    """Returns a scale or zero point in `x`'s shape: one for all, one for each position of an axis, or one for each
+    block.
+    """
     if part.size == 1:
         return tg.reshape(part, ())
     axis = node.attribute("axis", 1) % x.ndim

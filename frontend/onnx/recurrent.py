@@ -22,7 +22,7 @@ Cell = Callable[[Tensor, tuple[Tensor, ...]], tuple[Tensor, ...]]
 
 
 def _activations(node: Node, direction: int, defaults: Sequence[str]) -> list[Callable[[Tensor], Tensor]]:
-    """The activation functions of a direction, held within `clip`."""
+    """Returns the activation functions of a direction, held within `clip`."""
     names = list(node.attribute("activations", list(defaults) * _directions(node)))
     alphas, betas = list(node.attribute("activation_alpha", [])), list(node.attribute("activation_beta", []))
     clip = node.attribute("clip")
@@ -82,7 +82,7 @@ def _initial(node: Node, position: int, direction: int, extents: tuple[int, int]
 def _steps(
     node: Node, step: Cell, given: Tensor, state: tuple[Tensor, ...], backwards: bool
 ) -> tuple[Tensor, tuple[Tensor, ...]]:
-    """All steps; behind the end of a shorter sequence the state stays, and the output is 0."""
+    """Runs all steps; behind the end of a shorter sequence the state stays, and the output is 0."""
     count = given.shape[0]
     lengths = tg.reshape(node.tensor(4), (-1, 1)) if node.has(4) else None
     outputs: list[Tensor] = []

@@ -86,7 +86,7 @@ def _chosen(
 
 
 def _origins(one: _Axis, transformation: str) -> NumpyArray:
-    """Where among the old elements each new one lies."""
+    """Returns where among the old elements each new one lies."""
     at, exact = np.arange(one.wanted, dtype=np.float64), one.scale * one.extent
     if transformation == "align_corners":
         return at * ((one.extent - 1) / (exact - 1)) if exact != 1 else at * 0
@@ -104,7 +104,7 @@ def _origins(one: _Axis, transformation: str) -> NumpyArray:
 
 
 def _nearest(ratio: NumpyArray, how: str) -> NumpyArray:
-    """Which of the two neighbours is taken: 0 or 1; `ratio` is in (0, 1], 1 at a neighbour."""
+    """Returns which of the two neighbours is taken: 0 or 1; `ratio` is in (0, 1], 1 at a neighbour."""
     upper = {
         "round_prefer_floor": ratio > 0.5,
         "round_prefer_ceil": ratio >= 0.5,
@@ -132,7 +132,7 @@ def _cubic(a: float) -> Callable[[NumpyArray], NumpyArray]:
 def _taps(
     node: Node, one: _Axis, origins: NumpyArray, reach: int, kernel: Callable[[NumpyArray], NumpyArray]
 ) -> tuple[NumpyArray, NumpyArray]:
-    """The old elements that each new one is made of, `[new, taps]`, and their weights."""
+    """Returns the old elements that each new one is made of, `[new, taps]`, and their weights."""
     base = np.ceil(origins) - 1
     ratio = origins - base
     stretch = min(one.scale, 1.0) if node.attribute("antialias", 0) else 1.0
@@ -184,7 +184,7 @@ def _weighted(x: Tensor, axis: int, places: NumpyArray, weights: NumpyArray) -> 
 
 
 def taken(x: Tensor, axis: int, places: NumpyArray) -> Tensor:
-    """The elements at known places: a slice or a repetition where they lie regularly, which cost nothing."""
+    """Returns the elements at known places: a slice or a repetition where they lie regularly, which cost nothing."""
     count, extent = len(places), x.shape[axis]
     steps = np.unique(np.diff(places))
     if count and len(steps) <= 1:

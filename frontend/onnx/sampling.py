@@ -48,14 +48,14 @@ def _same(place: Tensor, extent: int) -> Tensor:
 
 
 def linear(at: Tensor, extent: int, zeros: bool = True) -> list[_Tap]:
-    """The two neighbours, weighted by closeness; those outside count nothing, or are those at the edge."""
+    """Returns the two neighbours, weighted by closeness; those outside count nothing, or are those at the edge."""
     first = tg.floor(at)
     share = at - first
     return _taps(extent, [1.0 - share, share], first, zeros, _same)
 
 
 def _cubic(at: Tensor, extent: int, zeros: bool, bounded: Bounded) -> list[_Tap]:
-    """The four neighbours by Keys' kernel with a = -0.75."""
+    """Returns the four neighbours by Keys' kernel with a = -0.75."""
     a, first = -0.75, tg.floor(at)
     share = at - first
     rest = 1.0 - share
@@ -71,7 +71,7 @@ def _cubic(at: Tensor, extent: int, zeros: bool, bounded: Bounded) -> list[_Tap]
 
 
 def read(x: Tensor, taps: Sequence[Sequence[_Tap]]) -> list[Tensor]:
-    """Each combination of the axes' neighbours, weighted: what adds up to the elements at the positions.
+    """Yields each combination of the axes' neighbours, weighted: what adds up to the elements at the positions.
 
     Args:
         x: `[batch, channels, spatial...]`.
@@ -148,7 +148,7 @@ def _grid_sample(node: Node) -> Tensor:
 
 @rule("DeformConv", "dilations group kernel_shape offset_group pads strides")
 def _deformable_convolution(node: Node) -> Tensor:
-    """Every window's elements are read where their offsets move them, then contracted with the weights."""
+    """Reads every window's elements where their offsets move them, and contracts them with the weights."""
     x, w, offset = node.tensor(0), node.tensor(1), node.tensor(2)
     count, window, out = x.ndim - 2, w.shape[2:], offset.shape[2:]
     steps, holes = listed(node, "strides", count), listed(node, "dilations", count)

@@ -87,7 +87,7 @@ def _concat(node: Node) -> Tensor:
 
 
 def split_sizes(node: Node, extent: int, sizes: Sequence[int] | None, count: int) -> list[int]:
-    """The extents of the parts of an axis."""
+    """Returns the extents of the parts of an axis."""
     if sizes is not None:
         if sum(sizes) != extent:
             node.refuse(f"the parts {list(sizes)} do not make up the extent {extent}")

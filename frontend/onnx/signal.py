@@ -14,7 +14,7 @@ from tensorgrad.tracing.tensor import Array, Tensor
 
 
 def _roots(length: int, outputs: int, inverse: bool, dtype: np.dtype[np.generic]) -> tuple[Array, Array]:
-    """The real and imaginary parts of the transform's matrix, `[length, outputs]`."""
+    """Returns the real and imaginary parts of the transform's matrix, `[length, outputs]`."""
     turns = np.outer(np.arange(length), np.arange(outputs)) % length
     angle: NumpyArray = (2 if inverse else -2) * np.pi * turns / length
     scale = 1 / length if inverse else 1.0
@@ -22,7 +22,7 @@ def _roots(length: int, outputs: int, inverse: bool, dtype: np.dtype[np.generic]
 
 
 def transform(x: Tensor, length: int, outputs: int, inverse: bool = False) -> Tensor:
-    """The transform of the rows of `[..., n, 1 or 2]` (real, or real and imaginary): `[..., outputs, 2]`."""
+    """Returns the transform of the rows of `[..., n, 1 or 2]` (real, or real and imaginary): `[..., outputs, 2]`."""
     have = x.shape[-2]
     if have > length:
         x = tg.narrow(x, -2, 0, length)
@@ -53,7 +53,7 @@ def _dft(node: Node) -> Tensor:
 
 
 def _mirrored(half: Tensor, length: int) -> Tensor:
-    """The whole spectrum of a real signal, from its first half: the rest is conjugate, backwards."""
+    """Returns the whole spectrum of a real signal, from its first half: the rest is conjugate, backwards."""
     rest = length - half.shape[-2]
     tail = tg.flip(tg.narrow(half, -2, 1, rest), -2)
     return tg.concat([half, tail * Array(np.array([1, -1], half.dtype))], -2)

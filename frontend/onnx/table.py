@@ -38,7 +38,7 @@ class Rule:
     statistics: tuple[int, ...] = ()
 
     def needs_constant(self, position: int) -> bool:
-        """Whether the numbers of an input must be known."""
+        """Returns whether the numbers of an input must be known."""
         return position in self.constants or -1 in self.constants
 
 
@@ -118,19 +118,19 @@ class Node:
         raise OptionError(f"{user_line()}: {self.op}: {reason}")
 
     def attribute(self, name: str, default: Any = None) -> Any:
-        """The value of an attribute; `default` where it is left out."""
+        """Returns the value of an attribute; `default` where it is left out."""
         return self.attributes.get(name, default)
 
     def has(self, position: int) -> bool:
-        """Whether an input is given."""
+        """Returns whether an input is given."""
         return position < len(self.inputs) and self.inputs[position] is not None
 
     def wants(self, position: int) -> bool:
-        """Whether somebody wants an output."""
+        """Returns whether somebody wants an output."""
         return position < len(self.outputs) and bool(self.outputs[position])
 
     def value(self, position: int) -> Any:
-        """An input as it is.
+        """Returns an input as it is.
 
         Raises:
             ShapeError: It is left out.
@@ -140,7 +140,7 @@ class Node:
         return self.inputs[position]
 
     def tensor(self, position: int) -> Tensor:
-        """An input as a tensor; integers of 64 bits narrow when every one fits.
+        """Returns an input as a tensor; integers of 64 bits narrow when every one fits.
 
         Raises:
             ShapeError: It is left out.
@@ -149,7 +149,7 @@ class Node:
         return self.as_tensor(self.value(position))
 
     def as_tensor(self, value: Any) -> Tensor:
-        """A value as a tensor."""
+        """Returns a value as a tensor."""
         if isinstance(value, Tensor):
             return value
         if isinstance(value, list):
@@ -158,7 +158,7 @@ class Node:
         return Array(as_array(value, NAMES["f64"] if wide else None))
 
     def optional(self, position: int) -> Tensor | None:
-        """An input as a tensor, or None where it is left out."""
+        """Returns an input as a tensor, or None where it is left out."""
         return self.tensor(position) if self.has(position) else None
 
     @property
@@ -167,7 +167,7 @@ class Node:
         return [self.tensor(position) for position in range(len(self.inputs))]
 
     def constant(self, position: int) -> NumpyArray:
-        """The numbers of an input, which must be known while tracing.
+        """Returns the numbers of an input, which must be known while tracing.
 
         Raises:
             TraceError: They come from an input of the graph or from parameters.
@@ -181,11 +181,11 @@ class Node:
         return np.asarray(found)
 
     def integers(self, position: int) -> list[int]:
-        """The numbers of an input of integers, which must be known."""
+        """Returns the numbers of an input of integers, which must be known."""
         return [int(number) for number in self.constant(position).reshape(-1)]
 
     def scalar(self, position: int, default: Any = None) -> Any:
-        """The only number of an input, which must be known; `default` where it is left out."""
+        """Returns the only number of an input, which must be known; `default` where it is left out."""
         return self.constant(position).reshape(-1)[0].item() if self.has(position) else default
 
     def axes(self, position: int, name: str = "axes") -> list[int] | None:
@@ -196,7 +196,7 @@ class Node:
         return None if given is None else [int(axis) for axis in given]
 
     def dtype(self, element: int) -> DType:
-        """The dtype of tensors of an element type.
+        """Returns the dtype of tensors of an element type.
 
         Raises:
             OptionError: There is none.

@@ -19,7 +19,7 @@ def _groups(node: Node, kinds: int) -> list[tuple[Tensor, ...]]:
 
 
 def _in_order(updates: list[tuple[Tensor, ...]]) -> Any:
-    """All parameters, then all of each state."""
+    """Returns all parameters, then all of each state."""
     return tuple(value for kind in zip(*updates, strict=True) for value in kind)
 
 

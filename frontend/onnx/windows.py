@@ -24,7 +24,7 @@ _WINDOW = "auto_pad=NOTSET|SAME_UPPER|SAME_LOWER|VALID dilations kernel_shape pa
 
 
 def listed(node: Node, name: str, count: int, default: int = 1) -> list[int]:
-    """An attribute of integers; so many of `default` where it is left out."""
+    """Returns an attribute of integers; so many of `default` where it is left out."""
     return [int(number) for number in node.attribute(name, None) or [default] * count]
 
 
@@ -35,7 +35,7 @@ def pairs(pads: Sequence[int]) -> list[tuple[int, int]]:
 
 
 def paddings(node: Node, extents: Sequence[int], window: Sequence[int]) -> list[tuple[int, int]]:
-    """The padding before and behind each spatial axis of these extents."""
+    """Returns the padding before and behind each spatial axis of these extents."""
     count, how = len(window), node.attribute("auto_pad", "NOTSET")
     if how == "NOTSET":
         return pairs(listed(node, "pads", 2 * count, 0))
@@ -211,7 +211,9 @@ def _qlinear_conv(node: Node) -> Tensor:
 
 @rule("CausalConvWithState", "activation=none|silu|swish")
 def _causal_convolution(node: Node) -> Any:
-    """Every channel on its own, behind the last elements of the part before; those of this part are the new state."""
+    """Convolves every channel on its own, behind the last elements of the part before; those of this part are the new
+    state.
+    """
     x, w = node.tensor(0), node.tensor(1)
     batch, channels, _ = x.shape
     behind = w.shape[2] - 1

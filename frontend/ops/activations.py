@@ -43,7 +43,7 @@ def elu(x: Any, alpha: float = 1.0) -> Tensor:
 
 
 def selu(x: Any) -> Tensor:
-    """The self-normalizing `elu`: scale 1.0507, alpha 1.6733."""
+    """Returns the self-normalizing `elu`: scale 1.0507, alpha 1.6733."""
     return multiply(elu(x, 1.6732632423543772), 1.0507009873554805)
 
 
@@ -79,7 +79,7 @@ def softplus(x: Any) -> Tensor:
 
 
 def log_sigmoid(x: Any) -> Tensor:
-    """The logarithm of the sigmoid, `-softplus(-x)`, without overflow."""
+    """Returns the logarithm of the sigmoid, `-softplus(-x)`, without overflow."""
     return negative(softplus(negative(as_float(x))))
 
 

@@ -23,7 +23,7 @@ from tensorgrad.tracing.tracer import emit
 def contracted(
     left: Tensor, right: Tensor, batch: tuple[Sequence[int], Sequence[int]], inner: tuple[Sequence[int], Sequence[int]]
 ) -> Tensor:
-    """The sum of products over `inner`, side by side along `batch`; then the free axes of both, in order."""
+    """Returns the sum of products over `inner`, side by side along `batch`; then the free axes of both, in order."""
     return emit(
         contract.DotGeneralOp,
         [left, right],
@@ -53,7 +53,7 @@ def numbers(what: str, *operands: Any) -> list[Tensor]:
 
 
 def whole(value: Any, what: str) -> int:
-    """A Python integer.
+    """Returns a Python integer.
 
     Raises:
         ShapeError: It is none.
@@ -93,7 +93,7 @@ def tensordot(x: Any, y: Any, axes: Any = 2) -> Tensor:
 
 
 def outer(x: Any, y: Any) -> Tensor:
-    """The products of each element of `x` with each of `y`; both are flattened, as in NumPy."""
+    """Returns the products of each element of `x` with each of `y`; both are flattened, as in NumPy."""
     left, right = numbers("outer", x, y)
     return contracted(reshape(left, -1), reshape(right, -1), ([], []), ([], []))
 
@@ -139,7 +139,7 @@ def einsum(subscripts: str, *operands: Any) -> Tensor:
 
 
 def _parsed(subscripts: str, tensors: Sequence[Tensor]) -> tuple[list[tuple[str, ...]], tuple[str, ...]]:
-    """The labels of each operand and of the output; axes under `...` are labelled `...1`, `...2` from the last."""
+    """Returns the labels of all operands and of the output; axes under `...` are `...1`, `...2` from the last."""
     text = subscripts.replace(" ", "")
     given, arrow, wanted = text.partition("->")
     parts = given.split(",")
@@ -173,7 +173,7 @@ def _spelled(part: str, hidden: int) -> tuple[str, ...]:
 
 
 def _sizes(subscripts: str, tensors: Sequence[Tensor], inputs: Sequence[tuple[str, ...]]) -> dict[str, int]:
-    """The extent of each label; 1 gives way to any other."""
+    """Returns the extent of each label; 1 gives way to any other."""
     sizes: dict[str, int] = {}
     for tensor, labels in zip(tensors, inputs, strict=True):
         own = dict(zip(labels, tensor.shape, strict=True))
@@ -191,7 +191,7 @@ def _sizes(subscripts: str, tensors: Sequence[Tensor], inputs: Sequence[tuple[st
 
 
 def _diagonal(tensor: Tensor, labels: tuple[str, ...], sizes: dict[str, int]) -> _Term:
-    """The operand with each label once: diagonals of repeated ones, and no axis that would only repeat it."""
+    """Returns the operand with each label once: diagonals of repeated ones, and no axis that would only repeat it."""
     kept = [i for i, label in enumerate(labels) if tensor.shape[i] == sizes[label]]
     tensor = reshape(tensor, [tensor.shape[i] for i in kept])
     names = [labels[i] for i in kept]
@@ -208,7 +208,7 @@ def _diagonal(tensor: Tensor, labels: tuple[str, ...], sizes: dict[str, int]) ->
 
 
 def _next_pair(terms: Sequence[_Term], output: Sequence[str], sizes: dict[str, int]) -> tuple[_Term, _Term]:
-    """The pair whose contraction shrinks the data most (or grows it least)."""
+    """Returns the pair whose contraction shrinks the data most (or grows it least)."""
     if len(terms) == 2:
         return terms[0], terms[1]
 
@@ -248,7 +248,7 @@ def _pair(first: _Term, second: _Term, needed: set[str]) -> _Term:
 
 
 def _arranged(term: _Term, output: tuple[str, ...], sizes: dict[str, int]) -> Tensor:
-    """The last term in the output's order, repeated along labels of which only axes of extent 1 were left."""
+    """Returns the last term in the output's order, repeated along labels of which only axes of extent 1 were left."""
     term = _summed(term, set(output))
     present = [label for label in output if label in term.labels]
     moved = transpose(term.tensor, [term.labels.index(label) for label in present]) if present else term.tensor

@@ -33,7 +33,7 @@ WIDEST_WINDOW = 8
 
 
 def _listed(value: Any, count: int, what: str, least: int = 1) -> list[int]:
-    """A number for each of `count` axes, from one or from as many."""
+    """Returns a number for each of `count` axes, from one or from as many."""
     given = list(value) if isinstance(value, (tuple, list)) else [value] * count
     try:
         found = [operator.index(number) for number in given]
@@ -45,7 +45,7 @@ def _listed(value: Any, count: int, what: str, least: int = 1) -> list[int]:
 
 
 def _padding(value: Any, totals: Sequence[int], what: str) -> tuple[list[int], list[int]]:
-    """The padding before and behind each axis; `totals` is what `"same"` needs of both together."""
+    """Returns the padding before and behind each axis; `totals` is what `"same"` needs of both together."""
     if isinstance(value, str):
         if value not in ("same", "valid"):
             raise ShapeError(f"{user_line()}: {what}: the padding is 'same', 'valid' or integers, not {value!r}")
@@ -62,7 +62,7 @@ def _padding(value: Any, totals: Sequence[int], what: str) -> tuple[list[int], l
 
 
 def _same(extents: Sequence[int], sizes: Sequence[int], stride: Sequence[int]) -> list[int]:
-    """The padding that gives `ceil(extent / stride)` windows."""
+    """Returns the padding that gives `ceil(extent / stride)` windows."""
     return [
         max((-(-extent // s) - 1) * s + size - extent, 0)
         for extent, size, s in zip(extents, sizes, stride, strict=True)
@@ -82,7 +82,7 @@ def _conv_operands(what: str, x: Any, w: Any, spatial: int | None) -> tuple[Tens
 
 
 def _check_groups(what: str, groups: Any, channels: int, taken: int, outputs: int) -> int:
-    """The number of groups, when it splits the channels as the weights take them."""
+    """Returns the number of groups, when it splits the channels as the weights take them."""
     number = whole(groups, f"{what}: groups")
     if number < 1 or channels != number * taken or outputs % number:
         raise ShapeError(
@@ -132,7 +132,7 @@ def _conv(
 def conv(
     x: Any, w: Any, bias: Any = None, stride: Sizes = 1, padding: Padding = 0, dilation: Sizes = 1, groups: int = 1
 ) -> Tensor:
-    """The convolution of images with windows of weights, as neural networks mean it: nothing is reversed.
+    """Returns the convolution of images with windows of weights, as neural networks mean it: nothing is reversed.
 
     Args:
         x: `[batch, channels, spatial...]`.
@@ -185,7 +185,7 @@ def conv_transpose(
     dilation: Sizes = 1,
     groups: int = 1,
 ) -> Tensor:
-    """The transposed convolution: what `conv` with these settings does to its input, backwards.
+    """Returns the transposed convolution: what `conv` with these settings does to its input, backwards.
 
     Each element of `x` adds its multiple of the window to the result, the windows `stride` apart.
 
@@ -250,7 +250,7 @@ def _transposed_padding(padding: Any, totals: Sequence[int], what: str) -> tuple
 
 
 def _pooled_axes(what: str, x: Tensor, size: Any) -> tuple[list[int], list[int]]:
-    """The last axes that windows slide over, and the windows' sizes."""
+    """Returns the last axes that windows slide over, and the windows' sizes."""
     count = len(size) if isinstance(size, (tuple, list)) else x.ndim - 2
     if not 0 < count <= x.ndim:
         raise ShapeError(f"{user_line()}: {what}: {x.shape} has no spatial axes for windows of {size!r}")
@@ -284,7 +284,7 @@ class Pool:
                 self.extra[i] = s - rest
 
     def windows(self, x: Tensor, filling: float) -> Tensor:
-        """The windows, their own axes last."""
+        """Returns the windows, their own axes last."""
         rank, high = x.ndim, [a + b for a, b in zip(self.high, self.extra, strict=True)]
         if any(self.low) or any(high):
             before, behind = [0] * rank, [0] * rank
@@ -314,7 +314,7 @@ class Pool:
         return found
 
     def counts(self, count_padding: bool) -> np.ndarray[Any, np.dtype[Any]]:
-        """How many elements each window averages over."""
+        """Returns how many elements each window averages over."""
         total = np.ones((), np.int64)
         settings = zip(self.extents, self.size, self.stride, self.dilation, strict=True)
         for i, (extent, size, s, hole) in enumerate(settings):
@@ -334,7 +334,7 @@ def max_pool(
     dilation: Sizes = 1,
     ceil_mode: bool = False,
 ) -> Tensor:
-    """The largest element of each window, NaN if one is NaN.
+    """Returns the largest element of each window, NaN if one is NaN.
 
     Equal maxima of a window, and several NaN, share its derivative evenly, as in `max` (PyTorch gives it to one). The
     padding has no share.
@@ -374,7 +374,7 @@ def avg_pool(
     count_padding: bool = True,
     dilation: Sizes = 1,
 ) -> Tensor:
-    """The mean of each window; integers average as f32.
+    """Returns the mean of each window; integers average as f32.
 
     Args:
         x: As in `max_pool`, like all that follows.
@@ -401,13 +401,13 @@ def avg_pool(
 
 
 def global_max_pool(x: Any, keepdims: bool = False) -> Tensor:
-    """The largest element of each channel of `[batch, channels, spatial...]`."""
+    """Returns the largest element of each channel of `[batch, channels, spatial...]`."""
     tensor = as_tensor(x)
     return largest(tensor, tuple(range(2, tensor.ndim)), keepdims)
 
 
 def global_avg_pool(x: Any, keepdims: bool = False) -> Tensor:
-    """The mean of each channel of `[batch, channels, spatial...]`."""
+    """Returns the mean of each channel of `[batch, channels, spatial...]`."""
     tensor = as_tensor(x)
     return mean(tensor, tuple(range(2, tensor.ndim)), keepdims)
 
@@ -416,7 +416,7 @@ def global_avg_pool(x: Any, keepdims: bool = False) -> Tensor:
 
 
 def resize(x: Any, size: Sizes, method: str = "nearest") -> Tensor:
-    """The tensor with its last axes stretched or shrunk to `size`; element centres lie at half positions.
+    """Returns the tensor with its last axes stretched or shrunk to `size`; element centres lie at half positions.
 
     Args:
         x: A tensor whose last axes are resized: `len(size)` of them, or all but the first two for one number.
@@ -481,7 +481,7 @@ def _by_windows(
     first: np.ndarray[Any, np.dtype[Any]],
     fraction: np.ndarray[Any, np.dtype[Any]],
 ) -> Tensor:
-    """Every period of new elements from a window over the old ones, as a sum of the few that have a weight."""
+    """Computes every period of new elements from a window over the old ones, as a sum of the few that have a weight."""
     low, high, step = window
     extent, rank, period = x.shape[axis], x.ndim, len(first)
     count, size = extent // step, high - low + 1

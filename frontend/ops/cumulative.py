@@ -26,7 +26,7 @@ Combine: TypeAlias = Callable[[Tensor, Tensor], Tensor]
 
 
 def _prepared(x: Any, axis: int | None, what: str) -> tuple[Tensor, int]:
-    """The tensor, flattened if there is no axis, with the axis moved to the end; booleans count."""
+    """Returns the tensor, flattened if there is no axis, with the axis moved to the end; booleans count."""
     tensor = as_tensor(x)
     if tensor.dtype == NAMES["bool"]:
         tensor = cast(tensor, NAMES["i32"])
@@ -72,7 +72,7 @@ def _folds(rows: Tensor, behind: int, fold: Fold, combine: Combine, neutral: int
 
 
 def _in_blocks(rows: Tensor, fill: int) -> Tensor:
-    """The rows in blocks, the last of which is filled up."""
+    """Returns the rows in blocks, the last of which is filled up."""
     *lead, count = rows.shape
     blocks = -(-count // BLOCK)
     edges = [*([(0, 0)] * len(lead)), (0, blocks * BLOCK - count)]
@@ -81,7 +81,7 @@ def _in_blocks(rows: Tensor, fill: int) -> Tensor:
 
 
 def _joined(apart: Tensor, count: int) -> Tensor:
-    """The first elements of blocks side by side."""
+    """Returns the first elements of blocks side by side."""
     *lead, blocks, width = apart.shape
     return reshape(apart, (*lead, blocks * width))[..., :count]
 
@@ -110,7 +110,7 @@ _products.defvjp(_products_kept, _products_cotangent)
 
 
 def _recurrence(factors: Tensor, terms: Tensor) -> tuple[Tensor, Tensor]:
-    """The running products p_i = a_i p_{i-1}, and s_i = b_i + a_i s_{i-1} with nothing in front of the first.
+    """Returns the running products p_i = a_i p_{i-1}, and s_i = b_i + a_i s_{i-1} with nothing in front of the first.
 
     By doubling within blocks, then among the blocks (G. Blelloch, Prefix Sums and Their Applications, 1990).
     """

@@ -62,7 +62,7 @@ def _cores() -> int:
 
 
 def _words(first: np.uint32, second: np.uint32, start: int, end: int) -> Block:
-    """The words of the counters from `start` on: both words of the encrypted pairs by exclusive or."""
+    """Returns the words of the counters from `start` on: both words of the encrypted pairs by exclusive or."""
     keys = (first, second, first ^ second ^ np.uint32(PARITY))
     y = np.arange(start, end, dtype=np.uint32)
     y += second
@@ -82,7 +82,7 @@ def _words(first: np.uint32, second: np.uint32, start: int, end: int) -> Block:
 
 
 def uniform(least: float, span: float) -> Finish:
-    """What makes words uniform f32 numbers: see `random.uniform`, whose bounds these are."""
+    """Returns what makes words uniform f32 numbers: see `random.uniform`, whose bounds these are."""
     low, extent = np.float32(least), np.float32(span)
 
     def finish(words: Block) -> Block:
@@ -99,7 +99,7 @@ def uniform(least: float, span: float) -> Finish:
 
 
 def normal(size: int) -> Finish:
-    """What makes words normally distributed f32 numbers: see `random.normal`; for draws of so many."""
+    """Returns what makes words normally distributed f32 numbers: see `random.normal`; for draws of so many."""
     if size < LEAST_TABLED:
         return _normal
     table = _table()
@@ -120,7 +120,7 @@ def _normal(words: Block) -> Block:
 
 @lru_cache(1)
 def _table() -> Block:
-    """The normal number of every uniform one."""
+    """Returns the normal number of every uniform one."""
     found = np.empty(1 << TABLE_BITS, np.float32)
 
     def fill(start: int) -> None:

@@ -34,7 +34,7 @@ from tensorgrad.tracing.tracer import current_trace, emit, value_in
 
 
 def embedding(table: Any, indices: Any) -> Tensor:
-    """The rows of `table` at `indices`: `[*indices.shape, *table.shape[1:]]`. Only these rows are read.
+    """Returns the rows of `table` at `indices`: `[*indices.shape, *table.shape[1:]]`. Only these rows are read.
 
     An index out of range reads NaN. The derivative adds the cotangents of equal indices in rising order of their
     position, without atomics: a stable sort of the indices and a sum over each row's segment.
@@ -101,7 +101,7 @@ def scatter_add(x: Any, axis: int, indices: Any, updates: Any) -> Tensor:
 
 
 def one_hot(indices: Any, count: int, dtype: object = "f32") -> Tensor:
-    """A new last axis of `count` elements: 1 at the index, 0 elsewhere; all 0 where it is out of range.
+    """Returns a new last axis of `count` elements: 1 at the index, 0 elsewhere; all 0 where it is out of range.
 
     It is a comparison with the positions: a sum or a product that reads it computes it in place.
 
@@ -141,7 +141,8 @@ class Change:
         return index(self._tensor, self._key)
 
     def add(self, values: Any) -> Tensor:
-        """The tensor with `values` added at the key; equal indices add up, traced ones out of range are dropped.
+        """Returns the tensor with `values` added at the key; equal indices add up, traced ones out of range are
+        dropped.
 
         Raises:
             ShapeError: The values do not broadcast to the shape that the key selects.
@@ -154,7 +155,8 @@ class Change:
         return self._tensor + _placed(found, given, Array(np.zeros((), given.dtype)), self._tensor)
 
     def set(self, values: Any) -> Tensor:
-        """The tensor with `values` at the key; of equal indices the last wins, traced ones out of range are dropped.
+        """Returns the tensor with `values` at the key; of equal indices the last wins, traced ones out of range are
+        dropped.
 
         Raises:
             ShapeError: The values do not broadcast to the shape that the key selects.
@@ -192,7 +194,7 @@ def _last_of_equals(values: Tensor, found: Selection) -> tuple[Tensor, Tensor]:
 
 
 def _placed(found: Selection, values: Tensor, around: Tensor, like: Tensor) -> Tensor:
-    """A tensor of `like`'s shape with `values` where a key selects, and `around` elsewhere."""
+    """Returns a tensor of `like`'s shape with `values` where a key selects, and `around` elsewhere."""
     result = reshape(values, found.extents)
     if found.reverse:
         result = emit(shape.ReverseOp, [result], axes=ints(found.reverse))

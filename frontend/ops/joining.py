@@ -96,7 +96,7 @@ def _alike(what: str, tensors: Sequence[Any]) -> list[Tensor]:
 
 
 def concat(tensors: Sequence[Any], axis: int | None = 0) -> Tensor:
-    """The tensors one behind the other along `axis`; `None` flattens them first.
+    """Returns the tensors one behind the other along `axis`; `None` flattens them first.
 
     One kernel for each six tensors; it reads and writes every element once.
 
@@ -120,7 +120,7 @@ def concat(tensors: Sequence[Any], axis: int | None = 0) -> Tensor:
 
 
 def stack(tensors: Sequence[Any], axis: int = 0) -> Tensor:
-    """The tensors, all of one shape, along a new axis.
+    """Returns the tensors, all of one shape, along a new axis.
 
     Raises:
         ShapeError: There are none, or their shapes differ.
@@ -334,7 +334,7 @@ def _run(x: Tensor, axis: int, first: int, step: int, length: int) -> Tensor:
 
 
 def _distance(rows: int, columns: int) -> Tensor:
-    """The column less the row of each element."""
+    """Returns the column less the row of each element."""
     return subtract(arange(columns), reshape(arange(rows), (-1, 1)))
 
 
@@ -348,7 +348,7 @@ def _triangle(x: Any, k: int, upper: bool, what: str) -> Tensor:
 
 
 def tril(x: Any, k: int = 0) -> Tensor:
-    """The lower triangle of the last two axes, up to `k` diagonals above the main one; 0 elsewhere.
+    """Returns the lower triangle of the last two axes, up to `k` diagonals above the main one; 0 elsewhere.
 
     Raises:
         ShapeError: `x` has fewer than two axes.
@@ -357,7 +357,7 @@ def tril(x: Any, k: int = 0) -> Tensor:
 
 
 def triu(x: Any, k: int = 0) -> Tensor:
-    """The upper triangle of the last two axes, from `k` diagonals above the main one on; 0 elsewhere.
+    """Returns the upper triangle of the last two axes, from `k` diagonals above the main one on; 0 elsewhere.
 
     Raises:
         ShapeError: `x` has fewer than two axes.
@@ -366,7 +366,7 @@ def triu(x: Any, k: int = 0) -> Tensor:
 
 
 def diagonal(x: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tensor:
-    """The diagonal of two axes, `offset` above the main one, as the last axis. It is a view, no copy.
+    """Returns the diagonal of two axes, `offset` above the main one, as the last axis. It is a view, no copy.
 
     Raises:
         ShapeError: `x` has fewer than two axes, or the two are the same.

@@ -77,7 +77,7 @@ class Selection:
         return [extent for axis, extent in enumerate(self.shape) if axis not in self.gathered.axes]
 
     def _order(self) -> list[int]:
-        """The slice's axes with the indexed ones side by side, where they are in the result."""
+        """Returns the slice's axes with the indexed ones side by side, where they are in the result."""
         assert self.gathered is not None
         others = [axis for axis in range(len(self.shape)) if axis not in self.gathered.axes]
         return [*others[: self.gathered.place], *self.gathered.axes, *others[self.gathered.place :]]
@@ -90,11 +90,11 @@ class Selection:
         return (*others[:place], math.prod(self.shape[axis] for axis in self.gathered.axes), *others[place:])
 
     def as_rows(self, x: Tensor) -> Tensor:
-        """The slice as rows that one index chooses: a view of it."""
+        """Returns the slice as rows that one index chooses: a view of it."""
         return reshape(transpose(x, self._order()), self.rows)
 
     def from_rows(self, rows: Tensor) -> Tensor:
-        """What `as_rows` does, backwards."""
+        """Inverts `as_rows`."""
         order = self._order()
         apart = reshape(rows, [self.shape[axis] for axis in order])
         return transpose(apart, sorted(range(len(order)), key=order.__getitem__))
@@ -118,7 +118,7 @@ class Selection:
 
 
 def _within(array: Tensor, extent: int) -> Tensor | None:
-    """Whether positions are within an axis; `None` where that is known."""
+    """Returns whether positions are within an axis; `None` where that is known."""
     if isinstance(array, Array) or counts_below(array) is not None:
         return None  # which has been checked
     below = less(array, extent)
@@ -130,7 +130,7 @@ Entry: TypeAlias = "slice | int | Tensor | None"
 
 
 def selection(tensor: Tensor, key: Any) -> Selection:
-    """What `tensor[key]` selects.
+    """Returns what `tensor[key]` selects.
 
     Raises:
         ShapeError: Too many indices, an integer or a known index out of range, or arrays that don't broadcast.
@@ -225,14 +225,14 @@ def index(x: Any, key: Any) -> Tensor:
 
 
 def is_integer(entry: Any) -> bool:
-    """Whether a key's entry is one integer whose value is known."""
+    """Returns whether a key's entry is one integer whose value is known."""
     if isinstance(entry, (Array, np.ndarray)):
         return not entry.shape and entry.dtype.kind in "iu"
     return isinstance(entry, (int, np.integer)) and not isinstance(entry, (bool, np.bool_))
 
 
 def _expanded(keys: tuple[Any, ...], tensor: Tensor) -> list[tuple[int, Entry]]:
-    """The entries of a key, each with its position there: `...` spelled out, masks as arrays, and no axis left over."""
+    """Returns the entries of a key with their positions: `...` spelled out, masks as arrays, no axis left over."""
     known = [_entry(key) for key in keys]
     used = sum(_axes_of(entry) for entry in known)
     dots = [i for i, entry in enumerate(known) if entry is Ellipsis]
@@ -257,7 +257,7 @@ def _expanded(keys: tuple[Any, ...], tensor: Tensor) -> list[tuple[int, Entry]]:
 
 
 def _entry(key: Any) -> Any:
-    """An entry of a key: as it is, an integer, or a tensor of integers or booleans.
+    """Returns an entry of a key: as it is, an integer, or a tensor of integers or booleans.
 
     Raises:
         DTypeError: It is of another kind.
@@ -302,7 +302,7 @@ def _places(mask: Tensor, axis: int, extents: tuple[int, ...]) -> list[Tensor]:
 
 
 def _bounds(entry: slice, extent: int) -> tuple[int, int, int, bool]:
-    """A slice as start, stop and positive step, and whether its elements are to be reversed."""
+    """Returns a slice as start, stop and positive step, and whether its elements are to be reversed."""
     bounds: list[int | None] = []
     for bound in (entry.start, entry.stop, entry.step):
         if bound is not None and not is_integer(bound):

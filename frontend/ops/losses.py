@@ -53,7 +53,7 @@ def _reduced(what: str, losses: Callable[[], Tensor], reduction: str) -> Tensor:
 
 
 def _alike(what: str, x: Any, y: Any) -> tuple[Tensor, Tensor]:
-    """Two tensors of one shape."""
+    """Returns two tensors of one shape."""
     left, right = as_tensor(x), as_tensor(y)
     if left.shape != right.shape:
         raise ShapeError(f"{user_line()}: {what}: shapes {left.shape} and {right.shape} differ")
@@ -93,7 +93,7 @@ class _Labels:
         return x if self.kept is None else where(self.kept, x, 0)
 
     def weighted(self, losses: Tensor) -> Tensor:
-        """The losses times the labels' weights, 0 where they are ignored."""
+        """Returns the losses times the labels' weights, 0 where they are ignored."""
         return self._dropped(losses if self.weights is None else multiply(losses, self.weights))
 
     def reduced(self, losses: Tensor, reduction: str) -> Tensor:
@@ -139,7 +139,7 @@ def cross_entropy(
     ignore_index: int | None = None,
     label_smoothing: float = 0.0,
 ) -> Tensor:
-    """The negative log-likelihood of labels or probabilities under `softmax(logits)`, without overflow.
+    """Returns the negative log-likelihood of labels or probabilities under `softmax(logits)`, without overflow.
 
     Args:
         logits: Unnormalized log-probabilities, `[..., classes]`.
@@ -197,7 +197,7 @@ def nll(
     weight: Any = None,
     ignore_index: int | None = None,
 ) -> Tensor:
-    """The negative log-likelihood of integer labels, of log-probabilities such as `tg.log_softmax` gives.
+    """Returns the negative log-likelihood of integer labels, of log-probabilities such as `tg.log_softmax` gives.
 
     Args:
         log_probabilities: `[..., classes]`.
@@ -257,7 +257,7 @@ def binary_cross_entropy_with_logits(
 
 
 def mse(prediction: Any, target: Any, reduction: str = "mean") -> Tensor:
-    """The squared error, `(prediction - target) ** 2`.
+    """Returns the squared error, `(prediction - target) ** 2`.
 
     Args:
         prediction: A tensor.
@@ -273,7 +273,7 @@ def mse(prediction: Any, target: Any, reduction: str = "mean") -> Tensor:
 
 
 def l1(prediction: Any, target: Any, reduction: str = "mean") -> Tensor:
-    """The absolute error, `abs(prediction - target)`; its derivative where they are equal is 0.
+    """Returns the absolute error, `abs(prediction - target)`; its derivative where they are equal is 0.
 
     Args:
         prediction: A tensor.
@@ -316,7 +316,7 @@ def huber(prediction: Any, target: Any, reduction: str = "mean", *, delta: float
 
 
 def kl_div(input: Any, target: Any, reduction: str = "mean", *, log_target: bool = False) -> Tensor:
-    """The Kullback-Leibler divergence, `target * (log(target) - input)`, element by element.
+    """Returns the Kullback-Leibler divergence, `target * (log(target) - input)`, element by element.
 
     Args:
         input: Log-probabilities.
@@ -376,7 +376,7 @@ def cosine_embedding(x: Any, y: Any, target: Any, reduction: str = "mean", *, ma
 
 
 def cosine_similarity(x: Any, y: Any, axis: int = -1, eps: float = 1e-8) -> Tensor:
-    """The cosine of the angle between vectors along `axis`; 0 where one is zero.
+    """Returns the cosine of the angle between vectors along `axis`; 0 where one is zero.
 
     Args:
         x: Vectors; numbers that are no floats become f32.
@@ -414,7 +414,7 @@ def hinge(scores: Any, target: Any, reduction: str = "mean", *, margin: float = 
 
 
 def hinge_embedding(distances: Any, target: Any, reduction: str = "mean", *, margin: float = 1.0) -> Tensor:
-    """The distance where the target is 1, and `max(margin - distance, 0)` where it is -1.
+    """Returns the distance where the target is 1, and `max(margin - distance, 0)` where it is -1.
 
     Args:
         distances: A tensor.

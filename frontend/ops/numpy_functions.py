@@ -86,7 +86,7 @@ REDUCTIONS = {
 
 
 def elementwise(ufunc: np.ufunc, method: str, inputs: Sequence[Any], options: Mapping[str, Any]) -> Any:
-    """What a ufunc gives for tensors.
+    """Applies a ufunc to tensors.
 
     Raises:
         TraceError: It has no counterpart, or is called with options or a method of ufuncs, and a tensor is traced.
@@ -110,7 +110,7 @@ def elementwise(ufunc: np.ufunc, method: str, inputs: Sequence[Any], options: Ma
 
 
 def other(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-    """What another function of NumPy gives for tensors.
+    """Applies another function of NumPy to tensors.
 
     Raises:
         TraceError: A tensor is traced.

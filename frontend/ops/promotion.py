@@ -36,7 +36,7 @@ def as_float(x: Any) -> Tensor:
 
 
 def broadcast_shapes(*shapes: tuple[int, ...], what: str) -> tuple[int, ...]:
-    """The shape that NumPy's rules give to operands of these shapes.
+    """Returns the shape that NumPy's rules give to operands of these shapes.
 
     Raises:
         ShapeError: They don't broadcast.
@@ -79,7 +79,7 @@ def _is_scalar(x: Any) -> bool:
 
 
 def _scalar_dtype(scalar: float, other: DType) -> DType:
-    """A Python scalar takes the other operand's dtype, unless it is a float beside integers."""
+    """Returns a Python scalar takes the other operand's dtype, unless it is a float beside integers."""
     if isinstance(scalar, bool):
         return other
     if isinstance(scalar, float) and not is_float(other):

@@ -51,7 +51,7 @@ TOP_23_BITS = 0xFFFFFE00
 
 
 def key(seed: Any) -> Tensor:
-    """The key of a seed.
+    """Returns the key of a seed.
 
     Args:
         seed: Any integer; its low 64 bits count. A tensor of one integer works too, traced or not.
@@ -68,7 +68,7 @@ def key(seed: Any) -> Tensor:
 
 
 def fold_in(key: Key, data: Any) -> Tensor:
-    """A new key from a key and a number, of which the low 32 bits count.
+    """Returns a new key from a key and a number, of which the low 32 bits count.
 
     Args:
         key: A key.
@@ -146,7 +146,7 @@ def uniform(key: Key, shape: Shape = (), low: Any = 0.0, high: Any = 1.0) -> Ten
 
 
 def _bounds(low: float, high: float) -> tuple[float, float]:
-    """The lower bound and the extent, as f32 has them."""
+    """Returns the lower bound and the extent, as f32 has them."""
     with np.errstate(over="ignore", invalid="ignore"):
         least, most = np.float32(low), np.float32(high)
         span = most - least
@@ -156,7 +156,7 @@ def _bounds(low: float, high: float) -> tuple[float, float]:
 
 
 def erfinv(x: Any) -> Tensor:
-    """The inverse of the error function: infinite at 1 and -1, NaN beyond; within 4 ulp in f32."""
+    """Returns the inverse of the error function: infinite at 1 and -1, NaN beyond; within 4 ulp in f32."""
     tensor = as_tensor(x)
     return emit(ops.ErfinvOp, [tensor if is_float(tensor.dtype) else cast(tensor, "f32")])
 
@@ -228,7 +228,7 @@ def categorical(key: Key, logits: Any, axis: int = -1, shape: Shape | None = Non
 
 
 def permutation(key: Key, x: Any, axis: int = 0, independent: bool = False) -> Tensor:
-    """A random order: of the numbers below `x`, or of what `x` holds along `axis`.
+    """Returns a random order: of the numbers below `x`, or of what `x` holds along `axis`.
 
     Sorts by random words, three times the length's share of 32 bits over, as JAX does: any order is as likely as any
     other but for collisions too rare to see.
@@ -307,7 +307,7 @@ def dropout(key: Key, x: Any, rate: float) -> Tensor:
 
 
 def _is_drawn_at_once(key: Tensor, shape: tuple[int, ...]) -> bool:
-    """Whether numbers are drawn without ops: outside a trace, from one concrete key, as many as counters can tell."""
+    """Returns whether numbers are drawn without ops: outside a trace, from one concrete key, within the counters."""
     return isinstance(key, Array) and key.ndim == 1 and current_trace() is None and math.prod(shape) <= WORD
 
 
@@ -323,7 +323,7 @@ def _pairs(key: Tensor, counters: Tensor) -> Tensor:
 
 
 def _paired(first: Tensor, second: Tensor) -> Tensor:
-    """The words of keys side by side; concrete words make concrete keys, in a trace too."""
+    """Returns the words of keys side by side; concrete words make concrete keys, in a trace too."""
     concrete = isinstance(first, Array) and isinstance(second, Array)
     numbers = Array(np.arange(2, dtype=np.int32)) if concrete else arange(2)
     return where(equal(numbers, 0), expand_dims(first, -1), expand_dims(second, -1))
@@ -343,7 +343,7 @@ def _integer(what: str, value: Any) -> int:
 
 
 def _integers(what: str, value: Tensor) -> Tensor:
-    """The low 32 bits of integers."""
+    """Returns the low 32 bits of integers."""
     if value.dtype.kind not in "iu":
         raise OptionError(f"{user_line()}: {what} must be an integer, got {SHORT[value.dtype]}")
     return cast(value, "u32")

@@ -52,12 +52,13 @@ def _in_full(function: Statistic) -> Statistic:
 
 
 def sum(x: Any, axis: Any = None, keepdims: bool = False) -> Tensor:
-    """The sum along `axis`: one axis, several, or all (None). Booleans count."""
+    """Returns the sum along `axis`: one axis, several, or all (None). Booleans count."""
     return _reduce("sum", reduce.SumOp, x, axis, keepdims)
 
 
 def max(x: Any, axis: Any = None, keepdims: bool = False) -> Tensor:
-    """The largest element along `axis`, NaN if any is NaN; equal maxima, or all NaN, share the derivative evenly.
+    """Returns the largest element along `axis`, NaN if any is NaN; equal maxima, or all NaN, share the derivative
+    evenly.
 
     Raises:
         ShapeError: A reduced axis is empty.
@@ -66,7 +67,8 @@ def max(x: Any, axis: Any = None, keepdims: bool = False) -> Tensor:
 
 
 def min(x: Any, axis: Any = None, keepdims: bool = False) -> Tensor:
-    """The smallest element along `axis`, NaN if any is NaN; equal minima, or all NaN, share the derivative evenly.
+    """Returns the smallest element along `axis`, NaN if any is NaN; equal minima, or all NaN, share the derivative
+    evenly.
 
     Raises:
         ShapeError: A reduced axis is empty.
@@ -76,7 +78,7 @@ def min(x: Any, axis: Any = None, keepdims: bool = False) -> Tensor:
 
 @_in_full
 def mean(x: Any, axis: Any = None, keepdims: bool = False) -> Tensor:
-    """The mean along `axis`; integers and booleans average as f32; f16 is averaged in f32 and rounded once.
+    """Returns the mean along `axis`; integers and booleans average as f32; f16 is averaged in f32 and rounded once.
 
     Raises:
         ShapeError: A reduced axis is empty.
@@ -91,7 +93,8 @@ def mean(x: Any, axis: Any = None, keepdims: bool = False) -> Tensor:
 
 
 def matmul(x: Any, y: Any) -> Tensor:
-    """The matrix product, by NumPy's rules: leading axes are batches and broadcast, vectors are rows or columns.
+    """Returns the matrix product, by NumPy's rules: leading axes are batches and broadcast, vectors are rows or
+    columns.
 
     Raises:
         ShapeError: An operand has no axes, or the inner extents differ.
@@ -157,13 +160,13 @@ def _mask(where: Any, x: Tensor) -> Tensor:
 
 
 def _finite_top(x: Tensor, axes: Any) -> Tensor:
-    """The largest elements along `axes`, as constants to derivatives; 0 where they are infinite or NaN."""
+    """Returns the largest elements along `axes`, as constants to derivatives; 0 where they are infinite or NaN."""
     top = _top(x, axes)
     return choose(isfinite(top), top, 0.0)
 
 
 def _top(x: Tensor, axes: Any) -> Tensor:
-    """The largest elements along `axes`, as constants to derivatives; 0 where there are none."""
+    """Returns the largest elements along `axes`, as constants to derivatives; 0 where there are none."""
     places = normalized_axes(axes, x.ndim, "max")
     if 0 in [x.shape[axis] for axis in places]:
         return full([1 if axis in places else extent for axis, extent in enumerate(x.shape)], 0.0, x.dtype)
@@ -205,7 +208,7 @@ def softmax(x: Any, axis: Any = -1, where: Any = None) -> Tensor:
 
 
 def log_softmax(x: Any, axis: Any = -1, where: Any = None) -> Tensor:
-    """The logarithm of `softmax`, without overflow, and as exact for large elements as for small ones.
+    """Returns the logarithm of `softmax`, without overflow, and as exact for large elements as for small ones.
 
     Args:
         x: A tensor of floats.
@@ -226,7 +229,7 @@ def log_softmax(x: Any, axis: Any = -1, where: Any = None) -> Tensor:
 
 
 def causal_mask(queries: int, keys: int | None = None) -> Tensor:
-    """Which of `keys` positions each of `queries` positions may attend to: itself and those before it.
+    """Returns which of `keys` positions each of `queries` positions may attend to: itself and those before it.
 
     The last query is at the last key, as when keys of earlier steps are kept. Compares positions: nothing is stored.
 
@@ -243,7 +246,9 @@ def causal_mask(queries: int, keys: int | None = None) -> Tensor:
 
 
 def prod(x: Any, axis: Any = None, keepdims: bool = False) -> Tensor:
-    """The product along `axis`, 1 where it is empty; its derivative is exact where elements are 0. Booleans count."""
+    """Returns the product along `axis`, 1 where it is empty; its derivative is exact where elements are 0. Booleans
+    count.
+    """
     return _reduce("prod", reduce.ProdOp, x, axis, keepdims)
 
 
@@ -252,24 +257,24 @@ def _truth(x: Any) -> Tensor:
 
 
 def any(x: Any, axis: Any = None, keepdims: bool = False) -> Tensor:
-    """Whether any element along `axis` is not 0 (NaN is not); False where it is empty."""
+    """Returns whether any element along `axis` is not 0 (NaN is not); False where it is empty."""
     return sum(_truth(x), axis, keepdims) != 0
 
 
 def all(x: Any, axis: Any = None, keepdims: bool = False) -> Tensor:
-    """Whether every element along `axis` is not 0 (NaN is not); True where it is empty."""
+    """Returns whether every element along `axis` is not 0 (NaN is not); True where it is empty."""
     return sum(1 - _truth(x), axis, keepdims) == 0
 
 
 def _root(x: Tensor) -> Tensor:
-    """The square root, whose derivative at 0 is 0 here."""
+    """Returns the square root, whose derivative at 0 is 0 here."""
     zero = x == 0.0
     return where(zero, x, sqrt(where(zero, 1.0, x)))
 
 
 @_in_full
 def var(x: Any, axis: Any = None, correction: float = 0, keepdims: bool = False) -> Tensor:
-    """The variance along `axis`: the mean of the squared distances from the mean; integers and booleans as f32.
+    """Returns the variance along `axis`: the mean of the squared distances from the mean; integers and booleans as f32.
 
     In two passes, so exact where the mean is large beside the spread.
 
@@ -294,7 +299,7 @@ def var(x: Any, axis: Any = None, correction: float = 0, keepdims: bool = False)
 
 @_in_full
 def std(x: Any, axis: Any = None, correction: float = 0, keepdims: bool = False) -> Tensor:
-    """The standard deviation along `axis`, the root of `var`; its derivative is 0 where all elements are equal.
+    """Returns the standard deviation along `axis`, the root of `var`; its derivative is 0 where all elements are equal.
 
     Raises:
         ShapeError: There are no more elements than the correction takes off.
@@ -304,7 +309,7 @@ def std(x: Any, axis: Any = None, correction: float = 0, keepdims: bool = False)
 
 @_in_full
 def norm(x: Any, ord: float = 2, axis: Any = None, keepdims: bool = False) -> Tensor:
-    """The vector norm over all axes in `axis`: `sum(|x|^ord)^(1/ord)`; its derivative at 0 is 0.
+    """Returns the vector norm over all axes in `axis`: `sum(|x|^ord)^(1/ord)`; its derivative at 0 is 0.
 
     `ord` may be infinite (the largest or smallest magnitude) or 0 (the number of elements that are not 0).
 
@@ -346,7 +351,7 @@ def _extreme_position(what: str, kind: Any, x: Any, axis: int | None, keepdims: 
 
 
 def argmax(x: Any, axis: int | None = None, keepdims: bool = False) -> Tensor:
-    """The position of the largest element along `axis` (of the flattened tensor if `None`), as i32.
+    """Returns the position of the largest element along `axis` (of the flattened tensor if `None`), as i32.
 
     The first of equals; the first NaN where there is one.
 
@@ -357,7 +362,7 @@ def argmax(x: Any, axis: int | None = None, keepdims: bool = False) -> Tensor:
 
 
 def argmin(x: Any, axis: int | None = None, keepdims: bool = False) -> Tensor:
-    """The position of the smallest element along `axis` (of the flattened tensor if `None`), as i32.
+    """Returns the position of the smallest element along `axis` (of the flattened tensor if `None`), as i32.
 
     The first of equals; the first NaN where there is one.
 

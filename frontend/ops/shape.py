@@ -23,7 +23,7 @@ from tensorgrad.tracing.tracer import as_array, current_trace, emit
 
 
 def normalized_axis(axis: Any, rank: int, what: str) -> int:
-    """An axis counted from the front.
+    """Returns an axis counted from the front.
 
     Raises:
         ShapeError: It is out of range.
@@ -54,7 +54,7 @@ def normalized_axes(axes: Any, rank: int, what: str) -> list[int]:
 
 
 def array(x: Any, dtype: object = None) -> Tensor:
-    """A tensor of the given numbers; float64 rounds to f32 unless `dtype` asks for f64.
+    """Returns a tensor of the given numbers; float64 rounds to f32 unless `dtype` asks for f64.
 
     Raises:
         DTypeError: Values that don't fit.
@@ -65,7 +65,7 @@ def array(x: Any, dtype: object = None) -> Tensor:
 
 
 def tensor(x: Any, dtype: object = None) -> Tensor:
-    """A tensor of the given numbers: what `array` makes, by PyTorch's name.
+    """Returns a tensor of the given numbers: what `array` makes, by PyTorch's name.
 
     Outside a trace this is a `tg.Array`: its numbers are there at once, and nothing is recorded for derivatives.
 
@@ -76,7 +76,7 @@ def tensor(x: Any, dtype: object = None) -> Tensor:
 
 
 def from_dlpack(x: Any) -> Tensor:
-    """A tensor of the numbers that another library's array holds, over DLPack: a copy, as `array` makes.
+    """Returns a tensor of the numbers that another library's array holds, over DLPack: a copy, as `array` makes.
 
     Args:
         x: Anything with `__dlpack__` on the CPU, such as a tensor of PyTorch or an array of JAX or CuPy's host memory.
@@ -90,14 +90,14 @@ def from_dlpack(x: Any) -> Tensor:
 
 
 def full(shape_: int | Sequence[int], value: float, dtype: object = None) -> Tensor:
-    """A tensor filled with `value`; its dtype is the value's unless given."""
+    """Returns a tensor filled with `value`; its dtype is the value's unless given."""
     wanted = as_array(value).dtype if dtype is None else as_dtype(dtype)
     extents = spec(shape_, wanted).shape
     return Array(np.broadcast_to(as_array(value, wanted), extents))
 
 
 def _filled(what: str, value: int, shape_: tuple[Any, ...], dtype: object) -> Tensor:
-    """A tensor of a shape that is given in one piece, behind which a dtype may stand, or as extents."""
+    """Returns a tensor of a shape that is given in one piece, behind which a dtype may stand, or as extents."""
     if len(shape_) == 2 and (isinstance(shape_[1], type) or not hasattr(shape_[1], "__index__")):
         if dtype is not None:
             raise ArgumentError(f"{what}() got the dtype twice: {shape_[1]!r} and dtype={dtype!r}")
@@ -114,7 +114,7 @@ def zeros(shape_: Sequence[int], /, *, dtype: object = None) -> Tensor: ...
 @overload
 def zeros(*shape_: int, dtype: object = None) -> Tensor: ...
 def zeros(*shape_: Any, dtype: object = None) -> Tensor:
-    """A tensor of zeros: `zeros(2, 3)` or `zeros((2, 3))`, of f32 unless `dtype` says otherwise."""
+    """Returns a tensor of zeros: `zeros(2, 3)` or `zeros((2, 3))`, of f32 unless `dtype` says otherwise."""
     return _filled("zeros", 0, shape_, dtype)
 
 
@@ -125,7 +125,7 @@ def ones(shape_: Sequence[int], /, *, dtype: object = None) -> Tensor: ...
 @overload
 def ones(*shape_: int, dtype: object = None) -> Tensor: ...
 def ones(*shape_: Any, dtype: object = None) -> Tensor:
-    """A tensor of ones: `ones(2, 3)` or `ones((2, 3))`, of f32 unless `dtype` says otherwise."""
+    """Returns a tensor of ones: `ones(2, 3)` or `ones((2, 3))`, of f32 unless `dtype` says otherwise."""
     return _filled("ones", 1, shape_, dtype)
 
 
@@ -136,12 +136,13 @@ def empty(shape_: Sequence[int], /, *, dtype: object = None) -> Tensor: ...
 @overload
 def empty(*shape_: int, dtype: object = None) -> Tensor: ...
 def empty(*shape_: Any, dtype: object = None) -> Tensor:
-    """A tensor whose numbers don't matter, for NumPy's and PyTorch's habit: they are zeros, as those of `zeros`."""
+    """Returns zeros, as `zeros` does: NumPy and PyTorch leave the numbers of `empty` undefined."""
     return _filled("empty", 0, shape_, dtype)
 
 
 def arange(start: float, stop: float | None = None, step: float = 1, dtype: object = None) -> Tensor:
-    """The numbers `start, start + step, …` below `stop` (or from 0 to `start`); i32, or f32 if one of them is a float.
+    """Returns the numbers `start, start + step, …` below `stop` (or from 0 to `start`); i32, or f32 if one of them is a
+    float.
 
     Floats are computed in f64, as NumPy does, and rounded once.
 
@@ -179,7 +180,7 @@ def fitted(numbers: NumpyArray, dtype: DType, what: str) -> NumpyArray:
 
 
 def reshape(x: Any, *shape_: Any) -> Tensor:
-    """The same elements in row-major order, in another shape; one extent may be -1.
+    """Returns the same elements in row-major order, in another shape; one extent may be -1.
 
     Raises:
         ShapeError: The number of elements differs.
@@ -240,7 +241,7 @@ def unsqueeze(x: Any, axis: Any) -> Tensor:
 
 
 def numel(x: Any) -> int:
-    """The number of elements, as `x.size` has it."""
+    """Returns the number of elements, as `x.size` has it."""
     return as_tensor(x).size
 
 
@@ -285,7 +286,7 @@ def counted_from_front(indices: Any, extent: int, what: str) -> Tensor:
 
 
 def counts_below(x: Tensor) -> int | None:
-    """What the integers of a traced tensor stay below, if it is known to count from 0 as `arange` does."""
+    """Returns what the integers of a traced tensor stay below, if it is known to count from 0 as `arange` does."""
     if not isinstance(x, Traced):
         return None
     found = x.value.owner
@@ -372,7 +373,7 @@ def take_along_axis(x: Any, indices: Any, axis: int) -> Tensor:
 
 
 def positions(extents: Sequence[int], axis: int, dtype: DType) -> Tensor:
-    """Each element's own position along `axis`."""
+    """Returns each element's own position along `axis`."""
     return broadcast_to(
         reshape(arange(extents[axis], dtype=dtype), [-1 if i == axis else 1 for i in range(len(extents))]), extents
     )

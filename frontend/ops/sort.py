@@ -17,7 +17,7 @@ from tensorgrad.tracing.tracer import emit
 
 
 def _rows(x: Any, axis: int | None, what: str) -> tuple[Tensor, int]:
-    """The tensor (flattened if there is no axis) and its axis from the front."""
+    """Returns the tensor (flattened if there is no axis) and its axis from the front."""
     tensor = as_tensor(x)
     if axis is None:
         tensor, axis = reshape(tensor, (-1,)), 0
@@ -25,7 +25,7 @@ def _rows(x: Any, axis: int | None, what: str) -> tuple[Tensor, int]:
 
 
 def argsort(x: Any, axis: int | None = -1, descending: bool = False) -> Tensor:
-    """The positions that sort `x` along `axis` (flattened if `None`), as i32.
+    """Returns the positions that sort `x` along `axis` (flattened if `None`), as i32.
 
     Stable in both directions; NaN counts as larger than every number. Any length: ceil(log2 n) kernels that merge
     sorted runs, each element with at most log2 n comparisons a kernel.
@@ -53,7 +53,8 @@ def sort(x: Any, axis: int | None = -1, descending: bool = False) -> Tensor:
 
 
 def top_k(x: Any, k: int, axis: int = -1, largest: bool = True) -> tuple[Tensor, Tensor]:
-    """The `k` largest elements along `axis` (the smallest, if not `largest`), in order, and their positions as i32.
+    """Returns the `k` largest elements along `axis` (the smallest, if not `largest`), in order, and their positions as
+    i32.
 
     The first of equals comes first; NaN counts as largest. It costs as much as `argsort`.
 

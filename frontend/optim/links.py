@@ -15,7 +15,7 @@ COLUMNS, MOST_ROWS = 1024, 4096
 
 
 def norm_of(x: Any) -> Any:
-    """The norm of a tensor: squares are added up in two steps, where it is large, so that workgroups share them."""
+    """Returns the norm of a tensor; those of large ones are sums of two steps, which workgroups share."""
     flat, columns = tg.reshape(x, -1), COLUMNS
     if x.size <= columns:
         return tg.sqrt(tg.sum(flat * flat))

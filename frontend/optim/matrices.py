@@ -23,7 +23,7 @@ def _adafactor_state(parameter: Any) -> Any:
 
 
 def _per_element(x: Any) -> Any:
-    """The root of the mean of the squares of all elements."""
+    """Returns the root of the mean of the squares of all elements."""
     # First over the last axis, row by row side by side.
     squares = tg.sum(x * x, axis=-1) if x.ndim else x * x
     return tg.sqrt(tg.sum(squares) * (1 / x.size))
@@ -34,7 +34,7 @@ def _mean(x: Any, axis: int) -> Any:
 
 
 def _adafactor_variance(gradient: Any, state: Any, step: Any, least: Any, hyper: Any) -> Any:
-    """The second moment of a gradient, of a matrix as the product of those of its rows and columns."""
+    """Returns the second moment of a gradient, of a matrix as the product of those of its rows and columns."""
     squares, new = gradient * gradient, step**hyper.beta2_decay
     if "v" in state:
         square = state["v"] + (squares - state["v"]) * new

@@ -18,12 +18,12 @@ from tensorgrad.optim.transforms import Optimizer, Transformation, no_state, opt
 
 
 def _decayed(gradient: Any, parameter: Any, hyper: Any) -> Any:
-    """The gradient of the loss and of `weight_decay / 2` times the square of the parameter."""
+    """Returns the gradient of the loss and of `weight_decay / 2` times the square of the parameter."""
     return gradient + parameter * hyper.weight_decay if hyper.weight_decay else gradient
 
 
 def shrunk(parameter: Any, hyper: Any) -> Any:
-    """The parameter after a decay that stays out of the gradient (Loshchilov and Hutter, 2019)."""
+    """Returns the parameter after a decay that stays out of the gradient (Loshchilov and Hutter, 2019)."""
     return parameter * (1 - hyper.learning_rate * hyper.weight_decay) if hyper.weight_decay else parameter
 
 
@@ -77,7 +77,7 @@ def sgd(
 
 
 def scale_by_sgd(momentum: float, dampening: float = 0.0, nesterov: bool = False) -> Transformation:
-    """The step of `sgd` with momentum in place of the gradient, without its learning rate; optax calls it `trace`.
+    """Replaces the gradient by the step of `sgd` with momentum, without its learning rate; optax calls it `trace`.
 
     Args:
         momentum: The factor of the running sum of gradients.
@@ -97,7 +97,7 @@ def scale_by_sgd(momentum: float, dampening: float = 0.0, nesterov: bool = False
 
 
 def scale_by_learning_rate(learning_rate: Rate) -> Optimizer:
-    """The end of a chain without an optimizer: parameters go against what links made of gradients, times a rate.
+    """Ends a chain without an optimizer: parameters go against what links made of gradients, times a rate.
 
     Args:
         learning_rate: The factor of the update, one of `tg.optim.schedules`, or a function of the step.
@@ -196,7 +196,7 @@ def adamw(
 
 
 def scale_by_adam(betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8) -> Transformation:
-    """The step of `adam` in place of the gradient, without its learning rate.
+    """Returns the step of `adam` in place of the gradient, without its learning rate.
 
     Args:
         betas: How much of the means of the gradients and of their squares stays at each step.
@@ -277,7 +277,7 @@ def rmsprop(
 def scale_by_rmsprop(
     alpha: float = 0.99, eps: float = 1e-8, momentum: float = 0.0, centered: bool = False
 ) -> Transformation:
-    """The step of `rmsprop` in place of the gradient, without its learning rate.
+    """Returns the step of `rmsprop` in place of the gradient, without its learning rate.
 
     Args:
         alpha: How much of the mean of the squares of the gradients stays at each step.
@@ -345,7 +345,7 @@ def adagrad(
 
 
 def scale_by_adagrad(initial_accumulator_value: float = 0.0, eps: float = 1e-10) -> Transformation:
-    """The step of `adagrad` in place of the gradient, without its learning rate.
+    """Returns the step of `adagrad` in place of the gradient, without its learning rate.
 
     Args:
         initial_accumulator_value: What the sum of the squares of the gradients starts from.
@@ -405,7 +405,7 @@ def lion(
 
 
 def scale_by_lion(betas: tuple[float, float] = (0.9, 0.99)) -> Transformation:
-    """The step of `lion` in place of the gradient, without its learning rate: a sign.
+    """Returns the step of `lion` in place of the gradient, without its learning rate: a sign.
 
     Args:
         betas: How much of the mean goes into the direction, and how much of it stays at each step.

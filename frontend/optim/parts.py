@@ -43,7 +43,7 @@ class Part:
     host: str = ""
 
     def host_settings(self) -> dict[str, Setting]:
-        """The settings that `Training.set` changes, by the names that formulas have for them."""
+        """Returns the settings that `Training.set` changes, by the names that formulas have for them."""
         found = dict(self.optimizer.host_settings())
         if self.name is None:
             return found
@@ -65,7 +65,7 @@ class Parts:
         return [path for part in self.all for path in part.parameters]
 
     def host_settings(self) -> dict[str, Setting]:
-        """The settings of all optimizers, by the names that formulas have for them."""
+        """Returns the settings of all optimizers, by the names that formulas have for them."""
         return {name: one for part in self.all for name, one in part.host_settings().items()}
 
     def add_updates(self, module: ModuleOp, parameters: Mapping[str, Parameter]) -> None:
@@ -85,7 +85,7 @@ class Parts:
 
 
 def parts_of(optimizer: Any, parameters: Mapping[str, Parameter]) -> Parts:
-    """Which optimizer updates which parameters.
+    """Returns which optimizer updates which parameters.
 
     Args:
         optimizer: One for all; one for each part of a model, by the path of that part, or `None` for a part that is not
@@ -130,7 +130,7 @@ def _check_optimizer(optimizer: object) -> None:
 
 
 def _owners(names: Sequence[Any], trainable: Sequence[str], parameters: Mapping[str, Parameter]) -> dict[str, str]:
-    """The part of each parameter that could be trained."""
+    """Returns the part of each parameter that could be trained."""
     owners: dict[str, str] = {}
     for name in names:
         inside = [path for path in parameters if path == name or path.startswith(f"{name}.")]
@@ -179,6 +179,6 @@ def losses_of(results: Any, parts: Parts, function: str) -> Losses:
 
 
 def wrt_of(function: FuncOp, losses: Losses) -> tuple[tuple[int, ...] | None, ...]:
-    """The places of what each loss is differentiated by among a function's arguments; `None` for all parameters."""
+    """Returns the positions of the arguments that each loss is differentiated by; `None` for all parameters."""
     places = {slot.name: place for place, slot in enumerate(arguments_of(function)) if slot.role == "parameter"}
     return tuple(None if len(paths) == len(places) else tuple(places[path] for path in paths) for paths in losses)

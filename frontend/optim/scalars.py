@@ -45,18 +45,18 @@ class Scalars:
         self._values: dict[str, SSAValue] = {}
 
     def value(self, formula: str) -> SSAValue:
-        """The argument that a formula is computed for."""
+        """Returns the argument that a formula is computed for."""
         if formula not in self._values:
             self._values[formula] = self.argument(Slot(formula, "scalar", formula))
         return self._values[formula]
 
     def argument(self, slot: Slot) -> SSAValue:
-        """A new argument without axes."""
+        """Returns a new argument without axes."""
         self.slots.append(slot)
         return new_argument(self.trace, tensor((), self.element)).value
 
     def named(self, name: str) -> HostScalar:
-        """What the host calls by a name."""
+        """Returns the schedule that the host calls for a name."""
         return HostScalar(name, ATOM, self)
 
 
@@ -98,7 +98,7 @@ class HostScalar(Traced):
         return f"HostScalar({self.formula})"
 
     def __bool__(self) -> bool:
-        """Whether the program has it: what is 0 for all parameters at `tg.compile` is a number of Python instead.
+        """Returns whether the program has it: what is 0 for all parameters at `tg.compile` is a Python number.
 
         Raises:
             TraceError: It is a comparison, whose outcome differs from step to step.
@@ -113,7 +113,7 @@ class HostScalar(Traced):
         return self.formula if self._binding >= binding else f"({self.formula})"
 
     def _joined(self, other: Any, symbol: str, binding: int, swapped: bool = False) -> Any:
-        """An operator between this and another number; `NotImplemented` where that is none of the host's."""
+        """Returns an operator between this and another number; `NotImplemented` where that is none of the host's."""
         if not isinstance(other, HostScalar) and not (isinstance(other, int | float) and not isinstance(other, bool)):
             return NotImplemented
         left, right = self, _hosted(other, self._scalars)
@@ -132,19 +132,19 @@ class HostScalar(Traced):
         return HostScalar(f"-{self._inside(SIGN)}", SIGN, self._scalars)
 
     def sqrt(self) -> HostScalar:
-        """The square root."""
+        """Returns the square root."""
         return self._called("sqrt")
 
     def exp(self) -> HostScalar:
-        """The exponential."""
+        """Returns the exponential."""
         return self._called("exp")
 
     def minimum(self, other: Number) -> HostScalar:
-        """The smaller of two numbers of the host."""
+        """Returns the smaller of two numbers of the host."""
         return self._called("min", other)
 
     def maximum(self, other: Number) -> HostScalar:
-        """The larger of two numbers of the host."""
+        """Returns the larger of two numbers of the host."""
         return self._called("max", other)
 
     def select(self, then: Number, otherwise: Number) -> HostScalar:

@@ -51,7 +51,7 @@ class Schedule:
             raise OptionError(f"Schedule: factor must be a formula of step alone, got {self.factor!r}")
 
     def __call__(self, step: int) -> float:
-        """The learning rate of a step; the first is 1.
+        """Returns the learning rate of a step; the first is 1.
 
         Raises:
             OptionError: The formula has no value there, or the function gives no finite number.
@@ -59,11 +59,11 @@ class Schedule:
         return self.at(step, self.rate)
 
     def at(self, step: int, rate: float) -> float:
-        """The learning rate of a step, where the factor scales another rate."""
+        """Returns the learning rate of a step, where the factor scales another rate."""
         return rate * self.factor_at(step)
 
     def factor_at(self, step: int) -> float:
-        """The factor of a step.
+        """Returns the factor of a step.
 
         Raises:
             OptionError: The formula has no value there, or the function gives no finite number.
@@ -88,7 +88,7 @@ class Schedule:
         return self.factor if isinstance(self.factor, str) else None
 
     def formula(self) -> str:
-        """The learning rate, in terms of `step` and of the rate, called `learning_rate`.
+        """Returns the learning rate, in terms of `step` and of the rate, called `learning_rate`.
 
         Where the factor is a function, the host has it in the rate.
         """
@@ -100,7 +100,7 @@ Rate: TypeAlias = float | Schedule | Callable[[int], float]
 
 
 def from_function(function: Callable[[int], float]) -> Schedule:
-    """The rates that a function of Python gives for each step, of which the first is 1.
+    """Returns the rates that a function of Python gives for each step, of which the first is 1.
 
     `from_function(lambda step: 1e-3 if step < 100 else 1e-4)`; optimizers take such a function itself, too. The host
     calls it at each step, and maybe more than once: it is to depend on the step alone, so that a run that goes on from
@@ -116,7 +116,7 @@ def from_function(function: Callable[[int], float]) -> Schedule:
 
 
 def shifted(formula: str, steps: int) -> str:
-    """A factor, where the schedule starts after as many steps."""
+    """Returns a factor, where the schedule starts after as many steps."""
     return re.sub(r"\bstep\b", f"(step - {steps})", formula)
 
 
@@ -130,7 +130,7 @@ F32_MAX = 3.4028234663852886e38
 
 
 def checked(owner: str, name: str, value: float, *, below: float = math.inf, signed: bool = False) -> float:
-    """A setting as a float.
+    """Returns a setting as a float.
 
     Raises:
         OptionError: It is no number from 0, or of any sign if `signed`, to just under `below`; names it.
@@ -170,7 +170,7 @@ def _ratio(owner: str, end: float, rate: float) -> float:
 
 
 def constant(rate: float, warmup: int = 0) -> Schedule:
-    """The same rate at every step, after a linear warm-up of `warmup` steps; see `warm_up`."""
+    """Returns the same rate at every step, after a linear warm-up of `warmup` steps; see `warm_up`."""
     return warm_up(Schedule(checked("constant", "rate", rate), "1.0"), _count("constant", "warmup", warmup, 0))
 
 
@@ -198,7 +198,7 @@ def cosine(rate: float, steps: int, end: float = 0.0, warmup: int = 0) -> Schedu
 
 
 def warm_up(schedule: Rate, steps: int) -> Schedule:
-    """A schedule after `steps` steps in which the rate rises in equal parts to the schedule's first.
+    """Returns a schedule after `steps` steps in which the rate rises in equal parts to the schedule's first.
 
     Step k of them has `k / (steps + 1)` of that, so that no step is lost with a rate of 0; the one after them is the
     schedule's own first step.
@@ -243,7 +243,7 @@ def multi_step(rate: float, milestones: Sequence[int], factor: float = 0.1) -> S
 def one_cycle(
     rate: float, steps: int, rise: float = 0.3, start_divisor: float = 25.0, end_divisor: float = 1e4
 ) -> Schedule:
-    """Up to `rate` and down again by halves of the cosine, as PyTorch's OneCycleLR.
+    """Goes up to `rate` and down again by halves of the cosine, as PyTorch's OneCycleLR.
 
     Args:
         rate: The highest.
@@ -318,7 +318,7 @@ def join(schedules: Sequence[Rate], boundaries: Sequence[int]) -> Schedule:
 
 
 def _chosen(parts: Sequence[str], marks: Sequence[int]) -> str:
-    """The part for a step, by halves, so that many of them don't nest deeply."""
+    """Returns the part for a step, by halves, so that many of them don't nest deeply."""
     if not marks:
         return parts[0]
     middle = len(marks) // 2
@@ -334,7 +334,7 @@ def _increasing(owner: str, name: str, values: Sequence[int]) -> list[int]:
 
 
 def as_schedule(owner: str, rate: Rate) -> Schedule:
-    """A schedule; a function of the step as one, or a number as a constant one.
+    """Returns a schedule; a function of the step as one, or a number as a constant one.
 
     Raises:
         OptionError: It is none of these.

@@ -54,7 +54,7 @@ class Setting:
         return self.name if self.group is None else f"{self.group}/{self.name}"
 
     def checked(self, owner: str, value: Any) -> float:
-        """Another value.
+        """Returns another value.
 
         Raises:
             OptionError: It is out of range.
@@ -63,7 +63,7 @@ class Setting:
 
 
 def checked_setting(owner: str, name: str, value: Any) -> float:
-    """The value of a setting as a float.
+    """Returns the value of a setting as a float.
 
     Raises:
         OptionError: It is out of range; names it.
@@ -97,7 +97,7 @@ def spread(owner: str, given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def checked_groups(owner: str, groups: Any, settings: Collection[str]) -> dict[str, dict[str, float]]:
-    """The settings of groups by pattern.
+    """Returns the settings of groups by pattern.
 
     Args:
         owner: The optimizer.
@@ -127,7 +127,7 @@ def checked_groups(owner: str, groups: Any, settings: Collection[str]) -> dict[s
 def host_settings(
     settings: Mapping[str, float], clip_norm: float | None, groups: Mapping[str, Mapping[str, float]]
 ) -> dict[str, Setting]:
-    """The settings of an optimizer that can change, by the names that formulas of scalars have for them.
+    """Returns the settings of an optimizer that can change, by the names that formulas of scalars have for them.
 
     What is zero for all parameters takes no part in the program, so it can't change: a momentum, a decay.
     """
@@ -146,7 +146,7 @@ def host_settings(
 
 
 def host_name(number: int, setting: str) -> str:
-    """What formulas call the setting of a group; 0 is that of all parameters that are in none."""
+    """Returns what formulas call the setting of a group; 0 is that of all parameters that are in none."""
     return f"group{number}_{setting}" if number else setting
 
 
@@ -164,7 +164,7 @@ class HostSettings:
         self.values = {name: one.value for name, one in self._declared.items()}
 
     def at(self, step: int) -> dict[str, float]:
-        """The values that a step's program is given.
+        """Returns the values that a step's program is given.
 
         Raises:
             OptionError: A schedule gives none, or one that is out of range.
@@ -191,11 +191,11 @@ class HostSettings:
                 )
 
     def labeled(self) -> dict[str, float]:
-        """The values by how checkpoints call them."""
+        """Returns the values by how checkpoints call them."""
         return {label: self.values[name] for label, name in self._by_label.items()}
 
     def load(self, values: Mapping[str, Any]) -> dict[str, float]:
-        """All values, with those that are given by label; changes nothing.
+        """Returns all values, with those that are given by label; changes nothing.
 
         Raises:
             OptionError: One is out of range.
@@ -230,7 +230,7 @@ class HostSettings:
 
 
 def checked_betas(owner: str, betas: tuple[float, float]) -> dict[str, float]:
-    """Both as settings.
+    """Returns both as settings.
 
     Raises:
         OptionError: They are not two numbers from 0 to below 1.

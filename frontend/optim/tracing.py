@@ -60,7 +60,7 @@ def add_updates(
 
 
 def _versions(stage: Stage, parameters: Mapping[str, Spec]) -> list[tuple[Update, list[str]]]:
-    """The update functions of a stage, and the parameters that each is for."""
+    """Returns the update functions of a stage, and the parameters that each is for."""
     exact: dict[Hashable, tuple[Update, list[str]]] = {}
     found: dict[Hashable, tuple[Update, list[str]]] = {}
     for path, table in stage.tables.items():
@@ -76,13 +76,13 @@ def _versions(stage: Stage, parameters: Mapping[str, Spec]) -> list[tuple[Update
 
 
 def _computed(parameter: Spec) -> Attribute:
-    """The element type of state and arithmetic: half floats are updated in f32."""
+    """Returns the element type of state and arithmetic: half floats are updated in f32."""
     element = ELEMENT_TYPES[parameter.dtype]
     return f32 if element == f16 else element
 
 
 def _traced(stage: Stage, shape: tuple[int, ...], element: Attribute, table: Mapping[str, str | float]) -> FuncOp:
-    """The update function for parameters of a shape."""
+    """Returns the update function for parameters of a shape."""
     with tracing(stage.label) as trace:
         gradient, parameter = (new_argument(trace, tensor(shape, element)) for _ in range(2))
         scalars = Scalars(trace, element)
@@ -107,7 +107,7 @@ def _traced(stage: Stage, shape: tuple[int, ...], element: Attribute, table: Map
 
 
 def _states(label: str, first: Any, scalars: Scalars, step: HostScalar) -> dict[str, Tensor]:
-    """The state before the step, by name: arguments that are zero at first.
+    """Returns the state before the step, by name: arguments that are zero at first.
 
     Raises:
         OptionError: `init` gave something else than a dict of tensors.
@@ -126,7 +126,7 @@ def _states(label: str, first: Any, scalars: Scalars, step: HostScalar) -> dict[
 
 
 def _results(label: str, found: Any, shape: tuple[int, ...], state: Mapping[str, Tensor]) -> list[Tensor]:
-    """The next gradient or parameter, and the states in order.
+    """Returns the next gradient or parameter, and the states in order.
 
     Raises:
         OptionError: `update` gave something else than these, or of other shapes.

@@ -36,12 +36,12 @@ Update: TypeAlias = Callable[..., tuple[Any, Mapping[str, Any]]]
 
 
 def no_state(parameter: Any) -> Mapping[str, Any]:
-    """The state of what has none."""
+    """Returns the state of what has none."""
     return {}
 
 
 def zeros_of(*names: str) -> Init:
-    """The state of what has tensors of the parameter's shape, zero at first."""
+    """Returns the state of what has tensors of the parameter's shape, zero at first."""
     return lambda parameter: {name: tg.zeros(parameter.shape) for name in names}
 
 
@@ -137,7 +137,7 @@ class Optimizer:
         return self.name if self.state is None else self.state
 
     def uses(self, setting: str) -> bool:
-        """Whether a setting is other than zero for any parameter."""
+        """Returns whether a setting is other than zero for any parameter."""
         return any(values.get(setting) for values in (self.settings, *self.groups.values()))
 
     def check_parameters(self, shapes: Mapping[str, tuple[int, ...]]) -> None:
@@ -161,7 +161,7 @@ class Optimizer:
                 )
 
     def host_settings(self) -> dict[str, Setting]:
-        """The settings that `Training.set` changes, by the names that formulas have for them."""
+        """Returns the settings that `Training.set` changes, by the names that formulas have for them."""
         own = host_settings(self.settings, self.clip_norm, self.groups)
         rates = _called(self.schedule)
         own = {name: replace(one, schedule=rates) if one.name == RATE else one for name, one in own.items()}
@@ -177,7 +177,7 @@ class Optimizer:
         return own
 
     def labeled(self) -> list[tuple[Transformation, str]]:
-        """The links, each with the name of its own that settings and state have."""
+        """Returns the links, each with the name of its own that settings and state have."""
         names = [link.name for link in self.links]
         numbers = [names[: place + 1].count(name) for place, name in enumerate(names)]
         return [
@@ -186,7 +186,7 @@ class Optimizer:
         ]
 
     def stages(self, shapes: Mapping[str, tuple[int, ...]], host: str = "") -> list[Stage]:
-        """What the gradients of parameters go through, in order.
+        """Returns what the gradients of parameters go through, in order.
 
         Args:
             shapes: The shapes of the parameters by path.
@@ -232,12 +232,12 @@ class Optimizer:
         ]
 
     def _taken(self, shapes: Mapping[str, tuple[int, ...]]) -> list[str]:
-        """The parameters that it updates itself."""
+        """Returns the parameters that it updates itself."""
         paths = list(shapes) if self.only is None else chosen(self.name, self.only, list(shapes), "only")
         return [path for path in paths if self.rank is None or len(shapes[path]) == self.rank]
 
     def _tables(self, paths: Sequence[str], host: str) -> dict[str, dict[str, str | float]]:
-        """What stands for each setting, by parameter."""
+        """Returns each setting's formula, or 0.0, by parameter."""
         live = host_settings(self.settings, self.clip_norm, self.groups)
         numbers = group_numbers(self.name, self.groups, paths)
         decaying = paths if self.decay is None else chosen(self.name, self.decay, paths)
@@ -260,7 +260,7 @@ def _scaled(name: str, factor: str) -> str:
 
 
 def _called(schedule: Schedule | None) -> Schedule | None:
-    """A schedule, if the host is to call it: formulas are part of the program."""
+    """Returns a schedule, if the host is to call it: formulas are part of the program."""
     return None if schedule is None or schedule.text is not None else schedule
 
 
@@ -275,7 +275,7 @@ def optimizer(
     clip_norm: float | None = None,
     groups: Groups | None = None,
 ) -> Optimizer:
-    """An optimizer of your own, from two functions of tensors. It goes wherever one of `tg.optim` does.
+    """Returns an optimizer of your own, from two functions of tensors. It goes wherever one of `tg.optim` does.
 
     `init(parameter)` gives the first state, a dict of tensors. `update(gradient, state, parameter, step, hyper)` gives
     the parameter after the step and the next state. `hyper.learning_rate` and the other hyper-parameters, and `step`,
@@ -334,7 +334,7 @@ def transformation(
     *,
     only: Decay | None = None,
 ) -> Transformation:
-    """A link of `chain` of your own, from two functions of tensors; see `optimizer`.
+    """Returns a link of `chain` of your own, from two functions of tensors; see `optimizer`.
 
     Args:
         name: What the link is called. State is `<name>.<key>/<path>` in checkpoints.
@@ -353,7 +353,7 @@ def transformation(
 
 
 def chain(*links: Transformation | Optimizer) -> Optimizer:
-    """An optimizer that takes gradients which have gone through links before.
+    """Returns an optimizer that takes gradients which have gone through links before.
 
     `chain(clip_by_global_norm(1.0), add_decayed_weights(0.1), adam(1e-3))`: each link takes what the one before made of
     the gradients, and the last is an optimizer. Links compute in the kernels of gradients and of the update, and take
@@ -386,7 +386,7 @@ def chain(*links: Transformation | Optimizer) -> Optimizer:
 
 
 def masked(link: Transformation, only: Decay) -> Transformation:
-    """A link for some parameters; the gradients of others pass by it, and have no state of it; as `optax.masked`.
+    """Applies a link to some parameters only; the gradients of others pass by it, without state; as `optax.masked`.
 
     Args:
         link: The link. A norm of all gradients that it depends on is still that of all.

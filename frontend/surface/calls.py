@@ -23,7 +23,7 @@ SAME = {"dim": "axis", "dims": "axis", "keepdim": "keepdims"}
 
 
 def public(value: Public, namespace: str | None = None) -> Public:
-    """A function, or a class with its methods, as users call it. A class stays itself.
+    """Returns a function, or a class with its methods, as users call it. A class stays itself.
 
     Args:
         value: The function or class.
@@ -123,7 +123,7 @@ def _renamed(function: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> d
 
 
 def _misfit(function: Any, args: Sequence[Any], kwargs: Mapping[str, Any], reason: str) -> str:
-    """What doesn't fit, and what the function takes."""
+    """Returns the message for arguments that don't fit, with the function's signature."""
 
     signature = inspect.signature(function)
     kinds = {name: one.kind for name, one in signature.parameters.items()}
@@ -172,6 +172,6 @@ def _title(function: Any) -> str:
 
 
 def _shown(signature: inspect.Signature, method: bool) -> str:
-    """A signature without annotations, and without `self`."""
+    """Returns a signature without annotations, and without `self`."""
     parameters = [one.replace(annotation=inspect.Parameter.empty) for one in signature.parameters.values()]
     return str(inspect.Signature(parameters[method:]))

@@ -181,13 +181,13 @@ KEYWORDS: Mapping[str, str] = {
 
 
 def nearest(name: str, names: Iterable[str]) -> str:
-    """What a name may be meant for, as the end of a message: `; did you mean …?`, or nothing."""
+    """Returns a suggestion for a misspelt name, as the end of a message: `; did you mean …?`, or nothing."""
     near = difflib.get_close_matches(name, [known for known in names if not known.startswith("_")], n=1)
     return f"; did you mean {near[0]}?" if near else ""
 
 
 def name_hint(owner: str, name: str, names: Iterable[str]) -> str:
-    """What is meant by a name that `owner` has not, as the end of a message."""
+    """Returns a suggestion for a name that `owner` lacks, as the end of a message."""
     if name.startswith("_"):
         return ""
     meant = NAMES.get(owner, {}).get(name)
@@ -195,7 +195,7 @@ def name_hint(owner: str, name: str, names: Iterable[str]) -> str:
 
 
 def keyword_hint(name: str, names: Iterable[str]) -> str:
-    """What is meant by an argument that a function has not, as the end of a message."""
+    """Returns a suggestion for an argument that a function lacks, as the end of a message."""
     known = list(names)
     return f"; it is {KEYWORDS[name]} here" if KEYWORDS.get(name) in known else nearest(name, known)
 
@@ -216,12 +216,12 @@ class UnknownNameError(AttributeError):
 
 
 def unknown_name(module: str, name: str, names: Iterable[str]) -> AttributeError:
-    """The error for a name that a module of ours has not."""
+    """Returns the error for a name that a module of ours has not."""
     return UnknownNameError(module, f"module {module!r}", name, names)
 
 
 def unknown_attribute(owner: str, title: str, name: str, value: object) -> AttributeError:
-    """The error for a name that an object of ours has not.
+    """Returns the error for a name that an object of ours has not.
 
     Args:
         owner: Its class, as `NAMES` has it.

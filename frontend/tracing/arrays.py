@@ -13,12 +13,12 @@ from tensorgrad.tracing.location import user_line
 
 
 def slot_of(name: str, spec: Spec) -> ArraySlot:
-    """A specification with a name, as the runtime checks by it."""
+    """Returns a specification with a name, as the runtime checks by it."""
     return ArraySlot(name, spec.shape, SHORT[spec.dtype])
 
 
 def as_numpy(name: str, value: Any) -> np.ndarray:
-    """An array from anything that numpy takes for one, and from tensors of PyTorch that are part of a graph.
+    """Returns an array from anything that numpy takes for one, and from tensors of PyTorch that are part of a graph.
 
     Raises:
         InputError: It is none.

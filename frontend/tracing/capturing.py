@@ -42,14 +42,14 @@ def capture(name: str, x: T) -> T:
 
 
 def captured_names() -> list[str]:
-    """What the outermost trace has captured so far."""
+    """Returns the values that the outermost trace has captured so far."""
     trace = current_trace()
     assert trace is not None
     return list(_outermost(trace).captures)
 
 
 def captured(name: str) -> Traced:
-    """A captured value.
+    """Returns a captured value.
 
     Raises:
         TraceError: It exists only inside the body of a loop, a branch or another function.

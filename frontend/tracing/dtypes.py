@@ -30,7 +30,7 @@ _FLOATS = ("f16", "f32", "f64")
 
 
 def as_dtype(dtype: object) -> DType:
-    """The dtype meant by a short name, a numpy name, a numpy dtype or a Python type.
+    """Returns the dtype meant by a short name, a numpy name, a numpy dtype or a Python type.
 
     Raises:
         DTypeError: It is none of f16, f32, f64, i32, u32 and bool.
@@ -51,12 +51,12 @@ def as_dtype(dtype: object) -> DType:
 
 
 def is_float(dtype: DType) -> bool:
-    """Whether a dtype is a floating-point one."""
+    """Returns whether a dtype is a floating-point one."""
     return dtype.kind == "f"
 
 
 def promote(x: DType, y: DType) -> DType:
-    """The dtype of a binary op's operands, by the Array API's rules; integers give way to floats.
+    """Returns the dtype of a binary op's operands, by the Array API's rules; integers give way to floats.
 
     Raises:
         DTypeError: A signed and an unsigned integer have no common type here, nor do bool and a number.

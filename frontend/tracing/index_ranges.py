@@ -65,7 +65,7 @@ class Note:
     line: str
 
     def complaint(self, found: NumpyArray) -> str | None:
-        """What is wrong with the index' values, if anything."""
+        """Returns what is wrong with the index' values, if anything."""
         outside = (found < self.low) | (found > self.high)
         if not outside.any():
             return None
@@ -75,7 +75,7 @@ class Note:
 
 
 def allowed(low: int, high: int) -> str:
-    """The second half of a message about an index."""
+    """Returns the second half of a message about an index."""
     return f"it must be in {low} to {high}" if low <= high else "there is nothing to index"
 
 
@@ -138,7 +138,7 @@ class IndexRanges:
 
 
 def _origin(value: SSAValue, root: Block, inputs: Mapping[SSAValue, Slot]) -> list[TensorOp] | None:
-    """The ops that a value comes from, in order; `None` if it depends on more than some inputs, or on other ops."""
+    """Returns the ops that a value is computed by, in order; `None` if there are others, or other inputs."""
     found: dict[TensorOp, None] = {}
     pending: list[tuple[SSAValue, bool]] = [(value, False)]
     while pending:
@@ -160,7 +160,7 @@ def _origin(value: SSAValue, root: Block, inputs: Mapping[SSAValue, Slot]) -> li
 
 
 def _passed(value: SSAValue) -> SSAValue | None:
-    """What an argument of a call's body stands for; `None` if it is one of another region."""
+    """Returns what an argument of a call's body stands for; `None` if it is one of another region."""
     while isinstance(value, BlockArgument) and isinstance(call := value.block.parent_op(), CallOp):
         if value.block is not call.body.block or len(call.operands) != len(value.block.args):
             return None
@@ -179,7 +179,7 @@ def _is_within(op: Operation, root: Block) -> bool:
 def _copied(
     value: SSAValue, ops: Sequence[TensorOp], inputs: Mapping[SSAValue, Slot]
 ) -> tuple[tuple[str, ...], ModuleOp]:
-    """The names of the inputs that ops use, and a function of these that gives a value."""
+    """Returns the names of the inputs that ops use, and a function of these that gives a value."""
     operands = [_passed(operand) for op in ops for operand in op.operands] + [_passed(value)]
     used = [argument for argument in inputs if argument in operands]
     block = Block(arg_types=[argument.type for argument in used])

@@ -10,7 +10,7 @@ _locations: dict[tuple[str, int], FileLineColLoc] = {}
 
 
 def user_location() -> FileLineColLoc:
-    """The user's line as an IR location."""
+    """Returns the user's line as an IR location."""
     frame = user_frame()
     key = ("<unknown>", 0) if frame is None else (frame.f_code.co_filename, frame.f_lineno)
     found = _locations.get(key)
@@ -20,6 +20,6 @@ def user_location() -> FileLineColLoc:
 
 
 def user_line() -> str:
-    """The user's line, as `file:line`."""
+    """Returns the user's line, as `file:line`."""
     location = user_location()
     return f"{location.filename.data}:{location.line.data}"

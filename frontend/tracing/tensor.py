@@ -23,7 +23,7 @@ from tensorgrad.tracing.trace import Trace
 
 
 def _operator(name: str, x: Any, y: Any) -> Any:
-    """A binary operator; what can be no tensor is left to Python's other side."""
+    """Returns a binary operator; what can be no tensor is left to Python's other side."""
     if any(isinstance(side, (str, bytes, dict, set)) or side is None for side in (x, y)):
         return NotImplemented
     return getattr(Tensor, name)(x, y)
@@ -64,19 +64,19 @@ class Tensor(Methods, abc.ABC):
     def __dlpack__(self, **options: Any) -> Any: ...
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        """The CPU, where values are handed over."""
+        """Returns the CPU, where values are handed over."""
         return (1, 0)
 
     @abc.abstractmethod
     def numpy(self) -> NumpyArray:
-        """The values as a numpy array, a copy."""
+        """Returns the values as a numpy array, a copy."""
 
     @abc.abstractmethod
     def item(self) -> float | int | bool:
-        """The only element as a Python scalar."""
+        """Returns the only element as a Python scalar."""
 
     def tolist(self) -> Any:
-        """The values as nested lists of Python scalars; as a scalar, without axes."""
+        """Returns the values as nested lists of Python scalars; as a scalar, without axes."""
         return self.numpy().tolist()
 
     @property
@@ -336,11 +336,11 @@ class Array(Tensor):
         return Array, (self.numpy(),)
 
     def numpy(self) -> NumpyArray:
-        """The values as a numpy array, a copy."""
+        """Returns the values as a numpy array, a copy."""
         return self._array.copy()
 
     def item(self) -> float | int | bool:
-        """The only element as a Python scalar.
+        """Returns the only element as a Python scalar.
 
         Raises:
             ShapeError: There are several elements, or none.
@@ -356,7 +356,7 @@ class Array(Tensor):
         return np.array(self._array, dtype=dtype, copy=copy)
 
     def __dlpack__(self, **options: Any) -> Any:
-        """A capsule of DLPack, by which other libraries take the values: a copy on the CPU, which they may change."""
+        """Returns a DLPack capsule, by which other libraries take the values: a copy on the CPU, theirs to change."""
         return self.numpy().__dlpack__(**options)
 
     def __await__(self) -> Generator[Any, None, Array]:

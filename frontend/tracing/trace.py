@@ -23,7 +23,7 @@ class Trace:
         """What is asked of indices; those of an inner trace become the outer one's."""
 
     def sees(self, other: Trace) -> bool:
-        """Whether values of `other` may be used here."""
+        """Returns whether values of `other` may be used here."""
         trace: Trace | None = self
         while trace is not None and trace is not other:
             trace = trace.parent

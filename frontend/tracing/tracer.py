@@ -44,7 +44,7 @@ def new_argument(trace: Trace, kind: TensorType) -> Traced:
 
 
 def current_trace() -> Trace | None:
-    """The innermost trace in progress on this thread."""
+    """Returns the innermost trace in progress on this thread."""
     return _current.trace
 
 
@@ -89,7 +89,7 @@ def refuse_inside_trace(what: str) -> None:
 
 
 def as_array(value: object, dtype: DType | None = None) -> NumpyArray:
-    """A numpy array of a supported dtype from anything that holds numbers.
+    """Returns a numpy array of a supported dtype from anything that holds numbers.
 
     float64 rounds to float32 and wider integers narrow to int32, unless `dtype` says otherwise.
 
@@ -154,7 +154,7 @@ def emit(kind: type[TensorOp], operands: Sequence[Tensor], **properties: Attribu
 
 
 def value_in(trace: Trace, x: Tensor) -> SSAValue:
-    """The value of a tensor in a trace; a concrete one becomes a constant."""
+    """Returns the value of a tensor in a trace; a concrete one becomes a constant."""
     if isinstance(x, Traced):
         return x.value
     return trace.builder.constant(np.asarray(x))
@@ -170,7 +170,7 @@ def _evaluate(kind: type[TensorOp], operands: Sequence[Array], properties: dict[
 
 
 def leaf_type(leaf: object) -> TensorType:
-    """The tensor type of a specification or of a concrete value."""
+    """Returns the tensor type of a specification or of a concrete value."""
     if isinstance(leaf, Spec):
         return tensor(leaf.shape, ELEMENT_TYPES[leaf.dtype])
     if isinstance(leaf, Tensor):
@@ -180,7 +180,7 @@ def leaf_type(leaf: object) -> TensorType:
 
 
 def as_result(value: object, name: str) -> Tensor:
-    """A traced function's result as a tensor.
+    """Returns a traced function's result as a tensor.
 
     Raises:
         TraceError: It is no tensor.
@@ -267,7 +267,7 @@ def trace(function: Callable[..., Any], *specs: Any) -> ModuleOp:
 
 
 def checked_module(function: FuncOp) -> ModuleOp:
-    """A module with one function.
+    """Returns a module with one function.
 
     Raises:
         VerifyException: It is malformed, which is no user's mistake.
@@ -279,7 +279,7 @@ def checked_module(function: FuncOp) -> ModuleOp:
 
 
 def argument_names(function: Callable[..., Any], count: int) -> list[str]:
-    """What a function calls its first `count` positional arguments; `arg0`, `arg1`, … where that can't be known."""
+    """Returns a function's names for its first `count` positional arguments; `arg0`, `arg1`, … if unknown."""
     try:
         bound = inspect.signature(function).bind(*range(count)).arguments
     except (TypeError, ValueError):
@@ -291,7 +291,7 @@ def argument_names(function: Callable[..., Any], count: int) -> list[str]:
 
 
 def unique(slots: Sequence[Slot]) -> list[Slot]:
-    """The slots, with a number behind each name that was there before."""
+    """Returns the slots, with a number behind each name that was there before."""
     taken: set[str] = set()
     result: list[Slot] = []
     for slot in slots:
@@ -333,7 +333,7 @@ def check_function(function: object, what: str) -> None:
 
 
 def function_name(function: Callable[..., Any]) -> str:
-    """A function's name as a symbol name; a lambda is called by its line."""
+    """Returns a function's name as a symbol name; a lambda is called by its line."""
     while isinstance(function, functools.partial):
         function = function.func
     name = getattr(function, "__name__", type(function).__name__)
@@ -344,5 +344,5 @@ def function_name(function: Callable[..., Any]) -> str:
 
 
 def sanitized(name: str) -> str:
-    """A name as a symbol name."""
+    """Returns a name as a symbol name."""
     return "".join(c if c.isalnum() or c == "_" else "_" for c in name).strip("_") or "main"

@@ -17,12 +17,12 @@ class TreeNode(Protocol):
     """
 
     def tree_children(self) -> tuple[list[Any], Rebuild]:
-        """The children, and what makes an equal node from new ones."""
+        """Returns the children, and what makes an equal node from new ones."""
         ...
 
 
 def children(node: Any) -> tuple[list[Any], Rebuild] | None:
-    """The children of a node and how to rebuild it; `None` for a leaf. Dicts go by sorted keys.
+    """Returns the children of a node and how to rebuild it; `None` for a leaf. Dicts go by sorted keys.
 
     A class whose `tree_leaf` is true is a leaf, even if it is a dataclass.
     """
@@ -47,7 +47,7 @@ def children(node: Any) -> tuple[list[Any], Rebuild] | None:
 
 
 def names(node: Any) -> list[str]:
-    """What the children of a node are called, in the order of `children`."""
+    """Returns what the children of a node are called, in the order of `children`."""
     if hasattr(node, "tree_names") and not isinstance(node, type):
         return list(node.tree_names())
     if isinstance(node, dict):
@@ -61,7 +61,7 @@ def names(node: Any) -> list[str]:
 
 
 def paths(tree: Any) -> list[str]:
-    """The path of each leaf, names joined by dots; a tree that is a leaf has the empty path."""
+    """Returns the path of each leaf, names joined by dots; a tree that is a leaf has the empty path."""
     found = children(tree)
     if found is None:
         return [""]
@@ -73,7 +73,7 @@ def paths(tree: Any) -> list[str]:
 
 
 def structure(tree: Any) -> Hashable:
-    """What a tree is without its leaves: equal for trees of the same types and names.
+    """Returns the structure of a pytree: equal for trees of the same types and names.
 
     A class with a method `tree_key` says what else has to be equal.
     """
@@ -85,7 +85,7 @@ def structure(tree: Any) -> Hashable:
 
 
 def described(tree: Any) -> Any:
-    """A tree of texts as JSON: `{"dict": ...}`, `{"list": ...}` and `{"tuple": ...}`; other nodes are dicts of theirs.
+    """Returns a pytree of texts as JSON: `{"dict": ...}`, `{"list": ...}`, `{"tuple": ...}`, or a node's own dict.
 
     Raises:
         ValueError: Two children of a node have one name.
@@ -102,7 +102,7 @@ def described(tree: Any) -> Any:
 
 
 def flatten(tree: Any) -> tuple[list[Any], Rebuild]:
-    """The leaves of a tree in order, and a function that rebuilds the tree from as many new leaves."""
+    """Returns the leaves of a tree in order, and a function that rebuilds the tree from as many new leaves."""
     found = children(tree)
     if found is None:
         return [tree], lambda leaves: leaves[0]

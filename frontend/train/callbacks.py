@@ -30,7 +30,7 @@ MODES = ("min", "max")
 
 
 def watched(owner: str, monitor: str, metrics: Mapping[str, float]) -> float:
-    """One of an evaluation's metrics.
+    """Returns one of an evaluation's metrics.
 
     Raises:
         InputError: There is none of that name.
@@ -87,7 +87,7 @@ class EarlyStop(Callback):
             raise OptionError(f"{user_line()}: EarlyStop: min_delta must be a number from 0, got {self.min_delta!r}")
 
     def watches(self) -> str | None:
-        """The metric."""
+        """Returns the metric."""
         return self.monitor
 
     def on_start(self, run: Run) -> None:
@@ -109,7 +109,7 @@ class EarlyStop(Callback):
             run.stop(f"{self.monitor} was no better than {best} in {self.waited} evaluations")
 
     def state_dict(self) -> dict[str, Any]:
-        """The best value, and how many evaluations were no better since."""
+        """Returns the best value, and how many evaluations were no better since."""
         return {"best": self.best, "waited": self.waited}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -140,7 +140,7 @@ class TerminateOnNaN(Callback):
 
 
 def _moment(run: Run) -> tuple[int, int, int]:
-    """What tells checkpoints of one run apart."""
+    """Returns the step, epoch and micro-batch, which identify a checkpoint within its run."""
     return run.step, run.epoch, run.training.accumulated
 
 
@@ -183,20 +183,20 @@ class Checkpoints(Callback):
         self._saved: tuple[int, int, int] | None = None
 
     def watches(self) -> str | None:
-        """The metric that says which is the best."""
+        """Returns the metric that says which is the best."""
         return self.best
 
     def path(self, step: int) -> Path:
-        """The file of a step."""
+        """Returns the file of a step."""
         return Path(self.folder) / f"step-{step:08d}.safetensors"
 
     def steps(self) -> list[int]:
-        """The steps that there are files of, in order."""
+        """Returns the steps that there are files of, in order."""
         found = [FILE.fullmatch(file.name) for file in Path(self.folder).glob("step-*.safetensors")]
         return sorted(int(match[1]) for match in found if match)
 
     def latest(self) -> Path | None:
-        """The file to go on from."""
+        """Returns the file to go on from."""
         found = self.steps()
         return self.path(found[-1]) if found else None
 
@@ -247,7 +247,7 @@ class Checkpoints(Callback):
                 self.path(step).unlink(missing_ok=True)
 
     def state_dict(self) -> dict[str, Any]:
-        """Which is the best."""
+        """Returns which is the best."""
         return {"best_value": self.best_value, "best_step": self.best_step}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:

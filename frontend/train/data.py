@@ -32,7 +32,7 @@ class Seekable(Protocol):
     """Data that knows its place, which a checkpoint can hold."""
 
     def state_dict(self) -> dict[str, Any]:
-        """Where it is, and what else must be the same to go on from there; JSON."""
+        """Returns the position, and what must be equal to resume there, as JSON."""
         ...
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -58,18 +58,18 @@ class _Placed(abc.ABC):
 
     @abc.abstractmethod
     def at(self, epoch: int, index: int) -> Batch:
-        """A batch."""
+        """Returns a batch."""
 
     @abc.abstractmethod
     def _length(self) -> float:
-        """How many there are in an epoch."""
+        """Returns the number of batches of an epoch."""
 
     @abc.abstractmethod
     def _kind(self) -> dict[str, Any]:
-        """What makes these batches others than those of other data."""
+        """Returns a fingerprint of the data that these batches come from."""
 
     def __iter__(self) -> Iterator[Batch]:
-        """The rest of the present epoch; then the next one is the present one."""
+        """Yields the rest of the present epoch; then the next one is the present one."""
         while self.index < self._length():
             batch = self.at(self.epoch, self.index)
             self.index += 1
@@ -77,7 +77,7 @@ class _Placed(abc.ABC):
         self.epoch, self.index = self.epoch + 1, 0
 
     def state_dict(self) -> dict[str, Any]:
-        """Where this is, and what makes its batches others than those of other data."""
+        """Returns the position, and a fingerprint of the data."""
         return {"epoch": self.epoch, "index": self.index, **self._kind()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -128,7 +128,7 @@ class Batches(_Placed):
         return {"examples": self._examples, "size": self._size, "last": self._last, "shuffle": key}
 
     def at(self, epoch: int, index: int) -> Batch:
-        """A batch, by its number in an epoch.
+        """Returns a batch, by its number in an epoch.
 
         Raises:
             InputError: There is none of that number.
@@ -149,7 +149,7 @@ class Batches(_Placed):
         return {**batch, self._mask: mask}
 
     def _permutation(self, epoch: int) -> np.ndarray:
-        """The order of an epoch: `tg.random.permutation(tg.random.fold_in(key, epoch), examples)`."""
+        """Returns the order of an epoch: `tg.random.permutation(tg.random.fold_in(key, epoch), examples)`."""
         if self._order is None or self._order[0] != epoch:
             assert self._key is not None
             self._order = epoch, _permutation(random.fold_in(self._key, epoch), self._examples)
@@ -246,7 +246,7 @@ class Generated(_Placed):
         return {"length": self._count}
 
     def at(self, epoch: int, index: int) -> Batch:
-        """A batch, by its number in an epoch."""
+        """Returns a batch, by its number in an epoch."""
         batch = self._function(epoch * (self._count or 0) + index)
         if not isinstance(batch, Mapping):
             name = getattr(self._function, "__name__", "the function")

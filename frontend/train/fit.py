@@ -229,7 +229,7 @@ class _Run(Run):
         return next((hook for hook in self._hooks if isinstance(hook, Checkpoints)), None)
 
     def _kept(self) -> list[tuple[str, Callback]]:
-        """The callbacks that have something to keep, by the names of their classes."""
+        """Returns the callbacks that have something to keep, by the names of their classes."""
         kept = [hook for hook in self._hooks if type(hook).state_dict is not Callback.state_dict]
         return [(type(hook).__name__, hook) for hook in kept]
 
@@ -253,13 +253,13 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def _schedule(training: Training) -> str | dict[str, str] | None:
-    """What scales learning rates, as checkpoints have it."""
+    """Returns what scales learning rates, as checkpoints have it."""
     found = training.schedules
     return found.get("") if found.keys() <= {""} else found
 
 
 def _metrics(found: Any) -> dict[str, float]:
-    """What an evaluation gave, by name.
+    """Returns the results of an evaluation, by name.
 
     Raises:
         InputError: It is neither a number nor several by name.
@@ -279,7 +279,7 @@ def _scalar(value: Any) -> Any:
 
 
 def _scalars(result: Any) -> tuple[Any, dict[str, Any]]:
-    """The loss and the metrics that are scalars, by path, of what a step gave."""
+    """Returns the loss and the metrics that are scalars, by path, of what a step gave."""
     loss, metrics = result if isinstance(result, tuple) else (result, {})
     if isinstance(loss, Mapping):  # of several parts: what is told is their sum, and each by its name
         metrics = {**metrics, "loss": loss}
@@ -289,7 +289,7 @@ def _scalars(result: Any) -> tuple[Any, dict[str, Any]]:
 
 
 def _mean(values: Sequence[Any]) -> Any:
-    """The mean over micro-batches, of the last one's dtype where that is a float."""
+    """Returns the mean over micro-batches, of the last one's dtype where that is a float."""
     if len(values) == 1:
         return values[0]
     mean = np.mean(np.asarray(values, np.float64))
@@ -478,7 +478,7 @@ def _check_watching(hooks: Sequence[Callback], evaluate: object) -> None:
 
 
 def _known_steps(training: Training, data: Batches, steps: int | None, epochs: int | None) -> int | None:
-    """How many steps there are in all, for who looks on."""
+    """Returns the total number of steps, for progress displays."""
     try:
         batches = epochs * len(data) if epochs is not None and isinstance(data, Sized) else None
         whole = None if batches is None else (training.accumulated + batches) // training.accumulate

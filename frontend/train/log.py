@@ -61,7 +61,7 @@ class Log(Callback):
         self._rows = rows
 
     def state_dict(self) -> dict[str, Any]:
-        """How many rows there are; they are on the disk then."""
+        """Returns how many rows there are; they are on the disk then."""
         if self._file is not None:
             self._file.flush()
             os.fsync(self._file.fileno())
@@ -95,7 +95,7 @@ class Log(Callback):
             self._file = None
 
     def _lines(self) -> list[str]:
-        """The file's lines that are complete."""
+        """Returns the file's lines that are complete."""
         if not self.path.exists():
             return []
         return [line + "\n" for line in self.path.read_text("utf-8").split("\n")[:-1]]
@@ -138,12 +138,12 @@ def _csv_line(cells: Sequence[str]) -> str:
 
 
 def _text(value: Any) -> str:
-    """A number in as few digits as its dtype needs."""
+    """Returns a number in as few digits as its dtype needs."""
     return str(value.item() if isinstance(value, (np.integer, np.bool_)) else value)
 
 
 def _number(value: Any) -> Any:
-    """A number for JSON, which has none that is not finite: those are null."""
+    """Returns a number for JSON, which has none that is not finite: those are null."""
     if isinstance(value, (np.floating, float)):
         return float(str(value)) if math.isfinite(value) else None
     return value.item() if isinstance(value, np.generic) else value

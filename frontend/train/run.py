@@ -186,11 +186,11 @@ class Callback:
         """At last, whatever has happened."""
 
     def watches(self) -> str | None:
-        """The metric of evaluations that this needs, if any: `tg.fit` sees before the first step that there is one."""
+        """Returns the evaluation metric that this needs, if any; `tg.fit` checks first that it exists."""
         return None
 
     def state_dict(self) -> dict[str, Any]:
-        """What this has to know to go on; JSON. Called for each checkpoint."""
+        """Returns the state that this needs to resume, as JSON. Called for each checkpoint."""
         return {}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:

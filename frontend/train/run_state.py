@@ -43,7 +43,7 @@ class RunState:
 
 
 def read_run(saved: Mapping[str, Any] | None, state: Mapping[str, np.ndarray], where: str) -> RunState:
-    """What a checkpoint of `tg.fit` says of its run.
+    """Returns the record of a run in a checkpoint of `tg.fit`.
 
     Args:
         saved: What it has besides arrays.
@@ -90,7 +90,7 @@ def _integer(array: np.ndarray) -> int:
 
 
 def count(value: Any) -> int:
-    """A number from 0.
+    """Returns a number from 0.
 
     Raises:
         ValueError: This is none.
@@ -101,7 +101,7 @@ def count(value: Any) -> int:
 
 
 def number(value: Any) -> float:
-    """A number.
+    """Returns a number.
 
     Raises:
         ValueError: This is none.
@@ -131,7 +131,7 @@ Value = TypeVar("Value")
 
 
 def kept(owner: str, state: Mapping[str, Any], name: str, read: Callable[[Any], Value]) -> Value:
-    """What a callback kept under a name.
+    """Returns the record that a callback keeps under a name.
 
     Args:
         owner: What messages call the callback.
@@ -149,5 +149,5 @@ def kept(owner: str, state: Mapping[str, Any], name: str, read: Callable[[Any], 
 
 
 def optional(read: Callable[[Any], Value]) -> Callable[[Any], Value | None]:
-    """What checks a value that may be `None`."""
+    """Returns a check that accepts `None` too."""
     return lambda value: None if value is None else read(value)

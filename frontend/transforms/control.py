@@ -149,7 +149,7 @@ class _Leaves:
         self.paths = trees.paths(tree)
 
     def filled(self, tensors: Sequence[Tensor]) -> _Leaves:
-        """The tree with other tensors."""
+        """Returns the tree with other tensors."""
         return _Leaves(self.rebuild(tensors))
 
 

@@ -70,7 +70,7 @@ class CustomVjp:
         self._forward, self._backward = forward, backward
 
     def __call__(self, *args: Any) -> Any:
-        """The function's value.
+        """Returns the function's value.
 
         Raises:
             TraceError: There is no derivative yet; the function or its derivative uses traced tensors that are not
@@ -127,7 +127,7 @@ class _Arguments:
         self.leaves = [_tensor(leaf) for leaves, _ in parts for leaf in leaves]
 
     def filled(self, leaves: Sequence[Any]) -> list[Any]:
-        """The arguments with other tensors."""
+        """Returns the arguments with other tensors."""
         result, rest = list(self._args), iter(leaves)
         for number, count, rebuild in zip(self.moving, self.counts, self._rebuild, strict=True):
             result[number] = rebuild([next(rest) for _ in range(count)])
@@ -263,7 +263,7 @@ class _Call:
             )
 
     def _pieces(self, given: Any) -> dict[int, Tensor]:
-        """The cotangents that `backward` gave, by operand."""
+        """Returns the cotangents that `backward` gave, by operand."""
         what = f"{user_line()}: custom_vjp: backward of {self.owner.name}"
         if not isinstance(given, tuple | list) or len(given) != len(self.arguments.moving):
             raise TraceError(f"{what} must give a tuple of {len(self.arguments.moving)}, a cotangent for each argument")

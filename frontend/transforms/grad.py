@@ -37,7 +37,7 @@ from tensorgrad.tracing.tracer import (
 
 
 def value_and_grad(function: Callable[..., Any], argnums: int | Sequence[int] = 0) -> Callable[..., Any]:
-    """A function that gives `function`'s value and its gradient.
+    """Returns a function that gives `function`'s value and its gradient.
 
     Args:
         function: Gives a float scalar.
@@ -66,7 +66,7 @@ def value_and_grad(function: Callable[..., Any], argnums: int | Sequence[int] = 
 
 
 def grad(function: Callable[..., Any], argnums: int | Sequence[int] = 0) -> Callable[..., Any]:
-    """A function that gives the gradient of `function`; see `value_and_grad`.
+    """Returns a function that gives the gradient of `function`; see `value_and_grad`.
 
     Example:
         >>> import tensorgrad as tg
@@ -123,7 +123,7 @@ def _arranged(by_number: dict[int, Any], chosen: Sequence[int], single: bool) ->
 
 
 def primal(leaf: Any, what: str = "grad") -> Tensor:
-    """An argument to differentiate by as a tensor.
+    """Returns an argument to differentiate by as a tensor.
 
     Raises:
         DTypeError: It is no float.

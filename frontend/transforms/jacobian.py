@@ -26,7 +26,7 @@ from tensorgrad.transforms.grad import computed, grad, primal
 
 
 def jvp(function: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
-    """The value of a function and its derivative along a direction, by forward mode.
+    """Returns the value of a function and its derivative along a direction, by forward mode.
 
     Args:
         function: A function of trees of float tensors to a tree of tensors.
@@ -62,7 +62,7 @@ def jvp(function: Callable[..., Any], primals: Sequence[Any], tangents: Sequence
 
 
 def vjp(function: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[[Any], tuple[Any, ...]]]:
-    """The value of a function, and what takes a cotangent of it back to its arguments.
+    """Returns the value of a function, and what takes a cotangent of it back to its arguments.
 
     Outside a trace each call of the pullback computes what it needs of the function again.
 
@@ -108,7 +108,7 @@ def jacobian(
     argnums: int | Sequence[int] = 0,
     mode: Literal["reverse", "forward"] = "reverse",
 ) -> Callable[..., Any]:
-    """A function that gives every derivative of every element of `function`'s result.
+    """Returns a function that gives every derivative of every element of `function`'s result.
 
     The derivative is traced once and runs for all elements at once, along a new axis: a reverse Jacobian costs as much
     memory as one pullback times the elements of the result, a forward one as one tangent times those of the arguments.
@@ -155,7 +155,7 @@ def jacobian(
 
 
 def hessian(function: Callable[..., Any], argnums: int | Sequence[int] = 0) -> Callable[..., Any]:
-    """A function that gives every second derivative of a scalar function: the forward Jacobian of its gradient.
+    """Returns a function that gives every second derivative of a scalar function: the forward Jacobian of its gradient.
 
     For a product with one vector, `tg.jvp(tg.grad(function), (x,), (v,))` costs as much as a few gradients.
 
@@ -187,7 +187,7 @@ class _Tree:
         self._paths = trees.paths(tree)
 
     def fit(self, what: str, name: str, tree: Any) -> list[Tensor]:
-        """The leaves of a tree that must have the same structure, shapes and dtypes; numbers take the dtype."""
+        """Returns the leaves of a tree that must have the same structure, shapes and dtypes; numbers take the dtype."""
         found, paths = trees.flatten(tree)[0], trees.paths(tree)
         if paths != self._paths:
             expected = ", ".join(self._paths) or "no leaves"
@@ -208,7 +208,7 @@ class _Tree:
 
 
 def _floats_only(value: Any) -> Any:
-    """The tree with `None` for what is no float."""
+    """Returns the tree with `None` for what is no float."""
     leaves, rebuild = trees.flatten(value)
     return rebuild([leaf if is_float(leaf.dtype) else None for leaf in leaves])
 
@@ -381,7 +381,7 @@ def _by_arguments(done: _Application, rows: Sequence[SSAValue]) -> dict[tuple[in
 def _repeat(
     scratch: Block, unit: SSAValue, pieces: Sequence[SSAValue | None], builder: TensorBuilder
 ) -> list[SSAValue | None]:
-    """What is linear in `unit`, for every unit tensor along a new leading axis."""
+    """Returns what is linear in `unit`, for every unit tensor along a new leading axis."""
     builder.location = user_location()
     present = [piece for piece in pieces if piece is not None]
     if not type_of(unit).element_count():

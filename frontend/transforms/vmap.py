@@ -34,7 +34,7 @@ from tensorgrad.transforms.grad import computed
 
 
 def vmap(function: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0) -> Callable[..., Any]:
-    """A function that runs `function` for every position along an axis of its arguments, at once.
+    """Returns a function that runs `function` for every position along an axis of its arguments, at once.
 
     Each op runs once, along a new leading axis: the program is as long for many examples as for few. It nests with
     itself and with every derivative, and works inside a trace and outside.
@@ -118,7 +118,7 @@ def _argument_axes(in_axes: Any, args: Sequence[Any]) -> list[int | None]:
 
 
 def _spread(axes: Any, tree: Any, what: str) -> list[int | None]:
-    """The axis of each leaf of a tree, from a tree of axes that is a prefix of it."""
+    """Returns the axis of each leaf of a tree, from a tree of axes that is a prefix of it."""
     parts = None if axes is None else trees.children(axes)
     if parts is None:
         try:
@@ -161,7 +161,7 @@ def _mapped(function: Callable[[Sequence[Tensor]], Any], examples: Sequence[Tens
 
 
 def _dependent(trace: Trace, known: dict[SSAValue, SSAValue]) -> set[SSAValue]:
-    """What differs between examples."""
+    """Returns the values that differ between examples."""
     found = set(known)
     for op in trace.block.ops:
         if any(operand in found for operand in op.operands):

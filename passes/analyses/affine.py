@@ -42,7 +42,7 @@ class Linear:
         return Linear({atom: c // divisor for atom, c in self.terms.items()}, self.constant // divisor)
 
     def bounds(self, extents: Sequence[int]) -> tuple[int, int]:
-        """The least and the greatest value, with loop `i` running over `[0, extents[i])`."""
+        """Returns the least and the greatest value, with loop `i` running over `[0, extents[i])`."""
         low = high = self.constant
         for atom, factor in self.terms.items():
             least, most = atom_bounds(atom, extents)
@@ -51,14 +51,14 @@ class Linear:
         return low, high
 
     def split(self, divisor: int) -> tuple[Linear, Linear]:
-        """The part whose factors `divisor` divides, and the rest, whose constant is in `[0, divisor)`."""
+        """Returns the part whose factors `divisor` divides, and the rest, whose constant is in `[0, divisor)`."""
         whole = {atom: c for atom, c in self.terms.items() if c % divisor == 0}
         rest = {atom: c for atom, c in self.terms.items() if c % divisor}
         remainder = self.constant % divisor
         return Linear(whole, self.constant - remainder), Linear(rest, remainder)
 
     def expression(self) -> AffineExpr:
-        """The affine expression, its terms in a fixed order: greater factors first."""
+        """Returns the affine expression, its terms in a fixed order: greater factors first."""
         result: AffineExpr = AffineConstantExpr(self.constant)
         first = True
         for atom, factor in sorted(self.terms.items(), key=lambda term: (-term[1], str(term[0]))):
@@ -71,7 +71,7 @@ class Linear:
 
 
 def atom_bounds(atom: AffineExpr, extents: Sequence[int]) -> tuple[int, int]:
-    """The least and the greatest value of a loop, a floordiv or a mod."""
+    """Returns the least and the greatest value of a loop, a floordiv or a mod."""
     if isinstance(atom, AffineDimExpr):
         return 0, max(extents[atom.position] - 1, 0)
     assert isinstance(atom, AffineBinaryOpExpr) and isinstance(atom.rhs, AffineConstantExpr)
@@ -83,7 +83,7 @@ def atom_bounds(atom: AffineExpr, extents: Sequence[int]) -> tuple[int, int]:
 
 
 def linear(expression: AffineExpr, extents: Sequence[int]) -> Linear:
-    """The simplified linear form of an expression over loops of these extents."""
+    """Returns the simplified linear form of an expression over loops of these extents."""
     return _linear(expression, tuple(extents))
 
 
@@ -125,7 +125,7 @@ def _reduced(parts: Linear, divisor: int, extents: Sequence[int]) -> tuple[int, 
 
 
 def _parts(value: Linear, divisor: int, extents: Sequence[int]) -> tuple[Linear, Linear]:
-    """The part that `divisor` divides, and the rest, which is never negative: devices divide unsigned numbers."""
+    """Returns the part that `divisor` divides, and the rest, which is never negative: devices divide unsigned."""
     whole, rest = value.split(divisor)
     low, _ = rest.bounds(extents)
     shift = Linear(constant=max(-(low // divisor), 0) * divisor)
@@ -195,7 +195,7 @@ def _quotient(expression: AffineExpr, divisor: int) -> AffineExpr:
 
 
 def _as_terms(expression: AffineExpr) -> Linear:
-    """The linear form of an expression that is simplified already."""
+    """Returns the linear form of an expression that is simplified already."""
     if isinstance(expression, AffineConstantExpr):
         return Linear(constant=expression.value)
     if isinstance(expression, AffineBinaryOpExpr):
@@ -207,7 +207,7 @@ def _as_terms(expression: AffineExpr) -> Linear:
 
 
 def simplified(affine: AffineMap, extents: Sequence[int]) -> AffineMap:
-    """A map with every result simplified for loops of these extents."""
+    """Returns a map with every result simplified for loops of these extents."""
     return AffineMap(affine.num_dims, 0, tuple(linear(result, extents).expression() for result in affine.results))
 
 
@@ -218,7 +218,7 @@ def composed(outer: AffineMap, inner: AffineMap, extents: Sequence[int]) -> Affi
 
 
 def partial(affine: AffineMap, shape: Sequence[int], extents: Sequence[int]) -> AffineMap:
-    """An access that reads part of an axis by a plain loop, with `d mod extent` there instead of `d`.
+    """Returns an access that reads part of an axis by a plain loop, with `d mod extent` there instead of `d`.
 
     `linalg.generic` takes the extent of a loop from every axis that it indexes plainly, so a loop over the first
     elements of an axis must not index it plainly. Simplification with the loops' extents undoes this.
@@ -233,12 +233,12 @@ def partial(affine: AffineMap, shape: Sequence[int], extents: Sequence[int]) -> 
 
 
 def dims(rank: int) -> list[AffineExpr]:
-    """The loops `d0, d1, …`."""
+    """Returns the loops `d0, d1, …`."""
     return [AffineDimExpr(position) for position in range(rank)]
 
 
 def identity(rank: int) -> AffineMap:
-    """The map from each loop to itself."""
+    """Returns the map from each loop to itself."""
     return AffineMap(rank, 0, tuple(dims(rank)))
 
 
@@ -253,7 +253,7 @@ def strides(shape: Sequence[int]) -> list[int]:
 
 
 def linear_index(results: Sequence[AffineExpr], shape: Sequence[int]) -> AffineExpr:
-    """The row-major position of an element."""
+    """Returns the row-major position of an element."""
     total: AffineExpr = AffineConstantExpr(0)
     for expression, stride in zip(results, strides(shape), strict=True):
         total = total + expression * stride
@@ -261,7 +261,7 @@ def linear_index(results: Sequence[AffineExpr], shape: Sequence[int]) -> AffineE
 
 
 def linear_position(results: Sequence[AffineExpr], shape: Sequence[int], extents: Sequence[int]) -> Linear:
-    """The simplified linear form of `linear_index`, for loops of these extents."""
+    """Returns the simplified linear form of `linear_index`, for loops of these extents."""
     total = Linear()
     for expression, stride in zip(results, strides(shape), strict=True):
         total = _recombined(total.plus(linear(expression, extents), stride))
@@ -269,7 +269,7 @@ def linear_position(results: Sequence[AffineExpr], shape: Sequence[int], extents
 
 
 def delinearized(position: AffineExpr, shape: Sequence[int]) -> list[AffineExpr]:
-    """The index along each axis of the element at a row-major position."""
+    """Returns the index along each axis of the element at a row-major position."""
     return [(position // stride) % extent for stride, extent in zip(strides(shape), shape, strict=True)]
 
 
@@ -280,7 +280,7 @@ def reshape_map(new: Sequence[int], old: Sequence[int]) -> AffineMap:
 
 
 def is_identity(affine: AffineMap) -> bool:
-    """Whether every result is the loop of its own number."""
+    """Returns whether every result is the loop of its own number."""
     return len(affine.results) == affine.num_dims and all(
         isinstance(result, AffineDimExpr) and result.position == position
         for position, result in enumerate(affine.results)
@@ -288,5 +288,5 @@ def is_identity(affine: AffineMap) -> bool:
 
 
 def used_dims(affine: AffineMap) -> set[int]:
-    """The loops that occur in a map."""
+    """Returns the loops that occur in a map."""
     return {position for result in affine.results for position in result.used_dims()}

@@ -40,7 +40,7 @@ def loops_of_values(body: Block, maps: Sequence[AffineMap]) -> dict[SSAValue, fr
 
 
 def loops_of_operands(stage: GenericOp) -> dict[SSAValue, frozenset[int]]:
-    """The loops that the values of a stage's body depend on, but for accumulators and arguments that hold no values."""
+    """Returns the loops that values of a stage's body depend on, without accumulators and shape-only arguments."""
     args, maps = stage.body.block.args, maps_of(stage)
     loops = loops_of_values(stage.body.block, maps)
     empty = {argument for argument, operand in zip(args, stage.inputs, strict=False) if is_shape_only(operand)}
@@ -64,7 +64,7 @@ def axes_of_values(stage: GenericOp, row: Collection[int], column: Collection[in
 
 
 def one_sided_values(stage: GenericOp, row: Collection[int], column: Collection[int]) -> list[SSAValue]:
-    """The values of a contraction's body that need one side only, where they meet the other side or the sum.
+    """Returns the values of a contraction's body that need one side only, where they meet the other side or the sum.
 
     What they are computed from is a prologue: it need be computed but once for each row, or each column, and step of
     the reduction. Conditions are left out, and what is the same in all steps.
@@ -86,7 +86,7 @@ def one_sided_values(stage: GenericOp, row: Collection[int], column: Collection[
 
 
 def needed_for(values: Iterable[SSAValue], given: Collection[SSAValue] = ()) -> set[SSAValue]:
-    """The values of a body that some of them are computed from, these included.
+    """Returns the values of a body that some of them are computed from, these included.
 
     Args:
         values: What is wanted.

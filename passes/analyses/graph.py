@@ -33,7 +33,7 @@ N = TypeVar("N", bound=Node)
 
 
 def has_calls(function: FuncOp) -> bool:
-    """Whether a function runs others, which have the kernels."""
+    """Returns whether a function runs others, which have the kernels."""
     return any(isinstance(op, RunOp | ChooseOp) for op in function.body.block.ops)
 
 
@@ -84,7 +84,7 @@ class KernelGraph(Generic[N]):
 
     @staticmethod
     def of(function: FuncOp) -> KernelGraph[KernelOp]:
-        """The graph of a function's kernels."""
+        """Returns the graph of a function's kernels."""
         kernels = [op for op in function.body.block.ops if isinstance(op, KernelOp)]
         return KernelGraph(kernels, updates_of(function), writes_in_place)
 
@@ -121,7 +121,7 @@ class KernelGraph(Generic[N]):
                 self.add_order(reader, writer)
 
     def _place(self, writer: N, old: SSAValue, new: SSAValue) -> tuple[SSAValue, SSAValue] | None:
-        """What a kernel calls an update and what it updates: their rows, if it writes a row."""
+        """Returns what a kernel calls an update and what it updates: their rows, if it writes a row."""
         olds, news = row_of(old), row_of(new)
         if news is None:
             return None if olds is not None and olds.result in writer.inputs else (old, new)
@@ -139,13 +139,13 @@ class KernelGraph(Generic[N]):
         return found
 
     def waiting_updates(self, kernel: N) -> list[N]:
-        """The kernels that update in place what `kernel` reads, and so must run behind it."""
+        """Returns the kernels that update in place what `kernel` reads, and so must run behind it."""
         news = (self.updates.get(value) for value in _with_parts(kernel.inputs))
         writers = (self._writers.get(new) for new in news if new is not None and new in self.in_place)
         return [writer for writer in dict.fromkeys(writers) if writer is not None and writer is not kernel]
 
     def updated_in_place(self, kernel: N) -> list[tuple[SSAValue, SSAValue]]:
-        """The old and the new value of each update in place that `kernel` makes."""
+        """Returns the old and the new value of each update in place that `kernel` makes."""
         return [(self.places[new], new) for new in kernel.outputs if new in self.places]
 
     def add_order(self, before: N, after: N) -> None:
@@ -159,38 +159,38 @@ class KernelGraph(Generic[N]):
                 self._reach[kernel] = reach | gained
 
     def users(self, buffer: SSAValue) -> list[N]:
-        """The kernels that read a buffer, or the row that it is in."""
+        """Returns the kernels that read a buffer, or the row that it is in."""
         return list(self._readers.get(buffer, ()))
 
     def readers(self, kernel: N) -> list[N]:
-        """The kernels that read what `kernel` writes."""
+        """Returns the kernels that read what `kernel` writes."""
         written = _with_parts(kernel.outputs)
         return list(dict.fromkeys(r for out in written for r in self._readers.get(out, ()) if r is not kernel))
 
     def writer(self, buffer: SSAValue) -> N | None:
-        """The kernel that writes a buffer."""
+        """Returns the kernel that writes a buffer."""
         return self._writers.get(buffer)
 
     def producers(self, kernel: N) -> list[N]:
-        """The kernels that write what `kernel` reads."""
+        """Returns the kernels that write what `kernel` reads."""
         found = (self._writers.get(value) for value in _with_parts(kernel.inputs))
         return list(dict.fromkeys(producer for producer in found if producer is not None))
 
     def successors(self, kernel: N) -> list[N]:
-        """The kernels that must run behind `kernel` because of it directly."""
+        """Returns the kernels that must run behind `kernel` because of it directly."""
         return list(dict.fromkeys([*self.readers(kernel), *self.waiting_updates(kernel)]))
 
     def runs_before(self, first: N, second: N) -> bool:
-        """Whether `second` must run behind `first`."""
+        """Returns whether `second` must run behind `first`."""
         return bool(self._reach[first] & self._bit[second])
 
     def waits_for(self, kernel: N, others: Iterable[N]) -> bool:
-        """Whether a kernel must run behind one of the others."""
+        """Returns whether a kernel must run behind one of the others."""
         bit = self._bit[kernel]
         return any(self._reach[other] & bit for other in others)
 
     def can_merge(self, first: N, second: N) -> bool:
-        """Whether no third kernel must run between the two, and `second` need not run first."""
+        """Returns whether no third kernel must run between the two, and `second` need not run first."""
         if self.runs_before(second, first):
             return False
         bit = self._bit[second]
@@ -230,12 +230,12 @@ class KernelGraph(Generic[N]):
         del self._bit[kernel], self._reach[kernel]
 
     def order(self) -> list[N]:
-        """The kernels in an order that runs: as they stand, as far as dependences let them."""
+        """Returns the kernels in an order that runs: as they stand, as far as dependences let them."""
         return topological(self.kernels, self.successors)
 
 
 def topological(kernels: Sequence[N], successors: Callable[[N], Sequence[N]]) -> list[N]:
-    """A topological order that prefers the given one."""
+    """Returns a topological order that prefers the given one."""
     number = {kernel: i for i, kernel in enumerate(kernels)}
     following = {kernel: [k for k in successors(kernel) if k in number] for kernel in kernels}
     waiting = dict.fromkeys(kernels, 0)
@@ -266,7 +266,7 @@ def _is_row(value: SSAValue) -> bool:
 
 
 def users(buffer: SSAValue) -> list[KernelOp]:
-    """The kernels that read a buffer, or the row that it is in, each once."""
+    """Returns the kernels that read a buffer, or the row that it is in, each once."""
     row = row_of(buffer)
     found = (
         use.operation
@@ -278,7 +278,7 @@ def users(buffer: SSAValue) -> list[KernelOp]:
 
 
 def steps_of(order: Sequence[KernelOp]) -> dict[KernelOp, int]:
-    """The number of each kernel's dispatch, given all kernels in the order that they run in."""
+    """Returns the number of each kernel's dispatch, given all kernels in the order that they run in."""
     result: dict[KernelOp, int] = {}
     step, previous = -1, None
     for kernel in order:

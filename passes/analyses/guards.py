@@ -33,7 +33,7 @@ DEEPEST = 64
 
 
 def _wrapped(low: int, high: int) -> Range:
-    """A range of integers modulo 2^32; all of them where it crosses a multiple of that."""
+    """Returns a range of integers modulo 2^32; all of them where it crosses a multiple of that."""
     turns = low // WORD
     return (low - turns * WORD, high - turns * WORD) if high // WORD == turns else ANY
 
@@ -124,7 +124,7 @@ MIRRORED = {EQUAL: EQUAL, NOT_EQUAL: NOT_EQUAL, ULT: UGT, UGT: ULT, ULE: UGE, UG
 
 
 def _narrowed(predicate: int, x: Range, y: Range) -> Range:
-    """What is left of `x` where it compares so with some number in `y`."""
+    """Returns what is left of `x` where it compares so with some number in `y`."""
     low, high = x
     if predicate == EQUAL:
         return max(low, y[0]), min(high, y[1])
@@ -164,12 +164,12 @@ class Ranges:
         self._found.clear()
 
     def decided(self, condition: SSAValue) -> bool | None:
-        """Whether a condition holds, if that is known."""
+        """Returns whether a condition holds, if that is known."""
         low, high = self.of(condition)
         return bool(low) if low == high else None
 
     def of(self, value: SSAValue, depth: int = 0) -> Range:
-        """The range of an integer or a condition."""
+        """Returns the range of an integer or a condition."""
         found = self._found.get(value)
         if found is None:
             low, high = self._computed(value, depth)
@@ -211,7 +211,7 @@ class Ranges:
         return self.leaf(op) or whole
 
     def _counter(self, value: BlockArgument, depth: int) -> Range:
-        """The range of a loop's counter; other arguments may be anything."""
+        """Returns the range of a loop's counter; other arguments may be anything."""
         loop = value.owner.parent_op()
         if not isinstance(loop, scf.ForOp) or value.index != 0:
             return EITHER if value.type == i1 else ANY
@@ -226,7 +226,7 @@ class Ranges:
         return EITHER
 
     def _implied(self, condition: SSAValue, holds: bool) -> list[tuple[SSAValue, Range]]:
-        """What a condition says of values, if it holds or does not."""
+        """Returns what a condition says of values, if it holds or does not."""
         op = condition.owner
         found: list[tuple[SSAValue, Range]] = [(condition, _only(holds))]
         if isinstance(op, arith.AndIOp if holds else arith.OrIOp) and condition.type == i1:
@@ -241,7 +241,7 @@ class Ranges:
 
 
 def _of_expression(expression: AffineExpr, operands: Sequence[Range]) -> Range:
-    """The range of an index expression, of integers that don't wrap."""
+    """Returns the range of an index expression, of integers that don't wrap."""
     if isinstance(expression, AffineConstantExpr):
         return expression.value, expression.value
     if isinstance(expression, AffineDimExpr):
@@ -260,7 +260,7 @@ def _of_expression(expression: AffineExpr, operands: Sequence[Range]) -> Range:
 
 
 def thread_numbers(groups: Sequence[int], workgroup: Sequence[int]) -> Leaf:
-    """The ranges of a thread's numbers, in a dispatch of so many workgroups of such a size."""
+    """Returns the ranges of a thread's numbers, in a dispatch of so many workgroups of such a size."""
     extents: dict[type[Operation], Sequence[int]] = {
         wgsl.WorkgroupIdOp: groups,
         wgsl.LocalIdOp: workgroup,
@@ -276,7 +276,7 @@ def thread_numbers(groups: Sequence[int], workgroup: Sequence[int]) -> Leaf:
 
 
 def loop_numbers(extents: Sequence[int]) -> Leaf:
-    """The ranges of the indices of a stage's loops."""
+    """Returns the ranges of the indices of a stage's loops."""
 
     def leaf(op: Operation) -> Range | None:
         return (0, max(extents[op.dim.value.data] - 1, 0)) if isinstance(op, IndexOp) else None

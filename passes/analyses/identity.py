@@ -13,7 +13,7 @@ from tensorgrad.dialects.buf import KernelOp
 
 
 def kernel_text(kernel: KernelOp) -> str:
-    """A kernel's body and grid as text, whatever buffers it runs on: equal texts are equal kernels."""
+    """Returns a kernel's body and grid as text, whatever buffers it runs on: equal texts are equal kernels."""
     stream = StringIO()
     stream.write(str(kernel.extents))
     Printer(stream=stream).print_region(kernel.body)
@@ -21,12 +21,12 @@ def kernel_text(kernel: KernelOp) -> str:
 
 
 def kernel_key(kernel: KernelOp) -> str:
-    """A short name for all kernels of one text."""
+    """Returns a short name for all kernels of one text."""
     return hashlib.sha256(kernel_text(kernel).encode()).hexdigest()[:32]
 
 
 def kernel_structure(kernel: KernelOp) -> tuple[object, ...]:
-    """A kernel's body and grid, whatever buffers it runs on: equal structures are equal kernels."""
+    """Returns a kernel's body and grid, whatever buffers it runs on: equal structures are equal kernels."""
     return (kernel.extents, *_block_structure(kernel.body.block, {}))
 
 

@@ -11,7 +11,7 @@ from tensorgrad.passes.analyses.axes import loops_of_operands
 
 
 def contraction_of(kernel: KernelOp) -> GenericOp | None:
-    """The stage of a kernel that reuses its operands: a matrix product, a convolution."""
+    """Returns the stage of a kernel that reuses its operands: a matrix product, a convolution."""
     for stage in kernel.stages:
         if is_contraction(stage, len(kernel.extents)):
             return stage
@@ -19,13 +19,13 @@ def contraction_of(kernel: KernelOp) -> GenericOp | None:
 
 
 def is_contraction(stage: GenericOp, rank: int) -> bool:
-    """Whether two values of a reduction with one result each lack a loop of the grid that the other has."""
+    """Returns whether two values of a reduction with one result each lack a loop of the grid that the other has."""
     one = len(stage.outputs) == 1
     return one and is_reduction(stage) and contracts(loops_of_operands(stage).values(), rank)
 
 
 def contracts(loops: Iterable[frozenset[int]], rank: int) -> bool:
-    """Whether two values that change as a reduction goes on each lack a loop of the grid that the other has.
+    """Returns whether two values that change as a reduction goes on each lack a loop of the grid that the other has.
 
     Args:
         loops: The loops that each value depends on.
@@ -36,5 +36,5 @@ def contracts(loops: Iterable[frozenset[int]], rank: int) -> bool:
 
 
 def is_pointwise(kernel: KernelOp) -> bool:
-    """Whether no stage has loops of its own."""
+    """Returns whether no stage has loops of its own."""
     return all(len(stage.iterator_types) == len(kernel.extents) for stage in kernel.stages)

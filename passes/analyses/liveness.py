@@ -14,20 +14,20 @@ from tensorgrad.passes.analyses.storage import is_private
 
 
 def allocated(function: FuncOp) -> dict[SSAValue, int]:
-    """The temporary buffers of a function that share the workspace, and their bytes."""
+    """Returns the temporary buffers of a function that share the workspace, and their bytes."""
     made = [op.memref for op in function.body.block.ops if isinstance(op, memref.AllocOp)]
     return {value: buffer_bytes(value.type) for value in made if is_private(value)}
 
 
 def readers_of(buffers: Collection[SSAValue]) -> dict[SSAValue, set[KernelOp]]:
-    """The kernels that read each buffer."""
+    """Returns the kernels that read each buffer."""
     return {value: set(users(value)) for value in buffers}
 
 
 def most_bytes(
     order: Sequence[KernelOp], sizes: Mapping[SSAValue, int], readers: Mapping[SSAValue, set[KernelOp]]
 ) -> int:
-    """The most bytes in use at one time when kernels run one by one."""
+    """Returns the most bytes in use at one time when kernels run one by one."""
     left = {value: len(found) for value, found in readers.items()}
     now = most = 0
     for kernel in order:

@@ -50,7 +50,7 @@ MOST_HELD_BYTES = 8192
 
 
 def holds_sums(tile: Tile) -> bool:
-    """Whether a contraction may keep its sums in the workgroup's memory until it finishes them; on a CPU it does."""
+    """Returns whether a contraction may keep its sums in workgroup memory until it finishes them; on a CPU it does."""
     return not tile.chunk and 4 * tile.rows * tile.columns * tile.threads <= MOST_HELD_BYTES
 
 

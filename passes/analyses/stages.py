@@ -61,17 +61,17 @@ class Stage:
         return IteratorType.REDUCTION in self.own
 
     def contracts(self, rank: int) -> bool:
-        """Whether two values each lack a loop of the grid, of `rank` loops, that the other has."""
+        """Returns whether two values each lack a loop of the grid, of `rank` loops, that the other has."""
         if not self.reduces or len(self.writes) != 1:
             return False
         return contracts(loops_of_values(self.body, [m for _, m in self.reads]).values(), rank)
 
     def accesses(self) -> Accesses:
-        """What the stage touches."""
+        """Returns the buffers that the stage touches."""
         return Accesses(self.reads, self.writes, [load.memref for load in self.loads()])
 
     def copy(self) -> Stage:
-        """Another stage that does the same."""
+        """Returns another stage that does the same."""
         body = Block(arg_types=[argument.type for argument in self.body.args])
         values: dict[SSAValue, SSAValue] = dict(zip(self.body.args, body.args, strict=True))
         for op in self.body.ops:
@@ -79,11 +79,11 @@ class Stage:
         return Stage(list(self.reads), list(self.writes), self.extents, self.own, body, self.location)
 
     def loads(self) -> list[memref.LoadOp]:
-        """The loads at computed indices."""
+        """Returns the loads at computed indices."""
         return [op for op in operations(self.body) if isinstance(op, memref.LoadOp)]
 
     def buffers(self) -> list[SSAValue]:
-        """Every buffer that the stage reads, each once."""
+        """Returns every buffer that the stage reads, each once."""
         return list(dict.fromkeys([*(b for b, _ in self.reads), *(load.memref for load in self.loads())]))
 
     def reindexed(self, loops: Sequence[AffineExpr], extents: Sequence[int], own: Sequence[IteratorType]) -> None:
@@ -116,7 +116,7 @@ class Stage:
 
 
 def index_value(block: Block, before: Operation | None, expression: AffineExpr, rank: int) -> SSAValue:
-    """An index expression of a stage's loops as a value, computed in front of `before` (at the start if `None`)."""
+    """Returns an index expression of a stage's loops as a value, computed before `before` (at the start if `None`)."""
     used = sorted(expression.used_dims())
     anchor = block.first_op if before is None else before
     assert anchor is not None
@@ -247,7 +247,7 @@ def _stage(op: GenericOp, rank: int) -> Stage:
 
 
 def put_together(parts: Parts) -> KernelOp:
-    """A kernel of the parts, which belong to it from now on."""
+    """Returns a kernel of the parts, which belong to it from now on."""
     inputs = parts.inputs
     buffers = [*inputs, *parts.outputs]
     block = Block(arg_types=[buffer.type for buffer in buffers])
@@ -289,14 +289,14 @@ def _generic(stage: Stage, block: Block, inside: dict[SSAValue, SSAValue], rank:
 
 
 def new_local(grid: Sequence[int], element: Attribute, location: LocationAttr) -> SSAValue:
-    """A local of a kernel over `grid`."""
+    """Returns a local of a kernel over `grid`."""
     op = memref.AllocaOp.get(element, shape=list(grid))
     op.location = location
     return op.memref
 
 
 def shape_only(block: Block, maps: Sequence[AffineMap], extents: Sequence[int]) -> list[tuple[SSAValue, AffineMap]]:
-    """A local that gives each loop its extent that no operand indexes plainly."""
+    """Returns a local that gives each loop its extent that no operand indexes plainly."""
     plain = {r.position for one in maps for r in one.results if isinstance(r, AffineDimExpr)}
     made: list[tuple[SSAValue, AffineMap]] = []
     for loop, extent in enumerate(extents):

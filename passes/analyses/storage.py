@@ -29,7 +29,7 @@ LOOPS = "buf.loops"
 
 
 def arena_of(slot: Slot) -> tuple[str, str]:
-    """The label and role of the arena that an argument of a function lies in."""
+    """Returns the label and role of the arena that an argument of a function lies in."""
     if slot.role == "state":
         return slot.name.split("/")[0] if "/" in slot.name else "state", "state"
     return ARENAS.get(slot.role, ("updates", "workspace"))
@@ -65,12 +65,12 @@ class Accesses:
 
 
 def is_private(buffer: SSAValue) -> bool:
-    """Whether a buffer is there for kernels alone, and nothing says where it lies."""
+    """Returns whether a buffer is there for kernels alone, and nothing says where it lies."""
     return isinstance(buffer.owner, memref.AllocOp) and row_of(buffer) is None
 
 
 def may_write_over(stages: Sequence[Accesses], old: SSAValue, new: SSAValue) -> bool:
-    """Whether stages may write `new` where `old` lies: they read an element only right before they write it."""
+    """Returns whether stages may write `new` where `old` lies: they read an element only right before they write it."""
     written, place = next((i, m) for i, stage in enumerate(stages) for buffer, m in stage.writes if buffer is new)
     for position, stage in enumerate(stages):
         if any(buffer is old for buffer in stage.loads):
@@ -82,7 +82,7 @@ def may_write_over(stages: Sequence[Accesses], old: SSAValue, new: SSAValue) -> 
 
 
 def writes_in_place(writer: KernelOp, old: SSAValue, new: SSAValue) -> bool:
-    """Whether a kernel may write `new` where `old` lies."""
+    """Returns whether a kernel may write `new` where `old` lies."""
     if old not in writer.inputs:
         return True
     if writer.attention is not None:
@@ -95,7 +95,7 @@ def writes_in_place(writer: KernelOp, old: SSAValue, new: SSAValue) -> bool:
 
 
 def _stage_around(op: Operation) -> Operation:
-    """The stage that an op is, or is in."""
+    """Returns the stage that an op is, or is in."""
     while not isinstance(op, GenericOp):
         parent = op.parent_op()
         assert parent is not None
@@ -140,7 +140,7 @@ class Bindings:
         self.arenas.update(_packed_arenas(function, target, self.arenas))
 
     def fit(self, buffers: Iterable[SSAValue]) -> bool:
-        """Whether a kernel of these buffers has bindings enough."""
+        """Returns whether a kernel of these buffers has bindings enough."""
         unique = {self.in_place.get(value, value) for value in buffers}
         scalars = unique & self.scalars
         needed = unique - scalars
@@ -156,7 +156,7 @@ class Bindings:
 
 
 def _shared_arenas(values: Sequence[tuple[SSAValue, Slot]], target: Target) -> dict[SSAValue, str]:
-    """The arena of each parameter, state and update, where one binding can hold all of it."""
+    """Returns the arena of each parameter, state and update, where one binding can hold all of it."""
     kept = {slot.name: arena_of(slot)[0] for _, slot in values if slot.role in ("parameter", "state")}
     members: dict[str, list[SSAValue]] = {}
     for value, slot in values:
@@ -177,7 +177,7 @@ def _shared_arenas(values: Sequence[tuple[SSAValue, Slot]], target: Target) -> d
 
 
 def _packed_arenas(function: FuncOp, target: Target, arenas: Mapping[SSAValue, str]) -> dict[SSAValue, str]:
-    """The arena of each row, and of each packed allocation where one binding can hold all of them."""
+    """Returns the arena of each row, and of each packed allocation where one binding can hold all of them."""
     rows = [op for op in function.body.block.ops if isinstance(op, PackOp)]
     found: dict[SSAValue, str] = {row.result: arenas[row.parts[0]] for row in rows if row.parts[0] in arenas}
     made = [row for row in rows if isinstance(row.parts[0].owner, memref.AllocOp)]

@@ -17,7 +17,7 @@ BYTES_MOVED = "buf.bytes_moved"
 
 
 def bytes_moved(kernel: KernelOp) -> int:
-    """The bytes that a dispatch reads or writes, every byte range once.
+    """Returns the bytes that a dispatch reads or writes, every byte range once.
 
     A slice counts the elements it names, a gather the elements that its indices can read, at most the whole buffer. A
     range that is read and written, as an update in place is, counts once.

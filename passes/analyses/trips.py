@@ -27,13 +27,13 @@ MOST_GROUPS = 65535
 
 
 def kernel_iterations(kernel: wgsl.KernelOp) -> int:
-    """The most iterations that an invocation of a kernel runs in all of its loops."""
+    """Returns the most iterations that an invocation of a kernel runs in all of its loops."""
     given = kernel.attributes.get(ITERATIONS)
     return given.value.data if isinstance(given, IntegerAttr) else iterations(kernel.body.block)
 
 
 def iterations(block: Block) -> int:
-    """The most iterations that an invocation runs in all loops of a block, as drivers count them.
+    """Returns the most iterations that an invocation runs in all loops of a block, as drivers count them.
 
     Each loop ends in an iteration that does nothing. In that one, as in a branch that isn't taken, CPUs that play the
     GPU still run through the loops inside once, with all lanes masked.
@@ -42,7 +42,7 @@ def iterations(block: Block) -> int:
 
 
 def total(block: Block, count: Callable[[Operation], int]) -> int:
-    """The sum of what is counted for the ops of a block that hold others; of exclusive ones only the largest counts."""
+    """Returns the sum of the counts of a block's ops with regions; of exclusive ones only the largest counts."""
     found, largest_of_exclusive = 0, 0
     for op in block.ops:
         if op.regions and EXCLUSIVE in op.attributes:
@@ -61,13 +61,13 @@ def _iterations_of(op: Operation) -> int:
 
 
 def masked_iterations(op: Operation) -> int:
-    """The iterations that an op takes where it has nothing to do: one for each loop."""
+    """Returns the iterations that an op takes where it has nothing to do: one for each loop."""
     inside = sum(masked_iterations(one) for region in op.regions for block in region.blocks for one in block.ops)
     return inside + isinstance(op, scf.ForOp)
 
 
 def most_trips(loop: scf.ForOp) -> int:
-    """How often a loop's body runs at most: by its attribute, or by what its bounds are computed from."""
+    """Returns how often a loop's body runs at most: by its attribute, or by what its bounds are computed from."""
     given = loop.attributes.get(MOST_TRIPS)
     if isinstance(given, IntegerAttr):
         return given.value.data
@@ -76,14 +76,14 @@ def most_trips(loop: scf.ForOp) -> int:
 
 
 def constant(value: SSAValue) -> int | None:
-    """The number that a value is, if it is a constant."""
+    """Returns the number that a value is, if it is a constant."""
     owner = value.owner
     found = owner.value if isinstance(owner, arith.ConstantOp) else None
     return found.value.data if isinstance(found, IntegerAttr) else None
 
 
 def largest(value: SSAValue) -> int:
-    """The largest number that an index may be; the largest there is where nothing is known of it."""
+    """Returns the largest number that an index may be; the largest there is where nothing is known of it."""
     owner = value.owner
     if isinstance(owner, Block):
         loop = owner.parent_op()
@@ -145,7 +145,7 @@ LARGEST: dict[type[Operation], Callable[[Operation], int | None]] = {
 
 
 def is_uniform(value: SSAValue) -> bool:
-    """Whether an index or a condition is the same for all invocations of a workgroup, as far as ops show."""
+    """Returns whether an index or a condition is the same for all invocations of a workgroup, as far as ops show."""
     owner = value.owner
     if isinstance(owner, Block):
         loop = owner.parent_op()
@@ -158,10 +158,10 @@ def is_uniform(value: SSAValue) -> bool:
 
 
 def has_uniform_bounds(loop: scf.ForOp) -> bool:
-    """Whether all invocations of a workgroup run through a loop equally often."""
+    """Returns whether all invocations of a workgroup run through a loop equally often."""
     return all(map(is_uniform, (loop.lb, loop.ub, loop.step)))
 
 
 def holds(op: Operation, *kinds: type[Operation]) -> bool:
-    """Whether an op of some kinds stands in the regions of an op."""
+    """Returns whether an op of some kinds stands in the regions of an op."""
     return any(isinstance(one, kinds) for region in op.regions for block in region.blocks for one in operations(block))

@@ -8,7 +8,7 @@ from xdsl.ir import Block, Operation
 
 
 def operations(block: Block) -> Iterator[Operation]:
-    """The ops of a block in order, each in front of those of its own regions."""
+    """Yields the ops of a block in order, each in front of those of its own regions."""
     op = block.first_op
     while op is not None:
         yield op

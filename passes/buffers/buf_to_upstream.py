@@ -163,11 +163,11 @@ class _Function:
         return op.results[0] if op.results else op.operands[0]
 
     def _allocated(self, value: SSAValue, before: Operation) -> SSAValue:
-        """A new buffer like `value`."""
+        """Returns a new buffer like `value`."""
         return self._insert(memref.AllocOp.get(element_of(value), 64, shape_of(value)), before)
 
     def _constant(self, kind: Buffer, value: Attribute, before: Operation) -> SSAValue:
-        """A constant, kept by the module."""
+        """Returns a constant, kept by the module."""
         data = cast("DenseIntOrFPElementsAttr[Any]", value).data
         if kind.get_element_type() != i1:
             return self._global(kind, data, before)
@@ -266,7 +266,7 @@ class _Function:
 
 
 def _filled(target: SSAValue, number: float) -> GenericOp:
-    """A stage that writes one number everywhere."""
+    """Returns a stage that writes one number everywhere."""
     rank, element = len(shape_of(target)), element_of(target)
     body = Block(arg_types=[element])
     body.add_op(YieldOp(ScalarBuilder(body).constant(number, element)))
@@ -274,7 +274,7 @@ def _filled(target: SSAValue, number: float) -> GenericOp:
 
 
 def _truths(words: SSAValue, target: SSAValue) -> GenericOp:
-    """A stage that writes where words are not 0."""
+    """Returns a stage that writes where words are not 0."""
     rank = len(shape_of(target))
     body = Block(arg_types=[i8, i1])
     scalars = ScalarBuilder(body)
@@ -283,7 +283,7 @@ def _truths(words: SSAValue, target: SSAValue) -> GenericOp:
 
 
 def _share_bytes(x: SSAValue, y: SSAValue) -> bool:
-    """Whether two buffers overlap by the plan; buffers of their own never do."""
+    """Returns whether two buffers overlap by the plan; buffers of their own never do."""
     if not isinstance(x.owner, ViewOp) or not isinstance(y.owner, ViewOp):
         return x is y
     a, b = x.owner, y.owner

@@ -161,7 +161,7 @@ class _Sharing:
         return len(self.apart) > before
 
     def _company(self, kernels: Sequence[KernelOp]) -> frozenset[tuple[int, int]]:
-        """The different kernels of a dispatch, and how many there are of each."""
+        """Returns the different kernels of a dispatch, and how many there are of each."""
         return frozenset(Counter(self.structures[kernel] for kernel in kernels).items())
 
     def _code_of(self, company: frozenset[tuple[int, int]]) -> int:
@@ -179,7 +179,7 @@ class _Sharing:
             waiting.difference_update(kernels)
 
     def _may_join(self, kernel: KernelOp, kernels: Sequence[KernelOp], live: Mapping[SSAValue, set[KernelOp]]) -> bool:
-        """Whether a kernel that is ready may run beside those that were taken before it."""
+        """Returns whether a kernel that is ready may run beside those that were taken before it."""
         if len(kernels) == MOST_SHARING or kernel not in self.schedules or kernels[0] not in self.schedules:
             return False
         mine, others = self.structures[kernel], {self.structures[one] for one in kernels}

@@ -51,7 +51,7 @@ class SplitReductionsPass(LevelPass):
 
 
 def is_splittable(kernel: KernelOp) -> bool:
-    """Whether a kernel's first stage is its only one with loops of its own, which all reduce."""
+    """Returns whether a kernel's first stage is its only one with loops of its own, which all reduce."""
     rank, stages = len(kernel.extents), kernel.stages
     if kernel.attention is not None or kernel.schedule is not None or not stages or not is_reduction(stages[0]):
         return False
@@ -61,7 +61,7 @@ def is_splittable(kernel: KernelOp) -> bool:
 
 
 def _any_loop(kernel: KernelOp, parts: int) -> tuple[int, int] | None:
-    """The first loop that so many parts divide."""
+    """Returns the first loop that so many parts divide."""
     own = loop_extents(kernel.stages[0])[len(kernel.extents) :]
     return next(((loop, parts) for loop, extent in enumerate(own) if extent % parts == 0 and extent > parts), None)
 
@@ -116,7 +116,7 @@ def _halves(parts: Parts, loop: int, count: int, partial: Sequence[SSAValue]) ->
 
 
 def _fold_of(stage: Stage) -> Block:
-    """A body that folds one value for each of a stage's outputs, as the stage does."""
+    """Returns a body that folds one value for each of a stage's outputs, as the stage does."""
     last = stage.body.last_op
     assert isinstance(last, YieldOp)
     kinds = [value.type for value in last.operands]

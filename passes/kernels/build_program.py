@@ -50,7 +50,7 @@ from tensorgrad.runtime.target import Target
 
 
 def build_program(module: ModuleOp, target: Target, name: str | None = None) -> Program:
-    """The program of a module's function, as data.
+    """Returns the program of a module's function, as data.
 
     Args:
         module: Behind `lower-buf-to-wgsl`: kernels, and one function of arenas, views, dispatches and copies.
@@ -81,7 +81,7 @@ class _Builder:
         self.iterations = 0
 
     def build(self) -> Program:
-        """The program."""
+        """Returns the program."""
         plan = self._steps(self.function.body.block, ())
         buffers = [
             Buffer(b.name, b.size, b.role, bytes(self.data[i]) if i in self.data else None)
@@ -105,7 +105,7 @@ class _Builder:
         return program
 
     def _steps(self, block: Block, loops: tuple[RepeatOp, ...]) -> tuple[Step, ...]:
-        """The steps of a block that some loops run."""
+        """Returns the steps of a block that some loops run."""
         steps: list[Step] = []
         for op in block.ops:
             if isinstance(op, ArenaOp):
@@ -131,7 +131,7 @@ class _Builder:
             self.buffers.append(Buffer(op.label.data, op.size, op.role.data))
 
     def _counter(self, size: int) -> bytearray:
-        """The numbers from 0 on, each where a binding can start."""
+        """Returns the numbers from 0 on, each where a binding can start."""
         words = self.target.min_storage_buffer_offset_alignment // 4
         numbers = np.zeros((size // 4 // words, words), np.uint32)
         numbers[:, 0] = np.arange(len(numbers))
@@ -181,7 +181,7 @@ class _Builder:
         return Dispatch(self.kernel_index[name], tuple(bindings), op.groups, label_of(op.location, self.here), indirect)
 
     def _binding(self, value: SSAValue, access: str, loops: tuple[RepeatOp, ...]) -> Binding:
-        """A binding; a row moves from time to time, by as many bytes for each loop."""
+        """Returns a binding; a row moves from time to time, by as many bytes for each loop."""
         row = value.owner if isinstance(value.owner, RowOp) else None
         view = cast(ViewOp, value.owner) if row is None else row.base
         size = -(-buffer_bytes(cast("MemRefType[Attribute]", value.type)) // 4) * 4
@@ -207,7 +207,7 @@ DTYPES: dict[Attribute, str] = {f32: "f32", i32: "i32", i1: "bool", f16: "f16"}
 
 
 def _workgroup_storage(kernel: wgsl.KernelOp) -> int:
-    """How many bytes a workgroup shares."""
+    """Returns how many bytes a workgroup shares."""
     shared = (op.memref.type for op in kernel.walk() if isinstance(op, wgsl.WorkgroupAllocOp))
     return sum(_shared_bytes(kind) for kind in shared)
 

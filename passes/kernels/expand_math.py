@@ -119,7 +119,7 @@ def _scaled(x: Real, exponent: Whole) -> Real:
 
 
 def _nearest(x: Real) -> Whole:
-    """The integer nearest to x in [-2**22, 2**22], from the bits of x + 1.5 * 2**23."""
+    """Returns the integer nearest to x in [-2**22, 2**22], from the bits of x + 1.5 * 2**23."""
     return (x + 12582912.0).bits() - 0x4B400000
 
 
@@ -193,7 +193,7 @@ def tanh(f: Formula, x: Real) -> Real:
 
 
 def erf(f: Formula, x: Real) -> Real:
-    """The error function within 3 ulp: a polynomial up to one, one minus erfc above."""
+    """Returns the error function within 3 ulp: a polynomial up to one, one minus erfc above."""
     size, square = abs(x), x * x
     inverse = 1.0 / size
     y = inverse * inverse
@@ -230,7 +230,7 @@ def _log_or_special(f: Formula, x: Real, value: Real) -> Real:
 
 
 def log(f: Formula, x: Real) -> Real:
-    """The natural logarithm within 1 ulp, near one too."""
+    """Returns the natural logarithm within 1 ulp, near one too."""
     k, m = _split(f, x)
     d, exponent = m - 1.0, k.to_real()
     tail = _log_tail(f, d) + exponent * LN_2_LOW - 0.5 * (d * d)
@@ -238,7 +238,7 @@ def log(f: Formula, x: Real) -> Real:
 
 
 def log2(f: Formula, x: Real) -> Real:
-    """The logarithm to base two within 2 ulp, exact at powers of two."""
+    """Returns the logarithm to base two within 2 ulp, exact at powers of two."""
     k, m = _split(f, x)
     d = m - 1.0
     tail = _log_tail(f, d) - 0.5 * (d * d)
@@ -341,7 +341,7 @@ def powf(f: Formula, x: Real, y: Real) -> Real:
 
 
 def _high_product(x: Whole, y: Whole) -> Whole:
-    """The upper 32 of the 64 bits of an unsigned product, for x below 2**24."""
+    """Returns the upper 32 of the 64 bits of an unsigned product, for x below 2**24."""
     x_high, x_low = x.shifted_right(16), x & 0xFFFF
     y_high, y_low = y.shifted_right(16), y & 0xFFFF
     one, other = x_high * y_low, x_low * y_high
@@ -350,7 +350,7 @@ def _high_product(x: Whole, y: Whole) -> Whole:
 
 
 def _word(f: Formula, place: Whole, first: int) -> Whole:
-    """The word of `TWO_OVER_PI` at `place`, from 0 to 4, plus `first`."""
+    """Returns the word of `TWO_OVER_PI` at `place`, from 0 to 4, plus `first`."""
     word = f.whole(TWO_OVER_PI[first])
     for distance in range(1, 5):
         word = f.select_whole(place.compare("eq", distance), TWO_OVER_PI[first + distance], word)
@@ -395,7 +395,7 @@ def _cosine(f: Formula, square: Real) -> Real:
 
 
 def _wave(f: Formula, x: Real, quarter: Integer, negative: Condition | None) -> Real:
-    """The sine of |x| and `quarter` quarter turns, negated where asked for; NaN for infinities."""
+    """Returns the sine of |x| and `quarter` quarter turns, negated where asked for; NaN for infinities."""
     n, r = _quarter_turns(f, abs(x))
     n, square = n + quarter, r * r
     value = f.select((n & 1).compare("eq", 0), _sine(f, r, square), _cosine(f, square))
@@ -406,17 +406,17 @@ def _wave(f: Formula, x: Real, quarter: Integer, negative: Condition | None) -> 
 
 
 def sin(f: Formula, x: Real) -> Real:
-    """The sine within 3 ulp, for numbers of any size."""
+    """Returns the sine within 3 ulp, for numbers of any size."""
     return _wave(f, x, 0, x.bits().compare("slt", 0))
 
 
 def cos(f: Formula, x: Real) -> Real:
-    """The cosine within 3 ulp, for numbers of any size."""
+    """Returns the cosine within 3 ulp, for numbers of any size."""
     return _wave(f, x, 1, None)
 
 
 def tan(f: Formula, x: Real) -> Real:
-    """The tangent within 5 ulp, for numbers of any size."""
+    """Returns the tangent within 5 ulp, for numbers of any size."""
     n, r = _quarter_turns(f, abs(x))
     square = r * r
     value = f.polynomial(square, TAN) * square * r + r
@@ -465,7 +465,7 @@ def atan(f: Formula, x: Real) -> Real:
 
 
 def atan2(f: Formula, y: Real, x: Real) -> Real:
-    """The angle of the point (x, y) within 4 ulp, in all quadrants, as C's atan2 at zeros and infinities."""
+    """Returns the angle of the point (x, y) within 4 ulp, in all quadrants, as C's atan2 at zeros and infinities."""
     width, height = abs(x), abs(y)
     steep = height.compare(">", width)
     ratio = f.select(steep, width, height) / f.select(steep, height, width)

@@ -40,12 +40,12 @@ def opaque(f: Formula, x: Real) -> Real:
 
 
 def _minimum(f: Formula, x: Whole, limit: int) -> Whole:
-    """The lesser of unsigned numbers."""
+    """Returns the lesser of unsigned numbers."""
     return Whole(f, f.add(arith.MinUIOp(x.value, f.whole(limit).value)))
 
 
 def _signed(f: Formula, x: Real, magnitude: int, negated: bool) -> Whole:
-    """The bits of a number of x's sign, or of the other."""
+    """Returns the bits of a number of x's sign, or of the other."""
     bits = x.bits() ^ SIGN if negated else x.bits()
     return (bits & SIGN) | magnitude if magnitude else bits & SIGN
 
@@ -112,14 +112,14 @@ def _is_negative(number: float) -> bool:
 
 
 def _signed_term(value: SSAValue, sign: int = 1) -> tuple[SSAValue, int]:
-    """What a negation is of, or the value itself, and its sign."""
+    """Returns what a negation is of, or the value itself, and its sign."""
     while isinstance(value.owner, arith.NegfOp):
         value, sign = value.owner.operand, -sign
     return value, sign
 
 
 def _terms(op: Operation, sign: int = 1) -> list[tuple[SSAValue, int]]:
-    """The two terms of a sum or difference, and their signs."""
+    """Returns the two terms of a sum or difference, and their signs."""
     left, right = op.operands
     return [_signed_term(left, sign), _signed_term(right, -sign if isinstance(op, arith.SubfOp) else sign)]
 
@@ -168,7 +168,7 @@ def _of_quotient(op: arith.DivfOp) -> Rewrite | None:
 
 
 def _leaves_range(inner: SSAValue, factor: float) -> bool:
-    """Whether a product's constant factor, times another, is no normal number any more."""
+    """Returns whether a product's constant factor, times another, is no normal number any more."""
     owner = _signed_term(inner)[0].owner
     if not isinstance(owner, PRODUCTS):
         return False
@@ -192,7 +192,7 @@ RULES: dict[type[Operation], Callable[..., Rewrite | None]] = {
 
 
 def rewrite_of(op: Operation) -> Rewrite | None:
-    """What becomes of an op that shader compilers would fold otherwise than IEEE 754 computes; `None` keeps it."""
+    """Returns the rewrite of an op that shader compilers would fold otherwise than IEEE 754; `None` keeps it."""
     rule = RULES.get(type(op))
     if rule is None or op.results[0].type not in (f32, f16):
         return None

@@ -126,7 +126,7 @@ class Plan:
 
 
 def plan_relays(kernel: wgsl.KernelOp, target: Target, limit: int) -> Plan | None:
-    """The fewest relays, a power of two, that keep a kernel below a limit; `None` if it needs none.
+    """Returns the fewest relays, a power of two, that keep a kernel below a limit; `None` if it needs none.
 
     Raises:
         DiagnosticException: There is no number of relays that does, or the target has no room for them.
@@ -146,7 +146,7 @@ def plan_relays(kernel: wgsl.KernelOp, target: Target, limit: int) -> Plan | Non
 
 
 def _room(kernel: wgsl.KernelOp, target: Target) -> int:
-    """How many relays a workgroup has room for; invocations of one vector, which are counted together, stay so."""
+    """Returns how many relays a workgroup has room for; invocations of one vector are counted together."""
     width, *others = kernel.workgroup_size.get_values()
     if width % (target.subgroup_size or 1):
         return 1
@@ -163,7 +163,7 @@ def _too_long(kernel: wgsl.KernelOp, target: Target, problem: str) -> Diagnostic
 
 
 def _planned(block: Block, relays: int, loops: dict[Operation, str], updated: set[SSAValue]) -> int:
-    """The iterations of a block that each relay runs at most; notes what is done with each loop."""
+    """Returns the iterations of a block that each relay runs at most; notes what is done with each loop."""
 
     def count(op: Operation) -> int:
         if isinstance(op, scf.ForOp):
@@ -174,7 +174,7 @@ def _planned(block: Block, relays: int, loops: dict[Operation, str], updated: se
 
 
 def _planned_loop(loop: scf.ForOp, relays: int, loops: dict[Operation, str], updated: set[SSAValue]) -> int:
-    """A loop is run by all relays, shared, or shared inside: whatever leaves each the fewest iterations."""
+    """Returns a loop is run by all relays, shared, or shared inside: whatever leaves each the fewest iterations."""
     trips, inside, masked = most_trips(loop), iterations(loop.body.block), masked_iterations(loop)
     options: list[tuple[int, dict[Operation, str]]] = []
     if not any(isinstance(op, memref.StoreOp) and op.memref in updated for op in operations(loop.body.block)):
@@ -193,7 +193,7 @@ def _planned_loop(loop: scf.ForOp, relays: int, loops: dict[Operation, str], upd
 
 
 def _all_shared(block: Block, inner: bool) -> Iterator[tuple[Operation, str]]:
-    """What is done with each loop that can be shared, when all are."""
+    """Yields what is done with each loop that can be shared, when all are."""
     for op in block.ops:
         if not isinstance(op, scf.ForOp):
             for region in op.regions:
@@ -207,7 +207,7 @@ def _all_shared(block: Block, inner: bool) -> Iterator[tuple[Operation, str]]:
 
 
 def _updated(kernel: wgsl.KernelOp) -> set[SSAValue]:
-    """The bindings that a kernel both reads and writes."""
+    """Returns the bindings that a kernel both reads and writes."""
     ops = list(operations(kernel.body.block))
     loaded = {op.memref for op in ops if isinstance(op, memref.LoadOp)}
     return {op.memref for op in ops if isinstance(op, memref.StoreOp) and op.memref in loaded} & {
@@ -228,7 +228,7 @@ def _check_memory(kernel: wgsl.KernelOp, loops: dict[Operation, str], target: Ta
 
 
 def _kinds_held(loop: Operation, size: int) -> list[wgsl.Memref]:
-    """The arrays that what a loop carries is passed on in: one element for each invocation."""
+    """Returns the arrays that what a loop carries is passed on in: one element for each invocation."""
     kinds = [i32 if isinstance(result.type, IndexType) else result.type for result in loop.results]
     return [MemRefType(kind, [size]) for kind in kinds]
 
@@ -268,15 +268,15 @@ class _Code:
         return self.add(op).results[0]
 
     def number(self, value: int) -> SSAValue:
-        """A constant index."""
+        """Returns a constant index."""
         return self.value(arith.ConstantOp(IntegerAttr(value, IndexType())))
 
     def both(self, one: SSAValue | None, other: SSAValue) -> SSAValue:
-        """Whether two conditions hold."""
+        """Returns whether two conditions hold."""
         return other if one is None else self.value(arith.AndIOp(one, other))
 
     def negated(self, condition: SSAValue) -> SSAValue:
-        """Whether a condition doesn't hold."""
+        """Returns whether a condition doesn't hold."""
         return self.value(arith.XOrIOp(condition, self.value(arith.ConstantOp(IntegerAttr(1, i1)))))
 
 
@@ -413,7 +413,7 @@ class _Relays:
         loop.erase()
 
     def _held(self, loop: scf.ForOp) -> list[SSAValue]:
-        """The arrays that what a loop carries is passed on in; loops use the same ones in turn."""
+        """Returns the arrays that what a loop carries is passed on in; loops use the same ones in turn."""
         taken, found = dict[wgsl.Memref, int](), list[SSAValue]()
         top = self.kernel.body.block.first_op
         assert top is not None
@@ -437,7 +437,7 @@ class _Relays:
         block.add_op(scf.YieldOp())
 
     def _taken(self, block: Block, held: Sequence[SSAValue], loop: scf.ForOp) -> list[SSAValue]:
-        """What an invocation has left."""
+        """Returns the iterations that an invocation has left."""
         found: list[SSAValue] = []
         for memory, result in zip(held, loop.results, strict=True):
             loaded = memref.LoadOp.get(memory, [self.place])

@@ -25,7 +25,7 @@ WEIGHTS: dict[type[Operation], float] = {
 
 @cache
 def weight(kind: type[Operation]) -> float:
-    """About how many additions an op of a kind takes as long as, without what its regions hold."""
+    """Returns about how many additions an op of a kind takes as long as, without what its regions hold."""
     if kind in EXPANSIONS:
         formula = Formula(UnknownLoc())
         block = Block(arg_types=[f32] * (2 if kind in (math.PowFOp, math.Atan2Op) else 1))
@@ -35,5 +35,5 @@ def weight(kind: type[Operation]) -> float:
 
 
 def weight_of(ops: Iterable[Operation]) -> float:
-    """About how many additions ops take as long as."""
+    """Returns about how many additions ops take as long as."""
     return sum(weight(type(op)) for op in ops)

@@ -78,7 +78,7 @@ class AccumulateGradientsPass(LevelPass):
         set_signature(function, [*slots, *new_slots], [slot for slot, _ in results])
 
     def _write(self, b: TensorBuilder, gradient: SSAValue, before: SSAValue, kept: SSAValue | None) -> SSAValue:
-        """The mean with what was added up before, or the sum."""
+        """Returns the mean with what was added up before, or the sum."""
         b.location = gradient.owner.location if isinstance(gradient.owner, Operation) else b.location
         gradient = b.cast(gradient, element_of(before))
         total = b.add(before, gradient)
@@ -88,5 +88,5 @@ class AccumulateGradientsPass(LevelPass):
 
 
 def _summed(gradient: SSAValue) -> Attribute:
-    """The element type that a gradient is added up in."""
+    """Returns the element type that a gradient is added up in."""
     return f32 if element_of(gradient) == f16 else element_of(gradient)

@@ -102,7 +102,7 @@ class _Pair:
         return f32 if self.stored == f16 else self.stored
 
     def member(self, alike: Hashable) -> Member[_Pair]:
-        """What is packed, with those that are updated alike."""
+        """Returns what is packed, with those that are updated alike."""
         return Member(
             item=self,
             size=math.prod(shape_of(self.parameter)),
@@ -155,7 +155,7 @@ class _Plan:
         return min((one.stage for one in self.all if one.needs_norm or one.is_batched), default=None)
 
     def states(self) -> dict[tuple[str, str], Tensor]:
-        """The types of all state, by kind and parameter; all of one kind, then those of the next."""
+        """Returns the types of all state, by kind and parameter; all of one kind, then those of the next."""
         kinds = dict.fromkeys(kind for one in self.all for kind in one.states)
         return {
             (kind, name): whole if stage[name].is_elementwise else tensor(stage[name].states[kind], whole.element_type)
@@ -166,7 +166,7 @@ class _Plan:
         }
 
     def scalars(self) -> list[Slot]:
-        """The scalars that the host computes."""
+        """Returns the scalars that the host computes."""
         return list(dict.fromkeys(slot for one in self.all for slot in one.slots if slot.role == "scalar"))
 
     def check_names(self, function: FuncOp, where: str) -> None:
@@ -177,7 +177,7 @@ class _Plan:
                 raise DiagnosticException(f"{where} has a state {kind}/{name} already")
 
     def alike(self, pair: _Pair) -> Hashable:
-        """What a parameter has in common with those that one kernel may update with it."""
+        """Returns what a parameter has in common with those that one kernel may update with it."""
         start = self.first_in_rows or 0
         path = [stage[pair.name] for place, stage in self.updates.items() if place >= start and pair.name in stage]
         batched = any(one.is_batched for one in path)
@@ -246,7 +246,7 @@ class _Writing:
     written: dict[tuple[str, str], SSAValue] = field(default_factory=dict[tuple[str, str], SSAValue])
 
     def run(self, pairs: Sequence[_Pair]) -> dict[tuple[str, str], SSAValue]:
-        """The next values of each parameter and its state, by kind and name; that of a parameter has the kind "".
+        """Returns the next values of each parameter and its state, by kind and name; a parameter has the kind "".
 
         All from the first norm on is computed in rows of parameters; what comes before it can run in the kernels that
         compute gradients.
@@ -292,7 +292,7 @@ class _Writing:
         return self.builder.unary(SqrtOp, reduce(self.builder.add, squares)) if squares else None
 
     def _in_rows(self, pairs: Sequence[_Pair], normed: bool) -> tuple[SSAValue | None, Iterator[_Unit]]:
-        """The norm of all gradients, and the parameters in rows."""
+        """Returns the norm of all gradients, and the parameters in rows."""
         b = self.builder
         b.location = self.location
         places: dict[SSAValue, int] = {argument: place for place, argument in enumerate(b.block.args)}
@@ -305,14 +305,14 @@ class _Writing:
         return self._norm(squares), units
 
     def _gradients(self, row: Row[_Pair]) -> SSAValue:
-        """A row of gradients, with zeros at its end."""
+        """Returns a row of gradients, with zeros at its end."""
         pairs = [member.item for chunk in row.chunks for member in chunk.members]
         offsets = [chunk.start + offset for chunk in row.chunks for offset in chunk.offsets]
         parts = [self.builder.cast(pair.gradient, pair.computed) for pair in pairs]
         return self.builder.pack(parts, offsets, row.padded)
 
     def _single(self, pair: _Pair, gradient: SSAValue) -> _Unit:
-        """A parameter on its own."""
+        """Returns a parameter on its own."""
         b, owner = self.builder, gradient.owner
         b.location = owner.location if isinstance(owner, Operation) else b.location
         states = {kind: value for (kind, name), value in self.states.items() if name == pair.name}
@@ -320,7 +320,7 @@ class _Writing:
         return _Unit([pair], [0], parameter, gradient, states, b.location)
 
     def _unit(self, chunk: Chunk[_Pair], row: SSAValue) -> _Unit:
-        """The parameters of a chunk, with a row of gradients that theirs are a part of."""
+        """Returns the parameters of a chunk, with a row of gradients that theirs are a part of."""
         b, pairs = self.builder, [member.item for member in chunk.members]
         if len(pairs) == 1:
             unit = self._single(pairs[0], b.part(row, chunk.start, shape_of(pairs[0].parameter)))
@@ -337,7 +337,7 @@ class _Writing:
         return _Unit(pairs, chunk.offsets, parameter, gradient, states, b.location)
 
     def _through(self, unit: _Unit, norm: SSAValue | None, stages: Sequence[Mapping[str, Update]]) -> _Unit:
-        """A unit with what the update functions of some stages make of its gradient, its state and itself."""
+        """Returns a unit with what the update functions of some stages make of its gradient, its state and itself."""
         self.builder.location = unit.location
         for stage in stages:
             update = stage.get(unit.pairs[0].name)
@@ -377,7 +377,7 @@ class _Writing:
 
 
 def _segments(stages: Sequence[Mapping[str, Update]]) -> list[list[Mapping[str, Update]]]:
-    """The stages up to the first that needs the norm, and then each such stage with those behind it."""
+    """Returns the stages up to the first that needs the norm, and then each such stage with those behind it."""
     found: list[list[Mapping[str, Update]]] = []
     for stage in stages:
         if not found or any(one.needs_norm for one in stage.values()):
@@ -401,7 +401,7 @@ def _bring_together(function: FuncOp, plan: _Plan, pairs: Sequence[_Pair]) -> No
 
 
 def _pairs(function: FuncOp, where: str) -> list[_Pair]:
-    """The parameters with their gradients, in the order of the gradients.
+    """Returns the parameters with their gradients, in the order of the gradients.
 
     Raises:
         DiagnosticException: There is no gradient, one without its parameter, or one of another type.

@@ -58,7 +58,7 @@ def attention_call(attention: Attention, operands: Sequence[SSAValue], builder: 
 
 
 def parameters_of(call: CallOp) -> Attention:
-    """The parameters of a composite attention."""
+    """Returns the parameters of a composite attention."""
     return Attention.read(cast(DictionaryAttr, call.composite))
 
 
@@ -134,7 +134,7 @@ def _backward_body(attention: Attention, block: Block, location: LocationAttr) -
 
 
 def _score_cotangents(b: TensorBuilder, attention: Attention, args: Sequence[SSAValue]) -> tuple[SSAValue, SSAValue]:
-    """The weights and the cotangent of the scores (behind the scale), `[groups, queries, keys]`."""
+    """Returns the weights and the cotangent of the scores (behind the scale), `[groups, queries, keys]`."""
     by_result, total, delta = args[attention.operands :]
     scores, allowed = _scores(b, attention, args)
     shifted = b.sub(scores, _along(b, total, scores))
@@ -149,7 +149,7 @@ def _score_cotangents(b: TensorBuilder, attention: Attention, args: Sequence[SSA
 
 
 def _scores(b: TensorBuilder, attention: Attention, args: Sequence[SSAValue]) -> tuple[SSAValue, SSAValue | None]:
-    """The scores, with `fill` where they are not allowed unless those count for nothing anyway, and which are."""
+    """Returns the scores, with `fill` where they are masked unless those count for nothing anyway, and the mask."""
     scores = b.dot_general(args[0], args[1], ([0], [0]), ([2], [2]))
     if attention.scale != 1:
         scores = b.scale(scores, attention.scale)

@@ -63,7 +63,7 @@ def repeated(
 
 
 def basis(kind: Tensor, builder: TensorBuilder) -> SSAValue:
-    """Every tensor of `kind` that is 1 in one place and 0 elsewhere, along a new leading axis in row-major order."""
+    """Returns every one-hot tensor of `kind`, along a new leading axis in row-major order."""
     count = kind.element_count()
     row, column = (builder.iota((count, count), axis, i32) for axis in (0, 1))
     ones = builder.cast(builder.compare("eq", row, column), kind.get_element_type())
@@ -194,7 +194,7 @@ def _reduce(b: TensorBuilder, op: reduce.ReduceOp, count: int, operands: Operand
 
 @rule(contract.DotGeneralOp)
 def _dot_general(b: TensorBuilder, op: contract.DotGeneralOp, count: int, operands: Operands) -> SSAValue:
-    """A batch axis where both sides have the new one; else a free one, which goes to the front again."""
+    """Returns a batch axis where both sides have the new one; else a free one, which goes to the front again."""
     names = ("lhs_batch", "rhs_batch", "lhs_contracting", "rhs_contracting")
     lb, rb, lc, rc = (list(int_list(op.properties, name)) for name in names)
     (lhs, in_lhs), (rhs, in_rhs) = operands
@@ -286,7 +286,7 @@ def _scatter_add_along_axis(
 
 @rule(convolution.ConvOp)
 def _conv(b: TensorBuilder, op: convolution.ConvOp, count: int, operands: Operands) -> SSAValue:
-    """The new axis goes into the batch, into each group's outputs, or (on both sides) into the groups."""
+    """Returns the new axis goes into the batch, into each group's outputs, or (on both sides) into the groups."""
     (lhs, in_lhs), (rhs, in_rhs) = operands
     groups = int_value(op.properties, "groups")
     batch, outputs, *space = op.shape

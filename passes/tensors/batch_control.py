@@ -18,7 +18,7 @@ Batch: TypeAlias = Callable[[Block, dict[SSAValue, SSAValue], int, TensorBuilder
 
 
 def everywhere(builder: TensorBuilder, value: SSAValue, count: int) -> SSAValue:
-    """A value repeated along a new leading axis."""
+    """Returns a value repeated along a new leading axis."""
     old = shape_of(value)
     return builder.broadcast(value, (count, *old), range(1, len(old) + 1))
 
@@ -70,7 +70,7 @@ def _operand(
 
 
 def _swapped(builder: TensorBuilder, value: SSAValue) -> SSAValue:
-    """The two leading axes in the other order."""
+    """Returns the two leading axes in the other order."""
     return builder.transpose(value, [1, 0, *range(2, len(shape_of(value)))])
 
 
@@ -141,7 +141,7 @@ def _select(op: CondOp, known: dict[SSAValue, SSAValue], count: int, builder: Te
 def _branch(
     region: Region, op: CondOp, known: dict[SSAValue, SSAValue], count: int, builder: TensorBuilder, batch: Batch
 ) -> list[SSAValue]:
-    """What a branch returns, with the new axis, computed where the builder stands."""
+    """Returns a branch's results with the new axis, computed where the builder stands."""
     block = copied(region)
     values = list(returned(block))
     inside: dict[SSAValue, SSAValue] = {}

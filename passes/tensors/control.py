@@ -72,7 +72,7 @@ def _prune_scan(op: ScanOp, is_needed: Callable[[SSAValue], bool]) -> None:
 
 
 def _live(op: ScanOp, is_needed: Callable[[SSAValue], bool]) -> tuple[set[int], set[SSAValue]]:
-    """The results of a scan that have to stay for some to stay, and what they need inside of the body.
+    """Returns the results of a scan that have to stay for some to stay, and what they need inside of the body.
 
     A carried value has to stay where what is needed at a later time is made of it.
     """
@@ -96,7 +96,7 @@ def _reached(block: Block, values: Iterable[SSAValue]) -> set[SSAValue]:
 
 
 def _needed_operands(op: Operation, needed: set[SSAValue]) -> list[SSAValue]:
-    """The operands that the needed results of an op are made of."""
+    """Returns the operands that the needed results of an op are made of."""
     if isinstance(op, ScanOp):
         kept, reached = _live(op, lambda result: result in needed)
         first = len(op.consts)

@@ -71,7 +71,7 @@ class InlineCallsPass(LevelPass):
 
 
 def most_bindings(call: CallOp) -> int:
-    """How many buffers a kernel of a composite call binds at most: what its operands are views of, and two results."""
+    """Returns how many buffers a kernel of a composite call binds at most: its operands', and two results."""
 
     def viewed(value: SSAValue) -> SSAValue:
         while is_view(owner := value.owner):

@@ -44,7 +44,7 @@ def inlined(region: Region, operands: Sequence[SSAValue], builder: TensorBuilder
 
 
 def copied(region: Region) -> Block:
-    """A copy of the only block of a region, in no region itself."""
+    """Returns a copy of the only block of a region, in no region itself."""
     new = region.clone()
     block = new.block
     new.detach_block(block)

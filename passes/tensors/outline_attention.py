@@ -101,7 +101,7 @@ def outline_attention(block: Block, fewest_scores: int = FEWEST_SCORES) -> None:
 
 
 def pays(attention: Attention, fewest_scores: int = FEWEST_SCORES) -> bool:
-    """Whether scores that are not stored are worth the products that the derivative computes again."""
+    """Returns whether scores that are not stored are worth the products that the derivative computes again."""
     scores = attention.queries * attention.keys
     if fewest_scores < FEWEST_SCORES or scores * attention.groups >= LARGE_SCORES:
         return scores >= fewest_scores
@@ -142,7 +142,7 @@ class _Mask:
     path: tuple[shape.ReshapeOp | shape.BroadcastOp, ...] = ()
 
     def causal(self, rank: int) -> int | None:
-        """How far ahead of its own position a query sees, if that is what the mask, of this rank, is about."""
+        """Returns how far ahead of its own position a query sees, if that is what the mask, of this rank, is about."""
         array = _array(self.value)
         if array is not None:
             for op in self.path:
@@ -152,7 +152,7 @@ class _Mask:
         return found[2] if found is not None and found[:2] == (rank - 2, rank - 1) else None
 
     def emit(self, b: TensorBuilder) -> SSAValue:
-        """The booleans that say what is allowed."""
+        """Returns the booleans that say what is allowed."""
         value = _negated(b, self.value) if self.negated else self.value
         for op in self.path:
             value = b.emit(type(op), [value], **op.properties)
@@ -220,7 +220,7 @@ def _moved(b: TensorBuilder, value: SSAValue, order: Sequence[int], extents: Seq
 
 
 def _negated(b: TensorBuilder, mask: SSAValue) -> SSAValue:
-    """The opposite of booleans, before they are repeated."""
+    """Returns the opposite of booleans, before they are repeated."""
     op = mask.owner
     if isinstance(op, shape.ReshapeOp | shape.BroadcastOp):
         return b.emit(type(op), [_negated(b, op.operands[0])], **op.properties)
@@ -235,14 +235,14 @@ def _is(value: SSAValue, kind: type[OpT]) -> OpT | None:
 
 
 def _reshaped(value: SSAValue) -> SSAValue:
-    """What a value is a reshape of."""
+    """Returns what a value is a reshape of."""
     while (op := _is(value, shape.ReshapeOp)) is not None:
         value = op.operands[0]
     return value
 
 
 def _row(value: SSAValue) -> SSAValue | None:
-    """What a value repeats along its last axis."""
+    """Returns what a value repeats along its last axis."""
     op = _is(value, shape.BroadcastOp)
     if op is None or list(int_list(op.properties, "dims")) != list(range(len(op.shape) - 1)):
         return None
@@ -250,19 +250,19 @@ def _row(value: SSAValue) -> SSAValue | None:
 
 
 def _reduced(value: SSAValue | None, kind: type[reduce.ReduceOp], of: SSAValue) -> bool:
-    """Whether a value is the reduction of another along its last axis."""
+    """Returns whether a value is the reduction of another along its last axis."""
     op = None if value is None else _is(_reshaped(value), kind)
     return op is not None and op.operands[0] is of and int_list(op.properties, "axes") == (len(shape_of(of)) - 1,)
 
 
 def _chosen(value: SSAValue, otherwise: float) -> tuple[SSAValue, SSAValue] | None:
-    """The condition and the value of a choice against a number."""
+    """Returns the condition and the value of a choice against a number."""
     op = _is(value, arithmetic.SelectOp)
     return (op.operands[0], op.operands[1]) if op is not None and splat_value(op.operands[2]) == otherwise else None
 
 
 def _is_top(value: SSAValue | None, x: SSAValue) -> bool:
-    """Whether a value is the largest of each row of `x`, perhaps 0 where that is infinite."""
+    """Returns whether a value is the largest of each row of `x`, perhaps 0 where that is infinite."""
     if value is None:
         return False
     value = _reshaped(value)
@@ -277,7 +277,7 @@ def _is_top(value: SSAValue | None, x: SSAValue) -> bool:
 
 
 def _softmax(value: SSAValue) -> tuple[SSAValue, SSAValue | None] | None:
-    """The scores that a value is the softmax of along its last axis, and the mask where it has one."""
+    """Returns the scores that a value is the softmax of along its last axis, and the mask where it has one."""
     division = _is(value, arithmetic.DivOp)
     if division is None:
         return None
@@ -323,7 +323,7 @@ def _single_use(value: SSAValue) -> bool:
 
 
 def _found(last: DotGeneralOp) -> _Found | None:
-    """The attention that a product with values ends."""
+    """Returns the attention that a product with values ends."""
     batch, _, axes, _ = (int_list(last.properties, name) for name in last.PROPERTIES)
     weights = last.operands[0]
     extents = shape_of(weights)
@@ -347,7 +347,7 @@ def _found(last: DotGeneralOp) -> _Found | None:
 
 
 def _checked(scores: _Scores, last: DotGeneralOp, groups: int, queries: int, keys: int) -> _Found | None:
-    """The attention between two products, if their shapes are one's."""
+    """Returns the attention between two products, if their shapes are one's."""
     first = cast(DotGeneralOp, scores.value.owner)
     lb, rb, lc, rc = (int_list(first.properties, name) for name in first.PROPERTIES)
     left, right = shape_of(first.operands[0]), shape_of(first.operands[1])
@@ -379,7 +379,7 @@ def _checked(scores: _Scores, last: DotGeneralOp, groups: int, queries: int, key
 
 
 def _unscaled(value: SSAValue) -> tuple[SSAValue, float]:
-    """A value without constant factors, and their product."""
+    """Returns a value without constant factors, and their product."""
     scale = 1.0
     while (factor := _factor(value)) is not None:
         value, scale = factor[0], scale * factor[1]
@@ -387,7 +387,7 @@ def _unscaled(value: SSAValue) -> tuple[SSAValue, float]:
 
 
 def _factor(value: SSAValue) -> tuple[SSAValue, float] | None:
-    """What a value is a multiple of, and the finite factor, which is not 0."""
+    """Returns what a value is a multiple of, and the finite factor, which is not 0."""
     op = value.owner
     if not isinstance(op, arithmetic.MulOp | arithmetic.DivOp):
         return None
@@ -402,7 +402,7 @@ def _factor(value: SSAValue) -> tuple[SSAValue, float] | None:
 
 
 def _followed(scores: _Scores) -> Iterator[_Scores]:
-    """The ways in which scores come from a product: each ends at one."""
+    """Yields the ways in which scores come from a product: each ends at one."""
     op = scores.value.owner
     if isinstance(op, DotGeneralOp):
         yield scores
@@ -474,7 +474,7 @@ def _with_causal(scores: _Scores, causal: int, period: int) -> _Scores:
 
 
 def _array(value: SSAValue) -> NumpyArray | None:
-    """The elements of a constant, repeated or in another shape."""
+    """Returns the elements of a constant, repeated or in another shape."""
     op = _outside(value).owner
     if isinstance(op, leaves.ConstantOp):
         return op.evaluate()
@@ -485,7 +485,7 @@ def _array(value: SSAValue) -> NumpyArray | None:
 
 
 def _outside(value: SSAValue) -> SSAValue:
-    """What a constant of loops is outside of them: there `simplify` puts what a body computes of constants alone."""
+    """Returns what a loop's invariant is outside of it, where `simplify` puts what is computed of constants alone."""
     while isinstance(value, BlockArgument) and isinstance(around := value.block.parent_op(), ScanOp):
         if value.index >= len(around.consts):
             break
@@ -494,7 +494,7 @@ def _outside(value: SSAValue) -> SSAValue:
 
 
 def _causal_array(allowed: NumpyArray) -> int | None:
-    """How far ahead of its own position a query sees, where booleans say just that."""
+    """Returns how far ahead of its own position a query sees, where booleans say just that."""
     if allowed.ndim < 2 or min(allowed.shape[-2:]) < 2:
         return None
     rows = allowed.reshape(-1, *allowed.shape[-2:])
@@ -507,7 +507,7 @@ def _causal_array(allowed: NumpyArray) -> int | None:
 
 
 def _causal_comparison(value: SSAValue, negated: bool) -> tuple[int, int, int] | None:
-    """The axes of queries and keys, and how far ahead a query sees, where a value compares their positions."""
+    """Returns the axes of queries and keys, and how far ahead a query sees, where a value compares their positions."""
     op = _outside(value).owner
     if isinstance(op, shape.ReshapeOp | shape.BroadcastOp):
         return _behind_views(_causal_comparison(op.operands[0], negated), [op])
@@ -543,7 +543,7 @@ def _behind_views(
 
 
 def _position(value: SSAValue) -> tuple[int, int] | None:
-    """The axis whose positions a value holds, and what is added to them."""
+    """Returns the axis whose positions a value holds, and what is added to them."""
     op = _outside(value).owner
     if isinstance(op, leaves.IotaOp):
         return int_value(op.properties, "axis"), 0
@@ -561,7 +561,7 @@ def _position(value: SSAValue) -> tuple[int, int] | None:
 
 
 def _axis_behind(op: shape.ReshapeOp | shape.BroadcastOp, axis: int) -> int | None:
-    """The axis of an op's result that an axis of its operand is."""
+    """Returns the axis of an op's result that an axis of its operand is."""
     if isinstance(op, shape.BroadcastOp):
         return int_list(op.properties, "dims")[axis]
     old, new = shape_of(op.operands[0]), op.shape

@@ -76,7 +76,7 @@ class Row(Generic[T]):
 
 
 def columns_of(size: int) -> int:
-    """How many of as many squares to add up in one workgroup."""
+    """Returns how many of as many squares to add up in one workgroup."""
     columns = ROW
     while columns * MOST_ROWS < size:
         columns *= 2
@@ -113,7 +113,7 @@ def packed(members: Sequence[Member[T]], limit: int) -> list[Row[T]]:
 
 
 def _room(limit: int) -> int:
-    """The limit, less what padding a row may take."""
+    """Returns the limit, less what padding a row may take."""
     return limit - limit % (1 << 20 if limit >= 1 << 20 else 4 * ROW)
 
 

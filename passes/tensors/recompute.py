@@ -22,7 +22,7 @@ from tensorgrad.passes.levels import TENSORS, LevelPass
 
 
 def _is_cheap(op: object) -> TypeGuard[TensorOp]:
-    """Whether a kernel that reads an op's result can compute it on the way."""
+    """Returns whether a kernel that reads an op's result can compute it on the way."""
     return is_elementwise(op) or is_view(op)
 
 
@@ -65,7 +65,7 @@ def _recompute(function: FuncOp) -> None:
 
 
 def _needed(values: Iterable[SSAValue]) -> set[Operation | Block]:
-    """The ops that values are computed by."""
+    """Returns the ops that values are computed by."""
     found: set[Operation | Block] = set()
     waiting = [value.owner for value in values]
     while waiting:
@@ -99,7 +99,7 @@ class _Cut:
         self.ends: dict[SSAValue, tuple[_Node, _Node]] = {}
 
     def kept(self) -> set[SSAValue]:
-        """The values on the cut that is nearest to what is wanted, so that the least is computed again."""
+        """Returns the values on the cut that is nearest to what is wanted, so that the least is computed again."""
         for value in self.wanted:
             self._connect(self._add(value)[1], self.sink, float("inf"))
         while self._push():
@@ -165,7 +165,7 @@ class _Cut:
 
 
 def _cost(value: SSAValue, forward: set[Operation | Block]) -> float:
-    """What keeping a value costs: its bytes; twice, where the forward pass need not write it."""
+    """Returns what keeping a value costs: its bytes; twice, where the forward pass need not write it."""
     size = size_of(shape_of(value)) * element_bytes(element_of(value))
     written = any(use.operation in forward and not _is_cheap(use.operation) for use in value.uses)
     return float(size if written else 2 * size)
@@ -188,7 +188,7 @@ class _Copies:
                 self._read_copies(op)
 
     def _missing(self, op: Operation) -> list[Operation]:
-        """The ops that must be copied before an op can read copies only, in order."""
+        """Returns the ops that must be copied before an op can read copies only, in order."""
         found: set[Operation] = set()
         waiting = list(op.operands)
         while waiting:

@@ -85,7 +85,7 @@ def wrap(block: Block, ops: Sequence[Operation], name: str) -> CallOp:
 
 
 def _entering(value: SSAValue, body: Block, operands: list[SSAValue]) -> SSAValue:
-    """What stands for an outer value in a body: a copy of a constant, or an argument."""
+    """Returns an outer value's replacement in a body: a copy of a constant, or an argument."""
     if isinstance(value.owner, Operation) and not value.owner.operands and not value.owner.regions:
         copy = value.owner.clone()
         copy.location = value.owner.location
@@ -102,7 +102,7 @@ def _is_used_outside(value: SSAValue, ops: set[Operation]) -> bool:
 
 
 def _cuts(ops: Sequence[Operation], segments: int) -> list[int]:
-    """Where the runs end but the last: near equal shares of bytes, where the fewest bytes cross."""
+    """Returns where the runs end but the last: near equal shares of bytes, where the fewest bytes cross."""
     if len(ops) < 2 or segments < 2:
         return []
     made = list(accumulate(sum(_bytes(result) for result in op.results) for op in ops))
@@ -133,7 +133,7 @@ def _crossing(ops: Sequence[Operation]) -> list[int]:
 
 
 def _bytes(value: SSAValue) -> int:
-    """What keeping a value takes; of a broadcast, its operand is kept."""
+    """Returns what keeping a value takes; of a broadcast, its operand is kept."""
     if isinstance(value.owner, BroadcastOp):
         value = value.owner.operands[0]
     return size_of(shape_of(value)) * element_bytes(element_of(value))

@@ -129,13 +129,13 @@ def _merge_composite(op: CallOp, seen: dict[Key, list[CallOp]]) -> None:
 
 
 def is_pure(op: Operation) -> bool:
-    """Whether an op only computes; upstream forgot to say so of `linalg.index` and of the integer remainders."""
+    """Returns whether an op is pure; upstream does not mark `linalg.index` and the integer remainders so."""
     return _always_pure(type(op)) or is_side_effect_free(op)
 
 
 @cache
 def _always_pure(kind: type[Operation]) -> bool:
-    """Whether all ops of a kind only compute."""
+    """Returns whether all ops of a kind only compute."""
     effects = kind.get_traits_of_type(MemoryEffect)
     return issubclass(kind, IndexOp | arith.RemUIOp | arith.RemSIOp) or (
         bool(effects) and all(isinstance(one, NoMemoryEffect) for one in effects)

@@ -131,7 +131,7 @@ class Update:
         return tuple(found)
 
     def per_element(self) -> set[SSAValue]:
-        """The values that differ by the element of the parameter."""
+        """Returns the values that differ by the element of the parameter."""
         arguments = zip(self.slots, self.block.args, strict=True)
         full: set[SSAValue] = {value for slot, value in arguments if slot.role in ("gradient", "parameter", "state")}
         for op in self.block.ops:
@@ -164,7 +164,7 @@ class Update:
         return _elementwise(self, builder, operands) if self.is_elementwise else _copied(self, builder, operands)
 
     def batched(self, builder: TensorBuilder, given: Given) -> list[SSAValue]:
-        """The same for several parameters at once, all arguments of which but scalars have a new leading axis."""
+        """Returns the same for several parameters at once: all arguments but scalars have a new leading axis."""
         block, operands = copied(self.function.body), self._operands(given)
         known: dict[SSAValue, SSAValue] = {}
         for argument, old in zip(block.args, self.block.args, strict=True):
@@ -184,7 +184,7 @@ class Update:
 
 
 def updates_of(module: ModuleOp) -> list[Update]:
-    """The update functions of a module."""
+    """Returns the update functions of a module."""
     return [Update(op) for op in module.ops if isinstance(op, FuncOp) and UPDATES in op.attributes]
 
 

@@ -39,12 +39,12 @@ def _rank(adapter: wgpu.GPUAdapter) -> tuple[int, int]:
 
 
 def is_software(adapter: wgpu.GPUAdapter) -> bool:
-    """Whether an adapter is a CPU that plays the GPU."""
+    """Returns whether an adapter is a CPU that plays the GPU."""
     return adapter.info["adapter_type"] == "CPU"
 
 
 def _adapters() -> list[wgpu.GPUAdapter]:
-    """Every adapter, the best first."""
+    """Returns every adapter, the best first."""
     # Without this variable, which has no use here, EGL writes complaints to stderr.
     os.environ.setdefault("XDG_RUNTIME_DIR", tempfile.gettempdir())
     with reporting("looking for adapters"):
@@ -52,7 +52,7 @@ def _adapters() -> list[wgpu.GPUAdapter]:
 
 
 def list_adapters() -> list[AdapterInfo]:
-    """Every adapter of this machine, the best first; none is no error."""
+    """Returns every adapter of this machine, the best first; none is no error."""
     return [
         AdapterInfo(
             str(adapter.info["device"]),
@@ -65,7 +65,7 @@ def list_adapters() -> list[AdapterInfo]:
 
 
 def request_adapter(software: bool | None = None) -> wgpu.GPUAdapter:
-    """The best adapter.
+    """Returns the best adapter.
 
     Args:
         software: True for a CPU that plays the GPU, False for hardware, None for hardware where there is some.

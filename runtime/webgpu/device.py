@@ -95,7 +95,7 @@ class WebGPUDevice:
     compile_threads: int
 
     def __new__(cls, software: bool | None = None) -> WebGPUDevice:
-        """The one device of the adapter that `software` asks for; see the class."""
+        """Returns the one device of the adapter that `software` asks for; see the class."""
         check_usable()
         if software not in cls._by_request:
             adapter = request_adapter(software)
@@ -145,7 +145,7 @@ class WebGPUDevice:
         )
 
     def _probe_subgroup_size(self) -> int | None:
-        """The size that workgroups of several sizes find, if they find the same."""
+        """Returns the size that workgroups of several sizes find, if they find the same."""
         if self._vendor in VARYING_SUBGROUP_VENDORS:
             return None
         found = {self.probe("the subgroup size", PROBE.format(size=size)) for size in (32, 64, 256)}
@@ -157,7 +157,7 @@ class WebGPUDevice:
         return found if found < LONGEST_LOOP else None
 
     def probe(self, what: str, code: str) -> int:
-        """The number that a kernel leaves in its buffer, which holds zeros."""
+        """Returns the number that a kernel leaves in its buffer, which holds zeros."""
         with reporting(f"probing {what}"):
             buffer = self.create_buffer("probe", 4)
             module = self.wgpu_device.create_shader_module(code=code)
@@ -170,7 +170,7 @@ class WebGPUDevice:
             return int(self.read_ranges([(buffer, 0, 4)])[0].view(np.uint32)[0])
 
     def create_buffer(self, label: str, size: int, *, indirect: bool = False) -> wgpu.GPUBuffer:
-        """A zeroed buffer for kernels and copies; an `indirect` one may also hold numbers of workgroups.
+        """Returns a zeroed buffer for kernels and copies; an `indirect` one may also hold numbers of workgroups.
 
         Raises:
             DeviceError: There is no memory for it.
@@ -192,7 +192,7 @@ class WebGPUDevice:
         self.wgpu_device.queue.submit([])
 
     def read_ranges(self, ranges: Sequence[Range]) -> list[np.ndarray]:
-        """The bytes of ranges, after everything submitted before, through one mapped buffer that is kept.
+        """Returns the bytes of ranges, after everything submitted before, through one mapped buffer that is kept.
 
         Raises:
             DeviceError: What the device reported.

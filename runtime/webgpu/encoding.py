@@ -105,7 +105,7 @@ Change: TypeAlias = tuple[wgpu.GPUComputePipeline | None, wgpu.GPUBindGroup | No
 
 
 def _changes(commands: Sequence[Command]) -> Iterator[Change]:
-    """What differs from the command before: a pass keeps its pipeline and its bind group until others are set."""
+    """Yields what differs from the command before: a pass keeps its pipeline and bind group until others are set."""
     pipeline: wgpu.GPUComputePipeline | None = None
     group: wgpu.GPUBindGroup | None = None
     offsets: tuple[int, ...] = ()
@@ -196,7 +196,7 @@ class NativeLibrary:
         self.release_commands = lib.wgpuCommandBufferRelease
 
     def handle(self, owner: Any) -> Any:
-        """The native handle of an object of wgpu-py, which has to be kept as long as the handle is used.
+        """Returns the native handle of an object of wgpu-py, which has to be kept as long as the handle is used.
 
         Raises:
             NoHandleError: There is none.
@@ -207,7 +207,7 @@ class NativeLibrary:
         return found
 
     def array(self, type_name: str, values: Sequence[int] | int) -> Any:
-        """An array that C reads, of these values or of so many zeros."""
+        """Returns an array that C reads, of these values or of so many zeros."""
         return self._ffi.new(type_name, values)
 
     def checked(self, call: Callable[..., Result], *arguments: Any) -> Result:
@@ -228,7 +228,7 @@ class NativeLibrary:
 
 @cache
 def native_library() -> NativeLibrary | None:
-    """The native library, where wgpu-py is made as this module expects."""
+    """Returns the native library, where wgpu-py is made as this module expects."""
     lib, ffi = getattr(wgpu_native, "lib", None), getattr(wgpu_native, "ffi", None)
     errors = getattr(getattr(wgpu_native, "_api", None), "error_handler", None)
     if not all(callable(getattr(errors, name, None)) for name in ("capture", "release")):

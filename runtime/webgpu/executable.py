@@ -88,7 +88,7 @@ class WebGPUExecutable:
         return self.device.worker.run(f"{doing} {self.program.name!r}", call, self.timeout)
 
     def _shared(self, share: WebGPUExecutable, in_turn: bool, indirect: Collection[int]) -> dict[int, wgpu.GPUBuffer]:
-        """The other executable's buffers that this one uses, by our index."""
+        """Returns the other executable's buffers that this one uses, by our index."""
         if share.device is not self.device:
             raise ProgramError("parameters can be shared on one device only")
         found = persistent_in(self.program, share.program)
@@ -99,7 +99,7 @@ class WebGPUExecutable:
     def _create_buffers(
         self, shared: Mapping[int, wgpu.GPUBuffer], indirect: Collection[int]
     ) -> dict[int, wgpu.GPUBuffer]:
-        """All buffers by index, but the outputs', which the ring has."""
+        """Returns all buffers by index, but the outputs', which the ring has."""
         buffers: dict[int, wgpu.GPUBuffer] = {}
         for index, buffer in enumerate(self.program.buffers):
             if buffer.role == "output":
@@ -181,7 +181,7 @@ class WebGPUExecutable:
         self._uploaded = {name: inputs[name] for name in constant}
 
     def _ranges_without(self, uploaded: Collection[str]) -> list[tuple[int, int]]:
-        """The ranges of the input buffer to upload, where some inputs are on the device: starts and ends."""
+        """Returns the ranges of the input buffer to upload, where some inputs are on the device: starts and ends."""
         if not uploaded:
             return [(0, len(self._host))]
         slots = [*self.program_inputs.values(), *self._scalar_slots.values()]
@@ -205,7 +205,7 @@ class WebGPUExecutable:
         return index
 
     def _segments(self, index: int) -> list[Segment]:
-        """The plan with this ring slot's buffers; dispatches that touch no output share their bind groups."""
+        """Returns the plan with this ring slot's buffers; dispatches that touch no output share their bind groups."""
         buffers = {**self._buffers, **self._ring.buffers(index)}
         segments: list[Segment] = []
         known: dict[int, Command] = {}
@@ -228,7 +228,7 @@ class WebGPUExecutable:
         return segments
 
     def _command(self, step: Dispatch, buffers: Mapping[int, wgpu.GPUBuffer]) -> Command:
-        """A dispatch at the first time of the loops around it."""
+        """Returns a dispatch at the first time of the loops around it."""
         pipeline = self._pipelines[step]
         indirect = None if step.indirect is None else (buffers[step.indirect[0]], step.indirect[1])
         strides = tuple(binding.strides for binding in step.bindings if binding.strides)
@@ -247,7 +247,7 @@ class WebGPUExecutable:
         return self._groups[key]
 
     def read(self, names: Iterable[str] | None = None) -> dict[str, np.ndarray]:
-        """The present values of these parameters and state, or of all.
+        """Returns the present values of these parameters and state, or of all.
 
         Raises:
             InputError: There is no parameter or state of that name.
@@ -286,7 +286,7 @@ class WebGPUExecutable:
                     written = 0
 
     def statistics(self) -> dict[str, Any]:
-        """The program's statistics, such as the `peak_bytes` that it plans, with what a step runs.
+        """Returns the program's statistics, such as the `peak_bytes` that it plans, with what a step runs.
 
         `device_bytes` is what this executable takes on the device by now: the planned buffers, but those that it shares
         count for both, the outputs of the steps that nobody has read, and the buffer that reads go through.
@@ -306,6 +306,6 @@ class WebGPUExecutable:
 
 
 def _indirect_buffers(program: Program) -> set[int]:
-    """Those that hold numbers of workgroups."""
+    """Returns those that hold numbers of workgroups."""
     steps = (step for step, _ in runs(program.plan))
     return {step.indirect[0] for step in steps if isinstance(step, Dispatch) and step.indirect is not None}

@@ -31,7 +31,7 @@ Key: TypeAlias = tuple[str, str, Accesses]
 
 
 def pipelines_of(program: Program, device: wgpu.GPUDevice, threads: int) -> dict[Dispatch, Pipeline]:
-    """The pipeline of each dispatch of a program.
+    """Returns the pipeline of each dispatch of a program.
 
     Args:
         program: Its kernels and its plan.
@@ -83,7 +83,7 @@ class _Compiler:
     layouts: dict[Accesses, Layouts]
 
     def __call__(self, keys: Sequence[Key]) -> dict[Key, Pipeline]:
-        """The pipelines of one shader.
+        """Returns the pipelines of one shader.
 
         Raises:
             wgpu.GPUError: It doesn't compile.

@@ -157,7 +157,7 @@ class _Timestamps:
 
 
 def _timestamp_seconds(device: WebGPUDevice) -> float:
-    """What one tick of the device's timestamps takes.
+    """Returns what one tick of the device's timestamps takes.
 
     Raises:
         DeviceError: There are no timestamps, or nothing says what a tick takes.

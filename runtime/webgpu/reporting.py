@@ -42,7 +42,7 @@ class _LateErrors(logging.Handler):
             raise DeviceError("the device reported: " + self.take())
 
     def take(self) -> str:
-        """What has been collected, which is nobody's from now on."""
+        """Returns what has been collected, and forgets it."""
         messages, self.pending = self.pending, []
         return "\n".join(messages)
 

@@ -74,7 +74,7 @@ class UnaryOp(TensorOp):
     @staticmethod
     @abstractmethod
     def function(x: NumpyArray) -> NumpyArray:
-        """The op on a numpy array."""
+        """Returns the op on a numpy array."""
 
     def fold_splat(self, values: Sequence[NumpyArray]) -> Attribute | None:
         return fold_splats(self, values)
@@ -176,7 +176,7 @@ class BinaryOp(TensorOp):
     @staticmethod
     @abstractmethod
     def function(x: NumpyArray, y: NumpyArray) -> NumpyArray:
-        """The op on two numpy arrays."""
+        """Returns the op on two numpy arrays."""
 
     def simplified(self) -> SSAValue | None:
         if self.NEUTRAL_RIGHT is not None and _is(self.rhs, self.NEUTRAL_RIGHT):

@@ -528,7 +528,7 @@ def _erf_to_one(x: NumpyArray) -> NumpyArray:
 
 
 def erf(x: NumpyArray) -> NumpyArray:
-    """The error function within 2 ulp of float64."""
+    """Returns the error function within 2 ulp of float64."""
     wide = np.asarray(x, np.float64)
     size = np.abs(wide)
     large = np.copysign(1 - _erfc_from_one(size), wide)
@@ -536,7 +536,7 @@ def erf(x: NumpyArray) -> NumpyArray:
 
 
 def erfc(x: NumpyArray) -> NumpyArray:
-    """One minus the error function, within 8 ulp of float64 in its tail too."""
+    """Returns one minus the error function, within 8 ulp of float64 in its tail too."""
     wide = np.asarray(x, np.float64)
     tail = _erfc_from_one(np.abs(wide))
     return np.asarray(np.where(wide > 1, tail, np.where(wide < -1, 2 - tail, 1 - _erf_to_one(np.clip(wide, -1, 1)))))

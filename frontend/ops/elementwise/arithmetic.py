@@ -105,12 +105,12 @@ def _whole_power(base: Tensor, exponent: int) -> Tensor | None:
 
 
 def emit_full_like(x: Tensor, number: float) -> Tensor:
-    """A concrete tensor of `x`'s shape and dtype filled with `number`."""
+    """Returns a concrete tensor of `x`'s shape and dtype filled with `number`."""
     return Array(np.broadcast_to(np.asarray(number, x.dtype), x.shape))
 
 
 def maximum(x: Any, y: Any) -> Tensor:
-    """The larger of two elements; NaN when either is NaN. Equal elements share the derivative by halves.
+    """Returns the larger of two elements; NaN when either is NaN. Equal elements share the derivative by halves.
 
     Where one is NaN, both have all of it, as in PyTorch.
     """
@@ -118,7 +118,7 @@ def maximum(x: Any, y: Any) -> Tensor:
 
 
 def minimum(x: Any, y: Any) -> Tensor:
-    """The smaller of two elements; NaN when either is NaN. Equal elements share the derivative by halves.
+    """Returns the smaller of two elements; NaN when either is NaN. Equal elements share the derivative by halves.
 
     Where one is NaN, both have all of it, as in PyTorch.
     """
@@ -130,47 +130,47 @@ def _truths(what: str, x: Any, y: Any) -> list[Tensor]:
 
 
 def logical_and(x: Any, y: Any) -> Tensor:
-    """Whether both elements are true; a number is true where it is not 0, so NaN is."""
+    """Returns whether both elements are true; a number is true where it is not 0, so NaN is."""
     return emit(arithmetic.AndOp, _truths("logical_and", x, y))
 
 
 def logical_or(x: Any, y: Any) -> Tensor:
-    """Whether one of two elements is true; a number is true where it is not 0, so NaN is."""
+    """Returns whether one of two elements is true; a number is true where it is not 0, so NaN is."""
     return emit(arithmetic.OrOp, _truths("logical_or", x, y))
 
 
 def logical_not(x: Any) -> Tensor:
-    """Whether an element is false; a number is false where it is 0."""
+    """Returns whether an element is false; a number is false where it is 0."""
     return _unary(arithmetic.NotOp, cast(x, NAMES["bool"]), floats=False)
 
 
 def equal(x: Any, y: Any) -> Tensor:
-    """Whether elements are equal."""
+    """Returns whether elements are equal."""
     return _compare("equal", "eq", x, y)
 
 
 def not_equal(x: Any, y: Any) -> Tensor:
-    """Whether elements differ; NaN differs from everything."""
+    """Returns whether elements differ; NaN differs from everything."""
     return _compare("not_equal", "ne", x, y)
 
 
 def less(x: Any, y: Any) -> Tensor:
-    """Whether `x < y`."""
+    """Returns whether `x < y`."""
     return _compare("less", "lt", x, y)
 
 
 def less_equal(x: Any, y: Any) -> Tensor:
-    """Whether `x <= y`."""
+    """Returns whether `x <= y`."""
     return _compare("less_equal", "le", x, y)
 
 
 def greater(x: Any, y: Any) -> Tensor:
-    """Whether `x > y`."""
+    """Returns whether `x > y`."""
     return _compare("greater", "gt", x, y)
 
 
 def greater_equal(x: Any, y: Any) -> Tensor:
-    """Whether `x >= y`."""
+    """Returns whether `x >= y`."""
     return _compare("greater_equal", "ge", x, y)
 
 
@@ -369,7 +369,7 @@ def bitwise_xor(x: Any, y: Any) -> Tensor:
 
 
 def bitwise_invert(x: Any) -> Tensor:
-    """Every bit of integers the other way; the negation of booleans.
+    """Inverts every bit of integers; negates booleans.
 
     Raises:
         DTypeError: `x` is of floats.
@@ -401,5 +401,5 @@ def bitwise_right_shift(x: Any, y: Any) -> Tensor:
 
 
 def logical_xor(x: Any, y: Any) -> Tensor:
-    """Whether exactly one of two elements is true; a number is true where it is not 0, so NaN is."""
+    """Returns whether exactly one of two elements is true; a number is true where it is not 0, so NaN is."""
     return not_equal(cast(x, "bool"), cast(y, "bool"))

@@ -33,27 +33,27 @@ def exp(x: Any) -> Tensor:
 
 
 def log(x: Any) -> Tensor:
-    """The natural logarithm; `-inf` at 0, NaN below."""
+    """Returns the natural logarithm; `-inf` at 0, NaN below."""
     return _float(functions.LogOp, x)
 
 
 def sqrt(x: Any) -> Tensor:
-    """The square root; NaN below 0."""
+    """Returns the square root; NaN below 0."""
     return _float(functions.SqrtOp, x)
 
 
 def sin(x: Any) -> Tensor:
-    """The sine of `x` in radians."""
+    """Returns the sine of `x` in radians."""
     return _float(functions.SinOp, x)
 
 
 def cos(x: Any) -> Tensor:
-    """The cosine of `x` in radians."""
+    """Returns the cosine of `x` in radians."""
     return _float(functions.CosOp, x)
 
 
 def tanh(x: Any) -> Tensor:
-    """The hyperbolic tangent."""
+    """Returns the hyperbolic tangent."""
     return _float(functions.TanhOp, x)
 
 
@@ -78,7 +78,7 @@ def expm1(x: Any) -> Tensor:
 
 
 def log2(x: Any) -> Tensor:
-    """The logarithm to base 2, exact at powers of two; `-inf` at 0, NaN below."""
+    """Returns the logarithm to base 2, exact at powers of two; `-inf` at 0, NaN below."""
     return _float(functions.Log2Op, x)
 
 
@@ -98,58 +98,58 @@ def reciprocal(x: Any) -> Tensor:
 
 
 def tan(x: Any) -> Tensor:
-    """The tangent of `x` in radians."""
+    """Returns the tangent of `x` in radians."""
     return _float(functions.TanOp, x)
 
 
 def asin(x: Any) -> Tensor:
-    """The inverse sine; NaN outside [-1, 1]."""
+    """Returns the inverse sine; NaN outside [-1, 1]."""
     return _float(functions.AsinOp, x)
 
 
 def acos(x: Any) -> Tensor:
-    """The inverse cosine; NaN outside [-1, 1]."""
+    """Returns the inverse cosine; NaN outside [-1, 1]."""
     return _float(functions.AcosOp, x)
 
 
 def atan(x: Any) -> Tensor:
-    """The inverse tangent."""
+    """Returns the inverse tangent."""
     return _float(functions.AtanOp, x)
 
 
 def atan2(y: Any, x: Any) -> Tensor:
-    """The angle of the point (`x`, `y`) in (-pi, pi], as C's; its derivative at the origin is 0."""
+    """Returns the angle of the point (`x`, `y`) in (-pi, pi], as C's; its derivative at the origin is 0."""
     left, right = common("atan2", y, x)
     return emit(functions.Atan2Op, [as_float(left), as_float(right)])
 
 
 def sinh(x: Any) -> Tensor:
-    """The hyperbolic sine."""
+    """Returns the hyperbolic sine."""
     return _float(functions.SinhOp, x)
 
 
 def cosh(x: Any) -> Tensor:
-    """The hyperbolic cosine."""
+    """Returns the hyperbolic cosine."""
     return _float(functions.CoshOp, x)
 
 
 def asinh(x: Any) -> Tensor:
-    """The inverse hyperbolic sine."""
+    """Returns the inverse hyperbolic sine."""
     return _float(functions.AsinhOp, x)
 
 
 def acosh(x: Any) -> Tensor:
-    """The inverse hyperbolic cosine; NaN below 1."""
+    """Returns the inverse hyperbolic cosine; NaN below 1."""
     return _float(functions.AcoshOp, x)
 
 
 def atanh(x: Any) -> Tensor:
-    """The inverse hyperbolic tangent; infinite at -1 and 1, NaN beyond."""
+    """Returns the inverse hyperbolic tangent; infinite at -1 and 1, NaN beyond."""
     return _float(functions.AtanhOp, x)
 
 
 def erf(x: Any) -> Tensor:
-    """The error function."""
+    """Returns the error function."""
     return _float(functions.ErfOp, x)
 
 
@@ -159,39 +159,39 @@ def erfc(x: Any) -> Tensor:
 
 
 def floor(x: Any) -> Tensor:
-    """The largest integer that is not above `x`, in `x`'s dtype; without derivative."""
+    """Returns the largest integer that is not above `x`, in `x`'s dtype; without derivative."""
     return _whole(functions.FloorOp, x)
 
 
 def ceil(x: Any) -> Tensor:
-    """The smallest integer that is not below `x`, in `x`'s dtype; without derivative."""
+    """Returns the smallest integer that is not below `x`, in `x`'s dtype; without derivative."""
     return _whole(functions.CeilOp, x)
 
 
 def round(x: Any) -> Tensor:
-    """The nearest integer, halves to the even one, in `x`'s dtype; without derivative."""
+    """Returns the nearest integer, halves to the even one, in `x`'s dtype; without derivative."""
     return _whole(functions.RoundOp, x)
 
 
 def trunc(x: Any) -> Tensor:
-    """The integer next to `x` towards 0, in `x`'s dtype; without derivative."""
+    """Returns the integer next to `x` towards 0, in `x`'s dtype; without derivative."""
     return _whole(functions.TruncOp, x)
 
 
 def isnan(x: Any) -> Tensor:
-    """Whether an element is NaN; no integer is."""
+    """Returns whether an element is NaN; no integer is."""
     tensor = as_tensor(x)
     return not_equal(tensor, tensor)
 
 
 def isfinite(x: Any) -> Tensor:
-    """Whether an element is neither infinite nor NaN; every integer is finite."""
+    """Returns whether an element is neither infinite nor NaN; every integer is finite."""
     tensor = as_tensor(x)
     return emit(functions.IsFiniteOp, [tensor]) if is_float(tensor.dtype) else equal(tensor, tensor)
 
 
 def isinf(x: Any) -> Tensor:
-    """Whether an element is infinite; no integer is."""
+    """Returns whether an element is infinite; no integer is."""
     tensor = as_tensor(x)
     if not is_float(tensor.dtype):
         return not_equal(tensor, tensor)

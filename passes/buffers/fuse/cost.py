@@ -17,12 +17,12 @@ from tensorgrad.passes.analyses.walking import operations
 
 
 def work(kernel: Parts) -> int:
-    """The points of a kernel's stages, all loops counted."""
+    """Returns the points of a kernel's stages, all loops counted."""
     return sum(points(stage.extents) for stage in kernel.stages)
 
 
 def bytes_of(values: Iterable[SSAValue]) -> int:
-    """The sum of the sizes of buffers."""
+    """Returns the sum of the sizes of buffers."""
     total = 0
     for value in values:
         total += buffer_bytes(cast(Buffer, value.type))
@@ -30,12 +30,12 @@ def bytes_of(values: Iterable[SSAValue]) -> int:
 
 
 def points(extents: Sequence[int]) -> int:
-    """The number of points of an iteration space."""
+    """Returns the number of points of an iteration space."""
     return math.prod(extents)
 
 
 def is_cheap(kernel: Parts) -> bool:
-    """Whether computing a kernel's element several times costs less than loading it: few ops, none transcendental."""
+    """Returns whether recomputing an element costs less than loading it: few ops, none transcendental."""
     if kernel.operations > CHEAP_OPS:
         return False
     slow = (arith.DivfOp, scf.ForOp)
@@ -44,7 +44,7 @@ def is_cheap(kernel: Parts) -> bool:
 
 
 def moves_only(kernel: Parts) -> bool:
-    """Whether a kernel's body computes nothing: it copies, makes constants or positions, and compares integers."""
+    """Returns whether a kernel only moves: it copies, makes constants or positions, and compares integers."""
     allowed = (
         YieldOp,
         arith.ConstantOp,
@@ -59,7 +59,7 @@ def moves_only(kernel: Parts) -> bool:
 
 
 def reading_points(kernel: Parts, buffer: SSAValue) -> int:
-    """How often a stage of `kernel` reads `buffer` at most: at every point, for each load at a computed index."""
+    """Returns how often a stage reads a buffer at most: at every point, for each load at a computed index."""
     result = 0
     for stage in kernel.stages:
         direct = any(read is buffer for read, _ in stage.reads)
@@ -68,17 +68,17 @@ def reading_points(kernel: Parts, buffer: SSAValue) -> int:
 
 
 def loads_of(stage: Stage, buffer: SSAValue) -> int:
-    """How many loads at computed indices of a stage's body read a buffer."""
+    """Returns how many loads at computed indices of a stage's body read a buffer."""
     return sum(1 for load in stage.loads() if load.memref is buffer)
 
 
 def copies(kernel: Parts, buffer: SSAValue) -> int:
-    """How many times a producer's body stands in a kernel that computes it instead of reading `buffer`."""
+    """Returns how often a producer's body is repeated in a kernel that computes it instead of reading `buffer`."""
     direct = sum(1 for stage in kernel.stages for read, _ in stage.reads if read is buffer)
     return max(direct + sum(loads_of(stage, buffer) for stage in kernel.stages), 1)
 
 
 def parallel_enough(grid: Sequence[int], own: Sequence[int]) -> bool:
-    """Whether a kernel over `grid` keeps the device busy though `own` loops run inside a point."""
+    """Returns whether a kernel over `grid` keeps the device busy though `own` loops run inside a point."""
     rows, inside = points(grid), points(own)
     return rows * min(inside, ROW_LANES) >= min(rows * inside, ENOUGH_LANES)

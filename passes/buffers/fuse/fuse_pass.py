@@ -191,7 +191,7 @@ class Fusion:
     # What the rules ask
 
     def _belongs_to_producer(self, kernel: Parts, reader: Parts) -> bool:
-        """Whether work on the rows of a reduction is better done behind it than in a reader over another grid."""
+        """Returns whether work on a reduction's rows is better done behind it than in a reader over another grid."""
         if reader.grid == kernel.grid:
             return False
         return any(
@@ -200,13 +200,13 @@ class Fusion:
         )
 
     def _accept(self, producer: Parts, readers: Sequence[Parts], in_sum: bool = False) -> bool:
-        """Whether `producer` may be computed inside all of its readers."""
+        """Returns whether `producer` may be computed inside all of its readers."""
         if sum(1 for writer in self.graph.waiting_updates(producer) if writer in readers) > 1:
             return False  # each of them would update what the other has yet to read
         return all(self._accepts(producer, reader, in_sum) for reader in readers)
 
     def _accepts(self, producer: Parts, reader: Parts, in_sum: bool = False) -> bool:
-        """Whether `producer` may be computed inside `reader`; in the sum of a contraction if it only moves, or any."""
+        """Returns whether `producer` may be computed inside `reader`; as a prologue if it only moves, or any."""
         source = producer.outputs[0]
         if reader.attention is not None:
             return False
@@ -231,7 +231,7 @@ class Fusion:
         return not updates or _all_may_write_over(inlined_accesses(producer, reader), updates)
 
     def _mergeable(self, producer: Parts, kernel: Parts, rows: bool) -> list[int] | None:
-        """The alignment of the grids when `kernel` may run behind `producer` in one kernel, else `None`."""
+        """Returns the alignment of the grids when `kernel` may run behind `producer` in one kernel, else `None`."""
         if kernel.attention is not None or producer.attention is not None:
             return None
         demoted = len(kernel.grid) - len(producer.grid)
@@ -256,7 +256,7 @@ class Fusion:
         return loops if self._merged_fits(producer, kernel, loops) else None
 
     def _merged_fits(self, first: Parts, second: Parts, loops: Sequence[int]) -> bool:
-        """Whether two kernels have bindings enough as one, and what they update stays in place."""
+        """Returns whether two kernels have bindings enough as one, and what they update stays in place."""
         private = self._private_to(first, second)
         buffers = {*first.inputs, *first.outputs, *second.inputs, *second.outputs} - set(private)
         if not self.bindings.fit(buffers):
@@ -350,12 +350,12 @@ RULES: dict[str, Callable[[Fusion], bool]] = {
 
 
 def _is_private(kernel: Parts) -> bool:
-    """Whether nobody outside the function sees what a kernel writes."""
+    """Returns whether nobody outside the function sees what a kernel writes."""
     return all(is_private(output) for output in kernel.outputs)
 
 
 def _updates_over(kernel: Parts, old: SSAValue, new: SSAValue) -> bool:
-    """Whether a kernel may write a new value where the old one lies."""
+    """Returns whether a kernel may write a new value where the old one lies."""
     if kernel.attention is not None:
         return old not in kernel.inputs
     return _all_may_write_over([stage.accesses() for stage in kernel.stages], [(old, new)])

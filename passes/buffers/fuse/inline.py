@@ -19,7 +19,7 @@ from tensorgrad.passes.tensors.simplify import simplify_block
 
 
 def inverse(written: AffineMap) -> list[AffineExpr] | None:
-    """Each loop as an expression of the index that a stage writes at, or `None` if the map is no plain placement."""
+    """Returns each loop as an expression of the written index, or `None` if the map is no plain placement."""
     loops: dict[int, AffineExpr] = {}
     for position, result in enumerate(written.results):
         if isinstance(result, AffineDimExpr) and result.position not in loops:
@@ -52,7 +52,7 @@ def inline(producer: Parts, consumer: Parts) -> None:
 
 
 def inlined_accesses(producer: Parts, consumer: Parts) -> list[Accesses]:
-    """What the stages of `consumer` would touch with `producer` computed in them."""
+    """Returns the buffers that the stages of `consumer` would touch with `producer` fused into them."""
     source, stage = producer.outputs[0], producer.stages[0]
     back = inverse(stage.writes[0][1])
     assert back is not None
@@ -173,7 +173,7 @@ def _index_of(expression: AffineExpr, values: Sequence[SSAValue], block: Block, 
 
 
 def can_inline(producer: Parts) -> bool:
-    """Whether a kernel is one pointwise stage with one output at a plain placement."""
+    """Returns whether a kernel is one pointwise stage with one output at a plain placement."""
     if len(producer.stages) != 1 or len(producer.outputs) != 1 or not producer.is_pointwise:
         return False
     return inverse(producer.stages[0].writes[0][1]) is not None

@@ -17,7 +17,7 @@ from tensorgrad.passes.buffers.fuse.inline import inverse
 
 
 def aligned_loops(first: Parts, second: Parts) -> list[int] | None:
-    """Which loop of `second`'s grid each loop of `first`'s grid is, by how `second` reads what `first` writes.
+    """Returns which loop of `second`'s grid each loop of `first`'s grid is, by how `second` reads what `first` writes.
 
     `None` when some read is at another point than the grid's, or at a computed index.
     """
@@ -49,7 +49,7 @@ def aligned_loops(first: Parts, second: Parts) -> list[int] | None:
 
 
 def _placement(kernel: Parts, output: SSAValue) -> list[AffineExpr] | None:
-    """Each grid loop as an expression of the index at which a kernel writes an output."""
+    """Returns each grid loop as an expression of the index at which a kernel writes an output."""
     rank = len(kernel.grid)
     for stage in kernel.stages:
         for buffer, m in stage.writes:
@@ -60,7 +60,7 @@ def _placement(kernel: Parts, output: SSAValue) -> list[AffineExpr] | None:
 
 
 def _plain(expression: AffineExpr, m: AffineMap, rank: int) -> int | None:
-    """The grid loop that an index expression comes to under a map."""
+    """Returns the grid loop that an index expression comes to under a map."""
     if not isinstance(expression, AffineDimExpr):
         return None
     result = m.results[expression.position]
@@ -68,7 +68,7 @@ def _plain(expression: AffineExpr, m: AffineMap, rank: int) -> int | None:
 
 
 def merge(first: Parts, second: Parts, loops: Sequence[int], private: Sequence[SSAValue]) -> Parts:
-    """One kernel that runs `first`'s stages and then `second`'s, over `first`'s grid.
+    """Returns one kernel that runs `first`'s stages and then `second`'s, over `first`'s grid.
 
     Args:
         first: Runs first; its stages are taken.
@@ -100,7 +100,7 @@ def merge(first: Parts, second: Parts, loops: Sequence[int], private: Sequence[S
 
 
 def merged_accesses(first: Parts, second: Parts, loops: Sequence[int]) -> list[Accesses]:
-    """What the stages of both would touch as one kernel."""
+    """Returns the buffers that the stages of both would touch as one kernel."""
     rank = len(second.grid)
     order = [*loops, *(loop for loop in range(rank) if loop not in loops)]
     result = [stage.accesses() for stage in first.stages]
@@ -119,7 +119,7 @@ def merged_accesses(first: Parts, second: Parts, loops: Sequence[int]) -> list[A
 
 
 def _permutation(order: Sequence[int], rank: int) -> list[AffineExpr]:
-    """Each loop as one of the new ones: those of the grid in a new order, the others where they are."""
+    """Returns each loop as one of the new ones: those of the grid in a new order, the others where they are."""
     new: list[AffineExpr] = [AffineDimExpr(loop) for loop in range(rank)]
     for position, loop in enumerate(order):
         new[loop] = AffineDimExpr(position)
@@ -127,7 +127,7 @@ def _permutation(order: Sequence[int], rank: int) -> list[AffineExpr]:
 
 
 def _placed(value: SSAValue, stages: Sequence[Stage], like: Parts, location: LocationAttr) -> SSAValue:
-    """A local in place of `value`, with the shape of another grid, whose loops the stages have taken over."""
+    """Returns a local in place of `value`, with the shape of another grid, whose loops the stages have taken over."""
     local = new_local(like.grid, element_of(value), location)
     _rename(stages, value, local, len(like.grid))
     return local

@@ -26,19 +26,19 @@ from tensorgrad.runtime.target import Target
 
 
 def reads_in_sum(reader: Parts, source: SSAValue) -> bool:
-    """Whether a contraction reads a buffer in its sum, not only behind it."""
+    """Returns whether a contraction reads a buffer in its sum, not only behind it."""
     return reader.contraction is not None and source in reader.contraction.buffers()
 
 
 def prologue_fits(producer: Parts, reader: Parts) -> bool:
-    """Whether a contraction stays short enough with a kernel computed in it: long ones take drivers long to compile."""
+    """Returns whether a contraction stays short enough with a prologue: drivers compile long ones slowly."""
     assert reader.contraction is not None
     together = (producer.stages[0].body, reader.contraction.body)
     return sum(weight_of(operations(body)) for body in together) <= MOST_PROLOGUE_OPS
 
 
 def prologue_pays(producer: Parts, readers: Sequence[Parts], target: Target, alone: bool = True) -> bool:
-    """Whether it pays to compute a kernel in all of its readers instead of storing what it computes.
+    """Returns whether it pays to compute a kernel in all of its readers instead of storing what it computes.
 
     Args:
         producer: One pointwise stage with one output.
@@ -72,14 +72,14 @@ def _saved_cycles(producer: Parts, readers: Sequence[Parts], machine: CpuModel, 
 
 
 def _loading(kernel: Parts, machine: CpuModel) -> float:
-    """What a CPU takes to load what a pointwise kernel reads at one point; less where many points read the same."""
+    """Returns what a CPU needs to load the operands of one point; less for those that many points share."""
     stage, points = kernel.stages[0], cost.points(kernel.grid)
     whole = sum(1 for _, m in stage.reads if cost.points([kernel.grid[loop] for loop in used_dims(m)]) == points)
     return machine.load * (whole + len(stage.loads())) + machine.uniform_load * (len(stage.reads) - whole)
 
 
 def _vectors(extents: Sequence[int], machine: CpuModel) -> float:
-    """How many vectors of points each core of a CPU computes."""
+    """Returns how many vectors of points each core of a CPU computes."""
     return cost.points(extents) / (machine.lanes * machine.cores)
 
 
@@ -105,7 +105,7 @@ def _saved_bytes(producer: Parts, readers: Sequence[Parts], machine: GpuModel, t
 
 
 def _contraction_cost(reader: Parts, producer: Parts | None, target: Target) -> float:
-    """What a reader's contraction costs, alone or with a producer computed in it.
+    """Returns what a reader's contraction costs, alone or with a producer computed in it.
 
     Infinitely much where the producer leaves no contraction: where its values are the same for all rows, or all
     columns, a block of results has nothing to reuse, and each result would compute every one of them anew.

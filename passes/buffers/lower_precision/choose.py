@@ -60,7 +60,7 @@ KEPT_SHAPES = ("parameter", "state", "update")
 
 
 def chosen(module: ModuleOp, smallest: int, scale: float) -> dict[Value, float]:
-    """The values to store with fewer bits, each with the factor that it is stored with.
+    """Returns the values to store with fewer bits, each with the factor that it is stored with.
 
     Args:
         module: Functions of `buf` before `plan-memory`.
@@ -85,7 +85,7 @@ def chosen(module: ModuleOp, smallest: int, scale: float) -> dict[Value, float]:
 
 
 def _ends(module: ModuleOp, flow: Flow) -> tuple[list[Value], set[int]]:
-    """The outputs of the module's functions, and how many elements parameters and states have."""
+    """Returns the outputs of the module's functions, and how many elements parameters and states have."""
     outputs, kept = list[Value](), set[int]()
     for function in functions(module):
         for argument, slot in zip(function.body.block.args, arguments_of(function), strict=True):
@@ -97,7 +97,7 @@ def _ends(module: ModuleOp, flow: Flow) -> tuple[list[Value], set[int]]:
 
 
 def _of_updates(module: ModuleOp, flow: Flow, forward: set[Value], kept: set[int]) -> set[Value]:
-    """What optimizers compute: all behind state, scalars of the host, and products of nothing but gradients."""
+    """Returns what optimizers compute: all ops that depend on state, host scalars, or products of gradients."""
     found: list[Value] = []
     for function in functions(module):
         for argument, slot in zip(function.body.block.args, arguments_of(function), strict=True):
@@ -111,7 +111,7 @@ def _of_updates(module: ModuleOp, flow: Flow, forward: set[Value], kept: set[int
 
 
 def functions(module: ModuleOp) -> list[FuncOp]:
-    """The functions that no other one of the module runs."""
+    """Returns the functions that no other one of the module runs."""
     found = (op for op in module.ops if isinstance(op, FuncOp) and op.body.blocks)
     return [function for function in found if not is_private(function)]
 
@@ -121,7 +121,7 @@ def _elements(value: Value) -> int:
 
 
 def _is_temporary(value: Value) -> bool:
-    """Whether f32 buffers hold a value that only kernels see, each in a place of its own."""
+    """Returns whether f32 buffers hold a value that only kernels see, each in a place of its own."""
     return bool(value.writers) and not value.carried and all(_may_change(name) for name in value.names)
 
 
@@ -136,12 +136,12 @@ def _may_change(name: SSAValue) -> bool:
 
 
 def _meets_attention(value: Value) -> bool:
-    """Whether an attention reads or writes a value: it knows no factors."""
+    """Returns whether an attention reads or writes a value: it knows no factors."""
     return any(isinstance(use.operation, AttentionOp) for name in value.names for use in name.uses)
 
 
 def may_round(stage: GenericOp | AttentionOp, position: int) -> bool:
-    """Whether what a stage writes may be stored with fewer bits."""
+    """Returns whether what a stage writes may be stored with fewer bits."""
     if is_product(stage, position):
         return True
     if isinstance(stage, AttentionOp):
@@ -155,19 +155,19 @@ def may_round(stage: GenericOp | AttentionOp, position: int) -> bool:
 
 
 def _folded(stage: GenericOp) -> int:
-    """How many elements a reduction folds into one."""
+    """Returns how many elements a reduction folds into one."""
     loops = zip(loop_extents(stage), iterators_of(stage), strict=True)
     return numbers.prod(extent for extent, kind in loops if kind == IteratorType.REDUCTION)
 
 
 def _is_beyond(value: SSAValue) -> bool:
-    """Whether a scalar is a finite constant that f16 does not hold, such as the score of what is masked."""
+    """Returns whether a scalar is a finite constant that f16 does not hold, such as the score of what is masked."""
     found = value.owner.value if isinstance(value.owner, arith.ConstantOp) else None
     return isinstance(found, FloatAttr) and LARGEST < abs(found.value.data) < numbers.inf
 
 
 def _last_ops(value: SSAValue) -> list[Operation]:
-    """The op that a value is the result of; behind a choice, those of both sides."""
+    """Returns the op that a value is the result of; behind a choice, those of both sides."""
     op = value.owner
     if isinstance(op, arith.SelectOp):
         return [*_last_ops(op.lhs), *_last_ops(op.rhs)]

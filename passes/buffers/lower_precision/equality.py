@@ -38,7 +38,7 @@ class _Origin:
 
 
 def compared(flow: Flow) -> set[Value]:
-    """The values that must stay as they are, because something else is compared with what follows from them."""
+    """Returns the values that must stay as they are, because something else is compared with what follows from them."""
     kept = set[Value]()
     for stage in flow.stages:
         for op in list(stage.body.walk()):
@@ -56,7 +56,7 @@ def compared(flow: Flow) -> set[Value]:
 
 
 def _behind_products(values: Iterable[Value]) -> set[Value]:
-    """These values and what they are computed from, up to products: nothing computes a product twice."""
+    """Returns these values and what they are computed from, up to products: nothing computes a product twice."""
     found, left = set[Value](), list(values)
     while left:
         value = left.pop()
@@ -98,13 +98,13 @@ def _trace_value(flow: Flow, value: Value, found: _Origin) -> None:
 
 
 def _is_selected(scalar: SSAValue) -> bool:
-    """Whether a scalar is a choice among what a stage reads, or one of it."""
+    """Returns whether a scalar is a choice among what a stage reads, or one of it."""
     owner = scalar.owner
     return isinstance(scalar, BlockArgument) or isinstance(owner, (*SELECTING, memref.LoadOp)) or _is_exact(owner)
 
 
 def _is_exact(owner: object) -> bool:
-    """Whether a constant is the same with fewer bits: 0 or an infinity."""
+    """Returns whether a constant is the same with fewer bits: 0 or an infinity."""
     if not isinstance(owner, arith.ConstantOp):
         return False
     value = owner.value

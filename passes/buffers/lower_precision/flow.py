@@ -63,7 +63,7 @@ class Flow:
             self.value_of(name).carried = True
 
     def value_of(self, name: SSAValue) -> Value:
-        """The value that a buffer, an argument or a local holds."""
+        """Returns the value that a buffer, an argument or a local holds."""
         root = self._root(name)
         if root not in self._values:
             self._values[root] = Value()
@@ -73,11 +73,11 @@ class Flow:
         return value
 
     def values(self) -> list[Value]:
-        """All values that kernels touch."""
+        """Returns all values that kernels touch."""
         return list(self._values.values())
 
     def needed_for(self, values: Iterable[Value]) -> set[Value]:
-        """These values and all that they are computed from."""
+        """Returns these values and all that they are computed from."""
         found, left = set[Value](), list(values)
         while left:
             value = left.pop()
@@ -87,7 +87,7 @@ class Flow:
         return found
 
     def depending_on(self, values: Iterable[Value]) -> set[Value]:
-        """These values and all that is computed from them."""
+        """Returns these values and all that is computed from them."""
         makes: dict[Value, list[Value]] = {}
         for value in self.values():
             for source in value.made_from:
@@ -169,12 +169,12 @@ class Flow:
 
 
 def sources(stage: GenericOp, position: int) -> list[SSAValue]:
-    """The buffers and locals that one output of a stage is computed from."""
+    """Returns the buffers and locals that one output of a stage is computed from."""
     return sources_of(stage, yielded(stage, position))
 
 
 def sources_of(stage: GenericOp, scalar: SSAValue) -> list[SSAValue]:
-    """The buffers and locals that a scalar of a stage's body is computed from."""
+    """Returns the buffers and locals that a scalar of a stage's body is computed from."""
     inputs: dict[SSAValue, SSAValue] = {
         argument: operand
         for argument, operand in zip(stage.body.block.args, stage.inputs, strict=False)
@@ -190,7 +190,7 @@ def sources_of(stage: GenericOp, scalar: SSAValue) -> list[SSAValue]:
 
 
 def reached(value: SSAValue) -> Iterator[SSAValue]:
-    """A scalar of a stage's body, and all that it is computed from there."""
+    """Yields a scalar of a stage's body, and all that it is computed from there."""
     seen, left = set[SSAValue](), [value]
     while left:
         one = left.pop()
@@ -204,7 +204,8 @@ def reached(value: SSAValue) -> Iterator[SSAValue]:
 
 
 def is_product(stage: GenericOp | AttentionOp, position: int) -> bool:
-    """Whether a stage sums products of what it reads at two places, not both of which have all loops of the grid.
+    """Returns whether a stage sums products of what it reads at two places, not both of which have all loops of the
+    grid.
 
     So do matrix products and convolutions; statistics of rows, such as variances, do not.
     """
@@ -233,12 +234,12 @@ def _are_different(stage: GenericOp, op: arith.MulfOp) -> bool:
 
 
 def _is_read(stage: GenericOp, scalar: SSAValue) -> bool:
-    """Whether a scalar is what a stage reads of a buffer at an index."""
+    """Returns whether a scalar is what a stage reads of a buffer at an index."""
     return scalar in stage.body.block.args or isinstance(scalar.owner, memref.LoadOp)
 
 
 def yielded(stage: GenericOp, position: int) -> SSAValue:
-    """What a stage yields for one output."""
+    """Returns what a stage yields for one output."""
     last = stage.body.block.last_op
     assert isinstance(last, YieldOp)
     return last.operands[position]

@@ -21,7 +21,7 @@ Scales: TypeAlias = Mapping[SSAValue, float]
 
 
 def retyped(name: SSAValue, element: AnyFloat) -> SSAValue:
-    """The buffer, or the argument that stands for it, with another element type; it takes the old one's place."""
+    """Replaces a buffer, or the argument that stands for it, by one of another element type."""
     kind = cast("MemRefType[Attribute]", name.type)
     new = Rewriter.replace_value_with_new_type(name, buffer_type(kind.get_shape(), element))
     if isinstance(new, BlockArgument) and isinstance(name, BlockArgument):
@@ -100,7 +100,7 @@ def _reduce_apart(kernel: KernelOp, stage: GenericOp, position: int, scale: floa
 
 
 def _point(loops: int, rank: int) -> AffineMap:
-    """Where a stage finds its point's element of a local."""
+    """Returns where a stage finds its point's element of a local."""
     return AffineMap(loops, 0, tuple(AffineDimExpr(loop) for loop in range(rank)))
 
 

@@ -36,14 +36,14 @@ class StageBody(ScalarBuilder):
         self._root = self if root is None else root
 
     def loop(self, position: int) -> SSAValue:
-        """The index of a loop; loops of extent 1 are left out of the stage and stay at 0."""
+        """Returns the index of a loop; loops of extent 1 are left out of the stage and stay at 0."""
         if position not in self._kept:
             return self.constant(0, index)
         # linalg.index stands directly in the stage's body, never inside a condition.
         return self._root.add_op(IndexOp(self._kept.index(position)))
 
     def evaluate(self, at: AffineMap, loops: Sequence[SSAValue]) -> list[SSAValue]:
-        """The results of an index map at the given indices."""
+        """Returns the results of an index map at the given indices."""
         values: list[SSAValue] = []
         for result in at.results:
             if isinstance(result, AffineDimExpr):
@@ -54,7 +54,7 @@ class StageBody(ScalarBuilder):
         return values
 
     def load(self, buffer: SSAValue, indices: Sequence[SSAValue]) -> SSAValue:
-        """An element of one of the kernel's buffers (given as the buffer outside)."""
+        """Returns an element of one of the kernel's buffers (given as the buffer outside)."""
         return self.add_op(memref.LoadOp.get(self._buffers[buffer], list(indices)))
 
     def guarded(
@@ -79,7 +79,7 @@ class StageBody(ScalarBuilder):
         initial: SSAValue,
         body: Callable[[StageBody, SSAValue, SSAValue], SSAValue],
     ) -> SSAValue:
-        """A value carried through a loop over the indices, at most `most`, from `start` to `stop`, both computed."""
+        """Returns a value carried through a loop from `start` to `stop`, both computed, at most `most` iterations."""
         block = Block(arg_types=[index, initial.type])
         value = body(self._inner(block), block.args[0], block.args[1])
         block.add_op(scf.YieldOp(value))
@@ -124,13 +124,13 @@ class KernelSpec:
 
 
 def accumulates_half(spec: KernelSpec) -> bool:
-    """Whether a kernel would add or multiply many f16 in an accumulator of f16."""
+    """Returns whether a kernel would add or multiply many f16 in an accumulator of f16."""
     folds = spec.combine in (arith.AddfOp, arith.MulfOp) and any(extent != 1 for extent in spec.reduced)
     return folds and spec.result == f16
 
 
 def in_full(spec: KernelSpec) -> KernelSpec:
-    """The kernel with operands, arithmetic and result of f16 in f32."""
+    """Returns the kernel with operands, arithmetic and result of f16 in f32."""
 
     def wide(b: StageBody, value: SSAValue) -> SSAValue:
         return b.convert(arith.ExtFOp, value, f32) if value.type == f16 else value
@@ -142,7 +142,7 @@ def in_full(spec: KernelSpec) -> KernelSpec:
 
 
 def rounded(source: View, spec: KernelSpec) -> KernelSpec:
-    """What rounds the result of `in_full` to f16."""
+    """Returns the kernel that rounds the result of `in_full` to f16."""
 
     def compute(b: StageBody, args: Sequence[SSAValue]) -> SSAValue:
         return b.convert(arith.TruncFOp, args[0], f16)
@@ -151,7 +151,7 @@ def rounded(source: View, spec: KernelSpec) -> KernelSpec:
 
 
 def make_kernel(spec: KernelSpec, output: SSAValue) -> KernelOp:
-    """A kernel of one stage that writes `output`. Loops of extent 1 are left out."""
+    """Returns a kernel of one stage that writes `output`. Loops of extent 1 are left out."""
     kept = [loop for loop, extent in enumerate(spec.extents) if extent != 1]
     grid = [extent for extent in spec.grid if extent != 1]
     own = [extent for extent in spec.reduced if extent != 1]
@@ -204,7 +204,7 @@ def set_location(op: Operation, location: LocationAttr | None) -> None:
 
 
 def alloc(shape: Sequence[int], element: Attribute, location: LocationAttr) -> memref.AllocOp:
-    """An allocation of a buffer."""
+    """Returns an allocation of a buffer."""
     op = memref.AllocOp([], [], buffer_type(shape, element))
     op.location = location
     return op

@@ -78,12 +78,12 @@ def _with_dtype(slot: Slot, value: SSAValue) -> Slot:
 
 
 def _is_whole(value: SSAValue, view: View) -> bool:
-    """Whether a tensor is all of a buffer, element by element."""
+    """Returns whether a tensor is all of a buffer, element by element."""
     return affine.is_identity(view.map) and shape_of(value) == buffer_shape(view.buffer)
 
 
 def _part(value: SSAValue) -> tuple[SSAValue, int] | None:
-    """The row that a tensor is a part of, and where."""
+    """Returns the row that a tensor is a part of, and where."""
     owner = value.owner.operand.owner if isinstance(value.owner, ReshapeOp) else value.owner
     if not isinstance(owner, SliceOp) or len(shape_of(owner.operand)) != 1:
         return None
@@ -91,7 +91,7 @@ def _part(value: SSAValue) -> tuple[SSAValue, int] | None:
 
 
 def _are_parts(parts: Sequence[tuple[int, int]], sizes: Sequence[int], row: SSAValue) -> bool:
-    """Whether places lie behind each other, where any device can bind."""
+    """Returns whether places lie behind each other, where any device can bind."""
     end, bytes_each = 0, element_bytes(buffer_element(row))
     for number, offset in sorted(parts, key=lambda part: part[1]):
         if offset < end or offset * bytes_each % PACK_ALIGNMENT:
@@ -179,7 +179,7 @@ class _Lowering:
         return self._emit(rule(op, operands), op)
 
     def _without_elements(self, op: TensorOp, operands: list[Lowered]) -> Lowered:
-        """An op over no elements gives one value everywhere: the padding, or what the reference gives."""
+        """Returns an op over no elements gives one value everywhere: the padding, or what the reference gives."""
         if isinstance(op, PadOp):
             value = operands[1]
             return value.through(AffineMap(len(op.shape), 0, ()), op.shape) if isinstance(value, View) else value
@@ -211,7 +211,7 @@ class _Lowering:
         return View(buffer.memref, affine.identity(len(spec.grid)))
 
     def _in_memory(self, value: SSAValue, lowered: Lowered, op: TensorOp | CallOp) -> View:
-        """A view as it is; a number everywhere is written out, for a kernel to load from."""
+        """Returns a view as it is; a number everywhere is written out, for a kernel to load from."""
         return lowered if isinstance(lowered, View) else self._emit(self._copy(value, lowered), op)
 
     def _copy(self, value: SSAValue, lowered: Lowered) -> KernelSpec:
@@ -224,7 +224,7 @@ class _Lowering:
         )
 
     def _packed(self, op: PackOp, operands: Sequence[Lowered]) -> View:
-        """A row of the buffers that hold the operands, or of copies where one is no buffer of its own."""
+        """Returns a row of the buffers that hold the operands, or of copies where one is no buffer of its own."""
         parts: list[SSAValue] = []
         offsets: list[int] = []
         for value, lowered, offset in zip(op.parts, operands, int_list(op.properties, "offsets"), strict=True):
@@ -238,7 +238,7 @@ class _Lowering:
         return View(self._row(parts, offsets, op.shape[0], op), affine.identity(1))
 
     def _can_be_packed(self, buffer: SSAValue) -> bool:
-        """Whether a buffer may lie wherever its row does: the inputs, outputs and constants have other neighbours."""
+        """Returns whether a buffer may lie wherever its row does: inputs, outputs and constants may not."""
         if not isinstance(buffer, BlockArgument):
             return isinstance(buffer.owner, memref.AllocOp)
         return self.arguments[buffer.index - len(self.originals)].role in ("parameter", "state")
@@ -276,7 +276,7 @@ class _Lowering:
         owner.erase()
 
     def _result_argument(self, value: SSAValue, returned: func.ReturnOp) -> SSAValue:
-        """The argument that takes a result."""
+        """Returns the argument that takes a result."""
         kind = buffer_type(shape_of(value), storage(element_of(value)))
         argument = self.block.insert_arg(kind, len(self.block.args))
         argument.location, argument.name_hint = returned.location, value.name_hint

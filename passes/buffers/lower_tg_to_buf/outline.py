@@ -49,7 +49,7 @@ class _Part:
 
 
 def has_control(function: FuncOp) -> bool:
-    """Whether a function has loops or branches."""
+    """Returns whether a function has loops or branches."""
     return any(isinstance(op, ControlOp) for op in function.body.block.ops)
 
 
@@ -102,7 +102,7 @@ class Outlining:
     # Taking apart
 
     def _split(self) -> tuple[list[_Part], list[ControlOp]]:
-        """The runs of ops, one more than there are loops and branches, and these."""
+        """Returns the runs of ops, one more than there are loops and branches, and these."""
         parts, controls = [_Part()], list[ControlOp]()
         for op in self.old.ops:
             if isinstance(op, PlainOp):
@@ -135,7 +135,7 @@ class Outlining:
                 self.buffers.setdefault(value, buffer) if value in maker else None
 
     def _may_update(self, slot: Slot, parts: Sequence[_Part], controls: Sequence[ControlOp]) -> bool:
-        """Whether nothing later on reads the old value."""
+        """Returns whether nothing later on reads the old value."""
         old = [a for a, s in self.slots.items() if s.name == slot.name and s.role in ("parameter", "state")]
         later: list[Operation] = [*(op for part in parts for op in part.ops), *controls]
         read = {operand for op in later for operand in op.operands}
@@ -158,7 +158,7 @@ class Outlining:
                     part.results.append((value, self.buffers[value], self._result_slot(value)))
 
     def _fresh(self, value: SSAValue, part: _Part) -> SSAValue:
-        """A buffer that a part fills with a value, for a loop to use up."""
+        """Returns a buffer that a part fills with a value, for a loop to use up."""
         buffer = self._alloc(value)
         part.results.append((value, buffer, self._result_slot(value)))
         return buffer
@@ -281,7 +281,7 @@ class Outlining:
         return self.buffers[value]
 
     def _own(self, value: SSAValue) -> SSAValue:
-        """The buffer of a loop's or a branch's result."""
+        """Returns the buffer of a loop's or a branch's result."""
         if value not in self.buffers:
             self.buffers[value] = self._alloc(value)
         return self.buffers[value]
@@ -349,12 +349,12 @@ def _buffer_type(value: SSAValue) -> Attribute:
 
 
 def _is_init(op: Operation, position: int) -> bool:
-    """Whether an operand is what a loop begins with, of which it gets a copy."""
+    """Returns whether an operand is what a loop begins with, of which it gets a copy."""
     return isinstance(op, ScanOp) and len(op.consts) <= position < len(op.consts) + op.carries
 
 
 def _needed(part: _Part) -> list[PlainOp]:
-    """The ops of a part that its results are made of, in order."""
+    """Returns the ops of a part that its results are made of, in order."""
     needed = {value for value, _, _ in part.results}
     found: list[PlainOp] = []
     for op in reversed(part.ops):

@@ -20,7 +20,7 @@ index = IndexType()
 
 
 def storage(element: Attribute) -> Attribute:
-    """The signless element type that buffers use for a tensor's element type."""
+    """Returns the signless element type that buffers use for a tensor's element type."""
     return i32 if element == ui32 else element
 
 
@@ -36,7 +36,7 @@ class ScalarBuilder:
         return op.results[0]
 
     def constant(self, number: float, element: Attribute) -> SSAValue:
-        """A constant of a buffer's element type; 32-bit patterns above the signed range wrap."""
+        """Returns a constant of a buffer's element type; 32-bit patterns above the signed range wrap."""
         if is_float(element):
             return self.add_op(arith.ConstantOp(FloatAttr(float(number), cast(AnyFloat, element))))
         value = int(number)
@@ -45,20 +45,20 @@ class ScalarBuilder:
         return self.add_op(arith.ConstantOp(IntegerAttr(value, cast("IntegerType | IndexType", element))))
 
     def apply(self, kind: type[Operation], *operands: SSAValue) -> SSAValue:
-        """An op whose result has its first operand's type."""
+        """Returns an op whose result has its first operand's type."""
         return self.add_op(kind.create(operands=operands, result_types=[operands[0].type], properties=_flags(kind)))
 
     def convert(self, kind: type[Operation], operand: SSAValue, to: Attribute) -> SSAValue:
-        """A conversion."""
+        """Returns a conversion."""
         return self.add_op(kind.create(operands=[operand], result_types=[to], properties=_flags(kind)))
 
     def compare(self, predicate: str, lhs: SSAValue, rhs: SSAValue) -> SSAValue:
-        """A comparison by a predicate of `arith.cmpf` or `arith.cmpi`."""
+        """Returns a comparison by a predicate of `arith.cmpf` or `arith.cmpi`."""
         kind = arith.CmpfOp if is_float(lhs.type) else arith.CmpiOp
         return self.add_op(kind(lhs, rhs, predicate))
 
     def select(self, condition: SSAValue, on_true: SSAValue, on_false: SSAValue) -> SSAValue:
-        """A choice."""
+        """Returns a choice."""
         return self.add_op(arith.SelectOp(condition, on_true, on_false))
 
 
@@ -117,7 +117,7 @@ BY_KIND: dict[str, tuple[type[Operation], type[Operation], type[Operation]]] = {
 
 
 def by_kind(name: str, element: Attribute) -> type[Operation]:
-    """The op of a family for a tensor's element type."""
+    """Returns the op of a family for a tensor's element type."""
     floats, signed, unsigned = BY_KIND[name]
     return floats if is_float(element) else unsigned if element == ui32 else signed
 
@@ -132,7 +132,7 @@ def predicate(name: str, element: Attribute) -> str:
 
 
 def polynomial(b: ScalarBuilder, x: SSAValue, coefficients: Sequence[float]) -> SSAValue:
-    """A polynomial by Horner's rule; the coefficient of the highest power comes first."""
+    """Returns a polynomial by Horner's rule; the coefficient of the highest power comes first."""
     value = b.constant(coefficients[0], x.type)
     for coefficient in coefficients[1:]:
         value = b.apply(arith.AddfOp, b.apply(arith.MulfOp, value, x), b.constant(coefficient, x.type))

@@ -20,7 +20,7 @@ class View:
     map: AffineMap
 
     def through(self, inner: AffineMap, extents: Sequence[int]) -> View:
-        """The view of the tensor that `inner` indexes this one by, with `extents`."""
+        """Returns the view of the tensor that `inner` indexes this one by, with `extents`."""
         return View(self.buffer, affine.composed(self.map, inner, extents))
 
 
@@ -36,5 +36,5 @@ Lowered: TypeAlias = View | Splat
 
 
 def through(operand: Lowered, inner: AffineMap, extents: Sequence[int]) -> Lowered:
-    """An operand as `inner` indexes it; a number is the same everywhere."""
+    """Returns an operand as `inner` indexes it; a number is the same everywhere."""
     return operand.through(inner, extents) if isinstance(operand, View) else operand

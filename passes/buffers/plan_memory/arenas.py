@@ -15,7 +15,7 @@ class Range:
     last: int
 
     def overlaps(self, other: Range) -> bool:
-        """Whether both are in use at some step."""
+        """Returns whether both are in use at some step."""
         return self.first <= other.last and other.first <= self.last
 
 
@@ -33,7 +33,7 @@ def aligned(size: int, alignment: int) -> int:
 
 
 def side_by_side(sizes: Sequence[int], alignment: int, limit: int) -> Layout:
-    """One range behind the other, in as few arenas of at most `limit` bytes as that takes."""
+    """Returns one range behind the other, in as few arenas of at most `limit` bytes as that takes."""
     layout = Layout([])
     for size in sizes:
         start = aligned(layout.sizes[-1], alignment) if layout.sizes else 0
@@ -65,7 +65,7 @@ def by_lifetime(ranges: Sequence[Range], alignment: int, limit: int) -> Layout:
 
 
 def _lowest(busy: Sequence[tuple[int, int, int]], size: int, alignment: int, limit: int) -> tuple[int, int]:
-    """The first arena and offset with `size` bytes free."""
+    """Returns the first arena and offset with `size` bytes free."""
     arena = 0
     while True:
         offset = 0
@@ -79,6 +79,6 @@ def _lowest(busy: Sequence[tuple[int, int, int]], size: int, alignment: int, lim
 
 
 def least_bytes(ranges: Sequence[Range]) -> int:
-    """The most bytes in use at one step: no layout for this order is smaller."""
+    """Returns the most bytes in use at one step: no layout for this order is smaller."""
     steps = {one.first for one in ranges}
     return max((sum(r.size for r in ranges if r.first <= step <= r.last) for step in steps), default=0)

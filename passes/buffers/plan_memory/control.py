@@ -47,7 +47,7 @@ class Root:
     uses: list[tuple[int, tuple[Loop, ...]]] = field(default_factory=list["tuple[int, tuple[Loop, ...]]"])
 
     def lifetime(self) -> tuple[int, int]:
-        """The first and the last step of its use; one inside of a loop that it outlives is one all through the loop."""
+        """Returns the first and last step of its use; a use inside a loop that it outlives lasts for the whole loop."""
         firsts: list[int] = []
         lasts: list[int] = []
         for step, loops in self.uses:
@@ -70,7 +70,7 @@ class Place:
     terms: tuple[tuple[Loop, AffineExpr, int], ...] = ()
 
     def row(self, loop: Loop, position: AffineExpr, stride: int) -> Place:
-        """The part of it at a position that depends on a loop's iteration."""
+        """Returns the part of it at a position that depends on a loop's iteration."""
         return replace(self, terms=(*self.terms, (loop, position, stride)))
 
 
@@ -251,27 +251,27 @@ def _size(value: SSAValue) -> int:
 
 
 def _carried(op: RunOp, function: FuncOp) -> tuple[list[SSAValue], list[SSAValue]]:
-    """A loop function's arguments for the old and for the next carried values."""
+    """Returns a loop function's arguments for the old and for the next carried values."""
     args, count = list(function.body.block.args), len(op.init)
     after = len(args) - len(op.stacks) - count
     return list(args[len(op.consts) : len(op.consts) + count]), list(args[after : after + count])
 
 
 def _sliced(op: RunOp, function: FuncOp) -> tuple[list[SSAValue], list[SSAValue]]:
-    """A loop function's arguments for slices: those it reads, and those it writes."""
+    """Returns a loop function's arguments for slices: those it reads, and those it writes."""
     args, first = list(function.body.block.args), len(op.consts) + len(op.init)
     return list(args[first : first + len(op.over)]), list(args[len(args) - len(op.stacks) :])
 
 
 def _whole(op: RunOp, function: FuncOp) -> list[SSAValue]:
-    """A loop function's arguments that are the same every time."""
+    """Returns a loop function's arguments that are the same every time."""
     args = list(function.body.block.args)
     first = len(op.consts) + len(op.init) + len(op.over)
     return [*args[: len(op.consts)], *args[first : first + len(op.constants)]]
 
 
 def _updates_in_place(function: FuncOp) -> dict[SSAValue, SSAValue]:
-    """The new values that may take the place of old ones, each with its old one."""
+    """Returns the new values that may take the place of old ones, each with its old one."""
     if has_calls(function):
         return {}
     graph = KernelGraph.of(function)

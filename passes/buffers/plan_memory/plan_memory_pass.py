@@ -154,7 +154,7 @@ class _Plan:
             )
 
     def _name(self, value: SSAValue) -> str:
-        """How messages call a buffer."""
+        """Returns a buffer's name in messages."""
         slots: dict[SSAValue, Slot] = dict(zip(self.arguments, self.slots, strict=True))
         return f"{slots[value].role} {slots[value].name!r}" if value in slots else value.name_hint or "a tensor"
 
@@ -176,7 +176,7 @@ class _Plan:
         return copies
 
     def _row_in_place(self, row: PackOp, writer: KernelOp | None) -> bool:
-        """Whether a row of updates takes the place of the old values' row; decided once, for all of them."""
+        """Returns whether a row of updates takes the place of the old values' row; decided once, for all of them."""
         if row not in self.packs:
             old = None if writer is None else self.graph.places.get(row.result)
             in_place = (
@@ -186,7 +186,7 @@ class _Plan:
         return self.packs[row] is not None
 
     def _is_in_place(self, writer: KernelOp, old: SSAValue, new: SSAValue, parts: Sequence[SSAValue]) -> bool:
-        """Whether a kernel that writes an update, or a row of them, may write it over the old values."""
+        """Returns whether a kernel that writes an update, or a row of them, may write it over the old values."""
         rows = {row.result for part in parts if (row := row_of(part)) is not None and row.result is not old}
         if rows & set(writer.inputs):
             return False  # the row has other points
@@ -195,14 +195,14 @@ class _Plan:
         return possible and not any(self._read_again(part, writer) for part in parts)
 
     def _read_again(self, old: SSAValue, writer: KernelOp) -> bool:
-        """Whether a kernel behind the writer still reads the old value."""
+        """Returns whether a kernel behind the writer still reads the old value."""
         behind = self.order[self.order.index(writer) + 1 :]
         return any(kernel in behind for kernel in users(old))
 
     # Rows
 
     def _remaining_rows(self) -> list[PackOp]:
-        """The rows that are left once those in place have become the rows of the old values."""
+        """Returns the rows that are left once those in place have become the rows of the old values."""
         for row, old in self.packs.items():
             if old is not None:
                 row.result.replace_all_uses_with(old)
@@ -236,7 +236,7 @@ class _Plan:
     # Arenas
 
     def _units(self, members: Sequence[SSAValue]) -> list[list[tuple[SSAValue, int, int]]]:
-        """What lies side by side: buffers, and the buffers of each row together; with offset and end in bytes."""
+        """Returns what lies side by side: buffers, and the buffers of each row, with offset and end in bytes."""
         units: dict[object, list[tuple[SSAValue, int, int]]] = {}
         for value in members:
             row = row_of(value)
@@ -260,7 +260,7 @@ class _Plan:
         return result
 
     def _limits(self) -> tuple[int, int]:
-        """The alignment of buffers that may be packed, and the largest arena of them."""
+        """Returns the alignment of buffers that may be packed, and the largest arena of them."""
         target = self.target
         alignment = max(target.min_storage_buffer_offset_alignment, PACK_ALIGNMENT)
         return alignment, min(target.max_buffer_size, target.max_storage_buffer_binding_size)
@@ -423,7 +423,7 @@ class _ControlPlan(_Plan):
             self.starts[root] = arenas[arena].result, offset
 
     def _counters(self) -> SSAValue | None:
-        """The numbers of all times of the longest loop, each where a binding can start."""
+        """Returns the numbers of all times of the longest loop, each where a binding can start."""
         if not self.tree.loops:
             return None
         most = max(loop.count for loop in self.tree.loops)
@@ -432,7 +432,7 @@ class _ControlPlan(_Plan):
         return self._new_view(arena.result, 0, buffer_type([words * most], i32), self.function.location)
 
     def _number(self, root: Root) -> IntegerAttr[IntegerType]:
-        """The number of a value's memory."""
+        """Returns the number of a value's memory."""
         return IntegerAttr(self.numbers.setdefault(root, len(self.numbers)), i64)
 
     def _new_view(self, arena: SSAValue, offset: int, kind: Buffer, location: LocationAttr) -> SSAValue:
@@ -475,7 +475,7 @@ class _ControlPlan(_Plan):
         loop.op.body.block.add_op(row)
 
     def _buffer(self, place: Place, kind: Attribute, location: LocationAttr) -> SSAValue:
-        """A place as a view, or as a row of one."""
+        """Returns a place as a view, or as a row of one."""
         arena, start = self.starts[place.root]
         if not place.terms:
             key = place.root, place.offset, kind

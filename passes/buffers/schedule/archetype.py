@@ -62,38 +62,38 @@ class Archetype(ABC, Generic[S]):
 
 
 def body_size(stage: GenericOp) -> int:
-    """The ops of a stage's body, those in regions included."""
+    """Returns the ops of a stage's body, those in regions included."""
     return sum(1 for _ in operations(stage.body.block))
 
 
 def has_own_loops(stage: GenericOp, kernel: KernelOp) -> bool:
-    """Whether a stage has loops besides the grid's."""
+    """Returns whether a stage has loops besides the grid's."""
     return len(stage.iterator_types) > len(kernel.extents)
 
 
 def unrolled_size(kernel: KernelOp, steps: int) -> int:
-    """The ops of a kernel's bodies, those in unrolled loops counted as often as they are repeated."""
+    """Returns the ops of a kernel's bodies, those in unrolled loops counted as often as they are repeated."""
     return sum(body_size(stage) * (steps if has_own_loops(stage, kernel) else 1) for stage in kernel.stages)
 
 
 def iteration_cycles(kernel: KernelOp, machine: CpuModel) -> float:
-    """About what a CPU needs for one iteration of a reduction, which is the kernel's first stage."""
+    """Returns about what a CPU needs for one iteration of a reduction, which is the kernel's first stage."""
     stage = kernel.stages[0]
     return machine.load * len(stage.inputs) + sum(1 for _ in stage.body.walk())
 
 
 def own_iterations(kernel: KernelOp) -> int:
-    """The most iterations that a stage has at one grid point."""
+    """Returns the most iterations that a stage has at one grid point."""
     return max((math.prod(loop_extents(s)[len(kernel.extents) :]) for s in kernel.stages), default=1)
 
 
 def unrolled_by(kernel: KernelOp, factors: tuple[int, ...], lanes: int = 0) -> int:
-    """The first of some factors by which the loops of a kernel's stages can be unrolled, or 1."""
+    """Returns the first of some factors by which the loops of a kernel's stages can be unrolled, or 1."""
     return next((factor for factor in factors if can_unroll(kernel, factor, lanes)), 1)
 
 
 def can_unroll(kernel: KernelOp, factor: int, lanes: int = 0) -> bool:
-    """Whether the loops of a kernel's stages can be unrolled.
+    """Returns whether the loops of a kernel's stages can be unrolled.
 
     Args:
         kernel: At least one of its stages should have that many iterations.
@@ -109,7 +109,7 @@ def can_unroll(kernel: KernelOp, factor: int, lanes: int = 0) -> bool:
 
 
 def longest_contiguous(kernel: KernelOp) -> int:
-    """The extent of the longest innermost loop along which a stage reads or writes contiguous elements; 0 for none."""
+    """Returns the longest extent of an innermost loop along which a stage accesses contiguous elements, or 0."""
     return max((loop_extents(stage)[-1] for stage in kernel.stages if _is_contiguous(stage, kernel)), default=0)
 
 
@@ -121,7 +121,7 @@ def _is_contiguous(stage: GenericOp, kernel: KernelOp) -> bool:
 
 
 def is_vectorizable(stage: GenericOp, kernel: KernelOp) -> bool:
-    """Whether what a stage reads and writes along its innermost own loop may be vectors."""
+    """Returns whether what a stage reads and writes along its innermost own loop may be vectors."""
     if not has_own_loops(stage, kernel):
         return True
     innermost = len(loop_extents(stage)) - 1
@@ -134,7 +134,7 @@ def is_vectorizable(stage: GenericOp, kernel: KernelOp) -> bool:
 
 
 def is_coalesced(kernel: KernelOp) -> bool:
-    """Whether neighbouring grid points read neighbouring elements: then a thread a point reads in order already."""
+    """Returns whether neighbouring grid points read neighbouring elements: a thread a point reads in order then."""
     rank = len(kernel.extents)
     for stage in kernel.stages:
         for operand, m in zip(stage.inputs, maps_of(stage), strict=False):

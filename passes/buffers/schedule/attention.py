@@ -49,7 +49,7 @@ class AttentionArchetype(Archetype[AttentionSchedule]):
 
 
 def _block(stage: AttentionOp, machine: CpuModel | GpuModel, target: Target) -> tuple[int, int, int, int]:
-    """The rows and columns of a thread, and the lanes and depth of a workgroup."""
+    """Returns the rows and columns of a thread, and the lanes and depth of a workgroup."""
     a, part, row_count = stage.attention, stage.part.data, stage.grid[1]
     most = target.max_compute_invocations_per_workgroup
     is_cpu = isinstance(machine, CpuModel)
@@ -70,5 +70,5 @@ def _block(stage: AttentionOp, machine: CpuModel | GpuModel, target: Target) -> 
 
 
 def _overflows(part: str, rows: int, width: int, target: Target) -> bool:
-    """Whether the weights of a block take more workgroup memory than there is."""
+    """Returns whether the weights of a block take more workgroup memory than there is."""
     return (2 if part == KEYS else 1) * rows * width * 4 > target.max_compute_workgroup_storage_size

@@ -105,7 +105,7 @@ class ContractionArchetype(Archetype[ContractionSchedule]):
 
 
 def _fits(kernel: KernelOp, stage: GenericOp) -> bool:
-    """Whether a kernel's contraction can be computed in blocks."""
+    """Returns whether a kernel's contraction can be computed in blocks."""
     if any(s is not stage and has_own_loops(s, kernel) for s in kernel.stages):
         return False
     if iterators_of(stage)[len(kernel.extents) :].count(IteratorType.PARALLEL):
@@ -116,7 +116,7 @@ def _fits(kernel: KernelOp, stage: GenericOp) -> bool:
 
 
 def _sides(kernel: KernelOp, stage: GenericOp) -> Sides:
-    """The loops of the grid that only one of two operands has: the rows' and the columns'.
+    """Returns the loops of the grid that only one of two operands has: the rows' and the columns'.
 
     Where operands are compared with indices instead, as for a product with one-hot rows, what comes of it counts as
     one. The results of neighbouring columns lie side by side in memory.
@@ -137,14 +137,14 @@ def _sides(kernel: KernelOp, stage: GenericOp) -> Sides:
 
 
 def _pairs(loops: Iterable[frozenset[int]], rank: int) -> list[tuple[frozenset[int], frozenset[int]]]:
-    """The loops of the grid, of `rank` loops, that each of two values has alone, of those that change in the sum."""
+    """Returns the loops of a grid of `rank` loops that each of two values has alone, if it changes in the sum."""
     changing = [found for found in loops if any(loop >= rank for loop in found)]
     found = list(dict.fromkeys(frozenset(loop for loop in one if loop < rank) for one in changing))
     return [(a - b, b - a) for a, b in combinations(found, 2) if a - b and b - a]
 
 
 def _last_loop(kernel: KernelOp) -> int:
-    """The grid loop along which the results lie in memory."""
+    """Returns the grid loop along which the results lie in memory."""
     found, last = len(kernel.extents) - 1, kernel.stages[-1]
     for m in maps_of(last)[len(last.inputs) :]:
         plain = [result.position for result in m.results if isinstance(result, AffineDimExpr)]
@@ -196,7 +196,7 @@ class _Counts:
     once: float
 
     def over(self, rows: float, columns: float, results: float, threads: float = 1) -> float:
-        """How often it is done in all, for so many rows, columns and results, and by so many threads."""
+        """Returns the total count, for so many rows, columns and results, and by so many threads."""
         return self.row * rows + self.column * columns + self.result * results + self.once * threads
 
 
@@ -205,7 +205,7 @@ KINDS: tuple[tuple[str, ...], ...] = (("row",), ("column",), ("column", "row"), 
 
 
 def _cpu_tile(kernel: KernelOp, stage: GenericOp, sides: Sides, machine: CpuModel, target: Target) -> Tile:
-    """The block that needs the least time by what loads and operations take."""
+    """Returns the block that needs the least time by what loads and operations take."""
     best, _ = _fastest(kernel, stage, sides, machine, target)
     tile = replace(best, inner=_inner_loop(kernel, stage, best, machine))
     in_vectors = _reads_vectors(kernel, stage, tile) and can_step(tile, VECTOR, kernel, stage)
@@ -213,7 +213,7 @@ def _cpu_tile(kernel: KernelOp, stage: GenericOp, sides: Sides, machine: CpuMode
 
 
 def _reads_vectors(kernel: KernelOp, stage: GenericOp, tile: Tile) -> bool:
-    """Whether steps of the innermost loop are side by side in an operand, aligned as vectors are."""
+    """Returns whether steps of the innermost loop are side by side in an operand, aligned as vectors are."""
     extents = loop_extents(stage)
     inner = AffineDimExpr(len(kernel.extents) + tile.inner if tile.inner >= 0 else len(extents) - 1)
     for operand, m in zip(stage.inputs, maps_of(stage), strict=False):
@@ -226,14 +226,14 @@ def _reads_vectors(kernel: KernelOp, stage: GenericOp, tile: Tile) -> bool:
 
 
 def can_step(tile: Tile, steps: int, kernel: KernelOp, stage: GenericOp) -> bool:
-    """Whether a turn of the innermost loop can take so many steps without becoming too long to compile."""
+    """Returns whether a turn of the innermost loop can take so many steps without becoming too long to compile."""
     extent = loop_extents(stage)[len(kernel.extents) :][tile.inner]
     fits = tile.rows * tile.columns * steps <= MOST_PRODUCTS
     return steps == 1 or (fits and extent % steps == 0 and extent > steps and not tile.chunk)
 
 
 def contraction_cost(kernel: KernelOp, stage: GenericOp, target: Target) -> float:
-    """About what a contraction costs by its default schedule, in the unit of the target's machine."""
+    """Returns about what a contraction costs by its default schedule, in the unit of the target's machine."""
     machine, sides = machine_of(target), _sides(kernel, stage)
     if isinstance(machine, CpuModel):
         return _fastest(kernel, stage, sides, machine, target)[1]
@@ -243,7 +243,7 @@ def contraction_cost(kernel: KernelOp, stage: GenericOp, target: Target) -> floa
 def _fastest(
     kernel: KernelOp, stage: GenericOp, sides: Sides, machine: CpuModel, target: Target, parts: int = 1
 ) -> tuple[Tile, float]:
-    """The tile that a CPU computes a contraction with in the fewest cycles, its reduction split into parts."""
+    """Returns the tile that a CPU computes a contraction with in the fewest cycles, its reduction split into parts."""
     row, column = sides
     work: list[tuple[Sides, _Work]] = []
     for pair in (sides, (column, row)):
@@ -280,7 +280,7 @@ def _blocks(grid: Sequence[int], sides: Sides, lanes: int, broadcasts: bool) -> 
 
 
 def _cycles(tile: Tile, grid: Sequence[int], work: _Work, machine: CpuModel) -> float:
-    """About how long a CPU computes a contraction."""
+    """Returns about how long a CPU computes a contraction."""
     rows = -(-tile.rows // tile.lanes) if tile.broadcast else tile.rows
     outputs = tile.rows * tile.columns
     loads, operations = (counts.over(rows, tile.columns, outputs) for counts in (work.loads, work.operations))
@@ -291,7 +291,7 @@ def _cycles(tile: Tile, grid: Sequence[int], work: _Work, machine: CpuModel) -> 
 
 
 def _inner_loop(kernel: KernelOp, stage: GenericOp, tile: Tile, machine: CpuModel) -> int:
-    """The loop of the reduction to run innermost, so that tests for edges of images stay outside of it."""
+    """Returns the loop of the reduction to run innermost, so that tests for edges of images stay outside of it."""
     rank = len(kernel.extents)
     own = loop_extents(stage)[rank:]
     maps = [m for operand, m in zip(stage.inputs, maps_of(stage), strict=False) if not is_shape_only(operand)]
@@ -310,7 +310,7 @@ def _inner_loop(kernel: KernelOp, stage: GenericOp, tile: Tile, machine: CpuMode
 
 
 def _in_divisions(expression: AffineExpr) -> set[int]:
-    """The loops that stand inside of a division or a remainder."""
+    """Returns the loops that stand inside of a division or a remainder."""
     if not isinstance(expression, AffineBinaryOpExpr):
         return set()
     if expression.kind in (AffineBinaryOpKind.FloorDiv, AffineBinaryOpKind.Mod):
@@ -322,7 +322,7 @@ def _in_divisions(expression: AffineExpr) -> set[int]:
 
 
 def _gpu_tile(kernel: KernelOp, stage: GenericOp, sides: Sides, machine: GpuModel, target: Target) -> Tile:
-    """The largest block that leaves enough workgroups and little waste at the edges."""
+    """Returns the largest block that leaves enough workgroups and little waste at the edges."""
     grid, lanes = kernel.extents, machine.tile_lanes
     row, column = sides
     if 2 * math.prod(grid[loop] for loop in column) <= lanes:  # most lanes would idle
@@ -352,7 +352,7 @@ def _gpu_tile(kernel: KernelOp, stage: GenericOp, sides: Sides, machine: GpuMode
 
 
 def _bytes(kernel: KernelOp, stage: GenericOp, sides: Sides, machine: GpuModel, target: Target) -> float:
-    """About how many bytes a GPU moves while it computes a contraction from what is in its caches."""
+    """Returns about how many bytes a GPU moves while it computes a contraction from what is in its caches."""
     tile = _gpu_tile(kernel, stage, sides, machine, target)
     work = _Work.of(kernel, stage, (tile.row, tile.column), always=tile.chunk > 0)
     threads = tile.threads
@@ -366,7 +366,8 @@ def _bytes(kernel: KernelOp, stage: GenericOp, sides: Sides, machine: GpuModel, 
 
 
 def can_stage(tile: Tile, stage: GenericOp, target: Target) -> bool:
-    """Whether a workgroup's threads can share what each computes of rows and columns, in the workgroup's memory.
+    """Returns whether a workgroup's threads can share what each computes of rows and columns, in the workgroup's
+    memory.
 
     Loads at computed indices must be among that, for each thread would wait for its own.
     """
@@ -381,7 +382,7 @@ def can_stage(tile: Tile, stage: GenericOp, target: Target) -> bool:
 
 
 def staged_bytes(tile: Tile, stage: GenericOp, staged: Sequence[SSAValue]) -> int:
-    """The workgroup memory that values of a contraction's body are staged in."""
+    """Returns the workgroup memory that values of a contraction's body are staged in."""
     axes = axes_of_values(stage, tile.row, tile.column)
     across = {"row": tile.rows * tile.depth, "column": tile.columns * tile.lanes}
     return sum(4 * across[side] * tile.chunk for value in staged for side in axes[value])
@@ -397,7 +398,7 @@ def _results(stage: GenericOp) -> Sequence[SSAValue]:
 
 
 def _changed(tile: Tile, own: int) -> Iterator[Tile]:
-    """The tiles that differ in one choice, of a contraction with so many loops of its own."""
+    """Yields the tiles that differ in one choice, of a contraction with so many loops of its own."""
     for name in ("rows", "columns", "lanes", "depth"):
         value: int = getattr(tile, name)
         yield from (replace(tile, **{name: other}) for other in (value // 2, value * 2))

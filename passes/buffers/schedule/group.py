@@ -71,7 +71,7 @@ class GroupArchetype(Archetype[GroupSchedule]):
 
 
 def group_schedule(kernel: KernelOp, lanes: int, steps: int = 1) -> GroupSchedule:
-    """The schedule of a workgroup of `lanes` for each point of a kernel's grid."""
+    """Returns the schedule of a workgroup of `lanes` for each point of a kernel's grid."""
     return GroupSchedule(workgroup=(lanes, 1, 1), groups=(math.prod(kernel.extents), 1, 1), steps=steps)
 
 
@@ -80,7 +80,7 @@ def _most_lanes(target: Target) -> int:
 
 
 def _lanes(own: int, machine: CpuModel | GpuModel, target: Target) -> int:
-    """How many lanes share a grid point: on a CPU one vector, which then reads all of a row in order."""
+    """Returns how many lanes share a grid point: on a CPU one vector, which then reads all of a row in order."""
     most = machine.row_lanes if isinstance(machine, GpuModel) else machine.lanes
     limit = min(target.max_compute_invocations_per_workgroup, most)
     lanes = 1  # a power of two: lanes reduce by halves
@@ -90,7 +90,7 @@ def _lanes(own: int, machine: CpuModel | GpuModel, target: Target) -> int:
 
 
 def _is_wanted(kernel: KernelOp, own: int, machine: CpuModel | GpuModel) -> bool:
-    """Whether a workgroup should share each grid point: of few points, or of long rows on a GPU."""
+    """Returns whether a workgroup should share each grid point: of few points, or of long rows on a GPU."""
     points = math.prod(kernel.extents)
     if isinstance(machine, CpuModel):
         return points < 2 * machine.lanes
@@ -109,7 +109,7 @@ def _unrolling(kernel: KernelOp, machine: CpuModel | GpuModel, lanes: int) -> in
 
 
 def can_group(kernel: KernelOp, lanes: int, target: Target) -> bool:
-    """Whether a workgroup of so many lanes can share each grid point."""
+    """Returns whether a workgroup of so many lanes can share each grid point."""
     if math.prod(kernel.extents) > target.max_compute_workgroups_per_dimension:
         return False
     if any(_mixes_loops(stage, len(kernel.extents)) for stage in kernel.stages):
@@ -119,5 +119,5 @@ def can_group(kernel: KernelOp, lanes: int, target: Target) -> bool:
 
 
 def _mixes_loops(stage: GenericOp, rank: int) -> bool:
-    """Whether a stage has both parallel and reduction loops of its own."""
+    """Returns whether a stage has both parallel and reduction loops of its own."""
     return len(set(iterators_of(stage)[rank:])) > 1

@@ -41,7 +41,7 @@ def agreed(schedules: Sequence[Schedule], points: Sequence[int]) -> list[Schedul
 
 
 def _in_workgroup(schedule: Schedule, workgroup: Extents, points: int) -> Schedule | None:
-    """A schedule in a workgroup of other extents; `None` where it doesn't suit: many points lose by fewer lanes."""
+    """Returns a schedule in another workgroup; `None` where it has fewer lanes, by which many points lose."""
     match schedule:
         case ThreadSchedule():
             return widened(schedule, workgroup, points) if schedule.lanes <= math.prod(workgroup) else None

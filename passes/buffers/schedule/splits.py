@@ -20,7 +20,7 @@ from tensorgrad.runtime.target import Target
 
 
 def split_of(kernel: KernelOp, target: Target) -> tuple[int, int] | None:
-    """The reduction loop to cut, and into how many parts; `None` where cutting doesn't pay.
+    """Returns the reduction loop to cut, and into how many parts; `None` where cutting doesn't pay.
 
     Args:
         kernel: Only its first stage has loops of its own, which all reduce.
@@ -36,7 +36,7 @@ def split_of(kernel: KernelOp, target: Target) -> tuple[int, int] | None:
 
 
 def _cuts(kernel: KernelOp) -> Iterator[tuple[int, int]]:
-    """Each loop and number of parts that there may be: the outer loops first, for their parts lie apart in memory."""
+    """Yields each loop and number of parts that may be: outer loops first, whose parts lie apart in memory."""
     results, own = math.prod(kernel.extents), loop_extents(kernel.stages[0])[len(kernel.extents) :]
     width = sum(element_bytes(element_of(output)) for output in kernel.stages[0].outputs)
     steps = math.prod(own)
@@ -48,7 +48,7 @@ def _cuts(kernel: KernelOp) -> Iterator[tuple[int, int]]:
 
 
 def _on_cpu(kernel: KernelOp, schedule: Schedule, machine: CpuModel, target: Target) -> tuple[int, int] | None:
-    """The cut that takes the least time by what a CPU needs for loads and operations."""
+    """Returns the cut that takes the least time by what a CPU needs for loads and operations."""
     results = math.prod(kernel.extents)
     least = cycles(schedule, kernel, target, machine)
     if math.prod(schedule.groups) > machine.waves * machine.cores or least < 2 * machine.added_dispatch:

@@ -68,14 +68,14 @@ class ThreadArchetype(Archetype[ThreadSchedule]):
 
 
 def thread_schedule(points: int, lanes: int, target: Target, width: int = 1, steps: int = 1) -> ThreadSchedule:
-    """The schedule of workgroups of at most `lanes` threads, of which each takes `width` points."""
+    """Returns the schedule of workgroups of at most `lanes` threads, of which each takes `width` points."""
     lanes = min(lanes, target.max_compute_invocations_per_workgroup)
     groups = folded(-(-points // (lanes * width)), target.max_compute_workgroups_per_dimension)
     return ThreadSchedule(workgroup=(lanes, 1, 1), groups=groups, width=width, steps=steps)
 
 
 def widened(schedule: ThreadSchedule, workgroup: tuple[int, int, int], points: int) -> ThreadSchedule:
-    """The schedule in another workgroup, for a dispatch that several kernels share."""
+    """Returns the schedule in another workgroup, for a dispatch that several kernels share."""
     groups = (-(-points // (math.prod(workgroup) * schedule.width)), 1, 1)
     return replace(schedule, workgroup=workgroup, groups=groups)
 
@@ -90,7 +90,7 @@ def _unrolling(kernel: KernelOp, machine: CpuModel) -> int:
 
 
 def can_take_neighbours(kernel: KernelOp, width: int) -> bool:
-    """Whether a thread can take so many neighbouring points: of pointwise kernels, whose bodies are repeated."""
+    """Returns whether a thread can compute so many neighbours: points of a pointwise kernel, whose body is repeated."""
     if not kernel.extents or kernel.extents[-1] % width or not is_pointwise(kernel):
         return False
     if 1 < width == kernel.extents[-1]:  # Indices would be constants, which WGSL refuses in branches that never run.

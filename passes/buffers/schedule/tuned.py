@@ -33,7 +33,7 @@ class Search:
 
 
 def read_table(path: Path) -> dict[str, Schedule]:
-    """The schedules in a file, by `kernel_key`; none where there is no file, or one of another format.
+    """Returns the schedules in a file, by `kernel_key`; none where there is no file, or one of another format.
 
     Raises:
         DiagnosticException: The file is malformed.
@@ -42,7 +42,7 @@ def read_table(path: Path) -> dict[str, Schedule]:
 
 
 def read_file(path: Path) -> tuple[dict[str, Schedule], dict[str, Search]]:
-    """The schedules in a file, and the searches that are not over, by `kernel_key`; see `read_table`.
+    """Returns the schedules in a file, and the searches that are not over, by `kernel_key`; see `read_table`.
 
     Raises:
         DiagnosticException: The file is malformed.
@@ -88,7 +88,7 @@ def _written(schedule: Schedule) -> dict[str, Any]:
 
 
 def _schedule(data: Mapping[str, Any]) -> Schedule:
-    """A schedule from a file of anybody's.
+    """Returns a schedule from a file of anybody's.
 
     Raises:
         ValueError, LookupError, TypeError, AttributeError: It is none.

@@ -22,7 +22,7 @@ __all__ = ["EmitError", "ShaderTarget", "WgslTarget", "emit_kernel", "emit_modul
 
 
 def emit_kernel(kernel: KernelOp, target: ShaderTarget | None = None) -> str:
-    """A complete WGSL module for one kernel, whose entry point has the kernel's name.
+    """Returns a complete WGSL module for one kernel, whose entry point has the kernel's name.
 
     Args:
         kernel: A kernel that verifies, with linear indices.
@@ -38,7 +38,7 @@ def emit_kernel(kernel: KernelOp, target: ShaderTarget | None = None) -> str:
 
 
 def emit_module(module: ModuleOp, target: ShaderTarget | None = None) -> str:
-    """The text of every kernel in `module`, each under a comment line with its name.
+    """Returns the text of every kernel in `module`, each under a comment line with its name.
 
     Each kernel's part is a WGSL module of its own; together they are for reading, since each has a binding 0.
 

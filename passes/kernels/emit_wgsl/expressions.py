@@ -44,7 +44,7 @@ INDEX = IndexType()
 
 
 def _operand_type(op: Operation, allowed: Sequence[Attribute]) -> Attribute:
-    """The type of the first operand, which must be one of `allowed`."""
+    """Returns the type of the first operand, which must be one of `allowed`."""
     found = op.operands[0].type
     if found not in allowed:
         raise EmitError(op, f"no WGSL for operands of type {found}")
@@ -68,7 +68,7 @@ def _call(function: str, *types: Attribute) -> Rule:
 
 
 def _float_helper(function: str) -> Rule:
-    """A helper on f32, which f16 reaches by an exact conversion there and back."""
+    """Returns a helper on f32, which f16 reaches by an exact conversion there and back."""
 
     def rule(op: Operation, operands: Operands) -> Expression:
         if isinstance(_operand_type(op, (f32, f16)), Float16Type):
@@ -86,7 +86,7 @@ def _by_type(rules: Mapping[Attribute, Rule]) -> Rule:
 
 
 def _unsigned(of_u32: Callable[[Operation, Expression, Expression], Expression]) -> Rule:
-    """A binary op on unsigned numbers: plain on an index, between bitcasts on an i32."""
+    """Returns a binary op on unsigned numbers: plain on an index, between bitcasts on an i32."""
 
     def rule(op: Operation, operands: Operands) -> Expression:
         if _operand_type(op, (INDEX, i32)) == INDEX:
@@ -176,7 +176,7 @@ FLOAT_PREDICATES: tuple[tuple[str | bool, bool], ...] = (
 
 
 def _has_nan(op: Operation, operands: Operands) -> Expression:
-    """Whether an operand is NaN, by its bits; constants that are numbers need no test."""
+    """Returns whether an operand is NaN, by its bits; constants that are numbers need no test."""
     wide = [call("f32", o) if op.operands[0].type == f16 else o for o in operands]
     same = op.operands[0] is op.operands[1]
     tests = [
@@ -214,7 +214,7 @@ def _lowest_bit(value: Expression) -> Expression:
 
 
 def _convert(rules: Mapping[tuple[Attribute, Attribute], Callable[[Expression], Expression]]) -> Rule:
-    """A conversion by its operand's and its result's type."""
+    """Returns a conversion by its operand's and its result's type."""
 
     def rule(op: Operation, operands: Operands) -> Expression:
         pair = (op.operands[0].type, op.results[0].type)
@@ -300,7 +300,7 @@ def _builtin(name: str) -> Rule:
 
 
 def constant(op: arith.ConstantOp) -> Expression:
-    """The literal, or, for what WGSL has no constant expression for, the call that makes the value."""
+    """Returns the literal, or, for what WGSL has no constant expression for, the call that makes the value."""
     value, type_ = op.value, op.result.type
     if isinstance(value, DenseIntOrFPElementsAttr) and type_ == wgsl.VECTOR:
         numbers = [float(number) for number in cast(Sequence[float], value.get_values())]

@@ -100,7 +100,7 @@ HELPERS: dict[str, str] = {
 
 
 def with_dependencies(used: Iterable[str]) -> list[str]:
-    """The text of the `used` helpers and of those that they call, in the table's order."""
+    """Returns the text of the `used` helpers and of those that they call, in the table's order."""
     needed: set[str] = set()
     waiting = list(used)
     while waiting:

@@ -93,12 +93,12 @@ class KernelPrinter(BasePrinter):
     # Values
 
     def fresh(self) -> str:
-        """A name that the kernel has not used."""
+        """Returns a name that the kernel has not used."""
         self.count += 1
         return f"v{self.count - 1}"
 
     def operand(self, value: SSAValue) -> Expression:
-        """What to write for `value`; a pending expression is used up."""
+        """Returns what to write for `value`; a pending expression is used up."""
         pending = self.pending.pop(value, None)
         if pending is not None:
             return pending
@@ -191,7 +191,7 @@ class KernelPrinter(BasePrinter):
         self.line(f"{array}[{index.text}] = {value.text};")
 
     def access(self, op: Operation, array: SSAValue, indices: Sequence[SSAValue]) -> tuple[str, Expression]:
-        """The array's name and its one index."""
+        """Returns the array's name and its one index."""
         if len(indices) != 1:
             raise EmitError(op, f"one linear index is expected, got {len(indices)}")
         return self.named[array].text, self.operand(indices[0])
@@ -290,7 +290,7 @@ class KernelPrinter(BasePrinter):
     # Types
 
     def value_type(self, type_: Attribute, op: Operation) -> str:
-        """The WGSL type of a value.
+        """Returns the WGSL type of a value.
 
         Raises:
             EmitError: WGSL has no such type.
@@ -301,7 +301,7 @@ class KernelPrinter(BasePrinter):
         return found
 
     def array_type(self, type_: Attribute, op: Operation) -> str:
-        """The WGSL type of an array in memory.
+        """Returns the WGSL type of an array in memory.
 
         Raises:
             EmitError: it is not a static 1-D memref of an element type of WGSL.
@@ -332,12 +332,12 @@ STATEMENTS: dict[type[Operation], Callable[[KernelPrinter, Any], None]] = {
 
 
 def uses_f16(types: Iterable[Attribute]) -> bool:
-    """Whether a type of a value or a buffer is f16."""
+    """Returns whether a type of a value or a buffer is f16."""
     return any(isinstance(getattr(one, "element_type", one), Float16Type) for one in types)
 
 
 def enabled(kernel: wgsl.KernelOp, target: ShaderTarget | None) -> list[str]:
-    """The directives that the kernel needs.
+    """Returns the directives that the kernel needs.
 
     Raises:
         EmitError: the target lacks what they ask for.
@@ -360,7 +360,7 @@ def enabled(kernel: wgsl.KernelOp, target: ShaderTarget | None) -> list[str]:
 
 
 def checked_name(kernel: wgsl.KernelOp) -> str:
-    """The entry point's name.
+    """Returns the entry point's name.
 
     Raises:
         EmitError: it is no identifier of WGSL, or one that the emitter generates.
@@ -372,7 +372,7 @@ def checked_name(kernel: wgsl.KernelOp) -> str:
 
 
 def kernel_text(kernel: wgsl.KernelOp, target: ShaderTarget | None) -> str:
-    """A whole WGSL module for one kernel."""
+    """Returns a whole WGSL module for one kernel."""
     name = checked_name(kernel)
     directives = enabled(kernel, target)
     printer = KernelPrinter(kernel)

@@ -89,7 +89,7 @@ class Expression:
     unsigned: Expression | None = None
 
     def within(self, forms: frozenset[str]) -> str:
-        """The text, in parentheses unless its form is one of `forms`."""
+        """Returns the text, in parentheses unless its form is one of `forms`."""
         return self.text if self.form in forms else f"({self.text})"
 
 
@@ -122,7 +122,7 @@ def call(function: str, *arguments: Expression) -> Expression:
 
 
 def component(vector: Expression, position: int) -> Expression:
-    """One component of a vector of four."""
+    """Returns one component of a vector of four."""
     return _combine(f"{vector.within(frozenset({'primary'}))}.{'xyzw'[position]}", "primary", (vector,))
 
 
@@ -132,35 +132,35 @@ def element(array: str, index: Expression) -> Expression:
 
 
 def as_unsigned(value: Expression) -> Expression:
-    """The bits of an i32 as a u32."""
+    """Returns the bits of an i32 as a u32."""
     return call("bitcast<u32>", value) if value.unsigned is None else value.unsigned
 
 
 def as_signed(value: Expression) -> Expression:
-    """The bits of a u32 as an i32."""
+    """Returns the bits of a u32 as an i32."""
     return _combine(f"bitcast<i32>({value.text})", "primary", (value,), unsigned=value)
 
 
 def literal(text: str, unsigned: Expression | None = None) -> Expression:
-    """A literal, which never needs parentheses but as the operand of a prefix."""
+    """Returns a literal, which never needs parentheses but as the operand of a prefix."""
     form = "unary" if text.startswith("-") else "primary"
     return Expression(text, form, constant=True, finite=True, unsigned=unsigned)
 
 
 def unsigned_literal(value: int) -> Expression:
-    """A u32: the value modulo 2**32, as the arithmetic on it is."""
+    """Returns a u32: the value modulo 2**32, as the arithmetic on it is."""
     return literal(f"{value % 2**32}u")
 
 
 def signed_literal(value: int) -> Expression:
-    """An i32: the value modulo 2**32."""
+    """Returns an i32: the value modulo 2**32."""
     wrapped = (value + 2**31) % 2**32 - 2**31
     text = f"{wrapped}i" if wrapped != -(2**31) else "i32(-2147483648)"
     return literal(text, unsigned=unsigned_literal(wrapped))
 
 
 def float_literal(value: np.floating[Any]) -> Expression:
-    """The shortest decimal that reads back as the finite `value`, an f32 or f16, with its type's suffix.
+    """Returns the shortest decimal that reads back as the finite `value`, an f32 or f16, with its type's suffix.
 
     That of the largest number may be larger still, which the standard refuses: it is cut off behind nine digits.
     """

@@ -100,7 +100,7 @@ class _Backward(AttentionBlock):
         inside: Sequence[SSAValue | None],
         of_place: Callable[[int, int], tuple[SSAValue, SSAValue]],
     ) -> tuple[Grid, Grid]:
-        """The weights, and the scores' cotangents times the scale.
+        """Returns the weights, and the scores' cotangents times the scale.
 
         `of_place` gives the logarithm of the sum and the sum of result times cotangent, by row and column.
         """
@@ -174,7 +174,7 @@ class _Keys(_Backward):
         return place if self.offset is None else code.index_op(arith.AddiOp, place, self.offset)
 
     def _first_query(self, code: Code) -> SSAValue:
-        """The first query of a head that attends to one of the workgroup's keys."""
+        """Returns the first query of a head that attends to one of the workgroup's keys."""
         if not self.skips or self.a.causal is None:
             return code.number(0)
         ahead = max(self.a.causal, 0)

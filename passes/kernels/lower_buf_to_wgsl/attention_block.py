@@ -63,7 +63,7 @@ class Element:
         return Element(self.buffer, Linear(later), value, known)
 
     def load(self, code: Code) -> SSAValue:
-        """The element, half floats as f32; every loop is known."""
+        """Returns the element, half floats as f32; every loop is known."""
         assert not self.rest.terms
         at = code.number(0) if self.value is None else self.value
         found = code.element(code.bindings[self.buffer].memory, at)
@@ -131,7 +131,7 @@ class AttentionBlock(ABC):
     # Operands
 
     def element_at(self, operand: int) -> Element:
-        """An operand's element in this thread's group."""
+        """Returns an operand's element in this thread's group."""
         stage, a = self.stage, self.a
         buffer = stage.operands[operand]
         shape, space = a.shapes(stage.part.data)[operand], a.spaces(stage.part.data)[operand]
@@ -145,19 +145,19 @@ class AttentionBlock(ABC):
         return found.with_loops(self.code, {GROUP: self.group})
 
     def known(self, **loops: SSAValue) -> dict[int, SSAValue]:
-        """The loops of a thread: its group, and those given as `row`, `column` and `feature`."""
+        """Returns the loops of a thread: its group, and those given as `row`, `column` and `feature`."""
         places = {"row": self.row_loop, "column": self.column_loop, "feature": FEATURE}
         return {GROUP: self.group, **{places[name]: value for name, value in loops.items()}}
 
     def of_rows(self, code: Code, operand: int) -> list[Element]:
-        """An operand's elements in each row of the thread."""
+        """Returns an operand's elements in each row of the thread."""
         at = self.element_at(operand)
         return [at.with_loops(code, self.known(row=row)) for row in self.rows]
 
     # Products
 
     def products(self, code: Code, row_operand: int, column_operand: int, columns: Sequence[SSAValue]) -> Grid:
-        """The scalar products of the thread's rows with its columns, of two operands' features."""
+        """Returns the scalar products of the thread's rows with its columns, of two operands' features."""
         tile, a = self.tile, self.a
         features = a.shapes(self.stage.part.data)[row_operand][-1]
         at_column = self.element_at(column_operand)
@@ -240,7 +240,7 @@ class AttentionBlock(ABC):
         return code.loop_to(code.index_op(arith.MinUIOp, left, self.width), held, body)
 
     def feature_places(self, code: Code, operand: int) -> list[SSAValue]:
-        """The features that this lane accumulates; those behind the last stand at it, and are not stored."""
+        """Returns the features that this lane accumulates; those behind the last stand at it, and are not stored."""
         features = self.a.shapes(self.stage.part.data)[operand][-1]
         lanes = self.tile.lanes
         places = [code.index_op(arith.AddiOp, self.lane, i * lanes) for i in range(-(-features // lanes))]
@@ -289,11 +289,11 @@ class AttentionBlock(ABC):
     starts_anywhere = False
 
     def column_at(self, code: Code, place: SSAValue) -> SSAValue:
-        """The index along the columns' loop of a place within a tile's range."""
+        """Returns the index along the columns' loop of a place within a tile's range."""
         return place
 
     def tile_columns(self, code: Code, start: SSAValue, stop: int) -> tuple[list[SSAValue], list[SSAValue | None]]:
-        """This lane's columns in the tile that starts at a place, and whether each lies before `stop`."""
+        """Returns this lane's columns in the tile that starts at a place, and whether each lies before `stop`."""
         places, inside = list[SSAValue](), list[SSAValue | None]()
         for j in range(self.tile.columns):
             place = code.index_op(arith.AddiOp, start, code.index_op(arith.AddiOp, self.lane, j * self.tile.lanes))
@@ -319,7 +319,7 @@ class AttentionBlock(ABC):
         return found
 
     def allowed(self, code: Code, row: SSAValue, column: SSAValue) -> SSAValue | None:
-        """Whether a row and a column attend to each other; `None` where all do."""
+        """Returns whether a row and a column attend to each other; `None` where all do."""
         a = self.a
         found: SSAValue | None = None
         if a.causal is not None:
@@ -340,7 +340,7 @@ class AttentionBlock(ABC):
         return self.a.causal is not None and self.a.fill == -math.inf and (self.a.zeros or self.a.causal >= 0)
 
     def key_limit(self, code: Code) -> SSAValue:
-        """How many keys the workgroup's queries may attend to."""
+        """Returns how many keys the workgroup's queries may attend to."""
         a = self.a
         if not self.skips or a.causal is None:
             return code.number(a.keys)

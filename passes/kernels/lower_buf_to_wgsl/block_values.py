@@ -33,7 +33,7 @@ class Place:
 
 
 def places_of(tile: Tile, needs: Axes) -> Iterator[Place]:
-    """The places at which a value that depends on some axes is computed."""
+    """Yields the places at which a value that depends on some axes is computed."""
     if needs == ROW and tile.broadcast:
         yield from (Place(i, spread=True) for i in range(-(-tile.rows // tile.lanes)))
         return
@@ -59,7 +59,7 @@ class BlockValues:
         self.known: dict[Place, dict[SSAValue, SSAValue]] = {}
 
     def at(self, place: Place, value: SSAValue) -> SSAValue:
-        """A value of the body at a place; itself where it comes from outside of the body."""
+        """Returns a value of the body at a place; itself where it comes from outside of the body."""
         if value not in self.axes:
             return value
         needs = self.axes[value]

@@ -68,7 +68,7 @@ class OutputBlock:
         self.lane_rows = self._lane_rows(code) if tile.broadcast else []
 
     def _lane_rows(self, code: Code) -> list[SSAValue]:
-        """The rows that this lane reads for the others: every `lanes`-th one of the block."""
+        """Returns the rows that this lane reads for the others: every `lanes`-th one of the block."""
         lane, width, found = code.add(wgsl.SubgroupLaneOp()), self.tile.lanes, list[SSAValue]()
         for start in range(0, self.tile.rows, width):
             at = code.index_op(arith.AddiOp, self.first_row, code.index_op(arith.AddiOp, lane, start))
@@ -89,13 +89,13 @@ class OutputBlock:
         return code.index_op(arith.MinUIOp, at, extent - 1)
 
     def loops(self, row: SSAValue, column: SSAValue) -> Loops:
-        """The grid's loops at one row and column."""
+        """Returns the grid's loops at one row and column."""
         return Loops((self.batch, row, column), self.extents, self.expressions)
 
     # The sum
 
     def accumulate(self) -> list[list[SSAValue]]:
-        """The reduced values, for each row of the block and each of its columns."""
+        """Returns the reduced values, for each row of the block and each of its columns."""
         reductions = reductions_of(self.stage)
         assert len(reductions) == 1, "a contraction has one result"
         self.reduction = reductions[0]
@@ -128,13 +128,14 @@ class OutputBlock:
         return [flat[i * columns : (i + 1) * columns] for i in range(rows)]
 
     def _arguments(self) -> Iterator[tuple[int, SSAValue]]:
-        """The arguments of the body that stand for operands, by number."""
+        """Yields the arguments of the body that stand for operands, by number."""
         for number, operand in enumerate(self.stage.inputs):
             if not is_shape_only(operand):
                 yield number, self.stage.body.block.args[number]
 
     def _kept(self, given: Sequence[SSAValue] = ()) -> dict[tuple[SSAValue, Place], SSAValue]:
-        """The operands that are the same in all steps of the reduction: statistics of rows, what columns are scaled by.
+        """Returns the operands that are the same in all steps of the reduction: statistics of rows, what columns are
+        scaled by.
 
         They are read once, in front of the loops; not those that only what is given is computed from.
         """
@@ -150,7 +151,7 @@ class OutputBlock:
         return not any(loop >= len(self.grid) for loop in used_dims(maps_of(self.stage)[number]))
 
     def _loaded(self, code: Code, found: Sequence[SSAValue]) -> dict[tuple[SSAValue, Place], list[SSAValue]]:
-        """What the steps of a turn read of each operand at each place; all of it first, so that it comes together."""
+        """Returns what the unrolled steps read of each operand at each place; loaded together, before any use."""
         loaded: dict[tuple[SSAValue, Place], list[SSAValue]] = {}
         for number, argument in self._arguments():
             if not self._is_kept(number):
@@ -182,12 +183,12 @@ class OutputBlock:
         return found
 
     def _grid(self, place: Place) -> Loops:
-        """The grid's loops at a place of the block."""
+        """Returns the grid's loops at a place of the block."""
         rows = self.lane_rows if place.spread else self.rows
         return self.loops(rows[max(place.row, 0)], self.columns[max(place.column, 0)])
 
     def _load(self, code: Code, number: int, loops: Loops) -> SSAValue:
-        """An operand of the contraction, from memory."""
+        """Returns an operand of the contraction, from memory."""
         return code.load(self.stage.inputs[number], maps_of(self.stage)[number].results, loops)
 
     def _folded(
@@ -198,7 +199,7 @@ class OutputBlock:
         loops: Callable[[Place], Loops],
         given: Sequence[SSAValue] = (),
     ) -> list[SSAValue]:
-        """The accumulators after one more step of the reduction.
+        """Returns the accumulators after one more step of the reduction.
 
         Args:
             code: Where to.
@@ -218,7 +219,7 @@ class OutputBlock:
     # Staging in workgroup memory
 
     def _staged(self, start: Sequence[SSAValue]) -> list[SSAValue]:
-        """The reduction in chunks: the workgroup computes what its threads share once, then all go on from that."""
+        """Computes the reduction in chunks: the workgroup stages what its threads share, then all read that."""
         total, chunk = math.prod(self.own), self.tile.chunk
         values = one_sided_values(self.stage, self.tile.row, self.tile.column)
         shared = {value: self._shared(value) for value in values}
@@ -244,7 +245,7 @@ class OutputBlock:
         return self.code.frame.array(self.code, MemRefType(value.type, [extent * self.tile.chunk]))
 
     def _extent(self, is_row: bool) -> int:
-        """How many rows, or columns, a workgroup covers."""
+        """Returns how many rows, or columns, a workgroup covers."""
         return self.tile.rows * self.tile.depth if is_row else self.tile.columns * self.tile.lanes
 
     def _fill(self, code: Code, value: SSAValue, memory: SSAValue, first: SSAValue) -> None:
@@ -270,7 +271,7 @@ class OutputBlock:
         code.loop(extent * chunk, [], body, start=code.add(wgsl.LocalIndexOp()), step=tile.lanes * tile.depth)
 
     def _lies_along_steps(self, needed: Collection[SSAValue]) -> bool:
-        """Whether what a value is computed from lies in memory along the reduction, not along the rows or columns."""
+        """Returns whether a value's operands are contiguous along the reduction, not along the rows or columns."""
         for number, argument in self._arguments():
             if argument in needed and self.axes[argument] and not self._is_kept(number):
                 last = maps_of(self.stage)[number].results[-1]
@@ -278,7 +279,7 @@ class OutputBlock:
         return False
 
     def _computed(self, code: Code, value: SSAValue, needed: Collection[SSAValue], loops: Loops) -> SSAValue:
-        """A value of the body, from operands in memory."""
+        """Returns a value of the body, from operands in memory."""
         known = {one: self._load(code, number, loops) for number, one in self._arguments() if one in needed}
         for op in self.stage.body.block.ops:
             if any(result in needed for result in op.results):
@@ -402,7 +403,7 @@ class OutputBlock:
 
 
 def _grid_of(tile: Tile, grid: Sequence[int]) -> tuple[tuple[int, int, int], tuple[AffineExpr, ...]]:
-    """The extents of everything else, of the rows and of the columns, and each loop of the grid as one of them."""
+    """Returns the extents of the rest, the rows and the columns, and each loop of the grid as one of these."""
     extents = tile.extents(grid)
     rest = [i for i in range(len(grid)) if i not in (*tile.row, *tile.column)]
     expressions: list[AffineExpr] = [AffineConstantExpr(0)] * len(grid)
@@ -414,13 +415,13 @@ def _grid_of(tile: Tile, grid: Sequence[int]) -> tuple[tuple[int, int, int], tup
 
 
 def _order(own: Sequence[int], tile: Tile) -> list[int]:
-    """The loops of the reduction as they stand inside each other."""
+    """Returns the loops of the reduction as they stand inside each other."""
     order = [loop for loop in range(len(own)) if loop != tile.inner]
     return order if tile.inner < 0 else [*order, tile.inner]
 
 
 def _with_own(loops: Loops, own: Sequence[int], tile: Tile, found: Sequence[SSAValue], step: int) -> Loops:
-    """The grid's loops and those of the reduction, given as they stand inside each other, in one step of a turn."""
+    """Returns the grid's loops and those of the reduction, given in their nesting order, in one unrolled step."""
     first, order = len(loops.extents), _order(own, tile)
     extents = [own[loop] for loop in order]
     extents[-1] //= tile.steps
@@ -431,7 +432,7 @@ def _with_own(loops: Loops, own: Sequence[int], tile: Tile, found: Sequence[SSAV
 
 
 def vector_operands(kernel: KernelOp, tile: ContractionSchedule, starts: Sequence[int]) -> set[SSAValue]:
-    """The operands of a contraction of which each unrolled iteration reads one vector.
+    """Returns the operands of a contraction of which each unrolled iteration reads one vector.
 
     Args:
         kernel: Holds the contraction.

@@ -65,7 +65,7 @@ class Moves:
         self._known: dict[tuple[AffineMap, tuple[int, ...]], SSAValue] = {}
 
     def of(self, placed: Placed) -> SSAValue | None:
-        """The elements that a buffer starts behind the usual."""
+        """Returns the elements that a buffer starts behind the usual."""
         if placed.moved is None:
             return None
         if placed.moved not in self._known:
@@ -93,7 +93,7 @@ class Starts:
         self._known: dict[Entry, SSAValue] = {}
 
     def of(self, entry: Entry) -> SSAValue:
-        """The element that a buffer starts at."""
+        """Returns the element that a buffer starts at."""
         if entry not in self._known:
             code = self._code
             at = code.number(entry.first)
@@ -110,7 +110,7 @@ def write_choice(
     wanted: Sequence[bool],
     groups: Sequence[Sequence[tuple[int, int, int]]],
 ) -> Block:
-    """A kernel that writes how many workgroups the dispatches of two branches have.
+    """Returns a kernel that writes how many workgroups the dispatches of two branches have.
 
     Args:
         kinds: The types of the bindings; the last one takes the numbers, three for each dispatch.
@@ -146,11 +146,11 @@ def write_choice(
 
 
 def view_of(value: SSAValue) -> ViewOp:
-    """The view that a buffer is, or is a row of."""
+    """Returns the view that a buffer is, or is a row of."""
     return value.owner.base if isinstance(value.owner, RowOp) else cast(ViewOp, value.owner)
 
 
 def counter_of(index: SSAValue) -> SSAValue:
-    """The buffer with a loop's number of the present time."""
+    """Returns the buffer with a loop's number of the present time."""
     found = [use.operation for use in index.uses if isinstance(use.operation, RowOp)]
     return next(row.result for row in found if cast(ArenaOp, row.base.arena.owner).role.data == "counter")

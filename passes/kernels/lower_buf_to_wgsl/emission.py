@@ -49,7 +49,7 @@ class Loops:
     expressions: tuple[AffineExpr, ...]
 
     def with_own(self, bases: Sequence[SSAValue], extents: Sequence[int]) -> Loops:
-        """These loops and further ones, each a base of its own."""
+        """Returns these loops and further ones, each a base of its own."""
         first = len(self.extents)
         return Loops(
             (*self.bases, *bases),
@@ -59,7 +59,7 @@ class Loops:
 
 
 def place_of(results: Sequence[AffineExpr], buffer: SSAValue, start: int, loops: Loops) -> affine.Linear:
-    """The linear index of an element, from `start` on."""
+    """Returns the linear index of an element, from `start` on."""
     placed = [result.replace_dims_and_symbols(loops.expressions, ()) for result in results]
     return affine.linear_position(placed, shape_of(buffer), loops.extents).plus(affine.Linear(constant=start))
 
@@ -87,7 +87,7 @@ class Frame:
         self.taken: dict[MemRefType[Attribute], int] = {}
 
     def array(self, code: Code, kind: MemRefType[Attribute]) -> SSAValue:
-        """An array in the workgroup's memory, which kernels that share a dispatch use in turn."""
+        """Returns an array in the workgroup's memory, which kernels that share a dispatch use in turn."""
         position = self.taken[kind] = self.taken.get(kind, -1) + 1
         made = self.arrays.made.setdefault(kind, [])
         if position == len(made):
@@ -155,7 +155,7 @@ class Code:
     # The dispatch
 
     def group(self, dim: int) -> SSAValue:
-        """Which of the kernel's workgroups this is, in one dimension."""
+        """Returns which of the kernel's workgroups this is, in one dimension."""
         number, extent = self.frame.number, self.frame.groups[dim]
         if number is None:
             return self.add(wgsl.WorkgroupIdOp(dim))
@@ -169,7 +169,7 @@ class Code:
     # Indices
 
     def number(self, value: int) -> SSAValue:
-        """A constant index."""
+        """Returns a constant index."""
         found = self._numbers.get(value)
         if found is None:
             found = self.add(arith.ConstantOp.create(result_types=[index], properties=_index_value(value)))
@@ -177,14 +177,14 @@ class Code:
         return found
 
     def index_op(self, kind: type[Operation], lhs: SSAValue, rhs: SSAValue | int) -> SSAValue:
-        """An op on two indices; `x * 1`, `x / 1` and `x + 0` are `x`."""
+        """Returns an op on two indices; `x * 1`, `x / 1` and `x + 0` are `x`."""
         if (kind in (arith.MuliOp, arith.DivUIOp) and rhs == 1) or (kind is arith.AddiOp and rhs == 0):
             return lhs
         right = self.number(rhs) if isinstance(rhs, int) else rhs
         return self.add(kind.create(operands=[lhs, right], result_types=[index], properties=_flags(kind)))
 
     def concealed(self, value: int) -> SSAValue:
-        """A constant index that a CPU's driver does not know to be one, so that it unrolls no loop up to it."""
+        """Returns a constant index that a CPU's driver does not know to be one, so that it unrolls no loop up to it."""
         if not self.frame.software:
             return self.number(value)
         # No dispatch has two thousand million workgroups in one dimension.
@@ -192,13 +192,13 @@ class Code:
         return self.index_op(arith.AddiOp, self.number(value), none)
 
     def below(self, lhs: SSAValue, limit: int) -> SSAValue:
-        """Whether an index is below a limit."""
+        """Returns whether an index is below a limit."""
         return self.add(arith.CmpiOp(lhs, self.number(limit), "ult"))
 
     def expression(
         self, expression: AffineExpr, bases: Sequence[SSAValue], extents: Sequence[int] | None = None
     ) -> SSAValue:
-        """An index expression as code. Its subexpressions are never negative, as `affine.linear` makes them.
+        """Returns an index expression as code. Its subexpressions are never negative, as `affine.linear` makes them.
 
         Args:
             expression: Over the bases.
@@ -231,19 +231,19 @@ class Code:
         return self.index_op(INDEX_OPS[expression.kind], lhs, self.expression(rhs, bases, extents))
 
     def _wrapped(self, value: SSAValue, divisor: int, times: int) -> SSAValue:
-        """The remainder of a number below `(times + 1) * divisor`: what is below the divisor wraps around to more."""
+        """Returns the remainder of a number below `(times + 1) * divisor`, by subtractions and minima."""
         for _ in range(times):
             value = self.index_op(arith.MinUIOp, value, self.index_op(arith.SubiOp, value, divisor))
         return value
 
     def position(self, results: Sequence[AffineExpr], buffer: SSAValue, loops: Loops) -> SSAValue:
-        """The linear index of an element, for an index map's results over a stage's loops."""
+        """Returns the linear index of an element, for an index map's results over a stage's loops."""
         at = self.place(place_of(results, buffer, self.bindings[buffer].start, loops), loops)
         moved = self.bindings[buffer].moved
         return at if moved is None else self.index_op(arith.AddiOp, moved, at)
 
     def place(self, found: affine.Linear, loops: Loops) -> SSAValue:
-        """An index as code. What depends on outer loops alone is summed first, to be computed outside of inner ones."""
+        """Returns an index as code; what depends on outer loops alone is summed first, so that it can be hoisted."""
         by_loop: dict[int, dict[AffineExpr, int]] = {}
         for atom, factor in found.terms.items():
             by_loop.setdefault(max(atom.used_dims(), default=-1), {})[atom] = factor
@@ -258,7 +258,7 @@ class Code:
     # Memory
 
     def load(self, buffer: SSAValue, results: Sequence[AffineExpr], loops: Loops) -> SSAValue:
-        """An element at an index map."""
+        """Returns an element at an index map."""
         at = self.position(results, buffer, loops)
         return self.element(self.bindings[buffer].memory, at)
 
@@ -268,7 +268,7 @@ class Code:
         self.put(value, self.bindings[buffer].memory, at)
 
     def element(self, memory: SSAValue, at: SSAValue) -> SSAValue:
-        """An element of an array."""
+        """Returns an element of an array."""
         return self.add(memref.LoadOp.create(operands=[memory, at], result_types=[element_of(memory)]))
 
     def put(self, value: SSAValue, memory: SSAValue, at: SSAValue) -> None:
@@ -278,7 +278,7 @@ class Code:
     # Scalars
 
     def scalar(self, number: float, element: Attribute) -> SSAValue:
-        """A constant of an element type."""
+        """Returns a constant of an element type."""
         if is_float(element):
             return self.add(arith.ConstantOp(FloatAttr(float(number), cast(AnyFloat, element))))
         return self.add(arith.ConstantOp(IntegerAttr(int(number), cast("IntegerType | IndexType", element))))
@@ -292,7 +292,7 @@ class Code:
     def loop(
         self, extent: int, carried: Sequence[SSAValue], body: LoopBody, start: SSAValue | None = None, step: int = 1
     ) -> list[SSAValue]:
-        """A loop up to `extent` that carries values; gives their last ones."""
+        """Returns a loop up to `extent` that carries values; gives their last ones."""
         return self.loop_to(self.number(extent), carried, body, start, step)
 
     def loop_to(
@@ -303,7 +303,7 @@ class Code:
         start: SSAValue | None = None,
         step: int = 1,
     ) -> list[SSAValue]:
-        """A loop up to a computed extent."""
+        """Returns a loop up to a computed extent."""
         block = Block(arg_types=[index, *(value.type for value in carried)])
         inner = self.inside(block)
         results = body(inner, block.args[0], block.args[1:])
@@ -338,7 +338,7 @@ class Code:
     # Bodies of stages
 
     def operands(self, stage: GenericOp, loops: Loops, known: Mapping[SSAValue, SSAValue]) -> list[SSAValue | None]:
-        """The values of a stage's inputs: those known at this point, or loaded."""
+        """Returns the values of a stage's inputs: those known at this point, or loaded."""
         values: list[SSAValue | None] = []
         for buffer, m in zip(stage.inputs, maps_of(stage), strict=False):
             if is_shape_only(buffer):
@@ -412,13 +412,13 @@ class Code:
 
 @cache
 def _index_value(value: int) -> dict[str, Attribute]:
-    """The properties of a constant index."""
+    """Returns the properties of a constant index."""
     return {"value": IntegerAttr(value, index)}
 
 
 @cache
 def _flags(kind: type[Operation]) -> dict[str, Attribute]:
-    """The properties of an op without any that bends its rules."""
+    """Returns the properties of an op without any that bends its rules."""
     if issubclass(kind, (arith.AddfOp, arith.MulfOp, arith.MaximumfOp, arith.MinimumfOp)):
         return {"fastmath": arith.FastMathFlagsAttr("none")}
     return {}
@@ -448,12 +448,12 @@ class Reduction:
     element: Attribute
 
     def start(self) -> float:
-        """The neutral element."""
+        """Returns the neutral element."""
         return NEUTRAL[type(self.combine)](self.element)
 
 
 def reductions_of(stage: GenericOp) -> list[Reduction]:
-    """The reductions of a stage, one an output.
+    """Returns the reductions of a stage, one an output.
 
     Raises:
         DiagnosticException: An output's accumulator is not folded by one op that is yielded.
@@ -474,12 +474,12 @@ def reductions_of(stage: GenericOp) -> list[Reduction]:
 
 
 def reduced_values(code: Code, stage: GenericOp, loops: Loops, known: Mapping[SSAValue, SSAValue]) -> list[SSAValue]:
-    """What a reducing stage folds in at one point: for each output, the value before the fold."""
+    """Returns what a reducing stage folds in at one point: for each output, the value before the fold."""
     return values_to_fold(code, stage, stage_env(code, stage, loops, known), loops)
 
 
 def values_to_fold(code: Code, stage: GenericOp, env: dict[SSAValue, SSAValue], loops: Loops) -> list[SSAValue]:
-    """What a reducing stage folds in at one point, where the values of its operands are known."""
+    """Returns what a reducing stage folds in at one point, where the values of its operands are known."""
     reductions = reductions_of(stage)
     skip = {reduction.combine for reduction in reductions}
     for op in stage.body.block.ops:
@@ -491,19 +491,19 @@ def values_to_fold(code: Code, stage: GenericOp, env: dict[SSAValue, SSAValue], 
 def stage_env(
     code: Code, stage: GenericOp, loops: Loops, known: Mapping[SSAValue, SSAValue]
 ) -> dict[SSAValue, SSAValue]:
-    """The values of a stage's block arguments for its inputs."""
+    """Returns the values of a stage's block arguments for its inputs."""
     args = stage.body.block.args
     values = code.operands(stage, loops, known)
     return {argument: value for argument, value in zip(args, values, strict=False) if value is not None}
 
 
 def stage_values(code: Code, stage: GenericOp, loops: Loops, known: Mapping[SSAValue, SSAValue]) -> list[SSAValue]:
-    """What a stage without reductions yields at one point."""
+    """Returns what a stage without reductions yields at one point."""
     return code.body(stage.body.block, stage_env(code, stage, loops, known), loops)
 
 
 def grid_loops(point: SSAValue, grid: Sequence[int]) -> Loops:
-    """The loops of a grid, from the row-major number of a point."""
+    """Returns the loops of a grid, from the row-major number of a point."""
     total = 1
     for extent in grid:
         total *= extent

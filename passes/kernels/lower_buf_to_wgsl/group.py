@@ -59,7 +59,7 @@ class _Group(StageWriter):
 
 
 def updates_in_place(kernel: KernelOp, stage: GenericOp, code: Code) -> bool:
-    """Whether a stage writes a buffer that the kernel reads as well."""
+    """Returns whether a stage writes a buffer that the kernel reads as well."""
     read = {code.bindings[argument].memory for argument in kernel.input_arguments}
     return any(code.bindings[o].memory in read for o in stage.outputs if o in kernel.output_arguments)
 
@@ -67,7 +67,7 @@ def updates_in_place(kernel: KernelOp, stage: GenericOp, code: Code) -> bool:
 def fold_lanes(
     code: Code, reductions: Sequence[Reduction], partial: Sequence[SSAValue], lane: SSAValue, lanes: int
 ) -> list[SSAValue]:
-    """What all lanes of a workgroup have, folded through its memory by halves."""
+    """Returns what all lanes of a workgroup have, folded through its memory by halves."""
     shared: list[SSAValue] = []
     for one, value in zip(reductions, partial, strict=True):
         memory = code.frame.array(code, MemRefType(one.element, [lanes]))

@@ -95,7 +95,7 @@ def _carry(loop: scf.ForOp) -> None:
 
 
 def _growth(op: arith.AddiOp, body: Block) -> tuple[SSAValue, int] | None:
-    """The part of a sum that doesn't change in a loop, if the rest is its counter times a constant."""
+    """Returns the part of a sum that doesn't change in a loop, if the rest is its counter times a constant."""
     for base, moving in ((op.lhs, op.rhs), (op.rhs, op.lhs)):
         if _stands_in(base, body) or _constant(base) is not None:
             continue
@@ -113,7 +113,7 @@ def _stands_in(value: SSAValue, body: Block) -> bool:
 
 
 def _start(base: SSAValue, loop: scf.ForOp, factor: int) -> SSAValue:
-    """The address in the first turn."""
+    """Returns the address in the first turn."""
     low = _constant(loop.lb)
     if low == 0:
         return base

@@ -175,7 +175,7 @@ class _Lowering:
             kernel.erase()
 
     def _vectors(self, teams: Sequence[WrittenOnce], views: Sequence[SSAValue]) -> set[int]:
-        """The bindings of a dispatch that all of its kernels read and write in whole vectors."""
+        """Returns the bindings of a dispatch that all of its kernels read and write in whole vectors."""
         found = {
             i for i, view in enumerate(views) if _flat(view).get_shape()[0] % 4 == 0 and view_of(view).start % 16 == 0
         }
@@ -259,7 +259,7 @@ class _Lowering:
         op.erase()
 
     def _all_groups(self, teams: Sequence[WrittenOnce]) -> tuple[int, int, int]:
-        """The workgroups of a dispatch that kernels share."""
+        """Returns the workgroups of a dispatch that kernels share."""
         return folded(sum(one.groups for one in teams), self.target.max_compute_workgroups_per_dimension)
 
     def _write(self, teams: Sequence[WrittenOnce], access: Sequence[str], types: Sequence[Attribute]) -> wgsl.KernelOp:
@@ -365,7 +365,7 @@ class WrittenOnce:
 
     @classmethod
     def of(cls, kernels: Sequence[KernelOp], placed: Sequence[Placed]) -> WrittenOnce:
-        """What is written for a team."""
+        """Returns what is written for a team."""
         return cls(kernels[0], cast(ScheduleAttr, kernels[0].schedule).data, len(kernels), tuple(placed))
 
     @property
@@ -394,7 +394,7 @@ class WrittenOnce:
 
 
 def _in_vectors(kernel: KernelOp, schedule: Schedule, starts: Sequence[int]) -> set[SSAValue]:
-    """The arguments that a kernel reads and writes in whole vectors; given where in their bindings they start."""
+    """Returns the arguments that a kernel accesses in whole vectors, given where in their bindings they start."""
     match schedule:
         case ThreadSchedule() | GroupSchedule():
             return vector_arguments(kernel, Unrolling.of(schedule), starts)

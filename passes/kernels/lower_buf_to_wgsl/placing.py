@@ -70,7 +70,7 @@ class Placing:
         self._starts: ArenaOp | None = None
 
     def _pack_scalars(self) -> dict[SSAValue, Place]:
-        """One view over all scalars of an arena, and each scalar's place in it."""
+        """Returns one view over all scalars of an arena, and each scalar's place in it."""
         found: dict[SSAValue, list[ViewOp]] = {}
         for op in self.function.body.block.ops:
             role = op.attributes.get(ROLE) if isinstance(op, ViewOp) else None
@@ -87,7 +87,7 @@ class Placing:
         return packed
 
     def whole(self, operand: SSAValue) -> SSAValue:
-        """The view that an operand is, or is a part of: one for all views of the same bytes."""
+        """Returns the view that an operand is, or is a part of: one for all views of the same bytes."""
         view = view_of(operand)
         kind = element_of(view.result)
         return self._views.setdefault((view.arena, view.start, view.size, kind), view.result)
@@ -107,7 +107,7 @@ class Placing:
         return rows, counters
 
     def layout(self, teams: list[Team]) -> Layout:
-        """The bindings of a dispatch; may be too many.
+        """Returns the bindings of a dispatch; may be too many.
 
         Teams whose buffers no table can find come back as kernels that are written apart.
         """
@@ -168,7 +168,7 @@ class Placing:
         return Layout(teams, [*views, self._table(tuple(columns))], placed)
 
     def _settled(self, teams: list[Team], places: dict[SSAValue, Place]) -> tuple[list[Team], set[SSAValue]]:
-        """The teams that a table can serve, the others taken apart; and the arenas that it has to be for."""
+        """Returns the teams that a table can serve, the others taken apart; and the arenas that it has to be for."""
         by_arena = self._by_arena(places)
         settled: list[Team] = []
         wanted: set[SSAValue] = set()
@@ -188,7 +188,7 @@ class Placing:
         return settled, wanted
 
     def _arenas_to_bind(self, places: dict[SSAValue, Place], wanted: set[SSAValue]) -> set[SSAValue]:
-        """The arenas to bind as a whole: those that are wanted, and more where bindings are too few."""
+        """Returns the arenas to bind as a whole: those that are wanted, and more where bindings are too few."""
         limit = self.target.max_storage_buffers_per_shader_stage
         by_arena = self._by_arena(places)
         found = set(wanted)
@@ -204,14 +204,14 @@ class Placing:
         return found if needed() <= limit else set()
 
     def _span(self, arena: SSAValue, views: Sequence[ViewOp]) -> SSAValue:
-        """A flat view over an arena: all of it, or, where no binding holds that, over some views."""
+        """Returns a flat view over an arena: all of it, or, where no binding holds that, over some views."""
         size = cast(ArenaOp, arena.owner).size
         if size <= self.target.max_storage_buffer_binding_size:
             return self._flat_view(arena, 0, size, views)
         return self._view_over(views)
 
     def _table(self, numbers: tuple[int, ...]) -> SSAValue:
-        """A view of a table of these numbers."""
+        """Returns a view of a table of these numbers."""
         if numbers not in self._tables:
             block, alignment = self.function.body.block, self.target.min_storage_buffer_offset_alignment
             before = 0 if self._starts is None else self._starts.size
@@ -245,7 +245,7 @@ class Placing:
     # Bindings of a part of an arena, with offsets in the code
 
     def _within_bindings(self, kernel: KernelOp, places: dict[SSAValue, Place], limit: int) -> dict[SSAValue, Place]:
-        """Where a dispatch has too many bindings, arenas are bound once for all of their tensors in it.
+        """Binds arenas once for all of their tensors in a dispatch that would have too many bindings.
 
         Where these have several types, once for all that lie side by side: bindings must not overlap.
         """
@@ -264,20 +264,20 @@ class Placing:
         return moved
 
     def _by_arena(self, places: dict[SSAValue, Place]) -> dict[SSAValue, list[ViewOp]]:
-        """The different views of each arena."""
+        """Returns the different views of each arena."""
         groups: dict[SSAValue, list[ViewOp]] = {}
         for view in dict.fromkeys(view for view, _ in places.values()):
             groups.setdefault(_arena(view), []).append(cast(ViewOp, view.owner))
         return groups
 
     def _can_be_one(self, group: Sequence[ViewOp]) -> bool:
-        """Whether one binding can hold all views of an arena."""
+        """Returns whether one binding can hold all views of an arena."""
         size = max(view.start + view.size for view in group) - min(view.start for view in group)
         one_type = len({element_of(view.result) for view in group}) == 1
         return one_type and size <= self.target.max_storage_buffer_binding_size
 
     def _view_over(self, group: Sequence[ViewOp]) -> SSAValue:
-        """One flat view over all views of a group."""
+        """Returns one flat view over all views of a group."""
         first, end = min(view.start for view in group), max(view.start + view.size for view in group)
         return self._flat_view(group[0].arena, first, end, group)
 
@@ -309,11 +309,11 @@ def _arena(view: SSAValue) -> SSAValue:
 
 
 def _start_within(span: SSAValue, view: SSAValue, at: int) -> int:
-    """The element of a span where an element of a view lies."""
+    """Returns the element of a span where an element of a view lies."""
     outer, inner = cast(ViewOp, span.owner), cast(ViewOp, view.owner)
     return (inner.start - outer.start) // element_bytes(element_of(view)) + at
 
 
 def _role(view: ViewOp) -> str:
-    """The role of the arena that a view is of."""
+    """Returns the role of the arena that a view is of."""
     return cast(ArenaOp, view.arena.owner).role.data

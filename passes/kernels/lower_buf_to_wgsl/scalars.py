@@ -14,42 +14,42 @@ FLAGS = {"fastmath": arith.FastMathFlagsAttr("none")}
 
 
 def operation(code: Code, kind: type[Operation], x: SSAValue, y: SSAValue) -> SSAValue:
-    """An operation on two floats."""
+    """Returns an operation on two floats."""
     return code.add(kind.create(operands=[x, y], result_types=[x.type], properties=FLAGS))
 
 
 def summed(code: Code, x: SSAValue, y: SSAValue) -> SSAValue:
-    """The sum."""
+    """Returns the sum."""
     return operation(code, arith.AddfOp, x, y)
 
 
 def difference(code: Code, x: SSAValue, y: SSAValue) -> SSAValue:
-    """The difference."""
+    """Returns the difference."""
     return operation(code, arith.SubfOp, x, y)
 
 
 def product(code: Code, x: SSAValue, y: SSAValue) -> SSAValue:
-    """The product."""
+    """Returns the product."""
     return operation(code, arith.MulfOp, x, y)
 
 
 def largest(code: Code, x: SSAValue, y: SSAValue) -> SSAValue:
-    """The larger number; a NaN is passed over, the sum that follows shows it."""
+    """Returns the larger number; a NaN is passed over, the sum that follows shows it."""
     return chosen(code, code.add(arith.CmpfOp(x, y, "olt")), y, x)
 
 
 def chosen(code: Code, condition: SSAValue, x: SSAValue, y: SSAValue) -> SSAValue:
-    """One value where a condition holds, another elsewhere."""
+    """Returns one value where a condition holds, another elsewhere."""
     return code.add(arith.SelectOp(condition, x, y))
 
 
 def both(code: Code, x: SSAValue | None, y: SSAValue) -> SSAValue:
-    """Whether two conditions hold; `None` always does."""
+    """Returns whether two conditions hold; `None` always does."""
     return y if x is None else code.add(arith.AndIOp(x, y))
 
 
 def exponential(code: Code, x: SSAValue) -> SSAValue:
-    """The exponential."""
+    """Returns the exponential."""
     return code.add(math_ops.ExpOp(x))
 
 

@@ -81,13 +81,13 @@ class Unrolling:
 
     @staticmethod
     def of(schedule: ThreadSchedule | GroupSchedule) -> Unrolling:
-        """How a schedule unrolls loops."""
+        """Returns how a schedule unrolls loops."""
         if isinstance(schedule, ThreadSchedule):
             return Unrolling(schedule.width, schedule.steps)
         return Unrolling(steps=schedule.steps, lanes=schedule.lanes)
 
     def unrolled(self, extent: int) -> list[UnrolledLoop]:
-        """A main loop and a remainder.
+        """Returns a main loop and a remainder.
 
         Where no lane is part of indices, the main loop has two iterations at least, so that no index is a constant.
         """
@@ -103,15 +103,15 @@ class Unrolling:
         return [UnrolledLoop(whole, self.steps, lanes=max(self.lanes, 1)), *rest]
 
     def loops(self, own: list[int]) -> tuple[list[int], int]:
-        """A stage's own loops: those around the unrolled one, and its extent."""
+        """Returns a stage's own loops: those around the unrolled one, and its extent."""
         return ([], math.prod(own)) if self.lanes else (own[:-1], own[-1])
 
     def grid(self, extents: Sequence[int]) -> tuple[int, ...]:
-        """A grid of blocks of points along the last loop."""
+        """Returns a grid of blocks of points along the last loop."""
         return tuple(extents) if self.width == 1 else (*extents[:-1], extents[-1] // self.width)
 
     def points(self, loops: Loops) -> list[Loops]:
-        """The grid's loops at each point of a block."""
+        """Returns the grid's loops at each point of a block."""
         if self.width == 1:
             return [loops]
         *others, last = loops.expressions
@@ -161,17 +161,17 @@ class StageWriter:
         return code.nest(outer, start, innermost)
 
     def bases(self, at: SSAValue, loop: UnrolledLoop) -> list[SSAValue]:
-        """What the indices in an iteration are made of."""
+        """Returns what the indices in an iteration are made of."""
         return [at]
 
     def range(self, code: Code, loop: UnrolledLoop) -> tuple[SSAValue, int]:
-        """Where a loop starts, and its step."""
+        """Returns where a loop starts, and its step."""
         return code.number(loop.start), 1
 
     def reduced(
         self, code: Code, stage: GenericOp, points: list[Loops], reduced: list[int]
     ) -> list[Sequence[SSAValue]]:
-        """The reduced values at each point."""
+        """Returns the reduced values at each point."""
         reductions = reductions_of(stage)
         each = len(reductions) * len(points)
         sums = min(self.unrolling.unrolled(self.unrolling.loops(reduced)[1])[0].steps, ACCUMULATORS)
@@ -200,7 +200,7 @@ class StageWriter:
         return []
 
     def values(self, code: Code, stage: GenericOp, sites: Sites) -> list[Sequence[SSAValue]]:
-        """What a stage yields, or folds in, at each point of each step."""
+        """Returns what a stage yields, or folds in, at each point of each step."""
         loaded = [self._loaded(code, stage, position, sites) for position in range(len(stage.inputs))]
         args, found = stage.body.block.args, list[Sequence[SSAValue]]()
         for number, loops in enumerate(_flat(sites)):
@@ -212,7 +212,7 @@ class StageWriter:
         return found
 
     def _loaded(self, code: Code, stage: GenericOp, position: int, sites: Sites) -> list[SSAValue]:
-        """An operand at each site; elements that several read are loaded once. Empty if it has no values."""
+        """Returns an operand at each site; elements that several read are loaded once. Empty if it has no values."""
         buffer, results = stage.inputs[position], maps_of(stage)[position].results
         if is_shape_only(buffer):
             return []
@@ -249,13 +249,13 @@ class StageWriter:
     def _place(
         self, code: Code, buffer: SSAValue, results: Sequence[AffineExpr], loops: Loops
     ) -> tuple[Linear, int | None]:
-        """Where an element is in its binding; in one of vectors, which of them it is in, and where in that."""
+        """Returns an element's place in its binding; in one of vectors, the vector and the lane."""
         place = place_of(results, buffer, code.bindings[buffer].start, loops)
         is_vector = element_of(_memory(code, buffer)) == wgsl.VECTOR
         return vector_and_lane(place) if is_vector else (place, None)
 
     def _at(self, code: Code, buffer: SSAValue, place: Linear, loops: Loops) -> SSAValue:
-        """A position as code; the constant comes last, so that neighbours share the rest."""
+        """Returns a position as code; the constant comes last, so that neighbours share the rest."""
         moved = code.bindings[buffer].moved
         if not place.terms and moved is None:
             return code.number(place.constant)
@@ -279,7 +279,7 @@ def _flat(sites: Sites) -> Iterator[Loops]:
 
 
 def own_loops(kernel: KernelOp, stage: GenericOp) -> tuple[list[int], list[int]]:
-    """The extents of a stage's own loops: the parallel ones, which come first, and those that reduce."""
+    """Returns the extents of a stage's own loops: the parallel ones, which come first, and those that reduce."""
     rank = len(kernel.extents)
     own, kinds = list(loop_extents(stage)[rank:]), iterators_of(stage)[rank:]
     count = sum(kind == IteratorType.PARALLEL for kind in kinds)
@@ -287,7 +287,8 @@ def own_loops(kernel: KernelOp, stage: GenericOp) -> tuple[list[int], list[int]]
 
 
 def _steps(points: Sequence[Loops], bases: Sequence[SSAValue], loop: UnrolledLoop, own: Sequence[int]) -> Sites:
-    """The loops at each unrolled step: those of the points, and `own` ones, which the unrolled loop covers as one.
+    """Returns the loops at each unrolled step: those of the points, and `own` ones, which the unrolled loop covers as
+    one.
 
     Args:
         points: The loops around.
@@ -313,7 +314,7 @@ def _steps(points: Sequence[Loops], bases: Sequence[SSAValue], loop: UnrolledLoo
 
 
 def vector_arguments(kernel: KernelOp, unrolling: Unrolling, starts: Sequence[int]) -> set[SSAValue]:
-    """The arguments that `write_thread` or `write_group` reads and writes in whole vectors only.
+    """Returns the arguments that `write_thread` or `write_group` reads and writes in whole vectors only.
 
     Args:
         kernel: Its schedule is one of these.
@@ -340,7 +341,7 @@ def vector_arguments(kernel: KernelOp, unrolling: Unrolling, starts: Sequence[in
 
 
 def _are_vectors(buffer: SSAValue, m: AffineMap, start: int, sites: Sites) -> bool:
-    """Whether a buffer is accessed in whole vectors at some sites; the first mostly shows where it isn't."""
+    """Returns whether a buffer is accessed in whole vectors at some sites; the first mostly shows where it isn't."""
     loops = list(_flat(sites))
     if len(loops) < VECTOR:
         return False
@@ -352,7 +353,7 @@ def _are_vectors(buffer: SSAValue, m: AffineMap, start: int, sites: Sites) -> bo
 def _accesses(
     kernel: KernelOp, stage: GenericOp, points: list[Loops], unrolling: Unrolling
 ) -> Iterator[tuple[SSAValue, AffineMap, list[Sites]]]:
-    """Each operand of a stage, its index map, and the sites at which it is accessed together."""
+    """Yields each operand of a stage, its index map, and the sites at which it is accessed together."""
     parallel, reduced = own_loops(kernel, stage)
     results = [[point.with_own((), parallel) for point in points]] if reduced else [points]
     sites = [results]
@@ -366,7 +367,7 @@ def _accesses(
 
 
 def strided(loops: Loops, at: SSAValue, own: list[int]) -> Loops:
-    """A stage's loops with its own ones from one index over all of them."""
+    """Returns a stage's loops with its own ones from one index over all of them."""
     total = math.prod(own)
     base = AffineDimExpr(len(loops.bases))
     extents = (*loops.extents, total)
@@ -385,5 +386,5 @@ def write(kernel: KernelOp, stage: GenericOp, code: Code, loops: Loops, values: 
 def folded(
     code: Code, reductions: Sequence[Reduction], held: Sequence[SSAValue], values: Sequence[SSAValue]
 ) -> list[SSAValue]:
-    """The accumulators with one more value each."""
+    """Returns the accumulators with one more value each."""
     return [code.combine(type(one.combine), old, new) for one, old, new in zip(reductions, held, values, strict=True)]

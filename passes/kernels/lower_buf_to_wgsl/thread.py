@@ -69,7 +69,7 @@ class _Thread(StageWriter):
     def _finish(
         self, code: Code, stage: GenericOp, points: list[Loops], reduced: list[int]
     ) -> list[Sequence[SSAValue]]:
-        """The results of a stage at each point, which are stored."""
+        """Returns the results of a stage at each point, which are stored."""
         results = self.reduced(code, stage, points, reduced) if reduced else self.values(code, stage, [points])
         self.store(code, stage, [points], results)
         return results

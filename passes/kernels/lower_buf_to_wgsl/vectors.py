@@ -13,7 +13,7 @@ from tensorgrad.passes.analyses.machine import VECTOR
 
 
 def are_vector(places: Sequence[Linear]) -> bool:
-    """Whether positions are those of a vector's elements."""
+    """Returns whether positions are those of a vector's elements."""
     first = places[0]
     numbers = (first.constant, *first.terms.values())
     follow = all(p.terms == first.terms and p.constant == first.constant + e for e, p in enumerate(places))
@@ -21,23 +21,23 @@ def are_vector(places: Sequence[Linear]) -> bool:
 
 
 def place_key(place: Linear) -> tuple[object, ...]:
-    """What equal positions have in common."""
+    """Returns a key that is equal for equal positions."""
     return frozenset(place.terms.items()), place.constant
 
 
 def vector_and_lane(place: Linear) -> tuple[Linear, int]:
-    """Which vector an element is in, and where in that; expects a position that differs from others by its constant."""
+    """Returns an element's vector and lane; expects a position that differs from others by its constant."""
     lane = place.constant % VECTOR
     return Linear(place.terms, place.constant - lane).over(VECTOR), lane
 
 
 def may_be_vector(place: Linear) -> bool:
-    """Whether it is known which part of a vector a position is."""
+    """Returns whether it is known which part of a vector a position is."""
     return all(factor % VECTOR == 0 for factor in place.terms.values())
 
 
 def are_whole(places: Sequence[Linear]) -> bool:
-    """Whether positions are those of all elements of one vector or several."""
+    """Returns whether positions are those of all elements of one vector or several."""
     if not all(map(may_be_vector, places)):
         return False
     lanes: dict[tuple[object, ...], set[int]] = {}

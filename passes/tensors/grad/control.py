@@ -55,7 +55,7 @@ class ScanDerivative:
         self.seeded = self._seeded()
 
     def _moving(self) -> set[SSAValue]:
-        """The body's arguments that depend on what is wanted, maybe by the carried values of earlier times."""
+        """Returns the body's arguments that depend on what is wanted, maybe by the carried values of earlier times."""
         moving: set[SSAValue] = {a for a, one in zip(self.body.args, self.wanted, strict=True) if one}
         values = returned(self.body)
         while True:
@@ -67,7 +67,7 @@ class ScanDerivative:
             moving |= added
 
     def _seeded(self) -> list[int]:
-        """The carried values that have a cotangent, maybe by those of later times."""
+        """Returns the carried values that have a cotangent, maybe by those of later times."""
         count, values = len(self.carries), returned(self.body)
         stacks = [value for value, one in zip(values[count:], self.given[count:], strict=True) if one is not None]
         found = {i for i in range(count) if self.given[i] is not None and self.carries[i] in self.moving}
@@ -186,7 +186,7 @@ class ScanDerivative:
 
 
 def _same_composite(op: Operation, forward: Sequence[Operation]) -> CallOp | None:
-    """A composite call of the forward pass that a derivative would make again: what it gives is kept instead."""
+    """Returns a composite call of the forward pass that a derivative would repeat: its results are kept instead."""
     if not isinstance(op, CallOp) or op.composite is None:
         return None
     calls = (one for one in forward if isinstance(one, CallOp) and one.composite == op.composite)
@@ -214,7 +214,7 @@ def cond_derivative(
     differentiate: Differentiate,
     summed: Summed,
 ) -> Cotangents:
-    """The derivative of a cond: a cond of the branches' derivatives, each of which computes its branch again.
+    """Returns the derivative of a cond: a cond of the branches' derivatives, each of which computes its branch again.
 
     Values of the branch that ran are not kept: each would need a place that the other branch fills with zeros.
     """

@@ -24,7 +24,7 @@ def tangents(
     directions: Sequence[SSAValue],
     builder: TensorBuilder,
 ) -> list[SSAValue | None]:
-    """The derivatives of `results` along `directions`, which are as many and of the same types as `wrt`.
+    """Returns the derivatives of `results` along `directions`, which are as many and of the same types as `wrt`.
 
     Reverse mode runs twice, first over `block` by cotangents that stand for any, then over what that made by these
     cotangents. What depends on them is dead afterwards, and the rest goes to the builder. So there is no second table

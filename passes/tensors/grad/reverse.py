@@ -21,7 +21,7 @@ from tensorgrad.passes.tensors.simplify import erase_dead
 def cotangents(
     block: Block, seeds: dict[SSAValue, SSAValue], wrt: Sequence[SSAValue], builder: TensorBuilder
 ) -> list[SSAValue | None]:
-    """The cotangents of `wrt` from those of the values in `seeds`.
+    """Returns the cotangents of `wrt` from those of the values in `seeds`.
 
     Only the ops that are in `block` now are differentiated, so values from outside it count as constants. A zero
     cotangent is `None` and never becomes a tensor.
@@ -49,7 +49,7 @@ def cotangents(
 
 
 def differentiated(block: Block, wrt: Sequence[SSAValue]) -> tuple[set[SSAValue], list[TensorOp | RegionOp]]:
-    """The values of a block that depend on `wrt` by what has a derivative, and the ops that make them, in order."""
+    """Returns the values of a block that depend on `wrt` differentiably, and the ops that make them, in order."""
     active: set[SSAValue] = set(wrt)
     path: list[TensorOp | RegionOp] = []
     for op in block.ops:
@@ -65,7 +65,7 @@ def differentiated(block: Block, wrt: Sequence[SSAValue]) -> tuple[set[SSAValue]
 def _cotangents_of(
     builder: TensorBuilder, op: TensorOp | RegionOp, given: Cotangents, wanted: Sequence[bool]
 ) -> Cotangents:
-    """The cotangents of an op's operands, at least of those that are wanted, from those of its results."""
+    """Returns the cotangents of an op's operands, at least of those that are wanted, from those of its results."""
     if isinstance(op, CallOp):
         if op.recompute is not None:
             return _again(builder, op, given, wanted)
@@ -102,7 +102,7 @@ def _of_call(
 
 
 def summed(results: Sequence[SSAValue], given: Cotangents, builder: TensorBuilder) -> dict[SSAValue, SSAValue]:
-    """The cotangent of each value; one that is a result more than once has the sum."""
+    """Returns the cotangent of each value; one that is a result more than once has the sum."""
     seeds: dict[SSAValue, SSAValue] = {}
     for result, cotangent in zip(results, given, strict=True):
         if cotangent is not None:
@@ -126,7 +126,7 @@ def _custom(builder: TensorBuilder, call: CallOp, operands: Sequence[SSAValue], 
 
 
 def _complete(call: CallOp, region: int) -> CallOp:
-    """A copy of a call, in one of whose derivative regions each recursive call has the derivative of its own."""
+    """Returns a copy of a call, in whose derivative regions each recursive call has a derivative of its own."""
     whole = call.clone()
     whole.operands = []  # It only holds the regions.
     for op in list(whole.derivative[region].walk()):
@@ -139,7 +139,7 @@ def _complete(call: CallOp, region: int) -> CallOp:
 
 
 def _belongs(op: CallOp, whole: CallOp) -> bool:
-    """Whether the nearest call around a recursive one that has its derivative is `whole`."""
+    """Returns whether the nearest call around a recursive one that has its derivative is `whole`."""
     around = op.parent_op()
     while around is not whole and around is not None:
         if isinstance(around, CallOp) and around.derivative and around.resembles(op):
@@ -149,7 +149,7 @@ def _belongs(op: CallOp, whole: CallOp) -> bool:
 
 
 def _again(builder: TensorBuilder, call: CallOp, given: Cotangents, wanted: Sequence[bool]) -> Cotangents:
-    """The derivative as a call that computes everything again, so that no value of the first time is kept."""
+    """Returns the derivative as a call that computes everything again, so that no value of the first time is kept."""
     present = [cotangent for cotangent in given if cotangent is not None]
     outer = [*call.operands, *present]
     block = Block(arg_types=[value.type for value in outer])
@@ -176,7 +176,7 @@ def _again(builder: TensorBuilder, call: CallOp, given: Cotangents, wanted: Sequ
 
 
 def gradients(block: Block, result: SSAValue, wrt: Sequence[SSAValue], builder: TensorBuilder) -> list[SSAValue]:
-    """The gradient of a float scalar by each of `wrt`; one that it doesn't depend on is a constant 0."""
+    """Returns the gradient of a float scalar by each of `wrt`; one that it doesn't depend on is a constant 0."""
     seed = builder.full_like(result, 1)
     found = cotangents(block, {result: seed}, wrt, builder)
     return [

@@ -58,7 +58,7 @@ def lower_attention(call: CallOp, operands: Sequence[View], emit: Callable[[Oper
 
 
 def _stored(output: SSAValue) -> tuple[Sequence[int], AffineMap]:
-    """The shape in which a result is stored, and where its elements lie there: as its only user rearranges it."""
+    """Returns the shape in which a result is stored, and the map of its elements: as its only user rearranges it."""
     place = affine.identity(len(shape_of(output)))
     extents, axes = shape_of(output), shape_of(output)
     while len(list(output.uses)) == 1:
@@ -93,6 +93,6 @@ def _kernel(
 
 
 def _placed(access: AffineMap, space: Sequence[int]) -> AffineMap:
-    """A map over the axes of an operand as one over the loops (group, query, key, feature)."""
+    """Returns a map over the axes of an operand as one over the loops (group, query, key, feature)."""
     loops = [AffineDimExpr(loop) for loop in space]
     return AffineMap(4, 0, tuple(result.replace_dims_and_symbols(loops, ()) for result in access.results))

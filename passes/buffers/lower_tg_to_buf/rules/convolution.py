@@ -43,7 +43,7 @@ class Place:
         self.wraps = self.leaves or self.holes
 
     def expression(self) -> AffineExpr:
-        """The number of the element, wrapped into the axis."""
+        """Returns the number of the element, wrapped into the axis."""
         period = self.extent * self.step
         shift = -(self.low // period) * period if self.low < 0 else 0
         total: AffineExpr = AffineConstantExpr(self.offset + shift)
@@ -52,7 +52,7 @@ class Place:
         return (total // self.step) % self.extent
 
     def inside(self, b: StageBody) -> SSAValue | None:
-        """Whether there is an element; `None` where there always is."""
+        """Returns whether there is an element; `None` where there always is."""
         if not self.wraps:
             return None
         total: SSAValue | None = None
@@ -121,7 +121,7 @@ def _conv(op: convolution.ConvOp, operands: Sequence[Lowered]) -> KernelSpec:
 
 @rule(convolution.FoldOp)
 def _fold(op: convolution.FoldOp, operands: Sequence[Lowered]) -> KernelSpec:
-    """Each element looks for the windows that hold it: along an axis whose windows don't overlap there is one."""
+    """Sums, for each element, the windows that hold it; along an axis whose windows don't overlap there is one."""
     axes, stride, dilation = (int_list(op.properties, name) for name in op.PROPERTIES[:-1])
     rank = len(op.shape)
     sizes, counts = shape_of(op.operand)[rank:], shape_of(op.operand)[:rank]

@@ -90,7 +90,7 @@ def _select(b: ScalarBuilder, op: TensorOp, args: Sequence[SSAValue]) -> SSAValu
 
 
 def _saturated(b: ScalarBuilder, x: SSAValue, unsigned: bool) -> SSAValue:
-    """A float as an integer. Out of its range, and for NaN, `arith` leaves a conversion undefined."""
+    """Returns a float as an integer. Out of its range, and for NaN, `arith` leaves a conversion undefined."""
     if x.type == f16:  # which holds no bound of the range
         x = b.convert(arith.ExtFOp, x, f32)
     first, end = (0, 1 << 32) if unsigned else (-(1 << 31), 1 << 31)
@@ -174,7 +174,7 @@ def _is_finite(b: ScalarBuilder, op: TensorOp, args: Sequence[SSAValue]) -> SSAV
 
 
 def _shift(b: ScalarBuilder, kind: type[Operation], x: SSAValue, amount: SSAValue) -> SSAValue:
-    """A shift by an amount that may be the width or more; 0 then, but for the sign of an arithmetic one."""
+    """Returns a shift by an amount that may be the width or more; 0 then, but for the sign of an arithmetic one."""
     moved = b.apply(kind, x, b.apply(arith.MinUIOp, amount, b.constant(31, amount.type)))
     if kind is arith.ShRSIOp:
         return moved
@@ -190,7 +190,7 @@ def _shift_right(b: ScalarBuilder, op: TensorOp, args: Sequence[SSAValue]) -> SS
 
 
 def _signs_differ(b: ScalarBuilder, rest: SSAValue, y: SSAValue) -> SSAValue:
-    """Whether a remainder that is not 0 has another sign than the divisor."""
+    """Returns whether a remainder that is not 0 has another sign than the divisor."""
     zero = b.constant(0, y.type)
     less, differs = ("olt", "one") if is_float(y.type) else ("slt", "ne")
     other = b.apply(arith.XOrIOp, b.compare(less, rest, zero), b.compare(less, y, zero))
@@ -198,7 +198,7 @@ def _signs_differ(b: ScalarBuilder, rest: SSAValue, y: SSAValue) -> SSAValue:
 
 
 def _harmless(b: ScalarBuilder, y: SSAValue, unsigned: bool) -> SSAValue:
-    """A divisor with 1 for 0, and for -1, by which the smallest integer has no quotient."""
+    """Returns a divisor with 1 for 0, and for -1, by which the smallest integer has no quotient."""
     one = b.constant(1, y.type)
     bad = b.compare("eq", y, b.constant(0, y.type))
     if not unsigned:

@@ -95,7 +95,7 @@ def _take_along_axis(op: indexing.TakeAlongAxisOp, operands: Sequence[Lowered]) 
 def _scatter(
     op: TensorOp, operands: Sequence[Lowered], reduced: tuple[int, ...], axis: int, update_axes: Sequence[int]
 ) -> KernelSpec:
-    """Each element of the result looks for the indices that name it and adds their updates, in order.
+    """Adds, for each element of the result, the updates whose indices name it, in order.
 
     One writer, no atomics: the same result on every run. Updates are read where the index matches, nowhere else.
     """
@@ -166,7 +166,7 @@ def _starts(keys: View, order: View, shape: Sequence[int], extent: int, element:
 def _segment_sums(
     op: TensorOp, updates: View, order: View, starts: View, axis: int, count: int, rows: Sequence[int]
 ) -> KernelSpec:
-    """Each place along `axis` adds the updates that name it, in the order of their positions.
+    """Adds, for each place along `axis`, the updates that name it, in the order of their positions.
 
     Args:
         op: The scatter.

@@ -100,7 +100,7 @@ def _pad(op: shape.PadOp, operands: Sequence[Lowered]) -> KernelSpec:
 
 @rule(shape.ConcatOp)
 def _concat(op: shape.ConcatOp, operands: Sequence[Lowered]) -> KernelSpec:
-    """Each element is read from the one operand that holds it."""
+    """Reads each element from the one operand that holds it."""
     axis, rank = int_value(op.properties, "axis"), len(op.shape)
     parts: list[tuple[Lowered, int, int]] = []
     start = 0

@@ -38,7 +38,7 @@ def _argsort(op: sort.ArgsortOp, operands: Sequence[Lowered], emit: Emit) -> Low
 def sorted_positions(
     keys: View, shape: Sequence[int], element: Attribute, descending: bool, emit: Emit, op: TensorOp
 ) -> View:
-    """The positions that sort the last axis of a view of `shape`: runs are ranked, then merge in pairs."""
+    """Returns the positions that sort the last axis of a view of `shape`: runs are ranked, then merge in pairs."""
     order: View | None = None
     run = _ranked_run(shape)
     if run > 1:
@@ -51,7 +51,7 @@ def sorted_positions(
 
 
 def _ranked_run(shape: Sequence[int]) -> int:
-    """How long the runs are that are ranked, a power of two; 1 where merging alone takes no more kernels."""
+    """Returns how long the runs are that are ranked, a power of two; 1 where merging alone takes no more kernels."""
     elements, run = math.prod(shape), 1
     while run < min(shape[-1], RANKED) and 2 * run * elements <= COMPARED:
         run *= 2
@@ -59,7 +59,7 @@ def _ranked_run(shape: Sequence[int]) -> int:
 
 
 def _in_run(b: StageBody, run: int, shape: Sequence[int]) -> tuple[SSAValue, SSAValue, SSAValue]:
-    """A place's run: the place within it; the element that the reduction looks at, in the run and in the row."""
+    """Returns the place within a run, and the element that the reduction looks at, in the run and in the row."""
     place, other = b.loop(len(shape) - 1), b.loop(len(shape))
     if run >= shape[-1]:
         return place, other, other
@@ -84,7 +84,7 @@ def _over_run(source: View, run: int, shape: Sequence[int], compute: Compute, op
 def _ranks(
     keys: View, run: int, shape: Sequence[int], element: Attribute, descending: bool, op: TensorOp
 ) -> KernelSpec:
-    """How many elements of its run stand before each when the run is sorted; equal ones keep their order."""
+    """Returns how many elements of its run stand before each when the run is sorted; equal ones keep their order."""
     run = min(run, shape[-1])
 
     def compute(b: StageBody, args: Sequence[SSAValue]) -> SSAValue:
@@ -107,7 +107,7 @@ def _ranks(
 
 
 def _by_rank(ranks: View, run: int, shape: Sequence[int], op: TensorOp) -> KernelSpec:
-    """The position in its row of the element that has each place's rank in the place's run."""
+    """Returns the position in its row of the element that has each place's rank in the place's run."""
     run = min(run, shape[-1])
 
     def compute(b: StageBody, args: Sequence[SSAValue]) -> SSAValue:
@@ -128,14 +128,14 @@ def _by_rank(ranks: View, run: int, shape: Sequence[int], op: TensorOp) -> Kerne
 
 
 def position_at(b: StageBody, order: View | None, row: Sequence[SSAValue], at: SSAValue) -> SSAValue:
-    """Where in its row the element stands that comes at `at` in an order."""
+    """Returns where in its row the element stands that comes at `at` in an order."""
     if order is None:
         return at
     return b.convert(arith.IndexCastOp, b.load(order.buffer, b.evaluate(order.map, [*row, at])), index)
 
 
 def _keeps_order(b: StageBody, left: SSAValue, right: SSAValue, element: Attribute, descending: bool) -> SSAValue:
-    """Whether `left` may stand in front of `right`; NaN is larger than every number."""
+    """Returns whether `left` may stand in front of `right`; NaN is larger than every number."""
     ordered = b.compare(predicate("ge" if descending else "le", element), left, right)
     if not is_float(element):
         return ordered
@@ -150,7 +150,7 @@ def _smaller(b: StageBody, x: SSAValue, y: SSAValue) -> SSAValue:
 def bisected(
     b: StageBody, low: SSAValue, high: SSAValue, most: int, rises: Callable[[StageBody, SSAValue], SSAValue]
 ) -> SSAValue:
-    """The first place in `[low, high)`, an interval of at most `most`, where `rises` no longer holds."""
+    """Returns the first place in `[low, high)`, an interval of at most `most`, where `rises` no longer holds."""
     no = b.constant(0, i1)
     for _ in range(most.bit_length()):
         middle = b.apply(arith.DivUIOp, b.apply(arith.AddiOp, low, high), b.constant(2, index))

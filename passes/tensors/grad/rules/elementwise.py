@@ -231,7 +231,7 @@ def _atanh(b: TensorBuilder, op: functions.AtanhOp, g: SSAValue) -> Cotangents:
 
 
 def _bell(b: TensorBuilder, x: SSAValue) -> SSAValue:
-    """The slope of the error function, `2 / sqrt(pi) * exp(-x * x)`."""
+    """Returns the slope of the error function, `2 / sqrt(pi) * exp(-x * x)`."""
     return b.scale(b.unary(functions.ExpOp, b.neg(b.mul(x, x))), 2 / math.sqrt(math.pi))
 
 

@@ -40,7 +40,7 @@ def _min(b: TensorBuilder, op: reduce.MinOp, g: SSAValue) -> Cotangents:
 
 @rule(reduce.ProdOp)
 def _prod(b: TensorBuilder, op: reduce.ProdOp, g: SSAValue) -> Cotangents:
-    """The product of all other elements, by a tree of products: no division, so exact where elements are 0."""
+    """Returns the product of all other elements, by a tree of products: no division, so exact where elements are 0."""
     axes, extents = int_list(op.properties, "axes"), shape_of(op.operand)
     kept = [axis for axis in range(len(extents)) if axis not in axes]
     order = [*kept, *(axis for axis in range(len(extents)) if axis in axes)]
