@@ -7,18 +7,22 @@ success, so each pass names the levels it takes, and the check runs before it ch
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import replace
 from enum import Enum
-from typing import ClassVar
+from typing import ClassVar, Self
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import MemRefType, ModuleOp, TensorType
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
 from xdsl.passes import ModulePass
+from xdsl.utils.arg_spec import ArgSpec
 from xdsl.utils.exceptions import DiagnosticException
 
 from tensorgrad.dialects.buf import ArenaOp
 from tensorgrad.dialects.wgsl import KernelOp as WgslKernelOp
+from tensorgrad.runtime.target import Target
 
 
 class Level(Enum):
@@ -39,7 +43,35 @@ PLANNED = (Level.PLANNED,)
 PLANNED_OR_NOT = (Level.BUF, Level.PLANNED)
 
 
-class LevelPass(ModulePass, ABC):
+class TargetedPass(ModulePass, ABC):
+    """A pass that may ask what a device can do.
+
+    A field `target` is a `Target`; in a pipeline's text it is the name of a profile, a file or JSON.
+    """
+
+    @classmethod
+    def from_spec(cls, spec: ArgSpec) -> Self:
+        """Returns the pass that a text means.
+
+        Raises:
+            ValueError: An option is unknown or malformed.
+            TargetError: There is no such target.
+        """
+        options = dict(spec.normalize_parameter_names().parameters)
+        target = options.pop("target", None)
+        made = super().from_spec(ArgSpec(spec.name, options))
+        return made if target is None else replace(made, target=target_of(cls.name, target))
+
+    def spec(self, *, include_default: bool = False) -> ArgSpec:
+        """Returns the text of the pass, as `from_spec` reads it."""
+        found = super().spec(include_default=include_default)
+        target = getattr(self, "target", None)
+        if "target" in found.parameters and isinstance(target, Target):
+            found.parameters["target"] = (str(target),)
+        return found
+
+
+class LevelPass(TargetedPass):
     """A pass that takes modules of some levels and refuses all others.
 
     Attributes:
@@ -62,6 +94,18 @@ class LevelPass(ModulePass, ABC):
     @abstractmethod
     def rewrite(self, ctx: Context, op: ModuleOp) -> None:
         """Rewrites a module of one of the pass's levels in place."""
+
+
+def target_of(name: str, option: Sequence[object]) -> Target:
+    """Returns the target that an option of a pass or a pipeline means.
+
+    Raises:
+        ValueError: It is not one text.
+        TargetError: There is no such target.
+    """
+    if len(option) != 1 or not isinstance(option[0], str):
+        raise ValueError(f"{name}: target takes one text, got {list(option)}")
+    return Target.from_spec(option[0])
 
 
 def _wrong_level(found: Level, levels: tuple[Level, ...]) -> str:

@@ -12,11 +12,11 @@ from xdsl.passes import ModulePass
 from xdsl.utils.arg_spec import ArgSpec, ParameterListType, ParameterType, parse_pipeline
 
 from tensorgrad.passes.registry import PASSES
+from tensorgrad.runtime.target import WEBGPU_DEFAULT, Target
 
 if TYPE_CHECKING:
     from tensorgrad.passes.buffers.lower_precision import LowerPrecisionPass
 
-DEFAULT_TARGET = "webgpu-default"
 
 Available: TypeAlias = Mapping[str, Callable[[], type[ModulePass]]]
 """Passes by name."""
@@ -56,7 +56,7 @@ def tensor_passes(
 
 
 def device_passes(
-    target: str = DEFAULT_TARGET,
+    target: Target = WEBGPU_DEFAULT,
     tuned: str | None = None,
     frugal: bool = False,
     precision: LowerPrecisionPass | None = None,
@@ -64,7 +64,7 @@ def device_passes(
     """Returns the passes from `tg` down to `wgsl`.
 
     Args:
-        target: A profile's name, a file or JSON.
+        target: The device's limits and features.
         tuned: A file of schedules that were measured on the target.
         frugal: Whether kernels run in an order that needs little memory, rather than in few dispatches.
         precision: The pass that stores values between kernels with fewer bits, if they are to be.
@@ -105,7 +105,7 @@ def device_passes(
 def training_passes(
     function: str | None,
     optimizer: ModulePass | None,
-    target: str = DEFAULT_TARGET,
+    target: Target = WEBGPU_DEFAULT,
     precision: LowerPrecisionPass | None = None,
 ) -> list[ModulePass]:
     """Returns the passes from a loss on `tg` to the kernels of a training step: `tensor_passes`, then `device_passes`.
@@ -113,7 +113,7 @@ def training_passes(
     Args:
         function: The loss; may be `None` where the module has one function.
         optimizer: The pass that adds the update functions, if there are to be any.
-        target: A profile's name, a file or JSON.
+        target: The device's limits and features.
         precision: The pass that stores values between kernels with fewer bits, if they are to be.
     """
     from tensorgrad.passes.tensors.append_updates import AppendUpdatesPass
@@ -132,7 +132,7 @@ def forward_passes() -> list[ModulePass]:
     return [SimplifyPass(), OutlineAttentionPass()]
 
 
-def inference_passes(target: str = DEFAULT_TARGET, precision: LowerPrecisionPass | None = None) -> list[ModulePass]:
+def inference_passes(target: Target = WEBGPU_DEFAULT, precision: LowerPrecisionPass | None = None) -> list[ModulePass]:
     """Returns the passes from functions on `tg` to the kernels that compute them."""
     from tensorgrad.passes.tensors.inline_calls import InlineCallsPass
 
@@ -174,7 +174,7 @@ class TrainingPipeline(Pipeline):
     Attributes:
         optimizer: The pass that adds the update functions, if there are to be any.
         function: The loss; may be absent where there is only one function.
-        target: A profile, a file or JSON.
+        target: The device; in text a profile, a file or JSON.
         precision: The pass that stores values between kernels with fewer bits, if they are to be.
     """
 
@@ -182,13 +182,13 @@ class TrainingPipeline(Pipeline):
 
     optimizer: ModulePass | None
     function: str | None = None
-    target: str = DEFAULT_TARGET
+    target: Target = WEBGPU_DEFAULT
     precision: LowerPrecisionPass | None = None
 
     @classmethod
     def from_spec(cls, spec: ArgSpec, available: Available) -> Self:
         options = dict(spec.normalize_parameter_names().parameters)
-        target = _text(cls.name, "target", options.pop("target", (DEFAULT_TARGET,)))
+        target = Target.from_spec(_text(cls.name, "target", options.pop("target", (WEBGPU_DEFAULT.name,))))
         precision = _precision(cls.name, options)
         chosen = _text(cls.name, "optimizer", options.pop("optimizer", ()))
         function = _text(cls.name, "function", options["function"]) if "function" in options else None
@@ -209,19 +209,19 @@ class InferencePipeline(Pipeline):
     `precision=f16` puts `lower-precision` behind `fuse`.
 
     Attributes:
-        target: A profile, a file or JSON.
+        target: The device; in text a profile, a file or JSON.
         precision: The pass that stores values between kernels with fewer bits, if they are to be.
     """
 
     name = "inference-pipeline"
 
-    target: str = DEFAULT_TARGET
+    target: Target = WEBGPU_DEFAULT
     precision: LowerPrecisionPass | None = None
 
     @classmethod
     def from_spec(cls, spec: ArgSpec, available: Available) -> Self:
         options = dict(spec.normalize_parameter_names().parameters)
-        target = _text(cls.name, "target", options.pop("target", (DEFAULT_TARGET,)))
+        target = Target.from_spec(_text(cls.name, "target", options.pop("target", (WEBGPU_DEFAULT.name,))))
         precision = _precision(cls.name, options)
         check_options(cls.name, options, ("target", "precision", "loss_scale"))
         return cls(target, precision)

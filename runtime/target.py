@@ -77,6 +77,10 @@ class Target:
         """Returns all fields as one JSON object, which `from_spec` reads."""
         return json.dumps(asdict(self))
 
+    def __str__(self) -> str:
+        """Returns the text that `from_spec` reads: the name of a profile, or JSON."""
+        return self.name if PROFILES.get(self.name) == self else self.to_json()
+
     @staticmethod
     def named(name: str) -> Target:
         """Returns a profile of the table `PROFILES`.

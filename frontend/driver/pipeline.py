@@ -24,12 +24,12 @@ from tensorgrad.errors import CompilerError, OptionError, ProgramError
 from tensorgrad.interpreters.backend import NumpyExecutable
 from tensorgrad.passes.buffers.lower_precision import LowerPrecisionPass
 from tensorgrad.passes.functions import find_function
-from tensorgrad.passes.pipelines import DEFAULT_TARGET, device_passes
+from tensorgrad.passes.pipelines import device_passes
 from tensorgrad.passes.running import apply_pass
 from tensorgrad.runtime.backend import Executable
 from tensorgrad.runtime.formula import Formula
 from tensorgrad.runtime.program import Program
-from tensorgrad.runtime.target import Target
+from tensorgrad.runtime.target import WEBGPU_DEFAULT, Target
 from tensorgrad.tracing.location import user_line
 
 if TYPE_CHECKING:
@@ -231,7 +231,7 @@ class Compilation:
 
     def _below(self, target: Target) -> list[ModulePass]:
         """Returns the passes from `tg` down."""
-        return self._edited(device_passes(target.to_json(), self.tuned, self.frugal, self.precision))
+        return self._edited(device_passes(target, self.tuned, self.frugal, self.precision))
 
     def _edited(self, passes: Sequence[ModulePass]) -> list[ModulePass]:
         """Returns the passes as `edit_passes` changes them.
@@ -251,7 +251,7 @@ class Compilation:
 
         if self.device is not None:
             return self.device.target
-        found = Target.named(DEFAULT_TARGET)
+        found = WEBGPU_DEFAULT
         return found if self.precision is None else replace(found, name=f"{found.name} with shader-f16", f16=True)
 
     def _load_on_device(self, device: WebGPUDevice, share: Executable | None, in_turn: bool) -> WebGPUExecutable:

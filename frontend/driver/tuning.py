@@ -193,7 +193,7 @@ class _Bench:
     def _program(self, schedule: Schedule) -> Program:
         """Returns the kernel alone, on buffers of its own; and one more, to wait for."""
         module = _alone(self.kernel, schedule)
-        target = self.device.target.to_json()
+        target = self.device.target
         for one in (
             PlanMemoryPass(target=target),
             LowerBufToWgslPass(target=target),

@@ -26,7 +26,7 @@ from tensorgrad.passes.buffers.schedule.choose import code_size, workgroup_bytes
 from tensorgrad.passes.buffers.schedule.sharing import agreed
 from tensorgrad.passes.functions import return_of
 from tensorgrad.passes.levels import KERNELS, LevelPass
-from tensorgrad.runtime.target import Target
+from tensorgrad.runtime.target import WEBGPU_DEFAULT, Target
 
 MOST_TRIALS = 8
 """So often kernels are divided into dispatches anew, each time with more that may not share one."""
@@ -49,22 +49,21 @@ class ShareDispatchesPass(LevelPass):
     layers, does not share a dispatch with what comes once: its code would be compiled again for that.
 
     Attributes:
-        target: A profile or JSON: limits.
+        target: The device: limits.
         slack: By how many percent the bytes in use at one time may grow.
     """
 
     name = "share-dispatches"
     levels = KERNELS
 
-    target: str = "webgpu-default"
+    target: Target = WEBGPU_DEFAULT
     slack: int = 5
 
     def rewrite(self, ctx: Context, op: ModuleOp) -> None:
-        target = Target.from_spec(self.target)
         for function in op.ops:
             if isinstance(function, FuncOp) and function.body.blocks and not has_calls(function):
                 _check_scheduled(function)
-                _Sharing(function, target, self.slack).run()
+                _Sharing(function, self.target, self.slack).run()
 
 
 def _check_scheduled(function: FuncOp) -> None:

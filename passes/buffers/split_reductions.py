@@ -17,7 +17,7 @@ from tensorgrad.dialects.buf import KernelOp, element_of, is_reduction, iterator
 from tensorgrad.passes.analyses.stages import Parts, Stage, put_together, take_apart
 from tensorgrad.passes.buffers.schedule.splits import split_of
 from tensorgrad.passes.levels import KERNELS, LevelPass
-from tensorgrad.runtime.target import Target
+from tensorgrad.runtime.target import WEBGPU_DEFAULT, Target
 
 
 @dataclass(frozen=True)
@@ -31,21 +31,20 @@ class SplitReductionsPass(LevelPass):
     else the kernel did.
 
     Attributes:
-        target: A profile or JSON: software or GPU, which says how many workgroups keep it busy.
+        target: The device: software or GPU, which says how many workgroups keep it busy.
         parts: Into how many ranges each loop that is divisible is cut, whatever it gains; 0 goes by the cost.
     """
 
     name = "split-reductions"
     levels = KERNELS
 
-    target: str = "webgpu-default"
+    target: Target = WEBGPU_DEFAULT
     parts: int = 0
 
     def rewrite(self, ctx: Context, op: ModuleOp) -> None:
-        target = Target.from_spec(self.target)
         for kernel in list(op.walk()):
             if isinstance(kernel, KernelOp) and is_splittable(kernel):
-                found = split_of(kernel, target) if self.parts == 0 else _any_loop(kernel, self.parts)
+                found = split_of(kernel, self.target) if self.parts == 0 else _any_loop(kernel, self.parts)
                 if found is not None:
                     split(kernel, *found)
 

@@ -21,7 +21,6 @@ from xdsl.dialects.builtin import (
     i64,
 )
 from xdsl.ir import Block, Operation, Region, SSAValue
-from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.utils.exceptions import DiagnosticException
 
@@ -41,8 +40,8 @@ from tensorgrad.passes.analyses.trips import (
     total,
 )
 from tensorgrad.passes.analyses.walking import operations
-from tensorgrad.passes.levels import LOWERED_BY, Level, level_of
-from tensorgrad.runtime.target import Target
+from tensorgrad.passes.levels import LOWERED_BY, Level, TargetedPass, level_of
+from tensorgrad.runtime.target import WEBGPU_DEFAULT, Target
 
 SHARED, INSIDE = "shared", "inside"
 NEVER = 1 << 62
@@ -50,7 +49,7 @@ NEVER = 1 << 62
 
 
 @dataclass(frozen=True)
-class RelayLoopsPass(ModulePass):
+class RelayLoopsPass(TargetedPass):
     """Has several invocations take turns in loops that are too long for one.
 
     Drivers that run kernels on a CPU end every loop of an invocation, and say nothing, once it has run some number of
@@ -73,19 +72,19 @@ class RelayLoopsPass(ModulePass):
     element, move to the stores: barriers need every invocation.
 
     Attributes:
-        target: A profile or JSON: the limit on iterations, and those on workgroups.
+        target: The device: the limit on iterations, and those on workgroups.
         relays: How many invocations share every loop, however short, where the target has room; 0 goes by the limit.
         inner: With `relays`: whether they share the innermost loops that they can, and not the outermost.
     """
 
     name = "relay-loops"
 
-    target: str = "webgpu-default"
+    target: Target = WEBGPU_DEFAULT
     relays: int = 0
     inner: bool = False
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        target, found = Target.from_spec(self.target), level_of(op)
+        found = level_of(op)
         # Where nothing is computed, a lowered module holds what a planned one does.
         if found in (Level.TG, Level.BUF) or any(isinstance(one, BufKernelOp) for one in op.walk()):
             level = "buf" if found is None else found.value
@@ -94,17 +93,17 @@ class RelayLoopsPass(ModulePass):
                 f"run `{LOWERED_BY[Level.WGSL]}` first"
             )
         kernels = [kernel for kernel in op.ops if isinstance(kernel, wgsl.KernelOp)]
-        for kernel, plan in [(kernel, self._plan(kernel, target)) for kernel in kernels]:
+        for kernel, plan in [(kernel, self._plan(kernel)) for kernel in kernels]:
             if plan is not None:
                 _Relays(kernel, plan).write()
 
-    def _plan(self, kernel: wgsl.KernelOp, target: Target) -> Plan | None:
+    def _plan(self, kernel: wgsl.KernelOp) -> Plan | None:
         if self.relays:
             loops = dict(_all_shared(kernel.body.block, self.inner))
-            fits = loops and self.relays <= _room(kernel, target)
+            fits = loops and self.relays <= _room(kernel, self.target)
             return Plan(self.relays, loops, kernel_iterations(kernel)) if fits else None
-        limit = target.max_loop_iterations
-        return None if limit is None else plan_relays(kernel, target, limit)
+        limit = self.target.max_loop_iterations
+        return None if limit is None else plan_relays(kernel, self.target, limit)
 
 
 # How many relays, and in which loops

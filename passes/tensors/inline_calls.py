@@ -38,10 +38,10 @@ class InlineCallsPass(LevelPass):
     levels = TENSORS
 
     recompute: bool = True
-    target: str | None = None
+    target: Target | None = None
 
     def rewrite(self, ctx: Context, op: ModuleOp) -> None:
-        limit = None if self.target is None else Target.from_spec(self.target).max_storage_buffers_per_shader_stage
+        limit = None if self.target is None else self.target.max_storage_buffers_per_shader_stage
         for function in op.walk():
             if isinstance(function, FuncOp):
                 for block in function.body.blocks:

@@ -149,12 +149,12 @@ def passes_of(variant: Variant, target: Target) -> list[ModulePass]:
     """
     above = [InlineCallsPass(recompute=False), SimplifyPass(), OutlineAttentionPass()]
     precision = LowerPrecisionPass(smallest=1) if variant.half else None
-    below = device_passes(target.to_json(), frugal=variant.frugal, precision=precision)
+    below = device_passes(target, frugal=variant.frugal, precision=precision)
     if variant.schedules:
-        parts = SplitReductionsPass(variant.target, variant.schedules + 1)
+        parts = SplitReductionsPass(target, variant.schedules + 1)
         below = [parts if one.name == parts.name else one for one in below]
         below = [replace(one, all_prologues=True) if isinstance(one, FusePass) else one for one in below]
-        relays = RelayLoopsPass(target.to_json(), variant.schedules + 1, inner=variant.schedules > 1)
+        relays = RelayLoopsPass(target, variant.schedules + 1, inner=variant.schedules > 1)
         below = [relays if one.name == relays.name else one for one in below]
     return [*above, *below]
 

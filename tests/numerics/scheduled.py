@@ -46,7 +46,7 @@ def on_device(
     module: ModuleOp = tg.trace(function, *[Spec(x.shape, x.dtype) for x in inputs])
     expected = TensorExecutor(module).call(inputs)
     archetypes: Counter[str] = Counter()
-    for one in inference_passes(target.to_json()):
+    for one in inference_passes(target):
         one.apply(Context(), module)
         module.verify()
         if one.name == "schedule":

@@ -28,7 +28,7 @@ def run(
     """A function's results on the device, and the reference's."""
     module = traced(function, inputs)
     expected, names = reference(module, inputs), Names(module)
-    for one in inference_passes(target.to_json()):
+    for one in inference_passes(target):
         apply(one, module)
     program = replace(build_program(module, target), target=None)  # any adapter may run it
     outputs = WebGPUExecutable(program, device).step(dict(zip(names.arguments, inputs, strict=True)), {})

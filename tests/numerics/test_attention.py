@@ -214,7 +214,7 @@ def device_results(
         outlined(module)
     names = Names(module)
     parts: list[str] = []
-    for one in device_passes(target.to_json()):
+    for one in device_passes(target):
         if one.name == "schedule":
             parts = [op.part.data for op in module.walk() if isinstance(op, AttentionOp)]
         apply(one, module)
@@ -333,7 +333,7 @@ def test_in_loops_without_bindings_enough() -> None:
     parts: dict[str, list[str]] = {}
     for target in (few, many):
         module = outlined(traced(function, [x]))
-        for one in device_passes(target.to_json()):
+        for one in device_passes(target):
             if one.name == "schedule":
                 parts[target.name] = [op.part.data for op in module.walk() if isinstance(op, AttentionOp)]
             apply(one, module)

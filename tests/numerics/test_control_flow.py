@@ -224,7 +224,7 @@ def number_of(view: ViewOp) -> int:
 
 
 def compiled(module: ModuleOp, device: WebGPUDevice) -> Program:
-    for one in inference_passes(device.target.to_json()):
+    for one in inference_passes(device.target):
         apply(one, module)
     return build_program(module, device.target)
 

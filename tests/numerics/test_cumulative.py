@@ -29,7 +29,7 @@ KINDS: dict[str, Running] = {"cumsum": lambda x: tg.cumsum(x, 1), "cumprod": lam
 def costs(function: Callable[..., Tensor], inputs: list[NumpyArray]) -> tuple[int, float]:
     """Dispatches, and bytes moved for each of the first input's."""
     module = traced(function, inputs)
-    for one in inference_passes("webgpu-default"):
+    for one in inference_passes():
         apply(one, module)
     moved: list[int] = []
     for op in module.walk():

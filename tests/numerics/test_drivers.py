@@ -46,7 +46,7 @@ def same(function: Callable[..., Any], *inputs: np.ndarray) -> np.ndarray:
 
 def compiled(function: Callable[..., Any], target: str | Target, *shapes: tuple[int, ...]) -> ModuleOp:
     module = tg.trace(function, *[Spec(shape, np.dtype(np.float32)) for shape in shapes])
-    for one in inference_passes(target if isinstance(target, str) else target.to_json()):
+    for one in inference_passes(target if isinstance(target, Target) else Target.from_spec(target)):
         one.apply(Context(), module)
     return module
 

@@ -40,7 +40,7 @@ def samples() -> list[np.ndarray]:
 def test_bytes_are_those_that_must_move() -> None:
     inputs = samples()
     module = traced(forward_and_gradient, inputs)
-    for one in inference_passes("webgpu-default"):
+    for one in inference_passes():
         apply(one, module)
     moved = 0
     for op in module.walk():

@@ -84,7 +84,7 @@ def all_functions(x: Tensor) -> tuple[Tensor, ...]:
 
 def on_device(device: WebGPUDevice, module: ModuleOp, inputs: list[NumpyArray]) -> list[NumpyArray]:
     names = Names(module)
-    for one in inference_passes(device.target.to_json()):
+    for one in inference_passes(device.target):
         apply(one, module)
     executable = WebGPUExecutable(build_program(module, device.target), device)
     outputs = executable.step(dict(zip(names.arguments, inputs, strict=True)), {})

@@ -21,6 +21,7 @@ from tensorgrad.dialects.tg.base import numpy_dtype
 from tensorgrad.interpreters.tensors import TensorExecutor
 from tensorgrad.passes.buffers.schedule import SchedulePass
 from tensorgrad.passes.pipelines import inference_passes
+from tensorgrad.runtime.target import Target
 from tensorgrad.runtime.webgpu import WebGPUDevice
 from tensorgrad.tracing.dtypes import NAMES
 
@@ -114,7 +115,7 @@ def test_long_sums_round_once(device: WebGPUDevice, function: Any, shapes: Any, 
     """Sums of f16 add up in f32, in one kernel, whatever its schedule."""
     inputs = [matrices(*shape) for shape in shapes]
     module = traced(function, inputs)
-    for one in (*BUFFER_PASSES, SchedulePass(target='{"f16": true}')):
+    for one in (*BUFFER_PASSES, SchedulePass(target=Target(f16=True))):
         apply(one, module)
     schedules = [op.schedule for op in module.walk() if isinstance(op, KernelOp)]
     assert [schedule and schedule.data.archetype for schedule in schedules] == [archetype]
@@ -143,7 +144,7 @@ def test_a_target_without_f16_is_refused(function: Any, said: str) -> None:
     inside = "inside" if "gives" in said else "input"
     module = traced(function, [matrices(3) if inside == "input" else matrices(3).astype(np.float32)])
     with pytest.raises(DiagnosticException) as caught:
-        for one in inference_passes("webgpu-default"):
+        for one in inference_passes():
             one.apply(Context(), module)
     assert said in str(caught.value)
     assert "test_half.py" in str(caught.value)

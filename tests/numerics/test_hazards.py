@@ -42,7 +42,7 @@ def parsed(text: str) -> ModuleOp:
 
 
 def lowered(module: ModuleOp, target: Target) -> ModuleOp:
-    for one in inference_passes(target.to_json()):
+    for one in inference_passes(target):
         one.apply(Context(), module)
         module.verify()
     return module

@@ -175,7 +175,7 @@ def test_sharing_loops_changes_no_bit(
             shared.append(op)
 
     def forced(*args: Any, **options: Any) -> list[ModulePass]:
-        replaced = Forced(target=target.to_json(), relays=3, inner=inner)
+        replaced = Forced(target=target, relays=3, inner=inner)
         return [replaced if isinstance(one, RelayLoopsPass) else one for one in passes(*args, **options)]
 
     monkeypatch.setattr(pipelines, "device_passes", forced)
@@ -187,7 +187,7 @@ def test_sharing_loops_changes_no_bit(
 
 def kernels_of(function: Callable[..., Any], target: Target, *specs: Spec) -> tuple[ModuleOp, list[wgsl.KernelOp]]:
     module = tg.trace(function, *specs)
-    for one in inference_passes(target.to_json()):
+    for one in inference_passes(target):
         one.apply(Context(), module)
     module.verify()
     return module, [op for op in module.walk() if isinstance(op, wgsl.KernelOp)]

@@ -30,7 +30,7 @@ def fits_devices(case: Case) -> bool:
 def on_device(device: WebGPUDevice, module: ModuleOp, inputs: Sequence[NumpyArray]) -> list[NumpyArray]:
     """The results of a module of `tg`, in order. Its kernels are judged by Tint too, as the standard writes them."""
     target, names = device.target, Names(module)
-    for one in inference_passes(target.to_json()):
+    for one in inference_passes(target):
         apply(one, module)
     tint.check(build_program(module, replace(target, shader_dialect="standard")))
     executable = WebGPUExecutable(build_program(module, target), device)

@@ -120,7 +120,7 @@ def on_device(run: Run, device: WebGPUDevice) -> list[NumpyArray]:
     module, target = run.traced(), device.target
     executor = TensorExecutor(module)
     names, results = [slot.name for slot in executor.arguments], [slot.name for slot in executor.results]
-    for one in inference_passes(target.to_json()):
+    for one in inference_passes(target):
         one.apply(Context(), module)
     executable = WebGPUExecutable(build_program(module, target), device)
     outputs = executable.step(dict(zip(names, run.flat, strict=True)), {})

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from xdsl.context import Context
@@ -20,11 +22,12 @@ from tensorgrad.interpreters.tensors import TensorExecutor
 from tensorgrad.passes.buffers.fuse import FusePass
 from tensorgrad.passes.buffers.lower_tg_to_buf import LowerTgToBufPass
 from tensorgrad.passes.buffers.plan_memory import PlanMemoryPass
-from tensorgrad.passes.pipelines import DEFAULT_TARGET, tensor_passes
+from tensorgrad.passes.pipelines import tensor_passes
 from tensorgrad.passes.tensors.append_updates import AppendUpdatesPass
 from tensorgrad.passes.tensors.packing import Member, packed
 from tensorgrad.passes.tensors.updates import drop_updates
 from tensorgrad.runtime.program import Dispatch, Program
+from tensorgrad.runtime.target import WEBGPU_DEFAULT
 from tensorgrad.tools.trace_optimizer import TraceOptimizerPass
 
 
@@ -144,7 +147,9 @@ def test_buffers_are_packed_at_every_level(row_bytes):
     values = {slot.name: random.uniform(0.1, 1, shape_of(value)).astype(np.float32) for slot, value in arguments}
     expected = executor.run(values)
     target = (
-        '{"max_storage_buffer_binding_size": 4096, "max_buffer_size": 4096}' if row_bytes == 4096 else DEFAULT_TARGET
+        replace(WEBGPU_DEFAULT, max_storage_buffer_binding_size=4096, max_buffer_size=4096)
+        if row_bytes == 4096
+        else WEBGPU_DEFAULT
     )
     for one in (LowerTgToBufPass(), FusePass(target=target), PlanMemoryPass(target=target)):
         one.apply(context, module)

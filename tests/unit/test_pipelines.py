@@ -21,6 +21,7 @@ from tensorgrad.passes.pipelines import (
 )
 from tensorgrad.passes.tensors.append_updates import AppendUpdatesPass
 from tensorgrad.passes.tensors.grad import GradPass
+from tensorgrad.runtime.target import Target
 from tensorgrad.tools.tg_opt import main
 from tensorgrad.tools.trace_optimizer import TraceOptimizerPass
 from tensorgrad.tools.universe import TENSORGRAD_UNIVERSE
@@ -65,14 +66,14 @@ def test_wrong_types_are_refused(text: str) -> None:
 def test_pipelines_run_the_passes_of_the_python_api() -> None:
     optimizer = TraceOptimizerPass("adam(eps=1e-7)", "f")
     text = 'training-pipeline{function=f optimizer="adam(eps=1e-7)" target=lavapipe}'
-    assert list(read_passes(text, AVAILABLE)) == training_passes("f", optimizer, "lavapipe")
-    assert training_passes("f", optimizer, "lavapipe") == [
+    assert list(read_passes(text, AVAILABLE)) == training_passes("f", optimizer, Target.named("lavapipe"))
+    assert training_passes("f", optimizer, Target.named("lavapipe")) == [
         optimizer,
         *tensor_passes("f", [AppendUpdatesPass("f")]),
-        *device_passes("lavapipe"),
+        *device_passes(Target.named("lavapipe")),
     ]
-    assert TrainingPipeline(optimizer, "f", "lavapipe").expand() == read_passes(text, AVAILABLE)
-    assert list(InferencePipeline("lavapipe").expand()) == inference_passes("lavapipe")
+    assert TrainingPipeline(optimizer, "f", Target.named("lavapipe")).expand() == read_passes(text, AVAILABLE)
+    assert list(InferencePipeline(Target.named("lavapipe")).expand()) == inference_passes(Target.named("lavapipe"))
 
 
 def test_bad_input_gives_one_message(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -32,7 +32,7 @@ W = np.random.default_rng(1).standard_normal((24, 33)).astype(np.float32)
 
 def until_scheduled(function: Any, target: Target, *specs: Any) -> ModuleOp:
     module = tg.trace(function, *specs)
-    for one in device_passes(target.to_json()):
+    for one in device_passes(target):
         if one.name == "schedule":
             break
         one.apply(Context(), module)
@@ -78,7 +78,7 @@ def test_every_schedule_gives_the_same_values(name: str, device: Any) -> None:
             copy = module.clone()
             same = [op for op in copy.walk() if isinstance(op, KernelOp)][place]
             same.properties["schedule"] = ScheduleAttr(schedule)
-            passes = device_passes(target.to_json())
+            passes = device_passes(target)
             for one in passes[[one.name for one in passes].index("schedule") :]:
                 one.apply(Context(), copy)
             executable = WebGPUExecutable(build_program(copy, target), device)

@@ -23,7 +23,7 @@ from tensorgrad.passes.buffers.fuse.merge import aligned_loops, merge, merged_ac
 from tensorgrad.passes.buffers.fuse.prologues import prologue_fits, prologue_pays, reads_in_sum
 from tensorgrad.passes.functions import return_of
 from tensorgrad.passes.levels import KERNELS, LevelPass
-from tensorgrad.runtime.target import Target
+from tensorgrad.runtime.target import WEBGPU_DEFAULT, Target
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class FusePass(LevelPass):
     name = "fuse"
     levels = KERNELS
 
-    target: str = "webgpu-default"
+    target: Target = WEBGPU_DEFAULT
     only: tuple[str, ...] = ()
     all_prologues: bool = False
 
@@ -63,10 +63,9 @@ class FusePass(LevelPass):
         unknown = [name for name in self.only if name not in RULES]
         if unknown:
             raise DiagnosticException(f"fuse has no rule {', '.join(unknown)}; the rules are {', '.join(RULES)}")
-        target = Target.from_spec(self.target)
         for function in op.ops:
             if isinstance(function, FuncOp) and function.body.blocks and not has_calls(function):
-                Fusion(function, target, self.all_prologues).run(self.only)
+                Fusion(function, self.target, self.all_prologues).run(self.only)
 
 
 class Fusion:

@@ -45,7 +45,7 @@ from tensorgrad.passes.buffers.plan_memory.arenas import Layout, Range, by_lifet
 from tensorgrad.passes.buffers.plan_memory.control import BranchItem, ControlTree, Item, KernelItem, Loop, Place, Root
 from tensorgrad.passes.functions import is_private, return_of, set_signature
 from tensorgrad.passes.levels import KERNELS, LevelPass
-from tensorgrad.runtime.target import Target
+from tensorgrad.runtime.target import WEBGPU_DEFAULT, Target
 
 
 @dataclass(frozen=True)
@@ -66,22 +66,21 @@ class PlanMemoryPass(LevelPass):
     lie.
 
     Attributes:
-        target: A profile or JSON: alignment, and the limits on bindings and buffers.
+        target: The device: alignment, and the limits on bindings and buffers.
     """
 
     name = "plan-memory"
     levels = KERNELS
 
-    target: str = "webgpu-default"
+    target: Target = WEBGPU_DEFAULT
 
     def rewrite(self, ctx: Context, op: ModuleOp) -> None:
-        target = Target.from_spec(self.target)
         functions = [one for one in op.ops if isinstance(one, FuncOp) and one.body.blocks]
         for function in functions:
             if has_calls(function) and not is_private(function):
-                _ControlPlan(op, function, target).run()
+                _ControlPlan(op, function, self.target).run()
             elif not has_calls(function) and not is_private(function):
-                _Plan(function, target).run()
+                _Plan(function, self.target).run()
         for function in functions:
             if is_private(function):
                 function.detach()

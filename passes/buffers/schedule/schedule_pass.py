@@ -15,7 +15,7 @@ from tensorgrad.passes.analyses.walking import operations
 from tensorgrad.passes.buffers.schedule.choose import choose
 from tensorgrad.passes.buffers.schedule.tuned import read_table
 from tensorgrad.passes.levels import PLANNED_OR_NOT, LevelPass
-from tensorgrad.runtime.target import Target
+from tensorgrad.runtime.target import WEBGPU_DEFAULT, Target
 
 
 @dataclass(frozen=True)
@@ -33,20 +33,19 @@ class SchedulePass(LevelPass):
     - `attention`: a block of rows a workgroup, which walks over tiles of what they attend to.
 
     Attributes:
-        target: A profile or JSON: software or GPU, and the limits on workgroups.
+        target: The device: software or GPU, and the limits on workgroups.
         tuned: A file of schedules that were measured on that device; see `tuned.py`. Kernels in it take theirs.
     """
 
     name = "schedule"
     levels = PLANNED_OR_NOT
 
-    target: str = "webgpu-default"
+    target: Target = WEBGPU_DEFAULT
     tuned: str | None = None
 
     def rewrite(self, ctx: Context, op: ModuleOp) -> None:
-        target = Target.from_spec(self.target)
         table = {} if self.tuned is None else read_table(Path(self.tuned))
         for kernel in operations(op.body.block):
             if isinstance(kernel, KernelOp) and kernel.schedule is None:
                 found = table.get(kernel_key(kernel)) if table else None
-                kernel.properties["schedule"] = ScheduleAttr(found or choose(kernel, target))
+                kernel.properties["schedule"] = ScheduleAttr(found or choose(kernel, self.target))

@@ -73,7 +73,7 @@ from tensorgrad.passes.kernels.lower_buf_to_wgsl.thread import write_thread
 from tensorgrad.passes.kernels.lower_buf_to_wgsl.vectors import vector_memory
 from tensorgrad.passes.levels import PLANNED, LevelPass
 from tensorgrad.passes.tensors.simplify import simplify_block
-from tensorgrad.runtime.target import Target
+from tensorgrad.runtime.target import WEBGPU_DEFAULT, Target
 
 
 @dataclass(frozen=True)
@@ -86,20 +86,19 @@ class LowerBufToWgslPass(LevelPass):
     are one binding. Kernels that need more than the target has are refused, with the tensor's name and line.
 
     Attributes:
-        target: A profile or JSON: limits and features.
+        target: The device: limits and features.
     """
 
     name = "lower-buf-to-wgsl"
     levels = PLANNED
 
-    target: str = "webgpu-default"
+    target: Target = WEBGPU_DEFAULT
 
     def rewrite(self, ctx: Context, op: ModuleOp) -> None:
-        target = Target.from_spec(self.target)
         written = _Written()
         for function in list(op.ops):
             if isinstance(function, FuncOp) and function.body.blocks:
-                _Lowering(op, function, target, written).run()
+                _Lowering(op, function, self.target, written).run()
 
 
 class _Written:
