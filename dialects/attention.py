@@ -232,7 +232,7 @@ class AttentionOp(IRDLOperation):
             rank = len(cast("MemRefType[Attribute]", operand.type).get_shape())
             if one.data.num_dims != 4 or one.data.num_symbols or len(one.data.results) != rank:
                 raise VerifyException(
-                    f"{one} is no map from (group, query, key, feature) to an element of {operand.type}"
+                    f"{one} is not a map from (group, query, key, feature) to an element of {operand.type}"
                 )
 
     @property

@@ -60,7 +60,7 @@ class RunOp(IRDLOperation):
     """Runs the kernels of a function, once or in a loop.
 
     Without `length`, the function takes the buffers of `consts`, `constants` and `stacks`, in this order, and writes
-    the last ones. With it, the function runs so many times, and takes: `consts`; the values that `init` begins with;
+    the last ones. With it, the function runs `length` times, and takes: `consts`; the values that `init` begins with;
     at each position (from the last one on if `reverse`) the slice along axis 0 of each of `over`; `constants`; where to
     write the next carried values; and where to write the slice at the same position of each of `stacks`. `last` holds
     the last carried values. The loop may write over `init`.
@@ -107,7 +107,7 @@ class RunOp(IRDLOperation):
 
     @property
     def count(self) -> int | None:
-        """How often a loop runs; `None` where this is no loop."""
+        """How often a loop runs; `None` where this is not a loop."""
         return None if self.length is None else cast("IntegerAttr[IntegerType]", self.length).value.data
 
     def position(self, iteration: int) -> int:
@@ -242,7 +242,7 @@ class ChooseOp(IRDLOperation):
 
 @irdl_op_definition
 class RepeatOp(IRDLOperation):
-    """Runs what it holds, in order, so many times; the block's argument is the number of the present time, from 0 on.
+    """Executes its body `count` times; the block's argument is the iteration index.
 
     Example:
         buf.repeat count = 8 {
@@ -270,14 +270,14 @@ class RepeatOp(IRDLOperation):
 
     @property
     def iteration(self) -> BlockArgument:
-        """The number of the present time."""
+        """The iteration index."""
         return self.body.block.args[0]
 
     def verify_(self) -> None:
         if self.times < 1:
             raise VerifyException(f"repeats at least once, not {self.times} times")
         if [argument.type for argument in self.body.block.args] != [IndexType()]:
-            raise VerifyException("the block takes the number of the present time, an index")
+            raise VerifyException("the block's argument is the iteration index, of type index")
         for op in self.body.block.ops:
             if not isinstance(op, KernelOp | DispatchOp | RepeatOp | RowOp | BranchOp):
                 raise VerifyException(f"repeats kernels and dispatches, not {op.name}")
@@ -369,7 +369,7 @@ class BranchOp(IRDLOperation):
 
 @irdl_op_definition
 class RowOp(IRDLOperation):
-    """A tensor's place in a view that differs from time to time: it starts at the element that a map gives.
+    """A tensor's place in a view that moves with loops: a map of iteration indices gives its first element.
 
     Example:
         %row = buf.row %x[%i] at affine_map<(d0) -> (d0 * 4)> : memref<32xf32> to memref<4xf32>

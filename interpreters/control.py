@@ -176,7 +176,7 @@ class Unrolling:
         carried = [env[value] for value in op.init]
         for iteration in range(op.count):
             position = op.position(iteration)
-            # What is carried lies in two places in turn, whose names are the function's arguments.
+            # Carried values are double-buffered; the function's arguments name both buffers.
             fresh = [Storage.of((old, new)[iteration % 2]) for old, new in zip(before, after, strict=True)]
             operands = [
                 *(env[value] for value in op.consts),

@@ -42,7 +42,7 @@ def scalar_dtype(kind: Attribute) -> np.dtype[Any]:
     """Returns the numpy dtype that holds a scalar type.
 
     Raises:
-        ExecutionError: The type is no scalar that the executor knows.
+        ExecutionError: The type is not a scalar that the executor knows.
     """
     dtype = SCALAR_DTYPES.get(kind)
     if dtype is None:
@@ -281,7 +281,7 @@ def _constant(op: Operation, _operands: Sequence[Array]) -> Array:
         return np.asarray(value.value.data, np.float64)
     if isinstance(value, IntegerAttr):
         return np.asarray(cast("IntegerAttr[Any]", value).value.data, np.int64)
-    raise ExecutionError(f"{op.name}: {value} is no scalar")
+    raise ExecutionError(f"{op.name}: {value} is not a scalar")
 
 
 def _saturate(reading: Reading) -> Callable[[Operation, Sequence[Array]], Array]:

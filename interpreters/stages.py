@@ -414,7 +414,7 @@ class _Evaluation:
     def _load(self, op: memref.LoadOp, mask: Array | None) -> Array:
         array = self.arrays.get(op.memref)
         if array is None:
-            raise ExecutionError(f"{op.name} reads {op.memref.type}, which is no operand of the kernel")
+            raise ExecutionError(f"{op.name} reads {op.memref.type}, which is not an operand of the kernel")
         indices = [self.values[index] for index in op.indices]
         if mask is not None:
             indices = [np.where(mask, index, 0) for index in indices]

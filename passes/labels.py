@@ -12,7 +12,7 @@ def label_of(location: Attribute, here: Path | None) -> str:
     """Returns the line that an op comes from as `file:line`, without the folders above the present one.
 
     Args:
-        location: The op's; one that is no line has no label.
+        location: The op's; one that is not a line has no label.
         here: The present folder, see `working_folder`.
     """
     if not isinstance(location, FileLineColLoc):

@@ -353,7 +353,7 @@ class ScalarInputs:
         changed.
 
         Raises:
-            InputError: Names are unknown or missing, or a value is no number that fits the dtype.
+            InputError: Names are unknown or missing, or a value is not a number that fits the dtype.
         """
         unknown, missing = sorted(scalars.keys() - self.names), sorted(self.names - scalars.keys())
         if unknown or missing:

@@ -23,7 +23,7 @@ def to_numpy(value: Any, what: str) -> np.ndarray:
     if isinstance(value, np.ndarray):
         return value
     if value is None:
-        raise InputError(f"{what} is None, which is no array")
+        raise InputError(f"{what} is None, which is not an array")
     if getattr(value, "requires_grad", False) is True:
         raise InputError(f"{what} requires a gradient, which cannot flow out of here: give its detach()")
     try:
@@ -31,7 +31,7 @@ def to_numpy(value: Any, what: str) -> np.ndarray:
             return np.from_dlpack(value)
         return np.asarray(value)
     except (ValueError, TypeError, OverflowError, RuntimeError, BufferError) as error:
-        raise InputError(f"{what} is no array: {error}") from error
+        raise InputError(f"{what} is not an array: {error}") from error
 
 
 def converted(array: np.ndarray, dtype: np.dtype[Any], name: str, what: str) -> np.ndarray:

@@ -83,7 +83,7 @@ class ProgramError(TensorgradError):
 
 
 class FormulaError(TensorgradError, ValueError):
-    """A host formula that is no whitelisted arithmetic."""
+    """A host formula that is not a whitelisted arithmetic."""
 
 
 class TargetError(TensorgradError, ValueError):

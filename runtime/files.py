@@ -59,7 +59,7 @@ def read_safetensors(
 
     Args:
         path: The file.
-        malformed: What is raised where it is no safetensors file.
+        malformed: What is raised where it is not safetensors file.
 
     Returns:
         The metadata and the tensors, by name.
@@ -72,12 +72,12 @@ def read_safetensors(
 
     try:
         with safe_open(path, framework="numpy") as file:
-            names = file.keys()  # the library's file can list its tensors, but is no mapping to iterate over
+            names = file.keys()  # the library's file can list its tensors, but is not a mapping to iterate over
             for name in names:
                 _check_described(name, file.get_slice(name))
             return file.metadata() or {}, {name: file.get_tensor(name) for name in names}
     except (SafetensorError, *MALFORMED) as error:
-        raise malformed(f"{path} is no safetensors file of arrays: {error}") from error
+        raise malformed(f"{path} is not safetensors file of arrays: {error}") from error
 
 
 def _check_described(name: str, described: Any) -> None:
@@ -97,7 +97,7 @@ def parsed_json(text: str) -> Any:
     """Returns the parsed text, which is not trusted.
 
     Raises:
-        ValueError: It is no JSON, or nests too deep.
+        ValueError: It is not JSON, or nests too deep.
     """
     try:
         return json.loads(text)

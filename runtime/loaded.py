@@ -139,7 +139,7 @@ class LoadedTraining(Loaded):
         """Changes settings for the steps that follow.
 
         Raises:
-            InputError: There is no such setting, or a value is no finite number. Then nothing has changed.
+            InputError: There is no such setting, or a value is not a finite number. Then nothing has changed.
         """
         for name, value in settings.items():
             if name not in self._host.settings:

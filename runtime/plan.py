@@ -103,7 +103,7 @@ class TensorSlot:
 class Binding:
     """A range of a buffer, as a kernel sees it; `access` is "read" or "read_write".
 
-    In loops, `strides` says by how many bytes the range moves on each time, one number for each loop around the
+    In loops, `strides` holds the byte stride of the range per iteration, one number for each loop around the
     dispatch, the outermost first; without it, it stays where it is.
     """
 
@@ -142,7 +142,7 @@ class Copy:
 
 @dataclass(frozen=True)
 class Repeat:
-    """Runs its steps, in order, so many times; the bindings with strides move on."""
+    """Runs its steps `count` times; bindings with strides advance with each iteration."""
 
     count: int
     steps: tuple[Step, ...]
@@ -156,7 +156,7 @@ STEP_TYPES: dict[str, type[Dispatch] | type[Copy] | type[Repeat]] = {
 }
 
 MOST_MOVING = 4
-"""So many bindings of a dispatch may move from time to time: what every WebGPU device takes."""
+"""The most bindings of a dispatch that may move with iterations: what every WebGPU device takes."""
 
 
 def runs(steps: Sequence[Step], counts: tuple[int, ...] = ()) -> Iterator[tuple[Dispatch | Copy, tuple[int, ...]]]:

@@ -75,7 +75,7 @@ class Program:
         tensors: The named tensors. Names are unique per role, and parameters and state share one set of names.
         plan: One step, in order.
         statistics: What the compiler counted; JSON values.
-        target: What it needs of a device: the least target that runs it; `None` where nobody has said.
+        target: What it needs of a device: the least target that runs it; `None` if unknown.
         format_version: The version of this format.
     """
 
@@ -221,7 +221,8 @@ def _check_kernels(kernels: Sequence[Kernel]) -> None:
         where = f"kernel {index} ({kernel.entry!r})"
         _require(kernel.language == "wgsl", f"{where}: unknown language {kernel.language!r}")
         _require(
-            isinstance(kernel.entry, str) and kernel.entry.isidentifier(), f"{where}: its entry point is no identifier"
+            isinstance(kernel.entry, str) and kernel.entry.isidentifier(),
+            f"{where}: its entry point is not an identifier",
         )
         _extents(kernel.workgroup_size, f"{where}: workgroup_size")
         _require(_is_whole(kernel.workgroup_storage), f"{where}: workgroup_storage {kernel.workgroup_storage!r}")
@@ -292,7 +293,7 @@ def _check_range(where: str, buffer: int, offset: int, size: int, buffers: Seque
 
 
 def _check_loops(steps: Sequence[Step]) -> int:
-    """Returns how many dispatches and copies run, all times of their loops counted."""
+    """Returns how many dispatches and copies run, all iterations of loops counted."""
     count = 0
     for step in steps:
         if isinstance(step, Repeat):
@@ -305,7 +306,7 @@ def _check_loops(steps: Sequence[Step]) -> int:
 
 def _check_dispatch(step: Dispatch, where: str, program: Program, counts: tuple[int, ...]) -> None:
     _require(_is_whole(step.kernel) and step.kernel < len(program.kernels), f"{where}: no kernel {step.kernel}")
-    _require(isinstance(step.label, str), f"{where}: its label is no text")
+    _require(isinstance(step.label, str), f"{where}: its label is not text")
     _extents(step.workgroups, f"{where}: workgroups")
     for index, binding in enumerate(step.bindings):
         here = f"{where}, binding {index}"
@@ -362,14 +363,14 @@ def _check_dispatch_fits(step: Dispatch, where: str, target: Target) -> None:
         _within(target, "max_compute_workgroups_per_dimension", extent, f"{where}: workgroups")
     moving = sum(1 for binding in step.bindings if binding.strides)
     if moving > MOST_MOVING:
-        raise TargetError(f"{where}: {moving} bindings move from time to time, devices take {MOST_MOVING}")
+        raise TargetError(f"{where}: {moving} bindings move with iterations, devices take {MOST_MOVING}")
     for index, binding in enumerate(step.bindings):
         _within(target, "max_storage_buffer_binding_size", binding.size, f"{where}, binding {index}")
         alignment = target.min_storage_buffer_offset_alignment
         for offset in (binding.offset, *binding.strides):
             if offset % alignment:
                 raise TargetError(
-                    f"{where}, binding {index}: offset {offset} is no multiple of the {alignment} bytes "
+                    f"{where}, binding {index}: offset {offset} is not a multiple of the {alignment} bytes "
                     f"of target {target.name!r}"
                 )
 
@@ -515,7 +516,7 @@ def program_from_json(text: str, tensors: Mapping[str, np.ndarray], source: str,
     """Returns the program that a text of `program_to_json` holds.
 
     Args:
-        text: From anybody.
+        text: Untrusted.
         tensors: Those of its file, which has its constants.
         source: What messages call the file.
         prefix: How the names of its constants begin.

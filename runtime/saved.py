@@ -159,7 +159,7 @@ def fill(tree: Tree, leaf: Callable[[str], Any]) -> Any:
     """Results in their structure, each by its output's name.
 
     Raises:
-        ProgramError: This is no tree.
+        ProgramError: This is not a tree.
         KeyError: There is no such output.
     """
     if tree is None:

@@ -28,7 +28,7 @@ def check_shader(code: object, where: str) -> None:
     """Checks that a shader's text is bounded.
 
     Args:
-        code: The text, from anybody.
+        code: The text, untrusted.
         where: What messages begin with.
 
     Raises:

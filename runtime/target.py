@@ -110,7 +110,7 @@ class Target:
         """Returns a target from a profile's name, the path of a JSON file, or inline JSON.
 
         Raises:
-            TargetError: The text is none of them, or the JSON is no target.
+            TargetError: The text is none of them, or the JSON is not a target.
         """
         if text.lstrip().startswith("{"):
             return _from_json(text, "custom", "inline target")
@@ -119,9 +119,9 @@ class Target:
         path = Path(text)
         try:
             content = path.read_text(encoding="utf-8")
-        except (OSError, ValueError) as error:  # a text that is no path, or a file that is no text
+        except (OSError, ValueError) as error:  # a text that is not a path, or a file that is not text
             raise TargetError(
-                f"target {text!r} is no profile ({', '.join(sorted(PROFILES))}), "
+                f"target {text!r} is not a profile ({', '.join(sorted(PROFILES))}), "
                 f"no inline JSON, and no file that can be read: {error}"
             ) from error
         return _from_json(content, path.stem, f"target file {text}")

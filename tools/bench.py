@@ -172,7 +172,7 @@ def _parsed(path: str) -> ModuleOp:
     """Returns the module in a file.
 
     Raises:
-        ProgramError: It is no IR, or not of the level `tg`.
+        ProgramError: It is not IR, or not of the level `tg`.
     """
     from xdsl.context import Context
     from xdsl.universe import Universe

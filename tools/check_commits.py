@@ -69,7 +69,7 @@ def main(arguments: list[str]) -> int:
     """Prints what is wrong with each commit of a range; returns the exit status."""
     text = _git("log", "--no-merges", "--format=%h%x00%B%x01", *(arguments[:1] or _default_range()))
     if text is None:
-        print("no history to check: this is no git repository, or the range is unknown")
+        print("no history to check: this is not a git repository, or the range is unknown")
         return 1 if arguments else 0
     status = 0
     for entry in filter(None, (one.strip("\n") for one in text.split("\x01"))):

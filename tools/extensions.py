@@ -34,7 +34,7 @@ def load_extension(path: str) -> Extension:
         path: The file. Its code runs as any other module's does.
 
     Raises:
-        ProgramError: It is no Python file, fails when it runs, or has neither a pass nor a dialect.
+        ProgramError: It is not Python file, fails when it runs, or has neither a pass nor a dialect.
         OSError: It can't be read.
     """
     file = Path(path).resolve()

@@ -91,7 +91,7 @@ def read_optimizer(text: str) -> optim.Optimizer:
     try:
         found = _read(ast.parse(text.strip(), mode="eval").body, text)
     except SyntaxError as error:
-        raise ValueError(f"optimizer {text!r} is no call as in Python: {error.msg}") from None
+        raise ValueError(f"optimizer {text!r} is not a call as in Python: {error.msg}") from None
     except UserError as error:  # it names a line of Python, of which there is none
         raise ValueError(error.message) from None
     if not isinstance(found, optim.Optimizer):
@@ -128,7 +128,7 @@ def _called(node: ast.expr, text: str) -> Callable[..., Any]:
             found = getattr(optim.schedules, name)
             if callable(found):
                 return found
-    raise ValueError(f"optimizer {text!r}: {ast.unparse(node)!r} is no function of tg.optim")
+    raise ValueError(f"optimizer {text!r}: {ast.unparse(node)!r} is not a function of tg.optim")
 
 
 def _function(name: str) -> Callable[..., Any]:

@@ -133,7 +133,7 @@ def numpy_dtype(of: Attribute) -> np.dtype[Any]:
     element = cast(Tensor, of).get_element_type() if isinstance(of, TensorType) else of
     dtype = NUMPY_DTYPES.get(element)
     if dtype is None:
-        raise VerifyException(f"{element} is no element type of tg (f16, f32, f64, i32, ui32, i1)")
+        raise VerifyException(f"{element} is not an element type of tg (f16, f32, f64, i32, ui32, i1)")
     return dtype
 
 

@@ -30,7 +30,8 @@ from tensorgrad.dialects.tg.call import CallOp, ReturnOp, check_region, listed, 
 
 @irdl_op_definition
 class ScanOp(IRDLOperation):
-    """Runs its body `length` times; each time it gets what the last one carried over, and a slice of each sequence.
+    """Executes its body `length` times; an iteration takes the carried values of the one before, and a slice of each
+    sequence.
 
     The body takes the constants, which are the same every time, then the carried values, which begin as `carry` says,
     then the slice at the present position of each operand in `over`, along axis 0. It returns the next carried values,

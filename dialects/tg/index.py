@@ -44,7 +44,7 @@ def _fill(dtype: np.dtype[Any]) -> float | int:
 class TakeOp(TensorOp):
     """Reads slices of `operand` along `axis`; the indices' axes take that axis' place.
 
-    An index outside `[0, extent)` reads NaN, or 0 where the elements are no floats, and has no derivative.
+    An index outside `[0, extent)` reads NaN, or 0 where the elements are not floats, and has no derivative.
 
     Example:
         %2 = tg.take %0, %1 axis = 0 : tensor<65x128xf32>, tensor<16x64xi32>   // tensor<16x64x128xf32>

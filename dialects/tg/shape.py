@@ -92,7 +92,7 @@ class TransposeOp(ShapeOp):
         permutation, shape = int_list(properties, "permutation"), operands[0].get_shape()
         require(
             sorted(permutation) == list(range(len(shape))),
-            f"{list(permutation)} is no permutation of the {len(shape)} axes",
+            f"{list(permutation)} is not a permutation of the {len(shape)} axes",
         )
         return tensor([shape[axis] for axis in permutation], operands[0].get_element_type())
 
@@ -352,7 +352,7 @@ class PackOp(TensorOp):
         for operand, offset in zip(operands, offsets, strict=True):
             other = operand.get_element_type()
             require(other == element, lambda other=other: f"operands of {element} and {other}")
-            require(offset % alignment == 0, f"offset {offset} is no multiple of {alignment}")
+            require(offset % alignment == 0, f"offset {offset} is not a multiple of {alignment}")
             require(offset >= end, f"the operand at {offset} starts before {end}, the end of the one in front of it")
             end = offset + size_of(operand.get_shape())
         require(end <= size, f"size {size} is less than {end}, the end of the last operand")

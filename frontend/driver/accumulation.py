@@ -69,7 +69,7 @@ def micro_batches(accumulate: object) -> int:
     """Returns how many micro-batches a step has, from what a caller said.
 
     Raises:
-        OptionError: It is no integer from 1.
+        OptionError: It is not an integer from 1.
     """
     if isinstance(accumulate, bool) or not isinstance(accumulate, int) or accumulate < 1:
         raise OptionError(f"{user_line()}: accumulate must be an integer from 1, got {accumulate!r}")

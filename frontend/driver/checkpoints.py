@@ -156,12 +156,12 @@ def read_checkpoint(path: str | os.PathLike[str]) -> tuple[dict[str, np.ndarray]
         The state, without what `tg.fit` added but for that in its own names; and what it has to know, if it wrote this.
 
     Raises:
-        InputError: The file is no checkpoint, or one of another format version.
+        InputError: The file is not a checkpoint, or one of another format version.
         OSError: The file can't be read.
     """
     metadata, state = read_safetensors(path, InputError)
     if FORMAT not in metadata:
-        raise InputError(f"{user_line()}: {path} is no checkpoint of tensorgrad's")
+        raise InputError(f"{user_line()}: {path} is not a checkpoint of tensorgrad's")
     try:
         content = parsed_json(metadata[FORMAT])
         version = content["version"]

@@ -66,9 +66,9 @@ def compile(
             path, or is what an initialized model has. Or a dict, list or tuple of modules and arrays of floats, which
             are parameters; the loss is given the same with tensors. A parameter that the loss does not depend on gets
             an `UnusedParameterWarning`.
-        loss: Called once, as `loss(model, **inputs)`, with traced tensors; gives a float scalar, or a dict of one for
-            each part that is trained, by its name. A loss that takes a `key` which is none of the inputs gets
-            `tg.random.fold_in(tg.random.key(seed), step)`, step being 1 first and counting micro-batches. It may
+        loss: Called once, as `loss(model, **inputs)`, with traced tensors; returns a float scalar, or a dict with one
+            for each part that is trained, by its name. If it has a parameter `key` that is not in `inputs`, it receives
+            `tg.random.fold_in(tg.random.key(seed), step)`, where step starts at 1 and counts micro-batches. It may
             assign to buffers, and to parameters that are not trained: what is read after the assignment, and by the
             next step, is the new value.
         optimizer: One of `tg.optim`. Or one for each part of the model, by its path, and `None` for a part that is not
@@ -77,9 +77,9 @@ def compile(
         inputs: A shape (f32) or a `tg.spec` for each input of the loss, by name.
         device: "auto" for a hardware adapter where there is one, else numpy, which the log and `repr` of the training
             say; "wgpu" for any adapter; "numpy".
-        seed: What parameters and the keys of the steps are drawn from.
+        seed: Seeds the initialization and the key of each step.
         checks: Whether to look at the inputs of every call, and raise an `InputError` before anything runs: for NaN and
-            infinities, and for indices out of range, such as a label that is no class, where an index is an input,
+            infinities, and for indices out of range, such as a label that is not a class, where an index is an input,
             or comes of inputs by casts, comparisons, arithmetic, slices and the like.
         memory_limit: The most bytes that parameters, state, inputs, outputs and all temporary values may take together
             on the device. Where a step needs more, it runs in an order that needs less, and parts of the loss are
@@ -113,7 +113,7 @@ def compile(
         TraceError: This is inside a trace, or the loss does what can't be traced.
         ParameterError: The model has no parameters, one is in no part or in two, or the loss changes which it has.
         InputError: The loss takes other arguments than `inputs`.
-        ShapeError, DTypeError: Shapes or dtypes in the loss don't fit, or its result is no float scalar.
+        ShapeError, DTypeError: Shapes or dtypes in the loss don't fit, or its result is not a float scalar.
         OptionError: A setting is out of range.
         NoAdapterError: There is no adapter for device "wgpu".
         ProgramError, TargetError: The device can't run the program.

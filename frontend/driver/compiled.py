@@ -368,7 +368,7 @@ def _count(batch: Mapping[str, Any], weight: str | None) -> float:
     """Returns how much a batch counts."""
     if weight is not None:
         if weight not in batch:
-            raise InputError(f"{user_line()}: evaluate: weight {weight!r} is no input; there are {', '.join(batch)}")
+            raise InputError(f"{user_line()}: evaluate: weight {weight!r} is not an input: {', '.join(batch)}")
         return float(np.sum(as_array(batch[weight]), dtype=np.float64))
     shapes = {name: to_numpy(value, f"input {name!r}").shape for name, value in batch.items()}
     extents = {name: shape[0] for name, shape in shapes.items() if shape}

@@ -108,7 +108,7 @@ class Jitted(Specializations[Key], Generic[Result]):
             return as_array(leaf)
         except DTypeError as error:
             is_array = hasattr(leaf, "__array__") or hasattr(leaf, "__dlpack__")
-            advice = "" if is_array else "; what is no array goes into static="
+            advice = "" if is_array else "; what is not an array goes into static="
             raise DTypeError(f"{error}, in argument {path!r} of {self._name}(){advice}") from None
 
     def _static_key(self, bound: inspect.BoundArguments) -> Hashable:

@@ -13,7 +13,7 @@ __all__ = ["LoadedFunction", "LoadedTraining", "load"]
 
 DEVICES = ("auto", "wgpu")
 PATIENCE = 300.0
-"""For how many seconds the device may be at work on a call, unless said otherwise: files come from anybody."""
+"""For how many seconds the device may be at work on a call, unless said otherwise: files are not trusted."""
 
 
 def load(
@@ -21,7 +21,7 @@ def load(
 ) -> LoadedFunction | LoadedTraining:
     """Loads what `Inference.save` or `Training.save` wrote, with its parameters; no compiler is needed.
 
-    A file may come from anybody: nothing of it runs on the host, all of it is checked, and the device is given up if it
+    A file is not trusted: nothing of it runs on the host, all of it is checked, and the device is given up if it
     does not answer in time.
 
     Args:

@@ -46,7 +46,7 @@ def input_specs(inputs: Mapping[str, Any]) -> dict[str, Spec]:
     """Specifications from shapes and specifications.
 
     Raises:
-        InputError: A name is no identifier, or what it stands for is neither.
+        InputError: A name is not an identifier, or what it stands for is neither.
     """
     specs: dict[str, Spec] = {}
     if not isinstance(inputs, Mapping):

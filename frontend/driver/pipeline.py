@@ -68,7 +68,7 @@ def tuning_seconds(tune: bool | float) -> float:
     """Returns how long schedules may be measured, from what a caller said.
 
     Raises:
-        OptionError: It is no number, or negative.
+        OptionError: It is not a number, or negative.
     """
     if isinstance(tune, bool):
         return DEFAULT_TUNING_SECONDS if tune else 0.0
@@ -292,7 +292,7 @@ class Compilation:
         return entry.program
 
     def _may_be_kept(self) -> bool:
-        """Returns whether nothing of a user's own makes the program, and nobody wants to see how it is made."""
+        """Returns whether the program is made by built-in passes alone, and without dumps."""
         if self.dump is not None or self.edit_passes is not None:
             return False
         return all(type(one).__module__.startswith("tensorgrad.") for one in self.tensor_passes())

@@ -24,7 +24,7 @@ def checked_precision(what: str, precision: str, loss_scale: float | None = None
     """Returns the pass that a precision stands for; `None` where all is stored as it is computed.
 
     Raises:
-        OptionError: There is no such precision, or the scale is no power of two, or is given without f16.
+        OptionError: There is no such precision, or the scale is not a power of two, or is given without f16.
     """
     where = f"{user_line()}: {what}"
     if precision not in PRECISIONS:

@@ -170,7 +170,7 @@ class Training(TrainingState, Generic[Result]):
 
         Raises:
             InputError: The data ended early, or a step's inputs don't fit; the steps before that have run.
-            OptionError: `steps` is no positive integer.
+            OptionError: `steps` is not a positive integer.
         """
         refuse_inside_trace("run")
         if isinstance(steps, bool) or not isinstance(steps, int) or steps < 1:

@@ -161,7 +161,7 @@ class TrainingState(Compiled):
                 "others" for the optimizer that `muon` leaves the rest to; `None` for what all others have. Where parts
                 have optimizers of their own, the name of a part, or `<part>/<group>`.
             **settings: Those that the optimizer was made with: `learning_rate`, `weight_decay`, `momentum`, `betas`,
-                `eps`, `clip_norm`, … What was zero for all parameters, or absent, is no part of the program.
+                `eps`, `clip_norm`, … What was zero for all parameters, or absent, is not a part of the program.
 
         Raises:
             OptionError: There is no such setting or group, or a value is out of range. Then nothing has changed.
@@ -174,7 +174,7 @@ class TrainingState(Compiled):
         With a schedule, this is the rate that it scales.
 
         Raises:
-            OptionError: It is no finite number, or negative.
+            OptionError: It is not a finite number, or negative.
         """
         self._settings.set("set_learning_rate", None, {"learning_rate": learning_rate})
 
@@ -185,7 +185,7 @@ class TrainingState(Compiled):
             seed: Another seed for parameters and keys; `None` is the one there was.
 
         Raises:
-            OptionError: The seed is no integer.
+            OptionError: The seed is not an integer.
         """
         refuse_inside_trace("reset")
         seed = self._seed if seed is None else seed
@@ -326,7 +326,7 @@ class TrainingState(Compiled):
         """Continues from a file of `save_checkpoint`, or of `tg.fit`; see `load_state_dict`.
 
         Raises:
-            InputError: The file is no checkpoint, or not of this training. Then nothing has changed.
+            InputError: The file is not a checkpoint, or not of this training. Then nothing has changed.
             OSError: The file can't be read.
         """
         refuse_inside_trace("load_checkpoint")

@@ -270,7 +270,7 @@ class MultiHeadAttention(Module):
             key: `[..., keys, kdim]`, of the same leading axes; the query by default.
             value: `[..., keys, vdim]`; the key by default.
             mask: Broadcasts to `[..., heads, queries, keys]`: booleans say which keys a query attends to, floats are
-                added to the scores. For a mask `[batch, keys]` of what is no padding give `mask[:, None, None, :]`.
+                added to the scores. For a mask `[batch, keys]` of what is not padding give `mask[:, None, None, :]`.
             dropout_key: A random key for dropout, or None at inference.
 
         Returns:

@@ -161,7 +161,7 @@ class from_array:
     """The given values, for a parameter of their shape.
 
     Raises:
-        OptionError: They are no numbers.
+        OptionError: They are not numbers.
     """
 
     values: Any

@@ -105,7 +105,7 @@ class Embedding(Module):
 
     Raises:
         ShapeError: An extent is not a positive integer.
-        OptionError: `padding_idx` is no row.
+        OptionError: `padding_idx` is not a row.
     """
 
     def __init__(
@@ -130,7 +130,7 @@ class Embedding(Module):
         """Returns the rows at `indices`, i32 or u32: `[*indices.shape, embedding_dim]`; out of range they are NaN.
 
         Raises:
-            DTypeError: The indices are no integers.
+            DTypeError: The indices are not integers.
         """
         rows = tg.embedding(self.weight, indices)
         if self.padding_idx is None:
@@ -166,7 +166,7 @@ class Dropout(Module):
         p: The probability.
 
     Raises:
-        OptionError: `p` is no number between 0 and 1.
+        OptionError: `p` is not a number between 0 and 1.
     """
 
     key_argument: ClassVar[str] = "key"
@@ -183,7 +183,7 @@ class Dropout(Module):
             key: A random key, another one for each layer and step; None at inference, which leaves `x` as it is.
 
         Raises:
-            OptionError: `key` is no key.
+            OptionError: `key` is not a key.
             DTypeError: `x` holds no floats.
         """
         return x if key is None else tg.random.dropout(key, x, self.p)
@@ -231,7 +231,7 @@ class Sequential(Module):
             (`0.weight`) or by the dict's names.
 
     Raises:
-        OptionError: A layer can't be called, or a name is no identifier.
+        OptionError: A layer can't be called, or a name is not an identifier.
     """
 
     key_argument: ClassVar[str] = "key"
@@ -294,7 +294,7 @@ class MLP(Module):
 
     Raises:
         ShapeError: An extent is not a positive integer.
-        OptionError: `dropout` is no number between 0 and 1, or `activation` no function.
+        OptionError: `dropout` is not a number between 0 and 1, or `activation` no function.
     """
 
     key_argument: ClassVar[str] = "key"

@@ -113,7 +113,7 @@ class Module:
 
         Raises:
             InputError: A name among the values is unknown, or a shape or dtype differs.
-            OptionError: The seed is no integer.
+            OptionError: The seed is not an integer.
         """
 
         origin, present = (self, None) if self._binding is None else self._binding
@@ -361,7 +361,7 @@ def inference(model: T) -> T:
         model: A module, declared, or as a traced function is given it.
 
     Raises:
-        ParameterError: It is no module.
+        ParameterError: It is not a module.
     """
     if not isinstance(model, Module):
         raise ParameterError(f"{user_line()}: inference: the model must be a tg.nn.Module, not {type(model).__name__}")

@@ -56,8 +56,8 @@ def param(shape: int | Sequence[int], init: Init, dtype: object = "f32") -> Para
         dtype: A floating-point dtype.
 
     Raises:
-        ShapeError: The shape is no shape.
-        DTypeError: The dtype is no floating-point one.
+        ShapeError: The shape is not a shape.
+        DTypeError: The dtype is not a floating-point one.
         OptionError: `init` is none of those, or an array of another shape.
     """
     wanted = spec(shape, dtype)
@@ -110,9 +110,9 @@ def buffer(shape: int | Sequence[int], init: Init = 0.0, dtype: object = "f32") 
         dtype: A floating-point dtype, i32 or u32.
 
     Raises:
-        ShapeError: The shape is no shape.
+        ShapeError: The shape is not a shape.
         DTypeError: The dtype is none of those.
-        OptionError: `init` is no initializer, number or array, or an array of another shape.
+        OptionError: `init` is not an initializer, number or array, or an array of another shape.
     """
     wanted = spec(shape, dtype)
     if wanted.dtype.kind not in "fiu":
@@ -124,7 +124,7 @@ def as_initializer(init: object, shape: tuple[int, ...]) -> Initializer:
     """Returns the initializer that `param` makes of its `init`.
 
     Raises:
-        OptionError: It is no initializer, number or array, or an array of another shape.
+        OptionError: It is not an initializer, number or array, or an array of another shape.
     """
     if callable(init):
         return cast(Initializer, init)

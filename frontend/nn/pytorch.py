@@ -236,7 +236,7 @@ def _tensors(model: Module, names: Mapping[str, str] | None) -> list[_Tensor]:
     ]
     for prefix in names or {}:
         if not any(_is_below(tensor.name, prefix) for tensor in found):
-            raise _mistake(f"names: {prefix!r} is no path to a module or parameter", OptionError)
+            raise _mistake(f"names: {prefix!r} is not a path to a module or parameter", OptionError)
     return [_Tensor(_renamed(tensor.name, names or {}), tensor.parts, tensor.transposed) for tensor in found]
 
 

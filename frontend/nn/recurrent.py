@@ -47,7 +47,7 @@ class Recurrent(Module):
 
     Raises:
         ShapeError: An extent is not a positive integer.
-        OptionError: `dropout` is no number between 0 and 1.
+        OptionError: `dropout` is not a number between 0 and 1.
     """
 
     GATES: ClassVar[int] = 1
@@ -133,9 +133,9 @@ class Recurrent(Module):
 
         Raises:
             ShapeError: The shape of `x`, of the state, of the lengths or of the mask doesn't fit.
-            DTypeError: The lengths are no integers, or the mask holds no booleans.
+            DTypeError: The lengths are not integers, or the mask holds no booleans.
             InputError: A length that is known while tracing is negative, or more than the sequences have.
-            OptionError: `dropout_key` is no key, or there are both lengths and a mask.
+            OptionError: `dropout_key` is not a key, or there are both lengths and a mask.
         """
 
         rows = as_tensor(x)

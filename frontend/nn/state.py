@@ -45,7 +45,7 @@ class State(Traced):
     """A buffer or an untrained parameter that a traced function is given: a tensor, and what can be assigned to.
 
     Read after an assignment, it is what was assigned; before the first one, what the last step left. So several
-    assignments in one step go one upon the other, as they do in Python. To derivatives it is a constant.
+    assignments within a step take effect in order, as in Python. To derivatives it is a constant.
     """
 
     __slots__ = ("_assigning", "_kind", "_path", "_what", "is_assigned")

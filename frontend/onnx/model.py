@@ -239,8 +239,8 @@ def load(
         The model.
 
     Raises:
-        OptionError: The file is no valid ONNX model; or it has ops, attributes or element types that are not supported:
-            all are listed; or `frozen` names nothing.
+        OptionError: The file is not a valid ONNX model, or has ops, attributes or element types that are not supported: all
+            are listed; or `frozen` names nothing.
         InputError: `constants` names no input, or its numbers don't fit.
         DTypeError: A number doesn't fit the narrower dtype.
         OSError: The file can't be read.
@@ -277,7 +277,7 @@ def _reading() -> Iterator[None]:
     except (*MALFORMED, RuntimeError, StopIteration, checker.ValidationError, DecodeError) as error:
         if isinstance(error, TensorgradError):
             raise
-        raise OptionError(f"{user_line()}: tg.onnx.load: this is no valid ONNX model: {error!r}") from None
+        raise OptionError(f"{user_line()}: tg.onnx.load: this is not a valid ONNX model: {error!r}") from None
 
 
 def _read(source: Any) -> tuple[onnx.ModelProto, str]:
@@ -294,7 +294,7 @@ def _read(source: Any) -> tuple[onnx.ModelProto, str]:
         checker.check_model(os.fspath(path))  # in memory it could be too large to check
         return model, str(path.parent)
     except (checker.ValidationError, DecodeError) as error:
-        raise OptionError(f"{user_line()}: tg.onnx.load: this is no valid ONNX model: {error}") from None
+        raise OptionError(f"{user_line()}: tg.onnx.load: this is not a valid ONNX model: {error}") from None
 
 
 def _fixed_inputs(model: onnx.ModelProto, constants: Mapping[str, Any]) -> dict[str, NumpyArray]:

@@ -82,7 +82,7 @@ def _initial(node: Node, position: int, direction: int, extents: tuple[int, int]
 def _steps(
     node: Node, step: Cell, given: Tensor, state: tuple[Tensor, ...], backwards: bool
 ) -> tuple[Tensor, tuple[Tensor, ...]]:
-    """Runs all steps; behind the end of a shorter sequence the state stays, and the output is 0."""
+    """Runs all steps; beyond the end of a shorter sequence the state stays, and the output is 0."""
     count = given.shape[0]
     lengths = tg.reshape(node.tensor(4), (-1, 1)) if node.has(4) else None
     outputs: list[Tensor] = []

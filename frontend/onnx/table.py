@@ -93,7 +93,7 @@ class Node:
         name: The node's name, or that of its first output.
         inputs: Its values; None for those left out.
         attributes: Its attributes as Python values.
-        outputs: The names of its outputs; empty for those nobody wants.
+        outputs: The names of its outputs; empty for unused ones.
         setting: What holds for the model.
         run: Traces one of the node's graphs on values for its inputs.
         narrow: The element types of outputs that are integers of 8 or 16 bits, by name.
@@ -126,7 +126,7 @@ class Node:
         return position < len(self.inputs) and self.inputs[position] is not None
 
     def wants(self, position: int) -> bool:
-        """Returns whether somebody wants an output."""
+        """Returns whether an output is used."""
         return position < len(self.outputs) and bool(self.outputs[position])
 
     def value(self, position: int) -> Any:

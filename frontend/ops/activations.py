@@ -52,7 +52,7 @@ def gelu(x: Any, approximate: str = "none") -> Tensor:
 
     Args:
         x: A tensor.
-        approximate: "none" for the exact form, by erfc, so that its tail is no difference; "tanh" for
+        approximate: "none" for the exact form, by erfc, so that its tail is not a difference; "tanh" for
             `x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x**3)))`, computed as a sigmoid for the same reason.
 
     Raises:

@@ -35,7 +35,7 @@ def contracted(
 
 
 def numbers(what: str, *operands: Any) -> list[Tensor]:
-    """Operands as tensors of one dtype, which is no bool.
+    """Operands as tensors of one dtype, which is not a bool.
 
     Raises:
         DTypeError: They have no common dtype, or it is bool.
@@ -61,7 +61,7 @@ def whole(value: Any, what: str) -> int:
     try:
         return operator.index(value)
     except TypeError:
-        raise ShapeError(f"{user_line()}: {what}: {value!r} is no integer") from None
+        raise ShapeError(f"{user_line()}: {what}: {value!r} is not an integer") from None
 
 
 def tensordot(x: Any, y: Any, axes: Any = 2) -> Tensor:

@@ -302,7 +302,7 @@ class Pool:
         )
 
     def shares(self) -> list[np.ndarray[Any, np.dtype[Any]]]:
-        """For each axis and window, its extent over how much of it is no padding."""
+        """For each axis and window, its extent over how much of it is not padding."""
         found: list[np.ndarray[Any, np.dtype[Any]]] = []
         for i, (extent, size, s, hole) in enumerate(
             zip(self.extents, self.size, self.stride, self.dilation, strict=True)

@@ -19,7 +19,7 @@ from tensorgrad.tracing.tensor import Tensor
 from tensorgrad.transforms.custom_vjp import custom_vjp
 
 BLOCK = 32
-"""So many elements are folded from their own start; the folds of blocks run in turn."""
+"""Elements of a block that are folded on their own; the folds of blocks are scanned."""
 
 Fold: TypeAlias = Callable[[Tensor, int], Tensor]
 Combine: TypeAlias = Callable[[Tensor, Tensor], Tensor]

@@ -40,7 +40,7 @@ def embedding(table: Any, indices: Any) -> Tensor:
     position, without atomics: a stable sort of the indices and a sum over each row's segment.
 
     Raises:
-        DTypeError: The indices are no integers.
+        DTypeError: The indices are not integers.
         ShapeError: The table has no axes.
     """
     return take(table, indices, 0)
@@ -63,10 +63,10 @@ def _index_like(tensor: Tensor, indices: Tensor, axis: int, what: str) -> int:
 def gather(x: Any, axis: int, indices: Any) -> Tensor:
     """Elements of `x` along `axis` at indices that differ by position, as PyTorch's: other axes may be shorter.
 
-    `gather(x, 1, i)[a, b] = x[a, i[a, b]]`. An index out of range reads NaN (0 where the elements are no floats).
+    `gather(x, 1, i)[a, b] = x[a, i[a, b]]`. An index out of range reads NaN (0 where the elements are not floats).
 
     Raises:
-        DTypeError: The indices are no integers.
+        DTypeError: The indices are not integers.
         ShapeError: The indices are longer than `x` on another axis.
     """
     tensor, given = as_tensor(x), as_tensor(indices)
@@ -85,7 +85,7 @@ def scatter_add(x: Any, axis: int, indices: Any, updates: Any) -> Tensor:
     place sums its segment.
 
     Raises:
-        DTypeError: The indices are no integers.
+        DTypeError: The indices are not integers.
         ShapeError: Indices and updates differ in shape, or are longer than `x` on another axis.
     """
     tensor, given = as_tensor(x), as_tensor(indices)
@@ -106,8 +106,8 @@ def one_hot(indices: Any, count: int, dtype: object = "f32") -> Tensor:
     It is a comparison with the positions: a sum or a product that reads it computes it in place.
 
     Raises:
-        DTypeError: The indices are no integers.
-        OptionError: `count` is no positive integer.
+        DTypeError: The indices are not integers.
+        OptionError: `count` is not a positive integer.
     """
     tensor = as_tensor(indices)
     if isinstance(count, bool) or not isinstance(count, int | np.integer) or count < 1:

@@ -75,7 +75,7 @@ def permute(x: Any, *axes: Any) -> Tensor:
     given = axes[0] if len(axes) == 1 and isinstance(axes[0], (tuple, list)) else axes
     order = [normalized_axis(axis, tensor.ndim, "permute") for axis in given]
     if sorted(order) != list(range(tensor.ndim)):
-        raise ShapeError(f"{user_line()}: permute: {tuple(given)} is no permutation of {tensor.ndim} axes")
+        raise ShapeError(f"{user_line()}: permute: {tuple(given)} is not a permutation of {tensor.ndim} axes")
     return transpose(tensor, order) if order else tensor
 
 
@@ -169,7 +169,7 @@ def chunk(x: Any, chunks: int, axis: int = 0) -> list[Tensor]:
     The extent is the least that needs no more than `chunks` parts, so there may be fewer.
 
     Raises:
-        ShapeError: The axis is out of range, or `chunks` is no positive integer.
+        ShapeError: The axis is out of range, or `chunks` is not a positive integer.
     """
     tensor = as_tensor(x)
     place, count = normalized_axis(axis, tensor.ndim, "chunk"), _integer(chunks, "chunk: the number of parts")

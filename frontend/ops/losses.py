@@ -152,9 +152,9 @@ def cross_entropy(
         label_smoothing: The share of each label that is spread evenly over all classes.
 
     Raises:
-        DTypeError: The logits are no floats or the labels no integers.
-        ShapeError: The labels' shape fits neither form, a known label is no class, or the weights' shape is not that of
-            the classes.
+        DTypeError: The logits are not floats or the labels no integers.
+        ShapeError: The labels' shape fits neither form, a known label is not a class, or the weights' shape is not the
+            classes'.
         OptionError: Another reduction, smoothing outside `[0, 1]`, or an `ignore_index` for probabilities.
     """
     what = "cross_entropy"
@@ -207,10 +207,10 @@ def nll(
         ignore_index: The label that counts for nothing, or None.
 
     Raises:
-        DTypeError: The log-probabilities are no floats or the labels no integers.
+        DTypeError: The log-probabilities are not floats or the labels no integers.
         ShapeError: The labels' shape is not that of the log-probabilities without the last axis, or the weights' not
             that of the classes.
-        OptionError: Another reduction, or an `ignore_index` that is no label's.
+        OptionError: Another reduction, or an `ignore_index` that is not a label's.
     """
     what = "nll"
     scores, wanted = as_tensor(log_probabilities), as_tensor(labels)
@@ -235,7 +235,7 @@ def binary_cross_entropy_with_logits(
 
     Raises:
         ShapeError: The shapes differ, or weights don't broadcast.
-        DTypeError: The operands are no floats.
+        DTypeError: The operands are not floats.
         OptionError: Another reduction.
     """
     what = "binary_cross_entropy_with_logits"
@@ -379,7 +379,7 @@ def cosine_similarity(x: Any, y: Any, axis: int = -1, eps: float = 1e-8) -> Tens
     """Returns the cosine of the angle between vectors along `axis`; 0 where one is zero.
 
     Args:
-        x: Vectors; numbers that are no floats become f32.
+        x: Vectors; numbers that are not floats become f32.
         y: Vectors that broadcast against `x`, before anything is summed.
         axis: The axis of the vectors in the joint shape.
         eps: The least length that a vector is divided by.

@@ -57,7 +57,7 @@ def key(seed: Any) -> Tensor:
         seed: Any integer; its low 64 bits count. A tensor of one integer works too, traced or not.
 
     Raises:
-        OptionError: It is no integer.
+        OptionError: It is not an integer.
     """
     if isinstance(seed, Tensor):
         number = _integers("seed", seed)
@@ -75,7 +75,7 @@ def fold_in(key: Key, data: Any) -> Tensor:
         data: An integer, or a tensor of integers; its axes broadcast against the key's leading ones.
 
     Raises:
-        OptionError: `key` is no key, or `data` no integer.
+        OptionError: `key` is not a key, or `data` no integer.
     """
     own = _checked(key)
     if isinstance(data, Tensor):
@@ -91,7 +91,7 @@ def split(key: Key, count: Shape = 2) -> Tensor:
     """Independent new keys from one, along new axes of extents `count` before the last.
 
     Raises:
-        OptionError: `key` is no key.
+        OptionError: `key` is not a key.
     """
     own, extents = _checked(key), spec(count).shape
     size = math.prod(extents)
@@ -103,7 +103,7 @@ def bits(key: Key, shape: Shape = ()) -> Tensor:
     """Uniformly random u32 words.
 
     Raises:
-        OptionError: `key` is no key.
+        OptionError: `key` is not a key.
     """
     own, extents = _checked(key), spec(shape).shape
     if _is_drawn_at_once(own, extents):
@@ -126,7 +126,7 @@ def uniform(key: Key, shape: Shape = (), low: Any = 0.0, high: Any = 1.0) -> Ten
         high: The upper bound, a number or a tensor.
 
     Raises:
-        OptionError: `key` is no key, or the bounds are not finite, not in order, or too far apart for f32.
+        OptionError: `key` is not a key, or the bounds are not finite, not in order, or too far apart for f32.
     """
     own, extents = _checked(key), spec(shape).shape
     if _is_drawn_at_once(own, extents) and isinstance(low, Real) and isinstance(high, Real):
@@ -165,7 +165,7 @@ def normal(key: Key, shape: Shape = ()) -> Tensor:
     """Normally distributed f32 of mean 0 and standard deviation 1.
 
     Raises:
-        OptionError: `key` is no key.
+        OptionError: `key` is not a key.
     """
     own, extents = _checked(key), spec(shape).shape
     if _is_drawn_at_once(own, extents):
@@ -179,7 +179,7 @@ def gumbel(key: Key, shape: Shape = ()) -> Tensor:
     """F32 of the standard Gumbel distribution, `-log(-log(u))` of a uniform `u`.
 
     Raises:
-        OptionError: `key` is no key.
+        OptionError: `key` is not a key.
     """
     tiny = float(np.finfo(np.float32).tiny)
     return negative(log(negative(log(uniform(key, shape, tiny, 1.0)))))
@@ -194,7 +194,7 @@ def bernoulli(key: Key, p: Any = 0.5, shape: Shape | None = None) -> Tensor:
         shape: The shape of the result, behind the key's leading axes; that of `p` by default.
 
     Raises:
-        OptionError: `key` is no key, or `p` is a number outside `[0, 1]`.
+        OptionError: `key` is not a key, or `p` is a number outside `[0, 1]`.
     """
     if isinstance(p, Real) and not 0 <= float(p) <= 1:
         raise OptionError(f"{user_line()}: bernoulli: p must be between 0 and 1, got {p!r}")
@@ -213,7 +213,7 @@ def categorical(key: Key, logits: Any, axis: int = -1, shape: Shape | None = Non
             further axes.
 
     Raises:
-        OptionError: `key` is no key, or `shape` doesn't end as that of `logits` without `axis`.
+        OptionError: `key` is not a key, or `shape` doesn't end as that of `logits` without `axis`.
         ShapeError: `axis` is out of range.
     """
     weights = as_tensor(logits)
@@ -243,7 +243,7 @@ def permutation(key: Key, x: Any, axis: int = 0, independent: bool = False) -> T
         i32 numbers, or the elements of `x`, behind the key's leading axes.
 
     Raises:
-        OptionError: `key` is no key, or `x` is a negative integer.
+        OptionError: `key` is not a key, or `x` is a negative integer.
         ShapeError: `axis` is out of range.
     """
     own = _checked(key)
@@ -287,7 +287,7 @@ def dropout(key: Key, x: Any, rate: float) -> Tensor:
         rate: A number in `[0, 1]`.
 
     Raises:
-        OptionError: `key` is no key, or `rate` is out of range.
+        OptionError: `key` is not a key, or `rate` is out of range.
         DTypeError: `x` holds no floats.
     """
     if not isinstance(rate, Real) or not 0 <= rate <= 1:

@@ -272,7 +272,7 @@ def counted_from_front(indices: Any, extent: int, what: str) -> Tensor:
     """Indices of an axis; negative ones count from the end, as in NumPy.
 
     Raises:
-        DTypeError: They are no integers.
+        DTypeError: They are not integers.
         ShapeError: Their values are known, and one is out of range.
     """
     tensor = as_tensor(indices)
@@ -328,11 +328,11 @@ def take(x: Any, indices: Any, axis: int = 0) -> Tensor:
     """Slices of `x` along `axis` at `indices`, whose axes take the place of `axis`.
 
     Negative indices count from the end. An index out of range is an error where its value is known; where only the
-    program knows it, it reads NaN (0 where the elements are no floats) and has no derivative. Only the slices named are
-    read.
+    program knows it, it reads NaN (0 where the elements are not floats) and has no derivative. Only the named slices
+    are read.
 
     Raises:
-        DTypeError: The indices are no integers.
+        DTypeError: The indices are not integers.
         ShapeError: A known index is out of range.
     """
     tensor, given = as_tensor(x), as_tensor(indices)
@@ -346,7 +346,7 @@ def take_along_axis(x: Any, indices: Any, axis: int) -> Tensor:
     Negative indices count from the end; an index out of range is as in `take`.
 
     Raises:
-        DTypeError: The indices are no integers.
+        DTypeError: The indices are not integers.
         ShapeError: The shapes don't broadcast outside `axis`, or a known index is out of range.
     """
     tensor, where_ = as_tensor(x), as_tensor(indices)

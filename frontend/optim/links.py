@@ -34,7 +34,7 @@ def clip(max_delta: float) -> Transformation:
         max_delta: The largest magnitude.
 
     Raises:
-        OptionError: It is no number, or not more than 0.
+        OptionError: It is not a number, or not more than 0.
     """
 
     def update(gradient: Any, state: Any, parameter: Any, step: Any, hyper: Any) -> Any:
@@ -110,7 +110,7 @@ def ema(decay: float, debias: bool = True) -> Transformation:
         debias: Whether to divide it by `1 - decay ** step`, which the weights of all gradients so far add up to.
 
     Raises:
-        OptionError: The decay is no number from 0 to below 1.
+        OptionError: The decay is not a number from 0 to below 1.
     """
 
     def update(gradient: Any, state: Any, parameter: Any, step: Any, hyper: Any) -> Any:
@@ -128,7 +128,7 @@ def scale(factor: Rate) -> Transformation:
             function of the step.
 
     Raises:
-        OptionError: It is no finite number.
+        OptionError: It is not a finite number.
     """
 
     def update(gradient: Any, state: Any, parameter: Any, step: Any, hyper: Any) -> Any:

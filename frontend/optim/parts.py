@@ -138,7 +138,7 @@ def _owners(names: Sequence[Any], trainable: Sequence[str], parameters: Mapping[
             there = list(dict.fromkeys(path.partition(".")[0] for path in parameters))
             near = difflib.get_close_matches(str(name), there, cutoff=0)
             raise OptionError(
-                f"{user_line()}: optimizer: {name!r} is no part of the model; there are {', '.join(near)}"
+                f"{user_line()}: optimizer: {name!r} is not a part of the model; there are {', '.join(near)}"
             )
         for path in inside:
             if path in owners:

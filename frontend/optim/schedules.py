@@ -33,7 +33,7 @@ class Schedule:
             step, which gives a number; see `from_function`.
 
     Raises:
-        OptionError: The rate is no finite number or negative, or the factor no such formula.
+        OptionError: The rate is not a finite number or negative, or the factor no such formula.
     """
 
     rate: float
@@ -108,7 +108,7 @@ def from_function(function: Callable[[int], float]) -> Schedule:
     saved can't carry a function: `Training.save` refuses.
 
     Raises:
-        OptionError: It is no function.
+        OptionError: It is not a function.
     """
     if not callable(function):
         raise OptionError(f"from_function: takes a function of the step, got {function!r}")
@@ -133,7 +133,7 @@ def checked(owner: str, name: str, value: float, *, below: float = math.inf, sig
     """Returns a setting as a float.
 
     Raises:
-        OptionError: It is no number from 0, or of any sign if `signed`, to just under `below`; names it.
+        OptionError: It is not a number from 0, or of any sign if `signed`, to just under `below`; names it.
     """
     limit = "a finite number that is not negative" if below == math.inf else f"a number from 0 to below {below:g}"
     limit, least = ("a finite number", -F32_MAX) if signed else (limit, 0.0)
@@ -276,7 +276,7 @@ def piecewise(rates: Mapping[int, float]) -> Schedule:
     `piecewise({1: 1e-3, 501: 1e-4})` has 1e-3 for 500 steps.
 
     Raises:
-        OptionError: There is no step 1, a step is no positive integer or not in order, or a rate is out of range.
+        OptionError: There is no step 1, a step is not a positive integer or not in order, or a rate is out of range.
     """
     if not isinstance(rates, Mapping):
         raise OptionError(f"piecewise: rates must map steps to rates, got {rates!r}")

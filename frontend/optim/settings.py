@@ -223,7 +223,7 @@ class HostSettings:
                 of = "" if group is None else f" of group {group!r}"
                 raise OptionError(
                     f"{owner}: this program has no setting {name!r}{of}; there are {', '.join(there)}"
-                    " (what was zero or absent for all parameters at tg.compile is no part of it)"
+                    " (what was zero or absent for all parameters at tg.compile is not a part of it)"
                 )
         new = {there[name]: checked_setting(owner, name, value) for name, value in wanted.items()}
         self.values = {**self.values, **new}

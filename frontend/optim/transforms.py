@@ -317,7 +317,7 @@ def _check_functions(name: str, init: Init, update: Update) -> None:
     """Checks what is the same for optimizers and links.
 
     Raises:
-        OptionError: The name could not be told from a parameter's in a checkpoint, or something is no function.
+        OptionError: The name could not be told from a parameter's in a checkpoint, or something is not a function.
     """
     if not isinstance(name, str) or not name or "/" in name:
         raise OptionError(f"an optimizer's name must be text without a slash, got {name!r}")
@@ -393,7 +393,7 @@ def masked(link: Transformation, only: Decay) -> Transformation:
         only: The parameters that it is for, by name: a glob, several, or a predicate.
 
     Raises:
-        OptionError: It is no link, or chooses its parameters itself.
+        OptionError: It is not a link, or chooses its parameters itself.
     """
     if not isinstance(link, Transformation) or link.only is not None:
         raise OptionError(f"masked: takes a link such as tg.optim.clip(1.0), without a choice of its own, got {link!r}")
@@ -411,7 +411,7 @@ def clip_by_global_norm(max_norm: float) -> Transformation:
         max_norm: The norm.
 
     Raises:
-        OptionError: It is no number, or not more than 0.
+        OptionError: It is not a number, or not more than 0.
     """
     return transformation("clip_by_global_norm", no_state, _clipped, {"max_norm": max_norm})
 

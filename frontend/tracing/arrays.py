@@ -28,7 +28,7 @@ def as_numpy(name: str, value: Any) -> np.ndarray:
             value = value.detach().cpu()
         array = np.asarray(value)
     except (TypeError, ValueError, RuntimeError) as error:
-        raise InputError(f"{user_line()}: {name} is no array: {error}") from None
+        raise InputError(f"{user_line()}: {name} is not an array: {error}") from None
     if array.dtype.kind not in "fiub":
-        raise InputError(f"{user_line()}: {name} is no array of numbers, but of {array.dtype}")
+        raise InputError(f"{user_line()}: {name} is not an array of numbers, but of {array.dtype}")
     return array

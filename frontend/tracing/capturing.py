@@ -26,7 +26,7 @@ def capture(name: str, x: T) -> T:
         `x`.
 
     Raises:
-        TraceError: The name is no text.
+        TraceError: The name is not text.
     """
     if not isinstance(name, str) or not name:
         raise TraceError(f"{user_line()}: capture: the name must be a text, got {name!r}")

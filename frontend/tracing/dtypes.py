@@ -36,7 +36,7 @@ def as_dtype(dtype: object) -> DType:
         DTypeError: It is none of f16, f32, f64, i32, u32 and bool.
     """
     if dtype is None:  # which numpy takes for float64
-        raise DTypeError(f"None is no dtype; use one of {', '.join(NAMES)}")
+        raise DTypeError(f"None is not a dtype; use one of {', '.join(NAMES)}")
     if dtype is float:
         return NAMES["f32"]
     if dtype is int:
@@ -44,7 +44,7 @@ def as_dtype(dtype: object) -> DType:
     try:
         found = NAMES[dtype] if isinstance(dtype, str) and dtype in NAMES else np.dtype(cast(Any, dtype))
     except TypeError:
-        raise DTypeError(f"{dtype!r} is no dtype; use one of {', '.join(NAMES)}") from None
+        raise DTypeError(f"{dtype!r} is not a dtype; use one of {', '.join(NAMES)}") from None
     if found not in SHORT:
         raise DTypeError(f"{found} is not supported; use one of {', '.join(NAMES)}")
     return found
@@ -93,7 +93,7 @@ def spec(shape: int | Sequence[int], dtype: object = "f32") -> Spec:
         dtype: A short name (f16, f32, f64, i32, u32, bool) or anything that numpy takes for a dtype.
 
     Raises:
-        ShapeError: An extent is no integer, or negative.
+        ShapeError: An extent is not an integer, or negative.
         DTypeError: The dtype is none of those.
     """
     try:

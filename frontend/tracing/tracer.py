@@ -183,7 +183,7 @@ def as_result(value: object, name: str) -> Tensor:
     """Returns a traced function's result as a tensor.
 
     Raises:
-        TraceError: It is no tensor.
+        TraceError: It is not a tensor.
     """
     if isinstance(value, Tensor):
         return value
@@ -212,7 +212,7 @@ def trace_call(
         The `tg` function, and the tree of its results, with positions for leaves.
 
     Raises:
-        TraceError: A result is no tensor.
+        TraceError: A result is not a tensor.
         ShapeError: An index that no argument changes is out of range.
     """
     with tracing(name) as trace:
@@ -270,7 +270,7 @@ def checked_module(function: FuncOp) -> ModuleOp:
     """Returns a module with one function.
 
     Raises:
-        VerifyException: It is malformed, which is no user's mistake.
+        VerifyException: It is malformed, which is not a user's mistake.
     """
     module = ModuleOp([function])
     module.location = function.location

@@ -270,7 +270,7 @@ def generated(function: Callable[[int], Mapping[str, Any]], length: int | None =
         An iterable that goes on where it stopped.
 
     Raises:
-        OptionError: `function` can't be called, or the length is no positive integer.
+        OptionError: `function` can't be called, or the length is not a positive integer.
     """
     if not callable(function):
         raise OptionError(f"{user_line()}: generated: takes a function of a number, got {function!r}")
@@ -347,7 +347,7 @@ def prefetch(items: Iterable[T], ahead: int = 2) -> Ahead[T]:
         ahead: How many items may wait.
 
     Raises:
-        OptionError: `ahead` is no positive integer.
+        OptionError: `ahead` is not a positive integer.
     """
     if isinstance(ahead, bool) or not isinstance(ahead, int) or ahead < 1:
         raise OptionError(f"{user_line()}: prefetch: ahead must be a positive integer, got {ahead!r}")

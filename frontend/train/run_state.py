@@ -1,4 +1,4 @@
-"""What `tg.fit` keeps in a checkpoint besides the training, read from a file of anybody's."""
+"""What `tg.fit` keeps in a checkpoint besides the training, read from an untrusted file."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def read_run(saved: Mapping[str, Any] | None, state: Mapping[str, np.ndarray], w
         InputError: It is no such checkpoint, or a damaged one; says what is wrong.
     """
     if saved is None:
-        raise InputError(f"{where} is no checkpoint of tg.fit")
+        raise InputError(f"{where} is not a checkpoint of tg.fit")
     try:
         run = RunState(
             start=count(saved["start"]),
@@ -96,7 +96,7 @@ def count(value: Any) -> int:
         ValueError: This is none.
     """
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= MOST:
-        raise ValueError(f"{value!r} is no count")
+        raise ValueError(f"{value!r} is not a count")
     return value
 
 
@@ -107,19 +107,19 @@ def number(value: Any) -> float:
         ValueError: This is none.
     """
     if isinstance(value, bool) or not isinstance(value, int | float) or (abs(value) > MOST and isinstance(value, int)):
-        raise ValueError(f"{value!r} is no number")
+        raise ValueError(f"{value!r} is not a number")
     return float(value)
 
 
 def _text(value: Any) -> str:
     if not isinstance(value, str):
-        raise ValueError(f"{value!r} is no name")
+        raise ValueError(f"{value!r} is not a name")
     return value
 
 
 def _dict(value: Any) -> dict[str, Any]:
     if not isinstance(value, dict):
-        raise ValueError(f"{value!r} is no dict")
+        raise ValueError(f"{value!r} is not a dict")
     return value
 
 

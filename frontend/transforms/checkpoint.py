@@ -37,7 +37,7 @@ def checkpoint(function: Callable[..., Any]) -> Callable[..., Any]:
         The function, to be called in its place.
 
     Raises:
-        TraceError: It is no function; or, when called: a result is no tensor.
+        TraceError: It is not a function; or, when called: a result is not a tensor.
 
     Example:
         >>> import tensorgrad as tg

@@ -44,7 +44,7 @@ def scan(
 
     The body is traced once, so that neither compile time nor the number of kernels grows with the length. Derivatives
     of any order go through it, by the arguments and by tensors that the body uses from around it. For a derivative in
-    reverse the loop keeps those values of each time that the derivative reads.
+    reverse the loop keeps those values of each iteration that the derivative reads.
 
     Args:
         body: Takes `(carry, x)`, gives `(carry, y)`. The carry is a tree like `init`, of the same shapes and dtypes; x
@@ -61,7 +61,7 @@ def scan(
     Raises:
         ShapeError: The extents differ from each other or from `length`, or the carry changes its structure or shape.
         DTypeError: The carry changes its dtype.
-        TraceError: The body doesn't give a pair, or gives what is no tensor.
+        TraceError: The body doesn't give a pair, or gives what is not a tensor.
         OptionError: There is neither `xs` nor `length`, or it is negative.
 
     Example:
@@ -98,9 +98,9 @@ def cond(predicate: Any, true_function: Callable[..., Any], false_function: Call
         What the chosen function gives.
 
     Raises:
-        DTypeError: The predicate is no bool, or the results differ in dtype.
-        ShapeError: The predicate is no scalar, or the results differ in structure or shape.
-        TraceError: A function gives what is no tensor.
+        DTypeError: The predicate is not a bool, or the results differ in dtype.
+        ShapeError: The predicate is not a scalar, or the results differ in structure or shape.
+        TraceError: A function gives what is not a tensor.
 
     Example:
         >>> import tensorgrad as tg

@@ -64,8 +64,8 @@ class CustomVjp:
             forward: Takes the function's arguments; gives a tuple of the function's result and of residuals, a tree of
                 whatever `backward` needs.
             backward: Takes the arguments in `nondiff_argnums`, the residuals, and the cotangent of the result: a tree
-                like it, with `None` for what is no float. Gives a tuple with the cotangent of each other argument; one
-                that is `None`, as a whole or in part, is zero.
+                like it, with `None` for what is not a float. Returns a tuple with the cotangent of each other argument;
+                one that is `None`, as a whole or in part, is zero.
         """
         self._forward, self._backward = forward, backward
 

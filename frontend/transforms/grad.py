@@ -126,7 +126,7 @@ def primal(leaf: Any, what: str = "grad") -> Tensor:
     """Returns an argument to differentiate by as a tensor.
 
     Raises:
-        DTypeError: It is no float.
+        DTypeError: It is not a float.
         TraceError: Its trace has ended.
     """
     tensor = leaf if isinstance(leaf, Tensor) else Array(as_array(_weak(leaf)))

@@ -1,4 +1,4 @@
-"""`jvp`, `vjp`, `jacobian` and `hessian`: derivatives of functions whose results are no scalars."""
+"""`jvp`, `vjp`, `jacobian` and `hessian`: derivatives of functions with non-scalar results."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ def jvp(function: Callable[..., Any], primals: Sequence[Any], tangents: Sequence
         tangents: The direction: for each argument, a tree of the same structure and shapes.
 
     Returns:
-        `(value, tangent)`. The tangent is a tree like the value, with `None` for what is no float.
+        `(value, tangent)`. The tangent is a tree like the value, with `None` for what is not a float.
 
     Raises:
         TraceError: A custom derivative is not linear in its cotangent.
-        ShapeError, DTypeError: A direction doesn't fit its argument, or an argument is no float.
+        ShapeError, DTypeError: A direction doesn't fit its argument, or an argument is not a float.
 
     Example:
         >>> import tensorgrad as tg
@@ -71,11 +71,11 @@ def vjp(function: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[[Any
         *primals: Its arguments.
 
     Returns:
-        `(value, pullback)`. The pullback takes a tree like the value, with `None` for what is no float, and gives a
+        `(value, pullback)`. The pullback takes a tree like the value, with `None` for what is not a float, and gives a
         tuple of one tree of cotangents for each argument.
 
     Raises:
-        DTypeError: An argument is no float.
+        DTypeError: An argument is not a float.
 
     Example:
         >>> import tensorgrad as tg
@@ -208,7 +208,7 @@ class _Tree:
 
 
 def _floats_only(value: Any) -> Any:
-    """Returns the tree with `None` for what is no float."""
+    """Returns the tree with `None` for what is not a float."""
     leaves, rebuild = trees.flatten(value)
     return rebuild([leaf if is_float(leaf.dtype) else None for leaf in leaves])
 

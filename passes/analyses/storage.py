@@ -140,7 +140,7 @@ class Bindings:
         self.arenas.update(_packed_arenas(function, target, self.arenas))
 
     def fit(self, buffers: Iterable[SSAValue]) -> bool:
-        """Returns whether a kernel of these buffers has bindings enough."""
+        """Returns whether a kernel of these buffers fits the binding limit."""
         unique = {self.in_place.get(value, value) for value in buffers}
         scalars = unique & self.scalars
         needed = unique - scalars

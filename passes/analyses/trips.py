@@ -16,7 +16,7 @@ MOST_TRIPS = "buf.most_trips"
 """The attribute of a loop over computed bounds that says how often it runs at most."""
 
 ITERATIONS = "wgsl.iterations"
-"""The attribute of a kernel whose invocations take turns in loops: how many iterations each of them runs at most."""
+"""The attribute of a kernel whose loops are relayed: how many iterations each invocation runs at most."""
 
 EXCLUSIVE = "wgsl.exclusive"
 """The attribute of conditions in one block of which no invocation meets two."""

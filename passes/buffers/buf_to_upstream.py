@@ -67,7 +67,7 @@ LLVM_PIPELINE = (
 """What `mlir-opt` 19 is given to lower the pass's result to its `llvm` dialect."""
 
 OWN_ROLES = ("workspace", "constant")
-"""The roles of arenas that nobody outside looks into."""
+"""The roles of arenas that are private to the function."""
 
 DIALECTS = ("arith", "affine", "builtin", "func", "linalg", "math", "memref", "scf")
 """What the pass's result is made of."""
@@ -84,7 +84,7 @@ class BufToUpstreamPass(LevelPass):
     dialects that computes the same: `mlir-opt` verifies it, and `LLVM_PIPELINE` lowers it.
 
     - A kernel is its stages, one after another; its locals are allocated in front of them and freed behind them, and
-      what gives a loop its extent is a buffer that nobody looks into.
+      a shape-only operand is a buffer that is never read.
     - A reduction starts from its neutral element, which a stage of its own writes first. Where the plan lets it write
       over what it reads, it folds into a buffer beside, which is then copied.
     - The arguments of a function stay as they are, host scalars included, but for constants, which become
@@ -116,7 +116,7 @@ def _check(op: Operation) -> None:
         raise DiagnosticException("buf-to-upstream: arguments of a function are packed; run plan-memory first")
     if op.name.split(".")[0] not in DIALECTS and not isinstance(op, KernelOp | ArenaOp | ViewOp | PackOp | RemFOp):
         raise DiagnosticException(
-            f"buf-to-upstream: {op.name} is no loop over buffers; run this before lower-buf-to-wgsl"
+            f"buf-to-upstream: {op.name} is not a loop over buffers; run this before lower-buf-to-wgsl"
         )
 
 

@@ -29,7 +29,7 @@ from tensorgrad.passes.levels import KERNELS, LevelPass
 from tensorgrad.runtime.target import WEBGPU_DEFAULT, Target
 
 MOST_TRIALS = 8
-"""So often kernels are divided into dispatches anew, each time with more that may not share one."""
+"""How often kernels are divided into dispatches anew, with more pairs that may not share one."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class ShareDispatchesPass(LevelPass):
     Kernels are taken in order; each takes along those further down that are ready when it is. So the number of
     dispatches comes close to the longest chain of kernels that wait for each other.
 
-    Each different company of kernels is a shader of its own, so that what recurs, such as the kernels of a model's
+    Each different set of co-scheduled kernels is a shader of its own. So what recurs, such as the kernels of a model's
     layers, does not share a dispatch with what comes once: its code would be compiled again for that.
 
     Attributes:
@@ -144,27 +144,27 @@ class _Sharing:
     def _part(self, dispatches: Sequence[Sequence[KernelOp]]) -> bool:
         """Notes which kernels must not share a dispatch again; gives whether there are any.
 
-        Where a company is rare and a part of it is one that comes elsewhere as well, the code of that part would be
+        Where a set is rare and a subset of it is co-scheduled elsewhere as well, the code of the subset would be
         compiled twice.
         """
-        companies = Counter(self._company(kernels) for kernels in dispatches)
+        groups = Counter(self._group_structures(kernels) for kernels in dispatches)
         before = len(self.apart)
-        for company, times in companies.items():
-            if len(company) == 1:
+        for group, times in groups.items():
+            if len(group) == 1:
                 continue
-            parts = [part for part in companies if part < company]
+            parts = [part for part in groups if part < group]
             known = max(parts, key=self._code_of, default=None)
             if known is not None and self._code_of(known) > OPS_FOR_A_DISPATCH * times:
-                rest = company - known
+                rest = group - known
                 self.apart |= {frozenset((a, b)) for a, _ in known for b, _ in rest if a != b}
         return len(self.apart) > before
 
-    def _company(self, kernels: Sequence[KernelOp]) -> frozenset[tuple[int, int]]:
+    def _group_structures(self, kernels: Sequence[KernelOp]) -> frozenset[tuple[int, int]]:
         """Returns the different kernels of a dispatch, and how many there are of each."""
         return frozenset(Counter(self.structures[kernel] for kernel in kernels).items())
 
-    def _code_of(self, company: frozenset[tuple[int, int]]) -> int:
-        return sum(self.code.get(structure, 0) for structure, _ in company)
+    def _code_of(self, group: frozenset[tuple[int, int]]) -> int:
+        return sum(self.code.get(structure, 0) for structure, _ in group)
 
     def _run(self, kernels: Sequence[KernelOp], live: dict[SSAValue, set[KernelOp]]) -> None:
         """Keeps track of the buffers in use: each with the kernels that still read it."""

@@ -181,7 +181,7 @@ class _Builder:
         return Dispatch(self.kernel_index[name], tuple(bindings), op.groups, label_of(op.location, self.here), indirect)
 
     def _binding(self, value: SSAValue, access: str, loops: tuple[RepeatOp, ...]) -> Binding:
-        """Returns a binding; a row moves from time to time, by as many bytes for each loop."""
+        """Returns a binding; that of a row has a byte stride for each loop."""
         row = value.owner if isinstance(value.owner, RowOp) else None
         view = cast(ViewOp, value.owner) if row is None else row.base
         size = -(-buffer_bytes(cast("MemRefType[Attribute]", value.type)) // 4) * 4

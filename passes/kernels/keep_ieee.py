@@ -168,7 +168,7 @@ def _of_quotient(op: arith.DivfOp) -> Rewrite | None:
 
 
 def _leaves_range(inner: SSAValue, factor: float) -> bool:
-    """Returns whether a product's constant factor, times another, is no normal number any more."""
+    """Returns whether a product's constant factor, times another, is not a normal number any more."""
     owner = _signed_term(inner)[0].owner
     if not isinstance(owner, PRODUCTS):
         return False

@@ -1,4 +1,4 @@
-"""The pass `relay-loops`: invocations take turns in loops that are too long for one of them."""
+"""The pass `relay-loops`: loops too long for one invocation run on several, one after the other."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ NEVER = 1 << 62
 
 @dataclass(frozen=True)
 class RelayLoopsPass(TargetedPass):
-    """Has several invocations take turns in loops that are too long for one.
+    """Splits loops that are too long for one invocation over several, which run their parts one after the other.
 
     Drivers that run kernels on a CPU end every loop of an invocation, and say nothing, once it has run some number of
     iterations in all of its loops together (Mesa's llvmpipe: 65,535); so loops inside each other don't help, but
@@ -58,13 +58,13 @@ class RelayLoopsPass(TargetedPass):
     kernels none of whose invocations runs more iterations than the target allows. Kernels that never pass the limit
     stay as they are.
 
-    A kernel that may pass it gets workgroups of so many times the invocations, along x. All of them run the same code,
-    but only the first stores results. In a loop that is shared each takes its range of the iterations when it is its
-    turn, from what the one before has left in the workgroup's memory:
+    A kernel that may pass it gets larger workgroups: `relays` times the invocations, along x. All of them run the same
+    code, but only the first stores results. A shared loop is run by one relay after the other, each in its range of the
+    iterations; carried values pass through workgroup memory:
 
     ```
-    for turn in 0 .. relays:
-      if turn is mine: carried = loop over this turn's range of the iterations, from carried
+    for relay in 0 .. relays:
+      if relay is mine: carried = loop over this relay's range of the iterations, from carried
       barrier
     ```
 
@@ -114,7 +114,7 @@ class Plan:
     """How a kernel's loops are relayed.
 
     Attributes:
-        relays: How many invocations take turns.
+        relays: How many invocations run a loop.
         loops: For each loop that isn't run by all of them: whether they share it, or loops inside of it.
         iterations: What each of them runs then at most.
     """
@@ -141,7 +141,7 @@ def plan_relays(kernel: wgsl.KernelOp, target: Target, limit: int) -> Plan | Non
             _check_memory(kernel, loops, target)
             return Plan(relays, loops, found)
         relays *= 2
-    raise _too_long(kernel, target, f"up to {needed} iterations, and no {most} can take turns in them")
+    raise _too_long(kernel, target, f"up to {needed} iterations, more than {most} can run together")
 
 
 def _room(kernel: wgsl.KernelOp, target: Target) -> int:
@@ -223,7 +223,7 @@ def _check_memory(kernel: wgsl.KernelOp, loops: dict[Operation, str], target: Ta
         used += max(held.count(kind) for held in kinds) * buffer_bytes(kind)
     if used > target.max_compute_workgroup_storage_size:
         limit = target.max_compute_workgroup_storage_size
-        raise _too_long(kernel, target, f"to take turns needs {used} bytes of a workgroup's memory, there are {limit}")
+        raise _too_long(kernel, target, f"relaying needs {used} bytes of workgroup memory, there are {limit}")
 
 
 def _kinds_held(loop: Operation, size: int) -> list[wgsl.Memref]:
@@ -378,7 +378,7 @@ class _Relays:
     # Loops
 
     def _share(self, loop: scf.ForOp, guard: _Guard) -> None:
-        """Relays take turns, each in its range of a loop's iterations."""
+        """Runs the relays one after the other, each in its range of a loop's iterations."""
         code, held, trips = _Code(loop), self._held(loop), -(-most_trips(loop) // self.plan.relays)
         code.add(wgsl.BarrierOp(storage=True))  # others may still read what is stored from here on
         if held:
@@ -412,7 +412,7 @@ class _Relays:
         loop.erase()
 
     def _held(self, loop: scf.ForOp) -> list[SSAValue]:
-        """Returns the arrays that what a loop carries is passed on in; loops use the same ones in turn."""
+        """Returns the arrays that pass a loop's carried values on; loops reuse them."""
         taken, found = dict[wgsl.Memref, int](), list[SSAValue]()
         top = self.kernel.body.block.first_op
         assert top is not None

@@ -113,7 +113,7 @@ def _backward(attention: Attention, kinds: Sequence[Attribute], location: Locati
     b.insert(call)
     pieces = list(call.results)
     if attention.biases:
-        # What has the scores' shape stands outside the call: where nobody asks for it, it is dead.
+        # What has the scores' shape stands outside the call: without uses it is dead.
         _, by_scores = _score_cotangents(b, attention, [*given, by_result, total, delta])
         pieces += [by_scores] * attention.biases
     _end(block, pieces, location)

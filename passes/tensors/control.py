@@ -1,4 +1,4 @@
-"""Tidies `tg.scan` and `tg.cond`: drops what nobody needs, and moves out of loops what is the same every time."""
+"""Simplifies `tg.scan` and `tg.cond`: drops unused values, and hoists loop invariants."""
 
 from __future__ import annotations
 

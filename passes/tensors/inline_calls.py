@@ -23,7 +23,7 @@ class InlineCallsPass(LevelPass):
     """Replaces every `tg.call` by its body, also inside of other ops; custom derivatives are dropped.
 
     Composite calls stay calls, for a lowering that knows them; but inside of loops, of which each takes a binding too,
-    only those whose kernels have bindings enough on the target.
+    only those whose kernels fit the target's binding limit.
 
     Expects functions on `tg`, after everything that differentiates them. Guarantees the same results. Ops keep their
     locations.

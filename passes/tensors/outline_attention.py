@@ -56,7 +56,7 @@ class OutlineAttentionPass(LevelPass):
     What it finds: the scores of one `tg.dot_general` of queries and keys, by any axes; scaled, on either side; with
     biases added; chosen by masks against a constant; a softmax along the keys as `tensorgrad.softmax` composes it or
     as `exp(x - max(x)) / sum(exp(x - max(x)))`; and the product with values. Masks that compare positions, or
-    constants that look so, become causality, which skips what nobody attends to. Weights that have other users stay
+    constants that look so, become causality, which skips masked tiles. Weights that have other users stay
     where they are, as dropout's.
 
     It pays by the scores that are not stored: `pays` weighs them against what the derivative computes again. No head

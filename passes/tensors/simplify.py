@@ -32,7 +32,7 @@ class SimplifyPass(ModulePass):
     `canonicalize` loses those of folded constants). One walk forwards, one backwards: linear in the number of ops.
     Ops that hold regions are walked into and never merged, but for composite calls with equal bodies. What a scan
     computes of constants alone moves in front of it, carried values that never change become constants, and results
-    that nobody uses go.
+    without uses are erased.
     """
 
     name = "simplify"
@@ -143,7 +143,7 @@ def _always_pure(kind: type[Operation]) -> bool:
 
 
 def erase_dead(block: Block) -> None:
-    """Erases the ops of a block whose results nobody uses and that do nothing else, last to first."""
+    """Erases the pure ops of a block without uses, last to first."""
     for op in reversed(list(block.ops)):
         if op.results and not any(result.uses for result in op.results) and is_pure(op):
             op.detach()

@@ -125,7 +125,7 @@ class WebGPUDevice:
 
     @cached_property
     def worker(self) -> Worker:
-        """The thread that talks to this device where somebody has a deadline."""
+        """The thread that talks to this device while a call has a deadline."""
         return Worker()
 
     @cached_property

@@ -60,7 +60,7 @@ class Command:
         workgroups: How many there are, unless `indirect` says so.
         offsets: Where the bindings that move are now.
         indirect: A buffer, and the offset in it, that holds the number of workgroups.
-        strides: How far each binding that moves goes in a turn of each loop around the dispatch.
+        strides: The stride of each moving binding, per iteration of each loop around the dispatch.
     """
 
     pipeline: wgpu.GPUComputePipeline

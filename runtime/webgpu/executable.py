@@ -155,7 +155,7 @@ class WebGPUExecutable:
         return index
 
     def prepare(self, inputs: Mapping[str, Any], scalars: Mapping[str, float]) -> list[Segment]:
-        """Does all of a step but to run it; nobody gets its outputs.
+        """Prepares a step without running it; it has no outputs.
 
         Returns:
             The commands, for the caller to run before any other step.
@@ -289,7 +289,7 @@ class WebGPUExecutable:
         """Returns the program's statistics, such as the `peak_bytes` that it plans, with what a step runs.
 
         `device_bytes` is what this executable takes on the device by now: the planned buffers, but those that it shares
-        count for both, the outputs of the steps that nobody has read, and the buffer that reads go through.
+        count for both, the outputs of steps that have not been read, and the buffer that reads go through.
         """
         steps = [(step, math.prod(counts)) for step, counts in runs(self.program.plan)]
         dispatches = [(step, times) for step, times in steps if isinstance(step, Dispatch)]

@@ -30,9 +30,9 @@ class DispatchTime:
     Attributes:
         kernel: The kernel's name.
         label: The line that it comes from.
-        workgroups: How many of them run each time.
+        workgroups: How many of them a dispatch has.
         times: How often a step runs it.
-        seconds: What all these times of a step take together on the device.
+        seconds: The time of all its dispatches in a step, on the device.
     """
 
     kernel: str

@@ -259,7 +259,7 @@ def test_what_can_not_be_saved_or_loaded_says_why(tmp_path: Path) -> None:
     lazy = training.attach(predict)
     with pytest.raises(InputError, match=r"save: .* call it first"):
         lazy.save(path)
-    with pytest.raises(TargetError, match="is no profile"):
+    with pytest.raises(TargetError, match="is not a profile"):
         training.attach(predict, inputs={"x": (8, 6)}).save(path, target="nowhere")
     with pytest.raises(ProgramError, match="take more than the 64 bytes of a buffer"):
         training.save(path, target='{"max_buffer_size": 64}')

@@ -317,7 +317,7 @@ def test_ops_of_other_domains_are_named():
 
 def test_what_is_no_model(tmp_path: Path):
     path = tmp_path / "noise.onnx"
-    path.write_bytes(b"\xff\x00 this is no model")
+    path.write_bytes(b"\xff\x00 this is not a model")
     with pytest.raises(OptionError, match="no valid ONNX model"):
         tg.onnx.load(path)
     with pytest.raises(OptionError, match="no valid ONNX model"):
@@ -406,7 +406,7 @@ def test_recurrence_learns():
 
 
 def test_constants_are_read_by_their_own_dtype():
-    """An end of 2**63 - 1 is no tensor: it is clamped, not narrowed."""
+    """An end of 2**63 - 1 is not a tensor: it is clamped, not narrowed."""
     ends = numpy_helper.from_array(np.array([2**63 - 1]), "e")
     made = model_of([node("Slice", ["x", "s", "e"], ["y"])], {"x": [4]}, ["y"], {"s": np.array([1])}, 13)
     made.graph.initializer.append(ends)

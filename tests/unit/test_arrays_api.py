@@ -45,7 +45,7 @@ REFUSED: dict[str, tuple[type[Exception], str, Callable[[], Any]]] = {
     "no classes": (tg.errors.OptionError, "positive integer", lambda: tg.one_hot([0, 1], -1)),
     "half a class": (tg.errors.OptionError, "positive integer", lambda: tg.one_hot([0, 1], cast(Any, 2.5))),
     **{
-        f"{name} of dtype None": (tg.errors.DTypeError, "None is no dtype", lambda call=call: call(None))
+        f"{name} of dtype None": (tg.errors.DTypeError, "None is not a dtype", lambda call=call: call(None))
         for name, call in {
             "cast": lambda dtype: tg.cast(X, dtype),
             "astype": lambda dtype: tg.array(X).astype(dtype),

@@ -123,7 +123,7 @@ def test_arguments_are_renamed_in_traces_too() -> None:
 
 
 def test_errors_of_what_is_called_stay() -> None:
-    """A `TypeError` from inside a function is no misfit of the call."""
+    """A `TypeError` from inside a function is not a misfit of the call."""
 
     def wrong(x: Any) -> Any:
         raise TypeError("the user's own")

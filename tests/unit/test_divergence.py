@@ -19,7 +19,7 @@ from tensorgrad.train.callbacks import Checkpoints, EarlyStop, TerminateOnNaN
 
 
 def batches(bad: int, value: float = math.nan, count: int = 100) -> list[dict[str, np.ndarray]]:
-    """Batches, of which one has labels that are no numbers."""
+    """Batches, of which one has labels that are not numbers."""
     generator = np.random.default_rng(0)
     found = [
         {"x": generator.normal(size=(4, 3)).astype("f4"), "y": generator.normal(size=(4, 2)).astype("f4")}

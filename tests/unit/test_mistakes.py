@@ -41,7 +41,7 @@ OF_TRAINING: dict[str, tuple[Callable[[Any], Any], type[Exception], str]] = {
     "nothing": (lambda t: t.step(**{**batch(), "x": None}), InputError, "input 'x' is None"),
     "copied": (copy.deepcopy, ProgramError, "a Training holds compiled programs and can't be copied"),
     "pickled": (pickle.dumps, ProgramError, "a Training holds compiled programs and can't be copied"),
-    "ragged": (lambda t: t.step(**{**batch(), "x": [[1.0], [2.0, 3.0]]}), InputError, "input 'x' is no array"),
+    "ragged": (lambda t: t.step(**{**batch(), "x": [[1.0], [2.0, 3.0]]}), InputError, "input 'x' is not an array"),
     "run-number": (lambda t: t.run(3, 5), InputError, "run: data must be dicts"),
     "run-arrays": (lambda t: t.run(3, [ARRAY]), InputError, "run: a batch must be a dict"),
     "evaluate-text": (lambda t: t.evaluate("x", [batch()]), TraceError, "takes a function"),
@@ -97,7 +97,7 @@ ELSEWHERE: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "buffer": (lambda: tg.nn.buffer(3) < 2, ParameterError, "has no values: parameters are declared"),
     "layer": (lambda: untyped.nn.Linear("3", 4), ShapeError, "in_features"),
     "extent": (lambda: untyped.ones(2.5), ShapeError, "must be of integers"),
-    "dtype": (lambda: tg.cast(tg.ones(2), "none"), DTypeError, "is no dtype"),
+    "dtype": (lambda: tg.cast(tg.ones(2), "none"), DTypeError, "is not a dtype"),
     "set": (lambda: tg.ones(2).__setitem__(0, 1), TraceError, r"x\.at\[key\]\.set"),
     "static": (lambda: untyped.jit(tg.exp, static=3), OptionError, "static must be names"),
     "argnums": (lambda: untyped.grad(tg.sum, argnums="x"), TraceError, "argnums must be the positions"),
@@ -185,7 +185,7 @@ def test_a_located_error_is_pickled_with_its_place() -> None:
 
 
 def test_the_line_is_the_user_s_where_python_made_the_function() -> None:
-    """A dataclass' constructor is no file's; ours are still ours."""
+    """A dataclass' constructor is not a file's; ours are still ours."""
     with pytest.raises(OptionError) as caught:
         tg.optim.schedules.Schedule(1.0, "step +")
     assert str(caught.value).startswith(f"{__file__}:")

@@ -176,7 +176,7 @@ def test_other_attributes_and_what_is_ignored():
     with torch.no_grad():
         assert np.allclose(output_of(ours, values, images(2, 3)), module(torch.from_numpy(images(2, 3))), atol=1e-5)
     assert tg.nn.to_torch(ours, values, names).keys() == state.keys()
-    with pytest.raises(OptionError, match=r"'layers\.7' is no path"):
+    with pytest.raises(OptionError, match=r"'layers\.7' is not a path"):
         tg.nn.from_torch(ours, state, {"layers.7": "net"})
     with pytest.raises(OptionError, match=r"ignore 'x\*' fits none of net\.0"):
         tg.nn.from_torch(ours, state, names, ignore=["x*"])

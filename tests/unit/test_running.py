@@ -150,7 +150,7 @@ def test_evaluate_refuses():
         training.evaluate(errors, [])
     with pytest.raises(InputError, match="x has 4, y has 3; give weight="):
         training.evaluate(lambda model, x, y: tg.mean(x) + tg.mean(y), [{"x": np.ones(4), "y": np.ones(3)}])
-    with pytest.raises(InputError, match="weight 'w' is no input"):
+    with pytest.raises(InputError, match="weight 'w' is not an input"):
         training.evaluate(errors, [batch()], weight="w")
     with pytest.raises(InputError, match=r"the batches count 0\.0"):
         training.evaluate(weighted_errors, [{**batch(), "mask": np.zeros(4)}], weight="mask")
@@ -188,7 +188,7 @@ def test_what_is_no_leading_extent_is_refused():
         ({"scale": np.ones(2)}, r"input 'scale' has shape \(2,\), expected \(\)"),
         ({"x": np.ones((5, 3)), "y": np.ones((5, 2), complex)}, "input 'y' is complex128"),
         ({"x": np.ones((5, 3))}, "'x' and 'y' were declared with one leading extent, now they have 5 and 4"),
-        ({"x": [[1], [1, 2]]}, "input 'x' is no array"),
+        ({"x": [[1], [1, 2]]}, "input 'x' is not an array"),
     ]:
         with pytest.raises(InputError, match=message):
             predict(**{**good, **changed})

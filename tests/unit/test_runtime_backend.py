@@ -56,7 +56,7 @@ def test_converted(dtype: str, value: Any) -> None:
         ("f32", [1j, 0], "complex128, which does not convert to f32"),
         ("f32", ["a", "b"], "does not convert to f32"),
         ("f32", [None, 1], "does not convert to f32"),
-        ("f32", [[1], [1, 2]], "input 'x' is no array"),
+        ("f32", [[1], [1, 2]], "input 'x' is not an array"),
         ("i32", [1.0, 2.0], "float64, which does not convert to i32"),
         ("i32", [0, 2**31], "values from 0 to 2147483648, outside of i32"),
         ("i32", np.array([2**32 - 1, 0], np.uint32), "outside of i32"),

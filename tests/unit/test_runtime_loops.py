@@ -96,10 +96,10 @@ def test_malformed(malformed: Program, message: str) -> None:
 def test_limits() -> None:
     target = Target.named("webgpu-default")
     LOOPS.check_fits(target)
-    with pytest.raises(TargetError, match="offset 128 is no multiple of the 256 bytes"):
+    with pytest.raises(TargetError, match="offset 128 is not a multiple of the 256 bytes"):
         program(Repeat(2, (add(128),))).check_fits(target)
     moving = tuple(Binding(X, 0, 4, "read", (ROW,)) for _ in range(5))
-    with pytest.raises(TargetError, match="5 bindings move from time to time, devices take 4"):
+    with pytest.raises(TargetError, match="5 bindings move with iterations, devices take 4"):
         program(Repeat(2, (add(bindings=moving),))).check_fits(target)
 
 

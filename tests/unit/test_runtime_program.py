@@ -61,7 +61,7 @@ def with_bindings(*bindings: Any) -> Program:
 
 MALFORMED = [
     (with_kernel(language="msl"), r"kernel 0 \('update'\): unknown language 'msl'"),
-    (with_kernel(entry="not one"), "entry point is no identifier"),
+    (with_kernel(entry="not one"), "entry point is not an identifier"),
     (with_kernel(workgroup_size=(8, 1, 0)), "workgroup_size must be three positive integers"),
     (with_buffer(0, size=255), "buffer 'weights': its size must be a positive multiple of 4"),
     (with_buffer(0, size=0), "positive multiple"),
@@ -132,7 +132,7 @@ def test_well_formed() -> None:
         ({"max_storage_buffers_per_shader_stage": 6}, "'update weight': its bindings: 7 exceeds"),
         ({"max_compute_workgroup_size_x": 4}, r"kernel 'update': workgroup \(8, 1, 1\): 8 exceeds"),
         ({"max_compute_invocations_per_workgroup": 4}, "exceeds max_compute_invocations_per_workgroup = 4"),
-        ({"min_storage_buffer_offset_alignment": 512}, "binding 3: offset 256 is no multiple of the 512 bytes"),
+        ({"min_storage_buffer_offset_alignment": 512}, "binding 3: offset 256 is not a multiple of the 512 bytes"),
     ],
 )
 def test_limits(limits: dict[str, Any], message: str) -> None:
@@ -252,7 +252,7 @@ def test_foreign_files(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         Program.load(path)
     path.write_bytes(b"no such thing")
-    with pytest.raises(ProgramError, match="is no safetensors file"):
+    with pytest.raises(ProgramError, match="is not safetensors file"):
         Program.load(path)
     with pytest.raises(ProgramError, match="holds no program"):
         Program.load(write_file(path, None))

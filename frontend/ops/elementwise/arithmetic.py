@@ -386,7 +386,7 @@ def bitwise_left_shift(x: Any, y: Any) -> Tensor:
     """`x << y` on integers; an amount below 0 or above 31 gives 0.
 
     Raises:
-        DTypeError: The operands are no integers, or of different kinds.
+        DTypeError: The operands are not integers, or of different kinds.
     """
     return _same("bitwise_left_shift", arithmetic.ShiftLeftOp, x, y, lambda kind: kind in "iu", "integers")
 
@@ -395,7 +395,7 @@ def bitwise_right_shift(x: Any, y: Any) -> Tensor:
     """`x >> y` on integers, which keeps the sign; an amount below 0 or above 31 gives 0, or -1 for a negative `x`.
 
     Raises:
-        DTypeError: The operands are no integers, or of different kinds.
+        DTypeError: The operands are not integers, or of different kinds.
     """
     return _same("bitwise_right_shift", arithmetic.ShiftRightOp, x, y, lambda kind: kind in "iu", "integers")
 

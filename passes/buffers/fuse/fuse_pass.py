@@ -255,7 +255,7 @@ class Fusion:
         return loops if self._merged_fits(producer, kernel, loops) else None
 
     def _merged_fits(self, first: Parts, second: Parts, loops: Sequence[int]) -> bool:
-        """Returns whether two kernels have bindings enough as one, and what they update stays in place."""
+        """Returns whether two kernels fit the binding limit as one, and keep their updates in place."""
         private = self._private_to(first, second)
         buffers = {*first.inputs, *first.outputs, *second.inputs, *second.outputs} - set(private)
         if not self.bindings.fit(buffers):
@@ -292,7 +292,7 @@ class Fusion:
         self._drop_unread(read)
 
     def _drop_unread(self, values: Iterable[SSAValue]) -> None:
-        """Drops the kernels of values that nobody reads since the guards around their loads are known never to hold."""
+        """Erases the kernels of values without readers, whose loads' guards were found never to hold."""
         for value in values:
             writer = self.graph.writer(value)
             if writer is not None and _is_private(writer) and not self.graph.readers(writer):
@@ -349,7 +349,7 @@ RULES: dict[str, Callable[[Fusion], bool]] = {
 
 
 def _is_private(kernel: Parts) -> bool:
-    """Returns whether nobody outside the function sees what a kernel writes."""
+    """Returns whether a kernel writes nothing that is visible outside the function."""
     return all(is_private(output) for output in kernel.outputs)
 
 

@@ -19,7 +19,7 @@ from tensorgrad.passes.tensors.simplify import simplify_block
 
 
 def inverse(written: AffineMap) -> list[AffineExpr] | None:
-    """Returns each loop as an expression of the written index, or `None` if the map is no plain placement."""
+    """Returns each loop as an expression of the written index, or `None` if the map is not a plain placement."""
     loops: dict[int, AffineExpr] = {}
     for position, result in enumerate(written.results):
         if isinstance(result, AffineDimExpr) and result.position not in loops:

@@ -224,7 +224,7 @@ class _Lowering:
         )
 
     def _packed(self, op: PackOp, operands: Sequence[Lowered]) -> View:
-        """Returns a row of the buffers that hold the operands, or of copies where one is no buffer of its own."""
+        """Returns a row of the buffers that hold the operands, or of copies where one is not a buffer of its own."""
         parts: list[SSAValue] = []
         offsets: list[int] = []
         for value, lowered, offset in zip(op.parts, operands, int_list(op.properties, "offsets"), strict=True):
@@ -266,7 +266,7 @@ class _Lowering:
         }
 
     def _write_row(self, row: SSAValue, parts: Sequence[tuple[SSAValue, int]]) -> None:
-        """Has whoever computes a row write the results that are its parts."""
+        """Redirects the producer of a row to the results that are its parts."""
         owner = cast(memref.AllocOp, row.owner)
         ordered = sorted(parts, key=lambda part: part[1])
         new = RowOp.of([value for value, _ in ordered], [offset for _, offset in ordered], buffer_shape(row)[0])
@@ -283,7 +283,7 @@ class _Lowering:
         return argument
 
     def _write_result(self, value: SSAValue, argument: SSAValue) -> None:
-        """Has whoever computes a result write the argument that takes it."""
+        """Redirects a result's producer to its output argument."""
         lowered = self.lowered[value]
         if 0 in shape_of(value):
             return

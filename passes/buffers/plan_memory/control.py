@@ -162,7 +162,7 @@ class ControlTree:
         return root
 
     def _place_carried(self, op: RunOp, count: int, env: Env, loops: tuple[Loop, ...]) -> None:
-        """Memory for what a loop carries: one place where the next value may take the old one's, else two in turn."""
+        """Memory for a loop's carried values: one buffer if the next value may overwrite the old one, else two."""
         function = self._callee(op.function, op.expected())
         old, new = _carried(op, function)
         in_place = _updates_in_place(function)
@@ -217,7 +217,7 @@ class ControlTree:
             arguments = function.body.block.args
             inner: Env = {a: env[value] for a, value in zip(arguments, op.operands_of(number), strict=True)}
             branches.append(self._function(function, inner, loops))
-        # What either branch uses is in use while both are: nobody knows which one runs.
+        # What either branch uses is live in both: which one runs is known at run time only.
         for step in (first, max(self.step - 1, first)):
             place.root.uses.append((step, loops))
             for value in op.operands:

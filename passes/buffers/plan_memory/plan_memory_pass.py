@@ -62,7 +62,7 @@ class PlanMemoryPass(LevelPass):
     arenas), `buf.workspace_bytes`, and `buf.least_workspace_bytes`, which no plan for this order can go below.
 
     The kernels of private functions that a function runs come to stand in it, in `buf.repeat` and `buf.branch`. What a
-    loop carries is updated in place, or lies in two places in turn; slices of sequences are read and written where they
+    loop carries is updated in place, or double-buffered; slices of sequences are read and written where they
     lie.
 
     Attributes:
@@ -422,7 +422,7 @@ class _ControlPlan(_Plan):
             self.starts[root] = arenas[arena].result, offset
 
     def _counters(self) -> SSAValue | None:
-        """Returns the numbers of all times of the longest loop, each where a binding can start."""
+        """Returns the iteration indices up to the longest trip count, each at a bindable offset."""
         if not self.tree.loops:
             return None
         most = max(loop.count for loop in self.tree.loops)
@@ -466,7 +466,7 @@ class _ControlPlan(_Plan):
                 self._emit(item.items, item.loop.op.body.block, counters)
 
     def _count(self, loop: Loop, counters: SSAValue) -> None:
-        """The loop's number of the present time as a buffer."""
+        """The loop's iteration index as a buffer."""
         words = self.target.min_storage_buffer_offset_alignment // 4
         at = AffineMap(1, 0, (AffineDimExpr(0) * words,))
         row = RowOp.of(counters, [loop.op.iteration], at, buffer_type([1], i32))

@@ -54,7 +54,7 @@ def code_size(schedule: Schedule, kernel: KernelOp) -> int:
 
 
 def workgroup_bytes(schedules: Sequence[Schedule], kernels: Sequence[KernelOp]) -> int:
-    """Returns the workgroup memory of kernels that share a dispatch: they use arrays of equal types in turn."""
+    """Returns the workgroup memory of kernels that share a dispatch: they reuse arrays of equal types."""
     most: Counter[tuple[Attribute, int]] = Counter()
     for schedule, kernel in zip(schedules, kernels, strict=True):
         most |= BY_SCHEDULE[type(schedule)].workgroup_arrays(schedule, kernel)

@@ -111,7 +111,7 @@ def _fits(kernel: KernelOp, stage: GenericOp) -> bool:
     if iterators_of(stage)[len(kernel.extents) :].count(IteratorType.PARALLEL):
         return False
     written = {output for other in kernel.stages for output in other.outputs}
-    # What another stage computes at a point is no operand that a block could read from memory.
+    # What another stage computes at a point is not an operand that a block could read from memory.
     return not any(operand in written for op in stage.walk() for operand in op.operands if operand not in stage.outputs)
 
 
@@ -226,7 +226,7 @@ def _reads_vectors(kernel: KernelOp, stage: GenericOp, tile: Tile) -> bool:
 
 
 def can_step(tile: Tile, steps: int, kernel: KernelOp, stage: GenericOp) -> bool:
-    """Returns whether a turn of the innermost loop can take so many steps without becoming too long to compile."""
+    """Returns whether the innermost loop can be unrolled by `steps` without becoming too long to compile."""
     extent = loop_extents(stage)[len(kernel.extents) :][tile.inner]
     fits = tile.rows * tile.columns * steps <= MOST_PRODUCTS
     return steps == 1 or (fits and extent % steps == 0 and extent > steps and not tile.chunk)

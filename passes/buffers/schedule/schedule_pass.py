@@ -26,7 +26,7 @@ class SchedulePass(LevelPass):
     that is there already stays. What a kernel computes doesn't change. The archetypes:
 
     - `thread`: a thread a grid point. Pointwise kernels, of which it may take several neighbours; many short rows, of
-      which it may take several steps in a turn (on a CPU, long ones too); columns.
+      which it may unroll the loops (on a CPU, those of long ones too); columns.
     - `group`: a workgroup a grid point; its lanes share the row, in vectors where it has them, and fold through
       workgroup memory.
     - `contraction`: a block of outputs a thread, in registers.

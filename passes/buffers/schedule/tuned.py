@@ -56,7 +56,7 @@ def read_file(path: Path) -> tuple[dict[str, Schedule], dict[str, Search]]:
     except FileNotFoundError:
         return {}, {}
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
-        raise DiagnosticException(f"{path} is no table of tuned schedules; delete it ({error!r})") from error
+        raise DiagnosticException(f"{path} is not a table of tuned schedules; delete it ({error!r})") from error
 
 
 def write_table(path: Path, table: Mapping[str, Schedule], searches: Mapping[str, Search] | None = None) -> None:
@@ -88,7 +88,7 @@ def _written(schedule: Schedule) -> dict[str, Any]:
 
 
 def _schedule(data: Mapping[str, Any]) -> Schedule:
-    """Returns a schedule from a file of anybody's.
+    """Returns a schedule from an untrusted file.
 
     Raises:
         ValueError, LookupError, TypeError, AttributeError: It is none.

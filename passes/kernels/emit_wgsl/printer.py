@@ -328,7 +328,7 @@ STATEMENTS: dict[type[Operation], Callable[[KernelPrinter, Any], None]] = {
     scf.ForOp: KernelPrinter.print_for,
     scf.YieldOp: KernelPrinter.print_yield,
 }
-"""How ops that are no expressions are printed."""
+"""How ops that are not expressions are printed."""
 
 
 def uses_f16(types: Iterable[Attribute]) -> bool:
@@ -363,7 +363,7 @@ def checked_name(kernel: wgsl.KernelOp) -> str:
     """Returns the entry point's name.
 
     Raises:
-        EmitError: it is no identifier of WGSL, or one that the emitter generates.
+        EmitError: it is not an identifier of WGSL, or one that the emitter generates.
     """
     name = kernel.sym_name.data
     if not IDENTIFIER.fullmatch(name) or name in KEYWORDS or GENERATED.fullmatch(name):

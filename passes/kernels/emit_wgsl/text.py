@@ -25,7 +25,7 @@ VALUE_TYPES: dict[Attribute, str] = {
 """How a value of each type is written."""
 
 STORED_TYPES: dict[Attribute, str] = {**VALUE_TYPES, i1: "u32"}
-"""How an element of an array is written: bool is no storage type."""
+"""How an element of an array is written: bool is not a storage type."""
 
 
 class EmitError(DiagnosticException):

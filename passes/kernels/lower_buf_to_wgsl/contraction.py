@@ -463,6 +463,6 @@ def write_contraction(kernel: KernelOp, schedule: ContractionSchedule, code: Cod
     """
     stage = contraction_of(kernel)
     if stage is None:
-        raise DiagnosticException(f"the kernel at {kernel.location} is no contraction, but scheduled as one")
+        raise DiagnosticException(f"the kernel at {kernel.location} is not a contraction, but scheduled as one")
     block = OutputBlock(kernel, stage, code, schedule)
     block.finish(block.accumulate())

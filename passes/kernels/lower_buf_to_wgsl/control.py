@@ -1,4 +1,4 @@
-"""What loops and branches need of kernels: rows that move from time to time, and numbers of workgroups."""
+"""What loops and branches need of kernels: rows that move with iterations, and indirect workgroup counts."""
 
 from __future__ import annotations
 
@@ -151,6 +151,6 @@ def view_of(value: SSAValue) -> ViewOp:
 
 
 def counter_of(index: SSAValue) -> SSAValue:
-    """Returns the buffer with a loop's number of the present time."""
+    """Returns the buffer with a loop's iteration index."""
     found = [use.operation for use in index.uses if isinstance(use.operation, RowOp)]
     return next(row.result for row in found if cast(ArenaOp, row.base.arena.owner).role.data == "counter")

@@ -87,7 +87,7 @@ class Frame:
         self.taken: dict[MemRefType[Attribute], int] = {}
 
     def array(self, code: Code, kind: MemRefType[Attribute]) -> SSAValue:
-        """Returns an array in the workgroup's memory, which kernels that share a dispatch use in turn."""
+        """Returns an array in workgroup memory, which kernels that share a dispatch reuse."""
         position = self.taken[kind] = self.taken.get(kind, -1) + 1
         made = self.arrays.made.setdefault(kind, [])
         if position == len(made):

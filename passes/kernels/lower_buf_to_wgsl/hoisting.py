@@ -1,4 +1,4 @@
-"""Work that loops need not do in every turn."""
+"""Hoists loop invariants, and strength-reduces addresses."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _hoist(loop: scf.ForOp) -> None:
 
 
 def carry_addresses(block: Block) -> None:
-    """Lets innermost loops carry where they load from, and add to it in each turn.
+    """Lets innermost loops carry the addresses that they load from, incremented in each iteration.
 
     A CPU's driver takes an address of a lane's own and the counter apart, lane by lane, outside of the loop, more than
     it has registers for. Expects invariants in front of their loops.
@@ -113,7 +113,7 @@ def _stands_in(value: SSAValue, body: Block) -> bool:
 
 
 def _start(base: SSAValue, loop: scf.ForOp, factor: int) -> SSAValue:
-    """Returns the address in the first turn."""
+    """Returns the address in the first iteration."""
     low = _constant(loop.lb)
     if low == 0:
         return base

@@ -407,7 +407,7 @@ def write_kernel(kernel: KernelOp, schedule: Schedule, code: Code) -> None:
     """Writes a kernel's code by its schedule's archetype.
 
     Raises:
-        DiagnosticException: A kernel that is no contraction is scheduled as one.
+        DiagnosticException: A kernel that is not a contraction is scheduled as one.
     """
     match schedule:
         case ThreadSchedule():

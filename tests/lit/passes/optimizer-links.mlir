@@ -20,7 +20,7 @@ func.func @step(%a: tensor<2xf32> {tg.name = "a", tg.role = "parameter"}, %b: te
 
 // MISFIT: tg-opt: error: trace-optimizer: sgd() takes 5 arguments by position, and 8 came: give the others by name, such as decay=, clip_norm=, groups=; it takes (learning_rate, momentum=0.0, dampening=0.0, nesterov=False, weight_decay=0.0, *, decay=None, clip_norm=None, groups=None)
 
-// SYNTAX: tg-opt: error: trace-optimizer: optimizer 'sgd(' is no call as in Python: '(' was never closed
+// SYNTAX: tg-opt: error: trace-optimizer: optimizer 'sgd(' is not a call as in Python: '(' was never closed
 
 // LINK: tg-opt: error: trace-optimizer: optimizer 'clip(1)' is a link or a schedule; chain(..., sgd(0.1)) is an optimizer
 

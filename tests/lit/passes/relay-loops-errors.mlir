@@ -5,10 +5,10 @@
 
 // LEVEL: relay-loops expects a module at level wgsl, this one is at level tg: run `lower-buf-to-wgsl` first
 // CHECK: tg-opt: error: relay-loops: the loops of the kernel made at
-// CHECK-SAME: are too long for 'custom', which ends an invocation's loops without a word after 100 iterations: up to 60001 iterations, and no 32 can take turns in them.
+// CHECK-SAME: are too long for 'custom', which ends an invocation's loops without a word after 100 iterations: up to 60001 iterations, more than 32 can run together.
 // CHECK-SAME: Reduce in several steps
-// MEMORY: to take turns needs 32 bytes of a workgroup's memory, there are 16.
-// VECTORS: up to 60001 iterations, and no 1 can take turns in them.
+// MEMORY: relaying needs 32 bytes of workgroup memory, there are 16.
+// VECTORS: up to 60001 iterations, more than 1 can run together.
 wgsl.kernel @sum workgroup_size = [8, 1, 1] access = ["read", "read_write"] {
 ^bb0(%x: memref<1xf32>, %y: memref<8xf32>):
   %row = wgsl.local_id dim = 0

@@ -3,7 +3,7 @@
 // RUN: tg-opt %s --split-input-file -p 'relay-loops{relays=3 inner}' | filecheck %s --check-prefix FORCED
 // UNLIMITED-NOT: wgsl.barrier
 
-// Two take turns in what is too long for one. What ended the threads behind the last row moves to the store.
+// Two relay what is too long for one. What ended the threads behind the last row moves to the store.
 // CHECK:      wgsl.kernel @sums workgroup_size = [16, 1, 1] access = ["read", "read_write"] attributes {wgsl.iterations = 306 : i64} {
 // CHECK-NEXT: ^bb0(%x: memref<3600xf32>, %y: memref<6xf32>):
 // CHECK-NEXT:   %[[HELD:.*]] = wgsl.workgroup_alloc : memref<8xf32>

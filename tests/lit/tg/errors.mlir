@@ -147,7 +147,7 @@ func.func @f(%c: tensor<i1>, %x: tensor<3xf32>) {
 // -----
 
 func.func @f(%x: tensor<3xf32>) {
-  // CHECK: tg.cast: i64 is no element type of tg (f16, f32, f64, i32, ui32, i1)
+  // CHECK: tg.cast: i64 is not an element type of tg (f16, f32, f64, i32, ui32, i1)
   %0 = tg.cast %x to = i64 : tensor<3xf32>
   func.return
 }
@@ -163,7 +163,7 @@ func.func @f(%x: tensor<3xf32>) {
 // -----
 
 func.func @f(%x: tensor<3x2xf32>) {
-  // CHECK: tg.transpose: [0, 0] is no permutation of the 2 axes
+  // CHECK: tg.transpose: [0, 0] is not a permutation of the 2 axes
   %0 = tg.transpose %x permutation = [0, 0] : tensor<3x2xf32>
   func.return
 }
@@ -348,7 +348,7 @@ func.func @f(%x: tensor<3xf32>) {
 // -----
 
 func.func @f(%x: tensor<3xi64>) {
-  // CHECK: i64 is no element type of tg (f16, f32, f64, i32, ui32, i1)
+  // CHECK: i64 is not an element type of tg (f16, f32, f64, i32, ui32, i1)
   %0 = "tg.stop_gradient"(%x) : (tensor<3xi64>) -> tensor<3xi64>
   func.return
 }
@@ -476,7 +476,7 @@ func.func @f(%x: tensor<3xf32>, %y: tensor<3xf32>, %z: tensor<3xf16>) {
 // -----
 
 func.func @f(%x: tensor<3xf32>, %y: tensor<3xf32>, %z: tensor<3xf16>) {
-  // CHECK: tg.pack: offset 3 is no multiple of 64
+  // CHECK: tg.pack: offset 3 is not a multiple of 64
   %0 = tg.pack %x, %y offsets = [0, 3] size = 9 : tensor<3xf32>, tensor<3xf32>
   func.return
 }

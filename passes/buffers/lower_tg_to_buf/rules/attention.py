@@ -22,7 +22,7 @@ from tensorgrad.passes.tensors.attention import BACKWARD_NAME, FORWARD_NAME, par
 
 
 def lower_attention(call: CallOp, operands: Sequence[View], emit: Callable[[Operation], None]) -> dict[SSAValue, View]:
-    """Emits the kernels of a composite attention, those that somebody asks for.
+    """Emits the kernels of a composite attention whose results are used.
 
     Args:
         call: The call.

@@ -1,6 +1,6 @@
 // RUN: tg-opt %s -p lower-tg-to-buf,fuse --split-input-file | filecheck %s
 
-// An element of a concatenation is read from the part that holds it. The other part is no operand any more, and
+// An element of a concatenation is read from the part that holds it. The other part is not an operand any more, and
 // nobody computes its sum.
 func.func @last(%x: tensor<3xf32>, %y: tensor<3xf32>) -> tensor<1xf32> {
   %0 = tg.sum %x axes = [0] : tensor<3xf32>

@@ -3,7 +3,7 @@
 
 // UPSTREAM: tg-opt: error: buf-to-upstream: arguments of a function are packed; run plan-memory first
 
-// Parameters and results of kernels are packed where they are; what is packed twice, or is no buffer, is copied. Updates
+// Parameters and results of kernels are packed where they are; what is packed twice, or is not a buffer, is copied. Updates
 // that are parts of one row are written through it.
 func.func @pack(%a: tensor<2xf32> {tg.name = "a", tg.role = "parameter"}, %b: tensor<f32> {tg.name = "b", tg.role = "parameter"}, %x: tensor<2xf32>) -> (tensor<2xf32> {tg.name = "a", tg.role = "update"}, tensor<f32> {tg.name = "b", tg.role = "update"}) {
   %0 = tg.exp %x : tensor<2xf32>
