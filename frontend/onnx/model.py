@@ -239,8 +239,8 @@ def load(
         The model.
 
     Raises:
-        OptionError: The file is not a valid ONNX model, or has ops, attributes or element types that are not supported: all
-            are listed; or `frozen` names nothing.
+        OptionError: The file is not a valid ONNX model, or has unsupported ops, attributes or element types, which are all
+            listed; or `frozen` names nothing.
         InputError: `constants` names no input, or its numbers don't fit.
         DTypeError: A number doesn't fit the narrower dtype.
         OSError: The file can't be read.
