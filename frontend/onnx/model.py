@@ -239,7 +239,7 @@ def load(
         The model.
 
     Raises:
-        OptionError: The file is not a valid ONNX model, or has unsupported ops, attributes or element types, which are all
+        OptionError: The file is not a valid ONNX model, or has unsupported ops, attributes or types, which are all
             listed; or `frozen` names nothing.
         InputError: `constants` names no input, or its numbers don't fit.
         DTypeError: A number doesn't fit the narrower dtype.

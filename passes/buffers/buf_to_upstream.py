@@ -39,6 +39,7 @@ from tensorgrad.dialects.buf import (
     generic,
     shape_of,
 )
+from tensorgrad.dialects.buf_control import BranchOp, ChooseOp, RepeatOp, RunOp
 from tensorgrad.dialects.signature import arguments_of, read_slot
 from tensorgrad.dialects.wgsl import RemFOp
 from tensorgrad.passes.analyses import affine
@@ -93,7 +94,7 @@ class BufToUpstreamPass(LevelPass):
     - `wgsl.remf` is `arith.remf`. Names, roles and schedules are left out.
 
     Raises:
-        DiagnosticException: The module holds tensors, dispatches or WGSL kernels.
+        DiagnosticException: The module holds tensors, loops or branches of kernels, dispatches or WGSL kernels.
     """
 
     name = "buf-to-upstream"
@@ -114,6 +115,8 @@ def _check(op: Operation) -> None:
         raise DiagnosticException(f"buf-to-upstream: {op.name} is on tensors; run lower-tg-to-buf first")
     if isinstance(op, PackOp) and not all(isinstance(part.owner, memref.AllocOp) for part in op.parts):
         raise DiagnosticException("buf-to-upstream: arguments of a function are packed; run plan-memory first")
+    if isinstance(op, RunOp | ChooseOp | RepeatOp | BranchOp):
+        raise DiagnosticException(f"buf-to-upstream: {op.name} has no translation: loops and branches stay at buf")
     if op.name.split(".")[0] not in DIALECTS and not isinstance(op, KernelOp | ArenaOp | ViewOp | PackOp | RemFOp):
         raise DiagnosticException(
             f"buf-to-upstream: {op.name} is not a loop over buffers; run this before lower-buf-to-wgsl"
