@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
+from itertools import groupby
 from typing import Any, cast
 
 import numpy as np
@@ -11,7 +12,7 @@ from xdsl.dialects.builtin import ModuleOp
 from tensorgrad.dialects.signature import Slot
 from tensorgrad.dialects.tg.base import NumpyArray, Tensor, numpy_dtype
 from tensorgrad.interpreters.kernels import KernelExecutor
-from tensorgrad.interpreters.tensors import TensorExecutor
+from tensorgrad.interpreters.tensors import TensorExecutor, ordered
 from tensorgrad.runtime.backend import DTYPES, ArraySlot, OutputHandle, ScalarInputs, check_inputs
 from tensorgrad.runtime.errors import ProgramError
 
@@ -58,12 +59,21 @@ class NumpyExecutable:
         if share is not None and any(share._state_slots.get(name) != slot for name, slot in self._state_slots.items()):
             raise ProgramError("the state is not part of that of the program to share it with")
         self._state = _zeros(self._state_slots) if share is None else share._state
-        groups = {"parameter": self._parameters, "state": self._state}
-        self._given = [(groups.get(slot.role), slot.role, slot.name) for slot in self._executor.arguments]
-        self._taken = [
-            (None if slot.role != "update" else self._group(slot.name), made)
-            for slot, made in zip(self._executor.results, self._outputs, strict=True)
+        self._given = [
+            (role, [slot.name for slot in run])
+            for role, run in groupby(self._executor.arguments, key=lambda slot: slot.role)
         ]
+        """The arguments, in runs of one role."""
+        places = range(len(self._executor.results))
+        updates = [place for place in places if self._executor.results[place].role == "update"]
+        self._handed = [place for place in places if place not in set(updates)]
+        self._unordered = [place for place in updates if not self._executor.row_major[place]]
+        self._updates = [
+            (group, [self._outputs[place].name for place in mine], mine)
+            for group in (self._parameters, self._state)
+            if (mine := [place for place in updates if self._group(self._outputs[place].name) is group])
+        ]
+        """For parameters and state: the names of those that the function updates, and which results these are."""
 
     def step(
         self, inputs: Mapping[str, Any], scalars: Mapping[str, float], constant: Collection[str] = ()
@@ -82,19 +92,24 @@ class NumpyExecutable:
             InputError: Something is missing, unknown, or of the wrong shape or dtype; nothing has changed.
         """
         known: dict[str, Mapping[str, NumpyArray]] = {
-            "input": check_inputs(self.program_inputs, inputs),
+            "parameter": self._parameters,
+            "state": self._state,
+            "input": {name: ordered(one) for name, one in check_inputs(self.program_inputs, inputs).items()},
             "scalar": self._scalars.evaluate(scalars),
         }
-        values = self._executor.call(
-            [known[role][name] if group is None else group[name] for group, role, name in self._given]
-        )
+        given: list[NumpyArray] = []
+        for role, names in self._given:
+            given += map(known[role].__getitem__, names)
+        values = self._executor.call(given, row_major=True)
+        for place in self._unordered:
+            values[place] = ordered(values[place])
+        for group, names, places in self._updates:
+            group.update(zip(names, map(values.__getitem__, places), strict=True))
         handles: dict[str, OutputHandle] = {}
-        for (group, slot), value in zip(self._taken, values, strict=True):
-            if group is not None:
-                group[slot.name] = value
-            else:
-                handles[slot.name] = handle = OutputHandle(slot, value.copy)
-                handle.deliver(value)
+        for place in self._handed:
+            slot, value = self._outputs[place], values[place]
+            handles[slot.name] = handle = OutputHandle(slot, value.copy)
+            handle.deliver(value)
         return handles
 
     def _group(self, name: str) -> dict[str, NumpyArray]:
@@ -113,7 +128,7 @@ class NumpyExecutable:
         """
         checked = check_inputs(self.persistent, values, what="parameter or state", partial=True)
         for name, value in checked.items():
-            self._group(name)[name] = np.array(value)
+            self._group(name)[name] = np.array(value, order="C")
 
     def statistics(self) -> dict[str, Any]:
         """Counts of what runs and what it takes: nothing is dispatched."""

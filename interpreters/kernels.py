@@ -23,14 +23,15 @@ class KernelExecutor:
 
     def __init__(self, tensors: TensorExecutor, module: ModuleOp):
         self.function, self.arguments, self.results = tensors.function, tensors.arguments, tensors.results
+        self.row_major = [False] * len(self.results)
         self._kernels = BufferExecutor(module, poisons=False)
         names = [slot.name for slot in self.arguments]
         self._names = [s.name if names.count(s.name) == 1 else f"{s.role}/{s.name}" for s in self.arguments]
         kinds = self.function.function_type.outputs.data
         self._dtypes = [numpy_dtype(cast(Tensor, kind)) for kind in kinds]
 
-    def call(self, values: Sequence[NumpyArray]) -> list[NumpyArray]:
-        """Returns the results for these arguments, in order."""
+    def call(self, values: Sequence[NumpyArray], row_major: bool = False) -> list[NumpyArray]:
+        """Returns the results for these arguments, in order, which may be in any order in memory."""
         found = self._kernels.run(dict(zip(self._names, values, strict=True)))
         names = [f"{slot.role}/{slot.name}" for slot in self.results]
         return [np.asarray(found[name]).astype(dtype) for name, dtype in zip(names, self._dtypes, strict=True)]

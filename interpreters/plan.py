@@ -6,7 +6,7 @@ An op's meaning is prepared once (`TensorOp.prepare`). The function is a line fo
 
 which computes a value and drops what no later line needs, so that memory is held no longer than by an interpreter.
 Where an operand is no longer needed and no other array has its memory, a ufunc writes over it, as in
-`v7 = f3(v5, v6, out=v5)`. The text has numbered names only; what they stand for is given beside it.
+`v7 = f3(v5, v6, v5)`. The text has numbered names only; what they stand for is given beside it.
 """
 
 from __future__ import annotations
@@ -68,6 +68,7 @@ class Plan:
 
     Attributes:
         text: The Python function.
+        row_major: The values that are known to be in row-major order, without gaps.
     """
 
     def __init__(
@@ -87,8 +88,10 @@ class Plan:
         self._arguments = tuple(block.args)
         self._constants: dict[SSAValue, NumpyArray] = {}
         self._steps = _steps(block, returned, self._constants, observe)
+        self.row_major: set[SSAValue] = set()
         if observe is None:
-            self._steps = _overwriting(self._steps, self._arguments if row_major else (), self._constants)
+            arguments = self._arguments if row_major else ()
+            self._steps, self.row_major = _overwriting(self._steps, arguments, self._constants)
         written = _Text(self._constants, observe)
         self.text = written.function(self._arguments, self._steps, returned)
         exec(compile(self.text, "<tg>", "exec"), written.known)
@@ -167,7 +170,10 @@ class _Text:
     def _line(self, step: _Step) -> str:
         given = self._listed(step.operands)
         if step.overwritten is not None:
-            function, given = cast(Any, step.op).function, f"{given}, out={self._name(step.overwritten)}"
+            function = cast(Any, step.op).function
+            # By position it costs a quarter less of small arrays; NumPy deprecates it for these two.
+            keyword = "out=" if function in (np.maximum, np.minimum) else ""
+            given = f"{given}, {keyword}{self._name(step.overwritten)}"
         else:
             function = step.op.prepare() if isinstance(step.op, TensorOp) else _meaning(step.op, step.bodies)
             function = function if self._observe is None else self._observe(step.op, function)
@@ -233,8 +239,8 @@ def _steps(
 
 def _overwriting(
     steps: Sequence[_Step], arguments: Sequence[SSAValue], constants: dict[SSAValue, NumpyArray]
-) -> list[_Step]:
-    """Returns the steps, some of which write over an operand; all bits stay what they are.
+) -> tuple[list[_Step], set[SSAValue]]:
+    """Returns the steps, some of which write over an operand, and the values in row-major order; all bits stay.
 
     That needs all operands in row-major order: otherwise the result's order could be another one than NumPy would
     choose for it, and what sums it up could round in another order.
@@ -258,7 +264,7 @@ def _overwriting(
             ]
             step = replace(step, overwritten=free[0]) if free else step
         found.append(step)
-    return found
+    return found, ordered
 
 
 def _is_row_major(array: NumpyArray) -> bool:

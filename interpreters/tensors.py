@@ -8,6 +8,7 @@ import numpy as np
 from xdsl.dialects import func
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
+from xdsl.ir import SSAValue
 
 from tensorgrad.dialects.signature import arguments_of, results_of
 from tensorgrad.dialects.tg.base import NumpyArray
@@ -41,10 +42,21 @@ class TensorExecutor:
         returned = tuple(last.operands)
         self._plan = Plan(block, returned, row_major=True, observe=observe)
         # What else may be an argument, a constant, or a view of another result is copied.
-        self._given = [is_fresh(value) and value not in returned[:place] for place, value in enumerate(returned)]
+        seen = set[SSAValue]()
+        self._copied: list[int] = []
+        for place, value in enumerate(returned):
+            if value in seen or not is_fresh(value):
+                self._copied.append(place)
+            seen.add(value)
+        self.row_major = [value in self._plan.row_major for value in returned]
+        """For each result: whether its array is known to be in row-major order, without gaps."""
 
-    def call(self, values: Sequence[NumpyArray]) -> list[NumpyArray]:
+    def call(self, values: Sequence[NumpyArray], row_major: bool = False) -> list[NumpyArray]:
         """Returns the results for these arguments, in order; none shares memory with another, or with an argument.
+
+        Args:
+            values: The arguments.
+            row_major: Whether all of them are known to be in row-major order, without gaps.
 
         Raises:
             ProgramError: There are more or fewer arguments than the function has.
@@ -52,9 +64,12 @@ class TensorExecutor:
         """
         if len(values) != len(self.arguments):
             raise ProgramError(f"the function takes {len(self.arguments)} arguments, got {len(values)}")
+        given = values if row_major else list(map(ordered, values))
         with np.errstate(all="ignore"):
-            found = self._plan.run(*[one if one.flags.c_contiguous else np.array(one, order="C") for one in values])
-        return [value if given else np.array(value) for value, given in zip(found, self._given, strict=True)]
+            found = list(self._plan.run(*given))
+        for place in self._copied:
+            found[place] = np.array(found[place])
+        return found
 
     def run(self, values: Mapping[str, NumpyArray]) -> dict[str, NumpyArray]:
         """Returns the results as `role/name`, for arguments by name."""
@@ -68,3 +83,8 @@ class TensorExecutor:
     def bytes_moved(self) -> int:
         """Bytes that the ops read and write in one run, each operand and result once."""
         return self._plan.bytes_moved()
+
+
+def ordered(array: NumpyArray) -> NumpyArray:
+    """Returns an array in row-major order without gaps: itself, or a copy."""
+    return array if array.flags.c_contiguous else np.array(array, order="C")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import ClassVar, cast
 
 import numpy as np
 from xdsl.ir import SSAValue
@@ -19,6 +19,7 @@ from tensorgrad.dialects.tg.base import (
     int_list,
     is_float,
     is_integer,
+    numpy_dtype,
     require,
     rounding_once,
     tensor,
@@ -49,9 +50,12 @@ class ReduceOp(TensorOp):
 
     @rounding_once
     def prepare(self) -> UnaryEvaluate:
-        reduce, axes = self.COMBINER.reduce, int_list(self.properties, "axes")
-        # Not as np.sum and its like do it, which widen small integers.
-        return lambda x: np.asarray(reduce(x, axes, x.dtype))
+        reduce, array, kind = self.COMBINER.reduce, np.asarray, cast(Tensor, self.operand.type)
+        listed = int_list(self.properties, "axes")
+        axes = None if len(listed) == len(kind.get_shape()) else listed
+        # NumPy widens small integers unless it is told not to.
+        dtype = None if is_float(kind.get_element_type()) else numpy_dtype(kind)
+        return lambda x: array(reduce(x, axes, dtype))
 
     def simplified(self) -> SSAValue | None:
         return self.operand if not int_list(self.properties, "axes") else None
