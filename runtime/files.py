@@ -59,7 +59,7 @@ def read_safetensors(
 
     Args:
         path: The file.
-        malformed: What is raised where it is not safetensors file.
+        malformed: What is raised where it is not a safetensors file.
 
     Returns:
         The metadata and the tensors, by name.
@@ -77,7 +77,7 @@ def read_safetensors(
                 _check_described(name, file.get_slice(name))
             return file.metadata() or {}, {name: file.get_tensor(name) for name in names}
     except (SafetensorError, *MALFORMED) as error:
-        raise malformed(f"{path} is not safetensors file of arrays: {error}") from error
+        raise malformed(f"{path} is not a safetensors file of arrays: {error}") from error
 
 
 def _check_described(name: str, described: Any) -> None:

@@ -318,9 +318,9 @@ def test_ops_of_other_domains_are_named():
 def test_what_is_no_model(tmp_path: Path):
     path = tmp_path / "noise.onnx"
     path.write_bytes(b"\xff\x00 this is not a model")
-    with pytest.raises(OptionError, match="no valid ONNX model"):
+    with pytest.raises(OptionError, match="not a valid ONNX model"):
         tg.onnx.load(path)
-    with pytest.raises(OptionError, match="no valid ONNX model"):
+    with pytest.raises(OptionError, match="not a valid ONNX model"):
         tg.onnx.load(onnx.ModelProto())
     with pytest.raises(OptionError, match="takes a path"):
         untyped.onnx.load(17)

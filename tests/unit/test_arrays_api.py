@@ -80,7 +80,7 @@ REFUSED: dict[str, tuple[type[Exception], str, Callable[[], Any]]] = {
     "pad an empty axis": (tg.errors.ShapeError, "is empty", lambda: tg.pad(X[:0], 1, "edge")),
     "triangle of a vector": (tg.errors.ShapeError, "two axes or more", lambda: tg.tril(X[0])),
     "diagonal of one axis": (tg.errors.ShapeError, "are the same", lambda: tg.diagonal(X, 0, 1, -1)),
-    "permute too few": (tg.errors.ShapeError, "no permutation", lambda: tg.permute(X, 0)),
+    "permute too few": (tg.errors.ShapeError, "not a permutation", lambda: tg.permute(X, 0)),
     "moveaxis apart": (tg.errors.ShapeError, "different numbers", lambda: tg.moveaxis(X, (0, 1), 0)),
     "eye of less than nothing": (tg.errors.ShapeError, "negative", lambda: tg.eye(-1)),
     "linspace of less than nothing": (tg.errors.ShapeError, "negative", lambda: tg.linspace(0, 1, -1)),

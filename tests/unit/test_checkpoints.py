@@ -178,7 +178,7 @@ def test_what_is_no_checkpoint(tmp_path):
     (tmp_path / "text").write_text("not a file of tensors")
     training.save(tmp_path / "program")
     safetensors_numpy.save_file(before, tmp_path / "newer", {"tensorgrad-checkpoint": '{"version": 9}'})
-    for name, message in [("text", "no safetensors file"), ("program", "no checkpoint"), ("newer", "version 9")]:
+    for name, message in [("text", "not a safetensors file"), ("program", "not a checkpoint"), ("newer", "version 9")]:
         with pytest.raises(InputError, match=message):
             training.load_checkpoint(tmp_path / name)
     with pytest.raises(FileNotFoundError):

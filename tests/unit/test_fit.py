@@ -349,7 +349,7 @@ def test_a_run_goes_on_as_itself_alone(name, tmp_path, monkeypatch):
 def test_a_checkpoint_that_fit_has_not_written(tmp_path):
     (tmp_path / "checkpoints").mkdir()
     training().save_checkpoint(tmp_path / "checkpoints" / "step-00000001.safetensors")
-    with pytest.raises(InputError, match=r"no checkpoint of tg\.fit"):
+    with pytest.raises(InputError, match=r"not a checkpoint of tg\.fit"):
         fitted(training(), tmp_path, resume=True)
 
 

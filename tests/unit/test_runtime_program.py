@@ -252,7 +252,7 @@ def test_foreign_files(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         Program.load(path)
     path.write_bytes(b"no such thing")
-    with pytest.raises(ProgramError, match="is not safetensors file"):
+    with pytest.raises(ProgramError, match="is not a safetensors file"):
         Program.load(path)
     with pytest.raises(ProgramError, match="holds no program"):
         Program.load(write_file(path, None))

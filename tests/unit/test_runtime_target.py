@@ -38,7 +38,7 @@ def test_partial_json(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("spec", "message"),
     [
-        ("no-such-profile", "no profile .*lavapipe.*no file"),
+        ("no-such-profile", "not a profile .*lavapipe.*no file"),
         ('{"f16": true', "not valid JSON"),
         ('{"colour": 1}', "unknown target fields: colour; the fields are name, max_storage"),
         ('{"max_buffer_size": 0}', "'max_buffer_size': expected a positive integer, got 0"),

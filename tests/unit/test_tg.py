@@ -140,7 +140,7 @@ def test_dispatches_of_one_kernel_from_one_line_are_one_row() -> None:
     [
         ("missing.mlir", None, "No such file"),
         ("missing.safetensors", None, "No such file"),
-        ("text.safetensors", "nothing", "is not safetensors file"),
+        ("text.safetensors", "nothing", "is not a safetensors file"),
         ("wrong.mlir", "func.func @f() { foo }", "Operation foo is not registered"),
         ("empty.mlir", "builtin.module {}", "expected exactly one function"),
     ],
