@@ -68,8 +68,10 @@ class ThreadSchedule(_Looped):
         """Checks that every point of a grid is computed.
 
         Raises:
-            VerifyException: There are too few threads; says how many points there are.
+            VerifyException: There are too few threads, or blocks of points that the grid's last loop cuts; says which.
         """
+        if self.width > 1 and (not grid or grid[-1] % self.width):
+            raise VerifyException(f"a thread computes {self.width} neighbours, which don't divide grid {list(grid)}")
         points, covered = math.prod(grid), math.prod(self.groups) * self.lanes * self.width
         if covered < points:
             raise VerifyException(f"the schedule's threads compute {covered} points, the grid has {points}")
@@ -85,8 +87,10 @@ class GroupSchedule(_Looped):
         """Checks that every point of a grid is computed.
 
         Raises:
-            VerifyException: There are too few workgroups; says how many it takes.
+            VerifyException: There are too few workgroups, or lanes that can't be halved; says how many it takes.
         """
+        if self.lanes & (self.lanes - 1):
+            raise VerifyException(f"lanes reduce by halves, so their number is a power of two, not {self.lanes}")
         points, covered = math.prod(grid), math.prod(self.groups)
         if covered < points:
             raise VerifyException(f"the schedule has {covered} workgroups, one a point takes {points}")

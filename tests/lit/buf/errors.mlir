@@ -513,3 +513,31 @@ func.func @f(%q: memref<2x8x4xf32>, %o: memref<2x8x4xf32>) {
   }
   func.return
 }
+
+// -----
+
+// CHECK: a thread computes 3 neighbours, which don't divide grid [64]
+func.func @f(%x: memref<64xf32>, %o: memref<64xf32>) {
+  buf.kernel grid = [64] ins(%x : memref<64xf32>) outs(%o : memref<64xf32>) schedule = #buf.schedule<thread, workgroup = [8, 1, 1], groups = [8, 1, 1], width = 3> {
+  ^bb0(%0: memref<64xf32>, %1: memref<64xf32>):
+    linalg.generic {indexing_maps = [affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>], iterator_types = ["parallel"]} ins(%0 : memref<64xf32>) outs(%1 : memref<64xf32>) {
+    ^bb2(%a: f32, %b: f32):
+      linalg.yield %a : f32
+    }
+  }
+  func.return
+}
+
+// -----
+
+// CHECK: lanes reduce by halves, so their number is a power of two, not 12
+func.func @f(%x: memref<64xf32>, %o: memref<64xf32>) {
+  buf.kernel grid = [64] ins(%x : memref<64xf32>) outs(%o : memref<64xf32>) schedule = #buf.schedule<group, workgroup = [12, 1, 1], groups = [64, 1, 1]> {
+  ^bb0(%0: memref<64xf32>, %1: memref<64xf32>):
+    linalg.generic {indexing_maps = [affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>], iterator_types = ["parallel"]} ins(%0 : memref<64xf32>) outs(%1 : memref<64xf32>) {
+    ^bb2(%a: f32, %b: f32):
+      linalg.yield %a : f32
+    }
+  }
+  func.return
+}
