@@ -133,7 +133,7 @@ class KernelOp(IRDLOperation):
 
     @classmethod
     def parse(cls, parser: Parser) -> KernelOp:
-        """Parse the custom form, after the op\'s name."""
+        """Parses the custom form, after the op's name."""
         name = parser.parse_symbol_name()
         parser.parse_keyword("workgroup_size")
         parser.parse_punctuation("=")
@@ -151,7 +151,7 @@ class KernelOp(IRDLOperation):
         return op
 
     def print(self, printer: Printer) -> None:
-        """Print the custom form, after the op\'s name."""
+        """Prints the custom form, after the op's name."""
         printer.print_string(" ")
         printer.print_symbol_name(self.sym_name.data)
         printer.print_string(" workgroup_size = ")
@@ -291,7 +291,7 @@ class BarrierOp(IRDLOperation):
 
     @classmethod
     def parse(cls, parser: Parser) -> BarrierOp:
-        """Parse the custom form, after the op\'s name."""
+        """Parses the custom form, after the op's name."""
         attributes = parser.parse_optional_attr_dict()
         op = cls()
         storage = attributes.pop("storage", None)
@@ -301,7 +301,7 @@ class BarrierOp(IRDLOperation):
         return op
 
     def print(self, printer: Printer) -> None:
-        """Print the custom form, after the op\'s name."""
+        """Prints the custom form, after the op's name."""
         printer.print_op_attributes({**self.properties, **self.attributes})
 
 

@@ -24,7 +24,7 @@ class Formula:
     constants: dict[Attribute, SSAValue] = field(default_factory=dict[Attribute, SSAValue])
 
     def add(self, op: Operation) -> SSAValue:
-        """Append `op`, and give its result."""
+        """Appends `op`; returns its result."""
         op.location = self.location
         self.ops.append(op)
         return op.results[0]

@@ -537,7 +537,7 @@ EXPANSIONS: dict[type[Operation], Callable[..., Real]] = {
 
 
 def expand(op: Operation) -> None:
-    """Replace one op of `EXPANSIONS`, on f32 or, through f32, on f16."""
+    """Replaces one op of `EXPANSIONS`, on f32 or, through f32, on f16."""
     type_ = op.results[0].type
     formula = Formula(op.location)
     operands = [

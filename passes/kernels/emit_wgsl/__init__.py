@@ -67,7 +67,7 @@ class WgslTarget(XdslTarget):
     dialect: Literal["naga", "standard"] = "naga"
 
     def emit(self, ctx: Context, module: ModuleOp, output: IO[str]) -> None:
-        """Write `emit_module` of `module` to `output`."""
+        """Writes `emit_module` of `module` to `output`."""
         if not any(isinstance(op, KernelOp) for op in module.walk()):
             raise DiagnosticException("the target wgsl prints wgsl.kernel ops and the module has none: lower it first")
         print(emit_module(module, _Assumed(self.dialect)), end="", file=output)

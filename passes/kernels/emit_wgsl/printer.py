@@ -105,7 +105,7 @@ class KernelPrinter(BasePrinter):
         return self.named[value]
 
     def name(self, expression: Expression) -> Expression:
-        """Print a `let` of `expression`."""
+        """Prints a `let` of `expression`."""
         name = self.fresh()
         self.line(f"let {name} = {expression.text};")
         return Expression(name)
@@ -121,7 +121,7 @@ class KernelPrinter(BasePrinter):
             self.named[value] = self.name(self.pending.pop(value))
 
     def define(self, result: SSAValue, expression: Expression) -> None:
-        """Make `expression` available as `result`, in place if it is used once in its own block."""
+        """Makes `expression` available as `result`, in place if it is used once in its own block."""
         use = result.get_user_of_unique_use()
         here = use is not None and use.parent is cast(Operation, result.owner).parent
         if expression.constant:
@@ -136,17 +136,17 @@ class KernelPrinter(BasePrinter):
     # Statements
 
     def line(self, text: str) -> None:
-        """Print a line."""
+        """Prints a line."""
         self.print_string(f"\n{text}")
 
     def print_block(self, block: Block) -> None:
-        """Print the statements of a block, indented."""
+        """Prints the statements of a block, indented."""
         with self.indented():
             for op in block.ops:
                 self.print_op(op)
 
     def print_op(self, op: Operation) -> None:
-        """Print a statement, or keep an expression for later."""
+        """Prints a statement, or keeps an expression for later."""
         statement = STATEMENTS.get(type(op))
         if statement is not None:
             statement(self, op)
@@ -246,7 +246,7 @@ class KernelPrinter(BasePrinter):
             self.named[result] = Expression(name)
 
     def print_branch(self, region: Region, results: Sequence[str]) -> None:
-        """Print a branch, whose yield sets the variables `results`."""
+        """Prints a branch, whose yield sets the variables `results`."""
         self.print_block(region.block)
         with self.indented():
             self.assign(results, region.block)
