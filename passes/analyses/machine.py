@@ -149,7 +149,6 @@ class GpuModel:
         busy_groups: So many workgroups keep a GPU busy.
         few_points: Fewer points than this get a workgroup each.
         split_work: Smaller reductions end sooner than a further dispatch starts.
-        short_row: Shorter rows are not unrolled: the driver's time would exceed the gain.
         long_row: Rows so long get a workgroup each, unless neighbouring points read neighbouring elements.
         tile_lanes: A contraction's or an attention's lanes along the columns.
         accumulators: The most accumulators of an attention's thread.
@@ -164,7 +163,6 @@ class GpuModel:
     busy_groups: int
     few_points: int
     split_work: int
-    short_row: int
     long_row: int
     tile_lanes: int
     accumulators: int
@@ -204,7 +202,6 @@ GPU = GpuModel(
     busy_groups=128,
     few_points=1024,
     split_work=1 << 22,
-    short_row=16,
     long_row=64,
     tile_lanes=16,
     accumulators=64,
