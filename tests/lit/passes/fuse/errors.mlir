@@ -4,7 +4,7 @@
 
 // RULE: tg-opt: error: fuse has no rule fast; the rules are inline, recompute, epilogue, prologue, row, siblings
 // TARGET: tg-opt: error: fuse: target 'unheard-of' is not a profile (lavapipe, webgpu-default)
-// FIELD: tg-opt: error: unknown target fields: lanes; the fields are name,
+// FIELD: tg-opt: error: fuse: unknown target fields: lanes; the fields are name,
 func.func @f() {
   func.return
 }
