@@ -21,7 +21,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "dialects": (),
     "runtime": (),
     "interpreters": ("dialects", "runtime"),
-    "passes.levels": ("dialects",),
+    "passes.levels": ("dialects", *PLAIN_DATA),
     "passes.functions": ("dialects", *PLAIN_DATA),
     "passes.formula": ("dialects",),
     "passes.labels": ("dialects",),
