@@ -48,7 +48,7 @@ from xdsl.traits import IsolatedFromAbove, NoTerminator, Pure
 from xdsl.utils.exceptions import VerifyException
 
 from tensorgrad.dialects.attention import AttentionOp
-from tensorgrad.dialects.schedule import AttentionSchedule, Schedule, ScheduleAttr
+from tensorgrad.dialects.schedule import AttentionSchedule, ScheduleAttr
 
 ROW = "buf.row"
 """Marks a view that is another name for the views in its range, and for the zeros between them."""
@@ -173,15 +173,12 @@ class KernelOp(IRDLOperation):
         inputs: Sequence[SSAValue],
         outputs: Sequence[SSAValue],
         block: Block,
-        schedule: Schedule | None = None,
     ) -> KernelOp:
         """Returns a kernel over `grid`, whose block takes `inputs` and then `outputs`."""
         properties: dict[str, Attribute] = {
             "grid": DenseArrayBase.from_list(i64, list(grid)),
             "operandSegmentSizes": _segments(len(inputs), len(outputs)),
         }
-        if schedule is not None:
-            properties["schedule"] = ScheduleAttr(schedule)
         return cls.create(operands=[*inputs, *outputs], properties=properties, regions=[Region(block)])
 
     @property

@@ -7,7 +7,7 @@ module for each: where it fits, its default, its neighbours, its cost. A lowerin
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields
 from functools import lru_cache
 from typing import ClassVar, TypeAlias, cast
@@ -241,7 +241,8 @@ def schedule_of(archetype: object, found: Mapping[str, object]) -> Schedule:
     for name, default in defaults.items():
         if name not in found and default is MISSING:
             raise ValueError(f"a {archetype} schedule needs {name}")
-    return kind(**{name: _checked(name, value) for name, value in found.items()})  # type: ignore[arg-type]
+    make: Callable[..., Schedule] = kind  # the fields of all archetypes have passed one check
+    return make(**{name: _checked(name, value) for name, value in found.items()})
 
 
 def _checked(name: str, value: object) -> int | tuple[int, ...]:
@@ -287,6 +288,8 @@ class ScheduleAttr(Data[Schedule]):
             archetype, found = parser.parse_identifier(), dict[str, object]()
             while parser.parse_optional_punctuation(","):
                 name = parser.parse_identifier()
+                if name in found:
+                    parser.raise_error(f"a schedule's {name} is given twice")
                 parser.parse_punctuation("=")
                 number = parser.parse_optional_integer(allow_boolean=False)
                 found[name] = (

@@ -66,7 +66,7 @@ class NumpyExecutable:
         """The arguments, in runs of one role."""
         places = range(len(self._executor.results))
         updates = [place for place in places if self._executor.results[place].role == "update"]
-        self._handed = [place for place in places if place not in set(updates)]
+        self._handed = [place for place in places if self._executor.results[place].role != "update"]
         self._unordered = [place for place in updates if not self._executor.row_major[place]]
         self._updates = [
             (group, [self._outputs[place].name for place in mine], mine)

@@ -541,3 +541,17 @@ func.func @f(%x: memref<64xf32>, %o: memref<64xf32>) {
   }
   func.return
 }
+
+// -----
+
+// CHECK: a schedule's width is given twice
+func.func @f(%x: memref<64xf32>, %o: memref<64xf32>) {
+  buf.kernel grid = [64] ins(%x : memref<64xf32>) outs(%o : memref<64xf32>) schedule = #buf.schedule<thread, workgroup = [8, 1, 1], groups = [8, 1, 1], width = 2, width = 4> {
+  ^bb0(%0: memref<64xf32>, %1: memref<64xf32>):
+    linalg.generic {indexing_maps = [affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>], iterator_types = ["parallel"]} ins(%0 : memref<64xf32>) outs(%1 : memref<64xf32>) {
+    ^bb2(%a: f32, %b: f32):
+      linalg.yield %a : f32
+    }
+  }
+  func.return
+}
