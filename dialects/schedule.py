@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields
 from functools import lru_cache
-from typing import ClassVar, TypeAlias, cast
+from typing import Any, ClassVar, TypeAlias, cast
 
 from xdsl.ir import Data
 from xdsl.irdl import irdl_attr_definition
@@ -206,9 +206,10 @@ class AttentionSchedule(_Blocked, _Dispatched):
 
 Schedule: TypeAlias = ThreadSchedule | GroupSchedule | ContractionSchedule | AttentionSchedule
 
-ARCHETYPES: dict[str, type[Schedule]] = {
+ARCHETYPES: dict[str, Callable[..., Schedule]] = {
     kind.archetype: kind for kind in (ThreadSchedule, GroupSchedule, ContractionSchedule, AttentionSchedule)
 }
+"""What makes a schedule of each archetype from its fields, which `schedule_of` checks by name."""
 
 EXTENTS = ("workgroup", "groups")
 LOOPS = ("row", "column")
@@ -241,8 +242,7 @@ def schedule_of(archetype: object, found: Mapping[str, object]) -> Schedule:
     for name, default in defaults.items():
         if name not in found and default is MISSING:
             raise ValueError(f"a {archetype} schedule needs {name}")
-    make: Callable[..., Schedule] = kind  # the fields of all archetypes have passed one check
-    return make(**{name: _checked(name, value) for name, value in found.items()})
+    return kind(**{name: _checked(name, value) for name, value in found.items()})
 
 
 def _checked(name: str, value: object) -> int | tuple[int, ...]:
@@ -265,7 +265,7 @@ def _is_integer(value: object, least: int) -> bool:
 
 
 @lru_cache
-def _defaults(kind: type) -> dict[str, object]:
+def _defaults(kind: Any) -> dict[str, object]:
     """Returns the fields of a schedule and their defaults, in the order in which they are written."""
     found = {field.name: field.default for field in fields(kind)}
     first = [name for name in (*EXTENTS, *LOOPS) if name in found]
