@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import MISSING, dataclass, fields, replace
 from functools import lru_cache
 from typing import Any, ClassVar, TypeAlias, cast
 
@@ -204,10 +204,112 @@ class AttentionSchedule(_Blocked, _Dispatched):
             )
 
 
-Schedule: TypeAlias = ThreadSchedule | GroupSchedule | ContractionSchedule | AttentionSchedule
+@dataclass(frozen=True, kw_only=True)
+class LoopsSchedule(_Dispatched):
+    """Native loops over the grid: blocks of points run through the stages together.
+
+    `groups` is the number of tasks, in its first extent. A task takes whole blocks, and any thread may take a task.
+
+    Attributes:
+        block: How many points along the grid's last loop run through the stages together; each point is on its own
+            where it is 1, and its stages' own loops are the innermost then.
+        blocks: How many blocks a task takes.
+    """
+
+    archetype = "loops"
+
+    block: int = 1
+    blocks: int = 1
+
+    def blocks_over(self, grid: Sequence[int]) -> int:
+        """Returns how many blocks a grid has."""
+        last = grid[-1] if grid else 1
+        return math.prod(grid[:-1]) * -(-last // self.block)
+
+    @staticmethod
+    def of(grid: Sequence[int], block: int, blocks: int) -> LoopsSchedule:
+        """Returns the schedule that cuts a grid so."""
+        found = LoopsSchedule(groups=(1, 1, 1), block=block, blocks=blocks)
+        return replace(found, groups=(max(-(-found.blocks_over(grid) // blocks), 1), 1, 1))
+
+    def check_covers(self, grid: Sequence[int]) -> None:
+        """Checks that every point of a grid is computed.
+
+        Raises:
+            VerifyException: There are too few tasks; says how many it takes.
+        """
+        needed = -(-self.blocks_over(grid) // self.blocks)
+        if self.groups[0] < needed or self.groups[1:] != (1, 1):
+            raise VerifyException(f"the schedule has {list(self.groups)} tasks, grid {list(grid)} takes {needed}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class PackedSchedule(_Dispatched):
+    """A matrix product of packed panels: a tile of results a task, a block of them in the registers of its thread.
+
+    Loops of the grid that only one operand has are one long axis, as in `Tile`. A task packs its rows of one operand
+    and its columns of the other, a range of the reduction at a time, in the order in which the innermost loop reads
+    them; what the operands are computed from is computed then. Rows and columns beyond an edge are zeros.
+
+    Attributes:
+        row: The loops of the grid that make the rows.
+        column: The loops of the grid that make the columns.
+        tile_rows: How many rows a task computes.
+        tile_columns: How many columns a task computes.
+        rows: How many rows are in registers at a time.
+        columns: How many columns are in registers at a time; whole vectors of `lanes`.
+        lanes: The elements of a vector.
+        depth: How many iterations of the reduction are packed at a time.
+    """
+
+    archetype = "packed"
+
+    row: tuple[int, ...]
+    column: tuple[int, ...]
+    tile_rows: int
+    tile_columns: int
+    rows: int
+    columns: int
+    lanes: int
+    depth: int
+
+    def extents(self, grid: Sequence[int]) -> Extents:
+        """Returns the extents of everything else, of the rows and of the columns."""
+        rest = (extent for i, extent in enumerate(grid) if i not in (*self.row, *self.column))
+        return math.prod(rest), math.prod(grid[i] for i in self.row), math.prod(grid[i] for i in self.column)
+
+    def tasks_over(self, grid: Sequence[int]) -> int:
+        """Returns the tasks that cover a grid."""
+        rest, rows, columns = self.extents(grid)
+        return rest * -(-rows // self.tile_rows) * -(-columns // self.tile_columns)
+
+    def check_covers(self, grid: Sequence[int]) -> None:
+        """Checks that every point of a grid is computed.
+
+        Raises:
+            VerifyException: There are too few tasks, or blocks that tiles or vectors cut; says which.
+        """
+        if self.tile_rows % self.rows or self.tile_columns % self.columns or self.columns % self.lanes:
+            raise VerifyException("registers hold blocks that divide a tile, whose columns are whole vectors")
+        needed = self.tasks_over(grid)
+        if self.groups[0] < needed or self.groups[1:] != (1, 1):
+            raise VerifyException(f"the schedule has {list(self.groups)} tasks, grid {list(grid)} takes {needed}")
+
+
+Schedule: TypeAlias = (
+    ThreadSchedule | GroupSchedule | ContractionSchedule | AttentionSchedule | LoopsSchedule | PackedSchedule
+)
 
 ARCHETYPES: dict[str, Callable[..., Schedule]] = {
-    kind.archetype: kind for kind in (ThreadSchedule, GroupSchedule, ContractionSchedule, AttentionSchedule)
+    kind.archetype: kind
+    for kind in (
+        ThreadSchedule,
+        GroupSchedule,
+        ContractionSchedule,
+        AttentionSchedule,
+        LoopsSchedule,
+        PackedSchedule,
+    )
 }
 """What makes a schedule of each archetype from its fields, which `schedule_of` checks by name."""
 

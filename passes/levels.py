@@ -15,12 +15,14 @@ from typing import ClassVar, Self
 from xdsl.context import Context
 from xdsl.dialects.builtin import MemRefType, ModuleOp, TensorType
 from xdsl.dialects.func import FuncOp
+from xdsl.dialects.llvm import FuncOp as LlvmFuncOp
 from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 from xdsl.utils.arg_spec import ArgSpec
 from xdsl.utils.exceptions import DiagnosticException
 
 from tensorgrad.dialects.buf import ArenaOp
+from tensorgrad.dialects.cpu import KernelOp as CpuKernelOp
 from tensorgrad.dialects.wgsl import KernelOp as WgslKernelOp
 from tensorgrad.runtime.target import Target
 
@@ -32,14 +34,23 @@ class Level(Enum):
     BUF = "buf"
     PLANNED = "buf with a memory plan"
     WGSL = "wgsl"
+    CPU = "cpu"
+    LLVM = "llvm"
 
 
-LOWERED_BY = {Level.BUF: "lower-tg-to-buf", Level.PLANNED: "plan-memory", Level.WGSL: "lower-buf-to-wgsl"}
+LOWERED_BY = {
+    Level.BUF: "lower-tg-to-buf",
+    Level.PLANNED: "plan-memory",
+    Level.WGSL: "lower-buf-to-wgsl",
+    Level.CPU: "lower-buf-to-cpu",
+    Level.LLVM: "convert-to-llvm",
+}
 """The pass that leads to each level from the one above it."""
 
 TENSORS = (Level.TG,)
 KERNELS = (Level.BUF,)
 PLANNED = (Level.PLANNED,)
+NATIVE_KERNELS = (Level.CPU,)
 PLANNED_OR_NOT = (Level.BUF, Level.PLANNED)
 
 
@@ -124,6 +135,10 @@ def level_of(module: ModuleOp) -> Level | None:
     for op in module.ops:
         if isinstance(op, WgslKernelOp):
             return Level.WGSL
+        if isinstance(op, CpuKernelOp):
+            return Level.CPU
+        if isinstance(op, LlvmFuncOp):
+            return Level.LLVM
         if found is None and isinstance(op, FuncOp):
             found = _level_of_function(op)
     return found

@@ -61,7 +61,7 @@ def device_passes(
     frugal: bool = False,
     precision: LowerPrecisionPass | None = None,
 ) -> list[ModulePass]:
-    """Returns the passes from `tg` down to `wgsl`.
+    """Returns the passes from `tg` down to `wgsl`, or to `llvm` where the target is native code.
 
     Args:
         target: The device's limits and features.
@@ -72,17 +72,13 @@ def device_passes(
     from tensorgrad.passes.buffers.fuse.fuse_pass import RULES, FusePass
     from tensorgrad.passes.buffers.lower_tg_to_buf import LowerTgToBufPass
     from tensorgrad.passes.buffers.order_kernels import OrderKernelsPass
-    from tensorgrad.passes.buffers.plan_memory import PlanMemoryPass
     from tensorgrad.passes.buffers.schedule import SchedulePass
     from tensorgrad.passes.buffers.share_dispatches import ShareDispatchesPass
     from tensorgrad.passes.buffers.split_reductions import SplitReductionsPass
-    from tensorgrad.passes.kernels.expand_math import ExpandMathPass
-    from tensorgrad.passes.kernels.keep_ieee import KeepIeeePass
-    from tensorgrad.passes.kernels.lower_buf_to_wgsl import LowerBufToWgslPass
-    from tensorgrad.passes.kernels.relay_loops import RelayLoopsPass
     from tensorgrad.passes.tensors.inline_calls import InlineCallsPass
     from tensorgrad.passes.tensors.recompute import RecomputePass
 
+    sharing = ShareDispatchesPass(target=target, slack=0) if frugal else ShareDispatchesPass(target=target)
     return [
         InlineCallsPass(target=target),
         RecomputePass(),
@@ -93,8 +89,31 @@ def device_passes(
         SplitReductionsPass(target=target),
         SchedulePass(target=target, tuned=tuned),
         *([OrderKernelsPass()] if frugal else []),
-        ShareDispatchesPass(target=target, slack=0) if frugal else ShareDispatchesPass(target=target),
-        PlanMemoryPass(target=target),
+        *([] if target.native else [sharing]),
+        *scheduled_passes(target),
+    ]
+
+
+def scheduled_passes(target: Target) -> list[ModulePass]:
+    """Returns the passes from scheduled kernels down to `wgsl`, or to `llvm` where the target is native code."""
+    from tensorgrad.passes.buffers.plan_memory import PlanMemoryPass
+    from tensorgrad.passes.kernels.convert_to_llvm import ConvertToLlvmPass
+    from tensorgrad.passes.kernels.expand_math import ExpandMathPass
+    from tensorgrad.passes.kernels.keep_ieee import KeepIeeePass
+    from tensorgrad.passes.kernels.lower_buf_to_cpu import LowerBufToCpuPass
+    from tensorgrad.passes.kernels.lower_buf_to_wgsl import LowerBufToWgslPass
+    from tensorgrad.passes.kernels.relay_loops import RelayLoopsPass
+
+    planning = PlanMemoryPass(target=target)
+    if target.native:
+        return [
+            planning,
+            LowerBufToCpuPass(target=target),
+            ExpandMathPass(target=target),
+            ConvertToLlvmPass(target=target),
+        ]
+    return [
+        planning,
         LowerBufToWgslPass(target=target),
         RelayLoopsPass(target=target),
         KeepIeeePass(),

@@ -28,9 +28,11 @@ CLASSES: dict[str, tuple[str, str]] = {
     "plan-memory": ("tensorgrad.passes.buffers.plan_memory", "PlanMemoryPass"),
     "buf-to-upstream": ("tensorgrad.passes.buffers.buf_to_upstream", "BufToUpstreamPass"),
     "lower-buf-to-wgsl": ("tensorgrad.passes.kernels.lower_buf_to_wgsl", "LowerBufToWgslPass"),
+    "lower-buf-to-cpu": ("tensorgrad.passes.kernels.lower_buf_to_cpu", "LowerBufToCpuPass"),
     "relay-loops": ("tensorgrad.passes.kernels.relay_loops", "RelayLoopsPass"),
     "keep-ieee": ("tensorgrad.passes.kernels.keep_ieee", "KeepIeeePass"),
     "expand-math": ("tensorgrad.passes.kernels.expand_math", "ExpandMathPass"),
+    "convert-to-llvm": ("tensorgrad.passes.kernels.convert_to_llvm", "ConvertToLlvmPass"),
 }
 """For each pass: the module and the class. They stand in the order in which they run."""
 

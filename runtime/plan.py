@@ -12,9 +12,16 @@ import numpy as np
 WORD = 4
 """Offsets and sizes on a device are multiples of four bytes."""
 
-ELEMENT_BYTES = {"f32": 4, "i32": 4, "u32": 4, "bool": 4, "f16": 2}
+ELEMENT_BYTES = {"f32": 4, "i32": 4, "u32": 4, "bool": 4, "f16": 2, "f64": 8}
 """Bytes of an element on the device, where a bool is one 32-bit word."""
-HOST_DTYPES = {"f32": np.float32, "i32": np.int32, "u32": np.uint32, "bool": np.bool_, "f16": np.float16}
+HOST_DTYPES = {
+    "f32": np.float32,
+    "i32": np.int32,
+    "u32": np.uint32,
+    "bool": np.bool_,
+    "f16": np.float16,
+    "f64": np.float64,
+}
 """The numpy dtype that a tensor has outside the device."""
 
 BUFFER_ROLES = ("parameter", "state", "input", "output", "constant", "workspace")
@@ -31,14 +38,16 @@ PERSISTENT_ROLES = ("parameter", "state")
 
 @dataclass(frozen=True)
 class Kernel:
-    """One compute shader.
+    """One compute shader, or one native function.
 
     Attributes:
-        language: "wgsl".
+        language: "wgsl", or "llvm" for LLVM IR: a function of the addresses of its bindings, of scratch memory, and of
+            the first task and the one behind the last; the workgroups of a dispatch are its tasks.
         entry: The entry point's name in `code`.
-        code: The shader's text.
-        workgroup_size: Its extents.
-        workgroup_storage: How many bytes the invocations of a workgroup share.
+        code: The text.
+        workgroup_size: Its extents; of native functions, ones.
+        workgroup_storage: How many bytes the invocations of a workgroup share, or how much scratch memory a thread
+            needs.
     """
 
     language: str

@@ -36,7 +36,7 @@ from tensorgrad.runtime.plan import (
     unrolled,
 )
 from tensorgrad.runtime.shaders import check_shader
-from tensorgrad.runtime.target import Features, Target, check_features
+from tensorgrad.runtime.target import LANGUAGES, Features, Target, check_features
 
 __all__ = [
     "ELEMENT_BYTES",
@@ -130,6 +130,12 @@ class Program:
             TargetError: A limit is exceeded, a kernel uses what the target lacks or is written in another shader
                 dialect, or the program counts on another subgroup size; says where.
         """
+        for kernel in self.kernels:
+            if kernel.language != target.language:
+                raise TargetError(
+                    f"program {self.name!r} has kernels in {kernel.language}, target {target.name!r} runs "
+                    f"{target.language}: compile it for this target"
+                )
         for buffer in self.buffers:
             _within(target, "max_buffer_size", buffer.size, f"buffer {buffer.name!r}")
         for kernel in self.kernels:
@@ -139,7 +145,8 @@ class Program:
             for axis, extent in zip("xyz", kernel.workgroup_size, strict=True):
                 _within(target, f"max_compute_workgroup_size_{axis}", extent, where)
             _within(target, "max_compute_workgroup_storage_size", kernel.workgroup_storage, where)
-        features = [check_features(one.code, f"kernel {one.entry!r} of {self.name!r}", target) for one in self.kernels]
+        shaders = [one for one in self.kernels if one.language == "wgsl"]
+        features = [check_features(one.code, f"kernel {one.entry!r} of {self.name!r}", target) for one in shaders]
         for step, _ in runs(self.plan):
             if isinstance(step, Dispatch):
                 _check_dispatch_fits(step, f"dispatch {step.label!r}", target)
@@ -219,14 +226,18 @@ def _unique(names: Iterable[str], what: str) -> None:
 def _check_kernels(kernels: Sequence[Kernel]) -> None:
     for index, kernel in enumerate(kernels):
         where = f"kernel {index} ({kernel.entry!r})"
-        _require(kernel.language == "wgsl", f"{where}: unknown language {kernel.language!r}")
+        _require(kernel.language in LANGUAGES, f"{where}: unknown language {kernel.language!r}")
+        _require(kernel.language == kernels[0].language, f"{where}: a program's kernels are in one language")
         _require(
             isinstance(kernel.entry, str) and kernel.entry.isidentifier(),
             f"{where}: its entry point is not an identifier",
         )
         _extents(kernel.workgroup_size, f"{where}: workgroup_size")
         _require(_is_whole(kernel.workgroup_storage), f"{where}: workgroup_storage {kernel.workgroup_storage!r}")
-        check_shader(kernel.code, where)
+        if kernel.language == "wgsl":
+            check_shader(kernel.code, where)
+        else:
+            _require(f"define void @{kernel.entry}(" in kernel.code, f"{where}: its code does not define it")
 
 
 def _check_buffers(buffers: Sequence[Buffer]) -> None:
@@ -425,6 +436,7 @@ def requirements(program: Program, compiled: Target) -> Target:
         subgroups=subgroups,
         subgroup_size=compiled.subgroup_size if subgroups else None,
         shader_dialect=compiled.shader_dialect if subgroups else "standard",
+        language=compiled.language,
     )
 
 

@@ -13,6 +13,7 @@ from tensorgrad.runtime.errors import TargetError
 
 MEBIBYTE = 1 << 20
 SHADER_DIALECTS = ("naga", "standard")
+LANGUAGES = ("wgsl", "llvm")
 
 
 @dataclass(frozen=True)
@@ -30,6 +31,8 @@ class Target:
         max_loop_iterations: After how many iterations, in all loops together, an invocation's loops end without a
             word; None where they run to their end.
         shader_dialect: Whose WGSL is read: "naga" (wgpu) or "standard" (browsers, Dawn).
+        language: What kernels are written in: "wgsl", or "llvm" for native code on a CPU, which has no limits on
+            bindings and computes in f64 too.
 
     Raises:
         TargetError: A field's value is out of its range; says which field.
@@ -52,6 +55,7 @@ class Target:
     software: bool = False
     max_loop_iterations: int | None = None
     shader_dialect: str = "naga"
+    language: str = "wgsl"
 
     def __post_init__(self) -> None:
         for name, value in asdict(self).items():
@@ -63,6 +67,11 @@ class Target:
             raise TargetError(
                 f"target field 'min_storage_buffer_offset_alignment': expected a power of two from 4, got {alignment}"
             )
+
+    @property
+    def native(self) -> bool:
+        """Whether kernels are native code of a CPU."""
+        return self.language == "llvm"
 
     @property
     def max_workgroup_size(self) -> tuple[int, int, int]:
@@ -143,6 +152,7 @@ FIELD_RULES: dict[str, tuple[str, Any]] = {
     "max_loop_iterations": OPTIONAL_COUNT,
     "software": FLAG,
     "shader_dialect": (" or ".join(SHADER_DIALECTS), lambda value: value in SHADER_DIALECTS),
+    "language": (" or ".join(LANGUAGES), lambda value: value in LANGUAGES),
 }
 """What each field may be, and the test for it; limits go by their first word."""
 
@@ -181,9 +191,24 @@ PROFILES: dict[str, Target] = {
             software=True,
             max_loop_iterations=65535,
         ),
+        replace(
+            WEBGPU_DEFAULT,
+            name="cpu",
+            max_storage_buffers_per_shader_stage=1 << 16,
+            max_storage_buffer_binding_size=1 << 40,
+            max_buffer_size=1 << 40,
+            max_compute_workgroup_storage_size=1 << 26,
+            max_compute_workgroups_per_dimension=1 << 31,
+            min_storage_buffer_offset_alignment=64,
+            f16=True,
+            language="llvm",
+        ),
     )
 }
 """The named targets."""
+
+CPU = PROFILES["cpu"]
+"""Native code on any CPU."""
 
 
 DIRECTIVE = re.compile(r"(?:\s|//[^\n]*\n)*enable\s([\w\s,]{1,200});")

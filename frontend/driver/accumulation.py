@@ -125,10 +125,7 @@ def _check_memory(last: Executable, others: Executable, limit: int, where: str) 
     Raises:
         ProgramError: It is more than the limit.
     """
-    from tensorgrad.runtime.webgpu import WebGPUExecutable
-
-    assert isinstance(last, WebGPUExecutable) and isinstance(others, WebGPUExecutable)
-    own = others.program.statistics["peak_bytes"] - others.shared_bytes
-    taken = last.program.statistics["peak_bytes"] + own
+    own = others.statistics()["peak_bytes"] - others.shared_bytes
+    taken = last.statistics()["peak_bytes"] + own
     if taken > limit:
         raise ProgramError(f"{where}: memory_limit is {limit} bytes, but a step of micro-batches needs {taken}")

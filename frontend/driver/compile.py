@@ -33,7 +33,7 @@ from tensorgrad.tracing.location import user_line
 from tensorgrad.tracing.tracer import checked_module, function_name, refuse_inside_trace
 
 if TYPE_CHECKING:
-    from tensorgrad.runtime.webgpu import WebGPUDevice
+    from tensorgrad.driver.device import ProgramDevice
 
 Result = TypeVar("Result")
 
@@ -151,8 +151,8 @@ def compile(
         found = find_device(device)
     if memory_limit is not None and found is None:
         raise OptionError("memory_limit is for a device that plans its memory; numpy plans none")
-    if timeout is not None and found is None:
-        raise OptionError("timeout is for a device that is waited for; numpy runs in the call")
+    if timeout is not None and (found is None or found.target.native):
+        raise OptionError("timeout is for a device that is waited for; numpy and cpu run in the call")
     check_device("tg.compile", rounding, found)
 
     name = traced.function.sym_name.data
@@ -218,7 +218,7 @@ def _warn_of_unused(function: FuncOp, losses: Losses, name: str) -> None:
             warnings.warn(f"{user_line()}: {message}", UnusedParameterWarning, stacklevel=4)
 
 
-def _updating(function: str, device: WebGPUDevice | None) -> AppendUpdatesPass:
+def _updating(function: str, device: ProgramDevice | None) -> AppendUpdatesPass:
     """Returns the pass that appends the updates, which knows how much a kernel of the device may bind."""
     if device is None:
         return AppendUpdatesPass(function)

@@ -9,6 +9,7 @@ from typing import Any, Generic, NoReturn, TypeAlias, TypeVar, cast
 
 import numpy as np
 
+from tensorgrad.driver.device import described
 from tensorgrad.driver.pipeline import Compilation
 from tensorgrad.errors import InputError, ProgramError
 from tensorgrad.runtime.backend import Executable, OutputHandle, check_inputs
@@ -45,9 +46,9 @@ class Compiled(Held):
 
     @property
     def device(self) -> str:
-        """Where it runs: "numpy", or "wgpu" and the adapter's name."""
+        """Where it runs: "numpy", or "cpu" or "wgpu" and its name."""
         found = self._compilation.device
-        return "numpy" if found is None else f"wgpu ({found.info.name}, {found.info.backend}, {found.info.type})"
+        return "numpy" if found is None else described(found)
 
     @property
     def program(self) -> Program:
@@ -161,7 +162,7 @@ class Specializations(Held, Generic[Key]):
 
     @property
     def device(self) -> str:
-        """Where it runs: "numpy", or "wgpu" and the adapter's name."""
+        """Where it runs: "numpy", or "cpu" or "wgpu" and its name."""
         return self._latest("device").device
 
     @property

@@ -9,19 +9,24 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 import numpy as np
 
-from tensorgrad.errors import NoAdapterError, OptionError
+from tensorgrad.errors import DeviceError, NoAdapterError, OptionError
 
 if TYPE_CHECKING:
-    from tensorgrad.runtime.webgpu import WebGPUDevice
+    from tensorgrad.runtime.backend import Executable
+    from tensorgrad.runtime.cpu import CpuDevice, CpuExecutable
+    from tensorgrad.runtime.program import Program
+    from tensorgrad.runtime.webgpu import WebGPUDevice, WebGPUExecutable
 
-DeviceName: TypeAlias = Literal["auto", "wgpu", "numpy"]
+    ProgramDevice: TypeAlias = WebGPUDevice | CpuDevice
+    ProgramExecutable: TypeAlias = WebGPUExecutable | CpuExecutable
+
+DeviceName: TypeAlias = Literal["auto", "wgpu", "cpu", "numpy"]
 """What `device=` may be."""
 
 NAMES = get_args(DeviceName)
 
 _ELSEWHERE = {
     **dict.fromkeys(("cuda", "gpu", "mps", "rocm", "metal", "vulkan", "webgpu"), "wgpu"),
-    "cpu": "numpy",
 }
 """What devices are called by other libraries."""
 
@@ -34,7 +39,7 @@ class Device:
         device: What to give to `tg.compile`.
         name: What its maker calls it.
         type: "hardware", "software" where a CPU plays the GPU, or "cpu".
-        backend: The interface it is driven through: Vulkan, Metal, D3D12, OpenGL, or NumPy.
+        backend: What drives it: Vulkan, Metal, D3D12, OpenGL, LLVM, or NumPy.
         driver: The driver, where there is one.
     """
 
@@ -55,9 +60,52 @@ def devices() -> tuple[Device, ...]:
     else:
         adapters = list_adapters()
     found += [Device("wgpu", info.name, info.type, info.backend, info.driver) for info in adapters]
-    reference = Device("numpy", f"NumPy {np.__version__}", "cpu", "NumPy")
     position = sum(device.type == "hardware" for device in found)
-    return (*found[:position], reference, *found[position:])
+    reference = Device("numpy", f"NumPy {np.__version__}", "cpu", "NumPy")
+    return (*found[:position], *_native(), *found[position:], reference)
+
+
+def _native() -> list[Device]:
+    """Returns the CPU, where LLVM generates code for it."""
+    from tensorgrad.runtime.cpu import CpuDevice
+
+    try:
+        info = CpuDevice().info
+    except DeviceError:
+        return []
+    return [Device("cpu", info.name, info.type, info.backend, info.driver)]
+
+
+def described(device: ProgramDevice) -> str:
+    """Returns what a device is called: the name to give to `tg.compile`, and what it is."""
+    info = device.info
+    if device.target.native:
+        return f"cpu ({info.name}, {info.backend})"
+    return f"wgpu ({info.name}, {info.backend}, {info.type})"
+
+
+def load_program(
+    device: ProgramDevice,
+    program: Program,
+    share: Executable | None = None,
+    in_turn: bool = False,
+    timeout: float | None = None,
+) -> ProgramExecutable:
+    """Loads a program on a device; see `CpuExecutable` and `WebGPUExecutable`.
+
+    Raises:
+        ProgramError, TargetError: The program is malformed, or doesn't fit the device.
+        DeviceError: What the device reported.
+    """
+    from tensorgrad.runtime.cpu import CpuDevice, CpuExecutable
+
+    if isinstance(device, CpuDevice):
+        assert share is None or isinstance(share, CpuExecutable)
+        return CpuExecutable(program, device, share, in_turn)
+    from tensorgrad.runtime.webgpu import WebGPUExecutable
+
+    assert share is None or isinstance(share, WebGPUExecutable)
+    return WebGPUExecutable(program, device, share, in_turn, timeout)
 
 
 def check_name(name: str) -> None:
@@ -72,12 +120,12 @@ def check_name(name: str) -> None:
         raise OptionError(f"device must be one of {', '.join(NAMES)}, not {name!r}{hint}")
 
 
-def find_device(name: str) -> WebGPUDevice | None:
+def find_device(name: str) -> ProgramDevice | None:
     """Returns the device that a name stands for; `None` is numpy.
 
     Args:
-        name: "wgpu" for the best adapter, software ones included; "numpy"; or "auto" for a hardware adapter where there
-            is one, else numpy, which the log then says once.
+        name: "wgpu" for the best adapter, software ones included; "cpu" for native code; "numpy" for the reference; or
+            "auto" for a hardware adapter where there is one, else the CPU, which the log then says once.
 
     Raises:
         OptionError: Another name.
@@ -87,6 +135,10 @@ def find_device(name: str) -> WebGPUDevice | None:
     check_name(name)
     if name == "numpy":
         return None
+    if name == "cpu":
+        from tensorgrad.runtime.cpu import CpuDevice
+
+        return CpuDevice()
     try:
         from tensorgrad.runtime.webgpu import WebGPUDevice
     except ImportError as error:
@@ -102,6 +154,9 @@ def find_device(name: str) -> WebGPUDevice | None:
 
 
 @functools.cache
-def _fall_back(reason: str) -> None:
-    """Says once in a process that "auto" is numpy, and why."""
-    logging.getLogger("tensorgrad").warning("device='auto' runs by numpy: %s", reason)
+def _fall_back(reason: str) -> CpuDevice:
+    """Says once in a process that "auto" is the CPU, and why."""
+    from tensorgrad.runtime.cpu import CpuDevice
+
+    logging.getLogger("tensorgrad").info("device='auto' runs on the CPU: %s", reason)
+    return CpuDevice()

@@ -27,7 +27,7 @@ from tensorgrad.tracing.tensor import Array
 from tensorgrad.tracing.tracer import as_array, checked_module, current_trace, function_name, trace_call, unique
 
 if TYPE_CHECKING:
-    from tensorgrad.runtime.webgpu import WebGPUDevice
+    from tensorgrad.driver.device import ProgramDevice
 
 Result = TypeVar("Result")
 Key: TypeAlias = tuple[Hashable, ...]
@@ -53,7 +53,7 @@ class Jitted(Specializations[Key], Generic[Result]):
         self._signature = _signature(function, static)
 
     @functools.cached_property
-    def _device(self) -> WebGPUDevice | None:
+    def _device(self) -> ProgramDevice | None:
         return find_device(self._device_name)
 
     def __get__(self, instance: object, owner: type | None = None) -> Any:

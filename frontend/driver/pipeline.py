@@ -17,6 +17,7 @@ from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import DiagnosticException, VerifyException
 
 from tensorgrad.dialects.signature import arguments_of
+from tensorgrad.driver.device import load_program
 from tensorgrad.driver.dumping import Dump
 from tensorgrad.driver.program_cache import FORMAT, Entry, ProgramCache
 from tensorgrad.driver.program_key import key_of
@@ -29,11 +30,11 @@ from tensorgrad.passes.running import apply_pass
 from tensorgrad.runtime.backend import Executable
 from tensorgrad.runtime.formula import Formula
 from tensorgrad.runtime.program import Program
-from tensorgrad.runtime.target import WEBGPU_DEFAULT, Target
+from tensorgrad.runtime.target import CPU, WEBGPU_DEFAULT, Target
 from tensorgrad.tracing.location import user_line
 
 if TYPE_CHECKING:
-    from tensorgrad.runtime.webgpu import WebGPUDevice, WebGPUExecutable
+    from tensorgrad.driver.device import ProgramDevice, ProgramExecutable
 
 DEFAULT_TUNING_SECONDS = 60.0
 """How long tuning takes at most, unless said otherwise."""
@@ -44,8 +45,8 @@ SEGMENTS = (1, 2, 3, 4, 6, 8, 12, 16, 24)
 EditPasses: TypeAlias = Callable[[list[ModulePass]], Sequence[ModulePass]]
 """A caller's own change of a list of passes."""
 
-LOWERING_TO_WGSL = "lower-buf-to-wgsl"
-"""The pass that leaves the level `buf`."""
+LOWERINGS = ("lower-buf-to-wgsl", "lower-buf-to-cpu")
+"""The passes that leave the level `buf`."""
 
 
 @dataclass
@@ -157,7 +158,7 @@ class Compilation:
     name: str
     traced: ModuleOp
     on_tensors: Callable[[int], Sequence[ModulePass]]
-    device: WebGPUDevice | None
+    device: ProgramDevice | None
     phases: Phases
     memory_limit: int | None = None
     reserved_bytes: int = 0
@@ -214,7 +215,7 @@ class Compilation:
         return module
 
     def _before(self, one: ModulePass, module: ModuleOp) -> None:
-        if one.name == LOWERING_TO_WGSL:
+        if one.name in LOWERINGS:
             self._dumped("buf", module)
 
     def _dumped(self, level: str, module: ModuleOp) -> None:
@@ -254,15 +255,12 @@ class Compilation:
         found = WEBGPU_DEFAULT
         return found if self.precision is None else replace(found, name=f"{found.name} with shader-f16", f16=True)
 
-    def _load_on_device(self, device: WebGPUDevice, share: Executable | None, in_turn: bool) -> WebGPUExecutable:
-        from tensorgrad.runtime.webgpu import WebGPUExecutable
-
+    def _load_on_device(self, device: ProgramDevice, share: Executable | None, in_turn: bool) -> ProgramExecutable:
         program = self._for_device(device)
         with self.phases.measure("load"):
-            assert share is None or isinstance(share, WebGPUExecutable)
-            return WebGPUExecutable(program, device, share, in_turn, self.timeout)
+            return load_program(device, program, share, in_turn, self.timeout)
 
-    def _for_device(self, device: WebGPUDevice) -> Program:
+    def _for_device(self, device: ProgramDevice) -> Program:
         """Returns the program, from the cache where it is kept there; without it all passes run."""
         cache = ProgramCache.from_environment() if self._may_be_kept() else None
         if cache is None:
@@ -297,7 +295,7 @@ class Compilation:
             return False
         return all(type(one).__module__.startswith("tensorgrad.") for one in self.tensor_passes())
 
-    def _options(self, device: WebGPUDevice) -> dict[str, object]:
+    def _options(self, device: ProgramDevice) -> dict[str, object]:
         """Returns what the program depends on besides what was traced, and the compiler."""
         return {
             "format": FORMAT,
@@ -320,7 +318,7 @@ class Compilation:
             key = key_of(self.traced, {**options, "schedules": schedules})
             return key, cache.read(key)
 
-    def _tune(self, device: WebGPUDevice) -> bool:
+    def _tune(self, device: ProgramDevice) -> bool:
         """Measures schedules for the kernels there are, if that was asked for; whether all were."""
         if not self.tuning_seconds:
             return True
@@ -328,7 +326,7 @@ class Compilation:
 
         with self.phases.measure("tune"):
             module = self.traced.clone()
-            passes = self.down_to_wgsl()
+            passes = self.down_to_kernels()
             run_passes(module, passes[: [one.name for one in passes].index("schedule")], Phases())
             start = time.perf_counter()
             self.tuned = str(tune(module, device, self.tuning_seconds))
@@ -368,7 +366,7 @@ class Compilation:
         run_passes(
             module, self._below(target), self.phases, verify=False, source=self._tensors_again, before=self._before
         )
-        self._dumped("wgsl", module)
+        self._dumped("llvm" if target.native else "wgsl", module)
         with self.phases.measure("build"):
             from tensorgrad.passes.kernels.build_program import build_program
 
@@ -410,20 +408,36 @@ class Compilation:
         run_passes(module, LEVELS[level](self), Phases())
         return str(module)
 
-    def down_to_wgsl(self) -> list[ModulePass]:
-        """Returns all passes."""
-        return [*self.tensor_passes(), *self._below(self.target())]
+    def down_to_kernels(self, target: Target | None = None) -> list[ModulePass]:
+        """Returns all passes, to the kernels of a target, else the device."""
+        return [*self.tensor_passes(), *self._below(self.target() if target is None else target)]
+
+    def down_to_shaders(self) -> list[ModulePass]:
+        """Returns all passes to WGSL: of the device, or what every WebGPU device has where that runs none."""
+        target = self.target()
+        return self.down_to_kernels(WEBGPU_DEFAULT if target.native else target)
+
+    def down_to_native_code(self) -> list[ModulePass]:
+        """Returns all passes to native code."""
+        return self.down_to_kernels(CPU)
+
+    def down_to_cpu(self) -> list[ModulePass]:
+        """Returns the passes to native loops."""
+        passes = self.down_to_native_code()
+        return passes[: 1 + [one.name for one in passes].index("lower-buf-to-cpu")]
 
     def down_to_buf(self) -> list[ModulePass]:
         """Returns the passes down to where kernels are scheduled."""
-        passes = self.down_to_wgsl()
-        return passes[: [one.name for one in passes].index(LOWERING_TO_WGSL)]
+        passes = self.down_to_kernels()
+        return passes[: next(number for number, one in enumerate(passes) if one.name in LOWERINGS)]
 
 
 LEVELS: dict[str, Callable[[Compilation], Sequence[ModulePass]]] = {
     "traced": lambda compilation: [],
     "tg": lambda compilation: compilation.tensor_passes(),
     "buf": Compilation.down_to_buf,
-    "wgsl": Compilation.down_to_wgsl,
+    "wgsl": Compilation.down_to_shaders,
+    "cpu": Compilation.down_to_cpu,
+    "llvm": Compilation.down_to_native_code,
 }
 """The levels that can be looked at, each with the passes that lead there."""

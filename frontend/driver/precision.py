@@ -12,7 +12,7 @@ from tensorgrad.tracing.location import user_line
 from tensorgrad.tracing.tracer import refusing_derivatives
 
 if TYPE_CHECKING:
-    from tensorgrad.runtime.webgpu import WebGPUDevice
+    from tensorgrad.driver.device import ProgramDevice
 
 Precision: TypeAlias = Literal["f32", "f16"]
 """What `precision=` may be."""
@@ -39,7 +39,7 @@ def checked_precision(what: str, precision: str, loss_scale: float | None = None
     return LowerPrecisionPass(precision, scale=float(loss_scale))
 
 
-def check_device(what: str, precision: LowerPrecisionPass | None, device: WebGPUDevice | None) -> None:
+def check_device(what: str, precision: LowerPrecisionPass | None, device: ProgramDevice | None) -> None:
     """Checks that a device, or numpy, stores what a precision asks for.
 
     Raises:

@@ -20,21 +20,19 @@ from xdsl.ir import Block, Region
 from tensorgrad.dialects.buf import Buffer, KernelOp, buffer_bytes, buffer_type
 from tensorgrad.dialects.schedule import Schedule, ScheduleAttr
 from tensorgrad.dialects.signature import Slot, slots_attribute
+from tensorgrad.driver.device import load_program
 from tensorgrad.driver.program_cache import cache_folder
 from tensorgrad.errors import TensorgradError
 from tensorgrad.passes.analyses.identity import kernel_key
-from tensorgrad.passes.buffers.plan_memory import PlanMemoryPass
 from tensorgrad.passes.buffers.schedule.choose import choose, neighbours
 from tensorgrad.passes.buffers.schedule.tuned import FORMAT, Search, read_file, write_table
 from tensorgrad.passes.kernels.build_program import build_program
-from tensorgrad.passes.kernels.expand_math import ExpandMathPass
-from tensorgrad.passes.kernels.keep_ieee import KeepIeeePass
-from tensorgrad.passes.kernels.lower_buf_to_wgsl import LowerBufToWgslPass
-from tensorgrad.passes.kernels.relay_loops import RelayLoopsPass
+from tensorgrad.passes.pipelines import scheduled_passes
 from tensorgrad.runtime.program import Program
 
 if TYPE_CHECKING:
-    from tensorgrad.runtime.webgpu import WebGPUDevice, WebGPUExecutable
+    from tensorgrad.driver.device import ProgramDevice
+    from tensorgrad.runtime.backend import Executable
 
 GAIN = 0.95
 """A schedule takes the place of another when it needs at most this share of its time."""
@@ -48,7 +46,7 @@ MOST_BYTES = 1 << 29
 """Kernels whose buffers together are larger keep their schedule: tuning would need them a second time."""
 
 
-def table_path(device: WebGPUDevice) -> Path:
+def table_path(device: ProgramDevice) -> Path:
     """Returns where the schedules of a device are kept: by adapter, driver and the format of schedules.
 
     The folder is the user's cache, or `TENSORGRAD_CACHE` where that is set.
@@ -58,7 +56,7 @@ def table_path(device: WebGPUDevice) -> Path:
     return cache_folder() / "schedules" / f"{name}.json"
 
 
-def tune(module: ModuleOp, device: WebGPUDevice, seconds: float) -> Path:
+def tune(module: ModuleOp, device: ProgramDevice, seconds: float) -> Path:
     """Measures schedules for the kernels of a module until each has its best, or the time is up.
 
     Kernels that were tuned before are left as they are. What was measured is kept however this ends, by the time, an
@@ -132,14 +130,14 @@ class _Bench:
     """Runs one kernel under any schedule."""
 
     kernel: KernelOp
-    device: WebGPUDevice
+    device: ProgramDevice
     default: Schedule
 
     def __post_init__(self) -> None:
-        self._loaded: dict[Schedule, tuple[WebGPUExecutable, int] | None] = {}
+        self._loaded: dict[Schedule, tuple[Executable, int] | None] = {}
 
     @classmethod
-    def of(cls, kernel: KernelOp, device: WebGPUDevice) -> _Bench | None:
+    def of(cls, kernel: KernelOp, device: ProgramDevice) -> _Bench | None:
         """Returns a bench for a kernel; `None` where its buffers are too large."""
         if sum(buffer_bytes(cast(Buffer, operand.type)) for operand in kernel.operands) > MOST_BYTES:
             return None
@@ -168,23 +166,21 @@ class _Bench:
         """Frees what was loaded."""
         self._loaded.clear()
 
-    def _load(self, schedule: Schedule) -> tuple[WebGPUExecutable, int] | None:
+    def _load(self, schedule: Schedule) -> tuple[Executable, int] | None:
         if schedule not in self._loaded:
             self._loaded[schedule] = self._measured(schedule)
         return self._loaded[schedule]
 
-    def _measured(self, schedule: Schedule) -> tuple[WebGPUExecutable, int] | None:
+    def _measured(self, schedule: Schedule) -> tuple[Executable, int] | None:
         """Returns an executable that repeats the kernel for long enough; runs it once to know how often that is."""
-        from tensorgrad.runtime.webgpu import WebGPUExecutable
-
         try:
             program = self._program(schedule)
-            executable = WebGPUExecutable(program, self.device)
+            executable = load_program(self.device, program)
             _run(executable)
             once = _run(executable)
             repeats = max(1, min(MOST_REPEATS, round(RUN_SECONDS / once)))
             if repeats > 1:
-                executable = WebGPUExecutable(replace(program, plan=program.plan * repeats), self.device)
+                executable = load_program(self.device, replace(program, plan=program.plan * repeats))
                 _run(executable)
         except TensorgradError:
             return None
@@ -194,18 +190,12 @@ class _Bench:
         """Returns the kernel alone, on buffers of its own; and one more, to wait for."""
         module = _alone(self.kernel, schedule)
         target = self.device.target
-        for one in (
-            PlanMemoryPass(target=target),
-            LowerBufToWgslPass(target=target),
-            RelayLoopsPass(target=target),
-            KeepIeeePass(),
-            ExpandMathPass(),
-        ):
+        for one in scheduled_passes(target):
             one.apply(Context(), module)
         return build_program(module, self.device.target)
 
 
-def _run(executable: WebGPUExecutable) -> float:
+def _run(executable: Executable) -> float:
     """Runs a program and waits for it; the seconds that took."""
     start = perf_counter()
     executable.step({}, {})

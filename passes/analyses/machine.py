@@ -7,7 +7,7 @@ device's.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tensorgrad.dialects.schedule import Tile
 from tensorgrad.runtime.target import Target
@@ -71,6 +71,14 @@ SMALL_WORK = 1 << 18
 BUSY_BYTES = 1 << 24
 """A kernel that moves so many bytes keeps a device busy by itself: co-scheduling it with a kernel of another archetype
 does not help."""
+
+# Native loops.
+
+NEAR_POINTS = 1024
+"""How many points run through the stages of a kernel together: what lies between stages stays in the first cache."""
+
+TASK_WORK = 1 << 16
+"""A task has about so many iterations at least: threads take one in less time than it runs."""
 
 # Reductions that are split.
 
@@ -192,6 +200,22 @@ SOFTWARE = CpuModel(
 )
 """A CPU that plays the GPU: Mesa's lavapipe with AVX2, measured kernel by kernel."""
 
+NATIVE = replace(
+    SOFTWARE,
+    lanes=16,
+    cores=4,
+    load=1.0,
+    uniform_load=0.1,
+    operation=0.5,
+    iteration=1.0,
+    result=2.0,
+    workgroup=100.0,
+    saved_dispatch=1e3,
+    added_dispatch=4e3,
+    near_bytes=1 << 18,
+)
+"""A CPU that runs native code, with vectors of 8 to 16 floats."""
+
 GPU = GpuModel(
     lanes=64,
     row_lanes=256,
@@ -211,4 +235,6 @@ GPU = GpuModel(
 
 def machine_of(target: Target) -> CpuModel | GpuModel:
     """Returns the model of a target's machine."""
+    if target.native:
+        return NATIVE
     return SOFTWARE if target.software else GPU

@@ -47,7 +47,7 @@ from tensorgrad.passes.analyses.storage import PACKED
 from tensorgrad.passes.buffers.lower_tg_to_buf.kernels import set_location
 from tensorgrad.passes.buffers.lower_tg_to_buf.scalars import ScalarBuilder
 from tensorgrad.passes.functions import block_of, return_of
-from tensorgrad.passes.kernels.lower_buf_to_wgsl.emission import NEUTRAL, reductions_of
+from tensorgrad.passes.kernels.writing.emission import NEUTRAL, reductions_of
 from tensorgrad.passes.levels import PLANNED_OR_NOT, LevelPass
 
 LLVM_PIPELINE = (

@@ -7,15 +7,18 @@ from dataclasses import replace
 from typing import Any, cast
 
 import numpy as np
-from xdsl.dialects import func, memref
+from xdsl.dialects import func, llvm, memref
 from xdsl.dialects.builtin import (
+    ArrayAttr,
     DenseIntOrFPElementsAttr,
     IntegerAttr,
     MemRefType,
     ModuleOp,
+    StringAttr,
     VectorType,
     f16,
     f32,
+    f64,
     i1,
     i32,
 )
@@ -31,6 +34,8 @@ from tensorgrad.dialects.tg.base import dense_to_numpy
 from tensorgrad.passes.analyses.traffic import BYTES_MOVED
 from tensorgrad.passes.analyses.trips import kernel_iterations
 from tensorgrad.passes.functions import find_function
+from tensorgrad.passes.kernels.convert_to_llvm.convert_to_llvm import ACCESS, SCRATCH
+from tensorgrad.passes.kernels.emit_llvm import emit_function
 from tensorgrad.passes.kernels.emit_wgsl import emit_kernel
 from tensorgrad.passes.labels import label_of, working_folder
 from tensorgrad.runtime.program import (
@@ -69,7 +74,7 @@ class _Builder:
     def __init__(self, module: ModuleOp, target: Target, name: str | None):
         self.function: FuncOp = find_function(module, name)
         self.target = target
-        self.kernel_ops = {op.sym_name.data: op for op in module.ops if isinstance(op, wgsl.KernelOp)}
+        self.kernel_ops = {op.sym_name.data: op for op in module.ops if isinstance(op, wgsl.KernelOp | llvm.FuncOp)}
         self.kernels: list[Kernel] = []
         self.kernel_index: dict[str, int] = {}
         self.buffers: list[Buffer] = []
@@ -162,13 +167,10 @@ class _Builder:
         name = op.kernel.root_reference.data
         kernel = self.kernel_ops[name]
         if name not in self.kernel_index:
-            x, y, z = kernel.workgroup_size.get_values()
             self.kernel_index[name] = len(self.kernels)
-            self.iterations = max(self.iterations, kernel_iterations(kernel))
-            code = emit_kernel(kernel, self.target)
-            self.kernels.append(Kernel("wgsl", name, code, (x, y, z), _workgroup_storage(kernel)))
+            self.kernels.append(self._shader(kernel) if isinstance(kernel, wgsl.KernelOp) else _native(kernel))
         bindings = [
-            self._binding(value, access.data, loops) for value, access in zip(op.bindings, kernel.access, strict=True)
+            self._binding(value, access, loops) for value, access in zip(op.bindings, _access(kernel), strict=True)
         ]
         moved = op.attributes.get(BYTES_MOVED)
         if isinstance(moved, IntegerAttr):
@@ -179,6 +181,12 @@ class _Builder:
             view = cast(ViewOp, op.arguments.owner)
             indirect = (self.arena_index[view.arena], view.start)
         return Dispatch(self.kernel_index[name], tuple(bindings), op.groups, label_of(op.location, self.here), indirect)
+
+    def _shader(self, kernel: wgsl.KernelOp) -> Kernel:
+        x, y, z = kernel.workgroup_size.get_values()
+        self.iterations = max(self.iterations, kernel_iterations(kernel))
+        code = emit_kernel(kernel, self.target)
+        return Kernel("wgsl", kernel.sym_name.data, code, (x, y, z), _workgroup_storage(kernel))
 
     def _binding(self, value: SSAValue, access: str, loops: tuple[RepeatOp, ...]) -> Binding:
         """Returns a binding; that of a row has a byte stride for each loop."""
@@ -203,7 +211,18 @@ class _Builder:
         return Copy(self.arena_index[source.arena], source.start, self.arena_index[target.arena], target.start, size)
 
 
-DTYPES: dict[Attribute, str] = {f32: "f32", i32: "i32", i1: "bool", f16: "f16"}
+DTYPES: dict[Attribute, str] = {f32: "f32", i32: "i32", i1: "bool", f16: "f16", f64: "f64"}
+
+
+def _native(function: llvm.FuncOp) -> Kernel:
+    scratch = cast("IntegerAttr[Any]", function.attributes[SCRATCH]).value.data
+    return Kernel("llvm", function.sym_name.data, emit_function(function), (1, 1, 1), scratch)
+
+
+def _access(kernel: wgsl.KernelOp | llvm.FuncOp) -> list[str]:
+    """Returns how a kernel accesses each binding."""
+    modes = kernel.access if isinstance(kernel, wgsl.KernelOp) else kernel.attributes[ACCESS]
+    return [mode.data for mode in cast("ArrayAttr[StringAttr]", modes)]
 
 
 def _workgroup_storage(kernel: wgsl.KernelOp) -> int:

@@ -12,19 +12,21 @@ goes through a mask on its bits, which no compiler sees through.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from itertools import pairwise
 from math import inf, nan, pi
 
 from xdsl.context import Context
 from xdsl.dialects import arith, math
-from xdsl.dialects.builtin import ModuleOp, f16, f32
+from xdsl.dialects.builtin import ModuleOp, f16, f32, f64
 from xdsl.ir import Operation
-from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.utils.exceptions import PassFailedException
 
 from tensorgrad.passes.analyses.walking import operations
 from tensorgrad.passes.formula import Condition, Formula, Integer, Real, Whole
+from tensorgrad.passes.levels import TargetedPass
+from tensorgrad.runtime.target import WEBGPU_DEFAULT, Target
 
 INFINITY_BITS = 0x7F800000
 SMALLEST_NORMAL = 2.0**-126
@@ -550,17 +552,23 @@ def expand(op: Operation) -> None:
     Rewriter.replace_op(op, [], [result])
 
 
-class ExpandMathPass(ModulePass):
+@dataclass(frozen=True)
+class ExpandMathPass(TargetedPass):
     """Replaces the `math` ops whose WGSL builtin is less accurate than is promised here, by `arith`.
 
     Expects scalar f32 and f16 ops, anywhere in the module. Guarantees that none of `EXPANSIONS` is left, that
     each result is within the bound its function's docstring states where the device keeps subnormals, that
     NaN, infinities and zeros of either sign come out as in C, and that the new ops carry the location of the
     old one.
-    Left to the builtins: sqrt, rsqrt, floor and the like.
+    Left to the builtins: sqrt, rsqrt, floor and the like. In native code, f64 is left to the C library.
+
+    Attributes:
+        target: A device, or a CPU.
     """
 
     name = "expand-math"
+
+    target: Target = WEBGPU_DEFAULT
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Expand every op of the table in `op`.
@@ -569,6 +577,8 @@ class ExpandMathPass(ModulePass):
             PassFailedException: one is on a type that is neither f32 nor f16; nothing has changed then.
         """
         found = [inner for inner in operations(op.body.block) if type(inner) in EXPANSIONS]
+        if self.target.native:
+            found = [inner for inner in found if inner.results[0].type != f64]
         for inner in found:
             type_ = inner.results[0].type
             if type_ not in (f32, f16):

@@ -23,7 +23,7 @@ class InlineCallsPass(LevelPass):
     """Replaces every `tg.call` by its body, also inside of other ops; custom derivatives are dropped.
 
     Composite calls stay calls, for a lowering that knows them; but inside of loops, of which each takes a binding too,
-    only those whose kernels fit the target's binding limit.
+    only those whose kernels fit the target's binding limit. Native code has no kernels of composites.
 
     Expects functions on `tg`, after everything that differentiates them. Guarantees the same results. Ops keep their
     locations.
@@ -47,6 +47,10 @@ class InlineCallsPass(LevelPass):
                 for block in function.body.blocks:
                     self._inline(block, 0, limit)
 
+    def _is_native(self) -> bool:
+        """Returns whether the program becomes native code, which has no kernels of composites."""
+        return self.target is not None and self.target.native
+
     def _inline(self, block: Block, loops: int, limit: int | None) -> None:
         for op in list(block.ops):
             if not isinstance(op, CallOp):
@@ -57,7 +61,7 @@ class InlineCallsPass(LevelPass):
             body = op.body.block
             self._inline(body, loops, limit)
             fits = limit is None or not loops or most_bindings(op) + loops <= limit
-            if op.composite is not None and fits:
+            if op.composite is not None and fits and not self._is_native():
                 drop_derivative(op)
                 continue
             if op.recompute is not None and not self.recompute:

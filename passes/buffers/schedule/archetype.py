@@ -14,13 +14,20 @@ from xdsl.ir import Attribute
 from xdsl.ir.affine import AffineDimExpr
 
 from tensorgrad.dialects.buf import KernelOp, element_of, is_shape_only, loop_extents, maps_of, shape_of
-from tensorgrad.dialects.schedule import AttentionSchedule, ContractionSchedule, GroupSchedule, ThreadSchedule
+from tensorgrad.dialects.schedule import (
+    AttentionSchedule,
+    ContractionSchedule,
+    GroupSchedule,
+    LoopsSchedule,
+    PackedSchedule,
+    ThreadSchedule,
+)
 from tensorgrad.passes.analyses.affine import used_dims
 from tensorgrad.passes.analyses.machine import MOST_OPS, VECTOR, CpuModel
 from tensorgrad.passes.analyses.walking import operations
 from tensorgrad.runtime.target import Target
 
-S = TypeVar("S", ThreadSchedule, GroupSchedule, ContractionSchedule, AttentionSchedule)
+S = TypeVar("S", ThreadSchedule, GroupSchedule, ContractionSchedule, AttentionSchedule, LoopsSchedule, PackedSchedule)
 
 
 class Archetype(ABC, Generic[S]):

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from xdsl.ir import Attribute
+from xdsl.utils.exceptions import DiagnosticException
 
 from tensorgrad.dialects.buf import KernelOp, element_bytes
 from tensorgrad.dialects.schedule import Schedule
@@ -15,6 +16,7 @@ from tensorgrad.passes.buffers.schedule.archetype import Archetype
 from tensorgrad.passes.buffers.schedule.attention import AttentionArchetype
 from tensorgrad.passes.buffers.schedule.contraction import ContractionArchetype
 from tensorgrad.passes.buffers.schedule.group import GroupArchetype
+from tensorgrad.passes.buffers.schedule.loops import LoopsArchetype
 from tensorgrad.passes.buffers.schedule.thread import ThreadArchetype
 from tensorgrad.runtime.target import Target
 
@@ -22,14 +24,25 @@ LOOPED = (GroupArchetype(), ThreadArchetype())
 """The archetypes that run a kernel's stages as they stand; each kernel that one of them writes, `thread` writes too."""
 
 ARCHETYPES: tuple[Archetype[Any], ...] = (AttentionArchetype(), ContractionArchetype(), *LOOPED)
-"""In the order in which a kernel is offered to them."""
+"""Those of shaders, in the order in which a kernel is offered to them."""
 
-BY_SCHEDULE: dict[type[Schedule], Archetype[Any]] = {one.schedule: one for one in ARCHETYPES}
+NATIVE_ARCHETYPES: tuple[Archetype[Any], ...] = (LoopsArchetype(),)
+"""Those of native code."""
+
+BY_SCHEDULE: dict[type[Schedule], Archetype[Any]] = {one.schedule: one for one in (*ARCHETYPES, *NATIVE_ARCHETYPES)}
 
 
 def choose(kernel: KernelOp, target: Target) -> Schedule:
-    """Returns the default schedule of a kernel on a target."""
-    return next(found for one in ARCHETYPES if (found := one.default(kernel, target)) is not None)
+    """Returns the default schedule of a kernel on a target.
+
+    Raises:
+        DiagnosticException: No archetype of the target's writes such a kernel, or the target can't run it.
+    """
+    for one in NATIVE_ARCHETYPES if target.native else ARCHETYPES:
+        found = one.default(kernel, target)
+        if found is not None:
+            return found
+    raise DiagnosticException(f"target {target.name!r} has no schedule for the kernel made at {kernel.location}")
 
 
 def neighbours(schedule: Schedule, kernel: KernelOp, target: Target) -> list[Schedule]:

@@ -24,7 +24,6 @@ from tensorgrad.passes.kernels.lower_buf_to_wgsl.attention_block import (
     AttentionBlock,
     Grid,
 )
-from tensorgrad.passes.kernels.lower_buf_to_wgsl.emission import Code
 from tensorgrad.passes.kernels.lower_buf_to_wgsl.scalars import (
     both,
     chosen,
@@ -35,6 +34,7 @@ from tensorgrad.passes.kernels.lower_buf_to_wgsl.scalars import (
     product,
     summed,
 )
+from tensorgrad.passes.kernels.writing.emission import Code
 
 
 def write_attention(kernel: KernelOp, schedule: AttentionSchedule, code: Code) -> None:

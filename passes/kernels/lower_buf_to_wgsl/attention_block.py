@@ -19,13 +19,13 @@ from tensorgrad.dialects.buf import element_of, shape_of
 from tensorgrad.dialects.schedule import AttentionSchedule
 from tensorgrad.passes.analyses import affine
 from tensorgrad.passes.analyses.affine import Linear
-from tensorgrad.passes.kernels.lower_buf_to_wgsl.emission import Code
 from tensorgrad.passes.kernels.lower_buf_to_wgsl.scalars import (
     folded,
     largest,
     product,
     summed,
 )
+from tensorgrad.passes.kernels.writing.emission import Code
 
 GROUP, QUERY, KEY, FEATURE = range(4)
 """The loops that maps are over."""

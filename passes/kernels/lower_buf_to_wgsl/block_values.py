@@ -12,7 +12,7 @@ from xdsl.ir import Operation, SSAValue
 from tensorgrad.dialects import wgsl
 from tensorgrad.dialects.schedule import Tile
 from tensorgrad.passes.analyses.axes import Axes
-from tensorgrad.passes.kernels.lower_buf_to_wgsl.emission import Code, Loops
+from tensorgrad.passes.kernels.writing.emission import Code, Loops
 
 ROW: Axes = frozenset(("row",))
 

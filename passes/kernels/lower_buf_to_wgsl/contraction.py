@@ -22,9 +22,9 @@ from tensorgrad.passes.analyses.kinds import contraction_of
 from tensorgrad.passes.analyses.machine import VECTOR, holds_sums
 from tensorgrad.passes.analyses.walking import operations
 from tensorgrad.passes.kernels.lower_buf_to_wgsl.block_values import BlockValues, Place, places_of
-from tensorgrad.passes.kernels.lower_buf_to_wgsl.emission import Code, Loops, place_of, reductions_of, stage_values
-from tensorgrad.passes.kernels.lower_buf_to_wgsl.stages import strided, write
+from tensorgrad.passes.kernels.lower_buf_to_wgsl.stages import strided
 from tensorgrad.passes.kernels.lower_buf_to_wgsl.vectors import are_vector
+from tensorgrad.passes.kernels.writing.emission import Code, Loops, place_of, reductions_of, stage_values, store_outputs
 
 UNROLLED_EPILOGUE = 160
 """An epilogue is unrolled over the block up to so many ops in all; longer ones loop, or drivers compile for seconds."""
@@ -399,7 +399,7 @@ class OutputBlock:
         for stage in self.kernel.stages:
             values = [value] if stage is self.stage else stage_values(code, stage, loops, known)
             known.update(zip(stage.outputs, values, strict=True))
-            write(self.kernel, stage, code, loops, values)
+            store_outputs(self.kernel, stage, code, loops, values)
 
 
 def _grid_of(tile: Tile, grid: Sequence[int]) -> tuple[tuple[int, int, int], tuple[AffineExpr, ...]]:

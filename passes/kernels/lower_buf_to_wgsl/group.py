@@ -12,8 +12,8 @@ from xdsl.ir import SSAValue
 from tensorgrad.dialects import wgsl
 from tensorgrad.dialects.buf import KernelOp
 from tensorgrad.dialects.schedule import GroupSchedule
-from tensorgrad.passes.kernels.lower_buf_to_wgsl.emission import Code, Reduction, reductions_of
-from tensorgrad.passes.kernels.lower_buf_to_wgsl.stages import StageWriter, UnrolledLoop, Unrolling, own_loops
+from tensorgrad.passes.kernels.lower_buf_to_wgsl.stages import StageWriter, UnrolledLoop, Unrolling
+from tensorgrad.passes.kernels.writing.emission import Code, Reduction, own_loops, reductions_of
 
 
 def write_group(kernel: KernelOp, schedule: GroupSchedule, code: Code) -> None:

@@ -8,7 +8,7 @@ from xdsl.dialects import arith
 from xdsl.dialects import math as math_ops
 from xdsl.ir import Operation, SSAValue
 
-from tensorgrad.passes.kernels.lower_buf_to_wgsl.emission import Code
+from tensorgrad.passes.kernels.writing.emission import Code
 
 FLAGS = {"fastmath": arith.FastMathFlagsAttr("none")}
 

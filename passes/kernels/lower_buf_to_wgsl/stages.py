@@ -13,7 +13,6 @@ from typing import TypeAlias
 
 from xdsl.dialects import arith, memref, vector
 from xdsl.dialects.builtin import f32
-from xdsl.dialects.linalg.attrs import IteratorType
 from xdsl.dialects.linalg.ops import GenericOp
 from xdsl.ir import SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
@@ -24,28 +23,27 @@ from tensorgrad.dialects.buf import (
     element_of,
     is_reduction,
     is_shape_only,
-    iterators_of,
-    loop_extents,
     maps_of,
 )
 from tensorgrad.dialects.schedule import GroupSchedule, ThreadSchedule
 from tensorgrad.passes.analyses import affine
 from tensorgrad.passes.analyses.affine import Linear
 from tensorgrad.passes.analyses.machine import VECTOR
-from tensorgrad.passes.kernels.lower_buf_to_wgsl.emission import (
-    Code,
-    Loops,
-    Reduction,
-    grid_loops,
-    place_of,
-    reductions_of,
-    values_to_fold,
-)
 from tensorgrad.passes.kernels.lower_buf_to_wgsl.vectors import (
     are_whole,
     may_be_vector,
     place_key,
     vector_and_lane,
+)
+from tensorgrad.passes.kernels.writing.emission import (
+    Code,
+    Loops,
+    Reduction,
+    grid_loops,
+    own_loops,
+    place_of,
+    reductions_of,
+    values_to_fold,
 )
 
 ACCUMULATORS = 4
@@ -278,14 +276,6 @@ def _flat(sites: Sites) -> Iterator[Loops]:
     return (loops for step in sites for loops in step)
 
 
-def own_loops(kernel: KernelOp, stage: GenericOp) -> tuple[list[int], list[int]]:
-    """Returns the extents of a stage's own loops: the parallel ones, which come first, and those that reduce."""
-    rank = len(kernel.extents)
-    own, kinds = list(loop_extents(stage)[rank:]), iterators_of(stage)[rank:]
-    count = sum(kind == IteratorType.PARALLEL for kind in kinds)
-    return own[:count], own[count:]
-
-
 def _steps(points: Sequence[Loops], bases: Sequence[SSAValue], loop: UnrolledLoop, own: Sequence[int]) -> Sites:
     """Returns the loops at each unrolled step: those of the points, and `own` ones, which the unrolled loop covers as
     one.
@@ -373,14 +363,6 @@ def strided(loops: Loops, at: SSAValue, own: list[int]) -> Loops:
     extents = (*loops.extents, total)
     expressions = [affine.linear(e, extents).expression() for e in affine.delinearized(base, own)]
     return Loops((*loops.bases, at), extents, (*loops.expressions, *expressions))
-
-
-def write(kernel: KernelOp, stage: GenericOp, code: Code, loops: Loops, values: list[SSAValue]) -> None:
-    """Stores what a stage yields into those of its outputs that outlive the kernel."""
-    maps = maps_of(stage)[len(stage.inputs) :]
-    for output, m, value in zip(stage.outputs, maps, values, strict=True):
-        if output in kernel.output_arguments:
-            code.store(value, output, m.results, loops)
 
 
 def folded(

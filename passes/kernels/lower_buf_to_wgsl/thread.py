@@ -12,8 +12,8 @@ from xdsl.ir import SSAValue
 from tensorgrad.dialects import wgsl
 from tensorgrad.dialects.buf import KernelOp
 from tensorgrad.dialects.schedule import ThreadSchedule
-from tensorgrad.passes.kernels.lower_buf_to_wgsl.emission import Code, Loops
-from tensorgrad.passes.kernels.lower_buf_to_wgsl.stages import StageWriter, Unrolling, own_loops
+from tensorgrad.passes.kernels.lower_buf_to_wgsl.stages import StageWriter, Unrolling
+from tensorgrad.passes.kernels.writing.emission import Code, Loops, own_loops
 
 
 def write_thread(kernel: KernelOp, schedule: ThreadSchedule, code: Code) -> None:

@@ -13,7 +13,7 @@ from xdsl.ir.affine import AffineMap
 
 from tensorgrad.dialects.buf import ArenaOp, ViewOp
 from tensorgrad.dialects.buf_control import RowOp
-from tensorgrad.passes.kernels.lower_buf_to_wgsl.emission import Code, Frame
+from tensorgrad.passes.kernels.writing.emission import Code, Frame
 
 Condition: TypeAlias = tuple[SSAValue, bool]
 """A predicate, and what it has to be."""

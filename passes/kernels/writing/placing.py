@@ -25,7 +25,7 @@ from tensorgrad.dialects.buf_control import RowOp
 from tensorgrad.dialects.signature import ROLE, Slot
 from tensorgrad.dialects.tg.base import dense
 from tensorgrad.passes.analyses.storage import PEAK_BYTES
-from tensorgrad.passes.kernels.lower_buf_to_wgsl.control import MOST_COUNTERS, Entry, Placed, Row, counter_of, view_of
+from tensorgrad.passes.kernels.writing.control import MOST_COUNTERS, Entry, Placed, Row, counter_of, view_of
 from tensorgrad.runtime.target import Target
 
 STARTS = "starts"

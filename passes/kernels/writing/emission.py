@@ -12,13 +12,22 @@ from typing import TypeAlias, cast
 from xdsl.dialects import affine as affine_ops
 from xdsl.dialects import arith, memref, scf
 from xdsl.dialects.builtin import AnyFloat, FloatAttr, IndexType, IntegerAttr, IntegerType, MemRefType
+from xdsl.dialects.linalg.attrs import IteratorType
 from xdsl.dialects.linalg.ops import GenericOp, IndexOp, YieldOp
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineBinaryOpExpr, AffineBinaryOpKind, AffineConstantExpr, AffineDimExpr, AffineExpr
 from xdsl.utils.exceptions import DiagnosticException
 
 from tensorgrad.dialects import wgsl
-from tensorgrad.dialects.buf import element_of, is_shape_only, maps_of, shape_of
+from tensorgrad.dialects.buf import (
+    KernelOp,
+    element_of,
+    is_shape_only,
+    iterators_of,
+    loop_extents,
+    maps_of,
+    shape_of,
+)
 from tensorgrad.dialects.tg.base import is_float
 from tensorgrad.passes.analyses import affine
 
@@ -500,6 +509,22 @@ def stage_env(
 def stage_values(code: Code, stage: GenericOp, loops: Loops, known: Mapping[SSAValue, SSAValue]) -> list[SSAValue]:
     """Returns what a stage without reductions yields at one point."""
     return code.body(stage.body.block, stage_env(code, stage, loops, known), loops)
+
+
+def own_loops(kernel: KernelOp, stage: GenericOp) -> tuple[list[int], list[int]]:
+    """Returns the extents of a stage's own loops: the parallel ones, which come first, and those that reduce."""
+    rank = len(kernel.extents)
+    own, kinds = list(loop_extents(stage)[rank:]), iterators_of(stage)[rank:]
+    count = sum(kind == IteratorType.PARALLEL for kind in kinds)
+    return own[:count], own[count:]
+
+
+def store_outputs(kernel: KernelOp, stage: GenericOp, code: Code, loops: Loops, values: list[SSAValue]) -> None:
+    """Stores what a stage yields into those of its outputs that outlive the kernel."""
+    maps = maps_of(stage)[len(stage.inputs) :]
+    for output, m, value in zip(stage.outputs, maps, values, strict=True):
+        if output in kernel.output_arguments:
+            code.store(value, output, m.results, loops)
 
 
 def grid_loops(point: SSAValue, grid: Sequence[int]) -> Loops:

@@ -1,0 +1,83 @@
+"""The archetype `loops`: native loops over points and rows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from xdsl.ir.affine import AffineDimExpr
+
+from tensorgrad.dialects.buf import KernelOp, is_shape_only, loop_extents, maps_of
+from tensorgrad.dialects.schedule import LoopsSchedule
+from tensorgrad.passes.analyses.affine import used_dims
+from tensorgrad.passes.analyses.machine import NEAR_POINTS, TASK_WORK, CpuModel
+from tensorgrad.passes.buffers.schedule.archetype import (
+    Archetype,
+    has_own_loops,
+    iteration_cycles,
+    own_iterations,
+)
+from tensorgrad.runtime.target import Target
+
+LEAST_BLOCK, MOST_BLOCK = 16, 1 << 14
+
+
+class LoopsArchetype(Archetype[LoopsSchedule]):
+    """Blocks of neighbouring points, or one point after the other: it writes every kernel but attention."""
+
+    schedule = LoopsSchedule
+
+    def default(self, kernel: KernelOp, target: Target) -> LoopsSchedule | None:
+        if kernel.attention is not None or not target.native:
+            return None
+        grid = kernel.extents
+        last = grid[-1] if grid else 1
+        block = 1 if _is_along_rows(kernel) else min(last, _near_points(kernel))
+        return _of_work(kernel, block)
+
+    def neighbours(self, schedule: LoopsSchedule, kernel: KernelOp, target: Target) -> Iterator[LoopsSchedule]:
+        last = kernel.extents[-1] if kernel.extents else 1
+        for block in {1, *(min(last, one) for one in (schedule.block // 2, schedule.block * 2, NEAR_POINTS))}:
+            if block >= 1 and block != schedule.block:
+                yield _of_work(kernel, block)
+        for blocks in (schedule.blocks // 2, schedule.blocks * 2):
+            if 1 <= blocks <= schedule.blocks_over(kernel.extents):
+                yield LoopsSchedule.of(kernel.extents, schedule.block, blocks)
+
+    def cycles(self, schedule: LoopsSchedule, kernel: KernelOp, target: Target, machine: CpuModel, parts: int) -> float:
+        points = math.prod(kernel.extents) * own_iterations(kernel)
+        # The parts of a reduction are further points, which fill tasks.
+        tasks = min(schedule.groups[0] * parts, max(points // TASK_WORK, 1))
+        return points / machine.lanes * iteration_cycles(kernel, machine) / min(tasks, machine.cores)
+
+
+def _of_work(kernel: KernelOp, block: int) -> LoopsSchedule:
+    """Returns the schedule of tasks that are long enough to be worth a thread's while."""
+    work = block * max(sum(math.prod(loop_extents(stage)[len(kernel.extents) :]) for stage in kernel.stages), 1)
+    return LoopsSchedule.of(kernel.extents, block, max(TASK_WORK // work, 1))
+
+
+def _near_points(kernel: KernelOp) -> int:
+    """Returns how many points run together: fewer where values wait for another stage, or for their sums."""
+    alone = len(kernel.stages) == 1 and not has_own_loops(kernel.stages[0], kernel)
+    return MOST_BLOCK if alone else NEAR_POINTS
+
+
+def _is_along_rows(kernel: KernelOp) -> bool:
+    """Returns whether the innermost own loops run over neighbouring elements rather than the grid's last loop does."""
+    grid = kernel.extents
+    if not grid or grid[-1] < LEAST_BLOCK:
+        return any(has_own_loops(stage, kernel) for stage in kernel.stages)
+    own = along_grid = 0
+    for stage in kernel.stages:
+        if not has_own_loops(stage, kernel):
+            continue
+        extents = loop_extents(stage)
+        for buffer, m in zip(stage.operands, maps_of(stage), strict=True):
+            if is_shape_only(buffer) or not m.results or not used_dims(m) - set(range(len(grid))):
+                continue
+            last = m.results[-1]
+            points = math.prod(extents[loop] for loop in used_dims(m))
+            own += points * (last == AffineDimExpr(len(extents) - 1))
+            along_grid += points * (last == AffineDimExpr(len(grid) - 1))
+    return own > along_grid

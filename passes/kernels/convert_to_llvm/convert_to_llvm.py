@@ -1,0 +1,229 @@
+"""The pass `convert-to-llvm`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects import llvm, memref, scf, vector
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    DictionaryAttr,
+    IntegerAttr,
+    MemRefType,
+    ModuleOp,
+    UnitAttr,
+    i1,
+    i32,
+    i64,
+)
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.utils.exceptions import DiagnosticException
+
+from tensorgrad.dialects import cpu
+from tensorgrad.dialects.buf import buffer_bytes, element_of
+from tensorgrad.passes.kernels.convert_to_llvm.scalars import RULES, Builder
+from tensorgrad.passes.kernels.lower_buf_to_cpu.loops import PARALLEL
+from tensorgrad.passes.levels import NATIVE_KERNELS, LevelPass
+from tensorgrad.runtime.target import CPU, Target
+
+ACCESS, SCRATCH, LOOP = "cpu.access", "cpu.scratch", "cpu.loop"
+"""Attributes of a function: how it accesses each buffer, and the bytes of its scratch memory; of the branch back of a
+parallel loop, and of the accesses in it: the loop's number."""
+
+NO_WRAP = llvm.OverflowAttr([llvm.OverflowFlag.NO_SIGNED_WRAP])
+
+LINE = 64
+"""Arrays in scratch memory start at cache lines."""
+
+
+@dataclass(frozen=True)
+class ConvertToLlvmPass(LevelPass):
+    """Writes each `cpu.kernel` as an `llvm.func` of its buffers' addresses, scratch memory, and a range of tasks.
+
+    Expects f32 and f16 without functions of `expand-math`. Guarantees functions of branches and scalar or vector
+    instructions. An i1 in memory is a 32-bit word. Arrays of a kernel lie in the scratch memory, whose size is the
+    attribute `cpu.scratch`; functions of f64 are calls of the C library.
+
+    Attributes:
+        target: The CPU.
+    """
+
+    name = "convert-to-llvm"
+    levels = NATIVE_KERNELS
+
+    target: Target = CPU
+
+    def rewrite(self, ctx: Context, op: ModuleOp) -> None:
+        declared: dict[str, llvm.FuncOp] = {}
+        for kernel in list(op.ops):
+            if isinstance(kernel, cpu.KernelOp):
+                made = _Function(kernel, declared).convert()
+                op.body.block.insert_op_before(made, kernel)
+                kernel.detach()
+                kernel.erase()
+        first = op.body.block.first_op
+        for function in declared.values():
+            if first is not None:
+                op.body.block.insert_op_before(function, first)
+
+
+class _Function(Builder):
+    """Converts one kernel."""
+
+    def __init__(self, kernel: cpu.KernelOp, declared: dict[str, llvm.FuncOp]):
+        buffers = len(kernel.body.block.args) - 2
+        super().__init__(Block(arg_types=[*[llvm.LLVMPointerType()] * (buffers + 1), i64, i64]), declared)
+        self.kernel = kernel
+        self.region = Region(self.block)
+        self.entry = self.block
+        *bound, self.scratch, first, last = self.block.args
+        for old, new in zip(kernel.body.block.args, (*bound, first, last), strict=True):
+            self.env[old] = new
+        self.scratch_bytes = 0
+        self.loops: list[int] = []
+        self.loop_count = 0
+
+    def convert(self) -> llvm.FuncOp:
+        """Returns the function."""
+        for op in self.kernel.body.block.ops:
+            self._convert(op)
+        self.add(llvm.ReturnOp())
+        types = [argument.type for argument in self.entry.args]
+        found = llvm.FuncOp(
+            self.kernel.sym_name.data,
+            llvm.LLVMFunctionType(types),
+            linkage=llvm.LinkageAttr("external"),
+            body=self.region,
+            other_props={"arg_attrs": self._argument_attributes(len(types))},
+            extra_attrs={ACCESS: self.kernel.access, SCRATCH: IntegerAttr(self.scratch_bytes, i64)},
+        )
+        found.location = self.kernel.location
+        return found
+
+    @staticmethod
+    def _argument_attributes(count: int) -> ArrayAttr[DictionaryAttr]:
+        """Scratch memory is nobody else's; buffers may be, where a kernel works in place."""
+        none, alone = DictionaryAttr({}), DictionaryAttr({"llvm.noalias": UnitAttr()})
+        return ArrayAttr([*[none] * (count - 3), alone, none, none])
+
+    def _convert(self, op: Operation) -> None:
+        self.location = op.location
+        match op:
+            case scf.ForOp():
+                self._for(op)
+            case scf.IfOp():
+                self._if(op)
+            case memref.AllocaOp():
+                self.env[op.memref] = self._alloca(op)
+            case memref.LoadOp():
+                self.env[op.res] = self._load(op.memref, op.indices, op.res.type)
+            case vector.LoadOp():
+                self.env[op.result] = self._load(op.base, op.indices, op.result.type)
+            case memref.StoreOp():
+                self._store(op.value, op.memref, op.indices)
+            case vector.StoreOp():
+                self._store(op.vector, op.base, op.indices)
+            case _:
+                self._scalar(op)
+
+    def _scalar(self, op: Operation) -> None:
+        rule = RULES.get(type(op))
+        if rule is None:
+            raise DiagnosticException(f"convert-to-llvm has no rule for {op.name}, at {op.location}")
+        value = rule(self, op, [self.env[operand] for operand in op.operands])
+        self.env[op.results[0]] = value
+
+    # Memory
+
+    def _alloca(self, op: memref.AllocaOp) -> SSAValue:
+        kind = op.memref.type
+        assert isinstance(kind, MemRefType)
+        found = self.offset(self.scratch, self.number(self.scratch_bytes), IntegerAttr(0, 8).type)
+        self.scratch_bytes += -(-buffer_bytes(kind) // LINE) * LINE
+        return found
+
+    def _address(self, memory: SSAValue, indices: Sequence[SSAValue]) -> SSAValue:
+        element = element_of(memory)
+        stored = i32 if element == i1 else element
+        if not indices:
+            return self.env[memory]
+        (at,) = indices
+        return self.offset(self.env[memory], self.env[at], stored)
+
+    def _load(self, memory: SSAValue, indices: Sequence[SSAValue], type_: Attribute) -> SSAValue:
+        stored = i32 if type_ == i1 else type_
+        op = llvm.LoadOp(self._address(memory, indices), stored, alignment=self._alignment(memory))
+        self._mark(op)
+        loaded = self.add(op)
+        return loaded if type_ != i1 else self.compare("ne", loaded, self.integer(0, i32))
+
+    def _store(self, value: SSAValue, memory: SSAValue, indices: Sequence[SSAValue]) -> None:
+        stored = self.env[value]
+        if stored.type == i1:
+            stored = self.cast(llvm.ZExtOp, stored, i32)
+        op = llvm.StoreOp(stored, self._address(memory, indices), alignment=self._alignment(memory))
+        self._mark(op)
+        self.add(op)
+
+    def _alignment(self, memory: SSAValue) -> int:
+        return max(getattr(element_of(memory), "bitwidth", 32) // 8, 1) if element_of(memory) != i1 else 4
+
+    def _mark(self, op: Operation) -> None:
+        """Says that an access belongs to the parallel loops around it."""
+        if self.loops:
+            op.attributes[LOOP] = IntegerAttr(self.loops[-1], i64)
+
+    # Control
+
+    def _branch(self, block: Block, values: Sequence[SSAValue]) -> llvm.BrOp:
+        op = llvm.BrOp(block, *values)
+        self.add(op)
+        return op
+
+    def _enter(self, block: Block) -> None:
+        self.region.add_block(block)
+        self.block = block
+
+    def _body(self, block: Block) -> list[SSAValue]:
+        """Converts the ops of a block; gives what it yields."""
+        for op in block.ops:
+            if isinstance(op, scf.YieldOp):
+                return [self.env[operand] for operand in op.operands]
+            self._convert(op)
+        return []
+
+    def _for(self, op: scf.ForOp) -> None:
+        start, stop, step = self.env[op.lb], self.env[op.ub], self.env[op.step]
+        carried = [self.env[value] for value in op.iter_args]
+        types = [value.type for value in carried]
+        header, inside, after = Block(arg_types=[i64, *types]), Block(), Block(arg_types=types)
+        is_parallel = PARALLEL in op.attributes
+        self._branch(header, [start, *carried])
+        self._enter(header)
+        below = self.compare("slt", header.args[0], stop)
+        self.add(llvm.CondBrOp(below, inside, [], after, header.args[1:]))
+        self._enter(inside)
+        self.env.update(zip(op.body.block.args, header.args, strict=True))
+        if is_parallel:
+            self.loops.append(self.loop_count)
+            self.loop_count += 1
+        yielded = self._body(op.body.block)
+        following = self.add(
+            llvm.AddOp(header.args[0], step, overflow=llvm.OverflowAttr([llvm.OverflowFlag.NO_SIGNED_WRAP]))
+        )
+        back = self._branch(header, [following, *yielded])
+        if is_parallel:
+            back.attributes[LOOP] = IntegerAttr(self.loops.pop(), i64)
+        self._enter(after)
+        self.env.update(zip(op.results, after.args, strict=True))
+
+    def _if(self, op: scf.IfOp) -> None:
+        first, second, after = Block(), Block(), Block(arg_types=[self.type_of(result.type) for result in op.results])
+        self.add(llvm.CondBrOp(self.env[op.cond], first, [], second, []))
+        for block, region in ((first, op.true_region), (second, op.false_region)):
+            self._enter(block)
+            self._branch(after, self._body(region.block) if region.blocks else [])
+        self._enter(after)
+        self.env.update(zip(op.results, after.args, strict=True))

@@ -1,0 +1,359 @@
+"""What each scalar or vector op becomes in LLVM's dialect."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias, cast
+
+from xdsl.dialects import arith, llvm, math, vector
+from xdsl.dialects.builtin import (
+    DenseArrayBase,
+    DenseIntOrFPElementsAttr,
+    FloatAttr,
+    IndexType,
+    IntegerAttr,
+    IntegerType,
+    UnknownLoc,
+    VectorType,
+    f16,
+    f32,
+    f64,
+    i1,
+    i8,
+    i16,
+    i32,
+    i64,
+)
+from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.utils.exceptions import DiagnosticException
+
+from tensorgrad.dialects import wgsl
+
+INDEX = IndexType()
+NAMES: dict[Attribute, str] = {
+    f16: "f16",
+    f32: "f32",
+    f64: "f64",
+    i1: "i1",
+    i8: "i8",
+    i16: "i16",
+    i32: "i32",
+    i64: "i64",
+}
+"""What an intrinsic calls a type."""
+
+
+class Builder:
+    """Appends instructions to a block.
+
+    Attributes:
+        block: Where instructions go.
+        env: The value that each value of the kernel became.
+        declared: The functions of the C library that are called, by name.
+        location: What new instructions are made for.
+    """
+
+    def __init__(self, block: Block, declared: dict[str, llvm.FuncOp]):
+        self.block = block
+        self.env: dict[SSAValue, SSAValue] = {}
+        self.declared = declared
+        self.location: Any = UnknownLoc()
+
+    def add(self, op: Operation) -> SSAValue:
+        """Appends an instruction; gives its result, if it has one."""
+        op.location = self.location
+        self.block.add_op(op)
+        return op.results[0] if op.results else cast(SSAValue, None)
+
+    @staticmethod
+    def type_of(type_: Attribute) -> Attribute:
+        """Returns the type that values of a type have: an index is 64 bits wide."""
+        return i64 if type_ == INDEX else type_
+
+    # Instructions
+
+    def integer(self, value: int, type_: Attribute) -> SSAValue:
+        """Returns a constant."""
+        bits = cast(IntegerType, type_).width.data
+        wrapped = value if bits == 64 else (value + (1 << (bits - 1))) % (1 << bits) - (1 << (bits - 1))
+        if bits == 1:
+            wrapped = value & 1
+        return self.add(llvm.ConstantOp(IntegerAttr(wrapped, cast(IntegerType, type_)), type_))
+
+    def number(self, value: int) -> SSAValue:
+        """Returns a constant of 64 bits."""
+        return self.integer(value, i64)
+
+    def offset(self, address: SSAValue, at: SSAValue, element: Attribute) -> SSAValue:
+        """Returns the address of an element."""
+        return self.add(llvm.GEPOp(address, [llvm.GEP_USE_SSA_VAL], element, [at], inbounds=True))
+
+    def cast(self, kind: Callable[[SSAValue, Attribute], Operation], value: SSAValue, type_: Attribute) -> SSAValue:
+        """Returns a value converted by an instruction."""
+        return self.add(kind(value, type_))
+
+    def compare(self, predicate: str, x: SSAValue, y: SSAValue) -> SSAValue:
+        """Returns a comparison of integers."""
+        number = llvm.ICmpPredicateFlag(predicate).to_int()
+        return self.add(llvm.ICmpOp(x, y, IntegerAttr(number, i64)))
+
+    def intrinsic(self, name: str, operands: Sequence[SSAValue], result: Attribute) -> SSAValue:
+        """Returns the call of an intrinsic by its full name."""
+        return self.add(llvm.CallIntrinsicOp(name, operands, [result]))
+
+    def library(self, name: str, operands: Sequence[SSAValue]) -> SSAValue:
+        """Returns the call of a function of the C library on f64."""
+        if name not in self.declared:
+            kind = llvm.LLVMFunctionType([f64] * len(operands), f64)
+            self.declared[name] = llvm.FuncOp(name, kind, linkage=llvm.LinkageAttr("external"))
+        return self.add(llvm.CallOp(name, *operands, return_type=f64))
+
+
+Rule: TypeAlias = Callable[[Builder, Operation, Sequence[SSAValue]], SSAValue]
+
+
+def suffix(type_: Attribute) -> str:
+    """Returns what an intrinsic calls a type, vectors included."""
+    if isinstance(type_, VectorType):
+        kind = cast("VectorType[Attribute]", type_)
+        return f"v{kind.element_count()}{NAMES[kind.element_type]}"
+    return NAMES[type_]
+
+
+def _binary(kind: Callable[[SSAValue, SSAValue], Operation]) -> Rule:
+    return lambda b, op, operands: b.add(kind(operands[0], operands[1]))
+
+
+def _float(kind: Any) -> Rule:
+    """Returns an instruction on floats, which keeps the flags of the op."""
+
+    def rule(b: Builder, op: Operation, operands: Sequence[SSAValue]) -> SSAValue:
+        flags = cast("arith.FastMathFlagsAttr | None", op.properties.get("fastmath"))
+        names = [llvm.FastMathFlag(flag.value) for flag in flags.data] if flags is not None else []
+        return b.add(kind(operands[0], operands[1], fast_math=llvm.FastMathAttr(names or None)))
+
+    return rule
+
+
+def _intrinsic(name: str) -> Rule:
+    """Returns an intrinsic that is overloaded on its result."""
+
+    def rule(b: Builder, op: Operation, operands: Sequence[SSAValue]) -> SSAValue:
+        type_ = b.type_of(op.results[0].type)
+        return b.intrinsic(f"llvm.{name}.{suffix(type_)}", operands, type_)
+
+    return rule
+
+
+def _with_flag(name: str) -> Rule:
+    """Returns an intrinsic with a further operand, which says that zero, or the least integer, has a result too."""
+
+    def rule(b: Builder, op: Operation, operands: Sequence[SSAValue]) -> SSAValue:
+        type_ = b.type_of(op.results[0].type)
+        return b.intrinsic(f"llvm.{name}.{suffix(type_)}", [*operands, b.integer(0, i1)], type_)
+
+    return rule
+
+
+def _library(name: str) -> Rule:
+    """Returns a function of f64 that LLVM has no intrinsic for."""
+
+    def rule(b: Builder, op: Operation, operands: Sequence[SSAValue]) -> SSAValue:
+        if op.results[0].type != f64:
+            raise DiagnosticException(f"{op.name} of {op.results[0].type} at {op.location}: run `expand-math` first")
+        return b.library(name, operands)
+
+    return rule
+
+
+def _constant(b: Builder, op: Operation, operands: Sequence[SSAValue]) -> SSAValue:
+    value = cast(arith.ConstantOp, op).value
+    if isinstance(value, IntegerAttr):
+        return b.integer(cast("IntegerAttr[IntegerType]", value).value.data, b.type_of(op.results[0].type))
+    assert isinstance(value, FloatAttr | DenseIntOrFPElementsAttr)
+    return b.add(llvm.ConstantOp(value, op.results[0].type))
+
+
+def _compare_integers(b: Builder, op: Operation, operands: Sequence[SSAValue]) -> SSAValue:
+    return b.add(llvm.ICmpOp(operands[0], operands[1], cast(arith.CmpiOp, op).predicate))
+
+
+def _compare_floats(b: Builder, op: Operation, operands: Sequence[SSAValue]) -> SSAValue:
+    number = cast(arith.CmpfOp, op).predicate.value.data
+    return b.add(llvm.FCmpOp(operands[0], operands[1], IntegerAttr(number, i64)))
+
+
+def _select(b: Builder, op: Operation, operands: Sequence[SSAValue]) -> SSAValue:
+    return b.add(llvm.SelectOp(operands[0], operands[1], operands[2]))
+
+
+def _width(type_: Attribute) -> int:
+    return cast(Any, type_).bitwidth
+
+
+def _resized(kind: Callable[[SSAValue, Attribute], Operation]) -> Rule:
+    """Returns an integer in another width; wider ones are filled as `kind` does."""
+
+    def rule(b: Builder, op: Operation, operands: Sequence[SSAValue]) -> SSAValue:
+        type_, value = b.type_of(op.results[0].type), operands[0]
+        if value.type == type_:
+            return value
+        return b.cast(kind if _width(type_) > _width(value.type) else llvm.TruncOp, value, type_)
+
+    return rule
+
+
+def _cast(kind: Callable[[SSAValue, Attribute], Operation]) -> Rule:
+    return lambda b, op, operands: b.cast(kind, operands[0], b.type_of(op.results[0].type))
+
+
+def _signed_to_float(b: Builder, op: Operation, operands: Sequence[SSAValue]) -> SSAValue:
+    return b.cast(llvm.SIToFPOp, operands[0], op.results[0].type)
+
+
+def _unsigned_to_float(b: Builder, op: Operation, operands: Sequence[SSAValue]) -> SSAValue:
+    """Returns the float of an unsigned integer; of 32 bits from its halves, so that only their sum rounds.
+
+    Conversions from 64 bits have no vector instruction before AVX-512.
+    """
+    value, type_ = operands[0], op.results[0].type
+    if value.type == i1:
+        return b.cast(llvm.SIToFPOp, b.cast(llvm.ZExtOp, value, i32), type_)
+    if type_ == f16:
+        return b.cast(llvm.SIToFPOp, b.cast(llvm.ZExtOp, value, i64), f16)
+    high = b.add(llvm.LShrOp(value, b.integer(16, i32)))
+    low = b.add(llvm.AndOp(value, b.integer(0xFFFF, i32)))
+    scale = b.add(llvm.ConstantOp(FloatAttr(65536.0, cast(Any, type_)), type_))
+    product = b.add(llvm.FMulOp(b.cast(llvm.SIToFPOp, high, type_), scale))
+    return b.add(llvm.FAddOp(product, b.cast(llvm.SIToFPOp, low, type_)))
+
+
+def _to_integer(name: str) -> Rule:
+    """Returns a conversion that saturates, and makes 0 of NaN."""
+
+    def rule(b: Builder, op: Operation, operands: Sequence[SSAValue]) -> SSAValue:
+        type_ = op.results[0].type
+        return b.intrinsic(f"llvm.{name}.sat.{suffix(type_)}.{suffix(operands[0].type)}", operands, type_)
+
+    return rule
+
+
+def _bitcast(b: Builder, op: Operation, operands: Sequence[SSAValue]) -> SSAValue:
+    type_ = b.type_of(op.results[0].type)
+    if operands[0].type == type_:
+        return operands[0]
+    if isinstance(type_, IntegerType) and isinstance(operands[0].type, IntegerType):
+        return _resized(llvm.ZExtOp)(b, op, operands)
+    return b.cast(llvm.BitcastOp, operands[0], type_)
+
+
+def _negate(b: Builder, op: Operation, operands: Sequence[SSAValue]) -> SSAValue:
+    return b.add(llvm.FNegOp(operands[0]))
+
+
+def _broadcast(b: Builder, op: Operation, operands: Sequence[SSAValue]) -> SSAValue:
+    """Returns a vector of one number: it is inserted as the first element, and that is shuffled to all."""
+    type_ = cast("VectorType[Attribute]", op.results[0].type)
+    empty = b.add(llvm.UndefOp(type_))
+    one = b.add(llvm.InsertElementOp(empty, operands[0], b.integer(0, i64)))
+    return b.add(llvm.ShuffleVectorOp(one, one, DenseArrayBase.from_list(i32, [0] * type_.element_count()), type_))
+
+
+INTEGERS: Mapping[type[Operation], Callable[[SSAValue, SSAValue], Operation]] = {
+    arith.AddiOp: llvm.AddOp,
+    arith.SubiOp: llvm.SubOp,
+    arith.MuliOp: llvm.MulOp,
+    arith.DivUIOp: llvm.UDivOp,
+    arith.DivSIOp: llvm.SDivOp,
+    arith.RemUIOp: llvm.URemOp,
+    arith.RemSIOp: llvm.SRemOp,
+    arith.AndIOp: llvm.AndOp,
+    arith.OrIOp: llvm.OrOp,
+    arith.XOrIOp: llvm.XOrOp,
+    arith.ShLIOp: llvm.ShlOp,
+    arith.ShRUIOp: llvm.LShrOp,
+    arith.ShRSIOp: llvm.AShrOp,
+}
+
+FLOATS: Mapping[type[Operation], Any] = {
+    arith.AddfOp: llvm.FAddOp,
+    arith.SubfOp: llvm.FSubOp,
+    arith.MulfOp: llvm.FMulOp,
+    arith.DivfOp: llvm.FDivOp,
+}
+
+INTRINSICS: Mapping[type[Operation], str] = {
+    arith.MaximumfOp: "maximum",
+    arith.MinimumfOp: "minimum",
+    arith.MaxnumfOp: "maxnum",
+    arith.MinnumfOp: "minnum",
+    arith.MaxSIOp: "smax",
+    arith.MinSIOp: "smin",
+    arith.MaxUIOp: "umax",
+    arith.MinUIOp: "umin",
+    math.AbsFOp: "fabs",
+    math.CtPopOp: "ctpop",
+    math.CopySignOp: "copysign",
+    math.FmaOp: "fma",
+    vector.FMAOp: "fma",
+    math.RoundEvenOp: "roundeven",
+    math.FloorOp: "floor",
+    math.CeilOp: "ceil",
+    math.TruncOp: "trunc",
+    math.SqrtOp: "sqrt",
+    math.ExpOp: "exp",
+    math.Exp2Op: "exp2",
+    math.LogOp: "log",
+    math.Log2Op: "log2",
+    math.SinOp: "sin",
+    math.CosOp: "cos",
+    math.PowFOp: "pow",
+}
+"""Ops that an intrinsic has the meaning of. The last ones are calls of the C library, on f64 alone."""
+
+LIBRARY: Mapping[type[Operation], str] = {
+    math.ExpM1Op: "expm1",
+    math.Log1pOp: "log1p",
+    math.TanOp: "tan",
+    math.TanhOp: "tanh",
+    math.SinhOp: "sinh",
+    math.CoshOp: "cosh",
+    math.ErfOp: "erf",
+    math.AsinOp: "asin",
+    math.AcosOp: "acos",
+    math.AtanOp: "atan",
+    math.AsinhOp: "asinh",
+    math.AcoshOp: "acosh",
+    math.AtanhOp: "atanh",
+    math.Atan2Op: "atan2",
+}
+"""Functions of f64 in C's library."""
+
+RULES: Mapping[type[Operation], Rule] = {
+    **{kind: _binary(made) for kind, made in INTEGERS.items()},
+    **{kind: _float(made) for kind, made in FLOATS.items()},
+    **{kind: _intrinsic(name) for kind, name in INTRINSICS.items()},
+    **{kind: _library(name) for kind, name in LIBRARY.items()},
+    arith.ConstantOp: _constant,
+    arith.NegfOp: _negate,
+    arith.CmpiOp: _compare_integers,
+    arith.CmpfOp: _compare_floats,
+    arith.SelectOp: _select,
+    arith.IndexCastOp: _resized(llvm.SExtOp),
+    arith.ExtSIOp: _resized(llvm.SExtOp),
+    arith.ExtUIOp: _resized(llvm.ZExtOp),
+    arith.TruncIOp: _resized(llvm.ZExtOp),
+    arith.ExtFOp: _cast(llvm.FPExtOp),
+    arith.TruncFOp: _cast(llvm.FPTruncOp),
+    arith.SIToFPOp: _signed_to_float,
+    arith.UIToFPOp: _unsigned_to_float,
+    arith.FPToSIOp: _to_integer("fptosi"),
+    arith.FPToUIOp: _to_integer("fptoui"),
+    arith.BitcastOp: _bitcast,
+    math.AbsIOp: _with_flag("abs"),
+    math.CountLeadingZerosOp: _with_flag("ctlz"),
+    math.CountTrailingZerosOp: _with_flag("cttz"),
+    wgsl.RemFOp: _binary(lambda x, y: llvm.FRemOp(x, y)),
+    vector.BroadcastOp: _broadcast,
+}
+"""What each op becomes. Integers wrap around, and floats follow IEEE 754, as everywhere."""

@@ -1,0 +1,345 @@
+"""Prints functions of the `llvm` dialect as LLVM IR.
+
+xDSL's own conversion goes through objects of llvmlite, which the compiler need not have installed, and has no loop
+metadata.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import IO, Any, cast
+
+import numpy as np
+from xdsl.context import Context
+from xdsl.dialects import llvm
+from xdsl.dialects.builtin import (
+    DenseIntOrFPElementsAttr,
+    FloatAttr,
+    IntegerAttr,
+    IntegerType,
+    ModuleOp,
+    VectorType,
+    f16,
+    f32,
+    f64,
+)
+from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.utils.target import Target
+from xdsl.utils.exceptions import DiagnosticException
+
+from tensorgrad.passes.kernels.convert_to_llvm.convert_to_llvm import LOOP
+
+FLOATS: Mapping[Attribute, str] = {f16: "half", f32: "float", f64: "double"}
+
+BINARY: Mapping[type[Operation], str] = {
+    llvm.AddOp: "add",
+    llvm.SubOp: "sub",
+    llvm.MulOp: "mul",
+    llvm.UDivOp: "udiv",
+    llvm.SDivOp: "sdiv",
+    llvm.URemOp: "urem",
+    llvm.SRemOp: "srem",
+    llvm.AndOp: "and",
+    llvm.OrOp: "or",
+    llvm.XOrOp: "xor",
+    llvm.ShlOp: "shl",
+    llvm.LShrOp: "lshr",
+    llvm.AShrOp: "ashr",
+    llvm.FAddOp: "fadd",
+    llvm.FSubOp: "fsub",
+    llvm.FMulOp: "fmul",
+    llvm.FDivOp: "fdiv",
+    llvm.FRemOp: "frem",
+}
+CASTS: Mapping[type[Operation], str] = {
+    llvm.ZExtOp: "zext",
+    llvm.SExtOp: "sext",
+    llvm.TruncOp: "trunc",
+    llvm.BitcastOp: "bitcast",
+    llvm.SIToFPOp: "sitofp",
+    llvm.FPExtOp: "fpext",
+    llvm.FPTruncOp: "fptrunc",
+}
+FCMP = (
+    "false",
+    "oeq",
+    "ogt",
+    "oge",
+    "olt",
+    "ole",
+    "one",
+    "ord",
+    "ueq",
+    "ugt",
+    "uge",
+    "ult",
+    "ule",
+    "une",
+    "uno",
+    "true",
+)
+ICMP = ("eq", "ne", "slt", "sle", "sgt", "sge", "ult", "ule", "ugt", "uge")
+
+
+def type_text(type_: Attribute) -> str:
+    """Returns LLVM's name of a type.
+
+    Raises:
+        DiagnosticException: LLVM has no such type.
+    """
+    if isinstance(type_, IntegerType):
+        return f"i{type_.width.data}"
+    if isinstance(type_, llvm.LLVMPointerType):
+        return "ptr"
+    if isinstance(type_, llvm.LLVMVoidType):
+        return "void"
+    if isinstance(type_, VectorType):
+        vector = cast("VectorType[Attribute]", type_)
+        return f"<{vector.element_count()} x {type_text(vector.element_type)}>"
+    found = FLOATS.get(type_)
+    if found is None:
+        raise DiagnosticException(f"LLVM has no type {type_}")
+    return found
+
+
+def _float_text(number: float, type_: Attribute) -> str:
+    """Returns a float by its bits, as LLVM wants them: those of a half, or of the double of equal value."""
+    if type_ == f16:
+        return f"0xH{int(np.float16(number).view(np.uint16)):04X}"
+    with np.errstate(over="ignore"):
+        value = float(np.float32(number)) if type_ == f32 else number
+    return f"0x{struct.unpack('<Q', struct.pack('<d', value))[0]:016X}"
+
+
+def _constant_text(value: Attribute, type_: Attribute) -> str:
+    if isinstance(value, IntegerAttr):
+        number = cast("IntegerAttr[IntegerType]", value).value.data
+        return ("true" if number else "false") if type_ == IntegerType(1) else str(number)
+    if isinstance(value, FloatAttr):
+        return _float_text(cast(Any, value).value.data, type_)
+    vector, dense = cast("VectorType[Attribute]", type_), cast("DenseIntOrFPElementsAttr[Any]", value)
+    element = vector.element_type
+    numbers = cast(Sequence[float], dense.get_values())
+    return f"<{', '.join(f'{type_text(element)} {_float_text(one, element)}' for one in numbers)}>"
+
+
+class FunctionPrinter:
+    """Prints one function. Its text stands alone: it declares what it calls."""
+
+    def __init__(self, function: llvm.FuncOp):
+        self.function = function
+        self.names: dict[SSAValue, str] = {}
+        self.labels = {block: f"b{number}" for number, block in enumerate(function.body.blocks)}
+        self.incoming: dict[Block, list[tuple[str, Sequence[SSAValue]]]] = {}
+        self.declared: dict[str, str] = {}
+        self.loops: dict[int, tuple[str, str]] = {}
+        self.metadata: list[str] = []
+
+    def text(self) -> str:
+        """Returns the function, its declarations and its metadata."""
+        self._name_values()
+        lines = [self._signature() + " {"]
+        for block in self.function.body.blocks:
+            lines.append(f"{self.labels[block]}:")
+            lines += [f"  {line}" for line in (*self._phis(block), *self._instructions(block))]
+        return "\n".join([*self.declared.values(), *lines, "}", *self.metadata, ""])
+
+    def _name_values(self) -> None:
+        """Names values, and finds what comes into each block from where."""
+        count = 0
+        for block in self.function.body.blocks:
+            for argument in block.args:
+                self.names[argument] = f"%{count}"
+                count += 1
+            for op in block.ops:
+                if isinstance(op, llvm.ConstantOp):
+                    self.names[op.result] = _constant_text(op.value, op.result.type)
+                elif isinstance(op, llvm.UndefOp):
+                    self.names[op.res] = "poison"
+                elif op.results:
+                    self.names[op.results[0]] = f"%{count}"
+                    count += 1
+                if isinstance(op, llvm.BrOp):
+                    self._comes(op.successor, block, op.arguments)
+                elif isinstance(op, llvm.CondBrOp):
+                    self._comes(op.then_block, block, op.then_arguments)
+                    self._comes(op.else_block, block, op.else_arguments)
+
+    def _comes(self, block: Block, source: Block, values: Sequence[SSAValue]) -> None:
+        self.incoming.setdefault(block, []).append((self.labels[source], values))
+
+    def _signature(self) -> str:
+        arguments: list[str] = []
+        attributes = self.function.arg_attrs
+        for number, argument in enumerate(self.function.body.blocks[0].args):
+            flags = cast(Any, attributes.data[number]).data if attributes is not None else {}
+            flag = " noalias" if "llvm.noalias" in flags else ""
+            arguments.append(f"{type_text(argument.type)}{flag} {self.names[argument]}")
+        return f"define void @{self.function.sym_name.data}({', '.join(arguments)})"
+
+    def _phis(self, block: Block) -> Iterator[str]:
+        if block is self.function.body.blocks[0]:
+            return
+        for number, argument in enumerate(block.args):
+            sources = ", ".join(
+                f"[ {self.names[values[number]]}, %{label} ]" for label, values in self.incoming.get(block, [])
+            )
+            yield f"{self.names[argument]} = phi {type_text(argument.type)} {sources}"
+
+    def _instructions(self, block: Block) -> Iterator[str]:
+        for op in block.ops:
+            if isinstance(op, llvm.ConstantOp | llvm.UndefOp):
+                continue
+            kind = type(op)
+            if kind in BINARY:
+                yield self._binary(op, BINARY[kind])
+            elif kind in CASTS:
+                arg, result = op.operands[0], op.results[0]
+                yield f"{self._set(op)}{CASTS[kind]} {self._typed(arg)} to {type_text(result.type)}"
+            else:
+                rule = RULES.get(kind)
+                if rule is None:
+                    raise DiagnosticException(f"no LLVM IR for {op.name}, at {op.location}")
+                yield rule(self, op)
+
+    # Operands
+
+    def _set(self, op: Operation) -> str:
+        return f"{self.names[op.results[0]]} = "
+
+    def _typed(self, value: SSAValue) -> str:
+        return f"{type_text(value.type)} {self.names[value]}"
+
+    def _binary(self, op: Operation, name: str) -> str:
+        flags = op.properties.get("fastmathFlags")
+        words = [flag.value for flag in cast(llvm.FastMathAttr, flags).data] if flags is not None else []
+        overflow = op.properties.get("overflowFlags")
+        if isinstance(overflow, IntegerAttr):
+            words += [flag.value for flag in llvm.OverflowAttr.from_int(cast(Any, overflow).value.data).data]
+        left, right = op.operands
+        return f"{self._set(op)}{' '.join([name, *words])} {self._typed(left)}, {self.names[right]}"
+
+    def _loop(self, op: Operation) -> tuple[str, str] | None:
+        """Returns the metadata of the parallel loop that an op belongs to: of its accesses, and of its branch."""
+        number = op.attributes.get(LOOP)
+        if not isinstance(number, IntegerAttr):
+            return None
+        key = cast("IntegerAttr[IntegerType]", number).value.data
+        if key not in self.loops:
+            first = 3 * len(self.loops)
+            group, parallel, loop = (f"!{first + i}" for i in range(3))
+            self.metadata += [
+                f"{group} = distinct !{{}}",
+                f'{parallel} = !{{!"llvm.loop.parallel_accesses", {group}}}',
+                f"{loop} = distinct !{{{loop}, {parallel}}}",
+            ]
+            self.loops[key] = (group, loop)
+        return self.loops[key]
+
+    # Instructions
+
+    def load(self, op: llvm.LoadOp) -> str:
+        """Prints a load."""
+        type_ = type_text(op.dereferenced_value.type)
+        return f"{self._set(op)}load {type_}, {self._typed(op.ptr)}{self._access(op)}"
+
+    def store(self, op: llvm.StoreOp) -> str:
+        """Prints a store."""
+        return f"store {self._typed(op.value)}, {self._typed(op.ptr)}{self._access(op)}"
+
+    def _access(self, op: llvm.LoadOp | llvm.StoreOp) -> str:
+        alignment = "" if op.alignment is None else f", align {op.alignment.value.data}"
+        loop = self._loop(op)
+        return alignment + ("" if loop is None else f", !llvm.access.group {loop[0]}")
+
+    def address(self, op: llvm.GEPOp) -> str:
+        """Prints an address of an element."""
+        (at,) = op.ssa_indices
+        return (
+            f"{self._set(op)}getelementptr inbounds {type_text(op.elem_type)}, {self._typed(op.ptr)}, {self._typed(at)}"
+        )
+
+    def branch(self, op: llvm.BrOp) -> str:
+        """Prints a branch."""
+        loop = self._loop(op)
+        return f"br label %{self.labels[op.successor]}" + ("" if loop is None else f", !llvm.loop {loop[1]}")
+
+    def conditional(self, op: llvm.CondBrOp) -> str:
+        """Prints a branch on a condition."""
+        then, otherwise = self.labels[op.then_block], self.labels[op.else_block]
+        return f"br i1 {self.names[op.cond]}, label %{then}, label %{otherwise}"
+
+    def compare(self, op: llvm.ICmpOp | llvm.FCmpOp) -> str:
+        """Prints a comparison."""
+        number = op.predicate.value.data
+        name = f"icmp {ICMP[number]}" if isinstance(op, llvm.ICmpOp) else f"fcmp {FCMP[number]}"
+        return f"{self._set(op)}{name} {self._typed(op.lhs)}, {self.names[op.rhs]}"
+
+    def select(self, op: llvm.SelectOp) -> str:
+        """Prints a selection."""
+        return f"{self._set(op)}select {', '.join(map(self._typed, op.operands))}"
+
+    def call(self, op: llvm.CallIntrinsicOp | llvm.CallOp) -> str:
+        """Prints a call, and declares what it calls."""
+        name = op.intrin.data if isinstance(op, llvm.CallIntrinsicOp) else cast(Any, op.callee).root_reference.data
+        result = type_text(op.results[0].type)
+        types = ", ".join(type_text(one.type) for one in op.operands)
+        self.declared[name] = f"declare {result} @{name}({types})"
+        return f"{self._set(op)}call {result} @{name}({', '.join(map(self._typed, op.operands))})"
+
+    def negate(self, op: llvm.FNegOp) -> str:
+        """Prints a negation."""
+        return f"{self._set(op)}fneg {self._typed(op.arg)}"
+
+    def insert(self, op: llvm.InsertElementOp) -> str:
+        """Prints an insertion into a vector."""
+        return f"{self._set(op)}insertelement {', '.join(map(self._typed, op.operands))}"
+
+    def shuffle(self, op: llvm.ShuffleVectorOp) -> str:
+        """Prints a shuffle."""
+        mask = ", ".join(f"i32 {lane}" for lane in cast(Any, op.mask).get_values())
+        left, right = op.operands
+        count = len(cast(Any, op.mask).get_values())
+        return f"{self._set(op)}shufflevector {self._typed(left)}, {self._typed(right)}, <{count} x i32> <{mask}>"
+
+
+RULES: Mapping[type[Operation], Callable[[FunctionPrinter, Any], str]] = {
+    llvm.LoadOp: FunctionPrinter.load,
+    llvm.StoreOp: FunctionPrinter.store,
+    llvm.GEPOp: FunctionPrinter.address,
+    llvm.BrOp: FunctionPrinter.branch,
+    llvm.CondBrOp: FunctionPrinter.conditional,
+    llvm.ICmpOp: FunctionPrinter.compare,
+    llvm.FCmpOp: FunctionPrinter.compare,
+    llvm.SelectOp: FunctionPrinter.select,
+    llvm.CallIntrinsicOp: FunctionPrinter.call,
+    llvm.CallOp: FunctionPrinter.call,
+    llvm.FNegOp: FunctionPrinter.negate,
+    llvm.InsertElementOp: FunctionPrinter.insert,
+    llvm.ShuffleVectorOp: FunctionPrinter.shuffle,
+    llvm.ReturnOp: lambda printer, op: "ret void",
+}
+
+
+def emit_function(function: llvm.FuncOp) -> str:
+    """Returns a function as LLVM IR that stands alone.
+
+    Raises:
+        DiagnosticException: An instruction or a type that LLVM, or this printer, doesn't have.
+    """
+    return FunctionPrinter(function).text()
+
+
+@dataclass(frozen=True)
+class LlvmTarget(Target):
+    """Prints each function of a module's kernels as LLVM IR: `tg-opt -t llvm`."""
+
+    name = "llvm"
+
+    def emit(self, ctx: Context, module: ModuleOp, output: IO[str]) -> None:
+        """Writes the functions, in order."""
+        for op in module.ops:
+            if isinstance(op, llvm.FuncOp) and op.body.blocks:
+                output.write(emit_function(op))

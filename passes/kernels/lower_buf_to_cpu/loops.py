@@ -1,0 +1,239 @@
+"""Writes kernels of the archetype `loops`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeAlias
+
+from xdsl.dialects import arith, memref
+from xdsl.dialects.builtin import UnitAttr
+from xdsl.dialects.linalg.ops import GenericOp
+from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.ir.affine import AffineDimExpr
+
+from tensorgrad.dialects.buf import KernelOp, element_of
+from tensorgrad.dialects.schedule import LoopsSchedule
+from tensorgrad.passes.analyses import affine
+from tensorgrad.passes.kernels.writing.emission import (
+    Code,
+    Loops,
+    Reduction,
+    grid_loops,
+    own_loops,
+    reduced_values,
+    reductions_of,
+    stage_values,
+    store_outputs,
+)
+
+PARALLEL = "cpu.parallel"
+"""Marks a loop of which no iteration reads what another one writes."""
+
+REASSOCIATED = {"fastmath": arith.FastMathFlagsAttr([arith.FastMathFlag.REASSOC])}
+
+AtPoint: TypeAlias = Callable[[Code, Loops, Mapping[SSAValue, SSAValue]], None]
+"""Writes code at a point of a block, given the loops there, and the values that earlier stages left."""
+
+
+def write_loops(kernel: KernelOp, schedule: LoopsSchedule, code: Code, first: SSAValue, last: SSAValue) -> None:
+    """Writes a loop over the blocks of the tasks from `first` up to `last`."""
+    total = schedule.blocks_over(kernel.extents)
+    start = code.index_op(arith.MuliOp, first, schedule.blocks)
+    stop = code.index_op(arith.MuliOp, last, schedule.blocks)
+    if total % schedule.blocks:
+        stop = code.index_op(arith.MinUIOp, stop, code.number(total))
+
+    def block(inner: Code, at: SSAValue, _: Sequence[SSAValue]) -> list[SSAValue]:
+        if schedule.block == 1:
+            _Points(kernel, inner, grid_loops(at, kernel.extents)).write()
+        else:
+            _Blocks(kernel, inner, code.block, at, schedule.block).write()
+        return []
+
+    code.loop_to(stop, [], block, start=start)
+
+
+def parallel(code: Code, stop: SSAValue, start: SSAValue | None, body: Callable[[Code, SSAValue], None]) -> None:
+    """Writes a loop of which no iteration reads what another one writes."""
+
+    def iteration(inner: Code, at: SSAValue, _: Sequence[SSAValue]) -> list[SSAValue]:
+        body(inner, at)
+        return []
+
+    code.loop_to(stop, [], iteration, start=start)
+    loop = code.block.last_op
+    assert loop is not None
+    loop.attributes[PARALLEL] = UnitAttr()
+
+
+def _folded(
+    code: Code, reductions: Sequence[Reduction], held: Sequence[SSAValue], new: Sequence[SSAValue]
+) -> list[SSAValue]:
+    """Returns the accumulators with one more value each; sums and products may be taken in vectors."""
+    return [_combined(code, type(one.combine), x, y) for one, x, y in zip(reductions, held, new, strict=True)]
+
+
+def _combined(code: Code, kind: type[Operation], x: SSAValue, y: SSAValue) -> SSAValue:
+    if kind in (arith.AddfOp, arith.MulfOp):
+        return code.add(kind.create(operands=[x, y], result_types=[x.type], properties=REASSOCIATED))
+    return code.combine(kind, x, y)
+
+
+class _Points:
+    """The stages at one point: each stage's own loops are the innermost."""
+
+    def __init__(self, kernel: KernelOp, code: Code, point: Loops):
+        self.kernel, self.code, self.point = kernel, code, point
+        self.known: dict[SSAValue, SSAValue] = {}
+
+    def write(self) -> None:
+        """Writes all stages."""
+        for stage in self.kernel.stages:
+            own, reduced = own_loops(self.kernel, stage)
+            if not own:
+                values = self._values(self.code, stage, self.point, reduced)
+                self.known.update(zip(stage.outputs, values, strict=True))
+                continue
+            self._over(stage, own, reduced)
+
+    def _over(self, stage: GenericOp, own: Sequence[int], reduced: Sequence[int]) -> None:
+        """Writes a stage with parallel loops of its own."""
+
+        def inside(code: Code, found: list[SSAValue], _: Sequence[SSAValue]) -> list[SSAValue]:
+            def last(inner: Code, at: SSAValue) -> None:
+                self._values(inner, stage, self.point.with_own([*found, at], own), reduced)
+
+            parallel(code, code.number(own[-1]), None, last)
+            return []
+
+        self.code.nest(own[:-1], [], inside)
+
+    def _values(self, code: Code, stage: GenericOp, loops: Loops, reduced: Sequence[int]) -> list[SSAValue]:
+        """Returns what a stage gives at a point, and stores it."""
+        if not reduced:
+            values = stage_values(code, stage, loops, self.known)
+        else:
+            reductions = reductions_of(stage)
+
+            def body(inner: Code, found: list[SSAValue], held: Sequence[SSAValue]) -> list[SSAValue]:
+                new = reduced_values(inner, stage, loops.with_own(found, reduced), self.known)
+                return _folded(inner, reductions, held, new)
+
+            values = code.nest(reduced, [code.scalar(one.start(), one.element) for one in reductions], body)
+        store_outputs(self.kernel, stage, code, loops, values)
+        return values
+
+
+class _Blocks:
+    """The stages at a block of points along the grid's last loop, which is the innermost loop of every stage.
+
+    What a later stage reads, and the sums of a reduction, are in arrays over the block.
+    """
+
+    def __init__(self, kernel: KernelOp, code: Code, top: Block, number: SSAValue, block: int):
+        self.kernel, self.code, self.top, self.block = kernel, code, top, block
+        *outer, last = kernel.extents
+        count = -(-last // block)
+        self.start, self.stop = code.number(0), code.number(last)
+        row = number
+        if count > 1:
+            row = code.index_op(arith.DivUIOp, number, count)
+            self.start = code.index_op(arith.MuliOp, code.index_op(arith.RemUIOp, number, count), block)
+            end = code.index_op(arith.AddiOp, self.start, block)
+            self.stop = code.index_op(arith.MinUIOp, end, code.number(last)) if last % block else end
+        total = math.prod(outer)
+        expressions = affine.delinearized(AffineDimExpr(0), outer)
+        self.around = tuple(affine.linear(one, [total]).expression() for one in expressions)
+        self.row, self.extents = row, (total, last)
+        self.kept: dict[SSAValue, SSAValue] = {}
+
+    def write(self) -> None:
+        """Writes all stages."""
+        stages = self.kernel.stages
+        for number, stage in enumerate(stages):
+            later = {buffer for other in stages[number + 1 :] for buffer in other.inputs}
+            own, reduced = own_loops(self.kernel, stage)
+            if reduced:
+                self.code.nest(own, [], lambda c, found, _, s=stage, o=own, r=reduced: self._reduce(c, s, found, o, r))
+            elif own:
+                self.code.nest(own, [], lambda c, found, _, s=stage, o=own: self._compute(c, s, found, o))
+            else:
+                self.kept.update({o: self._array(element_of(o)) for o in stage.outputs if o in later})
+                self._compute(self.code, stage, [], [])
+
+    def _array(self, element: Attribute) -> SSAValue:
+        """Returns a new array over the block, which all blocks of a range of tasks use."""
+        op = memref.AllocaOp.get(element, shape=[self.block])
+        if self.top.first_op is None:
+            self.top.add_op(op)
+        else:
+            self.top.insert_op_before(op, self.top.first_op)
+        return op.memref
+
+    def _each(
+        self, code: Code, stage: GenericOp, around: Sequence[SSAValue], own: Sequence[int], body: AtPoint
+    ) -> None:
+        """Writes a loop over the points of the block, at one iteration of a stage's own loops."""
+        kept = {buffer: self.kept[buffer] for buffer in stage.inputs if buffer in self.kept}
+
+        def at_point(inner: Code, at: SSAValue) -> None:
+            loops = Loops((self.row, at), self.extents, (*self.around, AffineDimExpr(1))).with_own(around, own)
+            place = self._place(inner, at)
+            body(inner, loops, {buffer: inner.element(array, place) for buffer, array in kept.items()})
+
+        parallel(code, self.stop, self.start, at_point)
+
+    def _place(self, code: Code, at: SSAValue) -> SSAValue:
+        """Returns where in an array over the block a point is."""
+        return code.index_op(arith.SubiOp, at, self.start)
+
+    def _compute(self, code: Code, stage: GenericOp, found: Sequence[SSAValue], own: Sequence[int]) -> list[SSAValue]:
+        """Writes a stage that doesn't reduce."""
+
+        def body(inner: Code, loops: Loops, known: Mapping[SSAValue, SSAValue]) -> None:
+            values = stage_values(inner, stage, loops, known)
+            self._finish(inner, stage, loops, values)
+
+        self._each(code, stage, found, own, body)
+        return []
+
+    def _finish(self, code: Code, stage: GenericOp, loops: Loops, values: Sequence[SSAValue]) -> None:
+        """Stores what a stage gives at a point, and keeps what a later one reads."""
+        store_outputs(self.kernel, stage, code, loops, list(values))
+        for output, value in zip(stage.outputs, values, strict=True):
+            if output in self.kept:
+                code.put(value, self.kept[output], self._place(code, loops.bases[1]))
+
+    def _reduce(
+        self, code: Code, stage: GenericOp, found: Sequence[SSAValue], own: Sequence[int], reduced: Sequence[int]
+    ) -> list[SSAValue]:
+        """Writes a stage that reduces, at one point of its own parallel loops: a sum in an array for each point."""
+        reductions = reductions_of(stage)
+        sums = [self._array(one.element) for one in reductions]
+
+        def begin(inner: Code, loops: Loops, _: Mapping[SSAValue, SSAValue]) -> None:
+            for array, one in zip(sums, reductions, strict=True):
+                inner.put(inner.scalar(one.start(), one.element), array, self._place(inner, loops.bases[1]))
+
+        def fold(inner: Code, loops: Loops, known: Mapping[SSAValue, SSAValue]) -> None:
+            place = self._place(inner, loops.bases[1])
+            new = reduced_values(inner, stage, loops, known)
+            held = [inner.element(array, place) for array in sums]
+            for array, value in zip(sums, _folded(inner, reductions, held, new), strict=True):
+                inner.put(value, array, place)
+
+        def finish(inner: Code, loops: Loops, _: Mapping[SSAValue, SSAValue]) -> None:
+            place = self._place(inner, loops.bases[1])
+            store_outputs(self.kernel, stage, inner, loops, [inner.element(array, place) for array in sums])
+
+        def iteration(inner: Code, at: list[SSAValue], _: Sequence[SSAValue]) -> list[SSAValue]:
+            self._each(inner, stage, [*found, *at], [*own, *reduced], fold)
+            return []
+
+        self._each(code, stage, found, own, begin)
+        code.nest(reduced, [], iteration)
+        if not own:
+            self.kept.update(zip(stage.outputs, sums, strict=True))
+        self._each(code, stage, found, own, finish)
+        return []

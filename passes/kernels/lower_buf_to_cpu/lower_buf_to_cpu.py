@@ -1,0 +1,88 @@
+"""The pass `lower-buf-to-cpu`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import IndexType, ModuleOp
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Attribute, Block, SSAValue
+from xdsl.utils.exceptions import DiagnosticException
+
+from tensorgrad.dialects import cpu
+from tensorgrad.dialects.buf import KernelOp
+from tensorgrad.dialects.schedule import Extents, LoopsSchedule
+from tensorgrad.passes.kernels.lower_buf_to_cpu.loops import write_loops
+from tensorgrad.passes.kernels.writing.control import Moves
+from tensorgrad.passes.kernels.writing.emission import Code, Frame
+from tensorgrad.passes.kernels.writing.hoisting import hoist_invariants
+from tensorgrad.passes.kernels.writing.lowering import FunctionLowering, WrittenKernels, WrittenOnce, flat
+from tensorgrad.passes.levels import PLANNED, LevelPass
+from tensorgrad.passes.tensors.simplify import simplify_block
+from tensorgrad.runtime.target import CPU, Target
+
+
+@dataclass(frozen=True)
+class LowerBufToCpuPass(LevelPass):
+    """Writes each scheduled kernel as a `cpu.kernel`, and the function as a list of dispatches.
+
+    Expects functions behind `plan-memory`, with a native `schedule` on every kernel. Guarantees: one `cpu.kernel` for
+    each different kernel (equal ones are shared), linear indices only, and a `buf.dispatch` where each `buf.kernel`
+    was, whose workgroups are the kernel's tasks. Loops whose iterations don't depend on each other say so.
+
+    Attributes:
+        target: The CPU.
+    """
+
+    name = "lower-buf-to-cpu"
+    levels = PLANNED
+
+    target: Target = CPU
+
+    def rewrite(self, ctx: Context, op: ModuleOp) -> None:
+        written = WrittenKernels[cpu.KernelOp]()
+        for function in list(op.ops):
+            if isinstance(function, FuncOp) and function.body.blocks:
+                _Lowering(op, function, self.target, written).run()
+
+
+class _Lowering(FunctionLowering[cpu.KernelOp]):
+    """Lowers one function to native kernels."""
+
+    name = LowerBufToCpuPass.name
+
+    def check(self, kernels: Sequence[KernelOp], operands: Sequence[SSAValue], views: Sequence[SSAValue]) -> None:
+        if len(kernels) > 1:
+            raise DiagnosticException(
+                f"the kernel made at {kernels[0].location} shares a dispatch with others, which native code doesn't: "
+                "leave out `share-dispatches`"
+            )
+
+    def types(self, teams: Sequence[WrittenOnce], views: Sequence[SSAValue]) -> list[Attribute]:
+        return [flat(view) for view in views]
+
+    def groups(self, teams: Sequence[WrittenOnce]) -> Extents:
+        return teams[0].schedule.groups
+
+    def write(self, teams: Sequence[WrittenOnce], access: Sequence[str], types: Sequence[Attribute]) -> cpu.KernelOp:
+        one = teams[0]
+        block = Block(arg_types=[*types, IndexType(), IndexType()])
+        code = one.bound(Code(block, {}, Frame(one.schedule.groups)), Moves(block), None)
+        match one.schedule:
+            case LoopsSchedule():
+                write_loops(one.kernel, one.schedule, code, block.args[-2], block.args[-1])
+            case schedule:
+                raise DiagnosticException(
+                    f"the kernel made at {one.kernel.location} is scheduled for shaders ({schedule.archetype}): "
+                    "run `schedule` with a target whose language is llvm"
+                )
+        hoist_invariants(block)
+        simplify_block(block)
+        return cpu.KernelOp(self.written.name(one.schedule.archetype), access, block)
+
+    def choice(self, block: Block, access: Sequence[str]) -> cpu.KernelOp:
+        for _ in range(2):
+            block.insert_arg(IndexType(), len(block.args))
+        return cpu.KernelOp(self.written.name("choice"), access, block)

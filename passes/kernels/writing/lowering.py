@@ -1,0 +1,263 @@
+"""From the kernels of a function to dispatches: what lowerings to any kind of kernel have in common."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from typing import ClassVar, Generic, TypeVar, cast
+
+from xdsl.dialects.builtin import IntegerAttr, MemRefType, ModuleOp, StringAttr, UnknownLoc, i32, i64
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.utils.exceptions import DiagnosticException
+
+from tensorgrad.dialects import cpu, wgsl
+from tensorgrad.dialects.buf import ArenaOp, Buffer, DispatchOp, KernelOp, ViewOp, buffer_type, element_of
+from tensorgrad.dialects.buf_control import BranchOp, RepeatOp
+from tensorgrad.dialects.schedule import Extents, Schedule, ScheduleAttr
+from tensorgrad.dialects.signature import NAME
+from tensorgrad.passes.analyses.graph import steps_of
+from tensorgrad.passes.analyses.identity import kernel_structure, teams_of
+from tensorgrad.passes.analyses.traffic import BYTES_MOVED, bytes_moved
+from tensorgrad.passes.analyses.walking import operations
+from tensorgrad.passes.kernels.writing.control import Condition, Moves, Placed, Starts, view_of, write_choice
+from tensorgrad.passes.kernels.writing.emission import Binding, Code
+from tensorgrad.passes.kernels.writing.placing import Placing
+from tensorgrad.passes.tensors.simplify import simplify_block
+from tensorgrad.runtime.target import Target
+
+Written = TypeVar("Written", wgsl.KernelOp, cpu.KernelOp)
+
+
+@dataclass
+class WrittenKernels(Generic[Written]):
+    """The kernels of a module so far, by what they are made of, and how many there are of each archetype."""
+
+    known: dict[tuple[object, ...], Written] = field(default_factory=dict[tuple[object, ...], Written])
+    counts: dict[str, int] = field(default_factory=dict[str, int])
+
+    def name(self, archetype: str) -> str:
+        """Returns a new name."""
+        number = self.counts.get(archetype, 0)
+        self.counts[archetype] = number + 1
+        return f"{archetype}{number}"
+
+
+@dataclass(frozen=True)
+class WrittenOnce:
+    """Kernels of a dispatch that are written once: equal but for their buffers, which a table has.
+
+    Attributes:
+        kernel: The first of them.
+        schedule: How each of them runs.
+        count: How many there are.
+        placed: Where each operand of the first one is, or the entries of all in the table.
+    """
+
+    kernel: KernelOp
+    schedule: Schedule
+    count: int
+    placed: tuple[Placed, ...]
+
+    @classmethod
+    def of(cls, kernels: Sequence[KernelOp], placed: Sequence[Placed]) -> WrittenOnce:
+        """Returns what is written for a team."""
+        return cls(kernels[0], cast(ScheduleAttr, kernels[0].schedule).data, len(kernels), tuple(placed))
+
+    @property
+    def groups(self) -> int:
+        """The workgroups of all of them."""
+        return self.count * math.prod(self.schedule.groups)
+
+    def bound(self, code: Code, moves: Moves, member: SSAValue | None) -> Code:
+        """Code for one of them, by number, that knows its bindings."""
+        starts = Starts(code, moves.block, member)
+        found: dict[SSAValue, Binding] = {}
+        for argument, one in zip(self.kernel.body.block.args, self.placed, strict=True):
+            moved = moves.of(one) if one.entry is None else starts.of(one.entry)
+            found[argument] = Binding(moves.block.args[one.binding], one.start, moved)
+        return code.with_bindings(found)
+
+
+class FunctionLowering(ABC, Generic[Written]):
+    """Lowers one function: each kernel to a dispatch of one that is written, equal ones once.
+
+    Attributes:
+        name: The pass, for messages.
+    """
+
+    name: ClassVar[str]
+
+    def __init__(self, module: ModuleOp, function: FuncOp, target: Target, written: WrittenKernels[Written]):
+        self.module = module
+        self.function = function
+        self.target = target
+        self.written = written
+        self.placing = Placing(function, target)
+        self.branches = 0
+
+    def run(self) -> None:
+        """Lowers the function in place."""
+        self._lower_block(self.function.body.block, ())
+
+    # What kinds of kernels differ in
+
+    @abstractmethod
+    def check(self, kernels: Sequence[KernelOp], operands: Sequence[SSAValue], views: Sequence[SSAValue]) -> None:
+        """Raises where a dispatch doesn't fit the target."""
+
+    @abstractmethod
+    def types(self, teams: Sequence[WrittenOnce], views: Sequence[SSAValue]) -> list[Attribute]:
+        """Returns the types of a dispatch's bindings, flat."""
+
+    @abstractmethod
+    def write(self, teams: Sequence[WrittenOnce], access: Sequence[str], types: Sequence[Attribute]) -> Written:
+        """Returns a new kernel."""
+
+    @abstractmethod
+    def groups(self, teams: Sequence[WrittenOnce]) -> Extents:
+        """Returns the workgroups, or tasks, of a dispatch."""
+
+    @abstractmethod
+    def choice(self, block: Block, access: Sequence[str]) -> Written:
+        """Returns a kernel of the code that `write_choice` wrote."""
+
+    # Blocks, loops and branches
+
+    def _lower_block(self, block: Block, conditions: tuple[Condition, ...]) -> None:
+        """Lowers the kernels of a block, and of the loops and branches in it, which run under some conditions."""
+        kernels = [op for op in block.ops if isinstance(op, KernelOp)]
+        for kernel in kernels:
+            if kernel.schedule is None:
+                raise DiagnosticException(
+                    f"{self.name} expects a schedule on every kernel; the one at {kernel.location} has none "
+                    "(run `schedule` first)"
+                )
+        steps = steps_of(kernels)
+        for _, found in groupby(kernels, key=steps.__getitem__):
+            self._lower(list(found))
+        for op in list(block.ops):
+            if isinstance(op, RepeatOp):
+                self._lower_block(op.body.block, conditions)
+            elif isinstance(op, BranchOp):
+                for inner, wanted in zip(op.branches, (True, False), strict=True):
+                    self._lower_block(inner, (*conditions, (op.predicate, wanted)))
+                self._decide(op, conditions)
+
+    def _lower(self, kernels: Sequence[KernelOp]) -> None:
+        """Lowers the kernels of one dispatch."""
+        operands = [operand for kernel in kernels for operand in kernel.operands]
+        layout = self.placing.layout(teams_of(kernels))
+        views = layout.views
+        if len(kernels) > 1 and len(views) > self.target.max_storage_buffers_per_shader_stage:
+            for kernel in kernels:  # where their buffers came to lie, they have too many bindings together
+                self._lower([kernel])
+            return
+        self.check(kernels, operands, views)
+        teams = [WrittenOnce.of(team, placed) for team, placed in zip(layout.teams, layout.placed, strict=True)]
+        stored = {view_of(output).arena for kernel in kernels for output in kernel.outputs}
+        access = ["read_write" if view_of(view).arena in stored else "read" for view in views]
+        types = self.types(teams, views)
+        structures = tuple((kernel_structure(one.kernel), one.kernel.schedule, one.count, one.placed) for one in teams)
+        key = (structures, tuple(access), tuple(types))
+        made = self.written.known.get(key)
+        if made is None:
+            made = self.written.known[key] = self.write(teams, access, types)
+            self._insert(made, kernels[0])
+        dispatch = DispatchOp.of(made.sym_name.data, self.groups(teams), views)
+        dispatch.location = kernels[0].location
+        dispatch.attributes[BYTES_MOVED] = IntegerAttr(sum(bytes_moved(kernel) for kernel in kernels), i64)
+        cast(Block, kernels[0].parent).insert_op_before(dispatch, kernels[0])
+        for kernel in kernels:
+            kernel.detach()
+            kernel.erase()
+
+    def _insert(self, made: Written, origin: Operation) -> None:
+        """Puts a kernel in front of the function; what was written without a location has that of its origin."""
+        made.location = origin.location
+        for op in operations(made.body.block):
+            if isinstance(op.location, UnknownLoc):
+                op.location = origin.location
+        self.module.body.block.insert_op_before(made, self.function)
+
+    def _decide(self, op: BranchOp, conditions: tuple[Condition, ...]) -> None:
+        """Writes, in front of two branches, how many workgroups each of their dispatches has: none, unless it runs.
+
+        The kernel that does it always runs itself, also where the branches are in one that doesn't.
+        """
+        mine = [*conditions, (op.predicate, True)]
+        dispatches: list[list[DispatchOp]] = [
+            [inner for inner in block.walk() if isinstance(inner, DispatchOp) and inner.arguments is None]
+            for block in op.branches
+        ]
+        count = sum(map(len, dispatches))
+        if count:
+            arena = ArenaOp.of(f"branches{self.branches}", "workspace", 12 * count)
+            self.branches += 1
+            table = ViewOp.of(arena.result, 0, buffer_type([3 * count], i32))
+            first = self.function.body.block.first_op
+            assert first is not None
+            for made in (arena, table):
+                made.location = op.location
+                self.function.body.block.insert_op_before(made, first)
+            self._write_choice(op, mine, dispatches, table.result)
+            for number, dispatch in enumerate(one for found in dispatches for one in found):
+                row = ViewOp.of(arena.result, 12 * number, buffer_type([3], i32))
+                row.location = op.location
+                self.function.body.block.insert_op_before(row, first)
+                dispatch.indirect(row.result)
+        self._dissolve(op)
+
+    def _write_choice(
+        self,
+        op: BranchOp,
+        conditions: Sequence[Condition],
+        dispatches: Sequence[Sequence[DispatchOp]],
+        table: SSAValue,
+    ) -> None:
+        predicates = [predicate for predicate, _ in conditions]
+        rows, counters = self.placing.rows(predicates)
+        whole = [self.placing.whole(predicate) for predicate in predicates]
+        views = [*dict.fromkeys(whole), *counters, table]
+        if len(views) > self.target.max_storage_buffers_per_shader_stage:
+            raise DiagnosticException(
+                f"{len(conditions)} branches inside of each other at {op.location} need {len(views)} bindings"
+            )
+        placed = [
+            Placed(views.index(view), 0, None if row is None else (row[0], tuple(map(views.index, row[1]))))
+            for view, row in zip(whole, rows, strict=True)
+        ]
+        groups = [[one.groups for one in found] for found in dispatches]
+        wanted = [one for _, one in conditions]
+        block = write_choice([flat(view) for view in views], placed, wanted, groups)
+        simplify_block(block)
+        made = self.choice(block, ["read_write" if view is table else "read" for view in views])
+        self._insert(made, op)
+        dispatch = DispatchOp.of(made.sym_name.data, (1, 1, 1), views)
+        dispatch.location = op.location
+        dispatch.attributes[BYTES_MOVED] = IntegerAttr(12 * sum(map(len, dispatches)) + 4 * len(placed), i64)
+        cast(Block, op.parent).insert_op_before(dispatch, op)
+
+    def _dissolve(self, op: BranchOp) -> None:
+        """Puts the dispatches of both branches in the place of the branches."""
+        for block in op.branches:
+            for inner in list(block.ops):
+                inner.detach()
+                cast(Block, op.parent).insert_op_before(inner, op)
+        op.detach()
+        op.erase()
+
+
+def named(view: SSAValue) -> str:
+    """Returns what a message calls a buffer."""
+    name = view.owner.attributes.get(NAME) if isinstance(view.owner, ViewOp) else None
+    return f"{name.data!r}" if isinstance(name, StringAttr) else f"a tensor of {view.type}"
+
+
+def flat(view: SSAValue) -> MemRefType[Attribute]:
+    """Returns the type of a buffer with one dimension, of one element at least."""
+    kind = cast(Buffer, view.type)
+    return buffer_type([max(kind.element_count(), 1)], element_of(view))

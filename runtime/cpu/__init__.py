@@ -1,0 +1,6 @@
+"""Programs as native code of this machine's CPU."""
+
+from tensorgrad.runtime.cpu.device import CpuDevice
+from tensorgrad.runtime.cpu.executable import CpuExecutable
+
+__all__ = ["CpuDevice", "CpuExecutable"]

@@ -1,0 +1,90 @@
+"""The CPU as a device: its memory, its name, and what it can do."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+
+from tensorgrad.runtime.cpu.code import host_cpu
+from tensorgrad.runtime.cpu.pool import POOL, Pool
+from tensorgrad.runtime.errors import DeviceError
+from tensorgrad.runtime.target import CPU, Target
+
+ALIGNMENT = 64
+"""Buffers start at cache lines."""
+
+
+@dataclass(frozen=True)
+class CpuInfo:
+    """What a CPU is called.
+
+    Attributes:
+        name: What LLVM calls its kind, and the architecture.
+        type: "cpu".
+        backend: "LLVM".
+        driver: LLVM's version.
+    """
+
+    name: str
+    type: str
+    backend: str
+    driver: str
+
+
+class CpuDevice:
+    """This machine's CPU; there is one.
+
+    Attributes:
+        info: What it is called.
+        target: What it can do.
+        pool: The threads that run kernels.
+
+    Raises:
+        DeviceError: LLVM generates no code for it.
+    """
+
+    info: CpuInfo
+    target: Target
+    pool: Pool
+
+    def __new__(cls) -> CpuDevice:
+        """Returns the one device."""
+        return _device()
+
+    def create_buffer(self, label: str, size: int) -> np.ndarray:
+        """Returns a zeroed buffer of bytes that starts at a cache line.
+
+        Raises:
+            DeviceError: There is no memory for it.
+        """
+        try:
+            raw = np.zeros(size + ALIGNMENT, np.uint8)
+        except MemoryError as error:
+            raise DeviceError(f"allocating {size} bytes for {label}: {error}") from error
+        start = -raw.ctypes.data % ALIGNMENT
+        return raw[start : start + size]
+
+    def read_ranges(self, ranges: Sequence[tuple[np.ndarray, int, int]]) -> list[np.ndarray]:
+        """Returns copies of (buffer, offset, size) ranges."""
+        return [buffer[offset : offset + size].copy() for buffer, offset, size in ranges]
+
+    async def read_ranges_async(self, ranges: Sequence[tuple[np.ndarray, int, int]]) -> list[np.ndarray]:
+        """The same; there is nothing to wait for."""
+        return self.read_ranges(ranges)
+
+    def wait(self) -> None:
+        """Returns at once: a step has run when it returns."""
+
+
+@cache
+def _device() -> CpuDevice:
+    host = host_cpu()
+    device = object.__new__(CpuDevice)
+    device.info = CpuInfo(f"{host.name} ({platform.machine()})", "cpu", "LLVM", host.llvm)
+    device.target = CPU
+    device.pool = POOL
+    return device
