@@ -13,6 +13,9 @@ from xdsl.printer import Printer
 from xdsl.traits import IsolatedFromAbove, NoTerminator, SymbolOpInterface
 from xdsl.utils.exceptions import VerifyException
 
+PARALLEL = "cpu.parallel"
+"""Marks a loop of which no iteration reads what another one writes."""
+
 ACCESS_MODES = ("read", "read_write")
 
 

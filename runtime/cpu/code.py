@@ -44,6 +44,12 @@ class HostCpu:
     triple: str
     llvm: str
 
+    @property
+    def vector_bytes(self) -> int:
+        """The size of a vector register."""
+        features = self.features.split(",")
+        return 64 if "+avx512f" in features else 32 if "+avx2" in features else 16
+
 
 def _binding() -> Any:
     try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 import numpy as np
@@ -85,6 +85,6 @@ def _device() -> CpuDevice:
     host = host_cpu()
     device = object.__new__(CpuDevice)
     device.info = CpuInfo(f"{host.name} ({platform.machine()})", "cpu", "LLVM", host.llvm)
-    device.target = CPU
+    device.target = replace(CPU, vector_bytes=host.vector_bytes)
     device.pool = POOL
     return device

@@ -229,7 +229,8 @@ class Pool:
         self._wake, self._started, self._parked = threading.Semaphore(0), 0, 0
         self._memory = np.zeros(POOL_WORDS, np.uint64)
         self._memory[TICKET] = CLOSED
-        old[0].release(old[1])
+        if old[1]:
+            old[0].release(old[1])
 
     def _start(self) -> None:
         if self._code is None:

@@ -8,7 +8,6 @@ from typing import Any, TypeAlias
 import numpy as np
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, UnknownLoc
-from xdsl.ir import Block, SSAValue
 from xdsl.passes import ModulePass
 
 from tensorgrad.dialects.signature import arguments_of, results_of
@@ -16,6 +15,7 @@ from tensorgrad.dialects.tg import contract, convolution, reduce
 from tensorgrad.dialects.tg.base import TensorOp
 from tensorgrad.interpreters.buffers import BufferExecutor
 from tensorgrad.interpreters.tensors import TensorExecutor
+from tensorgrad.passes.analyses.dominance import verify_dominance
 from tensorgrad.passes.buffers.fuse import FusePass
 from tensorgrad.passes.buffers.lower_tg_to_buf import LowerTgToBufPass
 from tensorgrad.passes.buffers.plan_memory import PlanMemoryPass
@@ -61,22 +61,9 @@ def traced(function: Function, inputs: Sequence[NumpyArray]) -> ModuleOp:
 def check_module(module: ModuleOp) -> None:
     """Verifies a module, and what xDSL's verifier leaves out: that values are defined before use, and locations."""
     module.verify()
-    for region in module.regions:
-        for block in region.blocks:
-            _check_block(block, set())
+    verify_dominance(module)
     for op in module.walk():
         assert not isinstance(op.location, UnknownLoc), f"{op.name} has no location"
-
-
-def _check_block(block: Block, outside: set[SSAValue]) -> None:
-    known = {*outside, *block.args}
-    for op in block.ops:
-        for operand in op.operands:
-            assert operand in known, f"{op.name} uses a value that is defined behind it"
-        for region in op.regions:
-            for inner in region.blocks:
-                _check_block(inner, known)
-        known.update(op.results)
 
 
 def apply(one: ModulePass, module: ModuleOp) -> None:

@@ -17,6 +17,7 @@ from tensorgrad.passes.buffers.schedule.attention import AttentionArchetype
 from tensorgrad.passes.buffers.schedule.contraction import ContractionArchetype
 from tensorgrad.passes.buffers.schedule.group import GroupArchetype
 from tensorgrad.passes.buffers.schedule.loops import LoopsArchetype
+from tensorgrad.passes.buffers.schedule.packed import PackedArchetype
 from tensorgrad.passes.buffers.schedule.thread import ThreadArchetype
 from tensorgrad.runtime.target import Target
 
@@ -26,7 +27,7 @@ LOOPED = (GroupArchetype(), ThreadArchetype())
 ARCHETYPES: tuple[Archetype[Any], ...] = (AttentionArchetype(), ContractionArchetype(), *LOOPED)
 """Those of shaders, in the order in which a kernel is offered to them."""
 
-NATIVE_ARCHETYPES: tuple[Archetype[Any], ...] = (LoopsArchetype(),)
+NATIVE_ARCHETYPES: tuple[Archetype[Any], ...] = (PackedArchetype(), LoopsArchetype())
 """Those of native code."""
 
 BY_SCHEDULE: dict[type[Schedule], Archetype[Any]] = {one.schedule: one for one in (*ARCHETYPES, *NATIVE_ARCHETYPES)}

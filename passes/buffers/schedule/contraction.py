@@ -58,9 +58,9 @@ class ContractionArchetype(Archetype[ContractionSchedule]):
 
     def default(self, kernel: KernelOp, target: Target) -> ContractionSchedule | None:
         stage = contraction_of(kernel)
-        if stage is None or not _fits(kernel, stage):
+        if stage is None or not is_blockable(kernel, stage):
             return None
-        sides, machine = _sides(kernel, stage), machine_of(target)
+        sides, machine = sides_of(kernel, stage), machine_of(target)
         if isinstance(machine, CpuModel):
             tile = _cpu_tile(kernel, stage, sides, machine, target)
         else:
@@ -87,7 +87,7 @@ class ContractionArchetype(Archetype[ContractionSchedule]):
     ) -> float:
         stage = contraction_of(kernel)
         assert stage is not None
-        return _fastest(kernel, stage, _sides(kernel, stage), machine, target, parts)[1]
+        return _fastest(kernel, stage, sides_of(kernel, stage), machine, target, parts)[1]
 
     def code_size(self, schedule: ContractionSchedule, kernel: KernelOp) -> int:
         cells = schedule.rows * schedule.columns  # a product and a sum each
@@ -104,7 +104,7 @@ class ContractionArchetype(Archetype[ContractionSchedule]):
         return found
 
 
-def _fits(kernel: KernelOp, stage: GenericOp) -> bool:
+def is_blockable(kernel: KernelOp, stage: GenericOp) -> bool:
     """Returns whether a kernel's contraction can be computed in blocks."""
     if any(s is not stage and has_own_loops(s, kernel) for s in kernel.stages):
         return False
@@ -115,7 +115,7 @@ def _fits(kernel: KernelOp, stage: GenericOp) -> bool:
     return not any(operand in written for op in stage.walk() for operand in op.operands if operand not in stage.outputs)
 
 
-def _sides(kernel: KernelOp, stage: GenericOp) -> Sides:
+def sides_of(kernel: KernelOp, stage: GenericOp) -> Sides:
     """Returns the loops of the grid that only one of two operands has: the rows' and the columns'.
 
     Where operands are compared with indices instead, as for a product with one-hot rows, what comes of it counts as
@@ -234,7 +234,7 @@ def can_step(tile: Tile, steps: int, kernel: KernelOp, stage: GenericOp) -> bool
 
 def contraction_cost(kernel: KernelOp, stage: GenericOp, target: Target) -> float:
     """Returns about what a contraction costs by its default schedule, in the unit of the target's machine."""
-    machine, sides = machine_of(target), _sides(kernel, stage)
+    machine, sides = machine_of(target), sides_of(kernel, stage)
     if isinstance(machine, CpuModel):
         return _fastest(kernel, stage, sides, machine, target)[1]
     return _bytes(kernel, stage, sides, machine, target)

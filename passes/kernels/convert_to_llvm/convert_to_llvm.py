@@ -24,7 +24,6 @@ from xdsl.utils.exceptions import DiagnosticException
 from tensorgrad.dialects import cpu
 from tensorgrad.dialects.buf import buffer_bytes, element_of
 from tensorgrad.passes.kernels.convert_to_llvm.scalars import RULES, Builder
-from tensorgrad.passes.kernels.lower_buf_to_cpu.loops import PARALLEL
 from tensorgrad.passes.levels import NATIVE_KERNELS, LevelPass
 from tensorgrad.runtime.target import CPU, Target
 
@@ -199,7 +198,7 @@ class _Function(Builder):
         carried = [self.env[value] for value in op.iter_args]
         types = [value.type for value in carried]
         header, inside, after = Block(arg_types=[i64, *types]), Block(), Block(arg_types=types)
-        is_parallel = PARALLEL in op.attributes
+        is_parallel = cpu.PARALLEL in op.attributes
         self._branch(header, [start, *carried])
         self._enter(header)
         below = self.compare("slt", header.args[0], stop)

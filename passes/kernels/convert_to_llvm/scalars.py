@@ -43,6 +43,10 @@ NAMES: dict[Attribute, str] = {
 """What an intrinsic calls a type."""
 
 
+LIBRARY_PREFIX = "libm."
+"""What stands in front of the names of C's functions in a module, where a function of the user's may have that name."""
+
+
 class Builder:
     """Appends instructions to a block.
 
@@ -103,10 +107,13 @@ class Builder:
 
     def library(self, name: str, operands: Sequence[SSAValue]) -> SSAValue:
         """Returns the call of a function of the C library on f64."""
-        if name not in self.declared:
+        symbol = LIBRARY_PREFIX + name
+        if symbol not in self.declared:
             kind = llvm.LLVMFunctionType([f64] * len(operands), f64)
-            self.declared[name] = llvm.FuncOp(name, kind, linkage=llvm.LinkageAttr("external"))
-        return self.add(llvm.CallOp(name, *operands, return_type=f64))
+            declared = llvm.FuncOp(symbol, kind, linkage=llvm.LinkageAttr("external"))
+            declared.location = self.location
+            self.declared[symbol] = declared
+        return self.add(llvm.CallOp(symbol, *operands, return_type=f64))
 
 
 Rule: TypeAlias = Callable[[Builder, Operation, Sequence[SSAValue]], SSAValue]
@@ -295,7 +302,7 @@ INTRINSICS: Mapping[type[Operation], str] = {
     math.CtPopOp: "ctpop",
     math.CopySignOp: "copysign",
     math.FmaOp: "fma",
-    vector.FMAOp: "fma",
+    vector.FMAOp: "fmuladd",
     math.RoundEvenOp: "roundeven",
     math.FloorOp: "floor",
     math.CeilOp: "ceil",

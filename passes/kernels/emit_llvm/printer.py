@@ -26,10 +26,11 @@ from xdsl.dialects.builtin import (
     f64,
 )
 from xdsl.ir import Attribute, Block, Operation, SSAValue
-from xdsl.utils.target import Target
 from xdsl.utils.exceptions import DiagnosticException
+from xdsl.utils.target import Target
 
 from tensorgrad.passes.kernels.convert_to_llvm.convert_to_llvm import LOOP
+from tensorgrad.passes.kernels.convert_to_llvm.scalars import LIBRARY_PREFIX
 
 FLOATS: Mapping[Attribute, str] = {f16: "half", f32: "float", f64: "double"}
 
@@ -177,7 +178,14 @@ class FunctionPrinter:
             flags = cast(Any, attributes.data[number]).data if attributes is not None else {}
             flag = " noalias" if "llvm.noalias" in flags else ""
             arguments.append(f"{type_text(argument.type)}{flag} {self.names[argument]}")
-        return f"define void @{self.function.sym_name.data}({', '.join(arguments)})"
+        return f"define void @{self.function.sym_name.data}({', '.join(arguments)}){self._wide()}"
+
+    def _wide(self) -> str:
+        """Returns what keeps LLVM from splitting vectors that are wider than it prefers."""
+        kinds = {result.type for block in self.function.body.blocks for op in block.ops for result in op.results}
+        vectors = [cast("VectorType[Attribute]", kind) for kind in kinds if isinstance(kind, VectorType)]
+        bits = max((one.element_count() * cast(Any, one.element_type).bitwidth for one in vectors), default=0)
+        return f' "min-legal-vector-width"="{bits}" "prefer-vector-width"="{bits}"' if bits else ""
 
     def _phis(self, block: Block) -> Iterator[str]:
         if block is self.function.body.blocks[0]:
@@ -284,6 +292,7 @@ class FunctionPrinter:
     def call(self, op: llvm.CallIntrinsicOp | llvm.CallOp) -> str:
         """Prints a call, and declares what it calls."""
         name = op.intrin.data if isinstance(op, llvm.CallIntrinsicOp) else cast(Any, op.callee).root_reference.data
+        name = name.removeprefix(LIBRARY_PREFIX)
         result = type_text(op.results[0].type)
         types = ", ".join(type_text(one.type) for one in op.operands)
         self.declared[name] = f"declare {result} @{name}({types})"

@@ -13,6 +13,7 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.ir.affine import AffineDimExpr
 
 from tensorgrad.dialects.buf import KernelOp, element_of
+from tensorgrad.dialects.cpu import PARALLEL
 from tensorgrad.dialects.schedule import LoopsSchedule
 from tensorgrad.passes.analyses import affine
 from tensorgrad.passes.kernels.writing.emission import (
@@ -26,9 +27,6 @@ from tensorgrad.passes.kernels.writing.emission import (
     stage_values,
     store_outputs,
 )
-
-PARALLEL = "cpu.parallel"
-"""Marks a loop of which no iteration reads what another one writes."""
 
 REASSOCIATED = {"fastmath": arith.FastMathFlagsAttr([arith.FastMathFlag.REASSOC])}
 

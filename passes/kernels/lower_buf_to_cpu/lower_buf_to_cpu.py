@@ -13,8 +13,9 @@ from xdsl.utils.exceptions import DiagnosticException
 
 from tensorgrad.dialects import cpu
 from tensorgrad.dialects.buf import KernelOp
-from tensorgrad.dialects.schedule import Extents, LoopsSchedule
+from tensorgrad.dialects.schedule import Extents, LoopsSchedule, PackedSchedule
 from tensorgrad.passes.kernels.lower_buf_to_cpu.loops import write_loops
+from tensorgrad.passes.kernels.lower_buf_to_cpu.packed import write_packed
 from tensorgrad.passes.kernels.writing.control import Moves
 from tensorgrad.passes.kernels.writing.emission import Code, Frame
 from tensorgrad.passes.kernels.writing.hoisting import hoist_invariants
@@ -73,6 +74,8 @@ class _Lowering(FunctionLowering[cpu.KernelOp]):
         match one.schedule:
             case LoopsSchedule():
                 write_loops(one.kernel, one.schedule, code, block.args[-2], block.args[-1])
+            case PackedSchedule():
+                write_packed(one.kernel, one.schedule, code, block.args[-2], block.args[-1])
             case schedule:
                 raise DiagnosticException(
                     f"the kernel made at {one.kernel.location} is scheduled for shaders ({schedule.archetype}): "

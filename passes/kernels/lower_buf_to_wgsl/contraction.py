@@ -9,22 +9,29 @@ from xdsl.dialects import arith, memref, vector
 from xdsl.dialects.builtin import MemRefType, f32
 from xdsl.dialects.linalg.ops import GenericOp
 from xdsl.ir import SSAValue
-from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr
+from xdsl.ir.affine import AffineDimExpr, AffineExpr
 from xdsl.utils.exceptions import DiagnosticException
 
 from tensorgrad.dialects import wgsl
 from tensorgrad.dialects.buf import KernelOp, element_of, is_shape_only, loop_extents, maps_of
 from tensorgrad.dialects.schedule import ContractionSchedule, Tile
-from tensorgrad.passes.analyses import affine
 from tensorgrad.passes.analyses.affine import used_dims
 from tensorgrad.passes.analyses.axes import axes_of_values, needed_for, one_sided_values
 from tensorgrad.passes.analyses.kinds import contraction_of
 from tensorgrad.passes.analyses.machine import VECTOR, holds_sums
 from tensorgrad.passes.analyses.walking import operations
 from tensorgrad.passes.kernels.lower_buf_to_wgsl.block_values import BlockValues, Place, places_of
-from tensorgrad.passes.kernels.lower_buf_to_wgsl.stages import strided
 from tensorgrad.passes.kernels.lower_buf_to_wgsl.vectors import are_vector
-from tensorgrad.passes.kernels.writing.emission import Code, Loops, place_of, reductions_of, stage_values, store_outputs
+from tensorgrad.passes.kernels.writing.emission import (
+    Code,
+    Loops,
+    grid_of_sides,
+    place_of,
+    reductions_of,
+    stage_values,
+    store_outputs,
+    strided,
+)
 
 UNROLLED_EPILOGUE = 160
 """An epilogue is unrolled over the block up to so many ops in all; longer ones loop, or drivers compile for seconds."""
@@ -48,7 +55,7 @@ class OutputBlock:
     def _locate(self) -> None:
         """Computes the positions of the block: bases are the batch, the rows, the columns, then the reduced loops."""
         code, tile = self.code, self.tile
-        self.extents, self.expressions = _grid_of(tile, self.grid)
+        self.extents, self.expressions = grid_of_sides(self.grid, tile.row, tile.column)
         _, row_extent, column_extent = self.extents
         self.batch = code.group(2)
         lane = code.add(wgsl.LocalIdOp(0))
@@ -402,18 +409,6 @@ class OutputBlock:
             store_outputs(self.kernel, stage, code, loops, values)
 
 
-def _grid_of(tile: Tile, grid: Sequence[int]) -> tuple[tuple[int, int, int], tuple[AffineExpr, ...]]:
-    """Returns the extents of the rest, the rows and the columns, and each loop of the grid as one of these."""
-    extents = tile.extents(grid)
-    rest = [i for i in range(len(grid)) if i not in (*tile.row, *tile.column)]
-    expressions: list[AffineExpr] = [AffineConstantExpr(0)] * len(grid)
-    for base, loops in enumerate((rest, tile.row, tile.column)):
-        places = affine.delinearized(AffineDimExpr(base), [grid[i] for i in loops])
-        for loop, place in zip(loops, places, strict=True):
-            expressions[loop] = affine.linear(place, extents).expression()
-    return extents, tuple(expressions)
-
-
 def _order(own: Sequence[int], tile: Tile) -> list[int]:
     """Returns the loops of the reduction as they stand inside each other."""
     order = [loop for loop in range(len(own)) if loop != tile.inner]
@@ -442,7 +437,7 @@ def vector_operands(kernel: KernelOp, tile: ContractionSchedule, starts: Sequenc
     stage = contraction_of(kernel)
     if tile.steps != VECTOR or tile.chunk or stage is None:
         return set()
-    extents, expressions = _grid_of(tile, kernel.extents)
+    extents, expressions = grid_of_sides(kernel.extents, tile.row, tile.column)
     own = loop_extents(stage)[len(kernel.extents) :]
     start_of: dict[SSAValue, int] = dict(zip(kernel.body.block.args, starts, strict=True))
     loops = [_with_own(Loops((), extents, expressions), own, tile, (), step) for step in range(tile.steps)]

@@ -356,15 +356,6 @@ def _accesses(
         yield buffer, m, [results] if reduced and number >= len(stage.inputs) else sites
 
 
-def strided(loops: Loops, at: SSAValue, own: list[int]) -> Loops:
-    """Returns a stage's loops with its own ones from one index over all of them."""
-    total = math.prod(own)
-    base = AffineDimExpr(len(loops.bases))
-    extents = (*loops.extents, total)
-    expressions = [affine.linear(e, extents).expression() for e in affine.delinearized(base, own)]
-    return Loops((*loops.bases, at), extents, (*loops.expressions, *expressions))
-
-
 def folded(
     code: Code, reductions: Sequence[Reduction], held: Sequence[SSAValue], values: Sequence[SSAValue]
 ) -> list[SSAValue]:
