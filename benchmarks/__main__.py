@@ -41,7 +41,7 @@ def ours(name: str, device: str, tune: float) -> list[Contestant]:
 
 
 def _devices(device: str) -> list[DeviceName]:
-    return ["wgpu", "numpy"] if device == "all" else [cast(DeviceName, device)]
+    return ["wgpu", "cpu", "numpy"] if device == "all" else [cast(DeviceName, device)]
 
 
 def run_workload(name: str, options: argparse.Namespace) -> list[Timing]:
@@ -67,7 +67,7 @@ def main(arguments: list[str] | None = None) -> None:
         prog="python -m benchmarks", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("what", choices=[*NAMES, *OTHERS, "all"])
-    parser.add_argument("--device", default="all", help="wgpu, numpy, auto, or all (default: wgpu and numpy)")
+    parser.add_argument("--device", default="all", help="wgpu, cpu, numpy, auto, or all (default)")
     parser.add_argument("--rounds", type=int, default=10, help="blocks of steps of each contestant")
     parser.add_argument("--seconds", type=float, default=60.0, help="after so long there are no more rounds")
     parser.add_argument("--tune", type=float, default=0.0, help="measure schedules first, for at most so many seconds")

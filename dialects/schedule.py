@@ -260,6 +260,7 @@ class PackedSchedule(_Dispatched):
         columns: How many columns are in registers at a time; whole vectors of `lanes`.
         lanes: The elements of a vector.
         depth: How many iterations of the reduction are packed at a time.
+        direct: 1 if rows are read where they lie instead of packed: they are plain elements, along the reduction.
     """
 
     archetype = "packed"
@@ -272,6 +273,7 @@ class PackedSchedule(_Dispatched):
     columns: int
     lanes: int
     depth: int
+    direct: int = 0
 
     def extents(self, grid: Sequence[int]) -> Extents:
         """Returns the extents of everything else, of the rows and of the columns."""
@@ -291,6 +293,8 @@ class PackedSchedule(_Dispatched):
         """
         if self.tile_rows % self.rows or self.tile_columns % self.columns or self.columns % self.lanes:
             raise VerifyException("registers hold blocks that divide a tile, whose columns are whole vectors")
+        if self.direct and self.extents(grid)[1] % self.rows:
+            raise VerifyException(f"blocks of {self.rows} rows are read where they lie, and must divide the rows")
         needed = self.tasks_over(grid)
         if self.groups[0] < needed or self.groups[1:] != (1, 1):
             raise VerifyException(f"the schedule has {list(self.groups)} tasks, grid {list(grid)} takes {needed}")
@@ -315,7 +319,7 @@ ARCHETYPES: dict[str, Callable[..., Schedule]] = {
 
 EXTENTS = ("workgroup", "groups")
 LOOPS = ("row", "column")
-LEAST = {"broadcast": 0, "chunk": 0, "inner": -1}
+LEAST = {"broadcast": 0, "chunk": 0, "inner": -1, "direct": 0}
 """The least value of the numbers that may be less than 1."""
 
 

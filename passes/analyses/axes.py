@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterable, Sequence
 
 from xdsl.dialects.builtin import IndexType, i1
 from xdsl.dialects.linalg.attrs import IteratorType
 from xdsl.dialects.linalg.ops import GenericOp, IndexOp, YieldOp
 from xdsl.ir import Block, Operation, SSAValue
-from xdsl.ir.affine import AffineMap
+from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap
 
 from tensorgrad.dialects.buf import is_shape_only, iterators_of, maps_of
+from tensorgrad.passes.analyses import affine
 from tensorgrad.passes.analyses.affine import used_dims
 
 Axes = frozenset[str]
@@ -101,3 +103,24 @@ def needed_for(values: Iterable[SSAValue], given: Collection[SSAValue] = ()) -> 
         if isinstance(value.owner, Operation) and value not in given:
             waiting += [operand for op in value.owner.walk() for operand in op.operands]
     return found
+
+
+def grid_of_sides(
+    grid: Sequence[int], row: Sequence[int], column: Sequence[int]
+) -> tuple[tuple[int, int, int], tuple[AffineExpr, ...]]:
+    """Returns the extents of the rest, the rows and the columns, and each loop of the grid as one of these.
+
+    Args:
+        grid: The extents of its loops.
+        row: The loops that make the rows.
+        column: The loops that make the columns.
+    """
+    rest = [i for i in range(len(grid)) if i not in (*row, *column)]
+    one, two, three = (math.prod(grid[i] for i in loops) for loops in (rest, row, column))
+    extents = one, two, three
+    expressions: list[AffineExpr] = [AffineConstantExpr(0)] * len(grid)
+    for base, loops in enumerate((rest, row, column)):
+        places = affine.delinearized(AffineDimExpr(base), [grid[i] for i in loops])
+        for loop, place in zip(loops, places, strict=True):
+            expressions[loop] = affine.linear(place, extents).expression()
+    return extents, tuple(expressions)

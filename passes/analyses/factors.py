@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import math
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import f32, f64
 from xdsl.dialects.linalg.ops import GenericOp, YieldOp
-from xdsl.ir import SSAValue
+from xdsl.ir import BlockArgument, SSAValue
+from xdsl.ir.affine import AffineDimExpr
 
-from tensorgrad.dialects.buf import element_of
-from tensorgrad.passes.analyses.axes import axes_of_values
+from tensorgrad.dialects.buf import element_of, loop_extents, maps_of, shape_of
+from tensorgrad.passes.analyses import affine
+from tensorgrad.passes.analyses.axes import axes_of_values, grid_of_sides, needed_for
 
 
 @dataclass(frozen=True)
@@ -44,3 +47,43 @@ def factors_of(stage: GenericOp, row: Collection[int], column: Collection[int]) 
         if axes.get(x) == {"row"} and axes.get(y) == {"column"}:
             return Factors(x, y)
     return None
+
+
+def lies_along_steps(stage: GenericOp, value: SSAValue, rank: int) -> bool:
+    """Returns whether what a factor is computed from is contiguous along the reduction.
+
+    Args:
+        stage: A contraction.
+        value: One of its factors.
+        rank: The number of the grid's loops.
+    """
+    needed = needed_for([value])
+    for argument, m in zip(stage.body.block.args, maps_of(stage), strict=False):
+        if argument in needed and m.results:
+            return any(loop >= rank for loop in m.results[-1].used_dims())
+    return False
+
+
+def is_linear(
+    stage: GenericOp, value: SSAValue, grid: Sequence[int], row: Sequence[int], column: Sequence[int]
+) -> bool:
+    """Returns whether a factor is an operand whose place is a sum of multiples of the row, the column and the step.
+
+    Args:
+        stage: A contraction.
+        value: One of its factors.
+        grid: The extents of the kernel's loops.
+        row: The loops that make the rows.
+        column: The loops that make the columns.
+    """
+    if not isinstance(value, BlockArgument):
+        return False
+    extents, expressions = grid_of_sides(grid, row, column)
+    own = loop_extents(stage)[len(grid) :]
+    bases = (*extents, math.prod(own))
+    steps = affine.delinearized(AffineDimExpr(len(extents)), own)
+    loops = (*expressions, *(affine.linear(one, bases).expression() for one in steps))
+    buffer, m = stage.inputs[value.index], maps_of(stage)[value.index]
+    placed = [result.replace_dims_and_symbols(loops, ()) for result in m.results]
+    place = affine.linear_position(placed, shape_of(buffer), bases)
+    return all(isinstance(atom, AffineDimExpr) for atom in place.terms)

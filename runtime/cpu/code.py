@@ -98,7 +98,8 @@ def _optimized(text: str, machine: Any) -> Any:
     except RuntimeError as error:
         raise DeviceError(f"LLVM refuses the code: {error}") from error
     options = binding.create_pipeline_tuning_options(speed_level=OPTIMIZATION)
-    options.loop_vectorization = options.slp_vectorization = options.loop_unrolling = True
+    options.loop_vectorization = True  # straight code is in vectors where it gains, and unrolling costs time
+    options.slp_vectorization = options.loop_unrolling = False
     builder = binding.create_pass_builder(machine, options)
     builder.getModulePassManager().run(module, builder)
     return module

@@ -210,8 +210,8 @@ class Pool:
         if scratch_bytes > self._scratch_bytes:
             self._restart(scratch_bytes)
         self._start()
-        self._memory[ACTIVE] = 1
         with self._count_lock:
+            self._memory[ACTIVE] = 1
             waking, self._parked = self._parked, 0
         if waking:
             self._wake.release(waking)
@@ -250,6 +250,8 @@ class Pool:
             with self._count_lock:
                 if self._memory is not memory:
                     return
+                if memory[ACTIVE]:  # A step began after this thread had found none.
+                    continue
                 self._parked += 1
             wake.acquire()
 

@@ -160,7 +160,7 @@ class _Plan:
             addresses.append(f"ptr %{at}")
         arguments = ", ".join([*addresses, "ptr %scratch", "i64 %first", "i64 %last"])
         name = f"tg_dispatch{len(self.functions)}"
-        head = f"define private void @{name}(ptr %frame, ptr %scratch, i64 %first, i64 %last) {{"
+        head = f"define private void @{name}(ptr %frame, ptr %scratch, i64 %first, i64 %last) noinline {{"
         body = [f"  {line}" for line in [*lines, f"call void @{kernel.entry}({arguments})", "ret void"]]
         self.functions.append("\n".join([head, *body, "}"]))
         return name

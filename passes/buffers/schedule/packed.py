@@ -13,7 +13,7 @@ from xdsl.ir import Operation
 from tensorgrad.dialects.buf import KernelOp, element_of, loop_extents
 from tensorgrad.dialects.schedule import PackedSchedule
 from tensorgrad.passes.analyses.axes import needed_for
-from tensorgrad.passes.analyses.factors import factors_of
+from tensorgrad.passes.analyses.factors import Factors, factors_of, is_linear, lies_along_steps
 from tensorgrad.passes.analyses.kinds import contraction_of
 from tensorgrad.passes.analyses.machine import CpuModel
 from tensorgrad.passes.buffers.schedule.archetype import Archetype
@@ -49,10 +49,11 @@ class PackedArchetype(Archetype[PackedSchedule]):
         if stage is None or not is_blockable(kernel, stage):
             return None
         sides = sides_of(kernel, stage)
-        if factors_of(stage, *sides) is None:
+        factors = factors_of(stage, *sides)
+        if factors is None:
             return None
         lanes = target.vector_bytes // (8 if element_of(stage.outputs[0]) == f64 else 4)
-        return _schedule(kernel, stage, sides, lanes, REGISTER_ROWS[target.vector_bytes])
+        return _schedule(kernel, stage, sides, factors, lanes, REGISTER_ROWS[target.vector_bytes])
 
     def neighbours(self, schedule: PackedSchedule, kernel: KernelOp, target: Target) -> Iterator[PackedSchedule]:
         for rows in (schedule.tile_rows // 2, schedule.tile_rows * 2):
@@ -99,13 +100,20 @@ def _extents(kernel: KernelOp, sides: Sides) -> tuple[int, int, int]:
     return math.prod(rest), math.prod(grid[i] for i in row), math.prod(grid[i] for i in column)
 
 
-def _schedule(kernel: KernelOp, stage: GenericOp, sides: Sides, lanes: int, most_rows: int) -> PackedSchedule | None:
+def _schedule(
+    kernel: KernelOp, stage: GenericOp, sides: Sides, factors: Factors, lanes: int, most_rows: int
+) -> PackedSchedule | None:
     rest, rows, columns = _extents(kernel, sides)
     if columns < LEAST_COLUMNS or rows < 2:
         return None
     steps = math.prod(loop_extents(stage)[len(kernel.extents) :])
+    while lanes >= 2 * columns:
+        lanes //= 2
     block_columns = lanes * min(COLUMN_VECTORS, -(-columns // lanes))
-    block_rows = _block_rows(rows, most_rows)
+    along = lies_along_steps(stage, factors.row, len(kernel.extents))
+    plain = along and is_linear(stage, factors.row, kernel.extents, *sides)
+    whole = _whole_rows(rows, most_rows) if plain else 0
+    block_rows = whole or _block_rows(rows, most_rows)
     tile_rows = min(_up(rows, block_rows), MOST_TILE_ROWS // block_rows * block_rows)
     tile_columns = min(_up(columns, block_columns), MOST_TILE_COLUMNS // block_columns * block_columns)
     depth = steps if steps <= MOST_DEPTH else -(-steps // -(-steps // MOST_DEPTH))
@@ -130,6 +138,7 @@ def _schedule(kernel: KernelOp, stage: GenericOp, sides: Sides, lanes: int, most
         columns=block_columns,
         lanes=lanes,
         depth=depth,
+        direct=int(whole > 0),
     )
 
 
@@ -137,6 +146,11 @@ def _block_rows(rows: int, most: int) -> int:
     """Returns how many rows a register block has: few are wasted at the edge, then many."""
     least = max(most * 2 // 3, 1)
     return min(rows, min(range(least, most + 1), key=lambda one: (_up(rows, one), -one)))
+
+
+def _whole_rows(rows: int, most: int) -> int:
+    """Returns the most rows of a register block that divide all rows, or 0 where these are too few."""
+    return next((one for one in range(min(rows, most), most // 2 - 1, -1) if rows % one == 0), 0)
 
 
 def _up(extent: int, block: int) -> int:

@@ -132,14 +132,35 @@ def _binary(kind: Callable[[SSAValue, SSAValue], Operation]) -> Rule:
 
 
 def _float(kind: Any) -> Rule:
-    """Returns an instruction on floats, which keeps the flags of the op."""
+    """Returns an instruction on floats, which keeps the flags of the op, and may be fused as `_is_fused` says."""
 
     def rule(b: Builder, op: Operation, operands: Sequence[SSAValue]) -> SSAValue:
         flags = cast("arith.FastMathFlagsAttr | None", op.properties.get("fastmath"))
         names = [llvm.FastMathFlag(flag.value) for flag in flags.data] if flags is not None else []
+        if _is_fused(op):
+            names.append(llvm.FastMathFlag.ALLOW_CONTRACT)
         return b.add(kind(operands[0], operands[1], fast_math=llvm.FastMathAttr(names or None)))
 
     return rule
+
+
+def _is_fused(op: Operation) -> bool:
+    """Returns whether an op is the product or the sum of `x * y + c`, for a constant, as a polynomial has them.
+
+    A CPU that multiplies and adds at once rounds once there, which is no less accurate. Nothing cancels with a constant
+    that is equal but for rounding, as the equal products of `a * b - c * d` would.
+    """
+    if isinstance(op, arith.MulfOp):
+        users = [use.operation for use in op.result.uses]
+        return len(users) == 1 and _adds_constant(users[0])
+    if _adds_constant(op):
+        return any(isinstance(x.owner, arith.MulfOp) and x.has_one_use() for x in op.operands)
+    return False
+
+
+def _adds_constant(op: Operation) -> bool:
+    is_sum = isinstance(op, arith.AddfOp | arith.SubfOp)
+    return is_sum and any(isinstance(x.owner, arith.ConstantOp) for x in op.operands)
 
 
 def _intrinsic(name: str) -> Rule:

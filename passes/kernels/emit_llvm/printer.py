@@ -178,7 +178,7 @@ class FunctionPrinter:
             flags = cast(Any, attributes.data[number]).data if attributes is not None else {}
             flag = " noalias" if "llvm.noalias" in flags else ""
             arguments.append(f"{type_text(argument.type)}{flag} {self.names[argument]}")
-        return f"define void @{self.function.sym_name.data}({', '.join(arguments)}){self._wide()}"
+        return f"define void @{self.function.sym_name.data}({', '.join(arguments)}) noinline{self._wide()}"
 
     def _wide(self) -> str:
         """Returns what keeps LLVM from splitting vectors that are wider than it prefers."""
@@ -241,7 +241,7 @@ class FunctionPrinter:
             self.metadata += [
                 f"{group} = distinct !{{}}",
                 f'{parallel} = !{{!"llvm.loop.parallel_accesses", {group}}}',
-                f"{loop} = distinct !{{{loop}, {parallel}}}",
+                f'{loop} = distinct !{{{loop}, {parallel}, !{{!"llvm.loop.unroll.disable"}}}}',
             ]
             self.loops[key] = (group, loop)
         return self.loops[key]

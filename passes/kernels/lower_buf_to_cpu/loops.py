@@ -52,6 +52,16 @@ def write_loops(kernel: KernelOp, schedule: LoopsSchedule, code: Code, first: SS
     code.loop_to(stop, [], block, start=start)
 
 
+def new_array(top: Block, element: Attribute, extent: int) -> SSAValue:
+    """Returns a new array in the scratch memory of a kernel's block."""
+    op = memref.AllocaOp.get(element, shape=[extent])
+    if top.first_op is None:
+        top.add_op(op)
+    else:
+        top.insert_op_before(op, top.first_op)
+    return op.memref
+
+
 def parallel(code: Code, stop: SSAValue, start: SSAValue | None, body: Callable[[Code, SSAValue], None]) -> None:
     """Writes a loop of which no iteration reads what another one writes."""
 
@@ -162,12 +172,7 @@ class _Blocks:
 
     def _array(self, element: Attribute) -> SSAValue:
         """Returns a new array over the block, which all blocks of a range of tasks use."""
-        op = memref.AllocaOp.get(element, shape=[self.block])
-        if self.top.first_op is None:
-            self.top.add_op(op)
-        else:
-            self.top.insert_op_before(op, self.top.first_op)
-        return op.memref
+        return new_array(self.top, element, self.block)
 
     def _each(
         self, code: Code, stage: GenericOp, around: Sequence[SSAValue], own: Sequence[int], body: AtPoint

@@ -16,7 +16,7 @@ from tensorgrad.dialects import wgsl
 from tensorgrad.dialects.buf import KernelOp, element_of, is_shape_only, loop_extents, maps_of
 from tensorgrad.dialects.schedule import ContractionSchedule, Tile
 from tensorgrad.passes.analyses.affine import used_dims
-from tensorgrad.passes.analyses.axes import axes_of_values, needed_for, one_sided_values
+from tensorgrad.passes.analyses.axes import axes_of_values, grid_of_sides, needed_for, one_sided_values
 from tensorgrad.passes.analyses.kinds import contraction_of
 from tensorgrad.passes.analyses.machine import VECTOR, holds_sums
 from tensorgrad.passes.analyses.walking import operations
@@ -25,7 +25,6 @@ from tensorgrad.passes.kernels.lower_buf_to_wgsl.vectors import are_vector
 from tensorgrad.passes.kernels.writing.emission import (
     Code,
     Loops,
-    grid_of_sides,
     place_of,
     reductions_of,
     stage_values,

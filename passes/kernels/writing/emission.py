@@ -527,27 +527,6 @@ def store_outputs(kernel: KernelOp, stage: GenericOp, code: Code, loops: Loops, 
             code.store(value, output, m.results, loops)
 
 
-def grid_of_sides(
-    grid: Sequence[int], row: Sequence[int], column: Sequence[int]
-) -> tuple[tuple[int, int, int], tuple[AffineExpr, ...]]:
-    """Returns the extents of the rest, the rows and the columns, and each loop of the grid as one of these.
-
-    Args:
-        grid: The extents of its loops.
-        row: The loops that make the rows.
-        column: The loops that make the columns.
-    """
-    rest = [i for i in range(len(grid)) if i not in (*row, *column)]
-    one, two, three = (math.prod(grid[i] for i in loops) for loops in (rest, row, column))
-    extents = one, two, three
-    expressions: list[AffineExpr] = [AffineConstantExpr(0)] * len(grid)
-    for base, loops in enumerate((rest, row, column)):
-        places = affine.delinearized(AffineDimExpr(base), [grid[i] for i in loops])
-        for loop, place in zip(loops, places, strict=True):
-            expressions[loop] = affine.linear(place, extents).expression()
-    return extents, tuple(expressions)
-
-
 def strided(loops: Loops, at: SSAValue, own: list[int]) -> Loops:
     """Returns a stage's loops with its own ones from one index over all of them."""
     total = math.prod(own)
