@@ -205,10 +205,20 @@ class AttentionSchedule(_Blocked, _Dispatched):
 
 
 @dataclass(frozen=True, kw_only=True)
-class LoopsSchedule(_Dispatched):
+class _Native(_Dispatched):
+    """A schedule of native code: `groups` is the number of tasks, in its first extent, each on one thread."""
+
+    @property
+    def workgroup(self) -> Extents:
+        """The workgroup's extents, of which a task has no other."""
+        return (1, 1, 1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoopsSchedule(_Native):
     """Native loops over the grid: blocks of points run through the stages together.
 
-    `groups` is the number of tasks, in its first extent. A task takes whole blocks, and any thread may take a task.
+    A task takes whole blocks, and any thread may take a task.
 
     Attributes:
         block: How many points along the grid's last loop run through the stages together; each point is on its own
@@ -244,7 +254,7 @@ class LoopsSchedule(_Dispatched):
 
 
 @dataclass(frozen=True, kw_only=True)
-class PackedSchedule(_Dispatched):
+class PackedSchedule(_Native):
     """A matrix product of packed panels: a tile of results a task, a block of them in the registers of its thread.
 
     Loops of the grid that only one operand has are one long axis, as in `Tile`. A task packs its rows of one operand

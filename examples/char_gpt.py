@@ -150,7 +150,7 @@ def sample(training: tg.Training, text: Text, sizes: Sizes, prompt: str, length:
 
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--device", default="auto", choices=["auto", "wgpu", "numpy"])
+    parser.add_argument("--device", default="auto", choices=["auto", "wgpu", "cpu", "numpy"])
     parser.add_argument("--steps", type=int, default=Sizes.steps)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--prompt", default="The ")

@@ -74,7 +74,7 @@ def test_accuracy(training: tg.Training) -> float:
 
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--device", default="auto", choices=["auto", "wgpu", "numpy"])
+    parser.add_argument("--device", default="auto", choices=["auto", "wgpu", "cpu", "numpy"])
     parser.add_argument("--steps", type=int, default=STEPS)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, default=Path("out/digits.png"), help="where the loss curve goes")

@@ -105,7 +105,7 @@ def train(
 
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--device", default="auto", choices=["auto", "wgpu", "numpy"])
+    parser.add_argument("--device", default="auto", choices=["auto", "wgpu", "cpu", "numpy"])
     parser.add_argument("--epochs", type=int, default=EPOCHS)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--checkpoints", type=Path, help="a folder to keep checkpoints in, and to go on from")

@@ -91,7 +91,7 @@ def draw(training: tg.Training, height: int, width: int, path: Path) -> None:
 
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--device", default="auto", choices=["auto", "wgpu", "numpy"])
+    parser.add_argument("--device", default="auto", choices=["auto", "wgpu", "cpu", "numpy"])
     parser.add_argument("--steps", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, default=Path("out/neural_field.png"), help="where the picture goes")

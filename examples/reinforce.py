@@ -104,7 +104,7 @@ def train(updates: int, device: tg.DeviceName, seed: int = 0) -> tuple[tg.Traini
 
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--device", default="auto", choices=["auto", "wgpu", "numpy"])
+    parser.add_argument("--device", default="auto", choices=["auto", "wgpu", "cpu", "numpy"])
     parser.add_argument("--updates", type=int, default=100)
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args(arguments)

@@ -174,7 +174,7 @@ def play(player: Player) -> None:
 
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--device", default="auto", choices=["auto", "wgpu", "numpy"])
+    parser.add_argument("--device", default="auto", choices=["auto", "wgpu", "cpu", "numpy"])
     parser.add_argument("--updates", type=int, default=600)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--play", action="store_true", help="play a game against it")

@@ -23,7 +23,7 @@ from tensorgrad.runtime.errors import CompilerError, TensorgradError
 from tensorgrad.tools.extensions import Extension, load_extension
 from tensorgrad.tools.parsing import LocatingParser
 from tensorgrad.tools.pass_help import described_passes, upstream_names
-from tensorgrad.tools.universe import TENSORGRAD_UNIVERSE, wgsl_target
+from tensorgrad.tools.universe import TENSORGRAD_UNIVERSE, llvm_target, wgsl_target
 
 EXPECTED_ERRORS = (ArgSpecParseError, DiagnosticException, ParseError, TensorgradError, ValueError, OSError)
 """What a user's input can cause: reported in one message. Anything else is a bug, and keeps its traceback."""
@@ -57,8 +57,8 @@ class TgOpt(xDSLOptMain):
             arg_parser.epilog = f"{described_passes()}\n\n{upstream_names(self.available_passes)}"
 
     def _target_help(self) -> str:
-        others = sorted(self.available_targets.keys() - {"mlir", "wgsl"})
-        return f"what to print: mlir (the default), wgsl, or one of xDSL's own: {', '.join(others)}"
+        others = sorted(self.available_targets.keys() - {"mlir", "wgsl", "llvm", "asm"})
+        return f"what to print: mlir (the default), wgsl, llvm, asm, or one of xDSL's own: {', '.join(others)}"
 
     def register_all_frontends(self) -> None:
         """Registers the MLIR parser, with undefined values reported where they are used."""
@@ -82,10 +82,11 @@ class TgOpt(xDSLOptMain):
         self.available_passes.update(TENSORGRAD_UNIVERSE.all_passes)
 
     def register_all_targets(self) -> None:
-        """Registers upstream's targets and ours; `wgsl` is ours."""
+        """Registers upstream's targets and ours; `wgsl` and `llvm` are ours."""
         super().register_all_targets()
         self.available_targets.update(TENSORGRAD_UNIVERSE.all_targets)
         self.available_targets["wgsl"] = wgsl_target
+        self.available_targets["llvm"] = llvm_target
 
     def setup_pipeline(self) -> None:
         """Makes the pipeline, with named pipelines expanded, so that printing and timing see each pass."""

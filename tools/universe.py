@@ -30,6 +30,12 @@ def _wgsl() -> Dialect:
     return Wgsl
 
 
+def _cpu() -> Dialect:
+    from tensorgrad.dialects.cpu import Cpu
+
+    return Cpu
+
+
 def _trace_optimizer() -> type[ModulePass]:
     from tensorgrad.tools.trace_optimizer import TraceOptimizerPass
 
@@ -41,6 +47,20 @@ def wgsl_target() -> type[Target]:
     from tensorgrad.passes.kernels.emit_wgsl import WgslTarget
 
     return WgslTarget
+
+
+def llvm_target() -> type[Target]:
+    """Returns the target that `tg-opt` calls `llvm`, in place of upstream's."""
+    from tensorgrad.passes.kernels.emit_llvm import LlvmTarget
+
+    return LlvmTarget
+
+
+def asm_target() -> type[Target]:
+    """Returns the target `asm`: the assembly of this machine."""
+    from tensorgrad.tools.assembly import AssemblyTarget
+
+    return AssemblyTarget
 
 
 def _tg_wgsl_target() -> type[Target]:
@@ -55,8 +75,8 @@ def _tg_wgsl_target() -> type[Target]:
 
 
 TENSORGRAD_UNIVERSE = Universe(
-    all_dialects={"tg": _tg, "buf": _buf, "wgsl": _wgsl},
+    all_dialects={"tg": _tg, "buf": _buf, "wgsl": _wgsl, "cpu": _cpu},
     all_passes={"trace-optimizer": _trace_optimizer, **PASSES},
-    all_targets={"tg-wgsl": _tg_wgsl_target},
+    all_targets={"tg-wgsl": _tg_wgsl_target, "asm": asm_target},
 )
 """Our dialects, passes and targets; each is imported when it is used."""

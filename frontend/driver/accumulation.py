@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 from xdsl.dialects.func import FuncOp
 
@@ -21,6 +21,9 @@ from tensorgrad.passes.tensors.updates import drop_updates
 from tensorgrad.runtime.backend import Executable
 from tensorgrad.runtime.program import Program
 from tensorgrad.tracing.location import user_line
+
+if TYPE_CHECKING:
+    from tensorgrad.driver.device import ProgramExecutable
 
 ALIGNMENT = 256
 """The coarsest alignment of buffers that a device of WebGPU may ask for."""
@@ -125,7 +128,7 @@ def _check_memory(last: Executable, others: Executable, limit: int, where: str) 
     Raises:
         ProgramError: It is more than the limit.
     """
-    own = others.statistics()["peak_bytes"] - others.shared_bytes
+    own = others.statistics()["peak_bytes"] - cast("ProgramExecutable", others).shared_bytes
     taken = last.statistics()["peak_bytes"] + own
     if taken > limit:
         raise ProgramError(f"{where}: memory_limit is {limit} bytes, but a step of micro-batches needs {taken}")

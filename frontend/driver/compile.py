@@ -75,8 +75,8 @@ def compile(
             trained: `{"actor": tg.optim.adam(1e-4), "critic": tg.optim.sgd(1e-2), "target": None}`. Or `None`: then a
             step runs the loss and what it assigns, and has no derivative, as where everything is frozen.
         inputs: A shape (f32) or a `tg.spec` for each input of the loss, by name.
-        device: "auto" for a hardware adapter where there is one, else numpy, which the log and `repr` of the training
-            say; "wgpu" for any adapter; "numpy".
+        device: "auto" for a hardware adapter where there is one, else the CPU, which the log and `repr` of the training
+            say; "wgpu" for any adapter; "cpu" for native code; "numpy" for the reference.
         seed: Seeds the initialization and the key of each step.
         checks: Whether to look at the inputs of every call, and raise an `InputError` before anything runs: for NaN and
             infinities, and for indices out of range, such as a label that is not a class, where an index is an input,

@@ -196,7 +196,8 @@ def jit(
         function: A function of trees of tensors that gives a tensor or a tree of them.
         static: Arguments by name that stay Python values, and are compiled in: they have to be hashable, and the
             function is compiled for each value.
-        device: "auto" for a hardware adapter where there is one, else numpy; "wgpu" for any adapter; "numpy".
+        device: "auto" for a hardware adapter where there is one, else the CPU; "wgpu" for any adapter; "cpu" for native
+            code; "numpy" for the reference.
         precision: "f16" stores what follows from products as half floats between kernels, see `tg.compile`; then no
             derivative may be taken inside.
 

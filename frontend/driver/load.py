@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING
 
+from tensorgrad.driver.device import described, load_program
 from tensorgrad.errors import NoAdapterError, OptionError, ProgramError
 from tensorgrad.runtime.backend import is_timeout
+from tensorgrad.runtime.cpu import CpuDevice
 from tensorgrad.runtime.loaded import LoadedFunction, LoadedTraining
 from tensorgrad.runtime.saved import FUNCTION, Saved
 
+if TYPE_CHECKING:
+    from tensorgrad.driver.device import ProgramDevice
+
 __all__ = ["LoadedFunction", "LoadedTraining", "load"]
 
-DEVICES = ("auto", "wgpu")
+DEVICES = ("auto", "wgpu", "cpu")
 PATIENCE = 300.0
 """For how many seconds the device may be at work on a call, unless said otherwise: files are not trusted."""
 
@@ -22,13 +28,14 @@ def load(
     """Loads what `Inference.save` or `Training.save` wrote, with its parameters; no compiler is needed.
 
     A file is not trusted: nothing of it runs on the host, all of it is checked, and the device is given up if it
-    does not answer in time.
+    does not answer in time. Native code can do anything, so a program that has it runs only where `device="cpu"` says
+    so.
 
     Args:
         path: The file.
-        device: "auto" or "wgpu", the best adapter that there is; saved programs are for WebGPU devices, of which a
-            software one will do.
-        timeout: For how many seconds to wait for the device; `None` waits for ever. A device that takes longer can't be
+        device: "auto" or "wgpu", the best adapter that there is, of which a software one will do; "cpu" for a program
+            of native code, if you trust the file.
+        timeout: For how many seconds to wait for an adapter; `None` waits for ever. A device that takes longer can't be
             stopped, so this process can't use it any more.
 
     Returns:
@@ -43,22 +50,32 @@ def load(
         OSError: The file can't be read.
     """
     if device not in DEVICES:
-        raise OptionError(f"load: device must be one of {', '.join(DEVICES)}, got {device!r}: programs run on WebGPU")
+        raise OptionError(f"load: device must be one of {', '.join(DEVICES)}, got {device!r}")
     if timeout is not None and not is_timeout(timeout):
         raise OptionError(f"load: timeout must be a positive number of seconds, or None, got {timeout!r}")
     saved = Saved.load(path)
     if saved.host is None:
-        raise ProgramError(f"{path} holds a program alone, which `tensorgrad.runtime.webgpu.WebGPUExecutable` runs")
-    try:
-        from tensorgrad.runtime.webgpu import WebGPUDevice, WebGPUExecutable
-    except ImportError as error:
-        raise NoAdapterError(f"load needs the package wgpu: pip install wgpu ({error})") from error
-    found = WebGPUDevice()
-    name = f"wgpu ({found.info.name}, {found.info.backend}, {found.info.type})"
-    executable = WebGPUExecutable(saved.program, found, timeout=timeout)
+        raise ProgramError(f"{path} holds a program alone, which an executable of `tensorgrad.runtime` runs")
+    is_native = any(kernel.language == "llvm" for kernel in saved.program.kernels)
+    if is_native and device != "cpu":
+        raise OptionError(
+            f"load: {path} holds native code, which can do anything: device='cpu' runs it, if you trust the file; "
+            "save(path, target='webgpu-default') writes one that need not be trusted"
+        )
+    found: ProgramDevice = CpuDevice() if device == "cpu" else _adapter()
+    name, patience = described(found), None if device == "cpu" else timeout
+    executable = load_program(found, saved.program, timeout=patience)
     if saved.host.kind == FUNCTION:
         return LoadedFunction(saved, executable, name)
     others = None
     if saved.others is not None:
-        others = WebGPUExecutable(saved.others, found, executable, in_turn=True, timeout=timeout)
+        others = load_program(found, saved.others, executable, in_turn=True, timeout=patience)
     return LoadedTraining(saved, executable, name, others)
+
+
+def _adapter() -> ProgramDevice:
+    try:
+        from tensorgrad.runtime.webgpu import WebGPUDevice
+    except ImportError as error:
+        raise NoAdapterError(f"load needs the package wgpu: pip install wgpu ({error})") from error
+    return WebGPUDevice()

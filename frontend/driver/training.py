@@ -91,7 +91,7 @@ class Training(TrainingState, Generic[Result]):
         self._evaluated: OrderedDict[Callable[..., Any], Inference] = OrderedDict()
 
     def __repr__(self) -> str:
-        is_fallback = self._source.options["device"] == "auto" and self._compilation.device is None
+        is_fallback = self._source.options["device"] == "auto" and self.device.startswith("cpu")
         device = f"{self.device} (auto: no hardware adapter)" if is_fallback else self.device
         return f"Training({self._compilation.name!r}, {device}, step_count={self.step_count})"
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from tensorgrad.runtime.cpu.pool import pool_text
-from tensorgrad.runtime.program import Copy, Dispatch, Program, Repeat, Step
+from tensorgrad.runtime.program import Copy, Dispatch, Program, Repeat, Step, runs
 
 STEP = "tg_step"
 """The function's name; its arguments are the frame, the pool, and scratch memory.
@@ -27,7 +27,8 @@ def _module(program: Program) -> Iterator[str]:
     """Yields the pool and the kernels, each of which stood alone: declarations are given once, metadata renumbered."""
     declared: dict[str, None] = {}
     first = 0
-    yield pool_text()
+    if any(isinstance(step, Dispatch) and step.workgroups[0] > 1 for step, _ in runs(program.plan)):
+        yield pool_text()
     for kernel in program.kernels:
         lines: list[str] = []
         for line in kernel.code.splitlines():

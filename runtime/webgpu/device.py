@@ -141,6 +141,8 @@ class WebGPUDevice:
             software=self.info.type == "software",
             max_loop_iterations=self._probe_loop_iterations() if self.info.type == "software" else None,
             shader_dialect="naga",
+            language="wgsl",
+            vector_bytes=32,
             **{name: int(limits[name.replace("_", "-")]) for name in TARGET_LIMITS},
         )
 

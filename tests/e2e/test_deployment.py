@@ -21,7 +21,7 @@ from tensorgrad.runtime.program import Program
 from tensorgrad.runtime.saved import Saved
 from tensorgrad.runtime.target import Target
 
-DEVICES = ["numpy", "wgpu"]
+DEVICES = ["numpy", "cpu", "wgpu"]
 
 
 class Model(tg.nn.Module):
@@ -91,16 +91,19 @@ def test_an_inference_runs_without_the_compiler(device: str, tmp_path: Path) -> 
     x = batch(9)["x"]
     expected = inference(x=x)
     np.save(tmp_path / "x.npy", x)
-    code = """
-function = tg.load("predict.tg")
+    where = "cpu" if device == "cpu" else "wgpu"
+    code = (
+        f'function = tg.load("predict.tg", device="{where}")'
+        + """
 found = function(x=np.load("x.npy"))
 assert list(found) == ["all", "nothing", "pair"] and type(found["all"]) is list and type(found["pair"]) is tuple
 assert found["nothing"] is None and function.inputs == {"x": ((8, 6), "f32")}
 np.savez("found.npz", chances=found["pair"][0], label=found["pair"][1], logits=found["all"][0])
 print(function.device, sorted(function.parameters()))
 """
+    )
     printed = without_compiler(code, tmp_path)
-    assert printed.startswith("wgpu (") and "layers.0.weight" in printed
+    assert printed.startswith(f"{where} (") and "layers.0.weight" in printed
     with np.load(tmp_path / "found.npz") as found:
         np.testing.assert_allclose(found["chances"], expected["pair"].chances, rtol=1e-5)
         np.testing.assert_array_equal(found["label"], expected["pair"].label)
@@ -273,7 +276,7 @@ def test_what_can_not_be_saved_or_loaded_says_why(tmp_path: Path) -> None:
     assert loaded.inputs == {"x": ((5, 6), "f32")}
     with pytest.raises(InputError, match=r"input 'x' has shape \(8, 6\), expected \(5, 6\)"):
         loaded(x=np.zeros((8, 6), np.float32))
-    with pytest.raises(OptionError, match="device must be one of auto, wgpu"):
+    with pytest.raises(OptionError, match="device must be one of auto, wgpu, cpu"):
         tg.load(path, device="numpy")
     for timeout in (0, -1, float("nan"), "1", True):
         with pytest.raises(OptionError, match="timeout must be a positive number of seconds"):

@@ -62,7 +62,7 @@ def test_ten_kills(tmp_path):
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize("device", ["numpy", "wgpu"])
+@pytest.mark.parametrize("device", ["numpy", "cpu", "wgpu"])
 def test_many_kills(device, tmp_path):
     check(tmp_path, device, steps=4000, kills=30)
 

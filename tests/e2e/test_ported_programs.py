@@ -10,7 +10,7 @@ import pytest
 import tensorgrad as tg
 from tensorgrad.errors import FrozenWarning, InputError, ParameterError, ShapeError
 
-DEVICES = ["numpy", "wgpu"]
+DEVICES = ["numpy", "cpu", "wgpu"]
 Arrays = dict[str, np.ndarray]
 
 

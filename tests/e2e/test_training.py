@@ -45,7 +45,7 @@ def digits() -> ModuleType:
     return module
 
 
-@pytest.mark.parametrize("device", ["numpy", "wgpu"])
+@pytest.mark.parametrize("device", ["numpy", "cpu", "wgpu"])
 def test_a_sine_is_learnt(device):
     training = tg.compile(
         MLP(),
@@ -75,7 +75,7 @@ def test_digits_curves_agree_between_backends(digits):
     assert stats["dispatches"] <= 20 and stats["submits"] == 1 and stats["copies"] == 0
 
 
-@pytest.mark.parametrize("device", ["numpy", "wgpu"])
+@pytest.mark.parametrize("device", ["numpy", "cpu", "wgpu"])
 def test_the_digits_example(digits, device, tmp_path, capsys):
     picture = tmp_path / "curves" / "digits.png"
     digits.main(["--device", device, "--steps", "250", "--out", str(picture)])

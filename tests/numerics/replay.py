@@ -28,6 +28,7 @@ from tensorgrad.passes.pipelines import device_passes
 from tensorgrad.passes.tensors.inline_calls import InlineCallsPass
 from tensorgrad.passes.tensors.outline_attention import OutlineAttentionPass
 from tensorgrad.passes.tensors.simplify import SimplifyPass
+from tensorgrad.runtime.cpu import CpuDevice, CpuExecutable
 from tensorgrad.runtime.target import Target
 from tensorgrad.runtime.webgpu import WebGPUDevice, WebGPUExecutable
 
@@ -117,6 +118,11 @@ def check_everywhere(module: ModuleOp, variant: Variant, device: WebGPUDevice) -
             on_device(module.clone(), inputs, variant, device), found.expected, found.tolerances, strict=True
         ):
             _compare(actual, expected, distance, level)
+        level = "native code"
+        for actual, expected, distance in zip(
+            as_native_code(module.clone(), inputs, variant), found.expected, found.tolerances, strict=True
+        ):
+            _compare(actual, expected, distance, level)
     except Exception:
         keep(module, variant, level)
         raise
@@ -195,7 +201,20 @@ def on_device(
     for one in passes_of(variant, target):
         _apply(one, module, variant, target)
     # Any adapter may run it: the profile's limits are the smaller ones.
-    executable = WebGPUExecutable(replace(build_program(module, target), target=None), device)
+    return _results(WebGPUExecutable(replace(build_program(module, target), target=None), device), names, inputs)
+
+
+def as_native_code(module: ModuleOp, inputs: Sequence[NumpyArray], variant: Variant) -> list[NumpyArray]:
+    """The results as native code."""
+    device, names = CpuDevice(), Names(module)
+    for one in passes_of(variant, device.target):
+        _apply(one, module, variant, device.target)
+    return _results(CpuExecutable(build_program(module, device.target), device), names, inputs)
+
+
+def _results(
+    executable: WebGPUExecutable | CpuExecutable, names: Names, inputs: Sequence[NumpyArray]
+) -> list[NumpyArray]:
     kept = {name for name, slot in executable.program.slots("parameter").items() if slot}
     values = dict(zip(names.arguments, inputs, strict=True))
     executable.write({name: value for name, value in values.items() if name in kept})

@@ -23,6 +23,7 @@ from tensorgrad.passes.buffers.lower_tg_to_buf import LowerTgToBufPass
 from tensorgrad.passes.buffers.plan_memory import PlanMemoryPass
 from tensorgrad.passes.kernels.build_program import build_program
 from tensorgrad.passes.pipelines import inference_passes
+from tensorgrad.runtime.cpu import CpuDevice, CpuExecutable
 from tensorgrad.runtime.program import Copy, Dispatch, Program, runs
 from tensorgrad.runtime.webgpu import WebGPUDevice, WebGPUExecutable
 
@@ -238,6 +239,19 @@ def test_on_device(device: WebGPUDevice, name: str, tmp_path: Any) -> None:
     loaded, _ = Program.load(tmp_path / "program.safetensors")
     assert loaded.plan == program.plan
     executable = WebGPUExecutable(loaded, device)
+    for _ in range(2):
+        outputs = executable.step(dict(zip(names.arguments, inputs, strict=True)), {})
+        for key, one in zip(names.results, expected, strict=True):
+            assert_same(outputs[key.split("/", 1)[1] if "gradient" not in key else key].numpy(), one, 2e-5, key)
+
+
+@by_name
+def test_as_native_code(name: str) -> None:
+    module, inputs = module_of(name)
+    device, names, expected = CpuDevice(), Names(module), reference(module, inputs)
+    for one in inference_passes(device.target):
+        apply(one, module)
+    executable = CpuExecutable(build_program(module, device.target), device)
     for _ in range(2):
         outputs = executable.step(dict(zip(names.arguments, inputs, strict=True)), {})
         for key, one in zip(names.results, expected, strict=True):

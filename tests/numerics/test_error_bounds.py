@@ -17,6 +17,7 @@ from tensorgrad.dialects.tg.base import TensorOp
 from tensorgrad.dialects.tg.elementwise import functions
 from tensorgrad.passes.kernels.build_program import build_program
 from tensorgrad.passes.pipelines import inference_passes
+from tensorgrad.runtime.cpu import CpuDevice, CpuExecutable
 from tensorgrad.runtime.webgpu import WebGPUDevice, WebGPUExecutable
 from tensorgrad.tracing.tensor import Tensor
 from tensorgrad.tracing.tracer import emit
@@ -91,11 +92,23 @@ def on_device(device: WebGPUDevice, module: ModuleOp, inputs: list[NumpyArray]) 
     return [outputs[key.removeprefix("output/")].numpy() for key in names.results]
 
 
-@pytest.mark.parametrize("where", ["device", "reference"])
+def as_native_code(module: ModuleOp, inputs: list[NumpyArray]) -> list[NumpyArray]:
+    device, names = CpuDevice(), Names(module)
+    for one in inference_passes(device.target):
+        apply(one, module)
+    executable = CpuExecutable(build_program(module, device.target), device)
+    outputs = executable.step(dict(zip(names.arguments, inputs, strict=True)), {})
+    return [outputs[key.removeprefix("output/")].numpy() for key in names.results]
+
+
+@pytest.mark.parametrize("where", ["device", "native code", "reference"])
 def test_functions_keep_their_bounds(device: WebGPUDevice, where: str) -> None:
     x = samples()
     module = traced(all_functions, [x])
-    results = on_device(device, module, [x]) if where == "device" else reference(module, [x])
+    if where == "device":
+        results = on_device(device, module, [x])
+    else:
+        results = as_native_code(module, [x]) if where == "native code" else reference(module, [x])
     for op, found in zip(EXACT, results, strict=True):
         with np.errstate(all="ignore"):
             exact = np.asarray(EXACT[op](x.astype(np.float64)))

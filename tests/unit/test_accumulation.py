@@ -23,7 +23,7 @@ from tensorgrad.runtime.program import Dispatch
 from tensorgrad.runtime.webgpu import WebGPUExecutable
 from tensorgrad.train.callbacks import Checkpoints
 
-DEVICES = ["numpy", "wgpu"]
+DEVICES = ["numpy", "cpu", "wgpu"]
 GROUPS = {"layers.1.*": {"learning_rate": 3e-3}, "*.bias": {"weight_decay": 0.0}}
 OPTIMIZERS = {
     "sgd": tg.optim.sgd(0.1, momentum=0.9),

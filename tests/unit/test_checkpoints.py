@@ -15,7 +15,7 @@ from safetensors import torch as safetensors_torch
 import tensorgrad as tg
 from tensorgrad.errors import InputError, OptionError, TraceError
 
-DEVICES = ["numpy", "wgpu"]
+DEVICES = ["numpy", "cpu", "wgpu"]
 
 
 def noisy(model: Any, x: Any, y: Any, key: Any) -> Any:

@@ -17,7 +17,7 @@ from tensorgrad.errors import InputError, OptionError
 from tensorgrad.runtime.program import Program
 from tensorgrad.runtime.saved import Saved
 
-DEVICES = ["numpy", "wgpu"]
+DEVICES = ["numpy", "cpu", "wgpu"]
 
 
 @pytest.mark.parametrize("device", DEVICES)
@@ -94,7 +94,7 @@ def test_statistics(device):
     counts = ("dispatches", "submits", "copies", "kernels", "peak_bytes", "bytes_moved")
     assert all(isinstance(stats[name], int) for name in counts)
     assert stats["peak_bytes"] > 0 and stats["bytes_moved"] > 0 and stats["copies"] == 0
-    assert (stats["dispatches"] > 0) == (stats["submits"] == 1) == (device == "wgpu")
+    assert (stats["dispatches"] > 0) == (stats["submits"] == 1) == (device != "numpy")
     assert {"trace", "grad", "append-updates", "simplify", "load"} <= stats["compile_seconds"].keys()
 
 
@@ -177,9 +177,12 @@ import sys
 sys.modules["xdsl"] = None
 import numpy as np
 from tensorgrad.runtime.saved import Saved
-from tensorgrad.runtime.webgpu import WebGPUDevice, WebGPUExecutable
+if {device!r} == "cpu":
+    from tensorgrad.runtime.cpu import CpuDevice as Device, CpuExecutable as Executable
+else:
+    from tensorgrad.runtime.webgpu import WebGPUDevice as Device, WebGPUExecutable as Executable
 saved = Saved.load({str(path)!r})
-executable = WebGPUExecutable(saved.program, WebGPUDevice())
+executable = Executable(saved.program, Device())
 executable.write(saved.state)
 inputs = dict(np.load({str(tmp_path / "inputs.npz")!r}))
 settings = {{"step": saved.host.step_count + 1, **saved.host.settings}}
@@ -208,10 +211,12 @@ def test_loading_is_strict_and_all_or_nothing():
 
 def test_devices_are_listed_with_what_they_are():
     found = tg.devices()
-    assert [device.type for device in found if device.device == "numpy"] == ["cpu"]
-    types = [device.type for device in found]
+    assert [device.type for device in found if device.device in ("cpu", "numpy")] == ["cpu", "cpu"]
+    names = [device.device for device in found]
+    assert names.index("cpu") < names.index("numpy") == len(names) - 1
+    types = [device.type for device in found[:-1]]
     assert types == sorted(types, key=["hardware", "cpu", "software"].index)
-    assert {device.device for device in found} == {"numpy", "wgpu"}
-    expected = "wgpu" if "hardware" in types else "numpy"
+    assert {device.device for device in found} == {"numpy", "cpu", "wgpu"}
+    expected = "wgpu" if "hardware" in types else "cpu"
     assert compiled(device="auto").device.startswith(expected)
     assert INPUTS.keys() == batch().keys()

@@ -57,7 +57,7 @@ HOLDERS = [lambda x: x, WithArray, WithDLPack, tg.array, np.ndarray.tolist, lamb
 
 
 @pytest.mark.parametrize("hold", HOLDERS)
-@pytest.mark.parametrize("device", ["numpy", "wgpu"])
+@pytest.mark.parametrize("device", ["numpy", "cpu", "wgpu"])
 def test_whatever_holds_numbers(hold, device):
     training, expected = compiled(device=device), compiled(device=device)
     inputs = {**batch(), "x": X}

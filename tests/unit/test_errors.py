@@ -197,7 +197,7 @@ CALLS = [
 ]
 
 
-@pytest.mark.parametrize("device", ["numpy", "wgpu"])
+@pytest.mark.parametrize("device", ["numpy", "cpu", "wgpu"])
 @pytest.mark.parametrize(("inputs", "message"), CALLS)
 def test_a_step_with_wrong_inputs_changes_nothing(device, inputs, message):
     training, untouched = compiled(device=device), compiled(device=device)
@@ -280,7 +280,7 @@ def test_a_loss_of_other_arguments():
         ({"model": "MLP"}, ParameterError, "must be a tg.nn.Module, or a dict, .* not str"),
         ({"model": tg.nn.Module()}, ParameterError, "Module has no parameters"),
         ({"optimizer": 0.1}, OptionError, "optimizer must be one of tg.optim"),
-        ({"device": "cuda"}, OptionError, "device must be one of auto, wgpu, numpy, not 'cuda'"),
+        ({"device": "cuda"}, OptionError, "device must be one of auto, wgpu, cpu, numpy, not 'cuda'"),
         ({"seed": 0.5}, OptionError, "seed must be an integer"),
         ({"inputs": [(4, 3)]}, InputError, "inputs must map names to shapes"),
         ({"inputs": {"x": (4, -3), "y": 1}}, InputError, "input 'x' must be a shape"),

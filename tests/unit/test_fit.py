@@ -86,7 +86,7 @@ class StopAt(Callback):
             raise RuntimeError("killed")
 
 
-@pytest.mark.parametrize("device", ["numpy", "wgpu"])
+@pytest.mark.parametrize("device", ["numpy", "cpu", "wgpu"])
 def test_it_is_the_plain_loop(device):
     one, other = training(device=device), training(device=device)
     report = fitted(one)
@@ -118,7 +118,7 @@ def test_epochs():
     assert once.losses.tolist() == report.losses[:5].tolist()
 
 
-@pytest.mark.parametrize("device", ["numpy", "wgpu"])
+@pytest.mark.parametrize("device", ["numpy", "cpu", "wgpu"])
 def test_losses_are_read_seldom(device, monkeypatch):
     reads: list[int] = []
     one = training(device=device)

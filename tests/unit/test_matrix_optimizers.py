@@ -84,7 +84,7 @@ CASES: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("device", ["numpy", "wgpu"])
+@pytest.mark.parametrize("device", ["numpy", "cpu", "wgpu"])
 @pytest.mark.parametrize("name", CASES)
 def test_muon_is_that_of_pytorch(name, device, monkeypatch):
     found = ours(tg.optim.muon(RATES[0], others=OTHERS, **CASES[name]), device)
@@ -174,7 +174,7 @@ def test_muon_goes_with_chains_and_accumulation():
         tg.optim.clip(0.5), tg.optim.clip_by_global_norm(1.0), tg.optim.muon(1e-2, others=OTHERS)
     )
     found = []
-    for device in ("numpy", "wgpu"):
+    for device in ("numpy", "cpu", "wgpu"):
         training = compiled(optimizer, start, device, accumulate=2)
         for gradient in gradients[:6]:
             training.step(**gradient)
@@ -198,7 +198,7 @@ def test_state_of_adafactor_is_of_rows_and_columns():
     }
 
 
-@pytest.mark.parametrize("device", ["numpy", "wgpu"])
+@pytest.mark.parametrize("device", ["numpy", "cpu", "wgpu"])
 def test_adafactor_on_tensors_of_more_axes(device):
     start = np.random.default_rng(0).normal(size=(2, 3, 1, 5)).astype(np.float32)
 

@@ -196,7 +196,7 @@ def pair_step(optimizer: Any, device: tg.DeviceName = "numpy") -> tuple[tg.Train
     return training, training.parameters()
 
 
-@pytest.mark.parametrize("device", ["numpy", "wgpu"])
+@pytest.mark.parametrize("device", ["numpy", "cpu", "wgpu"])
 def test_the_norm_is_that_of_all_gradients(device):
     _, found = pair_step(tg.optim.sgd(1.0, clip_norm=2.5), device)
     assert np.allclose(found["weight"], [3.0, -1.5, -1.0], rtol=1e-6) and np.isclose(found["bias"], 0.0, atol=1e-6)

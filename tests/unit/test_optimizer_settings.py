@@ -26,7 +26,7 @@ CHANGES = [
 ITS_OWN = {"learning_rate": "lr"}
 
 
-@pytest.mark.parametrize("device", ["numpy", "wgpu"])
+@pytest.mark.parametrize("device", ["numpy", "cpu", "wgpu"])
 @pytest.mark.parametrize(("name", "options", "changes"), CHANGES)
 def test_changed_settings_are_those_of_pytorch(name, options, changes, device):
     """After 10 steps settings change, after 20 the norm of clipping too."""
@@ -61,7 +61,7 @@ GROUPS = {
 }
 
 
-@pytest.mark.parametrize("device", ["numpy", "wgpu"])
+@pytest.mark.parametrize("device", ["numpy", "cpu", "wgpu"])
 @pytest.mark.parametrize("clip_norm", [None, 1.5])
 def test_groups_are_those_of_pytorch(device, clip_norm):
     start, gradients = recorded()

@@ -68,7 +68,7 @@ def test_one_s_own_takes_the_dispatches_of_the_built_in_one(layers, options):
         assert counts(one.program) == counts(other.program)
 
 
-@pytest.mark.parametrize("device", ["numpy", "wgpu"])
+@pytest.mark.parametrize("device", ["numpy", "cpu", "wgpu"])
 def test_lion_by_hand_is_lion(device):
     schedule = optim.schedules.linear(1e-2, 20, warmup=3)
     options = {"weight_decay": 0.1, "decay": ["matrix", "s*"], "clip_norm": 1.5, "groups": {"vector": {"beta2": 0.5}}}

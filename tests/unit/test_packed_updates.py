@@ -85,7 +85,7 @@ def test_one_kernel_updates_all_parameters_of_a_group(layers):
 def test_packed_updates_are_those_of_single_parameters(kind, decay):
     settings = {"sgd": tg.optim.sgd, "adamw": tg.optim.adamw}[kind]
     single, expected = trained(5, settings(1e-2, weight_decay=0.1, decay=decay), "numpy")
-    for device in ("numpy", "wgpu"):
+    for device in ("numpy", "cpu", "wgpu"):
         training, losses = trained(5, settings(1e-2, weight_decay=0.1, decay=decay, clip_norm=1e6), device)
         assert np.allclose(losses, expected, rtol=1e-5)
         assert list(training.parameters()) == list(single.parameters())

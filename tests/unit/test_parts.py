@@ -11,7 +11,7 @@ from models import MLP, batch, compiled, squared_error
 import tensorgrad as tg
 from tensorgrad.errors import InputError, OptionError, ParameterError, TraceError
 
-DEVICES = ["numpy", "wgpu"]
+DEVICES = ["numpy", "cpu", "wgpu"]
 generator = np.random.default_rng(0)
 X, Z = (generator.normal(size=(6, 2)).astype(np.float32) for _ in range(2))
 

@@ -17,7 +17,7 @@ from benchmarks.workloads.transformer import Transformer
 from tensorgrad.errors import OptionError, ProgramError
 
 HALF_EPSILON = 2.0**-11
-DEVICES = ["numpy", "wgpu"]
+DEVICES = ["numpy", "cpu", "wgpu"]
 
 
 class Images(tg.nn.Module):

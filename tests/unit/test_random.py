@@ -218,7 +218,7 @@ def noisy(model: Any, x: Any, key: Any) -> Any:
     return tg.sum(model(x)) * 0 + tg.sum(random.uniform(key, 3))
 
 
-@pytest.mark.parametrize("device", ["numpy", "wgpu"])
+@pytest.mark.parametrize("device", ["numpy", "cpu", "wgpu"])
 def test_a_loss_with_a_key_gets_one_folded_with_the_step(device):
     x = np.ones((2, 4), np.float32)
     training = tg.compile(Line(), loss=noisy, optimizer=tg.optim.sgd(0.1), inputs={"x": (2, 4)}, device=device, seed=5)

@@ -107,7 +107,7 @@ def test_relu() -> None:
 
 
 @by_layer
-@pytest.mark.parametrize("device", ["numpy", "wgpu"])
+@pytest.mark.parametrize("device", ["numpy", "cpu", "wgpu"])
 def test_training_is_the_same_on_devices(name: str, device: tg.DeviceName) -> None:
     """A running sum is learned; every device ends where numpy ends."""
     x = np.random.default_rng(1).normal(size=(8, 4, 1)).astype(np.float32)

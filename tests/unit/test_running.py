@@ -19,7 +19,7 @@ from tensorgrad.errors import InputError, NoAdapterError, OptionError, Parameter
 untyped: Any = tg
 """The package as code without types calls it."""
 
-DEVICES = ["numpy", "wgpu"]
+DEVICES = ["numpy", "cpu", "wgpu"]
 
 
 def with_metrics(model: Any, x: Any, y: Any) -> Any:

@@ -21,7 +21,7 @@ from tensorgrad.errors import (
 )
 from tensorgrad.runtime.program import Program
 
-DEVICES = ["numpy", "wgpu"]
+DEVICES = ["numpy", "cpu", "wgpu"]
 Loss = Callable[..., Any]
 
 untyped: Any = tg

@@ -348,7 +348,22 @@ class LlvmTarget(Target):
     name = "llvm"
 
     def emit(self, ctx: Context, module: ModuleOp, output: IO[str]) -> None:
-        """Writes the functions, in order."""
-        for op in module.ops:
-            if isinstance(op, llvm.FuncOp) and op.body.blocks:
-                output.write(emit_function(op))
+        """Writes the functions, in order.
+
+        Raises:
+            DiagnosticException: There is none, or one has what LLVM doesn't have.
+        """
+        for function in functions_of(module, self.name):
+            output.write(emit_function(function))
+
+
+def functions_of(module: ModuleOp, target: str) -> list[llvm.FuncOp]:
+    """Returns the functions of a module that have bodies.
+
+    Raises:
+        DiagnosticException: There is none; says what `target` prints.
+    """
+    found = [op for op in module.ops if isinstance(op, llvm.FuncOp) and op.body.blocks]
+    if not found:
+        raise DiagnosticException(f"the target {target} prints llvm.func ops and the module has none: lower it first")
+    return found

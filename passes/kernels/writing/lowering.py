@@ -95,7 +95,7 @@ class FunctionLowering(ABC, Generic[Written]):
         self.module = module
         self.function = function
         self.target = target
-        self.written = written
+        self.written: WrittenKernels[Written] = written
         self.placing = Placing(function, target)
         self.branches = 0
 

@@ -12,7 +12,7 @@
 // RUN: not tg-opt %s -p 'inference-pipeline{target=1}' 2>&1 | filecheck %s --check-prefix TARGET
 // TARGET: tg-opt: error: inference-pipeline: target must be given as one word or text
 // RUN: not tg-opt %s -p 'inference-pipeline{target=mine}' 2>&1 | filecheck %s --check-prefix PROFILE
-// PROFILE: tg-opt: error: target 'mine' is not a profile (lavapipe, webgpu-default), no inline JSON, and no file
+// PROFILE: tg-opt: error: target 'mine' is not a profile (cpu, lavapipe, webgpu-default), no inline JSON, and no file
 // RUN: not tg-opt %s -p 'simplfy' 2>&1 | filecheck %s --check-prefix PASS
 // PASS: tg-opt: error: there is no pass or pipeline 'simplfy', did you mean simplify?
 // RUN: not tg-opt %s -p 'fuse{onli=inline}' 2>&1 | filecheck %s --check-prefix OPTION

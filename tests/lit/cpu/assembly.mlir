@@ -1,0 +1,8 @@
+// RUN: tg-opt %s -p 'inference-pipeline{target=cpu}' -t asm | filecheck %s
+
+// Whatever the machine, its assembly has the function.
+// CHECK: loops0:
+func.func @negated(%x: tensor<64xf32>) -> tensor<64xf32> {
+  %0 = tg.neg %x : tensor<64xf32>
+  func.return %0 : tensor<64xf32>
+}

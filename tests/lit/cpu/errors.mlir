@@ -1,0 +1,27 @@
+// RUN: tg-opt %s --verify-diagnostics --split-input-file | filecheck %s
+
+// CHECK: the last two arguments are the range of tasks, of type index
+cpu.kernel @no_range access = ["read"] {
+^bb0(%x: memref<64xf32>):
+}
+
+// -----
+
+// CHECK: 2 buffers need as many access modes, got 1
+cpu.kernel @modes access = ["read"] {
+^bb0(%x: memref<64xf32>, %y: memref<64xf32>, %first: index, %last: index):
+}
+
+// -----
+
+// CHECK: access must be "read" or "read_write", got "write"
+cpu.kernel @mode access = ["write"] {
+^bb0(%x: memref<64xf32>, %first: index, %last: index):
+}
+
+// -----
+
+// CHECK: buffer 0 must be a static, non-empty 1-D memref, got memref<8x8xf32>
+cpu.kernel @shape access = ["read"] {
+^bb0(%x: memref<8x8xf32>, %first: index, %last: index):
+}

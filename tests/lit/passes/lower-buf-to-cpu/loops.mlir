@@ -1,0 +1,135 @@
+// RUN: tg-opt %s --split-input-file -p 'lower-tg-to-buf,fuse{target=cpu},schedule{target=cpu},plan-memory{target=cpu},lower-buf-to-cpu' | filecheck %s
+
+// Points: a block of the last loop at a time, here all of a row.
+func.func @points(%x: tensor<100x3xf32>, %b: tensor<3xf32>) -> tensor<100x3xf32> {
+  %0 = tg.broadcast %b shape = [100, 3] dims = [1] : tensor<3xf32>
+  %1 = tg.add %x, %0 : tensor<100x3xf32>, tensor<100x3xf32>
+  func.return %1 : tensor<100x3xf32>
+}
+// CHECK:      cpu.kernel @loops0 access = ["read", "read", "read_write"] {
+// CHECK-NEXT: ^bb0(%0: memref<300xf32>, %1: memref<3xf32>, %2: memref<300xf32>, %3: index, %4: index):
+// CHECK-NEXT:   %5 = arith.constant 21845 : index
+// CHECK-NEXT:   %6 = arith.muli %3, %5 : index
+// CHECK-NEXT:   %7 = arith.muli %4, %5 : index
+// CHECK-NEXT:   %8 = arith.constant 100 : index
+// CHECK-NEXT:   %9 = arith.minui %7, %8 : index
+// CHECK-NEXT:   %10 = arith.constant 1 : index
+// CHECK-NEXT:   %11 = arith.constant 0 : index
+// CHECK-NEXT:   %12 = arith.constant 3 : index
+// CHECK-NEXT:   scf.for %13 = %6 to %9 step %10 {
+// CHECK-NEXT:     %14 = arith.muli %13, %12 : index
+// CHECK-NEXT:     scf.for %15 = %11 to %12 step %10 {
+// CHECK-NEXT:       %16 = arith.addi %14, %15 : index
+// CHECK-NEXT:       %17 = memref.load %0[%16] : memref<300xf32>
+// CHECK-NEXT:       %18 = memref.load %1[%15] : memref<3xf32>
+// CHECK-NEXT:       %19 = arith.addf %17, %18 : f32
+// CHECK-NEXT:       memref.store %19, %2[%16] : memref<300xf32>
+// CHECK-NEXT:     } {cpu.parallel}
+// CHECK-NEXT:   }
+// CHECK-NEXT: }
+// CHECK: buf.dispatch @loops0 workgroups = [1, 1, 1] attributes {buf.bytes_moved = 2412 : i64} (%x, %b, %2) : memref<100x3xf32>, memref<3xf32>, memref<100x3xf32>
+
+// -----
+
+// Rows: the reduction is the innermost loop, and its sum may be taken in vectors.
+func.func @rows(%x: tensor<8x64xf32>) -> tensor<8xf32> {
+  %0 = tg.sum %x axes = [1] : tensor<8x64xf32>
+  func.return %0 : tensor<8xf32>
+}
+// CHECK:      cpu.kernel @loops0 access = ["read", "read_write"] {
+// CHECK-NEXT: ^bb0(%0: memref<512xf32>, %1: memref<8xf32>, %2: index, %3: index):
+// CHECK-NEXT:   %4 = arith.constant 1024 : index
+// CHECK-NEXT:   %5 = arith.muli %2, %4 : index
+// CHECK-NEXT:   %6 = arith.muli %3, %4 : index
+// CHECK-NEXT:   %7 = arith.constant 8 : index
+// CHECK-NEXT:   %8 = arith.minui %6, %7 : index
+// CHECK-NEXT:   %9 = arith.constant 1 : index
+// CHECK-NEXT:   %10 = arith.constant 0.000000e+00 : f32
+// CHECK-NEXT:   %11 = arith.constant 64 : index
+// CHECK-NEXT:   %12 = arith.constant 0 : index
+// CHECK-NEXT:   scf.for %13 = %5 to %8 step %9 {
+// CHECK-NEXT:     %14 = arith.muli %13, %11 : index
+// CHECK-NEXT:     %15 = scf.for %16 = %12 to %11 step %9 iter_args(%17 = %10) -> (f32) {
+// CHECK-NEXT:       %18 = arith.addi %14, %16 : index
+// CHECK-NEXT:       %19 = memref.load %0[%18] : memref<512xf32>
+// CHECK-NEXT:       %20 = arith.addf %17, %19 fastmath<reassoc> : f32
+// CHECK-NEXT:       scf.yield %20 : f32
+// CHECK-NEXT:     }
+// CHECK-NEXT:     memref.store %15, %1[%13] : memref<8xf32>
+// CHECK-NEXT:   }
+// CHECK-NEXT: }
+// CHECK: buf.dispatch @loops0 workgroups = [1, 1, 1] attributes {buf.bytes_moved = 2080 : i64} (%x, %2) : memref<8x64xf32>, memref<8xf32>
+
+// -----
+
+// Columns: the points are the innermost loop, and each has its sum in an array.
+func.func @columns(%x: tensor<64x32xf32>) -> tensor<32xf32> {
+  %0 = tg.sum %x axes = [0] : tensor<64x32xf32>
+  func.return %0 : tensor<32xf32>
+}
+// CHECK:      cpu.kernel @loops0 access = ["read", "read_write"] {
+// CHECK-NEXT: ^bb0(%0: memref<2048xf32>, %1: memref<32xf32>, %2: index, %3: index):
+// CHECK-NEXT:   %4 = memref.alloca() : memref<32xf32>
+// CHECK-NEXT:   %5 = arith.constant 32 : index
+// CHECK-NEXT:   %6 = arith.muli %2, %5 : index
+// CHECK-NEXT:   %7 = arith.muli %3, %5 : index
+// CHECK-NEXT:   %8 = arith.constant 1 : index
+// CHECK-NEXT:   %9 = arith.minui %7, %8 : index
+// CHECK-NEXT:   %10 = arith.constant 0 : index
+// CHECK-NEXT:   %11 = arith.constant 0.000000e+00 : f32
+// CHECK-NEXT:   %12 = arith.constant 64 : index
+// CHECK-NEXT:   scf.for %13 = %6 to %9 step %8 {
+// CHECK-NEXT:     scf.for %14 = %10 to %5 step %8 {
+// CHECK-NEXT:       %15 = arith.subi %14, %10 : index
+// CHECK-NEXT:       memref.store %11, %4[%15] : memref<32xf32>
+// CHECK-NEXT:     } {cpu.parallel}
+// CHECK-NEXT:     scf.for %16 = %10 to %12 step %8 {
+// CHECK-NEXT:       %17 = arith.muli %16, %5 : index
+// CHECK-NEXT:       scf.for %18 = %10 to %5 step %8 {
+// CHECK-NEXT:         %19 = arith.subi %18, %10 : index
+// CHECK-NEXT:         %20 = arith.addi %18, %17 : index
+// CHECK-NEXT:         %21 = memref.load %0[%20] : memref<2048xf32>
+// CHECK-NEXT:         %22 = memref.load %4[%19] : memref<32xf32>
+// CHECK-NEXT:         %23 = arith.addf %22, %21 fastmath<reassoc> : f32
+// CHECK-NEXT:         memref.store %23, %4[%19] : memref<32xf32>
+// CHECK-NEXT:       } {cpu.parallel}
+// CHECK-NEXT:     }
+// CHECK-NEXT:     scf.for %24 = %10 to %5 step %8 {
+// CHECK-NEXT:       %25 = arith.subi %24, %10 : index
+// CHECK-NEXT:       %26 = memref.load %4[%25] : memref<32xf32>
+// CHECK-NEXT:       memref.store %26, %1[%24] : memref<32xf32>
+// CHECK-NEXT:     } {cpu.parallel}
+// CHECK-NEXT:   }
+// CHECK-NEXT: }
+// CHECK: buf.dispatch @loops0 workgroups = [1, 1, 1] attributes {buf.bytes_moved = 8320 : i64} (%x, %2) : memref<64x32xf32>, memref<32xf32>
+
+// -----
+
+// Long rows of points are cut into blocks, of which a task takes some.
+func.func @blocks(%x: tensor<40000xf32>) -> tensor<40000xf32> {
+  %0 = tg.neg %x : tensor<40000xf32>
+  func.return %0 : tensor<40000xf32>
+}
+// CHECK:      cpu.kernel @loops0 access = ["read", "read_write"] {
+// CHECK-NEXT: ^bb0(%0: memref<40000xf32>, %1: memref<40000xf32>, %2: index, %3: index):
+// CHECK-NEXT:   %4 = arith.constant 4 : index
+// CHECK-NEXT:   %5 = arith.muli %2, %4 : index
+// CHECK-NEXT:   %6 = arith.muli %3, %4 : index
+// CHECK-NEXT:   %7 = arith.constant 3 : index
+// CHECK-NEXT:   %8 = arith.minui %6, %7 : index
+// CHECK-NEXT:   %9 = arith.constant 1 : index
+// CHECK-NEXT:   %10 = arith.constant 40000 : index
+// CHECK-NEXT:   %11 = arith.constant 16384 : index
+// CHECK-NEXT:   scf.for %12 = %5 to %8 step %9 {
+// CHECK-NEXT:     %13 = arith.remui %12, %7 : index
+// CHECK-NEXT:     %14 = arith.muli %13, %11 : index
+// CHECK-NEXT:     %15 = arith.addi %14, %11 : index
+// CHECK-NEXT:     %16 = arith.minui %15, %10 : index
+// CHECK-NEXT:     scf.for %17 = %14 to %16 step %9 {
+// CHECK-NEXT:       %18 = memref.load %0[%17] : memref<40000xf32>
+// CHECK-NEXT:       %19 = arith.negf %18 : f32
+// CHECK-NEXT:       memref.store %19, %1[%17] : memref<40000xf32>
+// CHECK-NEXT:     } {cpu.parallel}
+// CHECK-NEXT:   }
+// CHECK-NEXT: }
+// CHECK: buf.dispatch @loops0 workgroups = [1, 1, 1] attributes {buf.bytes_moved = 320000 : i64} (%x, %2) : memref<40000xf32>, memref<40000xf32>

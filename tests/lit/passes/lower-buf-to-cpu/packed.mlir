@@ -1,0 +1,117 @@
+// RUN: tg-opt %s --split-input-file -p 'lower-tg-to-buf,fuse{target=cpu},schedule{target=cpu},plan-memory{target=cpu},lower-buf-to-cpu' | filecheck %s
+
+// Rows are read where they lie, columns are packed; what follows the sum runs over the tile in scratch memory.
+func.func @product(%x: tensor<4x3xf32>, %w: tensor<3x8xf32>, %b: tensor<8xf32>) -> tensor<4x8xf32> {
+  %0 = tg.dot_general %x, %w lhs_batch = [] rhs_batch = [] lhs_contracting = [1] rhs_contracting = [0] : tensor<4x3xf32>, tensor<3x8xf32>
+  %1 = tg.broadcast %b shape = [4, 8] dims = [1] : tensor<8xf32>
+  %2 = tg.add %0, %1 : tensor<4x8xf32>, tensor<4x8xf32>
+  func.return %2 : tensor<4x8xf32>
+}
+// CHECK:      cpu.kernel @packed0 access = ["read", "read", "read", "read_write"] {
+// CHECK-NEXT: ^bb0(%0: memref<12xf32>, %1: memref<24xf32>, %2: memref<8xf32>, %3: memref<32xf32>, %4: index, %5: index):
+// CHECK-NEXT:   %6 = memref.alloca() : memref<32xf32>
+// CHECK-NEXT:   %7 = memref.alloca() : memref<24xf32>
+// CHECK-NEXT:   %8 = arith.constant 1 : index
+// CHECK-NEXT:   %9 = arith.constant 0 : index
+// CHECK-NEXT:   %10 = arith.constant 4 : index
+// CHECK-NEXT:   %11 = arith.muli %9, %10 : index
+// CHECK-NEXT:   %12 = arith.constant 8 : index
+// CHECK-NEXT:   %13 = arith.muli %9, %12 : index
+// CHECK-NEXT:   %14 = arith.constant 3 : index
+// CHECK-NEXT:   %15 = arith.constant 7 : index
+// CHECK-NEXT:   %16 = arith.addi %12, %15 : index
+// CHECK-NEXT:   %17 = arith.divui %16, %12 : index
+// CHECK-NEXT:   %18 = arith.constant 24 : index
+// CHECK-NEXT:   %19 = arith.addi %10, %14 : index
+// CHECK-NEXT:   %20 = arith.divui %19, %10 : index
+// CHECK-NEXT:   %21 = arith.constant 32 : index
+// CHECK-NEXT:   %22 = arith.constant 16 : index
+// CHECK-NEXT:   %23 = arith.constant 0.000000e+00 : f32
+// CHECK-NEXT:   %24 = vector.broadcast %23 : f32 to vector<8xf32>
+// CHECK-NEXT:   %25 = arith.constant 2 : index
+// CHECK-NEXT:   scf.for %26 = %4 to %5 step %8 {
+// CHECK-NEXT:     scf.for %27 = %9 to %17 step %8 {
+// CHECK-NEXT:       %28 = arith.muli %27, %12 : index
+// CHECK-NEXT:       %29 = arith.muli %27, %18 : index
+// CHECK-NEXT:       scf.for %30 = %9 to %14 step %8 {
+// CHECK-NEXT:         %31 = arith.addi %9, %30 : index
+// CHECK-NEXT:         %32 = arith.muli %31, %12 : index
+// CHECK-NEXT:         %33 = arith.muli %30, %12 : index
+// CHECK-NEXT:         %34 = arith.addi %29, %33 : index
+// CHECK-NEXT:         scf.for %35 = %9 to %12 step %8 {
+// CHECK-NEXT:           %36 = arith.addi %28, %35 : index
+// CHECK-NEXT:           %37 = arith.addi %13, %36 : index
+// CHECK-NEXT:           %38 = arith.addi %37, %32 : index
+// CHECK-NEXT:           %39 = memref.load %1[%38] : memref<24xf32>
+// CHECK-NEXT:           %40 = arith.addi %34, %35 : index
+// CHECK-NEXT:           memref.store %39, %7[%40] : memref<24xf32>
+// CHECK-NEXT:         } {cpu.parallel}
+// CHECK-NEXT:       }
+// CHECK-NEXT:     }
+// CHECK-NEXT:     scf.for %41 = %9 to %17 step %8 {
+// CHECK-NEXT:       %42 = arith.muli %41, %12 : index
+// CHECK-NEXT:       %43 = arith.muli %41, %18 : index
+// CHECK-NEXT:       scf.for %44 = %9 to %20 step %8 {
+// CHECK-NEXT:         %45 = arith.muli %44, %21 : index
+// CHECK-NEXT:         %46 = arith.addi %45, %42 : index
+// CHECK-NEXT:         %47 = arith.addi %46, %12 : index
+// CHECK-NEXT:         %48 = arith.addi %46, %22 : index
+// CHECK-NEXT:         %49 = arith.addi %46, %18 : index
+// CHECK-NEXT:         %50 = arith.muli %44, %10 : index
+// CHECK-NEXT:         %51 = arith.addi %11, %50 : index
+// CHECK-NEXT:         %52 = arith.muli %51, %14 : index
+// CHECK-NEXT:         %53 = arith.addi %50, %8 : index
+// CHECK-NEXT:         %54 = arith.addi %11, %53 : index
+// CHECK-NEXT:         %55 = arith.muli %54, %14 : index
+// CHECK-NEXT:         %56 = arith.addi %50, %25 : index
+// CHECK-NEXT:         %57 = arith.addi %11, %56 : index
+// CHECK-NEXT:         %58 = arith.muli %57, %14 : index
+// CHECK-NEXT:         %59 = arith.addi %50, %14 : index
+// CHECK-NEXT:         %60 = arith.addi %11, %59 : index
+// CHECK-NEXT:         %61 = arith.muli %60, %14 : index
+// CHECK-NEXT:         %62, %63, %64, %65 = scf.for %66 = %9 to %14 step %8 iter_args(%67 = %24, %68 = %24, %69 = %24, %70 = %24) -> (vector<8xf32>, vector<8xf32>, vector<8xf32>, vector<8xf32>) {
+// CHECK-NEXT:           %71 = arith.muli %66, %12 : index
+// CHECK-NEXT:           %72 = arith.addi %43, %71 : index
+// CHECK-NEXT:           %73 = vector.load %7[%72] : memref<24xf32>, vector<8xf32>
+// CHECK-NEXT:           %74 = arith.addi %9, %66 : index
+// CHECK-NEXT:           %75 = arith.addi %52, %74 : index
+// CHECK-NEXT:           %76 = memref.load %0[%75] : memref<12xf32>
+// CHECK-NEXT:           %77 = vector.broadcast %76 : f32 to vector<8xf32>
+// CHECK-NEXT:           %78 = vector.fma %77, %73, %67 : vector<8xf32>
+// CHECK-NEXT:           %79 = arith.addi %55, %74 : index
+// CHECK-NEXT:           %80 = memref.load %0[%79] : memref<12xf32>
+// CHECK-NEXT:           %81 = vector.broadcast %80 : f32 to vector<8xf32>
+// CHECK-NEXT:           %82 = vector.fma %81, %73, %68 : vector<8xf32>
+// CHECK-NEXT:           %83 = arith.addi %58, %74 : index
+// CHECK-NEXT:           %84 = memref.load %0[%83] : memref<12xf32>
+// CHECK-NEXT:           %85 = vector.broadcast %84 : f32 to vector<8xf32>
+// CHECK-NEXT:           %86 = vector.fma %85, %73, %69 : vector<8xf32>
+// CHECK-NEXT:           %87 = arith.addi %61, %74 : index
+// CHECK-NEXT:           %88 = memref.load %0[%87] : memref<12xf32>
+// CHECK-NEXT:           %89 = vector.broadcast %88 : f32 to vector<8xf32>
+// CHECK-NEXT:           %90 = vector.fma %89, %73, %70 : vector<8xf32>
+// CHECK-NEXT:           scf.yield %78, %82, %86, %90 : vector<8xf32>, vector<8xf32>, vector<8xf32>, vector<8xf32>
+// CHECK-NEXT:         }
+// CHECK-NEXT:         vector.store %62, %6[%46] : memref<32xf32>, vector<8xf32>
+// CHECK-NEXT:         vector.store %63, %6[%47] : memref<32xf32>, vector<8xf32>
+// CHECK-NEXT:         vector.store %64, %6[%48] : memref<32xf32>, vector<8xf32>
+// CHECK-NEXT:         vector.store %65, %6[%49] : memref<32xf32>, vector<8xf32>
+// CHECK-NEXT:       }
+// CHECK-NEXT:     }
+// CHECK-NEXT:     scf.for %91 = %9 to %10 step %8 {
+// CHECK-NEXT:       %92 = arith.muli %91, %12 : index
+// CHECK-NEXT:       %93 = arith.addi %11, %91 : index
+// CHECK-NEXT:       %94 = arith.muli %93, %12 : index
+// CHECK-NEXT:       scf.for %95 = %9 to %12 step %8 {
+// CHECK-NEXT:         %96 = arith.addi %92, %95 : index
+// CHECK-NEXT:         %97 = arith.addi %13, %95 : index
+// CHECK-NEXT:         %98 = memref.load %6[%96] : memref<32xf32>
+// CHECK-NEXT:         %99 = memref.load %2[%97] : memref<8xf32>
+// CHECK-NEXT:         %100 = arith.addf %98, %99 : f32
+// CHECK-NEXT:         %101 = arith.addi %94, %97 : index
+// CHECK-NEXT:         memref.store %100, %3[%101] : memref<32xf32>
+// CHECK-NEXT:       } {cpu.parallel}
+// CHECK-NEXT:     }
+// CHECK-NEXT:   }
+// CHECK-NEXT: }
+// CHECK: buf.dispatch @packed0 workgroups = [1, 1, 1] attributes {buf.bytes_moved = 304 : i64} (%x, %w, %b, %2) : memref<4x3xf32>, memref<3x8xf32>, memref<8xf32>, memref<4x8xf32>

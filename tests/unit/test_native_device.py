@@ -1,0 +1,219 @@
+"""The device `cpu`: bits for any number of threads, the pool, object code on disk, and what moves between devices."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tensorgrad as tg
+from tensorgrad.errors import DeviceError, OptionError
+from tensorgrad.runtime.cpu import code, pool
+from tensorgrad.runtime.errors import TargetError
+
+SHAPES = {"x": (256, 96), "y": (256, 1)}
+
+
+class Network(tg.nn.Module):
+    """Products, rows, columns, and points."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.norm, self.last = tg.nn.Linear(96, 160), tg.nn.LayerNorm(160), tg.nn.Linear(160, 1)
+
+    def __call__(self, x: Any) -> Any:
+        return self.last(tg.gelu(self.norm(self.first(x))))
+
+
+def compiled(**options: Any) -> tg.Training:
+    optimizer = tg.optim.adamw(1e-2, clip_norm=1.0)
+    settings: dict[str, Any] = {"optimizer": optimizer, "inputs": SHAPES, "device": "cpu", **options}
+    return tg.compile(Network(), loss=lambda m, x, y: tg.mse(m(x), y), **settings)
+
+
+def batch(seed: int) -> dict[str, np.ndarray]:
+    x = np.random.default_rng(seed).normal(size=SHAPES["x"]).astype(np.float32)
+    return {"x": x, "y": np.tanh(x[:, :1] * x[:, 1:2])}
+
+
+RUN = """
+import sys
+import numpy as np
+sys.path.insert(0, {folder!r})
+from test_native_device import batch, compiled
+training = compiled()
+losses = [float(training.step(**batch(i))) for i in range(5)]
+np.savez({path!r}, losses=losses, **training.parameters())
+"""
+
+
+def run(path: Path, **environment: str) -> dict[str, np.ndarray]:
+    """What five steps give in a process of its own."""
+    program = RUN.format(folder=str(Path(__file__).parent), path=str(path))
+    done = subprocess.run(
+        [sys.executable, "-c", program], env={**os.environ, **environment}, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    with np.load(path) as found:
+        return dict(found)
+
+
+def test_any_number_of_threads_gives_the_same_bits(tmp_path: Path) -> None:
+    alone, two, four = (run(tmp_path / f"{n}.npz", TG_NUM_THREADS=str(n)) for n in (1, 2, 4))
+    assert alone.keys() == two.keys() == four.keys()
+    for name, value in alone.items():
+        np.testing.assert_array_equal(two[name], value)
+        np.testing.assert_array_equal(four[name], value)
+
+
+def test_it_trains_as_the_reference_does() -> None:
+    native, reference = compiled(), compiled(device="numpy")
+    reference.load_parameters(native.parameters())
+    for number in range(10):
+        found, wanted = native.step(**batch(number)), reference.step(**batch(number))
+        assert float(found) == pytest.approx(float(wanted), rel=1e-4)
+    assert native.device.startswith("cpu (")
+    assert native.stats()["submits"] == 1
+
+
+def test_kernels_are_vectors(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Products, points and rows use the machine's vector registers."""
+    training = compiled()
+    for kernel in training.program.kernels:
+        text = code.assembly(kernel.code)
+        found = re.search(r"[xyz]mm\d+|\bv\d+\.[24][sd]", text)
+        assert found is not None or "float" not in kernel.code, kernel.entry
+    packed = [kernel for kernel in training.program.kernels if kernel.entry.startswith("packed")]
+    assert packed and all("llvm.fmuladd.v" in kernel.code for kernel in packed)
+
+
+def test_a_run_moves_between_devices(tmp_path: Path) -> None:
+    """Through a checkpoint, from the CPU to an adapter and back."""
+    path, devices = tmp_path / "checkpoint.safetensors", ("cpu", "wgpu", "cpu")
+    plain = compiled()
+    expected = [float(plain.step(**batch(number))) for number in range(6)]
+    found: list[float] = []
+    for turn, device in enumerate(devices):
+        training = compiled(device=device)
+        if turn:
+            training.load_checkpoint(path)
+        found += [float(training.step(**batch(number))) for number in (2 * turn, 2 * turn + 1)]
+        training.save_checkpoint(path)
+    np.testing.assert_allclose(found, expected, rtol=1e-3)
+
+
+def test_f64_is_fused() -> None:
+    @tg.jit(device="cpu")
+    def function(x: Any) -> Any:
+        wide = tg.cast(x, "f64")
+        return tg.sum(tg.tanh(wide) * tg.exp(wide), axis=1)
+
+    x = np.random.default_rng(0).normal(size=(7, 33)).astype(np.float32)
+    wide = x.astype(np.float64)
+    found = np.asarray(function(x))
+    assert found.dtype == np.float64
+    np.testing.assert_allclose(found, (np.tanh(wide) * np.exp(wide)).sum(axis=1), rtol=1e-13)
+    assert function.stats()["dispatches"] == 1
+
+
+def test_two_threads_of_python() -> None:
+    """Programs that run beside each other share the pool or do without; none waits for ever, none is wrong."""
+    trainings = [compiled() for _ in range(2)]
+    expected = [float(compiled().step(**batch(number))) for number in range(1)]
+    losses: list[list[float]] = [[], []]
+
+    def steps(which: int) -> None:
+        for number in range(20):
+            losses[which].append(float(trainings[which].step(**batch(number))))
+
+    threads = [threading.Thread(target=steps, args=(which,)) for which in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+        assert not thread.is_alive()
+    assert losses[0] == losses[1]
+    assert losses[0][:1] == expected
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
+def test_a_fork_has_a_pool_of_its_own(tmp_path: Path) -> None:
+    program = """
+import os, sys, warnings
+import numpy as np
+sys.path.insert(0, {folder!r})
+warnings.simplefilter("ignore")  # Python warns of forks with threads
+from test_native_device import batch, compiled
+training = compiled()
+training.step(**batch(0))
+child = os.fork()
+if child == 0:
+    value = float(training.step(**batch(1)))
+    os._exit(0 if np.isfinite(value) else 1)
+assert os.waitpid(child, 0)[1] == 0
+assert np.isfinite(float(training.step(**batch(1))))
+"""
+    text = program.format(folder=str(Path(__file__).parent))
+    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 0, done.stderr
+
+
+def test_object_code_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(code.CACHE_VARIABLE, str(tmp_path))
+    text = "define void @f(ptr %x) {\n  store i32 7, ptr %x\n  ret void\n}\n"
+    first, second = code.NativeCode(text), code.NativeCode(text)
+    assert (first.was_cached, second.was_cached) == (False, True)
+    (entry,) = tmp_path.glob("*.o")
+    entry.write_bytes(entry.read_bytes()[:-1] + b"?")
+    damaged, whole = code.NativeCode(text), code.NativeCode(text)
+    assert (damaged.was_cached, whole.was_cached) == (False, True)
+    monkeypatch.setattr(code, "CACHE_BYTES", 1)
+    code.NativeCode(text.replace("7", "8"))
+    assert not list(tmp_path.glob("*.o"))
+    monkeypatch.setenv(code.CACHE_VARIABLE, "0")
+    assert code.cache_folder() is None
+    assert not code.NativeCode(text).was_cached
+
+
+def test_errors(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(DeviceError, match="LLVM refuses the code"):
+        code.NativeCode("define void @f( {")
+    monkeypatch.setenv(pool.THREADS_VARIABLE, "many")
+    with pytest.raises(DeviceError, match="TG_NUM_THREADS must be a positive integer, got 'many'"):
+        pool.thread_count()
+    with pytest.raises(OptionError, match="timeout is for a device that is waited for"):
+        compiled(timeout=1.0)
+
+
+def test_a_program_is_for_its_device(tmp_path: Path) -> None:
+    """Native code isn't run unless it is trusted, and shaders don't run as native code."""
+    function = tg.jit(lambda x: x * 2, device="cpu")
+    training = compiled()
+    training.save(tmp_path / "native.tg")
+    with pytest.raises(OptionError, match="holds native code, which can do anything"):
+        tg.load(tmp_path / "native.tg")
+    loaded = tg.load(tmp_path / "native.tg", device="cpu")
+    assert isinstance(loaded, tg.LoadedTraining) and loaded.device.startswith("cpu (")
+    assert float(loaded.step(**batch(0))) == float(training.step(**batch(0)))
+    training.save(tmp_path / "shaders.tg", target="webgpu-default")
+    with pytest.raises(TargetError, match="has kernels in wgsl, target 'cpu' runs llvm"):
+        tg.load(tmp_path / "shaders.tg", device="cpu")
+    assert float(np.asarray(function(3.0))) == 6.0
+
+
+def test_memory_stays_flat() -> None:
+    training = compiled()
+    inputs = batch(0)
+    for _ in range(5):
+        training.step(**inputs)
+    before = training.stats()["device_bytes"]
+    for _ in range(2000):
+        training.step(**inputs)
+    assert training.stats()["device_bytes"] == before
