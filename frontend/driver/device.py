@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 import numpy as np
 
 from tensorgrad.errors import DeviceError, NoAdapterError, OptionError
+from tensorgrad.runtime.cpu import CpuDevice, CpuExecutable
 
 if TYPE_CHECKING:
     from tensorgrad.runtime.backend import Executable
-    from tensorgrad.runtime.cpu import CpuDevice, CpuExecutable
     from tensorgrad.runtime.program import Program
     from tensorgrad.runtime.webgpu import WebGPUDevice, WebGPUExecutable
 
@@ -67,8 +67,6 @@ def devices() -> tuple[Device, ...]:
 
 def _native() -> list[Device]:
     """Returns the CPU, where LLVM generates code for it."""
-    from tensorgrad.runtime.cpu import CpuDevice
-
     try:
         info = CpuDevice().info
     except DeviceError:
@@ -97,8 +95,6 @@ def load_program(
         ProgramError, TargetError: The program is malformed, or doesn't fit the device.
         DeviceError: What the device reported.
     """
-    from tensorgrad.runtime.cpu import CpuDevice, CpuExecutable
-
     if isinstance(device, CpuDevice):
         assert share is None or isinstance(share, CpuExecutable)
         return CpuExecutable(program, device, share, in_turn)
@@ -136,8 +132,6 @@ def find_device(name: str) -> ProgramDevice | None:
     if name == "numpy":
         return None
     if name == "cpu":
-        from tensorgrad.runtime.cpu import CpuDevice
-
         return CpuDevice()
     try:
         from tensorgrad.runtime.webgpu import WebGPUDevice
@@ -156,7 +150,5 @@ def find_device(name: str) -> ProgramDevice | None:
 @functools.cache
 def _fall_back(reason: str) -> CpuDevice:
     """Says once in a process that "auto" is the CPU, and why."""
-    from tensorgrad.runtime.cpu import CpuDevice
-
     logging.getLogger("tensorgrad").info("device='auto' runs on the CPU: %s", reason)
     return CpuDevice()

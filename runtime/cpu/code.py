@@ -13,6 +13,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from platformdirs import user_cache_path
+
 from tensorgrad.runtime.errors import DeviceError
 
 CACHE_VARIABLE = "TENSORGRAD_CACHE_OBJECTS"
@@ -166,8 +168,6 @@ def cache_folder() -> Path | None:
     chosen = os.environ.get(CACHE_VARIABLE)
     if chosen is not None:
         return None if chosen in ("", "0") else Path(chosen)
-    from platformdirs import user_cache_path
-
     return user_cache_path("tensorgrad") / "objects"
 
 

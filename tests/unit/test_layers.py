@@ -58,7 +58,18 @@ LAZY = ("", "surface", "tools", "passes.registry", "passes.pipelines", "driver.p
 The device "numpy" needs none of the passes below tensors, which take longer to load than a small model to compile.
 """
 
-OPTIONAL = ("wgpu", "runtime.webgpu", "onnx", "matplotlib", "rich", "tensorboard", "torch", "safetensors", "jax")
+OPTIONAL = (
+    "wgpu",
+    "llvmlite",
+    "runtime.webgpu",
+    "onnx",
+    "matplotlib",
+    "rich",
+    "tensorboard",
+    "torch",
+    "safetensors",
+    "jax",
+)
 """What may be missing where it is not used; the driver of wgpu imports it."""
 
 

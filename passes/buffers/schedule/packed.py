@@ -35,6 +35,9 @@ TASK_PRODUCTS = 1 << 21
 """A task has about so many products at least, while there are fewer tasks than `ENOUGH_TASKS`."""
 
 ENOUGH_TASKS = 8
+LEAST_TILE = 1 << 13
+"""Smaller tiles are not cut for further tasks: operands would be packed more often. Long sums are split instead."""
+
 LEAST_COLUMNS = 4
 """Narrower products are rows of sums."""
 
@@ -121,7 +124,11 @@ def _schedule(
     def tasks() -> int:
         return rest * -(-rows // tile_rows) * -(-columns // tile_columns)
 
-    while tasks() < ENOUGH_TASKS and tile_rows * tile_columns * steps > 2 * TASK_PRODUCTS:
+    while (
+        tasks() < ENOUGH_TASKS
+        and tile_rows * tile_columns * steps > 2 * TASK_PRODUCTS
+        and tile_rows * tile_columns > LEAST_TILE
+    ):
         if tile_rows >= tile_columns and tile_rows > block_rows:
             tile_rows = _up(-(-tile_rows // 2), block_rows)
         elif tile_columns > block_columns:

@@ -43,13 +43,13 @@ class LowerBufToCpuPass(LevelPass):
     target: Target = CPU
 
     def rewrite(self, ctx: Context, op: ModuleOp) -> None:
-        written = WrittenKernels[cpu.KernelOp]()
+        written = WrittenKernels()
         for function in list(op.ops):
             if isinstance(function, FuncOp) and function.body.blocks:
                 _Lowering(op, function, self.target, written).run()
 
 
-class _Lowering(FunctionLowering[cpu.KernelOp]):
+class _Lowering(FunctionLowering):
     """Lowers one function to native kernels."""
 
     name = LowerBufToCpuPass.name

@@ -75,13 +75,13 @@ class LowerBufToWgslPass(LevelPass):
     target: Target = WEBGPU_DEFAULT
 
     def rewrite(self, ctx: Context, op: ModuleOp) -> None:
-        written = WrittenKernels[wgsl.KernelOp]()
+        written = WrittenKernels()
         for function in list(op.ops):
             if isinstance(function, FuncOp) and function.body.blocks:
                 _Lowering(op, function, self.target, written).run()
 
 
-class _Lowering(FunctionLowering[wgsl.KernelOp]):
+class _Lowering(FunctionLowering):
     """Lowers one function to shaders."""
 
     name = LowerBufToWgslPass.name

@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
-from typing import ClassVar, Generic, TypeVar, cast
+from typing import ClassVar, TypeAlias, cast
 
 from xdsl.dialects.builtin import IntegerAttr, MemRefType, ModuleOp, StringAttr, UnknownLoc, i32, i64
 from xdsl.dialects.func import FuncOp
@@ -29,14 +29,14 @@ from tensorgrad.passes.kernels.writing.placing import Placing
 from tensorgrad.passes.tensors.simplify import simplify_block
 from tensorgrad.runtime.target import Target
 
-Written = TypeVar("Written", wgsl.KernelOp, cpu.KernelOp)
+WrittenKernel: TypeAlias = wgsl.KernelOp | cpu.KernelOp
 
 
 @dataclass
-class WrittenKernels(Generic[Written]):
+class WrittenKernels:
     """The kernels of a module so far, by what they are made of, and how many there are of each archetype."""
 
-    known: dict[tuple[object, ...], Written] = field(default_factory=dict[tuple[object, ...], Written])
+    known: dict[tuple[object, ...], WrittenKernel] = field(default_factory=dict[tuple[object, ...], WrittenKernel])
     counts: dict[str, int] = field(default_factory=dict[str, int])
 
     def name(self, archetype: str) -> str:
@@ -82,7 +82,7 @@ class WrittenOnce:
         return code.with_bindings(found)
 
 
-class FunctionLowering(ABC, Generic[Written]):
+class FunctionLowering(ABC):
     """Lowers one function: each kernel to a dispatch of one that is written, equal ones once.
 
     Attributes:
@@ -91,11 +91,11 @@ class FunctionLowering(ABC, Generic[Written]):
 
     name: ClassVar[str]
 
-    def __init__(self, module: ModuleOp, function: FuncOp, target: Target, written: WrittenKernels[Written]):
+    def __init__(self, module: ModuleOp, function: FuncOp, target: Target, written: WrittenKernels):
         self.module = module
         self.function = function
         self.target = target
-        self.written: WrittenKernels[Written] = written
+        self.written = written
         self.placing = Placing(function, target)
         self.branches = 0
 
@@ -114,7 +114,7 @@ class FunctionLowering(ABC, Generic[Written]):
         """Returns the types of a dispatch's bindings, flat."""
 
     @abstractmethod
-    def write(self, teams: Sequence[WrittenOnce], access: Sequence[str], types: Sequence[Attribute]) -> Written:
+    def write(self, teams: Sequence[WrittenOnce], access: Sequence[str], types: Sequence[Attribute]) -> WrittenKernel:
         """Returns a new kernel."""
 
     @abstractmethod
@@ -122,7 +122,7 @@ class FunctionLowering(ABC, Generic[Written]):
         """Returns the workgroups, or tasks, of a dispatch."""
 
     @abstractmethod
-    def choice(self, block: Block, access: Sequence[str]) -> Written:
+    def choice(self, block: Block, access: Sequence[str]) -> WrittenKernel:
         """Returns a kernel of the code that `write_choice` wrote."""
 
     # Blocks, loops and branches
@@ -175,7 +175,7 @@ class FunctionLowering(ABC, Generic[Written]):
             kernel.detach()
             kernel.erase()
 
-    def _insert(self, made: Written, origin: Operation) -> None:
+    def _insert(self, made: WrittenKernel, origin: Operation) -> None:
         """Puts a kernel in front of the function; what was written without a location has that of its origin."""
         made.location = origin.location
         for op in operations(made.body.block):
