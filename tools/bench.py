@@ -6,15 +6,18 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from tensorgrad.driver.device import load_program
 from tensorgrad.errors import ProgramError
 from tensorgrad.runtime.backend import DTYPES, ScalarInputs
+from tensorgrad.runtime.cpu import CpuDevice, CpuExecutable
+from tensorgrad.runtime.cpu.profile import profile
 from tensorgrad.runtime.errors import MALFORMED
 from tensorgrad.runtime.program import Program, TensorSlot
 from tensorgrad.runtime.saved import Host, Saved
@@ -22,11 +25,14 @@ from tensorgrad.runtime.saved import Host, Saved
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
 
-    from tensorgrad.runtime.webgpu import WebGPUDevice, WebGPUExecutable
-    from tensorgrad.runtime.webgpu.profile import DispatchTime, Profile
+    from tensorgrad.driver.device import ProgramDevice, ProgramExecutable
+    from tensorgrad.runtime.profile import DispatchTime, Profile
 
-DEVICES = {"wgpu": None, "hardware": False, "software": True}
-"""What `--device` may say, as the runtime asks for adapters."""
+ADAPTERS = {"wgpu": None, "hardware": False, "software": True}
+"""Names of adapters, as the runtime asks for them."""
+
+DEVICES = (*ADAPTERS, "cpu")
+"""What `--device` may say."""
 
 SETTING = 1e-3
 """What a scalar is that nothing else says: learning rates and the like."""
@@ -39,7 +45,7 @@ class Bench:
     Attributes:
         path: A program that `save` wrote, a `.mlir` file with one function of the level `tg`, or `-` for such text on
             standard input.
-        device: A key of `DEVICES`.
+        device: One of `DEVICES`.
         steps: How many steps are measured.
         tune: For how many seconds at most schedules are measured first; 0 for not at all.
         inputs: An `.npz` file with arrays for inputs, by name. Others are drawn: normal floats, zeros for integers.
@@ -61,16 +67,15 @@ class Bench:
             OSError: A file can't be read.
         """
         from tensorgrad.driver.tuning import table_path
-        from tensorgrad.runtime.webgpu import WebGPUDevice, WebGPUExecutable
 
         saved = self.path != "-" and not self.path.endswith(".mlir")
         if saved and self.tune:
             raise ProgramError(f"{self.path}: a saved program has its schedules; --tune is for a .mlir file")
         given = _arrays(self.inputs)
-        device = WebGPUDevice(software=DEVICES[self.device])
+        device = self._found()
         if saved:
             found = Saved.load(self.path)
-            executable = WebGPUExecutable(found.program, device)
+            executable = load_program(device, found.program)
             console.print(self._table(executable, self._profile(executable, given, found.state, found.host)))
             return
         module = _parsed(self.path)
@@ -85,21 +90,30 @@ class Bench:
         console.print(f"before tuning: {_milliseconds(before)}; now: {_milliseconds(found)}", soft_wrap=True)
         console.print(f"schedules are kept in {table_path(device)}", soft_wrap=True)
 
+    def _found(self) -> ProgramDevice:
+        if self.device == "cpu":
+            return CpuDevice()
+        from tensorgrad.runtime.webgpu import WebGPUDevice
+
+        return WebGPUDevice(software=ADAPTERS[self.device])
+
     def _profile(
         self,
-        executable: WebGPUExecutable,
+        executable: ProgramExecutable,
         given: Mapping[str, np.ndarray],
         state: Mapping[str, np.ndarray],
         host: Host | None = None,
     ) -> Profile:
-        from tensorgrad.runtime.webgpu.profile import profile
-
         program = executable.program
-        drawn = _drawn(program.slots("input"), scale=1.0)
+        inputs, scalars = {**_drawn(program.slots("input"), scale=1.0), **given}, _scalars(program, host)
         executable.write({**_drawn(program.slots("parameter"), scale=0.02), **state})
-        return profile(executable, {**drawn, **given}, _scalars(program, host), self.steps)
+        if isinstance(executable, CpuExecutable):
+            return profile(executable, inputs, scalars, self.steps)
+        from tensorgrad.runtime.webgpu.profile import profile as of_adapter
 
-    def _table(self, executable: WebGPUExecutable, found: Profile) -> Table:
+        return of_adapter(executable, inputs, scalars, self.steps)
+
+    def _table(self, executable: ProgramExecutable, found: Profile) -> Table:
         table = Table(title=Text(f"{executable.program.name} on {executable.device.info.name}"))
         table.add_column("kernel", no_wrap=True)
         table.add_column("from", overflow="fold")
@@ -198,7 +212,7 @@ def _parsed(path: str) -> ModuleOp:
     return module
 
 
-def _compiled(module: ModuleOp, device: WebGPUDevice, tune: float) -> WebGPUExecutable:
+def _compiled(module: ModuleOp, device: ProgramDevice, tune: float) -> ProgramExecutable:
     """Returns the module's function on a device, with schedules measured for at most so many seconds."""
     from xdsl.utils.exceptions import DiagnosticException
 
@@ -206,7 +220,6 @@ def _compiled(module: ModuleOp, device: WebGPUDevice, tune: float) -> WebGPUExec
     from tensorgrad.passes.functions import find_function
     from tensorgrad.passes.pipelines import forward_passes
     from tensorgrad.passes.tensors.inline_calls import InlineCallsPass
-    from tensorgrad.runtime.webgpu import WebGPUExecutable
 
     try:
         name = find_function(module, None).sym_name.data
@@ -216,6 +229,5 @@ def _compiled(module: ModuleOp, device: WebGPUDevice, tune: float) -> WebGPUExec
     def passes(_: int) -> list[Any]:
         return [InlineCallsPass(recompute=False), *forward_passes()]
 
-    executable = Compilation(name, module, passes, device, Phases(), tuning_seconds=tune).load(share=None)
-    assert isinstance(executable, WebGPUExecutable)
-    return executable
+    loaded = Compilation(name, module, passes, device, Phases(), tuning_seconds=tune).load(share=None)
+    return cast("ProgramExecutable", loaded)

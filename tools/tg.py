@@ -30,7 +30,7 @@ def _parser() -> argparse.ArgumentParser:
         "bench", help="time the dispatches of a program", description=BENCH, formatter_class=raw
     )
     bench.add_argument("path", metavar="FILE", help="a saved program, a .mlir file, or - for standard input")
-    bench.add_argument("--device", choices=list(DEVICES), default="wgpu", help="which adapter (default: the best)")
+    bench.add_argument("--device", choices=list(DEVICES), default="wgpu", help="an adapter, or cpu (default: wgpu)")
     bench.add_argument("--steps", type=int, default=10, help="how many steps are measured (default: 10)")
     bench.add_argument("--tune", type=float, default=0.0, metavar="SECONDS", help="measure schedules for so long")
     bench.add_argument("--inputs", metavar="NPZ", help="arrays for inputs, by name (default: normal floats, zeros)")

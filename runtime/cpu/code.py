@@ -142,11 +142,14 @@ class NativeCode:
             self._engine.add_object_file(binding.ObjectFileRef.from_data(data))
             self._engine.finalize_object()
 
+    def address(self, name: str) -> int:
+        """Returns where a function is."""
+        with _lock:
+            return self._engine.get_function_address(name)
+
     def function(self, name: str, *arguments: Any) -> Any:
         """Returns a function that gives nothing; a call lets go of the interpreter's lock meanwhile."""
-        with _lock:
-            address = self._engine.get_function_address(name)
-        return ctypes.CFUNCTYPE(None, *arguments)(address)
+        return ctypes.CFUNCTYPE(None, *arguments)(self.address(name))
 
     def _object(self, text: str, machine: Any) -> bytes:
         folder = cache_folder()

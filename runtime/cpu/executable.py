@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ctypes
 import math
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -101,6 +102,30 @@ class CpuExecutable:
         Raises:
             InputError: Something is missing, unknown, or of the wrong shape or dtype; nothing has changed.
         """
+        self._fill(inputs, scalars, constant)
+        index = self._ring.acquire()
+        frame = self._frame(index)
+        with self.pool() as pool:
+            self._step(frame.ctypes.data, pool, self.scratch)
+        return self._ring.handles(index)
+
+    def prepare(
+        self, inputs: Mapping[str, Any], scalars: Mapping[str, float]
+    ) -> tuple[np.ndarray, Mapping[int, np.ndarray]]:
+        """Prepares a step without running it; it has no outputs.
+
+        Returns:
+            The frame that its dispatches take, and all buffers by index.
+
+        Raises:
+            InputError: As `step`.
+        """
+        self._fill(inputs, scalars, ())
+        index = self._ring.acquire()
+        return self._frame(index), {**self._buffers, **self._ring.buffers(index)}
+
+    def _fill(self, inputs: Mapping[str, Any], scalars: Mapping[str, float], constant: Collection[str]) -> None:
+        """Checks what a step is given, and writes what is new of it where kernels read it."""
         arrays = check_inputs(self.program_inputs, inputs)
         numbers = self._scalars.evaluate(scalars)
         for name, array in arrays.items():
@@ -109,9 +134,6 @@ class CpuExecutable:
         for name, number in numbers.items():
             self._scalar_views[name][...] = number
         self._given = {name: inputs[name] for name in constant}
-        index = self._ring.acquire()
-        self._run(self._frame(index))
-        return self._ring.handles(index)
 
     def _frame(self, index: int) -> np.ndarray:
         """Returns the addresses of buffers, those of a slot of the ring among them, and room for loops' indices."""
@@ -123,13 +145,28 @@ class CpuExecutable:
                 found[number] = buffer.ctypes.data
         return found
 
-    def _run(self, frame: np.ndarray) -> None:
+    @contextmanager
+    def pool(self) -> Iterator[int]:
+        """Takes the pool of threads for a step; gives its address, 0 where the caller's thread runs all tasks."""
         pool = self.device.pool.acquire(self._scratch_bytes) if self._is_parallel else 0
         try:
-            self._step(frame.ctypes.data, pool, self._scratch.ctypes.data)
+            yield pool
         finally:
             if pool:
                 self.device.pool.release()
+
+    @property
+    def scratch(self) -> int:
+        """The address of the scratch memory of the caller's thread."""
+        return self._scratch.ctypes.data
+
+    def address(self, name: str) -> int:
+        """Returns where a function of the step's code is."""
+        return self._code.address(name)
+
+    def function(self, name: str, *arguments: Any) -> Any:
+        """Returns a function of the step's code, to call."""
+        return self._code.function(name, *arguments)
 
     def read(self, names: Iterable[str] | None = None) -> dict[str, np.ndarray]:
         """Returns the present values of these parameters and state, or of all.

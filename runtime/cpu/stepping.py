@@ -23,6 +23,11 @@ def step_text(program: Program) -> str:
     return "\n".join([*_module(program), _Plan(program).text()])
 
 
+def dispatch_name(number: int) -> str:
+    """Returns the name of the function that runs a range of tasks of the plan's dispatch of that number."""
+    return f"tg_dispatch{number}"
+
+
 def _module(program: Program) -> Iterator[str]:
     """Yields the pool and the kernels, each of which stood alone: declarations are given once, metadata renumbered."""
     declared: dict[str, None] = {}
@@ -160,8 +165,8 @@ class _Plan:
                     at = self._moved(lines, at, f"%{offset}")
             addresses.append(f"ptr %{at}")
         arguments = ", ".join([*addresses, "ptr %scratch", "i64 %first", "i64 %last"])
-        name = f"tg_dispatch{len(self.functions)}"
-        head = f"define private void @{name}(ptr %frame, ptr %scratch, i64 %first, i64 %last) noinline {{"
+        name = dispatch_name(len(self.functions))
+        head = f"define void @{name}(ptr %frame, ptr %scratch, i64 %first, i64 %last) noinline {{"
         body = [f"  {line}" for line in [*lines, f"call void @{kernel.entry}({arguments})", "ret void"]]
         self.functions.append("\n".join([head, *body, "}"]))
         return name

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from statistics import median
 from typing import Any
 
 import numpy as np
@@ -13,7 +11,8 @@ import wgpu
 from wgpu.backends import wgpu_native
 
 from tensorgrad.runtime.errors import DeviceError
-from tensorgrad.runtime.program import Dispatch, runs, unrolled
+from tensorgrad.runtime.profile import Profile
+from tensorgrad.runtime.program import Dispatch, unrolled
 from tensorgrad.runtime.webgpu.device import WebGPUDevice
 from tensorgrad.runtime.webgpu.encoding import Command, NoHandleError, Segment, encode_command, native_library
 from tensorgrad.runtime.webgpu.executable import WebGPUExecutable
@@ -21,43 +20,6 @@ from tensorgrad.runtime.webgpu.reporting import reporting
 
 MOST_DISPATCHES = 2048
 """How many dispatches one set of timestamps is for: WebGPU's sets have 4096 at most."""
-
-
-@dataclass(frozen=True)
-class DispatchTime:
-    """What a dispatch of a program takes.
-
-    Attributes:
-        kernel: The kernel's name.
-        label: The line that it comes from.
-        workgroups: How many of them a dispatch has.
-        times: How often a step runs it.
-        seconds: The time of all its dispatches in a step, on the device.
-    """
-
-    kernel: str
-    label: str
-    workgroups: tuple[int, int, int]
-    times: int
-    seconds: float
-
-
-@dataclass(frozen=True)
-class Profile:
-    """What a step takes.
-
-    Attributes:
-        dispatches: What each dispatch of the plan takes, in order.
-        step_seconds: What a step takes as it usually runs, with the wait for its end.
-    """
-
-    dispatches: tuple[DispatchTime, ...]
-    step_seconds: float
-
-    @property
-    def device_seconds(self) -> float:
-        """What all dispatches of a step take on the device, one after another."""
-        return sum(one.seconds for one in self.dispatches)
 
 
 def profile(
@@ -91,13 +53,7 @@ def profile(
         for key, taken in seconds.items():
             measured.setdefault(key, []).append(taken)
     whole = [_wait(executable, inputs, scalars) for _ in range(steps)]
-    found: list[DispatchTime] = []
-    for step, counts in runs(plan):
-        if isinstance(step, Dispatch):
-            kernel = executable.program.kernels[step.kernel].entry
-            times = int(np.prod(counts, dtype=np.int64))
-            found.append(DispatchTime(kernel, step.label, step.workgroups, times, median(measured[id(step)])))
-    return Profile(tuple(found), median(whole))
+    return Profile.of(executable.program, measured, whole)
 
 
 def _wait(executable: WebGPUExecutable, inputs: Mapping[str, Any], scalars: Mapping[str, float]) -> float:

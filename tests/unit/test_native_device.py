@@ -15,7 +15,8 @@ import pytest
 
 import tensorgrad as tg
 from tensorgrad.errors import DeviceError, OptionError
-from tensorgrad.runtime.cpu import code, pool
+from tensorgrad.runtime.cpu import CpuExecutable, code, pool
+from tensorgrad.runtime.cpu.profile import profile
 from tensorgrad.runtime.errors import TargetError
 
 SHAPES = {"x": (256, 96), "y": (256, 1)}
@@ -206,6 +207,31 @@ def test_a_program_is_for_its_device(tmp_path: Path) -> None:
     with pytest.raises(TargetError, match="has kernels in wgsl, target 'cpu' runs llvm"):
         tg.load(tmp_path / "shaders.tg", device="cpu")
     assert float(np.asarray(function(3.0))) == 6.0
+
+
+def test_profiles_are_of_steps() -> None:
+    """Each dispatch is measured, loops and branches too, in steps that are steps as any others."""
+
+    def loss(model: Any, x: Any, y: Any) -> Any:
+        total = tg.scan(lambda carry, row: (carry + tg.sum(model(row[None])), carry), 0.0, x[:5])[0]
+        return tg.cond(total > 0.0, lambda: tg.mse(model(x), y), lambda: tg.mse(model(x) * 2.0, y))
+
+    profiled, stepped = (
+        tg.compile(Network(), loss=loss, optimizer=tg.optim.sgd(0.1), inputs=SHAPES, device="cpu") for _ in range(2)
+    )
+    executables = [training._executable for training in (profiled, stepped)]
+    for executable in executables:
+        assert isinstance(executable, CpuExecutable)
+    first, second = executables
+    assert isinstance(first, CpuExecutable)
+    scalars = dict.fromkeys(first.scalar_names, 0.1)
+    found = profile(first, batch(0), scalars, steps=2)
+    for _ in range(5):
+        second.step(batch(0), scalars)
+    for name, value in second.read().items():
+        np.testing.assert_array_equal(first.read()[name], value)
+    assert sum(one.times for one in found.dispatches) == first.statistics()["dispatches"]
+    assert all(one.seconds >= 0 for one in found.dispatches) and found.step_seconds > 0
 
 
 def test_memory_stays_flat() -> None:

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import tensorgrad as tg
+from tensorgrad.runtime.profile import DispatchTime, Profile
 from tensorgrad.runtime.webgpu import WebGPUDevice, profile
 from tensorgrad.tools import bench, tg_opt
 from tensorgrad.tools.tg import main
@@ -124,10 +125,10 @@ def test_a_saved_program(
 
 
 def test_dispatches_of_one_kernel_from_one_line_are_one_row() -> None:
-    def one(kernel: str, label: str, seconds: float) -> profile.DispatchTime:
-        return profile.DispatchTime(kernel, label, (1, 2, 3), 2, seconds)
+    def one(kernel: str, label: str, seconds: float) -> DispatchTime:
+        return DispatchTime(kernel, label, (1, 2, 3), 2, seconds)
 
-    found = profile.Profile((one("a", "x:1", 1.0), one("b", "x:1", 2.0), one("a", "x:1", 4.0), one("a", "x:2", 8.0)), 9)
+    found = Profile((one("a", "x:1", 1.0), one("b", "x:1", 2.0), one("a", "x:1", 4.0), one("a", "x:2", 8.0)), 9)
     assert [(row.kernel, row.label, row.times, row.seconds) for row in bench._rows(found)] == [
         ("a", "x:1", 4, 5.0),
         ("b", "x:1", 2, 2.0),
