@@ -27,6 +27,7 @@ NAMES = get_args(DeviceName)
 
 _ELSEWHERE = {
     **dict.fromkeys(("cuda", "gpu", "mps", "rocm", "metal", "vulkan", "webgpu"), "wgpu"),
+    "cpu": "cpu",
 }
 """What devices are called by other libraries."""
 

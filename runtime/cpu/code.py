@@ -30,6 +30,16 @@ _lock = threading.RLock()
 """One thread talks to LLVM at a time."""
 
 
+def _reset() -> None:
+    """Makes a new lock in the child of a fork, where the thread that held the old one is not."""
+    global _lock
+    _lock = threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_reset)
+
+
 @dataclass(frozen=True)
 class HostCpu:
     """What LLVM says of this CPU.

@@ -204,12 +204,19 @@ class Pool:
 
         Returns:
             The address of the pool's memory; 0 where the step has to run on the caller's thread alone.
+
+        Raises:
+            DeviceError: `TG_NUM_THREADS` is not a positive integer, or the threads' code can't be compiled.
         """
         if self.threads == 1 or not self._taken.acquire(blocking=False):
             return 0
-        if scratch_bytes > self._scratch_bytes:
-            self._restart(scratch_bytes)
-        self._start()
+        try:
+            if scratch_bytes > self._scratch_bytes:
+                self._restart(scratch_bytes)
+            self._start()
+        except BaseException:
+            self._taken.release()
+            raise
         with self._count_lock:
             self._memory[ACTIVE] = 1
             waking, self._parked = self._parked, 0

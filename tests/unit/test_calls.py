@@ -209,10 +209,11 @@ def test_new_functions_have_derivatives() -> None:
     assert np.asarray(gradient).shape == (2, 3)
 
 
-@pytest.mark.parametrize("name", ["cuda", "cuda:0", "mps", "gpu"])
+@pytest.mark.parametrize("name", ["cuda", "cuda:0", "cpu:0", "mps", "gpu"])
 def test_other_libraries_devices(name: str) -> None:
+    nearest = "cpu" if name == "cpu:0" else "wgpu"
     for call in (lambda: training(device=name), lambda: untyped.jit(lambda x: x, device=name)):
-        with pytest.raises(OptionError, match=f"not '{name}'; 'wgpu' is what comes nearest"):
+        with pytest.raises(OptionError, match=f"not '{name}'; '{nearest}' is what comes nearest"):
             call()
 
 
