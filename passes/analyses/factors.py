@@ -44,7 +44,7 @@ def factors_of(stage: GenericOp, row: Collection[int], column: Collection[int]) 
     if not isinstance(product, arith.MulfOp):
         return None
     for x, y in ((product.lhs, product.rhs), (product.rhs, product.lhs)):
-        if axes.get(x) == {"row"} and axes.get(y) == {"column"}:
+        if axes.get(x) == frozenset(("row",)) and axes.get(y) == frozenset(("column",)):
             return Factors(x, y)
     return None
 

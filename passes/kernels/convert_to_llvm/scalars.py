@@ -24,6 +24,7 @@ from xdsl.dialects.builtin import (
     i32,
     i64,
 )
+from xdsl.dialects.utils.fast_math import FastMathFlag
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.utils.exceptions import DiagnosticException
 
@@ -136,9 +137,9 @@ def _float(kind: Any) -> Rule:
 
     def rule(b: Builder, op: Operation, operands: Sequence[SSAValue]) -> SSAValue:
         flags = cast("arith.FastMathFlagsAttr | None", op.properties.get("fastmath"))
-        names = [llvm.FastMathFlag(flag.value) for flag in flags.data] if flags is not None else []
+        names = [FastMathFlag(flag.value) for flag in flags.data] if flags is not None else []
         if _is_fused(op):
-            names.append(llvm.FastMathFlag.ALLOW_CONTRACT)
+            names.append(FastMathFlag.ALLOW_CONTRACT)
         return b.add(kind(operands[0], operands[1], fast_math=llvm.FastMathAttr(names or None)))
 
     return rule
@@ -203,7 +204,8 @@ def _constant(b: Builder, op: Operation, operands: Sequence[SSAValue]) -> SSAVal
 
 
 def _compare_integers(b: Builder, op: Operation, operands: Sequence[SSAValue]) -> SSAValue:
-    return b.add(llvm.ICmpOp(operands[0], operands[1], cast(arith.CmpiOp, op).predicate))
+    number = cast("IntegerAttr[IntegerType]", cast(arith.CmpiOp, op).predicate).value.data
+    return b.add(llvm.ICmpOp(operands[0], operands[1], IntegerAttr(number, i64)))
 
 
 def _compare_floats(b: Builder, op: Operation, operands: Sequence[SSAValue]) -> SSAValue:
@@ -270,9 +272,14 @@ def _bitcast(b: Builder, op: Operation, operands: Sequence[SSAValue]) -> SSAValu
     type_ = b.type_of(op.results[0].type)
     if operands[0].type == type_:
         return operands[0]
-    if isinstance(type_, IntegerType) and isinstance(operands[0].type, IntegerType):
+    if is_integer(type_) and is_integer(operands[0].type):
         return _resized(llvm.ZExtOp)(b, op, operands)
     return b.cast(llvm.BitcastOp, operands[0], type_)
+
+
+def is_integer(type_: Attribute) -> bool:
+    """Returns whether a type is one of integers."""
+    return type_ in (i1, i8, i16, i32, i64)
 
 
 def _negate(b: Builder, op: Operation, operands: Sequence[SSAValue]) -> SSAValue:

@@ -91,7 +91,7 @@ def type_text(type_: Attribute) -> str:
         DiagnosticException: LLVM has no such type.
     """
     if isinstance(type_, IntegerType):
-        return f"i{type_.width.data}"
+        return f"i{cast(Any, type_).width.data}"
     if isinstance(type_, llvm.LLVMPointerType):
         return "ptr"
     if isinstance(type_, llvm.LLVMVoidType):
@@ -175,8 +175,8 @@ class FunctionPrinter:
         arguments: list[str] = []
         attributes = self.function.arg_attrs
         for number, argument in enumerate(self.function.body.blocks[0].args):
-            flags = cast(Any, attributes.data[number]).data if attributes is not None else {}
-            flag = " noalias" if "llvm.noalias" in flags else ""
+            alone = attributes is not None and "llvm.noalias" in cast(Any, attributes.data[number]).data
+            flag = " noalias" if alone else ""
             arguments.append(f"{type_text(argument.type)}{flag} {self.names[argument]}")
         return f"define void @{self.function.sym_name.data}({', '.join(arguments)}) noinline{self._wide()}"
 

@@ -9,6 +9,7 @@ from typing import TypeAlias
 from xdsl.dialects import arith, memref
 from xdsl.dialects.builtin import UnitAttr
 from xdsl.dialects.linalg.ops import GenericOp
+from xdsl.dialects.utils.fast_math import FastMathFlag
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.ir.affine import AffineDimExpr
 
@@ -28,7 +29,7 @@ from tensorgrad.passes.kernels.writing.emission import (
     store_outputs,
 )
 
-REASSOCIATED = {"fastmath": arith.FastMathFlagsAttr([arith.FastMathFlag.REASSOC])}
+REASSOCIATED = {"fastmath": arith.FastMathFlagsAttr([FastMathFlag.REASSOC])}
 
 AtPoint: TypeAlias = Callable[[Code, Loops, Mapping[SSAValue, SSAValue]], None]
 """Writes code at a point of a block, given the loops there, and the values that earlier stages left."""
