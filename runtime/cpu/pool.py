@@ -184,7 +184,6 @@ class Pool:
         self._started = 0
         self._threads: int | None = None
         self._scratch_bytes = 0
-        self._scratches: list[np.ndarray] = []
         self._code: NativeCode | None = None
         self._memory = np.zeros(POOL_WORDS, np.uint64)
         self._memory[TICKET] = CLOSED
@@ -242,6 +241,8 @@ class Pool:
     def _start(self) -> None:
         if self._code is None:
             self._code = NativeCode(pool_text())
+            # Never freed: threads may still be in it when the interpreter ends.
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._code))
         while self._started < self.threads - 1:
             self._started += 1
             scratch = np.zeros(self._scratch_bytes + 64, np.uint8)
