@@ -115,6 +115,9 @@ class Program:
         _check_kernels(self.kernels)
         _check_buffers(self.buffers)
         _check_tensors(self.tensors, self.buffers)
+        shaders = any(kernel.language == "wgsl" for kernel in self.kernels)
+        for slot in self.tensors:
+            _require(slot.dtype != "f64" or not shaders, f"{slot.role} {slot.name!r}: f64 is for native code alone")
         commands = _check_loops(self.plan)
         _require(commands <= MOST_COMMANDS, f"a step runs {commands} dispatches and copies, at most {MOST_COMMANDS}")
         for position, (step, counts) in enumerate(runs(self.plan)):

@@ -153,7 +153,7 @@ class _Builder:
             return
         role = "output" if slot.role == "gradient" else slot.role
         dtype = slot.dtype or DTYPES.get(element_of(op.result))
-        if dtype is None:
+        if dtype is None or (dtype == "f64" and not self.target.native):
             raise DiagnosticException(f"{slot.role} {slot.name!r} is {op.result.type}: devices have no such elements")
         name = slot.name if slot.role != "gradient" else f"gradient/{slot.name}"
         self.tensors.append(TensorSlot(name, role, shape_of(op.result), dtype, index, op.start, slot.formula))

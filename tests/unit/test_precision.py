@@ -149,7 +149,7 @@ class Digits(tg.nn.Module):
 
 def test_numpy_rounds_what_a_device_rounds() -> None:
     found = [gradients(of_images(device=device, precision="f16"), images()) for device in DEVICES]
-    assert distance(*found) < 1e-3
+    assert all(distance(one, found[0]) < 1e-3 for one in found[1:])
     numpy = of_images(device="numpy", precision="f16")
     plain = of_images(device="numpy")
     assert float(numpy.step(**images())) != float(plain.step(**images()))

@@ -370,16 +370,16 @@ def test_awaited_steps_leave_nothing_to_the_collector(device):
     assert kept < 100  # what an event loop leaves; one cycle a step would be 200 objects
 
 
-def test_auto_says_that_it_is_numpy(monkeypatch, caplog):
+def test_auto_says_that_it_is_the_cpu(monkeypatch, caplog):
     class Without:
         def __init__(self, software: bool | None):
             raise NoAdapterError("none")
 
     monkeypatch.setattr("tensorgrad.runtime.webgpu.WebGPUDevice", Without)
     devices._fall_back.cache_clear()
-    with caplog.at_level(logging.WARNING, "tensorgrad"):
+    with caplog.at_level(logging.INFO, "tensorgrad"):
         trainings = [compiled(device="auto"), compiled(device="auto")]
-    assert [(record.name, record.levelname) for record in caplog.records] == [("tensorgrad", "WARNING")]
-    assert "runs by numpy: there is no hardware adapter" in caplog.text
-    assert "numpy (auto: no hardware adapter)" in repr(trainings[1])
+    assert [record.levelname for record in caplog.records if "auto" in record.getMessage()] == ["INFO"]
+    assert "runs on the CPU: there is no hardware adapter" in caplog.text
+    assert "(auto: no hardware adapter)" in repr(trainings[1]) and trainings[1].device.startswith("cpu (")
     assert "auto" not in repr(compiled(device="numpy"))

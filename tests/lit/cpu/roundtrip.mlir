@@ -1,5 +1,5 @@
 // RUN: tg-opt %s | filecheck %s
-// RUN: tg-opt %s --print-op-generic | tg-opt | filecheck %s
+// RUN: TG_ROUNDTRIP
 
 // CHECK:      cpu.kernel @doubled access = ["read", "read_write"] {
 // CHECK-NEXT: ^bb0(%x: memref<64xf32>, %y: memref<64xf32>, %first: index, %last: index):
