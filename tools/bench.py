@@ -6,7 +6,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from rich.console import Console
@@ -19,13 +19,14 @@ from tensorgrad.runtime.backend import DTYPES, ScalarInputs
 from tensorgrad.runtime.cpu import CpuDevice, CpuExecutable
 from tensorgrad.runtime.cpu.profile import profile
 from tensorgrad.runtime.errors import MALFORMED
+from tensorgrad.runtime.executable import ProgramExecutable
 from tensorgrad.runtime.program import Program, TensorSlot
 from tensorgrad.runtime.saved import Host, Saved
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
 
-    from tensorgrad.driver.device import ProgramDevice, ProgramExecutable
+    from tensorgrad.driver.device import ProgramDevice
     from tensorgrad.runtime.profile import DispatchTime, Profile
 
 ADAPTERS = {"wgpu": None, "hardware": False, "software": True}
@@ -99,7 +100,7 @@ class Bench:
 
     def _profile(
         self,
-        executable: ProgramExecutable,
+        executable: ProgramExecutable[Any, Any],
         given: Mapping[str, np.ndarray],
         state: Mapping[str, np.ndarray],
         host: Host | None = None,
@@ -109,11 +110,13 @@ class Bench:
         executable.write({**_drawn(program.slots("parameter"), scale=0.02), **state})
         if isinstance(executable, CpuExecutable):
             return profile(executable, inputs, scalars, self.steps)
+        from tensorgrad.runtime.webgpu import WebGPUExecutable
         from tensorgrad.runtime.webgpu.profile import profile as of_adapter
 
+        assert isinstance(executable, WebGPUExecutable)
         return of_adapter(executable, inputs, scalars, self.steps)
 
-    def _table(self, executable: ProgramExecutable, found: Profile) -> Table:
+    def _table(self, executable: ProgramExecutable[Any, Any], found: Profile) -> Table:
         table = Table(title=Text(f"{executable.program.name} on {executable.device.info.name}"))
         table.add_column("kernel", no_wrap=True)
         table.add_column("from", overflow="fold")
@@ -212,7 +215,7 @@ def _parsed(path: str) -> ModuleOp:
     return module
 
 
-def _compiled(module: ModuleOp, device: ProgramDevice, tune: float) -> ProgramExecutable:
+def _compiled(module: ModuleOp, device: ProgramDevice, tune: float) -> ProgramExecutable[Any, Any]:
     """Returns the module's function on a device, with schedules measured for at most so many seconds."""
     from xdsl.utils.exceptions import DiagnosticException
 
@@ -230,4 +233,5 @@ def _compiled(module: ModuleOp, device: ProgramDevice, tune: float) -> ProgramEx
         return [InlineCallsPass(recompute=False), *forward_passes()]
 
     loaded = Compilation(name, module, passes, device, Phases(), tuning_seconds=tune).load(share=None)
-    return cast("ProgramExecutable", loaded)
+    assert isinstance(loaded, ProgramExecutable)
+    return loaded

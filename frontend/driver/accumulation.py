@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import prod
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any
 
 from xdsl.dialects.func import FuncOp
 
@@ -19,11 +19,9 @@ from tensorgrad.passes.pipelines import tensor_passes
 from tensorgrad.passes.tensors.accumulate_gradients import AccumulateGradientsPass
 from tensorgrad.passes.tensors.updates import drop_updates
 from tensorgrad.runtime.backend import Executable
+from tensorgrad.runtime.executable import ProgramExecutable
 from tensorgrad.runtime.program import Program
 from tensorgrad.tracing.location import user_line
-
-if TYPE_CHECKING:
-    from tensorgrad.driver.device import ProgramExecutable
 
 ALIGNMENT = 256
 """The coarsest alignment of buffers that a device of WebGPU may ask for."""
@@ -58,8 +56,8 @@ class Accumulation:
         """Returns the program as data; see `Compiled.program_for`."""
         if target is not None:
             return self.compilation.program_for(target)
-        found: Program | None = getattr(self.executable, "program", None)
-        return self.compilation.program() if found is None else found
+        executable = self.executable
+        return executable.program if isinstance(executable, ProgramExecutable) else self.compilation.program()
 
     def statistics(self) -> dict[str, Any]:
         """Returns what a micro-batch costs that is not a step's last."""
@@ -128,7 +126,8 @@ def _check_memory(last: Executable, others: Executable, limit: int, where: str) 
     Raises:
         ProgramError: It is more than the limit.
     """
-    own = others.statistics()["peak_bytes"] - cast("ProgramExecutable", others).shared_bytes
+    assert isinstance(others, ProgramExecutable)
+    own = others.statistics()["peak_bytes"] - others.shared_bytes
     taken = last.statistics()["peak_bytes"] + own
     if taken > limit:
         raise ProgramError(f"{where}: memory_limit is {limit} bytes, but a step of micro-batches needs {taken}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import logging
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
@@ -14,11 +14,11 @@ from tensorgrad.runtime.cpu import CpuDevice, CpuExecutable
 
 if TYPE_CHECKING:
     from tensorgrad.runtime.backend import Executable
+    from tensorgrad.runtime.executable import ProgramExecutable
     from tensorgrad.runtime.program import Program
-    from tensorgrad.runtime.webgpu import WebGPUDevice, WebGPUExecutable
+    from tensorgrad.runtime.webgpu import WebGPUDevice
 
     ProgramDevice: TypeAlias = WebGPUDevice | CpuDevice
-    ProgramExecutable: TypeAlias = WebGPUExecutable | CpuExecutable
 
 DeviceName: TypeAlias = Literal["auto", "wgpu", "cpu", "numpy"]
 """What `device=` may be."""
@@ -89,7 +89,7 @@ def load_program(
     share: Executable | None = None,
     in_turn: bool = False,
     timeout: float | None = None,
-) -> ProgramExecutable:
+) -> ProgramExecutable[Any, Any]:
     """Loads a program on a device; see `CpuExecutable` and `WebGPUExecutable`.
 
     Raises:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -28,13 +28,14 @@ from tensorgrad.passes.functions import find_function
 from tensorgrad.passes.pipelines import device_passes
 from tensorgrad.passes.running import apply_pass
 from tensorgrad.runtime.backend import Executable
+from tensorgrad.runtime.executable import ProgramExecutable
 from tensorgrad.runtime.formula import Formula
 from tensorgrad.runtime.program import Program
 from tensorgrad.runtime.target import CPU, WEBGPU_DEFAULT, Target
 from tensorgrad.tracing.location import user_line
 
 if TYPE_CHECKING:
-    from tensorgrad.driver.device import ProgramDevice, ProgramExecutable
+    from tensorgrad.driver.device import ProgramDevice
 
 DEFAULT_TUNING_SECONDS = 60.0
 """How long tuning takes at most, unless said otherwise."""
@@ -255,7 +256,9 @@ class Compilation:
         found = WEBGPU_DEFAULT
         return found if self.precision is None else replace(found, name=f"{found.name} with shader-f16", f16=True)
 
-    def _load_on_device(self, device: ProgramDevice, share: Executable | None, in_turn: bool) -> ProgramExecutable:
+    def _load_on_device(
+        self, device: ProgramDevice, share: Executable | None, in_turn: bool
+    ) -> ProgramExecutable[Any, Any]:
         program = self._for_device(device)
         with self.phases.measure("load"):
             return load_program(device, program, share, in_turn, self.timeout)
@@ -418,8 +421,9 @@ class Compilation:
         return self.down_to_kernels(WEBGPU_DEFAULT if target.native else target)
 
     def down_to_native_code(self) -> list[ModulePass]:
-        """Returns all passes to native code."""
-        return self.down_to_kernels(CPU)
+        """Returns all passes to native code: of the device, or of the CPU in general where that runs shaders."""
+        target = self.target()
+        return self.down_to_kernels(target if target.native else CPU)
 
     def down_to_cpu(self) -> list[ModulePass]:
         """Returns the passes to native loops."""

@@ -173,9 +173,9 @@ class Pool:
     """
 
     def __init__(self) -> None:
-        self._reset()
+        self.forget_threads()
 
-    def _reset(self) -> None:
+    def forget_threads(self) -> None:
         """Forgets all threads, as in the child of a fork, where there are none."""
         self._taken = threading.Lock()
         self._count_lock = threading.Lock()
@@ -267,4 +267,4 @@ class Pool:
 POOL = Pool()
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=POOL._reset)  # pyright: ignore[reportPrivateUsage]
+    os.register_at_fork(after_in_child=POOL.forget_threads)

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tensorgrad.runtime.cpu.executable import CpuExecutable
+from tensorgrad.runtime.cpu.executable import CpuExecutable, Frame
 from tensorgrad.runtime.cpu.stepping import dispatch_name
 from tensorgrad.runtime.profile import Profile
 from tensorgrad.runtime.program import Copy, Dispatch, runs, unrolled
@@ -54,7 +54,7 @@ def _by_dispatch(
     seconds: dict[int, float] = {}
     with executable.pool() as pool:
         for step, times in unrolled(program.plan):
-            frame[len(program.buffers) : len(program.buffers) + len(times)] = times
+            frame.words[len(program.buffers) : len(program.buffers) + len(times)] = times
             if isinstance(step, Copy):
                 source = buffers[step.source][step.source_offset : step.source_offset + step.size]
                 end = step.destination_offset + step.size
@@ -76,11 +76,11 @@ def _runs(step: Dispatch, buffers: Mapping[int, np.ndarray]) -> bool:
     return bool(buffers[buffer][offset : offset + 4].view(np.uint32)[0])
 
 
-def _call(executable: CpuExecutable, number: int, step: Dispatch, frame: np.ndarray, pool: int) -> Callable[[], None]:
+def _call(executable: CpuExecutable, number: int, step: Dispatch, frame: Frame, pool: int) -> Callable[[], None]:
     """Returns what runs a dispatch as a step does: by all threads, where it has several tasks."""
     address, scratch = executable.address(dispatch_name(number)), executable.scratch
     if pool and step.workgroups[0] > 1:
         together = executable.function("tg_run", *[ctypes.c_void_p] * 4, ctypes.c_int64)
-        return lambda: together(pool, address, frame.ctypes.data, scratch, step.workgroups[0])
+        return lambda: together(pool, address, frame.address, scratch, step.workgroups[0])
     alone = executable.function(dispatch_name(number), *[ctypes.c_void_p] * 2, *[ctypes.c_int64] * 2)
-    return lambda: alone(frame.ctypes.data, scratch, 0, step.workgroups[0])
+    return lambda: alone(frame.address, scratch, 0, step.workgroups[0])

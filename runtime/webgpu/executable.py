@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import math
 import operator
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
 import numpy as np
 import wgpu
 
-from tensorgrad.runtime.backend import OutputHandle, OutputRing, ScalarInputs, check_inputs
-from tensorgrad.runtime.errors import InputError, ProgramError
-from tensorgrad.runtime.program import PERSISTENT_ROLES, Copy, Dispatch, Program, TensorSlot, runs, unrolled
-from tensorgrad.runtime.sharing import persistent_in, temporary_in
+from tensorgrad.runtime.backend import OutputHandle, OutputRing
+from tensorgrad.runtime.executable import ProgramExecutable
+from tensorgrad.runtime.program import Copy, Dispatch, Program, runs, unrolled
 from tensorgrad.runtime.webgpu.device import MOST_STAGING, WebGPUDevice
 from tensorgrad.runtime.webgpu.encoding import Command, Recording, Segment
 from tensorgrad.runtime.webgpu.patience import PatientDevice
@@ -27,7 +25,7 @@ LEAST_GAP = 1 << 12
 Result = TypeVar("Result")
 
 
-class WebGPUExecutable:
+class WebGPUExecutable(ProgramExecutable[WebGPUDevice, wgpu.GPUBuffer]):
     """A program on a device, with parameters and state that start at zero. It is for one thread at a time.
 
     Args:
@@ -37,9 +35,6 @@ class WebGPUExecutable:
         in_turn: Whether to use the memory of its inputs and temporary values too, as far as that suffices. That is safe
             between any steps, which run one after another.
         timeout: For how many seconds to wait for the device at a time, `None` for as long as it takes.
-
-    Attributes:
-        shared_bytes: How much of the memory that the program takes is that of `share`.
 
     Raises:
         ProgramError: The program is malformed, or its parameters are not those of `share`.
@@ -55,23 +50,13 @@ class WebGPUExecutable:
         in_turn: bool = False,
         timeout: float | None = None,
     ):
-        program.validate()
-        program.check_fits(device.target)
-        self.program = program
-        self.device = device
-        self.program_inputs: Mapping[str, TensorSlot] = program.slots("input")
-        self.persistent: Mapping[str, TensorSlot] = program.slots(*PERSISTENT_ROLES)
-        self._scalar_slots = program.slots("scalar")
-        self._scalars = ScalarInputs(list(self._scalar_slots.values()))
-        self.scalar_names = self._scalars.names
-        indirect = _indirect_buffers(program)
-        shared = {} if share is None else self._shared(share, in_turn, indirect)
-        self.shared_bytes = sum(program.buffers[index].size for index in shared)
+        super().__init__(program, device, device.target)
+        self._indirect = _indirect_buffers(program)
         self.timeout = timeout
         self._pipelines = self._within(
             "compiling", lambda: pipelines_of(program, device.wgpu_device, device.compile_threads)
         )
-        self._buffers = self._within("allocating", lambda: self._create_buffers(shared, indirect))
+        self._buffers = self._within("allocating", lambda: self._allocate(share, in_turn, self._indirect))
         self._ring = OutputRing(program, device if timeout is None else PatientDevice(device, device.worker, timeout))
         self._groups: dict[tuple[object, ...], wgpu.GPUBindGroup] = {}
         self._recordings: dict[int, Recording] = {}
@@ -87,31 +72,32 @@ class WebGPUExecutable:
             return call()
         return self.device.worker.run(f"{doing} {self.program.name!r}", call, self.timeout)
 
-    def _shared(self, share: WebGPUExecutable, in_turn: bool, indirect: Collection[int]) -> dict[int, wgpu.GPUBuffer]:
-        """Returns the other executable's buffers that this one uses, by our index."""
-        if share.device is not self.device:
-            raise ProgramError("parameters can be shared on one device only")
-        found = persistent_in(self.program, share.program)
-        if in_turn:
-            found |= {i: other for i, other in temporary_in(self.program, share.program).items() if i not in indirect}
-        return {index: share._buffers[other] for index, other in found.items()}
+    def _new_buffer(self, index: int) -> wgpu.GPUBuffer:
+        """Returns a new buffer for one of the program's, with the data that it starts with."""
+        buffer = self.program.buffers[index]
+        made = self.device.create_buffer(buffer.name, buffer.size, indirect=index in self._indirect)
+        if buffer.data:
+            self.device.write_range(made, 0, buffer.data + bytes(-len(buffer.data) % 4))
+        return made
 
-    def _create_buffers(
-        self, shared: Mapping[int, wgpu.GPUBuffer], indirect: Collection[int]
-    ) -> dict[int, wgpu.GPUBuffer]:
-        """Returns all buffers by index, but the outputs', which the ring has."""
-        buffers: dict[int, wgpu.GPUBuffer] = {}
-        for index, buffer in enumerate(self.program.buffers):
-            if buffer.role == "output":
-                continue
-            if index in shared:
-                buffers[index] = shared[index]
-                continue
-            buffers[index] = self.device.create_buffer(buffer.name, buffer.size, indirect=index in indirect)
-            if buffer.data:
-                padded = buffer.data + bytes(-len(buffer.data) % 4)
-                self.device.write_range(buffers[index], 0, padded)
-        return buffers
+    def _read_ranges(self, ranges: Sequence[tuple[wgpu.GPUBuffer, int, int]]) -> list[np.ndarray]:
+        """Returns the bytes of (buffer, offset, size) ranges, once what was submitted has run."""
+        return self._within("reading", lambda: self.device.read_ranges(ranges))
+
+    def _write_ranges(self, ranges: Iterable[tuple[wgpu.GPUBuffer, int, np.ndarray]]) -> None:
+        """Writes bytes to buffers, each at an offset, after everything submitted before."""
+
+        def write() -> None:
+            written = 0
+            with reporting("writing parameters"):
+                for buffer, offset, data in ranges:
+                    self.device.write_range(buffer, offset, data)
+                    written += data.size
+                    if written >= MOST_STAGING:
+                        self.device.flush_writes()
+                        written = 0
+
+        self._within("writing to", write)
 
     def _prepare_inputs(self) -> None:
         """One host array holds all inputs and scalars, with a view for each."""
@@ -122,7 +108,6 @@ class WebGPUExecutable:
             {name: slot.view(self._host, slot.offset) for name, slot in slots.items()}
             for slots in (self.program_inputs, self._scalar_slots)
         )
-        self._uploaded: Mapping[str, Any] = {}
         self._new_ranges = [(0, len(self._host))]
 
     def step(
@@ -142,7 +127,7 @@ class WebGPUExecutable:
             InputError: Something is missing, unknown, or of the wrong shape or dtype; nothing has changed.
             DeviceError: What the device reported.
         """
-        self._fill(inputs, scalars, constant)
+        self._new_ranges = self._ranges_without(self._fill(inputs, scalars, constant))
         return self._ring.handles(self._within("running", self._submit))
 
     def _submit(self) -> int:
@@ -163,22 +148,9 @@ class WebGPUExecutable:
         Raises:
             InputError, DeviceError: As `step`.
         """
-        self._fill(inputs, scalars)
+        self._new_ranges = self._ranges_without(self._fill(inputs, scalars, ()))
         with reporting(f"preparing {self.program.name!r}"):
             return self._segments(self._next())
-
-    def _fill(self, inputs: Mapping[str, Any], scalars: Mapping[str, float], constant: Collection[str] = ()) -> None:
-        """Checks what a step is given, and puts what is new of it where it is uploaded from."""
-        arrays = check_inputs(self.program_inputs, inputs)
-        numbers = self._scalars.evaluate(scalars)
-        uploaded = {name: inputs[name] for name in constant if self._uploaded.get(name) is inputs[name]}
-        for name, array in arrays.items():
-            if name not in uploaded:
-                self._input_views[name][...] = array
-        for name, number in numbers.items():
-            self._scalar_views[name][...] = number
-        self._new_ranges = self._ranges_without(uploaded)
-        self._uploaded = {name: inputs[name] for name in constant}
 
     def _ranges_without(self, uploaded: Collection[str]) -> list[tuple[int, int]]:
         """Returns the ranges of the input buffer to upload, where some inputs are on the device: starts and ends."""
@@ -246,63 +218,10 @@ class WebGPUExecutable:
                 self._groups[key] = self.device.wgpu_device.create_bind_group(layout=layout, entries=entries)
         return self._groups[key]
 
-    def read(self, names: Iterable[str] | None = None) -> dict[str, np.ndarray]:
-        """Returns the present values of these parameters and state, or of all.
-
-        Raises:
-            InputError: There is no parameter or state of that name.
-            DeviceError: What the device reported.
-        """
-        chosen = list(self.persistent if names is None else names)
-        unknown = [name for name in chosen if name not in self.persistent]
-        if unknown:
-            known = ", ".join(sorted(self.persistent))
-            raise InputError(f"no parameter or state {', '.join(map(repr, unknown))} (there are: {known})")
-        slots = [self.persistent[name] for name in chosen]
-        ranges = [(self._buffers[s.buffer], s.offset, s.size) for s in slots]
-        raws = self._within("reading", lambda: self.device.read_ranges(ranges))
-        return {name: slot.decode(raw) for name, slot, raw in zip(chosen, slots, raws, strict=True)}
-
-    def write(self, values: Mapping[str, Any]) -> None:
-        """Sets parameters and state by name.
-
-        Raises:
-            InputError: A name is unknown, a shape differs or a value doesn't convert; nothing has changed.
-            DeviceError: What the device reported.
-        """
-        arrays = check_inputs(self.persistent, values, what="parameter or state", partial=True)
-        self._within("writing to", lambda: self._write(arrays))
-
-    def _write(self, arrays: Mapping[str, np.ndarray]) -> None:
-        written = 0
-        with reporting("writing parameters"):
-            for name, array in arrays.items():
-                slot = self.persistent[name]
-                if slot.size:
-                    self.device.write_range(self._buffers[slot.buffer], slot.offset, slot.encode(array))
-                written += slot.size
-                if written >= MOST_STAGING:
-                    self.device.flush_writes()
-                    written = 0
-
     def statistics(self) -> dict[str, Any]:
-        """Returns the program's statistics, such as the `peak_bytes` that it plans, with what a step runs.
-
-        `device_bytes` is what this executable takes on the device by now: the planned buffers, but those that it shares
-        count for both, the outputs of steps that have not been read, and the buffer that reads go through.
-        """
-        steps = [(step, math.prod(counts)) for step, counts in runs(self.program.plan)]
-        dispatches = [(step, times) for step, times in steps if isinstance(step, Dispatch)]
-        copies = sum(times for step, times in steps if isinstance(step, Copy))
-        buffers = sum(buffer.size for buffer in self._buffers.values())
-        return {
-            **self.program.statistics,
-            "dispatches": sum(times for _, times in dispatches),
-            "copies": copies,
-            "submits": 1,
-            "kernels": len({step.kernel for step, _ in dispatches}),
-            "device_bytes": buffers + self._ring.bytes + self.device.staging_bytes,
-        }
+        """Returns what `ProgramExecutable.statistics` does; the buffer that reads go through counts as ours."""
+        found = super().statistics()
+        return {**found, "device_bytes": found["device_bytes"] + self.device.staging_bytes}
 
 
 def _indirect_buffers(program: Program) -> set[int]:

@@ -22,9 +22,12 @@ from tensorgrad.passes.buffers.plan_memory import PlanMemoryPass
 from tensorgrad.passes.buffers.schedule import SchedulePass
 from tensorgrad.passes.buffers.share_dispatches import ShareDispatchesPass
 from tensorgrad.passes.functions import find_function
+from tensorgrad.passes.kernels.build_program import build_program
+from tensorgrad.passes.pipelines import inference_passes
 from tensorgrad.passes.tensors.grad import GradPass
 from tensorgrad.passes.tensors.inline_calls import InlineCallsPass
 from tensorgrad.passes.tensors.simplify import SimplifyPass
+from tensorgrad.runtime.cpu import CpuDevice, CpuExecutable
 from tensorgrad.tracing.dtypes import Spec
 from tensorgrad.tracing.tracer import trace
 
@@ -88,6 +91,22 @@ def scalar_function(module: ModuleOp) -> Callable[..., float]:
     """The first result of a module of `tg` as a function of arrays, prepared once: differences call it many times."""
     executor = TensorExecutor(module)
     return lambda *inputs: float(executor.call(inputs)[0])
+
+
+def as_native_code(module: ModuleOp, inputs: Sequence[NumpyArray]) -> list[NumpyArray]:
+    """The results of a module of `tg` as native code, in order, twice the same."""
+    device, names = CpuDevice(), Names(module)
+    for one in inference_passes(device.target):
+        apply(one, module)
+    executable = CpuExecutable(build_program(module, device.target), device)
+    given = dict(zip(names.arguments, inputs, strict=True))
+    first, second = (
+        [outputs[key.removeprefix("output/")].numpy() for key in names.results]
+        for outputs in (executable.step(given, {}), executable.step(given, {}))
+    )
+    for one, other in zip(first, second, strict=True):
+        assert one.tobytes() == other.tobytes(), "a second step differs from the first"
+    return first
 
 
 class Names:

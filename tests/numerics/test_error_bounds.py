@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from harness import Names, NumpyArray, apply, reference, traced
+from harness import Names, NumpyArray, apply, as_native_code, reference, traced
 from xdsl.dialects.builtin import ModuleOp
 
 from tensorgrad.dialects.tg import OPS
@@ -17,7 +17,6 @@ from tensorgrad.dialects.tg.base import TensorOp
 from tensorgrad.dialects.tg.elementwise import functions
 from tensorgrad.passes.kernels.build_program import build_program
 from tensorgrad.passes.pipelines import inference_passes
-from tensorgrad.runtime.cpu import CpuDevice, CpuExecutable
 from tensorgrad.runtime.webgpu import WebGPUDevice, WebGPUExecutable
 from tensorgrad.tracing.tensor import Tensor
 from tensorgrad.tracing.tracer import emit
@@ -88,15 +87,6 @@ def on_device(device: WebGPUDevice, module: ModuleOp, inputs: list[NumpyArray]) 
     for one in inference_passes(device.target):
         apply(one, module)
     executable = WebGPUExecutable(build_program(module, device.target), device)
-    outputs = executable.step(dict(zip(names.arguments, inputs, strict=True)), {})
-    return [outputs[key.removeprefix("output/")].numpy() for key in names.results]
-
-
-def as_native_code(module: ModuleOp, inputs: list[NumpyArray]) -> list[NumpyArray]:
-    device, names = CpuDevice(), Names(module)
-    for one in inference_passes(device.target):
-        apply(one, module)
-    executable = CpuExecutable(build_program(module, device.target), device)
     outputs = executable.step(dict(zip(names.arguments, inputs, strict=True)), {})
     return [outputs[key.removeprefix("output/")].numpy() for key in names.results]
 

@@ -84,13 +84,15 @@ def test_it_trains_as_the_reference_does() -> None:
     assert native.stats()["submits"] == 1
 
 
-def test_kernels_are_vectors(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Products, points and rows use the machine's vector registers."""
+PACKED_ARITHMETIC = re.compile(r"\bv?(add|sub|mul|div|max|fn?m(add|sub)\d+)p[sd]\b|\bf\w+\s+v\d+\.[24][sd]")
+"""Instructions of x86-64 and of arm64 that compute several numbers at once; those of one have other names."""
+
+
+def test_kernels_are_vectors() -> None:
+    """Products, points and rows compute several numbers by one instruction."""
     training = compiled()
-    for kernel in training.program.kernels:
-        text = code.assembly(kernel.code)
-        found = re.search(r"[xyz]mm\d+|\bv\d+\.[24][sd]", text)
-        assert found is not None or "float" not in kernel.code, kernel.entry
+    scalar = [k.entry for k in training.program.kernels if not PACKED_ARITHMETIC.search(code.assembly(k.code))]
+    assert not scalar
     packed = [kernel for kernel in training.program.kernels if kernel.entry.startswith("packed")]
     assert packed and all("llvm.fmuladd.v" in kernel.code for kernel in packed)
 
@@ -127,7 +129,8 @@ def test_f64_is_fused() -> None:
 def test_two_threads_of_python() -> None:
     """Programs that run beside each other share the pool or do without; none waits for ever, none is wrong."""
     trainings = [compiled() for _ in range(2)]
-    expected = [float(compiled().step(**batch(number))) for number in range(1)]
+    alone = compiled()
+    expected = [float(alone.step(**batch(number))) for number in range(20)]
     losses: list[list[float]] = [[], []]
 
     def steps(which: int) -> None:
@@ -140,11 +143,9 @@ def test_two_threads_of_python() -> None:
     for thread in threads:
         thread.join(60)
         assert not thread.is_alive()
-    assert losses[0] == losses[1]
-    assert losses[0][:1] == expected
+    assert losses == [expected, expected]
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
 def test_a_fork_has_a_pool_of_its_own(tmp_path: Path) -> None:
     program = """
 import os, sys, warnings

@@ -20,8 +20,7 @@ from tensorgrad.passes.analyses.stages import Parts, put_together
 from tensorgrad.passes.analyses.walking import operations
 from tensorgrad.passes.buffers.fuse import cost
 from tensorgrad.passes.buffers.fuse.inline import inline
-from tensorgrad.passes.buffers.schedule.contraction import contraction_cost
-from tensorgrad.passes.buffers.schedule.packed import packed_cost
+from tensorgrad.passes.buffers.schedule.choose import contraction_cost
 from tensorgrad.passes.kernels.weights import weight_of
 from tensorgrad.runtime.target import Target
 
@@ -118,12 +117,6 @@ def _contraction_cost(reader: Parts, producer: Parts | None, target: Target) -> 
         inline(producer, parts)
     kernel = put_together(parts)
     found = contraction_of(kernel)
-    machine = machine_of(target)
-    if found is None:
-        result = math.inf
-    elif target.native and isinstance(machine, CpuModel):
-        result = packed_cost(kernel, found, machine)
-    else:
-        result = contraction_cost(kernel, found, target)
+    result = math.inf if found is None else contraction_cost(kernel, found, target)
     kernel.erase()
     return result

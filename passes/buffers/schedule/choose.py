@@ -6,18 +6,19 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
+from xdsl.dialects.linalg.ops import GenericOp
 from xdsl.ir import Attribute
 from xdsl.utils.exceptions import DiagnosticException
 
 from tensorgrad.dialects.buf import KernelOp, element_bytes
 from tensorgrad.dialects.schedule import Schedule
-from tensorgrad.passes.analyses.machine import CpuModel
+from tensorgrad.passes.analyses.machine import CpuModel, machine_of
 from tensorgrad.passes.buffers.schedule.archetype import Archetype
 from tensorgrad.passes.buffers.schedule.attention import AttentionArchetype
-from tensorgrad.passes.buffers.schedule.contraction import ContractionArchetype
+from tensorgrad.passes.buffers.schedule.contraction import ContractionArchetype, blocked_cost
 from tensorgrad.passes.buffers.schedule.group import GroupArchetype
 from tensorgrad.passes.buffers.schedule.loops import LoopsArchetype
-from tensorgrad.passes.buffers.schedule.packed import PackedArchetype
+from tensorgrad.passes.buffers.schedule.packed import PackedArchetype, packed_cost
 from tensorgrad.passes.buffers.schedule.thread import ThreadArchetype
 from tensorgrad.runtime.target import Target
 
@@ -60,6 +61,14 @@ def neighbours(schedule: Schedule, kernel: KernelOp, target: Target) -> list[Sch
 def cycles(schedule: Schedule, kernel: KernelOp, target: Target, machine: CpuModel, parts: int = 1) -> float:
     """Returns about how long a CPU computes a reduction that is split into parts."""
     return BY_SCHEDULE[type(schedule)].cycles(schedule, kernel, target, machine, parts)
+
+
+def contraction_cost(kernel: KernelOp, stage: GenericOp, target: Target) -> float:
+    """Returns about what a contraction costs by the target's own archetype, in the unit of the target's machine."""
+    machine = machine_of(target)
+    if target.native and isinstance(machine, CpuModel):
+        return packed_cost(kernel, stage, machine)
+    return blocked_cost(kernel, stage, target)
 
 
 def code_size(schedule: Schedule, kernel: KernelOp) -> int:

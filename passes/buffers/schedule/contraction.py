@@ -232,7 +232,7 @@ def can_step(tile: Tile, steps: int, kernel: KernelOp, stage: GenericOp) -> bool
     return steps == 1 or (fits and extent % steps == 0 and extent > steps and not tile.chunk)
 
 
-def contraction_cost(kernel: KernelOp, stage: GenericOp, target: Target) -> float:
+def blocked_cost(kernel: KernelOp, stage: GenericOp, target: Target) -> float:
     """Returns about what a contraction costs by its default schedule, in the unit of the target's machine."""
     machine, sides = machine_of(target), sides_of(kernel, stage)
     if isinstance(machine, CpuModel):
