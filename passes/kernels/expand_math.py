@@ -75,26 +75,16 @@ ERF = (
     -3.761262582423300e-1,
     1.128379165726710,
 )
-ERFC_TO_2 = (
-    2.326819970068386e-2,
-    -1.387039388740657e-1,
-    3.687424674597105e-1,
-    -5.824733027278666e-1,
-    6.210004621745983e-1,
-    -4.944515323274145e-1,
-    3.404879937665872e-1,
-    -2.741127028184656e-1,
-    5.638259427386472e-1,
-)
-ERFC_FROM_2 = (
-    -1.047766399936249e1,
-    1.297719955372516e1,
-    -7.495518717768503,
-    2.921019019210786,
-    -1.015265279202700,
-    4.218463358204948e-1,
-    -2.820767439740514e-1,
-    5.641895067754075e-1,
+# ln(erfc(x)) for x from 1 to 4, where 1 - erfc(x) needs fewer and fewer bits of it; a minimax fit.
+LOG_ERFC = (
+    -2.169761501e-5,
+    4.414726613e-4,
+    -4.205284640e-3,
+    2.521033958e-2,
+    -1.084221005e-1,
+    -6.332163811e-1,
+    -1.129580259,
+    1.884679950e-4,
 )
 POW_LOG = (
     2.0697501302e-1,
@@ -195,12 +185,10 @@ def tanh(f: Formula, x: Real) -> Real:
 
 
 def erf(f: Formula, x: Real) -> Real:
-    """Returns the error function within 3 ulp: a polynomial up to one, one minus erfc above."""
+    """Returns the error function within 3 ulp: a polynomial up to one, one minus erfc above; one from 4 on."""
     size, square = abs(x), x * x
-    inverse = 1.0 / size
-    y = inverse * inverse
-    tail = f.select(size.compare("<", 2.0), f.polynomial(y, ERFC_TO_2), f.polynomial(y, ERFC_FROM_2))
-    large = (1.0 - exp(f, -square) * inverse * tail).signed_as(x)
+    clamped = f.select(size.compare("<", 4.0), size, 4.0)
+    large = (1.0 - exp(f, f.polynomial(clamped, LOG_ERFC))).signed_as(x)
     small = x * f.polynomial(square, ERF)
     value = f.select(size.compare("<=", 1.0), small, large)
     return f.select(x.is_nan(), x, value)

@@ -34,6 +34,9 @@ from tensorgrad.passes.kernels.convert_to_llvm.scalars import LIBRARY_PREFIX
 
 FLOATS: Mapping[Attribute, str] = {f16: "half", f32: "float", f64: "double"}
 
+WIDEST = 512
+"""The bits of the widest vectors that a CPU of ours has."""
+
 BINARY: Mapping[type[Operation], str] = {
     llvm.AddOp: "add",
     llvm.SubOp: "sub",
@@ -181,11 +184,15 @@ class FunctionPrinter:
         return f"define void @{self.function.sym_name.data}({', '.join(arguments)}) noinline{self._wide()}"
 
     def _wide(self) -> str:
-        """Returns what keeps LLVM from splitting vectors that are wider than it prefers."""
+        """Returns attributes by which LLVM uses vectors as wide as the CPU has, and does not split wider ones.
+
+        By itself, it prefers half of what AVX-512 has: some CPUs run it at a lower frequency.
+        """
         kinds = {result.type for block in self.function.body.blocks for op in block.ops for result in op.results}
         vectors = [cast("VectorType[Attribute]", kind) for kind in kinds if isinstance(kind, VectorType)]
         bits = max((one.element_count() * cast(Any, one.element_type).bitwidth for one in vectors), default=0)
-        return f' "min-legal-vector-width"="{bits}" "prefer-vector-width"="{bits}"' if bits else ""
+        least = f' "min-legal-vector-width"="{bits}"' if bits else ""
+        return f'{least} "prefer-vector-width"="{max(bits, WIDEST)}"'
 
     def _phis(self, block: Block) -> Iterator[str]:
         if block is self.function.body.blocks[0]:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
 from xdsl.dialects import arith, memref
-from xdsl.dialects.builtin import UnitAttr
+from xdsl.dialects.builtin import AnyFloat, UnitAttr
 from xdsl.dialects.linalg.ops import GenericOp
 from xdsl.dialects.utils.fast_math import FastMathFlag
 from xdsl.ir import Attribute, Block, Operation, SSAValue
@@ -16,7 +16,9 @@ from xdsl.ir.affine import AffineDimExpr
 from tensorgrad.dialects.buf import KernelOp, element_of
 from tensorgrad.dialects.cpu import PARALLEL
 from tensorgrad.dialects.schedule import LoopsSchedule
+from tensorgrad.dialects.tg.base import is_float
 from tensorgrad.passes.analyses import affine
+from tensorgrad.passes.kernels.lower_buf_to_cpu.extremes import ORDERED, as_float, ordered
 from tensorgrad.passes.kernels.writing.emission import (
     Code,
     Loops,
@@ -89,6 +91,39 @@ def _combined(code: Code, kind: type[Operation], x: SSAValue, y: SSAValue) -> SS
     return code.combine(kind, x, y)
 
 
+def _is_ordered(one: Reduction) -> bool:
+    """Returns whether a loop carries an accumulator as an integer; see `extremes`."""
+    return type(one.combine) in ORDERED and is_float(one.element)
+
+
+def _started(code: Code, reductions: Sequence[Reduction]) -> list[SSAValue]:
+    """Returns what a loop's accumulators start from."""
+    starts = [(one, code.scalar(one.start(), one.element)) for one in reductions]
+    return [ordered(code, type(one.combine), value) if _is_ordered(one) else value for one, value in starts]
+
+
+def _carried_on(
+    code: Code, reductions: Sequence[Reduction], held: Sequence[SSAValue], new: Sequence[SSAValue]
+) -> list[SSAValue]:
+    """Returns a loop's accumulators with one more value each."""
+    found: list[SSAValue] = []
+    for one, x, y in zip(reductions, held, new, strict=True):
+        kind = type(one.combine)
+        if _is_ordered(one):
+            found.append(code.add(ORDERED[kind].create(operands=[x, ordered(code, kind, y)], result_types=[x.type])))
+        else:
+            found.append(_combined(code, kind, x, y))
+    return found
+
+
+def _finished(code: Code, reductions: Sequence[Reduction], held: Sequence[SSAValue]) -> list[SSAValue]:
+    """Returns the values of a loop's accumulators."""
+    return [
+        as_float(code, value, cast("AnyFloat", one.element)) if _is_ordered(one) else value
+        for one, value in zip(reductions, held, strict=True)
+    ]
+
+
 class _Points:
     """The stages at one point: each stage's own loops are the innermost."""
 
@@ -127,9 +162,9 @@ class _Points:
 
             def body(inner: Code, found: list[SSAValue], held: Sequence[SSAValue]) -> list[SSAValue]:
                 new = reduced_values(inner, stage, loops.with_own(found, reduced), self.known)
-                return _folded(inner, reductions, held, new)
+                return _carried_on(inner, reductions, held, new)
 
-            values = code.nest(reduced, [code.scalar(one.start(), one.element) for one in reductions], body)
+            values = _finished(code, reductions, code.nest(reduced, _started(code, reductions), body))
         store_outputs(self.kernel, stage, code, loops, values)
         return values
 

@@ -6,7 +6,7 @@ func.func @points(%x: tensor<64xf32>) -> tensor<64xf32> {
   func.return %0 : tensor<64xf32>
 }
 // CHECK:      declare i64 @llvm.umin.i64(i64, i64)
-// CHECK-NEXT: define void @loops0(ptr %0, ptr %1, ptr noalias %2, i64 %3, i64 %4) noinline {
+// CHECK-NEXT: define void @loops0(ptr %0, ptr %1, ptr noalias %2, i64 %3, i64 %4) noinline "prefer-vector-width"="512" {
 // CHECK-NEXT: b0:
 // CHECK-NEXT:   %5 = mul i64 %3, 1024
 // CHECK-NEXT:   %6 = mul i64 %4, 1024

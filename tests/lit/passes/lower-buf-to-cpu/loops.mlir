@@ -133,3 +133,51 @@ func.func @blocks(%x: tensor<40000xf32>) -> tensor<40000xf32> {
 // CHECK-NEXT:   }
 // CHECK-NEXT: }
 // CHECK: buf.dispatch @loops0 workgroups = [1, 1, 1] attributes {buf.bytes_moved = 320000 : i64} (%x, %2) : memref<40000xf32>, memref<40000xf32>
+
+// -----
+
+// Extremes of rows are those of integers in the same order, which stay in vectors whatever is around them.
+func.func @largest(%x: tensor<8x64xf32>) -> tensor<8xf32> {
+  %0 = tg.max %x axes = [1] : tensor<8x64xf32>
+  func.return %0 : tensor<8xf32>
+}
+// CHECK:      cpu.kernel @loops0 access = ["read", "read_write"] {
+// CHECK-NEXT: ^bb0(%0: memref<512xf32>, %1: memref<8xf32>, %2: index, %3: index):
+// CHECK-NEXT:   %4 = arith.constant 1024 : index
+// CHECK-NEXT:   %5 = arith.muli %2, %4 : index
+// CHECK-NEXT:   %6 = arith.muli %3, %4 : index
+// CHECK-NEXT:   %7 = arith.constant 8 : index
+// CHECK-NEXT:   %8 = arith.minui %6, %7 : index
+// CHECK-NEXT:   %9 = arith.constant 1 : index
+// CHECK-NEXT:   %10 = arith.constant 0xff800000 : f32
+// CHECK-NEXT:   %11 = arith.bitcast %10 : f32 to i32
+// CHECK-NEXT:   %12 = arith.constant 31 : i32
+// CHECK-NEXT:   %13 = arith.shrsi %11, %12 : i32
+// CHECK-NEXT:   %14 = arith.constant 2147483647 : i32
+// CHECK-NEXT:   %15 = arith.andi %13, %14 : i32
+// CHECK-NEXT:   %16 = arith.xori %11, %15 : i32
+// CHECK-NEXT:   %17 = arith.cmpf uno, %10, %10 : f32
+// CHECK-NEXT:   %18 = arith.select %17, %14, %16 : i32
+// CHECK-NEXT:   %19 = arith.constant 64 : index
+// CHECK-NEXT:   %20 = arith.constant 0 : index
+// CHECK-NEXT:   scf.for %21 = %5 to %8 step %9 {
+// CHECK-NEXT:     %22 = arith.muli %21, %19 : index
+// CHECK-NEXT:     %23 = scf.for %24 = %20 to %19 step %9 iter_args(%25 = %18) -> (i32) {
+// CHECK-NEXT:       %26 = arith.addi %22, %24 : index
+// CHECK-NEXT:       %27 = memref.load %0[%26] : memref<512xf32>
+// CHECK-NEXT:       %28 = arith.bitcast %27 : f32 to i32
+// CHECK-NEXT:       %29 = arith.shrsi %28, %12 : i32
+// CHECK-NEXT:       %30 = arith.andi %29, %14 : i32
+// CHECK-NEXT:       %31 = arith.xori %28, %30 : i32
+// CHECK-NEXT:       %32 = arith.cmpf uno, %27, %27 : f32
+// CHECK-NEXT:       %33 = arith.select %32, %14, %31 : i32
+// CHECK-NEXT:       %34 = arith.maxsi %25, %33 : i32
+// CHECK-NEXT:       scf.yield %34 : i32
+// CHECK-NEXT:     }
+// CHECK-NEXT:     %35 = arith.shrsi %23, %12 : i32
+// CHECK-NEXT:     %36 = arith.andi %35, %14 : i32
+// CHECK-NEXT:     %37 = arith.xori %23, %36 : i32
+// CHECK-NEXT:     %38 = arith.bitcast %37 : i32 to f32
+// CHECK-NEXT:     memref.store %38, %1[%21] : memref<8xf32>
+// CHECK-NEXT:   }
+// CHECK-NEXT: }
