@@ -137,8 +137,8 @@ _ERFC = (
     -8.83394479751587e-1,
     1.07400691509247,
 )
-"""`erfc(z) exp(z * z) (z + 3)` within 2.2e-8 for z from 0 to 10.2, as a polynomial in `(z - 3) / (z + 3)`, highest power
-first: a minimax fit, by Lawson's iteration on Chebyshev points. The variable is that of
+"""`erfc(z) exp(z * z) (z + 3)` within 2.2e-8 for z from 0 to 10.2, as a polynomial in `(z - 3) / (z + 3)`, the highest
+power first: a minimax fit, by Lawson's iteration on Chebyshev points. The variable is that of
 
 M. Shepherd, J. Laframboise: Chebyshev Approximation of (1 + 2x) exp(x^2) erfc x (Mathematics of Computation 36, 1981).
 """
