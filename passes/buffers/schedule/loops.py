@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from xdsl.ir.affine import AffineDimExpr
+from xdsl.ir.affine import AffineMap
 
 from tensorgrad.dialects.buf import KernelOp, is_shape_only, loop_extents, maps_of
 from tensorgrad.dialects.schedule import LoopsSchedule
@@ -76,8 +76,14 @@ def _is_along_rows(kernel: KernelOp) -> bool:
         for buffer, m in zip(stage.operands, maps_of(stage), strict=True):
             if is_shape_only(buffer) or not m.results or not used_dims(m) - set(range(len(grid))):
                 continue
-            last = m.results[-1]
             points = math.prod(extents[loop] for loop in used_dims(m))
-            own += points * (last == AffineDimExpr(len(extents) - 1))
-            along_grid += points * (last == AffineDimExpr(len(grid) - 1))
+            own += points * _moves_by_one(m, len(extents) - 1)
+            along_grid += points * _moves_by_one(m, len(grid) - 1)
     return own > along_grid
+
+
+def _moves_by_one(m: AffineMap, loop: int) -> bool:
+    """Returns whether a loop's first step goes from an element to its neighbour."""
+    zeros = [0] * m.num_dims
+    before, after = m.eval(zeros, ()), m.eval([int(i == loop) for i in range(m.num_dims)], ())
+    return before[:-1] == after[:-1] and after[-1] - before[-1] == 1

@@ -23,6 +23,7 @@ from xdsl.utils.exceptions import DiagnosticException
 
 from tensorgrad.dialects import cpu
 from tensorgrad.dialects.buf import buffer_bytes, element_of
+from tensorgrad.passes.kernels.convert_to_llvm.addresses import terms_by_depth
 from tensorgrad.passes.kernels.convert_to_llvm.scalars import RULES, Builder
 from tensorgrad.passes.levels import NATIVE_KERNELS, LevelPass
 from tensorgrad.runtime.target import CPU, Target
@@ -149,7 +150,16 @@ class _Function(Builder):
         if not indices:
             return self.env[memory]
         (at,) = indices
-        return self.offset(self.env[memory], self.env[at], stored)
+        groups = terms_by_depth(at)
+        address = self.env[memory]
+        if len(groups) == 1:
+            return self.offset(address, self.env[at], stored)
+        for terms in groups:
+            total = self.env[terms[0]]
+            for term in terms[1:]:
+                total = self.add(llvm.AddOp(total, self.env[term]))
+            address = self.offset(address, total, stored, inbounds=False)
+        return address
 
     def _load(self, memory: SSAValue, indices: Sequence[SSAValue], type_: Attribute) -> SSAValue:
         stored = i32 if type_ == i1 else type_

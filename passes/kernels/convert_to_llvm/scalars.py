@@ -89,9 +89,9 @@ class Builder:
         """Returns a constant of 64 bits."""
         return self.integer(value, i64)
 
-    def offset(self, address: SSAValue, at: SSAValue, element: Attribute) -> SSAValue:
+    def offset(self, address: SSAValue, at: SSAValue, element: Attribute, inbounds: bool = True) -> SSAValue:
         """Returns the address of an element."""
-        return self.add(llvm.GEPOp(address, [llvm.GEP_USE_SSA_VAL], element, [at], inbounds=True))
+        return self.add(llvm.GEPOp(address, [llvm.GEP_USE_SSA_VAL], element, [at], inbounds=inbounds))
 
     def cast(self, kind: Callable[[SSAValue, Attribute], Operation], value: SSAValue, type_: Attribute) -> SSAValue:
         """Returns a value converted by an instruction."""
@@ -294,6 +294,11 @@ def _broadcast(b: Builder, op: Operation, operands: Sequence[SSAValue]) -> SSAVa
     return b.add(llvm.ShuffleVectorOp(one, one, DenseArrayBase.from_list(i32, [0] * type_.element_count()), type_))
 
 
+def _shuffle(b: Builder, op: Operation, operands: Sequence[SSAValue]) -> SSAValue:
+    mask = cast(vector.ShuffleOp, op).mask.get_values()
+    return b.add(llvm.ShuffleVectorOp(*operands, DenseArrayBase.from_list(i32, mask), op.results[0].type))
+
+
 INTEGERS: Mapping[type[Operation], Callable[[SSAValue, SSAValue], Operation]] = {
     arith.AddiOp: llvm.AddOp,
     arith.SubiOp: llvm.SubOp,
@@ -390,5 +395,6 @@ RULES: Mapping[type[Operation], Rule] = {
     math.CountTrailingZerosOp: _with_flag("cttz"),
     wgsl.RemFOp: _binary(lambda x, y: llvm.FRemOp(x, y)),
     vector.BroadcastOp: _broadcast,
+    vector.ShuffleOp: _shuffle,
 }
 """What each op becomes. Integers wrap around, and floats follow IEEE 754, as everywhere."""

@@ -272,9 +272,8 @@ class FunctionPrinter:
     def address(self, op: llvm.GEPOp) -> str:
         """Prints an address of an element."""
         (at,) = op.ssa_indices
-        return (
-            f"{self._set(op)}getelementptr inbounds {type_text(op.elem_type)}, {self._typed(op.ptr)}, {self._typed(at)}"
-        )
+        flag = " inbounds" if op.inbounds is not None else ""
+        return f"{self._set(op)}getelementptr{flag} {type_text(op.elem_type)}, {self._typed(op.ptr)}, {self._typed(at)}"
 
     def branch(self, op: llvm.BrOp) -> str:
         """Prints a branch."""

@@ -23,6 +23,7 @@ from tensorgrad.passes.analyses.axes import grid_of_sides, needed_for
 from tensorgrad.passes.analyses.factors import factors_of, is_linear, lies_along_steps
 from tensorgrad.passes.analyses.kinds import contraction_of
 from tensorgrad.passes.kernels.lower_buf_to_cpu.loops import new_array, parallel
+from tensorgrad.passes.kernels.lower_buf_to_cpu.packing import Panels, sequential, side_of_blocks
 from tensorgrad.passes.kernels.writing.emission import (
     Code,
     Loops,
@@ -69,8 +70,8 @@ class _Product:
         self.extents, self.expressions = grid_of_sides(kernel.extents, schedule.row, schedule.column)
         depth = min(schedule.depth, self.steps)
         self.depth = depth
-        self.rows = None if schedule.direct else self._array(top, schedule.tile_rows * depth)
-        self.columns = self._array(top, schedule.tile_columns * depth)
+        self.rows = None if schedule.direct else self._panels(top, factors.row, is_row=True)
+        self.columns = self._panels(top, factors.column, is_row=False)
         self.results = self._array(top, schedule.tile_rows * schedule.tile_columns)
         array = partial(new_array, top, i64)
         self.row_axis = _Axis([grid[loop] for loop in schedule.row], schedule.tile_rows, array)
@@ -127,90 +128,44 @@ class _Product:
     def _range(self, code: Code, start: SSAValue, count: SSAValue, is_first: bool) -> None:
         """Packs a range of the reduction, and multiplies it."""
         self.step_axis.fill(code, start, count)
-        self._pack(code, self.factors.column, self.columns, start, count, is_row=False)
+        self._pack(code, self.factors.column, self.columns, start, count)
         if self.rows is not None:
-            self._pack(code, self.factors.row, self.rows, start, count, is_row=True)
+            self._pack(code, self.factors.row, self.rows, start, count)
         self._multiply(code, start, count, is_first)
 
-    # Packing
+    # Factors
 
-    def _pack(
-        self, code: Code, value: SSAValue, memory: SSAValue, start: SSAValue, count: SSAValue, is_row: bool
-    ) -> None:
-        """Computes a factor, a panel of a register block's rows or columns after the other.
-
-        A panel has zeros for rows and columns beyond an edge: nothing is made of them, but what was there before might
-        be subnormal, which takes long.
-        """
+    def _panels(self, top: Block, value: SSAValue, is_row: bool) -> Panels:
+        """Returns the memory of a packed factor."""
         schedule = self.schedule
         width = schedule.rows if is_row else schedule.columns
-        tile_count = self.row_count if is_row else self.column_count
-        is_cut = self.extents[1 if is_row else 2] % width != 0
-        needed = needed_for([value])
+        tile = schedule.tile_rows if is_row else schedule.tile_columns
         along_steps = lies_along_steps(self.stage, value, len(self.kernel.extents))
-        panels = self._blocks(code, tile_count, width)
+        side = side_of_blocks(width, schedule.lanes) if along_steps else 1
+        depth = -(-self.depth // side) * side
+        lines = self._array(top, side * depth) if side > 1 else None
+        is_cut = self.extents[1 if is_row else 2] % width != 0
+        return Panels(self._array(top, tile * depth), self.element, width, depth, is_cut, side, lines)
 
-        def element(inner: Code, panel: SSAValue, step: SSAValue, place: SSAValue) -> None:
-            at = inner.index_op(arith.AddiOp, inner.index_op(arith.MuliOp, panel, width), place)
-            found = self._computed(inner, value, needed, self._loops(inner, value, at, start, step, is_row))
-            base = inner.index_op(arith.MuliOp, panel, self.depth * width)
-            to = inner.index_op(arith.AddiOp, base, inner.index_op(arith.MuliOp, step, width))
-            inner.put(found, memory, inner.index_op(arith.AddiOp, to, place))
+    def _pack(self, code: Code, value: SSAValue, panels: Panels, start: SSAValue, steps: SSAValue) -> None:
+        """Packs a factor for a range of the reduction."""
+        is_row = panels is self.rows
+        along_steps = lies_along_steps(self.stage, value, len(self.kernel.extents))
+        factor = _Factor(self, value, start, is_row)
+        panels.pack(code, self.row_count if is_row else self.column_count, steps, along_steps, factor)
 
-        def over_panels(inner: Code, panel: SSAValue) -> None:
-            wide, steps = inner.number(width), count
-            if is_cut:
-                left = inner.index_op(arith.SubiOp, tile_count, inner.index_op(arith.MuliOp, panel, width))
-                wide = inner.index_op(arith.MinUIOp, wide, left)
-            outer, innermost = (wide, steps) if along_steps else (steps, wide)
-
-            def at(c: Code, x: SSAValue, y: SSAValue) -> None:
-                element(c, panel, y if along_steps else x, x if along_steps else y)
-
-            _loop(inner, outer, lambda c, x: parallel(c, innermost, None, lambda d, y: at(d, x, y)))
-            if is_cut:
-                _loop(inner, steps, lambda c, step: self._fill_up(c, memory, panel, step, wide, width))
-
-        _loop(code, panels, over_panels)
-
-    def _fill_up(
-        self, code: Code, memory: SSAValue, panel: SSAValue, step: SSAValue, filled: SSAValue, width: int
-    ) -> None:
-        """Writes zeros behind the `filled` elements of a step in a panel."""
-        zero = code.scalar(0.0, self.element)
-        base = code.index_op(arith.MuliOp, panel, self.depth * width)
-        to = code.index_op(arith.AddiOp, base, code.index_op(arith.MuliOp, step, width))
-        body = partial(_put_behind, value=zero, memory=memory, start=to)
-        parallel(code, code.number(width), filled, body)
-
-    def _loops(self, code: Code, value: SSAValue, at: SSAValue, start: SSAValue, step: SSAValue, is_row: bool) -> Loops:
-        """Returns the loops of a factor at a row, or a column, of the tile, and at a step of a range."""
-        first = self.first_row if is_row else self.first_column
-        if value in self.linear:
-            where, zero = code.index_op(arith.AddiOp, first, at), code.number(0)
-            row, column = (where, zero) if is_row else (zero, where)
-            loops = Loops((self.rest, row, column), self.extents, self.expressions)
-            return strided(loops, code.index_op(arith.AddiOp, start, step), list(self.own))
-        row, column = (at, None) if is_row else (None, at)
-        steps = self.step_axis.indices(code, start, step)
-        return self._by_table(code, row, column).with_own(steps, self.own)
-
-    def _by_table(self, code: Code, row: SSAValue | None, column: SSAValue | None) -> Loops:
-        """Returns the grid's loops at a row and a column of the tile, each a base of its own."""
+    def loops_by_table(self, code: Code, row: Sequence[SSAValue], column: Sequence[SSAValue]) -> Loops:
+        """Returns the grid's loops, those of rows and columns with these indices, none for the first."""
         schedule, grid = self.schedule, self.kernel.extents
         bases, extents, expressions = [self.rest], [self.extents[0]], list(self.expressions)
-        for side, axis, first, at in (
-            (schedule.row, self.row_axis, self.first_row, row),
-            (schedule.column, self.column_axis, self.first_column, column),
-        ):
-            found = [code.number(0)] * len(side) if at is None else axis.indices(code, first, at)
-            for loop, one in zip(side, found, strict=True):
+        for side, indices in ((schedule.row, row), (schedule.column, column)):
+            for loop, one in zip(side, indices or [code.number(0)] * len(side), strict=True):
                 expressions[loop] = AffineDimExpr(len(bases))
                 bases.append(one)
                 extents.append(grid[loop])
         return Loops(tuple(bases), tuple(extents), tuple(expressions))
 
-    def _computed(self, code: Code, value: SSAValue, needed: set[SSAValue], loops: Loops) -> SSAValue:
+    def computed(self, code: Code, value: SSAValue, needed: set[SSAValue], loops: Loops) -> SSAValue:
         """Returns a factor at a step of the reduction."""
         known: dict[SSAValue, SSAValue] = {}
         for argument, buffer, m in zip(
@@ -244,7 +199,9 @@ class _Product:
             for at, value in zip(places, sums, strict=True):
                 inner.block.add_op(vector.StoreOp(value, self.results, [at]))
 
-        _loop(code, column_panels, lambda c, column: _loop(c, row_panels, lambda d, row: block(d, column, row)))
+        sequential(
+            code, column_panels, lambda c, column: sequential(c, row_panels, lambda d, row: block(d, column, row))
+        )
 
     def _places(self, code: Code, row: SSAValue, column: SSAValue) -> list[SSAValue]:
         """Returns where the vectors of a register block are in the tile of results."""
@@ -274,25 +231,25 @@ class _Product:
     ) -> list[SSAValue]:
         """Returns the sums of a register block with a range of the reduction added."""
         schedule = self.schedule
-        row_base = code.index_op(arith.MuliOp, row, self.depth * schedule.rows)
+        row_base = None if self.rows is None else code.index_op(arith.MuliOp, row, self.rows.depth * schedule.rows)
         top_row = code.index_op(arith.MuliOp, row, schedule.rows)
-        factor = self.factors.row
-        column_base = code.index_op(arith.MuliOp, column, self.depth * schedule.columns)
+        rows = _Factor(self, self.factors.row, start, is_row=True)
+        column_base = code.index_op(arith.MuliOp, column, self.columns.depth * schedule.columns)
 
         def step(inner: Code, k: SSAValue, sums: Sequence[SSAValue]) -> list[SSAValue]:
             at = inner.index_op(arith.AddiOp, column_base, inner.index_op(arith.MuliOp, k, schedule.columns))
             columns = [
-                inner.add(vector.LoadOp(self.columns, [inner.index_op(arith.AddiOp, at, j)], self.kind))
+                inner.add(vector.LoadOp(self.columns.memory, [inner.index_op(arith.AddiOp, at, j)], self.kind))
                 for j in range(0, schedule.columns, schedule.lanes)
             ]
-            begin = inner.index_op(arith.AddiOp, row_base, inner.index_op(arith.MuliOp, k, schedule.rows))
             found: list[SSAValue] = []
             for i in range(schedule.rows):
-                if self.rows is None:
-                    loops = self._loops(inner, factor, inner.index_op(arith.AddiOp, top_row, i), start, k, is_row=True)
-                    one = self._computed(inner, factor, {factor}, loops)
+                if self.rows is None or row_base is None:
+                    row = rows.at_row(inner, inner.index_op(arith.AddiOp, top_row, i))
+                    one = rows.value(inner, row, rows.at_step(inner, k))
                 else:
-                    one = inner.element(self.rows, inner.index_op(arith.AddiOp, begin, i))
+                    begin = inner.index_op(arith.AddiOp, row_base, inner.index_op(arith.MuliOp, k, schedule.rows))
+                    one = inner.element(self.rows.memory, inner.index_op(arith.AddiOp, begin, i))
                 spread = inner.add(vector.BroadcastOp(one, self.kind))
                 for values in columns:
                     found.append(inner.add(vector.FMAOp(spread, values, sums[len(found)])))
@@ -307,7 +264,8 @@ class _Product:
 
         def element(inner: Code, i: SSAValue, j: SSAValue) -> None:
             at = inner.index_op(arith.AddiOp, inner.index_op(arith.MuliOp, i, self.schedule.tile_columns), j)
-            loops = self._by_table(inner, i, j)
+            row = self.row_axis.indices(inner, self.first_row, i)
+            loops = self.loops_by_table(inner, row, self.column_axis.indices(inner, self.first_column, j))
             known: dict[SSAValue, SSAValue] = {self.stage.outputs[0]: inner.element(self.results, at)}
             for stage in self.kernel.stages:
                 is_sum = stage is self.stage
@@ -315,11 +273,48 @@ class _Product:
                 known.update(zip(stage.outputs, values, strict=True))
                 store_outputs(self.kernel, stage, inner, loops, values)
 
-        _loop(
+        sequential(
             code,
             self.row_count,
             lambda c, i: parallel(c, self.column_count, None, lambda d, j: element(d, i, j)),
         )
+
+
+class _Factor:
+    """What is packed: a factor at a row, or a column, of the tile and an iteration of a range of the reduction."""
+
+    def __init__(self, product: _Product, value: SSAValue, start: SSAValue, is_row: bool):
+        self.product, self.factor, self.start, self.is_row = product, value, start, is_row
+        self.needed = needed_for([value])
+        self.is_linear = value in product.linear
+
+    def at_row(self, code: Code, row: SSAValue) -> list[SSAValue]:
+        """Returns the indices of a row, or a column."""
+        product = self.product
+        first = product.first_row if self.is_row else product.first_column
+        if self.is_linear:
+            return [code.index_op(arith.AddiOp, first, row)]
+        return (product.row_axis if self.is_row else product.column_axis).indices(code, first, row)
+
+    def at_step(self, code: Code, step: SSAValue) -> list[SSAValue]:
+        """Returns the indices of an iteration."""
+        if self.is_linear:
+            return [code.index_op(arith.AddiOp, self.start, step)]
+        return self.product.step_axis.indices(code, self.start, step)
+
+    def value(self, code: Code, row: list[SSAValue], step: list[SSAValue]) -> SSAValue:
+        """Returns the factor there."""
+        product = self.product
+        if self.is_linear:
+            zero = code.number(0)
+            both = (row[0], zero) if self.is_row else (zero, row[0])
+            loops = strided(
+                Loops((product.rest, *both), product.extents, product.expressions), step[0], list(product.own)
+            )
+        else:
+            sides: tuple[list[SSAValue], list[SSAValue]] = (row, []) if self.is_row else ([], row)
+            loops = product.loops_by_table(code, *sides).with_own(step, product.own)
+        return product.computed(code, self.factor, self.needed, loops)
 
 
 class _Axis:
@@ -360,17 +355,3 @@ class _Axis:
             else:
                 found.append(code.index_op(arith.AddiOp, start, at) if extent > 1 else code.number(0))
         return found
-
-
-def _put_behind(code: Code, at: SSAValue, value: SSAValue, memory: SSAValue, start: SSAValue) -> None:
-    code.put(value, memory, code.index_op(arith.AddiOp, start, at))
-
-
-def _loop(code: Code, stop: SSAValue, body: Callable[[Code, SSAValue], None]) -> None:
-    """Writes a loop that carries nothing."""
-
-    def iteration(inner: Code, at: SSAValue, _: Sequence[SSAValue]) -> list[SSAValue]:
-        body(inner, at)
-        return []
-
-    code.loop_to(stop, [], iteration)

@@ -115,3 +115,143 @@ func.func @product(%x: tensor<4x3xf32>, %w: tensor<3x8xf32>, %b: tensor<8xf32>) 
 // CHECK-NEXT:   }
 // CHECK-NEXT: }
 // CHECK: buf.dispatch @packed0 workgroups = [1, 1, 1] attributes {buf.bytes_moved = 304 : i64} (%x, %w, %b, %2) : memref<4x3xf32>, memref<3x8xf32>, memref<8xf32>, memref<4x8xf32>
+
+// -----
+
+// Columns that lie along the reduction: four at a time are packed as they lie, then transposed in registers.
+func.func @transposed(%x: tensor<8x8xf32>, %w: tensor<4x8xf32>) -> tensor<8x4xf32> {
+  %0 = tg.dot_general %x, %w lhs_batch = [] rhs_batch = [] lhs_contracting = [1] rhs_contracting = [1] : tensor<8x8xf32>, tensor<4x8xf32>
+  func.return %0 : tensor<8x4xf32>
+}
+// CHECK:      cpu.kernel @packed0 access = ["read", "read", "read_write"] {
+// CHECK-NEXT: ^bb0(%0: memref<64xf32>, %1: memref<32xf32>, %2: memref<32xf32>, %3: index, %4: index):
+// CHECK-NEXT:   %5 = memref.alloca() : memref<32xf32>
+// CHECK-NEXT:   %6 = memref.alloca() : memref<32xf32>
+// CHECK-NEXT:   %7 = memref.alloca() : memref<32xf32>
+// CHECK-NEXT:   %8 = arith.constant 1 : index
+// CHECK-NEXT:   %9 = arith.constant 0 : index
+// CHECK-NEXT:   %10 = arith.constant 8 : index
+// CHECK-NEXT:   %11 = arith.muli %9, %10 : index
+// CHECK-NEXT:   %12 = arith.constant 4 : index
+// CHECK-NEXT:   %13 = arith.muli %9, %12 : index
+// CHECK-NEXT:   %14 = arith.constant 3 : index
+// CHECK-NEXT:   %15 = arith.addi %12, %14 : index
+// CHECK-NEXT:   %16 = arith.divui %15, %12 : index
+// CHECK-NEXT:   %17 = arith.addi %10, %14 : index
+// CHECK-NEXT:   %18 = arith.divui %17, %12 : index
+// CHECK-NEXT:   %19 = arith.constant 16 : index
+// CHECK-NEXT:   %20 = arith.constant 24 : index
+// CHECK-NEXT:   %21 = arith.constant 32 : index
+// CHECK-NEXT:   %22 = arith.constant 12 : index
+// CHECK-NEXT:   %23 = arith.constant 0.000000e+00 : f32
+// CHECK-NEXT:   %24 = vector.broadcast %23 : f32 to vector<4xf32>
+// CHECK-NEXT:   %25 = arith.constant 2 : index
+// CHECK-NEXT:   scf.for %26 = %3 to %4 step %8 {
+// CHECK-NEXT:     scf.for %27 = %9 to %16 step %8 {
+// CHECK-NEXT:       %28 = arith.muli %27, %12 : index
+// CHECK-NEXT:       scf.for %29 = %9 to %12 step %8 {
+// CHECK-NEXT:         %30 = arith.addi %28, %29 : index
+// CHECK-NEXT:         %31 = arith.addi %13, %30 : index
+// CHECK-NEXT:         %32 = arith.muli %29, %10 : index
+// CHECK-NEXT:         %33 = arith.muli %31, %10 : index
+// CHECK-NEXT:         scf.for %34 = %9 to %10 step %8 {
+// CHECK-NEXT:           %35 = arith.addi %9, %34 : index
+// CHECK-NEXT:           %36 = arith.addi %33, %35 : index
+// CHECK-NEXT:           %37 = memref.load %1[%36] : memref<32xf32>
+// CHECK-NEXT:           %38 = arith.addi %32, %34 : index
+// CHECK-NEXT:           memref.store %37, %7[%38] : memref<32xf32>
+// CHECK-NEXT:         } {cpu.parallel}
+// CHECK-NEXT:       }
+// CHECK-NEXT:       %39 = arith.muli %27, %21 : index
+// CHECK-NEXT:       scf.for %40 = %9 to %18 step %8 {
+// CHECK-NEXT:         %41 = arith.muli %40, %12 : index
+// CHECK-NEXT:         %42 = vector.load %7[%41] : memref<32xf32>, vector<4xf32>
+// CHECK-NEXT:         %43 = arith.addi %41, %10 : index
+// CHECK-NEXT:         %44 = vector.load %7[%43] : memref<32xf32>, vector<4xf32>
+// CHECK-NEXT:         %45 = arith.addi %41, %19 : index
+// CHECK-NEXT:         %46 = vector.load %7[%45] : memref<32xf32>, vector<4xf32>
+// CHECK-NEXT:         %47 = arith.addi %41, %20 : index
+// CHECK-NEXT:         %48 = vector.load %7[%47] : memref<32xf32>, vector<4xf32>
+// CHECK-NEXT:         %49 = arith.muli %41, %12 : index
+// CHECK-NEXT:         %50 = arith.addi %39, %49 : index
+// CHECK-NEXT:         %51 = vector.shuffle %42, %44 [0, 4, 2, 6] : vector<4xf32>, vector<4xf32>
+// CHECK-NEXT:         %52 = vector.shuffle %42, %44 [1, 5, 3, 7] : vector<4xf32>, vector<4xf32>
+// CHECK-NEXT:         %53 = vector.shuffle %46, %48 [0, 4, 2, 6] : vector<4xf32>, vector<4xf32>
+// CHECK-NEXT:         %54 = vector.shuffle %46, %48 [1, 5, 3, 7] : vector<4xf32>, vector<4xf32>
+// CHECK-NEXT:         %55 = vector.shuffle %51, %53 [0, 1, 4, 5] : vector<4xf32>, vector<4xf32>
+// CHECK-NEXT:         %56 = vector.shuffle %51, %53 [2, 3, 6, 7] : vector<4xf32>, vector<4xf32>
+// CHECK-NEXT:         %57 = vector.shuffle %52, %54 [0, 1, 4, 5] : vector<4xf32>, vector<4xf32>
+// CHECK-NEXT:         %58 = vector.shuffle %52, %54 [2, 3, 6, 7] : vector<4xf32>, vector<4xf32>
+// CHECK-NEXT:         vector.store %55, %6[%50] : memref<32xf32>, vector<4xf32>
+// CHECK-NEXT:         %59 = arith.addi %50, %12 : index
+// CHECK-NEXT:         vector.store %57, %6[%59] : memref<32xf32>, vector<4xf32>
+// CHECK-NEXT:         %60 = arith.addi %50, %10 : index
+// CHECK-NEXT:         vector.store %56, %6[%60] : memref<32xf32>, vector<4xf32>
+// CHECK-NEXT:         %61 = arith.addi %50, %22 : index
+// CHECK-NEXT:         vector.store %58, %6[%61] : memref<32xf32>, vector<4xf32>
+// CHECK-NEXT:       }
+// CHECK-NEXT:     }
+// CHECK-NEXT:     scf.for %62 = %9 to %16 step %8 {
+// CHECK-NEXT:       %63 = arith.muli %62, %12 : index
+// CHECK-NEXT:       %64 = arith.muli %62, %21 : index
+// CHECK-NEXT:       scf.for %65 = %9 to %18 step %8 {
+// CHECK-NEXT:         %66 = arith.muli %65, %19 : index
+// CHECK-NEXT:         %67 = arith.addi %66, %63 : index
+// CHECK-NEXT:         %68 = arith.addi %67, %12 : index
+// CHECK-NEXT:         %69 = arith.addi %67, %10 : index
+// CHECK-NEXT:         %70 = arith.addi %67, %22 : index
+// CHECK-NEXT:         %71 = arith.muli %65, %12 : index
+// CHECK-NEXT:         %72 = arith.addi %11, %71 : index
+// CHECK-NEXT:         %73 = arith.muli %72, %10 : index
+// CHECK-NEXT:         %74 = arith.addi %71, %8 : index
+// CHECK-NEXT:         %75 = arith.addi %11, %74 : index
+// CHECK-NEXT:         %76 = arith.muli %75, %10 : index
+// CHECK-NEXT:         %77 = arith.addi %71, %25 : index
+// CHECK-NEXT:         %78 = arith.addi %11, %77 : index
+// CHECK-NEXT:         %79 = arith.muli %78, %10 : index
+// CHECK-NEXT:         %80 = arith.addi %71, %14 : index
+// CHECK-NEXT:         %81 = arith.addi %11, %80 : index
+// CHECK-NEXT:         %82 = arith.muli %81, %10 : index
+// CHECK-NEXT:         %83, %84, %85, %86 = scf.for %87 = %9 to %10 step %8 iter_args(%88 = %24, %89 = %24, %90 = %24, %91 = %24) -> (vector<4xf32>, vector<4xf32>, vector<4xf32>, vector<4xf32>) {
+// CHECK-NEXT:           %92 = arith.muli %87, %12 : index
+// CHECK-NEXT:           %93 = arith.addi %64, %92 : index
+// CHECK-NEXT:           %94 = vector.load %6[%93] : memref<32xf32>, vector<4xf32>
+// CHECK-NEXT:           %95 = arith.addi %9, %87 : index
+// CHECK-NEXT:           %96 = arith.addi %73, %95 : index
+// CHECK-NEXT:           %97 = memref.load %0[%96] : memref<64xf32>
+// CHECK-NEXT:           %98 = vector.broadcast %97 : f32 to vector<4xf32>
+// CHECK-NEXT:           %99 = vector.fma %98, %94, %88 : vector<4xf32>
+// CHECK-NEXT:           %100 = arith.addi %76, %95 : index
+// CHECK-NEXT:           %101 = memref.load %0[%100] : memref<64xf32>
+// CHECK-NEXT:           %102 = vector.broadcast %101 : f32 to vector<4xf32>
+// CHECK-NEXT:           %103 = vector.fma %102, %94, %89 : vector<4xf32>
+// CHECK-NEXT:           %104 = arith.addi %79, %95 : index
+// CHECK-NEXT:           %105 = memref.load %0[%104] : memref<64xf32>
+// CHECK-NEXT:           %106 = vector.broadcast %105 : f32 to vector<4xf32>
+// CHECK-NEXT:           %107 = vector.fma %106, %94, %90 : vector<4xf32>
+// CHECK-NEXT:           %108 = arith.addi %82, %95 : index
+// CHECK-NEXT:           %109 = memref.load %0[%108] : memref<64xf32>
+// CHECK-NEXT:           %110 = vector.broadcast %109 : f32 to vector<4xf32>
+// CHECK-NEXT:           %111 = vector.fma %110, %94, %91 : vector<4xf32>
+// CHECK-NEXT:           scf.yield %99, %103, %107, %111 : vector<4xf32>, vector<4xf32>, vector<4xf32>, vector<4xf32>
+// CHECK-NEXT:         }
+// CHECK-NEXT:         vector.store %83, %5[%67] : memref<32xf32>, vector<4xf32>
+// CHECK-NEXT:         vector.store %84, %5[%68] : memref<32xf32>, vector<4xf32>
+// CHECK-NEXT:         vector.store %85, %5[%69] : memref<32xf32>, vector<4xf32>
+// CHECK-NEXT:         vector.store %86, %5[%70] : memref<32xf32>, vector<4xf32>
+// CHECK-NEXT:       }
+// CHECK-NEXT:     }
+// CHECK-NEXT:     scf.for %112 = %9 to %10 step %8 {
+// CHECK-NEXT:       %113 = arith.muli %112, %12 : index
+// CHECK-NEXT:       %114 = arith.addi %11, %112 : index
+// CHECK-NEXT:       %115 = arith.muli %114, %12 : index
+// CHECK-NEXT:       scf.for %116 = %9 to %12 step %8 {
+// CHECK-NEXT:         %117 = arith.addi %113, %116 : index
+// CHECK-NEXT:         %118 = arith.addi %13, %116 : index
+// CHECK-NEXT:         %119 = memref.load %5[%117] : memref<32xf32>
+// CHECK-NEXT:         %120 = arith.addi %115, %118 : index
+// CHECK-NEXT:         memref.store %119, %2[%120] : memref<32xf32>
+// CHECK-NEXT:       } {cpu.parallel}
+// CHECK-NEXT:     }
+// CHECK-NEXT:   }
+// CHECK-NEXT: }

@@ -1,0 +1,219 @@
+"""Packs a factor of a product in panels: a register block's rows, or columns, for each iteration of the reduction.
+
+Where a factor lies in memory along the reduction, the panels are its transpose. Storing element by element would touch
+a cache line for each of them; so square blocks are transposed in registers, by
+
+J. Eklundh: A Fast Computer Method for Matrix Transposing (IEEE Transactions on Computers C-21, 1972).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Protocol
+
+from xdsl.dialects import arith, vector
+from xdsl.dialects.builtin import DenseArrayBase, VectorType, i64
+from xdsl.ir import Attribute, SSAValue
+
+from tensorgrad.passes.kernels.lower_buf_to_cpu.loops import parallel
+from tensorgrad.passes.kernels.writing.emission import Code
+
+LEAST_SIDE = 4
+"""Smaller blocks are not worth transposing."""
+
+
+class Factor(Protocol):
+    """What is packed: its indices are computed outside of the loops in which they don't change."""
+
+    def at_row(self, code: Code, row: SSAValue) -> list[SSAValue]:
+        """Returns the indices of a row, or a column, of the tile."""
+        ...
+
+    def at_step(self, code: Code, step: SSAValue) -> list[SSAValue]:
+        """Returns the indices of an iteration of a range of the reduction."""
+        ...
+
+    def value(self, code: Code, row: list[SSAValue], step: list[SSAValue]) -> SSAValue:
+        """Returns an element."""
+        ...
+
+
+def side_of_blocks(width: int, lanes: int) -> int:
+    """Returns the side of the blocks that panels are transposed by, or 1 where they are not."""
+    side = math.gcd(width, 1 << (lanes.bit_length() - 1))
+    return side if side >= LEAST_SIDE else 1
+
+
+@dataclass(frozen=True)
+class Panels:
+    """Where a factor is packed.
+
+    Attributes:
+        memory: The panels, one after another.
+        element: The dtype.
+        width: How many rows, or columns, a panel has.
+        depth: How many iterations a panel has room for: a multiple of `side`.
+        is_cut: Whether the last panel may have fewer rows, or columns.
+        side: Blocks of so many rows and iterations are transposed; 1 where a factor does not lie along the iterations.
+        lines: Scratch memory for so many lines of iterations, where blocks are transposed.
+    """
+
+    memory: SSAValue
+    element: Attribute
+    width: int
+    depth: int
+    is_cut: bool
+    side: int = 1
+    lines: SSAValue | None = None
+
+    def pack(self, code: Code, count: SSAValue, steps: SSAValue, along_steps: bool, factor: Factor) -> None:
+        """Writes the code that packs.
+
+        A panel has zeros for rows and columns beyond an edge: nothing is made of them, but what was there before might
+        be subnormal, which takes long.
+
+        Args:
+            code: Where to write.
+            count: How many rows, or columns, there are.
+            steps: How many iterations there are.
+            along_steps: Whether the factor lies along the iterations.
+            factor: What to pack.
+        """
+        panels = code.index_op(arith.DivUIOp, code.index_op(arith.AddiOp, count, self.width - 1), self.width)
+
+        def over_panels(inner: Code, panel: SSAValue) -> None:
+            wide = inner.number(self.width)
+            if self.is_cut:
+                left = inner.index_op(arith.SubiOp, count, inner.index_op(arith.MuliOp, panel, self.width))
+                wide = inner.index_op(arith.MinUIOp, wide, left)
+            if self.lines is not None:
+                for first in range(0, self.width, self.side):
+                    self._pack_transposed(inner, panel, first, wide, steps, factor)
+            else:
+                self._pack_elements(inner, panel, wide, steps, along_steps, factor)
+
+        sequential(code, panels, over_panels)
+
+    def _place(self, code: Code, panel: SSAValue, step: SSAValue) -> SSAValue:
+        """Returns where in memory a panel's iteration begins."""
+        base = code.index_op(arith.MuliOp, panel, self.depth * self.width)
+        return code.index_op(arith.AddiOp, base, code.index_op(arith.MuliOp, step, self.width))
+
+    def _pack_elements(
+        self, code: Code, panel: SSAValue, wide: SSAValue, steps: SSAValue, along_steps: bool, factor: Factor
+    ) -> None:
+        def put(inner: Code, place: SSAValue, step: SSAValue, value: SSAValue) -> None:
+            inner.put(value, self.memory, inner.index_op(arith.AddiOp, self._place(inner, panel, step), place))
+
+        def over_steps(c: Code, place: SSAValue) -> None:
+            row = factor.at_row(c, self._row(c, panel, place))
+            parallel(c, steps, None, lambda d, step: put(d, place, step, factor.value(d, row, factor.at_step(d, step))))
+
+        def over_rows(c: Code, step: SSAValue) -> None:
+            indices = factor.at_step(c, step)
+
+            def at(d: Code, place: SSAValue) -> None:
+                put(d, place, step, factor.value(d, factor.at_row(d, self._row(d, panel, place)), indices))
+
+            parallel(c, wide, None, at)
+
+        if along_steps:
+            sequential(code, wide, over_steps)
+        else:
+            sequential(code, steps, over_rows)
+        if self.is_cut:
+            sequential(code, steps, lambda c, step: self._fill_up(c, panel, step, wide))
+
+    def _row(self, code: Code, panel: SSAValue, place: SSAValue | int) -> SSAValue:
+        """Returns the row, or column, of the tile at a place in a panel."""
+        return code.index_op(arith.AddiOp, code.index_op(arith.MuliOp, panel, self.width), place)
+
+    def _fill_up(self, code: Code, panel: SSAValue, step: SSAValue, filled: SSAValue) -> None:
+        """Writes zeros behind the `filled` elements of an iteration in a panel."""
+        start, zero = self._place(code, panel, step), code.scalar(0.0, self.element)
+        body = partial(_put_behind, value=zero, memory=self.memory, start=start)
+        parallel(code, code.number(self.width), filled, body)
+
+    def _pack_transposed(
+        self, code: Code, panel: SSAValue, first: int, wide: SSAValue, steps: SSAValue, factor: Factor
+    ) -> None:
+        """Packs the rows of a panel from `first` on: as they lie, line by line, then transposed."""
+        assert self.lines is not None
+        lines, side = self.lines, code.number(self.side)
+
+        def line(inner: Code, x: SSAValue) -> None:
+            row = factor.at_row(inner, self._row(inner, panel, inner.index_op(arith.AddiOp, x, first)))
+            start = inner.index_op(arith.MuliOp, x, self.depth)
+
+            def at(c: Code, step: SSAValue) -> None:
+                c.put(factor.value(c, row, factor.at_step(c, step)), lines, c.index_op(arith.AddiOp, start, step))
+
+            parallel(inner, steps, None, at)
+
+        def empty(inner: Code, x: SSAValue) -> None:
+            start, zero = inner.index_op(arith.MuliOp, x, self.depth), inner.scalar(0.0, self.element)
+            parallel(inner, steps, None, partial(_put_behind, value=zero, memory=lines, start=start))
+
+        filled = side
+        if self.is_cut:
+            behind = code.index_op(arith.SubiOp, code.index_op(arith.MaxUIOp, wide, first), first)
+            filled = code.index_op(arith.MinUIOp, side, behind)
+        sequential(code, filled, line)
+        if self.is_cut:
+            sequential(code, side, empty, start=filled)
+        blocks = code.index_op(arith.DivUIOp, code.index_op(arith.AddiOp, steps, self.side - 1), self.side)
+        sequential(code, blocks, lambda inner, block: self._transpose(inner, panel, first, block))
+
+    def _transpose(self, code: Code, panel: SSAValue, first: int, block: SSAValue) -> None:
+        """Moves a block of the lines to a panel. Behind the last iteration, it moves what nothing reads."""
+        assert self.lines is not None
+        kind = VectorType(self.element, [self.side])
+        step = code.index_op(arith.MuliOp, block, self.side)
+        rows = [
+            code.add(vector.LoadOp(self.lines, [code.index_op(arith.AddiOp, step, x * self.depth)], kind))
+            for x in range(self.side)
+        ]
+        corner = code.index_op(arith.AddiOp, self._place(code, panel, step), first)
+        for y, column in enumerate(transposed(code, rows)):
+            place = code.index_op(arith.AddiOp, corner, y * self.width)
+            code.block.add_op(vector.StoreOp(column, self.memory, [place]))
+
+
+def transposed(code: Code, rows: Sequence[SSAValue]) -> list[SSAValue]:
+    """Returns the columns of a square of vectors, whose side is a power of two."""
+    found, side = list(rows), len(rows)
+    distance = 1
+    while distance < side:
+        upper = [lane if not lane & distance else side + lane - distance for lane in range(side)]
+        lower = [lane + distance if not lane & distance else side + lane for lane in range(side)]
+        for i in range(side):
+            if not i & distance:
+                pair = found[i], found[i + distance]
+                found[i], found[i + distance] = (_shuffled(code, *pair, mask) for mask in (upper, lower))
+        distance *= 2
+    return found
+
+
+def _shuffled(code: Code, left: SSAValue, right: SSAValue, mask: Sequence[int]) -> SSAValue:
+    kind = left.type
+    assert isinstance(kind, VectorType)
+    return code.add(vector.ShuffleOp(left, right, DenseArrayBase.from_list(i64, mask), result_type=kind))
+
+
+def _put_behind(code: Code, at: SSAValue, value: SSAValue, memory: SSAValue, start: SSAValue) -> None:
+    code.put(value, memory, code.index_op(arith.AddiOp, start, at))
+
+
+def sequential(
+    code: Code, stop: SSAValue, body: Callable[[Code, SSAValue], None], start: SSAValue | None = None
+) -> None:
+    """Writes a loop that carries nothing."""
+
+    def iteration(inner: Code, at: SSAValue, _: Sequence[SSAValue]) -> list[SSAValue]:
+        body(inner, at)
+        return []
+
+    code.loop_to(stop, [], iteration, start=start)

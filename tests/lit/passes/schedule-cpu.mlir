@@ -1,0 +1,21 @@
+// RUN: tg-opt %s --split-input-file -p 'lower-tg-to-buf,fuse{target=cpu},schedule{target=cpu}' | filecheck %s
+
+// Neighbours lie along the reduction, though as an index of one axis: one row after the other.
+func.func @rows(%x: tensor<16384xf32>) -> tensor<64xf32> {
+  %0 = tg.reshape %x shape = [64, 256] : tensor<16384xf32>
+  %1 = tg.sum %0 axes = [1] : tensor<64x256xf32>
+  func.return %1 : tensor<64xf32>
+}
+// CHECK: buf.kernel grid = [64] ins(%x : memref<16384xf32>) outs(%0 : memref<64xf32>) schedule = #buf.schedule<loops, groups = [1, 1, 1], blocks = 256> {
+// CHECK: affine_map<(d0, d1) -> (((d0 * 256) + d1))>
+
+// -----
+
+// They lie along the grid: a block of columns at a time.
+func.func @columns(%x: tensor<16384xf32>) -> tensor<256xf32> {
+  %0 = tg.reshape %x shape = [64, 256] : tensor<16384xf32>
+  %1 = tg.sum %0 axes = [0] : tensor<64x256xf32>
+  func.return %1 : tensor<256xf32>
+}
+// CHECK: buf.kernel grid = [256] ins(%x : memref<16384xf32>) outs(%0 : memref<256xf32>) schedule = #buf.schedule<loops, groups = [1, 1, 1], block = 256, blocks = 4> {
+// CHECK: affine_map<(d0, d1) -> (((d1 * 256) + d0))>
