@@ -118,7 +118,7 @@ class _Function(Builder):
             case memref.AllocaOp():
                 self.env[op.memref] = self._alloca(op)
             case memref.LoadOp():
-                self.env[op.res] = self._load(op.memref, op.indices, op.res.type)
+                self.env[op.res] = self._load(op.memref, op.indices, op.res.type, op.attributes.get(cpu.BELOW))
             case vector.LoadOp():
                 self.env[op.result] = self._load(op.base, op.indices, op.result.type)
             case memref.StoreOp():
@@ -161,10 +161,14 @@ class _Function(Builder):
             address = self.offset(address, total, stored, inbounds=False)
         return address
 
-    def _load(self, memory: SSAValue, indices: Sequence[SSAValue], type_: Attribute) -> SSAValue:
+    def _load(
+        self, memory: SSAValue, indices: Sequence[SSAValue], type_: Attribute, below: Attribute | None = None
+    ) -> SSAValue:
         stored = i32 if type_ == i1 else type_
         op = llvm.LoadOp(self._address(memory, indices), stored, alignment=self._alignment(memory))
         self._mark(op)
+        if below is not None:
+            op.attributes[cpu.BELOW] = below
         loaded = self.add(op)
         return loaded if type_ != i1 else self.compare("ne", loaded, self.integer(0, i32))
 

@@ -295,8 +295,9 @@ def _broadcast(b: Builder, op: Operation, operands: Sequence[SSAValue]) -> SSAVa
 
 
 def _shuffle(b: Builder, op: Operation, operands: Sequence[SSAValue]) -> SSAValue:
-    mask = cast(vector.ShuffleOp, op).mask.get_values()
-    return b.add(llvm.ShuffleVectorOp(*operands, DenseArrayBase.from_list(i32, mask), op.results[0].type))
+    left, right = operands
+    mask = DenseArrayBase.from_list(i32, cast(vector.ShuffleOp, op).mask.get_values())
+    return b.add(llvm.ShuffleVectorOp(left, right, mask, cast("VectorType[Attribute]", op.results[0].type)))
 
 
 INTEGERS: Mapping[type[Operation], Callable[[SSAValue, SSAValue], Operation]] = {

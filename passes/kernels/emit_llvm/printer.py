@@ -29,6 +29,7 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.utils.exceptions import DiagnosticException
 from xdsl.utils.target import Target
 
+from tensorgrad.dialects.cpu import BELOW
 from tensorgrad.passes.kernels.convert_to_llvm.convert_to_llvm import LOOP
 from tensorgrad.passes.kernels.convert_to_llvm.scalars import LIBRARY_PREFIX
 
@@ -258,7 +259,9 @@ class FunctionPrinter:
     def load(self, op: llvm.LoadOp) -> str:
         """Prints a load."""
         type_ = type_text(op.dereferenced_value.type)
-        return f"{self._set(op)}load {type_}, {self._typed(op.ptr)}{self._access(op)}"
+        below = op.attributes.get(BELOW)
+        known = f", !range !{{i64 0, i64 {below.value.data}}}" if isinstance(below, IntegerAttr) else ""
+        return f"{self._set(op)}load {type_}, {self._typed(op.ptr)}{self._access(op)}{known}"
 
     def store(self, op: llvm.StoreOp) -> str:
         """Prints a store."""

@@ -10,13 +10,14 @@ import math
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from xdsl.dialects import arith, vector
-from xdsl.dialects.builtin import IndexType, VectorType, i64
+from xdsl.dialects import arith, memref, vector
+from xdsl.dialects.builtin import IndexType, IntegerAttr, VectorType, i64
 from xdsl.ir import Block, BlockArgument, SSAValue
 from xdsl.ir.affine import AffineDimExpr
 from xdsl.utils.exceptions import DiagnosticException
 
 from tensorgrad.dialects.buf import KernelOp, element_of, is_shape_only, loop_extents, maps_of
+from tensorgrad.dialects.cpu import BELOW
 from tensorgrad.dialects.schedule import PackedSchedule
 from tensorgrad.passes.analyses import affine
 from tensorgrad.passes.analyses.axes import grid_of_sides, needed_for
@@ -351,7 +352,9 @@ class _Axis:
         found: list[SSAValue] = []
         for table, extent in zip(self.tables, self.extents, strict=True):
             if table is not None:
-                found.append(code.add(arith.IndexCastOp(code.element(table, at), IndexType())))
+                load = memref.LoadOp.create(operands=[table, at], result_types=[i64])
+                load.attributes[BELOW] = IntegerAttr(extent, i64)  # divisions by constants become cheap
+                found.append(code.add(arith.IndexCastOp(code.add(load), IndexType())))
             else:
                 found.append(code.index_op(arith.AddiOp, start, at) if extent > 1 else code.number(0))
         return found

@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Protocol
+from typing import Protocol, cast
 
 from xdsl.dialects import arith, vector
 from xdsl.dialects.builtin import DenseArrayBase, VectorType, i64
@@ -198,8 +198,7 @@ def transposed(code: Code, rows: Sequence[SSAValue]) -> list[SSAValue]:
 
 
 def _shuffled(code: Code, left: SSAValue, right: SSAValue, mask: Sequence[int]) -> SSAValue:
-    kind = left.type
-    assert isinstance(kind, VectorType)
+    kind = cast("VectorType[Attribute]", left.type)
     return code.add(vector.ShuffleOp(left, right, DenseArrayBase.from_list(i64, mask), result_type=kind))
 
 
