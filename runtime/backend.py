@@ -343,30 +343,39 @@ class ScalarInputs:
         self._inputs = {
             name: tuple(self._formulas[name].names) if name in self._formulas else (name,) for name in self._slots
         }
-        self._last: dict[str, tuple[tuple[float, ...], np.ndarray]] = {}
+        self._given: dict[str, float] = {}
+        self._values: dict[str, np.ndarray] = {}
         given = self._slots.keys() - self._formulas.keys()
         self.names: frozenset[str] = frozenset(given).union(*(f.names for f in self._formulas.values()))
         """What the caller has to give."""
 
-    def evaluate(self, scalars: Mapping[str, float]) -> dict[str, np.ndarray]:
-        """Returns the value of every scalar, in its dtype; computed again only where what it is computed from has
-        changed.
+    def evaluate(self, scalars: Mapping[str, float]) -> Mapping[str, np.ndarray]:
+        """Returns the value of every scalar, in its dtype.
+
+        A value is computed again only where what it is computed from has changed.
 
         Raises:
             InputError: Names are unknown or missing, or a value is not a number that fits the dtype.
         """
-        unknown, missing = sorted(scalars.keys() - self.names), sorted(self.names - scalars.keys())
-        if unknown or missing:
+        if scalars.keys() != self.names:
+            unknown, missing = sorted(scalars.keys() - self.names), sorted(self.names - scalars.keys())
             raise InputError(_name_error("scalar", unknown, missing, self.names))
-        values = {name: _check_number(name, value) for name, value in scalars.items()}
-        result: dict[str, np.ndarray] = {}
-        for name, slot in self._slots.items():
-            inputs = tuple([values[one] for one in self._inputs[name]])
-            last = self._last.get(name)
-            if last is None or last[0] != inputs or 0.0 in inputs:  # -0.0 and 0.0 are equal but not the same
-                last = self._last[name] = (inputs, self._value(name, slot, values))
-            result[name] = last[1]
-        return result
+        # Most settings are the same object step after step, and a Python number never changes.
+        given = self._given
+        changed = {
+            name
+            for name, value in scalars.items()
+            if given.get(name) is not value or (type(value) is not float and type(value) is not int)
+        }
+        if changed:
+            values = {name: _check_number(name, value) for name, value in scalars.items()}
+            new = {
+                name: self._value(name, slot, values)
+                for name, slot in self._slots.items()
+                if name not in self._values or not changed.isdisjoint(self._inputs[name])
+            }
+            self._values, self._given = {**self._values, **new}, dict(scalars)
+        return self._values
 
     def _value(self, name: str, slot: ScalarSlot, values: Mapping[str, float]) -> np.ndarray:
         value = values.get(name, math.nan)

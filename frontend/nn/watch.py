@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 from tensorgrad.nn.module import Module, is_container
@@ -18,20 +18,26 @@ class Watch:
 
     def renew(self) -> None:
         """Takes what the tree holds now for unchanged."""
-        self._held = [(node, *_contents(node)) for node in _containers(self._root)]
+        self._held = [(node, isinstance(node, Module), *_contents(node)) for node in _containers(self._root)]
 
     def is_unchanged(self) -> bool:
         """Returns whether every module and container of the tree has the same names for the same objects."""
-        for node, names, values in self._held:
-            now_names, now_values = _contents(node)
-            if len(now_values) != len(values) or not all(map(operator.is_, now_values, values)) or now_names != names:
+        for node, is_module, names, values in self._held:  # as little work as possible: each step does it
+            held = node.__dict__ if is_module else node
+            if len(held) != len(values):
+                return False
+            if names is None:
+                if not all(map(operator.is_, held, values)):
+                    return False
+            elif not all(map(operator.is_, held.values(), values)) or tuple(held) != names:
                 return False
         return True
 
 
-def _contents(node: Any) -> tuple[tuple[str, ...], Sequence[Any]]:
+def _contents(node: Any) -> tuple[tuple[str, ...] | None, tuple[Any, ...]]:
+    """Returns the names that a node has for what it holds, if it has names, and what it holds."""
     held = vars(node) if isinstance(node, Module) else node
-    return (tuple(held), tuple(held.values())) if isinstance(held, dict) else ((), tuple(held))
+    return (tuple(held), tuple(held.values())) if isinstance(held, dict) else (None, tuple(held))
 
 
 def _containers(root: Module) -> Iterator[Any]:

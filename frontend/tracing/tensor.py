@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+import math
 import operator
 from collections.abc import Generator, Iterator
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -87,7 +88,7 @@ class Tensor(Methods, abc.ABC):
     @property
     def size(self) -> int:
         """The number of elements."""
-        return int(np.prod(self.shape, dtype=np.int64))
+        return math.prod(self.shape)
 
     @property
     def T(self) -> Tensor:

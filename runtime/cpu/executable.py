@@ -102,8 +102,12 @@ class CpuExecutable(ProgramExecutable[CpuDevice, np.ndarray]):
         self._fill(inputs, scalars, constant)
         index = self._ring.acquire()
         frame = self._frame(index)
-        with self.pool() as pool:
+        pool = self.device.pool.acquire(self._scratch_bytes) if self._is_parallel else 0
+        try:
             self._step(frame.address, pool, self.scratch)
+        finally:
+            if pool:
+                self.device.pool.release()
         return self._ring.handles(index)
 
     def prepare(

@@ -185,8 +185,13 @@ class Pool:
         self._threads: int | None = None
         self._scratch_bytes = 0
         self._code: NativeCode | None = None
+        self._clear()
+
+    def _clear(self) -> None:
+        """Makes new memory, which threads that work on the old one do not see."""
         self._memory = np.zeros(POOL_WORDS, np.uint64)
         self._memory[TICKET] = CLOSED
+        self._address: int = self._memory.ctypes.data
 
     @property
     def threads(self) -> int:
@@ -221,7 +226,7 @@ class Pool:
             waking, self._parked = self._parked, 0
         if waking:
             self._wake.release(waking)
-        return self._memory.ctypes.data
+        return self._address
 
     def release(self) -> None:
         """Gives the pool back; threads look for another step for a while, then sleep."""
@@ -233,8 +238,7 @@ class Pool:
         self._scratch_bytes = scratch_bytes
         old = self._wake, self._started
         self._wake, self._started, self._parked = threading.Semaphore(0), 0, 0
-        self._memory = np.zeros(POOL_WORDS, np.uint64)
-        self._memory[TICKET] = CLOSED
+        self._clear()
         if old[1]:
             old[0].release(old[1])
 
