@@ -37,7 +37,7 @@ def ours(name: str, device: str, tune: float) -> list[Contestant]:
         stats = training.stats()
         counted = {key: stats[key] for key in COUNTED if key in stats}
         found.append(Contestant(f"tensorgrad {one}", lambda t=training, b=batch: float(t.step(**b)), counted))
-    return [*found, *peers(name, weights, made[0][2])]
+    return [*found, *peers(name, weights, made[0][2], adapter=device not in ("cpu", "numpy"))]
 
 
 def _devices(device: str) -> list[DeviceName]:

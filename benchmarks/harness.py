@@ -47,8 +47,12 @@ class Timing:
     counts: Mapping[str, Any]
 
 
-BLOCK = 5
-"""Steps that a contestant runs in a row. The first is not timed: threads that the one before left spinning slow it."""
+LEAST_BLOCK, MOST_BLOCK, BLOCK_SECONDS = 5, 60, 0.2
+"""How many steps a contestant runs in a row: as many as the slowest one does in so many seconds, within these bounds.
+
+The first quarter is not timed: threads that the contestant before left spinning slow it, and so does a core's frequency
+after the pause.
+"""
 
 
 def measure(contestants: list[Contestant], rounds: int, seconds: float = 60.0) -> list[Timing]:
@@ -60,14 +64,20 @@ def measure(contestants: list[Contestant], rounds: int, seconds: float = 60.0) -
         start = time.perf_counter()
         losses[one.name].append(one.step())
         first[one.name] = time.perf_counter() - start
+    slowest = 0.0
+    for one in contestants:
+        start = time.perf_counter()
+        losses[one.name].append(one.step())
+        slowest = max(slowest, time.perf_counter() - start)
+    block = min(max(int(BLOCK_SECONDS / slowest), LEAST_BLOCK), MOST_BLOCK)
     begin = time.perf_counter()
     for done in range(rounds):
         for one in contestants:
             time.sleep(0.2)
-            for position in range(BLOCK):
+            for position in range(block):
                 start = time.perf_counter()
                 losses[one.name].append(one.step())
-                if position:
+                if position >= max(block // 4, 1):
                     taken[one.name].append(time.perf_counter() - start)
         if done >= 2 and time.perf_counter() - begin > seconds:
             break

@@ -13,7 +13,8 @@ import numpy as np
 
 from benchmarks.harness import Contestant
 
-PEERS = ("hand_fused", "numpy_peer", "torch_peer", "jax_peer", "tinygrad_peer")
+ON_CPU = ("numpy_peer", "torch_peer", "jax_peer")
+PEERS = ("hand_fused", *ON_CPU, "tinygrad_peer")
 
 
 @dataclass(frozen=True)
@@ -42,10 +43,19 @@ SETTINGS = {
 }
 
 
-def peers(name: str, parameters: Mapping[str, np.ndarray], batch: Mapping[str, np.ndarray]) -> list[Contestant]:
-    """Returns a workload in every library that is installed, from the same weights and data."""
+def peers(
+    name: str, parameters: Mapping[str, np.ndarray], batch: Mapping[str, np.ndarray], adapter: bool = True
+) -> list[Contestant]:
+    """Returns a workload in every library that is installed, from the same weights and data.
+
+    Args:
+        name: The workload's.
+        parameters: What all start from.
+        batch: What all are given.
+        adapter: Whether those that run on an adapter take part too.
+    """
     found: list[Contestant | None] = []
-    for peer in PEERS:
+    for peer in PEERS if adapter else ON_CPU:
         try:
             module = import_module(f"benchmarks.peers.{peer}")
         except ImportError:
