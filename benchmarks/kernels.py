@@ -58,6 +58,16 @@ def _product(m: int, n: int, k: int) -> Kernel:
     return Kernel(lambda: _normal(a=(m, k), b=(k, n)), multiply, multiply, multiply, 2 * m * n * k, size)
 
 
+def _transposed_product(m: int, n: int, k: int) -> Kernel:
+    """Returns a product whose right operand lies along the sum."""
+
+    def multiply(a: Any, b: Any) -> Any:
+        return a @ b.T
+
+    size = 4 * (m * k + k * n + m * n)
+    return Kernel(lambda: _normal(a=(m, k), b=(n, k)), multiply, multiply, multiply, 2 * m * n * k, size)
+
+
 def _masked_product(m: int, n: int, k: int) -> Kernel:
     """Returns a product whose left operand is masked in front of it, as by dropout."""
 
@@ -114,15 +124,26 @@ def _embedding_arrays() -> Arrays:
     return {**_normal(x=(TABLE, WIDTH), w=(TOKENS, WIDTH)), "tokens": tokens}
 
 
+def _chain(x: Any) -> Any:
+    for _ in range(5):
+        x = x * 1.01 + 0.5
+    return x
+
+
 def _stream(a: Any, b: Any, c: Any) -> Any:
     return (a + b) * c - a * 0.5
 
 
 ROW_BYTES = 4 * ROWS * COLUMNS
 KERNELS: dict[str, Kernel] = {
+    "matmul 64": _product(64, 64, 64),
+    "matmul 128": _product(128, 128, 128),
+    "matmul 256": _product(256, 256, 256),
     "matmul 512": _product(512, 512, 512),
     "matmul 1024": _product(1024, 1024, 1024),
+    "matmul 1024 transposed": _transposed_product(1024, 1024, 1024),
     "matmul 509x517x523": _product(509, 517, 523),
+    "matmul 1000x1000x70": _product(1000, 1000, 70),
     "masked matmul 2048x16x1024": _masked_product(2048, 16, 1024),
     "softmax": Kernel(
         lambda: _normal(x=(ROWS, COLUMNS)),
@@ -159,6 +180,10 @@ KERNELS: dict[str, Kernel] = {
     "stream 64 MiB": Kernel(
         lambda: _normal(a=(STREAM,), b=(STREAM,), c=(STREAM,)), _stream, _stream, _stream, 4 * STREAM, 16 * STREAM
     ),
+    "one operation on 64 MiB": Kernel(
+        lambda: _normal(x=(STREAM,)), lambda x: x + 0.5, lambda x: x + 0.5, lambda x: x + 0.5, STREAM, 8 * STREAM
+    ),
+    "ten operations on 64 MiB": Kernel(lambda: _normal(x=(STREAM,)), _chain, _chain, _chain, 10 * STREAM, 8 * STREAM),
     "embedding gradient": Kernel(
         _embedding_arrays,
         _gradient(lambda x, tokens: tg.embedding(x, tokens)),

@@ -17,7 +17,7 @@ PARALLEL = "cpu.parallel"
 """Marks a loop of which no iteration reads what another one writes."""
 
 BELOW = "cpu.below"
-"""Of a load of a 64-bit integer: what it is less than. It is not negative."""
+"""Of a load of an integer: what it is less than. It is not negative."""
 
 ACCESS_MODES = ("read", "read_write")
 

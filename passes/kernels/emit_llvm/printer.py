@@ -260,7 +260,7 @@ class FunctionPrinter:
         """Prints a load."""
         type_ = type_text(op.dereferenced_value.type)
         below = op.attributes.get(BELOW)
-        known = f", !range !{{i64 0, i64 {below.value.data}}}" if isinstance(below, IntegerAttr) else ""
+        known = f", !range !{{{type_} 0, {type_} {below.value.data}}}" if isinstance(below, IntegerAttr) else ""
         return f"{self._set(op)}load {type_}, {self._typed(op.ptr)}{self._access(op)}{known}"
 
     def store(self, op: llvm.StoreOp) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from xdsl.dialects import arith, memref, vector
-from xdsl.dialects.builtin import IndexType, IntegerAttr, VectorType, i64
+from xdsl.dialects.builtin import IndexType, IntegerAttr, VectorType, i32
 from xdsl.ir import Block, BlockArgument, SSAValue
 from xdsl.ir.affine import AffineDimExpr
 from xdsl.utils.exceptions import DiagnosticException
@@ -74,7 +74,7 @@ class _Product:
         self.rows = None if schedule.direct else self._panels(top, factors.row, is_row=True)
         self.columns = self._panels(top, factors.column, is_row=False)
         self.results = self._array(top, schedule.tile_rows * schedule.tile_columns)
-        array = partial(new_array, top, i64)
+        array = partial(new_array, top, i32)
         self.row_axis = _Axis([grid[loop] for loop in schedule.row], schedule.tile_rows, array)
         self.column_axis = _Axis([grid[loop] for loop in schedule.column], schedule.tile_columns, array)
         self.step_axis = _Axis(own, depth, array)
@@ -343,7 +343,7 @@ class _Axis:
             for table, expression in zip(self.tables, expressions, strict=True):
                 if table is not None:
                     index = inner.expression(expression, [place], [total])
-                    inner.put(inner.add(arith.IndexCastOp(index, i64)), table, at)
+                    inner.put(inner.add(arith.IndexCastOp(index, i32)), table, at)
 
         parallel(code, count, None, entry)
 
@@ -352,8 +352,8 @@ class _Axis:
         found: list[SSAValue] = []
         for table, extent in zip(self.tables, self.extents, strict=True):
             if table is not None:
-                load = memref.LoadOp.create(operands=[table, at], result_types=[i64])
-                load.attributes[BELOW] = IntegerAttr(extent, i64)  # divisions by constants become cheap
+                load = memref.LoadOp.create(operands=[table, at], result_types=[i32])
+                load.attributes[BELOW] = IntegerAttr(extent, i32)  # divisions by constants become cheap
                 found.append(code.add(arith.IndexCastOp(code.add(load), IndexType())))
             else:
                 found.append(code.index_op(arith.AddiOp, start, at) if extent > 1 else code.number(0))
