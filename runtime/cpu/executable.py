@@ -13,7 +13,7 @@ import numpy as np
 from tensorgrad.runtime.backend import OutputHandle, OutputRing
 from tensorgrad.runtime.cpu.code import NativeCode
 from tensorgrad.runtime.cpu.device import ALIGNMENT, CpuDevice
-from tensorgrad.runtime.cpu.stepping import STEP, step_text
+from tensorgrad.runtime.cpu.stepping import STEP, step_texts
 from tensorgrad.runtime.executable import ProgramExecutable
 from tensorgrad.runtime.program import Dispatch, Program, Repeat, Step, runs
 
@@ -50,7 +50,7 @@ class CpuExecutable(ProgramExecutable[CpuDevice, np.ndarray]):
 
     def __init__(self, program: Program, device: CpuDevice, share: CpuExecutable | None = None, in_turn: bool = False):
         super().__init__(program, device, device.target)
-        self._code = NativeCode(step_text(program))
+        self._code = NativeCode(*step_texts(program))
         self._step = self._code.function(STEP, *[ctypes.c_void_p] * 3)
         self._buffers = self._allocate(share, in_turn)
         self._ring = OutputRing(program, device)

@@ -13,15 +13,12 @@ import ctypes
 import os
 import platform
 import threading
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from tensorgrad.runtime.cpu.code import NativeCode
-from tensorgrad.runtime.errors import DeviceError
-
-THREADS_VARIABLE = "TG_NUM_THREADS"
+from tensorgrad.runtime.cpu.threads import thread_count
 
 TICKET, DONE, FUNCTION, FRAME, TASKS, ACTIVE = 0, 8, 16, 17, 18, 24
 """Words of the pool's memory; what different threads write lies in different cache lines."""
@@ -140,30 +137,6 @@ leave:
   ret void
 }}
 """
-
-
-def thread_count() -> int:
-    """Returns how many threads run kernels: `TG_NUM_THREADS`, or the cores that this process may use.
-
-    Raises:
-        DeviceError: The variable is not a positive integer.
-    """
-    chosen = os.environ.get(THREADS_VARIABLE)
-    if chosen:
-        if not chosen.isdigit() or int(chosen) < 1:
-            raise DeviceError(f"{THREADS_VARIABLE} must be a positive integer, got {chosen!r}")
-        return int(chosen)
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return max(min(cores, _container_limit()), 1)
-
-
-def _container_limit() -> int:
-    """Returns how many cores' time a container gives this process, rounded up."""
-    try:
-        quota, period = Path("/sys/fs/cgroup/cpu.max").read_text(encoding="ascii").split()
-        return 1 << 20 if quota == "max" else -(-int(quota) // int(period))
-    except (OSError, ValueError):
-        return 1 << 20
 
 
 class Pool:

@@ -1,9 +1,8 @@
-"""A step as one native function: the plan in LLVM IR, around the kernels."""
+"""A step as one native function: the plan in LLVM IR, which calls the kernels."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from tensorgrad.runtime.cpu.pool import pool_text
 from tensorgrad.runtime.program import Copy, Dispatch, Program, Repeat, Step, runs
@@ -15,35 +14,15 @@ The frame has the address of each buffer, then, for each depth of loops, the pre
 the caller's thread runs all tasks.
 """
 
-METADATA = re.compile(r"!(\d+)")
 
-
-def step_text(program: Program) -> str:
-    """Returns LLVM IR of a program's step and of its kernels."""
-    return "\n".join([*_module(program), _Plan(program).text()])
+def step_texts(program: Program) -> list[str]:
+    """Returns LLVM IR of a program's kernels, a module each, and of its step."""
+    return [*(kernel.code for kernel in program.kernels), _Plan(program).text()]
 
 
 def dispatch_name(number: int) -> str:
     """Returns the name of the function that runs a range of tasks of the plan's dispatch of that number."""
     return f"tg_dispatch{number}"
-
-
-def _module(program: Program) -> Iterator[str]:
-    """Yields the pool and the kernels, each of which stood alone: declarations are given once, metadata renumbered."""
-    declared: dict[str, None] = {}
-    first = 0
-    if any(isinstance(step, Dispatch) and step.workgroups[0] > 1 for step, _ in runs(program.plan)):
-        yield pool_text()
-    for kernel in program.kernels:
-        lines: list[str] = []
-        for line in kernel.code.splitlines():
-            if line.startswith("declare "):
-                declared[line] = None
-            else:
-                lines.append(METADATA.sub(lambda found, base=first: f"!{int(found[1]) + base}", line))
-        first += sum(line.startswith("!") for line in lines)
-        yield "\n".join(lines).replace(f"define void @{kernel.entry}(", f"define private void @{kernel.entry}(", 1)
-    yield "\n".join(declared)
 
 
 class _Plan:
@@ -52,6 +31,7 @@ class _Plan:
     def __init__(self, program: Program):
         self.program = program
         self.functions: list[str] = []
+        self.declared: dict[str, None] = {}
         self.lines: list[str] = []
         self.count = 0
 
@@ -59,9 +39,12 @@ class _Plan:
         """Returns the functions of dispatches, and that of the step."""
         self._steps(self.program.plan, 0)
         body = "\n".join(f"  {line}" if not line.endswith(":") else line for line in self.lines)
+        is_parallel = any(isinstance(step, Dispatch) and step.workgroups[0] > 1 for step, _ in runs(self.program.plan))
         return "\n".join(
             [
+                *([pool_text()] if is_parallel else []),
                 "declare void @llvm.memmove.p0.p0.i64(ptr, ptr, i64, i1)",
+                *self.declared,
                 *self.functions,
                 f"define void @{STEP}(ptr %frame, ptr %pool, ptr %scratch) {{",
                 "entry:",
@@ -165,6 +148,8 @@ class _Plan:
                     at = self._moved(lines, at, f"%{offset}")
             addresses.append(f"ptr %{at}")
         arguments = ", ".join([*addresses, "ptr %scratch", "i64 %first", "i64 %last"])
+        types = ", ".join([*["ptr"] * (len(addresses) + 1), "i64", "i64"])
+        self.declared[f"declare void @{kernel.entry}({types})"] = None
         name = dispatch_name(len(self.functions))
         head = f"define void @{name}(ptr %frame, ptr %scratch, i64 %first, i64 %last) noinline {{"
         body = [f"  {line}" for line in [*lines, f"call void @{kernel.entry}({arguments})", "ret void"]]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import re
 import subprocess
@@ -15,7 +16,7 @@ import pytest
 
 import tensorgrad as tg
 from tensorgrad.errors import DeviceError, OptionError
-from tensorgrad.runtime.cpu import CpuExecutable, code, pool
+from tensorgrad.runtime.cpu import CpuExecutable, code, objects, threads
 from tensorgrad.runtime.cpu.profile import profile
 from tensorgrad.runtime.errors import TargetError
 
@@ -168,28 +169,75 @@ assert np.isfinite(float(training.step(**batch(1))))
 
 
 def test_object_code_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(code.CACHE_VARIABLE, str(tmp_path))
+    monkeypatch.setenv(objects.CACHE_VARIABLE, str(tmp_path))
     text = "define void @f(ptr %x) {\n  store i32 7, ptr %x\n  ret void\n}\n"
     first, second = code.NativeCode(text), code.NativeCode(text)
-    assert (first.was_cached, second.was_cached) == (False, True)
+    assert (first.cached, second.cached) == (0, 1)
     (entry,) = tmp_path.glob("*.o")
     entry.write_bytes(entry.read_bytes()[:-1] + b"?")
     damaged, whole = code.NativeCode(text), code.NativeCode(text)
-    assert (damaged.was_cached, whole.was_cached) == (False, True)
-    monkeypatch.setattr(code, "CACHE_BYTES", 1)
+    assert (damaged.cached, whole.cached) == (0, 1)
+    monkeypatch.setattr(objects, "CACHE_BYTES", 1)
     code.NativeCode(text.replace("7", "8"))
     assert not list(tmp_path.glob("*.o"))
-    monkeypatch.setenv(code.CACHE_VARIABLE, "0")
-    assert code.cache_folder() is None
-    assert not code.NativeCode(text).was_cached
+    monkeypatch.setenv(objects.CACHE_VARIABLE, "0")
+    assert objects.cache_folder() is None
+    assert code.NativeCode(text).cached == 0
+
+
+def module(name: str, called: str = "") -> str:
+    """A function that adds one, behind what it calls."""
+    before = f"declare void @{called}(ptr)\n" if called else ""
+    call = f"  call void @{called}(ptr %x)\n" if called else ""
+    return f"""{before}define void @{name}(ptr %x) {{
+{call}  %v = load i32, ptr %x
+  %w = add i32 %v, 1
+  store i32 %w, ptr %x
+  ret void
+}}
+"""
+
+
+@pytest.mark.parametrize("executable", [sys.executable, "/nowhere/python", ""])
+def test_modules_are_compiled_beside_each_other(monkeypatch: pytest.MonkeyPatch, executable: str) -> None:
+    """In as many processes as there are shares; without them, where they can't be started."""
+    monkeypatch.setenv(objects.CACHE_VARIABLE, "0")
+    monkeypatch.setenv(threads.THREADS_VARIABLE, "3")
+    monkeypatch.setattr(objects, "LEAST_SHARE", 1)
+    monkeypatch.setattr(sys, "executable", executable)
+    started: list[object] = []
+    run = subprocess.run
+
+    def counted(*args: Any, **options: Any) -> Any:
+        started.append(args)
+        return run(*args, **options)
+
+    monkeypatch.setattr(subprocess, "run", counted)
+    names = [f"f{number}" for number in range(6)]
+    native = code.NativeCode(*(module(name, called) for name, called in zip(names, ["", *names], strict=False)))
+    assert len(started) == (2 if executable else 0)
+    number = np.zeros(1, np.int32)
+    native.function("f5", ctypes.c_void_p)(number.ctypes.data)
+    assert number[0] == 6
+
+
+def test_a_module_is_compiled_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its object code is found by another program that has the same kernel."""
+    monkeypatch.setenv(objects.CACHE_VARIABLE, str(tmp_path))
+    assert code.NativeCode(module("f"), module("g")).cached == 0
+    assert code.NativeCode(module("f"), module("h", "f")).cached == 1
+    assert len(list(tmp_path.glob("*.o"))) == 3
 
 
 def test_errors(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(DeviceError, match="LLVM refuses the code"):
         code.NativeCode("define void @f( {")
-    monkeypatch.setenv(pool.THREADS_VARIABLE, "many")
+    monkeypatch.setenv(threads.THREADS_VARIABLE, "many")
     with pytest.raises(DeviceError, match="TG_NUM_THREADS must be a positive integer, got 'many'"):
-        pool.thread_count()
+        threads.thread_count()
+    monkeypatch.setenv(objects.CACHE_VARIABLE, "0")
+    with pytest.raises(DeviceError, match=r"^TG_NUM_THREADS must be"):
+        code.NativeCode(module("f"))
     with pytest.raises(OptionError, match="timeout is for a device that is waited for"):
         compiled(timeout=1.0)
 

@@ -90,8 +90,8 @@ class Panels:
                 left = inner.index_op(arith.SubiOp, count, inner.index_op(arith.MuliOp, panel, self.width))
                 wide = inner.index_op(arith.MinUIOp, wide, left)
             if self.lines is not None:
-                for first in range(0, self.width, self.side):
-                    self._pack_transposed(inner, panel, first, wide, steps, factor)
+                blocks = inner.number(self.width // self.side)
+                sequential(inner, blocks, lambda c, block: self._pack_transposed(c, panel, block, wide, steps, factor))
             else:
                 self._pack_elements(inner, panel, wide, steps, along_steps, factor)
 
@@ -138,11 +138,12 @@ class Panels:
         parallel(code, code.number(self.width), filled, body)
 
     def _pack_transposed(
-        self, code: Code, panel: SSAValue, first: int, wide: SSAValue, steps: SSAValue, factor: Factor
+        self, code: Code, panel: SSAValue, block: SSAValue, wide: SSAValue, steps: SSAValue, factor: Factor
     ) -> None:
-        """Packs the rows of a panel from `first` on: as they lie, line by line, then transposed."""
+        """Packs a block of `side` rows of a panel: as they lie, line by line, then transposed."""
         assert self.lines is not None
         lines, side = self.lines, code.number(self.side)
+        first = code.index_op(arith.MuliOp, block, self.side)
 
         def line(inner: Code, x: SSAValue) -> None:
             row = factor.at_row(inner, self._row(inner, panel, inner.index_op(arith.AddiOp, x, first)))
@@ -164,14 +165,14 @@ class Panels:
         sequential(code, filled, line)
         if self.is_cut:
             sequential(code, side, empty, start=filled)
-        blocks = code.index_op(arith.DivUIOp, code.index_op(arith.AddiOp, steps, self.side - 1), self.side)
-        sequential(code, blocks, lambda inner, block: self._transpose(inner, panel, first, block))
+        squares = code.index_op(arith.DivUIOp, code.index_op(arith.AddiOp, steps, self.side - 1), self.side)
+        sequential(code, squares, lambda inner, square: self._transpose(inner, panel, first, square))
 
-    def _transpose(self, code: Code, panel: SSAValue, first: int, block: SSAValue) -> None:
-        """Moves a block of the lines to a panel. Behind the last iteration, it moves what nothing reads."""
+    def _transpose(self, code: Code, panel: SSAValue, first: SSAValue, square: SSAValue) -> None:
+        """Moves a square of the lines to a panel. Behind the last iteration, it moves what nothing reads."""
         assert self.lines is not None
         kind = VectorType(self.element, [self.side])
-        step = code.index_op(arith.MuliOp, block, self.side)
+        step = code.index_op(arith.MuliOp, square, self.side)
         rows = [
             code.add(vector.LoadOp(self.lines, [code.index_op(arith.AddiOp, step, x * self.depth)], kind))
             for x in range(self.side)

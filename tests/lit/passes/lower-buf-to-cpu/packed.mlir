@@ -149,108 +149,113 @@ func.func @transposed(%x: tensor<8x8xf32>, %w: tensor<4x8xf32>) -> tensor<8x4xf3
 // CHECK-NEXT:   scf.for %26 = %3 to %4 step %8 {
 // CHECK-NEXT:     scf.for %27 = %9 to %16 step %8 {
 // CHECK-NEXT:       %28 = arith.muli %27, %12 : index
-// CHECK-NEXT:       scf.for %29 = %9 to %12 step %8 {
-// CHECK-NEXT:         %30 = arith.addi %28, %29 : index
-// CHECK-NEXT:         %31 = arith.addi %13, %30 : index
-// CHECK-NEXT:         %32 = arith.muli %29, %10 : index
-// CHECK-NEXT:         %33 = arith.muli %31, %10 : index
-// CHECK-NEXT:         scf.for %34 = %9 to %10 step %8 {
-// CHECK-NEXT:           %35 = arith.addi %9, %34 : index
-// CHECK-NEXT:           %36 = arith.addi %33, %35 : index
-// CHECK-NEXT:           %37 = memref.load %1[%36] : memref<32xf32>
-// CHECK-NEXT:           %38 = arith.addi %32, %34 : index
-// CHECK-NEXT:           memref.store %37, %7[%38] : memref<32xf32>
-// CHECK-NEXT:         } {cpu.parallel}
-// CHECK-NEXT:       }
-// CHECK-NEXT:       %39 = arith.muli %27, %21 : index
-// CHECK-NEXT:       scf.for %40 = %9 to %18 step %8 {
-// CHECK-NEXT:         %41 = arith.muli %40, %12 : index
-// CHECK-NEXT:         %42 = vector.load %7[%41] : memref<32xf32>, vector<4xf32>
-// CHECK-NEXT:         %43 = arith.addi %41, %10 : index
-// CHECK-NEXT:         %44 = vector.load %7[%43] : memref<32xf32>, vector<4xf32>
-// CHECK-NEXT:         %45 = arith.addi %41, %19 : index
-// CHECK-NEXT:         %46 = vector.load %7[%45] : memref<32xf32>, vector<4xf32>
-// CHECK-NEXT:         %47 = arith.addi %41, %20 : index
-// CHECK-NEXT:         %48 = vector.load %7[%47] : memref<32xf32>, vector<4xf32>
-// CHECK-NEXT:         %49 = arith.muli %41, %12 : index
-// CHECK-NEXT:         %50 = arith.addi %39, %49 : index
-// CHECK-NEXT:         %51 = vector.shuffle %42, %44 [0, 4, 2, 6] : vector<4xf32>, vector<4xf32>
-// CHECK-NEXT:         %52 = vector.shuffle %42, %44 [1, 5, 3, 7] : vector<4xf32>, vector<4xf32>
-// CHECK-NEXT:         %53 = vector.shuffle %46, %48 [0, 4, 2, 6] : vector<4xf32>, vector<4xf32>
-// CHECK-NEXT:         %54 = vector.shuffle %46, %48 [1, 5, 3, 7] : vector<4xf32>, vector<4xf32>
-// CHECK-NEXT:         %55 = vector.shuffle %51, %53 [0, 1, 4, 5] : vector<4xf32>, vector<4xf32>
-// CHECK-NEXT:         %56 = vector.shuffle %51, %53 [2, 3, 6, 7] : vector<4xf32>, vector<4xf32>
-// CHECK-NEXT:         %57 = vector.shuffle %52, %54 [0, 1, 4, 5] : vector<4xf32>, vector<4xf32>
-// CHECK-NEXT:         %58 = vector.shuffle %52, %54 [2, 3, 6, 7] : vector<4xf32>, vector<4xf32>
-// CHECK-NEXT:         vector.store %55, %6[%50] : memref<32xf32>, vector<4xf32>
-// CHECK-NEXT:         %59 = arith.addi %50, %12 : index
-// CHECK-NEXT:         vector.store %57, %6[%59] : memref<32xf32>, vector<4xf32>
-// CHECK-NEXT:         %60 = arith.addi %50, %10 : index
-// CHECK-NEXT:         vector.store %56, %6[%60] : memref<32xf32>, vector<4xf32>
-// CHECK-NEXT:         %61 = arith.addi %50, %22 : index
-// CHECK-NEXT:         vector.store %58, %6[%61] : memref<32xf32>, vector<4xf32>
+// CHECK-NEXT:       %29 = arith.muli %27, %21 : index
+// CHECK-NEXT:       scf.for %30 = %9 to %8 step %8 {
+// CHECK-NEXT:         %31 = arith.muli %30, %12 : index
+// CHECK-NEXT:         scf.for %32 = %9 to %12 step %8 {
+// CHECK-NEXT:           %33 = arith.addi %32, %31 : index
+// CHECK-NEXT:           %34 = arith.addi %28, %33 : index
+// CHECK-NEXT:           %35 = arith.addi %13, %34 : index
+// CHECK-NEXT:           %36 = arith.muli %32, %10 : index
+// CHECK-NEXT:           %37 = arith.muli %35, %10 : index
+// CHECK-NEXT:           scf.for %38 = %9 to %10 step %8 {
+// CHECK-NEXT:             %39 = arith.addi %9, %38 : index
+// CHECK-NEXT:             %40 = arith.addi %37, %39 : index
+// CHECK-NEXT:             %41 = memref.load %1[%40] : memref<32xf32>
+// CHECK-NEXT:             %42 = arith.addi %36, %38 : index
+// CHECK-NEXT:             memref.store %41, %7[%42] : memref<32xf32>
+// CHECK-NEXT:           } {cpu.parallel}
+// CHECK-NEXT:         }
+// CHECK-NEXT:         scf.for %43 = %9 to %18 step %8 {
+// CHECK-NEXT:           %44 = arith.muli %43, %12 : index
+// CHECK-NEXT:           %45 = vector.load %7[%44] : memref<32xf32>, vector<4xf32>
+// CHECK-NEXT:           %46 = arith.addi %44, %10 : index
+// CHECK-NEXT:           %47 = vector.load %7[%46] : memref<32xf32>, vector<4xf32>
+// CHECK-NEXT:           %48 = arith.addi %44, %19 : index
+// CHECK-NEXT:           %49 = vector.load %7[%48] : memref<32xf32>, vector<4xf32>
+// CHECK-NEXT:           %50 = arith.addi %44, %20 : index
+// CHECK-NEXT:           %51 = vector.load %7[%50] : memref<32xf32>, vector<4xf32>
+// CHECK-NEXT:           %52 = arith.muli %44, %12 : index
+// CHECK-NEXT:           %53 = arith.addi %29, %52 : index
+// CHECK-NEXT:           %54 = arith.addi %53, %31 : index
+// CHECK-NEXT:           %55 = vector.shuffle %45, %47 [0, 4, 2, 6] : vector<4xf32>, vector<4xf32>
+// CHECK-NEXT:           %56 = vector.shuffle %45, %47 [1, 5, 3, 7] : vector<4xf32>, vector<4xf32>
+// CHECK-NEXT:           %57 = vector.shuffle %49, %51 [0, 4, 2, 6] : vector<4xf32>, vector<4xf32>
+// CHECK-NEXT:           %58 = vector.shuffle %49, %51 [1, 5, 3, 7] : vector<4xf32>, vector<4xf32>
+// CHECK-NEXT:           %59 = vector.shuffle %55, %57 [0, 1, 4, 5] : vector<4xf32>, vector<4xf32>
+// CHECK-NEXT:           %60 = vector.shuffle %55, %57 [2, 3, 6, 7] : vector<4xf32>, vector<4xf32>
+// CHECK-NEXT:           %61 = vector.shuffle %56, %58 [0, 1, 4, 5] : vector<4xf32>, vector<4xf32>
+// CHECK-NEXT:           %62 = vector.shuffle %56, %58 [2, 3, 6, 7] : vector<4xf32>, vector<4xf32>
+// CHECK-NEXT:           vector.store %59, %6[%54] : memref<32xf32>, vector<4xf32>
+// CHECK-NEXT:           %63 = arith.addi %54, %12 : index
+// CHECK-NEXT:           vector.store %61, %6[%63] : memref<32xf32>, vector<4xf32>
+// CHECK-NEXT:           %64 = arith.addi %54, %10 : index
+// CHECK-NEXT:           vector.store %60, %6[%64] : memref<32xf32>, vector<4xf32>
+// CHECK-NEXT:           %65 = arith.addi %54, %22 : index
+// CHECK-NEXT:           vector.store %62, %6[%65] : memref<32xf32>, vector<4xf32>
+// CHECK-NEXT:         }
 // CHECK-NEXT:       }
 // CHECK-NEXT:     }
-// CHECK-NEXT:     scf.for %62 = %9 to %16 step %8 {
-// CHECK-NEXT:       %63 = arith.muli %62, %12 : index
-// CHECK-NEXT:       %64 = arith.muli %62, %21 : index
-// CHECK-NEXT:       scf.for %65 = %9 to %18 step %8 {
-// CHECK-NEXT:         %66 = arith.muli %65, %19 : index
-// CHECK-NEXT:         %67 = arith.addi %66, %63 : index
-// CHECK-NEXT:         %68 = arith.addi %67, %12 : index
-// CHECK-NEXT:         %69 = arith.addi %67, %10 : index
-// CHECK-NEXT:         %70 = arith.addi %67, %22 : index
-// CHECK-NEXT:         %71 = arith.muli %65, %12 : index
-// CHECK-NEXT:         %72 = arith.addi %11, %71 : index
-// CHECK-NEXT:         %73 = arith.muli %72, %10 : index
-// CHECK-NEXT:         %74 = arith.addi %71, %8 : index
-// CHECK-NEXT:         %75 = arith.addi %11, %74 : index
-// CHECK-NEXT:         %76 = arith.muli %75, %10 : index
-// CHECK-NEXT:         %77 = arith.addi %71, %25 : index
-// CHECK-NEXT:         %78 = arith.addi %11, %77 : index
-// CHECK-NEXT:         %79 = arith.muli %78, %10 : index
-// CHECK-NEXT:         %80 = arith.addi %71, %14 : index
-// CHECK-NEXT:         %81 = arith.addi %11, %80 : index
-// CHECK-NEXT:         %82 = arith.muli %81, %10 : index
-// CHECK-NEXT:         %83, %84, %85, %86 = scf.for %87 = %9 to %10 step %8 iter_args(%88 = %24, %89 = %24, %90 = %24, %91 = %24) -> (vector<4xf32>, vector<4xf32>, vector<4xf32>, vector<4xf32>) {
-// CHECK-NEXT:           %92 = arith.muli %87, %12 : index
-// CHECK-NEXT:           %93 = arith.addi %64, %92 : index
-// CHECK-NEXT:           %94 = vector.load %6[%93] : memref<32xf32>, vector<4xf32>
-// CHECK-NEXT:           %95 = arith.addi %9, %87 : index
-// CHECK-NEXT:           %96 = arith.addi %73, %95 : index
-// CHECK-NEXT:           %97 = memref.load %0[%96] : memref<64xf32>
-// CHECK-NEXT:           %98 = vector.broadcast %97 : f32 to vector<4xf32>
-// CHECK-NEXT:           %99 = vector.fma %98, %94, %88 : vector<4xf32>
-// CHECK-NEXT:           %100 = arith.addi %76, %95 : index
+// CHECK-NEXT:     scf.for %66 = %9 to %16 step %8 {
+// CHECK-NEXT:       %67 = arith.muli %66, %12 : index
+// CHECK-NEXT:       %68 = arith.muli %66, %21 : index
+// CHECK-NEXT:       scf.for %69 = %9 to %18 step %8 {
+// CHECK-NEXT:         %70 = arith.muli %69, %19 : index
+// CHECK-NEXT:         %71 = arith.addi %70, %67 : index
+// CHECK-NEXT:         %72 = arith.addi %71, %12 : index
+// CHECK-NEXT:         %73 = arith.addi %71, %10 : index
+// CHECK-NEXT:         %74 = arith.addi %71, %22 : index
+// CHECK-NEXT:         %75 = arith.muli %69, %12 : index
+// CHECK-NEXT:         %76 = arith.addi %11, %75 : index
+// CHECK-NEXT:         %77 = arith.muli %76, %10 : index
+// CHECK-NEXT:         %78 = arith.addi %75, %8 : index
+// CHECK-NEXT:         %79 = arith.addi %11, %78 : index
+// CHECK-NEXT:         %80 = arith.muli %79, %10 : index
+// CHECK-NEXT:         %81 = arith.addi %75, %25 : index
+// CHECK-NEXT:         %82 = arith.addi %11, %81 : index
+// CHECK-NEXT:         %83 = arith.muli %82, %10 : index
+// CHECK-NEXT:         %84 = arith.addi %75, %14 : index
+// CHECK-NEXT:         %85 = arith.addi %11, %84 : index
+// CHECK-NEXT:         %86 = arith.muli %85, %10 : index
+// CHECK-NEXT:         %87, %88, %89, %90 = scf.for %91 = %9 to %10 step %8 iter_args(%92 = %24, %93 = %24, %94 = %24, %95 = %24) -> (vector<4xf32>, vector<4xf32>, vector<4xf32>, vector<4xf32>) {
+// CHECK-NEXT:           %96 = arith.muli %91, %12 : index
+// CHECK-NEXT:           %97 = arith.addi %68, %96 : index
+// CHECK-NEXT:           %98 = vector.load %6[%97] : memref<32xf32>, vector<4xf32>
+// CHECK-NEXT:           %99 = arith.addi %9, %91 : index
+// CHECK-NEXT:           %100 = arith.addi %77, %99 : index
 // CHECK-NEXT:           %101 = memref.load %0[%100] : memref<64xf32>
 // CHECK-NEXT:           %102 = vector.broadcast %101 : f32 to vector<4xf32>
-// CHECK-NEXT:           %103 = vector.fma %102, %94, %89 : vector<4xf32>
-// CHECK-NEXT:           %104 = arith.addi %79, %95 : index
+// CHECK-NEXT:           %103 = vector.fma %102, %98, %92 : vector<4xf32>
+// CHECK-NEXT:           %104 = arith.addi %80, %99 : index
 // CHECK-NEXT:           %105 = memref.load %0[%104] : memref<64xf32>
 // CHECK-NEXT:           %106 = vector.broadcast %105 : f32 to vector<4xf32>
-// CHECK-NEXT:           %107 = vector.fma %106, %94, %90 : vector<4xf32>
-// CHECK-NEXT:           %108 = arith.addi %82, %95 : index
+// CHECK-NEXT:           %107 = vector.fma %106, %98, %93 : vector<4xf32>
+// CHECK-NEXT:           %108 = arith.addi %83, %99 : index
 // CHECK-NEXT:           %109 = memref.load %0[%108] : memref<64xf32>
 // CHECK-NEXT:           %110 = vector.broadcast %109 : f32 to vector<4xf32>
-// CHECK-NEXT:           %111 = vector.fma %110, %94, %91 : vector<4xf32>
-// CHECK-NEXT:           scf.yield %99, %103, %107, %111 : vector<4xf32>, vector<4xf32>, vector<4xf32>, vector<4xf32>
+// CHECK-NEXT:           %111 = vector.fma %110, %98, %94 : vector<4xf32>
+// CHECK-NEXT:           %112 = arith.addi %86, %99 : index
+// CHECK-NEXT:           %113 = memref.load %0[%112] : memref<64xf32>
+// CHECK-NEXT:           %114 = vector.broadcast %113 : f32 to vector<4xf32>
+// CHECK-NEXT:           %115 = vector.fma %114, %98, %95 : vector<4xf32>
+// CHECK-NEXT:           scf.yield %103, %107, %111, %115 : vector<4xf32>, vector<4xf32>, vector<4xf32>, vector<4xf32>
 // CHECK-NEXT:         }
-// CHECK-NEXT:         vector.store %83, %5[%67] : memref<32xf32>, vector<4xf32>
-// CHECK-NEXT:         vector.store %84, %5[%68] : memref<32xf32>, vector<4xf32>
-// CHECK-NEXT:         vector.store %85, %5[%69] : memref<32xf32>, vector<4xf32>
-// CHECK-NEXT:         vector.store %86, %5[%70] : memref<32xf32>, vector<4xf32>
+// CHECK-NEXT:         vector.store %87, %5[%71] : memref<32xf32>, vector<4xf32>
+// CHECK-NEXT:         vector.store %88, %5[%72] : memref<32xf32>, vector<4xf32>
+// CHECK-NEXT:         vector.store %89, %5[%73] : memref<32xf32>, vector<4xf32>
+// CHECK-NEXT:         vector.store %90, %5[%74] : memref<32xf32>, vector<4xf32>
 // CHECK-NEXT:       }
 // CHECK-NEXT:     }
-// CHECK-NEXT:     scf.for %112 = %9 to %10 step %8 {
-// CHECK-NEXT:       %113 = arith.muli %112, %12 : index
-// CHECK-NEXT:       %114 = arith.addi %11, %112 : index
-// CHECK-NEXT:       %115 = arith.muli %114, %12 : index
-// CHECK-NEXT:       scf.for %116 = %9 to %12 step %8 {
-// CHECK-NEXT:         %117 = arith.addi %113, %116 : index
-// CHECK-NEXT:         %118 = arith.addi %13, %116 : index
-// CHECK-NEXT:         %119 = memref.load %5[%117] : memref<32xf32>
-// CHECK-NEXT:         %120 = arith.addi %115, %118 : index
-// CHECK-NEXT:         memref.store %119, %2[%120] : memref<32xf32>
+// CHECK-NEXT:     scf.for %116 = %9 to %10 step %8 {
+// CHECK-NEXT:       %117 = arith.muli %116, %12 : index
+// CHECK-NEXT:       %118 = arith.addi %11, %116 : index
+// CHECK-NEXT:       %119 = arith.muli %118, %12 : index
+// CHECK-NEXT:       scf.for %120 = %9 to %12 step %8 {
+// CHECK-NEXT:         %121 = arith.addi %117, %120 : index
+// CHECK-NEXT:         %122 = arith.addi %13, %120 : index
+// CHECK-NEXT:         %123 = memref.load %5[%121] : memref<32xf32>
+// CHECK-NEXT:         %124 = arith.addi %119, %122 : index
+// CHECK-NEXT:         memref.store %123, %2[%124] : memref<32xf32>
 // CHECK-NEXT:       } {cpu.parallel}
 // CHECK-NEXT:     }
 // CHECK-NEXT:   }
