@@ -367,7 +367,7 @@ class ScalarInputs:
             for name, value in scalars.items()
             if given.get(name) is not value or (type(value) is not float and type(value) is not int)
         }
-        if changed:
+        if changed or len(self._values) < len(self._slots):
             values = {name: _check_number(name, value) for name, value in scalars.items()}
             new = {
                 name: self._value(name, slot, values)

@@ -227,6 +227,7 @@ def _unique(names: Iterable[str], what: str) -> None:
 
 
 def _check_kernels(kernels: Sequence[Kernel]) -> None:
+    _unique((kernel.entry for kernel in kernels if kernel.language == "llvm"), "kernel")
     for index, kernel in enumerate(kernels):
         where = f"kernel {index} ({kernel.entry!r})"
         _require(kernel.language in LANGUAGES, f"{where}: unknown language {kernel.language!r}")

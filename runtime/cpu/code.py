@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import threading
+import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -17,14 +18,15 @@ _lock = threading.RLock()
 """One thread talks to LLVM at a time."""
 
 
-def _reset() -> None:
-    """Makes a new lock in the child of a fork, where the thread that held the old one is not."""
-    global _lock
-    _lock = threading.RLock()
-
-
+# A fork waits until no other thread compiles: in its child, LLVM's locks and llvmlite's would stay taken.
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_reset)
+    os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release)
+
+
+def _close(engine: Any) -> None:
+    """Frees native code; a fork waits for that too."""
+    with _lock:
+        engine.close()
 
 
 @contextmanager
@@ -39,7 +41,7 @@ def _llvm(problem: str = "LLVM refuses the code") -> Iterator[None]:
             yield
         except ImportError as error:
             raise DeviceError(f"device 'cpu' needs the package llvmlite: pip install llvmlite ({error})") from error
-        except DeviceError:
+        except DeviceError:  # which is a RuntimeError
             raise
         except RuntimeError as error:
             raise DeviceError(f"{problem}: {error}") from error
@@ -89,6 +91,7 @@ class NativeCode:
             for data in objects:
                 self._engine.add_object_file(binding.ObjectFileRef.from_data(data))
             self._engine.finalize_object()
+            weakref.finalize(self, _close, self._engine).atexit = False
 
     def address(self, name: str) -> int:
         """Returns where a function is."""

@@ -1,17 +1,21 @@
 """From LLVM IR to object code of this CPU, by llvmlite.
 
-This module is a program too, for a process that compiles beside others: it reads LLVM IR, a JSON list of texts, and
-writes a pickled list of object files. It imports nothing of ours, so that it starts quickly.
+This module is a program too, for a process that compiles beside others. It imports nothing of ours, so that it starts
+quickly.
 """
 
 from __future__ import annotations
 
 import json
-import pickle
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from typing import Any
+
+MARK = b"tensorgrad objects\n"
+"""What a file of object files begins with."""
 
 OPTIMIZATION = 2
 """LLVM's level: 1 compiles as long and 3 longer, and code of 3 was not faster on the workloads."""
@@ -95,5 +99,29 @@ def object_of(text: str) -> bytes:
     return generator.emit_object(optimized(text, generator))
 
 
+def packed(objects: Sequence[bytes]) -> bytes:
+    """Returns object files as one: a mark, then each behind its length."""
+    return MARK + b"".join(len(one).to_bytes(8, "little") + one for one in objects)
+
+
+def unpacked(data: bytes) -> list[bytes] | None:
+    """Returns the object files of what `packed` made; `None` of anything else."""
+    found: list[bytes] = []
+    at = len(MARK)
+    if data[:at] != MARK:
+        return None
+    while at < len(data):
+        size = int.from_bytes(data[at : at + 8], "little")
+        found.append(data[at + 8 : at + 8 + size])
+        at += 8 + size
+    return found if at == len(data) else None
+
+
+def main(source: str, target: str) -> None:
+    """Compiles the texts of a JSON file, and writes their object files as one."""
+    texts = json.loads(Path(source).read_text(encoding="utf-8"))
+    Path(target).write_bytes(packed([object_of(text) for text in texts]))
+
+
 if __name__ == "__main__":
-    pickle.dump([object_of(text) for text in json.load(sys.stdin.buffer)], sys.stdout.buffer)
+    main(*sys.argv[1:])

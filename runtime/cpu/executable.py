@@ -13,17 +13,17 @@ import numpy as np
 from tensorgrad.runtime.backend import OutputHandle, OutputRing
 from tensorgrad.runtime.cpu.code import NativeCode
 from tensorgrad.runtime.cpu.device import ALIGNMENT, CpuDevice
-from tensorgrad.runtime.cpu.stepping import STEP, step_texts
+from tensorgrad.runtime.cpu.stepping import STEP, Layout, caller, instructions, kernel_texts, native_runtime, table
 from tensorgrad.runtime.executable import ProgramExecutable
-from tensorgrad.runtime.program import Dispatch, Program, Repeat, Step, runs
+from tensorgrad.runtime.program import Dispatch, Program, Step, runs
 
 
 @dataclass(frozen=True)
 class Frame:
-    """What native code of a step reads: the addresses of buffers, and room for the iteration indices of loops.
+    """What the instructions of a step read: the addresses of buffers, and room for what they write.
 
     Attributes:
-        words: One for each buffer of the program, then one for each depth of loops.
+        words: As `Layout` says.
         address: Where they are.
     """
 
@@ -34,7 +34,7 @@ class Frame:
 class CpuExecutable(ProgramExecutable[CpuDevice, np.ndarray]):
     """A program on the CPU, with parameters and state that start at zero. It is for one thread at a time.
 
-    A step is one native function, which lets go of the interpreter's lock while it runs.
+    A step is one call of native code, which lets go of the interpreter's lock while it runs.
 
     Args:
         program: What to run; its kernels are native code, which is trusted: a program from elsewhere can do anything.
@@ -50,14 +50,17 @@ class CpuExecutable(ProgramExecutable[CpuDevice, np.ndarray]):
 
     def __init__(self, program: Program, device: CpuDevice, share: CpuExecutable | None = None, in_turn: bool = False):
         super().__init__(program, device, device.target)
-        self._code = NativeCode(*step_texts(program))
-        self._step = self._code.function(STEP, *[ctypes.c_void_p] * 3)
+        self._code = NativeCode(*kernel_texts(program))
+        self._kernels = [self._code.address(caller(kernel.entry)) for kernel in program.kernels]
+        self._layout = Layout.of(program)
+        self._plan = self.table(program.plan)
+        self._plan_address: int = self._plan.ctypes.data
+        self._step = native_runtime().function(STEP, *[ctypes.c_void_p] * 4)
         self._buffers = self._allocate(share, in_turn)
         self._ring = OutputRing(program, device)
         self._scratch_bytes = max((kernel.workgroup_storage for kernel in program.kernels), default=0)
         self._scratch_memory = device.create_buffer("scratch memory", max(self._scratch_bytes, ALIGNMENT))
-        self.scratch: int = self._scratch_memory.ctypes.data
-        """The address of the scratch memory of the caller's thread."""
+        self._scratch: int = self._scratch_memory.ctypes.data
         steps = runs(program.plan)
         self._is_parallel = any(isinstance(step, Dispatch) and step.workgroups[0] > 1 for step, _ in steps)
         self._frames: dict[int, Frame] = {}
@@ -102,35 +105,49 @@ class CpuExecutable(ProgramExecutable[CpuDevice, np.ndarray]):
         self._fill(inputs, scalars, constant)
         index = self._ring.acquire()
         frame = self._frame(index)
+        # As `pool` does: a context manager would take a small step's time.
         pool = self.device.pool.acquire(self._scratch_bytes) if self._is_parallel else 0
         try:
-            self._step(frame.address, pool, self.scratch)
+            self._step(self._plan_address, frame.address, pool, self._scratch)
         finally:
             if pool:
                 self.device.pool.release()
         return self._ring.handles(index)
 
-    def prepare(
-        self, inputs: Mapping[str, Any], scalars: Mapping[str, float]
-    ) -> tuple[Frame, Mapping[int, np.ndarray]]:
+    def table(self, steps: Sequence[Step]) -> np.ndarray:
+        """Returns steps of the plan as a table of instructions, for `run`."""
+        return table(instructions(steps, self._layout, self._kernels))
+
+    def prepare(self, inputs: Mapping[str, Any], scalars: Mapping[str, float]) -> Frame:
         """Prepares a step without running it; it has no outputs.
 
         Returns:
-            The frame that its dispatches take, and all buffers by index.
+            The frame that tables of its parts take.
 
         Raises:
             InputError: As `step`.
         """
         self._fill(inputs, scalars, ())
-        index = self._ring.acquire()
-        return self._frame(index), {**self._buffers, **self._ring.buffers(index)}
+        return self._frame(self._ring.acquire())
+
+    def run(self, part: np.ndarray, frame: Frame, pool: int, indices: Sequence[int] = ()) -> None:
+        """Runs a part of the step.
+
+        Args:
+            part: Its `table`.
+            frame: Of `prepare`.
+            pool: Of `pool`.
+            indices: The iteration indices of the loops around it.
+        """
+        start = self._layout.indices
+        frame.words[start : start + len(indices)] = indices
+        self._step(part.ctypes.data, frame.address, pool, self._scratch)
 
     def _frame(self, index: int) -> Frame:
         """Returns the frame of a step whose outputs go to a slot of the ring."""
         found = self._frames.get(index)
         if found is None:
-            count = len(self.program.buffers)
-            words = np.zeros(count + _depth(self.program.plan), np.uint64)
+            words = np.zeros(self._layout.size, np.uint64)
             for number, buffer in {**self._buffers, **self._ring.buffers(index)}.items():
                 words[number] = buffer.ctypes.data
             found = self._frames[index] = Frame(words, words.ctypes.data)
@@ -145,16 +162,3 @@ class CpuExecutable(ProgramExecutable[CpuDevice, np.ndarray]):
         finally:
             if pool:
                 self.device.pool.release()
-
-    def address(self, name: str) -> int:
-        """Returns where a function of the step's code is."""
-        return self._code.address(name)
-
-    def function(self, name: str, *arguments: Any) -> Any:
-        """Returns a function of the step's code, to call."""
-        return self._code.function(name, *arguments)
-
-
-def _depth(steps: Iterable[Step]) -> int:
-    """Returns how deep loops stand inside each other."""
-    return max((1 + _depth(step.steps) for step in steps if isinstance(step, Repeat)), default=0)

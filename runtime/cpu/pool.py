@@ -1,9 +1,5 @@
 """The threads that run kernels: they wait in native code, and take tasks by an atomic counter.
 
-A dispatch is published as a function, its argument and a number of tasks, under a new generation number. Threads take
-one task after the other by compare-and-swap on a word of the generation and the next task, so that one that comes late
-finds the word changed and takes nothing. Which thread runs a task changes no result: tasks write apart.
-
 Between dispatches of a step threads spin. When no step runs for a while, they return to Python and sleep there.
 """
 
@@ -11,132 +7,14 @@ from __future__ import annotations
 
 import ctypes
 import os
-import platform
 import threading
 from typing import Any
 
 import numpy as np
 
-from tensorgrad.runtime.cpu.code import NativeCode
+from tensorgrad.runtime.cpu.stepping import native_runtime
+from tensorgrad.runtime.cpu.tasks import ACTIVE, CLOSED, POOL_WORDS, TICKET
 from tensorgrad.runtime.cpu.threads import thread_count
-
-TICKET, DONE, FUNCTION, FRAME, TASKS, ACTIVE = 0, 8, 16, 17, 18, 24
-"""Words of the pool's memory; what different threads write lies in different cache lines."""
-POOL_WORDS = 32
-
-CLOSED = 0xFFFFFFFF
-"""The next task of a generation that gives out none."""
-
-SPINS = 4000
-"""How often a thread looks for work before it lets others run between two looks, and without a step, goes to sleep."""
-
-_X86 = ("declare void @llvm.x86.sse2.pause()", "call void @llvm.x86.sse2.pause()")
-_ARM = ("declare void @llvm.aarch64.hint(i32)", "call void @llvm.aarch64.hint(i32 1)")
-_PAUSE = {"x86_64": _X86, "AMD64": _X86, "aarch64": _ARM, "arm64": _ARM}.get(platform.machine(), ("", ""))
-"""What tells a core that it spins: its declaration, and its call."""
-
-_YIELD = "SwitchToThread" if os.name == "nt" else "sched_yield"
-
-
-def pool_text() -> str:
-    """Returns LLVM IR of what publishes a dispatch, `tg_run`, and of what threads run, `tg_work`."""
-    return f"""
-declare i32 @{_YIELD}()
-{_PAUSE[0]}
-
-define private i1 @tg_take(ptr %pool, ptr %scratch) {{
-entry:
-  %ticket = load atomic i64, ptr %pool acquire, align 8
-  %next = and i64 %ticket, {CLOSED}
-  %ptasks = getelementptr i64, ptr %pool, i64 {TASKS}
-  %tasks = load atomic i64, ptr %ptasks monotonic, align 8
-  %pfunction = getelementptr i64, ptr %pool, i64 {FUNCTION}
-  %function = load atomic i64, ptr %pfunction monotonic, align 8
-  %pframe = getelementptr i64, ptr %pool, i64 {FRAME}
-  %frame = load atomic i64, ptr %pframe monotonic, align 8
-  %some = icmp ult i64 %next, %tasks
-  br i1 %some, label %try, label %none
-try:
-  %after = add i64 %ticket, 1
-  %pair = cmpxchg ptr %pool, i64 %ticket, i64 %after acq_rel acquire
-  %won = extractvalue {{ i64, i1 }} %pair, 1
-  br i1 %won, label %run, label %again
-run:
-  %f = inttoptr i64 %function to ptr
-  %a = inttoptr i64 %frame to ptr
-  %end = add i64 %next, 1
-  call void %f(ptr %a, ptr %scratch, i64 %next, i64 %end)
-  %pdone = getelementptr i64, ptr %pool, i64 {DONE}
-  %count = atomicrmw add ptr %pdone, i64 1 release
-  ret i1 true
-again:
-  ret i1 true
-none:
-  ret i1 false
-}}
-
-define void @tg_run(ptr %pool, ptr %function, ptr %frame, ptr %scratch, i64 %tasks) {{
-entry:
-  %pdone = getelementptr i64, ptr %pool, i64 {DONE}
-  store atomic i64 0, ptr %pdone monotonic, align 8
-  %f = ptrtoint ptr %function to i64
-  %pfunction = getelementptr i64, ptr %pool, i64 {FUNCTION}
-  store atomic i64 %f, ptr %pfunction monotonic, align 8
-  %a = ptrtoint ptr %frame to i64
-  %pframe = getelementptr i64, ptr %pool, i64 {FRAME}
-  store atomic i64 %a, ptr %pframe monotonic, align 8
-  %ptasks = getelementptr i64, ptr %pool, i64 {TASKS}
-  store atomic i64 %tasks, ptr %ptasks monotonic, align 8
-  %old = load atomic i64, ptr %pool monotonic, align 8
-  %generation = lshr i64 %old, 32
-  %following = add i64 %generation, 1
-  %open = shl i64 %following, 32
-  store atomic i64 %open, ptr %pool release, align 8
-  br label %work
-work:
-  %more = call i1 @tg_take(ptr %pool, ptr %scratch)
-  br i1 %more, label %work, label %wait
-wait:
-  %done = load atomic i64, ptr %pdone acquire, align 8
-  %all = icmp eq i64 %done, %tasks
-  br i1 %all, label %close, label %spin
-spin:
-  {_PAUSE[1]}
-  br label %wait
-close:
-  %closed = or i64 %open, {CLOSED}
-  store atomic i64 %closed, ptr %pool release, align 8
-  ret void
-}}
-
-define void @tg_work(ptr %pool, ptr %scratch) {{
-entry:
-  br label %look
-look:
-  %idle = phi i64 [ 0, %entry ], [ 0, %found ], [ %longer, %spin ], [ %longer, %doze ]
-  %more = call i1 @tg_take(ptr %pool, ptr %scratch)
-  br i1 %more, label %found, label %wait
-found:
-  br label %look
-wait:
-  %longer = add i64 %idle, 1
-  %long = icmp ugt i64 %longer, {SPINS}
-  br i1 %long, label %rest, label %spin
-spin:
-  {_PAUSE[1]}
-  br label %look
-rest:
-  %pactive = getelementptr i64, ptr %pool, i64 {ACTIVE}
-  %active = load atomic i64, ptr %pactive monotonic, align 8
-  %stepping = icmp ne i64 %active, 0
-  br i1 %stepping, label %doze, label %leave
-doze:
-  %ignored = call i32 @{_YIELD}()
-  br label %look
-leave:
-  ret void
-}}
-"""
 
 
 class Pool:
@@ -157,7 +35,6 @@ class Pool:
         self._started = 0
         self._threads: int | None = None
         self._scratch_bytes = 0
-        self._code: NativeCode | None = None
         self._clear()
 
     def _clear(self) -> None:
@@ -216,14 +93,10 @@ class Pool:
             old[0].release(old[1])
 
     def _start(self) -> None:
-        if self._code is None:
-            self._code = NativeCode(pool_text())
-            # Never freed: threads may still be in it when the interpreter ends.
-            ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._code))
         while self._started < self.threads - 1:
             self._started += 1
             scratch = np.zeros(self._scratch_bytes + 64, np.uint8)
-            work = self._code.function("tg_work", ctypes.c_void_p, ctypes.c_void_p)
+            work = native_runtime().function("tg_work", ctypes.c_void_p, ctypes.c_void_p)
             arguments = (work, self._memory, scratch, self._wake)
             threading.Thread(target=self._run, args=arguments, daemon=True, name="tensorgrad kernels").start()
 

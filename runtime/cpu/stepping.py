@@ -1,157 +1,253 @@
-"""A step as one native function: the plan in LLVM IR, which calls the kernels."""
+"""A step on the CPU: the plan as a table of instructions, and the native function that runs them.
+
+The table is data, so that a program's kernels are all that is compiled for it. An instruction is an opcode and three
+operands, of 64 bits each. What an instruction calls a slot is a word of the step's frame: first the address of each
+buffer, then for each depth of loops the iteration index, then the arguments of the dispatch at hand.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import ctypes
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from functools import cache
 
-from tensorgrad.runtime.cpu.pool import pool_text
+import numpy as np
+
+from tensorgrad.runtime.cpu.code import NativeCode
+from tensorgrad.runtime.cpu.tasks import pool_text
 from tensorgrad.runtime.program import Copy, Dispatch, Program, Repeat, Step, runs
 
 STEP = "tg_step"
-"""The function's name; its arguments are the frame, the pool, and scratch memory.
+"""The function's name; its arguments are the table, the frame, the pool, and scratch memory.
 
-The frame has the address of each buffer, then, for each depth of loops, the present iteration index. Without a pool,
-the caller's thread runs all tasks.
+Without a pool, the caller's thread runs all tasks.
 """
 
 
-def step_texts(program: Program) -> list[str]:
-    """Returns LLVM IR of a program's kernels, a module each, and of its step."""
-    return [*(kernel.code for kernel in program.kernels), _Plan(program).text()]
+class Opcode(IntEnum):
+    """What an instruction of a plan does with its operands a, b and c."""
+
+    END = 0
+    """Ends the step."""
+    ADDRESS = 1
+    """frame[a] = frame[b] + c"""
+    MOVE = 2
+    """frame[a] += frame[b] * c"""
+    SKIP = 3
+    """Passes over the next a instructions if the 32-bit word at the address frame[b] is 0."""
+    CALL = 4
+    """Runs the b tasks of the kernel at address a, whose arguments begin at slot c."""
+    COPY = 5
+    """Copies a bytes from the address frame[b] to the address frame[c]."""
+    SET = 6
+    """frame[a] = b"""
+    REPEAT = 7
+    """frame[a] += 1, and goes b instructions back while that is less than c."""
 
 
-def dispatch_name(number: int) -> str:
-    """Returns the name of the function that runs a range of tasks of the plan's dispatch of that number."""
-    return f"tg_dispatch{number}"
+Instruction = tuple[int, int, int, int]
+END: Instruction = (Opcode.END, 0, 0, 0)
 
 
-class _Plan:
-    """Writes the plan of a program."""
+def caller(entry: str) -> str:
+    """Returns the name of the function that calls a kernel with an array of its buffers' addresses."""
+    return f"{entry}.call"
 
-    def __init__(self, program: Program):
-        self.program = program
-        self.functions: list[str] = []
-        self.declared: dict[str, None] = {}
-        self.lines: list[str] = []
-        self.count = 0
 
-    def text(self) -> str:
-        """Returns the functions of dispatches, and that of the step."""
-        self._steps(self.program.plan, 0)
-        body = "\n".join(f"  {line}" if not line.endswith(":") else line for line in self.lines)
-        is_parallel = any(isinstance(step, Dispatch) and step.workgroups[0] > 1 for step, _ in runs(self.program.plan))
-        return "\n".join(
-            [
-                *([pool_text()] if is_parallel else []),
-                "declare void @llvm.memmove.p0.p0.i64(ptr, ptr, i64, i1)",
-                *self.declared,
-                *self.functions,
-                f"define void @{STEP}(ptr %frame, ptr %pool, ptr %scratch) {{",
-                "entry:",
-                "  %alone = icmp eq ptr %pool, null",
-                body,
-                "  ret void",
-                "}",
-            ]
-        )
+def kernel_texts(program: Program) -> list[str]:
+    """Returns LLVM IR of a program's kernels, a module each, and in it what `CALL` calls."""
+    steps = [step for step, _ in runs(program.plan) if isinstance(step, Dispatch)]
+    counts = {step.kernel: len(step.bindings) for step in steps}
+    kernels = enumerate(program.kernels)
+    return [f"{kernel.code}\n{_caller_text(kernel.entry, counts.get(i, 0))}" for i, kernel in kernels]
 
-    def _name(self) -> str:
-        self.count += 1
-        return f"v{self.count}"
 
-    def _steps(self, steps: Sequence[Step], depth: int) -> None:
-        for step in steps:
-            if isinstance(step, Repeat):
-                self._repeat(step, depth)
-            elif isinstance(step, Copy):
-                self._copy(step)
-            else:
-                self._dispatch(step)
+def _caller_text(entry: str, count: int) -> str:
+    lines: list[str] = []
+    for number in range(count):
+        lines.append(f"  %s{number} = getelementptr ptr, ptr %arguments, i64 {number}")
+        lines.append(f"  %a{number} = load ptr, ptr %s{number}, align 8")
+    addresses = "".join(f"ptr %a{number}, " for number in range(count))
+    return "\n".join(
+        [
+            f"define void @{caller(entry)}(ptr %arguments, ptr %scratch, i64 %first, i64 %last) {{",
+            *lines,
+            f"  call void @{entry}({addresses}ptr %scratch, i64 %first, i64 %last) noinline",
+            "  ret void",
+            "}",
+        ]
+    )
 
-    def _add(self, line: str) -> None:
-        self.lines.append(line)
 
-    def _base(self, lines: list[str], buffer: int) -> str:
-        """Returns the address of a buffer."""
-        slot, base = self._name(), self._name()
-        lines.append(f"%{slot} = getelementptr ptr, ptr %frame, i64 {buffer}")
-        lines.append(f"%{base} = load ptr, ptr %{slot}, align 8")
-        return base
+@dataclass(frozen=True)
+class Layout:
+    """Where things are in the frame of a program's step.
 
-    def _moved(self, lines: list[str], base: str, offset: str) -> str:
-        name = self._name()
-        lines.append(f"%{name} = getelementptr i8, ptr %{base}, i64 {offset}")
-        return name
+    Attributes:
+        indices: The slot of the outermost loop's iteration index.
+        arguments: The slot of a dispatch's first argument.
+        size: The number of slots.
+    """
 
-    def _repeat(self, step: Repeat, depth: int) -> None:
-        header, after, index, following, slot = (self._name() for _ in range(5))
-        self._add(f"%{slot} = getelementptr i64, ptr %frame, i64 {len(self.program.buffers) + depth}")
-        self._add(f"store i64 0, ptr %{slot}, align 8")
-        self._add(f"br label %{header}")
-        self._add(f"{header}:")
-        self._steps(step.steps, depth + 1)
-        self._add(f"%{index} = load i64, ptr %{slot}, align 8")
-        self._add(f"%{following} = add i64 %{index}, 1")
-        self._add(f"store i64 %{following}, ptr %{slot}, align 8")
-        more = self._name()
-        self._add(f"%{more} = icmp ult i64 %{following}, {step.count}")
-        self._add(f"br i1 %{more}, label %{header}, label %{after}")
-        self._add(f"{after}:")
+    indices: int
+    arguments: int
+    size: int
 
-    def _copy(self, step: Copy) -> None:
-        source = self._moved(self.lines, self._base(self.lines, step.source), str(step.source_offset))
-        target = self._moved(self.lines, self._base(self.lines, step.destination), str(step.destination_offset))
-        self._add(f"call void @llvm.memmove.p0.p0.i64(ptr %{target}, ptr %{source}, i64 {step.size}, i1 false)")
+    @staticmethod
+    def of(program: Program) -> Layout:
+        """Returns the layout of a program's frame."""
+        steps = [step for step, _ in runs(program.plan)]
+        arguments = max((len(step.bindings) for step in steps if isinstance(step, Dispatch)), default=0)
+        indices = len(program.buffers)
+        start = indices + _depth(program.plan)
+        return Layout(indices, start, start + max(arguments, 2))
 
-    def _dispatch(self, step: Dispatch) -> None:
-        name = self._dispatch_function(step)
-        tasks = step.workgroups[0]
-        after = None
-        if step.indirect is not None:
-            buffer, offset = step.indirect
-            address = self._moved(self.lines, self._base(self.lines, buffer), str(offset))
-            count, some, run, after = (self._name() for _ in range(4))
-            self._add(f"%{count} = load i32, ptr %{address}, align 4")
-            self._add(f"%{some} = icmp ne i32 %{count}, 0")
-            self._add(f"br i1 %{some}, label %{run}, label %{after}")
-            self._add(f"{run}:")
-        if tasks == 1:
-            self._add(f"call void @{name}(ptr %frame, ptr %scratch, i64 0, i64 1)")
+
+def _depth(steps: Sequence[Step]) -> int:
+    """Returns how deep loops stand inside each other."""
+    return max((1 + _depth(step.steps) for step in steps if isinstance(step, Repeat)), default=0)
+
+
+def instructions(
+    steps: Sequence[Step], layout: Layout, kernels: Sequence[int], depth: int = 0
+) -> Iterator[Instruction]:
+    """Returns the instructions of steps of a plan.
+
+    Args:
+        steps: The steps.
+        layout: The frame's layout.
+        kernels: The address of what calls each kernel.
+        depth: How many loops are around them.
+    """
+    for step in steps:
+        if isinstance(step, Repeat):
+            body = list(instructions(step.steps, layout, kernels, depth + 1))
+            index = layout.indices + depth
+            yield (Opcode.SET, index, 0, 0)
+            yield from body
+            yield (Opcode.REPEAT, index, len(body), step.count)
+        elif isinstance(step, Copy):
+            source, target = layout.arguments, layout.arguments + 1
+            yield (Opcode.ADDRESS, source, step.source, step.source_offset)
+            yield (Opcode.ADDRESS, target, step.destination, step.destination_offset)
+            yield (Opcode.COPY, step.size, source, target)
         else:
-            alone, together, both = (self._name() for _ in range(3))
-            self._add(f"br i1 %alone, label %{alone}, label %{together}")
-            self._add(f"{alone}:")
-            self._add(f"call void @{name}(ptr %frame, ptr %scratch, i64 0, i64 {tasks})")
-            self._add(f"br label %{both}")
-            self._add(f"{together}:")
-            self._add(f"call void @tg_run(ptr %pool, ptr @{name}, ptr %frame, ptr %scratch, i64 {tasks})")
-            self._add(f"br label %{both}")
-            self._add(f"{both}:")
-        if after is not None:
-            self._add(f"br label %{after}")
-            self._add(f"{after}:")
+            yield from _dispatch(step, layout, kernels[step.kernel])
 
-    def _dispatch_function(self, step: Dispatch) -> str:
-        """Writes a function that runs a range of a dispatch's tasks; gives its name."""
-        kernel = self.program.kernels[step.kernel]
-        lines: list[str] = []
-        addresses: list[str] = []
-        for binding in step.bindings:
-            base = self._base(lines, binding.buffer)
-            at = self._moved(lines, base, str(binding.offset)) if binding.offset else base
-            for depth, stride in enumerate(binding.strides):
-                if stride:
-                    slot, index, offset = (self._name() for _ in range(3))
-                    lines.append(f"%{slot} = getelementptr i64, ptr %frame, i64 {len(self.program.buffers) + depth}")
-                    lines.append(f"%{index} = load i64, ptr %{slot}, align 8")
-                    lines.append(f"%{offset} = mul i64 %{index}, {stride}")
-                    at = self._moved(lines, at, f"%{offset}")
-            addresses.append(f"ptr %{at}")
-        arguments = ", ".join([*addresses, "ptr %scratch", "i64 %first", "i64 %last"])
-        types = ", ".join([*["ptr"] * (len(addresses) + 1), "i64", "i64"])
-        self.declared[f"declare void @{kernel.entry}({types})"] = None
-        name = dispatch_name(len(self.functions))
-        head = f"define void @{name}(ptr %frame, ptr %scratch, i64 %first, i64 %last) noinline {{"
-        body = [f"  {line}" for line in [*lines, f"call void @{kernel.entry}({arguments})", "ret void"]]
-        self.functions.append("\n".join([head, *body, "}"]))
-        return name
+
+def _dispatch(step: Dispatch, layout: Layout, kernel: int) -> Iterator[Instruction]:
+    work: list[Instruction] = []
+    for slot, binding in enumerate(step.bindings, layout.arguments):
+        work.append((Opcode.ADDRESS, slot, binding.buffer, binding.offset))
+        moves = enumerate(binding.strides, layout.indices)
+        work += [(Opcode.MOVE, slot, index, stride) for index, stride in moves if stride]
+    work.append((Opcode.CALL, kernel, step.workgroups[0], layout.arguments))
+    if step.indirect is not None:
+        buffer, offset = step.indirect
+        yield (Opcode.ADDRESS, layout.arguments, buffer, offset)
+        yield (Opcode.SKIP, len(work), layout.arguments, 0)
+    yield from work
+
+
+def table(found: Iterator[Instruction]) -> np.ndarray:
+    """Returns instructions as a table, for `STEP`."""
+    return np.array([*found, END], np.int64)
+
+
+@cache
+def native_runtime() -> NativeCode:
+    """Returns the native code that every program needs: `STEP`, and that of the pool."""
+    code = NativeCode(pool_text() + _step_text())
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(code))  # Threads may still be in it when the interpreter ends.
+    return code
+
+
+def _step_text() -> str:
+    cases = "\n".join(f"    i64 {opcode.value}, label %do.{opcode.name.lower()}" for opcode in Opcode)
+    bodies = "\n".join(f"do.{opcode.name.lower()}:\n{_BODIES[opcode]}" for opcode in Opcode)
+    return f"""
+declare void @llvm.memmove.p0.p0.i64(ptr, ptr, i64, i1)
+
+define void @{STEP}(ptr %plan, ptr %frame, ptr %pool, ptr %scratch) {{
+entry:
+  %alone = icmp eq ptr %pool, null
+  br label %fetch
+fetch:
+  %at = phi ptr [ %plan, %entry ], [ %following, %next ], [ %skipped, %do.skip ], [ %back, %do.repeat ]
+  %op = load i64, ptr %at, align 8
+  %pa = getelementptr i64, ptr %at, i64 1
+  %a = load i64, ptr %pa, align 8
+  %pb = getelementptr i64, ptr %at, i64 2
+  %b = load i64, ptr %pb, align 8
+  %pc = getelementptr i64, ptr %at, i64 3
+  %c = load i64, ptr %pc, align 8
+  %sa = getelementptr i64, ptr %frame, i64 %a
+  %sb = getelementptr i64, ptr %frame, i64 %b
+  %sc = getelementptr i64, ptr %frame, i64 %c
+  switch i64 %op, label %do.end [
+{cases}
+  ]
+{bodies}
+together:
+  call void @tg_run(ptr %pool, ptr %kernel, ptr %sc, ptr %scratch, i64 %b)
+  br label %next
+single:
+  call void %kernel(ptr %sc, ptr %scratch, i64 0, i64 %b)
+  br label %next
+next:
+  %following = getelementptr i64, ptr %at, i64 4
+  br label %fetch
+}}
+"""
+
+
+_BODIES: Mapping[Opcode, str] = {
+    Opcode.END: """
+  ret void""",
+    Opcode.ADDRESS: """
+  %base = load i64, ptr %sb, align 8
+  %address = add i64 %base, %c
+  store i64 %address, ptr %sa, align 8
+  br label %next""",
+    Opcode.MOVE: """
+  %index = load i64, ptr %sb, align 8
+  %distance = mul i64 %index, %c
+  %moving = load i64, ptr %sa, align 8
+  %moved = add i64 %moving, %distance
+  store i64 %moved, ptr %sa, align 8
+  br label %next""",
+    Opcode.SKIP: """
+  %pword = load ptr, ptr %sb, align 8
+  %word = load i32, ptr %pword, align 4
+  %nothing = icmp eq i32 %word, 0
+  %passed = select i1 %nothing, i64 %a, i64 0
+  %passing = add i64 %passed, 1
+  %forward = mul i64 %passing, 4
+  %skipped = getelementptr i64, ptr %at, i64 %forward
+  br label %fetch""",
+    Opcode.CALL: """
+  %kernel = inttoptr i64 %a to ptr
+  %one = icmp eq i64 %b, 1
+  %whole = or i1 %alone, %one
+  br i1 %whole, label %single, label %together""",
+    Opcode.COPY: """
+  %source = load ptr, ptr %sb, align 8
+  %target = load ptr, ptr %sc, align 8
+  call void @llvm.memmove.p0.p0.i64(ptr %target, ptr %source, i64 %a, i1 false)
+  br label %next""",
+    Opcode.SET: """
+  store i64 %b, ptr %sa, align 8
+  br label %next""",
+    Opcode.REPEAT: """
+  %last = load i64, ptr %sa, align 8
+  %count = add i64 %last, 1
+  store i64 %count, ptr %sa, align 8
+  %more = icmp slt i64 %count, %c
+  %length = mul i64 %b, -4
+  %distant = select i1 %more, i64 %length, i64 4
+  %back = getelementptr i64, ptr %at, i64 %distant
+  br label %fetch""",
+}
+"""The native code of each instruction."""

@@ -16,9 +16,10 @@ import pytest
 
 import tensorgrad as tg
 from tensorgrad.errors import DeviceError, OptionError
-from tensorgrad.runtime.cpu import CpuExecutable, code, objects, threads
+from tensorgrad.runtime.cpu import CpuExecutable, code, objects, stepping, threads
 from tensorgrad.runtime.cpu.profile import profile
 from tensorgrad.runtime.errors import TargetError
+from tensorgrad.runtime.program import Binding, Copy, Dispatch, Repeat
 
 SHAPES = {"x": (256, 96), "y": (256, 1)}
 
@@ -178,6 +179,7 @@ def test_object_code_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     damaged, whole = code.NativeCode(text), code.NativeCode(text)
     assert (damaged.cached, whole.cached) == (0, 1)
     monkeypatch.setattr(objects, "CACHE_BYTES", 1)
+    monkeypatch.setattr(objects, "TRIM_SHARE", 1.0)
     code.NativeCode(text.replace("7", "8"))
     assert not list(tmp_path.glob("*.o"))
     monkeypatch.setenv(objects.CACHE_VARIABLE, "0")
@@ -206,19 +208,140 @@ def test_modules_are_compiled_beside_each_other(monkeypatch: pytest.MonkeyPatch,
     monkeypatch.setattr(objects, "LEAST_SHARE", 1)
     monkeypatch.setattr(sys, "executable", executable)
     started: list[object] = []
-    run = subprocess.run
+    start = subprocess.Popen
 
     def counted(*args: Any, **options: Any) -> Any:
         started.append(args)
-        return run(*args, **options)
+        return start(*args, **options)
 
-    monkeypatch.setattr(subprocess, "run", counted)
+    monkeypatch.setattr(subprocess, "Popen", counted)
     names = [f"f{number}" for number in range(6)]
     native = code.NativeCode(*(module(name, called) for name, called in zip(names, ["", *names], strict=False)))
     assert len(started) == (2 if executable else 0)
     number = np.zeros(1, np.int32)
     native.function("f5", ctypes.c_void_p)(number.ctypes.data)
     assert number[0] == 6
+
+
+@pytest.mark.parametrize(
+    "helper",
+    [
+        "raise SystemExit(1)",
+        "print('configured')",
+        "import sys; open(sys.argv[2], 'wb').write(b'configured')",
+        "import sys; open(sys.argv[2], 'wb').write(b'tensorgrad objects\\n' + bytes(7))",
+        "import time; time.sleep(60)",
+    ],
+)
+def test_what_a_process_fails_to_compile_this_one_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, helper: str
+) -> None:
+    monkeypatch.setenv(objects.CACHE_VARIABLE, "0")
+    monkeypatch.setenv(threads.THREADS_VARIABLE, "2")
+    monkeypatch.setattr(objects, "LEAST_SHARE", 1)
+    monkeypatch.setattr(objects, "HELPER_SECONDS", 2.0)
+    file = tmp_path / "helper.py"
+    file.write_text(helper, encoding="utf-8")
+    start = subprocess.Popen
+
+    def replaced(command: list[str], **options: Any) -> Any:
+        return start([sys.executable, str(file), *command[-2:]], **options)
+
+    monkeypatch.setattr(subprocess, "Popen", replaced)
+    native = code.NativeCode(module("f"), module("g", "f"))
+    number = np.zeros(1, np.int32)
+    native.function("g", ctypes.c_void_p)(number.ctypes.data)
+    assert number[0] == 2
+
+
+def test_a_program_of_one_file_starts_itself_no_second_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """There `sys.executable` is that program, and no Python."""
+    monkeypatch.setenv(objects.CACHE_VARIABLE, "0")
+    monkeypatch.setenv(threads.THREADS_VARIABLE, "2")
+    monkeypatch.setattr(objects, "LEAST_SHARE", 1)
+    monkeypatch.setattr(sys, "frozen", True, raising=False)
+    monkeypatch.setattr(subprocess, "Popen", lambda *_, **__: pytest.fail("a process was started"))
+    assert code.NativeCode(module("f"), module("g", "f")).cached == 0
+
+
+def test_processes_trim_what_is_kept_beside_each_other(tmp_path: Path) -> None:
+    """A file that another process removed first is no error, and what a killed writer left is removed."""
+    left = tmp_path / f"x{objects.UNFINISHED}"
+    left.write_bytes(b"")
+    os.utime(left, (0, 0))
+    program = f"""
+import sys
+sys.path.insert(0, {str(Path(__file__).parent)!r})
+from tensorgrad.runtime.cpu import code, objects
+from test_native_device import module
+objects.CACHE_BYTES, objects.TRIM_SHARE = 4000, 1.0
+for number in range(20):
+    code.NativeCode(module(f"f{{sys.argv[1]}}_{{number}}"))
+"""
+    environment = {**os.environ, objects.CACHE_VARIABLE: str(tmp_path)}
+    commands = [[sys.executable, "-c", program, str(number)] for number in range(3)]
+    running = [subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True) for command in commands]
+    for process in running:
+        _, said = process.communicate(timeout=120)
+        assert process.returncode == 0, said
+    assert not list(tmp_path.glob(f"*{objects.UNFINISHED}"))
+    assert 0 < sum(path.stat().st_size for path in tmp_path.glob("*.o")) <= 4000 + 3 * 2000
+
+
+def test_a_fork_beside_a_compilation(tmp_path: Path) -> None:
+    """The child can compile: no lock of LLVM's is left taken by a thread that it doesn't have."""
+    program = f"""
+import os, sys, threading, warnings
+sys.path.insert(0, {str(Path(__file__).parent)!r})
+warnings.simplefilter("ignore")  # Python warns of forks with threads
+from tensorgrad.runtime.cpu import code
+from test_native_device import module
+going = True
+def compile_on():
+    number = 0
+    while going:
+        number += 1
+        code.NativeCode(module(f"f{{number}}"))
+thread = threading.Thread(target=compile_on)
+thread.start()
+for number in range(5):
+    child = os.fork()
+    if child == 0:
+        code.NativeCode(module(f"g{{number}}"))
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+going = False
+thread.join()
+"""
+    environment = {**os.environ, objects.CACHE_VARIABLE: "0"}
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_plan_is_a_table() -> None:
+    """Loops, strides, copies and empty dispatches are instructions; arguments of kernels are slots of the frame."""
+    binding = Binding(0, 8, 4, "read")
+    moving = Binding(1, 0, 4, "read", (16,))
+    steps = (
+        Copy(0, 4, 1, 8, 12),
+        Repeat(3, (Dispatch(1, (binding, moving), (7, 1, 1), "inner", indirect=(2, 4)),)),
+    )
+    frame = stepping.Layout(indices=3, arguments=5, size=7)
+    assert stepping.table(stepping.instructions(steps, frame, [100, 200])).tolist() == [
+        [stepping.Opcode.ADDRESS, 5, 0, 4],
+        [stepping.Opcode.ADDRESS, 6, 1, 8],
+        [stepping.Opcode.COPY, 12, 5, 6],
+        [stepping.Opcode.SET, 3, 0, 0],
+        [stepping.Opcode.ADDRESS, 5, 2, 4],
+        [stepping.Opcode.SKIP, 4, 5, 0],
+        [stepping.Opcode.ADDRESS, 5, 0, 8],
+        [stepping.Opcode.ADDRESS, 6, 1, 0],
+        [stepping.Opcode.MOVE, 6, 3, 16],
+        [stepping.Opcode.CALL, 200, 7, 5],
+        [stepping.Opcode.REPEAT, 3, 6, 3],
+        [stepping.Opcode.END, 0, 0, 0],
+    ]
 
 
 def test_a_module_is_compiled_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -114,6 +114,12 @@ def test_scalars_are_computed_again_when_what_they_are_made_of_changes() -> None
     assert third["inverse"] == 0.25 and first["inverse"] == 0.5
 
 
+def test_scalars_of_constants_are_computed_once() -> None:
+    inputs = ScalarInputs([slot("f32", (), "six", "2 * 3")])
+    assert inputs.names == frozenset()
+    assert inputs.evaluate({})["six"] == 6.0 and inputs.evaluate({})["six"] is inputs.evaluate({})["six"]
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [

@@ -59,7 +59,15 @@ def with_bindings(*bindings: Any) -> Program:
     return dataclasses.replace(program, plan=(Dispatch(0, bindings, (1, 1, 1), "d"),))
 
 
+def with_native_kernels(*entries: str) -> Program:
+    program = training_program()
+    native = dataclasses.replace(program.kernels[0], language="llvm")
+    codes = [dataclasses.replace(native, entry=entry, code=f"define void @{entry}(ptr %x)") for entry in entries]
+    return dataclasses.replace(program, kernels=tuple(codes))
+
+
 MALFORMED = [
+    (with_native_kernels("update", "update"), "two kernels are named 'update'"),
     (with_kernel(language="msl"), r"kernel 0 \('update'\): unknown language 'msl'"),
     (with_kernel(entry="not one"), "entry point is not an identifier"),
     (with_kernel(workgroup_size=(8, 1, 0)), "workgroup_size must be three positive integers"),

@@ -9,6 +9,7 @@ from xdsl.context import Context
 from xdsl.dialects import llvm, memref, scf, vector
 from xdsl.dialects.builtin import (
     ArrayAttr,
+    DenseArrayBase,
     DictionaryAttr,
     IntegerAttr,
     MemRefType,
@@ -24,15 +25,21 @@ from xdsl.utils.exceptions import DiagnosticException
 from tensorgrad.dialects import cpu
 from tensorgrad.dialects.buf import buffer_bytes, element_of
 from tensorgrad.passes.kernels.convert_to_llvm.addresses import terms_by_depth
-from tensorgrad.passes.kernels.convert_to_llvm.scalars import RULES, Builder
+from tensorgrad.passes.kernels.convert_to_llvm.scalars import (
+    NO_WRAP,
+    RULES,
+    SEGMENTS,
+    WRAPS,
+    Builder,
+    Properties,
+    integer_attribute,
+)
 from tensorgrad.passes.levels import NATIVE_KERNELS, LevelPass
 from tensorgrad.runtime.target import CPU, Target
 
 ACCESS, SCRATCH, LOOP = "cpu.access", "cpu.scratch", "cpu.loop"
 """Attributes of a function: how it accesses each buffer, and the bytes of its scratch memory; of the branch back of a
 parallel loop, and of the accesses in it: the loop's number."""
-
-NO_WRAP = llvm.OverflowAttr([llvm.OverflowFlag.NO_SIGNED_WRAP])
 
 LINE = 64
 """Arrays in scratch memory start at cache lines."""
@@ -44,7 +51,7 @@ class ConvertToLlvmPass(LevelPass):
 
     Expects f32 and f16 without functions of `expand-math`. Guarantees functions of branches and scalar or vector
     instructions. An i1 in memory is a 32-bit word. Arrays of a kernel lie in the scratch memory, whose size is the
-    attribute `cpu.scratch`; functions of f64 are calls of the C library.
+    attribute `cpu.scratch`; functions of f64 are calls of the C library. Constants stand at the function's start, once.
 
     Attributes:
         target: The CPU.
@@ -77,7 +84,6 @@ class _Function(Builder):
         super().__init__(Block(arg_types=[*[llvm.LLVMPointerType()] * (buffers + 1), i64, i64]), declared)
         self.kernel = kernel
         self.region = Region(self.block)
-        self.entry = self.block
         *bound, self.scratch, first, last = self.block.args
         for old, new in zip(kernel.body.block.args, (*bound, first, last), strict=True):
             self.env[old] = new
@@ -157,7 +163,7 @@ class _Function(Builder):
         for terms in groups:
             total = self.env[terms[0]]
             for term in terms[1:]:
-                total = self.add(llvm.AddOp(total, self.env[term]))
+                total = self.make(llvm.AddOp, (total, self.env[term]), total.type, WRAPS)
             address = self.offset(address, total, stored, inbounds=False)
         return address
 
@@ -165,7 +171,8 @@ class _Function(Builder):
         self, memory: SSAValue, indices: Sequence[SSAValue], type_: Attribute, below: Attribute | None = None
     ) -> SSAValue:
         stored = i32 if type_ == i1 else type_
-        op = llvm.LoadOp(self._address(memory, indices), stored, alignment=self._alignment(memory))
+        operands = (self._address(memory, indices),)
+        op = llvm.LoadOp.create(operands=operands, result_types=(stored,), properties=self._access(memory))
         self._mark(op)
         if below is not None:
             op.attributes[cpu.BELOW] = below
@@ -176,12 +183,16 @@ class _Function(Builder):
         stored = self.env[value]
         if stored.type == i1:
             stored = self.cast(llvm.ZExtOp, stored, i32)
-        op = llvm.StoreOp(stored, self._address(memory, indices), alignment=self._alignment(memory))
+        operands = (stored, self._address(memory, indices))
+        op = llvm.StoreOp.create(operands=operands, properties=self._access(memory))
         self._mark(op)
         self.add(op)
 
-    def _alignment(self, memory: SSAValue) -> int:
-        return max(getattr(element_of(memory), "bitwidth", 32) // 8, 1) if element_of(memory) != i1 else 4
+    def _access(self, memory: SSAValue) -> Properties:
+        """Returns the properties of an access: elements are aligned to their size."""
+        element = element_of(memory)
+        size = 4 if element == i1 else max(getattr(element, "bitwidth", 32) // 8, 1)
+        return {"ordering": integer_attribute(0, i64), "alignment": integer_attribute(size, i64)}
 
     def _mark(self, op: Operation) -> None:
         """Says that an access belongs to the parallel loops around it."""
@@ -191,9 +202,14 @@ class _Function(Builder):
     # Control
 
     def _branch(self, block: Block, values: Sequence[SSAValue]) -> llvm.BrOp:
-        op = llvm.BrOp(block, *values)
+        op = llvm.BrOp.create(operands=values, successors=(block,))
         self.add(op)
         return op
+
+    def _choose(self, condition: SSAValue, then: Block, otherwise: Block, values: Sequence[SSAValue] = ()) -> None:
+        """Branches on a condition; the values go to the second block."""
+        sizes = {SEGMENTS: DenseArrayBase.from_list(i32, [1, 0, len(values)])}
+        self.add(llvm.CondBrOp.create(operands=(condition, *values), successors=(then, otherwise), properties=sizes))
 
     def _enter(self, block: Block) -> None:
         self.region.add_block(block)
@@ -216,16 +232,14 @@ class _Function(Builder):
         self._branch(header, [start, *carried])
         self._enter(header)
         below = self.compare("slt", header.args[0], stop)
-        self.add(llvm.CondBrOp(below, inside, [], after, header.args[1:]))
+        self._choose(below, inside, after, header.args[1:])
         self._enter(inside)
         self.env.update(zip(op.body.block.args, header.args, strict=True))
         if is_parallel:
             self.loops.append(self.loop_count)
             self.loop_count += 1
         yielded = self._body(op.body.block)
-        following = self.add(
-            llvm.AddOp(header.args[0], step, overflow=llvm.OverflowAttr([llvm.OverflowFlag.NO_SIGNED_WRAP]))
-        )
+        following = self.make(llvm.AddOp, (header.args[0], step), i64, NO_WRAP)
         back = self._branch(header, [following, *yielded])
         if is_parallel:
             back.attributes[LOOP] = IntegerAttr(self.loops.pop(), i64)
@@ -234,7 +248,7 @@ class _Function(Builder):
 
     def _if(self, op: scf.IfOp) -> None:
         first, second, after = Block(), Block(), Block(arg_types=[self.type_of(result.type) for result in op.results])
-        self.add(llvm.CondBrOp(self.env[op.cond], first, [], second, []))
+        self._choose(self.env[op.cond], first, second)
         for block, region in ((first, op.true_region), (second, op.false_region)):
             self._enter(block)
             self._branch(after, self._body(region.block) if region.blocks else [])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from typing import Any, TypeAlias, cast
 
 from xdsl.dialects import arith, llvm, math, vector
@@ -13,6 +14,8 @@ from xdsl.dialects.builtin import (
     IndexType,
     IntegerAttr,
     IntegerType,
+    StringAttr,
+    UnitAttr,
     UnknownLoc,
     VectorType,
     f16,
@@ -31,6 +34,25 @@ from xdsl.utils.exceptions import DiagnosticException
 from tensorgrad.dialects import wgsl
 
 INDEX = IndexType()
+POINTER = llvm.LLVMPointerType()
+integer_attribute = cache(IntegerAttr[IntegerType])
+
+Properties: TypeAlias = Mapping[str, Attribute]
+NONE: Properties = {}
+BY_INDEX: Properties = {
+    "rawConstantIndices": DenseArrayBase.from_list(i32, [llvm.GEP_USE_SSA_VAL]),
+    "noWrapFlags": IntegerAttr(0, i32),
+}
+"""An address of an element whose index is a value."""
+CALL: Properties = {"fastmathFlags": llvm.FastMathAttr(None), "op_bundle_sizes": DenseArrayBase.from_list(i32, ())}
+SEGMENTS = "operandSegmentSizes"
+INBOUNDS: Properties = {"inbounds": UnitAttr()}
+WRAPS: Properties = {"overflowFlags": IntegerAttr(0, i32)}
+"""An integer instruction wraps around."""
+CAST_FLAGS: Mapping[type[Operation], Properties] = {llvm.TruncOp: WRAPS}
+NO_WRAP: Properties = {
+    "overflowFlags": IntegerAttr(llvm.OverflowAttr([llvm.OverflowFlag.NO_SIGNED_WRAP]).to_int(), i32)
+}
 NAMES: dict[Attribute, str] = {
     f16: "f16",
     f32: "f32",
@@ -53,6 +75,8 @@ class Builder:
 
     Attributes:
         block: Where instructions go.
+        entry: The function's first block, where constants go.
+        constants: The constants by value and type.
         env: The value that each value of the kernel became.
         declared: The functions of the C library that are called, by name.
         location: What new instructions are made for.
@@ -60,6 +84,9 @@ class Builder:
 
     def __init__(self, block: Block, declared: dict[str, llvm.FuncOp]):
         self.block = block
+        self.entry = block
+        self.constants: dict[tuple[Attribute, Attribute], SSAValue] = {}
+        self._last_constant: Operation | None = None
         self.env: dict[SSAValue, SSAValue] = {}
         self.declared = declared
         self.location: Any = UnknownLoc()
@@ -70,10 +97,30 @@ class Builder:
         self.block.add_op(op)
         return op.results[0] if op.results else cast(SSAValue, None)
 
+    def make(
+        self, kind: type[Operation], operands: Sequence[SSAValue], type_: Attribute, properties: Properties = NONE
+    ) -> SSAValue:
+        """Appends an instruction by its parts; gives its result.
+
+        Constructors of xDSL's ops take several times as long as this, and kernels have thousands of instructions.
+        """
+        return self.add(kind.create(operands=operands, result_types=(type_,), properties=properties))
+
     @staticmethod
     def type_of(type_: Attribute) -> Attribute:
         """Returns the type that values of a type have: an index is 64 bits wide."""
         return i64 if type_ == INDEX else type_
+
+    def _insert_first(self, op: Operation) -> None:
+        """Inserts a constant after the others at the start of the function."""
+        first = self.entry.first_op
+        if self._last_constant is not None:
+            self.entry.insert_op_after(op, self._last_constant)
+        elif first is not None:
+            self.entry.insert_op_before(op, first)
+        else:
+            self.entry.add_op(op)
+        self._last_constant = op
 
     # Instructions
 
@@ -83,7 +130,16 @@ class Builder:
         wrapped = value if bits == 64 else (value + (1 << (bits - 1))) % (1 << bits) - (1 << (bits - 1))
         if bits == 1:
             wrapped = value & 1
-        return self.add(llvm.ConstantOp(IntegerAttr(wrapped, cast(IntegerType, type_)), type_))
+        return self.constant(integer_attribute(wrapped, cast(IntegerType, type_)), type_)
+
+    def constant(self, value: Attribute, type_: Attribute) -> SSAValue:
+        """Returns a constant, which is the same value wherever it is needed."""
+        key = (value, type_)
+        if key not in self.constants:
+            op = llvm.ConstantOp.create(result_types=(type_,), properties={"value": value}, location=self.location)
+            self._insert_first(op)
+            self.constants[key] = op.result
+        return self.constants[key]
 
     def number(self, value: int) -> SSAValue:
         """Returns a constant of 64 bits."""
@@ -91,20 +147,22 @@ class Builder:
 
     def offset(self, address: SSAValue, at: SSAValue, element: Attribute, inbounds: bool = True) -> SSAValue:
         """Returns the address of an element."""
-        return self.add(llvm.GEPOp(address, [llvm.GEP_USE_SSA_VAL], element, [at], inbounds=inbounds))
+        flags = {**BY_INDEX, "elem_type": element, **(INBOUNDS if inbounds else NONE)}
+        return self.make(llvm.GEPOp, (address, at), POINTER, flags)
 
-    def cast(self, kind: Callable[[SSAValue, Attribute], Operation], value: SSAValue, type_: Attribute) -> SSAValue:
+    def cast(self, kind: type[Operation], value: SSAValue, type_: Attribute) -> SSAValue:
         """Returns a value converted by an instruction."""
-        return self.add(kind(value, type_))
+        return self.make(kind, (value,), type_, CAST_FLAGS.get(kind, NONE))
 
     def compare(self, predicate: str, x: SSAValue, y: SSAValue) -> SSAValue:
         """Returns a comparison of integers."""
         number = llvm.ICmpPredicateFlag(predicate).to_int()
-        return self.add(llvm.ICmpOp(x, y, IntegerAttr(number, i64)))
+        return self.make(llvm.ICmpOp, (x, y), i1, {"predicate": integer_attribute(number, i64)})
 
     def intrinsic(self, name: str, operands: Sequence[SSAValue], result: Attribute) -> SSAValue:
         """Returns the call of an intrinsic by its full name."""
-        return self.add(llvm.CallIntrinsicOp(name, operands, [result]))
+        sizes = DenseArrayBase.from_list(i32, [len(operands), 0])
+        return self.make(llvm.CallIntrinsicOp, operands, result, {**CALL, "intrin": StringAttr(name), SEGMENTS: sizes})
 
     def library(self, name: str, operands: Sequence[SSAValue]) -> SSAValue:
         """Returns the call of a function of the C library on f64."""
@@ -128,11 +186,17 @@ def suffix(type_: Attribute) -> str:
     return NAMES[type_]
 
 
-def _binary(kind: Callable[[SSAValue, SSAValue], Operation]) -> Rule:
-    return lambda b, op, operands: b.add(kind(operands[0], operands[1]))
+def _binary(kind: type[Operation], properties: Properties = NONE) -> Rule:
+    return lambda b, op, operands: b.make(kind, operands, operands[0].type, properties)
 
 
-def _float(kind: Any) -> Rule:
+@cache
+def fast_math(names: tuple[FastMathFlag, ...]) -> llvm.FastMathAttr:
+    """Returns flags of an instruction on floats."""
+    return llvm.FastMathAttr(list(names) or None)
+
+
+def _float(kind: type[Operation]) -> Rule:
     """Returns an instruction on floats, which keeps the flags of the op, and may be fused as `_is_fused` says."""
 
     def rule(b: Builder, op: Operation, operands: Sequence[SSAValue]) -> SSAValue:
@@ -140,7 +204,7 @@ def _float(kind: Any) -> Rule:
         names = [FastMathFlag(flag.value) for flag in flags.data] if flags is not None else []
         if _is_fused(op):
             names.append(FastMathFlag.ALLOW_CONTRACT)
-        return b.add(kind(operands[0], operands[1], fast_math=llvm.FastMathAttr(names or None)))
+        return b.make(kind, operands, operands[0].type, {"fastmathFlags": fast_math(tuple(names))})
 
     return rule
 
@@ -200,28 +264,27 @@ def _constant(b: Builder, op: Operation, operands: Sequence[SSAValue]) -> SSAVal
     if isinstance(value, IntegerAttr):
         return b.integer(cast("IntegerAttr[IntegerType]", value).value.data, b.type_of(op.results[0].type))
     assert isinstance(value, FloatAttr | DenseIntOrFPElementsAttr)
-    return b.add(llvm.ConstantOp(value, op.results[0].type))
+    return b.constant(value, op.results[0].type)
 
 
 def _compare_integers(b: Builder, op: Operation, operands: Sequence[SSAValue]) -> SSAValue:
-    number = cast("IntegerAttr[IntegerType]", cast(arith.CmpiOp, op).predicate).value.data
-    return b.add(llvm.ICmpOp(operands[0], operands[1], IntegerAttr(number, i64)))
+    return b.make(llvm.ICmpOp, operands, op.results[0].type, {"predicate": cast(arith.CmpiOp, op).predicate})
 
 
 def _compare_floats(b: Builder, op: Operation, operands: Sequence[SSAValue]) -> SSAValue:
-    number = cast(arith.CmpfOp, op).predicate.value.data
-    return b.add(llvm.FCmpOp(operands[0], operands[1], IntegerAttr(number, i64)))
+    flags = {"predicate": cast(arith.CmpfOp, op).predicate, "fastmathFlags": fast_math(())}
+    return b.make(llvm.FCmpOp, operands, op.results[0].type, flags)
 
 
 def _select(b: Builder, op: Operation, operands: Sequence[SSAValue]) -> SSAValue:
-    return b.add(llvm.SelectOp(operands[0], operands[1], operands[2]))
+    return b.make(llvm.SelectOp, operands, operands[1].type, {"fastmathFlags": fast_math(())})
 
 
 def _width(type_: Attribute) -> int:
     return cast(Any, type_).bitwidth
 
 
-def _resized(kind: Callable[[SSAValue, Attribute], Operation]) -> Rule:
+def _resized(kind: type[Operation]) -> Rule:
     """Returns an integer in another width; wider ones are filled as `kind` does."""
 
     def rule(b: Builder, op: Operation, operands: Sequence[SSAValue]) -> SSAValue:
@@ -233,7 +296,7 @@ def _resized(kind: Callable[[SSAValue, Attribute], Operation]) -> Rule:
     return rule
 
 
-def _cast(kind: Callable[[SSAValue, Attribute], Operation]) -> Rule:
+def _cast(kind: type[Operation]) -> Rule:
     return lambda b, op, operands: b.cast(kind, operands[0], b.type_of(op.results[0].type))
 
 
@@ -253,7 +316,7 @@ def _unsigned_to_float(b: Builder, op: Operation, operands: Sequence[SSAValue]) 
         return b.cast(llvm.SIToFPOp, b.cast(llvm.ZExtOp, value, i64), f16)
     high = b.add(llvm.LShrOp(value, b.integer(16, i32)))
     low = b.add(llvm.AndOp(value, b.integer(0xFFFF, i32)))
-    scale = b.add(llvm.ConstantOp(FloatAttr(65536.0, cast(Any, type_)), type_))
+    scale = b.constant(FloatAttr(65536.0, cast(Any, type_)), type_)
     product = b.add(llvm.FMulOp(b.cast(llvm.SIToFPOp, high, type_), scale))
     return b.add(llvm.FAddOp(product, b.cast(llvm.SIToFPOp, low, type_)))
 
@@ -300,7 +363,7 @@ def _shuffle(b: Builder, op: Operation, operands: Sequence[SSAValue]) -> SSAValu
     return b.add(llvm.ShuffleVectorOp(left, right, mask, cast("VectorType[Attribute]", op.results[0].type)))
 
 
-INTEGERS: Mapping[type[Operation], Callable[[SSAValue, SSAValue], Operation]] = {
+INTEGERS: Mapping[type[Operation], type[Operation]] = {
     arith.AddiOp: llvm.AddOp,
     arith.SubiOp: llvm.SubOp,
     arith.MuliOp: llvm.MulOp,
@@ -316,7 +379,10 @@ INTEGERS: Mapping[type[Operation], Callable[[SSAValue, SSAValue], Operation]] = 
     arith.ShRSIOp: llvm.AShrOp,
 }
 
-FLOATS: Mapping[type[Operation], Any] = {
+WRAPPING = (llvm.AddOp, llvm.SubOp, llvm.MulOp, llvm.ShlOp)
+"""The instructions that may say that they don't overflow."""
+
+FLOATS: Mapping[type[Operation], type[Operation]] = {
     arith.AddfOp: llvm.FAddOp,
     arith.SubfOp: llvm.FSubOp,
     arith.MulfOp: llvm.FMulOp,
@@ -371,7 +437,7 @@ LIBRARY: Mapping[type[Operation], str] = {
 """Functions of f64 in C's library."""
 
 RULES: Mapping[type[Operation], Rule] = {
-    **{kind: _binary(made) for kind, made in INTEGERS.items()},
+    **{kind: _binary(made, WRAPS if made in WRAPPING else NONE) for kind, made in INTEGERS.items()},
     **{kind: _float(made) for kind, made in FLOATS.items()},
     **{kind: _intrinsic(name) for kind, name in INTRINSICS.items()},
     **{kind: _library(name) for kind, name in LIBRARY.items()},
@@ -394,7 +460,7 @@ RULES: Mapping[type[Operation], Rule] = {
     math.AbsIOp: _with_flag("abs"),
     math.CountLeadingZerosOp: _with_flag("ctlz"),
     math.CountTrailingZerosOp: _with_flag("cttz"),
-    wgsl.RemFOp: _binary(lambda x, y: llvm.FRemOp(x, y)),
+    wgsl.RemFOp: _binary(llvm.FRemOp, {"fastmathFlags": fast_math(())}),
     vector.BroadcastOp: _broadcast,
     vector.ShuffleOp: _shuffle,
 }

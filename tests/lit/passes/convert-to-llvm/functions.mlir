@@ -8,33 +8,33 @@ func.func @positive(%x: tensor<8xf32>) -> tensor<8xi1> {
 }
 // CHECK:      llvm.func @loops0(%0: !llvm.ptr, %1: !llvm.ptr, %2: !llvm.ptr {llvm.noalias}, %3: i64, %4: i64) attributes {cpu.access = ["read", "read_write"], cpu.scratch = 0 : i64} {
 // CHECK-NEXT:   %5 = llvm.mlir.constant(8192) : i64
-// CHECK-NEXT:   %6 = llvm.mul %3, %5 : i64
-// CHECK-NEXT:   %7 = llvm.mul %4, %5 : i64
-// CHECK-NEXT:   %8 = llvm.mlir.constant(1) : i64
-// CHECK-NEXT:   %9 = llvm.call_intrinsic "llvm.umin.i64"(%7, %8) : (i64, i64) -> i64
-// CHECK-NEXT:   %10 = llvm.mlir.constant(0) : i64
-// CHECK-NEXT:   %11 = llvm.mlir.constant(8) : i64
-// CHECK-NEXT:   %12 = llvm.mlir.constant(0.000000e+00 : f32) : f32
-// CHECK-NEXT:   llvm.br ^bb1(%6 : i64)
+// CHECK-NEXT:   %6 = llvm.mlir.constant(1) : i64
+// CHECK-NEXT:   %7 = llvm.mlir.constant(0) : i64
+// CHECK-NEXT:   %8 = llvm.mlir.constant(8) : i64
+// CHECK-NEXT:   %9 = llvm.mlir.constant(0.000000e+00 : f32) : f32
+// CHECK-NEXT:   %10 = llvm.mul %3, %5 : i64
+// CHECK-NEXT:   %11 = llvm.mul %4, %5 : i64
+// CHECK-NEXT:   %12 = llvm.call_intrinsic "llvm.umin.i64"(%11, %6) : (i64, i64) -> i64
+// CHECK-NEXT:   llvm.br ^bb1(%10 : i64)
 // CHECK-NEXT: ^bb1(%13: i64):
-// CHECK-NEXT:   %14 = llvm.icmp "slt" %13, %9 : i64
+// CHECK-NEXT:   %14 = llvm.icmp "slt" %13, %12 : i64
 // CHECK-NEXT:   llvm.cond_br %14, ^bb2, ^bb6
 // CHECK-NEXT: ^bb2:
-// CHECK-NEXT:   llvm.br ^bb3(%10 : i64)
+// CHECK-NEXT:   llvm.br ^bb3(%7 : i64)
 // CHECK-NEXT: ^bb3(%15: i64):
-// CHECK-NEXT:   %16 = llvm.icmp "slt" %15, %11 : i64
+// CHECK-NEXT:   %16 = llvm.icmp "slt" %15, %8 : i64
 // CHECK-NEXT:   llvm.cond_br %16, ^bb4, ^bb5
 // CHECK-NEXT: ^bb4:
 // CHECK-NEXT:   %17 = llvm.getelementptr inbounds %0[%15] : (!llvm.ptr, i64) -> !llvm.ptr, f32
 // CHECK-NEXT:   %18 = llvm.load %17 {cpu.loop = 0 : i64, alignment = 4 : i64} : !llvm.ptr -> f32
-// CHECK-NEXT:   %19 = llvm.fcmp "ogt" %18, %12 : f32
+// CHECK-NEXT:   %19 = llvm.fcmp "ogt" %18, %9 : f32
 // CHECK-NEXT:   %20 = llvm.zext %19 : i1 to i32
 // CHECK-NEXT:   %21 = llvm.getelementptr inbounds %1[%15] : (!llvm.ptr, i64) -> !llvm.ptr, i32
 // CHECK-NEXT:   llvm.store %20, %21 {cpu.loop = 0 : i64, alignment = 4 : i64} : i32, !llvm.ptr
-// CHECK-NEXT:   %22 = llvm.add %15, %8 overflow<nsw> : i64
+// CHECK-NEXT:   %22 = llvm.add %15, %6 overflow<nsw> : i64
 // CHECK-NEXT:   llvm.br ^bb3(%22 : i64) {cpu.loop = 0 : i64}
 // CHECK-NEXT: ^bb5:
-// CHECK-NEXT:   %23 = llvm.add %13, %8 overflow<nsw> : i64
+// CHECK-NEXT:   %23 = llvm.add %13, %6 overflow<nsw> : i64
 // CHECK-NEXT:   llvm.br ^bb1(%23 : i64)
 // CHECK-NEXT: ^bb6:
 // CHECK-NEXT:   llvm.return
@@ -53,36 +53,36 @@ func.func @functions(%x: tensor<f64>, %n: tensor<ui32>) -> (tensor<f64>, tensor<
 // CHECK:      llvm.func @libm.tanh(f64) -> f64
 // CHECK:      llvm.func @loops0(%0: !llvm.ptr, %1: !llvm.ptr, %2: !llvm.ptr, %3: !llvm.ptr, %4: !llvm.ptr {llvm.noalias}, %5: i64, %6: i64) attributes {cpu.access = ["read", "read", "read_write", "read_write"], cpu.scratch = 0 : i64} {
 // CHECK-NEXT:   %7 = llvm.mlir.constant(32768) : i64
-// CHECK-NEXT:   %8 = llvm.mul %5, %7 : i64
-// CHECK-NEXT:   %9 = llvm.mul %6, %7 : i64
-// CHECK-NEXT:   %10 = llvm.mlir.constant(1) : i64
-// CHECK-NEXT:   %11 = llvm.call_intrinsic "llvm.umin.i64"(%9, %10) : (i64, i64) -> i64
-// CHECK-NEXT:   %12 = llvm.mlir.constant(0) : i64
-// CHECK-NEXT:   llvm.br ^bb1(%8 : i64)
-// CHECK-NEXT: ^bb1(%13: i64):
-// CHECK-NEXT:   %14 = llvm.icmp "slt" %13, %11 : i64
-// CHECK-NEXT:   llvm.cond_br %14, ^bb2, ^bb3
+// CHECK-NEXT:   %8 = llvm.mlir.constant(1) : i64
+// CHECK-NEXT:   %9 = llvm.mlir.constant(0) : i64
+// CHECK-NEXT:   %10 = llvm.mlir.constant(16 : i32) : i32
+// CHECK-NEXT:   %11 = llvm.mlir.constant(65535 : i32) : i32
+// CHECK-NEXT:   %12 = llvm.mlir.constant(6.553600e+04 : f32) : f32
+// CHECK-NEXT:   %13 = llvm.mul %5, %7 : i64
+// CHECK-NEXT:   %14 = llvm.mul %6, %7 : i64
+// CHECK-NEXT:   %15 = llvm.call_intrinsic "llvm.umin.i64"(%14, %8) : (i64, i64) -> i64
+// CHECK-NEXT:   llvm.br ^bb1(%13 : i64)
+// CHECK-NEXT: ^bb1(%16: i64):
+// CHECK-NEXT:   %17 = llvm.icmp "slt" %16, %15 : i64
+// CHECK-NEXT:   llvm.cond_br %17, ^bb2, ^bb3
 // CHECK-NEXT: ^bb2:
-// CHECK-NEXT:   %15 = llvm.getelementptr inbounds %0[%12] : (!llvm.ptr, i64) -> !llvm.ptr, f64
-// CHECK-NEXT:   %16 = llvm.load %15 {alignment = 8 : i64} : !llvm.ptr -> f64
-// CHECK-NEXT:   %17 = llvm.call @libm.tanh(%16) : (f64) -> f64
-// CHECK-NEXT:   %18 = llvm.call_intrinsic "llvm.exp.f64"(%17) : (f64) -> f64
-// CHECK-NEXT:   %19 = llvm.getelementptr inbounds %2[%12] : (!llvm.ptr, i64) -> !llvm.ptr, f64
-// CHECK-NEXT:   llvm.store %18, %19 {alignment = 8 : i64} : f64, !llvm.ptr
-// CHECK-NEXT:   %20 = llvm.getelementptr inbounds %1[%12] : (!llvm.ptr, i64) -> !llvm.ptr, i32
-// CHECK-NEXT:   %21 = llvm.load %20 {alignment = 4 : i64} : !llvm.ptr -> i32
-// CHECK-NEXT:   %22 = llvm.mlir.constant(16 : i32) : i32
-// CHECK-NEXT:   %23 = llvm.lshr %21, %22 : i32
-// CHECK-NEXT:   %24 = llvm.mlir.constant(65535 : i32) : i32
-// CHECK-NEXT:   %25 = llvm.and %21, %24 : i32
-// CHECK-NEXT:   %26 = llvm.mlir.constant(6.553600e+04 : f32) : f32
-// CHECK-NEXT:   %27 = llvm.sitofp %23 : i32 to f32
-// CHECK-NEXT:   %28 = llvm.fmul %27, %26 : f32
-// CHECK-NEXT:   %29 = llvm.sitofp %25 : i32 to f32
+// CHECK-NEXT:   %18 = llvm.getelementptr inbounds %0[%9] : (!llvm.ptr, i64) -> !llvm.ptr, f64
+// CHECK-NEXT:   %19 = llvm.load %18 {alignment = 8 : i64} : !llvm.ptr -> f64
+// CHECK-NEXT:   %20 = llvm.call @libm.tanh(%19) : (f64) -> f64
+// CHECK-NEXT:   %21 = llvm.call_intrinsic "llvm.exp.f64"(%20) : (f64) -> f64
+// CHECK-NEXT:   %22 = llvm.getelementptr inbounds %2[%9] : (!llvm.ptr, i64) -> !llvm.ptr, f64
+// CHECK-NEXT:   llvm.store %21, %22 {alignment = 8 : i64} : f64, !llvm.ptr
+// CHECK-NEXT:   %23 = llvm.getelementptr inbounds %1[%9] : (!llvm.ptr, i64) -> !llvm.ptr, i32
+// CHECK-NEXT:   %24 = llvm.load %23 {alignment = 4 : i64} : !llvm.ptr -> i32
+// CHECK-NEXT:   %25 = llvm.lshr %24, %10 : i32
+// CHECK-NEXT:   %26 = llvm.and %24, %11 : i32
+// CHECK-NEXT:   %27 = llvm.sitofp %25 : i32 to f32
+// CHECK-NEXT:   %28 = llvm.fmul %27, %12 : f32
+// CHECK-NEXT:   %29 = llvm.sitofp %26 : i32 to f32
 // CHECK-NEXT:   %30 = llvm.fadd %28, %29 : f32
-// CHECK-NEXT:   %31 = llvm.getelementptr inbounds %3[%12] : (!llvm.ptr, i64) -> !llvm.ptr, f32
+// CHECK-NEXT:   %31 = llvm.getelementptr inbounds %3[%9] : (!llvm.ptr, i64) -> !llvm.ptr, f32
 // CHECK-NEXT:   llvm.store %30, %31 {alignment = 4 : i64} : f32, !llvm.ptr
-// CHECK-NEXT:   %32 = llvm.add %13, %10 overflow<nsw> : i64
+// CHECK-NEXT:   %32 = llvm.add %16, %8 overflow<nsw> : i64
 // CHECK-NEXT:   llvm.br ^bb1(%32 : i64)
 // CHECK-NEXT: ^bb3:
 // CHECK-NEXT:   llvm.return
