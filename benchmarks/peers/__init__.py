@@ -13,7 +13,7 @@ import numpy as np
 
 from benchmarks.harness import Contestant
 
-ON_CPU = ("numpy_peer", "torch_peer", "jax_peer")
+ON_CPU = ("numpy_peer", "torch_peer", "torch_compile_peer", "jax_peer", "iree_peer")
 PEERS = ("hand_fused", *ON_CPU, "tinygrad_peer")
 
 

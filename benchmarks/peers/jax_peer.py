@@ -95,18 +95,28 @@ def _updated(settings: Settings, state: Any, gradients: Parameters) -> Any:
     return weights, first, second, count
 
 
-def contestant(name: str, parameters: Mapping[str, np.ndarray], batch: Mapping[str, np.ndarray]) -> Contestant:
-    """Returns a workload in JAX."""
+def step_function(name: str) -> Callable[[Any, Any], tuple[Any, Any]]:
+    """Returns a workload's step: of state and batch, the loss and the new state."""
     settings, loss = SETTINGS[name], LOSSES[name]
 
-    def advanced(state: Any, batch: Any) -> Any:
+    def advanced(state: Any, batch: Any) -> tuple[Any, Any]:
         value, gradients = jax.value_and_grad(lambda weights: loss(weights, **batch))(state[0])
         return value, _updated(settings, state, gradients)
 
-    compiled = jax.jit(advanced, donate_argnums=0)
+    return advanced
+
+
+def first_state(parameters: Mapping[str, np.ndarray]) -> Any:
+    """Returns the state before the first step: weights, moments and the step count."""
     weights = {path: jnp.array(value) for path, value in parameters.items()}
     zeros = [{path: jnp.zeros_like(value) for path, value in weights.items()} for _ in range(2)]
-    state: Any = (weights, *zeros, jnp.zeros((), jnp.float32))
+    return weights, *zeros, jnp.zeros((), jnp.float32)
+
+
+def contestant(name: str, parameters: Mapping[str, np.ndarray], batch: Mapping[str, np.ndarray]) -> Contestant:
+    """Returns a workload in JAX."""
+    compiled = jax.jit(step_function(name), donate_argnums=0)
+    state = first_state(parameters)
     arrays = {key: jnp.array(value) for key, value in batch.items()}
 
     def step() -> float:

@@ -1,4 +1,4 @@
-"""The workloads in PyTorch, eager, on the CPU; Adam in its fused form."""
+"""The workloads in PyTorch on the CPU, eager or compiled; Adam in its fused form."""
 
 from __future__ import annotations
 
@@ -68,9 +68,12 @@ LOSSES: dict[str, Callable[..., Any]] = {
 }
 
 
-def contestant(name: str, parameters: Mapping[str, np.ndarray], batch: Mapping[str, np.ndarray]) -> Contestant:
-    """Returns a workload in PyTorch."""
-    settings, loss = SETTINGS[name], LOSSES[name]
+def contestant(
+    name: str, parameters: Mapping[str, np.ndarray], batch: Mapping[str, np.ndarray], compiled: bool = False
+) -> Contestant:
+    """Returns a workload in PyTorch; compiled, forward and backward pass are what `torch.compile` makes of the loss."""
+    settings = SETTINGS[name]
+    loss = torch.compile(LOSSES[name], dynamic=False) if compiled else LOSSES[name]
     p = {path: torch.nn.Parameter(torch.from_numpy(np.array(value))) for path, value in parameters.items()}
     tensors = {key: torch.from_numpy(np.array(value)) for key, value in batch.items()}
     decayed = {path for path in p if path.endswith(settings.decay)}
@@ -90,4 +93,4 @@ def contestant(name: str, parameters: Mapping[str, np.ndarray], batch: Mapping[s
         optimizer.step()
         return value.detach().item()
 
-    return Contestant("torch eager (CPU)", step, {"version": torch.__version__, "threads": torch.get_num_threads()})
+    return Contestant(f"torch{'.compile' if compiled else ' eager'} (CPU)", step, {"version": torch.__version__, "threads": torch.get_num_threads()})

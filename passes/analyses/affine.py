@@ -178,7 +178,7 @@ def _recombined(value: Linear) -> Linear:
         quotient = _quotient(atom.lhs, atom.rhs.value)
         if value.terms.get(quotient) == factor * atom.rhs.value:
             terms = {other: c for other, c in value.terms.items() if other not in (atom, quotient)}
-            inner = _as_terms(atom.lhs)
+            inner = as_terms(atom.lhs)
             return _recombined(Linear(terms, value.constant).plus(inner, factor))
     return value
 
@@ -194,15 +194,15 @@ def _quotient(expression: AffineExpr, divisor: int) -> AffineExpr:
     return AffineBinaryOpExpr(AffineBinaryOpKind.FloorDiv, expression, AffineConstantExpr(divisor))
 
 
-def _as_terms(expression: AffineExpr) -> Linear:
+def as_terms(expression: AffineExpr) -> Linear:
     """Returns the linear form of an expression that is simplified already."""
     if isinstance(expression, AffineConstantExpr):
         return Linear(constant=expression.value)
     if isinstance(expression, AffineBinaryOpExpr):
         if expression.kind == AffineBinaryOpKind.Add:
-            return _as_terms(expression.lhs).plus(_as_terms(expression.rhs))
+            return as_terms(expression.lhs).plus(as_terms(expression.rhs))
         if expression.kind == AffineBinaryOpKind.Mul and isinstance(expression.rhs, AffineConstantExpr):
-            return _as_terms(expression.lhs).times(expression.rhs.value)
+            return as_terms(expression.lhs).times(expression.rhs.value)
     return Linear({expression: 1})
 
 

@@ -7,11 +7,13 @@ F. Van Zee, R. van de Geijn: BLIS: A Framework for Rapidly Instantiating BLAS Fu
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 
 from xdsl.dialects import arith, memref, vector
 from xdsl.dialects.builtin import IndexType, IntegerAttr, VectorType, i32
+from xdsl.dialects.linalg.ops import GenericOp, IndexOp
 from xdsl.ir import Block, BlockArgument, SSAValue
 from xdsl.ir.affine import AffineDimExpr
 from xdsl.utils.exceptions import DiagnosticException
@@ -23,8 +25,9 @@ from tensorgrad.passes.analyses import affine
 from tensorgrad.passes.analyses.axes import grid_of_sides, needed_for
 from tensorgrad.passes.analyses.factors import factors_of, is_linear, lies_along_steps
 from tensorgrad.passes.analyses.kinds import contraction_of
+from tensorgrad.passes.analyses.windows import Place, places_of, plain_place, run_along
 from tensorgrad.passes.kernels.lower_buf_to_cpu.loops import new_array, parallel
-from tensorgrad.passes.kernels.lower_buf_to_cpu.packing import Panels, sequential, side_of_blocks
+from tensorgrad.passes.kernels.lower_buf_to_cpu.packing import Panels, Put, sequential, side_of_blocks
 from tensorgrad.passes.kernels.writing.emission import (
     Code,
     Loops,
@@ -32,6 +35,9 @@ from tensorgrad.passes.kernels.writing.emission import (
     store_outputs,
     strided,
 )
+
+LEAST_RUN = 8
+"""Shorter runs of neighbours in memory are looked for one by one."""
 
 
 def write_packed(kernel: KernelOp, schedule: PackedSchedule, code: Code, first: SSAValue, last: SSAValue) -> None:
@@ -71,6 +77,15 @@ class _Product:
         self.extents, self.expressions = grid_of_sides(kernel.extents, schedule.row, schedule.column)
         depth = min(schedule.depth, self.steps)
         self.depth = depth
+        self.linear = {
+            value
+            for value in (factors.row, factors.column)
+            if is_linear(stage, value, grid, schedule.row, schedule.column)
+        }
+        self.layouts = {
+            value: _Layout.of(stage, value, len(grid), side, value in self.linear)
+            for value, side in ((factors.row, schedule.row), (factors.column, schedule.column))
+        }
         self.rows = None if schedule.direct else self._panels(top, factors.row, is_row=True)
         self.columns = self._panels(top, factors.column, is_row=False)
         self.results = self._array(top, schedule.tile_rows * schedule.tile_columns)
@@ -78,11 +93,7 @@ class _Product:
         self.row_axis = _Axis([grid[loop] for loop in schedule.row], schedule.tile_rows, array)
         self.column_axis = _Axis([grid[loop] for loop in schedule.column], schedule.tile_columns, array)
         self.step_axis = _Axis(own, depth, array)
-        self.linear = {
-            value
-            for value in (factors.row, factors.column)
-            if is_linear(stage, value, grid, schedule.row, schedule.column)
-        }
+        self.finish_run = self._run_of_results()
 
     def _array(self, top: Block, extent: int) -> SSAValue:
         return new_array(top, self.element, extent)
@@ -141,8 +152,7 @@ class _Product:
         schedule = self.schedule
         width = schedule.rows if is_row else schedule.columns
         tile = schedule.tile_rows if is_row else schedule.tile_columns
-        along_steps = lies_along_steps(self.stage, value, len(self.kernel.extents))
-        side = side_of_blocks(width, schedule.lanes) if along_steps else 1
+        side = side_of_blocks(width, schedule.lanes) if self.layouts[value].along_steps else 1
         depth = -(-self.depth // side) * side
         lines = self._array(top, side * depth) if side > 1 else None
         is_cut = self.extents[1 if is_row else 2] % width != 0
@@ -151,19 +161,26 @@ class _Product:
     def _pack(self, code: Code, value: SSAValue, panels: Panels, start: SSAValue, steps: SSAValue) -> None:
         """Packs a factor for a range of the reduction."""
         is_row = panels is self.rows
-        along_steps = lies_along_steps(self.stage, value, len(self.kernel.extents))
-        factor = _Factor(self, value, start, is_row)
-        panels.pack(code, self.row_count if is_row else self.column_count, steps, along_steps, factor)
+        layout = self.layouts[value]
+        kind = _Factor if layout.run == 1 else _Window
+        panels.pack(code, self.row_count if is_row else self.column_count, steps, kind(self, value, start, is_row))
 
-    def loops_by_table(self, code: Code, row: Sequence[SSAValue], column: Sequence[SSAValue]) -> Loops:
-        """Returns the grid's loops, those of rows and columns with these indices, none for the first."""
+    def loops_by_table(self, code: Code, row: Sequence[SSAValue], column: Sequence[SSAValue], beyond: int = 0) -> Loops:
+        """Returns the grid's loops, those of rows and columns with these indices, none for the first.
+
+        Args:
+            code: Where to write.
+            row: The indices of a row's loops.
+            column: Those of a column's.
+            beyond: By how much indices may be above what their loops have.
+        """
         schedule, grid = self.schedule, self.kernel.extents
         bases, extents, expressions = [self.rest], [self.extents[0]], list(self.expressions)
         for side, indices in ((schedule.row, row), (schedule.column, column)):
             for loop, one in zip(side, indices or [code.number(0)] * len(side), strict=True):
                 expressions[loop] = AffineDimExpr(len(bases))
                 bases.append(one)
-                extents.append(grid[loop])
+                extents.append(grid[loop] + (beyond if grid[loop] > 1 else 0))
         return Loops(tuple(bases), tuple(extents), tuple(expressions))
 
     def computed(self, code: Code, value: SSAValue, needed: set[SSAValue], loops: Loops) -> SSAValue:
@@ -263,22 +280,97 @@ class _Product:
     def _finish(self, code: Code) -> None:
         """Runs the stages behind the contraction on the tile, and stores the results."""
 
-        def element(inner: Code, i: SSAValue, j: SSAValue) -> None:
-            at = inner.index_op(arith.AddiOp, inner.index_op(arith.MuliOp, i, self.schedule.tile_columns), j)
+        def line(inner: Code, i: SSAValue) -> None:
             row = self.row_axis.indices(inner, self.first_row, i)
-            loops = self.loops_by_table(inner, row, self.column_axis.indices(inner, self.first_column, j))
-            known: dict[SSAValue, SSAValue] = {self.stage.outputs[0]: inner.element(self.results, at)}
-            for stage in self.kernel.stages:
-                is_sum = stage is self.stage
-                values = [known[stage.outputs[0]]] if is_sum else stage_values(inner, stage, loops, known)
-                known.update(zip(stage.outputs, values, strict=True))
-                store_outputs(self.kernel, stage, inner, loops, values)
 
-        sequential(
-            code,
-            self.row_count,
-            lambda c, i: parallel(c, self.column_count, None, lambda d, j: element(d, i, j)),
-        )
+            def at(c: Code, j: SSAValue) -> None:
+                column = self.column_axis.indices(c, self.first_column, j)
+                self._finish_element(c, i, j, self.loops_by_table(c, row, column))
+
+            def run(outer: Code, low: SSAValue, high: SSAValue) -> None:
+                origin = self.column_axis.indices(outer, self.first_column, low)
+
+                def element(c: Code, j: SSAValue) -> None:
+                    moved = c.index_op(arith.SubiOp, j, low)
+                    column = [
+                        c.index_op(arith.AddiOp, one, moved) if k == inmost else one for k, one in enumerate(origin)
+                    ]
+                    self._finish_element(c, i, j, self.loops_by_table(c, row, column, self.finish_run))
+
+                parallel(outer, high, low, element)
+
+            if self.finish_run < LEAST_RUN:
+                parallel(inner, self.column_count, None, at)
+            else:
+                over_runs(inner, self.first_column, self.column_count, self.extents[2], self.finish_run, run)
+
+        inmost = max((k for k, loop in enumerate(self.schedule.column) if self.kernel.extents[loop] > 1), default=0)
+        sequential(code, self.row_count, line)
+
+    def _finish_element(self, code: Code, i: SSAValue, j: SSAValue, loops: Loops) -> None:
+        """Runs the stages behind the contraction for one element of the tile."""
+        at = code.index_op(arith.AddiOp, code.index_op(arith.MuliOp, i, self.schedule.tile_columns), j)
+        known: dict[SSAValue, SSAValue] = {self.stage.outputs[0]: code.element(self.results, at)}
+        for stage in self.kernel.stages:
+            is_sum = stage is self.stage
+            values = [known[stage.outputs[0]]] if is_sum else stage_values(code, stage, loops, known)
+            known.update(zip(stage.outputs, values, strict=True))
+            store_outputs(self.kernel, stage, code, loops, values)
+
+    def _run_of_results(self) -> int:
+        """Returns for how many neighbouring columns all that `_finish` reads and writes lies one after another."""
+        grid, places = self.kernel.extents, list[Place | None]()
+        for stage in self.kernel.stages:
+            maps, count = maps_of(stage), len(stage.inputs)
+            if stage is not self.stage:
+                if any(isinstance(op, IndexOp) for op in stage.body.walk()):
+                    return 1
+                reads = zip(stage.inputs, maps[:count], strict=True)
+                places += [plain_place(one, m, grid) for one, m in reads if not is_shape_only(one)]
+            writes = zip(stage.outputs, maps[count:], strict=True)
+            places += [plain_place(one, m, grid) for one, m in writes if one in self.kernel.output_arguments]
+        found = [place for place in places if place is not None]
+        if len(found) < len(places):
+            return 1
+        return run_along(found, self.schedule.column, [grid[loop] for loop in self.schedule.column])
+
+
+@dataclass(frozen=True)
+class _Layout:
+    """How a factor lies in memory.
+
+    Attributes:
+        places: Where its operands lie, if that is a straight line; see `windows`.
+        run: How many neighbours lie one after another there; 1 where each is looked for.
+        along_steps: Whether neighbours are iterations of the reduction, not rows or columns.
+        moving: The operands that are not the same for all neighbours.
+    """
+
+    places: Mapping[BlockArgument, Place]
+    run: int
+    along_steps: bool
+    moving: frozenset[BlockArgument] = frozenset()
+
+    @staticmethod
+    def of(stage: GenericOp, value: SSAValue, rank: int, side: Sequence[int], is_linear: bool) -> _Layout:
+        """Returns how a factor of a contraction lies in memory.
+
+        Args:
+            stage: The contraction.
+            value: The factor.
+            rank: The number of the grid's loops.
+            side: The loops of the factor's rows, or columns.
+            is_linear: Whether its place is a multiple of the row, or column, and of the iteration, as it is.
+        """
+        extents = loop_extents(stage)
+        places = (None if is_linear else places_of(stage, value)) or {}
+        own = range(rank, len(extents))
+        across, along = (run_along(places.values(), loops, [extents[i] for i in loops]) for loops in (side, own))
+        if max(across, along) < LEAST_RUN:
+            return _Layout({}, 1, lies_along_steps(stage, value, rank))
+        axis = own if along > across else side
+        moving = frozenset(one for one, place in places.items() if any(place.stride(loop) for loop in axis))
+        return _Layout(places, max(across, along), along > across, moving)
 
 
 class _Factor:
@@ -286,8 +378,25 @@ class _Factor:
 
     def __init__(self, product: _Product, value: SSAValue, start: SSAValue, is_row: bool):
         self.product, self.factor, self.start, self.is_row = product, value, start, is_row
+        self.layout = product.layouts[value]
+        self.along_steps = self.layout.along_steps
         self.needed = needed_for([value])
         self.is_linear = value in product.linear
+
+    def over_rows(self, code: Code, step: SSAValue, first: SSAValue, count: SSAValue, put: Put) -> None:
+        """Writes a loop over rows, or columns, in an iteration."""
+        indices = self.at_step(code, step)
+
+        def at(inner: Code, place: SSAValue) -> None:
+            row = self.at_row(inner, inner.index_op(arith.AddiOp, first, place))
+            put(inner, place, self.value(inner, row, indices))
+
+        parallel(code, count, None, at)
+
+    def over_steps(self, code: Code, row: SSAValue, count: SSAValue, put: Put) -> None:
+        """Writes a loop over iterations in a row, or a column."""
+        indices = self.at_row(code, row)
+        parallel(code, count, None, lambda c, step: put(c, step, self.value(c, indices, self.at_step(c, step))))
 
     def at_row(self, code: Code, row: SSAValue) -> list[SSAValue]:
         """Returns the indices of a row, or a column."""
@@ -305,17 +414,123 @@ class _Factor:
 
     def value(self, code: Code, row: list[SSAValue], step: list[SSAValue]) -> SSAValue:
         """Returns the factor there."""
+        return self.product.computed(code, self.factor, self.needed, self.loops(code, row, step))
+
+    def loops(self, code: Code, row: list[SSAValue], step: list[SSAValue]) -> Loops:
+        """Returns the stage's loops there."""
         product = self.product
         if self.is_linear:
             zero = code.number(0)
             both = (row[0], zero) if self.is_row else (zero, row[0])
-            loops = strided(
+            return strided(
                 Loops((product.rest, *both), product.extents, product.expressions), step[0], list(product.own)
             )
-        else:
-            sides: tuple[list[SSAValue], list[SSAValue]] = (row, []) if self.is_row else ([], row)
-            loops = product.loops_by_table(code, *sides).with_own(step, product.own)
-        return product.computed(code, self.factor, self.needed, loops)
+        sides: tuple[list[SSAValue], list[SSAValue]] = (row, []) if self.is_row else ([], row)
+        return product.loops_by_table(code, *sides).with_own(step, product.own)
+
+
+class _Window(_Factor):
+    """A factor whose neighbours lie one after another in memory, for a run of them: loads are of vectors.
+
+    Where a condition says that an element is not there, nothing is loaded.
+    """
+
+    def over_rows(self, code: Code, step: SSAValue, first: SSAValue, count: SSAValue, put: Put) -> None:
+        """Writes a loop over rows, or columns, in an iteration."""
+        product, indices = self.product, self.at_step(code, step)
+        begin = code.index_op(arith.AddiOp, product.first_row if self.is_row else product.first_column, first)
+
+        def run(outer: Code, low: SSAValue, high: SSAValue) -> None:
+            origin = self.loops(outer, self.at_row(outer, outer.index_op(arith.AddiOp, first, low)), indices)
+            starts = self._starts(outer, origin)
+
+            def at(inner: Code, place: SSAValue) -> None:
+                row = self.at_row(inner, inner.index_op(arith.AddiOp, first, place))
+                distance = inner.index_op(arith.SubiOp, place, low)
+                put(inner, place, self._value(inner, self.loops(inner, row, indices), starts, distance))
+
+            parallel(outer, high, low, at)
+
+        over_runs(code, begin, count, product.extents[1 if self.is_row else 2], self.layout.run, run)
+
+    def over_steps(self, code: Code, row: SSAValue, count: SSAValue, put: Put) -> None:
+        """Writes a loop over iterations in a row, or a column."""
+        indices = self.at_row(code, row)
+
+        def run(outer: Code, low: SSAValue, high: SSAValue) -> None:
+            starts = self._starts(outer, self.loops(outer, indices, self.at_step(outer, low)))
+
+            def at(inner: Code, step: SSAValue) -> None:
+                loops = self.loops(inner, indices, self.at_step(inner, step))
+                put(inner, step, self._value(inner, loops, starts, inner.index_op(arith.SubiOp, step, low)))
+
+            parallel(outer, high, low, at)
+
+        over_runs(code, self.start, count, self.product.steps, self.layout.run, run)
+
+    def _starts(self, code: Code, loops: Loops) -> dict[BlockArgument, SSAValue]:
+        """Returns where each operand lies at the start of a run."""
+        stage = self.product.stage
+        return {
+            argument: code.position_at(place.linear, stage.inputs[argument.index], loops)
+            for argument, place in self.layout.places.items()
+        }
+
+    def _value(
+        self, code: Code, loops: Loops, starts: Mapping[BlockArgument, SSAValue], distance: SSAValue
+    ) -> SSAValue:
+        """Returns the factor at a distance from the start of a run."""
+        known: dict[SSAValue, SSAValue] = {}
+        guards = [place.guard for place in self.layout.places.values() if place.guard is not None]
+        self._compute(code, known, needed_for(guards), loops)
+        for argument, place in self.layout.places.items():
+            at = starts[argument]
+            if argument in self.layout.moving:
+                at = code.index_op(arith.AddiOp, at, distance)
+            memory = code.bindings[self.product.stage.inputs[argument.index]].memory
+            guard = place.guard
+            known[argument] = code.element(memory, at) if guard is None else code.element_if(known[guard], memory, at)
+        self._compute(code, known, self.needed, loops)
+        return known[self.factor]
+
+    def _compute(self, code: Code, known: dict[SSAValue, SSAValue], needed: set[SSAValue], loops: Loops) -> None:
+        """Computes what is needed and not known yet."""
+        for op in self.product.stage.body.block.ops:
+            if any(result in needed and result not in known for result in op.results):
+                code.scalar_op(op, known, loops)
+
+
+def over_runs(
+    code: Code,
+    begin: SSAValue,
+    count: SSAValue,
+    extent: int,
+    length: int,
+    body: Callable[[Code, SSAValue, SSAValue], None],
+) -> None:
+    """Cuts positions of an axis where runs of neighbours end.
+
+    Args:
+        code: Where to write.
+        begin: The first position.
+        count: How many there are.
+        extent: The axis'.
+        length: A run's.
+        body: Is given the first position of a part and the one behind its last, both from `begin` on.
+    """
+    if length == extent:
+        body(code, code.number(0), count)
+        return
+    end = code.index_op(arith.AddiOp, begin, count)
+    last = code.index_op(arith.DivUIOp, code.index_op(arith.AddiOp, end, length - 1), length)
+
+    def run(inner: Code, number: SSAValue) -> None:
+        start = inner.index_op(arith.MuliOp, number, length)
+        stop = inner.index_op(arith.MinUIOp, inner.index_op(arith.AddiOp, start, length), end)
+        low = inner.index_op(arith.SubiOp, inner.index_op(arith.MaxUIOp, start, begin), begin)
+        body(inner, low, inner.index_op(arith.SubiOp, stop, begin))
+
+    sequential(code, last, run, start=code.index_op(arith.DivUIOp, begin, length))
 
 
 class _Axis:

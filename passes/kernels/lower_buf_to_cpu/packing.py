@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Protocol, cast
+from typing import Protocol, TypeAlias, cast
 
 from xdsl.dialects import arith, vector
 from xdsl.dialects.builtin import DenseArrayBase, VectorType, i64
@@ -25,19 +25,25 @@ LEAST_SIDE = 4
 """Smaller blocks are not worth transposing."""
 
 
+Put: TypeAlias = Callable[[Code, SSAValue, SSAValue], None]
+"""Writes what stores a value for a place, or an iteration."""
+
+
 class Factor(Protocol):
-    """What is packed: its indices are computed outside of the loops in which they don't change."""
+    """What is packed.
 
-    def at_row(self, code: Code, row: SSAValue) -> list[SSAValue]:
-        """Returns the indices of a row, or a column, of the tile."""
+    Attributes:
+        along_steps: Whether it lies along the reduction.
+    """
+
+    along_steps: bool
+
+    def over_rows(self, code: Code, step: SSAValue, first: SSAValue, count: SSAValue, put: Put) -> None:
+        """Writes a loop over `count` rows, or columns, of the tile from `first` on, in an iteration of a range."""
         ...
 
-    def at_step(self, code: Code, step: SSAValue) -> list[SSAValue]:
-        """Returns the indices of an iteration of a range of the reduction."""
-        ...
-
-    def value(self, code: Code, row: list[SSAValue], step: list[SSAValue]) -> SSAValue:
-        """Returns an element."""
+    def over_steps(self, code: Code, row: SSAValue, count: SSAValue, put: Put) -> None:
+        """Writes a loop over the iterations of a range, in a row, or a column, of the tile."""
         ...
 
 
@@ -69,7 +75,7 @@ class Panels:
     side: int = 1
     lines: SSAValue | None = None
 
-    def pack(self, code: Code, count: SSAValue, steps: SSAValue, along_steps: bool, factor: Factor) -> None:
+    def pack(self, code: Code, count: SSAValue, steps: SSAValue, factor: Factor) -> None:
         """Writes the code that packs.
 
         A panel has zeros for rows and columns beyond an edge: nothing is made of them, but what was there before might
@@ -79,7 +85,6 @@ class Panels:
             code: Where to write.
             count: How many rows, or columns, there are.
             steps: How many iterations there are.
-            along_steps: Whether the factor lies along the iterations.
             factor: What to pack.
         """
         panels = code.index_op(arith.DivUIOp, code.index_op(arith.AddiOp, count, self.width - 1), self.width)
@@ -93,7 +98,7 @@ class Panels:
                 blocks = inner.number(self.width // self.side)
                 sequential(inner, blocks, lambda c, block: self._pack_transposed(c, panel, block, wide, steps, factor))
             else:
-                self._pack_elements(inner, panel, wide, steps, along_steps, factor)
+                self._pack_elements(inner, panel, wide, steps, factor)
 
         sequential(code, panels, over_panels)
 
@@ -102,34 +107,25 @@ class Panels:
         base = code.index_op(arith.MuliOp, panel, self.depth * self.width)
         return code.index_op(arith.AddiOp, base, code.index_op(arith.MuliOp, step, self.width))
 
-    def _pack_elements(
-        self, code: Code, panel: SSAValue, wide: SSAValue, steps: SSAValue, along_steps: bool, factor: Factor
-    ) -> None:
+    def _pack_elements(self, code: Code, panel: SSAValue, wide: SSAValue, steps: SSAValue, factor: Factor) -> None:
+        first = code.index_op(arith.MuliOp, panel, self.width)
+
         def put(inner: Code, place: SSAValue, step: SSAValue, value: SSAValue) -> None:
             inner.put(value, self.memory, inner.index_op(arith.AddiOp, self._place(inner, panel, step), place))
 
-        def over_steps(c: Code, place: SSAValue) -> None:
-            row = factor.at_row(c, self._row(c, panel, place))
-            parallel(c, steps, None, lambda d, step: put(d, place, step, factor.value(d, row, factor.at_step(d, step))))
+        def line(c: Code, place: SSAValue) -> None:
+            row = c.index_op(arith.AddiOp, first, place)
+            factor.over_steps(c, row, steps, lambda d, step, value: put(d, place, step, value))
 
-        def over_rows(c: Code, step: SSAValue) -> None:
-            indices = factor.at_step(c, step)
+        def across(c: Code, step: SSAValue) -> None:
+            factor.over_rows(c, step, first, wide, lambda d, place, value: put(d, place, step, value))
 
-            def at(d: Code, place: SSAValue) -> None:
-                put(d, place, step, factor.value(d, factor.at_row(d, self._row(d, panel, place)), indices))
-
-            parallel(c, wide, None, at)
-
-        if along_steps:
-            sequential(code, wide, over_steps)
+        if factor.along_steps:
+            sequential(code, wide, line)
         else:
-            sequential(code, steps, over_rows)
+            sequential(code, steps, across)
         if self.is_cut:
             sequential(code, steps, lambda c, step: self._fill_up(c, panel, step, wide))
-
-    def _row(self, code: Code, panel: SSAValue, place: SSAValue | int) -> SSAValue:
-        """Returns the row, or column, of the tile at a place in a panel."""
-        return code.index_op(arith.AddiOp, code.index_op(arith.MuliOp, panel, self.width), place)
 
     def _fill_up(self, code: Code, panel: SSAValue, step: SSAValue, filled: SSAValue) -> None:
         """Writes zeros behind the `filled` elements of an iteration in a panel."""
@@ -146,13 +142,13 @@ class Panels:
         first = code.index_op(arith.MuliOp, block, self.side)
 
         def line(inner: Code, x: SSAValue) -> None:
-            row = factor.at_row(inner, self._row(inner, panel, inner.index_op(arith.AddiOp, x, first)))
-            start = inner.index_op(arith.MuliOp, x, self.depth)
+            above = inner.index_op(arith.AddiOp, inner.index_op(arith.MuliOp, panel, self.width), first)
+            row, start = inner.index_op(arith.AddiOp, above, x), inner.index_op(arith.MuliOp, x, self.depth)
 
-            def at(c: Code, step: SSAValue) -> None:
-                c.put(factor.value(c, row, factor.at_step(c, step)), lines, c.index_op(arith.AddiOp, start, step))
+            def put(c: Code, step: SSAValue, value: SSAValue) -> None:
+                c.put(value, lines, c.index_op(arith.AddiOp, start, step))
 
-            parallel(inner, steps, None, at)
+            factor.over_steps(inner, row, steps, put)
 
         def empty(inner: Code, x: SSAValue) -> None:
             start, zero = inner.index_op(arith.MuliOp, x, self.depth), inner.scalar(0.0, self.element)

@@ -251,6 +251,14 @@ class Code:
         moved = self.bindings[buffer].moved
         return at if moved is None else self.index_op(arith.AddiOp, moved, at)
 
+    def position_at(self, found: affine.Linear, buffer: SSAValue, loops: Loops) -> SSAValue:
+        """Returns the linear index of an element, for one over a stage's loops."""
+        placed = found.expression().replace_dims_and_symbols(loops.expressions, ())
+        start = affine.Linear(constant=self.bindings[buffer].start)
+        at = self.place(affine.linear(placed, loops.extents).plus(start), loops)
+        moved = self.bindings[buffer].moved
+        return at if moved is None else self.index_op(arith.AddiOp, moved, at)
+
     def place(self, found: affine.Linear, loops: Loops) -> SSAValue:
         """Returns an index as code; what depends on outer loops alone is summed first, so that it can be hoisted."""
         by_loop: dict[int, dict[AffineExpr, int]] = {}
@@ -279,6 +287,14 @@ class Code:
     def element(self, memory: SSAValue, at: SSAValue) -> SSAValue:
         """Returns an element of an array."""
         return self.add(memref.LoadOp.create(operands=[memory, at], result_types=[element_of(memory)]))
+
+    def element_if(self, condition: SSAValue, memory: SSAValue, at: SSAValue) -> SSAValue:
+        """Returns an element of an array where a condition holds, else zero; the place may be outside of the array."""
+        branches = [Block(), Block()]
+        loaded, absent = (self.inside(block) for block in branches)
+        branches[0].add_op(scf.YieldOp(loaded.element(memory, at)))
+        branches[1].add_op(scf.YieldOp(absent.scalar(0.0, element_of(memory))))
+        return self.add(scf.IfOp(condition, [element_of(memory)], *(Region(block) for block in branches)))
 
     def put(self, value: SSAValue, memory: SSAValue, at: SSAValue) -> None:
         """Writes an element of an array."""

@@ -1,0 +1,179 @@
+"""Where a contraction's factor lies in memory in a straight line: windows of images, and what is indexed plainly.
+
+An index of padded data wraps around, and a condition says where it is inside: under `d2 + d5 - 1 < 28`, the place
+`(d2 + d5 + 27) mod 28` is `d2 + d5 - 1`. So neighbours along an image are neighbours in memory, across its rows too
+where the window has as many positions as the image, and only the condition differs between them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import IntegerAttr
+from xdsl.dialects.linalg.ops import GenericOp, IndexOp
+from xdsl.ir import Block, BlockArgument, SSAValue
+from xdsl.ir.affine import (
+    AffineBinaryOpExpr,
+    AffineBinaryOpKind,
+    AffineConstantExpr,
+    AffineDimExpr,
+    AffineExpr,
+    AffineMap,
+)
+
+from tensorgrad.dialects.buf import is_shape_only, loop_extents, maps_of, shape_of
+from tensorgrad.passes.analyses import affine
+from tensorgrad.passes.analyses.axes import needed_for
+from tensorgrad.passes.analyses.guards import ULT
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where an operand lies, as a sum of multiples of loops.
+
+    Attributes:
+        linear: The row-major index, over the stage's loops.
+        guard: The condition under which the operand is there; none where it always is.
+    """
+
+    linear: affine.Linear
+    guard: SSAValue | None
+
+    def stride(self, loop: int) -> int:
+        """Returns how far the index moves from an iteration of a loop to the next."""
+        return self.linear.terms.get(AffineDimExpr(loop), 0)
+
+
+def places_of(stage: GenericOp, value: SSAValue) -> dict[BlockArgument, Place] | None:
+    """Returns where the operands lie that a value of a contraction's body is computed from.
+
+    Args:
+        stage: The contraction.
+        value: A value of its body.
+
+    Returns:
+        The place of each operand; `None` where one does not lie in a straight line.
+    """
+    needed, extents = needed_for([value]), loop_extents(stage)
+    found: dict[BlockArgument, Place] = {}
+    for argument, buffer, m in zip(stage.body.block.args, stage.inputs, maps_of(stage), strict=False):
+        if argument not in needed or is_shape_only(buffer):
+            continue
+        guards = _guards(argument, value, needed)
+        if guards is None:
+            return None
+        guard = next(iter(guards), None)
+        bounds = {} if guard is None else _bounds(guard, extents)
+        results = [_unwrapped(affine.linear(one, extents), bounds) for one in m.results]
+        place = affine.Linear()
+        for one, stride in zip(results, affine.strides(shape_of(buffer)), strict=True):
+            place = place.plus(one, stride)
+        if not all(isinstance(atom, AffineDimExpr) for atom in place.terms):
+            return None
+        found[argument] = Place(place, guard)
+    return found
+
+
+def _guards(argument: BlockArgument, value: SSAValue, needed: set[SSAValue]) -> set[SSAValue] | None:
+    """Returns the condition without which a value doesn't need an operand: none where it always does.
+
+    Returns:
+        One condition, or none; `None` where it can't be told, as where there are several.
+    """
+    guards: set[SSAValue] = set()
+    waiting: list[SSAValue] = [argument]
+    while waiting:
+        one = waiting.pop()
+        if one is value:
+            return set()
+        for use in one.uses:
+            op = use.operation
+            if op.regions or op.parent is not argument.owner:
+                return None
+            if isinstance(op, arith.SelectOp) and use.index == 1 and isinstance(op.rhs.owner, arith.ConstantOp):
+                guards.add(op.cond)
+            else:
+                waiting += [result for result in op.results if result in needed]
+    depends_on_data = any(isinstance(one, BlockArgument) for one in needed_for(guards))
+    return guards if len(guards) == 1 and not depends_on_data else None
+
+
+def _bounds(condition: SSAValue, extents: Sequence[int]) -> dict[int, list[affine.Linear]]:
+    """Returns the indices that a condition says are below a number, by that number."""
+    op = condition.owner
+    if isinstance(op, arith.AndIOp):
+        left, right = (_bounds(operand, extents) for operand in op.operands)
+        return {number: [*left.get(number, []), *right.get(number, [])] for number in {**left, **right}}
+    if isinstance(op, arith.CmpiOp) and op.predicate.value.data == ULT:
+        index, limit = _index(op.lhs, extents), _index(op.rhs, extents)
+        if index is not None and limit is not None and not limit.terms:
+            return {limit.constant: [index]}
+    return {}
+
+
+def _index(value: SSAValue, extents: Sequence[int]) -> affine.Linear | None:
+    """Returns an index that a body computes, as a sum of multiples of loops."""
+    op = value.owner
+    if isinstance(op, Block):
+        return None
+    if isinstance(op, arith.ConstantOp) and isinstance(op.value, IntegerAttr):
+        return affine.Linear(constant=op.value.value.data)
+    if isinstance(op, IndexOp):
+        return affine.linear(AffineDimExpr(op.dim.value.data), extents)
+    if not isinstance(op, arith.AddiOp | arith.SubiOp | arith.MuliOp):
+        return None
+    left, right = (_index(operand, extents) for operand in op.operands)
+    if left is None or right is None:
+        return None
+    if isinstance(op, arith.MuliOp):
+        return left.times(right.constant) if not right.terms else right.times(left.constant) if not left.terms else None
+    return left.plus(right, 1 if isinstance(op, arith.AddiOp) else -1)
+
+
+def _unwrapped(result: affine.Linear, bounds: Mapping[int, Sequence[affine.Linear]]) -> affine.Linear:
+    """Returns an index with `x mod n` replaced by what is equal to `x` modulo `n` and known to be below `n`."""
+    found = affine.Linear(constant=result.constant)
+    for atom, factor in result.terms.items():
+        found = found.plus(_remainder(atom, bounds) or affine.Linear({atom: 1}), factor)
+    return found
+
+
+def _remainder(atom: AffineExpr, bounds: Mapping[int, Sequence[affine.Linear]]) -> affine.Linear | None:
+    if not (isinstance(atom, AffineBinaryOpExpr) and atom.kind == AffineBinaryOpKind.Mod):
+        return None
+    assert isinstance(atom.rhs, AffineConstantExpr)
+    divisor, inner = atom.rhs.value, affine.as_terms(atom.lhs)
+    for known in bounds.get(divisor, ()):
+        difference = inner.plus(known, -1)
+        if not difference.terms and difference.constant % divisor == 0:
+            return known
+    return None
+
+
+def plain_place(buffer: SSAValue, m: AffineMap, extents: Sequence[int]) -> Place | None:
+    """Returns where a buffer is read or written by an index map over loops of these extents, if that is a line."""
+    linear = affine.linear_position(m.results, shape_of(buffer), extents)
+    return Place(linear, None) if all(isinstance(atom, AffineDimExpr) for atom in linear.terms) else None
+
+
+def run_along(places: Collection[Place], loops: Sequence[int], extents: Sequence[int]) -> int:
+    """Returns how many neighbours along an axis lie one after another in memory, in all operands.
+
+    Args:
+        places: Of the operands.
+        loops: The loops of the axis, the outermost first.
+        extents: Theirs.
+
+    Returns:
+        The number of positions of the axis' innermost loops; 1 where neighbours are not beside each other. An operand
+        may be the same for all of them.
+    """
+    run = 1
+    moving = [place for place in places if any(place.stride(loop) for loop in loops)]
+    for loop, extent in reversed(list(zip(loops, extents, strict=True))):
+        if extent > 1 and any(place.stride(loop) != run for place in moving):
+            break
+        run *= extent
+    return run if moving else 1
