@@ -16,6 +16,9 @@ from xdsl.utils.exceptions import VerifyException
 PARALLEL = "cpu.parallel"
 """Marks a loop of which no iteration reads what another one writes."""
 
+MASKED = "cpu.masked"
+"""Marks such a loop of few iterations: a masked vector takes those that would be left over."""
+
 BELOW = "cpu.below"
 """Of a load of an integer: what it is less than. It is not negative."""
 

@@ -19,7 +19,9 @@ from tensorgrad.passes.buffers.schedule.archetype import (
 )
 from tensorgrad.runtime.target import Target
 
-LEAST_BLOCK, MOST_BLOCK = 16, 1 << 14
+LEAST_BLOCK, MOST_BLOCK = 4, 1 << 14
+LEAST_ROW = 8
+"""Shorter rows fill no vector: neighbouring points do, even where they lie apart."""
 
 
 class LoopsArchetype(Archetype[LoopsSchedule]):
@@ -73,6 +75,8 @@ def _is_along_rows(kernel: KernelOp) -> bool:
         if not has_own_loops(stage, kernel):
             continue
         extents = loop_extents(stage)
+        if extents[-1] < LEAST_ROW:
+            continue
         for buffer, m in zip(stage.operands, maps_of(stage), strict=True):
             if is_shape_only(buffer) or not m.results or not used_dims(m) - set(range(len(grid))):
                 continue

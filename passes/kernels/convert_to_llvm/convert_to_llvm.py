@@ -243,6 +243,8 @@ class _Function(Builder):
         back = self._branch(header, [following, *yielded])
         if is_parallel:
             back.attributes[LOOP] = IntegerAttr(self.loops.pop(), i64)
+            if cpu.MASKED in op.attributes:
+                back.attributes[cpu.MASKED] = UnitAttr()
         self._enter(after)
         self.env.update(zip(op.results, after.args, strict=True))
 

@@ -49,7 +49,7 @@ SEGMENTS = "operandSegmentSizes"
 INBOUNDS: Properties = {"inbounds": UnitAttr()}
 WRAPS: Properties = {"overflowFlags": IntegerAttr(0, i32)}
 """An integer instruction wraps around."""
-CAST_FLAGS: Mapping[type[Operation], Properties] = {llvm.TruncOp: WRAPS}
+CAST_FLAGS: Mapping[type[Operation], Properties] = {llvm.TruncOp: {"overflowFlags": llvm.OverflowAttr(None)}}
 NO_WRAP: Properties = {
     "overflowFlags": IntegerAttr(llvm.OverflowAttr([llvm.OverflowFlag.NO_SIGNED_WRAP]).to_int(), i32)
 }

@@ -29,11 +29,14 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.utils.exceptions import DiagnosticException
 from xdsl.utils.target import Target
 
-from tensorgrad.dialects.cpu import BELOW
+from tensorgrad.dialects.cpu import BELOW, MASKED
 from tensorgrad.passes.kernels.convert_to_llvm.convert_to_llvm import LOOP
 from tensorgrad.passes.kernels.convert_to_llvm.scalars import LIBRARY_PREFIX
 
 FLOATS: Mapping[Attribute, str] = {f16: "half", f32: "float", f64: "double"}
+
+PREDICATED = '!{!"llvm.loop.vectorize.predicate.enable", i1 true}'
+"""Lets LLVM use a masked vector for the last iterations of a loop, which it does one by one otherwise."""
 
 WIDEST = 512
 """The bits of the widest vectors that a CPU of ours has."""
@@ -139,7 +142,7 @@ class FunctionPrinter:
         self.labels = {block: f"b{number}" for number, block in enumerate(function.body.blocks)}
         self.incoming: dict[Block, list[tuple[str, Sequence[SSAValue]]]] = {}
         self.declared: dict[str, str] = {}
-        self.loops: dict[int, tuple[str, str]] = {}
+        self.loops: dict[int, tuple[str, str, str]] = {}
         self.metadata: list[str] = []
 
     def text(self) -> str:
@@ -237,8 +240,8 @@ class FunctionPrinter:
         left, right = op.operands
         return f"{self._set(op)}{' '.join([name, *words])} {self._typed(left)}, {self.names[right]}"
 
-    def _loop(self, op: Operation) -> tuple[str, str] | None:
-        """Returns the metadata of the parallel loop that an op belongs to: of its accesses, and of its branch."""
+    def _loop(self, op: Operation) -> tuple[str, str, str] | None:
+        """Returns the metadata of the parallel loop that an op belongs to: of its accesses, that, and its own."""
         number = op.attributes.get(LOOP)
         if not isinstance(number, IntegerAttr):
             return None
@@ -249,9 +252,8 @@ class FunctionPrinter:
             self.metadata += [
                 f"{group} = distinct !{{}}",
                 f'{parallel} = !{{!"llvm.loop.parallel_accesses", {group}}}',
-                f'{loop} = distinct !{{{loop}, {parallel}, !{{!"llvm.loop.unroll.disable"}}}}',
             ]
-            self.loops[key] = (group, loop)
+            self.loops[key] = (group, parallel, loop)
         return self.loops[key]
 
     # Instructions
@@ -280,8 +282,13 @@ class FunctionPrinter:
 
     def branch(self, op: llvm.BrOp) -> str:
         """Prints a branch."""
-        loop = self._loop(op)
-        return f"br label %{self.labels[op.successor]}" + ("" if loop is None else f", !llvm.loop {loop[1]}")
+        found, branch = self._loop(op), f"br label %{self.labels[op.successor]}"
+        if found is None:
+            return branch
+        _, parallel, loop = found
+        masked = f", {PREDICATED}" if MASKED in op.attributes else ""
+        self.metadata.append(f'{loop} = distinct !{{{loop}, {parallel}, !{{!"llvm.loop.unroll.disable"}}{masked}}}')
+        return f"{branch}, !llvm.loop {loop}"
 
     def conditional(self, op: llvm.CondBrOp) -> str:
         """Prints a branch on a condition."""

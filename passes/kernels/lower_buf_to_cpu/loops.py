@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import TypeAlias, cast
 
 from xdsl.dialects import arith, memref
@@ -11,10 +13,10 @@ from xdsl.dialects.builtin import AnyFloat, UnitAttr
 from xdsl.dialects.linalg.ops import GenericOp
 from xdsl.dialects.utils.fast_math import FastMathFlag
 from xdsl.ir import Attribute, Block, Operation, SSAValue
-from xdsl.ir.affine import AffineDimExpr
+from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr
 
 from tensorgrad.dialects.buf import KernelOp, element_of
-from tensorgrad.dialects.cpu import PARALLEL
+from tensorgrad.dialects.cpu import MASKED, PARALLEL
 from tensorgrad.dialects.schedule import LoopsSchedule
 from tensorgrad.dialects.tg.base import is_float
 from tensorgrad.passes.analyses import affine
@@ -32,6 +34,12 @@ from tensorgrad.passes.kernels.writing.emission import (
 )
 
 REASSOCIATED = {"fastmath": arith.FastMathFlagsAttr([FastMathFlag.REASSOC])}
+
+SHORT = 16
+"""Blocks that don't fill the widest vector are taken by a masked one."""
+
+MOST_TERMS, MOST_UNROLLED = 16, 256
+"""A reduction of so few terms, and so few ops of its body in all, is written out."""
 
 AtPoint: TypeAlias = Callable[[Code, Loops, Mapping[SSAValue, SSAValue]], None]
 """Writes code at a point of a block, given the loops there, and the values that earlier stages left."""
@@ -65,8 +73,14 @@ def new_array(top: Block, element: Attribute, extent: int) -> SSAValue:
     return op.memref
 
 
-def parallel(code: Code, stop: SSAValue, start: SSAValue | None, body: Callable[[Code, SSAValue], None]) -> None:
-    """Writes a loop of which no iteration reads what another one writes."""
+def parallel(
+    code: Code,
+    stop: SSAValue,
+    start: SSAValue | None,
+    body: Callable[[Code, SSAValue], None],
+    is_short: bool = False,
+) -> None:
+    """Writes a loop of which no iteration reads what another one writes; a short one is taken by masked vectors."""
 
     def iteration(inner: Code, at: SSAValue, _: Sequence[SSAValue]) -> list[SSAValue]:
         body(inner, at)
@@ -76,6 +90,8 @@ def parallel(code: Code, stop: SSAValue, start: SSAValue | None, body: Callable[
     loop = code.block.last_op
     assert loop is not None
     loop.attributes[PARALLEL] = UnitAttr()
+    if is_short:
+        loop.attributes[MASKED] = UnitAttr()
 
 
 def _folded(
@@ -194,17 +210,20 @@ class _Blocks:
 
     def write(self) -> None:
         """Writes all stages."""
-        stages = self.kernel.stages
-        for number, stage in enumerate(stages):
-            later = {buffer for other in stages[number + 1 :] for buffer in other.inputs}
+        for stage in self.kernel.stages:
             own, reduced = own_loops(self.kernel, stage)
             if reduced:
                 self.code.nest(own, [], lambda c, found, _, s=stage, o=own, r=reduced: self._reduce(c, s, found, o, r))
             elif own:
                 self.code.nest(own, [], lambda c, found, _, s=stage, o=own: self._compute(c, s, found, o))
             else:
-                self.kept.update({o: self._array(element_of(o)) for o in stage.outputs if o in later})
+                self._keep(stage)
                 self._compute(self.code, stage, [], [])
+
+    def _keep(self, stage: GenericOp) -> None:
+        """Makes arrays for what later stages read of a stage."""
+        read = {buffer for other in self.kernel.stages for buffer in other.inputs}
+        self.kept.update({output: self._array(element_of(output)) for output in stage.outputs if output in read})
 
     def _array(self, element: Attribute) -> SSAValue:
         """Returns a new array over the block, which all blocks of a range of tasks use."""
@@ -221,7 +240,7 @@ class _Blocks:
             place = self._place(inner, at)
             body(inner, loops, {buffer: inner.element(array, place) for buffer, array in kept.items()})
 
-        parallel(code, self.stop, self.start, at_point)
+        parallel(code, self.stop, self.start, at_point, is_short=self.block < SHORT)
 
     def _place(self, code: Code, at: SSAValue) -> SSAValue:
         """Returns where in an array over the block a point is."""
@@ -244,11 +263,32 @@ class _Blocks:
             if output in self.kept:
                 code.put(value, self.kept[output], self._place(code, loops.bases[1]))
 
+    def _reduce_unrolled(
+        self, code: Code, stage: GenericOp, found: Sequence[SSAValue], own: Sequence[int], reduced: Sequence[int]
+    ) -> list[SSAValue]:
+        """Writes a stage with few terms at each point: they are folded one after another, in registers."""
+        reductions = reductions_of(stage)
+        if not own:
+            self._keep(stage)
+
+        def body(inner: Code, loops: Loops, known: Mapping[SSAValue, SSAValue]) -> None:
+            held = [inner.scalar(one.start(), one.element) for one in reductions]
+            for term in itertools.product(*map(range, reduced)):
+                constants = tuple(AffineConstantExpr(index) for index in term)
+                there = replace(loops, expressions=(*loops.expressions, *constants))
+                held = _folded(inner, reductions, held, reduced_values(inner, stage, there, known))
+            self._finish(inner, stage, loops, held)
+
+        self._each(code, stage, found, own, body)
+        return []
+
     def _reduce(
         self, code: Code, stage: GenericOp, found: Sequence[SSAValue], own: Sequence[int], reduced: Sequence[int]
     ) -> list[SSAValue]:
         """Writes a stage that reduces, at one point of its own parallel loops: a sum in an array for each point."""
         reductions = reductions_of(stage)
+        if math.prod(reduced) <= MOST_TERMS and math.prod(reduced) * len(stage.body.block.ops) <= MOST_UNROLLED:
+            return self._reduce_unrolled(code, stage, found, own, reduced)
         sums = [self._array(one.element) for one in reductions]
 
         def begin(inner: Code, loops: Loops, _: Mapping[SSAValue, SSAValue]) -> None:

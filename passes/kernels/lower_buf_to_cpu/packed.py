@@ -7,37 +7,30 @@ F. Van Zee, R. van de Geijn: BLIS: A Framework for Rapidly Instantiating BLAS Fu
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from functools import partial
 
-from xdsl.dialects import arith, memref, vector
-from xdsl.dialects.builtin import IndexType, IntegerAttr, VectorType, i32
-from xdsl.dialects.linalg.ops import GenericOp, IndexOp
-from xdsl.ir import Block, BlockArgument, SSAValue
-from xdsl.ir.affine import AffineDimExpr
+from xdsl.dialects import arith, vector
+from xdsl.dialects.builtin import VectorType, i32
+from xdsl.dialects.linalg.ops import IndexOp
+from xdsl.ir import Block, SSAValue
 from xdsl.utils.exceptions import DiagnosticException
 
 from tensorgrad.dialects.buf import KernelOp, element_of, is_shape_only, loop_extents, maps_of
-from tensorgrad.dialects.cpu import BELOW
 from tensorgrad.dialects.schedule import PackedSchedule
-from tensorgrad.passes.analyses import affine
-from tensorgrad.passes.analyses.axes import grid_of_sides, needed_for
-from tensorgrad.passes.analyses.factors import factors_of, is_linear, lies_along_steps
+from tensorgrad.passes.analyses.axes import grid_of_sides
+from tensorgrad.passes.analyses.factors import factors_of
 from tensorgrad.passes.analyses.kinds import contraction_of
-from tensorgrad.passes.analyses.windows import Place, places_of, plain_place, run_along
+from tensorgrad.passes.analyses.windows import Place, plain_place, run_along
+from tensorgrad.passes.kernels.lower_buf_to_cpu.factors import LEAST_RUN, Axis, Factor, Layout, Tile, Window, over_runs
 from tensorgrad.passes.kernels.lower_buf_to_cpu.loops import new_array, parallel
-from tensorgrad.passes.kernels.lower_buf_to_cpu.packing import Panels, Put, sequential, side_of_blocks
+from tensorgrad.passes.kernels.lower_buf_to_cpu.packing import Panels, sequential, side_of_blocks
 from tensorgrad.passes.kernels.writing.emission import (
     Code,
     Loops,
     stage_values,
     store_outputs,
-    strided,
 )
-
-LEAST_RUN = 8
-"""Shorter runs of neighbours in memory are looked for one by one."""
 
 
 def write_packed(kernel: KernelOp, schedule: PackedSchedule, code: Code, first: SSAValue, last: SSAValue) -> None:
@@ -46,7 +39,7 @@ def write_packed(kernel: KernelOp, schedule: PackedSchedule, code: Code, first: 
     Raises:
         DiagnosticException: The kernel does not sum products of rows and columns.
     """
-    product = _Product(kernel, schedule, code.block)
+    product = Product(kernel, schedule, code.block)
 
     def task(inner: Code, at: SSAValue, _: Sequence[SSAValue]) -> list[SSAValue]:
         product.write(inner, at)
@@ -55,7 +48,7 @@ def write_packed(kernel: KernelOp, schedule: PackedSchedule, code: Code, first: 
     code.loop_to(last, [], task, start=first)
 
 
-class _Product:
+class Product:
     """The code of a task: a tile of results.
 
     For each range of the reduction: the tile's columns are packed, then its rows; then register blocks of both are
@@ -77,22 +70,19 @@ class _Product:
         self.extents, self.expressions = grid_of_sides(kernel.extents, schedule.row, schedule.column)
         depth = min(schedule.depth, self.steps)
         self.depth = depth
-        self.linear = {
-            value
-            for value in (factors.row, factors.column)
-            if is_linear(stage, value, grid, schedule.row, schedule.column)
-        }
         self.layouts = {
-            value: _Layout.of(stage, value, len(grid), side, value in self.linear)
-            for value, side in ((factors.row, schedule.row), (factors.column, schedule.column))
+            value: Layout.of(stage, value, grid, schedule.row, schedule.column)
+            for value in (factors.row, factors.column)
         }
         self.rows = None if schedule.direct else self._panels(top, factors.row, is_row=True)
         self.columns = self._panels(top, factors.column, is_row=False)
         self.results = self._array(top, schedule.tile_rows * schedule.tile_columns)
         array = partial(new_array, top, i32)
-        self.row_axis = _Axis([grid[loop] for loop in schedule.row], schedule.tile_rows, array)
-        self.column_axis = _Axis([grid[loop] for loop in schedule.column], schedule.tile_columns, array)
-        self.step_axis = _Axis(own, depth, array)
+        self.axes = (
+            Axis([grid[loop] for loop in schedule.row], schedule.tile_rows, array),
+            Axis([grid[loop] for loop in schedule.column], schedule.tile_columns, array),
+        )
+        self.step_axis = Axis(own, depth, array)
         self.finish_run = self._run_of_results()
 
     def _array(self, top: Block, extent: int) -> SSAValue:
@@ -106,13 +96,25 @@ class _Product:
         column_tile = code.index_op(arith.RemUIOp, task, across) if across > 1 else code.number(0)
         above = code.index_op(arith.DivUIOp, task, across)
         row_tile = code.index_op(arith.RemUIOp, above, down) if down > 1 else code.number(0)
-        self.rest = code.index_op(arith.DivUIOp, above, down)
-        self.first_row = code.index_op(arith.MuliOp, row_tile, schedule.tile_rows)
-        self.first_column = code.index_op(arith.MuliOp, column_tile, schedule.tile_columns)
-        self.row_count = self._count(code, self.first_row, rows, schedule.tile_rows)
-        self.column_count = self._count(code, self.first_column, columns, schedule.tile_columns)
-        self.row_axis.fill(code, self.first_row, self.row_count)
-        self.column_axis.fill(code, self.first_column, self.column_count)
+        rest = code.index_op(arith.DivUIOp, above, down)
+        first_row = code.index_op(arith.MuliOp, row_tile, schedule.tile_rows)
+        first_column = code.index_op(arith.MuliOp, column_tile, schedule.tile_columns)
+        self.row_count = self._count(code, first_row, rows, schedule.tile_rows)
+        self.column_count = self._count(code, first_column, columns, schedule.tile_columns)
+        self.tile = Tile(
+            self.stage,
+            self.kernel.extents,
+            (schedule.row, schedule.column),
+            self.own,
+            self.extents,
+            self.expressions,
+            rest,
+            (first_row, first_column),
+            self.axes,
+            self.step_axis,
+        )
+        for axis, first, count in zip(self.axes, self.tile.first, (self.row_count, self.column_count), strict=True):
+            axis.fill(code, first, count)
         ranges = -(-self.steps // self.depth)
         if ranges == 1:
             self._range(code, code.number(0), code.number(self.steps), is_first=True)
@@ -162,41 +164,9 @@ class _Product:
         """Packs a factor for a range of the reduction."""
         is_row = panels is self.rows
         layout = self.layouts[value]
-        kind = _Factor if layout.run == 1 else _Window
-        panels.pack(code, self.row_count if is_row else self.column_count, steps, kind(self, value, start, is_row))
-
-    def loops_by_table(self, code: Code, row: Sequence[SSAValue], column: Sequence[SSAValue], beyond: int = 0) -> Loops:
-        """Returns the grid's loops, those of rows and columns with these indices, none for the first.
-
-        Args:
-            code: Where to write.
-            row: The indices of a row's loops.
-            column: Those of a column's.
-            beyond: By how much indices may be above what their loops have.
-        """
-        schedule, grid = self.schedule, self.kernel.extents
-        bases, extents, expressions = [self.rest], [self.extents[0]], list(self.expressions)
-        for side, indices in ((schedule.row, row), (schedule.column, column)):
-            for loop, one in zip(side, indices or [code.number(0)] * len(side), strict=True):
-                expressions[loop] = AffineDimExpr(len(bases))
-                bases.append(one)
-                extents.append(grid[loop] + (beyond if grid[loop] > 1 else 0))
-        return Loops(tuple(bases), tuple(extents), tuple(expressions))
-
-    def computed(self, code: Code, value: SSAValue, needed: set[SSAValue], loops: Loops) -> SSAValue:
-        """Returns a factor at a step of the reduction."""
-        known: dict[SSAValue, SSAValue] = {}
-        for argument, buffer, m in zip(
-            self.stage.body.block.args, self.stage.inputs, maps_of(self.stage), strict=False
-        ):
-            if argument in needed and not is_shape_only(buffer):
-                known[argument] = code.load(buffer, m.results, loops)
-        if isinstance(value, BlockArgument):
-            return known[value]
-        for op in self.stage.body.block.ops:
-            if any(result in needed for result in op.results):
-                code.scalar_op(op, known, loops)
-        return known[value]
+        kind = Factor if layout.run == 1 else Window
+        factor = kind(self.tile, value, layout, start, is_row)
+        panels.pack(code, self.row_count if is_row else self.column_count, steps, factor)
 
     # Products
 
@@ -251,7 +221,7 @@ class _Product:
         schedule = self.schedule
         row_base = None if self.rows is None else code.index_op(arith.MuliOp, row, self.rows.depth * schedule.rows)
         top_row = code.index_op(arith.MuliOp, row, schedule.rows)
-        rows = _Factor(self, self.factors.row, start, is_row=True)
+        rows = Factor(self.tile, self.factors.row, self.layouts[self.factors.row], start, is_row=True)
         column_base = code.index_op(arith.MuliOp, column, self.columns.depth * schedule.columns)
 
         def step(inner: Code, k: SSAValue, sums: Sequence[SSAValue]) -> list[SSAValue]:
@@ -281,28 +251,28 @@ class _Product:
         """Runs the stages behind the contraction on the tile, and stores the results."""
 
         def line(inner: Code, i: SSAValue) -> None:
-            row = self.row_axis.indices(inner, self.first_row, i)
+            row = self.axes[0].indices(inner, self.tile.first[0], i)
 
             def at(c: Code, j: SSAValue) -> None:
-                column = self.column_axis.indices(c, self.first_column, j)
-                self._finish_element(c, i, j, self.loops_by_table(c, row, column))
+                column = self.axes[1].indices(c, self.tile.first[1], j)
+                self._finish_element(c, i, j, self.tile.loops(c, row, column))
 
             def run(outer: Code, low: SSAValue, high: SSAValue) -> None:
-                origin = self.column_axis.indices(outer, self.first_column, low)
+                origin = self.axes[1].indices(outer, self.tile.first[1], low)
 
                 def element(c: Code, j: SSAValue) -> None:
                     moved = c.index_op(arith.SubiOp, j, low)
                     column = [
                         c.index_op(arith.AddiOp, one, moved) if k == inmost else one for k, one in enumerate(origin)
                     ]
-                    self._finish_element(c, i, j, self.loops_by_table(c, row, column, self.finish_run))
+                    self._finish_element(c, i, j, self.tile.loops(c, row, column, self.finish_run))
 
                 parallel(outer, high, low, element)
 
             if self.finish_run < LEAST_RUN:
                 parallel(inner, self.column_count, None, at)
             else:
-                over_runs(inner, self.first_column, self.column_count, self.extents[2], self.finish_run, run)
+                over_runs(inner, self.tile.first[1], self.column_count, self.extents[2], self.finish_run, run)
 
         inmost = max((k for k, loop in enumerate(self.schedule.column) if self.kernel.extents[loop] > 1), default=0)
         sequential(code, self.row_count, line)
@@ -318,8 +288,13 @@ class _Product:
             store_outputs(self.kernel, stage, code, loops, values)
 
     def _run_of_results(self) -> int:
-        """Returns for how many neighbouring columns all that `_finish` reads and writes lies one after another."""
+        """Returns for how many neighbouring columns all that `_finish` reads and writes lies one after another.
+
+        Where columns are one loop, that needs no run to be seen.
+        """
         grid, places = self.kernel.extents, list[Place | None]()
+        if not self.axes[1].is_looked_up:
+            return 1
         for stage in self.kernel.stages:
             maps, count = maps_of(stage), len(stage.inputs)
             if stage is not self.stage:
@@ -333,243 +308,3 @@ class _Product:
         if len(found) < len(places):
             return 1
         return run_along(found, self.schedule.column, [grid[loop] for loop in self.schedule.column])
-
-
-@dataclass(frozen=True)
-class _Layout:
-    """How a factor lies in memory.
-
-    Attributes:
-        places: Where its operands lie, if that is a straight line; see `windows`.
-        run: How many neighbours lie one after another there; 1 where each is looked for.
-        along_steps: Whether neighbours are iterations of the reduction, not rows or columns.
-        moving: The operands that are not the same for all neighbours.
-    """
-
-    places: Mapping[BlockArgument, Place]
-    run: int
-    along_steps: bool
-    moving: frozenset[BlockArgument] = frozenset()
-
-    @staticmethod
-    def of(stage: GenericOp, value: SSAValue, rank: int, side: Sequence[int], is_linear: bool) -> _Layout:
-        """Returns how a factor of a contraction lies in memory.
-
-        Args:
-            stage: The contraction.
-            value: The factor.
-            rank: The number of the grid's loops.
-            side: The loops of the factor's rows, or columns.
-            is_linear: Whether its place is a multiple of the row, or column, and of the iteration, as it is.
-        """
-        extents = loop_extents(stage)
-        places = (None if is_linear else places_of(stage, value)) or {}
-        own = range(rank, len(extents))
-        across, along = (run_along(places.values(), loops, [extents[i] for i in loops]) for loops in (side, own))
-        if max(across, along) < LEAST_RUN:
-            return _Layout({}, 1, lies_along_steps(stage, value, rank))
-        axis = own if along > across else side
-        moving = frozenset(one for one, place in places.items() if any(place.stride(loop) for loop in axis))
-        return _Layout(places, max(across, along), along > across, moving)
-
-
-class _Factor:
-    """What is packed: a factor at a row, or a column, of the tile and an iteration of a range of the reduction."""
-
-    def __init__(self, product: _Product, value: SSAValue, start: SSAValue, is_row: bool):
-        self.product, self.factor, self.start, self.is_row = product, value, start, is_row
-        self.layout = product.layouts[value]
-        self.along_steps = self.layout.along_steps
-        self.needed = needed_for([value])
-        self.is_linear = value in product.linear
-
-    def over_rows(self, code: Code, step: SSAValue, first: SSAValue, count: SSAValue, put: Put) -> None:
-        """Writes a loop over rows, or columns, in an iteration."""
-        indices = self.at_step(code, step)
-
-        def at(inner: Code, place: SSAValue) -> None:
-            row = self.at_row(inner, inner.index_op(arith.AddiOp, first, place))
-            put(inner, place, self.value(inner, row, indices))
-
-        parallel(code, count, None, at)
-
-    def over_steps(self, code: Code, row: SSAValue, count: SSAValue, put: Put) -> None:
-        """Writes a loop over iterations in a row, or a column."""
-        indices = self.at_row(code, row)
-        parallel(code, count, None, lambda c, step: put(c, step, self.value(c, indices, self.at_step(c, step))))
-
-    def at_row(self, code: Code, row: SSAValue) -> list[SSAValue]:
-        """Returns the indices of a row, or a column."""
-        product = self.product
-        first = product.first_row if self.is_row else product.first_column
-        if self.is_linear:
-            return [code.index_op(arith.AddiOp, first, row)]
-        return (product.row_axis if self.is_row else product.column_axis).indices(code, first, row)
-
-    def at_step(self, code: Code, step: SSAValue) -> list[SSAValue]:
-        """Returns the indices of an iteration."""
-        if self.is_linear:
-            return [code.index_op(arith.AddiOp, self.start, step)]
-        return self.product.step_axis.indices(code, self.start, step)
-
-    def value(self, code: Code, row: list[SSAValue], step: list[SSAValue]) -> SSAValue:
-        """Returns the factor there."""
-        return self.product.computed(code, self.factor, self.needed, self.loops(code, row, step))
-
-    def loops(self, code: Code, row: list[SSAValue], step: list[SSAValue]) -> Loops:
-        """Returns the stage's loops there."""
-        product = self.product
-        if self.is_linear:
-            zero = code.number(0)
-            both = (row[0], zero) if self.is_row else (zero, row[0])
-            return strided(
-                Loops((product.rest, *both), product.extents, product.expressions), step[0], list(product.own)
-            )
-        sides: tuple[list[SSAValue], list[SSAValue]] = (row, []) if self.is_row else ([], row)
-        return product.loops_by_table(code, *sides).with_own(step, product.own)
-
-
-class _Window(_Factor):
-    """A factor whose neighbours lie one after another in memory, for a run of them: loads are of vectors.
-
-    Where a condition says that an element is not there, nothing is loaded.
-    """
-
-    def over_rows(self, code: Code, step: SSAValue, first: SSAValue, count: SSAValue, put: Put) -> None:
-        """Writes a loop over rows, or columns, in an iteration."""
-        product, indices = self.product, self.at_step(code, step)
-        begin = code.index_op(arith.AddiOp, product.first_row if self.is_row else product.first_column, first)
-
-        def run(outer: Code, low: SSAValue, high: SSAValue) -> None:
-            origin = self.loops(outer, self.at_row(outer, outer.index_op(arith.AddiOp, first, low)), indices)
-            starts = self._starts(outer, origin)
-
-            def at(inner: Code, place: SSAValue) -> None:
-                row = self.at_row(inner, inner.index_op(arith.AddiOp, first, place))
-                distance = inner.index_op(arith.SubiOp, place, low)
-                put(inner, place, self._value(inner, self.loops(inner, row, indices), starts, distance))
-
-            parallel(outer, high, low, at)
-
-        over_runs(code, begin, count, product.extents[1 if self.is_row else 2], self.layout.run, run)
-
-    def over_steps(self, code: Code, row: SSAValue, count: SSAValue, put: Put) -> None:
-        """Writes a loop over iterations in a row, or a column."""
-        indices = self.at_row(code, row)
-
-        def run(outer: Code, low: SSAValue, high: SSAValue) -> None:
-            starts = self._starts(outer, self.loops(outer, indices, self.at_step(outer, low)))
-
-            def at(inner: Code, step: SSAValue) -> None:
-                loops = self.loops(inner, indices, self.at_step(inner, step))
-                put(inner, step, self._value(inner, loops, starts, inner.index_op(arith.SubiOp, step, low)))
-
-            parallel(outer, high, low, at)
-
-        over_runs(code, self.start, count, self.product.steps, self.layout.run, run)
-
-    def _starts(self, code: Code, loops: Loops) -> dict[BlockArgument, SSAValue]:
-        """Returns where each operand lies at the start of a run."""
-        stage = self.product.stage
-        return {
-            argument: code.position_at(place.linear, stage.inputs[argument.index], loops)
-            for argument, place in self.layout.places.items()
-        }
-
-    def _value(
-        self, code: Code, loops: Loops, starts: Mapping[BlockArgument, SSAValue], distance: SSAValue
-    ) -> SSAValue:
-        """Returns the factor at a distance from the start of a run."""
-        known: dict[SSAValue, SSAValue] = {}
-        guards = [place.guard for place in self.layout.places.values() if place.guard is not None]
-        self._compute(code, known, needed_for(guards), loops)
-        for argument, place in self.layout.places.items():
-            at = starts[argument]
-            if argument in self.layout.moving:
-                at = code.index_op(arith.AddiOp, at, distance)
-            memory = code.bindings[self.product.stage.inputs[argument.index]].memory
-            guard = place.guard
-            known[argument] = code.element(memory, at) if guard is None else code.element_if(known[guard], memory, at)
-        self._compute(code, known, self.needed, loops)
-        return known[self.factor]
-
-    def _compute(self, code: Code, known: dict[SSAValue, SSAValue], needed: set[SSAValue], loops: Loops) -> None:
-        """Computes what is needed and not known yet."""
-        for op in self.product.stage.body.block.ops:
-            if any(result in needed and result not in known for result in op.results):
-                code.scalar_op(op, known, loops)
-
-
-def over_runs(
-    code: Code,
-    begin: SSAValue,
-    count: SSAValue,
-    extent: int,
-    length: int,
-    body: Callable[[Code, SSAValue, SSAValue], None],
-) -> None:
-    """Cuts positions of an axis where runs of neighbours end.
-
-    Args:
-        code: Where to write.
-        begin: The first position.
-        count: How many there are.
-        extent: The axis'.
-        length: A run's.
-        body: Is given the first position of a part and the one behind its last, both from `begin` on.
-    """
-    if length == extent:
-        body(code, code.number(0), count)
-        return
-    end = code.index_op(arith.AddiOp, begin, count)
-    last = code.index_op(arith.DivUIOp, code.index_op(arith.AddiOp, end, length - 1), length)
-
-    def run(inner: Code, number: SSAValue) -> None:
-        start = inner.index_op(arith.MuliOp, number, length)
-        stop = inner.index_op(arith.MinUIOp, inner.index_op(arith.AddiOp, start, length), end)
-        low = inner.index_op(arith.SubiOp, inner.index_op(arith.MaxUIOp, start, begin), begin)
-        body(inner, low, inner.index_op(arith.SubiOp, stop, begin))
-
-    sequential(code, last, run, start=code.index_op(arith.DivUIOp, begin, length))
-
-
-class _Axis:
-    """Loops that are one long axis: the rows of a tile, its columns, or a range of the reduction.
-
-    The index of each loop is read from a table: to divide for every element would take longer than to load it.
-    """
-
-    def __init__(self, extents: Sequence[int], room: int, array: Callable[[int], SSAValue]):
-        self.extents = extents
-        several = sum(extent > 1 for extent in extents) > 1
-        self.tables = [array(room) if several and extent > 1 else None for extent in extents]
-
-    def fill(self, code: Code, start: SSAValue, count: SSAValue) -> None:
-        """Writes the tables for `count` places from `start` on."""
-        if not any(self.tables):
-            return
-        total = math.prod(self.extents)
-        expressions = [
-            affine.linear(one, [total]).expression() for one in affine.delinearized(AffineDimExpr(0), self.extents)
-        ]
-
-        def entry(inner: Code, at: SSAValue) -> None:
-            place = inner.index_op(arith.AddiOp, start, at)
-            for table, expression in zip(self.tables, expressions, strict=True):
-                if table is not None:
-                    index = inner.expression(expression, [place], [total])
-                    inner.put(inner.add(arith.IndexCastOp(index, i32)), table, at)
-
-        parallel(code, count, None, entry)
-
-    def indices(self, code: Code, start: SSAValue, at: SSAValue) -> list[SSAValue]:
-        """Returns the index of each loop at a place."""
-        found: list[SSAValue] = []
-        for table, extent in zip(self.tables, self.extents, strict=True):
-            if table is not None:
-                load = memref.LoadOp.create(operands=[table, at], result_types=[i32])
-                load.attributes[BELOW] = IntegerAttr(extent, i32)  # divisions by constants become cheap
-                found.append(code.add(arith.IndexCastOp(code.add(load), IndexType())))
-            else:
-                found.append(code.index_op(arith.AddiOp, start, at) if extent > 1 else code.number(0))
-        return found

@@ -294,7 +294,7 @@ class Code:
         loaded, absent = (self.inside(block) for block in branches)
         branches[0].add_op(scf.YieldOp(loaded.element(memory, at)))
         branches[1].add_op(scf.YieldOp(absent.scalar(0.0, element_of(memory))))
-        return self.add(scf.IfOp(condition, [element_of(memory)], *(Region(block) for block in branches)))
+        return self.add(scf.IfOp(condition, [element_of(memory)], Region(branches[0]), Region(branches[1])))
 
     def put(self, value: SSAValue, memory: SSAValue, at: SSAValue) -> None:
         """Writes an element of an array."""

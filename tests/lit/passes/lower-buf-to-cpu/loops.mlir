@@ -24,7 +24,7 @@ func.func @points(%x: tensor<100x3xf32>, %b: tensor<3xf32>) -> tensor<100x3xf32>
 // CHECK-NEXT:       %18 = memref.load %1[%15] : memref<3xf32>
 // CHECK-NEXT:       %19 = arith.addf %17, %18 : f32
 // CHECK-NEXT:       memref.store %19, %2[%16] : memref<300xf32>
-// CHECK-NEXT:     } {cpu.parallel}
+// CHECK-NEXT:     } {cpu.parallel, cpu.masked}
 // CHECK-NEXT:   }
 // CHECK-NEXT: }
 // CHECK: buf.dispatch @loops0 workgroups = [1, 1, 1] attributes {buf.bytes_moved = 2412 : i64} (%x, %b, %2) : memref<100x3xf32>, memref<3xf32>, memref<100x3xf32>
@@ -181,3 +181,44 @@ func.func @largest(%x: tensor<8x64xf32>) -> tensor<8xf32> {
 // CHECK-NEXT:     memref.store %38, %1[%21] : memref<8xf32>
 // CHECK-NEXT:   }
 // CHECK-NEXT: }
+// CHECK: buf.dispatch @loops0 workgroups = [1, 1, 1] attributes {buf.bytes_moved = 2080 : i64} (%x, %2) : memref<8x64xf32>, memref<8xf32>
+
+// -----
+
+// The few terms of a window are written out, and folded in registers; a block that fills no vector is masked.
+func.func @pool(%x: tensor<4x12xf32>) -> tensor<4x6xf32> {
+  %0 = tg.reshape %x shape = [4, 6, 2] : tensor<4x12xf32>
+  %1 = tg.max %0 axes = [2] : tensor<4x6x2xf32>
+  func.return %1 : tensor<4x6xf32>
+}
+// CHECK:      cpu.kernel @loops0 access = ["read", "read_write"] {
+// CHECK-NEXT: ^bb0(%0: memref<48xf32>, %1: memref<24xf32>, %2: index, %3: index):
+// CHECK-NEXT:   %4 = arith.constant 5461 : index
+// CHECK-NEXT:   %5 = arith.muli %2, %4 : index
+// CHECK-NEXT:   %6 = arith.muli %3, %4 : index
+// CHECK-NEXT:   %7 = arith.constant 4 : index
+// CHECK-NEXT:   %8 = arith.minui %6, %7 : index
+// CHECK-NEXT:   %9 = arith.constant 1 : index
+// CHECK-NEXT:   %10 = arith.constant 0 : index
+// CHECK-NEXT:   %11 = arith.constant 6 : index
+// CHECK-NEXT:   %12 = arith.constant 0xff800000 : f32
+// CHECK-NEXT:   %13 = arith.constant 12 : index
+// CHECK-NEXT:   %14 = arith.constant 2 : index
+// CHECK-NEXT:   scf.for %15 = %5 to %8 step %9 {
+// CHECK-NEXT:     %16 = arith.muli %15, %13 : index
+// CHECK-NEXT:     %17 = arith.addi %16, %9 : index
+// CHECK-NEXT:     %18 = arith.muli %15, %11 : index
+// CHECK-NEXT:     scf.for %19 = %10 to %11 step %9 {
+// CHECK-NEXT:       %20 = arith.muli %19, %14 : index
+// CHECK-NEXT:       %21 = arith.addi %16, %20 : index
+// CHECK-NEXT:       %22 = memref.load %0[%21] : memref<48xf32>
+// CHECK-NEXT:       %23 = arith.maximumf %12, %22 : f32
+// CHECK-NEXT:       %24 = arith.addi %17, %20 : index
+// CHECK-NEXT:       %25 = memref.load %0[%24] : memref<48xf32>
+// CHECK-NEXT:       %26 = arith.maximumf %23, %25 : f32
+// CHECK-NEXT:       %27 = arith.addi %18, %19 : index
+// CHECK-NEXT:       memref.store %26, %1[%27] : memref<24xf32>
+// CHECK-NEXT:     } {cpu.parallel, cpu.masked}
+// CHECK-NEXT:   }
+// CHECK-NEXT: }
+// CHECK: buf.dispatch @loops0 workgroups = [1, 1, 1] attributes {buf.bytes_moved = 288 : i64} (%x, %2) : memref<4x12xf32>, memref<4x6xf32>

@@ -99,16 +99,16 @@ func.func @product(%x: tensor<4x3xf32>, %w: tensor<3x8xf32>, %b: tensor<8xf32>) 
 // CHECK-NEXT:       }
 // CHECK-NEXT:     }
 // CHECK-NEXT:     scf.for %91 = %9 to %10 step %8 {
-// CHECK-NEXT:       %92 = arith.muli %91, %12 : index
-// CHECK-NEXT:       %93 = arith.addi %11, %91 : index
-// CHECK-NEXT:       %94 = arith.muli %93, %12 : index
+// CHECK-NEXT:       %92 = arith.addi %11, %91 : index
+// CHECK-NEXT:       %93 = arith.muli %91, %12 : index
+// CHECK-NEXT:       %94 = arith.muli %92, %12 : index
 // CHECK-NEXT:       scf.for %95 = %9 to %12 step %8 {
-// CHECK-NEXT:         %96 = arith.addi %92, %95 : index
-// CHECK-NEXT:         %97 = arith.addi %13, %95 : index
-// CHECK-NEXT:         %98 = memref.load %6[%96] : memref<32xf32>
-// CHECK-NEXT:         %99 = memref.load %2[%97] : memref<8xf32>
+// CHECK-NEXT:         %96 = arith.addi %13, %95 : index
+// CHECK-NEXT:         %97 = arith.addi %93, %95 : index
+// CHECK-NEXT:         %98 = memref.load %6[%97] : memref<32xf32>
+// CHECK-NEXT:         %99 = memref.load %2[%96] : memref<8xf32>
 // CHECK-NEXT:         %100 = arith.addf %98, %99 : f32
-// CHECK-NEXT:         %101 = arith.addi %94, %97 : index
+// CHECK-NEXT:         %101 = arith.addi %94, %96 : index
 // CHECK-NEXT:         memref.store %100, %3[%101] : memref<32xf32>
 // CHECK-NEXT:       } {cpu.parallel}
 // CHECK-NEXT:     }
@@ -152,17 +152,17 @@ func.func @transposed(%x: tensor<8x8xf32>, %w: tensor<4x8xf32>) -> tensor<8x4xf3
 // CHECK-NEXT:       %29 = arith.muli %27, %21 : index
 // CHECK-NEXT:       scf.for %30 = %9 to %8 step %8 {
 // CHECK-NEXT:         %31 = arith.muli %30, %12 : index
-// CHECK-NEXT:         scf.for %32 = %9 to %12 step %8 {
-// CHECK-NEXT:           %33 = arith.addi %32, %31 : index
-// CHECK-NEXT:           %34 = arith.addi %28, %33 : index
-// CHECK-NEXT:           %35 = arith.addi %13, %34 : index
-// CHECK-NEXT:           %36 = arith.muli %32, %10 : index
-// CHECK-NEXT:           %37 = arith.muli %35, %10 : index
+// CHECK-NEXT:         %32 = arith.addi %28, %31 : index
+// CHECK-NEXT:         scf.for %33 = %9 to %12 step %8 {
+// CHECK-NEXT:           %34 = arith.addi %32, %33 : index
+// CHECK-NEXT:           %35 = arith.muli %33, %10 : index
+// CHECK-NEXT:           %36 = arith.addi %13, %34 : index
+// CHECK-NEXT:           %37 = arith.muli %36, %10 : index
 // CHECK-NEXT:           scf.for %38 = %9 to %10 step %8 {
 // CHECK-NEXT:             %39 = arith.addi %9, %38 : index
 // CHECK-NEXT:             %40 = arith.addi %37, %39 : index
 // CHECK-NEXT:             %41 = memref.load %1[%40] : memref<32xf32>
-// CHECK-NEXT:             %42 = arith.addi %36, %38 : index
+// CHECK-NEXT:             %42 = arith.addi %35, %38 : index
 // CHECK-NEXT:             memref.store %41, %7[%42] : memref<32xf32>
 // CHECK-NEXT:           } {cpu.parallel}
 // CHECK-NEXT:         }
@@ -247,15 +247,220 @@ func.func @transposed(%x: tensor<8x8xf32>, %w: tensor<4x8xf32>) -> tensor<8x4xf3
 // CHECK-NEXT:       }
 // CHECK-NEXT:     }
 // CHECK-NEXT:     scf.for %116 = %9 to %10 step %8 {
-// CHECK-NEXT:       %117 = arith.muli %116, %12 : index
-// CHECK-NEXT:       %118 = arith.addi %11, %116 : index
-// CHECK-NEXT:       %119 = arith.muli %118, %12 : index
+// CHECK-NEXT:       %117 = arith.addi %11, %116 : index
+// CHECK-NEXT:       %118 = arith.muli %116, %12 : index
+// CHECK-NEXT:       %119 = arith.muli %117, %12 : index
 // CHECK-NEXT:       scf.for %120 = %9 to %12 step %8 {
-// CHECK-NEXT:         %121 = arith.addi %117, %120 : index
-// CHECK-NEXT:         %122 = arith.addi %13, %120 : index
-// CHECK-NEXT:         %123 = memref.load %5[%121] : memref<32xf32>
-// CHECK-NEXT:         %124 = arith.addi %119, %122 : index
+// CHECK-NEXT:         %121 = arith.addi %13, %120 : index
+// CHECK-NEXT:         %122 = arith.addi %118, %120 : index
+// CHECK-NEXT:         %123 = memref.load %5[%122] : memref<32xf32>
+// CHECK-NEXT:         %124 = arith.addi %119, %121 : index
 // CHECK-NEXT:         memref.store %123, %2[%124] : memref<32xf32>
+// CHECK-NEXT:       } {cpu.parallel}
+// CHECK-NEXT:     }
+// CHECK-NEXT:   }
+// CHECK-NEXT: }
+// CHECK: buf.dispatch @packed0 workgroups = [1, 1, 1] attributes {buf.bytes_moved = 512 : i64} (%x, %w, %2) : memref<8x8xf32>, memref<4x8xf32>, memref<8x4xf32>
+
+// -----
+
+// Neighbours along an image lie one after another: columns of windows are loaded in a run, where they are inside.
+func.func @windows(%x: tensor<1x4x6x8xf32>, %w: tensor<4x4x3x3xf32>) -> tensor<1x4x6x8xf32> {
+  %0 = tg.conv %x, %w stride = [1, 1] low = [1, 1] high = [1, 1] lhs_dilation = [1, 1] rhs_dilation = [1, 1] groups = 1 : tensor<1x4x6x8xf32>, tensor<4x4x3x3xf32>
+  func.return %0 : tensor<1x4x6x8xf32>
+}
+// CHECK:      cpu.kernel @packed0 access = ["read", "read", "read_write"] {
+// CHECK-NEXT: ^bb0(%0: memref<192xf32>, %1: memref<144xf32>, %2: memref<192xf32>, %3: index, %4: index):
+// CHECK-NEXT:   %5 = memref.alloca() : memref<36xi32>
+// CHECK-NEXT:   %6 = memref.alloca() : memref<36xi32>
+// CHECK-NEXT:   %7 = memref.alloca() : memref<36xi32>
+// CHECK-NEXT:   %8 = memref.alloca() : memref<48xi32>
+// CHECK-NEXT:   %9 = memref.alloca() : memref<48xi32>
+// CHECK-NEXT:   %10 = memref.alloca() : memref<192xf32>
+// CHECK-NEXT:   %11 = memref.alloca() : memref<1728xf32>
+// CHECK-NEXT:   %12 = arith.constant 1 : index
+// CHECK-NEXT:   %13 = arith.constant 0 : index
+// CHECK-NEXT:   %14 = arith.constant 4 : index
+// CHECK-NEXT:   %15 = arith.muli %13, %14 : index
+// CHECK-NEXT:   %16 = arith.constant 48 : index
+// CHECK-NEXT:   %17 = arith.muli %13, %16 : index
+// CHECK-NEXT:   %18 = arith.constant 8 : index
+// CHECK-NEXT:   %19 = arith.constant 36 : index
+// CHECK-NEXT:   %20 = arith.constant 9 : index
+// CHECK-NEXT:   %21 = arith.constant 3 : index
+// CHECK-NEXT:   %22 = arith.constant 15 : index
+// CHECK-NEXT:   %23 = arith.addi %16, %22 : index
+// CHECK-NEXT:   %24 = arith.constant 16 : index
+// CHECK-NEXT:   %25 = arith.divui %23, %24 : index
+// CHECK-NEXT:   %26 = arith.constant 6 : index
+// CHECK-NEXT:   %27 = arith.constant 0.000000e+00 : f32
+// CHECK-NEXT:   %28 = arith.constant 576 : index
+// CHECK-NEXT:   %29 = arith.addi %14, %21 : index
+// CHECK-NEXT:   %30 = arith.divui %29, %14 : index
+// CHECK-NEXT:   %31 = arith.constant 192 : index
+// CHECK-NEXT:   %32 = arith.constant 56 : index
+// CHECK-NEXT:   %33 = arith.constant 96 : index
+// CHECK-NEXT:   %34 = arith.constant 104 : index
+// CHECK-NEXT:   %35 = arith.constant 144 : index
+// CHECK-NEXT:   %36 = arith.constant 152 : index
+// CHECK-NEXT:   %37 = vector.broadcast %27 : f32 to vector<8xf32>
+// CHECK-NEXT:   %38 = arith.constant 2 : index
+// CHECK-NEXT:   scf.for %39 = %3 to %4 step %12 {
+// CHECK-NEXT:     scf.for %40 = %13 to %16 step %12 {
+// CHECK-NEXT:       %41 = arith.addi %17, %40 : index
+// CHECK-NEXT:       %42 = arith.divui %41, %18 : index
+// CHECK-NEXT:       %43 = arith.index_cast %42 : index to i32
+// CHECK-NEXT:       memref.store %43, %9[%40] : memref<48xi32>
+// CHECK-NEXT:       %44 = arith.remui %41, %18 : index
+// CHECK-NEXT:       %45 = arith.index_cast %44 : index to i32
+// CHECK-NEXT:       memref.store %45, %8[%40] : memref<48xi32>
+// CHECK-NEXT:     } {cpu.parallel}
+// CHECK-NEXT:     scf.for %46 = %13 to %19 step %12 {
+// CHECK-NEXT:       %47 = arith.addi %13, %46 : index
+// CHECK-NEXT:       %48 = arith.divui %47, %20 : index
+// CHECK-NEXT:       %49 = arith.index_cast %48 : index to i32
+// CHECK-NEXT:       memref.store %49, %7[%46] : memref<36xi32>
+// CHECK-NEXT:       %50 = arith.divui %47, %21 : index
+// CHECK-NEXT:       %51 = arith.remui %50, %21 : index
+// CHECK-NEXT:       %52 = arith.index_cast %51 : index to i32
+// CHECK-NEXT:       memref.store %52, %6[%46] : memref<36xi32>
+// CHECK-NEXT:       %53 = arith.remui %47, %21 : index
+// CHECK-NEXT:       %54 = arith.index_cast %53 : index to i32
+// CHECK-NEXT:       memref.store %54, %5[%46] : memref<36xi32>
+// CHECK-NEXT:     } {cpu.parallel}
+// CHECK-NEXT:     scf.for %55 = %13 to %25 step %12 {
+// CHECK-NEXT:       %56 = arith.muli %55, %24 : index
+// CHECK-NEXT:       %57 = arith.addi %56, %13 : index
+// CHECK-NEXT:       %58 = arith.muli %55, %28 : index
+// CHECK-NEXT:       scf.for %59 = %13 to %19 step %12 {
+// CHECK-NEXT:         %60 = memref.load %7[%59] {cpu.below = 4 : i32} : memref<36xi32>
+// CHECK-NEXT:         %61 = arith.index_cast %60 : i32 to index
+// CHECK-NEXT:         %62 = memref.load %6[%59] {cpu.below = 3 : i32} : memref<36xi32>
+// CHECK-NEXT:         %63 = arith.index_cast %62 : i32 to index
+// CHECK-NEXT:         %64 = memref.load %5[%59] {cpu.below = 3 : i32} : memref<36xi32>
+// CHECK-NEXT:         %65 = arith.index_cast %64 : i32 to index
+// CHECK-NEXT:         %66 = memref.load %9[%57] {cpu.below = 6 : i32} : memref<48xi32>
+// CHECK-NEXT:         %67 = arith.index_cast %66 : i32 to index
+// CHECK-NEXT:         %68 = memref.load %8[%57] {cpu.below = 8 : i32} : memref<48xi32>
+// CHECK-NEXT:         %69 = arith.index_cast %68 : i32 to index
+// CHECK-NEXT:         %70 = arith.muli %67, %18 : index
+// CHECK-NEXT:         %71 = arith.subi %70, %20 : index
+// CHECK-NEXT:         %72 = arith.addi %71, %69 : index
+// CHECK-NEXT:         %73 = arith.muli %61, %16 : index
+// CHECK-NEXT:         %74 = arith.addi %72, %73 : index
+// CHECK-NEXT:         %75 = arith.muli %63, %18 : index
+// CHECK-NEXT:         %76 = arith.addi %74, %75 : index
+// CHECK-NEXT:         %77 = arith.addi %76, %65 : index
+// CHECK-NEXT:         %78 = arith.muli %59, %24 : index
+// CHECK-NEXT:         %79 = arith.addi %58, %78 : index
+// CHECK-NEXT:         scf.for %80 = %13 to %24 step %12 {
+// CHECK-NEXT:           %81 = arith.addi %56, %80 : index
+// CHECK-NEXT:           %82 = memref.load %9[%81] {cpu.below = 6 : i32} : memref<48xi32>
+// CHECK-NEXT:           %83 = arith.index_cast %82 : i32 to index
+// CHECK-NEXT:           %84 = memref.load %8[%81] {cpu.below = 8 : i32} : memref<48xi32>
+// CHECK-NEXT:           %85 = arith.index_cast %84 : i32 to index
+// CHECK-NEXT:           %86 = arith.subi %80, %13 : index
+// CHECK-NEXT:           %87 = arith.addi %83, %63 : index
+// CHECK-NEXT:           %88 = arith.subi %87, %12 : index
+// CHECK-NEXT:           %89 = arith.cmpi ult, %88, %26 : index
+// CHECK-NEXT:           %90 = arith.addi %85, %65 : index
+// CHECK-NEXT:           %91 = arith.subi %90, %12 : index
+// CHECK-NEXT:           %92 = arith.cmpi ult, %91, %18 : index
+// CHECK-NEXT:           %93 = arith.andi %89, %92 : i1
+// CHECK-NEXT:           %94 = arith.addi %77, %86 : index
+// CHECK-NEXT:           %95 = scf.if %93 -> (f32) {
+// CHECK-NEXT:             %96 = memref.load %0[%94] : memref<192xf32>
+// CHECK-NEXT:             scf.yield %96 : f32
+// CHECK-NEXT:           } else {
+// CHECK-NEXT:             scf.yield %27 : f32
+// CHECK-NEXT:           }
+// CHECK-NEXT:           %97 = arith.select %93, %95, %27 : f32
+// CHECK-NEXT:           %98 = arith.addi %79, %80 : index
+// CHECK-NEXT:           memref.store %97, %11[%98] : memref<1728xf32>
+// CHECK-NEXT:         } {cpu.parallel, cpu.masked}
+// CHECK-NEXT:       }
+// CHECK-NEXT:     }
+// CHECK-NEXT:     scf.for %99 = %13 to %25 step %12 {
+// CHECK-NEXT:       %100 = arith.muli %99, %24 : index
+// CHECK-NEXT:       %101 = arith.muli %99, %28 : index
+// CHECK-NEXT:       scf.for %102 = %13 to %30 step %12 {
+// CHECK-NEXT:         %103 = arith.muli %102, %31 : index
+// CHECK-NEXT:         %104 = arith.addi %103, %100 : index
+// CHECK-NEXT:         %105 = arith.addi %104, %18 : index
+// CHECK-NEXT:         %106 = arith.addi %104, %16 : index
+// CHECK-NEXT:         %107 = arith.addi %104, %32 : index
+// CHECK-NEXT:         %108 = arith.addi %104, %33 : index
+// CHECK-NEXT:         %109 = arith.addi %104, %34 : index
+// CHECK-NEXT:         %110 = arith.addi %104, %35 : index
+// CHECK-NEXT:         %111 = arith.addi %104, %36 : index
+// CHECK-NEXT:         %112 = arith.muli %102, %14 : index
+// CHECK-NEXT:         %113 = arith.addi %15, %112 : index
+// CHECK-NEXT:         %114 = arith.muli %113, %19 : index
+// CHECK-NEXT:         %115 = arith.addi %112, %12 : index
+// CHECK-NEXT:         %116 = arith.addi %15, %115 : index
+// CHECK-NEXT:         %117 = arith.muli %116, %19 : index
+// CHECK-NEXT:         %118 = arith.addi %112, %38 : index
+// CHECK-NEXT:         %119 = arith.addi %15, %118 : index
+// CHECK-NEXT:         %120 = arith.muli %119, %19 : index
+// CHECK-NEXT:         %121 = arith.addi %112, %21 : index
+// CHECK-NEXT:         %122 = arith.addi %15, %121 : index
+// CHECK-NEXT:         %123 = arith.muli %122, %19 : index
+// CHECK-NEXT:         %124, %125, %126, %127, %128, %129, %130, %131 = scf.for %132 = %13 to %19 step %12 iter_args(%133 = %37, %134 = %37, %135 = %37, %136 = %37, %137 = %37, %138 = %37, %139 = %37, %140 = %37) -> (vector<8xf32>, vector<8xf32>, vector<8xf32>, vector<8xf32>, vector<8xf32>, vector<8xf32>, vector<8xf32>, vector<8xf32>) {
+// CHECK-NEXT:           %141 = arith.muli %132, %24 : index
+// CHECK-NEXT:           %142 = arith.addi %101, %141 : index
+// CHECK-NEXT:           %143 = vector.load %11[%142] : memref<1728xf32>, vector<8xf32>
+// CHECK-NEXT:           %144 = arith.addi %142, %18 : index
+// CHECK-NEXT:           %145 = vector.load %11[%144] : memref<1728xf32>, vector<8xf32>
+// CHECK-NEXT:           %146 = arith.addi %13, %132 : index
+// CHECK-NEXT:           %147 = arith.addi %114, %146 : index
+// CHECK-NEXT:           %148 = memref.load %1[%147] : memref<144xf32>
+// CHECK-NEXT:           %149 = vector.broadcast %148 : f32 to vector<8xf32>
+// CHECK-NEXT:           %150 = vector.fma %149, %143, %133 : vector<8xf32>
+// CHECK-NEXT:           %151 = vector.fma %149, %145, %134 : vector<8xf32>
+// CHECK-NEXT:           %152 = arith.addi %117, %146 : index
+// CHECK-NEXT:           %153 = memref.load %1[%152] : memref<144xf32>
+// CHECK-NEXT:           %154 = vector.broadcast %153 : f32 to vector<8xf32>
+// CHECK-NEXT:           %155 = vector.fma %154, %143, %135 : vector<8xf32>
+// CHECK-NEXT:           %156 = vector.fma %154, %145, %136 : vector<8xf32>
+// CHECK-NEXT:           %157 = arith.addi %120, %146 : index
+// CHECK-NEXT:           %158 = memref.load %1[%157] : memref<144xf32>
+// CHECK-NEXT:           %159 = vector.broadcast %158 : f32 to vector<8xf32>
+// CHECK-NEXT:           %160 = vector.fma %159, %143, %137 : vector<8xf32>
+// CHECK-NEXT:           %161 = vector.fma %159, %145, %138 : vector<8xf32>
+// CHECK-NEXT:           %162 = arith.addi %123, %146 : index
+// CHECK-NEXT:           %163 = memref.load %1[%162] : memref<144xf32>
+// CHECK-NEXT:           %164 = vector.broadcast %163 : f32 to vector<8xf32>
+// CHECK-NEXT:           %165 = vector.fma %164, %143, %139 : vector<8xf32>
+// CHECK-NEXT:           %166 = vector.fma %164, %145, %140 : vector<8xf32>
+// CHECK-NEXT:           scf.yield %150, %151, %155, %156, %160, %161, %165, %166 : vector<8xf32>, vector<8xf32>, vector<8xf32>, vector<8xf32>, vector<8xf32>, vector<8xf32>, vector<8xf32>, vector<8xf32>
+// CHECK-NEXT:         }
+// CHECK-NEXT:         vector.store %124, %10[%104] : memref<192xf32>, vector<8xf32>
+// CHECK-NEXT:         vector.store %125, %10[%105] : memref<192xf32>, vector<8xf32>
+// CHECK-NEXT:         vector.store %126, %10[%106] : memref<192xf32>, vector<8xf32>
+// CHECK-NEXT:         vector.store %127, %10[%107] : memref<192xf32>, vector<8xf32>
+// CHECK-NEXT:         vector.store %128, %10[%108] : memref<192xf32>, vector<8xf32>
+// CHECK-NEXT:         vector.store %129, %10[%109] : memref<192xf32>, vector<8xf32>
+// CHECK-NEXT:         vector.store %130, %10[%110] : memref<192xf32>, vector<8xf32>
+// CHECK-NEXT:         vector.store %131, %10[%111] : memref<192xf32>, vector<8xf32>
+// CHECK-NEXT:       }
+// CHECK-NEXT:     }
+// CHECK-NEXT:     scf.for %167 = %13 to %14 step %12 {
+// CHECK-NEXT:       %168 = arith.addi %15, %167 : index
+// CHECK-NEXT:       %169 = memref.load %9[%13] {cpu.below = 6 : i32} : memref<48xi32>
+// CHECK-NEXT:       %170 = arith.index_cast %169 : i32 to index
+// CHECK-NEXT:       %171 = memref.load %8[%13] {cpu.below = 8 : i32} : memref<48xi32>
+// CHECK-NEXT:       %172 = arith.index_cast %171 : i32 to index
+// CHECK-NEXT:       %173 = arith.muli %167, %16 : index
+// CHECK-NEXT:       %174 = arith.muli %168, %16 : index
+// CHECK-NEXT:       %175 = arith.muli %170, %18 : index
+// CHECK-NEXT:       %176 = arith.addi %174, %175 : index
+// CHECK-NEXT:       scf.for %177 = %13 to %16 step %12 {
+// CHECK-NEXT:         %178 = arith.subi %177, %13 : index
+// CHECK-NEXT:         %179 = arith.addi %172, %178 : index
+// CHECK-NEXT:         %180 = arith.addi %173, %177 : index
+// CHECK-NEXT:         %181 = memref.load %10[%180] : memref<192xf32>
+// CHECK-NEXT:         %182 = arith.addi %176, %179 : index
+// CHECK-NEXT:         memref.store %181, %2[%182] : memref<192xf32>
 // CHECK-NEXT:       } {cpu.parallel}
 // CHECK-NEXT:     }
 // CHECK-NEXT:   }
