@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
+from xdsl.dialects import affine as affine_ops
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import IntegerAttr
 from xdsl.dialects.linalg.ops import GenericOp, IndexOp
@@ -122,6 +123,12 @@ def _index(value: SSAValue, extents: Sequence[int]) -> affine.Linear | None:
         return affine.Linear(constant=op.value.value.data)
     if isinstance(op, IndexOp):
         return affine.linear(AffineDimExpr(op.dim.value.data), extents)
+    if isinstance(op, affine_ops.ApplyOp):
+        parts = [_index(operand, extents) for operand in op.operands]
+        placed = [part.expression() for part in parts if part is not None]
+        if len(placed) < len(parts):
+            return None
+        return affine.linear(op.map.data.results[0].replace_dims_and_symbols(placed, ()), extents)
     if not isinstance(op, arith.AddiOp | arith.SubiOp | arith.MuliOp):
         return None
     left, right = (_index(operand, extents) for operand in op.operands)

@@ -1,0 +1,180 @@
+"""Windows of images in native code: what is packed by runs of neighbours, and what is looked up, gives the same values.
+
+Images are large enough that tiles, panels and runs end in the middle of rows, of images and of each other.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+from differences import in_f64
+from harness import GRADIENT, NumpyArray, as_native_code, check_module, reference, traced
+from xdsl.context import Context
+from xdsl.dialects import affine as affine_ops
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import IntegerAttr
+from xdsl.dialects.linalg.ops import GenericOp, IndexOp
+from xdsl.ir import Operation, SSAValue
+
+import tensorgrad as tg
+from tensorgrad.dialects.buf import is_shape_only, loop_extents, maps_of, shape_of
+from tensorgrad.passes.analyses.axes import axes_of_values
+from tensorgrad.passes.analyses.factors import factors_of
+from tensorgrad.passes.analyses.kinds import contraction_of
+from tensorgrad.passes.analyses.windows import places_of, run_along
+from tensorgrad.passes.pipelines import inference_passes
+from tensorgrad.runtime.cpu import CpuDevice
+from tensorgrad.transforms.grad import value_and_grad
+
+Shapes = tuple[tuple[int, ...], tuple[int, ...]]
+
+WINDOWS: Mapping[str, tuple[Shapes, Mapping[str, Any]]] = {
+    "same": (((3, 4, 14, 14), (8, 4, 3, 3)), {"padding": 1}),
+    "one channel": (((5, 1, 9, 28), (6, 1, 3, 3)), {"padding": 1}),
+    "narrow rows": (((4, 3, 11, 5), (7, 3, 3, 3)), {"padding": 1}),
+    "wide window": (((2, 3, 12, 17), (4, 3, 5, 5)), {"padding": 2}),
+    "unpadded": (((2, 3, 13, 20), (5, 3, 3, 3)), {}),
+    "strided": (((2, 3, 16, 30), (5, 3, 3, 3)), {"padding": 1, "stride": 2}),
+    "strided down": (((2, 3, 16, 30), (5, 3, 3, 3)), {"padding": 1, "stride": (2, 1)}),
+    "one side": (((2, 2, 10, 19), (3, 2, 2, 2)), {"padding": ((1, 0), (0, 1))}),
+    "dilated": (((2, 3, 15, 18), (4, 3, 3, 3)), {"padding": 2, "dilation": 2}),
+    "groups": (((2, 6, 9, 16), (8, 3, 3, 3)), {"padding": 1, "groups": 2}),
+    "depthwise": (((2, 5, 9, 16), (5, 1, 3, 3)), {"padding": 1, "groups": 5}),
+    "one axis": (((3, 4, 70), (6, 4, 5)), {"padding": 2}),
+    "three axes": (((2, 2, 5, 6, 9), (3, 2, 3, 3, 3)), {"padding": 1}),
+    "pointwise": (((3, 9, 7, 11), (10, 9, 1, 1)), {}),
+}
+
+BODIES: Mapping[str, Callable[[tg.Tensor], tg.Tensor]] = {
+    "alone": lambda x: x,
+    "of computed images": lambda x: tg.relu(x * 1.5 + 0.25),
+}
+
+
+def inputs_of(shapes: Shapes) -> list[NumpyArray]:
+    generator = np.random.default_rng(0)
+    return [generator.normal(size=shape).astype(np.float32) for shape in shapes]
+
+
+@pytest.mark.parametrize("body", BODIES)
+@pytest.mark.parametrize("name", WINDOWS)
+def test_values_and_gradients(name: str, body: str) -> None:
+    shapes, options = WINDOWS[name]
+
+    def function(x: tg.Tensor, w: tg.Tensor) -> tg.Tensor:
+        return tg.sum(tg.tanh(tg.conv(BODIES[body](x), w, **options) * 0.1))
+
+    inputs = inputs_of(shapes)
+    both = value_and_grad(function, argnums=(0, 1))
+    wide = in_f64(inputs)
+    for result, wanted in zip(
+        as_native_code(traced(both, inputs), inputs), reference(traced(both, wide), wide), strict=True
+    ):
+        scale = max(1.0, float(np.abs(wanted).max()))
+        np.testing.assert_allclose(result, wanted, rtol=0, atol=GRADIENT * scale)
+
+
+def test_what_is_outside_is_not_read() -> None:
+    """A neighbour in memory that is no neighbour in the image has no part in the sum, whatever it is."""
+    x, w = inputs_of(((2, 2, 8, 16), (3, 2, 3, 3)))
+    x[0, :, :, 15] = np.nan
+    x[1, :, 0, :] = np.inf
+    result = as_native_code(traced(lambda x, w: tg.conv(x, w, padding=1), [x, w]), [x, w])[0]
+    assert np.isfinite(result[0, :, :, :14]).all() and not np.isfinite(result[0, :, :, 14:]).any()
+    assert np.isfinite(result[1, :, 2:, :]).all() and not np.isfinite(result[1, :, :2, :]).any()
+
+
+INTEGERS: Mapping[type[Operation], Callable[[int, int], int]] = {
+    arith.AddiOp: operator.add,
+    arith.SubiOp: operator.sub,
+    arith.MuliOp: operator.mul,
+    arith.AndIOp: operator.and_,
+}
+
+
+def evaluated(value: SSAValue, point: tuple[int, ...]) -> int:
+    """An index or a condition of a body at a point of its loops."""
+    op: Any = value.owner
+    if isinstance(op, IndexOp):
+        return point[op.dim.value.data]
+    if isinstance(op, arith.ConstantOp):
+        assert isinstance(op.value, IntegerAttr)
+        return op.value.value.data
+    if isinstance(op, affine_ops.ApplyOp):
+        return op.map.data.eval([evaluated(operand, point) for operand in op.operands], ())[0]
+    left, right = (evaluated(operand, point) for operand in op.operands)
+    if isinstance(op, arith.CmpiOp):
+        return int(0 <= left < right)
+    return INTEGERS[type(op)](left, right)
+
+
+def contractions(name: str) -> list[tuple[Any, GenericOp]]:
+    """The kernels of a convolution and its gradients that sum products, scheduled for the CPU, and these stages."""
+    shapes, options = WINDOWS[name]
+    both = value_and_grad(lambda x, w: tg.sum(tg.conv(x, w, **options) ** 2), argnums=(0, 1))
+    module = traced(both, inputs_of(shapes))
+    found: list[tuple[Any, GenericOp]] = []
+    for one in inference_passes(CpuDevice().target):
+        if one.name == "lower-buf-to-cpu":
+            break
+        one.apply(Context(), module)
+        check_module(module)
+    for kernel in module.walk():
+        if kernel.name == "buf.kernel" and kernel.schedule.data.archetype == "packed":  # pyright: ignore
+            stage = contraction_of(kernel)  # pyright: ignore[reportArgumentType]
+            assert stage is not None
+            found.append((kernel, stage))
+    return found
+
+
+@pytest.mark.parametrize("name", [name for name in WINDOWS if name not in ("groups", "depthwise")])
+def test_places_are_where_operands_lie(name: str) -> None:
+    """At every point at which an operand is there, its place is that of its map; neighbours of a run are in a row."""
+    looked_at = 0
+    for kernel, stage in contractions(name):
+        schedule, extents = kernel.schedule.data, loop_extents(stage)
+        factors = factors_of(stage, schedule.row, schedule.column)
+        assert factors is not None
+        for value in (factors.row, factors.column):
+            places = places_of(stage, value)
+            if places is None:
+                continue
+            operands = zip(stage.body.block.args, stage.inputs, maps_of(stage), strict=False)
+            known = [
+                (place, m, shape_of(b)) for a, b, m in operands if (place := places.get(a)) and not is_shape_only(b)
+            ]
+            for point in product(*(sorted({0, 1, extent // 2, extent - 1} & set(range(extent))) for extent in extents)):
+                for place, m, shape in known:
+                    if place.guard is not None and not evaluated(place.guard, point):
+                        continue
+                    looked_at += 1
+                    terms = [place.stride(loop) * index for loop, index in enumerate(point)]
+                    at = np.ravel_multi_index(m.eval(list(point), ()), shape) if shape else 0
+                    assert sum(terms) + place.linear.constant == at
+            axes = axes_of_values(stage, schedule.row, schedule.column)[value]
+            side = schedule.row if "row" in axes else schedule.column
+            run = run_along(places.values(), side, [extents[loop] for loop in side])
+            assert run >= 1 and np.prod([extents[loop] for loop in side]) % run == 0
+    assert looked_at
+
+
+@pytest.mark.parametrize(
+    ("name", "run"), [("same", 196), ("one channel", 5 * 9 * 28), ("unpadded", 18), ("strided", 1)]
+)
+def test_runs_of_images(name: str, run: int) -> None:
+    """Where the window has as many positions as the image, a run is an image, else a row; with strides none."""
+    kernel, stage = contractions(name)[0]
+    schedule, extents = kernel.schedule.data, loop_extents(stage)
+    factors = factors_of(stage, schedule.row, schedule.column)
+    assert factors is not None
+    found = {
+        run_along(places.values(), side, [extents[loop] for loop in side])
+        for value, side in ((factors.row, schedule.row), (factors.column, schedule.column))
+        if (places := places_of(stage, value)) is not None and any(place.guard or run > 1 for place in places.values())
+    }
+    assert run in found or (run == 1 and found <= {1})
