@@ -27,7 +27,7 @@ OTHERS = ("kernels", "counts", "scaling", "cold", "driver", "small", "initializa
 COUNTED = ("dispatches", "submits", "copies", "kernels", "peak_bytes", "bytes_moved", "compile_seconds")
 
 
-def ours(name: str, device: str, tune: float) -> list[Contestant]:
+def ours(name: str, device: str, tune: float, chosen: list[str]) -> list[Contestant]:
     """Returns a workload in tensorgrad, on each device that is asked for, and the same in its peers."""
     made = [(one, *workload(name)(one, tune=tune if one != "numpy" else False)) for one in _devices(device)]
     weights = made[0][1].parameters()
@@ -37,7 +37,7 @@ def ours(name: str, device: str, tune: float) -> list[Contestant]:
         stats = training.stats()
         counted = {key: stats[key] for key in COUNTED if key in stats}
         found.append(Contestant(f"tensorgrad {one}", lambda t=training, b=batch: float(t.step(**b)), counted))
-    return [*found, *peers(name, weights, made[0][2], adapter=device not in ("cpu", "numpy"))]
+    return [*found, *peers(name, weights, made[0][2], adapter=device not in ("cpu", "numpy"), chosen=chosen)]
 
 
 def _devices(device: str) -> list[DeviceName]:
@@ -46,7 +46,7 @@ def _devices(device: str) -> list[DeviceName]:
 
 def run_workload(name: str, options: argparse.Namespace) -> list[Timing]:
     """Times a training step and reports."""
-    timings = measure(ours(name, options.device, options.tune), options.rounds, options.seconds)
+    timings = measure(ours(name, options.device, options.tune, options.peers), options.rounds, options.seconds)
     report(name, timings, timings[0].name, options.out / f"{name}.json")
     return timings
 
@@ -70,6 +70,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--device", default="all", help="wgpu, cpu, numpy, auto, or all (default)")
     parser.add_argument("--rounds", type=int, default=10, help="blocks of steps of each contestant")
     parser.add_argument("--seconds", type=float, default=60.0, help="after so long there are no more rounds")
+    parser.add_argument("--peers", nargs="*", default=[], help="who else runs: torch, jax, iree, ... (default: all)")
     parser.add_argument("--tune", type=float, default=0.0, help="measure schedules first, for at most so many seconds")
     parser.add_argument("--out", type=Path, default=Path("out/benchmarks"), help="where JSON and pictures go")
     options = parser.parse_args(arguments)

@@ -26,6 +26,9 @@ RING_BYTES, LEAST_SLOTS, MOST_SLOTS = 1 << 20, 2, 64
 SMALL_BYTES = 1 << 12
 """An output of at most so many bytes is read as soon as any other one is."""
 
+LEAST_GIVEN = 1 << 16
+"""Where memory is the host's, results of so many bytes are given out without a copy."""
+
 LARGEST_F32 = float(np.finfo(np.float32).max)
 
 
@@ -174,7 +177,13 @@ BufferT = TypeVar("BufferT")
 
 
 class BufferDevice(Protocol[BufferT]):
-    """What an `OutputRing` needs of a device."""
+    """What an `OutputRing` needs of a device.
+
+    Attributes:
+        is_host: Whether its memory is the host's, where results need no copy.
+    """
+
+    is_host: bool
 
     def create_buffer(self, label: str, size: int) -> BufferT:
         """Returns a new buffer of so many bytes."""
@@ -194,6 +203,8 @@ class RingSlot(Generic[BufferT]):
     """The output buffers of one past step, by index, and who still needs what is in them."""
 
     buffers: dict[int, BufferT]
+    given: bool = False
+    """Whether someone reads the buffers themselves: they are not written to again."""
     handles: list[tuple[weakref.ref[OutputHandle], TensorSlot]] = field(default_factory=list)
 
     def pending(self) -> list[tuple[OutputHandle, TensorSlot]]:
@@ -238,14 +249,19 @@ class OutputRing(Generic[BufferT]):
         for index in (*range(self._last, count), *range(self._last)):
             if not self._slots[index].pending():
                 self._last = index
+                if self._slots[index].given:
+                    self._slots[index] = self._new_slot()
                 return index
         if count == self._capacity:
             self._drain()
         else:
-            create = self._device.create_buffer
-            self._slots.append(RingSlot({i: create(b.name, b.size) for i, b in self._buffers.items()}))
+            self._slots.append(self._new_slot())
             self._last = count
         return self._last
+
+    def _new_slot(self) -> RingSlot[BufferT]:
+        create = self._device.create_buffer
+        return RingSlot({i: create(b.name, b.size) for i, b in self._buffers.items()})
 
     def _waiting(self) -> list[Waiting[BufferT]]:
         return [(slot, *entry) for slot in self._slots for entry in slot.pending()]
@@ -270,6 +286,10 @@ class OutputRing(Generic[BufferT]):
         return [entry for entry in small if entry[0] is not slot or entry[2] is not tensor]
 
     def _fetch(self, slot: RingSlot[BufferT], tensor: TensorSlot) -> np.ndarray:
+        if self._device.is_host and tensor.size >= LEAST_GIVEN:
+            slot.given = True
+            buffer, offset, size = slot.range_of(tensor)
+            return tensor.decode(cast(np.ndarray, buffer)[offset : offset + size])
         others = self._along(slot, tensor)
         raw, *rest = self._device.read_ranges([slot.range_of(tensor), *_ranges(others)])
         _deliver(others, rest)

@@ -123,11 +123,15 @@ class ProgramExecutable(ABC, Generic[DeviceT, BufferT]):
         kept = {name for name in constant if self._given.get(name) is inputs[name]}
         for name, array in arrays.items():
             if name not in kept:
-                self._input_views[name][...] = array
+                self._write_input(name, array)
         for name, number in numbers.items():
             self._scalar_views[name][...] = number
         self._given = {name: inputs[name] for name in constant}
         return kept
+
+    def _write_input(self, name: str, array: np.ndarray) -> None:
+        """Takes an input's value, which has its shape and dtype."""
+        self._input_views[name][...] = array
 
     def read(self, names: Iterable[str] | None = None) -> dict[str, np.ndarray]:
         """Returns the present values of these parameters and state, or of all.

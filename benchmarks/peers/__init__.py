@@ -5,7 +5,7 @@ Each peer is a module with `contestant(name, parameters, batch)`, which is `None
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from importlib import import_module
 
@@ -44,7 +44,11 @@ SETTINGS = {
 
 
 def peers(
-    name: str, parameters: Mapping[str, np.ndarray], batch: Mapping[str, np.ndarray], adapter: bool = True
+    name: str,
+    parameters: Mapping[str, np.ndarray],
+    batch: Mapping[str, np.ndarray],
+    adapter: bool = True,
+    chosen: Collection[str] = (),
 ) -> list[Contestant]:
     """Returns a workload in every library that is installed, from the same weights and data.
 
@@ -53,9 +57,12 @@ def peers(
         parameters: What all start from.
         batch: What all are given.
         adapter: Whether those that run on an adapter take part too.
+        chosen: Who takes part, of `PEERS`; all, where nobody is named.
     """
     found: list[Contestant | None] = []
     for peer in PEERS if adapter else ON_CPU:
+        if chosen and peer.removesuffix("_peer") not in chosen:
+            continue
         try:
             module = import_module(f"benchmarks.peers.{peer}")
         except ImportError:

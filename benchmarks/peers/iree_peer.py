@@ -1,4 +1,4 @@
-"""The workloads in IREE on the CPU: JAX's step as StableHLO, compiled by `iree-base-compiler`, state kept on the device."""
+"""The workloads in IREE on the CPU: JAX's step as StableHLO; its state stays on the device."""
 
 from __future__ import annotations
 

@@ -93,4 +93,8 @@ def contestant(
         optimizer.step()
         return value.detach().item()
 
-    return Contestant(f"torch{'.compile' if compiled else ' eager'} (CPU)", step, {"version": torch.__version__, "threads": torch.get_num_threads()})
+    return Contestant(
+        f"torch{'.compile' if compiled else ' eager'} (CPU)",
+        step,
+        {"version": torch.__version__, "threads": torch.get_num_threads()},
+    )

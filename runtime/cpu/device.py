@@ -50,6 +50,7 @@ class CpuDevice:
     info: CpuInfo
     target: Target
     pool: Pool
+    is_host = True
 
     def __new__(cls) -> CpuDevice:
         """Returns the one device."""

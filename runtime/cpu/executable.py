@@ -25,10 +25,12 @@ class Frame:
     Attributes:
         words: As `Layout` says.
         address: Where they are.
+        outputs: The buffers of outputs that they name.
     """
 
     words: np.ndarray
     address: int
+    outputs: Mapping[int, np.ndarray]
 
 
 class CpuExecutable(ProgramExecutable[CpuDevice, np.ndarray]):
@@ -64,6 +66,8 @@ class CpuExecutable(ProgramExecutable[CpuDevice, np.ndarray]):
         steps = runs(program.plan)
         self._is_parallel = any(isinstance(step, Dispatch) and step.workgroups[0] > 1 for step, _ in steps)
         self._frames: dict[int, Frame] = {}
+        self._borrowed: dict[str, np.ndarray] = {}
+        self._slots = {tensor.name: slot for slot, tensor in self._layout.inputs.items()}
         self._input_views, self._scalar_views = (
             {name: slot.view(self._buffers[slot.buffer], slot.offset) for name, slot in slots.items()}
             for slots in (self.program_inputs, self._scalar_slots)
@@ -112,7 +116,17 @@ class CpuExecutable(ProgramExecutable[CpuDevice, np.ndarray]):
         finally:
             if pool:
                 self.device.pool.release()
+            if self._borrowed:
+                self._borrowed = {name: array for name, array in self._borrowed.items() if name in constant}
         return self._ring.handles(index)
+
+    def _write_input(self, name: str, array: np.ndarray) -> None:
+        """Takes an input: a large one is read where it is; one that stays for later steps is kept alive."""
+        if name in self._slots and array.flags.c_contiguous and array.flags.aligned:
+            self._borrowed[name] = array
+        else:
+            self._borrowed.pop(name, None)
+            super()._write_input(name, array)
 
     def table(self, steps: Sequence[Step]) -> np.ndarray:
         """Returns steps of the plan as a table of instructions, for `run`."""
@@ -145,12 +159,15 @@ class CpuExecutable(ProgramExecutable[CpuDevice, np.ndarray]):
 
     def _frame(self, index: int) -> Frame:
         """Returns the frame of a step whose outputs go to a slot of the ring."""
-        found = self._frames.get(index)
-        if found is None:
+        buffers, found = self._ring.buffers(index), self._frames.get(index)
+        if found is None or found.outputs is not buffers:
             words = np.zeros(self._layout.size, np.uint64)
-            for number, buffer in {**self._buffers, **self._ring.buffers(index)}.items():
+            for number, buffer in {**self._buffers, **buffers}.items():
                 words[number] = buffer.ctypes.data
-            found = self._frames[index] = Frame(words, words.ctypes.data)
+            found = self._frames[index] = Frame(words, words.ctypes.data, buffers)
+        for name, slot in self._slots.items():
+            array = self._borrowed.get(name)
+            found.words[slot] = (self._input_views[name] if array is None else array).ctypes.data
         return found
 
     @contextmanager

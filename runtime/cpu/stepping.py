@@ -2,7 +2,8 @@
 
 The table is data, so that a program's kernels are all that is compiled for it. An instruction is an opcode and three
 operands, of 64 bits each. What an instruction calls a slot is a word of the step's frame: first the address of each
-buffer, then for each depth of loops the iteration index, then the arguments of the dispatch at hand.
+buffer, then of each input that is read where the caller has it, then for each depth of loops the iteration index, then
+the arguments of the dispatch at hand.
 """
 
 from __future__ import annotations
@@ -17,13 +18,17 @@ import numpy as np
 
 from tensorgrad.runtime.cpu.code import NativeCode
 from tensorgrad.runtime.cpu.tasks import pool_text
-from tensorgrad.runtime.program import Copy, Dispatch, Program, Repeat, Step, runs
+from tensorgrad.runtime.program import Copy, Dispatch, Program, Repeat, Step, TensorSlot, runs
 
 STEP = "tg_step"
 """The function's name; its arguments are the table, the frame, the pool, and scratch memory.
 
 Without a pool, the caller's thread runs all tasks.
 """
+
+
+LEAST_BORROWED = 1 << 15
+"""Smaller inputs are copied, which takes no longer than to find out where they are."""
 
 
 class Opcode(IntEnum):
@@ -86,11 +91,13 @@ class Layout:
     """Where things are in the frame of a program's step.
 
     Attributes:
+        inputs: The slots of inputs that are read where the caller has them, each with the tensor.
         indices: The slot of the outermost loop's iteration index.
         arguments: The slot of a dispatch's first argument.
         size: The number of slots.
     """
 
+    inputs: Mapping[int, TensorSlot]
     indices: int
     arguments: int
     size: int
@@ -100,9 +107,48 @@ class Layout:
         """Returns the layout of a program's frame."""
         steps = [step for step, _ in runs(program.plan)]
         arguments = max((len(step.bindings) for step in steps if isinstance(step, Dispatch)), default=0)
-        indices = len(program.buffers)
+        inputs = dict(enumerate(borrowed_inputs(program), len(program.buffers)))
+        indices = len(program.buffers) + len(inputs)
         start = indices + _depth(program.plan)
-        return Layout(indices, start, start + max(arguments, 2))
+        return Layout(inputs, indices, start, start + max(arguments, 2))
+
+    def base(self, buffer: int, offset: int) -> tuple[int, int]:
+        """Returns the slot from which a place in a buffer is counted, and the bytes from there on."""
+        for slot, tensor in self.inputs.items():
+            if tensor.buffer == buffer and tensor.offset <= offset < tensor.offset + tensor.size:
+                return slot, offset - tensor.offset
+        return buffer, offset
+
+
+def borrowed_inputs(program: Program) -> list[TensorSlot]:
+    """Returns the inputs that steps may read where the caller has them: large ones that no step writes to.
+
+    A bool is a word here, so that it has to be converted.
+    """
+    ranges: list[tuple[int, int, int, bool]] = []
+    for step, counts in runs(program.plan):
+        if isinstance(step, Copy):
+            ranges.append((step.source, step.source_offset, step.size, False))
+            ranges.append((step.destination, step.destination_offset, step.size, True))
+            continue
+        for binding in step.bindings:
+            moved = sum(stride * (count - 1) for stride, count in zip(binding.strides, counts, strict=False))
+            ranges.append((binding.buffer, binding.offset, binding.size + moved, binding.access != "read"))
+        if step.indirect is not None:
+            ranges.append((*step.indirect, 4, True))
+
+    def is_only_read(tensor: TensorSlot) -> bool:
+        end = tensor.offset + tensor.size
+        return all(
+            buffer != tensor.buffer
+            or offset + size <= tensor.offset
+            or offset >= end
+            or (not is_written and tensor.offset <= offset and offset + size <= end)
+            for buffer, offset, size, is_written in ranges
+        )
+
+    inputs = program.slots("input").values()
+    return [one for one in inputs if one.size >= LEAST_BORROWED and one.dtype != "bool" and is_only_read(one)]
 
 
 def _depth(steps: Sequence[Step]) -> int:
@@ -130,7 +176,7 @@ def instructions(
             yield (Opcode.REPEAT, index, len(body), step.count)
         elif isinstance(step, Copy):
             source, target = layout.arguments, layout.arguments + 1
-            yield (Opcode.ADDRESS, source, step.source, step.source_offset)
+            yield (Opcode.ADDRESS, source, *layout.base(step.source, step.source_offset))
             yield (Opcode.ADDRESS, target, step.destination, step.destination_offset)
             yield (Opcode.COPY, step.size, source, target)
         else:
@@ -140,7 +186,7 @@ def instructions(
 def _dispatch(step: Dispatch, layout: Layout, kernel: int) -> Iterator[Instruction]:
     work: list[Instruction] = []
     for slot, binding in enumerate(step.bindings, layout.arguments):
-        work.append((Opcode.ADDRESS, slot, binding.buffer, binding.offset))
+        work.append((Opcode.ADDRESS, slot, *layout.base(binding.buffer, binding.offset)))
         moves = enumerate(binding.strides, layout.indices)
         work += [(Opcode.MOVE, slot, index, stride) for index, stride in moves if stride]
     work.append((Opcode.CALL, kernel, step.workgroups[0], layout.arguments))

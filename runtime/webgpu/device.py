@@ -93,6 +93,7 @@ class WebGPUDevice:
     info: AdapterInfo
     wgpu_device: wgpu.GPUDevice
     compile_threads: int
+    is_host = False
 
     def __new__(cls, software: bool | None = None) -> WebGPUDevice:
         """Returns the one device of the adapter that `software` asks for; see the class."""

@@ -78,6 +78,8 @@ class PatientDevice:
         seconds: How long.
     """
 
+    is_host = False
+
     def __init__(self, device: BufferDevice[wgpu.GPUBuffer], worker: Worker, seconds: float):
         self._device, self._worker, self._seconds = device, worker, seconds
 

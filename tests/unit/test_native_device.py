@@ -19,7 +19,7 @@ from tensorgrad.errors import DeviceError, OptionError
 from tensorgrad.runtime.cpu import CpuExecutable, code, objects, stepping, threads
 from tensorgrad.runtime.cpu.profile import profile
 from tensorgrad.runtime.errors import TargetError
-from tensorgrad.runtime.program import Binding, Copy, Dispatch, Repeat
+from tensorgrad.runtime.program import Binding, Buffer, Copy, Dispatch, Kernel, Program, Repeat, TensorSlot
 
 SHAPES = {"x": (256, 96), "y": (256, 1)}
 
@@ -327,7 +327,7 @@ def test_a_plan_is_a_table() -> None:
         Copy(0, 4, 1, 8, 12),
         Repeat(3, (Dispatch(1, (binding, moving), (7, 1, 1), "inner", indirect=(2, 4)),)),
     )
-    frame = stepping.Layout(indices=3, arguments=5, size=7)
+    frame = stepping.Layout({}, indices=3, arguments=5, size=7)
     assert stepping.table(stepping.instructions(steps, frame, [100, 200])).tolist() == [
         [stepping.Opcode.ADDRESS, 5, 0, 4],
         [stepping.Opcode.ADDRESS, 6, 1, 8],
@@ -404,6 +404,54 @@ def test_profiles_are_of_steps() -> None:
         np.testing.assert_array_equal(first.read()[name], value)
     assert sum(one.times for one in found.dispatches) == first.statistics()["dispatches"]
     assert all(one.seconds >= 0 for one in found.dispatches) and found.step_seconds > 0
+
+
+def plan_of_inputs(access: str, copied_to: int) -> Program:
+    """Two inputs of 64 KiB, of which a dispatch binds the first, and a copy writes to a place of their buffer."""
+    size = 1 << 16
+    kernel = Kernel("llvm", "f", "define void @f(ptr %x)", (1, 1, 1), 0)
+    buffers = (Buffer("inputs", 3 * size, "input"), Buffer("outputs", size, "output"))
+    first, second = (TensorSlot(name, "input", (size // 4,), "f32", 0, i * size) for i, name in enumerate("xy"))
+    flags = TensorSlot("flags", "input", (size // 4,), "bool", 0, 2 * size)
+    dispatch = Dispatch(0, (Binding(0, 0, size, access), Binding(1, 0, size, "read_write")), (1, 1, 1), "f")
+    copy = Copy(1, 0, 0, copied_to, 4)
+    return Program("p", (kernel,), buffers, (first, second, flags), (dispatch, copy))
+
+
+@pytest.mark.parametrize(
+    ("access", "copied_to", "names"),
+    [("read", 3 << 16, "xy"), ("read_write", 3 << 16, "y"), ("read", 1 << 16, "x"), ("read", 0, "y")],
+)
+def test_only_what_is_not_written_is_borrowed(access: str, copied_to: int, names: str) -> None:
+    """A bool has to be converted; the caller's arrays are never written to."""
+    found = stepping.borrowed_inputs(plan_of_inputs(access, copied_to))
+    assert "".join(tensor.name for tensor in found) == names
+
+
+def test_large_arrays_are_not_copied() -> None:
+    """Inputs are read where they are, if they are whole and of the right dtype; results are given out as they are."""
+    function = tg.jit(lambda x, y: x @ y + x, device="cpu")
+    x, y = (np.random.default_rng(i).normal(size=(128, 128)).astype(np.float32) for i in range(2))
+    first = function(x, y)
+    (specialization,) = function._by_key.values()
+    executable = specialization._executable
+    assert isinstance(executable, CpuExecutable)
+    assert not any(view.any() for view in executable._input_views.values())
+    values = np.asarray(first)
+    assert any(np.shares_memory(values, slot.buffers[i]) for slot in executable._ring._slots for i in slot.buffers)
+    np.testing.assert_allclose(values, x @ y + x, rtol=1e-4, atol=1e-4)
+    kept, x2 = values.copy(), x * 2
+    for _ in range(20):
+        np.testing.assert_allclose(np.asarray(function(x2, y)), x2 @ y + x2, rtol=1e-4, atol=1e-4)
+    np.testing.assert_array_equal(values, kept)
+    assert len(executable._ring._slots) <= 2 and not values.flags.writeable
+    for strange in (x2.T, x2.astype(np.float64), x2[::-1]):
+        expected = np.asarray(strange, np.float32) @ y + np.asarray(strange, np.float32)
+        np.testing.assert_allclose(np.asarray(function(strange, y)), expected, rtol=1e-4, atol=1e-4)
+    chained = function(function(x, y), y)
+    np.testing.assert_allclose(np.asarray(chained), kept @ y + kept, rtol=1e-4, atol=1e-3)
+    x2[:] = 0
+    assert not np.asarray(function(x2, y)).any()
 
 
 def test_memory_stays_flat() -> None:
