@@ -34,6 +34,7 @@ class Target:
         language: What kernels are written in: "wgsl", or "llvm" for native code on a CPU, which has no limits on
             bindings and computes in f64 too.
         vector_bytes: The size of a vector register of a CPU: 16 with NEON, 32 with AVX2, 64 with AVX-512.
+        check_bounds: Whether native code checks every index before it reads or writes there.
 
     Raises:
         TargetError: A field's value is out of its range; says which field.
@@ -58,6 +59,7 @@ class Target:
     shader_dialect: str = "naga"
     language: str = "wgsl"
     vector_bytes: int = 32
+    check_bounds: bool = False
 
     def __post_init__(self) -> None:
         for name, value in asdict(self).items():
@@ -155,6 +157,7 @@ FIELD_RULES: dict[str, tuple[str, Any]] = {
     "software": FLAG,
     "shader_dialect": (" or ".join(SHADER_DIALECTS), lambda value: value in SHADER_DIALECTS),
     "vector_bytes": ("16, 32 or 64", lambda value: value in (16, 32, 64)),
+    "check_bounds": FLAG,
     "language": (" or ".join(LANGUAGES), lambda value: value in LANGUAGES),
 }
 """What each field may be, and the test for it; limits go by their first word."""

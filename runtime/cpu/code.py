@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
+
 from tensorgrad.runtime.cpu import compiler
 from tensorgrad.runtime.cpu.objects import objects_of
 from tensorgrad.runtime.errors import DeviceError
@@ -97,6 +99,12 @@ class NativeCode:
         """Returns where a function is."""
         with _lock:
             return self._engine.get_function_address(name)
+
+    def words(self, name: str, count: int) -> np.ndarray:
+        """Returns memory of the code's own, of so many words of 64 bits."""
+        with _lock:
+            address = self._engine.get_global_value_address(name)
+        return np.ctypeslib.as_array((ctypes.c_uint64 * count).from_address(address))
 
     def function(self, name: str, *arguments: Any) -> Any:
         """Returns a function that gives nothing; a call lets go of the interpreter's lock meanwhile."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import platform
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -81,11 +82,27 @@ class CpuDevice:
         """Returns at once: a step has run when it returns."""
 
 
+DEBUG_VARIABLE, BOUNDS = "TG_DEBUG", "bounds"
+
+
+def debug_flags() -> frozenset[str]:
+    """Returns what `TG_DEBUG` asks for: names between commas.
+
+    Raises:
+        DeviceError: A name is unknown.
+    """
+    found = frozenset(filter(None, os.environ.get(DEBUG_VARIABLE, "").replace(" ", "").split(",")))
+    unknown = sorted(found - {BOUNDS})
+    if unknown:
+        raise DeviceError(f"{DEBUG_VARIABLE}: unknown {', '.join(unknown)}; there is: {BOUNDS}")
+    return found
+
+
 @cache
 def _device() -> CpuDevice:
     host = host_cpu()
     device = object.__new__(CpuDevice)
     device.info = CpuInfo(f"{host.name} ({platform.machine()})", "cpu", "LLVM", host.llvm)
-    device.target = replace(CPU, vector_bytes=host.vector_bytes)
+    device.target = replace(CPU, vector_bytes=host.vector_bytes, check_bounds=BOUNDS in debug_flags())
     device.pool = POOL
     return device

@@ -14,6 +14,7 @@ from tensorgrad.runtime.backend import OutputHandle, OutputRing
 from tensorgrad.runtime.cpu.code import NativeCode
 from tensorgrad.runtime.cpu.device import ALIGNMENT, CpuDevice
 from tensorgrad.runtime.cpu.stepping import STEP, Layout, caller, instructions, kernel_texts, native_runtime, table
+from tensorgrad.runtime.errors import DeviceError
 from tensorgrad.runtime.executable import ProgramExecutable
 from tensorgrad.runtime.program import Dispatch, Program, Step, runs
 
@@ -54,6 +55,11 @@ class CpuExecutable(ProgramExecutable[CpuDevice, np.ndarray]):
         super().__init__(program, device, device.target)
         self._code = NativeCode(*kernel_texts(program))
         self._kernels = [self._code.address(caller(kernel.entry)) for kernel in program.kernels]
+        self._faults = {
+            kernel.entry: self._code.words(f"{kernel.entry}.fault", 2)
+            for kernel in program.kernels
+            if f"@{kernel.entry}.fault =" in kernel.code
+        }
         self._layout = Layout.of(program)
         self._plan = self.table(program.plan)
         self._plan_address: int = self._plan.ctypes.data
@@ -105,6 +111,7 @@ class CpuExecutable(ProgramExecutable[CpuDevice, np.ndarray]):
 
         Raises:
             InputError: Something is missing, unknown, or of the wrong shape or dtype; nothing has changed.
+            DeviceError: A kernel that checks its indices had one outside of its memory.
         """
         self._fill(inputs, scalars, constant)
         index = self._ring.acquire()
@@ -118,7 +125,24 @@ class CpuExecutable(ProgramExecutable[CpuDevice, np.ndarray]):
                 self.device.pool.release()
             if self._borrowed:
                 self._borrowed = {name: array for name, array in self._borrowed.items() if name in constant}
+        if self._faults:
+            self._check_faults()
         return self._ring.handles(index)
+
+    def _check_faults(self) -> None:
+        """Raises if a kernel noted an index outside of its memory."""
+        for number, kernel in enumerate(self.program.kernels):
+            fault = self._faults.get(kernel.entry)
+            if fault is None or not fault[1]:
+                continue
+            index, extent = int(fault[0].astype(np.int64)), int(fault[1])
+            fault[:] = 0
+            steps = [step for step, _ in runs(self.program.plan) if isinstance(step, Dispatch)]
+            places = ", ".join(sorted({step.label for step in steps if step.kernel == number}))
+            raise DeviceError(
+                f"kernel {kernel.entry!r} of {self.program.name!r} ({places}): index {index} in memory of {extent} "
+                "elements; what the step has computed is wrong"
+            )
 
     def _write_input(self, name: str, array: np.ndarray) -> None:
         """Takes an input: a large one is read where it is; one that stays for later steps is kept alive."""

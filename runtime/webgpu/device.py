@@ -144,6 +144,7 @@ class WebGPUDevice:
             shader_dialect="naga",
             language="wgsl",
             vector_bytes=32,
+            check_bounds=False,
             **{name: int(limits[name.replace("_", "-")]) for name in TARGET_LIMITS},
         )
 

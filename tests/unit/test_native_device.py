@@ -17,6 +17,7 @@ import pytest
 import tensorgrad as tg
 from tensorgrad.errors import DeviceError, OptionError
 from tensorgrad.runtime.cpu import CpuExecutable, code, objects, stepping, threads
+from tensorgrad.runtime.cpu.device import debug_flags
 from tensorgrad.runtime.cpu.profile import profile
 from tensorgrad.runtime.errors import TargetError
 from tensorgrad.runtime.program import Binding, Buffer, Copy, Dispatch, Kernel, Program, Repeat, TensorSlot
@@ -452,6 +453,52 @@ def test_large_arrays_are_not_copied() -> None:
     np.testing.assert_allclose(np.asarray(chained), kept @ y + kept, rtol=1e-4, atol=1e-3)
     x2[:] = 0
     assert not np.asarray(function(x2, y)).any()
+
+
+CHECKED = """
+import re, sys
+from dataclasses import replace
+sys.path.insert(0, {folder!r})
+from test_native_device import batch, compiled
+from tensorgrad.runtime.cpu import CpuDevice, CpuExecutable
+training = compiled()
+print([float(training.step(**batch(number))).hex() for number in range(3)])
+program = training.program
+kernel = next(kernel for kernel in program.kernels if "icmp uge" in kernel.code)
+code = re.sub(r"(icmp uge i64 %\\d+), \\d+", r"\\1, 0", kernel.code, count=1)
+kernels = tuple(replace(kernel, code=code) if one is kernel else one for one in program.kernels)
+executable = CpuExecutable(replace(program, kernels=kernels), CpuDevice())
+for _ in range(2):
+    try:
+        executable.step(batch(0), dict.fromkeys(executable.scalar_names, 0.1))
+    except Exception as error:
+        print(type(error).__name__, error)
+"""
+
+
+def test_every_index_is_checked_where_that_is_asked_for(tmp_path: Path) -> None:
+    """`TG_DEBUG=bounds` names the kernel, the line, the index and the memory of what is outside."""
+    environment = {**os.environ, "TG_DEBUG": "bounds", objects.CACHE_VARIABLE: "0"}
+    command = [sys.executable, "-c", CHECKED.format(folder=str(Path(__file__).parent))]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=300)
+    assert done.returncode == 0, done.stderr
+    losses, *errors = done.stdout.splitlines()
+    training = compiled()
+    found = [float.fromhex(text) for text in re.findall(r"'(.*?)'", losses)]
+    np.testing.assert_allclose(found, [float(training.step(**batch(number))) for number in range(3)], rtol=1e-5)
+    message = (
+        r"DeviceError kernel '\w+' of '\w+' \(.*test_native_device.py:\d+.*\): index \d+ in memory of \d+ elements; .*"
+    )
+    assert [bool(re.fullmatch(message, error)) for error in errors] == [True, True], errors
+
+
+def test_debug_flags(monkeypatch: pytest.MonkeyPatch) -> None:
+    for text, expected in (("", set[str]()), ("bounds", {"bounds"}), (" bounds ,", {"bounds"})):
+        monkeypatch.setenv("TG_DEBUG", text)
+        assert debug_flags() == expected
+    monkeypatch.setenv("TG_DEBUG", "bounds,speed")
+    with pytest.raises(DeviceError, match=r"^TG_DEBUG: unknown speed; there is: bounds$"):
+        debug_flags()
 
 
 def test_memory_stays_flat() -> None:

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import cast
 
 from xdsl.context import Context
 from xdsl.dialects import llvm, memref, scf, vector
 from xdsl.dialects.builtin import (
     ArrayAttr,
     DenseArrayBase,
+    DenseIntOrFPElementsAttr,
     DictionaryAttr,
     IntegerAttr,
     MemRefType,
     ModuleOp,
+    SymbolRefAttr,
+    TensorType,
     UnitAttr,
+    VectorType,
     i1,
     i32,
     i64,
@@ -27,6 +32,7 @@ from tensorgrad.dialects.buf import buffer_bytes, element_of
 from tensorgrad.passes.kernels.convert_to_llvm.addresses import terms_by_depth
 from tensorgrad.passes.kernels.convert_to_llvm.scalars import (
     NO_WRAP,
+    POINTER,
     RULES,
     SEGMENTS,
     WRAPS,
@@ -41,6 +47,11 @@ ACCESS, SCRATCH, LOOP = "cpu.access", "cpu.scratch", "cpu.loop"
 """Attributes of a function: how it accesses each buffer, and the bytes of its scratch memory; of the branch back of a
 parallel loop, and of the accesses in it: the loop's number."""
 
+FAULT = llvm.LLVMArrayType(2, i64)
+"""Where indices are checked: the last index that was outside of its memory, and how many elements that has."""
+
+ALIGNED_WORD: Properties = {"ordering": integer_attribute(0, i64), "alignment": integer_attribute(8, i64)}
+
 LINE = 64
 """Arrays in scratch memory start at cache lines."""
 
@@ -52,6 +63,8 @@ class ConvertToLlvmPass(LevelPass):
     Expects f32 and f16 without functions of `expand-math`. Guarantees functions of branches and scalar or vector
     instructions. An i1 in memory is a 32-bit word. Arrays of a kernel lie in the scratch memory, whose size is the
     attribute `cpu.scratch`; functions of f64 are calls of the C library. Constants stand at the function's start, once.
+    Where the target has `check_bounds`, an index outside of its memory is noted in the kernel's `.fault`, and the first
+    element is taken.
 
     Attributes:
         target: The CPU.
@@ -66,7 +79,9 @@ class ConvertToLlvmPass(LevelPass):
         declared: dict[str, llvm.FuncOp] = {}
         for kernel in list(op.ops):
             if isinstance(kernel, cpu.KernelOp):
-                made = _Function(kernel, declared).convert()
+                made = _Function(kernel, declared, self.target.check_bounds).convert()
+                if self.target.check_bounds:
+                    op.body.block.insert_op_before(_fault_of(kernel), kernel)
                 op.body.block.insert_op_before(made, kernel)
                 kernel.detach()
                 kernel.erase()
@@ -76,13 +91,26 @@ class ConvertToLlvmPass(LevelPass):
                 op.body.block.insert_op_before(function, first)
 
 
+def fault_name(kernel: str) -> str:
+    """Returns the name of what a kernel notes of indices outside of its memory."""
+    return f"{kernel}.fault"
+
+
+def _fault_of(kernel: cpu.KernelOp) -> llvm.GlobalOp:
+    zeros = DenseIntOrFPElementsAttr.from_list(TensorType(i64, [2]), [0, 0])
+    op = llvm.GlobalOp(FAULT, fault_name(kernel.sym_name.data), "external", value=zeros)
+    op.location = kernel.location
+    return op
+
+
 class _Function(Builder):
     """Converts one kernel."""
 
-    def __init__(self, kernel: cpu.KernelOp, declared: dict[str, llvm.FuncOp]):
+    def __init__(self, kernel: cpu.KernelOp, declared: dict[str, llvm.FuncOp], check_bounds: bool):
         buffers = len(kernel.body.block.args) - 2
         super().__init__(Block(arg_types=[*[llvm.LLVMPointerType()] * (buffers + 1), i64, i64]), declared)
         self.kernel = kernel
+        self.check_bounds = check_bounds
         self.region = Region(self.block)
         *bound, self.scratch, first, last = self.block.args
         for old, new in zip(kernel.body.block.args, (*bound, first, last), strict=True):
@@ -150,12 +178,15 @@ class _Function(Builder):
         self.scratch_bytes += -(-buffer_bytes(kind) // LINE) * LINE
         return found
 
-    def _address(self, memory: SSAValue, indices: Sequence[SSAValue]) -> SSAValue:
+    def _address(self, memory: SSAValue, indices: Sequence[SSAValue], type_: Attribute) -> SSAValue:
         element = element_of(memory)
         stored = i32 if element == i1 else element
         if not indices:
             return self.env[memory]
         (at,) = indices
+        if self.check_bounds:
+            lanes = cast("VectorType[Attribute]", type_).element_count() if isinstance(type_, VectorType) else 1
+            return self.offset(self.env[memory], self._checked(memory, self.env[at], lanes), stored)
         groups = terms_by_depth(at)
         address = self.env[memory]
         if len(groups) == 1:
@@ -167,11 +198,28 @@ class _Function(Builder):
             address = self.offset(address, total, stored, inbounds=False)
         return address
 
+    def _checked(self, memory: SSAValue, at: SSAValue, lanes: int) -> SSAValue:
+        """Returns an index, or 0 where `lanes` elements from it on are not all in the memory, which is noted."""
+        kind = memory.type
+        assert isinstance(kind, MemRefType)
+        extent = cast("MemRefType[Attribute]", kind).element_count()
+        outside, inside = Block(), Block(arg_types=[i64])
+        self._choose(self.compare("uge", at, self.number(max(extent - lanes + 1, 0))), outside, inside, [at])
+        self._enter(outside)
+        properties = {"global_name": SymbolRefAttr(fault_name(self.kernel.sym_name.data))}
+        fault = self.make(llvm.AddressOfOp, (), POINTER, properties)
+        for place, value in enumerate((at, self.number(extent))):
+            operands = (value, self.offset(fault, self.number(place), i64))
+            self.add(llvm.StoreOp.create(operands=operands, properties=ALIGNED_WORD))
+        self._branch(inside, [self.number(0)])
+        self._enter(inside)
+        return inside.args[0]
+
     def _load(
         self, memory: SSAValue, indices: Sequence[SSAValue], type_: Attribute, below: Attribute | None = None
     ) -> SSAValue:
         stored = i32 if type_ == i1 else type_
-        operands = (self._address(memory, indices),)
+        operands = (self._address(memory, indices, type_),)
         op = llvm.LoadOp.create(operands=operands, result_types=(stored,), properties=self._access(memory))
         self._mark(op)
         if below is not None:
@@ -183,7 +231,7 @@ class _Function(Builder):
         stored = self.env[value]
         if stored.type == i1:
             stored = self.cast(llvm.ZExtOp, stored, i32)
-        operands = (stored, self._address(memory, indices))
+        operands = (stored, self._address(memory, indices, stored.type))
         op = llvm.StoreOp.create(operands=operands, properties=self._access(memory))
         self._mark(op)
         self.add(op)

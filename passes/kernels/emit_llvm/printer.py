@@ -35,6 +35,8 @@ from tensorgrad.passes.kernels.convert_to_llvm.scalars import LIBRARY_PREFIX
 
 FLOATS: Mapping[Attribute, str] = {f16: "half", f32: "float", f64: "double"}
 
+FAULT_TEXT = "[2 x i64]"
+
 PREDICATED = '!{!"llvm.loop.vectorize.predicate.enable", i1 true}'
 """Lets LLVM use a masked vector for the last iterations of a loop, which it does one by one otherwise."""
 
@@ -166,6 +168,8 @@ class FunctionPrinter:
                     self.names[op.result] = _constant_text(op.value, op.result.type)
                 elif isinstance(op, llvm.UndefOp):
                     self.names[op.res] = "poison"
+                elif isinstance(op, llvm.AddressOfOp):
+                    self.names[op.result] = self._global(op)
                 elif op.results:
                     self.names[op.results[0]] = f"%{count}"
                     count += 1
@@ -174,6 +178,12 @@ class FunctionPrinter:
                 elif isinstance(op, llvm.CondBrOp):
                     self._comes(op.then_block, block, op.then_arguments)
                     self._comes(op.else_block, block, op.else_arguments)
+
+    def _global(self, op: llvm.AddressOfOp) -> str:
+        """Returns the name of the function's own memory, which starts at zero, and defines it."""
+        name = f"@{op.global_name.root_reference.data}"
+        self.declared[name] = f"{name} = global {FAULT_TEXT} zeroinitializer"
+        return name
 
     def _comes(self, block: Block, source: Block, values: Sequence[SSAValue]) -> None:
         self.incoming.setdefault(block, []).append((self.labels[source], values))
@@ -209,7 +219,7 @@ class FunctionPrinter:
 
     def _instructions(self, block: Block) -> Iterator[str]:
         for op in block.ops:
-            if isinstance(op, llvm.ConstantOp | llvm.UndefOp):
+            if isinstance(op, llvm.ConstantOp | llvm.UndefOp | llvm.AddressOfOp):
                 continue
             kind = type(op)
             if kind in BINARY:
