@@ -248,16 +248,19 @@ class OutputRing(Generic[BufferT]):
         # From the last one on: it is free where results are read or dropped at once.
         for index in (*range(self._last, count), *range(self._last)):
             if not self._slots[index].pending():
-                self._last = index
-                if self._slots[index].given:
-                    self._slots[index] = self._new_slot()
-                return index
+                return self._take(index)
         if count == self._capacity:
             self._drain()
-        else:
-            self._slots.append(self._new_slot())
-            self._last = count
-        return self._last
+            return self._take(self._last)
+        self._slots.append(self._new_slot())
+        return self._take(count)
+
+    def _take(self, index: int) -> int:
+        """Returns the index of a slot whose buffers may be written to: new ones, where someone reads the old."""
+        if self._slots[index].given:
+            self._slots[index] = self._new_slot()
+        self._last = index
+        return index
 
     def _new_slot(self) -> RingSlot[BufferT]:
         create = self._device.create_buffer

@@ -455,6 +455,20 @@ def test_large_arrays_are_not_copied() -> None:
     assert not np.asarray(function(x2, y)).any()
 
 
+def test_results_given_out_stay_what_they_are() -> None:
+    """Also where others of their steps are not read, so that the memory of all is wanted again."""
+    function = tg.jit(lambda x: (x + 1, x * 2), device="cpu")
+    x = np.arange(1 << 15, dtype=np.float32)
+    kept: list[Any] = []
+    values: list[np.ndarray] = []
+    for number in range(12):
+        kept.append(function(x * number))
+        values.append(np.asarray(kept[-1][0]))
+    for number, value in enumerate(values):
+        np.testing.assert_array_equal(value, x * number + 1)
+        np.testing.assert_array_equal(np.asarray(kept[number][1]), x * number * 2)
+
+
 CHECKED = """
 import re, sys
 from dataclasses import replace
