@@ -114,11 +114,12 @@ class CpuExecutable(ProgramExecutable[CpuDevice, np.ndarray]):
             DeviceError: A kernel that checks its indices had one outside of its memory.
         """
         self._fill(inputs, scalars, constant)
-        index = self._ring.acquire()
-        frame = self._frame(index)
-        # As `pool` does: a context manager would take a small step's time.
-        pool = self.device.pool.acquire(self._scratch_bytes) if self._is_parallel else 0
+        pool = 0
         try:
+            index = self._ring.acquire()
+            frame = self._frame(index)
+            # As `pool` does: a context manager would take a small step's time.
+            pool = self.device.pool.acquire(self._scratch_bytes) if self._is_parallel else 0
             self._step(self._plan_address, frame.address, pool, self._scratch)
         finally:
             if pool:
@@ -126,11 +127,15 @@ class CpuExecutable(ProgramExecutable[CpuDevice, np.ndarray]):
             if self._borrowed:
                 self._borrowed = {name: array for name, array in self._borrowed.items() if name in constant}
         if self._faults:
-            self._check_faults()
+            self.check_faults()
         return self._ring.handles(index)
 
-    def _check_faults(self) -> None:
-        """Raises if a kernel noted an index outside of its memory."""
+    def check_faults(self) -> None:
+        """Forgets what kernels noted of indices outside of their memory.
+
+        Raises:
+            DeviceError: One did.
+        """
         for number, kernel in enumerate(self.program.kernels):
             fault = self._faults.get(kernel.entry)
             if fault is None or not fault[1]:

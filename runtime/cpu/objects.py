@@ -74,8 +74,10 @@ def _key(text: str) -> str:
 
 @cache
 def _compiler_digest() -> str:
-    """Returns a digest of the module that compiles, whose options decide on the code too."""
-    return hashlib.sha256(Path(compiler.__file__).read_bytes()).hexdigest()
+    """Returns a digest of what compiles, whose options decide on the code too; its source need not be there."""
+    codes = [function.__code__ for function in (compiler.machine, compiler.optimized)]
+    parts = [(code.co_code, code.co_names, repr(code.co_consts)) for code in codes]
+    return hashlib.sha256(repr((compiler.OPTIMIZATION, parts)).encode()).hexdigest()
 
 
 # Compiling. LLVM is locked in a process, so that what is to be compiled at a time takes a process each.
@@ -172,7 +174,8 @@ def _read(path: Path) -> bytes | None:
         return None
     digest, data = raw[:32], raw[32:]
     if hashlib.sha256(data).digest() != digest:
-        path.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            path.unlink()
         return None
     with contextlib.suppress(OSError):  # a folder that can't be written to
         os.utime(path)

@@ -52,4 +52,5 @@ def _by_dispatch(
             executable.run(part, frame, pool, times)
             if isinstance(step, Dispatch):
                 seconds[id(step)] = seconds.get(id(step), 0.0) + time.perf_counter() - start
+    executable.check_faults()
     return seconds

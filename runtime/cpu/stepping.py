@@ -9,6 +9,7 @@ the arguments of the dispatch at hand.
 from __future__ import annotations
 
 import ctypes
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
@@ -18,7 +19,7 @@ import numpy as np
 
 from tensorgrad.runtime.cpu.code import NativeCode
 from tensorgrad.runtime.cpu.tasks import pool_text
-from tensorgrad.runtime.program import Copy, Dispatch, Program, Repeat, Step, TensorSlot, runs
+from tensorgrad.runtime.program import ELEMENT_BYTES, Copy, Dispatch, Program, Repeat, Step, TensorSlot, runs
 
 STEP = "tg_step"
 """The function's name; its arguments are the table, the frame, the pool, and scratch memory.
@@ -123,7 +124,7 @@ class Layout:
 def borrowed_inputs(program: Program) -> list[TensorSlot]:
     """Returns the inputs that steps may read where the caller has them: large ones that no step writes to.
 
-    A bool is a word here, so that it has to be converted.
+    A bool is a word here, so that it has to be converted; an array that is no whole number of words has none behind it.
     """
     ranges: list[tuple[int, int, int, bool]] = []
     for step, counts in runs(program.plan):
@@ -147,8 +148,8 @@ def borrowed_inputs(program: Program) -> list[TensorSlot]:
             for buffer, offset, size, is_written in ranges
         )
 
-    inputs = program.slots("input").values()
-    return [one for one in inputs if one.size >= LEAST_BORROWED and one.dtype != "bool" and is_only_read(one)]
+    found = [one for one in program.slots("input").values() if one.size >= LEAST_BORROWED and is_only_read(one)]
+    return [one for one in found if one.dtype != "bool" and one.size == math.prod(one.shape) * ELEMENT_BYTES[one.dtype]]
 
 
 def _depth(steps: Sequence[Step]) -> int:

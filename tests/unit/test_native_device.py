@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 import threading
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -255,6 +256,14 @@ def test_what_a_process_fails_to_compile_this_one_does(
     assert number[0] == 2
 
 
+def test_the_compilers_source_need_not_be_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(objects.CACHE_VARIABLE, str(tmp_path))
+    monkeypatch.setattr(objects.compiler, "__file__", str(tmp_path / "nowhere.py"))
+    objects._compiler_digest.cache_clear()
+    assert code.NativeCode(module("f")).cached == 0
+    assert code.NativeCode(module("f")).cached == 1
+
+
 def test_a_program_of_one_file_starts_itself_no_second_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """There `sys.executable` is that program, and no Python."""
     monkeypatch.setenv(objects.CACHE_VARIABLE, "0")
@@ -425,8 +434,10 @@ def plan_of_inputs(access: str, copied_to: int) -> Program:
 )
 def test_only_what_is_not_written_is_borrowed(access: str, copied_to: int, names: str) -> None:
     """A bool has to be converted; the caller's arrays are never written to."""
-    found = stepping.borrowed_inputs(plan_of_inputs(access, copied_to))
-    assert "".join(tensor.name for tensor in found) == names
+    program = plan_of_inputs(access, copied_to)
+    assert "".join(tensor.name for tensor in stepping.borrowed_inputs(program)) == names
+    odd = [replace(tensor, dtype="f16", shape=((1 << 15) - 1,)) for tensor in program.tensors]
+    assert stepping.borrowed_inputs(replace(program, tensors=tuple(odd))) == []
 
 
 def test_large_arrays_are_not_copied() -> None:

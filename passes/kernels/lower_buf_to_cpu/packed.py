@@ -290,21 +290,22 @@ class Product:
     def _run_of_results(self) -> int:
         """Returns for how many neighbouring columns all that `_finish` reads and writes lies one after another.
 
-        Where columns are one loop, that needs no run to be seen.
+        Where columns are one loop, that needs no run to be seen. Within a run, an index goes on beyond its loop.
         """
-        grid, places = self.kernel.extents, list[Place | None]()
+        column, places = self.schedule.column, list[Place | None]()
         if not self.axes[1].is_looked_up:
             return 1
+        extents = [extent + (self.extents[2] if i in column else 0) for i, extent in enumerate(self.kernel.extents)]
         for stage in self.kernel.stages:
             maps, count = maps_of(stage), len(stage.inputs)
             if stage is not self.stage:
                 if any(isinstance(op, IndexOp) for op in stage.body.walk()):
                     return 1
                 reads = zip(stage.inputs, maps[:count], strict=True)
-                places += [plain_place(one, m, grid) for one, m in reads if not is_shape_only(one)]
+                places += [plain_place(one, m, extents) for one, m in reads if not is_shape_only(one)]
             writes = zip(stage.outputs, maps[count:], strict=True)
-            places += [plain_place(one, m, grid) for one, m in writes if one in self.kernel.output_arguments]
+            places += [plain_place(one, m, extents) for one, m in writes if one in self.kernel.output_arguments]
         found = [place for place in places if place is not None]
         if len(found) < len(places):
             return 1
-        return run_along(found, self.schedule.column, [grid[loop] for loop in self.schedule.column])
+        return run_along(found, column, [self.kernel.extents[loop] for loop in column])
