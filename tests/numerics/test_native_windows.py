@@ -5,6 +5,7 @@ Images are large enough that tiles, panels and runs end in the middle of rows, o
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable, Mapping
 from itertools import product
@@ -22,7 +23,8 @@ from xdsl.dialects.linalg.ops import GenericOp, IndexOp
 from xdsl.ir import Operation, SSAValue
 
 import tensorgrad as tg
-from tensorgrad.dialects.buf import is_shape_only, loop_extents, maps_of, shape_of
+from tensorgrad.dialects.buf import KernelOp, is_shape_only, loop_extents, maps_of, shape_of
+from tensorgrad.dialects.schedule import PackedSchedule
 from tensorgrad.passes.analyses.axes import axes_of_values
 from tensorgrad.passes.analyses.factors import factors_of
 from tensorgrad.passes.analyses.kinds import contraction_of
@@ -113,22 +115,23 @@ def evaluated(value: SSAValue, point: tuple[int, ...]) -> int:
     return INTEGERS[type(op)](left, right)
 
 
-def contractions(name: str) -> list[tuple[Any, GenericOp]]:
-    """The kernels of a convolution and its gradients that sum products, scheduled for the CPU, and these stages."""
+def contractions(name: str) -> list[tuple[PackedSchedule, GenericOp]]:
+    """The sums of products of a convolution and its gradients, and how they are scheduled for the CPU."""
     shapes, options = WINDOWS[name]
     both = value_and_grad(lambda x, w: tg.sum(tg.conv(x, w, **options) ** 2), argnums=(0, 1))
     module = traced(both, inputs_of(shapes))
-    found: list[tuple[Any, GenericOp]] = []
+    found: list[tuple[PackedSchedule, GenericOp]] = []
     for one in inference_passes(CpuDevice().target):
         if one.name == "lower-buf-to-cpu":
             break
         one.apply(Context(), module)
         check_module(module)
     for kernel in module.walk():
-        if kernel.name == "buf.kernel" and kernel.schedule.data.archetype == "packed":  # pyright: ignore
-            stage = contraction_of(kernel)  # pyright: ignore[reportArgumentType]
+        schedule = kernel.schedule.data if isinstance(kernel, KernelOp) and kernel.schedule is not None else None
+        if isinstance(kernel, KernelOp) and isinstance(schedule, PackedSchedule):
+            stage = contraction_of(kernel)
             assert stage is not None
-            found.append((kernel, stage))
+            found.append((schedule, stage))
     return found
 
 
@@ -136,8 +139,8 @@ def contractions(name: str) -> list[tuple[Any, GenericOp]]:
 def test_places_are_where_operands_lie(name: str) -> None:
     """At every point at which an operand is there, its place is that of its map; neighbours of a run are in a row."""
     looked_at = 0
-    for kernel, stage in contractions(name):
-        schedule, extents = kernel.schedule.data, loop_extents(stage)
+    for schedule, stage in contractions(name):
+        extents = loop_extents(stage)
         factors = factors_of(stage, schedule.row, schedule.column)
         assert factors is not None
         for value in (factors.row, factors.column):
@@ -158,8 +161,12 @@ def test_places_are_where_operands_lie(name: str) -> None:
                     assert sum(terms) + place.linear.constant == at
             axes = axes_of_values(stage, schedule.row, schedule.column)[value]
             side = schedule.row if "row" in axes else schedule.column
-            run = run_along(places.values(), side, [extents[loop] for loop in side])
-            assert run >= 1 and np.prod([extents[loop] for loop in side]) % run == 0
+            shape = [extents[loop] for loop in side]
+            run = run_along(places.values(), side, shape)
+            indices = np.stack(np.unravel_index(np.arange(math.prod(shape)), shape), axis=1)
+            for place in places.values():
+                at = (indices @ [place.stride(loop) for loop in side]).reshape(-1, run)
+                assert (np.diff(at, axis=1) == (1 if np.ptp(at) else 0)).all()
     assert looked_at
 
 
@@ -168,13 +175,9 @@ def test_places_are_where_operands_lie(name: str) -> None:
 )
 def test_runs_of_images(name: str, run: int) -> None:
     """Where the window has as many positions as the image, a run is an image, else a row; with strides none."""
-    kernel, stage = contractions(name)[0]
-    schedule, extents = kernel.schedule.data, loop_extents(stage)
+    schedule, stage = contractions(name)[0]
     factors = factors_of(stage, schedule.row, schedule.column)
     assert factors is not None
-    found = {
-        run_along(places.values(), side, [extents[loop] for loop in side])
-        for value, side in ((factors.row, schedule.row), (factors.column, schedule.column))
-        if (places := places_of(stage, value)) is not None and any(place.guard or run > 1 for place in places.values())
-    }
-    assert run in found or (run == 1 and found <= {1})
+    places = places_of(stage, factors.column)
+    assert places is not None
+    assert run_along(places.values(), schedule.column, [loop_extents(stage)[loop] for loop in schedule.column]) == run
