@@ -67,14 +67,24 @@ def places_of(stage: GenericOp, value: SSAValue) -> dict[BlockArgument, Place] |
             return None
         guard = next(iter(guards), None)
         bounds = {} if guard is None else _bounds(guard, extents)
-        results = [_unwrapped(affine.linear(one, extents), bounds) for one in m.results]
-        place = affine.Linear()
-        for one, stride in zip(results, affine.strides(shape_of(buffer)), strict=True):
-            place = place.plus(one, stride)
-        if not all(isinstance(atom, AffineDimExpr) for atom in place.terms):
+        results = [_unwrapped(affine.linear(one, extents), bounds).expression() for one in m.results]
+        place = _in_line(buffer, results, extents, guard)
+        if place is None:
             return None
-        found[argument] = Place(place, guard)
+        found[argument] = place
     return found
+
+
+def plain_place(buffer: SSAValue, m: AffineMap, extents: Sequence[int]) -> Place | None:
+    """Returns where a buffer is read or written by an index map over loops of these extents, if that is a line."""
+    return _in_line(buffer, m.results, extents, None)
+
+
+def _in_line(
+    buffer: SSAValue, results: Sequence[AffineExpr], extents: Sequence[int], guard: SSAValue | None
+) -> Place | None:
+    linear = affine.linear_position(results, shape_of(buffer), extents)
+    return Place(linear, guard) if all(isinstance(atom, AffineDimExpr) for atom in linear.terms) else None
 
 
 def _guards(argument: BlockArgument, value: SSAValue, needed: set[SSAValue]) -> set[SSAValue] | None:
@@ -157,12 +167,6 @@ def _remainder(atom: AffineExpr, bounds: Mapping[int, Sequence[affine.Linear]]) 
         if not difference.terms and difference.constant % divisor == 0:
             return known
     return None
-
-
-def plain_place(buffer: SSAValue, m: AffineMap, extents: Sequence[int]) -> Place | None:
-    """Returns where a buffer is read or written by an index map over loops of these extents, if that is a line."""
-    linear = affine.linear_position(m.results, shape_of(buffer), extents)
-    return Place(linear, None) if all(isinstance(atom, AffineDimExpr) for atom in linear.terms) else None
 
 
 def run_along(places: Collection[Place], loops: Sequence[int], extents: Sequence[int]) -> int:

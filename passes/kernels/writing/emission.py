@@ -247,16 +247,17 @@ class Code:
 
     def position(self, results: Sequence[AffineExpr], buffer: SSAValue, loops: Loops) -> SSAValue:
         """Returns the linear index of an element, for an index map's results over a stage's loops."""
-        at = self.place(place_of(results, buffer, self.bindings[buffer].start, loops), loops)
-        moved = self.bindings[buffer].moved
-        return at if moved is None else self.index_op(arith.AddiOp, moved, at)
+        return self._moved(place_of(results, buffer, self.bindings[buffer].start, loops), buffer, loops)
 
     def position_at(self, found: affine.Linear, buffer: SSAValue, loops: Loops) -> SSAValue:
         """Returns the linear index of an element, for one over a stage's loops."""
         placed = found.expression().replace_dims_and_symbols(loops.expressions, ())
         start = affine.Linear(constant=self.bindings[buffer].start)
-        at = self.place(affine.linear(placed, loops.extents).plus(start), loops)
-        moved = self.bindings[buffer].moved
+        return self._moved(affine.linear(placed, loops.extents).plus(start), buffer, loops)
+
+    def _moved(self, found: affine.Linear, buffer: SSAValue, loops: Loops) -> SSAValue:
+        """Returns an index in a buffer as code, by as many more as the buffer has moved."""
+        at, moved = self.place(found, loops), self.bindings[buffer].moved
         return at if moved is None else self.index_op(arith.AddiOp, moved, at)
 
     def place(self, found: affine.Linear, loops: Loops) -> SSAValue:
