@@ -36,6 +36,14 @@ TENSOR_BUFFERS = {
 PERSISTENT_ROLES = ("parameter", "state")
 
 
+def fault_name(entry: str) -> str:
+    """Returns the name of two words in which native code notes an index outside of its memory, if it looks for one.
+
+    They are the index, and how many elements the memory has.
+    """
+    return f"{entry}.fault"
+
+
 @dataclass(frozen=True)
 class Kernel:
     """One compute shader, or one native function.

@@ -32,6 +32,7 @@ from tensorgrad.runtime.plan import (
     Repeat,
     Step,
     TensorSlot,
+    fault_name,
     runs,
     unrolled,
 )
@@ -51,6 +52,7 @@ __all__ = [
     "Repeat",
     "Step",
     "TensorSlot",
+    "fault_name",
     "requirements",
     "runs",
     "unrolled",

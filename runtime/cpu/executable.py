@@ -16,7 +16,7 @@ from tensorgrad.runtime.cpu.device import ALIGNMENT, CpuDevice
 from tensorgrad.runtime.cpu.stepping import STEP, Layout, caller, instructions, kernel_texts, native_runtime, table
 from tensorgrad.runtime.errors import DeviceError
 from tensorgrad.runtime.executable import ProgramExecutable
-from tensorgrad.runtime.program import Dispatch, Program, Step, runs
+from tensorgrad.runtime.program import Dispatch, Program, Step, fault_name, runs
 
 
 @dataclass(frozen=True)
@@ -56,9 +56,9 @@ class CpuExecutable(ProgramExecutable[CpuDevice, np.ndarray]):
         self._code = NativeCode(*kernel_texts(program))
         self._kernels = [self._code.address(caller(kernel.entry)) for kernel in program.kernels]
         self._faults = {
-            kernel.entry: self._code.words(f"{kernel.entry}.fault", 2)
+            kernel.entry: self._code.words(fault_name(kernel.entry), 2)
             for kernel in program.kernels
-            if f"@{kernel.entry}.fault =" in kernel.code
+            if f"@{fault_name(kernel.entry)} =" in kernel.code
         }
         self._layout = Layout.of(program)
         self._plan = self.table(program.plan)

@@ -41,6 +41,7 @@ from tensorgrad.passes.kernels.convert_to_llvm.scalars import (
     integer_attribute,
 )
 from tensorgrad.passes.levels import NATIVE_KERNELS, LevelPass
+from tensorgrad.runtime.program import fault_name
 from tensorgrad.runtime.target import CPU, Target
 
 ACCESS, SCRATCH, LOOP = "cpu.access", "cpu.scratch", "cpu.loop"
@@ -48,7 +49,7 @@ ACCESS, SCRATCH, LOOP = "cpu.access", "cpu.scratch", "cpu.loop"
 parallel loop, and of the accesses in it: the loop's number."""
 
 FAULT = llvm.LLVMArrayType(2, i64)
-"""Where indices are checked: the last index that was outside of its memory, and how many elements that has."""
+"""Where indices are checked: see `fault_name`."""
 
 ALIGNED_WORD: Properties = {"ordering": integer_attribute(0, i64), "alignment": integer_attribute(8, i64)}
 
@@ -89,11 +90,6 @@ class ConvertToLlvmPass(LevelPass):
         for function in declared.values():
             if first is not None:
                 op.body.block.insert_op_before(function, first)
-
-
-def fault_name(kernel: str) -> str:
-    """Returns the name of what a kernel notes of indices outside of its memory."""
-    return f"{kernel}.fault"
 
 
 def _fault_of(kernel: cpu.KernelOp) -> llvm.GlobalOp:

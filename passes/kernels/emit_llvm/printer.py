@@ -30,12 +30,10 @@ from xdsl.utils.exceptions import DiagnosticException
 from xdsl.utils.target import Target
 
 from tensorgrad.dialects.cpu import BELOW, MASKED
-from tensorgrad.passes.kernels.convert_to_llvm.convert_to_llvm import LOOP
+from tensorgrad.passes.kernels.convert_to_llvm.convert_to_llvm import FAULT, LOOP
 from tensorgrad.passes.kernels.convert_to_llvm.scalars import LIBRARY_PREFIX
 
 FLOATS: Mapping[Attribute, str] = {f16: "half", f32: "float", f64: "double"}
-
-FAULT_TEXT = "[2 x i64]"
 
 PREDICATED = '!{!"llvm.loop.vectorize.predicate.enable", i1 true}'
 """Lets LLVM use a masked vector for the last iterations of a loop, which it does one by one otherwise."""
@@ -103,6 +101,8 @@ def type_text(type_: Attribute) -> str:
         return f"i{cast(Any, type_).width.data}"
     if isinstance(type_, llvm.LLVMPointerType):
         return "ptr"
+    if isinstance(type_, llvm.LLVMArrayType):
+        return f"[{type_.size.data} x {type_text(type_.type)}]"
     if isinstance(type_, llvm.LLVMVoidType):
         return "void"
     if isinstance(type_, VectorType):
@@ -182,7 +182,7 @@ class FunctionPrinter:
     def _global(self, op: llvm.AddressOfOp) -> str:
         """Returns the name of the function's own memory, which starts at zero, and defines it."""
         name = f"@{op.global_name.root_reference.data}"
-        self.declared[name] = f"{name} = global {FAULT_TEXT} zeroinitializer"
+        self.declared[name] = f"{name} = global {type_text(FAULT)} zeroinitializer"
         return name
 
     def _comes(self, block: Block, source: Block, values: Sequence[SSAValue]) -> None:
