@@ -289,7 +289,7 @@ class OutputRing(Generic[BufferT]):
         return [entry for entry in small if entry[0] is not slot or entry[2] is not tensor]
 
     def _fetch(self, slot: RingSlot[BufferT], tensor: TensorSlot) -> np.ndarray:
-        if self._device.is_host and tensor.size >= LEAST_GIVEN:
+        if self._device.is_host and tensor.size >= LEAST_GIVEN and tensor.dtype != "bool":  # which is converted
             slot.given = True
             buffer, offset, size = slot.range_of(tensor)
             return tensor.decode(cast(np.ndarray, buffer)[offset : offset + size])
@@ -299,6 +299,8 @@ class OutputRing(Generic[BufferT]):
         return tensor.decode(raw)
 
     async def _fetch_async(self, slot: RingSlot[BufferT], tensor: TensorSlot) -> np.ndarray:
+        if self._device.is_host:  # there is nothing to wait for
+            return self._fetch(slot, tensor)
         others = self._along(slot, tensor)
         raw, *rest = await self._device.read_ranges_async([slot.range_of(tensor), *_ranges(others)])
         _deliver(others, rest)
