@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from tensorgrad.errors import OptionError, ShapeError
-from tensorgrad.ops import random
+from tensorgrad.ops import drawing, random
 from tensorgrad.ops.shape import array
 from tensorgrad.tracing.dtypes import DType
 
@@ -69,7 +69,6 @@ class uniform:
 
     def __call__(self, key: random.Key, shape: tuple[int, ...], dtype: DType) -> np.ndarray[Any, Any]:
         """Returns the values."""
-
         return np.asarray(random.uniform(key, shape, self.low, self.high)).astype(dtype)
 
 
@@ -86,11 +85,8 @@ class normal:
 
     def __call__(self, key: random.Key, shape: tuple[int, ...], dtype: DType) -> np.ndarray[Any, Any]:
         """Returns the values."""
-
-        drawn = np.array(random.normal(key, shape))
-        drawn *= np.float32(self.standard_deviation)
-        drawn += np.float32(self.mean)
-        return drawn.astype(dtype, copy=False)
+        words = np.asarray(random.checked(key))
+        return drawing.normal(words, shape, self.standard_deviation, self.mean).astype(dtype, copy=False)
 
 
 @dataclass(frozen=True)

@@ -1,64 +1,82 @@
-"""Draws large arrays of random numbers from one key: in blocks that stay in caches, on all cores.
+"""Draws large arrays of random numbers from one key: in blocks that stay in caches, on all cores, by native code.
 
-The numbers are those that the ops of `tensorgrad.ops.random` give one after another, to the last bit: every step is the
-same ufunc on the same dtype. A word depends on its own position alone, so blocks are independent of one another.
+The numbers are those that the ops of `tensorgrad.ops.random` give one after another, to the last bit. A word depends on
+its own position alone, so blocks are independent of one another.
 """
 
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from functools import lru_cache
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from tensorgrad.dialects.tg.random import PARITY, ROTATIONS, ErfinvOp
+from tensorgrad.ops.native_drawing import LANES, NativeDrawing, native_drawing
+from tensorgrad.runtime.cpu.threads import thread_count
 
 Block: TypeAlias = np.ndarray[Any, np.dtype[Any]]
-Finish: TypeAlias = Callable[[Block], Block]
-"""Makes a block's words, which it may write over, the numbers wanted."""
+Finish: TypeAlias = Callable[[Block, "NativeDrawing | None"], Block]
+"""Makes words the numbers wanted, by native code if there is any, and may write over the words."""
 
 BLOCK = 1 << 15
 """Words in a block: what a round touches stays in the second-level cache."""
 
-TABLE_BITS = 23
-"""A uniform number has so many random bits; a normal one is a function of them."""
-
-LEAST_TABLED = 1 << 22
-"""Draws of so many normal numbers look them up: making the table costs about as much as this."""
+LEAST_NATIVE = 1 << 17
+"""Smaller draws take numpy less time than it takes to load native code."""
 
 
-def draw(key: Block, shape: tuple[int, ...], finish: Finish, dtype: np.dtype[Any]) -> Block:
-    """Returns an array whose elements are `finish` of the words of a key's counters, in order.
+def bits(key: Block, shape: tuple[int, ...]) -> Block:
+    """Returns the words of one key's counters, in order, in an array of u32."""
+    return _draw(key, shape, np.dtype(np.uint32), lambda words, native: words)
 
-    Args:
-        key: The two words of one key.
-        shape: The array's shape.
-        finish: Called with blocks of u32, on several threads.
-        dtype: That of what `finish` gives.
-    """
+
+def uniform(key: Block, shape: tuple[int, ...], least: float, span: float) -> Block:
+    """Returns uniform f32 numbers: see `random.uniform`, whose bounds these are."""
+    return _draw(key, shape, np.dtype(np.float32), lambda words, native: _uniform(words, least, span))
+
+
+def normal(key: Block, shape: tuple[int, ...], deviation: float = 1.0, mean: float = 0.0) -> Block:
+    """Returns the normally distributed f32 numbers of `random.normal`, scaled and shifted."""
+
+    def finish(words: Block, native: NativeDrawing | None) -> Block:
+        found = native.normals(words) if native else _normal(words)
+        if (deviation, mean) != (1.0, 0.0):
+            found *= np.float32(deviation)
+            found += np.float32(mean)
+        return found
+
+    return _draw(key, shape, np.dtype(np.float32), finish)
+
+
+def _draw(key: Block, shape: tuple[int, ...], dtype: np.dtype[Any], finish: Finish) -> Block:
+    """Returns an array of what `finish` makes, on several threads, of the words of a key's counters."""
     found = np.empty(math.prod(shape), dtype)
     first, second = np.uint32(key[0]), np.uint32(key[1])
+    native = native_drawing() if found.size >= LEAST_NATIVE else None
 
     def fill(start: int) -> None:
-        end = min(start + BLOCK, found.size)
+        block = found[start : start + BLOCK]
+        if native is None:
+            words = _words(first, second, start, start + block.size)
+        else:
+            rest = -block.size % LANES
+            words = np.empty(block.size + rest, np.uint32) if rest else block.view(np.uint32)
+            native.words(words, int(first), int(second), start)
         with np.errstate(all="ignore"):
-            found[start:end] = finish(_words(first, second, start, end))
+            drawn = finish(words, native)[: block.size]
+        if drawn.ctypes.data != block.ctypes.data:
+            block[:] = drawn
 
     starts = range(0, found.size, BLOCK)
     if len(starts) > 1:
-        with ThreadPoolExecutor(_cores()) as pool:
+        with ThreadPoolExecutor(thread_count()) as pool:
             list(pool.map(fill, starts))
     else:
         list(map(fill, starts))
     return found.reshape(shape)
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _words(first: np.uint32, second: np.uint32, start: int, end: int) -> Block:
@@ -81,59 +99,20 @@ def _words(first: np.uint32, second: np.uint32, start: int, end: int) -> Block:
     return x
 
 
-def uniform(least: float, span: float) -> Finish:
-    """Returns what makes words uniform f32 numbers: see `random.uniform`, whose bounds these are."""
+def _uniform(words: Block, least: float, span: float) -> Block:
     low, extent = np.float32(least), np.float32(span)
-
-    def finish(words: Block) -> Block:
-        words &= np.uint32(0xFFFFFE00)
-        found = words.astype(np.float32)
-        found *= np.float32(2.0**-32)
-        if least == 0:
-            return found if span == 1 else np.multiply(found, extent, out=found)
-        found *= extent
-        found += low
-        return np.maximum(low, found, out=found)
-
-    return finish
-
-
-def normal(size: int) -> Finish:
-    """Returns what makes words normally distributed f32 numbers: see `random.normal`; for draws of so many."""
-    if size < LEAST_TABLED:
-        return _normal
-    table = _table()
-
-    def finish(words: Block) -> Block:
-        words >>= np.uint32(32 - TABLE_BITS)
-        return table[words]
-
-    return finish
+    words &= np.uint32(0xFFFFFE00)
+    found = words.astype(np.float32)
+    found *= np.float32(2.0**-32)
+    if least == 0:
+        return found if span == 1 else np.multiply(found, extent, out=found)
+    found *= extent
+    found += low
+    return np.maximum(low, found, out=found)
 
 
 def _normal(words: Block) -> Block:
     above_minus_one = np.nextafter(np.float32(-1), np.float32(0))
-    found = ErfinvOp.function(uniform(float(above_minus_one), float(np.float32(1) - above_minus_one))(words))
+    found = ErfinvOp.function(_uniform(words, float(above_minus_one), float(np.float32(1) - above_minus_one)))
     found *= np.float32(math.sqrt(2))
     return found
-
-
-@lru_cache(1)
-def _table() -> Block:
-    """Returns the normal number of every uniform one."""
-    found = np.empty(1 << TABLE_BITS, np.float32)
-
-    def fill(start: int) -> None:
-        words = np.arange(start, start + BLOCK, dtype=np.uint32)
-        words <<= np.uint32(32 - TABLE_BITS)
-        with np.errstate(all="ignore"):
-            found[start : start + BLOCK] = _normal(words)
-
-    with ThreadPoolExecutor(_cores()) as pool:
-        list(pool.map(fill, range(0, found.size, BLOCK)))
-    return found
-
-
-def release() -> None:
-    """Frees what is kept from one draw to the next: 32 MB behind a large one."""
-    _table.cache_clear()

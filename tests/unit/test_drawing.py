@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 
-import tensorgrad as tg
+from tensorgrad.dialects.tg.random import ErfinvOp, threefry
+from tensorgrad.errors import DeviceError
 from tensorgrad.nn import initializers
 from tensorgrad.ops import drawing, random
+from tensorgrad.ops import native_drawing as native_drawing_module
+from tensorgrad.ops.native_drawing import LANES, native_drawing
 
 DRAWS: dict[str, Callable[[Any, Any], Any]] = {
     "bits": random.bits,
@@ -34,12 +38,45 @@ def test_one_key_draws_what_the_ops_draw(name: str, shape: tuple[int, ...]) -> N
         assert at_once.tobytes() == by_ops.tobytes()
 
 
-def test_a_table_has_the_same_normal_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
-    expected = np.asarray(random.normal(random.key(1), 100_003))
-    monkeypatch.setattr(drawing, "LEAST_TABLED", 1)
-    found = np.asarray(random.normal(random.key(1), 100_003))
-    drawing.release()
-    assert found.tobytes() == expected.tobytes()
+def test_native_code_draws_the_bits_of_numpy() -> None:
+    native = native_drawing()
+    assert native
+    words = np.empty(4 * LANES, np.uint32)
+    for first, second, start in ((0, 0, 0), (1, 0xFFFFFFFF, 0xFFFFFFF0), (0x9E3779B9, 2, 12345)):
+        native.words(words, first, second, start)
+        counters = (np.arange(words.size) + start).astype(np.uint32)
+        key = np.full_like(words, first), np.full_like(words, second)
+        assert (words == np.bitwise_xor(*threefry(*key, np.zeros_like(words), counters))).all()
+
+
+def test_every_normal_number_has_the_bits_of_the_ops() -> None:
+    native = native_drawing()
+    assert native
+    least = np.nextafter(np.float32(-1), np.float32(0))
+    for start in range(0, 1 << 23, 1 << 20):  # the 23 bits that count of a word
+        words = np.arange(start, start + (1 << 20), dtype=np.uint32) << np.uint32(9)
+        uniform = words.astype(np.float32) * np.float32(2.0**-32) * (np.float32(1) - least) + least
+        expected = ErfinvOp.function(uniform) * np.float32(math.sqrt(2))
+        assert native.normals(words).tobytes() == expected.tobytes()
+
+
+def test_small_and_large_draws_begin_alike(monkeypatch: pytest.MonkeyPatch) -> None:
+    for draw in DRAWS.values():
+        large = np.asarray(draw(random.key(1), drawing.LEAST_NATIVE + 5))
+        monkeypatch.setattr(drawing, "native_drawing", lambda: None)
+        assert np.asarray(draw(random.key(1), drawing.LEAST_NATIVE + 5)).tobytes() == large.tobytes()
+        monkeypatch.undo()
+        assert np.asarray(draw(random.key(1), 1001)).tobytes() == large[:1001].tobytes()
+
+
+def test_without_native_code_numpy_draws(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*texts: str) -> None:
+        raise DeviceError("no code generator")
+
+    monkeypatch.setattr(native_drawing_module, "NativeCode", refuse)
+    native_drawing.cache_clear()
+    assert native_drawing() is None
+    native_drawing.cache_clear()
 
 
 RECORDED = {
@@ -68,16 +105,3 @@ def _drawn(name: str) -> np.ndarray:
 @pytest.mark.parametrize("name", RECORDED)
 def test_the_bits_are_those_of_earlier_versions(name: str) -> None:
     assert hashlib.sha256(_drawn(name).tobytes()).hexdigest()[:16] == RECORDED[name]
-
-
-def test_compiling_keeps_no_table(monkeypatch: pytest.MonkeyPatch) -> None:
-    released: list[bool] = []
-    monkeypatch.setattr(drawing, "release", lambda: released.append(True))
-    tg.compile(
-        tg.nn.Linear(2, 2),
-        loss=lambda model, x: tg.mean(model(x) ** 2),
-        optimizer=tg.optim.sgd(0.1),
-        inputs={"x": (3, 2)},
-        device="numpy",
-    )
-    assert released == [True]

@@ -1,0 +1,266 @@
+"""Native code that draws random numbers: Threefry's words, and normal numbers of them.
+
+It adds, multiplies and divides as IEEE has it and fuses nothing, so every CPU gives the same bits. They are those that
+the ops give in numpy: a test compares every normal number there is.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import math
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from tensorgrad.dialects.tg.random import ERFINV_F64, PARITY, ROTATIONS
+from tensorgrad.runtime.cpu.code import NativeCode
+from tensorgrad.runtime.errors import DeviceError
+
+LANES = 32
+"""Numbers drawn side by side; an array that is filled holds a multiple of them."""
+
+Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+
+
+class NativeDrawing:
+    """Functions that fill arrays of 32-bit elements, `LANES` or a multiple of them.
+
+    Raises:
+        DeviceError: There is no code generator for this CPU.
+    """
+
+    def __init__(self) -> None:
+        word = ctypes.c_uint32
+        self._code = NativeCode(_text())
+        self._functions = {
+            name: self._code.function(name, ctypes.c_void_p, ctypes.c_int64, word, word, word) for name in _BODIES
+        }
+
+    def words(self, out: Array, first: int, second: int, start: int) -> None:
+        """Fills an array with the words of a key's counters from `start` on."""
+        self._fill("tg_words", out, first, second, start)
+
+    def normals(self, words: Array) -> Array:
+        """Returns the normal numbers that `random.normal` makes of words, in their memory."""
+        self._fill("tg_normals", words, 0, 0, 0)
+        return words.view(np.float32)
+
+    def _fill(self, name: str, array: Array, *key_and_start: int) -> None:
+        assert array.flags.c_contiguous and array.itemsize == 4 and array.size % LANES == 0
+        self._functions[name](array.ctypes.data, array.size, *key_and_start)
+
+
+@cache
+def native_drawing() -> NativeDrawing | None:
+    """Returns this process's functions; None where there is no native code."""
+    try:
+        return NativeDrawing()
+    except DeviceError:
+        return None
+
+
+class _Lanes:
+    """Numbers side by side in code that is being built: an operator adds an instruction.
+
+    A plain number stands for as many that are equal to it.
+    """
+
+    def __init__(self, builder: Any, value: Any):
+        self.builder = builder
+        self.value = value
+
+    def _by(self, instruction: str, other: _Lanes | float) -> _Lanes:
+        kind = self.value.type
+        operand = other.value if isinstance(other, _Lanes) else kind([other] * kind.count)
+        return _Lanes(self.builder, getattr(self.builder, instruction)(self.value, operand))
+
+    def _number(self, instruction: str, other: _Lanes | float) -> _Lanes:
+        whole = str(self.value.type.element).startswith("i")
+        return self._by(instruction if whole else f"f{instruction}", other)
+
+    def __add__(self, other: _Lanes | float) -> _Lanes:
+        return self._number("add", other)
+
+    def __sub__(self, other: _Lanes | float) -> _Lanes:
+        return self._number("sub", other)
+
+    def __mul__(self, other: _Lanes | float) -> _Lanes:
+        return self._number("mul", other)
+
+    def __truediv__(self, other: _Lanes) -> _Lanes:
+        return self._by("fdiv", other)
+
+    def __xor__(self, other: _Lanes | int) -> _Lanes:
+        return self._by("xor", other)
+
+    def __and__(self, other: int) -> _Lanes:
+        return self._by("and_", other)
+
+    def shifted(self, by: int) -> _Lanes:
+        """Returns words without their lowest `by` bits."""
+        return self._by("lshr", by)
+
+    def rotated(self, by: int) -> _Lanes:
+        """Returns words rotated to the left."""
+        return self._by("shl", by)._by("or_", self.shifted(32 - by))
+
+    def converted(self, instruction: str, element: Any) -> _Lanes:
+        """Returns the numbers by a conversion, such as `bitcast`, of other elements."""
+        from llvmlite import ir
+
+        return _Lanes(self.builder, getattr(self.builder, instruction)(self.value, ir.VectorType(element, LANES)))
+
+    def is_below(self, bound: float) -> Any:
+        """Returns a mask; NaN is not below."""
+        kind = self.value.type
+        return self.builder.fcmp_ordered("<", self.value, kind([bound] * kind.count))
+
+    def where(self, mask: Any, other: _Lanes) -> _Lanes:
+        """Returns these numbers where a mask holds, and others elsewhere."""
+        return _Lanes(self.builder, self.builder.select(mask, self.value, other.value))
+
+    def root(self) -> _Lanes:
+        """Returns square roots."""
+        from llvmlite import ir
+
+        kind = self.value.type
+        sqrt = ir.Function(self.builder.module, ir.FunctionType(kind, [kind]), f"llvm.sqrt.v{LANES}f64")
+        return _Lanes(self.builder, self.builder.call(sqrt, [self.value]))
+
+    def polynomial(self, coefficients: Sequence[float], chains: int = 4) -> _Lanes:
+        """Returns a polynomial, of the highest power's coefficient first.
+
+        Each operation of Horner's rule waits for the one before it, so the powers are shared out to several chains.
+        """
+        if chains == 1:
+            result = self * coefficients[0] + coefficients[1]
+            for coefficient in coefficients[2:]:
+                result = result * self + coefficient
+            return result
+        odd, even = coefficients[-2::-2][::-1], coefficients[::-2][::-1]
+        square = self * self
+        return square.polynomial(odd, chains // 2) * self + square.polynomial(even, chains // 2)
+
+
+def _text() -> str:
+    """Returns LLVM IR of the functions: of an array, its size, a key's two words, and the first counter."""
+    from llvmlite import ir
+
+    module = ir.Module("tg_drawing")
+    word = ir.IntType(32)
+    signature = ir.FunctionType(ir.VoidType(), [ir.PointerType(), ir.IntType(64), word, word, word])
+    for name, body in _BODIES.items():
+        function = ir.Function(module, signature, name)
+        entry, loop, end = (function.append_basic_block(label) for label in ("entry", "loop", "end"))
+        builder = ir.IRBuilder(entry)
+        array, size, *key, start = function.args
+        builder.cbranch(builder.icmp_unsigned("==", size, size.type(0)), end, loop)
+        builder.position_at_end(loop)
+        place = builder.phi(size.type)
+        place.add_incoming(size.type(0), entry)
+        pointer = builder.gep(array, [place], source_etype=word)
+        counter = builder.add(start, builder.trunc(place, word))
+        builder.store(body(builder, pointer, *key, counter), pointer, align=4)
+        following = builder.add(place, place.type(LANES))
+        place.add_incoming(following, builder.block)
+        builder.cbranch(builder.icmp_unsigned("<", following, size), loop, end)
+        builder.position_at_end(end)
+        builder.ret_void()
+    return str(module)
+
+
+def _splat(builder: Any, word: Any) -> _Lanes:
+    from llvmlite import ir
+
+    kind = ir.VectorType(word.type, LANES)
+    one = builder.insert_element(kind(ir.Undefined), word, ir.IntType(32)(0))
+    return _Lanes(builder, builder.shuffle_vector(one, one, ir.VectorType(ir.IntType(32), LANES)([0] * LANES)))
+
+
+def _words(builder: Any, pointer: Any, *key_and_counter: Any) -> Any:
+    """Returns the words of the counters from one on: both words of the encrypted pairs by exclusive or."""
+    first, second, counter = (_splat(builder, word) for word in key_and_counter)
+    kind = counter.value.type
+    x, y = first, counter + _Lanes(builder, kind(list(range(LANES)))) + second
+    keys = first, second, first ^ second ^ PARITY
+    for group in range(5):
+        for rotation in ROTATIONS[group % 2]:
+            x = x + y
+            y = y.rotated(rotation) ^ x
+        x = x + keys[(group + 1) % 3]
+        y = y + keys[(group + 2) % 3] + (group + 1)
+    return (x ^ y).value
+
+
+def _normals(builder: Any, pointer: Any, *key_and_counter: Any) -> Any:
+    """Returns √2 erfinv(u) for u uniform between -1 and 1 by the words there, as `random.normal` and `tg.erfinv`."""
+    from llvmlite import ir
+
+    words = _Lanes(builder, builder.load(pointer, align=4, typ=ir.VectorType(ir.IntType(32), LANES)))
+    least = np.nextafter(np.float32(-1), np.float32(0))
+    unit = (words & 0xFFFFFE00).converted("uitofp", ir.FloatType()) * 2.0**-32
+    x = (unit * float(np.float32(1) - least) + float(least)).converted("fpext", ir.DoubleType())
+    found = _erfinv_over_x(_minus_log((x * -1.0 + 1.0) * (x + 1.0))) * x
+    return (found.converted("fptrunc", ir.FloatType()) * float(np.float32(math.sqrt(2)))).value
+
+
+def _erfinv_over_x(w: _Lanes) -> _Lanes:
+    """Returns erfinv(x) / x from w = -log(1 - x²); what is in no lane's tail is not computed."""
+    from llvmlite import ir
+
+    (bound, shift, coefficients), *tails = ERFINV_F64
+    builder, near = w.builder, (w - shift).polynomial(coefficients)
+    is_near = w.is_below(bound)
+    before = builder.block
+    every = ir.IntType(LANES)((1 << LANES) - 1)
+    with builder.if_then(builder.icmp_unsigned("!=", builder.bitcast(is_near, every.type), every), likely=False):
+        root = w.root()
+        bounds = [bound for bound, _, _ in tails]
+        far = [(root - shift).polynomial(coefficients) for _, shift, coefficients in tails]
+        value = far[-1]
+        for bound, inner in reversed(list(zip(bounds[:-1], far[:-1], strict=True))):
+            value = inner.where(w.is_below(bound), value)
+        mended = near.where(is_near, value).value
+        after = builder.block
+    result = builder.phi(near.value.type)
+    result.add_incoming(near.value, before)
+    result.add_incoming(mended, after)
+    return _Lanes(builder, result)
+
+
+_HALF_ROOT = 0x3FE6A09E00000000
+"""The bits of about √½: fractions lie from there to √2."""
+
+_LN_2_HIGH, _LN_2_LOW = 0.693147180369123816490, 1.90821492927058770002e-10
+
+_LOG = (
+    0.1479819860511658591,
+    0.1531383769920937332,
+    0.1818357216161805012,
+    0.2222219843214978396,
+    0.2857142874366239149,
+    0.3999999999940941908,
+    0.6666666666666735130,
+    0.0,
+)
+
+
+def _minus_log(x: _Lanes) -> _Lanes:
+    """Returns -log(x) within 1 ulp for positive normal x, as FreeBSD's `e_log.c` and fdlibm before it.
+
+    x is 2ᵏ(1 + d) and s = d / (2 + d); then log(1 + d) = d - (d²/2 - s (d²/2 + r(s²))).
+    """
+    from llvmlite import ir
+
+    bits = x.converted("bitcast", ir.IntType(64)) - _HALF_ROOT
+    k = bits._by("ashr", 52).converted("sitofp", ir.DoubleType())
+    d = ((bits & (1 << 52) - 1) + _HALF_ROOT).converted("bitcast", ir.DoubleType()) - 1.0
+    half, s = d * d * 0.5, d / (d + 2.0)
+    inner = s * (half + (s * s).polynomial(_LOG)) + k * _LN_2_LOW
+    return (half - inner - d) - k * _LN_2_HIGH
+
+
+_BODIES: dict[str, Callable[..., Any]] = {"tg_words": _words, "tg_normals": _normals}
+"""By a function's name, what builds the numbers that go to a place: of it, a key's words, and the place's counter."""
