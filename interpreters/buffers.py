@@ -293,6 +293,16 @@ class BufferExecutor:
                 found[key] = value
         return found
 
+    @property
+    def inputs(self) -> Mapping[str, tuple[Slot, tuple[int, ...], np.dtype[Any]]]:
+        """What `run` takes: the slot, shape and dtype of each value."""
+        found: dict[str, tuple[Slot, tuple[int, ...], np.dtype[Any]]] = {}
+        for key, value in self._inputs.items():
+            slot, place = self._slots[value], self._storage[value]
+            dtype = np.dtype(np.uint32) if slot.dtype == "u32" else scalar_dtype(place.element)
+            found[key] = slot, buf.shape_of(value), dtype
+        return found
+
     def run(self, values: Mapping[str, Array]) -> dict[str, Array]:
         """Runs the function once, on fresh storage.
 

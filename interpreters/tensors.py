@@ -8,7 +8,7 @@ import numpy as np
 from xdsl.dialects import func
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import SSAValue
+from xdsl.ir import Block, SSAValue
 
 from tensorgrad.dialects.signature import arguments_of, results_of
 from tensorgrad.dialects.tg.base import NumpyArray
@@ -30,16 +30,11 @@ class TensorExecutor:
         Raises:
             ProgramError: There is no such function, or several without a name.
         """
-        functions = [op for op in module.ops if isinstance(op, FuncOp) and function in (None, op.sym_name.data)]
-        if len(functions) != 1:
-            raise ProgramError(f"expected one function {function or ''}, the module has {len(functions)}")
-        self.function = functions[0]
+        self.function = function_of(module, function)
         self.arguments = arguments_of(self.function)
         self.results = results_of(self.function)
         block = self.function.body.block
-        last = block.last_op
-        assert isinstance(last, func.ReturnOp)
-        returned = tuple(last.operands)
+        returned = returned_by(block)
         self._plan = Plan(block, returned, row_major=True, observe=observe)
         # What else may be an argument, a constant, or a view of another result is copied.
         seen = set[SSAValue]()
@@ -83,6 +78,25 @@ class TensorExecutor:
     def bytes_moved(self) -> int:
         """Bytes that the ops read and write in one run, each operand and result once."""
         return self._plan.bytes_moved()
+
+
+def function_of(module: ModuleOp, function: str | None) -> FuncOp:
+    """Returns a function by its name, or the only one.
+
+    Raises:
+        ProgramError: There is no such function, or several without a name.
+    """
+    functions = [op for op in module.ops if isinstance(op, FuncOp) and function in (None, op.sym_name.data)]
+    if len(functions) != 1:
+        raise ProgramError(f"expected one function {function or ''}, the module has {len(functions)}")
+    return functions[0]
+
+
+def returned_by(block: Block) -> tuple[SSAValue, ...]:
+    """Returns the values that a function's block returns."""
+    last = block.last_op
+    assert isinstance(last, func.ReturnOp)
+    return tuple(last.operands)
 
 
 def ordered(array: NumpyArray) -> NumpyArray:

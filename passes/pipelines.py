@@ -209,9 +209,9 @@ class TrainingPipeline(Pipeline):
         options = dict(spec.normalize_parameter_names().parameters)
         target = Target.from_spec(_text(cls.name, "target", options.pop("target", (WEBGPU_DEFAULT.name,))))
         precision = _precision(cls.name, options)
+        check_options(cls.name, options, ("optimizer", "function", "target", "precision", "loss_scale"))
         chosen = _text(cls.name, "optimizer", options.pop("optimizer", ()))
         function = _text(cls.name, "function", options["function"]) if "function" in options else None
-        check_options(cls.name, options, ("optimizer", "function", "target", "precision", "loss_scale"))
         if chosen == "none":
             return cls(None, function, target, precision)
         given: dict[str, ParameterListType] = {"optimizer": (chosen,), **options}

@@ -13,14 +13,19 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import DiagnosticException
 
-from tensorgrad.runtime.errors import CompilerError, TensorgradError
+from tensorgrad.runtime.errors import CompilerError, NumericsError, TensorgradError
 
 PACKAGE = "tensorgrad-xdsl"
 """The distribution that the compiler is installed by."""
 
 
 def apply_pass(
-    passes: Sequence[ModulePass], number: int, context: Context, module: ModuleOp, source: Callable[[], ModuleOp] | None
+    passes: Sequence[ModulePass],
+    number: int,
+    context: Context,
+    module: ModuleOp,
+    source: Callable[[], ModuleOp] | None,
+    flags: str = "",
 ) -> None:
     """Applies one pass of a sequence to a module, in place.
 
@@ -31,6 +36,7 @@ def apply_pass(
         module: The module as those before it left it.
         source: Returns the module as it was before the first pass; only called after a crash. Without it nothing is
             written.
+        flags: What else the command has that reproduces a crash.
 
     Raises:
         DiagnosticException: The pass refuses the module; the message names the pass.
@@ -46,7 +52,7 @@ def apply_pass(
     except DiagnosticException as error:  # VerifyException is one
         raise DiagnosticException(with_pass_name(one, error)) from error
     except Exception as error:
-        raise CompilerError(_crash_message(passes, number, source, error)) from error
+        raise CompilerError(_crash_message(passes, number, source, error, flags)) from error
 
 
 def with_pass_name(one: ModulePass, error: Exception) -> str:
@@ -56,7 +62,7 @@ def with_pass_name(one: ModulePass, error: Exception) -> str:
 
 
 def _crash_message(
-    passes: Sequence[ModulePass], number: int, source: Callable[[], ModuleOp] | None, error: Exception
+    passes: Sequence[ModulePass], number: int, source: Callable[[], ModuleOp] | None, error: Exception, flags: str
 ) -> str:
     frame = traceback.extract_tb(error.__traceback__)[-1]
     place = f"{Path(frame.filename).name}:{frame.lineno}, in {frame.name}"
@@ -65,19 +71,45 @@ def _crash_message(
     if source is None:
         return crash
     try:
-        path = write_reproducer(source(), passes, number)
+        path = write_reproducer(source(), passes, number, flags)
     except Exception as second:  # The crash is what matters; a full disk must not hide it.
         return f"{crash}; no reproducer could be written: {second}"
     return f"{crash}; the module before it is in {path}, whose first line says how to run it again"
 
 
-def write_reproducer(module: ModuleOp, passes: Sequence[ModulePass], number: int) -> Path:
+def with_reproducer(
+    error: NumericsError,
+    passes: Sequence[ModulePass],
+    number: int,
+    source: Callable[[], ModuleOp] | None,
+    flags: str = "",
+) -> NumericsError:
+    """Returns an error about a value that a pass has changed, with a file that shows it again.
+
+    Args:
+        error: What was found.
+        passes: The sequence.
+        number: Which of them has changed the value.
+        source: Returns the module as it was before the first pass; without it nothing is written.
+        flags: What else the command has.
+    """
+    if source is None:
+        return error
+    try:
+        path = write_reproducer(source(), passes, number, f"{flags} --verify-numerics-each")
+    except Exception as second:  # The value is what matters; a full disk must not hide it.
+        return NumericsError(f"{error}; no reproducer could be written: {second}")
+    return NumericsError(f"{error}; the module before it is in {path}, whose first line says how to run it again")
+
+
+def write_reproducer(module: ModuleOp, passes: Sequence[ModulePass], number: int, flags: str = "") -> Path:
     """Writes the module that a pass fails on to a temporary file, with the command that shows the failure.
 
     Args:
         module: The module before the first pass; changed in place.
         passes: The passes, those before `number` being run here.
         number: The pass that fails.
+        flags: What else the command has.
 
     Returns:
         The path of the file.
@@ -89,6 +121,6 @@ def write_reproducer(module: ModuleOp, passes: Sequence[ModulePass], number: int
     with tempfile.NamedTemporaryFile(
         "w", prefix=f"{failing.name}-", suffix=".mlir", delete=False, encoding="utf-8"
     ) as file:
-        file.write(f"// tg-opt {Path(file.name).name} -p '{failing.spec()}'\n")
+        file.write(f"// tg-opt {Path(file.name).name} -p '{failing.spec()}'{flags}\n")
         file.write(f"// tensorgrad {version(PACKAGE)}, xdsl {version('xdsl')}\n{module!s}\n")
     return Path(file.name)

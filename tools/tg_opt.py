@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import argparse
 import os
+import shlex
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
-from typing import IO
+from pathlib import Path
+from typing import IO, TYPE_CHECKING
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -18,12 +20,15 @@ from xdsl.xdsl_opt_main import xDSLOptMain
 
 from tensorgrad.passes.analyses.dominance import verify_dominance
 from tensorgrad.passes.pipelines import read_passes
-from tensorgrad.passes.running import PACKAGE, apply_pass
-from tensorgrad.runtime.errors import CompilerError, TensorgradError
+from tensorgrad.passes.running import PACKAGE, apply_pass, with_reproducer
+from tensorgrad.runtime.errors import CompilerError, NumericsError, TensorgradError
 from tensorgrad.tools.extensions import Extension, load_extension
 from tensorgrad.tools.parsing import LocatingParser
 from tensorgrad.tools.pass_help import described_passes, upstream_names
 from tensorgrad.tools.universe import TENSORGRAD_UNIVERSE, llvm_target, wgsl_target
+
+if TYPE_CHECKING:
+    from tensorgrad.driver.verifying import NumericsVerifier
 
 EXPECTED_ERRORS = (ArgSpecParseError, DiagnosticException, ParseError, TensorgradError, ValueError, OSError)
 """What a user's input can cause: reported in one message. Anything else is a bug, and keeps its traceback."""
@@ -49,6 +54,11 @@ class TgOpt(xDSLOptMain):
         arg_parser.formatter_class = argparse.RawDescriptionHelpFormatter
         arg_parser.add_argument(
             "--load", action="append", default=[], metavar="FILE", help="a Python file with passes or dialects to add"
+        )
+        arg_parser.add_argument(
+            "--verify-numerics-each",
+            action="store_true",
+            help="run the module after every pass, on drawn values, and compare what it gives with what it gave before",
         )
         help_of = {"passes": "comma-separated passes and pipelines, listed below", "target": self._target_help()}
         for action in arg_parser._actions:  # argparse has no public way to change an argument's help
@@ -96,6 +106,7 @@ class TgOpt(xDSLOptMain):
         super().setup_pipeline()
         self.args.passes = written
         upstream = self.pipeline.callback
+        numerics = _Numerics() if self.args.verify_numerics_each else None
 
         def between(before: ModulePass | None, module: ModuleOp, after: ModulePass | None) -> None:
             try:
@@ -103,12 +114,15 @@ class TgOpt(xDSLOptMain):
                     verify_dominance(module)
                 if upstream is not None:
                     upstream(before, module, after)
+                if numerics is not None:
+                    numerics(before, module)
             except (DiagnosticException, VerifyException) as error:
                 if before is None:
                     raise
                 raise _with_notes(CompilerError(f"{before.name} left invalid IR: {error}"), error) from error
 
-        self.pipeline = NamedPipeline(read_passes(written, self.available_passes), between)
+        loaded = "".join(f" --load {shlex.quote(str(Path(path).resolve()))}" for path in self.args.load)
+        self.pipeline = NamedPipeline(read_passes(written, self.available_passes), between, loaded)
 
     def _add(self, extension: Extension) -> None:
         """Makes the passes and dialects of a file available."""
@@ -118,21 +132,49 @@ class TgOpt(xDSLOptMain):
             self.ctx.register_dialect(dialect.name, lambda dialect=dialect: dialect)
 
 
+class _Numerics:
+    """Compares what a module gives after each pass with what it gave before."""
+
+    def __init__(self) -> None:
+        self._verifier: NumericsVerifier | None = None
+
+    def __call__(self, before: ModulePass | None, module: ModuleOp) -> None:
+        """Looks at the module that a pass has left, or that there is before the first one.
+
+        Raises:
+            NumericsError: The pass has changed a value.
+        """
+        if before is None or self._verifier is None:
+            from tensorgrad.driver.verifying import NumericsVerifier
+
+            self._verifier = NumericsVerifier(module)
+        else:
+            self._verifier.check(before, module)
+
+
 @dataclass(frozen=True)
 class NamedPipeline(PassPipeline):
-    """A pipeline whose errors name the pass, and whose crashes leave a reproducer."""
+    """A pipeline whose errors name the pass, and whose crashes leave a reproducer.
+
+    Attributes:
+        flags: What the command of a reproducer has besides the pass.
+    """
+
+    flags: str = ""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Runs all passes on a module."""
         original = op.clone() if self.passes else op
         before: ModulePass | None = None
-        for number, one in enumerate(self.passes):
+        for number, one in enumerate((*self.passes, None)):
             if self.callback is not None:
-                self.callback(before, op, one)
-            apply_pass(self.passes, number, ctx, op, original.clone)
+                try:
+                    self.callback(before, op, one)
+                except NumericsError as error:
+                    raise with_reproducer(error, self.passes, number - 1, original.clone, self.flags) from error
+            if one is not None:
+                apply_pass(self.passes, number, ctx, op, original.clone, self.flags)
             before = one
-        if self.callback is not None:
-            self.callback(before, op, None)
 
 
 def _with_notes(error: CompilerError, cause: BaseException) -> CompilerError:

@@ -47,12 +47,14 @@ def compile(
     device: DeviceName = "auto",
     seed: int = 0,
     checks: bool = False,
+    check_numerics: bool = False,
     memory_limit: int | None = None,
     tune: bool | float = False,
     accumulate: int = 1,
     precision: Precision = "f32",
     loss_scale: float | None = None,
     edit_passes: EditPasses | None = None,
+    verify: bool = False,
     timeout: float | None = None,
 ) -> Training[Result]:
     """Compiles a training step: the loss, its gradient by every parameter, and the optimizer's update.
@@ -81,6 +83,9 @@ def compile(
         checks: Whether to look at the inputs of every call, and raise an `InputError` before anything runs: for NaN and
             infinities, and for indices out of range, such as a label that is not a class, where an index is an input,
             or comes of inputs by casts, comparisons, arithmetic, slices and the like.
+        check_numerics: Whether to look at the loss, the parameters and the optimizer's state after every step. One that
+            makes a NaN or an infinity is taken back, and a `DivergenceError` says which line made it, in `tg.fit` too,
+            whatever its `on_nan`; see `Training.blame`. Each step reads all of the state then, twice, and waits for it.
         memory_limit: The most bytes that parameters, state, inputs, outputs and all temporary values may take together
             on the device. Where a step needs more, it runs in an order that needs less, and parts of the loss are
             computed again for the derivative instead of being kept; `stats()["memory_limit"]` says what that costs.
@@ -101,10 +106,13 @@ def compile(
             too large makes infinities, which the parameters show.
         edit_passes: Called with the list of passes on `tg`, and again with the list of those below it, which only a
             device has; returns the list to run.
+        verify: Whether the compiler checks itself: what each pass leaves runs at its own level, on drawn values, and a
+            pass that changes a result, or a derivative that no difference agrees with, is a `NumericsError`. That takes
+            several times as long as compiling.
         timeout: For how many seconds to wait for the device at a time: for what it was given until then, when a result
             is read. Where that takes longer, a `DeviceError` says so, and this process can't use the device any more,
-            since nothing stops what it runs. `None` waits as long as it takes. On numpy nothing waits, so there it is
-            an error. Attached functions do the same.
+            since nothing stops what it runs. `None` waits as long as it takes. On numpy and cpu nothing waits, so there
+            it is an error, unless "auto" has chosen them. Attached functions do the same.
 
     Returns:
         What runs the step; see `Training`.
@@ -117,10 +125,15 @@ def compile(
         OptionError: A setting is out of range.
         NoAdapterError: There is no adapter for device "wgpu".
         ProgramError, TargetError: The device can't run the program.
+        NumericsError: With `verify`, a pass changes a value; says which, where and how much.
     """
     refuse_inside_trace("tg.compile")
     if not isinstance(checks, bool):
         raise OptionError(f"checks must be True or False, got {checks!r}")
+    if not isinstance(verify, bool):
+        raise OptionError(f"verify must be True or False, got {verify!r}")
+    if not isinstance(check_numerics, bool):
+        raise OptionError(f"check_numerics must be True or False, got {check_numerics!r}")
     if memory_limit is not None and (
         isinstance(memory_limit, bool) or not isinstance(memory_limit, int) or memory_limit <= 0
     ):
@@ -151,7 +164,7 @@ def compile(
         found = find_device(device)
     if memory_limit is not None and found is None:
         raise OptionError("memory_limit is for a device that plans its memory; numpy plans none")
-    if timeout is not None and (found is None or found.target.native):
+    if timeout is not None and device != "auto" and (found is None or found.target.native):
         raise OptionError("timeout is for a device that is waited for; numpy and cpu run in the call")
     check_device("tg.compile", rounding, found)
 
@@ -178,6 +191,7 @@ def compile(
         precision=rounding,
         timeout=timeout,
         edit_passes=edit_passes,
+        verify=verify,
     )
     executable = compilation.load(share=None)
     accumulation = None if micro == 1 else compiled_accumulation(compilation, executable, losses, micro)
@@ -186,12 +200,14 @@ def compile(
         "device": device,
         "seed": seed,
         "checks": checks,
+        "check_numerics": check_numerics,
         "memory_limit": memory_limit,
         "tune": tune,
         "accumulate": accumulate,
         "precision": precision,
         "loss_scale": loss_scale,
         "edit_passes": edit_passes,
+        "verify": verify,
     }
     source = Source(
         declared,

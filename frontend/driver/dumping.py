@@ -7,16 +7,27 @@ from itertools import count
 from pathlib import Path
 
 from xdsl.dialects.builtin import FileLineColLoc, ModuleOp
+from xdsl.dialects.llvm import FuncOp as LlvmFuncOp
 
 from tensorgrad.dialects.wgsl import KernelOp
 from tensorgrad.errors import OptionError
+from tensorgrad.passes.labels import label_of, working_folder
 from tensorgrad.runtime.program import Dispatch, Program, runs
 
 VARIABLE = "TG_DUMP"
 """The environment variable that names the folder."""
 
-FILES = {"traced": "0-traced.mlir", "tg": "1-tg.mlir", "buf": "2-buf.mlir", "wgsl": "3-wgsl.mlir"}
+FILES = {
+    "traced": "0-traced.mlir",
+    "tg": "1-tg.mlir",
+    "buf": "2-buf.mlir",
+    "wgsl": "3-wgsl.mlir",
+    "llvm": "3-llvm.mlir",
+}
 """The file of each level, so that a listing shows them in order."""
+
+ENDINGS = {"wgsl": "wgsl", "llvm": "ll"}
+"""What the files of kernels end in, by their language."""
 
 _numbers = count(1)
 
@@ -56,7 +67,7 @@ class Dump:
         (self.folder / FILES[level]).write_text(f"{module!s}\n", encoding="utf-8")
 
     def program(self, program: Program, module: ModuleOp) -> None:
-        """Writes the shaders, and a table of the dispatches with every line of Python that each computes.
+        """Writes the kernels' code, and a table of the dispatches with every line of Python that each computes.
 
         Args:
             program: What was compiled.
@@ -65,8 +76,9 @@ class Dump:
         kernels = self.folder / "kernels"
         kernels.mkdir(exist_ok=True)
         for kernel in program.kernels:
-            (kernels / f"{kernel.entry}.wgsl").write_text(kernel.code, encoding="utf-8")
-        lines = {op.sym_name.data: _lines(op) for op in module.ops if isinstance(op, KernelOp)}
+            path = kernels / f"{kernel.entry}.{ENDINGS[kernel.language]}"
+            path.write_text(kernel.code, encoding="utf-8")
+        lines = {op.sym_name.data: _lines(op) for op in module.ops if isinstance(op, KernelOp | LlvmFuncOp)}
         rows = ["dispatch  kernel                lines"]
         for number, (step, _) in enumerate(runs(program.plan)):
             if isinstance(step, Dispatch):
@@ -76,11 +88,12 @@ class Dump:
         (self.folder / "dispatches.txt").write_text("\n".join([*rows, ""]), encoding="utf-8")
 
 
-def _lines(kernel: KernelOp) -> list[str]:
-    """Returns the lines of the user's program that a kernel's ops are from, as `file:line`, sorted."""
+def _lines(kernel: KernelOp | LlvmFuncOp) -> list[str]:
+    """Returns the lines of the user's program that a kernel's ops are from, as labels have them, sorted."""
     found = {
-        (op.location.filename.data, op.location.line.data)
+        (op.location.filename.data, op.location.line.data): op.location
         for op in kernel.walk()
         if isinstance(op.location, FileLineColLoc)
     }
-    return [f"{file}:{line}" for file, line in sorted(found)]
+    here = working_folder()
+    return list(dict.fromkeys(label_of(found[place], here) for place in sorted(found)))

@@ -33,11 +33,11 @@ def parameters_of(model: Module, trained: bool) -> dict[str, Parameter]:
     Raises:
         ParameterError: It has none that could be trained, though it is to be.
     """
-    parameters = model.named_parameters()
+    parameters = {str(path): parameter for path, parameter in model.named_parameters().items()}
     if not parameters and trained:
         raise ParameterError(
             f"{user_line()}: {type(model).__name__} has no parameters: they are found as attributes, in modules, "
-            "lists, tuples and dicts"
+            "lists, tuples and dicts, and are floats: integers stay as they are"
         )
     return parameters
 

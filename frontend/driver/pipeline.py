@@ -21,12 +21,13 @@ from tensorgrad.driver.device import load_program
 from tensorgrad.driver.dumping import Dump
 from tensorgrad.driver.program_cache import FORMAT, Entry, ProgramCache
 from tensorgrad.driver.program_key import key_of
-from tensorgrad.errors import CompilerError, OptionError, ProgramError
+from tensorgrad.errors import CompilerError, NumericsError, OptionError, ProgramError
 from tensorgrad.interpreters.backend import NumpyExecutable
+from tensorgrad.passes.analyses.dominance import verify_dominance
 from tensorgrad.passes.buffers.lower_precision import LowerPrecisionPass
 from tensorgrad.passes.functions import find_function
 from tensorgrad.passes.pipelines import device_passes
-from tensorgrad.passes.running import apply_pass
+from tensorgrad.passes.running import apply_pass, with_reproducer
 from tensorgrad.runtime.backend import Executable
 from tensorgrad.runtime.executable import ProgramExecutable
 from tensorgrad.runtime.formula import Formula
@@ -36,6 +37,7 @@ from tensorgrad.tracing.location import user_line
 
 if TYPE_CHECKING:
     from tensorgrad.driver.device import ProgramDevice
+    from tensorgrad.driver.verifying import NumericsVerifier
 
 DEFAULT_TUNING_SECONDS = 60.0
 """How long tuning takes at most, unless said otherwise."""
@@ -98,6 +100,7 @@ def run_passes(
     verify: bool = True,
     source: Callable[[], ModuleOp] | None = None,
     before: Callable[[ModulePass, ModuleOp], None] | None = None,
+    after: Callable[[ModulePass, ModuleOp], None] | None = None,
 ) -> None:
     """Runs passes on a module.
 
@@ -108,10 +111,12 @@ def run_passes(
         verify: Whether to verify what they leave.
         source: Returns the module as it was, for the file that a crash leaves; without it there is none.
         before: Is called with each pass and the module before it.
+        after: Is called with each pass and the module that it has left.
 
     Raises:
         ProgramError: A pass refuses the program; says which and why.
         CompilerError: A pass crashed, or they left invalid IR; says which, and where the module before it is.
+        NumericsError: `after` found that a pass has changed a value.
     """
     context = Context()
     for number, one in enumerate(passes):
@@ -122,6 +127,12 @@ def run_passes(
                 apply_pass(passes, number, context, module, source)
             except DiagnosticException as error:
                 raise ProgramError(str(error)) from error
+        if after is not None:
+            with phases.measure("verify"):
+                try:
+                    after(one, module)
+                except NumericsError as error:
+                    raise with_reproducer(error, passes, number, source) from error
     if verify:
         with phases.measure("verify"):
             try:
@@ -131,7 +142,7 @@ def run_passes(
                 raise CompilerError(f"the passes {names} left invalid IR: {error}") from error
 
 
-@dataclass
+@dataclass(eq=False)
 class Compilation:
     """A traced function on its way down.
 
@@ -154,6 +165,7 @@ class Compilation:
         memory_cost: What keeping to the limit took: the segments, and the figures of the program without them.
         dump: The files that `TG_DUMP` asks for; opened when it is loaded.
         edit_passes: Changes the passes of `tg`, and those below it, before they run.
+        verify: Whether to run what each pass leaves, and compare.
     """
 
     name: str
@@ -174,6 +186,8 @@ class Compilation:
     parameters: tuple[str, ...] = ()
     dump: Dump | None = None
     edit_passes: EditPasses | None = None
+    verify: bool = False
+    _verifier: NumericsVerifier | None = None
 
     def load(self, share: Executable | None, in_turn: bool = False) -> Executable:
         """Compiles the function and loads it on its device.
@@ -202,7 +216,12 @@ class Compilation:
     def _on_tensors(self) -> ModuleOp:
         module = self.traced.clone()
         self._dumped("traced", module)
-        run_passes(module, self.tensor_passes(), self.phases, source=self.traced.clone)
+        if self.verify:
+            from tensorgrad.driver.verifying import NumericsVerifier
+
+            with self.phases.measure("verify"):
+                self._verifier = NumericsVerifier(module, self.name)
+        run_passes(module, self.tensor_passes(), self.phases, source=self.traced.clone, after=self._after)
         self._dumped("tg", module)
         slots = arguments_of(find_function(module, None))
         self.parameters = tuple(slot.name for slot in slots if slot.role == "parameter")
@@ -214,6 +233,22 @@ class Compilation:
         module = self.traced.clone()
         run_passes(module, self.tensor_passes(), Phases(), verify=False)
         return module
+
+    def _after(self, one: ModulePass, module: ModuleOp) -> None:
+        """Checks what a pass has left, where that was asked for, or where passes are the caller's own.
+
+        Raises:
+            CompilerError: It is invalid.
+            NumericsError: It gives other values.
+        """
+        if self.edit_passes is not None:
+            try:
+                module.verify()
+                verify_dominance(module)
+            except (DiagnosticException, VerifyException) as error:
+                raise CompilerError(f"{one.name} left invalid IR: {error}") from error
+        if self._verifier is not None:
+            self._verifier.check(one, module)
 
     def _before(self, one: ModulePass, module: ModuleOp) -> None:
         if one.name in LOWERINGS:
@@ -243,6 +278,8 @@ class Compilation:
         """
         if self.edit_passes is None:
             return list(passes)
+        if not callable(self.edit_passes):
+            raise OptionError(f"edit_passes must be a function of a list of passes, got {self.edit_passes!r}")
         edited: object = self.edit_passes(list(passes))
         if not isinstance(edited, Sequence) or not all(isinstance(one, ModulePass) for one in edited):
             raise OptionError(f"edit_passes must return a list of xDSL's ModulePass, got {edited!r}")
@@ -294,7 +331,7 @@ class Compilation:
 
     def _may_be_kept(self) -> bool:
         """Returns whether the program is made by built-in passes alone, and without dumps."""
-        if self.dump is not None or self.edit_passes is not None:
+        if self.dump is not None or self.edit_passes is not None or self.verify:
             return False
         return all(type(one).__module__.startswith("tensorgrad.") for one in self.tensor_passes())
 
@@ -367,7 +404,13 @@ class Compilation:
         module = self._on_tensors()
         # What they leave is checked as a program, and by the device's own compiler.
         run_passes(
-            module, self._below(target), self.phases, verify=False, source=self._tensors_again, before=self._before
+            module,
+            self._below(target),
+            self.phases,
+            verify=False,
+            source=self._tensors_again,
+            before=self._before,
+            after=self._after,
         )
         self._dumped("llvm" if target.native else "wgsl", module)
         with self.phases.measure("build"):

@@ -13,6 +13,7 @@ import numpy as np
 
 from tensorgrad.driver import checkpoints
 from tensorgrad.driver.accumulation import Accumulation
+from tensorgrad.driver.blame import Blame, Blamer
 from tensorgrad.driver.compiled import (
     Inference,
     Results,
@@ -34,7 +35,7 @@ from tensorgrad.driver.pipeline import Compilation, Phases
 from tensorgrad.driver.precision import Precision, check_device, checked_precision, while_tracing
 from tensorgrad.driver.summary import table
 from tensorgrad.driver.training_state import Source, TrainingState
-from tensorgrad.errors import InputError, OptionError
+from tensorgrad.errors import DivergenceError, InputError, OptionError
 from tensorgrad.nn.module import argument_of, with_values
 from tensorgrad.nn.state import Assigning
 from tensorgrad.ops import random
@@ -42,7 +43,7 @@ from tensorgrad.optim.parts import Parts, wrt_of
 from tensorgrad.passes.buffers.lower_precision import LowerPrecisionPass
 from tensorgrad.passes.functions import order_parameters
 from tensorgrad.passes.pipelines import forward_passes, tensor_passes
-from tensorgrad.runtime.backend import Executable
+from tensorgrad.runtime.backend import Executable, OutputHandle, check_inputs
 from tensorgrad.runtime.saved import STEP, STEP_KEY, Host, Saved
 from tensorgrad.surface.calls import public
 from tensorgrad.surface.foreign import unknown_attribute
@@ -84,7 +85,10 @@ class Training(TrainingState, Generic[Result]):
         super().__init__(source, parts, compilation, executable, seed, with_key, accumulation)
         tree = source.results
         self._results = Results(tree.loss if tree.metrics is None else (tree.loss, tree.metrics))
+        self._losses = frozenset(trees.flatten(tree.loss)[0])
         self._checks = checks
+        self._check_numerics = source.options["check_numerics"]
+        self._blamers: dict[Compilation, Blamer] = {}
         self._trained = frozenset(parts.trained)
         self._variants: dict[Any, Specialization] = {}
         self._gradients: Specialization | None = None
@@ -136,20 +140,85 @@ class Training(TrainingState, Generic[Result]):
         """
         refuse_inside_trace("step")
         self._check_model()
-        place = {"step": float(self.step_count + 1), "micro_step": float(self.accumulated + 1)}
-        settings = {**place, **self._settings.at(self.step_count + 1)}
         inputs = self._with_key(inputs, "step")
         if self._checks:
             check_values(inputs, self._source.ranges)
+        executable, compilation = self._next()
+        before = executable.read() if self._check_numerics else {}
+        settings = self._host_values()
+        outputs = executable.step(inputs, {name: settings[name] for name in compilation.settings})
+        if self._check_numerics:
+            self._check_finite(outputs, before, inputs)
         adding = self._accumulation
-        executable, used = self._executable, self._compilation.settings
-        if adding is not None and not adding.is_last:
-            executable, used = adding.executable, adding.compilation.settings
-        outputs = executable.step(inputs, {name: settings[name] for name in used})
         if adding is not None:
             adding.advance()
         self.step_count += self.accumulated == 0
         return self._results.of(outputs)
+
+    def _next(self) -> tuple[Executable, Compilation]:
+        """Returns what the next call of `step` runs."""
+        adding = self._accumulation
+        if adding is None or adding.is_last:
+            return self._executable, self._compilation
+        return adding.executable, adding.compilation
+
+    def _host_values(self) -> dict[str, float]:
+        """Returns the step and settings that the next call of `step` gives the program."""
+        place = {"step": float(self.step_count + 1), "micro_step": float(self.accumulated + 1)}
+        return {**place, **self._settings.at(self.step_count + 1)}
+
+    def blame(self, /, **inputs: Any) -> Blame | None:
+        """Finds the op that makes the first NaN or infinity of a step from the present state, and changes nothing.
+
+        The step runs on the reference, op by op, in f32 whatever `precision` is. The search goes back from the loss,
+        the updated parameters and the optimizer's state, so that infinities that vanish again are not taken for faults.
+        A training that has run on with a NaN has it in its parameters, which is what is found then: `check_numerics`
+        of `tg.compile` stops at the step that makes it.
+
+        Args:
+            **inputs: As for `step`, which would get the same key.
+
+        Returns:
+            The op with the user's line, whether it is of the loss, of its derivative or of the update, and what its
+            operands were; `None` where everything is finite.
+
+        Raises:
+            InputError: An input is unknown, missing, or of the wrong shape or dtype.
+            ParameterError: The model has other parameters than when it was compiled.
+            TraceError: This is inside a trace.
+        """
+        refuse_inside_trace("blame")
+        self._check_model()
+        return self._blame(self._with_key(inputs, "blame"), self._next()[0].read())
+
+    def _blame(self, inputs: Mapping[str, Any], before: Mapping[str, np.ndarray]) -> Blame | None:
+        executable, compilation = self._next()
+        arrays = check_inputs(executable.program_inputs, inputs)
+        if compilation not in self._blamers:
+            self._blamers[compilation] = Blamer(compilation.traced, compilation.tensor_passes())
+        losses = self._losses
+        return self._blamers[compilation].blame(
+            arrays, before, self._host_values(), lambda slot: slot.role == "update" or slot.name in losses
+        )
+
+    def _check_finite(
+        self, outputs: Mapping[str, OutputHandle], before: Mapping[str, np.ndarray], inputs: Mapping[str, Any]
+    ) -> None:
+        """Takes back a step whose loss, parameters or state are not finite.
+
+        Raises:
+            DivergenceError: They are not; says what made them so.
+        """
+        executable, _ = self._next()
+        # What was not finite before is no fault of this step: a mask of infinities, say.
+        if all(np.isfinite(outputs[name].numpy()).all() for name in self._losses) and all(
+            (np.isfinite(value) | ~np.isfinite(before[name])).all() for name, value in executable.read().items()
+        ):
+            return
+        executable.write(before)
+        found = self._blame(inputs, before)
+        reason = "a value is NaN or infinite on the device, but none is on the reference" if found is None else found
+        raise DivergenceError(f"{user_line()}: step {self.step_count + 1}, which has been taken back: {reason}")
 
     async def step_async(self, /, **inputs: Any) -> Result:
         """Runs one step, and lets the event loop run until its results are there; see `step`.

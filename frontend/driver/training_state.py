@@ -97,7 +97,10 @@ class TrainingState(Compiled):
         self._model = source.model
         self._declared, self._watch = declarations(source.model), Watch(source.model)
         self._slots = {path: slot_of(path, Spec(p.shape, p.dtype)) for path, p in self._declared.items()}
-        self._parameters, self._buffers = source.model.named_parameters(), source.model.named_buffers()
+        self._parameters, self._buffers = (
+            {str(path): leaf for path, leaf in leaves.items()}
+            for leaves in (source.model.named_parameters(), source.model.named_buffers())
+        )
         self._settings = HostSettings(parts.host_settings(), compilation.settings)
         self._rates = parts.rates
         self._seed = seed

@@ -25,7 +25,7 @@ from xdsl.utils.exceptions import PassFailedException
 
 from tensorgrad.passes.analyses.walking import operations
 from tensorgrad.passes.formula import Condition, Formula, Integer, Real, Whole
-from tensorgrad.passes.levels import TargetedPass
+from tensorgrad.passes.levels import Level, LevelPass
 from tensorgrad.runtime.target import WEBGPU_DEFAULT, Target
 
 INFINITY_BITS = 0x7F800000
@@ -541,7 +541,7 @@ def expand(op: Operation) -> None:
 
 
 @dataclass(frozen=True)
-class ExpandMathPass(TargetedPass):
+class ExpandMathPass(LevelPass):
     """Replaces the `math` ops whose WGSL builtin is less accurate than is promised here, by `arith`.
 
     Expects scalar f32 and f16 ops, anywhere in the module. Guarantees that none of `EXPANSIONS` is left, that
@@ -555,10 +555,11 @@ class ExpandMathPass(TargetedPass):
     """
 
     name = "expand-math"
+    levels = (Level.PLANNED, Level.WGSL, Level.CPU)
 
     target: Target = WEBGPU_DEFAULT
 
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
+    def rewrite(self, ctx: Context, op: ModuleOp) -> None:
         """Expand every op of the table in `op`.
 
         Raises:

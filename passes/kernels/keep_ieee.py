@@ -17,11 +17,11 @@ from xdsl.context import Context
 from xdsl.dialects import arith, math
 from xdsl.dialects.builtin import FloatAttr, ModuleOp, f16, f32
 from xdsl.ir import Operation, SSAValue
-from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from tensorgrad.passes.analyses.walking import operations
 from tensorgrad.passes.formula import Formula, Real, Whole
+from tensorgrad.passes.levels import Level, LevelPass
 
 SIGN, INFINITY, NAN = 0x80000000, 0x7F800000, 0x7FC00000
 LARGEST_BITS = 0xFFFFFFFE
@@ -216,7 +216,7 @@ def keep(op: Operation, rewrite: Rewrite) -> None:
         Rewriter.replace_op(op, [], [result])
 
 
-class KeepIeeePass(ModulePass):
+class KeepIeeePass(LevelPass):
     """Keeps the values of float arithmetic that shader compilers fold.
 
     Expects scalar f32 and f16 ops, anywhere in the module, in front of `expand-math`, whose formulas need none of it.
@@ -226,8 +226,9 @@ class KeepIeeePass(ModulePass):
     """
 
     name = "keep-ieee"
+    levels = (Level.PLANNED, Level.WGSL)
 
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
+    def rewrite(self, ctx: Context, op: ModuleOp) -> None:
         found = [(inner, rewrite_of(inner)) for inner in operations(op.body.block) if type(inner) in RULES]
         for inner, rewrite in found:
             if rewrite is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,8 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import ModuleOp, TensorType, f32
 from xdsl.passes import ModulePass
+from xdsl.rewriter import Rewriter
 
 import tensorgrad as tg
 from tensorgrad.tools import tg_opt
@@ -21,6 +23,18 @@ X = np.linspace(-1, 1, 12, dtype=np.float32).reshape(4, 3)
 
 def loss(model: Any, x: tg.Tensor) -> Any:
     return tg.mean(tg.tanh(model(x)) ** 2)
+
+
+@dataclass(frozen=True)
+class InvalidPass(ModulePass):
+    """Makes a result's type another one than the op gives."""
+
+    name = "invalid"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for inner in op.walk():
+            if inner.name == "tg.tanh":
+                Rewriter.replace_value_with_new_type(inner.results[0], TensorType(f32, [7]))
 
 
 def compiled(**options: Any) -> tg.Training:
@@ -101,6 +115,26 @@ def test_a_crash_names_its_pass_and_leaves_a_reproducer(
     assert capsys.readouterr().out
 
 
+def test_the_file_of_a_loaded_pass_that_crashes_loads_it_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "own passes.py").write_text(
+        "from xdsl.passes import ModulePass\n\n\nclass Crash(ModulePass):\n    name = 'crash'\n\n"
+        "    def apply(self, ctx, op):\n        raise KeyError(3)\n",
+        encoding="utf-8",
+    )
+    (tmp_path / "f.mlir").write_text("func.func @f(%x: tensor<4xf32>) {\n  func.return\n}\n", encoding="utf-8")
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    command = [str(tmp_path / "f.mlir"), "--load", str(tmp_path / "own passes.py"), "-p", "crash"]
+    assert tg_opt.main(command) == 1
+    (file,) = tmp_path.glob("crash-*.mlir")
+    prefix, name, *again = shlex.split(file.read_text(encoding="utf-8").splitlines()[0])[1:]
+    assert (prefix, name) == ("tg-opt", file.name)
+    capsys.readouterr()
+    assert tg_opt.main([str(file), *again]) == 1
+    assert "crash crashed at own passes.py:8, in apply: KeyError: 3" in capsys.readouterr().err
+
+
 def test_dump_writes_every_level_and_the_lines_of_each_dispatch(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -119,6 +153,27 @@ def test_dump_writes_every_level_and_the_lines_of_each_dispatch(
     assert len(rows) == training.stats()["dispatches"]
     line = loss.__code__.co_firstlineno + 1
     assert any(f"test_pass_hooks.py:{line}" in row for row in rows)
+
+
+def test_dump_of_native_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TG_DUMP", str(tmp_path))
+    training = compiled(device="cpu")
+    (folder,) = tmp_path.iterdir()
+    assert "llvm.func" in (folder / "3-llvm.mlir").read_text(encoding="utf-8")
+    codes = {path.name: path.read_text(encoding="utf-8") for path in (folder / "kernels").iterdir()}
+    assert codes == {f"{kernel.entry}.ll": kernel.code for kernel in training.program.kernels}
+    rows = (folder / "dispatches.txt").read_text(encoding="utf-8").splitlines()[1:]
+    lines = [row.split("  ")[-1].strip().split(", ") for row in rows]
+    assert any(f"test_pass_hooks.py:{loss.__code__.co_firstlineno + 1}" in line for row in lines for line in row)
+    assert all(len(set(row)) == len(row) for row in lines)
+
+
+def test_invalid_ir_of_a_users_pass_names_it() -> None:
+    def edit(passes: list[ModulePass]) -> list[ModulePass]:
+        return [InvalidPass(), *passes] if passes[0].name == "simplify" else passes
+
+    with pytest.raises(tg.errors.CompilerError, match=r"^invalid left invalid IR: "):
+        compiled(edit_passes=edit, device="numpy")
 
 
 def test_dump_on_numpy_has_the_levels_that_there_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,6 +13,10 @@
 // ORDER: tg-opt: error: order-kernels expects a module at level buf, this one is at level wgsl: run it before `plan-memory`
 // RUN: not tg-opt %s -p lower-tg-to-buf,share-dispatches 2>&1 | filecheck %s --check-prefix SHARE
 // SHARE: tg-opt: error: share-dispatches expects a schedule on every kernel: run `schedule` first
+// RUN: not tg-opt %s -p keep-ieee 2>&1 | filecheck %s --check-prefix KEEP
+// KEEP: tg-opt: error: keep-ieee expects a module at level buf with a memory plan or wgsl, this one is at level tg: run `plan-memory` first
+// RUN: not tg-opt %s -p expand-math 2>&1 | filecheck %s --check-prefix EXPAND
+// EXPAND: tg-opt: error: expand-math expects a module at level buf with a memory plan or wgsl or cpu, this one is at level tg: run `plan-memory` first
 
 func.func @f(%x: tensor<4xf32>) -> tensor<4xf32> {
   %0 = tg.neg %x : tensor<4xf32>

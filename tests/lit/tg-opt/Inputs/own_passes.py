@@ -37,6 +37,18 @@ class CrashPass(ModulePass):
 
 
 @dataclass(frozen=True)
+class SwapDifferencesPass(ModulePass):
+    """Takes differences the wrong way round."""
+
+    name = "swap-differences"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for inner in op.walk():
+            if inner.name == "tg.sub":
+                inner.operands = list(inner.operands)[::-1]
+
+
+@dataclass(frozen=True)
 class ReturnFirstPass(ModulePass):
     """Moves every `tg.neg` behind the end of its block."""
 

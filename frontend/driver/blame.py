@@ -1,0 +1,174 @@
+"""`Training.blame`: which line made the NaN or infinity of a step, found by running the step on the reference.
+
+A step that is asked for nothing pays nothing: its program is run again in numpy, op by op, from the same state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+import numpy as np
+from xdsl.dialects.builtin import FileLineColLoc, ModuleOp
+from xdsl.ir import Operation
+from xdsl.passes import ModulePass
+
+from tensorgrad.dialects.signature import Slot
+from tensorgrad.dialects.tg.base import NumpyArray
+from tensorgrad.driver.pipeline import Phases, run_passes
+from tensorgrad.interpreters.nonfinite import Content, NonfiniteSearch, Origin
+from tensorgrad.runtime.backend import ArraySlot, ScalarInputs
+
+Phase: TypeAlias = Literal["forward", "backward", "update"]
+
+LAST = "inline-calls"
+"""The pass from which on ops take the place of others, so that it would not be known what they belong to."""
+
+MOST_REACHED = 4
+"""How many results are listed that are not finite."""
+
+
+@dataclass(frozen=True)
+class Blame:
+    """What made the first NaN or infinity of a step; `print` shows it.
+
+    Attributes:
+        op: The op, as in `tg.log`; None where a value that the step was given has it already.
+        line: The user's line that the op is from, as `file:line`: of a derivative, the line that is differentiated.
+        phase: Whether the op is of the loss, of its derivative, or of the optimizer's update.
+        result: What is in the op's result, or in the value that was given.
+        operands: What is in the op's operands.
+        given: The parameter, state or input that has it already, such as "parameter 'weight'".
+        nan: Where an infinity has become a NaN, as "`tg.sub` of the loss at file:line".
+        reached: The results of the step that are not finite, such as "output 'loss'".
+    """
+
+    op: str | None
+    line: str | None
+    phase: Phase | None
+    result: Content
+    operands: tuple[Content, ...]
+    given: str | None
+    nan: str | None
+    reached: tuple[str, ...]
+
+    def __str__(self) -> str:
+        what = _described(self.result)
+        if self.given is not None:
+            lines = [f"{self.given} has {what}, before the step"]
+        else:
+            lines = [f"{self.line}: {_of(self.op or '', self.phase)} makes {what}, of"]
+            lines += [f"  {content}" for content in map(_summary, self.operands)]
+        if self.nan is not None:
+            lines.append(f"it becomes NaN in {self.nan}")
+        others = len(self.reached) - MOST_REACHED
+        more = f" and {others} more" if others > 0 else ""
+        return "\n".join([*lines, f"it reaches {', '.join(self.reached[:MOST_REACHED])}{more}"])
+
+
+_WORDS = {"forward": "of the loss", "backward": "of the derivative", "update": "of the update"}
+
+
+def _of(op: str, phase: Phase | None) -> str:
+    return f"{op} {_WORDS[phase]}" if phase else op
+
+
+def _described(content: Content) -> str:
+    kinds = [f"{count} {name}" for count, name in ((content.nans, "NaN"), (content.infinities, "infinite")) if count]
+    where = f", the first at {list(content.first)}" if content.first else ""
+    return f"{' and '.join(kinds)} of {_size(content.shape)}{where}"
+
+
+def _size(shape: tuple[int, ...]) -> str:
+    count = int(np.prod(shape, dtype=np.int64))
+    return f"{count} element{'s' * (count != 1)}"
+
+
+def _summary(content: Content) -> str:
+    kind = f"{content.dtype}[{', '.join(map(str, content.shape))}]"
+    values = "no finite element" if content.least is None else f"from {content.least:.6g} to {content.most:.6g}"
+    return f"{kind} {values}" + (f", {_described(content)}" if content.first else "")
+
+
+class Blamer:
+    """A step on the reference, to be asked for where values come from that are not finite.
+
+    Args:
+        traced: The step as it was traced; stays as it is.
+        passes: The passes on `tg` that make the step.
+
+    Raises:
+        ProgramError: A pass refuses the program.
+    """
+
+    def __init__(self, traced: ModuleOp, passes: Sequence[ModulePass]):
+        module = traced.clone()
+        self._phases: dict[Operation, Phase] = {}
+        phase: Phase = "forward"
+        for one in passes:
+            if one.name == "grad":
+                phase = "backward"
+            elif phase != "forward":
+                phase = "update"
+            if phase == "update" and one.name == LAST:
+                break
+            run_passes(module, [one], Phases(), verify=False)
+            for op in module.walk():
+                self._phases.setdefault(op, phase)
+        self._search = NonfiniteSearch(module)
+        slots = [slot for slot in self._search.arguments if slot.role == "scalar"]
+        self._scalars = ScalarInputs([ArraySlot(slot.name, (), "f32", slot.formula) for slot in slots])
+
+    def blame(
+        self,
+        inputs: Mapping[str, NumpyArray],
+        persistent: Mapping[str, NumpyArray],
+        settings: Mapping[str, float],
+        is_checked: Callable[[Slot], bool],
+    ) -> Blame | None:
+        """Returns what made the first NaN or infinity; None where the step has none on the reference.
+
+        Args:
+            inputs: The step's.
+            persistent: Parameters and state before it.
+            settings: What the host gives a step.
+            is_checked: Whether a result of the step is to be finite.
+        """
+        scalars = self._scalars.evaluate({name: settings[name] for name in self._scalars.names})
+        known = {"input": inputs, "scalar": scalars}
+        values = [known.get(slot.role, persistent)[slot.name] for slot in self._search.arguments]
+        origin = self._search.run(values, is_checked)
+        return None if origin is None else self._blame(origin)
+
+    def _blame(self, origin: Origin) -> Blame:
+        op, slots = origin.op, self._search.arguments
+        given = None if op is not None else "a constant"
+        if origin.argument is not None:
+            given = _named(slots[origin.argument].role, slots[origin.argument].name)
+        return Blame(
+            op and op.name,
+            op and _line(op),
+            op and self._phases.get(op),
+            origin.result,
+            origin.operands,
+            given,
+            origin.nan and f"{_of(origin.nan.name, self._phases.get(origin.nan))} at {_line(origin.nan)}",
+            tuple(self._result(self._search.results[place]) for place in origin.results),
+        )
+
+    def _result(self, slot: Slot) -> str:
+        states = {one.name for one in self._search.arguments if one.role == "state"}
+        return _named("state" if slot.name in states else slot.role, slot.name)
+
+
+def _named(role: str, name: str) -> str:
+    return f"{_ROLES.get(role, role)} {name!r}"
+
+
+_ROLES = {"update": "the updated", "state": "the optimizer's"}
+
+
+def _line(op: Operation) -> str:
+    where = op.location
+    return f"{where.filename.data}:{where.line.data}" if isinstance(where, FileLineColLoc) else "<unknown>"

@@ -1,0 +1,416 @@
+"""A compiler that checks itself: after every pass a module runs at its own level, and its results are compared.
+
+Modules of `tg` and `buf` run in numpy, kernels of `wgsl` on an adapter and native code on the CPU. A pass that adds
+results adds to what is compared from then on. A gradient is compared with central differences in f64 when it appears.
+
+How far a result may be off follows from the program itself: a few times as far as the reference in f32 is off the one
+in f64, and never less than what an elementary function may be off.
+"""
+
+from __future__ import annotations
+
+import logging
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+from xdsl.context import Context
+from xdsl.dialects.builtin import (
+    DenseIntOrFPElementsAttr,
+    FileLineColLoc,
+    FunctionType,
+    ModuleOp,
+    TensorType,
+    f16,
+    f32,
+    f64,
+)
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.passes import ModulePass
+from xdsl.rewriter import Rewriter
+
+from tensorgrad.dialects.signature import Slot, results_of
+from tensorgrad.dialects.tg.base import NumpyArray, dense, dense_to_numpy, numpy_dtype
+from tensorgrad.dialects.tg.build import element_of, shape_of
+from tensorgrad.dialects.tg.call import CallOp
+from tensorgrad.dialects.tg.elementwise.arithmetic import StopGradientOp
+from tensorgrad.dialects.tg.leaves import ConstantOp
+from tensorgrad.driver.device import find_device, load_program
+from tensorgrad.errors import NumericsError, ProgramError
+from tensorgrad.interpreters.buffers import BufferExecutor
+from tensorgrad.interpreters.tensors import TensorExecutor
+from tensorgrad.passes.buffers.lower_precision import LowerPrecisionPass
+from tensorgrad.passes.functions import find_function, return_of
+from tensorgrad.passes.kernels.build_program import build_program
+from tensorgrad.passes.levels import Level, level_of
+from tensorgrad.passes.pipelines import scheduled_passes
+from tensorgrad.passes.tensors.accumulate_gradients import AccumulateGradientsPass
+from tensorgrad.passes.tensors.grad import GradPass
+from tensorgrad.runtime.backend import DTYPES, ArraySlot, ScalarInputs
+from tensorgrad.runtime.program import TensorSlot
+from tensorgrad.runtime.target import WEBGPU_DEFAULT, Target
+
+if TYPE_CHECKING:
+    from tensorgrad.driver.device import ProgramDevice
+
+_log = logging.getLogger("tensorgrad")
+
+FACTOR = 8.0
+"""How many times as far as f32 is off f64 in the reference may another order of its operations be off?"""
+
+LEAST = 64 * 2.0**-23
+"""How far a result may be off in any case, relative to its largest element: 64 ulp, several elementary functions'."""
+
+NOTHING = 1e-8
+"""What is as good as zero where values are of the size of one: a difference that cancels is off by that much."""
+
+HALF = 64 * 2.0**-11
+"""The same where values between kernels are rounded to f16."""
+
+NARROW = (f16, f32)
+
+PROGRAMS = (Level.WGSL, Level.CPU, Level.LLVM)
+"""The levels that run on a device."""
+
+APPLIED: dict[Level | None, tuple[str, ...]] = {
+    Level.PLANNED: ("plan-memory",),
+    Level.WGSL: ("plan-memory", "lower-buf-to-wgsl"),
+    Level.CPU: ("plan-memory", "lower-buf-to-cpu"),
+    Level.LLVM: ("plan-memory", "lower-buf-to-cpu", "expand-math", "convert-to-llvm"),
+}
+"""What has been applied to a module of a level, of the passes that end in a program."""
+
+STEPS = (1e-5, 1e-6)
+"""How far central differences go: the second where a kink may lie within the first."""
+
+SLOPE = 1e-5
+"""How far a derivative may be off a difference, relative to the larger of both and of the function's value."""
+
+SETTINGS = {"step": 3.0, "micro_step": 1.0, "learning_rate": 0.01}
+"""What the host's numbers are that formulas compute with; others are a half."""
+
+
+class Samples:
+    """Values for the arguments of functions, which depend on a seed, their role and name alone.
+
+    Args:
+        given: Values by name, instead of drawn ones.
+        seed: Another seed gives other values.
+    """
+
+    def __init__(self, given: Mapping[str, NumpyArray], seed: int):
+        self._given = given
+        self._seed = seed
+
+    def array(self, role: str, name: str, shape: Sequence[int], dtype: np.dtype[Any]) -> NumpyArray:
+        """Returns the value of an argument: normal floats, positive ones for state, small integers.
+
+        Raises:
+            ProgramError: The value that is given has another shape.
+        """
+        if name in self._given:
+            value = np.asarray(self._given[name])
+            if value.shape != tuple(shape):
+                raise ProgramError(f"{role} {name!r} has shape {tuple(shape)}, the value for it {value.shape}")
+            return value.astype(dtype)
+        random = np.random.default_rng([self._seed, zlib.crc32(f"{role}/{name}".encode())])
+        if dtype.kind == "b":
+            return np.asarray(random.random(shape) < 0.5)
+        if dtype.kind == "u":
+            return random.integers(0, 1 << 32, shape, dtype=dtype)
+        if dtype.kind == "i":
+            return random.integers(0, 3, shape, dtype=dtype)
+        drawn = random.normal(scale=0.5, size=shape).astype(dtype)
+        return np.asarray(np.abs(drawn) if role == "state" else drawn)
+
+    def settings(self, names: frozenset[str]) -> dict[str, float]:
+        """Returns the host's numbers."""
+        return {name: SETTINGS.get(name, 0.5) for name in names}
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What a result is, as the first module has it that has the result.
+
+    Attributes:
+        value: The array; where it is not finite nothing is compared.
+        slack: How far an element may be off.
+        line: The user's line that computes it.
+    """
+
+    value: NumpyArray
+    slack: float
+    line: str
+
+
+class NumericsVerifier:
+    """Compares what a module gives after each pass with what it gave before.
+
+    Args:
+        module: Before the first pass, at the level `tg` or `buf`.
+        function: Its function; the only one that is not private by default.
+        inputs: Values of arguments, by name; others are drawn.
+        seed: Of those.
+
+    Raises:
+        ProgramError: A value has another shape than its argument.
+    """
+
+    def __init__(
+        self,
+        module: ModuleOp,
+        function: str | None = None,
+        inputs: Mapping[str, NumpyArray] | None = None,
+        seed: int = 0,
+    ):
+        self._samples = Samples(inputs or {}, seed)
+        self._function = function
+        level = level_of(module)
+        self._is_program = level in PROGRAMS
+        self._applied = list(APPLIED.get(level, ()))
+        self._target: Target = WEBGPU_DEFAULT
+        if self._is_program:
+            self._target = _device(level is not Level.WGSL).target
+        self._expected: dict[str, Expected] = {}
+        self._add(module, self._results(module))
+
+    def check(self, one: ModulePass, module: ModuleOp) -> None:
+        """Runs a module, which a pass has just left.
+
+        Raises:
+            NumericsError: A result is another than before, or is gone, or a gradient is wrong.
+            NoAdapterError: There is no adapter for kernels of `wgsl`.
+        """
+        self._applied.append(one.name)
+        target = getattr(one, "target", None)
+        if isinstance(target, Target) and not self._is_program:  # passes on kernels have one only where they need it
+            self._target = target
+        self._is_program = level_of(module) in PROGRAMS
+        if isinstance(one, AccumulateGradientsPass):  # they are sums over micro-batches from now on
+            self._expected = {key: value for key, value in self._expected.items() if not key.startswith("gradient/")}
+        if isinstance(one, LowerPrecisionPass):
+            self._expected = {key: _rounded(expected) for key, expected in self._expected.items()}
+        found = self._results(module)
+        updated = any(key.startswith("update/") for key in found)
+        for key, expected in list(self._expected.items()):
+            if key in found:
+                _compare(one.name, key, expected, found[key])
+            elif updated and key.startswith("gradient/"):
+                del self._expected[key]  # updates take its place
+            else:
+                raise NumericsError(f"{one.name} loses the result {key}")
+        if isinstance(one, GradPass):
+            self._check_gradients(one, module, [key for key in found if key not in self._expected])
+        self._add(module, {key: value for key, value in found.items() if key not in self._expected})
+
+    def _add(self, module: ModuleOp, results: Mapping[str, NumpyArray]) -> None:
+        """Expects results from now on."""
+        if not results:
+            return
+        is_wide = level_of(module) is Level.TG
+        wide = self._tensors(widened(module)) if is_wide else results
+        lines = self._lines(module) if is_wide else {}
+        for key, value in results.items():
+            slack = _slack(value, wide[key])
+            if np.isnan(slack):
+                _log.warning("%s is not finite, or not exact: it is not compared", key)
+            self._expected[key] = Expected(value, slack, lines.get(key, "<unknown>"))
+
+    def _lines(self, module: ModuleOp) -> dict[str, str]:
+        function = find_function(module, self._function)
+        values = return_of(function).operands
+        return {_key(slot): _line(value) for slot, value in zip(results_of(function), values, strict=True)}
+
+    def _results(self, module: ModuleOp) -> dict[str, NumpyArray]:
+        """Returns the results of a module by `role/name`, run at its own level."""
+        level = level_of(module)
+        if level is Level.TG:
+            return self._tensors(module)
+        if level in (Level.BUF, Level.PLANNED):
+            executor = BufferExecutor(module, self._function, poisons=False)
+            return executor.run({key: self._value(*slot) for key, slot in executor.inputs.items()})
+        return self._program(module)
+
+    def _tensors(self, module: ModuleOp) -> dict[str, NumpyArray]:
+        executor = TensorExecutor(module, find_function(module, self._function).sym_name.data)
+        return executor.run(self._values(executor))
+
+    def _values(self, executor: TensorExecutor) -> dict[str, NumpyArray]:
+        """Returns the arguments of a function.
+
+        Raises:
+            ProgramError: One is no tensor.
+        """
+        others = [value.type for value in executor.function.body.block.args if not isinstance(value.type, TensorType)]
+        if others:
+            raise ProgramError(
+                f"@{executor.function.sym_name.data} takes {others[0]}: only tensors have values to draw"
+            )
+        places = zip(executor.arguments, executor.function.body.block.args, strict=True)
+        return {slot.name: self._value(slot, shape_of(value), numpy_dtype(value.type)) for slot, value in places}
+
+    def _value(self, slot: Slot | TensorSlot, shape: Sequence[int], dtype: np.dtype[Any]) -> NumpyArray:
+        if slot.role != "scalar":
+            return self._samples.array(slot.role, slot.name, shape, dtype)
+        scalars = ScalarInputs([ArraySlot(slot.name, tuple(shape), "f32", slot.formula)])
+        return np.asarray(scalars.evaluate(self._samples.settings(scalars.names))[slot.name], dtype)
+
+    def _program(self, module: ModuleOp) -> dict[str, NumpyArray]:
+        """Returns the results of kernels on the device that they are for; what is left of the passes is run first."""
+        made = module.clone()
+        for one in scheduled_passes(self._target):
+            if one.name not in self._applied:
+                one.apply(Context(), made)
+        device = _device(self._target.native)
+        program = build_program(made, self._target, self._function)
+        executable = load_program(device, program)
+        values = {
+            name: self._value(slot, slot.shape, DTYPES[slot.dtype])
+            for name, slot in program.slots("parameter", "state", "input").items()
+        }
+        before = {name: values[name] for name in executable.persistent}
+        executable.write(before)
+        inputs = {name: values[name] for name in executable.program_inputs}
+        outputs = executable.step(inputs, self._samples.settings(executable.scalar_names))
+        found = {
+            name if name in self._expected else f"output/{name}": handle.numpy() for name, handle in outputs.items()
+        }
+        return {**found, **{f"update/{name}": value for name, value in executable.read().items()}}
+
+    def _check_gradients(self, one: GradPass, module: ModuleOp, gradients: Sequence[str]) -> None:
+        """Compares gradients that have just appeared with central differences in f64."""
+        if any(isinstance(op, CallOp) and op.derivative for op in module.walk()):
+            return  # they say that their derivative is another one
+        wide, stopped = widened(module), _Stopped()
+        executor = TensorExecutor(wide, find_function(wide, self._function).sym_name.data, stopped.observe)
+        values, loss = self._values(executor), _key(executor.results[one.result])
+        found = executor.run(values)
+        for key in gradients:
+            name = key.partition("/")[2]
+            direction = np.random.default_rng(zlib.crc32(key.encode())).normal(size=values[name].shape)
+            expected = float(np.sum(found[key] * direction))
+            slopes: list[float] = []
+            for step in STEPS:
+                above, below = (
+                    float(stopped.run(executor, {**values, name: values[name] + by * direction})[loss])
+                    for by in (step, -step)
+                )
+                slopes.append((above - below) / (2 * step))
+            scale = max(abs(expected), abs(float(found[loss])), *map(abs, slopes))
+            if all(abs(slope - expected) > SLOPE * scale for slope in slopes):
+                raise NumericsError(
+                    f"{one.name}: the derivative of {loss} by {name!r} is {expected:.6g} in a random direction, a "
+                    f"central difference in f64 {slopes[-1]:.6g}"
+                )
+
+
+class _Stopped:
+    """What `tg.stop_gradient` gives in the first run of a function, and again in the runs that follow."""
+
+    def __init__(self) -> None:
+        self._values: dict[Operation, list[NumpyArray]] = {}
+        self._next: dict[Operation, int] | None = None
+
+    def observe(self, op: Operation, function: Callable[..., Any]) -> Callable[..., Any]:
+        """Returns what runs in place of an op's function."""
+        if not isinstance(op, StopGradientOp):
+            return function
+
+        def stop(*operands: NumpyArray) -> NumpyArray:
+            known = self._values.setdefault(op, [])
+            if self._next is None:
+                known.append(np.array(function(*operands)))
+                return known[-1]
+            number = self._next.get(op, 0)
+            self._next[op] = number + 1
+            return known[number] if number < len(known) else function(*operands)  # another branch runs
+
+        return stop
+
+    def run(self, executor: TensorExecutor, values: Mapping[str, NumpyArray]) -> dict[str, NumpyArray]:
+        """Runs the function again, with these arguments."""
+        self._next = {}
+        return executor.run(values)
+
+
+def _device(native: bool) -> ProgramDevice:
+    device = find_device("cpu" if native else "wgpu")
+    assert device is not None
+    return device
+
+
+def widened(module: ModuleOp) -> ModuleOp:
+    """Returns a module of `tg` with f64 for all narrower floats."""
+    made = module.clone()
+    for op in made.walk():
+        if isinstance(op, ConstantOp) and element_of(op.results[0]) in NARROW:
+            value = cast("DenseIntOrFPElementsAttr[Any]", op.value)
+            op.properties["value"] = dense(dense_to_numpy(value).astype(np.float64))
+        if isinstance(op, FuncOp):
+            inputs, outputs = (map(_widened, kinds) for kinds in (op.function_type.inputs, op.function_type.outputs))
+            op.properties["function_type"] = FunctionType.from_lists(list(inputs), list(outputs))
+        arguments = [argument for region in op.regions for block in region.blocks for argument in block.args]
+        for value in (*op.results, *arguments):
+            kind = _widened(value.type)
+            if kind != value.type:
+                Rewriter.replace_value_with_new_type(value, kind)
+    return made
+
+
+def _widened(kind: Attribute) -> Attribute:
+    if isinstance(kind, TensorType) and kind.element_type in NARROW:
+        return TensorType(f64, kind.get_shape())
+    return kind
+
+
+def _key(slot: Slot) -> str:
+    return f"{slot.role}/{slot.name}"
+
+
+def _line(value: SSAValue) -> str:
+    where = value.owner.location if isinstance(value.owner, Operation) else None
+    return f"{where.filename.data}:{where.line.data}" if isinstance(where, FileLineColLoc) else "<unknown>"
+
+
+def _slack(value: NumpyArray, wide: NumpyArray) -> float:
+    """Returns how far elements may be off: see the head of this module; NaN where nothing can be said."""
+    if value.dtype.kind != "f":
+        return 0.0 if np.array_equal(value, wide) else np.nan
+    finite = np.isfinite(value) & np.isfinite(wide)
+    if not finite.any():
+        return np.nan
+    kept, exact = value[finite].astype(np.float64), wide[finite].astype(np.float64)
+    return max(FACTOR * float(np.abs(kept - exact).max()), LEAST * float(np.abs(exact).max()), NOTHING)
+
+
+def _rounded(expected: Expected) -> Expected:
+    """Returns what is expected once values are rounded to f16."""
+    if expected.value.dtype.kind != "f":
+        return replace(expected, slack=np.nan)
+    largest = np.abs(expected.value[np.isfinite(expected.value)]).max(initial=0.0)
+    return replace(expected, slack=max(expected.slack, HALF * float(largest)))
+
+
+def _compare(where: str, key: str, expected: Expected, found: NumpyArray) -> None:
+    """Compares a result with what it was.
+
+    Raises:
+        NumericsError: It is another.
+    """
+    value = expected.value
+    if found.shape != value.shape:
+        raise NumericsError(f"{where} changes the shape of {key} from {value.shape} to {found.shape}")
+    if np.isnan(expected.slack):
+        return
+    checked = np.isfinite(value)
+    with np.errstate(invalid="ignore"):
+        off = checked & ~(np.abs(found.astype(np.float64) - value.astype(np.float64)) <= expected.slack)
+    if off.any():
+        first = tuple(map(int, np.argwhere(off)[0]))
+        raise NumericsError(
+            f"{where} changes {key}, which is computed at {expected.line}: {int(off.sum())} of {value.size} elements, "
+            f"the first at {list(first)}, is {found[first]} and was {value[first]}; {expected.slack:.3g} is allowed"
+        )
