@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +22,7 @@ from tensorgrad.runtime.errors import MALFORMED
 from tensorgrad.runtime.executable import ProgramExecutable
 from tensorgrad.runtime.program import Program, TensorSlot
 from tensorgrad.runtime.saved import Host, Saved
+from tensorgrad.tools.printing import print_json
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
@@ -51,6 +52,7 @@ class Bench:
         tune: For how many seconds at most schedules are measured first; 0 for not at all.
         inputs: An `.npz` file with arrays for inputs, by name. Others are drawn: normal floats, zeros for integers.
         rows: How many rows the table has; the dispatches of one kernel from one line are one.
+        json: Whether to print JSON, of every dispatch.
     """
 
     path: str
@@ -59,6 +61,7 @@ class Bench:
     tune: float = 0.0
     inputs: str | None = None
     rows: int = 20
+    json: bool = False
 
     def run(self, console: Console) -> None:
         """Measures and prints.
@@ -77,17 +80,19 @@ class Bench:
         if saved:
             found = Saved.load(self.path)
             executable = load_program(device, found.program)
-            console.print(self._table(executable, self._profile(executable, given, found.state, found.host)))
+            self._print(console, executable, self._profile(executable, given, found.state, found.host))
             return
         module = _parsed(self.path)
         executable = _compiled(module, device, 0.0)
         found = self._profile(executable, given, {})
         if not self.tune:
-            console.print(self._table(executable, found))
+            self._print(console, executable, found)
             return
         before, executable = found, _compiled(module, device, self.tune)
         found = self._profile(executable, given, {})
-        console.print(self._table(executable, found))
+        self._print(console, executable, found)
+        if self.json:
+            return
         console.print(f"before tuning: {_milliseconds(before)}; now: {_milliseconds(found)}", soft_wrap=True)
         console.print(f"schedules are kept in {table_path(device)}", soft_wrap=True)
 
@@ -115,6 +120,12 @@ class Bench:
 
         assert isinstance(executable, WebGPUExecutable)
         return of_adapter(executable, inputs, scalars, self.steps)
+
+    def _print(self, console: Console, executable: ProgramExecutable[Any, Any], found: Profile) -> None:
+        if self.json:
+            print_json(console, {"device": executable.device.info.name, **asdict(found)})
+        else:
+            console.print(self._table(executable, found))
 
     def _table(self, executable: ProgramExecutable[Any, Any], found: Profile) -> Table:
         table = Table(title=Text(f"{executable.program.name} on {executable.device.info.name}"))

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol, TypeAlias
 
 from rich.console import Console
 
 import tensorgrad
+from tensorgrad.driver.load import DEVICES as LOADED_ON
 from tensorgrad.errors import TensorgradError
 from tensorgrad.tools.bench import DEVICES, Bench
+from tensorgrad.tools.caches import Cache
+from tensorgrad.tools.devices import Devices
+from tensorgrad.tools.inspecting import Inspect
+from tensorgrad.tools.running import Run
 
 BENCH = """\
 Times the dispatches of a program on a device: a table of those that take the most, each with the line it is from.
@@ -20,21 +26,89 @@ FILE is what `save` wrote, with its parameters; or IR of the level `tg` as `tg-o
 disk, where `tg.compile(..., tune=...)` finds them too. Programs that train do so, but nothing is saved.
 """
 
+RUN = """\
+Runs a function that `save` wrote on arrays from .npy files, or steps of a training, and prints the results.
 
-def _parser() -> argparse.ArgumentParser:
+--device cpu runs native code, which can do anything: trust the file.
+"""
+
+
+class Command(Protocol):
+    """What a subcommand does."""
+
+    def run(self, console: Console) -> None:
+        """Does it."""
+        ...
+
+
+Parser: TypeAlias = argparse.ArgumentParser
+
+
+def _bench(parser: Parser) -> None:
+    parser.add_argument("path", metavar="FILE", help="a saved program, a .mlir file, or - for standard input")
+    parser.add_argument("--device", choices=list(DEVICES), default="wgpu", help="an adapter, or cpu (default: wgpu)")
+    parser.add_argument("--steps", type=_positive, default=10, help="how many steps are measured (default: 10)")
+    parser.add_argument("--tune", type=_seconds, default=0.0, metavar="SECONDS", help="measure schedules for so long")
+    parser.add_argument("--inputs", metavar="NPZ", help="arrays for inputs, by name (default: normal floats, zeros)")
+    parser.add_argument("--rows", type=_positive, default=20, help="how many rows to print (default: 20)")
+
+
+def _cache(parser: Parser) -> None:
+    parser.add_argument("--clear", action="store_true", help="delete it")
+
+
+def _devices(parser: Parser) -> None:
+    pass
+
+
+def _inspect(parser: Parser) -> None:
+    parser.add_argument("path", metavar="FILE", help="a saved program")
+    parser.add_argument("--rows", type=_positive, default=20, help="how many rows a table has (default: 20)")
+
+
+def _run(parser: Parser) -> None:
+    parser.add_argument("path", metavar="FILE", help="a saved program")
+    parser.add_argument("--input", dest="inputs", action="append", default=[], metavar="NAME=NPY", help="an input")
+    parser.add_argument("--device", choices=list(LOADED_ON), default="auto", help="where to run it (default: auto)")
+    parser.add_argument("--steps", type=_positive, default=1, help="how many steps a training makes (default: 1)")
+    parser.add_argument("--out", metavar="NPZ", help="where to write the results")
+    parser.add_argument("--save", metavar="FILE", help="where to write the program with its parameters afterwards")
+
+
+COMMANDS: dict[str, tuple[str, str, Callable[[Parser], None], Callable[..., Command]]] = {
+    "bench": ("time the dispatches of a program", BENCH, _bench, Bench),
+    "cache": ("list or delete what is kept on disk", str(Cache.__doc__), _cache, Cache),
+    "devices": ("list devices and what they can do", str(Devices.__doc__), _devices, Devices),
+    "inspect": ("show what is in a saved program", str(Inspect.__doc__), _inspect, Inspect),
+    "run": ("run a saved program", RUN, _run, Run),
+}
+"""By name: a line of help, the description, what adds the options, and what they are given to."""
+
+
+def _positive(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"must be at least 1, got {number}")
+    return number
+
+
+def _seconds(text: str) -> float:
+    number = float(text)
+    if not 0 <= number < float("inf"):
+        raise argparse.ArgumentTypeError(f"must be a number of seconds that is not negative, got {text}")
+    return number
+
+
+def _parser() -> Parser:
     parser = argparse.ArgumentParser(prog="tg", description=__doc__)
     parser.add_argument("--version", action="version", version=f"tg {tensorgrad.__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     raw = argparse.RawDescriptionHelpFormatter
-    bench = commands.add_parser(
-        "bench", help="time the dispatches of a program", description=BENCH, formatter_class=raw
-    )
-    bench.add_argument("path", metavar="FILE", help="a saved program, a .mlir file, or - for standard input")
-    bench.add_argument("--device", choices=list(DEVICES), default="wgpu", help="an adapter, or cpu (default: wgpu)")
-    bench.add_argument("--steps", type=int, default=10, help="how many steps are measured (default: 10)")
-    bench.add_argument("--tune", type=float, default=0.0, metavar="SECONDS", help="measure schedules for so long")
-    bench.add_argument("--inputs", metavar="NPZ", help="arrays for inputs, by name (default: normal floats, zeros)")
-    bench.add_argument("--rows", type=int, default=20, help="how many rows to print (default: 20)")
+    for name, (line, description, add, _) in COMMANDS.items():
+        description = description.partition("\n\n    Attributes:")[0]
+        command = commands.add_parser(name, help=line, description=description, formatter_class=raw)
+        add(command)
+        command.add_argument("--json", action="store_true", help="print JSON")
     return parser
 
 
@@ -47,13 +121,10 @@ def main(args: Sequence[str] | None = None) -> int:
     Returns:
         The exit status: 0, or 1 after an error that the input caused, which goes to stderr.
     """
-    parser = _parser()
-    options = vars(parser.parse_args(args))
-    del options["command"]
-    if options["steps"] < 1 or options["rows"] < 1 or not 0 <= options["tune"] < float("inf"):
-        parser.error("--steps and --rows must be at least 1, --tune no negative number of seconds")
+    options: dict[str, Any] = vars(_parser().parse_args(args))
+    make = COMMANDS[options.pop("command")][3]
     try:
-        Bench(**options).run(Console())
+        make(**options).run(Console())
     except (TensorgradError, OSError, ValueError) as error:
         print(f"tg: error: {error}", file=sys.stderr)
         return 1

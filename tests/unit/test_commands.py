@@ -1,0 +1,167 @@
+"""`tg devices`, `tg inspect`, `tg run` and `tg cache`: tables for people, JSON for programs, answers to bad input."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tensorgrad as tg
+from tensorgrad.runtime.errors import NoAdapterError
+from tensorgrad.runtime.webgpu import WebGPUDevice
+from tensorgrad.tools.tg import COMMANDS, main
+
+X = np.linspace(-1, 1, 12, dtype=np.float32).reshape(3, 4)
+
+
+def loss(model: Any, x: tg.Tensor) -> tg.Tensor:
+    return tg.mean(model(x) ** 2)
+
+
+@pytest.fixture
+def training() -> tg.Training:
+    return tg.compile(tg.nn.Linear(4, 2), loss=loss, optimizer=tg.optim.sgd(0.1), inputs={"x": (3, 4)}, device="cpu")
+
+
+@pytest.fixture
+def folder(tmp_path: Path, training: tg.Training) -> Path:
+    """Has a training and a function that were saved, and an input for both."""
+    training.save(tmp_path / "training.tg")
+    predict = training.attach(lambda model, x: {"scores": model(x), "best": tg.argmax(model(x), axis=1)})
+    predict(x=X)
+    predict.save(tmp_path / "predict.tg")
+    np.save(tmp_path / "x.npy", X)
+    return tmp_path
+
+
+def printed(capsys: pytest.CaptureFixture[str], *args: object) -> str:
+    """What a command prints that succeeds."""
+    assert main(list(map(str, args))) == 0
+    return capsys.readouterr().out
+
+
+def test_run_a_function(folder: Path, capsys: pytest.CaptureFixture[str], training: tg.Training) -> None:
+    out = folder / "out.npz"
+    command = ["run", folder / "predict.tg", "--input", f"x={folder / 'x.npy'}", "--device", "cpu"]
+    table = printed(capsys, *command, "--out", out)
+    assert "scores" in table and "float32[3, 2]" in table and "best" in table
+    values = training.parameters()
+    expected = X @ values["weight"] + values["bias"]
+    with np.load(out) as found:
+        np.testing.assert_allclose(found["scores"], expected, rtol=1e-5, atol=1e-6)
+        assert (found["best"] == expected.argmax(axis=1)).all()
+    results = json.loads(printed(capsys, *command, "--json"))["results"]
+    np.testing.assert_allclose(results["scores"], expected, rtol=1e-5, atol=1e-6)
+
+
+def test_run_steps_of_a_training(folder: Path, capsys: pytest.CaptureFixture[str], training: tg.Training) -> None:
+    losses = [float(training.step(x=X)) for _ in range(3)]
+    command = ["run", folder / "training.tg", "--input", f"x={folder / 'x.npy'}", "--device", "cpu", "--json"]
+    found = json.loads(printed(capsys, *command, "--steps", 2, "--save", folder / "later.tg"))
+    assert found["results"] == {"result": losses[1]}
+    command[1] = folder / "later.tg"
+    assert json.loads(printed(capsys, *command))["results"] == {"result": losses[2]}
+
+
+@pytest.mark.parametrize(
+    ("inputs", "message"),
+    [
+        ([], "missing input 'x'"),
+        (["x"], "--input takes name=file.npy, got 'x'"),
+        (["x=none.npy"], "No such file"),
+        (["x=text.npy"], "text.npy holds no array"),
+        (["y=x.npy"], "unknown input 'y'"),
+    ],
+)
+def test_run_refuses(
+    inputs: list[str], message: str, folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder)
+    (folder / "text.npy").write_text("text")
+    given = [part for one in inputs for part in ("--input", one)]
+    assert main(["run", "predict.tg", "--device", "cpu", *given]) == 1
+    assert message in capsys.readouterr().err
+
+
+def test_native_code_runs_only_where_it_is_trusted(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", str(folder / "predict.tg")]) == 1
+    assert "device='cpu' runs it, if you trust the file" in capsys.readouterr().err
+
+
+def test_inspect(folder: Path, capsys: pytest.CaptureFixture[str], training: tg.Training) -> None:
+    table = printed(capsys, "inspect", folder / "training.tg")
+    assert table.startswith(f"loss: a step, {training.stats()['dispatches']} dispatches")
+    assert "f32[4, 2]" in table and "test_commands.py" in table
+    found = json.loads(printed(capsys, "inspect", folder / "training.tg", "--json"))
+    assert found["tensors"]["parameter"]["weight"] == {"type": "f32[4, 2]", "bytes": 32, "formula": None}
+    assert found["settings"] == {"learning_rate": 0.1}
+    assert sum(one["dispatches"] for one in found["kernels"]) == training.stats()["dispatches"]
+    assert found["statistics"]["peak_bytes"] == training.stats()["peak_bytes"]
+    assert "18 others" not in printed(capsys, "inspect", folder / "predict.tg")
+    assert "others" in printed(capsys, "inspect", folder / "training.tg", "--rows", 1)
+
+
+def test_inspect_says_what_a_program_needs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    training = tg.compile(
+        tg.nn.MLP(64, 64, 64),
+        loss=loss,
+        optimizer=tg.optim.sgd(0.1),
+        inputs={"x": (64, 64)},
+        device="wgpu",
+        precision="f16",
+    )
+    training.save(tmp_path / "half.tg")
+    assert "needs " in printed(capsys, "inspect", tmp_path / "half.tg")
+    assert json.loads(printed(capsys, "inspect", tmp_path / "half.tg", "--json"))["needs"]["f16"] is True
+
+
+def test_inspect_refuses_what_is_no_program(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "file").write_text("text")
+    assert main(["inspect", str(tmp_path / "file")]) == 1
+    assert capsys.readouterr().err.startswith("tg: error: ")
+
+
+def test_devices(capsys: pytest.CaptureFixture[str], device: WebGPUDevice) -> None:
+    table = printed(capsys, "devices")
+    assert "NumPy" in table and "LLVM" in table
+    found = json.loads(printed(capsys, "devices", "--json"))
+    assert [one["device"] for one in found["devices"]] == [one.device for one in tg.devices()]
+    assert found["missing"] == {}
+    targets = {one["device"]: one["target"] for one in found["devices"]}
+    assert targets["wgpu"]["max_buffer_size"] == device.target.max_buffer_size and targets["numpy"] is None
+
+
+def test_devices_say_what_is_missing(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse() -> None:
+        raise NoAdapterError("no adapter: install mesa-vulkan-drivers")
+
+    monkeypatch.setattr("tensorgrad.runtime.webgpu.WebGPUDevice", refuse)
+    assert "install mesa-vulkan-drivers" in printed(capsys, "devices")
+    assert "install" in json.loads(printed(capsys, "devices", "--json"))["missing"]["wgpu"]
+
+
+def test_cache(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TENSORGRAD_CACHE", str(tmp_path / "ours"))
+    monkeypatch.setenv("TENSORGRAD_CACHE_OBJECTS", str(tmp_path / "objects"))
+    monkeypatch.setenv("TENSORGRAD_CACHE_PROGRAMS", "1")
+    (tmp_path / "objects").mkdir()
+    (tmp_path / "objects" / "notes.txt").write_text("not ours")
+    tg.compile(tg.nn.Linear(4, 2), loss=loss, optimizer=tg.optim.sgd(0.1), inputs={"x": (3, 4)}, device="cpu")
+    found = json.loads(printed(capsys, "cache", "--json"))
+    assert found["programs"]["files"] == 1 and found["programs"]["bytes"] > 1000
+    assert found["native code"]["files"] > 0
+    assert "deleted" in printed(capsys, "cache", "--clear")
+    assert {one["files"] for one in json.loads(printed(capsys, "cache", "--json")).values()} == {0}
+    assert (tmp_path / "objects" / "notes.txt").exists()
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_has_help(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as left:
+        main([name, "--help"])
+    assert left.value.code == 0
+    text = capsys.readouterr().out
+    assert "--json" in text and "Attributes" not in text

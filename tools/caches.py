@@ -1,0 +1,73 @@
+"""`tg cache`: what is kept on disk from one process to the next."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from tensorgrad.driver import program_cache
+from tensorgrad.runtime.cpu import objects
+from tensorgrad.tools.printing import print_json, size
+
+
+@dataclass(frozen=True)
+class Cache:
+    """Lists what is kept, or deletes it.
+
+    Attributes:
+        clear: Whether to delete it.
+        json: Whether to print JSON.
+    """
+
+    clear: bool = False
+    json: bool = False
+
+    def run(self, console: Console) -> None:
+        """Prints where things are and what they take.
+
+        Raises:
+            OSError: A folder can't be deleted.
+        """
+        files = {what: _files(folder, suffix) for what, (folder, suffix) in _kept().items()}
+        found = {
+            what: (folder, len(files[what]), sum(path.stat().st_size for path in files[what]))
+            for what, (folder, _) in _kept().items()
+        }
+        if self.clear:
+            for path in itertools.chain(*files.values()):
+                path.unlink(missing_ok=True)
+        if self.json:
+            print_json(
+                console,
+                {
+                    what: {"folder": str(folder), "files": count, "bytes": taken, "deleted": self.clear}
+                    for what, (folder, count, taken) in found.items()
+                },
+            )
+            return
+        table = Table(title="deleted" if self.clear else None)
+        for name in ("what", "folder"):
+            table.add_column(name, overflow="fold")
+        for name in ("files", "bytes"):
+            table.add_column(name, justify="right")
+        for what, (folder, count, taken) in found.items():
+            table.add_row(*map(Text, (what, str(folder), str(count), size(taken))))
+        console.print(table)
+
+
+def _kept() -> dict[str, tuple[Path, str]]:
+    """Returns the folders, and what the names of our files end in, by what they hold."""
+    ours = program_cache.cache_folder()
+    kept = {"programs": (ours / "programs", ".program"), "schedules": (ours / "schedules", ".json")}
+    native = objects.cache_folder()
+    return kept if native is None else {**kept, "native code": (native, ".o")}
+
+
+def _files(folder: Path, suffix: str) -> list[Path]:
+    found = folder.iterdir() if folder.is_dir() else ()
+    return [path for path in found if path.is_file() and path.suffix == suffix]

@@ -1,0 +1,77 @@
+"""`tg devices`: what there is to compute on, what it can do, and what is missing."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from tensorgrad.driver.device import Device, devices
+from tensorgrad.errors import DeviceError
+from tensorgrad.runtime.cpu import CpuDevice
+from tensorgrad.runtime.target import Target
+from tensorgrad.tools.printing import print_json
+
+
+@dataclass(frozen=True)
+class Devices:
+    """Lists devices, the best first.
+
+    Attributes:
+        json: Whether to print JSON.
+    """
+
+    json: bool = False
+
+    def run(self, console: Console) -> None:
+        """Prints the list."""
+        targets, missing = _targets()
+        found = [{**asdict(device), "target": _fields(targets.get(device.device))} for device in devices()]
+        if self.json:
+            print_json(console, {"devices": found, "missing": missing})
+            return
+        table = Table()
+        for name in ("device", "name", "type", "by", "driver", "can"):
+            table.add_column(name, overflow="fold")
+        for device in devices():
+            target = targets.get(device.device)
+            cells = (device.device, device.name, device.type, device.backend, device.driver, _abilities(device, target))
+            table.add_row(*map(Text, cells))
+        console.print(table)
+        for line in missing.values():
+            console.print(Text(line), soft_wrap=True)
+
+
+def _targets() -> tuple[dict[str, Target], dict[str, str]]:
+    """Returns what the first device of each kind can do, and why there is none of others."""
+    found: dict[str, Target] = {}
+    missing: dict[str, str] = {}
+    try:
+        found["cpu"] = CpuDevice().target
+    except DeviceError as error:
+        missing["cpu"] = str(error)
+    try:
+        from tensorgrad.runtime.webgpu import WebGPUDevice
+
+        found["wgpu"] = WebGPUDevice().target
+    except ImportError as error:
+        missing["wgpu"] = f"device 'wgpu' needs the package wgpu: pip install wgpu ({error})"
+    except DeviceError as error:
+        missing["wgpu"] = str(error)
+    return found, missing
+
+
+def _fields(target: Target | None) -> dict[str, Any] | None:
+    return None if target is None else asdict(target)
+
+
+def _abilities(device: Device, target: Target | None) -> str:
+    if target is None:
+        return "f16, f64"
+    if target.native:
+        return f"f16, f64, vectors of {8 * target.vector_bytes} bits"
+    size = f" of {target.subgroup_size}" if target.subgroup_size else ""
+    return ", ".join([*(["f16"] if target.f16 else []), *([f"subgroups{size}"] if target.subgroups else [])])

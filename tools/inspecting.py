@@ -1,0 +1,157 @@
+"""`tg inspect`: what is in a saved program, without running it."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from tensorgrad.runtime.program import Dispatch, Program, TensorSlot, runs
+from tensorgrad.runtime.saved import Saved
+from tensorgrad.runtime.target import WEBGPU_DEFAULT
+from tensorgrad.tools.printing import print_json, size
+
+NEEDS = (
+    "max_storage_buffers_per_shader_stage",
+    "max_storage_buffer_binding_size",
+    "max_buffer_size",
+    "max_compute_invocations_per_workgroup",
+    "max_compute_workgroup_storage_size",
+    "f16",
+    "subgroups",
+)
+"""What is said of a program's needs where no default device has it."""
+
+ROLES = ("input", "parameter", "state", "scalar", "output")
+
+
+@dataclass(frozen=True)
+class Inspect:
+    """Shows inputs, parameters, memory, dispatches and what each kernel moves.
+
+    Attributes:
+        path: What `save` wrote.
+        json: Whether to print JSON.
+        rows: How many rows a table has.
+    """
+
+    path: str
+    json: bool = False
+    rows: int = 20
+
+    def run(self, console: Console) -> None:
+        """Prints what the file holds.
+
+        Raises:
+            ProgramError: It holds no program, or a malformed one.
+            OSError: It can't be read.
+        """
+        saved = Saved.load(self.path)
+        found = _facts(saved)
+        if self.json:
+            print_json(console, found)
+            return
+        program = saved.program
+        what = "a program" if saved.host is None else f"a {saved.host.kind}"
+        console.print(Text(f"{program.name}: {what}, {', '.join(_summary(found))}"), soft_wrap=True)
+        if found["needs"]:
+            needs = ", ".join(f"{name} {value}" for name, value in found["needs"].items())
+            console.print(Text(f"needs {needs}"), soft_wrap=True)
+        console.print(self._tensors(program))
+        console.print(self._kernels(found["kernels"]))
+
+    def _tensors(self, program: Program) -> Table:
+        table = Table()
+        for name in ("role", "name", "type"):
+            table.add_column(name, overflow="fold")
+        table.add_column("bytes", justify="right")
+        slots = [slot for role in ROLES for slot in program.slots(role).values()]
+        for slot in slots[: self.rows]:
+            table.add_row(*map(Text, (slot.role, slot.formula or slot.name, _type(slot), size(slot.size))))
+        others = slots[self.rows :]
+        if others:
+            table.add_row("", f"{len(others)} others", "", size(sum(slot.size for slot in others)))
+        return table
+
+    def _kernels(self, kernels: list[dict[str, Any]]) -> Table:
+        table = Table()
+        for name in ("kernel", "from"):
+            table.add_column(name, overflow="fold")
+        for name in ("dispatches", "bytes bound", "code"):
+            table.add_column(name, justify="right")
+        for one in kernels[: self.rows]:
+            label = one["label"].replace("\\", "/").rpartition("/")[2]
+            cells = (one["kernel"], label, str(one["dispatches"]), size(one["bytes"]), size(one["code"]))
+            table.add_row(*map(Text, cells))
+        others = kernels[self.rows :]
+        if others:
+            total = sum(one["dispatches"] for one in others)
+            table.add_row(f"{len(others)} others", "", str(total), size(sum(one["bytes"] for one in others)), "")
+        return table
+
+
+def _facts(saved: Saved) -> dict[str, Any]:
+    program, host = saved.program, saved.host
+    return {
+        "name": program.name,
+        "kind": None if host is None else host.kind,
+        "language": sorted({kernel.language for kernel in program.kernels}),
+        "needs": _needs(program),
+        "tensors": {
+            role: {slot.name: {"type": _type(slot), "bytes": slot.size, "formula": slot.formula} for slot in slots}
+            for role in ROLES
+            if (slots := list(program.slots(role).values()))
+        },
+        "bytes": sum(buffer.size for buffer in program.buffers),
+        "statistics": dict(program.statistics),
+        "kernels": _kernels(program),
+        "step_count": None if host is None else host.step_count,
+        "settings": {} if host is None else dict(host.settings),
+    }
+
+
+def _kernels(program: Program) -> list[dict[str, Any]]:
+    """Returns the kernels with what a step's dispatches bind, the most bytes first."""
+    times: Counter[int] = Counter()
+    moved: Counter[int] = Counter()
+    labels: dict[int, str] = {}
+    for step, counts in runs(program.plan):
+        if isinstance(step, Dispatch):
+            count = math.prod(counts)
+            times[step.kernel] += count
+            moved[step.kernel] += count * sum(binding.size for binding in step.bindings)
+            labels.setdefault(step.kernel, step.label)
+    return [
+        {
+            "kernel": program.kernels[number].entry,
+            "label": labels[number],
+            "dispatches": times[number],
+            "bytes": moved[number],
+            "code": len(program.kernels[number].code),
+        }
+        for number in sorted(times, key=lambda number: -moved[number])
+    ]
+
+
+def _needs(program: Program) -> dict[str, Any]:
+    """Returns what the program needs beyond what every WebGPU device has."""
+    if program.target is None or program.target.native:
+        return {}
+    defaults = asdict(WEBGPU_DEFAULT)
+    needed = {name: value for name, value in asdict(program.target).items() if name in NEEDS}
+    return {name: value for name, value in needed.items() if value and value > (defaults[name] or 0)}
+
+
+def _summary(found: dict[str, Any]) -> list[str]:
+    dispatches = sum(one["dispatches"] for one in found["kernels"])
+    parts = [f"{dispatches} dispatches of {len(found['kernels'])} kernels", f"{size(found['bytes'])} of buffers"]
+    return parts + ([f"step {found['step_count']}"] if found["kind"] == "step" else [])
+
+
+def _type(slot: TensorSlot) -> str:
+    return f"{slot.dtype}[{', '.join(map(str, slot.shape))}]"

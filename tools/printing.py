@@ -1,0 +1,21 @@
+"""How commands print."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from rich.console import Console
+
+
+def print_json(console: Console, value: Any) -> None:
+    """Prints a value as JSON, on a terminal or to a pipe alike."""
+    console.out(json.dumps(value, indent=1), highlight=False)
+
+
+def size(count: int) -> str:
+    """Returns a number of bytes to be read by people."""
+    for unit, bytes_each in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if count >= bytes_each:
+            return f"{count / bytes_each:.3g} {unit}"
+    return f"{count} B"

@@ -1,0 +1,97 @@
+"""`tg run`: runs a saved function, or steps of a saved training, on arrays from files."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from tensorgrad.driver.load import load
+from tensorgrad.errors import InputError
+from tensorgrad.runtime.loaded import LoadedFunction
+from tensorgrad.tools.printing import print_json
+from tensorgrad.tracing import trees
+
+MOST_SHOWN = 8
+"""So many elements of a result are printed."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """Runs a program.
+
+    Attributes:
+        path: What `save` wrote.
+        inputs: `name=file.npy` for each input.
+        device: As of `tg.load`.
+        steps: How often a training steps, on the same inputs.
+        out: An `.npz` file for the results, or none.
+        save: Where to write a training after its steps, or nowhere.
+        json: Whether to print JSON.
+    """
+
+    path: str
+    inputs: Sequence[str] = ()
+    device: str = "auto"
+    steps: int = 1
+    out: str | None = None
+    save: str | None = None
+    json: bool = False
+
+    def run(self, console: Console) -> None:
+        """Runs it, and prints the results of the last step.
+
+        Raises:
+            TensorgradError: The program can't be loaded, or an input doesn't fit.
+            OSError: A file can't be read or written.
+        """
+        arrays = dict(_array(text) for text in self.inputs)
+        loaded = load(self.path, device=self.device)
+        found: Any = None
+        if isinstance(loaded, LoadedFunction):
+            found = loaded(**arrays)
+        else:
+            for _ in range(self.steps):
+                found = loaded.step(**arrays)
+        paths, leaves = trees.paths(found), trees.flatten(found)[0]
+        values = {path or "result": np.asarray(leaf) for path, leaf in zip(paths, leaves, strict=True)}
+        if self.out is not None:
+            cast(Any, np.savez)(self.out, **values)
+        if self.save is not None:
+            loaded.save(self.save)
+        if self.json:
+            print_json(console, {"device": loaded.device, "results": {n: v.tolist() for n, v in values.items()}})
+            return
+        table = Table(title=Text(f"{loaded!r}"))
+        for name in ("result", "type", "values"):
+            table.add_column(name, overflow="fold")
+        for name, value in values.items():
+            kind = f"{value.dtype}[{', '.join(map(str, value.shape))}]"
+            table.add_row(*map(Text, (name, kind, _shown(value))))
+        console.print(table)
+
+
+def _array(text: str) -> tuple[str, np.ndarray]:
+    """Returns the name and the array that an option means.
+
+    Raises:
+        InputError: It is not `name=file`, or the file holds no array of numbers.
+    """
+    name, _, path = text.partition("=")
+    if not name or not path:
+        raise InputError(f"--input takes name=file.npy, got {text!r}")
+    try:
+        return name, np.load(path, allow_pickle=False)
+    except (ValueError, EOFError) as error:
+        raise InputError(f"--input {name}: {path} holds no array: {error}") from error
+
+
+def _shown(value: np.ndarray) -> str:
+    flat = value.reshape(-1)
+    shown = ", ".join(f"{one:.6g}" if value.dtype.kind == "f" else str(one) for one in flat[:MOST_SHOWN])
+    return shown + (", …" if flat.size > MOST_SHOWN else "")
