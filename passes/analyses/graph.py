@@ -54,7 +54,6 @@ class KernelGraph(Generic[N]):
     Reachability is one integer a kernel, used as a bit set: merging is linear in the number of kernels.
 
     Attributes:
-        kernels: In an order that runs, but for what waits for updates in place.
         updates: The new value of each argument that has one.
         in_place: The new values that may be written where the old ones lie.
         places: For each of them, and each row of them: where it lies.
@@ -67,17 +66,18 @@ class KernelGraph(Generic[N]):
         may_update: Callable[[N, SSAValue, SSAValue], bool],
     ):
         """Builds the graph; `may_update` says whether a kernel may write a new value where the old one lies."""
-        self.kernels: list[N] = list(kernels)
+        self._order: dict[int, N] = dict(enumerate(kernels))
+        self._number = {kernel: number for number, kernel in self._order.items()}
         self.updates = updates
         self._olds = {new: old for old, new in updates.items()}
         self._writers: dict[SSAValue, N] = {}
         self._readers: dict[SSAValue, dict[N, None]] = {}
-        for kernel in self.kernels:
+        for kernel in kernels:
             self._note(kernel)
-        self._bit = {kernel: 1 << number for number, kernel in enumerate(self.kernels)}
+        self._bit = {kernel: 1 << number for kernel, number in self._number.items()}
         self._reach: dict[N, int] = {}
         self.in_place: set[SSAValue] = set()
-        for kernel in reversed(self.kernels):
+        for kernel in reversed(kernels):
             self._reach[kernel] = self._union(self.readers(kernel))
         self._add_update_edges(may_update)
         self.places = self._places()
@@ -87,6 +87,11 @@ class KernelGraph(Generic[N]):
         """Returns the graph of a function's kernels."""
         kernels = [op for op in function.body.block.ops if isinstance(op, KernelOp)]
         return KernelGraph(kernels, updates_of(function), writes_in_place)
+
+    @property
+    def kernels(self) -> list[N]:
+        """The kernels, in an order that runs, but for what waits for updates in place."""
+        return list(self._order.values())
 
     def __contains__(self, kernel: object) -> bool:
         return kernel in self._bit
@@ -205,9 +210,12 @@ class KernelGraph(Generic[N]):
             reach |= self._reach.pop(kernel)
             self._forget(kernel, kernel.inputs)
         reach &= ~bits
-        self.kernels[self.kernels.index(old[-1])] = new
+        number = self._number[old[-1]]
         for kernel in old[:-1]:
-            self.kernels.remove(kernel)
+            del self._order[self._number[kernel]]
+        for kernel in old:
+            del self._number[kernel]
+        self._order[number], self._number[new] = new, number
         self._note(new)
         self._bit[new], self._reach[new] = bits, reach
         for kernel, found in self._reach.items():
@@ -223,7 +231,7 @@ class KernelGraph(Generic[N]):
 
     def remove(self, kernel: N) -> None:
         """Forgets a kernel that is gone."""
-        self.kernels.remove(kernel)
+        del self._order[self._number.pop(kernel)]
         self._forget(kernel, kernel.inputs)
         for value in _with_parts(kernel.outputs):
             del self._writers[value]

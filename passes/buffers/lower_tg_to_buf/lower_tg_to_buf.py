@@ -109,7 +109,10 @@ class _Lowering:
         self.arguments = arguments_of(function)
         self.results = results_of(function)
         self.lowered: dict[SSAValue, Lowered] = {}
-        self.made: list[Operation] = []
+        self.made: dict[Operation, Operation] = {}
+        """What the new block has, in order: what was made, each with itself or what takes its place."""
+        self.views_of: dict[SSAValue, list[SSAValue]] = {}
+        """The values that are views of a buffer; known once all ops are lowered."""
 
     def run(self) -> None:
         """Lowers the function in place."""
@@ -131,9 +134,12 @@ class _Lowering:
                 self.lowered[op.results[0]] = self._lower(op)
             elif isinstance(op, CallOp) and op.composite is not None:
                 views = [self._in_memory(operand, self.lowered[operand], op) for operand in op.operands]
-                self.lowered.update(lower_attention(op, views, self.made.append))
+                self.lowered.update(lower_attention(op, views, self._add))
             elif op is not returned:
                 raise DiagnosticException(f"lower-tg-to-buf expects tg ops, not {op.name}")
+        for value, lowered in self.lowered.items():
+            if isinstance(lowered, View):
+                self.views_of.setdefault(lowered.buffer, []).append(value)
         rows = self._rows(values, results)
         written = {number for parts in rows.values() for number, _ in parts}
         made = [self._result_argument(value, returned) for value in values]
@@ -150,8 +156,7 @@ class _Lowering:
         for argument in reversed(originals):
             self.block.erase_arg(argument)
         new_return = return_of(self.function)
-        for op in self.made:
-            self.block.insert_op_before(op, new_return)
+        self.block.insert_ops_before(list(self.made.values()), new_return)
         set_signature(self.function, [*self.arguments, *results], [])
         self._erase_unused_constants()
 
@@ -204,10 +209,14 @@ class _Lowering:
             return self._append(rounded(self._append(in_full(spec), op), spec), op)
         return self._append(spec, op)
 
+    def _add(self, op: Operation) -> None:
+        self.made[op] = op
+
     def _append(self, spec: KernelSpec, op: TensorOp | CallOp) -> View:
         buffer = alloc(spec.grid, spec.result, op.location)
         buffer.memref.name_hint = op.results[0].name_hint
-        self.made += [buffer, make_kernel(spec, buffer.memref)]
+        self._add(buffer)
+        self._add(make_kernel(spec, buffer.memref))
         return View(buffer.memref, affine.identity(len(spec.grid)))
 
     def _in_memory(self, value: SSAValue, lowered: Lowered, op: TensorOp | CallOp) -> View:
@@ -246,7 +255,7 @@ class _Lowering:
     def _row(self, parts: Sequence[SSAValue], offsets: Sequence[int], size: int, op: Operation) -> SSAValue:
         row = RowOp.of(parts, offsets, size)
         row.location = op.location
-        self.made.append(row)
+        self._add(row)
         return row.result
 
     def _rows(self, values: Sequence[SSAValue], results: Sequence[Slot]) -> dict[SSAValue, list[tuple[int, int]]]:
@@ -271,7 +280,7 @@ class _Lowering:
         ordered = sorted(parts, key=lambda part: part[1])
         new = RowOp.of([value for value, _ in ordered], [offset for _, offset in ordered], buffer_shape(row)[0])
         new.location = owner.location
-        self.made[self.made.index(owner)] = new
+        self.made[owner] = new
         row.replace_all_uses_with(new.result)
         owner.erase()
 
@@ -290,16 +299,12 @@ class _Lowering:
         owner = lowered.buffer.owner if isinstance(lowered, View) and _is_whole(value, lowered) else None
         if isinstance(lowered, View) and isinstance(owner, memref.AllocOp) and row_of(lowered.buffer) is None:
             lowered.buffer.replace_all_uses_with(argument)
-            self.made.remove(owner)
-            self._forget(lowered.buffer, argument)
+            del self.made[owner]
+            for other in self.views_of.pop(lowered.buffer):
+                self.lowered[other] = View(argument, cast(View, self.lowered[other]).map)
             owner.erase()
         else:
-            self.made.append(make_kernel(self._copy(value, lowered), argument))
-
-    def _forget(self, old: SSAValue, new: SSAValue) -> None:
-        for key, lowered in self.lowered.items():
-            if isinstance(lowered, View) and lowered.buffer is old:
-                self.lowered[key] = View(new, lowered.map)
+            self._add(make_kernel(self._copy(value, lowered), argument))
 
     def _erase_unused_constants(self) -> None:
         slots = arguments_of(self.function)
