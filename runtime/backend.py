@@ -114,6 +114,11 @@ FetchAsync: TypeAlias = Callable[[], Awaitable[np.ndarray]]
 class OutputHandle:
     """One output of one step. It is read from the device when it is first looked at, and stays that step's value.
 
+    Args:
+        slot: What the output is.
+        fetch: Gives the value.
+        fetch_async: The same in a coroutine, where that is possible.
+
     Attributes:
         name: The output's name.
         shape: Its extents.
@@ -347,11 +352,20 @@ def check_inputs(
     Raises:
         InputError: Names are unknown or missing (all are listed), a shape differs, or a value doesn't convert.
     """
-    unknown = sorted(inputs.keys() - slots.keys())
-    missing = [] if partial else sorted(slots.keys() - inputs.keys())
-    if unknown or missing:
-        raise InputError(_name_error(what, unknown, missing, slots))
-    return {name: _check_array(slots[name], value, f"{what} {name!r}") for name, value in inputs.items()}
+    if inputs.keys() != slots.keys():
+        unknown = sorted(inputs.keys() - slots.keys())
+        missing = [] if partial else sorted(slots.keys() - inputs.keys())
+        if unknown or missing:
+            raise InputError(_name_error(what, unknown, missing, slots))
+    return {
+        name: value if _fits(slots[name], value) else _check_array(slots[name], value, f"{what} {name!r}")
+        for name, value in inputs.items()
+    }
+
+
+def _fits(slot: Slot, value: Any) -> bool:
+    """Returns whether this is an array that needs no conversion, as in most steps."""
+    return type(value) is np.ndarray and value.shape == slot.shape and value.dtype == DTYPES[slot.dtype]
 
 
 class ScalarInputs:
@@ -369,6 +383,7 @@ class ScalarInputs:
             name: tuple(self._formulas[name].names) if name in self._formulas else (name,) for name in self._slots
         }
         self._given: dict[str, float] = {}
+        self._numbers: dict[str, float] = {}
         self._values: dict[str, np.ndarray] = {}
         given = self._slots.keys() - self._formulas.keys()
         self.names: frozenset[str] = frozenset(given).union(*(f.names for f in self._formulas.values()))
@@ -393,13 +408,13 @@ class ScalarInputs:
             if given.get(name) is not value or (type(value) is not float and type(value) is not int)
         }
         if changed or len(self._values) < len(self._slots):
-            values = {name: _check_number(name, value) for name, value in scalars.items()}
+            numbers = {**self._numbers, **{name: _check_number(name, scalars[name]) for name in changed}}
             new = {
-                name: self._value(name, slot, values)
+                name: self._value(name, slot, numbers)
                 for name, slot in self._slots.items()
                 if name not in self._values or not changed.isdisjoint(self._inputs[name])
             }
-            self._values, self._given = {**self._values, **new}, dict(scalars)
+            self._values, self._given, self._numbers = {**self._values, **new}, dict(scalars), numbers
         return self._values
 
     def _value(self, name: str, slot: ScalarSlot, values: Mapping[str, float]) -> np.ndarray:
@@ -422,6 +437,8 @@ def is_timeout(value: object) -> bool:
 
 
 def _check_number(name: str, value: object) -> float:
+    if type(value) is float and math.isfinite(value):
+        return value
     number: float | None = None
     try:
         if not isinstance(value, (str, bytes)):

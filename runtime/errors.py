@@ -106,5 +106,9 @@ class CompilerError(TensorgradError, RuntimeError):
     """A pass crashed or left invalid IR: a fault of the compiler, with a file that reproduces it."""
 
 
+class NumericsError(CompilerError):
+    """A pass changed a value, or a derivative is wrong, as running the module showed; names the result and the line."""
+
+
 class ArgumentError(UserError, TypeError):
     """A call with an argument that there is none of by that name or place, or without one that is needed."""

@@ -70,17 +70,16 @@ class Formula:
         """Returns the formula's value where the names have these values; further names don't matter.
 
         Raises:
-            FormulaError: A name has no value, or the arithmetic has no real result.
+            FormulaError: A name that is used has no value, or the arithmetic has no real result.
         """
-        missing = sorted(self.names - values.keys())
-        if missing:
-            raise FormulaError(f"formula {self.text!r} needs {', '.join(missing)}")
         try:
-            result = self._evaluator(values)
+            return float(self._evaluator(values))
+        except KeyError:
+            missing = ", ".join(sorted(self.names - values.keys()))
+            raise FormulaError(f"formula {self.text!r} needs {missing}") from None
         except (ArithmeticError, ValueError, TypeError) as error:
             used = ", ".join(f"{name} = {values[name]}" for name in sorted(self.names))
             raise FormulaError(f"formula {self.text!r} has no value at {used or 'all'}: {error}") from error
-        return float(result)
 
 
 @dataclass(frozen=True)
@@ -122,6 +121,8 @@ class _Compiler:
 
     def binary(self, function: Callable[[float, float], float], left: ast.expr, right: ast.expr) -> Evaluator:
         first, second = self.compile(left), self.compile(right)
+        if function is not operator.pow:
+            return lambda values: function(first(values), second(values))
 
         def evaluate(values: Mapping[str, float]) -> float:
             result = function(first(values), second(values))

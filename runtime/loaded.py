@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,7 +12,7 @@ import numpy as np
 
 from tensorgrad.runtime import keys
 from tensorgrad.runtime.backend import Executable, OutputHandle
-from tensorgrad.runtime.errors import InputError, ProgramError
+from tensorgrad.runtime.errors import ArgumentError, InputError, ProgramError
 from tensorgrad.runtime.program import PERSISTENT_ROLES, Program
 from tensorgrad.runtime.saved import FUNCTION, STEP, Host, Saved, fill
 
@@ -76,6 +76,17 @@ class Loaded:
         state = self._executable.read(self.program.slots(*PERSISTENT_ROLES))
         replace(self._saved, state=state, host=self._host).save(path)
 
+    def _refuse_positional(self, what: str, positional: Sequence[Any]) -> None:
+        """Refuses inputs without names.
+
+        Raises:
+            ArgumentError: There are any.
+        """
+        if positional:
+            made = self._host.made
+            names = ", ".join(f"{name}=..." for name in self._executable.program_inputs if name not in made)
+            raise ArgumentError(f"{what} takes its inputs by name: {names or 'there are none'}")
+
     def _results(self, outputs: Mapping[str, OutputHandle]) -> Any:
         return fill(self._host.results, outputs.__getitem__)
 
@@ -85,10 +96,11 @@ class LoadedFunction(Loaded):
 
     kind = FUNCTION
 
-    def __call__(self, /, **inputs: Any) -> Any:
+    def __call__(self, /, *positional: Any, **inputs: Any) -> Any:
         """Runs the function, for the shapes that it was saved for.
 
         Args:
+            *positional: There are none.
             **inputs: An array for each input.
 
         Returns:
@@ -97,8 +109,10 @@ class LoadedFunction(Loaded):
 
         Raises:
             InputError: An input is unknown, missing, or of the wrong shape or dtype.
+            ArgumentError: Something is given without its name.
             DeviceError: What the device reported.
         """
+        self._refuse_positional("the function", positional)
         return self._results(self._executable.step(inputs, {}))
 
 
@@ -135,12 +149,30 @@ class LoadedTraining(Loaded):
         """What formulas of the optimizer are computed from, such as `learning_rate`."""
         return dict(self._host.settings)
 
-    def set(self, **settings: float) -> None:
-        """Changes settings for the steps that follow.
+    @property
+    def learning_rate(self) -> float:
+        """The setting of that name; with a schedule, what it scales.
 
         Raises:
+            InputError: There is no such setting.
+        """
+        if "learning_rate" not in self._host.settings:
+            raise InputError(f"learning_rate: there is none; settings are {', '.join(self._host.settings) or 'none'}")
+        return self._host.settings["learning_rate"]
+
+    def set(self, *positional: Any, **settings: float) -> None:
+        """Changes settings for the steps that follow.
+
+        Args:
+            *positional: There are none.
+            **settings: New values.
+
+        Raises:
+            ArgumentError: Something is given without its name.
             InputError: There is no such setting, or a value is not a finite number. Then nothing has changed.
         """
+        if positional:
+            raise ArgumentError(f"set takes settings by name: {', '.join(self._host.settings) or 'there are none'}")
         for name, value in settings.items():
             if name not in self._host.settings:
                 raise InputError(f"set: no setting {name!r}; there are {', '.join(self._host.settings) or 'none'}")
@@ -148,10 +180,11 @@ class LoadedTraining(Loaded):
                 raise InputError(f"set: {name} must be a finite number, got {value!r}")
         self._host = replace(self._host, settings={**self._host.settings, **settings})
 
-    def step(self, /, **inputs: Any) -> Any:
+    def step(self, /, *positional: Any, **inputs: Any) -> Any:
         """Runs one step, or one micro-batch of it, without waiting for it.
 
         Args:
+            *positional: There are none.
             **inputs: An array for each input; keys of a step are made here.
 
         Returns:
@@ -160,8 +193,10 @@ class LoadedTraining(Loaded):
 
         Raises:
             InputError: An input is unknown, missing, or of the wrong shape or dtype.
+            ArgumentError: Something is given without its name.
             DeviceError: What the device reported.
         """
+        self._refuse_positional("step", positional)
         host = self._host
         last = host.accumulated == host.accumulate - 1
         executable = self._executable if last or self._others is None else self._others

@@ -76,7 +76,7 @@ class Module:
         Raises:
             ParameterError: Two of them have the same path.
         """
-        return self._named(Parameter)
+        return {Path(path): parameter for path, parameter in self._named(Parameter).items()}
 
     def parameters(self) -> list[Any]:
         """Returns the values of `named_parameters()`."""
@@ -89,7 +89,7 @@ class Module:
         Raises:
             ParameterError: Two of them, or of the parameters, have the same path.
         """
-        return self._named(Buffer)
+        return {Path(path): buffer for path, buffer in self._named(Buffer).items()}
 
     def buffers(self) -> list[Any]:
         """Returns the values of `named_buffers()`."""
@@ -97,7 +97,7 @@ class Module:
 
     def _named(self, kind: type) -> dict[str, Any]:
         origin, values = (self, None) if self._binding is None else self._binding
-        found = {path: leaf for path, leaf in declarations(origin).items() if isinstance(leaf, kind)}
+        found: dict[str, Any] = {path: leaf for path, leaf in declarations(origin).items() if isinstance(leaf, kind)}
         return found if values is None else {path: values.get(id(leaf), leaf) for path, leaf in found.items()}
 
     def initialized(self, seed: int = 0, values: Mapping[str, Any] | None = None) -> Any:
@@ -165,7 +165,7 @@ class Module:
 
         if self._binding is not None:
             raise ParameterError(f"{user_line()}: {what}: what is traced can't change which parameters are trained")
-        parameters = self.named_parameters()
+        parameters = self._named(Parameter)
         for pattern in patterns:
             if not isinstance(pattern, str) or not fnmatch.filter(parameters, pattern):
                 near = difflib.get_close_matches(str(pattern), parameters, cutoff=0) or ["none"]
@@ -182,13 +182,13 @@ class Module:
     def tree_children(self) -> tuple[list[Any], Rebuild]:
         """Returns the parameters as leaves, or what stands for them, and what binds others."""
         origin, values = (self, None) if self._binding is None else self._binding
-        parameters = list(origin.named_parameters().values())
+        parameters = list(origin._named(Parameter).values())
         leaves = parameters if values is None else [values[id(parameter)] for parameter in parameters]
         return leaves, lambda new: bind(origin, {**(values or {}), **dict(zip(map(id, parameters), new, strict=True))})
 
     def tree_names(self) -> list[str]:
         """Returns the paths of the leaves."""
-        return list((self if self._binding is None else self._binding[0]).named_parameters())
+        return list((self if self._binding is None else self._binding[0])._named(Parameter))
 
     def __repr__(self) -> str:
         return described(self if self._binding is None else self._binding[0]).text()
@@ -197,6 +197,21 @@ class Module:
         """Returns the same for notebooks, as a tree that folds."""
         origin = self if self._binding is None else self._binding[0]
         return f'<div style="font-family: monospace">{described(origin).html()}</div>'
+
+
+class Path(str):
+    """Where a parameter is, such as `layers.0.weight`.
+
+    It does not unpack, so that a loop over PyTorch's pairs of a name and a parameter says what there is instead.
+    """
+
+    __slots__ = ()
+
+    def __iter__(self) -> NoReturn:
+        raise ArgumentError(
+            f"{user_line()}: parameters and buffers come as a dict by path: for name, parameter in "
+            "model.named_parameters().items()"
+        )
 
 
 class Tree(Module):
@@ -252,6 +267,7 @@ def described(model: Module) -> Entry:
     """Returns the tree of a model."""
 
     seen: dict[int, str] = {}
+    empty: set[int] = set()
 
     def visit(name: str, path: str, node: Any) -> Entry | None:
         is_leaf = isinstance(node, Parameter | Buffer)
@@ -259,7 +275,7 @@ def described(model: Module) -> Entry:
         entry = Entry(": ".join(part for part in (name, kind) if part), isinstance(node, Module))
         if id(node) in seen:
             entry.shared = seen[id(node)]
-            return entry
+            return None if id(node) in empty else entry
         seen[id(node)] = path
         if is_leaf:
             entry.count = math.prod(node.shape) if isinstance(node, Parameter) else 0
@@ -269,7 +285,10 @@ def described(model: Module) -> Entry:
                 child = visit(key, f"{path}.{key}" if path else key, value)
                 entry.children += [] if child is None else [child]
         entry.count = sum(child.count for child in entry.children)
-        return entry if entry.children or entry.is_module else None
+        if entry.children or entry.is_module:
+            return entry
+        empty.add(id(node))  # a tuple of numbers, say
+        return None
 
     root = visit("", "", model)
     assert root is not None

@@ -12,7 +12,7 @@ import numpy as np
 
 from tensorgrad.errors import DTypeError, InputError, OptionError, ParameterError
 from tensorgrad.nn.initializers import Initializer, constant
-from tensorgrad.ops import drawing, random
+from tensorgrad.ops import random
 from tensorgrad.runtime.conversion import converted, to_numpy
 from tensorgrad.tracing.declared import Declared
 from tensorgrad.tracing.dtypes import NAMES, SHORT, DType, is_float, spec
@@ -168,9 +168,7 @@ def drawn(parameters: Mapping[str, Parameter | Buffer], key: random.Key) -> dict
     Raises:
         ParameterError: An initializer gives another shape or dtype.
     """
-    values = {path: _draw(path, parameter, key) for path, parameter in parameters.items()}
-    drawing.release()
-    return values
+    return {path: _draw(path, parameter, key) for path, parameter in parameters.items()}
 
 
 def _draw(path: str, parameter: Parameter | Buffer, key: random.Key) -> np.ndarray:

@@ -37,6 +37,9 @@ PARTS_A_KERNEL = 6
 
 PAD_MODES = ("constant", "edge", "reflect", "symmetric", "wrap")
 
+FOREIGN_MODES = {"replicate": "edge", "circular": "wrap", "zeros": "constant"}
+"""What other libraries call some of them."""
+
 
 def _integer(value: Any, what: str) -> int:
     try:
@@ -284,7 +287,9 @@ def pad(x: Any, pad_width: Any, mode: str = "constant", constant_values: Any = 0
     """
     tensor = as_tensor(x)
     if mode not in PAD_MODES:
-        raise OptionError(f"{user_line()}: pad: mode {mode!r} is not one of {', '.join(PAD_MODES)}")
+        ours = FOREIGN_MODES.get(str(mode))
+        hint = f"; {ours!r} is that" if ours else ""
+        raise OptionError(f"{user_line()}: pad: mode {mode!r} is not one of {', '.join(PAD_MODES)}{hint}")
     widths = _pad_widths(pad_width, tensor.ndim)
     if mode == "constant":
         value = reshape(cast(as_tensor(constant_values), tensor.dtype), ())

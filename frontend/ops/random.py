@@ -54,11 +54,13 @@ def key(seed: Any) -> Tensor:
     """Returns the key of a seed.
 
     Args:
-        seed: Any integer; its low 64 bits count. A tensor of one integer works too, traced or not.
+        seed: Any integer; its low 64 bits count. A tensor of integers works too, traced or not: a key for each.
 
     Raises:
-        OptionError: It is not an integer.
+        OptionError: It is not an integer, or it is a key (u32 with a last axis of 2).
     """
+    if isinstance(seed, Tensor) and seed.dtype == np.uint32 and seed.shape[-1:] == (2,):
+        raise OptionError(f"{user_line()}: seed must be an integer, got {seed!r}; a key is not one")
     if isinstance(seed, Tensor):
         number = _integers("seed", seed)
         sign = where(less(seed, 0), _word(WORD), _word(0)) if seed.dtype.kind == "i" else _word(0)
@@ -77,7 +79,7 @@ def fold_in(key: Key, data: Any) -> Tensor:
     Raises:
         OptionError: `key` is not a key, or `data` no integer.
     """
-    own = _checked(key)
+    own = checked(key)
     if isinstance(data, Tensor):
         return _pairs(own, _integers("data", data))
     number = np.array([_integer("data", data) & WORD], np.uint32)
@@ -93,7 +95,7 @@ def split(key: Key, count: Shape = 2) -> Tensor:
     Raises:
         OptionError: `key` is not a key.
     """
-    own, extents = _checked(key), spec(count).shape
+    own, extents = checked(key), spec(count).shape
     size = math.prod(extents)
     numbers = Array(np.arange(size, dtype=np.uint32)) if isinstance(own, Array) else arange(size, dtype="u32")
     return reshape(_pairs(expand_dims(own, -2), numbers), (*own.shape[:-1], *extents, 2))
@@ -105,9 +107,9 @@ def bits(key: Key, shape: Shape = ()) -> Tensor:
     Raises:
         OptionError: `key` is not a key.
     """
-    own, extents = _checked(key), spec(shape).shape
+    own, extents = checked(key), spec(shape).shape
     if _is_drawn_at_once(own, extents):
-        return Array(drawing.draw(np.asarray(own), extents, lambda words: words, NAMES["u32"]))
+        return Array(drawing.bits(np.asarray(own), extents))
     counters = arange(math.prod(extents), dtype="u32")
     return reshape(_words(expand_dims(own, -2), counters, "both"), (*own.shape[:-1], *extents))
 
@@ -128,10 +130,9 @@ def uniform(key: Key, shape: Shape = (), low: Any = 0.0, high: Any = 1.0) -> Ten
     Raises:
         OptionError: `key` is not a key, or the bounds are not finite, not in order, or too far apart for f32.
     """
-    own, extents = _checked(key), spec(shape).shape
+    own, extents = checked(key), spec(shape).shape
     if _is_drawn_at_once(own, extents) and isinstance(low, Real) and isinstance(high, Real):
-        finish = drawing.uniform(*_bounds(float(low), float(high)))
-        return Array(drawing.draw(np.asarray(own), extents, finish, NAMES["f32"]))
+        return Array(drawing.uniform(np.asarray(own), extents, *_bounds(float(low), float(high))))
     words = bits(key, shape)
     kept = emit(arithmetic.AndOp, common("uniform", words, TOP_23_BITS))
     # The words' top 23 bits as a fraction: exact, and without a look at the bits of a float.
@@ -167,10 +168,9 @@ def normal(key: Key, shape: Shape = ()) -> Tensor:
     Raises:
         OptionError: `key` is not a key.
     """
-    own, extents = _checked(key), spec(shape).shape
+    own, extents = checked(key), spec(shape).shape
     if _is_drawn_at_once(own, extents):
-        finish = drawing.normal(math.prod(extents))
-        return Array(drawing.draw(np.asarray(own), extents, finish, NAMES["f32"]))
+        return Array(drawing.normal(np.asarray(own), extents))
     above_minus_one = float(np.nextafter(np.float32(-1), np.float32(0)))
     return multiply(erfinv(uniform(key, shape, above_minus_one, 1.0)), math.sqrt(2))
 
@@ -246,7 +246,7 @@ def permutation(key: Key, x: Any, axis: int = 0, independent: bool = False) -> T
         OptionError: `key` is not a key, or `x` is a negative integer.
         ShapeError: `axis` is out of range.
     """
-    own = _checked(key)
+    own = checked(key)
     batch = own.shape[:-1]
     if not isinstance(x, Tensor) and np.ndim(x) == 0:
         count = _integer("x", x)
@@ -292,7 +292,7 @@ def dropout(key: Key, x: Any, rate: float) -> Tensor:
     """
     if not isinstance(rate, Real) or not 0 <= rate <= 1:
         raise OptionError(f"{user_line()}: dropout: rate must be a number between 0 and 1, got {rate!r}")
-    values, own = as_tensor(x), _checked(key)
+    values, own = as_tensor(x), checked(key)
     if own.ndim > 1:
         raise OptionError(f"{user_line()}: dropout: takes one key, got keys of shape {own.shape}")
     if not is_float(values.dtype):
@@ -349,7 +349,12 @@ def _integers(what: str, value: Tensor) -> Tensor:
     return cast(value, "u32")
 
 
-def _checked(key: Any) -> Tensor:
+def checked(key: Any) -> Tensor:
+    """Returns a key as a tensor.
+
+    Raises:
+        OptionError: It is no key.
+    """
     if isinstance(key, (Tensor, np.ndarray)) and key.dtype == NAMES["u32"] and key.shape[-1:] == (2,):
         return as_tensor(key)
     raise OptionError(f"{user_line()}: a key is two u32, such as tg.random.key(0) gives; got {key!r}")

@@ -93,7 +93,10 @@ def full(shape_: int | Sequence[int], value: float, dtype: object = None) -> Ten
     """Returns a tensor filled with `value`; its dtype is the value's unless given."""
     wanted = as_array(value).dtype if dtype is None else as_dtype(dtype)
     extents = spec(shape_, wanted).shape
-    return Array(np.broadcast_to(as_array(value, wanted), extents))
+    try:
+        return Array(np.broadcast_to(as_array(value, wanted), extents))
+    except DTypeError as error:
+        raise DTypeError(f"{user_line()}: full: {error.message}") from None
 
 
 def _filled(what: str, value: int, shape_: tuple[Any, ...], dtype: object) -> Tensor:

@@ -238,7 +238,10 @@ def checked_betas(owner: str, betas: tuple[float, float]) -> dict[str, float]:
     try:
         first, second = betas
     except (TypeError, ValueError):
-        raise OptionError(f"{owner}: betas must be two numbers, got {betas!r}") from None
+        hint = (
+            "; tg.compile gives it the parameters, so the learning rate comes first" if isinstance(betas, float) else ""
+        )
+        raise OptionError(f"{owner}: betas must be two numbers, got {betas!r}{hint}") from None
     return {
         "beta1": checked(owner, "betas[0]", first, below=1),
         "beta2": checked(owner, "betas[1]", second, below=1),

@@ -113,7 +113,7 @@ def _renamed(function: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> d
         ours = SAME.get(name, name)
         ours = ours if name not in parameters and ours in parameters else name
         if ours in renamed or (ours != name and ours in kwargs):
-            raise ArgumentError(f"{_title(function)} got {name}= and {ours}=, which are the same: give one")
+            raise ArgumentError(f"{_title(function, args)} got {name}= and {ours}=, which are the same: give one")
         renamed[ours] = value
     try:
         inspect.signature(function).bind(*args, **renamed)
@@ -137,7 +137,7 @@ def _misfit(function: Any, args: Sequence[Any], kwargs: Mapping[str, Any], reaso
         for name, kind in kinds.items()
         if kind in (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     ]
-    title = _title(function)
+    title = _title(function, args)
     if unknown and not takes_any:
         known = [name for name in named if not (method and name == named[0])]
         listed = " and ".join(repr(name) for name in unknown)
@@ -166,9 +166,12 @@ def _is_method(function: Any) -> bool:
     return len(parts) > 1 and parts[-2] != "<locals>"
 
 
-def _title(function: Any) -> str:
+def _title(function: Any, args: Sequence[Any] = ()) -> str:
+    """Returns what a call is called: a class where it makes an object of it, or calls one."""
     parts = function.__qualname__.split(".")
-    return f"{parts[-2] if parts[-1] in METHODS and len(parts) > 1 else parts[-1]}()"
+    if parts[-1] not in METHODS or len(parts) == 1:
+        return f"{parts[-1]}()"
+    return f"{type(args[0]).__name__ if args else parts[-2]}()"
 
 
 def _shown(signature: inspect.Signature, method: bool) -> str:

@@ -15,7 +15,7 @@ from safetensors import safe_open
 from safetensors.numpy import save_file
 
 import tensorgrad as tg
-from tensorgrad.errors import InputError, OptionError, ProgramError
+from tensorgrad.errors import ArgumentError, InputError, OptionError, ProgramError
 from tensorgrad.runtime.errors import TargetError
 from tensorgrad.runtime.program import Program
 from tensorgrad.runtime.saved import Saved
@@ -273,6 +273,8 @@ def test_what_can_not_be_saved_or_loaded_says_why(tmp_path: Path) -> None:
     lazy.save(path)
     loaded = tg.load(path)
     assert isinstance(loaded, tg.LoadedFunction)
+    with pytest.raises(ArgumentError, match=r"the function takes its inputs by name: x=\.\.\."):
+        loaded(np.zeros((5, 6), np.float32))
     assert loaded.inputs == {"x": ((5, 6), "f32")}
     with pytest.raises(InputError, match=r"input 'x' has shape \(8, 6\), expected \(5, 6\)"):
         loaded(x=np.zeros((8, 6), np.float32))

@@ -56,6 +56,14 @@ def test_a_penalty_over_all_parameters(device: tg.DeviceName) -> None:
     assert float(training.step(**data)) == pytest.approx(float(plain.step(**data)) + penalty, rel=1e-4)
 
 
+def test_a_penalty_by_pairs_of_names_and_parameters() -> None:
+    def loss(model: Any, x: Any, y: Any) -> Any:
+        return tg.cross_entropy(model(x), y) + sum((p**2).sum() for name, p in model.named_parameters())
+
+    with pytest.raises(tg.errors.ArgumentError, match=r"named_parameters\(\)\.items\(\)"):
+        tg.compile(Net(), loss=loss, optimizer=tg.optim.sgd(0.0), inputs=INPUTS, device="numpy")
+
+
 def test_tied_weights() -> None:
     class Language(tg.nn.Module):
         def __init__(self, tied: bool) -> None:

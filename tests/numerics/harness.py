@@ -56,9 +56,14 @@ GRADIENT = 2e-5
 
 def traced(function: Function, inputs: Sequence[NumpyArray]) -> ModuleOp:
     """The module of a function traced on the shapes and dtypes of `inputs`."""
-    module = trace(function, *[Spec(value.shape, value.dtype) for value in inputs])
+    module = trace(function, *specs(inputs))
     check_module(module)
     return module
+
+
+def specs(inputs: Sequence[NumpyArray]) -> list[Spec]:
+    """The shapes and dtypes of arrays."""
+    return [Spec(value.shape, value.dtype) for value in inputs]
 
 
 def check_module(module: ModuleOp) -> None:

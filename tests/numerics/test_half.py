@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from case import Case
 from cases import CASES
-from harness import BUFFER_PASSES, NumpyArray, apply, levels, reference, traced
+from harness import BUFFER_PASSES, NumpyArray, apply, levels, reference, specs, traced
 from test_on_device import on_device
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -24,6 +24,7 @@ from tensorgrad.passes.pipelines import inference_passes
 from tensorgrad.runtime.target import Target
 from tensorgrad.runtime.webgpu import WebGPUDevice
 from tensorgrad.tracing.dtypes import NAMES
+from tensorgrad.tracing.tracer import trace
 
 HALF = np.dtype(np.float16)
 EPSILON = 2.0**-11
@@ -50,7 +51,7 @@ def stays_half(case: Case) -> bool:
     """Whether a case has f32 inputs, and gives no float but f16 when they are f16."""
     if not any(x.dtype == np.float32 for x in case.inputs):
         return False
-    module = traced(case.function, halved(case))
+    module = trace(case.function, *specs(halved(case)))
     kinds = {numpy_dtype(value.type) for op in module.walk() for value in op.results}
     returned = reference(module, halved(case))[0].dtype
     return np.dtype(np.float64) not in kinds and (returned.kind != "f" or returned == HALF)

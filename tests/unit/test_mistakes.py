@@ -14,6 +14,7 @@ from models import batch, compiled
 
 import tensorgrad as tg
 from tensorgrad.errors import (
+    ArgumentError,
     DTypeError,
     InputError,
     OptionError,
@@ -89,6 +90,27 @@ ELSEWHERE: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "memory-float": (lambda: compiled(memory_limit=1.5), OptionError, "positive number of bytes"),
     "memory-least": (lambda: compiled(memory_limit=10, device="wgpu"), ProgramError, "a step needs"),
     "optimizer": (lambda: compiled(optimizer="adam"), OptionError, "optimizer must be one of tg.optim"),
+    "betas": (lambda: untyped.optim.adam([ARRAY], 0.1), OptionError, "learning rate comes first"),
+    "edit-passes": (lambda: compiled(edit_passes="simplify"), OptionError, "edit_passes must be a function"),
+    "integers": (
+        lambda: compiled(model={"w": np.zeros(1, int)}),
+        ParameterError,
+        "has no parameters: .* are floats: integers stay as they are",
+    ),
+    "pad": (lambda: untyped.pad(ARRAY, 1, mode="replicate"), OptionError, "'edge' is that"),
+    "full": (lambda: tg.full((2,), 2**31, dtype="i32"), DTypeError, "full: int has values"),
+    "keyword-of-a-layer": (lambda: untyped.nn.GRU(3, 4, size=1), ArgumentError, r"GRU\(\) has no argument 'size'"),
+    "pairs": (
+        lambda: [value for _, value in untyped.nn.Linear(3, 2).named_parameters()],
+        ArgumentError,
+        r"a dict by path: for name, parameter in model\.named_parameters\(\)\.items\(\)",
+    ),
+    "seed": (lambda: compiled(seed=tg.random.key(0)), OptionError, "seed must be an integer"),
+    "seed-of-a-model": (
+        lambda: tg.nn.Linear(3, 2).initialized(untyped.random.key(0)),
+        OptionError,
+        "seed must be an integer",
+    ),
     "loss": (lambda: compiled(loss="mse"), TraceError, "takes a function"),
     "input-array": (lambda: compiled(inputs={"x": ARRAY}), InputError, "must be a shape or a tg.spec, not an array"),
     "schedule": (lambda: untyped.optim.adam("fast"), OptionError, r"one of tg\.optim\.schedules"),
