@@ -23,6 +23,8 @@ PLACE = ("step", "micro_step")
 class Loaded:
     """A program from a file, on a device, with its own parameters and state. It is for one thread at a time.
 
+    A file holds a function or a training; the other's way to run it says which this is.
+
     Attributes:
         device: Where it runs: "wgpu" and the adapter's name.
     """
@@ -39,6 +41,22 @@ class Loaded:
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.program.name!r}, {self.device})"
+
+    def __call__(self, /, *positional: Any, **inputs: Any) -> Any:
+        """Runs the function; see `LoadedFunction`.
+
+        Raises:
+            ProgramError: The file holds a training.
+        """
+        raise ProgramError(f"{self.program.name!r} is a training: step(...) runs a step of it")
+
+    def step(self, /, *positional: Any, **inputs: Any) -> Any:
+        """Runs a step of the training; see `LoadedTraining`.
+
+        Raises:
+            ProgramError: The file holds a function.
+        """
+        raise ProgramError(f"{self.program.name!r} is a function: call it")
 
     @property
     def program(self) -> Program:

@@ -9,7 +9,7 @@ from tensorgrad.driver.device import described, load_program
 from tensorgrad.errors import NoAdapterError, OptionError, ProgramError
 from tensorgrad.runtime.backend import is_timeout
 from tensorgrad.runtime.cpu import CpuDevice
-from tensorgrad.runtime.loaded import LoadedFunction, LoadedTraining
+from tensorgrad.runtime.loaded import Loaded, LoadedFunction, LoadedTraining
 from tensorgrad.runtime.saved import FUNCTION, Saved
 
 if TYPE_CHECKING:
@@ -22,9 +22,7 @@ PATIENCE = 300.0
 """For how many seconds the device may be at work on a call, unless said otherwise: files are not trusted."""
 
 
-def load(
-    path: str | os.PathLike[str], *, device: str = "auto", timeout: float | None = PATIENCE
-) -> LoadedFunction | LoadedTraining:
+def load(path: str | os.PathLike[str], *, device: str = "auto", timeout: float | None = PATIENCE) -> Loaded:
     """Loads what `Inference.save` or `Training.save` wrote, with its parameters; no compiler is needed.
 
     A file is not trusted: nothing of it runs on the host, all of it is checked, and the device is given up if it
@@ -39,7 +37,7 @@ def load(
             stopped, so this process can't use it any more.
 
     Returns:
-        A function to call, or a training to step.
+        A `LoadedFunction` to call, or a `LoadedTraining` to step.
 
     Raises:
         ProgramError: The file holds no program, one of another format version, or a malformed one.

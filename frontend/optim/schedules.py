@@ -21,6 +21,20 @@ from tensorgrad.runtime.errors import FormulaError
 from tensorgrad.runtime.formula import Formula
 from tensorgrad.surface.calls import publish
 
+__all__ = [
+    "Schedule",
+    "constant",
+    "cosine",
+    "from_function",
+    "join",
+    "linear",
+    "multi_step",
+    "one_cycle",
+    "piecewise",
+    "step",
+    "warm_up",
+]
+
 
 @dataclass(frozen=True)
 class Schedule:

@@ -45,7 +45,7 @@ def public(value: Public, namespace: str | None = None) -> Public:
 def publish(namespace: MutableMapping[str, Any]) -> None:
     """Makes the functions and classes of a module public: those it lists in `__all__`, or else all that it defines.
 
-    What the module has not is an error then that says what is meant.
+    `dir` of the module lists them alone, and a name that it lacks is an error that says what is meant.
 
     Args:
         namespace: The module's globals.
@@ -53,7 +53,8 @@ def publish(namespace: MutableMapping[str, Any]) -> None:
 
     name = namespace["__name__"]
     defined = [key for key, value in namespace.items() if getattr(value, "__module__", None) == name]
-    for key in namespace.get("__all__", [key for key in defined if not key.startswith("_")]):
+    listed = namespace.get("__all__", [key for key in defined if not key.startswith("_")])
+    for key in listed:
         value = namespace[key]
         if isinstance(value, types.FunctionType | type) and not _is_exception(value):
             namespace[key] = public(value, name)
@@ -62,6 +63,7 @@ def publish(namespace: MutableMapping[str, Any]) -> None:
         raise foreign.unknown_name(name, attribute, namespace)
 
     namespace.setdefault("__getattr__", unknown)
+    namespace.setdefault("__dir__", lambda: list(listed))
 
 
 def _is_exception(value: Any) -> bool:

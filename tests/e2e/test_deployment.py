@@ -162,9 +162,13 @@ def test_a_file_for_another_target(accumulate: int, tmp_path: Path) -> None:
     x = batch(1)["x"]
     found = tg.load(tmp_path / "predict.tg")
     assert isinstance(found, tg.LoadedFunction)
+    with pytest.raises(ProgramError, match="is a function: call it"):
+        found.step(x=x)
     np.testing.assert_allclose(found(x=x)["all"][0], inference(x=x)["all"][0], rtol=1e-4, atol=1e-6)
     again = tg.load(tmp_path / "training.tg")
     assert isinstance(again, tg.LoadedTraining)
+    with pytest.raises(ProgramError, match=r"is a training: step\(...\) runs a step of it"):
+        again(**batch(0))
     for number in range(3):
         np.testing.assert_allclose(again.step(**batch(number))[0], training.step(**batch(number))[0], rtol=1e-4)
 

@@ -20,6 +20,7 @@ assert_type(tg.zeros((2, 3), dtype="i32"), tg.Tensor)
 assert_type(tg.stop_gradient({"a": x}), dict[str, tg.Tensor])
 assert_type(tg.tensor([1.0]), tg.Tensor)
 assert_type(tg.__version__, str)
+print(tg.load("file.tgp")(x=1.0), tg.load("file.tgp").step(x=1.0), tg.load("file.tgp").parameters())
 
 print(tg.foo)  # error: reportAttributeAccessIssue
 print(tg.import_module)  # error: reportAttributeAccessIssue

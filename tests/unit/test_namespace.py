@@ -42,6 +42,14 @@ def test_the_stub_lists_what_there_is() -> None:
     assert vars(tg)["__all__"] == sorted(dict(names))
 
 
+def test_modules_list_what_they_export() -> None:
+    for module in (tg.nn, tg.optim, tg.optim.schedules, tg.random, tg.callbacks, tg.data, tg.initializers, tg.onnx):
+        names = dir(module)
+        values = {name: vars(module)[name] for name in names}
+        assert values and not any(name.startswith("_") for name in values) and "publish" not in values
+        assert [name for name, value in values.items() if inspect.ismodule(value)] in ([], ["schedules"])
+
+
 def test_every_listed_method_is_one() -> None:
     names = listed("surface/methods.pyi")
     assert len(dict(names)) == len(names)
