@@ -20,7 +20,7 @@ CHECKED := $(SOURCES) tests examples benchmarks
 
 # The editable install links file by file, so the stamps' name changes with the list of package files and with
 # pyproject.toml; that of the environment itself changes with its place, because a moved one is broken.
-KEY := $(shell { cat pyproject.toml; find $(SOURCES) -name '*.py' -o -name '*.pyi' -o -name 'py.typed' | LC_ALL=C sort; } | cksum | tr ' ' -)
+KEY := $(shell { cat pyproject.toml; find $(SOURCES) -name '*.py' -o -name '*.pyi' -o -name 'py.typed' -o -name 'page.*' | LC_ALL=C sort; } | cksum | tr ' ' -)
 PLACE := $(shell pwd | cksum | tr ' ' -)
 INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check --config-settings editable_mode=strict
 VENV_READY := $(VENV)/.ready-$(PLACE)

@@ -11,7 +11,7 @@ import numpy as np
 
 from tensorgrad.runtime.backend import BufferT, OutputHandle, OutputRing, ScalarInputs, check_inputs
 from tensorgrad.runtime.errors import InputError, ProgramError
-from tensorgrad.runtime.program import PERSISTENT_ROLES, Copy, Dispatch, Program, TensorSlot, runs
+from tensorgrad.runtime.program import DISPATCH_COSTS, PERSISTENT_ROLES, Copy, Dispatch, Program, TensorSlot, runs
 from tensorgrad.runtime.sharing import persistent_in, temporary_in
 from tensorgrad.runtime.target import Target
 
@@ -172,7 +172,7 @@ class ProgramExecutable(ABC, Generic[DeviceT, BufferT]):
         dispatches = [(step, times) for step, times in steps if isinstance(step, Dispatch)]
         sizes = [self.program.buffers[index].size for index in self._buffers]
         return {
-            **self.program.statistics,
+            **{name: value for name, value in self.program.statistics.items() if name != DISPATCH_COSTS},
             "dispatches": sum(times for _, times in dispatches),
             "copies": sum(times for step, times in steps if isinstance(step, Copy)),
             "submits": 1,

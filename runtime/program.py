@@ -62,6 +62,8 @@ FORMAT = "tensorgrad-program"
 FORMAT_VERSION = 2
 MOST_COMMANDS = 1 << 22
 """So many dispatches and copies may run in a step; each is encoded anew every time."""
+DISPATCH_COSTS = "dispatch_costs"
+"""The statistic of what each dispatch and copy of the plan takes, in order: bytes moved, operations on floats."""
 LOOP_ITERATIONS = "loop_iterations"
 """The statistic of how many iterations an invocation of a kernel runs at most, in all of its loops together."""
 

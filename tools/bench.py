@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
-from pathlib import Path
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,7 +16,6 @@ from tensorgrad.errors import ProgramError
 from tensorgrad.runtime.backend import DTYPES, ScalarInputs
 from tensorgrad.runtime.cpu import CpuDevice, CpuExecutable
 from tensorgrad.runtime.cpu.profile import profile
-from tensorgrad.runtime.errors import MALFORMED
 from tensorgrad.runtime.executable import ProgramExecutable
 from tensorgrad.runtime.program import Program, TensorSlot
 from tensorgrad.runtime.saved import Host, Saved
@@ -82,7 +79,9 @@ class Bench:
             executable = load_program(device, found.program)
             self._print(console, executable, self._profile(executable, given, found.state, found.host))
             return
-        module = _parsed(self.path)
+        from tensorgrad.tools.parsing import parsed_tensors
+
+        module = parsed_tensors(self.path)
         executable = _compiled(module, device, 0.0)
         found = self._profile(executable, given, {})
         if not self.tune:
@@ -125,43 +124,40 @@ class Bench:
         if self.json:
             print_json(console, {"device": executable.device.info.name, **asdict(found)})
         else:
-            console.print(self._table(executable, found))
+            console.print(self._table(executable, found, SPEEDS if console.width >= WIDE else ()))
 
-    def _table(self, executable: ProgramExecutable[Any, Any], found: Profile) -> Table:
+    def _table(self, executable: ProgramExecutable[Any, Any], found: Profile, speeds: Sequence[str]) -> Table:
         table = Table(title=Text(f"{executable.program.name} on {executable.device.info.name}"))
         table.add_column("kernel", no_wrap=True)
         table.add_column("from", overflow="fold")
-        for name in ("workgroups", "times", "us", "share"):
+        for name in ("workgroups", "times", "us", "share", *speeds):
             table.add_column(name, justify="right", no_wrap=True)
-        rows = sorted(_rows(found), key=lambda one: -one.seconds)
+        rows = sorted(found.kernels(), key=lambda one: -one.seconds)
         others = rows[self.rows :]
         for one in rows[: self.rows]:
             place = Text(one.label.replace("\\", "/").rpartition("/")[2])
-            groups, cells = "x".join(map(str, one.workgroups)), _cells([one], found)
+            groups, cells = "x".join(map(str, one.workgroups)), _cells([one], found, speeds)
             table.add_row(Text(one.kernel), place, groups, *cells)
         if others:
-            table.add_row(f"{len(others)} others", "", "", *_cells(others, found))
+            table.add_row(f"{len(others)} others", "", "", *_cells(others, found, speeds))
         table.add_section()
-        table.add_row("all dispatches", "", "", *_cells(rows, found))
-        table.add_row("a step, awaited", "", "", "", f"{1e6 * found.step_seconds:.1f}", "")
+        table.add_row("all dispatches", "", "", *_cells(rows, found, speeds))
+        table.add_row("a step, awaited", "", "", "", f"{1e6 * found.step_seconds:.1f}")
         return table
 
 
-def _rows(found: Profile) -> list[DispatchTime]:
-    """Returns the dispatches, those of one kernel from one line together: layers share kernels."""
-    rows: dict[tuple[object, ...], DispatchTime] = {}
-    for one in found.dispatches:
-        key = one.kernel, one.label, one.workgroups
-        old = rows.get(key)
-        rows[key] = one if old is None else replace(one, times=old.times + one.times, seconds=old.seconds + one.seconds)
-    return list(rows.values())
+SPEEDS = ("GB/s", "GFLOP/s")
+WIDE = 100
+"""How many columns a console has that they are shown on."""
 
 
-def _cells(rows: Sequence[DispatchTime], found: Profile) -> tuple[str, str, str]:
-    """Returns how often dispatches run, for how long, and what share of all that is."""
+def _cells(rows: Sequence[DispatchTime], found: Profile, speeds: Sequence[str]) -> tuple[str, ...]:
+    """Returns how often dispatches run, for how long, what share of all that is, and how fast they are."""
     seconds = sum(one.seconds for one in rows)
     share = seconds / found.device_seconds if found.device_seconds else 0.0
-    return str(sum(one.times for one in rows)), f"{1e6 * seconds:.1f}", f"{share:.1%}"
+    rates = [sum(one.bytes for one in rows), sum(one.flops for one in rows)]
+    shown = [f"{rate / seconds / 1e9:.3g}" if rate and seconds else "" for rate in rates[: len(speeds)]]
+    return str(sum(one.times for one in rows)), f"{1e6 * seconds:.1f}", f"{share:.1%}", *shown
 
 
 def _milliseconds(found: Profile) -> str:
@@ -194,36 +190,6 @@ def _scalars(program: Program, host: Host | None) -> dict[str, float]:
     if host is not None:
         given |= {**host.settings, "step": host.step_count + 1.0}
     return {name: given.get(name, SETTING) for name in ScalarInputs(list(slots.values())).names}
-
-
-def _parsed(path: str) -> ModuleOp:
-    """Returns the module in a file.
-
-    Raises:
-        ProgramError: It is not IR, or not of the level `tg`.
-    """
-    from xdsl.context import Context
-    from xdsl.universe import Universe
-    from xdsl.utils.exceptions import DiagnosticException, ParseError, VerifyException
-
-    from tensorgrad.passes.analyses.dominance import verify_dominance
-    from tensorgrad.tools.parsing import LocatingParser
-    from tensorgrad.tools.universe import TENSORGRAD_UNIVERSE
-
-    text = sys.stdin.read() if path == "-" else Path(path).read_text(encoding="utf-8")
-    context = Context()
-    for name, dialect in {**Universe.get_multiverse().all_dialects, **TENSORGRAD_UNIVERSE.all_dialects}.items():
-        context.register_dialect(name, dialect)
-    try:
-        module = LocatingParser(context, text, path).parse_module()
-        module.verify()
-        verify_dominance(module)
-    except (ParseError, VerifyException, DiagnosticException, *MALFORMED) as error:
-        raise ProgramError(f"{path}: {error}") from error
-    below = next((op.name for op in module.walk() if op.name.startswith(("buf.", "wgsl."))), None)
-    if below is not None:
-        raise ProgramError(f"{path}: has {below}; tg bench compiles functions of the level tg itself")
-    return module
 
 
 def _compiled(module: ModuleOp, device: ProgramDevice, tune: float) -> ProgramExecutable[Any, Any]:

@@ -1,17 +1,22 @@
-"""xDSL's parser, with undefined values reported where they are used."""
+"""xDSL's parser, with undefined values reported where they are used, and files of IR."""
 
 from __future__ import annotations
 
 import math
 import re
+import sys
+from pathlib import Path
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import AttributeInvT, SSAValue
 from xdsl.parser import Parser, UnresolvedOperand
+from xdsl.universe import Universe
 from xdsl.utils.exceptions import DiagnosticException, ParseError, VerifyException
 from xdsl.utils.lexer import Span
 
+from tensorgrad.errors import ProgramError
+from tensorgrad.passes.analyses.dominance import verify_dominance
 from tensorgrad.runtime.errors import MALFORMED
 
 MOST_ELEMENTS = 1 << 24
@@ -73,3 +78,28 @@ class LocatingParser(Parser):
             if not missing or error.span.start < len(self.lexer.input.content.rstrip()):
                 raise
             raise ParseError(self._first_use[missing[0]], f"use of undeclared SSA value %{missing[0]}") from None
+
+
+def parsed_tensors(path: str) -> ModuleOp:
+    """Returns the module in a file, or on standard input where the path is `-`.
+
+    Raises:
+        ProgramError: It is not IR, or not of the level `tg`.
+        OSError: It can't be read.
+    """
+    from tensorgrad.tools.universe import TENSORGRAD_UNIVERSE
+
+    text = sys.stdin.read() if path == "-" else Path(path).read_text(encoding="utf-8")
+    context = Context()
+    for name, dialect in {**Universe.get_multiverse().all_dialects, **TENSORGRAD_UNIVERSE.all_dialects}.items():
+        context.register_dialect(name, dialect)
+    try:
+        module = LocatingParser(context, text, path).parse_module()
+        module.verify()
+        verify_dominance(module)
+    except (ParseError, VerifyException, DiagnosticException, *MALFORMED) as error:
+        raise ProgramError(f"{path}: {error}") from error
+    below = next((op.name for op in module.walk() if op.name.startswith(("buf.", "wgsl."))), None)
+    if below is not None:
+        raise ProgramError(f"{path}: has {below}; only functions of the level tg itself are compiled")
+    return module

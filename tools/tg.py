@@ -16,6 +16,7 @@ from tensorgrad.tools.bench import DEVICES, Bench
 from tensorgrad.tools.caches import Cache
 from tensorgrad.tools.devices import Devices
 from tensorgrad.tools.inspecting import Inspect
+from tensorgrad.tools.reporting import Report
 from tensorgrad.tools.running import Run
 
 BENCH = """\
@@ -66,6 +67,13 @@ def _inspect(parser: Parser) -> None:
     parser.add_argument("--rows", type=_positive, default=20, help="how many rows a table has (default: 20)")
 
 
+def _report(parser: Parser) -> None:
+    parser.add_argument("paths", metavar="FILE", nargs="+", help="IR, a saved program, or two of them to compare")
+    parser.add_argument("--out", metavar="HTML", default="report.html", help="the page (default: report.html)")
+    parser.add_argument("--target", default="webgpu-default", help="what IR is compiled for (default: webgpu-default)")
+    parser.add_argument("--text", action="store_true", help="print the report as text")
+
+
 def _run(parser: Parser) -> None:
     parser.add_argument("path", metavar="FILE", help="a saved program")
     parser.add_argument("--input", dest="inputs", action="append", default=[], metavar="NAME=NPY", help="an input")
@@ -80,6 +88,7 @@ COMMANDS: dict[str, tuple[str, str, Callable[[Parser], None], Callable[..., Comm
     "cache": ("list or delete what is kept on disk", str(Cache.__doc__), _cache, Cache),
     "devices": ("list devices and what they can do", str(Devices.__doc__), _devices, Devices),
     "inspect": ("show what is in a saved program", str(Inspect.__doc__), _inspect, Inspect),
+    "report": ("write a page about a program", str(Report.__doc__), _report, Report),
     "run": ("run a saved program", RUN, _run, Run),
 }
 """By name: a line of help, the description, what adds the options, and what they are given to."""

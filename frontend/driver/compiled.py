@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
-from typing import Any, Generic, NoReturn, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeAlias, TypeVar, cast
 
 import numpy as np
 
 from tensorgrad.driver.device import described
 from tensorgrad.driver.pipeline import Compilation
+from tensorgrad.driver.profiling import StepProfile
 from tensorgrad.errors import InputError, ProgramError
 from tensorgrad.runtime.backend import Executable, OutputHandle, check_inputs
 from tensorgrad.runtime.conversion import to_numpy
@@ -24,6 +25,9 @@ from tensorgrad.tracing.index_ranges import IndexRanges
 from tensorgrad.tracing.location import user_line
 from tensorgrad.tracing.tensor import Array
 from tensorgrad.tracing.tracer import as_array, refuse_inside_trace
+
+if TYPE_CHECKING:
+    from tensorgrad.report import CompilationReport
 
 
 class Held:
@@ -97,6 +101,41 @@ class Compiled(Held):
             OptionError: Another level.
         """
         return self._compilation.text(level)
+
+    def report(
+        self,
+        path: str | os.PathLike[str] | None = None,
+        *,
+        beside: Compiled | None = None,
+        profile: StepProfile | None = None,
+    ) -> CompilationReport:
+        """Returns what the compilation did: source, IR of every level, passes, kernels, data flow and memory.
+
+        All passes run once more for it.
+
+        Args:
+            path: Where to write it as one page of HTML, which needs no network and holds the source of the lines that
+                the program is from; `None` writes nothing.
+            beside: Another program that it is compared with.
+            profile: What its steps took, for the time of each kernel.
+
+        Returns:
+            The report, which `print` shows as text.
+
+        Raises:
+            OptionError: The packages that draw the page are not installed; says which.
+            ProgramError: No WebGPU device could run the program, where it runs by numpy.
+            InputError: The profile is of another program.
+            OSError: The page can't be written.
+        """
+        from tensorgrad.report import CompilationReport
+
+        measured = None if profile is None else profile.of(self._executable)
+        other = None if beside is None else beside.report().facts
+        found = CompilationReport(self._compilation.facts(self.device, measured), other)
+        if path is not None:
+            found.save(path)
+        return found
 
 
 class Specialization(Compiled):
@@ -181,6 +220,13 @@ class Specializations(Held, Generic[Key]):
     def module(self, level: str = "tg") -> str:
         """Returns the IR as text, for the shapes of the last call; see `Training.module`."""
         return self._latest("module").module(level)
+
+    def report(
+        self, path: str | os.PathLike[str] | None = None, *, beside: Specializations[Any] | Compiled | None = None
+    ) -> CompilationReport:
+        """Returns what the compilation for the shapes of the last call did; see `Training.report`."""
+        other = beside._latest("report") if isinstance(beside, Specializations) else beside
+        return self._latest("report").report(path, beside=other)
 
     @property
     def specializations(self) -> int:

@@ -38,6 +38,8 @@ from tensorgrad.tracing.location import user_line
 if TYPE_CHECKING:
     from tensorgrad.driver.device import ProgramDevice
     from tensorgrad.driver.verifying import NumericsVerifier
+    from tensorgrad.report.facts import Facts
+    from tensorgrad.runtime.profile import Profile
 
 DEFAULT_TUNING_SECONDS = 60.0
 """How long tuning takes at most, unless said otherwise."""
@@ -441,6 +443,21 @@ class Compilation:
         program = self.program(target)
         program.check_fits(target)
         return program
+
+    def facts(self, device: str, profile: Profile | None) -> Facts:
+        """Returns what a report shows of the compilation; all passes run again.
+
+        Args:
+            device: Where it runs, in words.
+            profile: What its dispatches take, where that was measured.
+
+        Raises:
+            ProgramError: No device of the target could run it.
+        """
+        from tensorgrad.report.collect import collect
+
+        target = self.target()
+        return collect(self.traced, self.tensor_passes(), self._below(target), target, self.name, device, profile)
 
     def text(self, level: str) -> str:
         """Returns the IR at a level, made anew from what was traced.

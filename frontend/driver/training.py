@@ -6,7 +6,9 @@ import itertools
 import logging
 import os
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar, cast
 
 import numpy as np
@@ -33,6 +35,7 @@ from tensorgrad.driver.model_tracing import (
 )
 from tensorgrad.driver.pipeline import Compilation, Phases
 from tensorgrad.driver.precision import Precision, check_device, checked_precision, while_tracing
+from tensorgrad.driver.profiling import StepProfile
 from tensorgrad.driver.summary import table
 from tensorgrad.driver.training_state import Source, TrainingState
 from tensorgrad.errors import DivergenceError, InputError, OptionError
@@ -92,6 +95,7 @@ class Training(TrainingState, Generic[Result]):
         self._trained = frozenset(parts.trained)
         self._variants: dict[Any, Specialization] = {}
         self._gradients: Specialization | None = None
+        self._profile: StepProfile | None = None
         self._evaluated: OrderedDict[Callable[..., Any], Inference] = OrderedDict()
 
     def __repr__(self) -> str:
@@ -146,7 +150,8 @@ class Training(TrainingState, Generic[Result]):
         executable, compilation = self._next()
         before = executable.read() if self._check_numerics else {}
         settings = self._host_values()
-        outputs = executable.step(inputs, {name: settings[name] for name in compilation.settings})
+        run = executable.step if self._profile is None else partial(self._profile.step, executable)
+        outputs = run(inputs, {name: settings[name] for name in compilation.settings})
         if self._check_numerics:
             self._check_finite(outputs, before, inputs)
         adding = self._accumulation
@@ -166,6 +171,24 @@ class Training(TrainingState, Generic[Result]):
         """Returns the step and settings that the next call of `step` gives the program."""
         place = {"step": float(self.step_count + 1), "micro_step": float(self.accumulated + 1)}
         return {**place, **self._settings.at(self.step_count + 1)}
+
+    @contextmanager
+    def profile(self) -> Iterator[StepProfile]:
+        """Measures the steps inside of a `with` block, kernel by kernel; each waits for its end.
+
+        Yields:
+            What they took: `print` shows a table, `save_trace` writes what Perfetto opens, and `report` takes it.
+
+        Raises:
+            OptionError: A step runs by numpy, which has no kernels.
+            DeviceError: The device has no timestamps.
+        """
+        before = self._profile
+        self._profile = StepProfile(f"{self._compilation.name} on {self.device}", self._compilation.phases.seconds)
+        try:
+            yield self._profile
+        finally:
+            self._profile = before
 
     def blame(self, /, **inputs: Any) -> Blame | None:
         """Finds the op that makes the first NaN or infinity of a step from the present state, and changes nothing.

@@ -1,19 +1,21 @@
-"""How many bytes a kernel moves."""
+"""How many bytes a kernel moves, and how much it computes."""
 
 from __future__ import annotations
 
 import math
 
-from xdsl.dialects import memref
-from xdsl.ir import SSAValue
+from xdsl.dialects import arith, memref
+from xdsl.dialects.builtin import AnyFloat
+from xdsl.ir import Operation, SSAValue
 from xdsl.ir.affine import AffineMap
 
-from tensorgrad.dialects.attention import AttentionOp
+from tensorgrad.dialects.attention import FORWARD, QUERIES, AttentionOp
 from tensorgrad.dialects.buf import KernelOp, element_bytes, element_of, loop_extents, maps_of, shape_of
 from tensorgrad.passes.analyses.affine import used_dims
 from tensorgrad.passes.analyses.walking import operations
 
 BYTES_MOVED = "buf.bytes_moved"
+FLOPS = "buf.flops"
 
 
 def bytes_moved(kernel: KernelOp) -> int:
@@ -51,3 +53,37 @@ def _of_attention(stage: AttentionOp) -> list[tuple[SSAValue, AffineMap, int]]:
             stage.operands, stage.affine_maps(), a.shapes(part), a.spaces(part), strict=False
         )
     ]
+
+
+def flops(kernel: KernelOp) -> int:
+    """Returns the operations on floats of a dispatch: a function of a number counts as one, a cast as none."""
+    found = 0 if kernel.attention is None else _attention_flops(kernel.attention)
+    for stage in kernel.stages:
+        found += math.prod(loop_extents(stage)) * sum(map(_is_arithmetic, operations(stage.body.block)))
+    return found
+
+
+def _is_arithmetic(op: Operation) -> bool:
+    is_float = bool(op.results) and isinstance(op.results[0].type, AnyFloat)
+    return is_float and op.name.startswith(("arith.", "math.")) and not isinstance(op, _NO_ARITHMETIC)
+
+
+_NO_ARITHMETIC = (
+    arith.ConstantOp,
+    arith.SelectOp,
+    arith.BitcastOp,
+    arith.ExtFOp,
+    arith.TruncFOp,
+    arith.SIToFPOp,
+    arith.UIToFPOp,
+)
+
+
+def _attention_flops(stage: AttentionOp) -> int:
+    """Returns what the products of attention take, which is nearly all: scores are computed again in each part."""
+    a, part = stage.attention, stage.part.data
+    pairs = a.groups * a.queries * a.keys
+    scores, weighted = 2 * pairs * a.features, 2 * pairs * a.values
+    if part == FORWARD:
+        return scores + weighted
+    return scores + weighted + scores if part == QUERIES else scores + 2 * weighted + scores

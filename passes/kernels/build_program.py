@@ -31,7 +31,7 @@ from tensorgrad.dialects.buf import ArenaOp, DispatchOp, ViewOp, buffer_bytes, e
 from tensorgrad.dialects.buf_control import RepeatOp, RowOp
 from tensorgrad.dialects.signature import Slot, read_slot
 from tensorgrad.dialects.tg.base import dense_to_numpy
-from tensorgrad.passes.analyses.traffic import BYTES_MOVED
+from tensorgrad.passes.analyses.traffic import BYTES_MOVED, FLOPS
 from tensorgrad.passes.analyses.trips import kernel_iterations
 from tensorgrad.passes.functions import find_function
 from tensorgrad.passes.kernels.convert_to_llvm.convert_to_llvm import ACCESS, SCRATCH
@@ -39,6 +39,7 @@ from tensorgrad.passes.kernels.emit_llvm import emit_function
 from tensorgrad.passes.kernels.emit_wgsl import emit_kernel
 from tensorgrad.passes.labels import label_of, working_folder
 from tensorgrad.runtime.program import (
+    DISPATCH_COSTS,
     LOOP_ITERATIONS,
     Binding,
     Buffer,
@@ -82,6 +83,7 @@ class _Builder:
         self.tensors: list[TensorSlot] = []
         self.data: dict[int, bytearray] = {}
         self.bytes_moved = 0
+        self.costs: list[list[int]] = []
         self.here = working_folder()
         self.iterations = 0
 
@@ -103,7 +105,12 @@ class _Builder:
             buffers=tuple(buffers),
             tensors=tuple(self.tensors),
             plan=plan,
-            statistics={**statistics, "bytes_moved": self.bytes_moved, LOOP_ITERATIONS: self.iterations},
+            statistics={
+                **statistics,
+                "bytes_moved": self.bytes_moved,
+                LOOP_ITERATIONS: self.iterations,
+                DISPATCH_COSTS: self.costs,
+            },
         )
         program = replace(program, target=requirements(program, self.target))
         program.validate()
@@ -172,10 +179,9 @@ class _Builder:
         bindings = [
             self._binding(value, access, loops) for value, access in zip(op.bindings, _access(kernel), strict=True)
         ]
-        moved = op.attributes.get(BYTES_MOVED)
-        if isinstance(moved, IntegerAttr):
-            times = math.prod(loop.times for loop in loops)
-            self.bytes_moved += times * cast("IntegerAttr[Any]", moved).value.data
+        moved, computed = (_count(op, name) for name in (BYTES_MOVED, FLOPS))
+        self.bytes_moved += math.prod(loop.times for loop in loops) * moved
+        self.costs.append([moved, computed])
         indirect = None
         if op.arguments is not None:
             view = cast(ViewOp, op.arguments.owner)
@@ -208,10 +214,16 @@ class _Builder:
         source, target = cast(ViewOp, op.source.owner), cast(ViewOp, op.destination.owner)
         size = -(-source.size // 4) * 4
         self.bytes_moved += 2 * size
+        self.costs.append([2 * size, 0])
         return Copy(self.arena_index[source.arena], source.start, self.arena_index[target.arena], target.start, size)
 
 
 DTYPES: dict[Attribute, str] = {f32: "f32", i32: "i32", i1: "bool", f16: "f16", f64: "f64"}
+
+
+def _count(op: DispatchOp, name: str) -> int:
+    found = op.attributes.get(name)
+    return cast("IntegerAttr[Any]", found).value.data if isinstance(found, IntegerAttr) else 0
 
 
 def _native(function: llvm.FuncOp) -> Kernel:

@@ -161,17 +161,28 @@ class CpuExecutable(ProgramExecutable[CpuDevice, np.ndarray]):
         """Returns steps of the plan as a table of instructions, for `run`."""
         return table(instructions(steps, self._layout, self._kernels))
 
-    def prepare(self, inputs: Mapping[str, Any], scalars: Mapping[str, float]) -> Frame:
-        """Prepares a step without running it; it has no outputs.
+    def prepare(self, inputs: Mapping[str, Any], scalars: Mapping[str, float]) -> tuple[Frame, int]:
+        """Prepares a step without running it.
 
         Returns:
-            The frame that tables of its parts take.
+            The frame that tables of its parts take, and what `outputs` takes afterwards.
 
         Raises:
             InputError: As `step`.
         """
         self._fill(inputs, scalars, ())
-        return self._frame(self._ring.acquire())
+        index = self._ring.acquire()
+        return self._frame(index), index
+
+    def outputs(self, index: int) -> dict[str, OutputHandle]:
+        """Returns the outputs of a step that `prepare` has prepared, once it has run.
+
+        Raises:
+            DeviceError: A kernel that checks its indices had one outside of its memory.
+        """
+        self._borrowed = {}
+        self.check_faults()
+        return self._ring.handles(index)
 
     def run(self, part: np.ndarray, frame: Frame, pool: int, indices: Sequence[int] = ()) -> None:
         """Runs a part of the step.

@@ -139,18 +139,23 @@ class WebGPUExecutable(ProgramExecutable[WebGPUDevice, wgpu.GPUBuffer]):
             self._recordings[index].submit()
         return index
 
-    def prepare(self, inputs: Mapping[str, Any], scalars: Mapping[str, float]) -> list[Segment]:
-        """Prepares a step without running it; it has no outputs.
+    def prepare(self, inputs: Mapping[str, Any], scalars: Mapping[str, float]) -> tuple[list[Segment], int]:
+        """Prepares a step without running it.
 
         Returns:
-            The commands, for the caller to run before any other step.
+            The commands, for the caller to run before any other step, and what `outputs` takes afterwards.
 
         Raises:
             InputError, DeviceError: As `step`.
         """
         self._new_ranges = self._ranges_without(self._fill(inputs, scalars, ()))
         with reporting(f"preparing {self.program.name!r}"):
-            return self._segments(self._next())
+            index = self._next()
+            return self._segments(index), index
+
+    def outputs(self, index: int) -> dict[str, OutputHandle]:
+        """Returns the outputs of a step that `prepare` has prepared, once it has run."""
+        return self._ring.handles(index)
 
     def _ranges_without(self, uploaded: Collection[str]) -> list[tuple[int, int]]:
         """Returns the ranges of the input buffer to upload, where some inputs are on the device: starts and ends."""

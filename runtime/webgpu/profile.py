@@ -10,9 +10,10 @@ import numpy as np
 import wgpu
 from wgpu.backends import wgpu_native
 
+from tensorgrad.runtime.backend import OutputHandle
 from tensorgrad.runtime.errors import DeviceError
-from tensorgrad.runtime.profile import Profile
-from tensorgrad.runtime.program import Dispatch, unrolled
+from tensorgrad.runtime.profile import Profile, Span, profiled
+from tensorgrad.runtime.program import Dispatch, runs, unrolled
 from tensorgrad.runtime.webgpu.device import WebGPUDevice
 from tensorgrad.runtime.webgpu.encoding import Command, NoHandleError, Segment, encode_command, native_library
 from tensorgrad.runtime.webgpu.executable import WebGPUExecutable
@@ -25,43 +26,64 @@ MOST_DISPATCHES = 2048
 def profile(
     executable: WebGPUExecutable, inputs: Mapping[str, Any], scalars: Mapping[str, float], steps: int
 ) -> Profile:
-    """Runs steps, and measures what their dispatches take: medians over the steps.
-
-    These are steps as any others, so parameters and state change. Each dispatch has a compute pass of its own, which
-    keeps neighbours from running at the same time where a device would.
-
-    Args:
-        executable: What to run.
-        inputs: As for its `step`.
-        scalars: As for its `step`.
-        steps: How many are measured, twice: dispatch by dispatch, and as a whole. One more runs first.
+    """Measures steps; see `tensorgrad.runtime.profile.profiled`.
 
     Raises:
         InputError: Inputs or scalars don't fit.
         DeviceError: The device has no timestamps, or what it reported.
     """
-    stamps = _Timestamps(executable.device)
-    plan = executable.program.plan
-    _wait(executable, inputs, scalars)
-    measured: dict[int, list[float]] = {}
-    for _ in range(steps):
-        seconds: dict[int, float] = {}
-        order = (step for step, _ in unrolled(plan) if isinstance(step, Dispatch))
-        with reporting(f"measuring {executable.program.name!r}"):
-            for step, taken in zip(order, stamps.measure(executable.prepare(inputs, scalars)), strict=True):
-                seconds[id(step)] = seconds.get(id(step), 0.0) + taken
-        for key, taken in seconds.items():
-            measured.setdefault(key, []).append(taken)
-    whole = [_wait(executable, inputs, scalars) for _ in range(steps)]
-    return Profile.of(executable.program, measured, whole)
+
+    def step(inputs: Mapping[str, Any], scalars: Mapping[str, float]) -> None:
+        executable.step(inputs, scalars)
+        executable.device.wait()
+
+    return profiled(executable.program, WebGPUTimer(executable), step, inputs, scalars, steps)
 
 
-def _wait(executable: WebGPUExecutable, inputs: Mapping[str, Any], scalars: Mapping[str, float]) -> float:
-    """Runs a step and waits for its end; the seconds that took."""
-    start = time.perf_counter()
-    executable.step(inputs, scalars)
-    executable.device.wait()
-    return time.perf_counter() - start
+class WebGPUTimer:
+    """Runs steps with a compute pass for each dispatch, which the device writes timestamps around.
+
+    So neighbours do not run at the same time where a device would let them.
+
+    Raises:
+        DeviceError: The device has no timestamps.
+    """
+
+    def __init__(self, executable: WebGPUExecutable):
+        self._executable = executable
+        self._stamps = _Timestamps(executable.device)
+
+    def step(
+        self, inputs: Mapping[str, Any], scalars: Mapping[str, float]
+    ) -> tuple[dict[str, OutputHandle], list[Span]]:
+        """Runs a step; see `StepTimer`."""
+        program = self._executable.program
+        start = time.perf_counter()
+        segments, index = self._executable.prepare(inputs, scalars)
+        prepared = time.perf_counter()
+        with reporting(f"measuring {program.name!r}"):
+            measured = list(self._stamps.measure(segments))
+        end = time.perf_counter()
+        numbers = {id(step): number for number, (step, _) in enumerate(runs(program.plan))}
+        order = (step for step, _ in unrolled(program.plan) if isinstance(step, Dispatch))
+        # The device has a clock of its own: its last dispatch ends when the host hears of it, or shortly before.
+        last = measured[-1][1] if measured else 0.0
+        kernels = [
+            Span(
+                program.kernels[step.kernel].entry,
+                step.label,
+                True,
+                numbers[id(step)],
+                end - last + begun,
+                done - begun,
+            )
+            for step, (begun, done) in zip(order, measured, strict=True)
+        ]
+        host = [
+            Span("upload", "", False, -1, start, prepared - start),
+            Span("submit and wait", "", False, -1, prepared, end - prepared),
+        ]
+        return self._executable.outputs(index), [*host, *kernels]
 
 
 class _Timestamps:
@@ -74,8 +96,9 @@ class _Timestamps:
         usage = wgpu.BufferUsage.QUERY_RESOLVE | wgpu.BufferUsage.COPY_SRC
         self._resolved = device.wgpu_device.create_buffer(label="timestamps", size=16 * MOST_DISPATCHES, usage=usage)
 
-    def measure(self, segments: Sequence[Segment]) -> Iterator[float]:
-        """Runs commands and copies in order; the seconds of each dispatch."""
+    def measure(self, segments: Sequence[Segment]) -> Iterator[tuple[float, float]]:
+        """Runs commands and copies in order; when each dispatch began and ended, in seconds since the first began."""
+        self._first: np.uint64 | None = None
         encoder, count = self._device.wgpu_device.create_command_encoder(), 0
         for segment in segments:
             if not isinstance(segment, list):
@@ -100,7 +123,7 @@ class _Timestamps:
         encode_command(compute, command.pipeline, command.group, command)
         compute.end()
 
-    def _finish(self, encoder: wgpu.GPUCommandEncoder, count: int) -> list[float]:
+    def _finish(self, encoder: wgpu.GPUCommandEncoder, count: int) -> list[tuple[float, float]]:
         if count:
             encoder.resolve_query_set(self._set, 0, 2 * count, self._resolved, 0)
         self._device.wgpu_device.queue.submit([encoder.finish()])
@@ -108,8 +131,13 @@ class _Timestamps:
             return []
         (raw,) = self._device.read_ranges([(self._resolved, 0, 16 * count)])
         stamps = raw.view(np.uint64).reshape(count, 2)
+        first = stamps[0, 0] if self._first is None else self._first
+        self._first = first
         # A difference of unsigned numbers is right across an overflow too.
-        return [self._seconds * float(ticks) for ticks in stamps[:, 1] - stamps[:, 0]]
+        return [
+            (self._seconds * float(begun), self._seconds * float(done))
+            for begun, done in zip(stamps[:, 0] - first, stamps[:, 1] - first, strict=True)
+        ]
 
 
 def _timestamp_seconds(device: WebGPUDevice) -> float:

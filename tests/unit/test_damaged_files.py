@@ -28,7 +28,7 @@ from tensorgrad.passes.buffers.schedule.tuned import FORMAT, read_file
 from tensorgrad.runtime.formula import Formula
 from tensorgrad.runtime.saved import Saved
 from tensorgrad.runtime.target import Target
-from tensorgrad.tools.bench import _parsed
+from tensorgrad.tools.parsing import parsed_tensors
 from tensorgrad.train.callbacks import Checkpoints, EarlyStop
 
 CASES, NIGHTLY = 60, 4000
@@ -250,7 +250,7 @@ def damage_ir(folder: Path, count: int) -> None:
             else:
                 words[at] = draw.choice(["(" * 3000, "[" * 3000, "tensor<" * 3000, "-1", "99999999999999999999", "}"])
         path.write_text(" ".join(words))
-        check(lambda: _parsed(str(path)), f"ir {number}")
+        check(lambda: parsed_tensors(str(path)), f"ir {number}")
 
 
 def damage_tables(folder: Path, count: int) -> None:
@@ -388,7 +388,7 @@ def test_ir_that_is_malformed(text: str, message: str, tmp_path: Path) -> None:
     path = tmp_path / "module.mlir"
     path.write_text(f"func.func @f(%x: tensor<2xf32>) {{\n{text}\nfunc.return\n}}\n")
     with pytest.raises(ProgramError, match=message):
-        _parsed(str(path))
+        parsed_tensors(str(path))
 
 
 def test_the_errors_of_passes_are_not_hidden() -> None:

@@ -37,7 +37,8 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "ops": FUNCTIONS,
     "nn": (*FUNCTIONS, "", "initializers"),
     "optim": (*FUNCTIONS, "", "nn", "passes"),
-    "driver": (*FUNCTIONS, "nn", "optim", "passes"),
+    "report": ("errors", "dialects", "runtime", "passes"),
+    "driver": (*FUNCTIONS, "nn", "optim", "passes", "report"),
     "train": (*FUNCTIONS, "driver", "nn", "optim"),
     "onnx": (*FUNCTIONS, "", "nn", "optim", "driver"),
     "callbacks": ("surface", "train"),
@@ -69,6 +70,8 @@ OPTIONAL = (
     "torch",
     "safetensors",
     "jax",
+    "igraph",
+    "vl_convert",
 )
 """What may be missing where it is not used; the driver of wgpu imports it."""
 

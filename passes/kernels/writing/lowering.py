@@ -21,7 +21,7 @@ from tensorgrad.dialects.schedule import Extents, Schedule, ScheduleAttr
 from tensorgrad.dialects.signature import NAME
 from tensorgrad.passes.analyses.graph import steps_of
 from tensorgrad.passes.analyses.identity import kernel_structure, teams_of
-from tensorgrad.passes.analyses.traffic import BYTES_MOVED, bytes_moved
+from tensorgrad.passes.analyses.traffic import BYTES_MOVED, FLOPS, bytes_moved, flops
 from tensorgrad.passes.analyses.walking import operations
 from tensorgrad.passes.kernels.writing.control import Condition, Moves, Placed, Starts, view_of, write_choice
 from tensorgrad.passes.kernels.writing.emission import Binding, Code
@@ -169,7 +169,8 @@ class FunctionLowering(ABC):
             self._insert(made, kernels[0])
         dispatch = DispatchOp.of(made.sym_name.data, self.groups(teams), views)
         dispatch.location = kernels[0].location
-        dispatch.attributes[BYTES_MOVED] = IntegerAttr(sum(bytes_moved(kernel) for kernel in kernels), i64)
+        dispatch.attributes[BYTES_MOVED] = IntegerAttr(sum(map(bytes_moved, kernels)), i64)
+        dispatch.attributes[FLOPS] = IntegerAttr(sum(map(flops, kernels)), i64)
         cast(Block, kernels[0].parent).insert_op_before(dispatch, kernels[0])
         for kernel in kernels:
             kernel.detach()

@@ -57,4 +57,4 @@ func.func @double(%x: tensor<32xf32>) -> tensor<32xf32> {
 // CHECK-NEXT: ^bb10:
 // CHECK-NEXT:   llvm.return
 // CHECK-NEXT: }
-// CHECK: buf.dispatch @loops0 workgroups = [1, 1, 1] attributes {buf.bytes_moved = 256 : i64} (%x, %34) : memref<32xf32>, memref<32xf32>
+// CHECK: buf.dispatch @loops0 workgroups = [1, 1, 1] attributes {buf.bytes_moved = 256 : i64, buf.flops = {{[0-9]+}} : i64} (%x, %34) : memref<32xf32>, memref<32xf32>

@@ -39,7 +39,7 @@ func.func @positive(%x: tensor<8xf32>) -> tensor<8xi1> {
 // CHECK-NEXT: ^bb6:
 // CHECK-NEXT:   llvm.return
 // CHECK-NEXT: }
-// CHECK: buf.dispatch @loops0 workgroups = [1, 1, 1] attributes {buf.bytes_moved = 64 : i64} (%x, %26) : memref<8xf32>, memref<8xi1>
+// CHECK: buf.dispatch @loops0 workgroups = [1, 1, 1] attributes {buf.bytes_moved = 64 : i64, buf.flops = {{[0-9]+}} : i64} (%x, %26) : memref<8xf32>, memref<8xi1>
 
 // -----
 
@@ -87,4 +87,4 @@ func.func @functions(%x: tensor<f64>, %n: tensor<ui32>) -> (tensor<f64>, tensor<
 // CHECK-NEXT: ^bb3:
 // CHECK-NEXT:   llvm.return
 // CHECK-NEXT: }
-// CHECK: buf.dispatch @loops0 workgroups = [1, 1, 1] attributes {buf.bytes_moved = 24 : i64} (%x, %n, %35, %36) : memref<f64>, memref<i32>, memref<f64>, memref<f32>
+// CHECK: buf.dispatch @loops0 workgroups = [1, 1, 1] attributes {buf.bytes_moved = 24 : i64, buf.flops = {{[0-9]+}} : i64} (%x, %n, %35, %36) : memref<f64>, memref<i32>, memref<f64>, memref<f32>

@@ -27,7 +27,7 @@ func.func @points(%x: tensor<100x3xf32>, %b: tensor<3xf32>) -> tensor<100x3xf32>
 // CHECK-NEXT:     } {cpu.parallel, cpu.masked}
 // CHECK-NEXT:   }
 // CHECK-NEXT: }
-// CHECK: buf.dispatch @loops0 workgroups = [1, 1, 1] attributes {buf.bytes_moved = 2412 : i64} (%x, %b, %2) : memref<100x3xf32>, memref<3xf32>, memref<100x3xf32>
+// CHECK: buf.dispatch @loops0 workgroups = [1, 1, 1] attributes {buf.bytes_moved = 2412 : i64, buf.flops = {{[0-9]+}} : i64} (%x, %b, %2) : memref<100x3xf32>, memref<3xf32>, memref<100x3xf32>
 
 // -----
 
@@ -58,7 +58,7 @@ func.func @rows(%x: tensor<8x64xf32>) -> tensor<8xf32> {
 // CHECK-NEXT:     memref.store %15, %1[%13] : memref<8xf32>
 // CHECK-NEXT:   }
 // CHECK-NEXT: }
-// CHECK: buf.dispatch @loops0 workgroups = [1, 1, 1] attributes {buf.bytes_moved = 2080 : i64} (%x, %2) : memref<8x64xf32>, memref<8xf32>
+// CHECK: buf.dispatch @loops0 workgroups = [1, 1, 1] attributes {buf.bytes_moved = 2080 : i64, buf.flops = {{[0-9]+}} : i64} (%x, %2) : memref<8x64xf32>, memref<8xf32>
 
 // -----
 
@@ -101,7 +101,7 @@ func.func @columns(%x: tensor<64x32xf32>) -> tensor<32xf32> {
 // CHECK-NEXT:     } {cpu.parallel}
 // CHECK-NEXT:   }
 // CHECK-NEXT: }
-// CHECK: buf.dispatch @loops0 workgroups = [1, 1, 1] attributes {buf.bytes_moved = 8320 : i64} (%x, %2) : memref<64x32xf32>, memref<32xf32>
+// CHECK: buf.dispatch @loops0 workgroups = [1, 1, 1] attributes {buf.bytes_moved = 8320 : i64, buf.flops = {{[0-9]+}} : i64} (%x, %2) : memref<64x32xf32>, memref<32xf32>
 
 // -----
 
@@ -132,7 +132,7 @@ func.func @blocks(%x: tensor<40000xf32>) -> tensor<40000xf32> {
 // CHECK-NEXT:     } {cpu.parallel}
 // CHECK-NEXT:   }
 // CHECK-NEXT: }
-// CHECK: buf.dispatch @loops0 workgroups = [1, 1, 1] attributes {buf.bytes_moved = 320000 : i64} (%x, %2) : memref<40000xf32>, memref<40000xf32>
+// CHECK: buf.dispatch @loops0 workgroups = [1, 1, 1] attributes {buf.bytes_moved = 320000 : i64, buf.flops = {{[0-9]+}} : i64} (%x, %2) : memref<40000xf32>, memref<40000xf32>
 
 // -----
 
@@ -181,7 +181,7 @@ func.func @largest(%x: tensor<8x64xf32>) -> tensor<8xf32> {
 // CHECK-NEXT:     memref.store %38, %1[%21] : memref<8xf32>
 // CHECK-NEXT:   }
 // CHECK-NEXT: }
-// CHECK: buf.dispatch @loops0 workgroups = [1, 1, 1] attributes {buf.bytes_moved = 2080 : i64} (%x, %2) : memref<8x64xf32>, memref<8xf32>
+// CHECK: buf.dispatch @loops0 workgroups = [1, 1, 1] attributes {buf.bytes_moved = 2080 : i64, buf.flops = {{[0-9]+}} : i64} (%x, %2) : memref<8x64xf32>, memref<8xf32>
 
 // -----
 
@@ -221,4 +221,4 @@ func.func @pool(%x: tensor<4x12xf32>) -> tensor<4x6xf32> {
 // CHECK-NEXT:     } {cpu.parallel, cpu.masked}
 // CHECK-NEXT:   }
 // CHECK-NEXT: }
-// CHECK: buf.dispatch @loops0 workgroups = [1, 1, 1] attributes {buf.bytes_moved = 288 : i64} (%x, %2) : memref<4x12xf32>, memref<4x6xf32>
+// CHECK: buf.dispatch @loops0 workgroups = [1, 1, 1] attributes {buf.bytes_moved = 288 : i64, buf.flops = {{[0-9]+}} : i64} (%x, %2) : memref<4x12xf32>, memref<4x6xf32>

@@ -4,8 +4,8 @@
 // CHECK: wgsl.kernel @thread0
 // CHECK: math.exp
 // CHECK-NOT: wgsl.kernel
-// CHECK: buf.dispatch @thread0 workgroups = [1, 1, 1] attributes {buf.bytes_moved = 32 : i64} (%x, %[[FIRST:.*]]) :
-// CHECK-NEXT: buf.dispatch @thread0 workgroups = [1, 1, 1] attributes {buf.bytes_moved = 32 : i64} (%[[FIRST]], %{{.*}}) :
+// CHECK: buf.dispatch @thread0 workgroups = [1, 1, 1] attributes {buf.bytes_moved = 32 : i64, buf.flops = {{[0-9]+}} : i64} (%x, %[[FIRST:.*]]) :
+// CHECK-NEXT: buf.dispatch @thread0 workgroups = [1, 1, 1] attributes {buf.bytes_moved = 32 : i64, buf.flops = {{[0-9]+}} : i64} (%[[FIRST]], %{{.*}}) :
 func.func @twice(%x: tensor<4xf32>) -> tensor<4xf32> {
   %0 = tg.exp %x : tensor<4xf32>
   %1 = tg.exp %0 : tensor<4xf32>

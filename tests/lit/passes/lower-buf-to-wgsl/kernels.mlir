@@ -19,7 +19,7 @@ func.func @pointwise(%x: tensor<100x3xf32>, %b: tensor<3xf32>) -> tensor<100x3xf
 // CHECK-NEXT:   %10 = arith.addf %6, %9 : f32
 // CHECK-NEXT:   memref.store %10, %2[%3] : memref<300xf32>
 // CHECK-NEXT: }
-// CHECK: buf.dispatch @thread0 workgroups = [5, 1, 1] attributes {buf.bytes_moved = 2412 : i64} (%x, %b, %2) : memref<100x3xf32>, memref<3xf32>, memref<100x3xf32>
+// CHECK: buf.dispatch @thread0 workgroups = [5, 1, 1] attributes {buf.bytes_moved = 2412 : i64, buf.flops = {{[0-9]+}} : i64} (%x, %b, %2) : memref<100x3xf32>, memref<3xf32>, memref<100x3xf32>
 
 // -----
 
@@ -47,7 +47,7 @@ func.func @short_rows(%x: tensor<100x3xf32>) -> tensor<100xf32> {
 // CHECK-NEXT:   }
 // CHECK-NEXT:   memref.store %10, %1[%2] : memref<100xf32>
 // CHECK-NEXT: }
-// CHECK: buf.dispatch @thread0 workgroups = [2, 1, 1] attributes {buf.bytes_moved = 1600 : i64} (%x, %2) : memref<100x3xf32>, memref<100xf32>
+// CHECK: buf.dispatch @thread0 workgroups = [2, 1, 1] attributes {buf.bytes_moved = 1600 : i64, buf.flops = {{[0-9]+}} : i64} (%x, %2) : memref<100x3xf32>, memref<100xf32>
 
 // -----
 
@@ -74,7 +74,7 @@ func.func @long_rows(%x: tensor<10x1000xf32>) -> tensor<10xf32> {
 // CHECK: wgsl.barrier
 // CHECK: wgsl.barrier
 // CHECK: memref.store %65, %1[%2] : memref<10xf32>
-// CHECK: buf.dispatch @group0 workgroups = [10, 1, 1] attributes {buf.bytes_moved = 40040 : i64} (%x, %2) : memref<10x1000xf32>, memref<10xf32>
+// CHECK: buf.dispatch @group0 workgroups = [10, 1, 1] attributes {buf.bytes_moved = 40040 : i64, buf.flops = {{[0-9]+}} : i64} (%x, %2) : memref<10x1000xf32>, memref<10xf32>
 
 // -----
 
@@ -100,7 +100,7 @@ func.func @product(%a: tensor<128x64xf32>, %b: tensor<64x256xf32>) -> tensor<128
 // CHECK: wgsl.barrier
 // CHECK: memref.store {{%.*}}, {{%.*}}[{{%.*}}] : memref<32768xf32>
 // CHECK: memref.store {{%.*}}, {{%.*}}[{{%.*}}] : memref<32768xf32>
-// CHECK: buf.dispatch @contraction0 workgroups = [8, 8, 1] attributes {buf.bytes_moved = 229376 : i64} (%a, %b, %2) : memref<128x64xf32>, memref<64x256xf32>, memref<128x256xf32>
+// CHECK: buf.dispatch @contraction0 workgroups = [8, 8, 1] attributes {buf.bytes_moved = 229376 : i64, buf.flops = {{[0-9]+}} : i64} (%a, %b, %2) : memref<128x64xf32>, memref<64x256xf32>, memref<128x256xf32>
 
 // -----
 
@@ -133,4 +133,4 @@ func.func @gather(%x: tensor<65x8xf32>, %i: tensor<2xi32>) -> tensor<2x8xf32> {
 // CHECK-NEXT:   }
 // CHECK-NEXT:   memref.store %13, %2[%3] : memref<16xf32>
 // CHECK-NEXT: }
-// CHECK: buf.dispatch @thread0 workgroups = [1, 1, 1] attributes {buf.bytes_moved = 136 : i64} (%i, %x, %2) : memref<2xi32>, memref<65x8xf32>, memref<2x8xf32>
+// CHECK: buf.dispatch @thread0 workgroups = [1, 1, 1] attributes {buf.bytes_moved = 136 : i64, buf.flops = {{[0-9]+}} : i64} (%i, %x, %2) : memref<2xi32>, memref<65x8xf32>, memref<2x8xf32>

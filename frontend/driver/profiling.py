@@ -1,0 +1,172 @@
+"""`Training.profile`: what steps take, kernel by kernel, as a table and as a trace."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tensorgrad.driver.device import timer_of
+from tensorgrad.errors import InputError
+from tensorgrad.runtime.backend import Executable, OutputHandle
+from tensorgrad.runtime.executable import ProgramExecutable
+from tensorgrad.runtime.profile import DispatchTime, Profile, Span, StepTimer
+from tensorgrad.tracing.location import user_line
+
+COLUMNS = ("kernel", "from", "calls", "us", "share", "bytes", "GB/s", "GFLOP/s")
+
+TRACKS = ("compiling", "Python", "host", "kernels")
+"""The rows of a trace, in order."""
+
+
+@dataclass(frozen=True)
+class MeasuredStep:
+    """A step and what it took.
+
+    Attributes:
+        executable: What ran.
+        start: When it began, by `time.perf_counter`.
+        seconds: How long it took, for Python.
+        spans: What it took in parts.
+    """
+
+    executable: Executable
+    start: float
+    seconds: float
+    spans: tuple[Span, ...]
+
+
+class StepProfile:
+    """What the steps took that ran inside of `with training.profile() as profile`; `print` shows a table.
+
+    Each kernel runs on its own, so that it can be measured: such a step takes longer than others. Times are medians
+    over the steps.
+
+    Args:
+        title: What is measured, and where.
+        phases: How long each pass and other phase of the compilation took, in seconds.
+    """
+
+    def __init__(self, title: str, phases: Mapping[str, float]):
+        self._title = title
+        self._phases = dict(phases)
+        self._timers: dict[Executable, StepTimer] = {}
+        self._steps: list[MeasuredStep] = []
+
+    def __repr__(self) -> str:
+        return f"StepProfile({self._title}: {len(self._steps)} steps)"
+
+    def __str__(self) -> str:
+        return "\n\n".join([self._title, *(_table(self._of(one)) for one in self._executables())])
+
+    @property
+    def steps(self) -> int:
+        """How many steps, or micro-batches of them, were measured."""
+        return len(self._steps)
+
+    @property
+    def dispatches(self) -> tuple[DispatchTime, ...]:
+        """What each dispatch of a step takes, in order; with `accumulate`, those of each of its programs."""
+        return tuple(row for one in self._executables() for row in self._of(one).dispatches)
+
+    def of(self, executable: Executable) -> Profile:
+        """Returns what the steps of one program took.
+
+        Raises:
+            InputError: None of them was measured.
+        """
+        if executable not in self._executables():
+            raise InputError(f"{user_line()}: profile: no step of this program has been measured")
+        return self._of(executable)
+
+    def save_trace(self, path: str | os.PathLike[str]) -> None:
+        """Writes a trace that Perfetto and `chrome://tracing` open: compilation, Python, uploads and waits, kernels.
+
+        Args:
+            path: The file: JSON, in Chrome's trace event format.
+
+        Raises:
+            OSError: The file can't be written.
+        """
+        Path(path).write_text(json.dumps({"traceEvents": self._events(), "displayTimeUnit": "ms"}), encoding="utf-8")
+
+    def step(
+        self, executable: Executable, inputs: Mapping[str, Any], scalars: Mapping[str, float]
+    ) -> dict[str, OutputHandle]:
+        """Runs a step as `Executable.step` does, and measures it.
+
+        Raises:
+            OptionError: It runs by numpy, which has no kernels.
+            DeviceError: The device has no timestamps, or what it reported.
+            InputError: Inputs or scalars don't fit.
+        """
+        timer = self._timers.get(executable)
+        if timer is None:
+            timer = self._timers[executable] = timer_of(executable)
+        start = time.perf_counter()
+        outputs, spans = timer.step(inputs, scalars)
+        self._steps.append(MeasuredStep(executable, start, time.perf_counter() - start, tuple(spans)))
+        return outputs
+
+    def _executables(self) -> list[Executable]:
+        return list(dict.fromkeys(step.executable for step in self._steps))
+
+    def _of(self, executable: Executable) -> Profile:
+        steps = [step for step in self._steps if step.executable is executable]
+        assert isinstance(executable, ProgramExecutable)
+        return Profile.of(executable.program, [step.spans for step in steps], [step.seconds for step in steps])
+
+    def _events(self) -> list[dict[str, Any]]:
+        begin = self._steps[0].start if self._steps else 0.0
+        events: list[dict[str, Any]] = [
+            {"ph": "M", "name": "thread_name", "pid": 0, "tid": track, "args": {"name": name}}
+            for track, name in enumerate(TRACKS)
+        ]
+        events.append({"ph": "M", "name": "process_name", "pid": 0, "args": {"name": self._title}})
+        at = begin - sum(self._phases.values())
+        for name, seconds in self._phases.items():
+            events.append(_event(name, 0, at, seconds))
+            at += seconds
+        for number, step in enumerate(self._steps):
+            events.append(_event(f"step {number}", 1, step.start, step.seconds))
+            for span in step.spans:
+                label = {"line": span.label} if span.label else {}
+                events.append(_event(span.name, 3 if span.is_kernel else 2, span.start, span.seconds, **label))
+        first = min((event["ts"] for event in events if "ts" in event), default=0.0)
+        return [{**event, "ts": event["ts"] - first} if "ts" in event else event for event in events]
+
+
+def _event(name: str, track: int, start: float, seconds: float, **arguments: str) -> dict[str, Any]:
+    """Returns a trace's event; its times are in microseconds."""
+    return {"ph": "X", "name": name, "pid": 0, "tid": track, "ts": 1e6 * start, "dur": 1e6 * seconds, "args": arguments}
+
+
+def _table(found: Profile) -> str:
+    rows = sorted(found.kernels(), key=lambda row: -row.seconds)
+    cells = [COLUMNS, *(_cells(row.kernel, row.label, row, found) for row in rows)]
+    if rows:
+        total = rows[0]
+        for row in rows[1:]:
+            total = total.with_other(row)
+        cells.append(_cells("all", "", total, found))
+    widths = [max(len(row[column]) for row in cells) for column in range(len(COLUMNS))]
+    return "\n".join(_line(row, widths) for row in cells)
+
+
+def _cells(kernel: str, label: str, row: DispatchTime, found: Profile) -> tuple[str, ...]:
+    speeds = (f"{count / row.seconds / 1e9:.2f}" if row.seconds else "" for count in (row.bytes, row.flops))
+    share = row.seconds / found.device_seconds if found.device_seconds else 0.0
+    return kernel, label, str(row.times), f"{1e6 * row.seconds:.1f}", f"{share:.1%}", f"{row.bytes:,}", *speeds
+
+
+def _line(row: Sequence[str], widths: Sequence[int]) -> str:
+    """Returns a row: the first two columns are text, the others numbers."""
+    aligned = (
+        cell.ljust(width) if column < 2 else cell.rjust(width)
+        for column, (cell, width) in enumerate(zip(row, widths, strict=True))
+    )
+    return "  ".join(aligned).rstrip()

@@ -1,0 +1,235 @@
+"""Runs the passes of a compilation once more, and keeps what a report shows of each."""
+
+from __future__ import annotations
+
+import difflib
+import math
+import time
+from collections.abc import Sequence
+from importlib.metadata import version
+from io import StringIO
+
+from xdsl.context import Context
+from xdsl.dialects import llvm
+from xdsl.dialects.builtin import ModuleOp, StringAttr
+from xdsl.ir import Operation
+from xdsl.passes import ModulePass
+from xdsl.printer import Printer
+from xdsl.utils.exceptions import DiagnosticException
+
+from tensorgrad.dialects import cpu, wgsl
+from tensorgrad.dialects.buf import KernelOp
+from tensorgrad.errors import ProgramError
+from tensorgrad.passes.kernels.build_program import build_program
+from tensorgrad.passes.running import PACKAGE, apply_pass
+from tensorgrad.report.facts import Facts, KernelCode, Level, PassRun, Run
+from tensorgrad.report.flow import Flow, flow_of, flow_of_program
+from tensorgrad.report.locations import Sources, printed
+from tensorgrad.runtime.profile import Profile, costs_of
+from tensorgrad.runtime.program import Dispatch, Kernel, Program, runs
+from tensorgrad.runtime.target import Target
+
+TITLES = {
+    "traced": "what Python recorded",
+    "tg": "tensors, with derivatives and updates",
+    "buf": "kernels that are fused and scheduled, and the memory plan",
+    "cpu": "native loops",
+    "wgsl": "kernels for shaders",
+    "llvm": "kernels for native code",
+}
+"""The levels, each in a line."""
+
+LOWERINGS = {"lower-buf-to-wgsl": "wgsl", "lower-buf-to-cpu": "cpu"}
+"""The passes that leave the level `buf`, and where to."""
+
+MOST_LINES = 40_000
+"""How many lines of a level a report has."""
+
+MOST_CHANGED = 3_000
+"""How many lines of a pass's changes a report has."""
+
+
+def collect(
+    traced: ModuleOp,
+    on_tensors: Sequence[ModulePass],
+    below: Sequence[ModulePass],
+    target: Target,
+    name: str,
+    device: str,
+    profile: Profile | None = None,
+) -> Facts:
+    """Returns what a report shows of a function.
+
+    Args:
+        traced: The function as it was traced; stays as it is.
+        on_tensors: The passes that stay on `tg`.
+        below: The passes from there to kernels.
+        target: What they are for.
+        name: The function.
+        device: Where it runs.
+        profile: What its dispatches take, where that was measured.
+
+    Raises:
+        ProgramError: A pass refuses the program.
+    """
+    return _Collector(traced, target).run(on_tensors, below, name, device, profile)
+
+
+class _Collector:
+    """A module on its way down, and what is known of it."""
+
+    def __init__(self, traced: ModuleOp, target: Target):
+        self._module = traced.clone()
+        self._target = target
+        self._sources = Sources()
+        self._levels: list[Level] = []
+        self._passes: list[PassRun] = []
+        self._flow = Flow()
+        self._names = 0
+        self._text: list[str] = []
+
+    def run(
+        self,
+        on_tensors: Sequence[ModulePass],
+        below: Sequence[ModulePass],
+        name: str,
+        device: str,
+        profile: Profile | None,
+    ) -> Facts:
+        """Runs the passes; returns what they did."""
+        self._name_values()
+        self._text = self._plain()
+        self._level("traced")
+        passes = [*on_tensors, *below]
+        for number, one in enumerate(passes):
+            if number == len(on_tensors):
+                self._level("tg")
+            if one.name in LOWERINGS:
+                self._level("buf")
+                self._flow = flow_of(self._module, self._sources)
+            self._apply(passes, number)
+            if one.name == "lower-buf-to-cpu":
+                self._level("cpu")
+        self._level("llvm" if self._target.native else "wgsl")
+        program = build_program(self._module, self._target, name)
+        kernels = tuple(self._code(kernel) for kernel in program.kernels)
+        if len(self._flow.uses) != len(list(runs(program.plan))):
+            self._flow = flow_of_program(program)
+        return Facts(
+            name,
+            device,
+            versions(),
+            dict(program.statistics),
+            self._sources.files(),
+            tuple(self._levels),
+            tuple(self._passes),
+            kernels,
+            runs_of(program, self._flow, kernels, profile),
+            tuple(self._flow.values),
+            self._flow.arenas,
+            None if profile is None else profile.step_seconds,
+        )
+
+    def _apply(self, passes: Sequence[ModulePass], number: int) -> None:
+        start = time.perf_counter()
+        try:
+            apply_pass(passes, number, Context(), self._module, None)
+        except DiagnosticException as error:
+            raise ProgramError(str(error)) from error
+        seconds = time.perf_counter() - start
+        self._name_values()
+        before, self._text = self._text, self._plain()
+        ops = list(self._module.walk())
+        kernels = sum(isinstance(op, KernelOp | wgsl.KernelOp | cpu.KernelOp | llvm.FuncOp) for op in ops)
+        self._passes.append(PassRun(_spec(passes[number]), seconds, len(ops), kernels, _difference(before, self._text)))
+
+    def _name_values(self) -> None:
+        """Names what has no name, so that a value is called the same behind every pass."""
+        for op in self._module.walk():
+            blocks = (block for region in op.regions for block in region.blocks)
+            for value in (*op.results, *(argument for block in blocks for argument in block.args)):
+                if value.name_hint is None:
+                    value.name_hint = f"v{self._names}"
+                    self._names += 1
+
+    def _plain(self) -> list[str]:
+        stream = StringIO()
+        Printer(stream=stream).print_op(self._module)
+        return stream.getvalue().splitlines()
+
+    def _level(self, name: str) -> None:
+        text, places = printed(self._module, self._sources)
+        lines = text.splitlines()
+        if len(lines) > MOST_LINES:
+            lines = [*lines[:MOST_LINES], f"// {len(lines) - MOST_LINES} lines more; TG_DUMP writes all"]
+        self._levels.append(Level(name, TITLES[name], "\n".join(lines), places[: len(lines)]))
+
+    def _code(self, kernel: Kernel) -> KernelCode:
+        op = next(op for op in self._module.ops if _symbol(op) == kernel.entry)
+        return KernelCode(kernel.entry, kernel.language, kernel.code, self._sources.places(op))
+
+
+def _spec(one: ModulePass) -> str:
+    """Returns a pass as `tg-opt -p` takes it, without the target, which is long and the same everywhere."""
+    spec = one.spec()
+    spec.parameters.pop("target", None)
+    return str(spec)
+
+
+def _symbol(op: Operation) -> str | None:
+    name = op.properties.get("sym_name")
+    return name.data if isinstance(name, StringAttr) else None
+
+
+def _difference(before: Sequence[str], after: Sequence[str]) -> str:
+    """Returns a unified diff, cut off where it is too long to be read."""
+    if before == after:
+        return ""
+    lines = list(difflib.unified_diff(before, after, lineterm="", n=2))[2:]
+    if len(lines) > MOST_CHANGED:
+        lines = [*lines[:MOST_CHANGED], f"@@ {len(lines) - MOST_CHANGED} lines more @@"]
+    return "\n".join(lines)
+
+
+def runs_of(program: Program, flow: Flow, kernels: Sequence[KernelCode], profile: Profile | None) -> tuple[Run, ...]:
+    """Returns the dispatches and copies of a program.
+
+    Args:
+        program: The program.
+        flow: What they read and write, in the same order.
+        kernels: The program's, in its order.
+        profile: What its dispatches take, where that was measured.
+    """
+    seconds = iter([one.seconds for one in profile.dispatches] if profile else [])
+    found: list[Run] = []
+    for (step, counts), use, cost in zip(runs(program.plan), flow.uses, costs_of(program), strict=True):
+        kernel, label, places, groups, taken = -1, "", use.places, (), None
+        if isinstance(step, Dispatch):
+            kernel, label, groups, taken = step.kernel, step.label, step.workgroups, next(seconds, None)
+            places = places or kernels[kernel].places
+        found.append(
+            Run(kernel, label, places, groups, math.prod(counts), use.reads, use.writes, cost.bytes, cost.flops, taken)
+        )
+    return tuple(found)
+
+
+def facts_of_program(program: Program, profile: Profile | None = None) -> Facts:
+    """Returns what a report shows of a program without its IR: from a file."""
+    kernels = tuple(KernelCode(one.entry, one.language, one.code, ()) for one in program.kernels)
+    flow = flow_of_program(program)
+    return Facts(
+        program.name,
+        "" if program.target is None else program.target.name,
+        versions(),
+        dict(program.statistics),
+        kernels=kernels,
+        runs=runs_of(program, flow, kernels, profile),
+        values=tuple(flow.values),
+        arenas=flow.arenas,
+        step_seconds=None if profile is None else profile.step_seconds,
+    )
+
+
+def versions() -> dict[str, str]:
+    """Returns the versions of what compiles."""
+    return {PACKAGE: version(PACKAGE), "xdsl": version("xdsl")}

@@ -1,0 +1,92 @@
+"""IR as text, with the line of the user's program that each line of it is from."""
+
+from __future__ import annotations
+
+import linecache
+import re
+from io import StringIO
+
+from xdsl.dialects.builtin import FileLineColLoc, IntAttr, ModuleOp, StringAttr
+from xdsl.ir import Operation
+from xdsl.printer import Printer
+
+from tensorgrad.passes.labels import label_of, working_folder
+from tensorgrad.report.facts import NOWHERE, Place, SourceFile
+
+_LOCATION = re.compile(r' loc\((?:unknown|"((?:[^"\\]|\\.)*)":(\d+):\d+)\)')
+
+MOST_SOURCE = 1 << 20
+"""The longest source that a report includes, in characters."""
+
+
+class Sources:
+    """The files of the user's program, each with a number."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[str, int] = {}
+        self._here = working_folder()
+
+    def place(self, file: str, line: int) -> Place:
+        """Returns a line's place."""
+        if line < 1:
+            return NOWHERE
+        return self._numbers.setdefault(file, len(self._numbers)), line
+
+    def places(self, root: Operation) -> tuple[Place, ...]:
+        """Returns the lines that an op and those inside of it are from, in order."""
+        found = {
+            self.place(op.location.filename.data, op.location.line.data)
+            for op in root.walk()
+            if isinstance(op.location, FileLineColLoc)
+        }
+        return tuple(sorted(found - {NOWHERE}))
+
+    def label(self, place: Place) -> str:
+        """Returns a place as programs name it, as `file:line`."""
+        return self._label(list(self._numbers)[place[0]], place[1])
+
+    def files(self) -> tuple[SourceFile, ...]:
+        """Returns the files by their numbers; of those that can't be read the text is empty."""
+        return tuple(SourceFile(self._path(file), _text(file)) for file in self._numbers)
+
+    def _path(self, file: str) -> str:
+        return self._label(file, 1).rpartition(":")[0]
+
+    def _label(self, file: str, line: int) -> str:
+        return label_of(FileLineColLoc(StringAttr(file), IntAttr(line), IntAttr(0)), self._here)
+
+
+def printed(module: ModuleOp, sources: Sources) -> tuple[str, tuple[Place, ...]]:
+    """Returns a module as text, and where each line is from.
+
+    The location of an op with a region is printed behind the region; its first line has it here too.
+    """
+    stream = StringIO()
+    Printer(stream=stream, print_debuginfo=True).print_op(module)
+    lines: list[str] = []
+    places: list[Place] = []
+    begun: list[tuple[int, int]] = []
+    for raw in stream.getvalue().splitlines():
+        place = NOWHERE
+        for found in _LOCATION.finditer(raw):
+            place = sources.place(found[1], int(found[2])) if found[1] is not None else place
+        text = _LOCATION.sub("", raw)
+        indent = len(text) - len(text.lstrip())
+        if text.lstrip().startswith("}") and begun:
+            while begun and begun[-1][0] > indent:
+                begun.pop()
+            if begun:
+                places[begun[-1][1]] = place
+                if not text.rstrip().endswith("{"):
+                    begun.pop()
+        elif text.rstrip().endswith("{"):
+            begun.append((indent, len(lines)))
+        lines.append(text)
+        places.append(place)
+    return "\n".join(lines), tuple(places)
+
+
+def _text(file: str) -> str:
+    """Returns a file's text, that of a notebook's cell too."""
+    text = "".join(linecache.getlines(file))
+    return text if len(text) <= MOST_SOURCE else ""

@@ -1,0 +1,93 @@
+"""A report as one page of HTML, which needs no network."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import html
+import json
+from importlib.resources import files
+from typing import Any
+
+from tensorgrad.errors import OptionError
+from tensorgrad.report.compare import Comparison, compared
+from tensorgrad.report.facts import Facts, Place
+from tensorgrad.report.text import summary_of
+
+NEEDED = "a page needs the packages igraph and vl-convert-python: pip install 'tensorgrad-xdsl[report]'"
+
+
+def page_of(facts: Facts, other: Facts | None = None) -> str:
+    """Returns a page about one program, or about two beside each other.
+
+    Args:
+        facts: What is shown.
+        other: Of a second program: what it is compared with.
+
+    Raises:
+        OptionError: The packages that draw are not installed; says which.
+    """
+    try:
+        import vl_convert
+
+        from tensorgrad.report.drawings import costs, data_flow, memory
+        from tensorgrad.report.highlight import Highlighter
+
+        drawings = {"flow": data_flow(facts), "memory": memory(facts), "costs": costs(facts)}
+    except ImportError as error:
+        raise OptionError(f"{NEEDED} ({error})") from error
+    marked = Highlighter()
+    data: dict[str, Any] = {
+        "facts": _marked(facts, marked),
+        "drawings": drawings,
+        "comparison": None if other is None else _compared(compared(facts, other), marked),
+    }
+    packed = base64.b64encode(gzip.compress(json.dumps(data, separators=(",", ":")).encode(), 9, mtime=0)).decode()
+    script = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;")
+    title = facts.name if other is None else f"{facts.name} beside {other.name}"
+    parts = {
+        "@TITLE@": html.escape(f"{title}: report"),
+        "@COLOURS@": marked.style(),
+        "@STYLE@": _asset("page.css"),
+        "@VEGA@": script.replace("</script", "<\\/script"),
+        "@DATA@": packed,
+        "@SCRIPT@": _asset("page.js"),
+    }
+    page = _asset("page.html")
+    for mark, text in parts.items():
+        page = page.replace(mark, text)
+    return page
+
+
+def _asset(name: str) -> str:
+    return files("tensorgrad.report").joinpath(name).read_text(encoding="utf-8")
+
+
+def _marked(facts: Facts, marked: Any) -> dict[str, Any]:
+    """Returns facts with their texts as coloured lines."""
+    found = facts.to_dict()
+    found["summary"] = summary_of(facts)
+    found["live"] = facts.live_bytes()
+    for file in found["files"]:
+        file["html"] = marked.html(file.pop("text"), "python")
+    for level in found["levels"]:
+        level["html"] = marked.html(level.pop("text"), "mlir")
+        level["places"] = _flat(level["places"])
+    for kernel in found["kernels"]:
+        kernel["html"] = marked.html(kernel.pop("code"), kernel["language"])
+    for one in found["passes"]:
+        one["html"] = marked.html(one.pop("diff"), "diff")
+    return found
+
+
+def _flat(places: tuple[Place, ...]) -> list[int]:
+    return [number for place in places for number in place]
+
+
+def _compared(found: Comparison, marked: Any) -> dict[str, Any]:
+    return {
+        "names": list(found.names),
+        "figures": [list(row) for row in found.figures],
+        "levels": [{"name": name, "html": marked.html(diff, "diff")} for name, diff in found.levels],
+        "kernels": [list(row) for row in found.kernels],
+    }

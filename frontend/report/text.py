@@ -1,0 +1,87 @@
+"""A report as text, for terminals and logs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from tensorgrad.report.compare import Comparison
+from tensorgrad.report.facts import Facts
+
+
+def summary_of(facts: Facts) -> str:
+    """Returns a program in one line."""
+    parts = [facts.device] if facts.device else []
+    parts.append(f"{facts.dispatches} dispatches of {len(facts.kernels)} kernels")
+    parts.append(f"{facts.bytes_moved:,} bytes moved a step")
+    parts.append(f"{sum(facts.arenas.values()):,} bytes of buffers")
+    if facts.step_seconds is not None:
+        parts.append(f"{1e3 * facts.step_seconds:.3f} ms a step")
+    if facts.passes:
+        parts.append(f"{sum(one.seconds for one in facts.passes):.2f} s in passes")
+    return ", ".join(parts)
+
+
+def text_of(facts: Facts) -> str:
+    """Returns a report as text: passes, dispatches with what they read and write, and the workspace over time."""
+    sections = [f"{facts.name}: {summary_of(facts)}"]
+    if facts.passes:
+        rows = [
+            (one.name, f"{one.seconds:.3f}", str(one.ops), str(one.kernels), _changed(one.diff)) for one in facts.passes
+        ]
+        sections.append(_table(("pass", "seconds", "ops", "kernels", "lines changed"), rows))
+    live = facts.live_bytes()
+    rows = [
+        (
+            str(number),
+            "copy" if run.kernel < 0 else facts.kernels[run.kernel].name,
+            run.label,
+            str(run.times),
+            "" if run.seconds is None else f"{1e6 * run.seconds:.1f}",
+            f"{run.bytes:,}",
+            f"{run.flops:,}",
+            f"{live[number]:,}",
+        )
+        for number, run in enumerate(facts.runs)
+    ]
+    columns = ("dispatch", "kernel", "from", "times", "us", "bytes", "flops", "workspace")
+    sections.append(_table(columns, rows))
+    lines = _by_line(facts)
+    if lines:
+        sections.append(_table(("line", "dispatches"), lines))
+    return "\n\n".join(sections)
+
+
+def comparison_text(found: Comparison) -> str:
+    """Returns what differs between two programs, as text."""
+    sections = [_table(("", *found.names), found.figures)]
+    if found.kernels:
+        rows = [(label, str(first), str(second)) for label, first, second in found.kernels]
+        sections.append(_table(("dispatches of the line", *found.names), rows))
+    same = [name for name, diff in found.levels if not diff]
+    if same:
+        sections.append(f"the same at: {', '.join(same)}")
+    sections += [f"{name}:\n{diff}" for name, diff in found.levels if diff]
+    return "\n\n".join(sections)
+
+
+def _by_line(facts: Facts) -> list[tuple[str, str]]:
+    """Returns for each line of the user's program the dispatches that compute it."""
+    found: dict[tuple[int, int], list[str]] = {}
+    for number, run in enumerate(facts.runs):
+        for place in run.places:
+            found.setdefault(place, []).append(str(number))
+    return [(f"{facts.files[file].path}:{line}", ", ".join(numbers)) for (file, line), numbers in sorted(found.items())]
+
+
+def _changed(diff: str) -> str:
+    lines = diff.splitlines()
+    added, removed = (sum(line.startswith(sign) for line in lines) for sign in "+-")
+    return f"+{added} -{removed}" if lines else ""
+
+
+def _table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    cells = [tuple(columns), *(tuple(row) for row in rows)]
+    widths = [max(len(row[column]) for row in cells) for column in range(len(columns))]
+    return "\n".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in cells
+    )

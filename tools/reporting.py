@@ -1,0 +1,78 @@
+"""`tg report`: what a compilation did, as a page or as text."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+
+from tensorgrad.errors import ProgramError
+from tensorgrad.runtime.saved import Saved
+from tensorgrad.runtime.target import Target
+from tensorgrad.tools.printing import print_json
+
+if TYPE_CHECKING:
+    from tensorgrad.report.facts import Facts
+
+
+@dataclass(frozen=True)
+class Report:
+    """Writes a page about a program: its IR at every level, passes, kernels, data flow and memory.
+
+    FILE is IR of the level `tg` as `tg-opt` prints it, in a .mlir file or, as `-`, on standard input, and is compiled
+    for a target. Or it is what `save` wrote, which has kernels and a plan alone. A second file is compared with it.
+
+    Attributes:
+        paths: One file, or two.
+        out: Where to write the page.
+        target: What IR is compiled for: a profile's name, the path of a JSON file, or inline JSON.
+        text: Whether to print the report instead of writing a page.
+        json: Whether to print it as JSON.
+    """
+
+    paths: list[str]
+    out: str = "report.html"
+    target: str = "webgpu-default"
+    text: bool = False
+    json: bool = False
+
+    def run(self, console: Console) -> None:
+        """Writes or prints the report.
+
+        Raises:
+            TensorgradError: A file is malformed, or can't be compiled.
+            OSError: A file can't be read, or the page not be written.
+        """
+        from tensorgrad.report import CompilationReport
+
+        if len(self.paths) > 2:
+            raise ProgramError(f"tg report takes one file, or two to compare, got {len(self.paths)}")
+        found = [self._facts(path) for path in self.paths]
+        report = CompilationReport(*found)
+        if self.json:
+            print_json(console, [facts.to_dict() for facts in found])
+        elif self.text:
+            console.out(str(report), highlight=False)
+        else:
+            report.save(self.out)
+            console.print(f"wrote {self.out}", soft_wrap=True, highlight=False, markup=False)
+
+    def _facts(self, path: str) -> Facts:
+        from xdsl.utils.exceptions import DiagnosticException
+
+        from tensorgrad.passes.functions import find_function
+        from tensorgrad.passes.pipelines import device_passes, forward_passes
+        from tensorgrad.passes.tensors.inline_calls import InlineCallsPass
+        from tensorgrad.report.collect import collect, facts_of_program
+        from tensorgrad.tools.parsing import parsed_tensors
+
+        if path != "-" and not path.endswith(".mlir"):
+            return facts_of_program(Saved.load(path).program)
+        target, module = Target.from_spec(self.target), parsed_tensors(path)
+        try:
+            name = find_function(module, None).sym_name.data
+        except DiagnosticException as error:
+            raise ProgramError(str(error)) from error
+        above = [InlineCallsPass(recompute=False), *forward_passes()]
+        return collect(module, above, device_passes(target, None, False, None), target, name, target.name)
