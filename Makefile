@@ -27,7 +27,7 @@ VENV_READY := $(VENV)/.ready-$(PLACE)
 EXAMPLES_READY := $(VENV)/.examples-$(KEY)
 TEST_READY := $(VENV)/.test-$(KEY)
 
-.PHONY: help install train test lint types lit unit nightly format adapter bench docs clean
+.PHONY: help install train test test-mlir test-web lint types lit unit nightly format adapter bench docs clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -50,12 +50,16 @@ types: $(TEST_READY) ## Check types with pyright
 lit: $(TEST_READY) ## Run the IR tests: MLIR in, FileCheck on what comes out
 	LP_NUM_THREADS=$(LP_NUM_THREADS) $(BIN)/lit --verbose --workers $(JOBS) $(LIT_ARGS) tests/lit
 
-unit: $(TEST_READY) adapter ## Run pytest, all but what is marked nightly or mlir (PYTEST_ARGS='-k name')
-	LP_NUM_THREADS=$(LP_NUM_THREADS) OPENBLAS_NUM_THREADS=$(OPENBLAS_NUM_THREADS) $(BIN)/python -m pytest -n $(JOBS) -m "not nightly and not mlir" $(PYTEST_ARGS)
+unit: $(TEST_READY) adapter ## Run pytest, all but what is marked nightly, mlir or web (PYTEST_ARGS='-k name')
+	LP_NUM_THREADS=$(LP_NUM_THREADS) OPENBLAS_NUM_THREADS=$(OPENBLAS_NUM_THREADS) $(BIN)/python -m pytest -n $(JOBS) -m "not nightly and not mlir and not web" $(PYTEST_ARGS)
 
 test-mlir: $(TEST_READY) ## Run the whole op table by upstream MLIR, from what buf-to-upstream leaves of it
 	@sh tools/ensure_mlir.sh
 	$(BIN)/python -m pytest -n $(JOBS) -m mlir $(PYTEST_ARGS)
+
+test-web: $(TEST_READY) ## Try pages in headless Chromium
+	@sh tools/ensure_browser.sh
+	$(BIN)/python -m pytest -m web $(PYTEST_ARGS)
 
 nightly: $(TEST_READY) adapter ## Run the tests that are too slow for every change, with many more random examples
 	LP_NUM_THREADS=$(LP_NUM_THREADS) OPENBLAS_NUM_THREADS=$(OPENBLAS_NUM_THREADS) $(BIN)/python -m pytest -n $(JOBS) -m nightly --hypothesis-profile=nightly $(PYTEST_ARGS)

@@ -6,6 +6,7 @@ import math
 import re
 import sys
 from pathlib import Path
+from typing import Any
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -21,6 +22,9 @@ from tensorgrad.runtime.errors import MALFORMED
 
 MOST_ELEMENTS = 1 << 24
 """The parser writes out each element of a constant, even where all are equal."""
+
+_STRING = re.compile(r'"(?:[^"\\\n\v\f]|\\(?:["nt\\]|[0-9A-Fa-f]{2}))*+"')
+"""A string, matched in linear time. Upstream's pattern takes exponential time where the closing quote is missing."""
 
 _SHAPE = r"(?:tensor|vector|memref)<((?:\s*\d+\s*x)+)"
 _ALIAS = re.compile(r"(!\w+)\s*=\s*" + _SHAPE)
@@ -45,6 +49,8 @@ class LocatingParser(Parser):
 
     def __init__(self, context: Context, text: str | bytes, name: str = "<unknown>"):
         super().__init__(context, text, name)
+        lexer: Any = self.lexer
+        lexer._unescaped_characters_regex = _STRING
         self._first_use: dict[str, Span[str]] = {}
 
     def resolve_operand(self, operand: UnresolvedOperand, type: AttributeInvT) -> SSAValue[AttributeInvT]:

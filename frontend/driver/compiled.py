@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeAlias, TypeVar, cast
+from typing import Any, Generic, NoReturn, TypeAlias, TypeVar, cast
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from tensorgrad.driver.device import described
 from tensorgrad.driver.pipeline import Compilation
 from tensorgrad.driver.profiling import StepProfile
 from tensorgrad.errors import InputError, ProgramError
+from tensorgrad.report import CompilationReport
 from tensorgrad.runtime.backend import Executable, OutputHandle, check_inputs
 from tensorgrad.runtime.conversion import to_numpy
 from tensorgrad.runtime.program import PERSISTENT_ROLES, Program
@@ -25,9 +26,6 @@ from tensorgrad.tracing.index_ranges import IndexRanges
 from tensorgrad.tracing.location import user_line
 from tensorgrad.tracing.tensor import Array
 from tensorgrad.tracing.tracer import as_array, refuse_inside_trace
-
-if TYPE_CHECKING:
-    from tensorgrad.report import CompilationReport
 
 
 class Held:
@@ -128,8 +126,6 @@ class Compiled(Held):
             InputError: The profile is of another program.
             OSError: The page can't be written.
         """
-        from tensorgrad.report import CompilationReport
-
         measured = None if profile is None else profile.of(self._executable)
         other = None if beside is None else beside.report().facts
         found = CompilationReport(self._compilation.facts(self.device, measured), other)

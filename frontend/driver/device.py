@@ -10,14 +10,11 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 import numpy as np
 
 from tensorgrad.errors import DeviceError, NoAdapterError, OptionError
-from tensorgrad.interpreters.backend import NumpyExecutable
 from tensorgrad.runtime.cpu import CpuDevice, CpuExecutable
-from tensorgrad.runtime.cpu.profile import CpuTimer
 
 if TYPE_CHECKING:
     from tensorgrad.runtime.backend import Executable
     from tensorgrad.runtime.executable import ProgramExecutable
-    from tensorgrad.runtime.profile import StepTimer
     from tensorgrad.runtime.program import Program
     from tensorgrad.runtime.webgpu import WebGPUDevice
 
@@ -106,24 +103,6 @@ def load_program(
 
     assert share is None or isinstance(share, WebGPUExecutable)
     return WebGPUExecutable(program, device, share, in_turn, timeout)
-
-
-def timer_of(executable: Executable) -> StepTimer:
-    """Returns what measures an executable's steps.
-
-    Raises:
-        OptionError: It runs by numpy, which has no kernels.
-        DeviceError: The device has no timestamps.
-    """
-    if isinstance(executable, CpuExecutable):
-        return CpuTimer(executable)
-    if isinstance(executable, NumpyExecutable):
-        raise OptionError("device 'numpy' has no kernels to measure: choose another device of tg.compile")
-    from tensorgrad.runtime.webgpu import WebGPUExecutable
-    from tensorgrad.runtime.webgpu.profile import WebGPUTimer
-
-    assert isinstance(executable, WebGPUExecutable)
-    return WebGPUTimer(executable)
 
 
 def check_name(name: str) -> None:

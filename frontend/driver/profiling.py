@@ -10,9 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tensorgrad.driver.device import timer_of
-from tensorgrad.errors import InputError
+from tensorgrad.errors import InputError, OptionError
+from tensorgrad.interpreters.backend import NumpyExecutable
 from tensorgrad.runtime.backend import Executable, OutputHandle
+from tensorgrad.runtime.cpu import CpuExecutable
+from tensorgrad.runtime.cpu.profile import CpuTimer
 from tensorgrad.runtime.executable import ProgramExecutable
 from tensorgrad.runtime.profile import DispatchTime, Profile, Span, StepTimer
 from tensorgrad.tracing.location import user_line
@@ -38,6 +40,24 @@ class MeasuredStep:
     start: float
     seconds: float
     spans: tuple[Span, ...]
+
+
+def timer_of(executable: Executable) -> StepTimer:
+    """Returns what measures an executable's steps.
+
+    Raises:
+        OptionError: It runs by numpy, which has no kernels.
+        DeviceError: The device has no timestamps.
+    """
+    if isinstance(executable, CpuExecutable):
+        return CpuTimer(executable)
+    if isinstance(executable, NumpyExecutable):
+        raise OptionError("device 'numpy' has no kernels to measure: choose another device of tg.compile")
+    from tensorgrad.runtime.webgpu import WebGPUExecutable
+    from tensorgrad.runtime.webgpu.profile import WebGPUTimer
+
+    assert isinstance(executable, WebGPUExecutable)
+    return WebGPUTimer(executable)
 
 
 class StepProfile:

@@ -126,7 +126,7 @@ class _Collector:
             kernels,
             runs_of(program, self._flow, kernels, profile),
             tuple(self._flow.values),
-            self._flow.arenas,
+            _arenas(program),
             None if profile is None else profile.step_seconds,
         )
 
@@ -225,9 +225,13 @@ def facts_of_program(program: Program, profile: Profile | None = None) -> Facts:
         kernels=kernels,
         runs=runs_of(program, flow, kernels, profile),
         values=tuple(flow.values),
-        arenas=flow.arenas,
+        arenas=_arenas(program),
         step_seconds=None if profile is None else profile.step_seconds,
     )
+
+
+def _arenas(program: Program) -> dict[str, int]:
+    return {buffer.name: buffer.size for buffer in program.buffers}
 
 
 def versions() -> dict[str, str]:

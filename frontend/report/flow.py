@@ -45,12 +45,10 @@ class Flow:
     Attributes:
         uses: The dispatches and copies, in the order in which they run.
         values: The buffers that they use.
-        arenas: The size of each allocation, by name.
     """
 
     uses: list[Use] = field(default_factory=list[Use])
     values: list[Value] = field(default_factory=list[Value])
-    arenas: dict[str, int] = field(default_factory=dict[str, int])
 
     def with_spans(self) -> Flow:
         """Returns the same, each value with its first and last use."""
@@ -73,9 +71,7 @@ def flow_of(module: ModuleOp, sources: Sources) -> Flow:
     flow, numbers = Flow(), dict[SSAValue, int]()
     shared: int | None = None
     for op in module.walk():
-        if isinstance(op, ArenaOp):
-            flow.arenas[op.label.data] = op.size
-        elif isinstance(op, KernelOp):
+        if isinstance(op, KernelOp):
             reads, writes = (_numbers(values, numbers, flow) for values in (op.inputs, op.outputs))
             use = Use(reads, writes, sources.places(op))
             if shared is not None and op.dispatch_number == shared:
@@ -126,8 +122,7 @@ def flow_of_program(program: Program) -> Flow:
 
     A device tracks what is written by buffer, not by range, so some of what is bound for writing is only read.
     """
-    arenas = {buffer.name: buffer.size for buffer in program.buffers}
-    flow, numbers = Flow(arenas=arenas), dict[tuple[int, int, int], int]()
+    flow, numbers = Flow(), dict[tuple[int, int, int], int]()
     names = {(slot.buffer, slot.offset): slot for slot in program.tensors}
 
     def number(buffer: int, offset: int, size: int) -> int:

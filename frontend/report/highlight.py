@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from pygments import highlight
@@ -18,7 +19,7 @@ class MlirLexer(RegexLexer):
     """IR as xDSL and MLIR print it."""
 
     name = "MLIR"
-    aliases: ClassVar[list[str]] = ["mlir"]
+    aliases: ClassVar[Sequence[str]] = ["mlir"]
     tokens: ClassVar[dict[str, list[Any]]] = {
         "root": [
             (r"\s+", Whitespace),

@@ -382,6 +382,7 @@ def test_shaders_that_no_driver_sees(body: str, message: str, tmp_path: Path) ->
         ("%0 = tg.constant value = dense<0.0> : tensor<1000000x1000000xf32>", "a constant of more than"),
         ('%0 = "test.op"() : () -> ' + "tuple<" * 5000 + ">" * 5000, "nests too deep"),
         ("%0 = tg.reverse %x axes = 3 : tensor<2xf32>", "tg.reverse: its properties are of other kinds"),
+        ('%0 = "' + "a b" * 10_000, "before closing string literal"),
     ],
 )
 def test_ir_that_is_malformed(text: str, message: str, tmp_path: Path) -> None:

@@ -53,8 +53,8 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
 Layers, optimizers and the ONNX importer are written as a user would write them: they are clients of the public API.
 """
 
-LAZY = ("", "surface", "tools", "passes.registry", "passes.pipelines", "driver.pipeline")
-"""Where modules load when they are first used: the edges of the package, and the passes.
+LAZY = ("", "surface", "tools", "passes.registry", "passes.pipelines", "driver.pipeline", "report")
+"""Where modules load when they are first used: the edges of the package, the passes, and what draws pages.
 
 The device "numpy" needs none of the passes below tensors, which take longer to load than a small model to compile.
 """

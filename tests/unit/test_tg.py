@@ -129,7 +129,7 @@ def test_dispatches_of_one_kernel_from_one_line_are_one_row() -> None:
         return DispatchTime(kernel, label, (1, 2, 3), 2, seconds)
 
     found = Profile((one("a", "x:1", 1.0), one("b", "x:1", 2.0), one("a", "x:1", 4.0), one("a", "x:2", 8.0)), 9)
-    assert [(row.kernel, row.label, row.times, row.seconds) for row in bench._rows(found)] == [
+    assert [(row.kernel, row.label, row.times, row.seconds) for row in found.kernels()] == [
         ("a", "x:1", 4, 5.0),
         ("b", "x:1", 2, 2.0),
         ("a", "x:2", 2, 8.0),

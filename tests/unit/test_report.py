@@ -1,0 +1,233 @@
+"""Reports of compilations and profiles of steps: what they say is what was compiled and what ran."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tensorgrad as tg
+from tensorgrad.driver.profiling import TRACKS
+from tensorgrad.errors import InputError, OptionError
+from tensorgrad.report.facts import NOWHERE, Facts
+from tensorgrad.report.graph import Edge, graph_of, laid_out
+from tensorgrad.runtime.profile import costs_of
+from tensorgrad.runtime.program import DISPATCH_COSTS, Dispatch
+from tensorgrad.tools.tg import main
+
+HERE = "test_report.py"
+
+
+class Network(tg.nn.Module):
+    def __init__(self, width: int = 16) -> None:
+        self.first = tg.nn.Linear(8, width)
+        self.second = tg.nn.Linear(width, 4)
+
+    def __call__(self, x: tg.Tensor) -> tg.Tensor:
+        hidden = tg.tanh(self.first(x))  # the line of the hidden layer
+        return self.second(hidden)
+
+
+def loss(model: Any, x: tg.Tensor, y: tg.Tensor) -> tg.Tensor:
+    return tg.cross_entropy(model(x), y)
+
+
+def compiled(device: tg.DeviceName = "cpu", width: int = 16, **options: Any) -> tg.Training:
+    inputs = {"x": (32, 8), "y": tg.spec(32, "i32")}
+    return tg.compile(Network(width), loss=loss, optimizer=tg.optim.adam(1e-2), inputs=inputs, device=device, **options)
+
+
+def batch() -> dict[str, np.ndarray]:
+    generator = np.random.default_rng(0)
+    return {"x": generator.normal(size=(32, 8)).astype(np.float32), "y": generator.integers(0, 4, 32, np.int32)}
+
+
+def hidden_line(facts: Facts) -> tuple[int, int]:
+    """The place of the line that computes the hidden layer."""
+    (number,) = (number for number, file in enumerate(facts.files) if file.path.endswith(HERE))
+    lines = facts.files[number].text.splitlines()
+    return number, next(at for at, line in enumerate(lines, 1) if "# the line of the hidden layer" in line)
+
+
+@pytest.mark.parametrize("device", ["cpu", "wgpu", "numpy"])
+def test_what_a_report_says_is_what_was_compiled(device: tg.DeviceName) -> None:
+    training = compiled(device)
+    facts = training.report().facts
+    program = training.program
+    assert [(one.name, one.code) for one in facts.kernels] == [(one.entry, one.code) for one in program.kernels]
+    dispatches = [step for step in program.plan if isinstance(step, Dispatch)]
+    assert [(one.kernel, one.label, one.workgroups) for one in facts.runs] == [
+        (step.kernel, step.label, step.workgroups) for step in dispatches
+    ]
+    assert facts.bytes_moved == program.statistics["bytes_moved"] > 0
+    assert sum(facts.arenas.values()) == sum(buffer.size for buffer in program.buffers)
+    for run, step in zip(facts.runs, dispatches, strict=True):
+        bound = {(one.buffer, one.offset) for one in step.bindings}
+        names = [buffer.name for buffer in program.buffers]
+        used = {facts.values[number] for number in (*run.reads, *run.writes)}
+        assert {(names.index(one.arena), one.offset) for one in used} <= bound or len(used) > len(bound)
+        assert run.flops > 0 and run.places and run.writes
+    assert max(facts.live_bytes()) <= facts.arenas["workspace"]
+
+
+def test_every_level_knows_the_lines_it_is_from() -> None:
+    facts = compiled("wgpu").report().facts
+    assert [level.name for level in facts.levels] == ["traced", "tg", "buf", "wgsl"]
+    place = hidden_line(facts)
+    for level in facts.levels:
+        lines = level.text.splitlines()
+        assert len(lines) == len(level.places)
+        mine = [line for line, found in zip(lines, level.places, strict=True) if found == place]
+        assert any("tanh" in line for line in mine) or (mine and level.name == "wgsl"), level.name
+        assert "loc(" not in level.text
+    kernels = [line for line in facts.levels[2].text.splitlines() if line.lstrip().startswith("buf.kernel")]
+    places = dict(zip(facts.levels[2].text.splitlines(), facts.levels[2].places, strict=True))
+    assert kernels and all(places[line] != NOWHERE for line in kernels), "an op with a region has its place in front"
+
+
+def test_the_passes_and_what_each_changed() -> None:
+    facts = compiled("cpu").report().facts
+    names = [one.name.partition("{")[0] for one in facts.passes]
+    assert names[:3] == ["simplify", "outline-attention", "grad"] and names[-1] == "convert-to-llvm"
+    changed = {one.name.partition("{")[0]: one.diff for one in facts.passes}
+    assert "+" in changed["grad"] and "tg.mul" in changed["grad"] and not changed["outline-attention"]
+    assert [level.name for level in facts.levels] == ["traced", "tg", "buf", "cpu", "llvm"]
+
+
+def test_the_operations_of_a_product_are_counted() -> None:
+    function = tg.jit(lambda a, b: a @ b, device="cpu")
+    function(np.ones((16, 32), np.float32), np.ones((32, 64), np.float32))
+    (cost,) = costs_of(function.program)
+    assert (cost.bytes, cost.flops) == (4 * (16 * 32 + 32 * 64 + 16 * 64), 2 * 16 * 32 * 64)
+
+
+@pytest.mark.parametrize("rows", [None, "many", [], [[1, 2], [3, 4]], [[1]], [[1, -2]], [[1.5, 2]], [[True, 2]]])
+def test_files_may_say_anything_of_costs(rows: Any) -> None:
+    function = tg.jit(lambda a: a + 1, device="cpu")
+    function(np.ones(3, np.float32))
+    program = replace(function.program, statistics={DISPATCH_COSTS: rows})
+    assert [(cost.bytes, cost.flops) for cost in costs_of(program)] == [(0, 0)]
+
+
+def test_the_graph_has_what_dispatches_pass_on() -> None:
+    facts = compiled("wgpu").report().facts
+    nodes, edges = graph_of(facts)
+    assert {node.name for node in nodes if node.role == "input"} == {"x", "y"}
+    assert [node.name for node in nodes if node.role == "output"] == ["loss"]
+    for edge in edges:
+        source, target = nodes[edge.source], nodes[edge.target]
+        assert source.role == "input" or edge.value in facts.runs[source.run].writes
+        assert target.role == "output" or edge.value in facts.runs[target.run].reads
+    layout = laid_out(len(nodes), edges)
+    for edge, points in zip(edges, layout.bends, strict=True):
+        assert points[0] == layout.places[edge.source] and points[-1] == layout.places[edge.target]
+        assert [y for _, y in points] == sorted(y for _, y in points)
+
+
+def test_a_layout_of_nothing_and_of_long_edges() -> None:
+    assert laid_out(0, []).places == ()
+    chain = [Edge(number, number + 1, 0) for number in range(9)]
+    layout = laid_out(10, [*chain, Edge(0, 9, 1)])
+    assert len({x for x, _ in layout.places}) == 1 and layout.bends[-1][1][0] < layout.places[0][0]
+
+
+def test_a_page_needs_nothing_else(tmp_path: Path) -> None:
+    path = tmp_path / "report.html"
+    report = compiled().report(path)
+    page = path.read_text(encoding="utf-8")
+    assert page == report.page() and len(page) < 3_000_000
+    assert not re.search(r"<(?:script|link)[^>]*(?:src|href)=", page) and "@DATA@" not in page
+    assert "default-src 'none'" in page
+
+
+def test_a_page_without_the_packages_that_draw(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "vl_convert", None)
+    with pytest.raises(OptionError, match=r"pip install 'tensorgrad-xdsl\[report\]'"):
+        compiled().report().page()
+
+
+def test_two_compilations_beside_each_other() -> None:
+    report = compiled().report(beside=compiled(width=20))
+    text = str(report)
+    assert "dispatches" in text and "-    %" in text and "8x20xf32" in text and "tensor<8x16xf32>" in text
+    assert "the same at: traced, tg, buf, cpu, llvm" in str(compiled().report(beside=compiled()))
+    assert "<details>" in report._repr_html_()
+
+
+def test_functions_have_reports_too() -> None:
+    function = tg.jit(lambda x: tg.exp(x) * 2.0, device="cpu")
+    with pytest.raises(InputError, match="call it first"):
+        function.report()
+    function(np.ones(4, np.float32))
+    assert "math.exp" in function.report().facts.levels[2].text
+    attached = compiled().attach(lambda model, x: model(x), inputs={"x": (4, 8)})
+    assert attached.report(beside=function).beside is not None
+
+
+@pytest.mark.parametrize("device", ["cpu", "wgpu"])
+def test_profiled_steps_are_steps(device: tg.DeviceName, tmp_path: Path) -> None:
+    training, other = compiled(device), compiled(device)
+    with training.profile() as profile:
+        losses = [float(training.step(**batch())) for _ in range(3)]
+    losses.append(float(training.step(**batch())))
+    assert losses == [float(other.step(**batch())) for _ in range(4)]
+    for name, value in other.parameters().items():
+        np.testing.assert_array_equal(training.parameters()[name], value)
+    assert profile.steps == 3 and len(profile.dispatches) == training.stats()["dispatches"]
+    assert all(one.seconds >= 0 and one.bytes > 0 and one.flops > 0 for one in profile.dispatches)
+    assert HERE in str(profile) and "GFLOP/s" in str(profile)
+    profile.save_trace(tmp_path / "trace.json")
+    events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
+    tracks = [event["args"]["name"] for event in events if event["name"] == "thread_name"]
+    assert tracks == list(TRACKS)
+    kernels = [event for event in events if event["ph"] == "X" and event["tid"] == TRACKS.index("kernels")]
+    assert len(kernels) == 3 * len(profile.dispatches) and all(HERE in event["args"]["line"] for event in kernels)
+    assert all(event["ts"] >= 0 and event["dur"] >= 0 for event in events if event["ph"] == "X")
+    compiling = [event["name"] for event in events if event["ph"] == "X" and event["tid"] == 0]
+    assert {"trace", "grad", "load"} <= {*compiling}
+    report = training.report(profile=profile)
+    assert all(run.seconds is not None for run in report.facts.runs) and "ms a step" in str(report)
+
+
+def test_micro_batches_are_profiled_by_program() -> None:
+    training = compiled(accumulate=2)
+    with training.profile() as profile:
+        for _ in range(4):
+            training.step(**batch())
+    adding, updating = len(training.program_for("cpu").plan), training.stats()["accumulate"]["dispatches"]
+    assert profile.steps == 4 and len(profile.dispatches) == adding + updating
+
+
+def test_what_can_not_be_profiled() -> None:
+    training = compiled("numpy")
+    with training.profile() as profile, pytest.raises(OptionError, match="has no kernels to measure"):
+        training.step(**batch())
+    with pytest.raises(InputError, match="no step of this program has been measured"):
+        compiled().report(profile=profile)
+
+
+def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    training = compiled("wgpu")
+    ir, saved, page = tmp_path / "step.mlir", tmp_path / "step.tg", tmp_path / "page.html"
+    ir.write_text(training.module("traced").split("func.func private")[0] + "}\n", encoding="utf-8")
+    training.save(saved)
+    assert main(["report", "--text", str(ir)]) == 0
+    text = capsys.readouterr().out
+    assert "lower-buf-to-wgsl" in text and "dispatches" in text
+    assert main(["report", str(ir), "--target", "cpu", "--out", str(page)]) == 0
+    assert page.stat().st_size > 100_000 and str(page) in capsys.readouterr().out
+    assert main(["report", "--json", str(saved)]) == 0
+    (facts,) = json.loads(capsys.readouterr().out)
+    assert len(facts["runs"]) == training.stats()["dispatches"] and not facts["levels"]
+    assert any(value["name"] == "first.weight" for value in facts["values"])
+    assert main(["report", "--text", str(ir), str(saved)]) == 0
+    assert "dispatches" in capsys.readouterr().out
+    assert main(["report", str(ir), str(ir), str(ir)]) == 1
+    assert "two to compare" in capsys.readouterr().err
+    assert main(["report", str(ir), "--target", "nowhere"]) == 1
+    assert "nowhere" in capsys.readouterr().err

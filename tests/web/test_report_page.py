@@ -1,0 +1,158 @@
+"""The page of a report in headless Chromium: what is clicked leads where it should, and nothing is loaded."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page, sync_playwright
+
+import tensorgrad as tg
+
+pytestmark = pytest.mark.web
+
+ROOT = Path(__file__).resolve().parents[2]
+BROWSERS = ("/usr/lib/chromium/chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
+VIEWS = ("code", "passes", "flow", "memory", "kernels")
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    found = next((path for name in BROWSERS if (path := shutil.which(name))), None)
+    if found is None:
+        pytest.fail("there is no Chromium: `make test-web` installs one, or says how to")
+    arguments = ["--no-sandbox"] if hasattr(os, "geteuid") and os.geteuid() == 0 else []
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=found, args=arguments)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="module")
+def reports(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The report of the addition transformer, and one that compares two small programs."""
+    folder = tmp_path_factory.mktemp("reports")
+    sys.path.insert(0, str(ROOT / "examples"))
+    try:
+        import addition
+    finally:
+        sys.path.remove(str(ROOT / "examples"))
+    inputs = {"tokens": tg.spec((128, addition.LENGTH), "i32"), "result": tg.spec((128, 3), "i32")}
+    training = tg.compile(
+        addition.Adder(), loss=addition.loss, optimizer=tg.optim.adamw(1e-3), inputs=inputs, device="numpy"
+    )
+    training.report(folder / "addition.html")
+    small = [
+        tg.compile(
+            tg.nn.Linear(4, width),
+            loss=lambda model, x: tg.mean(model(x) ** 2),
+            optimizer=tg.optim.sgd(0.1),
+            inputs={"x": (3, 4)},
+            device="cpu",
+        )
+        for width in (2, 3)
+    ]
+    with small[0].profile() as profile:
+        small[0].step(x=[[0.0] * 4] * 3)
+    small[0].report(folder / "small.html", beside=small[1], profile=profile)
+    return folder
+
+
+@pytest.fixture
+def page(browser: Browser) -> Iterator[Page]:
+    """A page on which any error or request is a failure."""
+    context = browser.new_context(viewport={"width": 1400, "height": 900}, color_scheme="light")
+    page = context.new_page()
+    faults: list[str] = []
+    page.on("pageerror", lambda error: faults.append(str(error)))
+    page.on("console", lambda message: faults.append(message.text) if message.type == "error" else None)
+    page.on("request", lambda request: None if request.url.startswith("file:") else faults.append(request.url))
+    yield page
+    context.close()
+    assert not faults
+
+
+def opened(page: Page, path: Path) -> None:
+    page.goto(path.as_uri())
+    page.wait_for_selector("html[data-ready=true]", state="attached")
+
+
+def line_of(text: str) -> int:
+    """The number of the first line of the addition transformer's source that has a text."""
+    lines = (ROOT / "examples" / "addition.py").read_text(encoding="utf-8").splitlines()
+    return next(number for number, line in enumerate(lines, 1) if text in line)
+
+
+def test_a_line_of_python_leads_to_every_level_and_kernel_and_back(page: Page, reports: Path) -> None:
+    opened(page, reports / "addition.html")
+    assert page.locator("#files option:checked").inner_text().endswith("addition.py")
+    number = line_of("return x + self.")
+    source = page.locator(f".code[aria-label='Python source'] .row[data-n='{number}']")
+    source.click()
+    for level in page.locator("#levels option").all_inner_texts()[:4]:
+        page.select_option("#levels", label=level)
+        marked = page.locator(".code[aria-label='IR or kernel'] .row.marked")
+        assert marked.count() > 0, level
+        assert "current" in (source.get_attribute("class") or "")
+    page.locator("#kernels button").first.click()
+    assert "kernel" in page.locator("#levels option:checked").inner_text()
+    assert "fn " in page.locator(".code[aria-label='IR or kernel']").inner_text()
+    # The other way round: from a line of IR to its line of Python.
+    page.select_option("#levels", index=1)
+    page.locator(".code[aria-label='IR or kernel'] .row.linked:has-text('tg.log')").first.click()
+    current = page.locator(".code[aria-label='Python source'] .row.current")
+    assert "cross_entropy" in current.inner_text()
+
+
+def test_every_view_draws(page: Page, reports: Path) -> None:
+    assert (reports / "addition.html").stat().st_size < 3_000_000
+    opened(page, reports / "addition.html")
+    for number, view in enumerate(VIEWS, 1):
+        page.keyboard.press(str(number))
+        assert page.locator(f"nav button[data-view={view}]").get_attribute("aria-selected") == "true"
+        if view in ("flow", "memory", "kernels"):
+            page.wait_for_selector(".drawing[data-drawn=true] svg")
+            assert page.locator(".drawing svg path").count() > 10
+    page.keyboard.press("3")
+    page.wait_for_selector(".drawing[data-drawn=true]")
+    page.locator(".drawing svg .mark-rect.role-mark.node path").nth(3).click(force=True)
+    assert "Dispatch" in page.locator("#about h2").first.inner_text()
+    page.locator("#about button").first.click()
+    assert page.locator(".code[aria-label='Python source'] .row.current").count() == 1
+
+
+def test_the_passes_as_a_film(page: Page, reports: Path) -> None:
+    opened(page, reports / "addition.html")
+    page.keyboard.press("2")
+    page.locator("tr[data-pass]:has-text('grad')").click()
+    assert "grad" in page.locator("#pass").inner_text()
+    assert page.locator(".code .row.inserted").count() > 10
+    page.keyboard.press("]")
+    assert "append-updates" in page.locator("#pass").inner_text()
+
+
+def test_dark_narrow_and_from_an_address(page: Page, reports: Path) -> None:
+    opened(page, reports / "addition.html")
+    page.keyboard.press("d")
+    assert page.locator("html").get_attribute("data-theme") == "dark"
+    page.set_viewport_size({"width": 420, "height": 800})
+    page.keyboard.press("5")
+    page.wait_for_selector("#runs tbody tr")
+    assert page.evaluate("document.documentElement.scrollWidth") <= 420
+    address = page.url
+    page.goto("about:blank")
+    page.goto(address)
+    page.wait_for_selector("#runs tbody tr")
+
+
+def test_two_programs_beside_each_other(page: Page, reports: Path) -> None:
+    opened(page, reports / "small.html")
+    page.keyboard.press("6")
+    assert page.locator("h2:has-text('Figures')").count() == 1
+    assert page.locator(".row.inserted:has-text('tensor<4x3xf32>')").count() > 0
+    page.keyboard.press("5")
+    assert "GFLOP/s" in page.locator("#runs thead").inner_text()
