@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
@@ -38,7 +40,7 @@ def reports(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("reports")
     sys.path.insert(0, str(ROOT / "examples"))
     try:
-        import addition
+        addition: Any = importlib.import_module("addition")
     finally:
         sys.path.remove(str(ROOT / "examples"))
     inputs = {"tokens": tg.spec((128, addition.LENGTH), "i32"), "result": tg.spec((128, 3), "i32")}
