@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import itertools
 import logging
 import os
@@ -105,6 +106,10 @@ class Training(TrainingState, Generic[Result]):
 
     def __str__(self) -> str:
         return self.summary()
+
+    def _repr_html_(self) -> str:
+        """Returns the summary for notebooks."""
+        return f"<pre>{html.escape(self.summary())}</pre>"
 
     def summary(self) -> str:
         """Returns a table, which `print(training)` shows too.

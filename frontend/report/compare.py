@@ -65,7 +65,7 @@ def figures(facts: Facts) -> dict[str, int | float]:
     if facts.passes:
         found["seconds in passes"] = round(sum(one.seconds for one in facts.passes), 3)
     if facts.step_seconds is not None:
-        found["seconds a step"] = facts.step_seconds
+        found["seconds a step with each kernel measured"] = facts.step_seconds
     return found
 
 

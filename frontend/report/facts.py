@@ -149,7 +149,7 @@ class Facts:
         runs: The dispatches, in order.
         values: The buffers that they use.
         arenas: The size of each allocation, by name.
-        step_seconds: What a step took, where that was measured.
+        step_seconds: What a step took in which each kernel was measured, which is more than others take; or None.
     """
 
     name: str

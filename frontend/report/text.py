@@ -15,7 +15,7 @@ def summary_of(facts: Facts) -> str:
     parts.append(f"{facts.bytes_moved:,} bytes moved a step")
     parts.append(f"{sum(facts.arenas.values()):,} bytes of buffers")
     if facts.step_seconds is not None:
-        parts.append(f"{1e3 * facts.step_seconds:.3f} ms a step")
+        parts.append(f"{1e3 * facts.step_seconds:.3f} ms a step with each kernel measured")
     if facts.passes:
         parts.append(f"{sum(one.seconds for one in facts.passes):.2f} s in passes")
     return ", ".join(parts)

@@ -156,7 +156,7 @@ def test_two_compilations_beside_each_other() -> None:
     text = str(report)
     assert "dispatches" in text and "-    %" in text and "8x20xf32" in text and "tensor<8x16xf32>" in text
     assert "the same at: traced, tg, buf, cpu, llvm" in str(compiled().report(beside=compiled()))
-    assert "<details>" in report._repr_html_()
+    assert "<details>" in report._repr_html_() and "first.weight" in compiled()._repr_html_()
 
 
 def test_functions_have_reports_too() -> None:
