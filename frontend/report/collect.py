@@ -39,8 +39,8 @@ TITLES = {
 }
 """The levels, each in a line."""
 
-LOWERINGS = {"lower-buf-to-wgsl": "wgsl", "lower-buf-to-cpu": "cpu"}
-"""The passes that leave the level `buf`, and where to."""
+LOWERINGS = ("lower-buf-to-wgsl", "lower-buf-to-cpu")
+"""The passes that leave the level `buf`."""
 
 MOST_LINES = 40_000
 """How many lines of a level a report has."""

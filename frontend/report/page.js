@@ -114,8 +114,7 @@ function codePane(label, choose) {
 function target() {
   if (state.kernel >= 0) {
     const kernel = facts.kernels[state.kernel];
-    const linked = new Set(kernel.places.map(key));
-    return { html: kernel.html, lines: () => [], isLinked: () => false, linked, at: () => null };
+    return { html: kernel.html, lines: () => [], isLinked: () => false, at: () => null };
   }
   const level = facts.levels[state.level];
   if (!level) return { html: "", lines: () => [], isLinked: () => false, at: () => null };
