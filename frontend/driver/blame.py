@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 import numpy as np
-from xdsl.dialects.builtin import FileLineColLoc, ModuleOp
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 
@@ -19,6 +19,7 @@ from tensorgrad.dialects.tg.base import NumpyArray
 from tensorgrad.driver.pipeline import Phases, run_passes
 from tensorgrad.interpreters.nonfinite import Content, NonfiniteSearch, Origin
 from tensorgrad.runtime.backend import ArraySlot, ScalarInputs
+from tensorgrad.tracing.location import line_of
 
 Phase: TypeAlias = Literal["forward", "backward", "update"]
 
@@ -148,12 +149,12 @@ class Blamer:
             given = _named(slots[origin.argument].role, slots[origin.argument].name)
         return Blame(
             op and op.name,
-            op and _line(op),
+            op and line_of(op.location),
             op and self._phases.get(op),
             origin.result,
             origin.operands,
             given,
-            origin.nan and f"{_of(origin.nan.name, self._phases.get(origin.nan))} at {_line(origin.nan)}",
+            origin.nan and f"{_of(origin.nan.name, self._phases.get(origin.nan))} at {line_of(origin.nan.location)}",
             tuple(self._result(self._search.results[place]) for place in origin.results),
         )
 
@@ -167,8 +168,3 @@ def _named(role: str, name: str) -> str:
 
 
 _ROLES = {"update": "the updated", "state": "the optimizer's"}
-
-
-def _line(op: Operation) -> str:
-    where = op.location
-    return f"{where.filename.data}:{where.line.data}" if isinstance(where, FileLineColLoc) else "<unknown>"

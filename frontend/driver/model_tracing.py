@@ -22,7 +22,7 @@ from tensorgrad.tracing import trees
 from tensorgrad.tracing.capturing import captured, captured_names
 from tensorgrad.tracing.dtypes import SHORT, Spec, is_float, spec
 from tensorgrad.tracing.index_ranges import IndexRanges
-from tensorgrad.tracing.location import user_line
+from tensorgrad.tracing.location import line_of, user_line
 from tensorgrad.tracing.tensor import Traced
 from tensorgrad.tracing.tracer import as_result, check_function, function_name, trace_call, unique
 
@@ -222,8 +222,7 @@ def _loss(result: Any, what: str) -> Any:
     tensor = as_result(result, what)
     where = user_line()
     if isinstance(tensor, Traced) and isinstance(tensor.value.owner, Operation):
-        location: Any = tensor.value.owner.location
-        where = f"{location.filename.data}:{location.line.data}"
+        where = line_of(tensor.value.owner.location)
     if tensor.shape != ():
         raise ShapeError(
             f"{where}: {what} must return a float scalar, it returned shape {tensor.shape}; take tg.mean or tg.sum"

@@ -19,7 +19,6 @@ import numpy as np
 from xdsl.context import Context
 from xdsl.dialects.builtin import (
     DenseIntOrFPElementsAttr,
-    FileLineColLoc,
     FunctionType,
     ModuleOp,
     TensorType,
@@ -52,6 +51,7 @@ from tensorgrad.passes.tensors.grad import GradPass
 from tensorgrad.runtime.backend import DTYPES, ArraySlot, ScalarInputs
 from tensorgrad.runtime.program import TensorSlot
 from tensorgrad.runtime.target import WEBGPU_DEFAULT, Target
+from tensorgrad.tracing.location import line_of
 
 if TYPE_CHECKING:
     from tensorgrad.driver.device import ProgramDevice
@@ -371,8 +371,7 @@ def _key(slot: Slot) -> str:
 
 
 def _line(value: SSAValue) -> str:
-    where = value.owner.location if isinstance(value.owner, Operation) else None
-    return f"{where.filename.data}:{where.line.data}" if isinstance(where, FileLineColLoc) else "<unknown>"
+    return line_of(value.owner.location) if isinstance(value.owner, Operation) else "<unknown>"
 
 
 def _slack(value: NumpyArray, wide: NumpyArray) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from xdsl.dialects.builtin import FileLineColLoc, IntAttr, StringAttr
+from xdsl.ir import Attribute
 
 from tensorgrad.runtime.errors import user_frame
 
@@ -21,5 +22,11 @@ def user_location() -> FileLineColLoc:
 
 def user_line() -> str:
     """Returns the user's line, as `file:line`."""
-    location = user_location()
+    return line_of(user_location())
+
+
+def line_of(location: Attribute) -> str:
+    """Returns the line that an op is from, as `file:line`."""
+    if not isinstance(location, FileLineColLoc):
+        return "<unknown>"
     return f"{location.filename.data}:{location.line.data}"
