@@ -68,13 +68,20 @@ def _crash_message(
     place = f"{Path(frame.filename).name}:{frame.lineno}, in {frame.name}"
     what = f"{type(error).__name__}: {error}".rstrip(": ")
     crash = f"{passes[number].name} crashed at {place}: {what}"
+    return _with_reproducer(crash, passes, number, source, flags)
+
+
+def _with_reproducer(
+    message: str, passes: Sequence[ModulePass], number: int, source: Callable[[], ModuleOp] | None, flags: str
+) -> str:
+    """Returns a message that says where the module before a pass is, once that is written."""
     if source is None:
-        return crash
+        return message
     try:
         path = write_reproducer(source(), passes, number, flags)
-    except Exception as second:  # The crash is what matters; a full disk must not hide it.
-        return f"{crash}; no reproducer could be written: {second}"
-    return f"{crash}; the module before it is in {path}, whose first line says how to run it again"
+    except Exception as second:  # The message is what matters; a full disk must not hide it.
+        return f"{message}; no reproducer could be written: {second}"
+    return f"{message}; the module before it is in {path}, whose first line says how to run it again"
 
 
 def with_reproducer(
@@ -93,13 +100,7 @@ def with_reproducer(
         source: Returns the module as it was before the first pass; without it nothing is written.
         flags: What else the command has.
     """
-    if source is None:
-        return error
-    try:
-        path = write_reproducer(source(), passes, number, f"{flags} --verify-numerics-each")
-    except Exception as second:  # The value is what matters; a full disk must not hide it.
-        return NumericsError(f"{error}; no reproducer could be written: {second}")
-    return NumericsError(f"{error}; the module before it is in {path}, whose first line says how to run it again")
+    return NumericsError(_with_reproducer(str(error), passes, number, source, f"{flags} --verify-numerics-each"))
 
 
 def write_reproducer(module: ModuleOp, passes: Sequence[ModulePass], number: int, flags: str = "") -> Path:
