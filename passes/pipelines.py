@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 Available: TypeAlias = Mapping[str, Callable[[], type[ModulePass]]]
 """Passes by name."""
 
+LOWERINGS = ("lower-buf-to-wgsl", "lower-buf-to-cpu")
+"""The passes that leave the level `buf`."""
+
 
 def tensor_passes(
     function: str | None,

@@ -6,12 +6,12 @@ import os
 from itertools import count
 from pathlib import Path
 
-from xdsl.dialects.builtin import FileLineColLoc, ModuleOp
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.llvm import FuncOp as LlvmFuncOp
 
 from tensorgrad.dialects.wgsl import KernelOp
 from tensorgrad.errors import OptionError
-from tensorgrad.passes.labels import label_of, working_folder
+from tensorgrad.report.locations import Sources
 from tensorgrad.runtime.program import Dispatch, Program, runs
 
 VARIABLE = "TG_DUMP"
@@ -78,7 +78,8 @@ class Dump:
         for kernel in program.kernels:
             path = kernels / f"{kernel.entry}.{ENDINGS[kernel.language]}"
             path.write_text(kernel.code, encoding="utf-8")
-        lines = {op.sym_name.data: _lines(op) for op in module.ops if isinstance(op, KernelOp | LlvmFuncOp)}
+        sources = Sources()
+        lines = {op.sym_name.data: sources.labels(op) for op in module.ops if isinstance(op, KernelOp | LlvmFuncOp)}
         rows = ["dispatch  kernel                lines"]
         for number, (step, _) in enumerate(runs(program.plan)):
             if isinstance(step, Dispatch):
@@ -86,14 +87,3 @@ class Dump:
                 others = [line for line in lines.get(entry, []) if line != step.label]
                 rows.append(f"{number:8}  {entry:20}  {', '.join([step.label, *others])}")
         (self.folder / "dispatches.txt").write_text("\n".join([*rows, ""]), encoding="utf-8")
-
-
-def _lines(kernel: KernelOp | LlvmFuncOp) -> list[str]:
-    """Returns the lines of the user's program that a kernel's ops are from, as labels have them, sorted."""
-    found = {
-        (op.location.filename.data, op.location.line.data): op.location
-        for op in kernel.walk()
-        if isinstance(op.location, FileLineColLoc)
-    }
-    here = working_folder()
-    return list(dict.fromkeys(label_of(found[place], here) for place in sorted(found)))

@@ -26,7 +26,7 @@ from tensorgrad.interpreters.backend import NumpyExecutable
 from tensorgrad.passes.analyses.dominance import verify_dominance
 from tensorgrad.passes.buffers.lower_precision import LowerPrecisionPass
 from tensorgrad.passes.functions import find_function
-from tensorgrad.passes.pipelines import device_passes
+from tensorgrad.passes.pipelines import LOWERINGS, device_passes
 from tensorgrad.passes.running import apply_pass, with_reproducer
 from tensorgrad.runtime.backend import Executable
 from tensorgrad.runtime.executable import ProgramExecutable
@@ -49,9 +49,6 @@ SEGMENTS = (1, 2, 3, 4, 6, 8, 12, 16, 24)
 
 EditPasses: TypeAlias = Callable[[list[ModulePass]], Sequence[ModulePass]]
 """A caller's own change of a list of passes."""
-
-LOWERINGS = ("lower-buf-to-wgsl", "lower-buf-to-cpu")
-"""The passes that leave the level `buf`."""
 
 
 @dataclass

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 import time
 from collections.abc import Sequence
@@ -21,7 +20,9 @@ from tensorgrad.dialects import cpu, wgsl
 from tensorgrad.dialects.buf import KernelOp
 from tensorgrad.errors import ProgramError
 from tensorgrad.passes.kernels.build_program import build_program
+from tensorgrad.passes.pipelines import LOWERINGS
 from tensorgrad.passes.running import PACKAGE, apply_pass
+from tensorgrad.report.difference import difference
 from tensorgrad.report.facts import Facts, KernelCode, Level, PassRun, Run
 from tensorgrad.report.flow import Flow, flow_of, flow_of_program
 from tensorgrad.report.locations import Sources, printed
@@ -38,9 +39,6 @@ TITLES = {
     "llvm": "kernels for native code",
 }
 """The levels, each in a line."""
-
-LOWERINGS = ("lower-buf-to-wgsl", "lower-buf-to-cpu")
-"""The passes that leave the level `buf`."""
 
 MOST_LINES = 40_000
 """How many lines of a level a report has."""
@@ -141,7 +139,9 @@ class _Collector:
         before, self._text = self._text, self._plain()
         ops = list(self._module.walk())
         kernels = sum(isinstance(op, KernelOp | wgsl.KernelOp | cpu.KernelOp | llvm.FuncOp) for op in ops)
-        self._passes.append(PassRun(_spec(passes[number]), seconds, len(ops), kernels, _difference(before, self._text)))
+        self._passes.append(
+            PassRun(_spec(passes[number]), seconds, len(ops), kernels, difference(before, self._text, MOST_CHANGED))
+        )
 
     def _name_values(self) -> None:
         """Names what has no name, so that a value is called the same behind every pass."""
@@ -179,16 +179,6 @@ def _spec(one: ModulePass) -> str:
 def _symbol(op: Operation) -> str | None:
     name = op.properties.get("sym_name")
     return name.data if isinstance(name, StringAttr) else None
-
-
-def _difference(before: Sequence[str], after: Sequence[str]) -> str:
-    """Returns a unified diff, cut off where it is too long to be read."""
-    if before == after:
-        return ""
-    lines = list(difflib.unified_diff(before, after, lineterm="", n=2))[2:]
-    if len(lines) > MOST_CHANGED:
-        lines = [*lines[:MOST_CHANGED], f"@@ {len(lines) - MOST_CHANGED} lines more @@"]
-    return "\n".join(lines)
 
 
 def runs_of(program: Program, flow: Flow, kernels: Sequence[KernelCode], profile: Profile | None) -> tuple[Run, ...]:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 from collections import Counter
 from dataclasses import dataclass
 
+from tensorgrad.report.difference import difference
 from tensorgrad.report.facts import Facts
 
 MOST_CHANGED = 4_000
@@ -40,7 +40,7 @@ def compared(first: Facts, second: Facts) -> Comparison:
         (_title(first), _title(second)),
         tuple((name, str(value), str(figures(second).get(name, ""))) for name, value in figures(first).items()),
         tuple(
-            (level.name, _difference(level.text, levels[level.name].text))
+            (level.name, difference(level.text.splitlines(), levels[level.name].text.splitlines(), MOST_CHANGED))
             for level in first.levels
             if level.name in levels
         ),
@@ -71,10 +71,3 @@ def figures(facts: Facts) -> dict[str, int | float]:
 
 def _title(facts: Facts) -> str:
     return f"{facts.name} on {facts.device}" if facts.device else facts.name
-
-
-def _difference(first: str, second: str) -> str:
-    lines = list(difflib.unified_diff(first.splitlines(), second.splitlines(), lineterm="", n=2))[2:]
-    if len(lines) > MOST_CHANGED:
-        lines = [*lines[:MOST_CHANGED], f"@@ {len(lines) - MOST_CHANGED} lines more @@"]
-    return "\n".join(lines)

@@ -41,9 +41,12 @@ class Sources:
         }
         return tuple(sorted(found - {NOWHERE}))
 
-    def label(self, place: Place) -> str:
-        """Returns a place as programs name it, as `file:line`."""
-        return self._label(list(self._numbers)[place[0]], place[1])
+    def labels(self, root: Operation) -> list[str]:
+        """Returns the lines that an op and those inside of it are from, as programs name them, by file and line."""
+        places = self.places(root)
+        files = list(self._numbers)
+        found = sorted((files[file], line) for file, line in places)
+        return list(dict.fromkeys(self._label(file, line) for file, line in found))
 
     def files(self) -> tuple[SourceFile, ...]:
         """Returns the files by their numbers; of those that can't be read the text is empty."""
