@@ -154,11 +154,16 @@ def forward_passes() -> list[ModulePass]:
     return [SimplifyPass(), OutlineAttentionPass()]
 
 
-def inference_passes(target: Target = WEBGPU_DEFAULT, precision: LowerPrecisionPass | None = None) -> list[ModulePass]:
-    """Returns the passes from functions on `tg` to the kernels that compute them."""
+def inlined_passes() -> list[ModulePass]:
+    """Returns the passes on `tg` for functions that may call others."""
     from tensorgrad.passes.tensors.inline_calls import InlineCallsPass
 
-    return [InlineCallsPass(recompute=False), *forward_passes(), *device_passes(target, precision=precision)]
+    return [InlineCallsPass(recompute=False), *forward_passes()]
+
+
+def inference_passes(target: Target = WEBGPU_DEFAULT, precision: LowerPrecisionPass | None = None) -> list[ModulePass]:
+    """Returns the passes from functions on `tg` to the kernels that compute them."""
+    return [*inlined_passes(), *device_passes(target, precision=precision)]
 
 
 @dataclass(frozen=True)

@@ -194,21 +194,14 @@ def _scalars(program: Program, host: Host | None) -> dict[str, float]:
 
 def _compiled(module: ModuleOp, device: ProgramDevice, tune: float) -> ProgramExecutable[Any, Any]:
     """Returns the module's function on a device, with schedules measured for at most so many seconds."""
-    from xdsl.utils.exceptions import DiagnosticException
-
     from tensorgrad.driver.pipeline import Compilation, Phases
-    from tensorgrad.passes.functions import find_function
-    from tensorgrad.passes.pipelines import forward_passes
-    from tensorgrad.passes.tensors.inline_calls import InlineCallsPass
-
-    try:
-        name = find_function(module, None).sym_name.data
-    except DiagnosticException as error:
-        raise ProgramError(str(error)) from error
+    from tensorgrad.passes.pipelines import inlined_passes
+    from tensorgrad.tools.parsing import only_function
 
     def passes(_: int) -> list[Any]:
-        return [InlineCallsPass(recompute=False), *forward_passes()]
+        return list(inlined_passes())
 
+    name = only_function(module)
     loaded = Compilation(name, module, passes, device, Phases(), tuning_seconds=tune).load(share=None)
     assert isinstance(loaded, ProgramExecutable)
     return loaded

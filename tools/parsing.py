@@ -18,6 +18,7 @@ from xdsl.utils.lexer import Span
 
 from tensorgrad.errors import ProgramError
 from tensorgrad.passes.analyses.dominance import verify_dominance
+from tensorgrad.passes.functions import find_function
 from tensorgrad.runtime.errors import MALFORMED
 
 MOST_ELEMENTS = 1 << 24
@@ -84,6 +85,18 @@ class LocatingParser(Parser):
             if not missing or error.span.start < len(self.lexer.input.content.rstrip()):
                 raise
             raise ParseError(self._first_use[missing[0]], f"use of undeclared SSA value %{missing[0]}") from None
+
+
+def only_function(module: ModuleOp) -> str:
+    """Returns the name of the only function of a module that is not private.
+
+    Raises:
+        ProgramError: There is none, or more than one.
+    """
+    try:
+        return find_function(module, None).sym_name.data
+    except DiagnosticException as error:
+        raise ProgramError(str(error)) from error
 
 
 def parsed_tensors(path: str) -> ModuleOp:

@@ -59,20 +59,12 @@ class Report:
             console.print(f"wrote {self.out}", soft_wrap=True, highlight=False, markup=False)
 
     def _facts(self, path: str) -> Facts:
-        from xdsl.utils.exceptions import DiagnosticException
-
-        from tensorgrad.passes.functions import find_function
-        from tensorgrad.passes.pipelines import device_passes, forward_passes
-        from tensorgrad.passes.tensors.inline_calls import InlineCallsPass
+        from tensorgrad.passes.pipelines import device_passes, inlined_passes
         from tensorgrad.report.collect import collect, facts_of_program
-        from tensorgrad.tools.parsing import parsed_tensors
+        from tensorgrad.tools.parsing import only_function, parsed_tensors
 
         if path != "-" and not path.endswith(".mlir"):
             return facts_of_program(Saved.load(path).program)
         target, module = Target.from_spec(self.target), parsed_tensors(path)
-        try:
-            name = find_function(module, None).sym_name.data
-        except DiagnosticException as error:
-            raise ProgramError(str(error)) from error
-        above = [InlineCallsPass(recompute=False), *forward_passes()]
-        return collect(module, above, device_passes(target, None, False, None), target, name, target.name)
+        name, below = only_function(module), device_passes(target, None, False, None)
+        return collect(module, inlined_passes(), below, target, name, target.name)

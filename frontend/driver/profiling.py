@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from tensorgrad.errors import InputError, OptionError
 from tensorgrad.interpreters.backend import NumpyExecutable
+from tensorgrad.report.columns import aligned
 from tensorgrad.runtime.backend import Executable, OutputHandle
 from tensorgrad.runtime.cpu import CpuExecutable
 from tensorgrad.runtime.cpu.profile import CpuTimer
@@ -173,20 +174,10 @@ def _table(found: Profile) -> str:
         for row in rows[1:]:
             total = total.with_other(row)
         cells.append(_cells("all", "", total, found))
-    widths = [max(len(row[column]) for row in cells) for column in range(len(COLUMNS))]
-    return "\n".join(_line(row, widths) for row in cells)
+    return "\n".join(aligned(cells, numbers=range(2, len(COLUMNS))))
 
 
 def _cells(kernel: str, label: str, row: DispatchTime, found: Profile) -> tuple[str, ...]:
     speeds = (f"{count / row.seconds / 1e9:.2f}" if row.seconds else "" for count in (row.bytes, row.flops))
     share = row.seconds / found.device_seconds if found.device_seconds else 0.0
     return kernel, label, str(row.times), f"{1e6 * row.seconds:.1f}", f"{share:.1%}", f"{row.bytes:,}", *speeds
-
-
-def _line(row: Sequence[str], widths: Sequence[int]) -> str:
-    """Returns a row: the first two columns are text, the others numbers."""
-    aligned = (
-        cell.ljust(width) if column < 2 else cell.rjust(width)
-        for column, (cell, width) in enumerate(zip(row, widths, strict=True))
-    )
-    return "  ".join(aligned).rstrip()

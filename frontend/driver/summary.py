@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from tensorgrad.nn.parameters import Buffer, Parameter
+from tensorgrad.report.columns import aligned
 from tensorgrad.tracing.dtypes import SHORT
 
 HEADER = ("name", "shape", "dtype", "count", "trained")
@@ -24,7 +25,7 @@ def table(
         stats: What `Compiled.stats` gives.
     """
     rows = [_row(path, leaf, path in trained) for path, leaf in declared.items()]
-    return "\n".join([title, *_aligned([HEADER, *rows]), *_totals(declared, trained), _cost(stats)])
+    return "\n".join([title, *_ruled([HEADER, *rows]), *_totals(declared, trained), _cost(stats)])
 
 
 def _row(path: str, leaf: Parameter | Buffer, is_trained: bool) -> tuple[str, ...]:
@@ -33,16 +34,9 @@ def _row(path: str, leaf: Parameter | Buffer, is_trained: bool) -> tuple[str, ..
     return path, extents, SHORT[leaf.dtype], f"{math.prod(leaf.shape):,}", trained
 
 
-def _aligned(rows: Sequence[tuple[str, ...]]) -> list[str]:
-    """Rows with a line under the first; the counts are to the right."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = [
-        "  ".join(
-            cell.rjust(width) if name == "count" else cell.ljust(width)
-            for name, cell, width in zip(HEADER, row, widths, strict=True)
-        ).rstrip()
-        for row in rows
-    ]
+def _ruled(rows: Sequence[tuple[str, ...]]) -> list[str]:
+    """Returns rows with a line under the first; the counts are to the right."""
+    lines = aligned(rows, numbers=(HEADER.index("count"),))
     return [lines[0], "-" * max(map(len, lines)), *lines[1:]]
 
 

@@ -164,7 +164,7 @@ function codeView(section) {
   );
   const file = facts.files[state.file];
   const computed = new Set(linesOf.flatMap((found) => [...found.keys()]));
-  fill(left, file ? file.html || "the source can't be read" : "no source is known", (line) => (computed.has(`${state.file}:${line + 1}`) ? "linked" : ""));
+  fill(left, file ? file.html || "the source can't be read, or is longer than a report holds" : "no source is known", (line) => (computed.has(`${state.file}:${line + 1}`) ? "linked" : ""));
   fill(right, shown.html, (line) => (shown.isLinked(line) ? "linked" : ""));
 
   /** Shows what became of a line, and where it is from. */

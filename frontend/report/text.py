@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from tensorgrad.report.columns import aligned
 from tensorgrad.report.compare import Comparison
 from tensorgrad.report.facts import Facts
 
@@ -80,8 +81,4 @@ def _changed(diff: str) -> str:
 
 
 def _table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    cells = [tuple(columns), *(tuple(row) for row in rows)]
-    widths = [max(len(row[column]) for row in cells) for column in range(len(columns))]
-    return "\n".join(
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in cells
-    )
+    return "\n".join(aligned([columns, *rows]))

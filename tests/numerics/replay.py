@@ -24,10 +24,7 @@ from tensorgrad.passes.buffers.schedule.choose import choose, neighbours
 from tensorgrad.passes.buffers.split_reductions import SplitReductionsPass
 from tensorgrad.passes.kernels.build_program import build_program
 from tensorgrad.passes.kernels.relay_loops import RelayLoopsPass
-from tensorgrad.passes.pipelines import device_passes
-from tensorgrad.passes.tensors.inline_calls import InlineCallsPass
-from tensorgrad.passes.tensors.outline_attention import OutlineAttentionPass
-from tensorgrad.passes.tensors.simplify import SimplifyPass
+from tensorgrad.passes.pipelines import device_passes, inlined_passes
 from tensorgrad.runtime.cpu import CpuDevice, CpuExecutable
 from tensorgrad.runtime.target import Target
 from tensorgrad.runtime.webgpu import WebGPUDevice, WebGPUExecutable
@@ -153,7 +150,7 @@ def passes_of(variant: Variant, target: Target) -> list[ModulePass]:
     Where schedules are drawn, every reduction that can be is split, contractions compute operands if they can, and
     invocations take turns in all loops.
     """
-    above = [InlineCallsPass(recompute=False), SimplifyPass(), OutlineAttentionPass()]
+    above = inlined_passes()
     precision = LowerPrecisionPass(smallest=1) if variant.half else None
     below = device_passes(target, frugal=variant.frugal, precision=precision)
     if variant.schedules:
