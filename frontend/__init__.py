@@ -6,6 +6,7 @@ saved program runs without the compiler.
 
 from __future__ import annotations
 
+import os
 from importlib import import_module
 from typing import Any
 
@@ -15,6 +16,10 @@ _HOMES = listed("__init__.pyi")
 """The module of each public name."""
 
 globals()["__all__"] = sorted(_HOMES)  # type checkers read the stub, and follow no list that is computed
+
+
+if os.environ.get("TG_LOG"):
+    import_module("tensorgrad.logs").log_to_stderr(os.environ["TG_LOG"])
 
 
 def __getattr__(name: str) -> Any:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import tempfile
+import time
 import traceback
 from collections.abc import Callable, Sequence
 from importlib.metadata import version
@@ -17,6 +19,8 @@ from tensorgrad.runtime.errors import CompilerError, NumericsError, TensorgradEr
 
 PACKAGE = "tensorgrad-xdsl"
 """The distribution that the compiler is installed by."""
+
+_log = logging.getLogger("tensorgrad.passes")
 
 
 def apply_pass(
@@ -45,6 +49,9 @@ def apply_pass(
         TensorgradError: An error of ours that the pass raised, as it was.
     """
     one = passes[number]
+    logged = _log.isEnabledFor(logging.DEBUG)
+    before = _ops(module) if logged else 0
+    start = time.perf_counter()
     try:
         one.apply(context, module)
     except TensorgradError:
@@ -53,6 +60,13 @@ def apply_pass(
         raise DiagnosticException(with_pass_name(one, error)) from error
     except Exception as error:
         raise CompilerError(_crash_message(passes, number, source, error, flags)) from error
+    if logged:
+        milliseconds = 1e3 * (time.perf_counter() - start)
+        _log.debug("%s: %d ops became %d in %.1f ms", one.spec(), before, _ops(module), milliseconds)
+
+
+def _ops(module: ModuleOp) -> int:
+    return sum(1 for _ in module.walk())
 
 
 def with_pass_name(one: ModulePass, error: Exception) -> str:

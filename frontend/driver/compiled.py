@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
@@ -26,6 +27,8 @@ from tensorgrad.tracing.index_ranges import IndexRanges
 from tensorgrad.tracing.location import user_line
 from tensorgrad.tracing.tensor import Array
 from tensorgrad.tracing.tracer import as_array, refuse_inside_trace
+
+_log = logging.getLogger("tensorgrad.cache")
 
 
 class Held:
@@ -241,6 +244,7 @@ class Specializations(Held, Generic[Key]):
         """Returns the program compiled for a key; compiles it on a miss."""
         if key not in self._by_key:
             self._by_key[key] = make()
+            _log.debug("%s: compiled for a set of shapes, %d in all", self._name, len(self._by_key))
             if len(self._by_key) > MOST_SPECIALIZATIONS:
                 self._by_key.popitem(last=False)
         self._by_key.move_to_end(key)

@@ -325,7 +325,7 @@ class Compilation:
             return program
         self.parameters, self.settings = entry.parameters, entry.settings
         self.segments, self.frugal, self.memory_cost = entry.segments, entry.frugal, dict(entry.memory_cost)
-        logging.getLogger("tensorgrad").info("%s: compiled before, found in %s", self.name, cache.folder)
+        logging.getLogger("tensorgrad.cache").info("%s: compiled before, found in %s", self.name, cache.folder)
         return entry.program
 
     def _may_be_kept(self) -> bool:

@@ -35,7 +35,7 @@ MOST_BYTES = 1 << 28
 FORMAT = 1
 """The version of the files."""
 
-_logger = logging.getLogger("tensorgrad")
+_logger = logging.getLogger("tensorgrad.cache")
 
 
 def cache_folder() -> Path:
@@ -133,7 +133,8 @@ class ProgramCache:
         path = self._path(key)
         try:
             data = path.read_bytes()
-        except OSError:
+        except OSError as error:
+            _logger.debug("no compiled program in %s: %s", path, error.strerror)
             return None
         try:
             entry = Entry.from_bytes(data, str(path))
@@ -156,6 +157,7 @@ class ProgramCache:
             self.folder.mkdir(parents=True, exist_ok=True)
             aside.write_bytes(data)
             os.replace(aside, path)
+            _logger.debug("wrote a compiled program of %d bytes to %s", len(data), path)
             self._make_room(path)
         except OSError as error:
             _logger.info("compiled programs can't be kept in %s: %s", self.folder, error.strerror)

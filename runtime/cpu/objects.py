@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import logging
 import os
 import random
 import subprocess
@@ -45,6 +46,8 @@ _NO_WINDOW: int = getattr(subprocess, "CREATE_NO_WINDOW", 0)
 LEAST_SHARE = 1 << 17
 """A process compiles at least so many characters: in the time that it takes to start, LLVM compiles half as many."""
 
+_log = logging.getLogger("tensorgrad.cache")
+
 
 def objects_of(texts: Sequence[str]) -> tuple[list[bytes], int]:
     """Returns the object file of each text, and how many of them were found on disk.
@@ -61,6 +64,7 @@ def objects_of(texts: Sequence[str]) -> tuple[list[bytes], int]:
         path = paths[number]
         if path is not None:
             _write(path, data)
+    _log.debug("%d of %d kernels were compiled before, found in %s", len(texts) - len(missing), len(texts), folder)
     if folder is not None and missing and random.random() < TRIM_SHARE * len(missing):
         _trim(folder)
     return [cast(bytes, data) for data in found], len(texts) - len(missing)

@@ -45,7 +45,8 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "data": ("surface", "train"),
     "initializers": ("surface", "nn"),
     "random": ("surface", "ops"),
-    "": ("surface",),
+    "logs": ("errors",),
+    "": ("surface", "logs"),
     "tools": ("",),
 }
 """For each room, the rooms of ours that it may import besides itself; "" is the public API, or all for the tools.

@@ -17,7 +17,7 @@ from tensorgrad.passes.analyses.graph import KernelGraph, has_calls, updates_of
 from tensorgrad.passes.analyses.machine import DEEPEST_NESTING, MOST_OPS, SMALL_WORK
 from tensorgrad.passes.analyses.stages import Parts, put_together, take_apart
 from tensorgrad.passes.analyses.storage import Accesses, Bindings, is_private, may_write_over
-from tensorgrad.passes.buffers.fuse import cost
+from tensorgrad.passes.buffers.fuse import cost, explain
 from tensorgrad.passes.buffers.fuse.inline import can_inline, inline, inlined_accesses
 from tensorgrad.passes.buffers.fuse.merge import aligned_loops, merge, merged_accesses
 from tensorgrad.passes.buffers.fuse.prologues import prologue_fits, prologue_pays, reads_in_sum
@@ -90,6 +90,8 @@ class Fusion:
             for rule in chosen:
                 while rule(self):
                     changed = True
+        if explain.is_logged():
+            self._explain()
         self._finish()
 
     # Rules
@@ -103,8 +105,8 @@ class Fusion:
             readers = self.graph.readers(kernel)
             if len(readers) != 1 or self._belongs_to_producer(kernel, readers[0]):
                 continue
-            if self._accepts(kernel, readers[0]):
-                self._inline(kernel, readers)
+            if self._refusal(kernel, readers[0]) is None:
+                self._inline(kernel, readers, "inline")
                 changed = True
         return changed
 
@@ -121,7 +123,7 @@ class Fusion:
             stored = cost.bytes_of(kernel.inputs) + size * (1 + len(readers))
             again = sum(cost.bytes_of(v for v in kernel.inputs if v not in reader.inputs) for reader in readers)
             if again <= stored and self._accept(kernel, readers):
-                self._inline(kernel, readers)
+                self._inline(kernel, readers, "recompute")
                 changed = True
         return changed
 
@@ -135,15 +137,15 @@ class Fusion:
             if not any(reads_in_sum(reader, kernel.outputs[0]) for reader in readers):
                 continue
             if self._accept(kernel, readers, in_sum=True) and self._prologue_pays(kernel, readers):
-                self._inline(kernel, readers)
+                self._inline(kernel, readers, "prologue")
                 changed = True
         return changed
 
     def _prologue_pays(self, kernel: Parts, readers: Sequence[Parts]) -> bool:
         if self.all_prologues:
             return True
-        behind_rows = (self._mergeable(one, kernel, rows=True) for one in self.graph.producers(kernel))
-        alone = all(loops is None for loops in behind_rows)
+        behind_rows = (self._alignment(one, kernel, rows=True) for one in self.graph.producers(kernel))
+        alone = not any(isinstance(loops, list) for loops in behind_rows)
         return prologue_pays(kernel, readers, self.target, alone)
 
     def merge_points(self) -> bool:
@@ -161,9 +163,9 @@ class Fusion:
             while merged and kernel in self.graph:
                 merged = False
                 for producer in reversed(self.graph.producers(kernel)):
-                    loops = self._mergeable(producer, kernel, rows)
-                    if loops is not None:
-                        kernel = self._merge(producer, kernel, loops)
+                    loops = self._alignment(producer, kernel, rows)
+                    if isinstance(loops, list):
+                        kernel = self._merge(producer, kernel, loops, "row" if rows else "epilogue")
                         changed = merged = True
                         break
         return changed
@@ -180,7 +182,7 @@ class Fusion:
             for kernel in group:
                 for position, other in enumerate(current):
                     if self._are_siblings(other, kernel):
-                        current[position] = self._merge(other, kernel, list(range(len(kernel.grid))))
+                        current[position] = self._merge(other, kernel, list(range(len(kernel.grid))), "siblings")
                         changed = True
                         break
                 else:
@@ -194,7 +196,7 @@ class Fusion:
         if reader.grid == kernel.grid:
             return False
         return any(
-            not producer.is_pointwise and self._mergeable(producer, kernel, rows=False) is not None
+            not producer.is_pointwise and isinstance(self._alignment(producer, kernel, rows=False), list)
             for producer in self.graph.producers(kernel)
         )
 
@@ -202,68 +204,77 @@ class Fusion:
         """Returns whether `producer` may be computed inside all of its readers."""
         if sum(1 for writer in self.graph.waiting_updates(producer) if writer in readers) > 1:
             return False  # each of them would update what the other has yet to read
-        return all(self._accepts(producer, reader, in_sum) for reader in readers)
+        return not any(self._refusal(producer, reader, in_sum) for reader in readers)
 
-    def _accepts(self, producer: Parts, reader: Parts, in_sum: bool = False) -> bool:
-        """Returns whether `producer` may be computed inside `reader`; as a prologue if it only moves, or any."""
+    def _refusal(self, producer: Parts, reader: Parts, in_sum: bool = False) -> str | None:
+        """Returns why `producer` can't be computed inside `reader`; as a prologue if it only moves, or any."""
         source = producer.outputs[0]
         if reader.attention is not None:
-            return False
+            return "attention computes no operands"
         if producer.has_computed_loops and any(one.own for one in reader.stages if source in one.buffers()):
-            return False  # rows would run as often through it as the longest of what they read
+            return "its loops are as long as values say, and each row would run as often as the longest"
         if any(self.graph.runs_before(w, reader) for w in self.graph.waiting_updates(producer) if w is not reader):
-            return False  # the reader runs behind the update of what it would have to read then
+            return "the reader runs after an update of what it reads"
         summed = reads_in_sum(reader, source)
-        if summed and not cost.moves_only(producer) and not (in_sum and prologue_fits(producer, reader)):
-            return False
+        if summed and not cost.moves_only(producer):
+            if not in_sum:
+                return "it would be computed anew for each term of a contraction"
+            if not prologue_fits(producer, reader):
+                return "the contraction's loop would be too long"
         again = cost.reading_points(reader, source) > cost.points(producer.grid)
         if again and not (summed and in_sum) and not cost.is_cheap(producer):
-            return False
+            return "each element is read several times, and takes more to compute than to load"
         if producer.operations * cost.copies(reader, source) + reader.operations > MOST_OPS:
-            return False
+            return TOO_MANY_OPS
         if producer.nesting and producer.nesting + reader.nesting > DEEPEST_NESTING:
-            return False
+            return f"conditions and loops would be nested deeper than {DEEPEST_NESTING}"
         inputs = [value for value in (*producer.inputs, *reader.inputs) if value is not source]
         if not self.bindings.fit([*inputs, *reader.outputs]):
-            return False
+            return TOO_MANY_BINDINGS
         updates = [(old, new) for old, new in self.graph.updated_in_place(reader) if old in producer.inputs]
-        return not updates or _all_may_write_over(inlined_accesses(producer, reader), updates)
+        if updates and not _all_may_write_over(inlined_accesses(producer, reader), updates):
+            return OUT_OF_PLACE
+        return None
 
-    def _mergeable(self, producer: Parts, kernel: Parts, rows: bool) -> list[int] | None:
-        """Returns the alignment of the grids when `kernel` may run behind `producer` in one kernel, else `None`."""
+    def _alignment(self, producer: Parts, kernel: Parts, rows: bool) -> list[int] | str:
+        """Returns which loops of `kernel` are the grid of `producer`, which it may run behind; or why it may not."""
         if kernel.attention is not None or producer.attention is not None:
-            return None
+            return "attention is a kernel of its own"
         demoted = len(kernel.grid) - len(producer.grid)
-        if demoted < 0 or (demoted > 0) != rows or kernel.contraction is not None:
-            return None
+        if demoted < 0 or (demoted > 0) != rows:
+            return "the grids differ"
+        if kernel.contraction is not None:
+            return "a contraction is the first in its kernel"
         pointwise = kernel.is_pointwise
         if producer.contraction is not None and (demoted or not pointwise):
-            return None
+            return "behind a contraction runs only pointwise work over its own grid"
         if demoted and (kernel.locals or producer.is_pointwise or not pointwise or kernel.has_computed_loops):
-            return None
+            return "behind rows runs only pointwise work on them"
         if producer.operations + kernel.operations > MOST_OPS:
-            return None
+            return TOO_MANY_OPS
         if not self.graph.can_merge(producer, kernel):
-            return None
+            return "another kernel runs between the two"
         loops = aligned_loops(producer, kernel)
         if loops is None:
-            return None
+            return "it is read at another point than it is written at"
         own = [extent for loop, extent in enumerate(kernel.grid) if loop not in loops]
         own += [extent for stage in kernel.stages for extent in stage.extents[len(kernel.grid) :]]
         if demoted and not cost.parallel_enough(producer.grid, own):
-            return None
-        return loops if self._merged_fits(producer, kernel, loops) else None
+            return "too few rows to keep the device busy"
+        return self._merge_refusal(producer, kernel, loops) or loops
 
-    def _merged_fits(self, first: Parts, second: Parts, loops: Sequence[int]) -> bool:
-        """Returns whether two kernels fit the binding limit as one, and keep their updates in place."""
+    def _merge_refusal(self, first: Parts, second: Parts, loops: Sequence[int]) -> str | None:
+        """Returns why two kernels don't fit the binding limit as one, or would not keep their updates in place."""
         private = self._private_to(first, second)
         buffers = {*first.inputs, *first.outputs, *second.inputs, *second.outputs} - set(private)
         if not self.bindings.fit(buffers):
-            return False
+            return TOO_MANY_BINDINGS
         read = {*first.inputs, *second.inputs}
         updates = [*self.graph.updated_in_place(first), *self.graph.updated_in_place(second)]
         updates = [(old, new) for old, new in updates if old in read]
-        return not updates or _all_may_write_over(merged_accesses(first, second, loops), updates)
+        if updates and not _all_may_write_over(merged_accesses(first, second, loops), updates):
+            return OUT_OF_PLACE
+        return None
 
     def _are_siblings(self, first: Parts, second: Parts) -> bool:
         if self.graph.runs_before(first, second) or self.graph.runs_before(second, first):
@@ -274,16 +285,45 @@ class Fusion:
             return False
         if first.operations + second.operations > MOST_OPS:
             return False
-        return self._merged_fits(first, second, range(len(first.grid)))
+        return self._merge_refusal(first, second, range(len(first.grid))) is None
 
     def _private_to(self, producer: Parts, reader: Parts) -> list[SSAValue]:
         return [output for output in producer.outputs if is_private(output) and self.graph.users(output) == [reader]]
 
+    # What is logged
+
+    def _explain(self) -> None:
+        """Logs for each kernel and reader that are left why they are two."""
+        for kernel in self.graph.kernels:
+            for reader in self.graph.readers(kernel):
+                explain.stored(kernel, reader, self._why_apart(kernel, reader))
+
+    def _why_apart(self, kernel: Parts, reader: Parts) -> str:
+        behind = self._alignment(kernel, reader, rows=len(reader.grid) > len(kernel.grid))
+        assert isinstance(behind, str)  # else the rules would have merged the two
+        return f"not computed in it: {self._why_not_inside(kernel, reader)}; not run in one kernel: {behind}"
+
+    def _why_not_inside(self, kernel: Parts, reader: Parts) -> str:
+        if not _is_private(kernel):
+            return "its result is one of the program's"
+        if not can_inline(kernel):
+            return "it has loops or several results"
+        readers = self.graph.readers(kernel)
+        in_sum = any(reads_in_sum(one, kernel.outputs[0]) for one in readers)
+        for one in sorted(readers, key=lambda one: one is not reader):
+            reason = self._refusal(kernel, one, in_sum)
+            if reason is not None:
+                return reason if one is reader else f"another reader can't: {reason}"
+        if len(readers) == 1 and self._belongs_to_producer(kernel, reader):
+            return "it can run behind the reduction of its rows"
+        return "computing it in each reader costs more than it saves"
+
     # What the rules do
 
-    def _inline(self, producer: Parts, readers: Sequence[Parts]) -> None:
+    def _inline(self, producer: Parts, readers: Sequence[Parts], rule: str) -> None:
         read = list(producer.inputs)
         for reader in readers:
+            explain.fused(rule, producer, reader)
             before = reader.inputs
             inline(producer, reader)
             self.graph.reads_anew(reader, before)
@@ -310,7 +350,8 @@ class Fusion:
             op.detach()
             op.erase()
 
-    def _merge(self, first: Parts, second: Parts, loops: Sequence[int]) -> Parts:
+    def _merge(self, first: Parts, second: Parts, loops: Sequence[int], rule: str) -> Parts:
+        explain.fused(rule, second, first)
         private = self._private_to(first, second)
         new = merge(first, second, loops, private)  # the old ones still know their inputs
         self.graph.replace([first, second], new)
@@ -346,6 +387,10 @@ RULES: dict[str, Callable[[Fusion], bool]] = {
     "siblings": Fusion.merge_siblings,
 }
 """The rules by name, in the order in which they are tried."""
+
+TOO_MANY_OPS = f"the kernel would have more than {MOST_OPS} operations"
+TOO_MANY_BINDINGS = "the kernel would have more bindings than the target allows"
+OUT_OF_PLACE = "an update could not be made in place"
 
 
 def _is_private(kernel: Parts) -> bool:

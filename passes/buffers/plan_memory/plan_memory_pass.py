@@ -43,6 +43,7 @@ from tensorgrad.passes.analyses.storage import (
 )
 from tensorgrad.passes.buffers.plan_memory.arenas import Layout, Range, by_lifetime, least_bytes, side_by_side
 from tensorgrad.passes.buffers.plan_memory.control import BranchItem, ControlTree, Item, KernelItem, Loop, Place, Root
+from tensorgrad.passes.buffers.plan_memory.explain import explain
 from tensorgrad.passes.functions import is_private, return_of, set_signature
 from tensorgrad.passes.levels import KERNELS, LevelPass
 from tensorgrad.runtime.target import WEBGPU_DEFAULT, Target
@@ -85,6 +86,8 @@ class PlanMemoryPass(LevelPass):
             if is_private(function):
                 function.detach()
                 function.erase()
+            else:
+                explain(function)
 
 
 class _Plan:

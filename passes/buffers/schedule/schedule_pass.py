@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,8 +15,11 @@ from tensorgrad.passes.analyses.identity import kernel_key
 from tensorgrad.passes.analyses.walking import operations
 from tensorgrad.passes.buffers.schedule.choose import choose
 from tensorgrad.passes.buffers.schedule.tuned import read_table
+from tensorgrad.passes.labels import label_of, working_folder
 from tensorgrad.passes.levels import PLANNED_OR_NOT, LevelPass
 from tensorgrad.runtime.target import WEBGPU_DEFAULT, Target
+
+_log = logging.getLogger("tensorgrad.schedule")
 
 
 @dataclass(frozen=True)
@@ -49,3 +53,11 @@ class SchedulePass(LevelPass):
             if isinstance(kernel, KernelOp) and kernel.schedule is None:
                 found = table.get(kernel_key(kernel)) if table else None
                 kernel.properties["schedule"] = ScheduleAttr(found or choose(kernel, self.target))
+                if _log.isEnabledFor(logging.DEBUG):
+                    _explain(kernel, "measured before" if found else "by the target's cost model")
+
+
+def _explain(kernel: KernelOp, reason: str) -> None:
+    line = label_of(kernel.location, working_folder())
+    grid = " x ".join(map(str, kernel.extents))
+    _log.debug("%s over %s: %s, %s", line or "a kernel", grid or "one point", kernel.properties["schedule"], reason)
