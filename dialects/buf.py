@@ -361,7 +361,7 @@ class ArenaOp(IRDLOperation):
     """One device buffer of so many bytes, with one role; ranges of it are `buf.view`s.
 
     Example:
-        %0 = buf.arena "parameters" role = "parameter" bytes = 1024 : memref<1024xi8>
+        %0 = buf.arena "parameters" role = "parameter" : memref<1024xi8>
     """
 
     name = "buf.arena"

@@ -196,7 +196,12 @@ class _Liveness:
                 yield value
 
 
-def _find_function(module: ModuleOp, name: str | None) -> FuncOp:
+def find_function(module: ModuleOp, name: str | None) -> FuncOp:
+    """Returns a function by its name, or the only one that is not private.
+
+    Raises:
+        ExecutionError: There is no such function, or it has several blocks.
+    """
     functions = [op for op in module.walk() if isinstance(op, FuncOp) and op.body.blocks]
     public = [op for op in functions if op.sym_visibility is None or op.sym_visibility.data != "private"]
     found = public if name is None else [op for op in functions if op.sym_name.data == name]
@@ -220,7 +225,7 @@ class BufferExecutor:
     """
 
     def __init__(self, module: ModuleOp, function: str | None = None, poisons: bool = True):
-        self.function = _find_function(module, function)
+        self.function = find_function(module, function)
         self._poisons = poisons
         self._module = module
         self._storage: Env = {}

@@ -40,8 +40,10 @@ from tensorgrad.dialects.tg.leaves import ConstantOp
 from tensorgrad.driver.device import find_device, load_program
 from tensorgrad.errors import NumericsError, ProgramError
 from tensorgrad.interpreters.buffers import BufferExecutor
+from tensorgrad.interpreters.certify import certify_plan
 from tensorgrad.interpreters.tensors import TensorExecutor
 from tensorgrad.passes.buffers.lower_precision import LowerPrecisionPass
+from tensorgrad.passes.buffers.plan_memory import PlanMemoryPass
 from tensorgrad.passes.functions import find_function, return_of
 from tensorgrad.passes.kernels.build_program import build_program
 from tensorgrad.passes.levels import Level, level_of
@@ -174,6 +176,7 @@ class NumericsVerifier:
         self._target: Target = WEBGPU_DEFAULT
         if self._is_program:
             self._target = _device(level is not Level.WGSL).target
+        self._unplanned = _without_plan(module)
         self._expected: dict[str, Expected] = {}
         self._add(module, self._results(module))
 
@@ -189,6 +192,9 @@ class NumericsVerifier:
         if isinstance(target, Target) and not self._is_program:  # passes on kernels have one only where they need it
             self._target = target
         self._is_program = level_of(module) in PROGRAMS
+        if self._unplanned is not None and one.name == PlanMemoryPass.name:
+            _certify(one, self._unplanned, module, self._function)
+        self._unplanned = _without_plan(module)
         if isinstance(one, AccumulateGradientsPass):  # they are sums over micro-batches from now on
             self._expected = {key: value for key, value in self._expected.items() if not key.startswith("gradient/")}
         if isinstance(one, LowerPrecisionPass):
@@ -391,6 +397,23 @@ def _rounded(expected: Expected) -> Expected:
         return replace(expected, slack=np.nan)
     largest = np.abs(expected.value[np.isfinite(expected.value)]).max(initial=0.0)
     return replace(expected, slack=max(expected.slack, HALF * float(largest)))
+
+
+def _without_plan(module: ModuleOp) -> ModuleOp | None:
+    """Returns a copy of a module whose memory may be planned next."""
+    return module.clone() if level_of(module) is Level.BUF else None
+
+
+def _certify(one: ModulePass, before: ModuleOp, after: ModuleOp, function: str | None) -> None:
+    """Checks a memory plan without running anything.
+
+    Raises:
+        NumericsError: Some values share bytes that must not.
+    """
+    try:
+        certify_plan(before, after, function)
+    except NumericsError as error:
+        raise NumericsError(f"{one.name}: {error}") from error
 
 
 def _compare(where: str, key: str, expected: Expected, found: NumpyArray) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -29,6 +29,8 @@ from xdsl.utils.exceptions import VerifyException
 import tensorgrad as tg
 from tensorgrad.dialects.buf import VALUE, ArenaOp, ViewOp
 from tensorgrad.dialects.tg.control import CondOp, ScanOp
+from tensorgrad.errors import NumericsError
+from tensorgrad.interpreters.certify import certify_plan
 from tensorgrad.passes.buffers.fuse import FusePass
 from tensorgrad.passes.buffers.lower_tg_to_buf import LowerTgToBufPass
 from tensorgrad.passes.buffers.plan_memory import PlanMemoryPass
@@ -196,28 +198,57 @@ def test_levels(name: str) -> None:
             assert_same(found, one, 1e-5, level)
 
 
-def test_a_wrong_plan_shows() -> None:
-    """Two values of which both are needed at one time, in the same place: the executor's results are NaN."""
-    module, inputs = module_of("recurrent")
+@by_name
+def test_a_plan_is_certified(name: str) -> None:
+    certify_plan(*planned(name)[:2])
+
+
+@pytest.mark.parametrize("name", ["recurrent", "backwards", "nested", "branches"])
+def test_a_wrong_plan_shows(name: str) -> None:
+    """Two values that are both needed at one time, in the same place: the results differ, and no plan is certified."""
+    before, after, names, inputs = planned(name)
+    expected = on_buffers(before, inputs, names)
+    assert not any(np.isnan(result).any() for result in expected)
+    shown, certified = [], []
+    for wrong in moved(after):
+        results = on_buffers(wrong, inputs, names)
+        shown.append(any(not np.array_equal(one, other) for one, other in zip(results, expected, strict=True)))
+        try:
+            certify_plan(before, wrong)
+        except NumericsError:
+            certified.append(False)
+        else:
+            certified.append(True)
+    assert sum(shown) > len(shown) / 3
+    assert not any(differs and right for differs, right in zip(shown, certified, strict=True))
+
+
+def planned(name: str) -> tuple[ModuleOp, ModuleOp, Names, list[NumpyArray]]:
+    """A program without a memory plan and with one, the names of its results, and inputs."""
+    module, inputs = module_of(name)
     names = Names(module)
-    for one in (LowerTgToBufPass(), FusePass(), PlanMemoryPass()):
+    for one in (LowerTgToBufPass(), FusePass()):
         apply(one, module)
+    before = module.clone()
+    apply(PlanMemoryPass(), module)
+    return before, module, names, inputs
+
+
+def moved(module: ModuleOp) -> Iterator[ModuleOp]:
+    """The module with each value of the workspace put where each other one lies."""
     places: dict[int, int] = {}
     for view in views_of(module):
         places.setdefault(number_of(view), view.start)
-    found = []
-    for moved, to in itertools.permutations(places, 2):
+    for number, to in itertools.permutations(places, 2):
         wrong = module.clone()
         for view in views_of(wrong):
-            if number_of(view) == moved:
-                view.properties["offset"] = IntegerAttr(view.start - places[moved] + places[to], i64)
+            if number_of(view) == number:
+                view.properties["offset"] = IntegerAttr(view.start - places[number] + places[to], i64)
         try:
             wrong.verify()
         except VerifyException:
             continue  # it leaves the arena
-        found.append(any(np.isnan(result).any() for result in on_buffers(wrong, inputs, names)))
-    assert sum(found) > len(found) / 3
-    assert not any(np.isnan(result).any() for result in on_buffers(module, inputs, names))
+        yield wrong
 
 
 def views_of(module: ModuleOp) -> list[ViewOp]:

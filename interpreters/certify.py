@@ -1,0 +1,305 @@
+"""Certifies memory plans: a planned function computes what it computed before, whatever its kernels compute.
+
+Both functions run on symbols. A kernel is a function that nothing is known of but its code: what it writes is a symbol
+for that code and for all that it reads. A plan is right if the results are the same symbols before and after, and if no
+kernel writes over what another point of its own grid still reads. Nothing here is shared with the planner.
+"""
+
+from __future__ import annotations
+
+import itertools
+from bisect import bisect_left, bisect_right
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from io import StringIO
+from typing import TypeAlias, cast
+
+from xdsl.dialects import memref
+from xdsl.dialects.builtin import FileLineColLoc, ModuleOp
+from xdsl.ir import SSAValue
+from xdsl.printer import Printer
+
+from tensorgrad.dialects import buf
+from tensorgrad.dialects.buf_control import BranchOp, ChooseOp
+from tensorgrad.dialects.signature import NAME, Slot, arguments_of, read_slot
+from tensorgrad.interpreters.buffers import (
+    DESTINATIONS,
+    INPUTS,
+    UPDATED,
+    find_function,
+    rows_of,
+    without_rows,
+    works_in_place,
+)
+from tensorgrad.interpreters.control import Run, Storage, Unrolling
+from tensorgrad.runtime.errors import NumericsError
+
+Contents: TypeAlias = tuple[tuple[int, int, int, int], ...]
+"""What lies in a range: begin and end in it, the symbol, and where in the symbol's own bytes that begins."""
+
+DECISIONS = ("1", "0", "10", "01", "110", "001")
+"""How predicates come out, one by one and over again: one branch alone, and both in some orders."""
+
+
+@dataclass(frozen=True)
+class _Segment:
+    """Bytes that one run has written.
+
+    Attributes:
+        start: The first.
+        end: Behind the last.
+        symbol: What was written.
+        offset: Where in the symbol's own bytes this begins.
+        writer: What wrote it; `None` for what the caller gave.
+    """
+
+    start: int
+    end: int
+    symbol: int
+    offset: int
+    writer: Run | None
+
+
+class _Memory:
+    """The bytes of every arena as segments, in order; what was never written has none."""
+
+    def __init__(self) -> None:
+        self._arenas: dict[SSAValue, list[_Segment]] = {}
+
+    def segments(self, place: Storage) -> list[_Segment]:
+        """Returns the segments of a range, cut to it."""
+        found = self._arenas.get(place.arena, [])
+        first, last = _touched(found, place.start, place.end)
+        return [_cut(one, place.start, place.end) for one in found[first:last]]
+
+    def contents(self, place: Storage) -> Contents:
+        """Returns what lies in a range."""
+        return tuple(_relative(one, place) for one in self.segments(place))
+
+    def write(self, place: Storage, segments: Iterable[_Segment]) -> None:
+        """Replaces a range by segments of it."""
+        found = self._arenas.setdefault(place.arena, [])
+        first, last = _touched(found, place.start, place.end)
+        rest = [_cut(one, 0, place.start) for one in found[first:last] if one.start < place.start]
+        rest += segments
+        rest += [_cut(one, place.end, one.end) for one in found[first:last] if one.end > place.end]
+        found[first:last] = rest
+
+
+def _touched(segments: Sequence[_Segment], start: int, end: int) -> tuple[int, int]:
+    """Returns the first and behind the last of the segments that share a byte with a range."""
+    first = bisect_right(segments, start, key=lambda one: one.end)
+    return first, max(first, bisect_left(segments, end, key=lambda one: one.start))
+
+
+def _relative(one: _Segment, place: Storage) -> tuple[int, int, int, int]:
+    return one.start - place.start, one.end - place.start, one.symbol, one.offset
+
+
+def _cut(one: _Segment, start: int, end: int) -> _Segment:
+    first, last = max(one.start, start), min(one.end, end)
+    return _Segment(first, last, one.symbol, one.offset + first - one.start, one.writer)
+
+
+class _Symbols:
+    """Numbers for symbols: equal where the code and all that it read are."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[object, int] = {}
+        self._codes: dict[buf.KernelOp, str] = {}
+
+    def number(self, key: object) -> int:
+        """Returns the number of a symbol."""
+        return self._numbers.setdefault(key, len(self._numbers) + 1)
+
+    def code(self, op: buf.KernelOp) -> str:
+        """Returns what a kernel computes, as text; its buffers aside."""
+        if op not in self._codes:
+            stream = StringIO()
+            stream.write(f"{op.location} {op.extents}")
+            Printer(stream=stream).print_region(op.body)
+            self._codes[op] = stream.getvalue()
+        return self._codes[op]
+
+
+@dataclass(frozen=True)
+class _Step:
+    """A run of a kernel.
+
+    Attributes:
+        run: The run.
+        code: What the kernel computes.
+        reads: What it read, by operand and parts of it.
+        found: The segments that it found there.
+    """
+
+    run: Run
+    code: str
+    reads: tuple[tuple[Contents, ...], ...]
+    found: tuple[tuple[list[_Segment], ...], ...]
+
+
+class _Execution:
+    """Runs a function on symbols.
+
+    Args:
+        module: Holds it.
+        name: Its name; the only one that is not private by default.
+        symbols: Those of both functions.
+    """
+
+    def __init__(self, module: ModuleOp, name: str | None, symbols: _Symbols):
+        self._module, self._symbols = module, symbols
+        function = find_function(module, name)
+        self._block = function.body.block
+        self._slots: dict[SSAValue, Slot] = dict(zip(self._block.args, arguments_of(function), strict=True))
+        for op in self._block.ops:
+            if isinstance(op, buf.ViewOp) and NAME in op.attributes:
+                self._slots[op.result] = read_slot(op.attributes, "", "")
+        self._rows = rows_of(self._block)
+        self.memory = _Memory()
+        self.steps: list[_Step] = []
+        self.predicates: list[Contents] = []
+
+    def run(self, decisions: str) -> None:
+        """Runs the function.
+
+        Args:
+            decisions: How predicates come out, one by one and over again: 1 where one holds. Equal ones come out the
+                same.
+
+        Raises:
+            NumericsError: A kernel writes over what another point of it may still read, or outside of an arena.
+        """
+        self.memory, self.steps, self.predicates = _Memory(), [], []
+        for value, slot in self._slots.items():
+            if slot.role in INPUTS:
+                self._give(Storage.of(value), f"{slot.role} {slot.name}")
+        env = {value: Storage.of(value) for value in self._slots}
+        rest, known = itertools.cycle(decisions), dict[Contents, bool]()
+
+        def decide(predicate: Storage) -> bool:
+            contents = self.memory.contents(predicate)
+            self.predicates.append(contents)
+            return known[contents] if contents in known else known.setdefault(contents, next(rest) == "1")
+
+        Unrolling(self._module, self._step, decide).run(self._block, env)
+
+    def results(self) -> dict[str, Contents]:
+        """Returns what lies in outputs, gradients, and what is updated, by `role/name`."""
+        found: dict[str, Contents] = {}
+        for value, slot in self._slots.items():
+            if slot.role in (*DESTINATIONS, *UPDATED):
+                role = "update" if slot.role in UPDATED else slot.role
+                contents = self.memory.contents(Storage.of(value))
+                if slot.role == "update" or f"{role}/{slot.name}" not in found:
+                    found[f"{role}/{slot.name}"] = contents
+        return found
+
+    def _give(self, place: Storage, what: str) -> None:
+        symbol = self._symbols.number(what)
+        self.memory.write(place, [_Segment(place.start, place.end, symbol, 0, None)])
+
+    def _step(self, run: Run) -> None:
+        for place in run.operands:
+            _check_bounds(run, place)
+        if isinstance(run.op, memref.CopyOp):
+            source, target = run.operands
+            moved = target.start - source.start
+            found = self.memory.segments(source)
+            self.memory.write(
+                target, [_Segment(s.start + moved, s.end + moved, s.symbol, s.offset, s.writer) for s in found]
+            )
+            return
+        _check_overlaps(run, run.op)
+        code = self._symbols.code(run.op)
+        parts = [self._parts(place) for place in run.reads]
+        found = tuple(tuple(map(self.memory.segments, places)) for places in parts)
+        reads = tuple(tuple(map(self.memory.contents, places)) for places in parts)
+        self.steps.append(_Step(run, code, reads, found))
+        for number, place in enumerate(run.writes):
+            symbol = self._symbols.number((code, number, reads))
+            for part in without_rows([place], self._rows):
+                offset = part.start - place.start
+                self.memory.write(part, [_Segment(part.start, part.end, symbol, offset, run)])
+
+    def _parts(self, place: Storage) -> list[Storage]:
+        """Returns a buffer, or the parts of a row, one of which is whatever else lies in it."""
+        return sorted(without_rows([place], self._rows), key=lambda part: part.start)
+
+
+def certify_plan(before: ModuleOp, after: ModuleOp, function: str | None = None) -> None:
+    """Checks that a function with a memory plan computes what it did without.
+
+    Args:
+        before: The module before `plan-memory`.
+        after: The module with arenas.
+        function: The function's name; the only one that is not private by default.
+
+    Raises:
+        NumericsError: A kernel reads what another has written over, writes over what other points of its own still
+            read, or leaves its arena; or a result is another. Names the kernel's line, the buffer, and who wrote there.
+        ExecutionError: There is no such function, or it holds an op that is not supported.
+    """
+    symbols = _Symbols()
+    branches = any(isinstance(op, ChooseOp | BranchOp) for op in before.walk())
+    first, second = (_Execution(module, function, symbols) for module in (before, after))
+    for decisions in DECISIONS if branches else DECISIONS[:1]:
+        first.run(decisions)
+        second.run(decisions)
+        _compare(first, second)
+
+
+def _compare(first: _Execution, second: _Execution) -> None:
+    known = Counter((step.code, step.reads) for step in first.steps)
+    for step in second.steps:
+        if not known[step.code, step.reads]:
+            raise NumericsError(_wrong_read(step, first.steps))
+    if first.predicates != second.predicates:
+        raise NumericsError("the predicate of a branch is not there when it is looked at")
+    expected, found = first.results(), second.results()
+    for key, contents in expected.items():
+        if found.get(key) != contents:
+            raise NumericsError(f"{key} holds something else at the end than without a memory plan")
+
+
+def _wrong_read(step: _Step, before: Sequence[_Step]) -> str:
+    """Returns which of its operands a kernel reads that something else has been written over."""
+    candidates = [one for one in before if one.code == step.code]
+    if not candidates:
+        return f"{_named(step.run)} is not in the function without a memory plan"
+    nearest = max(candidates, key=lambda one: sum(map(tuple.__eq__, one.reads, step.reads)))
+    number = next(i for i, (one, other) in enumerate(zip(nearest.reads, step.reads, strict=True)) if one != other)
+    known = {symbol for contents in nearest.reads[number] for _, _, symbol, _ in contents}
+    strange = [one.writer for part in step.found[number] for one in part if one.symbol not in known]
+    there = " and ".join(dict.fromkeys(map(_named, strange))) or "nothing"
+    return f"{_named(step.run)} reads operand {number} where its value is not: {there} wrote there"
+
+
+def _check_bounds(run: Run, place: Storage) -> None:
+    size = buf.buffer_bytes(cast(buf.Buffer, place.arena.type))
+    if not 0 <= place.start <= place.end <= size:
+        raise NumericsError(f"{_named(run)} uses bytes {place.start} to {place.end} of an arena of {size} bytes")
+
+
+def _check_overlaps(run: Run, kernel: buf.KernelOp) -> None:
+    """Checks that what a kernel writes shares no byte with what other points of its grid read or write."""
+    for (number, target), (other, second) in itertools.combinations(enumerate(run.writes), 2):
+        if target.overlaps(second):
+            raise NumericsError(f"{_named(run)} writes its results {number} and {other} to the same bytes")
+    for (index, source), (number, target) in itertools.product(enumerate(run.reads), enumerate(run.writes)):
+        if not source.overlaps(target):
+            continue
+        arguments = kernel.input_arguments[index], kernel.output_arguments[number]
+        if not (source.equals(target) and works_in_place(kernel, *arguments)):
+            raise NumericsError(f"{_named(run)} writes result {number} over operand {index}, which it still reads")
+
+
+def _named(run: Run | None) -> str:
+    """Returns a kernel by its line, or who else writes."""
+    if run is None:
+        return "the caller"
+    where = run.op.location
+    line = f" at {where.filename.data}:{where.line.data}" if isinstance(where, FileLineColLoc) else ""
+    return f"the {'kernel' if isinstance(run.op, buf.KernelOp) else 'copy'}{line}"
