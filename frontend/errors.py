@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from tensorgrad.runtime.errors import (
     ArgumentError,
     CompilerError,
     DeviceError,
+    ExecutionError,
+    FormulaError,
     InputError,
     NoAdapterError,
     NumericsError,
     ProgramError,
+    TargetError,
     TensorgradError,
     UserError,
 )
@@ -39,6 +44,27 @@ class DivergenceError(UserError, ArithmeticError):
     """A training whose loss or parameters are NaN or infinite; see `on_nan` of `tg.fit`."""
 
 
+class UnknownNameError(TensorgradError, AttributeError):
+    """A name that a module or an object of ours has not.
+
+    Whether there is such an attribute is asked far more often than the answer is read, so what the name may be meant
+    for is looked up when the message is.
+
+    Args:
+        title: What lacks it, in words.
+        name: The name.
+        hint: Returns what it may be meant for, as the end of the message.
+    """
+
+    def __init__(self, title: str, name: str, hint: Callable[[], str]):
+        super().__init__(name=name)
+        self._title = title
+        self._hint = hint
+
+    def __str__(self) -> str:
+        return f"{self._title} has no attribute {self.name!r}{self._hint()}"
+
+
 class UnusedParameterWarning(UserWarning):
     """A loss that doesn't depend on a parameter that it is to train: only its decay, if it has one, changes it."""
 
@@ -57,6 +83,8 @@ __all__ = [
     "DTypeError",
     "DeviceError",
     "DivergenceError",
+    "ExecutionError",
+    "FormulaError",
     "FrozenWarning",
     "InputError",
     "NoAdapterError",
@@ -66,8 +94,10 @@ __all__ = [
     "PartialStateWarning",
     "ProgramError",
     "ShapeError",
+    "TargetError",
     "TensorgradError",
     "TraceError",
+    "UnknownNameError",
     "UnusedParameterWarning",
     "UserError",
 ]

@@ -25,9 +25,9 @@ from tensorgrad.dialects.signature import NAME, Slot, arguments_of, read_slot
 from tensorgrad.dialects.tg.base import dense_to_numpy
 from tensorgrad.interpreters.attention import run_attention
 from tensorgrad.interpreters.control import Decide, Env, Run, Storage, Unrolling, decided
-from tensorgrad.interpreters.scalars import Array, ExecutionError, scalar_dtype
+from tensorgrad.interpreters.scalars import Array, scalar_dtype
 from tensorgrad.interpreters.stages import Stage, read
-from tensorgrad.runtime.errors import InputError
+from tensorgrad.runtime.errors import ExecutionError, InputError
 
 INPUTS = ("parameter", "state", "input", "scalar", "constant")
 DESTINATIONS = ("output", "gradient", "update")

@@ -14,7 +14,8 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from tensorgrad.dialects import buf
 from tensorgrad.dialects.buf_control import BranchOp, ChooseOp, RepeatOp, RowOp, RunOp, row_type
-from tensorgrad.interpreters.scalars import ExecutionError, scalar_dtype
+from tensorgrad.interpreters.scalars import scalar_dtype
+from tensorgrad.runtime.errors import ExecutionError
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from xdsl.dialects import arith
 from xdsl.dialects.builtin import FloatAttr, IndexType, IntegerAttr, f16, f32, f64, i1, i8, i16, i32, i64
 from xdsl.ir import Attribute, Operation
 
-from tensorgrad.runtime.errors import TensorgradError
+from tensorgrad.runtime.errors import ExecutionError
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
@@ -32,10 +32,6 @@ SCALAR_DTYPES: dict[Attribute, np.dtype[Any]] = {
     IndexType(): np.dtype(np.int64),
 }
 """What numpy calls the scalar types."""
-
-
-class ExecutionError(TensorgradError):
-    """The executor cannot run something, or what it ran did something illegal; the message names the op."""
 
 
 def scalar_dtype(kind: Attribute) -> np.dtype[Any]:

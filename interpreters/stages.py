@@ -20,15 +20,8 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap
 
 from tensorgrad.dialects import buf
-from tensorgrad.interpreters.scalars import (
-    COMBINERS,
-    RULES,
-    Array,
-    Combiner,
-    ExecutionError,
-    evaluate,
-    scalar_dtype,
-)
+from tensorgrad.interpreters.scalars import COMBINERS, RULES, Array, Combiner, evaluate, scalar_dtype
+from tensorgrad.runtime.errors import ExecutionError
 
 TEMPORARY_BYTES = 64 << 20
 """About how much the values of one piece of a stage may take together."""

@@ -102,6 +102,10 @@ class InputError(UserError, ValueError):
     """An unknown or missing input, or one of the wrong shape or dtype; names the argument."""
 
 
+class ExecutionError(TensorgradError):
+    """IR that numpy can't run, or that does what is illegal, such as leaving a buffer; the message names the op."""
+
+
 class CompilerError(TensorgradError, RuntimeError):
     """A pass crashed or left invalid IR: a fault of the compiler, with a file that reproduces it."""
 

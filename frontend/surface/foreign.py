@@ -6,7 +6,9 @@ They are looked up when a name is not found, never before.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
+
+from tensorgrad.errors import UnknownNameError
 
 _PLACE = "device= of tg.compile and tg.jit says where to compute; arrays move by themselves"
 _NO_GRADIENTS = "only tg.grad and tg.compile take derivatives; tg.stop_gradient(x) is a constant to them"
@@ -225,27 +227,12 @@ def keyword_hint(name: str, names: Iterable[str]) -> str:
     return f"; it is {KEYWORDS[name]} here" if KEYWORDS.get(name) in known else nearest(name, known)
 
 
-class UnknownNameError(AttributeError):
-    """A name that something of ours has not. What it may be meant for is looked up when the message is read.
-
-    Whether there is such an attribute is asked far more often than the answer is read.
-    """
-
-    def __init__(self, owner: str, title: str, name: str, names: Iterable[str] | Callable[[], Iterable[str]]):
-        super().__init__(name=name)
-        self._parts = owner, title, name, names
-
-    def __str__(self) -> str:
-        owner, title, name, names = self._parts
-        return f"{title} has no attribute {name!r}{name_hint(owner, name, names() if callable(names) else names)}"
-
-
-def unknown_name(module: str, name: str, names: Iterable[str]) -> AttributeError:
+def unknown_name(module: str, name: str, names: Iterable[str]) -> UnknownNameError:
     """Returns the error for a name that a module of ours has not."""
-    return UnknownNameError(module, f"module {module!r}", name, names)
+    return UnknownNameError(f"module {module!r}", name, lambda: name_hint(module, name, names))
 
 
-def unknown_attribute(owner: str, title: str, name: str, value: object) -> AttributeError:
+def unknown_attribute(owner: str, title: str, name: str, value: object) -> UnknownNameError:
     """Returns the error for a name that an object of ours has not.
 
     Args:
@@ -254,4 +241,4 @@ def unknown_attribute(owner: str, title: str, name: str, value: object) -> Attri
         name: The name.
         value: The object.
     """
-    return UnknownNameError(owner, title, name, lambda: dir(value))
+    return UnknownNameError(title, name, lambda: name_hint(owner, name, dir(value)))

@@ -9,8 +9,7 @@ import pytest
 from buffer_text import ADD, function, kernel, normal, parse, pointwise, run, stage
 
 from tensorgrad.interpreters.buffers import BufferExecutor
-from tensorgrad.interpreters.scalars import ExecutionError
-from tensorgrad.runtime.errors import InputError
+from tensorgrad.runtime.errors import ExecutionError, InputError
 
 # --------------------------------------------------------------------------------------------- buffers and arenas
 

@@ -14,7 +14,8 @@ from xdsl.dialects.func import Func
 from xdsl.dialects.math import Math
 from xdsl.parser import Parser
 
-from tensorgrad.interpreters.scalars import COMBINERS, RULES, ExecutionError, evaluate, narrow
+from tensorgrad.interpreters.scalars import COMBINERS, RULES, evaluate, narrow
+from tensorgrad.runtime.errors import ExecutionError
 
 CONTEXT = Context()
 for dialect in (Builtin, Arith, Math, Func):

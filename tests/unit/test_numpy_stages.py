@@ -9,7 +9,7 @@ import pytest
 from buffer_text import ADD, function, generator, kernel, normal, pointwise, run, stage
 
 from tensorgrad.interpreters import stages as numpy_stages
-from tensorgrad.interpreters.scalars import ExecutionError
+from tensorgrad.runtime.errors import ExecutionError
 
 # ---------------------------------------------------------------------------------------------------- index maps
 

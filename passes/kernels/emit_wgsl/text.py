@@ -13,6 +13,7 @@ from xdsl.ir import Attribute, Operation
 from xdsl.utils.exceptions import DiagnosticException
 
 from tensorgrad.dialects.wgsl import VECTOR
+from tensorgrad.runtime.errors import TensorgradError
 
 VALUE_TYPES: dict[Attribute, str] = {
     IndexType(): "u32",
@@ -28,7 +29,7 @@ STORED_TYPES: dict[Attribute, str] = {**VALUE_TYPES, i1: "u32"}
 """How an element of an array is written: bool is not a storage type."""
 
 
-class EmitError(DiagnosticException):
+class EmitError(TensorgradError, DiagnosticException):
     """An op or a type that has no meaning in WGSL, with where it came from."""
 
     def __init__(self, op: Operation, problem: str) -> None:
