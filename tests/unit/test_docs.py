@@ -3,9 +3,10 @@
 Of each page, blocks run in this way:
 
 - Lines of ```sh blocks that begin with `tg-opt` or `tg` run in order, in a folder of the page's own; they may end in
-  `| filecheck FILE`. The ```mlir and
-  ```python blocks that begin with a comment naming a file (`// name.mlir`, `# name.py`) are written there first.
-- ```python blocks run as one script.
+  `| filecheck FILE`.
+- ```python blocks run as one script, in another.
+- The ```mlir and ```python blocks that begin with a comment naming a file (`// name.mlir`, `# name.py`) are written
+  into either folder first.
 - `<!-- output -->` on the line above a block says that it shows what was just printed: its lines occur in the output of
   the command (or script) before it, in that order; `…` stands for whatever was left out of a line. A ```diff block
   shows lines of the difference between the outputs of the last two commands before it. The output of a command with
@@ -83,6 +84,13 @@ def python_of(page: Path) -> str:
     return "\n".join(block.code for block in blocks(page) if block.is_python)
 
 
+def write_files(page: Path, folder: Path) -> None:
+    """Writes the page's blocks that name a file."""
+    for block in blocks(page):
+        if name := FILE.match(block.code):
+            (folder / name[1]).write_text(block.code, encoding="utf-8")
+
+
 def named(page: Path) -> str:
     return str(page.relative_to(ROOT))
 
@@ -119,9 +127,7 @@ def test_commands(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("TENSORGRAD_CACHE", str(tmp_path / "cache"))
-    for block in blocks(page):
-        if name := FILE.match(block.code):
-            (tmp_path / name[1]).write_text(block.code, encoding="utf-8")
+    write_files(page, tmp_path)
     outputs, last_runs_commands = [""], False
     for block in blocks(page):
         if block.is_output and last_runs_commands:
@@ -144,6 +150,7 @@ def test_commands(
 @pytest.mark.parametrize("page", [page for page in (ROOT / "README.md", *PAGES) if python_of(page)], ids=named)
 def test_python(page: Path, tmp_path: Path) -> None:
     """In a process and a folder of its own, from a file, since traced functions are found by their source."""
+    write_files(page, tmp_path)
     script = tmp_path / "example.py"
     script.write_text(python_of(page), encoding="utf-8")
     result = subprocess.run(
