@@ -14,6 +14,7 @@ from tensorgrad.driver.load import DEVICES as LOADED_ON
 from tensorgrad.errors import TensorgradError
 from tensorgrad.tools.bench import DEVICES, Bench
 from tensorgrad.tools.caches import Cache
+from tensorgrad.tools.completion import PROGRAMS, SHELLS, Completion
 from tensorgrad.tools.devices import Devices
 from tensorgrad.tools.inspecting import Inspect
 from tensorgrad.tools.reporting import Report
@@ -58,6 +59,11 @@ def _cache(parser: Parser) -> None:
     parser.add_argument("--clear", action="store_true", help="delete it")
 
 
+def _completion(parser: Parser) -> None:
+    parser.add_argument("shell", choices=SHELLS, help="the shell")
+    parser.add_argument("program", choices=PROGRAMS, nargs="?", default="tg", help="what is completed (default: tg)")
+
+
 def _devices(parser: Parser) -> None:
     pass
 
@@ -86,6 +92,12 @@ def _run(parser: Parser) -> None:
 COMMANDS: dict[str, tuple[str, str, Callable[[Parser], None], Callable[..., Command]]] = {
     "bench": ("time the dispatches of a program", BENCH, _bench, Bench),
     "cache": ("list or delete what is kept on disk", str(Cache.__doc__), _cache, Cache),
+    "completion": (
+        "print a script that completes commands",
+        str(Completion.__doc__),
+        _completion,
+        lambda **options: Completion(_parser(), **options),
+    ),
     "devices": ("list devices and what they can do", str(Devices.__doc__), _devices, Devices),
     "inspect": ("show what is in a saved program", str(Inspect.__doc__), _inspect, Inspect),
     "report": ("write a page about a program", str(Report.__doc__), _report, Report),

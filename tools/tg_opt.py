@@ -38,6 +38,9 @@ class TgOpt(xDSLOptMain):
     """xDSL's driver with our dialects, passes, pipelines and targets.
 
     Ours come by the entry point where the package is installed; what that leaves out is added here.
+
+    Attributes:
+        parser: What parsed the command line.
     """
 
     version_format = f"tg-opt {version(PACKAGE)} (xdsl {{xdsl_version}})"
@@ -50,6 +53,7 @@ class TgOpt(xDSLOptMain):
     def register_all_arguments(self, arg_parser: argparse.ArgumentParser) -> None:
         """Registers upstream's arguments and ours; `--help` lists our passes first, with their options."""
         super().register_all_arguments(arg_parser)
+        self.parser = arg_parser
         arg_parser.prog = "tg-opt"
         arg_parser.formatter_class = argparse.RawDescriptionHelpFormatter
         arg_parser.add_argument(
