@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import inspect
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol, TypeAlias
@@ -96,7 +97,7 @@ COMMANDS: dict[str, tuple[str, str, Callable[[Parser], None], Callable[..., Comm
         "print a script that completes commands",
         str(Completion.__doc__),
         _completion,
-        lambda **options: Completion(_parser(), **options),
+        lambda **options: Completion(command_line(), **options),
     ),
     "devices": ("list devices and what they can do", str(Devices.__doc__), _devices, Devices),
     "inspect": ("show what is in a saved program", str(Inspect.__doc__), _inspect, Inspect),
@@ -120,17 +121,18 @@ def _seconds(text: str) -> float:
     return number
 
 
-def _parser() -> Parser:
-    parser = argparse.ArgumentParser(prog="tg", description=__doc__)
-    parser.add_argument("--version", action="version", version=f"tg {tensorgrad.__version__}")
-    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+def command_line() -> Parser:
+    """Returns what parses the command line."""
+    found = argparse.ArgumentParser(prog="tg", description=__doc__)
+    found.add_argument("--version", action="version", version=f"tg {tensorgrad.__version__}")
+    commands = found.add_subparsers(dest="command", required=True, metavar="COMMAND")
     raw = argparse.RawDescriptionHelpFormatter
     for name, (line, description, add, _) in COMMANDS.items():
-        description = description.partition("\n\n    Attributes:")[0]
+        description = inspect.cleandoc(description).partition("\n\nAttributes:")[0]
         command = commands.add_parser(name, help=line, description=description, formatter_class=raw)
         add(command)
         command.add_argument("--json", action="store_true", help="print JSON")
-    return parser
+    return found
 
 
 def main(args: Sequence[str] | None = None) -> int:
@@ -142,7 +144,7 @@ def main(args: Sequence[str] | None = None) -> int:
     Returns:
         The exit status: 0, or 1 after an error that the input caused, which goes to stderr.
     """
-    options: dict[str, Any] = vars(_parser().parse_args(args))
+    options: dict[str, Any] = vars(command_line().parse_args(args))
     make = COMMANDS[options.pop("command")][3]
     try:
         make(**options).run(Console())

@@ -2,8 +2,8 @@
 
 Of each page, blocks run in this way:
 
-- Lines of ```sh blocks that begin with `tg-opt` or `tg` run in order, in a folder of the page's own; they may end in
-  `| filecheck FILE`.
+- Lines of ```sh blocks that begin with `tg-opt`, `tg` or `python name.py` run in order, in a folder of the page's own;
+  they may end in `| filecheck FILE`.
 - ```python blocks run as one script, in another.
 - The ```mlir and ```python blocks that begin with a comment naming a file (`// name.mlir`, `# name.py`) are written
   into either folder first.
@@ -30,7 +30,17 @@ import pytest
 
 from tensorgrad.tools import tg, tg_opt
 
-PROGRAMS = {"tg-opt": tg_opt.main, "tg": tg.main}
+
+def run_script(arguments: Sequence[str]) -> int:
+    """Runs a Python file that a page shows, and prints what it does."""
+    done = subprocess.run([sys.executable, "-W", "error", *arguments], stdout=subprocess.PIPE, text=True, check=False)
+    print(done.stdout, end="")
+    return done.returncode
+
+
+PROGRAMS = {"tg-opt": tg_opt.main, "tg": tg.main, "python": run_script}
+CALL = re.compile(r"(tg-opt|tg|python \w+\.py)( |$)")
+"""How the command lines begin that run."""
 
 FILECHECK = str(Path(sys.executable).parent / "filecheck")
 
@@ -61,7 +71,7 @@ class Block:
     def commands(self) -> list[str]:
         """The lines of a shell block that call one of our programs."""
         lines = self.code.splitlines() if self.language == "sh" and self.runs else []
-        return [line for line in lines if line.split(" ")[0] in PROGRAMS]
+        return [line for line in lines if CALL.match(line)]
 
     @property
     def is_python(self) -> bool:
