@@ -109,7 +109,7 @@ def test_an_update_in_place_behind_its_last_reader_is_right() -> None:
 
 def test_an_update_in_place_before_a_reader_of_the_old_value_is_found() -> None:
     with pytest.raises(
-        NumericsError, match="^the kernel reads operand 0 where its value is not: the kernel wrote there"
+        NumericsError, match=r"^the kernel reads operand 0 where its value is not: the kernel wrote there"
     ):
         certify_plan(parse(two_kernels(UNPLANNED, "%w")), parse(two_kernels(IN_PLACE, "%w")))
 
