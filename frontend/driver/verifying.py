@@ -5,6 +5,9 @@ results adds to what is compared from then on. A gradient is compared with centr
 
 How far a result may be off follows from the program itself: a few times as far as the reference in f32 is off the one
 in f64, and never less than what an elementary function may be off.
+
+What values can't show is checked without them: that a memory plan keeps apart what must be, and that shaders have the
+barriers that they need.
 """
 
 from __future__ import annotations
@@ -31,6 +34,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
+from tensorgrad.dialects import wgsl
 from tensorgrad.dialects.signature import Slot, results_of
 from tensorgrad.dialects.tg.base import NumpyArray, dense, dense_to_numpy, numpy_dtype
 from tensorgrad.dialects.tg.build import element_of, shape_of
@@ -41,6 +45,7 @@ from tensorgrad.driver.device import find_device, load_program
 from tensorgrad.errors import NumericsError, ProgramError
 from tensorgrad.interpreters.buffers import BufferExecutor
 from tensorgrad.interpreters.certify import certify_plan
+from tensorgrad.interpreters.races import check_races
 from tensorgrad.interpreters.tensors import TensorExecutor
 from tensorgrad.passes.buffers.lower_precision import LowerPrecisionPass
 from tensorgrad.passes.buffers.plan_memory import PlanMemoryPass
@@ -195,6 +200,7 @@ class NumericsVerifier:
         if self._unplanned is not None and one.name == PlanMemoryPass.name:
             _certify(one, self._unplanned, module, self._function)
         self._unplanned = _without_plan(module)
+        _check_races(one, module)
         if isinstance(one, AccumulateGradientsPass):  # they are sums over micro-batches from now on
             self._expected = {key: value for key, value in self._expected.items() if not key.startswith("gradient/")}
         if isinstance(one, LowerPrecisionPass):
@@ -231,7 +237,14 @@ class NumericsVerifier:
         return {_key(slot): _line(value) for slot, value in zip(results_of(function), values, strict=True)}
 
     def _results(self, module: ModuleOp) -> dict[str, NumpyArray]:
-        """Returns the results of a module by `role/name`, run at its own level."""
+        """Returns the results of a module by `role/name`, run at its own level; integers as if they had a sign.
+
+        Below `tg` integers have none, and what is there for u32 is the same bits.
+        """
+        found = self._run(module)
+        return {key: value.view(value.dtype.str.replace("u", "i")) for key, value in found.items()}
+
+    def _run(self, module: ModuleOp) -> dict[str, NumpyArray]:
         level = level_of(module)
         if level is Level.TG:
             return self._tensors(module)
@@ -412,6 +425,18 @@ def _certify(one: ModulePass, before: ModuleOp, after: ModuleOp, function: str |
     """
     try:
         certify_plan(before, after, function)
+    except NumericsError as error:
+        raise NumericsError(f"{one.name}: {error}") from error
+
+
+def _check_races(one: ModulePass, module: ModuleOp) -> None:
+    """Checks the barriers of shaders, whose absence a software adapter may hide.
+
+    Raises:
+        NumericsError: Two invocations race.
+    """
+    try:
+        check_races(op for op in module.walk() if isinstance(op, wgsl.KernelOp))
     except NumericsError as error:
         raise NumericsError(f"{one.name}: {error}") from error
 

@@ -451,12 +451,34 @@ class _Relays:
 
 
 def _guard_stores(op: Operation, condition: SSAValue | None) -> None:
-    """Runs the stores in an op, but for those into what is an invocation's own, only where a condition holds."""
-    for store in [one for one in op.walk() if isinstance(one, memref.StoreOp)]:
-        if condition is not None and not isinstance(store.memref.owner, memref.AllocaOp):
-            block = Block()
-            guarded = scf.IfOp(condition, [], Region(block))
-            _Code(store).add(guarded)
-            store.detach()
-            block.add_ops([store, end := scf.YieldOp()])
-            end.location = store.location
+    """Runs the stores in an op, but for those into what is an invocation's own, only where a condition holds.
+
+    So do branches that store and leave nothing else behind: their loads would race with the stores.
+    """
+    if condition is None:
+        return
+    if isinstance(op, memref.StoreOp) and not _is_own(op):
+        block = Block()
+        guarded = scf.IfOp(condition, [], Region(block))
+        _Code(op).add(guarded)
+        op.detach()
+        block.add_ops([op, end := scf.YieldOp()])
+        end.location = op.location
+    elif isinstance(op, scf.IfOp) and _only_stores(op):
+        op.operands[0] = _Code(op).both(op.cond, condition)
+    else:
+        for region in op.regions:
+            for block in region.blocks:
+                for inner in list(block.ops):
+                    _guard_stores(inner, condition)
+
+
+def _is_own(store: memref.StoreOp) -> bool:
+    return isinstance(store.memref.owner, memref.AllocaOp)
+
+
+def _only_stores(op: scf.IfOp) -> bool:
+    """Returns whether a condition without an else has stores of its own kernel's memory for its only effects."""
+    stores = [one for one in op.walk() if isinstance(one, memref.StoreOp)]
+    others = op.results or op.false_region.blocks or holds(op, wgsl.BarrierOp)
+    return bool(stores) and not others and not any(map(_is_own, stores))

@@ -16,16 +16,22 @@ from differences import float_positions, mid_graph, mid_graph_inputs
 from harness import specs
 from hypothesis import given
 from programs import Program, programs
+from rounding import parsed
 from test_programs import differentiated, some
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
 import tensorgrad as tg
-from tensorgrad.dialects import buf
+from tensorgrad.dialects import buf, wgsl
 from tensorgrad.dialects.tg.elementwise import arithmetic
 from tensorgrad.driver.verifying import NumericsVerifier
 from tensorgrad.errors import NumericsError, OptionError
+from tensorgrad.passes.analyses import graph
+from tensorgrad.passes.analyses.stages import Parts
+from tensorgrad.passes.buffers.fuse import fuse_pass
+from tensorgrad.passes.buffers.fuse.merge import aligned_loops
+from tensorgrad.passes.buffers.plan_memory import plan_memory_pass
 from tensorgrad.passes.functions import find_function
 from tensorgrad.passes.pipelines import inference_passes
 from tensorgrad.runtime.target import CPU, Target
@@ -128,6 +134,55 @@ def test_a_planted_bug_is_blamed_on_its_pass(name: str) -> None:
     where = next(number for number, one in enumerate(passes) if one.name == name)
     with pytest.raises(NumericsError, match=rf"^{name}\b"):
         verified(compilation.traced.clone(), passes, plant, where)
+
+
+def without_barriers(module: ModuleOp) -> None:
+    """A bug that software adapters hide: no invocation waits for the others."""
+    barriers = [op for op in module.walk() if isinstance(op, wgsl.BarrierOp)]
+    assert barriers
+    for op in barriers:
+        op.detach()
+        op.erase()
+
+
+@pytest.mark.parametrize("name", ["lower-buf-to-wgsl", "relay-loops"])
+def test_a_missing_barrier_is_blamed_on_its_pass(name: str) -> None:
+    compilation = training("wgpu")._compilation
+    passes = compilation.down_to_kernels()
+    where = next(number for number, one in enumerate(passes) if one.name == name)
+    with pytest.raises(NumericsError, match=rf"^{name}: kernel \w+: .* that another invocation uses, with no barrier"):
+        verified(compilation.traced.clone(), passes, without_barriers, where)
+
+
+def test_a_permuted_epilogue_is_blamed_on_fuse(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The grid is square, so that nothing but values shows it."""
+
+    def permuted(first: Parts, second: Parts) -> list[int] | None:
+        loops = aligned_loops(first, second)
+        return loops and loops[::-1]
+
+    monkeypatch.setattr(fuse_pass, "aligned_loops", permuted)
+    module = trace(lambda x, y, z: tg.exp(x @ y) * z, *(tg.spec((8, 8)) for _ in range(3)))
+    with pytest.raises(NumericsError, match=r"^fuse changes output/result0"):
+        verified(module, list(inference_passes(CPU)), lambda module: None, 0)
+
+
+UPDATED = """
+func.func @f(%w: tensor<8x8xf32> {tg.name = "w", tg.role = "parameter"})
+    -> (tensor<8x8xf32> {tg.name = "w", tg.role = "update"}) {
+  %t = tg.transpose %w permutation = [1, 0] : tensor<8x8xf32>
+  %s = tg.add %w, %t : tensor<8x8xf32>, tensor<8x8xf32>
+  func.return %s : tensor<8x8xf32>
+}
+"""
+
+
+def test_an_update_over_what_other_points_read_is_blamed_on_the_plan(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A kernel writes the sum of a matrix and its transpose over the matrix."""
+    for module in (graph, plan_memory_pass):
+        monkeypatch.setattr(module, "writes_in_place", lambda *_: True)
+    with pytest.raises(NumericsError, match=r"^plan-memory: the kernel at .* writes result 0 over operand 0"):
+        verified(parsed(UPDATED), list(inference_passes(CPU)), lambda module: None, 0)
 
 
 def test_an_error_names_the_result_its_line_and_the_values() -> None:

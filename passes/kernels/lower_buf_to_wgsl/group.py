@@ -37,9 +37,10 @@ class _Group(StageWriter):
         code, points = self.code, self.points
         for stage in self.kernel.stages:
             parallel, reduced = own_loops(self.kernel, stage)
-            if not reduced and updates_in_place(self.kernel, stage, code):
-                code.block.add_op(wgsl.BarrierOp(storage=True))  # every lane has read the old values before one writes
+            in_place = updates_in_place(self.kernel, stage, code)
             if parallel:
+                if in_place:
+                    self.fence()
                 self.over(code, points, parallel, [], 0, lambda c, sites, _, s=stage: self.compute(c, s, sites))
                 continue
             found = self.reduced(code, stage, points, reduced) if reduced else self.values(code, stage, [points])
@@ -47,7 +48,13 @@ class _Group(StageWriter):
             if reduced:
                 values = fold_lanes(code, reductions_of(stage), values, self.lane, self.unrolling.lanes)
             self.known[0].update(zip(stage.outputs, values, strict=True))
+            if in_place:
+                self.fence()
             code.when(self.first, lambda c, s=stage, v=values: self.store(c, s, [points], [v]))
+
+    def fence(self) -> None:
+        """Lets every lane read the old values before one writes."""
+        self.code.block.add_op(wgsl.BarrierOp(storage=True))
 
     def bases(self, at: SSAValue, loop: UnrolledLoop) -> list[SSAValue]:
         return [at, self.lane] if loop.lanes > 1 else [at]

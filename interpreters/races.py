@@ -1,0 +1,353 @@
+"""Finds races in kernels of `wgsl`: what one invocation writes and another uses with no barrier in between.
+
+A workgroup runs with all of its invocations at once, but only what addresses and conditions are computed from; floats
+are left out. Software adapters run invocations in an order that hides a missing barrier: tests on them do not see it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TypeAlias, cast
+
+import numpy as np
+from xdsl.dialects import arith, memref, scf
+from xdsl.dialects.builtin import FileLineColLoc, IndexType, IntegerAttr, IntegerType, MemRefType
+from xdsl.ir import Block, Operation, SSAValue
+
+from tensorgrad.dialects import wgsl
+from tensorgrad.interpreters.scalars import RULES, Array, evaluate, narrow
+from tensorgrad.runtime.errors import NumericsError
+
+Value: TypeAlias = "Array | None"
+"""An integer for each invocation; `None` for what is not known."""
+
+SUBGROUP = 32
+"""The invocations of a subgroup, as far as addresses depend on it."""
+
+WORKGROUPS = 2
+"""The workgroups along each axis, as far as addresses depend on it."""
+
+LEADING = 3
+"""How many iterations of a loop run before its last one."""
+
+APART = 1 << 16
+"""How far apart buffers begin whose places are read from memory: one binding may hold many."""
+
+MOST_BUFFERS = 256
+"""How many of them are told apart."""
+
+NOBODY, SEVERAL = -1, -2
+"""Who has used an element since the last barrier, where that is not one invocation."""
+
+
+class _Memory:
+    """Which invocation has written and read each element since the last barrier."""
+
+    def __init__(self, size: int = 0):
+        self.writers = np.full(size, NOBODY, np.int16)
+        self.readers = np.full(size, NOBODY, np.int16)
+
+    def clear(self) -> None:
+        """Forgets all accesses: a barrier has made them visible."""
+        self.writers[:] = NOBODY
+        self.readers[:] = NOBODY
+
+    def grow(self, size: int) -> None:
+        """Makes room for elements."""
+        more = np.full(max(size - len(self.writers), 0), NOBODY, np.int16)
+        if len(more):
+            self.writers, self.readers = (np.concatenate([users, more]) for users in (self.writers, self.readers))
+
+    def read(self, addresses: Array, lanes: Array) -> bool:
+        """Notes reads; returns whether one meets another invocation's write."""
+        meets = _others(self.writers[addresses], lanes)
+        _note(self.readers, addresses, lanes)
+        return meets
+
+    def write(self, addresses: Array, lanes: Array) -> bool:
+        """Notes writes; returns whether one meets another invocation's access."""
+        meets = _others(self.writers[addresses], lanes) or _others(self.readers[addresses], lanes)
+        _note(self.writers, addresses, lanes)
+        return meets or bool((self.writers[addresses] == SEVERAL).any())
+
+
+def _others(users: Array, lanes: Array) -> bool:
+    return bool(((users != NOBODY) & (users != lanes)).any())
+
+
+def _note(users: Array, addresses: Array, lanes: Array) -> None:
+    """Writes down who uses elements."""
+    order = np.lexsort((lanes, addresses))
+    places, who = addresses[order], lanes[order]
+    first = np.flatnonzero(np.r_[True, places[1:] != places[:-1]])
+    places = places[first]
+    lowest, highest = np.minimum.reduceat(who, first), np.maximum.reduceat(who, first)
+    mine = np.where(lowest == highest, lowest, SEVERAL)
+    before = users[places]
+    users[places] = np.where((before == NOBODY) | (before == mine), mine, SEVERAL)
+
+
+class _Workgroup:
+    """Runs a kernel's addresses.
+
+    Args:
+        kernel: The kernel.
+        number: Which workgroup this is, along the first axis.
+    """
+
+    def __init__(self, kernel: wgsl.KernelOp, number: int):
+        self._kernel = kernel
+        self._place = (number, WORKGROUPS - 1, WORKGROUPS - 1)
+        size = tuple(cast("Sequence[int]", kernel.workgroup_size.get_values()))
+        index = np.arange(size[0] * size[1] * size[2])
+        self._lanes = index
+        self._local = (index % size[0], index // size[0] % size[1], index // (size[0] * size[1]))
+        self._size = size
+        self._values: dict[SSAValue, Value] = {}
+        self._shared: dict[SSAValue, _Memory] = {}
+        self._storage = {value: _Memory() for value in _updated(kernel)}
+
+    def run(self) -> None:
+        """Runs the kernel.
+
+        Raises:
+            NumericsError: Two invocations race, or not all of them reach a barrier.
+        """
+        self._block(self._kernel.body.block, np.ones(len(self._lanes), np.bool_))
+
+    def _block(self, block: Block, active: Array) -> list[Value]:
+        """Runs a block; returns what it yields."""
+        for op in block.ops:
+            if isinstance(op, scf.YieldOp):
+                return [self._values.get(operand) for operand in op.operands]
+            if isinstance(op, wgsl.ReturnIfOp):
+                condition = self._values.get(op.condition)
+                active = active if condition is None else active & ~condition
+            else:
+                self._op(op, active)
+        return []
+
+    def _op(self, op: Operation, active: Array) -> None:
+        special = _SPECIAL.get(type(op))
+        if special is not None:
+            special(self, op, active)
+            return
+        operands = [self._values.get(operand) for operand in op.operands]
+        known = op.name in RULES and all(map(_is_integer, [*op.operands, *op.results]))
+        if known and all(operand is not None for operand in operands):
+            found = evaluate(op, [operand for operand in operands if operand is not None])
+            self._values.update(
+                zip(op.results, (np.broadcast_to(one, self._lanes.shape) for one in found), strict=True)
+            )
+
+    # Places in the grid
+
+    def _workgroup_id(self, op: wgsl.WorkgroupIdOp, active: Array) -> None:
+        self._give(op, self._place[op.dim.value.data])
+
+    def _workgroups(self, op: Operation, active: Array) -> None:
+        self._give(op, WORKGROUPS)
+
+    def _local_id(self, op: wgsl.LocalIdOp, active: Array) -> None:
+        self._give(op, self._local[op.dim.value.data])
+
+    def _global_id(self, op: wgsl.GlobalIdOp, active: Array) -> None:
+        dim = op.dim.value.data
+        self._give(op, self._local[dim] + self._place[dim] * self._size[dim])
+
+    def _local_index(self, op: Operation, active: Array) -> None:
+        self._give(op, self._lanes)
+
+    def _subgroup_lane(self, op: Operation, active: Array) -> None:
+        self._give(op, self._lanes % SUBGROUP)
+
+    def _subgroup_size(self, op: Operation, active: Array) -> None:
+        self._give(op, SUBGROUP)
+
+    def _give(self, op: Operation, value: Array | int) -> None:
+        self._values[op.results[0]] = narrow(np.broadcast_to(np.asarray(value), self._lanes.shape), op.results[0].type)
+
+    # Control
+
+    def _if(self, op: scf.IfOp, active: Array) -> None:
+        condition = self._values.get(op.cond)
+        taken = [active, active] if condition is None else [active & condition, active & ~condition]
+        regions = [region for region in (op.true_region, op.false_region) if region.blocks]
+        found = [self._block(region.block, where) for region, where in zip(regions, taken, strict=False)]
+        for number, result in enumerate(op.results):
+            one, other = (values[number] for values in found)
+            self._values[result] = None if condition is None else _chosen(condition, one, other)
+
+    def _for(self, op: scf.ForOp, active: Array) -> None:
+        bounds = [self._values.get(value) for value in (op.lb, op.ub, op.step)]
+        carried = [self._values.get(value) for value in op.iter_args]
+        first, *arguments = op.body.block.args
+        if any(bound is None for bound in bounds):
+            self._values[first] = None
+            self._values.update((argument, None) for argument in arguments)
+            self._block(op.body.block, active)
+            self._values.update((result, None) for result in op.results)
+            return
+        low, high, step = (cast(Array, bound) for bound in bounds)
+        trips = np.where(active, np.maximum(-(-(high - low) // np.maximum(step, 1)), 0), 0)
+        last = int(trips.max(initial=0)) - 1
+        history = [carried]
+        for number in sorted({*range(min(LEADING, last + 1)), last} - {-1}):
+            carried = (
+                history[-1] if number <= LEADING else [_extrapolated(one, number) for one in zip(*history, strict=True)]
+            )
+            runs = active & (trips > number)
+            self._values[first] = low + number * step
+            self._values.update(zip(arguments, carried, strict=True))
+            after = self._block(op.body.block, runs)
+            history.append([_chosen(runs, new, old) for new, old in zip(after, carried, strict=True)])
+        self._values.update(zip(op.results, history[-1], strict=True))
+
+    # Memory
+
+    def _alloc(self, op: wgsl.WorkgroupAllocOp, active: Array) -> None:
+        assert isinstance(op.memref.type, MemRefType)
+        self._shared[op.memref] = _Memory(op.memref.type.get_shape()[0])
+
+    def _barrier(self, op: wgsl.BarrierOp, active: Array) -> None:
+        if active.any() and not active.all():
+            raise NumericsError(f"{self._named(op)} is a barrier that not all invocations reach")
+        for memory in self._shared.values():
+            memory.clear()
+        if op.storage is not None:
+            for memory in self._storage.values():
+                memory.clear()
+
+    def _load(self, op: memref.LoadOp, active: Array) -> None:
+        self._access(op, op.memref, op.indices[0], active, "reads", _Memory.read)
+        addresses = self._values.get(op.indices[0])
+        if _is_integer(op.results[0]) and addresses is not None and (addresses == addresses[0]).all():
+            self._give(op, int(addresses[0]) % MOST_BUFFERS * APART)  # the same for all: where a buffer begins
+
+    def _store(self, op: memref.StoreOp, active: Array) -> None:
+        self._access(op, op.memref, op.indices[0], active, "writes", _Memory.write)
+
+    def _access(
+        self,
+        op: Operation,
+        buffer: SSAValue,
+        index: SSAValue,
+        active: Array,
+        verb: str,
+        note: Callable[[_Memory, Array, Array], bool],
+    ) -> None:
+        is_shared = buffer in self._shared
+        memory = self._shared.get(buffer) or self._storage.get(buffer)
+        addresses = self._values.get(index)
+        if memory is None or not active.any() or (addresses is None and not is_shared):
+            return
+        lanes = self._lanes[active]
+        if addresses is None:  # it may be any
+            addresses = np.tile(np.arange(len(memory.writers)), len(lanes))
+            lanes = np.repeat(lanes, len(memory.writers))
+        else:
+            addresses = addresses[active]
+            inside = (addresses >= 0) & (addresses < (len(memory.writers) if is_shared else MOST_BUFFERS * APART))
+            addresses, lanes = addresses[inside], lanes[inside]
+            if not is_shared:
+                memory.grow(int(addresses.max(initial=-1)) + 1)
+        if len(lanes) and note(memory, addresses, lanes):
+            what = "workgroup memory" if is_shared else "a buffer"
+            raise NumericsError(
+                f"{self._named(op)} {verb} {what} that another invocation uses, with no barrier in between"
+            )
+
+    def _named(self, op: Operation) -> str:
+        where = op.location
+        line = f", from {where.filename.data}:{where.line.data}," if isinstance(where, FileLineColLoc) else ""
+        return f"kernel {self._kernel.sym_name.data}: {op.name}{line}"
+
+
+_SPECIAL: dict[type[Operation], Callable[[_Workgroup, object, Array], None]] = cast(
+    "dict[type[Operation], Callable[[_Workgroup, object, Array], None]]",
+    {
+        wgsl.WorkgroupIdOp: _Workgroup._workgroup_id,
+        wgsl.NumWorkgroupsOp: _Workgroup._workgroups,
+        wgsl.LocalIdOp: _Workgroup._local_id,
+        wgsl.GlobalIdOp: _Workgroup._global_id,
+        wgsl.LocalIndexOp: _Workgroup._local_index,
+        wgsl.SubgroupLaneOp: _Workgroup._subgroup_lane,
+        wgsl.SubgroupSizeOp: _Workgroup._subgroup_size,
+        wgsl.WorkgroupAllocOp: _Workgroup._alloc,
+        wgsl.BarrierOp: _Workgroup._barrier,
+        memref.LoadOp: _Workgroup._load,
+        memref.StoreOp: _Workgroup._store,
+        scf.IfOp: _Workgroup._if,
+        scf.ForOp: _Workgroup._for,
+    },
+)
+"""What ops do that are not functions of integers."""
+
+
+def check_races(kernels: Iterable[wgsl.KernelOp]) -> None:
+    """Checks that what one invocation of a workgroup writes and another uses has a barrier in between.
+
+    Addresses that are computed from data count as any; of a loop the first iterations run, and the last one.
+
+    Args:
+        kernels: Those of a module.
+
+    Raises:
+        NumericsError: Two invocations race, or not all of them reach a barrier; names the kernel, the op and its line.
+    """
+    for kernel in kernels:
+        if any(isinstance(op, wgsl.WorkgroupAllocOp) for op in kernel.body.block.ops) or _updated(kernel):
+            for number in sorted({0, WORKGROUPS - 1, *_thresholds(kernel)}):
+                _Workgroup(kernel, number).run()
+
+
+def _thresholds(kernel: wgsl.KernelOp) -> Iterator[int]:
+    """Yields the workgroups on both sides of each comparison of their number: kernels that share a dispatch."""
+    for op in kernel.walk():
+        if isinstance(op, arith.CmpiOp):
+            place, constant = _linear(op.lhs), _linear(op.rhs)
+            if place is not None and constant is not None and place[0] > 0 and not constant[0]:
+                threshold = -(-(constant[1] - place[1]) // place[0])
+                yield from (number for number in (threshold - 1, threshold) if number >= 0)
+
+
+def _linear(value: SSAValue) -> tuple[int, int] | None:
+    """Returns how often a value has the workgroup's number on the first axis, and what it adds to that."""
+    op = value.owner
+    if isinstance(op, wgsl.WorkgroupIdOp):
+        return (1, 0) if op.dim.value.data == 0 else None
+    if isinstance(op, arith.ConstantOp) and isinstance(op.value, IntegerAttr):
+        return 0, op.value.value.data
+    if not isinstance(op, arith.AddiOp | arith.SubiOp | arith.MuliOp):
+        return None
+    first, second = _linear(op.lhs), _linear(op.rhs)
+    if first is None or second is None:
+        return None
+    if isinstance(op, arith.MuliOp):
+        return None if first[0] and second[0] else (first[0] * second[1] + second[0] * first[1], first[1] * second[1])
+    sign = 1 if isinstance(op, arith.AddiOp) else -1
+    return first[0] + sign * second[0], first[1] + sign * second[1]
+
+
+def _chosen(condition: Array, one: Value, other: Value) -> Value:
+    return None if one is None or other is None else np.where(condition, one, other)
+
+
+def _extrapolated(history: Sequence[Value], number: int) -> Value:
+    """Returns what a loop carries into an iteration, where it grew by the same in each of the leading ones."""
+    known = [one for one in history if one is not None]
+    if len(known) < len(history):
+        return None
+    steps = np.diff(np.stack(known), axis=0)
+    return known[0] + number * steps[0] if (steps == steps[0]).all() else None
+
+
+def _updated(kernel: wgsl.KernelOp) -> set[SSAValue]:
+    """Returns the bindings that a kernel both reads and writes."""
+    loaded = {op.memref for op in kernel.walk() if isinstance(op, memref.LoadOp)}
+    stored = {op.memref for op in kernel.walk() if isinstance(op, memref.StoreOp)}
+    return {argument for argument in kernel.body.block.args if argument in loaded & stored}
+
+
+def _is_integer(value: SSAValue) -> bool:
+    return isinstance(value.type, IntegerType | IndexType)
