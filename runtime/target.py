@@ -86,6 +86,11 @@ class Target:
             self.max_compute_workgroup_size_z,
         )
 
+    @property
+    def most_lanes(self) -> int:
+        """The most invocations of a workgroup that has one dimension."""
+        return min(self.max_compute_invocations_per_workgroup, self.max_compute_workgroup_size_x)
+
     def to_json(self) -> str:
         """Returns all fields as one JSON object, which `from_spec` reads."""
         return json.dumps(asdict(self))

@@ -51,10 +51,9 @@ class AttentionArchetype(Archetype[AttentionSchedule]):
 def _block(stage: AttentionOp, machine: CpuModel | GpuModel, target: Target) -> tuple[int, int, int, int]:
     """Returns the rows and columns of a thread, and the lanes and depth of a workgroup."""
     a, part, row_count = stage.attention, stage.part.data, stage.grid[1]
-    most = target.max_compute_invocations_per_workgroup
     is_cpu = isinstance(machine, CpuModel)
     lanes = machine.lanes if is_cpu else machine.tile_lanes
-    while lanes > most:
+    while lanes > target.most_lanes:
         lanes //= 2
     held = -(-{FORWARD: a.values, KEYS: a.features + a.values}.get(part, a.features) // lanes)
     short = is_cpu and min(a.queries, a.keys) < machine.many_rows
@@ -63,9 +62,12 @@ def _block(stage: AttentionOp, machine: CpuModel | GpuModel, target: Target) -> 
     rows = 16 if is_cpu else 4
     while rows > 1 and (rows * held > most_held or rows // 2 >= row_count):
         rows //= 2
-    depth = 1 if is_cpu else max(1, min(MOST_DEPTH, most // lanes))
+    most_depth = min(MOST_DEPTH, target.max_compute_invocations_per_workgroup // lanes)
+    depth = 1 if is_cpu else min(most_depth, target.max_compute_workgroup_size_y)
     while depth > 1 and (depth // 2 * rows >= row_count or _overflows(part, rows * depth, lanes * columns, target)):
         depth //= 2
+    while rows > 1 and _overflows(part, rows, lanes * columns, target):
+        rows //= 2
     return rows, columns, lanes, depth
 
 

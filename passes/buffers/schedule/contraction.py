@@ -249,7 +249,7 @@ def _fastest(
     for pair in (sides, (column, row)):
         whole = _Work.of(kernel, stage, pair)
         work.append((pair, replace(whole, steps=whole.steps // parts)))
-    lanes = min(machine.lanes, target.max_compute_invocations_per_workgroup)
+    lanes = min(machine.lanes, target.most_lanes)
     broadcasts = target.subgroups and target.subgroup_size == lanes
     return _fastest_block((*kernel.extents, parts), tuple(work), lanes, broadcasts, machine)
 
@@ -324,11 +324,13 @@ def _in_divisions(expression: AffineExpr) -> set[int]:
 def _gpu_tile(kernel: KernelOp, stage: GenericOp, sides: Sides, machine: GpuModel, target: Target) -> Tile:
     """Returns the largest block that leaves enough workgroups and little waste at the edges."""
     grid, lanes = kernel.extents, machine.tile_lanes
+    while lanes > target.most_lanes:
+        lanes //= 2
     row, column = sides
     if 2 * math.prod(grid[loop] for loop in column) <= lanes:  # most lanes would idle
         row, column = max((sides, sides[::-1]), key=lambda pair: math.prod(grid[loop] for loop in pair[1]))
     row_extent, column_extent = (math.prod(grid[loop] for loop in loops) for loops in (row, column))
-    depth = max(1, min(16, target.max_compute_invocations_per_workgroup // lanes))
+    depth = min(16, target.max_compute_invocations_per_workgroup // lanes, target.max_compute_workgroup_size_y)
     rest = math.prod(grid) // (row_extent * column_extent)
     columns = min(4, max(1, -(-column_extent // lanes)))
     rows = min(4, row_extent)

@@ -44,12 +44,12 @@ class GroupArchetype(Archetype[GroupSchedule]):
         return group_schedule(kernel, lanes, _unrolling(kernel, machine, lanes))
 
     def plainest(self, kernel: KernelOp, target: Target) -> GroupSchedule | None:
-        lanes = min(64, _most_lanes(target))
+        lanes = min(64, target.most_lanes)
         fits = own_iterations(kernel) > 1 and can_group(kernel, lanes, target)
         return group_schedule(kernel, lanes) if fits else None
 
     def neighbours(self, schedule: GroupSchedule, kernel: KernelOp, target: Target) -> Iterator[GroupSchedule]:
-        lanes, limit = schedule.workgroup[0], _most_lanes(target)
+        lanes, limit = schedule.workgroup[0], target.most_lanes
         for other in (lanes // 2, lanes * 2):
             if 1 <= other <= limit and can_group(kernel, other, target):
                 yield group_schedule(kernel, other, schedule.steps)
@@ -75,14 +75,10 @@ def group_schedule(kernel: KernelOp, lanes: int, steps: int = 1) -> GroupSchedul
     return GroupSchedule(workgroup=(lanes, 1, 1), groups=(math.prod(kernel.extents), 1, 1), steps=steps)
 
 
-def _most_lanes(target: Target) -> int:
-    return min(target.max_compute_invocations_per_workgroup, target.max_compute_workgroup_size_x)
-
-
 def _lanes(own: int, machine: CpuModel | GpuModel, target: Target) -> int:
     """Returns how many lanes share a grid point: on a CPU one vector, which then reads all of a row in order."""
     most = machine.row_lanes if isinstance(machine, GpuModel) else machine.lanes
-    limit = min(target.max_compute_invocations_per_workgroup, most)
+    limit = min(target.most_lanes, most)
     lanes = 1  # a power of two: lanes reduce by halves
     while lanes * 2 <= min(limit, own):
         lanes *= 2

@@ -40,14 +40,12 @@ class ThreadArchetype(Archetype[ThreadSchedule]):
         return thread_schedule(points, machine.point_lanes, target, width, _unrolling(kernel, machine))
 
     def plainest(self, kernel: KernelOp, target: Target) -> ThreadSchedule | None:
-        limit = min(target.max_compute_invocations_per_workgroup, target.max_compute_workgroup_size_x)
-        return thread_schedule(math.prod(kernel.extents), min(64, limit), target)
+        return thread_schedule(math.prod(kernel.extents), 64, target)
 
     def neighbours(self, schedule: ThreadSchedule, kernel: KernelOp, target: Target) -> Iterator[ThreadSchedule]:
         lanes, steps, points = schedule.workgroup[0], schedule.steps, math.prod(kernel.extents)
-        limit = min(target.max_compute_invocations_per_workgroup, target.max_compute_workgroup_size_x)
         for other in (lanes // 2, lanes * 2):
-            if 1 <= other <= limit:
+            if 1 <= other <= target.most_lanes:
                 yield thread_schedule(points, other, target, schedule.width, steps)
         for width in (1, 2, VECTOR):
             if can_take_neighbours(kernel, width):
@@ -69,7 +67,7 @@ class ThreadArchetype(Archetype[ThreadSchedule]):
 
 def thread_schedule(points: int, lanes: int, target: Target, width: int = 1, steps: int = 1) -> ThreadSchedule:
     """Returns the schedule of workgroups of at most `lanes` threads, of which each takes `width` points."""
-    lanes = min(lanes, target.max_compute_invocations_per_workgroup)
+    lanes = min(lanes, target.most_lanes)
     groups = folded(-(-points // (lanes * width)), target.max_compute_workgroups_per_dimension)
     return ThreadSchedule(workgroup=(lanes, 1, 1), groups=groups, width=width, steps=steps)
 
