@@ -64,6 +64,19 @@ class Accesses:
     loads: Sequence[SSAValue]
 
 
+def chunk_bytes(target: Target) -> int:
+    """Returns how many bytes each binding but the last has of a buffer that is larger than a binding may be."""
+    alignment = target.min_storage_buffer_offset_alignment
+    return max(target.max_storage_buffer_binding_size // alignment, 1) * alignment
+
+
+def bindings_of(size: int, target: Target) -> int:
+    """Returns how many bindings a buffer of so many bytes takes: a larger one is bound in chunks."""
+    if target.native or size <= target.max_storage_buffer_binding_size:
+        return 1
+    return -(-size // chunk_bytes(target))
+
+
 def is_private(buffer: SSAValue) -> bool:
     """Returns whether a buffer is there for kernels alone, and nothing says where it lies."""
     return isinstance(buffer.owner, memref.AllocOp) and row_of(buffer) is None
@@ -113,12 +126,17 @@ def _accesses(stage: GenericOp) -> Accesses:
 class Bindings:
     """How many bindings a kernel will need once `plan-memory` has placed its buffers.
 
-    Scalars share one binding; an update is in the place of what it updates; an arena that one binding can hold is
-    bound once where its buffers are too many.
+    Scalars share one binding; an update is in the place of what it updates; a buffer that is larger than a binding
+    may be takes several; an arena that one binding can hold is bound once where its buffers are too many.
     """
 
     def __init__(
-        self, function: FuncOp, target: Target, in_place: Mapping[SSAValue, SSAValue], workspace: int | None = None
+        self,
+        function: FuncOp,
+        target: Target,
+        in_place: Mapping[SSAValue, SSAValue],
+        workspace: int | None = None,
+        arguments: bool = False,
     ):
         """Counts for a function's kernels.
 
@@ -127,7 +145,9 @@ class Bindings:
             target: The limits.
             in_place: The old value of each update in place.
             workspace: About how many bytes all allocations will take, if those of a kernel may be one binding.
+            arguments: Whether inputs, and outputs, may be one binding too.
         """
+        self.target = target
         self.workspace = workspace is not None and workspace <= target.max_storage_buffer_binding_size
         loops = function.attributes.get(LOOPS)
         self.limit = target.max_storage_buffers_per_shader_stage
@@ -136,7 +156,7 @@ class Bindings:
         slots = arguments_of(function)
         values = list(zip(function.body.block.args, slots, strict=True))
         self.scalars = {value for value, slot in values if slot.role == "scalar"}
-        self.arenas = _shared_arenas(values, target)
+        self.arenas = _shared_arenas(values, target, ("input", "output") if arguments else ())
         self.arenas.update(_packed_arenas(function, target, self.arenas))
 
     def fit(self, buffers: Iterable[SSAValue]) -> bool:
@@ -144,24 +164,31 @@ class Bindings:
         unique = {self.in_place.get(value, value) for value in buffers}
         scalars = unique & self.scalars
         needed = unique - scalars
-        if len(needed) + bool(scalars) <= self.limit:
+        if self._count(needed) + bool(scalars) <= self.limit:
             return True
         arenas = {self.arenas[value] for value in needed if value in self.arenas}
         rest = {value for value in needed if value not in self.arenas}
         made = {value for value in rest if is_private(value)}
-        apart = len(rest)
+        apart = self._count(rest)
         if self.workspace and len({element_of(value) for value in made}) == 1:
             apart -= len(made) - 1
         return len(arenas) + apart + bool(scalars) <= self.limit
 
+    def _count(self, values: Iterable[SSAValue]) -> int:
+        return sum(bindings_of(buffer_bytes(cast(Buffer, value.type)), self.target) for value in values)
 
-def _shared_arenas(values: Sequence[tuple[SSAValue, Slot]], target: Target) -> dict[SSAValue, str]:
-    """Returns the arena of each parameter, state and update, where one binding can hold all of it."""
+
+def _shared_arenas(
+    values: Sequence[tuple[SSAValue, Slot]], target: Target, roles: Sequence[str]
+) -> dict[SSAValue, str]:
+    """Returns the arena of each parameter, state and update, and of other roles, where one binding can hold it all."""
     kept = {slot.name: arena_of(slot)[0] for _, slot in values if slot.role in ("parameter", "state")}
+    others = {value: arena_of(slot)[0] for value, slot in values if slot.role in roles}
     members: dict[str, list[SSAValue]] = {}
     for value, slot in values:
-        if slot.role in ("parameter", "state"):
-            members.setdefault(kept[slot.name], []).append(value)
+        label = kept[slot.name] if slot.role in ("parameter", "state") else others.get(value)
+        if label is not None:
+            members.setdefault(label, []).append(value)
     limit, alignment = target.max_storage_buffer_binding_size, target.min_storage_buffer_offset_alignment
     whole = {
         label
@@ -169,11 +196,9 @@ def _shared_arenas(values: Sequence[tuple[SSAValue, Slot]], target: Target) -> d
         if sum(buffer_bytes(cast(Buffer, v.type)) + alignment for v in found) <= limit
         and len({element_of(v) for v in found}) == 1
     }
-    return {
-        value: kept[slot.name]
-        for value, slot in values
-        if slot.role in ("parameter", "state", "update") and kept.get(slot.name) in whole
-    }
+    labels = {value: kept[slot.name] for value, slot in values if slot.role == "update" and slot.name in kept}
+    labels |= {value: label for label, found in members.items() for value in found}
+    return {value: label for value, label in labels.items() if label in whole}
 
 
 def _packed_arenas(function: FuncOp, target: Target, arenas: Mapping[SSAValue, str]) -> dict[SSAValue, str]:

@@ -36,12 +36,14 @@ class Root:
 
     Attributes:
         size: Its bytes.
+        location: Where the value is made.
         home: The loops around the place where it is made.
         argument: The argument of the function that it is, if it is one.
         uses: When it is read or written: the step, and the loops around it.
     """
 
     size: int
+    location: LocationAttr
     home: tuple[Loop, ...] = ()
     argument: SSAValue | None = None
     uses: list[tuple[int, tuple[Loop, ...]]] = field(default_factory=list["tuple[int, tuple[Loop, ...]]"])
@@ -124,7 +126,7 @@ class ControlTree:
         self.in_place: set[Root] = set()
         env: Env = {}
         for argument in function.body.block.args:
-            env[argument] = Place(Root(_size(argument), argument=argument))
+            env[argument] = Place(Root(_size(argument), function.location, argument=argument))
         self.arguments = {argument: place.root for argument, place in env.items()}
         self.items = self._function(function, env, ())
 
@@ -137,7 +139,7 @@ class ControlTree:
                 self._place_carried(op, op.count, env, loops)
         for op in ops:
             if isinstance(op, memref.AllocOp) and op.memref not in env:
-                env[op.memref] = Place(self._root(_size(op.memref), loops))
+                env[op.memref] = Place(self._root(_size(op.memref), op.location, loops))
         items: list[Item] = []
         for op in ops:
             if isinstance(op, RunOp):
@@ -156,8 +158,8 @@ class ControlTree:
             raise DiagnosticException(f"@{name} takes ({listed[0]}), it is run on ({listed[1]})")
         return function
 
-    def _root(self, size: int, loops: tuple[Loop, ...]) -> Root:
-        root = Root(size, loops)
+    def _root(self, size: int, location: LocationAttr, loops: tuple[Loop, ...]) -> Root:
+        root = Root(size, location, loops)
         self.roots.append(root)
         return root
 
@@ -168,10 +170,10 @@ class ControlTree:
         in_place = _updates_in_place(function)
         for init, last, before, after in zip(op.init, op.last, old, new, strict=True):
             if in_place.get(after) is before:
-                env[init] = env[last] = Place(self._root(_size(init), loops))
+                env[init] = env[last] = Place(self._root(_size(init), op.location, loops))
                 continue
             stride = aligned(_size(init), self.alignment)
-            root = self._root(2 * stride, loops)
+            root = self._root(2 * stride, op.location, loops)
             env[init], env[last] = Place(root), Place(root, stride * (count % 2))
 
     def _run(self, op: RunOp, env: Env, loops: tuple[Loop, ...]) -> list[Item]:
@@ -228,7 +230,7 @@ class ControlTree:
         order = KernelGraph.of(function).order()
         for op in function.body.block.ops:
             if isinstance(op, memref.AllocOp):
-                env[op.memref] = Place(self._root(_size(op.memref), loops))
+                env[op.memref] = Place(self._root(_size(op.memref), op.location, loops))
         steps = steps_of(order)
         items: list[Item] = []
         highest = -1

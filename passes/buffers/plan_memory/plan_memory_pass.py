@@ -39,8 +39,10 @@ from tensorgrad.passes.analyses.storage import (
     PEAK_BYTES,
     WORKSPACE_BYTES,
     arena_of,
+    bindings_of,
     writes_in_place,
 )
+from tensorgrad.passes.analyses.walking import operations
 from tensorgrad.passes.buffers.plan_memory.arenas import Layout, Range, by_lifetime, least_bytes, side_by_side
 from tensorgrad.passes.buffers.plan_memory.control import BranchItem, ControlTree, Item, KernelItem, Loop, Place, Root
 from tensorgrad.passes.buffers.plan_memory.explain import explain
@@ -146,14 +148,10 @@ class _Plan:
         return [op for op in self.block.ops if isinstance(op, memref.AllocOp)]
 
     def _check_size(self, value: SSAValue) -> None:
-        size, limit = buffer_bytes(cast(Buffer, value.type)), self.target.max_storage_buffer_binding_size
-        if size > limit:
-            name = self._name(value)
+        size = buffer_bytes(cast(Buffer, value.type))
+        if size > self.target.max_buffer_size:
             owner = value.owner if isinstance(value.owner, Operation) else self.function
-            raise DiagnosticException(
-                f"{name} of {value.type} takes {size} bytes, more than a binding of target {self.target.name} can hold "
-                f"({limit}); it was made at {owner.location}"
-            )
+            raise too_large(f"{self._name(value)} of {value.type}", size, owner.location, self.target)
 
     def _name(self, value: SSAValue) -> str:
         """Returns a buffer's name in messages."""
@@ -226,7 +224,7 @@ class _Plan:
             ):
                 raise DiagnosticException(
                     f"{self._name(row.parts[0])} and {self._name(row.parts[-1])} are packed, but lie apart; "
-                    f"their row of {row.result.type} may be larger than a binding of target {self.target.name}"
+                    f"their row of {row.result.type} may be larger than a buffer of target {self.target.name}"
                 )
             self._check_size(row.result)
             view = self._view(row.result, cast(ArenaOp, places[0].arena.owner), start, anchor)
@@ -263,9 +261,28 @@ class _Plan:
 
     def _limits(self) -> tuple[int, int]:
         """Returns the alignment of buffers that may be packed, and the largest arena of them."""
-        target = self.target
-        alignment = max(target.min_storage_buffer_offset_alignment, PACK_ALIGNMENT)
-        return alignment, min(target.max_buffer_size, target.max_storage_buffer_binding_size)
+        limit = self._bindable()
+        rows = [buffer_bytes(op.result.type) for op in self.block.ops if isinstance(op, PackOp)]
+        alignment = max(self.target.min_storage_buffer_offset_alignment, PACK_ALIGNMENT)
+        return alignment, self.target.max_buffer_size if max(rows, default=0) > limit else limit
+
+    def _bindable(self) -> int:
+        """Returns the size of the largest arena that one binding can hold."""
+        return min(self.target.max_buffer_size, self.target.max_storage_buffer_binding_size)
+
+    def _workspace_limit(self) -> int:
+        """Returns the largest arena of the workspace: one that a binding can hold, if kernels have buffers too many to
+        bind each by itself."""
+        most = max((self._bindings_apart(kernel) for kernel in self._kernels()), default=0)
+        is_crowded = most > self.target.max_storage_buffers_per_shader_stage
+        return self._bindable() if is_crowded else self.target.max_buffer_size
+
+    def _kernels(self) -> Sequence[KernelOp]:
+        return self.order
+
+    def _bindings_apart(self, kernel: KernelOp) -> int:
+        """Returns how many bindings a kernel needs if each buffer is bound by itself."""
+        return sum(bindings_of(buffer_bytes(cast(Buffer, value.type)), self.target) for value in {*kernel.operands})
 
     def _named_arena(
         self, label: str, role: str, members: list[tuple[SSAValue, Slot]], anchor: Operation
@@ -283,8 +300,10 @@ class _Plan:
         sizes = ([packed] if scalars else []) + [max(end for *_, end in unit) for unit in units]
         layout = side_by_side(sizes, *limits)
         if role in ("input", "output") and len(layout.sizes) > 1:
+            largest = max((value for value, _ in others), key=lambda value: buffer_bytes(cast(Buffer, value.type)))
             raise DiagnosticException(
-                f"the {label} take more than the {self.target.max_buffer_size} bytes of a buffer of {self.target.name}"
+                f"the {label} take more than the {self.target.max_buffer_size} bytes of a buffer of "
+                f"{self.target.name}; the largest is {self._name(largest)} of {largest.type}"
             )
         places = list(layout.places)
         if scalars:
@@ -314,7 +333,7 @@ class _Plan:
             steps = [number[use.operation] for use in value.uses if isinstance(use.operation, KernelOp)]
             ranges.append(Range(buffer_bytes(value.type), min(steps), max(steps)))
         alignment = self.target.min_storage_buffer_offset_alignment
-        layout = by_lifetime(ranges, alignment, self.target.max_buffer_size)
+        layout = by_lifetime(ranges, alignment, self._workspace_limit())
         self.function.attributes[WORKSPACE_BYTES] = IntegerAttr(sum(layout.sizes), i64)
         self.function.attributes[LEAST_WORKSPACE_BYTES] = IntegerAttr(least_bytes(ranges), i64)
         arenas = self._make_arenas("workspace", "workspace", layout, anchor)
@@ -409,27 +428,30 @@ class _ControlPlan(_Plan):
         roots = [root for root in self.tree.roots if root.uses and root.size]
         ranges: list[Range] = []
         for root in roots:
-            limit = self.target.max_storage_buffer_binding_size
-            if root.size > limit:
-                raise DiagnosticException(
-                    f"a tensor around a loop or branch of @{self.function.sym_name.data} takes {root.size} bytes, more "
-                    f"than a binding of target {self.target.name} can hold ({limit})"
-                )
+            if root.size > self.target.max_buffer_size:
+                raise too_large("what a loop or branch reads or writes", root.size, root.location, self.target)
             ranges.append(Range(root.size, *root.lifetime()))
         alignment = self.target.min_storage_buffer_offset_alignment
-        layout = by_lifetime(ranges, alignment, self.target.max_buffer_size)
+        layout = by_lifetime(ranges, alignment, self._workspace_limit())
         self.function.attributes[WORKSPACE_BYTES] = IntegerAttr(sum(layout.sizes), i64)
         self.function.attributes[LEAST_WORKSPACE_BYTES] = IntegerAttr(least_bytes(ranges), i64)
         arenas = self._make_arenas("workspace", "workspace", layout, self.anchor)
         for root, (arena, offset) in zip(roots, layout.places, strict=True):
             self.starts[root] = arenas[arena].result, offset
 
+    def _kernels(self) -> Sequence[KernelOp]:
+        functions = self.tree.functions.values()
+        return [op for function in functions for op in operations(function.body.block) if isinstance(op, KernelOp)]
+
     def _counters(self) -> SSAValue | None:
         """Returns the iteration indices up to the longest trip count, each at a bindable offset."""
         if not self.tree.loops:
             return None
-        most = max(loop.count for loop in self.tree.loops)
-        words = self.target.min_storage_buffer_offset_alignment // 4
+        longest = max(self.tree.loops, key=lambda loop: loop.count)
+        most, words = longest.count, self.target.min_storage_buffer_offset_alignment // 4
+        if 4 * words * most > self.target.max_buffer_size:
+            what = f"the table of a loop's {most} iterations"
+            raise too_large(what, 4 * words * most, longest.op.location, self.target)
         arena = self._make_arenas("counters", "counter", Layout([], [4 * words * most]), self.anchor)[0]
         return self._new_view(arena.result, 0, buffer_type([words * most], i32), self.function.location)
 
@@ -510,3 +532,11 @@ class _ControlPlan(_Plan):
         first = block.first_op
         assert first is not None  # the counter
         block.insert_op_after(row, first)
+
+
+def too_large(what: str, size: int, location: LocationAttr, target: Target) -> DiagnosticException:
+    """Returns the error of what no buffer of a target can hold."""
+    return DiagnosticException(
+        f"{what} takes {size} bytes, more than a buffer of target {target.name} can hold ({target.max_buffer_size}); "
+        f"it was made at {location}"
+    )

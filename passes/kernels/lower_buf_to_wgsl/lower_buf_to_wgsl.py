@@ -26,6 +26,7 @@ from tensorgrad.dialects.buf import (
     KernelOp,
     element_of,
     loop_extents,
+    shape_of,
 )
 from tensorgrad.dialects.schedule import (
     AttentionSchedule,
@@ -35,13 +36,17 @@ from tensorgrad.dialects.schedule import (
     LoopsSchedule,
     PackedSchedule,
     Schedule,
+    ScheduleAttr,
     ThreadSchedule,
     folded,
 )
 from tensorgrad.passes.analyses.guards import fold_guards, thread_numbers
+from tensorgrad.passes.analyses.machine import VECTOR
+from tensorgrad.passes.analyses.storage import bindings_of
 from tensorgrad.passes.analyses.trips import EXCLUSIVE, LARGEST_INDEX
 from tensorgrad.passes.analyses.walking import operations
 from tensorgrad.passes.kernels.lower_buf_to_wgsl.attention import write_attention
+from tensorgrad.passes.kernels.lower_buf_to_wgsl.chunks import divide_bindings
 from tensorgrad.passes.kernels.lower_buf_to_wgsl.contraction import vector_operands, write_contraction
 from tensorgrad.passes.kernels.lower_buf_to_wgsl.group import write_group
 from tensorgrad.passes.kernels.lower_buf_to_wgsl.stages import Unrolling, vector_arguments
@@ -99,15 +104,18 @@ class _Lowering(FunctionLowering):
 
     def _vectors(self, teams: Sequence[WrittenOnce], views: Sequence[SSAValue]) -> set[int]:
         """Returns the bindings of a dispatch that all of its kernels read and write in whole vectors."""
-        found = {
-            i for i, view in enumerate(views) if flat(view).get_shape()[0] % 4 == 0 and view_of(view).start % 16 == 0
-        }
+        found = {i for i, view in enumerate(views) if self._may_be_vectors(view)}
         for team in teams:
             whole = _in_vectors(team.kernel, team.schedule, [one.start for one in team.placed])
             for argument, one in zip(team.kernel.body.block.args, team.placed, strict=True):
                 if argument not in whole or one.moved is not None or one.entry is not None:
                     found.discard(one.binding)
         return found & {one.binding for team in teams for one in team.placed}
+
+    def _may_be_vectors(self, view: SSAValue) -> bool:
+        """Returns whether a binding can be declared as an array of vectors."""
+        whole = len(self.placing.chunks(view)) == 1 and view_of(view).start % 16 == 0
+        return whole and flat(view).get_shape()[0] % VECTOR == 0
 
     def _all_groups(self, teams: Sequence[WrittenOnce]) -> tuple[int, int, int]:
         """Returns the workgroups of a dispatch that kernels share."""
@@ -128,6 +136,7 @@ class _Lowering(FunctionLowering):
         simplify_block(block)
         if self.target.software:
             carry_addresses(block)
+        access = divide_bindings(block, access, self.target)
         return wgsl.KernelOp(self.written.name(name), first.schedule.workgroup, access, block)
 
     def _write_side_by_side(self, teams: Sequence[WrittenOnce], block: Block) -> None:
@@ -158,9 +167,14 @@ class _Lowering(FunctionLowering):
     def check(self, kernels: Sequence[KernelOp], operands: Sequence[SSAValue], views: Sequence[SSAValue]) -> None:
         kernel = kernels[0]
         limit = self.target.max_storage_buffers_per_shader_stage
+        self._check_indices(kernels, operands)
         if len(views) > limit:
+            largest = max(map(view_of, operands), key=lambda view: view.size)
+            count = bindings_of(largest.size, self.target)
+            large = f"; {named(largest.result)} alone takes {count}, for its {largest.size} bytes"
             raise DiagnosticException(
                 f"the kernel made at {kernel.location} needs {len(views)} bindings, {self.target.name} has {limit}"
+                + (large if count > 1 else "")
             )
         for value in operands:
             element = element_of(value)
@@ -169,14 +183,6 @@ class _Lowering(FunctionLowering):
                     f"{named(value)} has elements of {element}, which {self.target.name} does not have; "
                     f"it was made at {kernel.location}; cast it to f32"
                 )
-        for one in kernels:
-            for stage in one.stages:
-                own = math.prod(loop_extents(stage)[len(one.extents) :])
-                if own > LARGEST_INDEX:
-                    raise DiagnosticException(
-                        f"the kernel made at {one.location} reduces {own} values at a point, more than indices of 32 "
-                        "bits can number: reduce one axis after the other, and store what lies between"
-                    )
         for op in operations(kernel.body.block):
             for value in op.results:
                 element = element_of(value) if isinstance(value.type, MemRefType) else value.type
@@ -184,6 +190,28 @@ class _Lowering(FunctionLowering):
                     raise DiagnosticException(
                         f"{op.name} gives {element}, which {self.target.name} does not have; "
                         f"it was made at {op.location}; compute in f32"
+                    )
+
+    def _check_indices(self, kernels: Sequence[KernelOp], operands: Sequence[SSAValue]) -> None:
+        """Raises where indices of 32 bits don't number a buffer's elements, a kernel's points, or what one reduces."""
+        for view in map(view_of, operands):
+            if math.prod(shape_of(view.result)) > LARGEST_INDEX:
+                raise DiagnosticException(
+                    f"{named(view.result)} takes {view.size} bytes, of more elements than indices of 32 bits can "
+                    f"number; it was made at {view.location}"
+                )
+        for one in kernels:
+            points, schedule = math.prod(one.extents), cast(ScheduleAttr, one.schedule).data
+            if max(points, math.prod(schedule.groups) * math.prod(schedule.workgroup)) > LARGEST_INDEX:
+                raise DiagnosticException(
+                    f"the kernel made at {one.location} has {points} points, more than indices of 32 bits can number"
+                )
+            for stage in one.stages:
+                own = math.prod(loop_extents(stage)[len(one.extents) :])
+                if own > LARGEST_INDEX:
+                    raise DiagnosticException(
+                        f"the kernel made at {one.location} reduces {own} values at a point, more than indices of 32 "
+                        "bits can number: reduce one axis after the other, and store what lies between"
                     )
 
 

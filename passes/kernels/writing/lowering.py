@@ -107,15 +107,15 @@ class FunctionLowering(ABC):
 
     @abstractmethod
     def check(self, kernels: Sequence[KernelOp], operands: Sequence[SSAValue], views: Sequence[SSAValue]) -> None:
-        """Raises where a dispatch doesn't fit the target."""
+        """Raises where a dispatch of these bindings doesn't fit the target."""
 
     @abstractmethod
     def types(self, teams: Sequence[WrittenOnce], views: Sequence[SSAValue]) -> list[Attribute]:
-        """Returns the types of a dispatch's bindings, flat."""
+        """Returns the types of a dispatch's views, flat."""
 
     @abstractmethod
     def write(self, teams: Sequence[WrittenOnce], access: Sequence[str], types: Sequence[Attribute]) -> WrittenKernel:
-        """Returns a new kernel."""
+        """Returns a new kernel: given the access and the type of each view, with a binding for each chunk of one."""
 
     @abstractmethod
     def groups(self, teams: Sequence[WrittenOnce]) -> Extents:
@@ -152,11 +152,12 @@ class FunctionLowering(ABC):
         operands = [operand for kernel in kernels for operand in kernel.operands]
         layout = self.placing.layout(teams_of(kernels))
         views = layout.views
-        if len(kernels) > 1 and len(views) > self.target.max_storage_buffers_per_shader_stage:
+        bound = [chunk for view in views for chunk in self.placing.chunks(view)]
+        if len(kernels) > 1 and len(bound) > self.target.max_storage_buffers_per_shader_stage:
             for kernel in kernels:  # where their buffers came to lie, they have too many bindings together
                 self._lower([kernel])
             return
-        self.check(kernels, operands, views)
+        self.check(kernels, operands, bound)
         teams = [WrittenOnce.of(team, placed) for team, placed in zip(layout.teams, layout.placed, strict=True)]
         stored = {view_of(output).arena for kernel in kernels for output in kernel.outputs}
         access = ["read_write" if view_of(view).arena in stored else "read" for view in views]
@@ -167,7 +168,7 @@ class FunctionLowering(ABC):
         if made is None:
             made = self.written.known[key] = self.write(teams, access, types)
             self._insert(made, kernels[0])
-        dispatch = DispatchOp.of(made.sym_name.data, self.groups(teams), views)
+        dispatch = DispatchOp.of(made.sym_name.data, self.groups(teams), bound)
         dispatch.location = kernels[0].location
         dispatch.attributes[BYTES_MOVED] = IntegerAttr(sum(map(bytes_moved, kernels)), i64)
         dispatch.attributes[FLOPS] = IntegerAttr(sum(map(flops, kernels)), i64)

@@ -24,7 +24,7 @@ from tensorgrad.dialects.buf import (
 from tensorgrad.dialects.buf_control import RowOp
 from tensorgrad.dialects.signature import ROLE, Slot
 from tensorgrad.dialects.tg.base import dense
-from tensorgrad.passes.analyses.storage import PEAK_BYTES
+from tensorgrad.passes.analyses.storage import PEAK_BYTES, bindings_of, chunk_bytes
 from tensorgrad.passes.kernels.writing.control import MOST_COUNTERS, Entry, Placed, Row, counter_of, view_of
 from tensorgrad.runtime.target import Target
 
@@ -57,7 +57,8 @@ class Placing:
 
     Each buffer is a binding of its own, as long as there are enough. Arenas that a dispatch has too many buffers of, or
     whose buffers differ between kernels that are written once, are bound as a whole; where in them the buffers start is
-    in a table, another binding, so that the code is the same wherever they lie.
+    in a table, another binding, so that the code is the same wherever they lie. A buffer that is larger than a binding
+    may be takes several, side by side.
     """
 
     def __init__(self, function: FuncOp, target: Target):
@@ -129,6 +130,14 @@ class Placing:
         singles = [[kernel] for kernel in kernels]
         return Layout(singles, views, [[next(placed) for _ in kernel.operands] for kernel in kernels])
 
+    def chunks(self, view: SSAValue) -> list[SSAValue]:
+        """Returns the bindings of a view: itself, or flat views over its parts where it is larger than one may be."""
+        if not isinstance(view.owner, ViewOp) or bindings_of(view.owner.size, self.target) == 1:
+            return [view]
+        first, end, each = view.owner.start, view.owner.start + view.owner.size, chunk_bytes(self.target)
+        starts = range(first, end, each)
+        return [self._flat_view(view.owner.arena, at, min(at + each, end), [view.owner]) for at in starts]
+
     # Bindings of whole arenas, with a table
 
     def _by_table(self, teams: list[Team], places: dict[SSAValue, Place]) -> Layout | None:
@@ -194,7 +203,7 @@ class Placing:
         found = set(wanted)
 
         def needed() -> int:
-            return sum(1 if arena in found else len(views) for arena, views in by_arena.items()) + bool(found)
+            return sum(1 if arena in found else self._needed(views) for arena, views in by_arena.items()) + bool(found)
 
         for views in _ranked(by_arena.values()):
             if needed() <= limit:
@@ -249,7 +258,7 @@ class Placing:
 
         Where these have several types, once for all that lie side by side: bindings must not overlap.
         """
-        count = len({view for view, _ in places.values()})
+        count = self._needed(cast(ViewOp, view.owner) for view in {view for view, _ in places.values()})
         moved = dict(places)
         runs = [run for views in self._by_arena(places).values() for run in _runs(views)]
         for group in _ranked(runs):
@@ -262,6 +271,10 @@ class Placing:
                         moved[operand] = shared, _start_within(shared, view, at)
                 count -= len(group) - 1
         return moved
+
+    def _needed(self, views: Iterable[ViewOp]) -> int:
+        """Returns how many bindings views take, each by itself."""
+        return sum(bindings_of(view.size, self.target) for view in views)
 
     def _by_arena(self, places: dict[SSAValue, Place]) -> dict[SSAValue, list[ViewOp]]:
         """Returns the different views of each arena."""

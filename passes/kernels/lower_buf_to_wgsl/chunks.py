@@ -1,0 +1,105 @@
+"""Bindings in chunks: a buffer that is larger than a binding may be is several of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import cast
+
+from xdsl.dialects import arith, memref, scf
+from xdsl.dialects.builtin import IndexType, IntegerAttr, VectorType
+from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
+
+from tensorgrad.dialects.buf import buffer_type, element_bytes, element_of, shape_of
+from tensorgrad.passes.analyses.storage import bindings_of, chunk_bytes
+from tensorgrad.passes.kernels.writing.emission import Code, Frame
+from tensorgrad.runtime.target import Target
+
+Access = Callable[[Code, SSAValue, SSAValue], Sequence[SSAValue]]
+"""Reads or writes an array at an index; gives what it reads."""
+
+
+def divide_bindings(block: Block, access: Sequence[str], target: Target) -> list[str]:
+    """Replaces the bindings that are larger than a target's may be by several, side by side.
+
+    Where an index is known, it says which of them to access; else a condition does, when the kernel runs.
+
+    Args:
+        block: The kernel; its arguments are flat buffers.
+        access: How each is accessed.
+        target: Says how many bytes a binding may have.
+
+    Returns:
+        How each of the new arguments is accessed.
+    """
+    result: list[str] = []
+    for argument, kind in zip(list(block.args), access, strict=True):
+        count = 1
+        if not isinstance(element_of(argument), VectorType):  # such bindings are whole
+            width = element_bytes(element_of(argument))
+            count = bindings_of(shape_of(argument)[0] * width, target)
+            if count > 1:
+                _divide(block, argument, chunk_bytes(target) // width)
+        result += [kind] * count
+    return result
+
+
+def _divide(block: Block, argument: BlockArgument, each: int) -> None:
+    """Replaces an argument by several of at most `each` elements."""
+    total, element = shape_of(argument)[0], element_of(argument)
+    parts = [
+        block.insert_arg(buffer_type([min(each, total - start)], element), argument.index)
+        for start in range(0, total, each)
+    ]
+    for use in list(argument.uses):
+        op = use.operation
+        if isinstance(op, memref.LoadOp):
+            _replace(op, op.indices[0], parts, each, lambda code, part, at: [code.element(part, at)])
+        else:
+            store = cast(memref.StoreOp, op)
+            _replace(op, store.indices[0], parts, each, _put(store.value))
+    block.erase_arg(argument)
+
+
+def _put(value: SSAValue) -> Access:
+    """Returns what writes a value."""
+
+    def write(code: Code, part: SSAValue, at: SSAValue) -> Sequence[SSAValue]:
+        code.put(value, part, at)
+        return ()
+
+    return write
+
+
+def _replace(op: Operation, at: SSAValue, parts: Sequence[SSAValue], each: int, access: Access) -> None:
+    """Replaces an access to all of a buffer by one to the part that an index is in."""
+    made = Block()
+    found = _access(Code(made, {}, Frame((1, 1, 1))), at, parts, each, access, [one.type for one in op.results])
+    for inner in list(made.ops):
+        inner.detach()
+        cast(Block, op.parent).insert_op_before(inner, op)
+    for old, new in zip(op.results, found, strict=True):
+        old.replace_all_uses_with(new)
+    op.detach()
+    op.erase()
+
+
+def _access(
+    code: Code, at: SSAValue, parts: Sequence[SSAValue], each: int, access: Access, kinds: Sequence[Attribute]
+) -> Sequence[SSAValue]:
+    """Accesses the part that an index, which counts from the first of them on, is in."""
+    if isinstance(at.owner, arith.ConstantOp):
+        position = cast("IntegerAttr[IndexType]", at.owner.value).value.data
+        number = min(position // each, len(parts) - 1)
+        return access(code, parts[number], code.number(position - number * each))
+    if len(parts) == 1:
+        return access(code, parts[0], at)
+    condition = code.below(at, each)
+    blocks = [Block(), Block()]
+    here, behind = (code.inside(block) for block in blocks)
+    rest = behind.index_op(arith.SubiOp, at, each)
+    found = [access(here, parts[0], at), _access(behind, rest, parts[1:], each, access, kinds)]
+    for block, values in zip(blocks, found, strict=True):
+        block.add_op(scf.YieldOp(*values))
+    op = scf.IfOp(condition, kinds, Region(blocks[0]), Region(blocks[1]))
+    code.block.add_op(op)
+    return op.results
