@@ -77,6 +77,7 @@ def device_passes(
     from tensorgrad.passes.buffers.order_kernels import OrderKernelsPass
     from tensorgrad.passes.buffers.schedule import SchedulePass
     from tensorgrad.passes.buffers.share_dispatches import ShareDispatchesPass
+    from tensorgrad.passes.buffers.split_kernels import SplitKernelsPass
     from tensorgrad.passes.buffers.split_reductions import SplitReductionsPass
     from tensorgrad.passes.tensors.inline_calls import InlineCallsPass
     from tensorgrad.passes.tensors.recompute import RecomputePass
@@ -90,6 +91,7 @@ def device_passes(
         FusePass(target=target, only=tuple(rule for rule in RULES if rule != "siblings") if frugal else ()),
         *([] if precision is None else [precision]),
         SplitReductionsPass(target=target),
+        *([] if target.native else [SplitKernelsPass(target=target)]),
         SchedulePass(target=target, tuned=tuned),
         *([OrderKernelsPass()] if frugal else []),
         *([] if target.native else [sharing]),

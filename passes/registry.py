@@ -22,6 +22,7 @@ CLASSES: dict[str, tuple[str, str]] = {
     "fuse": ("tensorgrad.passes.buffers.fuse", "FusePass"),
     "lower-precision": ("tensorgrad.passes.buffers.lower_precision", "LowerPrecisionPass"),
     "split-reductions": ("tensorgrad.passes.buffers.split_reductions", "SplitReductionsPass"),
+    "split-kernels": ("tensorgrad.passes.buffers.split_kernels", "SplitKernelsPass"),
     "schedule": ("tensorgrad.passes.buffers.schedule", "SchedulePass"),
     "order-kernels": ("tensorgrad.passes.buffers.order_kernels", "OrderKernelsPass"),
     "share-dispatches": ("tensorgrad.passes.buffers.share_dispatches", "ShareDispatchesPass"),

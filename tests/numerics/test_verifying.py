@@ -113,6 +113,7 @@ BUGS: dict[str, tuple[str, Callable[[ModuleOp], None]]] = {
     "lower-tg-to-buf": ("cpu", swap("arith.subf")),
     "fuse": ("cpu", swap("arith.divf")),
     "split-reductions": ("cpu", swap("arith.subf")),
+    "split-kernels": ("wgpu", swap("arith.subf")),
     "schedule": ("cpu", swap("arith.divf")),
     "plan-memory": ("cpu", overlap),
     "lower-buf-to-cpu": ("cpu", swap("arith.subf")),

@@ -1,0 +1,227 @@
+"""The pass `split-kernels`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import cast
+
+from xdsl.context import Context
+from xdsl.dialects import arith, memref, scf
+from xdsl.dialects.builtin import AnyFloat, FloatAttr, IntegerAttr, IntegerType, ModuleOp, UnknownLoc
+from xdsl.dialects.func import FuncOp
+from xdsl.dialects.linalg.ops import YieldOp
+from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.ir.affine import AffineMap
+
+from tensorgrad.dialects.buf import KernelOp, element_of, shape_of
+from tensorgrad.dialects.tg.base import is_float
+from tensorgrad.passes.analyses.graph import KernelGraph, has_calls
+from tensorgrad.passes.analyses.liveness import allocated
+from tensorgrad.passes.analyses.stages import Parts, Stage, put_together, take_apart
+from tensorgrad.passes.analyses.storage import Bindings
+from tensorgrad.passes.levels import KERNELS, LevelPass
+from tensorgrad.runtime.target import WEBGPU_DEFAULT, Target
+
+
+@dataclass(frozen=True)
+class SplitKernelsPass(LevelPass):
+    """Splits kernels that need more bindings than a device has.
+
+    Expects functions of `buf` between `fuse` and `schedule`. Guarantees the same results. A kernel of several stages is
+    cut between two of them: what the first ones hand on is stored. A kernel of one stage, which chooses what to read
+    by conditions as `concat` does, is cut among these: a first kernel reads some of the buffers, and a second one reads
+    its result in their place. What still needs too many bindings stays, and `lower-buf-to-wgsl` refuses it unless
+    its buffers come to lie in one arena.
+
+    Attributes:
+        target: The device: how many bindings a kernel may have, and how large they may be.
+    """
+
+    name = "split-kernels"
+    levels = KERNELS
+
+    target: Target = WEBGPU_DEFAULT
+
+    def rewrite(self, ctx: Context, op: ModuleOp) -> None:
+        for function in op.ops:
+            if isinstance(function, FuncOp) and function.body.blocks and not has_calls(function):
+                _Splitting(function, self.target).run()
+
+
+class _Splitting:
+    """Splits the kernels of one function."""
+
+    def __init__(self, function: FuncOp, target: Target):
+        self.block = function.body.block
+        workspace = sum(allocated(function).values())
+        self.bindings = Bindings(function, target, KernelGraph.of(function).places, workspace, arguments=True)
+
+    def run(self) -> None:
+        """Splits them in place."""
+        for kernel in [op for op in self.block.ops if isinstance(op, KernelOp)]:
+            if kernel.attention is not None or kernel.schedule is not None or self.bindings.fit(kernel.operands):
+                continue
+            for piece in self._pieces(take_apart(kernel)):
+                self.block.insert_op_before(put_together(piece), kernel)
+            kernel.detach()
+            kernel.erase()
+
+    def _pieces(self, parts: Parts) -> list[Parts]:
+        """Returns kernels that do what one does, each within the limit if that can be."""
+        if self._fits(parts):
+            return [parts]
+        halves = self._between_stages(parts) if len(parts.stages) > 1 else self._among_branches(parts)
+        return [parts] if halves is None else [piece for half in halves for piece in self._pieces(half)]
+
+    def _fits(self, parts: Parts) -> bool:
+        return self.bindings.fit([*parts.inputs, *parts.outputs])
+
+    def _stored(self, shape: Sequence[int], element: Attribute, parts: Parts) -> memref.AllocOp:
+        """Makes a buffer for what one kernel hands on to another."""
+        alloc = memref.AllocOp.get(element, shape=list(shape))
+        alloc.location = parts.location or UnknownLoc()
+        assert self.block.first_op is not None
+        self.block.insert_op_before(alloc, self.block.first_op)
+        return alloc
+
+    # Between stages
+
+    def _between_stages(self, parts: Parts) -> tuple[Parts, Parts]:
+        """Cuts a kernel behind as many stages as fit, or behind the first."""
+        count = len(parts.stages) - 1
+        while count > 1 and not self.bindings.fit(_touched(parts, parts.stages[:count])):
+            count -= 1
+        first, second = parts.stages[:count], parts.stages[count:]
+        handed = [value for value in parts.locals if _touches(first, value) and _touches(second, value)]
+        stored = {value: self._stored(shape_of(value), element_of(value), parts).memref for value in handed}
+        for stage in parts.stages:
+            stage.reads = [(stored.get(buffer, buffer), m) for buffer, m in stage.reads]
+            stage.writes = [(stored.get(buffer, buffer), m) for buffer, m in stage.writes]
+        for old, new in stored.items():
+            old.replace_all_uses_with(new)
+        halves: list[Parts] = []
+        for stages in (first, second):
+            written = [buffer for stage in stages for buffer, _ in stage.writes]
+            outputs = [value for value in (*stored.values(), *parts.outputs) if value in written]
+            local = [value for value in parts.locals if value not in stored and _touches(stages, value)]
+            halves.append(Parts(parts.grid, stages, outputs, local, parts.location))
+        return halves[0], halves[1]
+
+    # Among the branches of a condition
+
+    def _among_branches(self, parts: Parts) -> tuple[Parts, Parts] | None:
+        """Has a first kernel take some branches of a condition; `None` if there are none to take."""
+        stage = parts.stages[0]
+        if stage.own:
+            return None
+        for position, op in enumerate(stage.body.ops):
+            if isinstance(op, scf.IfOp) and len(op.results) == 1:
+                stored = self._stored(parts.grid, op.results[0].type, parts)
+                halves = self._with_branches(parts, stage, position, stored.memref)
+                if halves is not None:
+                    return halves
+                self.block.erase_op(stored)
+        return None
+
+    def _with_branches(self, parts: Parts, stage: Stage, position: int, stored: SSAValue) -> tuple[Parts, Parts] | None:
+        """Cuts a kernel among the branches of one of its ops: as many as fit, so that fewer buffers are left."""
+        at = AffineMap.identity(len(parts.grid))
+        for count in reversed(range(2, len(_branches(stage, position)))):
+            first, second = stage.copy(), stage.copy()
+            for number, branch in enumerate(_branches(first, position)):
+                if number >= count:
+                    _yield(branch, _zero)
+            _only_result(first, position, stored, at)
+            argument = second.body.insert_arg(element_of(stored), len(second.reads))
+            second.reads.append((stored, at))
+            for branch in _branches(second, position)[:count]:
+                _yield(branch, lambda _block, _kind, value=argument: value)
+            for half in (first, second):
+                _erase_unused(half)
+            halves = [
+                Parts(parts.grid, [half], [buffer for buffer, _ in half.writes], [], parts.location)
+                for half in (first, second)
+            ]
+            if self._fits(halves[0]) and len(halves[1].inputs) < len(parts.inputs):
+                return halves[0], halves[1]
+        return None
+
+
+def _touched(parts: Parts, stages: Sequence[Stage]) -> list[SSAValue]:
+    """Returns the buffers that some stages of a kernel would bind: those outside, and locals that others read."""
+    rest = [stage for stage in parts.stages if stage not in stages]
+    found = dict.fromkeys(b for stage in stages for b in (*stage.buffers(), *(w for w, _ in stage.writes)))
+    return [value for value in found if value not in parts.locals or _touches(rest, value)]
+
+
+def _touches(stages: Sequence[Stage], value: SSAValue) -> bool:
+    """Returns whether one of some stages reads or writes a buffer."""
+    return any(value in (*stage.buffers(), *(buffer for buffer, _ in stage.writes)) for stage in stages)
+
+
+def _branches(stage: Stage, position: int) -> list[Block]:
+    """Returns the blocks that an op of a stage's body chooses among, those of conditions inside of it included."""
+    return _leaves(list(stage.body.ops)[position])
+
+
+def _leaves(op: Operation) -> list[Block]:
+    found: list[Block] = []
+    for region in op.regions:
+        block, last = region.block, region.block.last_op
+        assert last is not None
+        inner = last.operands[0].owner
+        found += _leaves(inner) if isinstance(inner, scf.IfOp) and inner.parent is block else [block]
+    return found
+
+
+def _yield(branch: Block, value: Callable[[Block, Attribute], SSAValue]) -> None:
+    """Has a branch give another value."""
+    last = branch.last_op
+    assert last is not None
+    last.operands[0] = value(branch, last.operands[0].type)
+
+
+def _zero(branch: Block, kind: Attribute) -> SSAValue:
+    """Returns a zero, as an op of a branch."""
+    zero = FloatAttr(0.0, cast(AnyFloat, kind)) if is_float(kind) else IntegerAttr(0, cast(IntegerType, kind))
+    op = arith.ConstantOp(zero)
+    last = branch.last_op
+    assert last is not None
+    op.location = last.location
+    branch.insert_op_before(op, last)
+    return op.result
+
+
+def _only_result(stage: Stage, position: int, stored: SSAValue, at: AffineMap) -> None:
+    """Has a stage store what one of its body's ops gives, and nothing else."""
+    op, last = list(stage.body.ops)[position], stage.body.last_op
+    assert last is not None
+    made = YieldOp(op.results[0])
+    made.location = last.location
+    stage.body.insert_op_before(made, last)
+    last.detach()
+    last.erase()
+    for argument in list(stage.body.args)[len(stage.reads) :]:
+        stage.body.erase_arg(argument)
+    stage.body.insert_arg(element_of(stored), len(stage.reads))
+    stage.writes = [(stored, at)]
+
+
+def _erase_unused(stage: Stage) -> None:
+    """Erases what no result of a stage follows from: a body has no effects but what it yields."""
+    _erase_unused_ops(stage.body)
+    for position in reversed(range(len(stage.reads))):
+        if not stage.body.args[position].uses:
+            stage.body.erase_arg(stage.body.args[position])
+            del stage.reads[position]
+
+
+def _erase_unused_ops(block: Block) -> None:
+    for op in reversed(list(block.ops)):
+        if op.results and not any(result.uses for result in op.results):
+            op.detach()
+            op.erase()
+            continue
+        for region in op.regions:
+            _erase_unused_ops(region.block)
