@@ -94,6 +94,14 @@ class DeviceError(TensorgradError, RuntimeError):
     """What a device reports: validation, out of memory, lost."""
 
 
+class DeviceLostError(DeviceError):
+    """A device that is gone with all that it held: its driver was reset, or it was taken away."""
+
+
+class DeviceLostWarning(UserWarning):
+    """A device was lost, and the program went on on another; says from where, and how many steps were repeated."""
+
+
 class NoAdapterError(DeviceError):
     """There is no adapter to run on; says what to install."""
 

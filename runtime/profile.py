@@ -66,6 +66,28 @@ def costs_of(program: Program) -> list[Cost]:
     return [Cost(moved, computed) for moved, computed in rows]
 
 
+def busiest(program: Program) -> str:
+    """Returns the kernel that has the most to do in a step, with its line, as messages name it; nothing where none is.
+
+    What a program's costs do not tell apart, the plan's order does.
+    """
+    costs = zip(runs(program.plan), costs_of(program), strict=True)
+    work = [
+        (math.prod(counts) * max(cost.bytes, cost.flops), step)
+        for (step, counts), cost in costs
+        if isinstance(step, Dispatch)
+    ]
+    if not work:
+        return ""
+    _, most = max(work, key=lambda one: one[0])
+    return named(program, most)
+
+
+def named(program: Program, step: Dispatch) -> str:
+    """Returns a dispatch's kernel with the line that it comes from, as messages name it."""
+    return f"kernel {program.kernels[step.kernel].entry!r}" + (f" ({step.label})" if step.label else "")
+
+
 def _is_cost(row: Any) -> bool:
     numbers = cast("list[Any]", row) if isinstance(row, list) else []
     return len(numbers) == 2 and all(type(one) is int and one >= 0 for one in numbers)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import cached_property
 from typing import Any, ClassVar, TypeAlias
 
@@ -11,12 +12,13 @@ import numpy as np
 import wgpu
 from wgpu.backends import wgpu_native
 
+from tensorgrad.runtime.errors import DeviceError, DeviceLostError
 from tensorgrad.runtime.target import Target
 from tensorgrad.runtime.webgpu.adapters import AdapterInfo, is_software, request_adapter
 from tensorgrad.runtime.webgpu.c_types import know_types
 from tensorgrad.runtime.webgpu.encoding import Command, Recording, Segment, recorded
 from tensorgrad.runtime.webgpu.patience import Worker
-from tensorgrad.runtime.webgpu.reporting import check_usable, reporting
+from tensorgrad.runtime.webgpu.reporting import check_usable, reporting, take_loss
 
 know_types(getattr(wgpu_native, "ffi", None))
 
@@ -52,6 +54,12 @@ fn probe(@builtin(local_invocation_index) lane: u32, @builtin(subgroup_size) siz
 }}
 """
 
+LOST = (
+    "the device was lost, and all that it held: compile again and load a checkpoint, or let "
+    "on_device_lost='restart' of tg.compile do better"
+)
+"""What a `DeviceLostError` says besides what was reported."""
+
 LONGEST_LOOP = 1 << 20
 LOOP_PROBE = """
 @group(0) @binding(0) var<storage, read_write> result: array<u32>;
@@ -73,6 +81,8 @@ Batch: TypeAlias = Sequence[tuple[Range, np.ndarray]]
 
 class WebGPUDevice:
     """A device, shared by everything in this process that asks for the same adapter. It is for one thread at a time.
+
+    One that has been lost stays so; whoever asks for the adapter then gets a new one.
 
     Args:
         software: True for a CPU that plays the GPU, False for hardware, None for hardware where there is some.
@@ -98,13 +108,15 @@ class WebGPUDevice:
     def __new__(cls, software: bool | None = None) -> WebGPUDevice:
         """Returns the one device of the adapter that `software` asks for; see the class."""
         check_usable()
-        if software not in cls._by_request:
+        found = cls._by_request.get(software)
+        if found is None or found.is_lost:
             adapter = request_adapter(software)
             key = tuple(str(value) for value in adapter.info.values())
-            if key not in cls._by_adapter:
-                cls._by_adapter[key] = cls._open(adapter)
-            cls._by_request[software] = cls._by_adapter[key]
-        return cls._by_request[software]
+            found = cls._by_adapter.get(key)
+            if found is None or found.is_lost:
+                found = cls._by_adapter[key] = cls._open(adapter)
+            cls._by_request[software] = found
+        return found
 
     @classmethod
     def _open(cls, adapter: wgpu.GPUAdapter) -> WebGPUDevice:
@@ -122,7 +134,64 @@ class WebGPUDevice:
         return device
 
     _vendor: int
+    _loss: str | None = None
+    """What the device reported when it was lost."""
     _staging: wgpu.GPUBuffer | None = None
+
+    @contextmanager
+    def reporting(self, doing: str) -> Iterator[None]:
+        """Turns whatever this device reports within the block, or has reported since, into a `DeviceError`.
+
+        Raises:
+            DeviceLostError: It has been lost, in the block or before.
+            DeviceError: Anything else that it reported.
+        """
+        self._check_lost(doing)
+        try:
+            with reporting(doing):
+                yield
+        except DeviceError as error:
+            if isinstance(error, DeviceLostError) or self._is_lost_by(str(error)):
+                raise DeviceLostError(f"{doing}: {self._loss}\n{LOST}") from error.__cause__
+            raise
+        self._check_lost(doing)
+
+    def _check_lost(self, doing: str) -> None:
+        self._loss = self._loss or take_loss()
+        if self._loss is not None:
+            raise DeviceLostError(f"{doing}: {self._loss}\n{LOST}")
+
+    def _is_lost_by(self, error: str) -> bool:
+        """Returns whether an error, whatever it says, is that the device is lost: it can't give the smallest buffer."""
+        check_usable()
+        self._loss = self._loss or take_loss()
+        try:
+            self.wgpu_device.create_buffer(label="smallest", size=4, usage=STORAGE)
+        except (wgpu.GPUError, RuntimeError) as smallest:
+            if "memory" not in str(smallest).lower():
+                self._loss = self._loss or error.strip().splitlines()[-1].strip()
+        return self._loss is not None
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether the device is gone, with all that it held."""
+        return self._is_lost_by("it gives no buffer")
+
+    def successor(self) -> WebGPUDevice:
+        """Returns a device that does what this one did before it was lost.
+
+        Raises:
+            NoAdapterError: There is no adapter any more.
+            DeviceLostError: There is another adapter now, which programs for this one were not made for.
+            DeviceError: The adapter gives no device.
+        """
+        found = WebGPUDevice(software=self.info.type == "software")
+        if found.target != self.target:
+            raise DeviceLostError(
+                f"{self.info.name} was lost, and what there is instead, {found.info.name}, is not the same: compile "
+                "again, and load a checkpoint"
+            )
+        return found
 
     @cached_property
     def worker(self) -> Worker:
@@ -162,7 +231,7 @@ class WebGPUDevice:
 
     def probe(self, what: str, code: str) -> int:
         """Returns the number that a kernel leaves in its buffer, which holds zeros."""
-        with reporting(f"probing {what}"):
+        with self.reporting(f"probing {what}"):
             buffer = self.create_buffer("probe", 4)
             module = self.wgpu_device.create_shader_module(code=code)
             pipeline = self.wgpu_device.create_compute_pipeline(
@@ -179,7 +248,7 @@ class WebGPUDevice:
         Raises:
             DeviceError: There is no memory for it.
         """
-        with reporting(f"allocating {size} bytes for {label}"):
+        with self.reporting(f"allocating {size} bytes for {label}"):
             usage = STORAGE | wgpu.BufferUsage.INDIRECT if indirect else STORAGE
             return self.wgpu_device.create_buffer(label=label, size=size, usage=usage)
 
@@ -195,27 +264,34 @@ class WebGPUDevice:
         """Lets go of the memory that writes take until the next submit."""
         self.wgpu_device.queue.submit([])
 
-    def read_ranges(self, ranges: Sequence[Range]) -> list[np.ndarray]:
+    def read_ranges(self, ranges: Sequence[Range], doing: str = "reading results") -> list[np.ndarray]:
         """Returns the bytes of ranges, after everything submitted before, through one mapped buffer that is kept.
+
+        Args:
+            ranges: What to read.
+            doing: What messages say that this does.
 
         Raises:
             DeviceError: What the device reported.
         """
         results = [np.empty(size, np.uint8) for _, _, size in ranges]
         for batch in _batches(ranges, results):
-            with reporting("reading results"):
+            with self.reporting(doing):
                 staging, total = self._stage(batch)
                 staging.map_sync(wgpu.MapMode.READ, 0, total)
                 self._unstage(staging, total, batch)
         return results
 
-    async def read_ranges_async(self, ranges: Sequence[Range]) -> list[np.ndarray]:
+    async def read_ranges_async(self, ranges: Sequence[Range], doing: str = "reading results") -> list[np.ndarray]:
         """`read_ranges` that lets the event loop run while it waits; reads at the same time get their own buffers."""
         results = [np.empty(size, np.uint8) for _, _, size in ranges]
         for batch in _batches(ranges, results):
-            with reporting("reading results"):
+            with self.reporting(doing):
                 staging, total = self._stage(batch)
                 await staging.map_async(wgpu.MapMode.READ, 0, total)
+                # Others may have destroyed the device meanwhile: the native library ends a process that reads then.
+                if self.is_lost:
+                    self._check_lost(doing)
                 self._unstage(staging, total, batch)
         return results
 

@@ -11,16 +11,20 @@ import numpy as np
 import wgpu
 
 from tensorgrad.runtime.backend import OutputHandle, OutputRing
+from tensorgrad.runtime.errors import DeviceError
 from tensorgrad.runtime.executable import ProgramExecutable
+from tensorgrad.runtime.profile import busiest, named
 from tensorgrad.runtime.program import Copy, Dispatch, Program, runs, unrolled
 from tensorgrad.runtime.webgpu.device import MOST_STAGING, WebGPUDevice
 from tensorgrad.runtime.webgpu.encoding import Command, Recording, Segment
-from tensorgrad.runtime.webgpu.patience import PatientDevice
-from tensorgrad.runtime.webgpu.pipelines import pipelines_of
-from tensorgrad.runtime.webgpu.reporting import reporting
+from tensorgrad.runtime.webgpu.patient_device import PatientDevice
+from tensorgrad.runtime.webgpu.pipelines import Pipeline, pipelines_of
 
 LEAST_GAP = 1 << 12
 """Ranges to upload that are nearer to each other, in bytes, are uploaded as one."""
+
+OUT_OF_MEMORY = ("not enough memory", "out of memory", "outofmemory")
+"""How reports are worded that there is no memory for a buffer; wgpu reports them as of validation, too."""
 
 Result = TypeVar("Result")
 
@@ -53,14 +57,39 @@ class WebGPUExecutable(ProgramExecutable[WebGPUDevice, wgpu.GPUBuffer]):
         super().__init__(program, device, device.target)
         self._indirect = _indirect_buffers(program)
         self.timeout = timeout
-        self._pipelines = self._within(
-            "compiling", lambda: pipelines_of(program, device.wgpu_device, device.compile_threads)
-        )
-        self._buffers = self._within("allocating", lambda: self._allocate(share, in_turn, self._indirect))
-        self._ring = OutputRing(program, device if timeout is None else PatientDevice(device, device.worker, timeout))
+        most = busiest(program)
+        self._described = f"{program.name!r}" + (f", in which {most} has the most to do" if most else "")
+        self._running = f"running {self._described}"
+        self._load(share, in_turn)
+
+    def _load(self, share: WebGPUExecutable | None, in_turn: bool) -> None:
+        """Takes a place on the device: kernels, and buffers of zeros; see the class."""
+        self._pipelines = self._within("compiling", self._compile)
+        self._buffers = self._within("allocating", lambda: self._allocated(share, in_turn))
+        self._ring = self._new_ring(PatientDevice(self.device, self.timeout, self._described))
         self._groups: dict[tuple[object, ...], wgpu.GPUBindGroup] = {}
         self._recordings: dict[int, Recording] = {}
         self._prepare_inputs()
+
+    def _compile(self) -> dict[Dispatch, Pipeline]:
+        with self.device.reporting(f"loading {self.program.name!r}"):
+            return pipelines_of(self.program, self.device.wgpu_device, self.device.compile_threads)
+
+    def _allocated(self, share: WebGPUExecutable | None, in_turn: bool) -> dict[int, wgpu.GPUBuffer]:
+        """Returns the buffers; see `_allocate`."""
+        try:
+            return self._allocate(share, in_turn, self._indirect)
+        except DeviceError as error:
+            if not any(words in str(error).lower() for words in OUT_OF_MEMORY):
+                raise
+            total = sum(buffer.size for buffer in self.program.buffers)
+            raise DeviceError(
+                f"{error}\n{self.program.name!r} takes {total} bytes on the device in all; with a memory_limit a "
+                "training is compiled to take less"
+            ) from error
+
+    def _new_ring(self, device: PatientDevice) -> OutputRing[wgpu.GPUBuffer]:
+        return OutputRing(self.program, device)
 
     def _within(self, doing: str, call: Callable[[], Result]) -> Result:
         """Calls what talks to the device, which is waited for so long as was said.
@@ -70,7 +99,7 @@ class WebGPUExecutable(ProgramExecutable[WebGPUDevice, wgpu.GPUBuffer]):
         """
         if self.timeout is None:
             return call()
-        return self.device.worker.run(f"{doing} {self.program.name!r}", call, self.timeout)
+        return self.device.worker.run(f"{doing} {self._described}", call, self.timeout)
 
     def _new_buffer(self, index: int) -> wgpu.GPUBuffer:
         """Returns a new buffer for one of the program's, with the data that it starts with."""
@@ -82,14 +111,15 @@ class WebGPUExecutable(ProgramExecutable[WebGPUDevice, wgpu.GPUBuffer]):
 
     def _read_ranges(self, ranges: Sequence[tuple[wgpu.GPUBuffer, int, int]]) -> list[np.ndarray]:
         """Returns the bytes of (buffer, offset, size) ranges, once what was submitted has run."""
-        return self._within("reading", lambda: self.device.read_ranges(ranges))
+        doing = f"reading parameters of {self._described}"
+        return self._within("reading parameters of", lambda: self.device.read_ranges(ranges, doing))
 
     def _write_ranges(self, ranges: Iterable[tuple[wgpu.GPUBuffer, int, np.ndarray]]) -> None:
         """Writes bytes to buffers, each at an offset, after everything submitted before."""
 
         def write() -> None:
             written = 0
-            with reporting("writing parameters"):
+            with self.device.reporting(f"writing parameters of {self.program.name!r}"):
                 for buffer, offset, data in ranges:
                     self.device.write_range(buffer, offset, data)
                     written += data.size
@@ -132,7 +162,7 @@ class WebGPUExecutable(ProgramExecutable[WebGPUDevice, wgpu.GPUBuffer]):
 
     def _submit(self) -> int:
         """Runs the program with what was filled in; the slot of the ring that has its outputs."""
-        with reporting(f"running {self.program.name!r}"):
+        with self.device.reporting(self._running):
             index = self._next()
             if index not in self._recordings:
                 self._recordings[index] = self.device.recorded(self._segments(index))
@@ -149,7 +179,7 @@ class WebGPUExecutable(ProgramExecutable[WebGPUDevice, wgpu.GPUBuffer]):
             InputError, DeviceError: As `step`.
         """
         self._new_ranges = self._ranges_without(self._fill(inputs, scalars, ()))
-        with reporting(f"preparing {self.program.name!r}"):
+        with self.device.reporting(f"preparing {self.program.name!r}"):
             index = self._next()
             return self._segments(index), index
 
@@ -219,7 +249,7 @@ class WebGPUExecutable(ProgramExecutable[WebGPUDevice, wgpu.GPUBuffer]):
         key = (id(layout), *((id(r["buffer"]), r["offset"], r["size"]) for r in resources))
         if key not in self._groups:
             entries = [{"binding": i, "resource": resource} for i, resource in enumerate(resources)]
-            with reporting(f"binding the buffers of dispatch {step.label!r}"):
+            with self.device.reporting(f"binding the buffers of {named(self.program, step)}"):
                 self._groups[key] = self.device.wgpu_device.create_bind_group(layout=layout, entries=entries)
         return self._groups[key]
 

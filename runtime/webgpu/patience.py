@@ -6,17 +6,12 @@ waits; whoever waits for the thread gives up in time, and the device is not used
 
 from __future__ import annotations
 
-import asyncio
 import queue
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
-import numpy as np
-import wgpu
-
-from tensorgrad.runtime.backend import BufferDevice
 from tensorgrad.runtime.webgpu.reporting import check_usable, give_up
 
 Result = TypeVar("Result")
@@ -67,30 +62,3 @@ class Worker:
             except BaseException as error:
                 future.set_exception(error)
             del future, call
-
-
-class PatientDevice:
-    """A device that is waited for so long at most.
-
-    Args:
-        device: The device.
-        worker: Its thread.
-        seconds: How long.
-    """
-
-    is_host = False
-
-    def __init__(self, device: BufferDevice[wgpu.GPUBuffer], worker: Worker, seconds: float):
-        self._device, self._worker, self._seconds = device, worker, seconds
-
-    def create_buffer(self, label: str, size: int) -> wgpu.GPUBuffer:
-        """See `WebGPUDevice.create_buffer`."""
-        return self._worker.run(f"allocating {label}", lambda: self._device.create_buffer(label, size), self._seconds)
-
-    def read_ranges(self, ranges: Sequence[tuple[wgpu.GPUBuffer, int, int]]) -> list[np.ndarray]:
-        """See `WebGPUDevice.read_ranges`."""
-        return self._worker.run("reading results", lambda: self._device.read_ranges(ranges), self._seconds)
-
-    async def read_ranges_async(self, ranges: Sequence[tuple[wgpu.GPUBuffer, int, int]]) -> list[np.ndarray]:
-        """See `WebGPUDevice.read_ranges`; the event loop runs meanwhile."""
-        return await asyncio.to_thread(self.read_ranges, ranges)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TypeAlias
 
 import wgpu
 
+from tensorgrad.runtime.profile import named
 from tensorgrad.runtime.program import Dispatch, Kernel, Program, runs
 from tensorgrad.runtime.webgpu.reporting import reporting
 
@@ -47,7 +48,8 @@ def pipelines_of(program: Program, device: wgpu.GPUDevice, threads: int) -> dict
     shaders: dict[str, list[Key]] = {}
     for key in dict.fromkeys(keys.values()):
         shaders.setdefault(key[0], []).append(key)
-    made = _compiled(_Compiler(device, layouts), list(shaders.values()), threads)
+    names = {key: named(program, step) for step, key in reversed(keys.items())}  # the first line of each counts
+    made = _compiled(_Compiler(device, layouts), list(shaders.values()), names, threads)
     return {step: made[key] for step, key in keys.items()}
 
 
@@ -99,18 +101,20 @@ class _Compiler:
         return Pipeline(self.device.create_compute_pipeline(label=entry, layout=layout, compute=compute), group)
 
 
-def _compiled(compiler: _Compiler, shaders: Sequence[Sequence[Key]], threads: int) -> dict[Key, Pipeline]:
+def _compiled(
+    compiler: _Compiler, shaders: Sequence[Sequence[Key]], names: Mapping[Key, str], threads: int
+) -> dict[Key, Pipeline]:
     found: dict[Key, Pipeline] = {}
     if threads == 1 or len(shaders) < 2:
         for keys in shaders:
-            with reporting(f"compiling kernel {keys[0][1]!r}"):
+            with reporting(f"compiling {names[keys[0]]}"):
                 found |= compiler(keys)
         return found
     with ThreadPoolExecutor(min(threads, len(shaders)), "pipelines") as pool:
         waiting = [pool.submit(compiler, keys) for keys in shaders]
         try:
             for keys, one in zip(shaders, waiting, strict=True):
-                with reporting(f"compiling kernel {keys[0][1]!r}"):
+                with reporting(f"compiling {names[keys[0]]}"):
                     found |= one.result()
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)  # leaving the block waits for those that run

@@ -17,7 +17,6 @@ from tensorgrad.runtime.program import Dispatch, runs, unrolled
 from tensorgrad.runtime.webgpu.device import WebGPUDevice
 from tensorgrad.runtime.webgpu.encoding import Command, NoHandleError, Segment, encode_command, native_library
 from tensorgrad.runtime.webgpu.executable import WebGPUExecutable
-from tensorgrad.runtime.webgpu.reporting import reporting
 
 MOST_DISPATCHES = 2048
 """How many dispatches one set of timestamps is for: WebGPU's sets have 4096 at most."""
@@ -60,8 +59,10 @@ class WebGPUTimer:
         program = self._executable.program
         start = time.perf_counter()
         segments, index = self._executable.prepare(inputs, scalars)
+        if self._stamps.device is not self._executable.device:  # one was lost
+            self._stamps = _Timestamps(self._executable.device)
         prepared = time.perf_counter()
-        with reporting(f"measuring {program.name!r}"):
+        with self._executable.device.reporting(f"measuring {program.name!r}"):
             measured = list(self._stamps.measure(segments))
         end = time.perf_counter()
         numbers = {id(step): number for number, (step, _) in enumerate(runs(program.plan))}
@@ -90,7 +91,7 @@ class _Timestamps:
     """Runs commands with timestamps before and behind each dispatch."""
 
     def __init__(self, device: WebGPUDevice):
-        self._device = device
+        self.device = device
         self._seconds = _timestamp_seconds(device)
         self._set = device.wgpu_device.create_query_set(type=wgpu.QueryType.timestamp, count=2 * MOST_DISPATCHES)
         usage = wgpu.BufferUsage.QUERY_RESOLVE | wgpu.BufferUsage.COPY_SRC
@@ -99,7 +100,7 @@ class _Timestamps:
     def measure(self, segments: Sequence[Segment]) -> Iterator[tuple[float, float]]:
         """Runs commands and copies in order; when each dispatch began and ended, in seconds since the first began."""
         self._first: np.uint64 | None = None
-        encoder, count = self._device.wgpu_device.create_command_encoder(), 0
+        encoder, count = self.device.wgpu_device.create_command_encoder(), 0
         for segment in segments:
             if not isinstance(segment, list):
                 encoder.copy_buffer_to_buffer(*segment)
@@ -109,7 +110,7 @@ class _Timestamps:
                 count += 1
                 if count == MOST_DISPATCHES:
                     yield from self._finish(encoder, count)
-                    encoder, count = self._device.wgpu_device.create_command_encoder(), 0
+                    encoder, count = self.device.wgpu_device.create_command_encoder(), 0
         yield from self._finish(encoder, count)
 
     def _encode(self, encoder: wgpu.GPUCommandEncoder, command: Command, place: int) -> None:
@@ -126,10 +127,10 @@ class _Timestamps:
     def _finish(self, encoder: wgpu.GPUCommandEncoder, count: int) -> list[tuple[float, float]]:
         if count:
             encoder.resolve_query_set(self._set, 0, 2 * count, self._resolved, 0)
-        self._device.wgpu_device.queue.submit([encoder.finish()])
+        self.device.wgpu_device.queue.submit([encoder.finish()])
         if not count:
             return []
-        (raw,) = self._device.read_ranges([(self._resolved, 0, 16 * count)])
+        (raw,) = self.device.read_ranges([(self._resolved, 0, 16 * count)])
         stamps = raw.view(np.uint64).reshape(count, 2)
         first = stamps[0, 0] if self._first is None else self._first
         self._first = first

@@ -18,7 +18,8 @@ class _LateErrors(logging.Handler):
     def __init__(self) -> None:
         super().__init__(logging.ERROR)
         self.pending: list[str] = []
-        self.lost: str | None = None
+        self.loss: str | None = None
+        self.unusable: str | None = None
 
     def emit(self, record: logging.LogRecord) -> None:
         """Takes the reports of wgpu's error handler; what Rust logs besides is no error of ours."""
@@ -28,12 +29,12 @@ class _LateErrors(logging.Handler):
         if not message.startswith("The WGPU device was lost"):
             self.pending.append(message)
         elif "destroyed" not in message.splitlines()[0].lower():
-            self.lost = message
+            self.loss = message
 
     def check_usable(self) -> None:
-        """Raises why devices can't be used any more, if they can't: a lost one is never found again."""
-        if self.lost is not None:
-            raise DeviceError(self.lost)
+        """Raises why this process can't use devices any more, if it can't."""
+        if self.unusable is not None:
+            raise DeviceError(self.unusable)
 
     def check(self) -> None:
         """Raises what has been collected."""
@@ -46,10 +47,15 @@ class _LateErrors(logging.Handler):
         messages, self.pending = self.pending, []
         return "\n".join(messages)
 
+    def take_loss(self) -> str | None:
+        """Returns the report that a device was lost, if there is one, and forgets it; it does not say which."""
+        message, self.loss = self.loss, None
+        return None if message is None else " ".join(message.split())
+
 
 _late_errors = _LateErrors()
 logging.getLogger("wgpu").addHandler(_late_errors)
-check_usable = _late_errors.check_usable
+check_usable, take_loss = _late_errors.check_usable, _late_errors.take_loss
 
 _processes: set[int] = set()
 """Those that have talked to a driver: this one, and those that it was forked from."""
@@ -58,7 +64,7 @@ _processes: set[int] = set()
 def _note_fork() -> None:
     """Keeps a forked child from its parent's drivers: their threads and locks are not there, so that calls hang."""
     if _processes:
-        _late_errors.lost = (
+        _late_errors.unusable = (
             f"process {os.getpid()} was forked from one that uses a GPU, and drivers don't survive that: start it by "
             "multiprocessing.get_context('spawn'), or use device='numpy' here"
         )
@@ -70,7 +76,7 @@ if hasattr(os, "register_at_fork"):  # not where there are no forks
 
 def give_up(message: str) -> DeviceError:
     """Makes of devices that don't answer ones that can't be used any more; the error to raise."""
-    _late_errors.lost = message
+    _late_errors.unusable = message
     return DeviceError(message)
 
 

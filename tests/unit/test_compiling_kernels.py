@@ -72,6 +72,8 @@ def test_kernels_that_threads_compile(device: WebGPUDevice, threads: int, monkey
 @pytest.mark.parametrize("broken", [(0,), (7,), (19,), (3, 11), tuple(range(20))])
 def test_the_first_broken_kernel_is_named(device: WebGPUDevice, broken: tuple[int, ...]) -> None:
     for _ in range(3):
-        with pytest.raises(DeviceError, match=f"^compiling kernel 'count_{broken[0]}': (?s:.*)nothing"):
+        with pytest.raises(
+            DeviceError, match=rf"^compiling kernel 'count_{broken[0]}' \(count steps\): (?s:.*)nothing"
+        ):
             WebGPUExecutable(many_kernels(*broken), device)
         WebGPUExecutable(many_kernels(), device)

@@ -1,0 +1,44 @@
+"""A device as one program uses it for its results."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from functools import partial
+
+import numpy as np
+import wgpu
+
+from tensorgrad.runtime.webgpu.device import WebGPUDevice
+
+
+class PatientDevice:
+    """A device as a program uses it for its results, which is waited for so long at most.
+
+    Args:
+        device: The device.
+        seconds: How long; `None` is as long as it takes.
+        program: What messages call the program.
+    """
+
+    is_host = False
+
+    def __init__(self, device: WebGPUDevice, seconds: float | None, program: str):
+        self._device, self._seconds = device, seconds
+        self._reading, self._program = f"reading results of {program}", program
+
+    def create_buffer(self, label: str, size: int) -> wgpu.GPUBuffer:
+        """See `WebGPUDevice.create_buffer`."""
+        doing = f"allocating {label} of {self._program}"
+        return self._device.worker.run(doing, lambda: self._device.create_buffer(label, size), self._seconds)
+
+    def read_ranges(self, ranges: Sequence[tuple[wgpu.GPUBuffer, int, int]]) -> list[np.ndarray]:
+        """See `WebGPUDevice.read_ranges`."""
+        call = partial(self._device.read_ranges, ranges, self._reading)
+        return self._device.worker.run(self._reading, call, self._seconds)
+
+    async def read_ranges_async(self, ranges: Sequence[tuple[wgpu.GPUBuffer, int, int]]) -> list[np.ndarray]:
+        """See `WebGPUDevice.read_ranges`; the event loop runs meanwhile."""
+        if self._seconds is None:
+            return await self._device.read_ranges_async(ranges, self._reading)
+        return await asyncio.to_thread(self.read_ranges, ranges)
