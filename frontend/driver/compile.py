@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from xdsl.dialects.func import FuncOp
 from xdsl.passes import ModulePass
@@ -37,6 +37,9 @@ if TYPE_CHECKING:
 
 Result = TypeVar("Result")
 
+RAISE, RESTART = ON_DEVICE_LOST = ("raise", "restart")
+"""What happens when the device is lost."""
+
 
 def compile(
     model: Module | Mapping[str, Any] | Sequence[Any],
@@ -56,6 +59,8 @@ def compile(
     edit_passes: EditPasses | None = None,
     verify: bool = False,
     timeout: float | None = None,
+    on_device_lost: Literal["raise", "restart"] = "raise",
+    snapshot_every: int = 100,
 ) -> Training[Result]:
     """Compiles a training step: the loss, its gradient by every parameter, and the optimizer's update.
 
@@ -113,6 +118,15 @@ def compile(
             is read. Where that takes longer, a `DeviceError` says so, and this process can't use the device any more,
             since nothing stops what it runs. `None` waits as long as it takes. On numpy and cpu nothing waits, so there
             it is an error, unless "auto" has chosen them. Attached functions do the same.
+        on_device_lost: What happens when the device is lost: the driver was reset, or the GPU taken away. "raise" is a
+            `DeviceLostError`. "restart" goes on on a new device, without compiling again: from the last snapshot of
+            parameters and state all steps since are repeated, with what they were given. So none is lost, results that
+            wait to be read are there, and everything has the bits that it would have had; a `DeviceLostWarning` says
+            what happened. Snapshots and the inputs since are in the host's memory. Attached functions do the same. On
+            numpy and cpu nothing is lost, so there "restart" is an error, unless "auto" has chosen them.
+        snapshot_every: With "restart", after how many calls of `step` a snapshot is taken, which waits for the device
+            and reads the state; also when inputs since the last take 256 MiB. Whatever reads all of the state, such as
+            `state_dict` and checkpoints, is one too.
 
     Returns:
         What runs the step; see `Training`.
@@ -140,6 +154,10 @@ def compile(
         raise OptionError(f"memory_limit must be a positive number of bytes, an integer, got {memory_limit!r}")
     if timeout is not None and not is_timeout(timeout):
         raise OptionError(f"timeout must be a positive number of seconds, or None, got {timeout!r}")
+    if on_device_lost not in ON_DEVICE_LOST:
+        raise OptionError(f"on_device_lost must be one of {', '.join(ON_DEVICE_LOST)}, got {on_device_lost!r}")
+    if isinstance(snapshot_every, bool) or not isinstance(snapshot_every, int) or snapshot_every < 1:
+        raise OptionError(f"snapshot_every must be a positive integer, got {snapshot_every!r}")
     tuning, micro = tuning_seconds(tune), micro_batches(accumulate)
     rounding = checked_precision("tg.compile", precision, loss_scale)
     declared = declared_model(model)
@@ -166,6 +184,8 @@ def compile(
         raise OptionError("memory_limit is for a device that plans its memory; numpy plans none")
     if timeout is not None and device != "auto" and (found is None or found.target.native):
         raise OptionError("timeout is for a device that is waited for; numpy and cpu run in the call")
+    if on_device_lost == RESTART and device != "auto" and (found is None or found.target.native):
+        raise OptionError("on_device_lost='restart' is for a device that can be lost; numpy and cpu can't")
     check_device("tg.compile", rounding, found)
 
     name = traced.function.sym_name.data
@@ -190,6 +210,7 @@ def compile(
         tuning,
         precision=rounding,
         timeout=timeout,
+        snapshot_every=snapshot_every if on_device_lost == RESTART else None,
         edit_passes=edit_passes,
         verify=verify,
     )
@@ -208,6 +229,9 @@ def compile(
         "loss_scale": loss_scale,
         "edit_passes": edit_passes,
         "verify": verify,
+        "timeout": timeout,
+        "on_device_lost": on_device_lost,
+        "snapshot_every": snapshot_every,
     }
     source = Source(
         declared,

@@ -89,8 +89,18 @@ def load_program(
     share: Executable | None = None,
     in_turn: bool = False,
     timeout: float | None = None,
+    snapshot_every: int | None = None,
 ) -> ProgramExecutable[Any, Any]:
-    """Loads a program on a device; see `CpuExecutable` and `WebGPUExecutable`.
+    """Loads a program on a device; see `CpuExecutable`, `WebGPUExecutable` and `RestartingExecutable`.
+
+    Args:
+        device: Where, unless it shares with what has found another device in the meantime.
+        program: What to run.
+        share: An executable whose parameters and state this one uses too.
+        in_turn: Whether to use the memory of its inputs and temporary values too.
+        timeout: For how many seconds to wait for the device at a time.
+        snapshot_every: After how many steps to take a snapshot, from which to go on when the device is lost; `None` is
+            without, unless `share` has some.
 
     Raises:
         ProgramError, TargetError: The program is malformed, or doesn't fit the device.
@@ -99,8 +109,12 @@ def load_program(
     if isinstance(device, CpuDevice):
         assert share is None or isinstance(share, CpuExecutable)
         return CpuExecutable(program, device, share, in_turn)
-    from tensorgrad.runtime.webgpu import WebGPUExecutable
+    from tensorgrad.runtime.webgpu import RestartingExecutable, WebGPUExecutable
 
+    if isinstance(share, RestartingExecutable):
+        return RestartingExecutable(program, device, share, in_turn, timeout)
+    if snapshot_every is not None:
+        return RestartingExecutable(program, device, None, in_turn, timeout, snapshot_every)
     assert share is None or isinstance(share, WebGPUExecutable)
     return WebGPUExecutable(program, device, share, in_turn, timeout)
 

@@ -161,6 +161,7 @@ class Compilation:
         tuned: The file of schedules that were measured, or None.
         precision: The pass that stores values between kernels with fewer bits, or None.
         timeout: For how many seconds to wait for the device at a time, or None.
+        snapshot_every: After how many steps to take a snapshot, from which to go on when the device is lost, or None.
         memory_cost: What keeping to the limit took: the segments, and the figures of the program without them.
         dump: The files that `TG_DUMP` asks for; opened when it is loaded.
         edit_passes: Changes the passes of `tg`, and those below it, before they run.
@@ -181,6 +182,7 @@ class Compilation:
     tuned: str | None = None
     precision: LowerPrecisionPass | None = None
     timeout: float | None = None
+    snapshot_every: int | None = None
     memory_cost: dict[str, int] = field(default_factory=dict[str, int])
     parameters: tuple[str, ...] = ()
     dump: Dump | None = None
@@ -297,7 +299,7 @@ class Compilation:
     ) -> ProgramExecutable[Any, Any]:
         program = self._for_device(device)
         with self.phases.measure("load"):
-            return load_program(device, program, share, in_turn, self.timeout)
+            return load_program(device, program, share, in_turn, self.timeout, self.snapshot_every)
 
     def _for_device(self, device: ProgramDevice) -> Program:
         """Returns the program, from the cache where it is kept there; without it all passes run."""

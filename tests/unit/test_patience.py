@@ -27,7 +27,7 @@ import asyncio, dataclasses, sys, time
 from runtime_programs import SCALARS, step_inputs, training_program
 from tensorgrad.runtime.errors import DeviceError
 from tensorgrad.runtime.program import Repeat
-from tensorgrad.runtime.webgpu import WebGPUDevice, WebGPUExecutable
+from tensorgrad.runtime.webgpu import RestartingExecutable, WebGPUDevice, WebGPUExecutable
 
 program, device, how = training_program(), WebGPUDevice(), sys.argv[1] if len(sys.argv) > 1 else HOW
 fine = WebGPUExecutable(program, device, timeout=200.0)
@@ -41,7 +41,8 @@ code = program.kernels[0].code.replace("  y[i] = value;", slow).replace("let i =
 kernels = (dataclasses.replace(program.kernels[0], code=code), *program.kernels[1:])
 most = dataclasses.replace(program.plan[0], workgroups=(30000, 60000, 1))
 endless = dataclasses.replace(program, kernels=kernels, plan=(most,))
-executable = WebGPUExecutable(endless, device, timeout=4.0)
+kind = RestartingExecutable if how == "restart" else WebGPUExecutable
+executable = kind(endless, device, timeout=4.0)
 start = time.monotonic()
 
 def report(call):
@@ -70,12 +71,45 @@ report(WebGPUDevice)
 """
 
 
-@pytest.mark.parametrize("how", ["read", "await", "state"])
+@pytest.mark.parametrize("how", ["read", "await", "state", "restart"])
 def test_a_kernel_without_end_is_given_up(how: str) -> None:
     first, in_time, *others = run(f"HOW = {how!r}\n{ENDLESS}").splitlines()
+    assert "in which kernel 'update' (update weight) has the most to do: " in first
     assert "the device has not answered within timeout=4 seconds" in first and first.startswith("DeviceError")
     assert in_time == "True"
     assert others == [first] * 3
+
+
+OUT_OF_MEMORY = """
+import resource
+import numpy as np, tensorgrad as tg
+from tensorgrad.runtime.webgpu import WebGPUDevice
+
+WebGPUDevice()
+def loss(model, x):
+    return tg.mean(model["w"] * x)
+
+def compiled(size):
+    options = {"optimizer": tg.optim.adam(1e-3), "inputs": {"x": (size,)}, "device": "wgpu"}
+    return tg.compile({"w": np.zeros(size, np.float32)}, loss=loss, **options)
+
+compiled(4)
+used = 4096 * int(open("/proc/self/statm").read().split()[0])
+resource.setrlimit(resource.RLIMIT_AS, (used + (400 << 20),) * 2)
+try:
+    compiled(32 << 20)
+except tg.errors.DeviceError as error:
+    print(type(error).__name__, *str(error).splitlines())
+x = np.ones(4, np.float32)
+print(float(compiled(4).step(x=x)))
+"""
+
+
+def test_a_device_without_memory_for_a_program() -> None:
+    error, loss = run(OUT_OF_MEMORY).splitlines()
+    assert error.startswith("DeviceError allocating ")
+    assert "'loss' takes " in error and " bytes on the device in all; with a memory_limit a training is" in error
+    assert loss == "0.0"
 
 
 def test_timeouts_are_positive_numbers_of_seconds() -> None:
