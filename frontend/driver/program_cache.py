@@ -104,11 +104,24 @@ class Entry:
             raise ProgramError(f"{source} is damaged")
         try:
             around, program, constants = content.split(b"\n", 2)
-            fields: dict[str, Any] = parsed_json(around.decode())
-            fields["parameters"], fields["settings"] = tuple(fields["parameters"]), frozenset(fields["settings"])
+            fields = _checked(parsed_json(around.decode()))
             return Entry(program_from_json(program.decode(), load(constants), source), **fields)
         except (SafetensorError, *MALFORMED) as error:
             raise ProgramError(f"{source} is damaged: {error}") from error
+
+
+def _checked(found: Any) -> dict[str, Any]:
+    """Returns the fields of an entry around its program, from an untrusted file.
+
+    Raises:
+        ValueError, LookupError, TypeError, AttributeError: They are none.
+    """
+    names, numbers = [*found["parameters"], *found["settings"]], [found["segments"], *found["memory_cost"].values()]
+    if not all(isinstance(name, str) for name in names) or not all(type(number) is int for number in numbers):
+        raise ValueError("names are texts, and costs are integers")
+    if not isinstance(found["frugal"], bool) or not isinstance(found["is_tuned"], bool):
+        raise ValueError("frugal and is_tuned are true or false")
+    return {**found, "parameters": tuple(found["parameters"]), "settings": frozenset(found["settings"])}
 
 
 class ProgramCache:

@@ -16,13 +16,14 @@ from xdsl.dialects import func
 from xdsl.dialects.builtin import ModuleOp, f32
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Region
+from xdsl.utils.exceptions import DiagnosticException
 
 from tensorgrad.dialects.buf import Buffer, KernelOp, buffer_bytes, buffer_type
 from tensorgrad.dialects.schedule import Schedule, ScheduleAttr
 from tensorgrad.dialects.signature import Slot, slots_attribute
 from tensorgrad.driver.device import load_program
 from tensorgrad.driver.program_cache import cache_folder
-from tensorgrad.errors import TensorgradError
+from tensorgrad.errors import ProgramError, TensorgradError
 from tensorgrad.passes.analyses.identity import kernel_key
 from tensorgrad.passes.buffers.schedule.choose import choose, neighbours
 from tensorgrad.passes.buffers.schedule.tuned import FORMAT, Search, read_file, write_table
@@ -69,9 +70,12 @@ def tune(module: ModuleOp, device: ProgramDevice, seconds: float) -> Path:
 
     Returns:
         The file to give to the pass `schedule`.
+
+    Raises:
+        ProgramError: What is kept of the device's schedules is malformed.
     """
     path = table_path(device)
-    table, searches = read_file(path)
+    table, searches = _known(path)
     deadline = perf_counter() + seconds
     kernels = [op for op in module.walk() if isinstance(op, KernelOp)]
     count = Counter(kernel_key(kernel) for kernel in kernels)
@@ -100,11 +104,23 @@ def tune(module: ModuleOp, device: ProgramDevice, seconds: float) -> Path:
     return path
 
 
+def _known(path: Path) -> tuple[dict[str, Schedule], dict[str, Search]]:
+    """Returns the schedules in a file, and the searches that are not over; see `read_file`.
+
+    Raises:
+        ProgramError: The file is malformed.
+    """
+    try:
+        return read_file(path)
+    except DiagnosticException as error:
+        raise ProgramError(str(error)) from error
+
+
 def _keep(path: Path, finished: Mapping[str, Schedule], searches: Mapping[str, Search]) -> None:
     """Adds to a file what was found; others may have added to it meanwhile."""
     if not finished and not searches:
         return
-    table, others = read_file(path)
+    table, others = _known(path)
     open_searches = {key: search for key, search in {**others, **searches}.items() if key not in finished}
     gains = {key: search.best for key, search in searches.items() if len(search.tried) > 1}
     write_table(path, {**table, **gains, **finished}, open_searches)

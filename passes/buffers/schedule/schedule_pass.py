@@ -8,6 +8,7 @@ from pathlib import Path
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.utils.exceptions import DiagnosticException, VerifyException
 
 from tensorgrad.dialects.buf import KernelOp
 from tensorgrad.dialects.schedule import ScheduleAttr
@@ -53,8 +54,24 @@ class SchedulePass(LevelPass):
             if isinstance(kernel, KernelOp) and kernel.schedule is None:
                 found = table.get(kernel_key(kernel)) if table else None
                 kernel.properties["schedule"] = ScheduleAttr(found or choose(kernel, self.target))
+                if found is not None:
+                    self._check_tuned(kernel)
                 if _log.isEnabledFor(logging.DEBUG):
                     _explain(kernel, "measured before" if found else "by the target's cost model")
+
+    def _check_tuned(self, kernel: KernelOp) -> None:
+        """Checks that a schedule of the file is one of this kernel's: what it leaves out would never be computed.
+
+        Raises:
+            DiagnosticException: It is not.
+        """
+        try:
+            kernel.verify_()
+        except (VerifyException, LookupError) as error:
+            raise DiagnosticException(
+                f"{self.tuned} has no schedule for the kernel made at {kernel.location}, but one of another; delete it "
+                f"({error})"
+            ) from error
 
 
 def _explain(kernel: KernelOp, reason: str) -> None:

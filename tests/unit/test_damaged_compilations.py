@@ -1,0 +1,165 @@
+"""Damaged files that a compilation reads: tuned schedules, kept programs, targets, and IR below `tg`.
+
+Each is used as far as it goes: what it compiles to is checked, or refused by one error of ours.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+import pytest
+from damage import CASES, NIGHTLY, bounded, cases, check, damaged_bytes, damaged_tree, damaged_words
+from models import MLP, batch, compiled
+
+from tensorgrad.driver import program_cache
+from tensorgrad.driver.device import find_device
+from tensorgrad.driver.program_cache import Entry
+from tensorgrad.driver.tuning import table_path
+from tensorgrad.errors import ProgramError
+from tensorgrad.runtime.target import PROFILES, Target
+from tensorgrad.tools.tg_opt import main
+
+MODEL = MLP(3, 5, 2)
+
+
+def damage_tuned(folder: Path, count: int, patch: pytest.MonkeyPatch) -> None:
+    """Tables for the kernels of a training, found where they are kept: what they choose gives the same loss."""
+    patch.setenv(program_cache.VARIABLE, str(folder))
+    device = find_device("cpu")
+    assert device is not None
+    path = table_path(device)
+    expected = float(compiled(device="cpu", model=MODEL, tune=30.0).step(**batch()))
+    good = json.loads(path.read_text())
+    assert good["kernels"]
+    for number, draw in cases(6, count):
+        text = json.dumps(damaged_tree(good, draw)).encode()
+        path.write_bytes(damaged_bytes(text, draw) if number % 3 == 0 else text)
+
+        def run() -> None:
+            loss = float(compiled(device="cpu", model=MODEL, tune=1e-9).step(**batch()))
+            np.testing.assert_allclose(loss, expected, rtol=1e-4)
+
+        check(run, f"tuned {number}")
+
+
+def damage_cache(folder: Path, count: int, patch: pytest.MonkeyPatch) -> None:
+    """Kept programs, most with the hash that belongs to them."""
+    patch.setenv(program_cache.VARIABLE, str(folder))
+    patch.delenv(program_cache.SWITCH)
+    compiled(device="cpu", model=MODEL)
+    (path,) = (folder / "programs").glob("*.program")
+    good = path.read_bytes()
+    _, around, program, constants = good.split(b"\n", 3)
+    accepted = 0
+    for number, draw in cases(7, count):
+        parts = [around, program, constants]
+        place = draw.randrange(3)
+        if place < 2:
+            parts[place] = json.dumps(damaged_tree(json.loads(parts[place]), draw)).encode()
+        else:
+            parts[place] = damaged_bytes(parts[place], draw)
+        content = b"\n".join(parts)
+        head = f"tensorgrad {program_cache.FORMAT} {hashlib.sha256(content).hexdigest()}\n".encode()
+        data = damaged_bytes(good, draw) if number % 5 == 0 else head + content
+        path.write_bytes(data)
+        if check(lambda data=data: Entry.from_bytes(data, "entry"), f"entry {number}"):
+            accepted += 1
+            check(lambda: compiled(device="cpu", model=MODEL).stats(), f"cache {number}")
+    assert 0 < accepted < count
+
+
+def damage_targets(folder: Path, count: int, patch: pytest.MonkeyPatch) -> None:
+    """Targets as files and inline, which a program is compiled for where they are some."""
+    profiles = [json.loads(target.to_json()) for target in PROFILES.values()]
+    training, path = compiled(model=MODEL), folder / "target.json"
+    accepted = 0
+    for number, draw in cases(8, count):
+        text = json.dumps(damaged_tree(draw.choice(profiles), draw))
+        data = damaged_bytes(text.encode(), draw) if number % 4 == 0 else text.encode()
+        path.write_bytes(data)
+        spec = str(path) if number % 2 else data.decode("latin-1")
+        accepted += check(lambda spec=spec: Target.from_spec(spec), f"target {number}")
+        check(lambda spec=spec: training.program_for(spec).validate(), f"program for {number}")
+    assert 0 < accepted < count
+
+
+def damage_lower_ir(folder: Path, count: int, patch: pytest.MonkeyPatch) -> None:
+    """IR of every level, as `tg-opt` reads it."""
+    training = compiled(model=MODEL)
+    good = [training.module(level) for level in ("buf", "wgsl", "cpu", "llvm")]
+    path = folder / "module.mlir"
+    for number, draw in cases(9, count):
+        path.write_text(damaged_words(draw.choice(good), draw))
+        check(lambda: main([str(path), "-o", str(folder / "out.mlir")]), f"ir {number}")
+
+
+Damage: TypeAlias = Callable[[Path, int, pytest.MonkeyPatch], None]
+DAMAGE: tuple[Damage, ...] = (damage_tuned, damage_cache, damage_targets, damage_lower_ir)
+
+
+@pytest.mark.parametrize("damage", DAMAGE, ids=lambda damage: damage.__name__)
+def test_damage_ends_in_one_error(damage: Damage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with bounded():
+        damage(tmp_path, CASES, monkeypatch)
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(0)
+@pytest.mark.parametrize("damage", DAMAGE, ids=lambda damage: damage.__name__)
+def test_much_damage_ends_in_one_error(damage: Damage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with bounded():
+        damage(tmp_path, NIGHTLY, monkeypatch)
+
+
+@pytest.fixture
+def tuned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The table of a small training's schedules on the CPU."""
+    monkeypatch.setenv(program_cache.VARIABLE, str(tmp_path))
+    device = find_device("cpu")
+    assert device is not None
+    compiled(device="cpu", model=MODEL, tune=30.0)
+    return table_path(device)
+
+
+@pytest.mark.parametrize(
+    ("archetype", "field", "value", "message"),
+    [
+        ("packed", "rows", 16, "registers hold blocks that divide a tile"),
+        ("packed", "row", [7], "index out of range"),
+        ("loops", "blocks", 1, r"the schedule has \[1, 1, 1\] tasks"),
+    ],
+)
+def test_schedules_that_leave_points_out(archetype: str, field: str, value: Any, message: str, tuned: Path) -> None:
+    table = json.loads(tuned.read_text())
+    for schedule in table["kernels"].values():
+        if schedule["archetype"] == archetype:
+            schedule[field] = value
+    tuned.write_text(json.dumps(table))
+    with pytest.raises(
+        ProgramError, match=rf"has no schedule for the kernel made at .*, but one of another; .*{message}"
+    ):
+        compiled(device="cpu", model=MODEL, tune=1e-9)
+
+
+def test_a_table_that_is_none(tuned: Path) -> None:
+    tuned.write_text("{")
+    with pytest.raises(ProgramError, match="is not a table of tuned schedules; delete it"):
+        compiled(device="cpu", model=MODEL, tune=1e-9)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"memory_cost": 5}, {"segments": "1"}, {"parameters": [1]}, {"settings": [[]]}, {"frugal": 0}, {"more": 1}],
+)
+def test_kept_programs_with_other_fields(change: dict[str, Any]) -> None:
+    program = compiled(model=MODEL).program
+    _, around, *rest = Entry(program, (), frozenset(), 1, False, {}, True).to_bytes().split(b"\n", 2)
+    content = b"\n".join([json.dumps({**json.loads(around), **change}).encode(), *rest])
+    head = f"tensorgrad {program_cache.FORMAT} {hashlib.sha256(content).hexdigest()}\n".encode()
+    with pytest.raises(ProgramError, match="entry is damaged: "):
+        Entry.from_bytes(head + content, "entry")
