@@ -325,6 +325,7 @@ def test_nothing_is_said_of_some_random_programs(program: Program) -> None:
 
 
 @pytest.mark.nightly
+@pytest.mark.timeout(3600)
 @some(PLANTED_NIGHTLY)
 @given(programs())
 def test_nothing_is_said_of_random_programs(program: Program) -> None:

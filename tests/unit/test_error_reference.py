@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 from layers import FOLDERS, ROOT
 from models import MLP, batch, compiled
+from wgpu.backends.wgpu_native import lib
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
@@ -25,6 +26,7 @@ from tensorgrad import errors
 from tensorgrad.errors import TensorgradError, UserError
 from tensorgrad.passes.kernels.emit_wgsl import EmitError
 from tensorgrad.runtime.formula import Formula
+from tensorgrad.runtime.webgpu import WebGPUDevice
 from tensorgrad.runtime.webgpu.encoding import NoHandleError
 from tensorgrad.tools.tg_opt import TgOpt
 
@@ -137,6 +139,18 @@ def compile_without(module: str) -> object:
         return compiled(device="wgpu")
 
 
+def lose_the_device(**options: Any) -> object:
+    """Takes the device away, as a reset of its driver would, between two steps."""
+    with pytest.MonkeyPatch.context() as own:
+        own.setattr(WebGPUDevice, "_by_request", {})
+        own.setattr(WebGPUDevice, "_by_adapter", {})
+        training = compiled(device="wgpu", **options)
+        training.step(**batch())
+        native: Any = lib
+        native.wgpuDeviceDestroy(WebGPUDevice().wgpu_device._internal)
+        return float(training.step(**batch()))
+
+
 def freeze_after_compile() -> object:
     model = MLP(3, 2)
     training = compiled(model=model)
@@ -208,6 +222,17 @@ MISTAKES: dict[type[BaseException], Mistake] = {
     errors.DeviceError: Mistake(
         lambda: compile_with("TG_NUM_THREADS", "many"),
         "TG_NUM_THREADS must be a positive integer, got 'many'",
+    ),
+    errors.DeviceLostError: Mistake(
+        lose_the_device,
+        r"running 'squared_error', in which kernel '\w+' \(\S*models\.py:\d+\) has the most to do: .*lost.*\n"
+        r"the device was lost, and all that it held: compile again and load a checkpoint, or let "
+        r"on_device_lost='restart' of tg\.compile do better",
+    ),
+    errors.DeviceLostWarning: Mistake(
+        lambda: lose_the_device(on_device_lost="restart"),
+        r"the device was lost: running 'squared_error', .*lost\. The program goes on on .+: from its last snapshot 1 "
+        r"steps were repeated, and none is lost",
     ),
     errors.NoAdapterError: Mistake(
         lambda: compile_without("tensorgrad.runtime.webgpu"),
