@@ -6,6 +6,7 @@ returned, and goes back along the values that are not finite.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Flag, auto
@@ -45,6 +46,18 @@ class Content:
     least: float | None
     most: float | None
     first: tuple[int, ...] | None
+
+    def __str__(self) -> str:
+        kind = f"{self.dtype}[{', '.join(map(str, self.shape))}]"
+        values = "no finite element" if self.least is None else f"from {self.least:.6g} to {self.most:.6g}"
+        return f"{kind} {values}" + (f", {self.flaws()}" if self.first else "")
+
+    def flaws(self) -> str:
+        """Returns how many elements are not finite, and where the first one is."""
+        kinds = [f"{count} {name}" for count, name in ((self.nans, "NaN"), (self.infinities, "infinite")) if count]
+        size = math.prod(self.shape)
+        where = f", the first at {list(self.first)}" if self.first else ""
+        return f"{' and '.join(kinds)} of {size} element{'s' * (size != 1)}{where}"
 
     @staticmethod
     def of(array: NumpyArray) -> Content:

@@ -5,26 +5,14 @@ A step that is asked for nothing pays nothing: its program is run again in numpy
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
-
-import numpy as np
-from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Operation
-from xdsl.passes import ModulePass
 
 from tensorgrad.dialects.signature import Slot
 from tensorgrad.dialects.tg.base import NumpyArray
-from tensorgrad.driver.pipeline import Phases, run_passes
+from tensorgrad.driver.reference_step import Phase, ReferenceStep
 from tensorgrad.interpreters.nonfinite import Content, NonfiniteSearch, Origin
-from tensorgrad.runtime.backend import ArraySlot, ScalarInputs
 from tensorgrad.tracing.location import line_of
-
-Phase: TypeAlias = Literal["forward", "backward", "update"]
-
-LAST = "inline-calls"
-"""The pass from which on ops take the place of others, so that it would not be known what they belong to."""
 
 MOST_REACHED = 4
 """How many results are listed that are not finite."""
@@ -55,12 +43,12 @@ class Blame:
     reached: tuple[str, ...]
 
     def __str__(self) -> str:
-        what = _described(self.result)
+        what = self.result.flaws()
         if self.given is not None:
             lines = [f"{self.given} has {what}, before the step"]
         else:
             lines = [f"{self.line}: {_of(self.op or '', self.phase)} makes {what}, of"]
-            lines += [f"  {content}" for content in map(_summary, self.operands)]
+            lines += [f"  {content}" for content in self.operands]
         if self.nan is not None:
             lines.append(f"it becomes NaN in {self.nan}")
         others = len(self.reached) - MOST_REACHED
@@ -75,51 +63,16 @@ def _of(op: str, phase: Phase | None) -> str:
     return f"{op} {_WORDS[phase]}" if phase else op
 
 
-def _described(content: Content) -> str:
-    kinds = [f"{count} {name}" for count, name in ((content.nans, "NaN"), (content.infinities, "infinite")) if count]
-    where = f", the first at {list(content.first)}" if content.first else ""
-    return f"{' and '.join(kinds)} of {_size(content.shape)}{where}"
-
-
-def _size(shape: tuple[int, ...]) -> str:
-    count = int(np.prod(shape, dtype=np.int64))
-    return f"{count} element{'s' * (count != 1)}"
-
-
-def _summary(content: Content) -> str:
-    kind = f"{content.dtype}[{', '.join(map(str, content.shape))}]"
-    values = "no finite element" if content.least is None else f"from {content.least:.6g} to {content.most:.6g}"
-    return f"{kind} {values}" + (f", {_described(content)}" if content.first else "")
-
-
 class Blamer:
     """A step on the reference, to be asked for where values come from that are not finite.
 
     Args:
-        traced: The step as it was traced; stays as it is.
-        passes: The passes on `tg` that make the step.
-
-    Raises:
-        ProgramError: A pass refuses the program.
+        step: The step.
     """
 
-    def __init__(self, traced: ModuleOp, passes: Sequence[ModulePass]):
-        module = traced.clone()
-        self._phases: dict[Operation, Phase] = {}
-        phase: Phase = "forward"
-        for one in passes:
-            if one.name == "grad":
-                phase = "backward"
-            elif phase != "forward":
-                phase = "update"
-            if phase == "update" and one.name == LAST:
-                break
-            run_passes(module, [one], Phases(), verify=False)
-            for op in module.walk():
-                self._phases.setdefault(op, phase)
-        self._search = NonfiniteSearch(module)
-        slots = [slot for slot in self._search.arguments if slot.role == "scalar"]
-        self._scalars = ScalarInputs([ArraySlot(slot.name, (), "f32", slot.formula) for slot in slots])
+    def __init__(self, step: ReferenceStep):
+        self._step, self._phases = step, step.phases
+        self._search = NonfiniteSearch(step.module)
 
     def blame(
         self,
@@ -136,9 +89,7 @@ class Blamer:
             settings: What the host gives a step.
             is_checked: Whether a result of the step is to be finite.
         """
-        scalars = self._scalars.evaluate({name: settings[name] for name in self._scalars.names})
-        known = {"input": inputs, "scalar": scalars}
-        values = [known.get(slot.role, persistent)[slot.name] for slot in self._search.arguments]
+        values = self._step.values(self._search.arguments, inputs, persistent, settings)
         origin = self._search.run(values, is_checked)
         return None if origin is None else self._blame(origin)
 

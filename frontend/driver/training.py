@@ -26,6 +26,7 @@ from tensorgrad.driver.compiled import (
     checked_batch,
     structure_of,
 )
+from tensorgrad.driver.inspection import Inspected, Inspector
 from tensorgrad.driver.model_tracing import (
     Check,
     checked_loss,
@@ -37,6 +38,7 @@ from tensorgrad.driver.model_tracing import (
 from tensorgrad.driver.pipeline import Compilation, Phases
 from tensorgrad.driver.precision import Precision, check_device, checked_precision, while_tracing
 from tensorgrad.driver.profiling import StepProfile
+from tensorgrad.driver.reference_step import ReferenceStep
 from tensorgrad.driver.summary import table
 from tensorgrad.driver.training_state import Source, TrainingState
 from tensorgrad.errors import DivergenceError, InputError, OptionError
@@ -223,11 +225,41 @@ class Training(TrainingState, Generic[Result]):
         executable, compilation = self._next()
         arrays = check_inputs(executable.program_inputs, inputs)
         if compilation not in self._blamers:
-            self._blamers[compilation] = Blamer(compilation.traced, compilation.tensor_passes())
+            self._blamers[compilation] = Blamer(self._on_reference(compilation))
         losses = self._losses
         return self._blamers[compilation].blame(
             arrays, before, self._host_values(), lambda slot: slot.role == "update" or slot.name in losses
         )
+
+    def _on_reference(self, compilation: Compilation) -> ReferenceStep:
+        return ReferenceStep(compilation.traced, compilation.tensor_passes())
+
+    def inspect(self, where: str, /, **inputs: Any) -> tuple[Inspected, ...]:
+        """Returns the values that a line of the program has in a step from the present state, and changes nothing.
+
+        The step runs on the reference, op by op, in f32 whatever `precision` is: values that a kernel keeps to itself
+        are there too, those of derivatives and updates as well. For a step of the past, load the checkpoint before it
+        and give it its batch.
+
+        Args:
+            where: A line as `file:line`, of whose folders any number may be left out; or an op, as in "tg.softmax".
+            **inputs: As for `step`, which would get the same key.
+
+        Returns:
+            The values in the order in which they are made, each with its op, line and phase.
+
+        Raises:
+            OptionError: The step has no op there; names lines that it has.
+            InputError: An input is unknown, missing, or of the wrong shape or dtype.
+            ParameterError: The model has other parameters than when it was compiled.
+            TraceError: This is inside a trace.
+        """
+        refuse_inside_trace("inspect")
+        self._check_model()
+        executable, compilation = self._next()
+        inspector = Inspector(self._on_reference(compilation), where)
+        arrays = check_inputs(executable.program_inputs, self._with_key(inputs, "inspect"))
+        return inspector.run(arrays, executable.read(), self._host_values())
 
     def _check_finite(
         self, outputs: Mapping[str, OutputHandle], before: Mapping[str, np.ndarray], inputs: Mapping[str, Any]

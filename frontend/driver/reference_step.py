@@ -1,0 +1,72 @@
+"""A training step on the reference: its program on `tg`, which numpy runs op by op from a state that is given."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Literal, TypeAlias
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation
+from xdsl.passes import ModulePass
+
+from tensorgrad.dialects.signature import Slot
+from tensorgrad.dialects.tg.base import NumpyArray
+from tensorgrad.driver.pipeline import Phases, run_passes
+from tensorgrad.runtime.backend import ArraySlot, ScalarInputs
+
+Phase: TypeAlias = Literal["forward", "backward", "update"]
+
+LAST = "inline-calls"
+"""The pass from which on ops take the place of others, so that it would not be known what they belong to."""
+
+
+class ReferenceStep:
+    """A step's program, in which each op is known to be of the loss, of its derivative, or of the update.
+
+    Args:
+        traced: The step as it was traced; stays as it is.
+        passes: The passes on `tg` that make the step.
+
+    Attributes:
+        module: The program.
+        phases: What each op is of.
+
+    Raises:
+        ProgramError: A pass refuses the program.
+    """
+
+    def __init__(self, traced: ModuleOp, passes: Sequence[ModulePass]):
+        self.module = traced.clone()
+        self.phases: dict[Operation, Phase] = {}
+        phase: Phase = "forward"
+        for one in passes:
+            if one.name == "grad":
+                phase = "backward"
+            elif phase != "forward":
+                phase = "update"
+            if phase == "update" and one.name == LAST:
+                break
+            run_passes(self.module, [one], Phases(), verify=False)
+            for op in self.module.walk():
+                self.phases.setdefault(op, phase)
+
+    def values(
+        self,
+        arguments: Sequence[Slot],
+        inputs: Mapping[str, NumpyArray],
+        persistent: Mapping[str, NumpyArray],
+        settings: Mapping[str, float],
+    ) -> list[NumpyArray]:
+        """Returns the values of the program's arguments.
+
+        Args:
+            arguments: The program's.
+            inputs: The step's.
+            persistent: Parameters and state before it.
+            settings: What the host gives a step.
+        """
+        formulas = [ArraySlot(slot.name, (), "f32", slot.formula) for slot in arguments if slot.role == "scalar"]
+        scalars = ScalarInputs(formulas)
+        found = scalars.evaluate({name: settings[name] for name in scalars.names})
+        known: dict[str, Mapping[str, NumpyArray]] = {"input": inputs, "scalar": found}
+        return [known.get(slot.role, persistent)[slot.name] for slot in arguments]
