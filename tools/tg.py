@@ -18,6 +18,7 @@ from tensorgrad.tools.caches import Cache
 from tensorgrad.tools.completion import PROGRAMS, SHELLS, Completion
 from tensorgrad.tools.devices import Devices
 from tensorgrad.tools.inspecting import Inspect
+from tensorgrad.tools.reducing import Reduce
 from tensorgrad.tools.reporting import Report
 from tensorgrad.tools.running import Run
 
@@ -74,6 +75,15 @@ def _inspect(parser: Parser) -> None:
     parser.add_argument("--rows", type=_positive, default=20, help="how many rows a table has (default: 20)")
 
 
+def _reduce(parser: Parser) -> None:
+    parser.add_argument("path", metavar="FILE", help="IR of any level")
+    parser.add_argument("--check", metavar="COMMAND", help="what fails, with {} for the file")
+    parser.add_argument("--match", metavar="REGEX", help="what standard error has to match")
+    parser.add_argument("--timeout", type=_seconds, default=60.0, help="seconds for a check (default: 60)")
+    parser.add_argument("--seconds", type=_seconds, default=600.0, help="when to stop (default: 600)")
+    parser.add_argument("--out", metavar="MLIR", help="where to write the module (default: standard output)")
+
+
 def _report(parser: Parser) -> None:
     parser.add_argument("paths", metavar="FILE", nargs="+", help="IR, a saved program, or two of them to compare")
     parser.add_argument("--out", metavar="HTML", default="report.html", help="the page (default: report.html)")
@@ -101,6 +111,7 @@ COMMANDS: dict[str, tuple[str, str, Callable[[Parser], None], Callable[..., Comm
     ),
     "devices": ("list devices and what they can do", str(Devices.__doc__), _devices, Devices),
     "inspect": ("show what is in a saved program", str(Inspect.__doc__), _inspect, Inspect),
+    "reduce": ("shrink a module on which something fails", str(Reduce.__doc__), _reduce, Reduce),
     "report": ("write a page about a program", str(Report.__doc__), _report, Report),
     "run": ("run a saved program", RUN, _run, Run),
 }

@@ -1,0 +1,109 @@
+"""`tg reduce`: shrinks a module on which something fails."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.console import Console
+
+from tensorgrad.errors import ProgramError
+from tensorgrad.tools.extensions import load_extension
+from tensorgrad.tools.printing import print_json
+from tensorgrad.tools.reduction.checks import Checker, Command, reason
+from tensorgrad.tools.reduction.language import Language
+from tensorgrad.tools.reduction.search import Reduced, Reduction
+
+
+@dataclass(frozen=True)
+class Reduce:
+    """Shrinks a module of IR on which a command fails to a small one on which it still fails.
+
+    FILE is IR of any level. A module fails where the command ends with another status than 0 and, with --match, what it
+    writes to standard error matches. Without --check the first line of FILE is the command, as in the files that a
+    crash of a pass leaves, and a module has to fail for the same reason. Modules stay valid, unless FILE is not.
+
+    Attributes:
+        path: The file.
+        check: The command, with `{}` for the file, or the file at its end; by default that in the file's first line.
+        match: A regular expression that standard error has to match.
+        timeout: After so many seconds the command is ended, which only is a failure if FILE itself takes so long.
+        seconds: After so many seconds the smallest module so far is the result.
+        out: Where to write the reduced module; to standard output by default.
+        json: Whether to print it, and what was done, as JSON.
+    """
+
+    path: str
+    check: str | None = None
+    match: str | None = None
+    timeout: float = 60.0
+    seconds: float = 600.0
+    out: str | None = None
+    json: bool = False
+
+    def run(self, console: Console) -> None:
+        """Reduces the module.
+
+        Raises:
+            TensorgradError: The file is not IR, the command can't be run, or it doesn't fail on the file.
+            OSError: A file can't be read or written.
+        """
+        name, text = Path(self.path).name, Path(self.path).read_text(encoding="utf-8")
+        command = Command.in_file(text, name) if self.check is None else Command.of(self.check)
+        pattern = None if self.match is None else _pattern(self.match)
+        extensions = [load_extension(path) for path in command.loaded]
+        dialects = tuple(one for extension in extensions for one in extension.dialects)
+        language = Language(dialects, "--allow-unregistered-dialect" in command.words)
+        language.read_any(text, self.path)
+        status = Console(stderr=True).status(f"checking {name}")
+        with status, Checker(command, name, self.timeout) as checker:
+            self._look(checker, text, pattern)
+            found = Reduction(
+                text,
+                language,
+                checker.fails,
+                self.seconds,
+                lambda ops, tried: status.update(f"{ops} ops, {tried} modules checked"),
+                self.path,
+            ).run()
+        line = shlex.join(command.on(Path(self.out or self.path).name))
+        self._write(console, found, line)
+
+    def _look(self, checker: Checker, text: str, pattern: re.Pattern[str] | None) -> None:
+        """Runs the command on the file itself, and finds out what is looked for.
+
+        Raises:
+            ProgramError: It doesn't fail.
+        """
+        first = checker.outcome(text)
+        checker.may_time_out = first.timed_out
+        if not first.status:
+            raise ProgramError(f"{self.path}: the check doesn't fail, so there is nothing to reduce")
+        if not first.timed_out:
+            checker.pattern = re.compile(reason(first.stderr)) if self.check is None and not pattern else pattern
+            if checker.pattern is not None and not checker.pattern.search(first.stderr):
+                last = (first.stderr.strip().splitlines() or ["nothing"])[-1]
+                raise ProgramError(f"{self.path}: the check fails, but not with {self.match!r}; it prints {last}")
+
+    def _write(self, console: Console, found: Reduced, line: str) -> None:
+        module = f"// {line}\n{found.text}"
+        if self.out is not None:
+            Path(self.out).write_text(module, encoding="utf-8")
+        if self.json:
+            facts = {"before_ops": found.before_ops, "after_ops": found.after_ops, "tried": found.tried}
+            print_json(console, {**facts, "seconds": found.seconds, "check": line, "module": module})
+        elif self.out is None:
+            console.out(module, end="", highlight=False)
+        else:
+            how = "" if found.finished else "; stopped by --seconds"
+            ops = f"{found.before_ops} ops became {found.after_ops}"
+            console.print(f"wrote {self.out}: {ops}{how}", soft_wrap=True, highlight=False, markup=False)
+
+
+def _pattern(text: str) -> re.Pattern[str]:
+    try:
+        return re.compile(text)
+    except re.error as error:
+        raise ProgramError(f"--match {text!r} is no regular expression: {error}") from error

@@ -1,0 +1,1 @@
+"""Shrinks a module on which something fails to a small one on which it fails too."""

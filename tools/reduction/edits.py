@@ -1,0 +1,285 @@
+"""What a reduction does to a module: a table of edits, each a list of small changes, some of which are made at a time.
+
+A change is made on a copy of the module, after others of its edit. It may find its op gone, and does nothing then; it
+may leave a module that makes no sense, which is not tried.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Any, TypeAlias, cast
+
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import (
+    AnyFloat,
+    ArrayAttr,
+    DictionaryAttr,
+    FloatAttr,
+    FunctionType,
+    IndexType,
+    IntegerAttr,
+    IntegerType,
+    MemRefType,
+    ModuleOp,
+    StringAttr,
+    TensorType,
+)
+from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.dialects.linalg.ops import GenericOp
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.rewriter import InsertPoint, Rewriter
+from xdsl.traits import IsTerminator
+
+from tensorgrad.dialects.buf import KernelOp
+from tensorgrad.dialects.signature import NAME, ROLE
+from tensorgrad.dialects.tg.base import Tensor
+from tensorgrad.dialects.tg.build import TensorBuilder
+from tensorgrad.dialects.tg.call import CallOp, returned
+
+Change: TypeAlias = Callable[[], object]
+Edit: TypeAlias = Callable[[ModuleOp], list[Change]]
+Choice: TypeAlias = Callable[[Operation, SSAValue], SSAValue | None]
+"""Returns what takes the place of a value that an op defines, or nothing."""
+
+KEPT = ("sym_name", "function_type", "operandSegmentSizes", "resultSegmentSizes")
+"""Properties without which an op can't even be printed."""
+
+
+def inner(module: ModuleOp) -> Iterator[Operation]:
+    """Yields the ops in functions, those that end a block left out."""
+    for op in module.walk():
+        if op.parent_op() not in (None, module) and not op.has_trait(IsTerminator):
+            yield op
+
+
+def functions(module: ModuleOp) -> list[tuple[FuncOp, ReturnOp]]:
+    """Returns the functions of one block that returns, each with its return."""
+    found = [op for op in module.ops if isinstance(op, FuncOp) and len(op.body.blocks) == 1]
+    ends = [(function, function.body.block.last_op) for function in found]
+    return [(function, end) for function, end in ends if isinstance(end, ReturnOp)]
+
+
+def defined(op: Operation) -> Sequence[SSAValue]:
+    """Returns the values that an op gives: its results, or the buffers that it writes."""
+    return tuple(op.outputs) if isinstance(op, KernelOp | GenericOp) else tuple(op.results)
+
+
+def is_present(op: Operation) -> bool:
+    """Returns whether an op is still a part of its module."""
+    while (above := op.parent_op()) is not None:
+        op = above
+    return isinstance(op, ModuleOp)
+
+
+def is_unused(op: Operation) -> bool:
+    """Returns whether nothing uses what an op gives; of an op without results it always is so."""
+    return all(one.first_use is None for one in op.results)
+
+
+def erase(op: Operation) -> None:
+    """Erases an op, and those before it whose results nothing uses any more."""
+    operands = list(op.operands)
+    op.detach()
+    op.erase(safe_erase=False)
+    erase_unused(operands)
+
+
+def erase_unused(values: Sequence[SSAValue]) -> None:
+    """Erases the ops that give values, where nothing uses any result of theirs."""
+    for value in values:
+        owner = value.owner
+        if isinstance(owner, Operation) and is_present(owner) and is_unused(owner):
+            erase(owner)
+
+
+def set_attributes(function: FuncOp, name: str, entries: Sequence[Attribute]) -> None:
+    """Sets the attributes of a function's arguments or results, or none where all are empty."""
+    if any(cast(DictionaryAttr, entry).data for entry in entries):
+        function.properties[name] = ArrayAttr(entries)
+    else:
+        function.properties.pop(name, None)
+
+
+def attributes_of(function: FuncOp, name: str) -> list[Attribute]:
+    """Returns the attributes of a function's arguments or results; none where it has none."""
+    found = function.properties.get(name)
+    return list(cast("ArrayAttr[Attribute]", found).data) if isinstance(found, ArrayAttr) else []
+
+
+def set_type(function: FuncOp) -> None:
+    """Makes a function's type follow its arguments and its return."""
+    block = function.body.block
+    ends = cast(ReturnOp, block.last_op)
+    function.properties["function_type"] = FunctionType.from_lists(
+        [one.type for one in block.args], [one.type for one in ends.operands]
+    )
+
+
+def add_argument(function: FuncOp, kind: Attribute, role: str) -> SSAValue:
+    """Returns a new argument of a function."""
+    block, entries = function.body.block, attributes_of(function, "arg_attrs")
+    names = {cast(DictionaryAttr, entry).data.get(NAME) for entry in entries}
+    name = next(name for n in range(len(entries) + 1) if (name := StringAttr(f"cut{n}")) not in names)
+    if entries:
+        new = DictionaryAttr({NAME: name, ROLE: StringAttr(role)})
+        function.properties["arg_attrs"] = ArrayAttr([*entries, new])
+    argument = block.insert_arg(kind, len(block.args))
+    set_type(function)
+    return argument
+
+
+def drop_functions(module: ModuleOp) -> list[Change]:
+    """Drops functions, kernels, whatever stands in the module itself."""
+
+    def drop(op: Operation) -> None:
+        op.detach()
+        op.erase(safe_erase=False)
+
+    return [partial(drop, op) for op in module.ops]
+
+
+def drop_results(module: ModuleOp) -> list[Change]:
+    """Drops results of functions, the last ones first, with what computes them alone."""
+
+    def drop(function: FuncOp, end: ReturnOp, place: int) -> None:
+        entries = attributes_of(function, "res_attrs")
+        value, values = end.operands[place], [one for n, one in enumerate(end.operands) if n != place]
+        end.operands = values
+        set_attributes(function, "res_attrs", [one for n, one in enumerate(entries) if n != place])
+        set_type(function)
+        erase_unused([value])
+
+    pairs = functions(module)
+    return [partial(drop, *pair, place) for pair in pairs for place in reversed(range(len(pair[1].operands)))]
+
+
+def return_early(module: ModuleOp) -> list[Change]:
+    """Makes a function return what one of its ops gives, and nothing else."""
+
+    def cut(function: FuncOp, end: ReturnOp, op: Operation) -> None:
+        before = list(end.operands)
+        end.operands = list(op.results)
+        set_attributes(function, "res_attrs", [])
+        set_type(function)
+        erase_unused(before)
+
+    return [
+        partial(cut, *pair, op)
+        for pair in functions(module)
+        for op in pair[0].body.block.ops
+        if op.results and not any(isinstance(kind, MemRefType) for kind in op.result_types)
+    ]
+
+
+def drop_unused(module: ModuleOp) -> list[Change]:
+    """Deletes ops whose results nothing uses, kernels and stages among them, from the end."""
+
+    def drop(op: Operation) -> None:
+        if is_present(op) and is_unused(op):
+            erase(op)
+
+    return [partial(drop, op) for op in reversed(list(inner(module)))]
+
+
+def replace_by(choose: Choice, module: ModuleOp) -> list[Change]:
+    """Replaces what an op gives, from the end, by what a choice finds."""
+
+    def replace(op: Operation) -> None:
+        if not is_present(op):
+            return
+        pairs = [(old, choose(op, old)) for old in defined(op)]
+        if pairs and all(new is not None for _, new in pairs):
+            for old, new in pairs:
+                old.replace_all_uses_with(cast(SSAValue, new))
+            erase(op)
+
+    return [partial(replace, op) for op in reversed(list(inner(module)))]
+
+
+def first_operand(op: Operation, old: SSAValue) -> SSAValue | None:
+    """Returns the first operand of the same type."""
+    return next((one for one in op.operands if one.type == old.type and one not in defined(op)), None)
+
+
+def last_operand(op: Operation, old: SSAValue) -> SSAValue | None:
+    """Returns the last operand of the same type."""
+    return next((one for one in reversed(op.operands) if one.type == old.type and one not in defined(op)), None)
+
+
+def argument(op: Operation, old: SSAValue) -> SSAValue | None:
+    """Returns the first argument of the same type of the block that the op stands in."""
+    block = op.parent_block()
+    return None if block is None else next((one for one in block.args if one.type == old.type and one != old), None)
+
+
+def new_argument(op: Operation, old: SSAValue) -> SSAValue | None:
+    """Returns a new argument of the op's function."""
+    function = op.parent_op()
+    return add_argument(function, old.type, "input") if isinstance(function, FuncOp) else None
+
+
+def zero(op: Operation, old: SSAValue) -> SSAValue | None:
+    """Returns a constant of zeros, where the type has one."""
+    block, kind = op.parent_block(), old.type
+    if block is None:
+        return None
+    if isinstance(kind, TensorType):
+        return TensorBuilder(block, op).full(cast(Tensor, kind), 0)
+    if not isinstance(kind, AnyFloat | IntegerType | IndexType):
+        return None
+    value: Any = FloatAttr(0.0, kind) if isinstance(kind, AnyFloat) else IntegerAttr(0, kind)
+    constant = arith.ConstantOp(value)
+    block.insert_op_before(constant, op)
+    return constant.result
+
+
+def inline_calls(module: ModuleOp) -> list[Change]:
+    """Replaces a `tg.call` by its body."""
+
+    def inline(call: CallOp) -> None:
+        if not is_present(call):
+            return
+        block = call.body.block
+        values, end = returned(block), cast(Operation, block.last_op)
+        Rewriter.inline_block(block, InsertPoint.before(call), list(call.operands))
+        end.detach()
+        for old, new in zip(call.results, values, strict=True):
+            old.replace_all_uses_with(new)
+        end.erase()
+        erase(call)
+
+    return [partial(inline, op) for op in module.walk() if isinstance(op, CallOp)]
+
+
+def drop_arguments(module: ModuleOp) -> list[Change]:
+    """Drops arguments of functions that nothing uses, the last ones first."""
+
+    def drop(function: FuncOp, place: int) -> None:
+        block, entries = function.body.block, attributes_of(function, "arg_attrs")
+        if block.args[place].first_use is None:
+            block.erase_arg(block.args[place])
+            set_attributes(function, "arg_attrs", [one for n, one in enumerate(entries) if n != place])
+            set_type(function)
+
+    pairs = functions(module)
+    return [partial(drop, one, place) for one, _ in pairs for place in reversed(range(len(one.body.block.args)))]
+
+
+def drop_attributes(module: ModuleOp) -> list[Change]:
+    """Drops attributes of ops, and of arguments and results of functions."""
+
+    def empty(function: FuncOp, name: str, place: int) -> None:
+        entries = attributes_of(function, name)
+        entries[place] = DictionaryAttr({})
+        set_attributes(function, name, entries)
+
+    changes: list[Change] = []
+    for op in module.walk():
+        changes += [partial(op.attributes.pop, name) for name in sorted(op.attributes)]
+        if isinstance(op, FuncOp):
+            names = ("arg_attrs", "res_attrs")
+            changes += [partial(empty, op, name, n) for name in names for n in range(len(attributes_of(op, name)))]
+        else:
+            changes += [partial(op.properties.pop, name) for name in sorted(op.properties) if name not in KEPT]
+    return changes

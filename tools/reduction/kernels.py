@@ -1,0 +1,62 @@
+"""Edits of modules of `buf`, whose ops write buffers instead of giving results."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from xdsl.dialects import memref
+from xdsl.dialects.builtin import AffineMapAttr, ArrayAttr, DenseArrayBase, ModuleOp, i32
+from xdsl.dialects.func import FuncOp
+from xdsl.dialects.linalg.ops import GenericOp
+
+from tensorgrad.dialects.buf import KernelOp
+from tensorgrad.tools.reduction.edits import Change, add_argument, erase, erase_unused, is_present
+
+
+def expose_allocations(module: ModuleOp) -> list[Change]:
+    """Makes allocations outputs of their function, so that nothing has to read them."""
+
+    def expose(op: memref.AllocOp) -> None:
+        function = op.parent_op()
+        if isinstance(function, FuncOp):
+            op.memref.replace_all_uses_with(add_argument(function, op.memref.type, "output"))
+            erase(op)
+
+    return [partial(expose, op) for op in module.walk() if isinstance(op, memref.AllocOp)]
+
+
+def write_through(module: ModuleOp) -> list[Change]:
+    """Drops a kernel, or a stage of one; what it reads is written to where it wrote."""
+
+    def drop(op: KernelOp | GenericOp) -> None:
+        if not is_present(op) or len(op.outputs) != 1:
+            return
+        (output,) = op.outputs
+        for one in op.inputs:
+            if one.type == output.type and isinstance(one.owner, memref.AllocOp | memref.AllocaOp):
+                one.replace_all_uses_with(output)
+                erase(op)
+                return
+
+    return [partial(drop, op) for op in module.walk() if isinstance(op, KernelOp | GenericOp)]
+
+
+def drop_inputs(module: ModuleOp) -> list[Change]:
+    """Drops inputs of kernels and stages that nothing in them uses, the last ones first."""
+
+    def drop(op: KernelOp | GenericOp, place: int) -> None:
+        block = op.body.block
+        if block.args[place].first_use is not None:
+            return
+        block.erase_arg(block.args[place])
+        value = op.operands[place]
+        counts = [len(op.inputs) - 1, len(op.outputs)]
+        op.operands = [one for n, one in enumerate(op.operands) if n != place]
+        op.properties["operandSegmentSizes"] = DenseArrayBase.from_list(i32, counts)
+        if isinstance(op, GenericOp):
+            maps: list[AffineMapAttr] = [one for n, one in enumerate(op.indexing_maps) if n != place]
+            op.properties["indexing_maps"] = ArrayAttr(maps)
+        erase_unused([value])
+
+    found = [op for op in module.walk() if isinstance(op, KernelOp | GenericOp)]
+    return [partial(drop, op, place) for op in reversed(found) for place in reversed(range(len(op.inputs)))]

@@ -1,0 +1,46 @@
+"""Delta debugging: the least of what a failure needs (Zeller and Hildebrandt, 2002)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+def minimized(items: Sequence[T], fails: Callable[[Sequence[T]], bool]) -> list[T]:
+    """Returns some of the items, with which it still fails, and of which no single one can be left out.
+
+    Args:
+        items: With all of them it fails; they are not tried together.
+        fails: Returns whether it fails with these, which keep their order.
+    """
+    kept = list(items)
+    if not kept or fails([]):
+        return []
+    parts = 2
+    while len(kept) > 1:
+        size = -(-len(kept) // parts)
+        starts = range(0, len(kept), size)
+        chunks = [kept[start : start + size] for start in starts]
+        rests = [kept[:start] + kept[start + size :] for start in starts] if len(chunks) > 2 else []
+        smaller = next(((some, 2) for some in chunks if fails(some)), None)
+        smaller = smaller or next(((some, max(parts - 1, 2)) for some in rests if fails(some)), None)
+        if smaller is not None:
+            kept, parts = smaller
+        elif size == 1:
+            break
+        else:
+            parts = min(2 * parts, len(kept))
+    return kept
+
+
+def spread(count: int) -> list[int]:
+    """Returns the numbers below a count, the middle first, then the quarters, and so on."""
+    order, spans = list[int](), [(0, count)]
+    for low, high in spans:  # grows as it is walked
+        if low < high:
+            middle = (low + high) // 2
+            order.append(middle)
+            spans += [(low, middle), (middle + 1, high)]
+    return order

@@ -1,0 +1,59 @@
+"""Runs `tg-opt` again and again, each time in a fork of a process that has loaded it.
+
+A request is a line of JSON on standard input, an answer one on standard output. A fork ends as a process of its own
+does: by an exit, a crash of native code or the alarm that is its time limit.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import tempfile
+import traceback
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+import tensorgrad.driver.verifying
+from tensorgrad.tools import tg_opt
+
+assert tensorgrad.driver.verifying  # --verify-numerics-each needs it, which takes longest to load
+
+
+def run(arguments: Sequence[str], timeout: float) -> dict[str, Any]:
+    """Returns the exit status of `tg-opt`, what it wrote to standard error, and whether its time was over."""
+    with tempfile.TemporaryFile() as errors:
+        child = os.fork()
+        if not child:
+            _run_and_exit(arguments, timeout, errors.fileno())
+        status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        errors.seek(0)
+        text = errors.read().decode("utf-8", "replace")
+    return {"status": status, "stderr": text, "timed_out": status == -signal.SIGALRM}
+
+
+def _run_and_exit(arguments: Sequence[str], timeout: float, errors: int) -> NoReturn:
+    signal.setitimer(signal.ITIMER_REAL, timeout)
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for number, file in enumerate((nothing, nothing, errors)):
+        os.dup2(file, number)
+    status: Any = 1
+    try:
+        status = tg_opt.main(arguments)
+    except SystemExit as exit:
+        status = exit.code
+    except BaseException:
+        traceback.print_exc()
+    sys.stderr.flush()
+    os._exit(status if isinstance(status, int) else 0 if status is None else 1)
+
+
+def main() -> None:
+    """Answers requests until there are no more."""
+    for line in sys.stdin:
+        print(json.dumps(run(**json.loads(line))), flush=True)
+
+
+if __name__ == "__main__":
+    main()
