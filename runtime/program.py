@@ -15,6 +15,7 @@ import numpy as np
 from tensorgrad.runtime.errors import MALFORMED, FormulaError, InputError, ProgramError, TargetError
 from tensorgrad.runtime.files import parsed_json, read_safetensors, write_safetensors
 from tensorgrad.runtime.formula import Formula
+from tensorgrad.runtime.notebooks import html_table
 from tensorgrad.runtime.plan import (
     BUFFER_ROLES,
     ELEMENT_BYTES,
@@ -99,6 +100,16 @@ class Program:
             f"Program({self.name!r}, kernels={len(self.kernels)}, dispatches={dispatches}, "
             f"tensors={len(self.tensors)}, bytes={sum(buffer.size for buffer in self.buffers)}{target})"
         )
+
+    def _repr_html_(self) -> str:
+        """Returns the dispatches and copies of a step as a table, for notebooks."""
+        rows = [
+            (step.label, self.kernels[step.kernel].entry, " x ".join(map(str, step.workgroups)))
+            if isinstance(step, Dispatch)
+            else ("", "copy", f"{step.size:,} bytes")
+            for step, _ in runs(self.plan)
+        ]
+        return html_table(repr(self), ("from", "kernel", "workgroups"), rows)
 
     def slots(self, *roles: str) -> dict[str, TensorSlot]:
         """Returns the tensors of these roles, by name."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import logging
 import os
 from collections import OrderedDict
@@ -234,6 +235,11 @@ class Specializations(Held, Generic[Key]):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._name!r}, specializations={self.specializations})"
+
+    def _repr_html_(self) -> str:
+        """Returns what it is, and a step of the program for the shapes of the last call, for notebooks."""
+        program = self._latest("show")._program if self._by_key else None
+        return f"<pre>{html.escape(repr(self))}</pre>{'' if program is None else program._repr_html_()}"
 
     def _latest(self, what: str) -> Specialization:
         if not self._by_key:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import html
 import importlib.metadata
+import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import tensorgrad as tg
+from tensorgrad.runtime.program import Dispatch
 from tensorgrad.tools import tg as command
 
 
@@ -71,3 +75,18 @@ def test_the_command_says_its_version(capsys: pytest.CaptureFixture[str]) -> Non
         command.main(["--version"])
     assert caught.value.code == 0
     assert capsys.readouterr().out == f"tg {importlib.metadata.version('tensorgrad-xdsl')}\n"
+
+
+def test_programs_and_functions_are_shown_in_notebooks() -> None:
+    function = tg.jit(lambda x: tg.exp(x) * tg.sum(x), device="cpu")
+    assert function._repr_html_() == "<pre>" + html.escape(repr(function)) + "</pre>"
+    function(np.ones(4, np.float32))
+    shown = function._repr_html_()
+    assert shown == f"<pre>{html.escape(repr(function))}</pre>{function.program._repr_html_()}"
+    cells = re.findall("<t[dh]>(.*?)</t[dh]>", shown)
+    assert cells[:3] == ["from", "kernel", "workgroups"]
+    program = function.program
+    kernels = [program.kernels[step.kernel].entry for step in program.plan if isinstance(step, Dispatch)]
+    assert cells[4::3] == kernels
+    many = replace(function.program, plan=function.program.plan * 60)
+    assert f"<td>{60 * len(kernels) - 50} more</td>" in many._repr_html_()
