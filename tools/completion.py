@@ -44,7 +44,7 @@ class Completion:
         for action in _actions(parser):
             how = shtab.FILE if (action.metavar or action.dest) in FILES else completed.get(action.dest)
             if how is not None:
-                setattr(action, "complete", how)  # noqa: B010 (an attribute that shtab looks for)
+                vars(action)["complete"] = how  # an attribute that shtab looks for
         script = shtab.complete(parser, self.shell)
         if self.json:
             print_json(console, {"program": self.program, "shell": self.shell, "script": script})

@@ -373,8 +373,9 @@ def test_trainings_share_the_new_device() -> None:
     for each in (one, other):
         with repeated(1):
             each.step(**batch())
-    found = [each._executable.device for each in (one, other)]  # type: ignore[attr-defined]
-    assert found[0] is found[1] is WebGPUDevice()
+    for each in (one, other):
+        assert isinstance(each._executable, RestartingExecutable)
+        assert each._executable.device is WebGPUDevice()
 
 
 def test_a_training_is_let_go_at_once() -> None:

@@ -230,7 +230,7 @@ def test_delta_debugging() -> None:
 
 
 def test_the_reason_is_what_does_not_vary() -> None:
-    crash = "tg-opt: error: crash crashed at own.py:31, in apply: KeyError: 7; the module before it is in /tmp/a.mlir"
+    crash = "tg-opt: error: crash crashed at own.py:31, in apply: KeyError: 7; the module before it is in build/a.mlir"
     wrong = "tg-opt: error: p changes output/y, which is computed at a.py:3: 2 of 8 elements, the first at [0], is 1.5"
     for message, other, different in (
         (crash, crash.replace("7;", "-2e5;").replace("a.mlir", "b"), crash.replace("py:31", "py:32")),
