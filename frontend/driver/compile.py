@@ -37,7 +37,8 @@ if TYPE_CHECKING:
 
 Result = TypeVar("Result")
 
-RAISE, RESTART = ON_DEVICE_LOST = ("raise", "restart")
+RESTART = "restart"
+ON_DEVICE_LOST = ("raise", RESTART)
 """What happens when the device is lost."""
 
 

@@ -111,6 +111,9 @@ class Journal:
         members: The executables; the first has all of the parameters and state.
         snapshot: Parameters and state; what is missing is zero.
         calls: What was done since, in order.
+        steps: How many of them are steps that change something.
+        passing: How many change nothing, and stay only as long as someone waits for their outputs.
+        bytes: What they take to remember.
         restarting: Whether it is being done again.
     """
 
@@ -118,25 +121,29 @@ class Journal:
     members: list[weakref.ref[RestartingExecutable]] = field(default_factory=list)
     snapshot: dict[str, np.ndarray] = field(default_factory=dict[str, np.ndarray])
     calls: list[Call] = field(default_factory=list[Call])
+    steps: int = 0
+    passing: int = 0
+    bytes: int = 0
     restarting: bool = False
-
-    @property
-    def steps(self) -> int:
-        """How many steps have run since the snapshot."""
-        return sum(call.changes and isinstance(call, Step) for call in self.calls)
 
     @property
     def is_due(self) -> bool:
         """Whether the next step is to take a snapshot first."""
-        return self.steps >= self.every or sum(call.bytes for call in self.calls) > MOST_KEPT
+        return self.steps >= self.every or self.bytes > MOST_KEPT
 
     def add(self, call: Call) -> None:
         """Remembers what was done; what changed nothing, only as long as someone waits for its outputs."""
         if isinstance(call, Write) and not self.calls:
             self.snapshot |= call.values
             return
-        self.calls = [one for one in self.calls if one.changes or one.pending()]
+        if self.passing:
+            self.calls = [one for one in self.calls if one.changes or one.pending()]
+            self.passing = sum(not one.changes for one in self.calls)
+            self.bytes = sum(one.bytes for one in self.calls)
         self.calls.append(call)
+        self.steps += call.changes and isinstance(call, Step)
+        self.passing += not call.changes
+        self.bytes += call.bytes
 
     def deliver(self) -> None:
         """Reads every output that someone may still look at."""
@@ -147,6 +154,7 @@ class Journal:
     def renew(self, values: Mapping[str, np.ndarray]) -> None:
         """Takes parameters and state as the snapshot, all of them, once every output is delivered."""
         self.snapshot, self.calls = dict(values), []
+        self.steps = self.passing = self.bytes = 0
 
     def restart(self, loss: DeviceLostError) -> None:
         """Brings all executables to where they were, on another device.
