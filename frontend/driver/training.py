@@ -94,6 +94,7 @@ class Training(TrainingState, Generic[Result]):
         self._losses = frozenset(trees.flatten(tree.loss)[0])
         self._checks = checks
         self._check_numerics = source.options["check_numerics"]
+        self._references: dict[Compilation, ReferenceStep] = {}
         self._blamers: dict[Compilation, Blamer] = {}
         self._trained = frozenset(parts.trained)
         self._variants: dict[Any, Specialization] = {}
@@ -232,7 +233,9 @@ class Training(TrainingState, Generic[Result]):
         )
 
     def _on_reference(self, compilation: Compilation) -> ReferenceStep:
-        return ReferenceStep(compilation.traced, compilation.tensor_passes())
+        if compilation not in self._references:
+            self._references[compilation] = ReferenceStep(compilation.traced, compilation.tensor_passes())
+        return self._references[compilation]
 
     def inspect(self, where: str, /, **inputs: Any) -> tuple[Inspected, ...]:
         """Returns the values that a line of the program has in a step from the present state, and changes nothing.
