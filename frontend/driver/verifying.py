@@ -14,7 +14,8 @@ from __future__ import annotations
 
 import logging
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
@@ -198,9 +199,11 @@ class NumericsVerifier:
             self._target = target
         self._is_program = level_of(module) in PROGRAMS
         if self._unplanned is not None and one.name == PlanMemoryPass.name:
-            _certify(one, self._unplanned, module, self._function)
+            with _blamed_on(one):
+                certify_plan(self._unplanned, module, self._function)
         self._unplanned = _without_plan(module)
-        _check_races(one, module)
+        with _blamed_on(one):
+            check_races(op for op in module.walk() if isinstance(op, wgsl.KernelOp))
         if isinstance(one, AccumulateGradientsPass):  # they are sums over micro-batches from now on
             self._expected = {key: value for key, value in self._expected.items() if not key.startswith("gradient/")}
         if isinstance(one, LowerPrecisionPass):
@@ -417,26 +420,11 @@ def _without_plan(module: ModuleOp) -> ModuleOp | None:
     return module.clone() if level_of(module) is Level.BUF else None
 
 
-def _certify(one: ModulePass, before: ModuleOp, after: ModuleOp, function: str | None) -> None:
-    """Checks a memory plan without running anything.
-
-    Raises:
-        NumericsError: Some values share bytes that must not.
-    """
+@contextmanager
+def _blamed_on(one: ModulePass) -> Iterator[None]:
+    """Has a fault that is found without values name the pass."""
     try:
-        certify_plan(before, after, function)
-    except NumericsError as error:
-        raise NumericsError(f"{one.name}: {error}") from error
-
-
-def _check_races(one: ModulePass, module: ModuleOp) -> None:
-    """Checks the barriers of shaders, whose absence a software adapter may hide.
-
-    Raises:
-        NumericsError: Two invocations race.
-    """
-    try:
-        check_races(op for op in module.walk() if isinstance(op, wgsl.KernelOp))
+        yield
     except NumericsError as error:
         raise NumericsError(f"{one.name}: {error}") from error
 

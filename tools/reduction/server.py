@@ -13,12 +13,10 @@ import sys
 import tempfile
 import traceback
 from collections.abc import Sequence
+from importlib import import_module
 from typing import Any, NoReturn
 
-import tensorgrad.driver.verifying
 from tensorgrad.tools import tg_opt
-
-assert tensorgrad.driver.verifying  # --verify-numerics-each needs it, which takes longest to load
 
 
 def run(arguments: Sequence[str], timeout: float) -> dict[str, Any]:
@@ -51,6 +49,7 @@ def _run_and_exit(arguments: Sequence[str], timeout: float, errors: int) -> NoRe
 
 def main() -> None:
     """Answers requests until there are no more."""
+    import_module("tensorgrad.driver.verifying")  # what --verify-numerics-each would load anew in each fork
     for line in sys.stdin:
         print(json.dumps(run(**json.loads(line))), flush=True)
 
