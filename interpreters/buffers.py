@@ -212,6 +212,14 @@ def find_function(module: ModuleOp, name: str | None) -> FuncOp:
     return found[0]
 
 
+def slots_of(function: FuncOp) -> dict[SSAValue, Slot]:
+    """Returns what is named of a function's buffers: its arguments, or, after `plan-memory`, views of its arenas."""
+    block = function.body.block
+    found = dict[SSAValue, Slot](zip(block.args, arguments_of(function), strict=True))
+    views = (op for op in block.ops if isinstance(op, buf.ViewOp) and NAME in op.attributes)
+    return found | {view.result: read_slot(view.attributes, "", "") for view in views}
+
+
 class BufferExecutor:
     """Runs one `buf` function: its arguments are buffers, or (after `plan-memory`) its views of arenas are.
 
@@ -229,14 +237,10 @@ class BufferExecutor:
         self._poisons = poisons
         self._module = module
         self._storage: Env = {}
-        self._slots: dict[SSAValue, Slot] = {}
+        self._slots = slots_of(self.function)
         block = self.function.body.block
-        for argument, slot in zip(block.args, arguments_of(self.function), strict=True):
-            self._add_buffer(argument, slot)
-        for op in block.ops:
-            if isinstance(op, buf.ViewOp):
-                named = NAME in op.attributes
-                self._add_buffer(op.result, read_slot(op.attributes, "", "") if named else None)
+        for value in (*block.args, *(op.result for op in block.ops if isinstance(op, buf.ViewOp))):
+            self._add_buffer(value)
         self._stages: dict[buf.KernelOp, list[Stage]] = {}
         for op in module.walk():
             if isinstance(op, memref.AllocOp):
@@ -263,14 +267,12 @@ class BufferExecutor:
         liveness = _Liveness(runs, self._storage.values(), kept, self._rows)
         return [liveness.hygiene(index, run) for index, run in enumerate(runs)]
 
-    def _add_buffer(self, value: SSAValue, slot: Slot | None) -> None:
+    def _add_buffer(self, value: SSAValue) -> None:
         scalar_dtype(buf.element_of(value))
         self._storage[value] = Storage.of(value)
-        if slot is None:
-            return
-        if slot.role not in INPUTS and slot.role not in DESTINATIONS:
+        slot = self._slots.get(value)
+        if slot is not None and slot.role not in INPUTS and slot.role not in DESTINATIONS:
             raise ExecutionError(f"role {slot.role!r} of {slot.name!r} is not supported")
-        self._slots[value] = slot
 
     def _input_keys(self) -> dict[str, SSAValue]:
         """Returns what the caller passes, by name, or by "role/name" where two roles share a name."""

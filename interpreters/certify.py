@@ -22,13 +22,13 @@ from xdsl.printer import Printer
 
 from tensorgrad.dialects import buf
 from tensorgrad.dialects.buf_control import BranchOp, ChooseOp
-from tensorgrad.dialects.signature import NAME, Slot, arguments_of, read_slot
 from tensorgrad.interpreters.buffers import (
     DESTINATIONS,
     INPUTS,
     UPDATED,
     find_function,
     rows_of,
+    slots_of,
     without_rows,
     works_in_place,
 )
@@ -153,10 +153,7 @@ class _Execution:
         self._module, self._symbols = module, symbols
         function = find_function(module, name)
         self._block = function.body.block
-        self._slots: dict[SSAValue, Slot] = dict(zip(self._block.args, arguments_of(function), strict=True))
-        for op in self._block.ops:
-            if isinstance(op, buf.ViewOp) and NAME in op.attributes:
-                self._slots[op.result] = read_slot(op.attributes, "", "")
+        self._slots = slots_of(function)
         self._rows = rows_of(self._block)
         self.memory = _Memory()
         self.steps: list[_Step] = []
