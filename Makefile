@@ -15,7 +15,7 @@ OPENBLAS_NUM_THREADS ?= 1
 
 VENV := .venv
 BIN := $(VENV)/bin
-SOURCES := frontend dialects passes interpreters runtime tools
+SOURCES := frontend dialects passes interpreters runtime tools web/__init__.py
 CHECKED := $(SOURCES) tests examples benchmarks
 
 # The editable install links file by file, so the stamps' name changes with the list of package files and with
@@ -26,8 +26,9 @@ INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check --con
 VENV_READY := $(VENV)/.ready-$(PLACE)
 EXAMPLES_READY := $(VENV)/.examples-$(KEY)
 TEST_READY := $(VENV)/.test-$(KEY)
+WEB_READY := web/dist/.ready-$(shell cat web/package*.json web/tsconfig.json web/src/*.ts | cksum | tr ' ' -)
 
-.PHONY: help install train test test-mlir test-web lint types lit unit nightly format adapter bench docs clean
+.PHONY: help install train test test-mlir test-web lint types lit unit nightly format adapter bench docs web clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -50,16 +51,19 @@ types: $(TEST_READY) ## Check types with pyright
 lit: $(TEST_READY) ## Run the IR tests: MLIR in, FileCheck on what comes out
 	LP_NUM_THREADS=$(LP_NUM_THREADS) $(BIN)/lit --verbose --workers $(JOBS) $(LIT_ARGS) tests/lit
 
-unit: $(TEST_READY) adapter ## Run pytest, all but what is marked nightly, mlir or web (PYTEST_ARGS='-k name')
+unit: $(TEST_READY) $(WEB_READY) adapter ## Run pytest, all but what is marked nightly, mlir or web (PYTEST_ARGS='-k name')
 	LP_NUM_THREADS=$(LP_NUM_THREADS) OPENBLAS_NUM_THREADS=$(OPENBLAS_NUM_THREADS) $(BIN)/python -m pytest -n $(JOBS) -m "not nightly and not mlir and not web" $(PYTEST_ARGS)
 
 test-mlir: $(TEST_READY) ## Run the whole op table by upstream MLIR, from what buf-to-upstream leaves of it
 	@sh tools/ensure_mlir.sh
 	$(BIN)/python -m pytest -n $(JOBS) -m mlir $(PYTEST_ARGS)
 
-test-web: $(TEST_READY) ## Try pages in headless Chromium
+web: $(WEB_READY) ## Build the runtime for browsers, web/dist/tensorgrad.js
+
+test-web: $(TEST_READY) $(WEB_READY) adapter ## Check the runtime for browsers, and try pages in headless Chromium
+	@sh tools/run_npm.sh $(BIN)/python run check
 	@sh tools/ensure_browser.sh
-	$(BIN)/python -m pytest -m web $(PYTEST_ARGS)
+	LP_NUM_THREADS=$(LP_NUM_THREADS) OPENBLAS_NUM_THREADS=$(OPENBLAS_NUM_THREADS) $(BIN)/python -m pytest -m "web and not nightly" $(PYTEST_ARGS)
 
 nightly: $(TEST_READY) adapter ## Run the tests that are too slow for every change, with many more random examples
 	LP_NUM_THREADS=$(LP_NUM_THREADS) OPENBLAS_NUM_THREADS=$(OPENBLAS_NUM_THREADS) $(BIN)/python -m pytest -n $(JOBS) -m nightly --hypothesis-profile=nightly $(PYTEST_ARGS)
@@ -79,7 +83,7 @@ docs: $(TEST_READY) ## Build the documentation's site in build/site
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
 
 clean: ## Remove .venv and everything built
-	rm -rf $(VENV) build dist out *.egg-info .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) build dist out web/dist web/node_modules *.egg-info .pytest_cache .ruff_cache .hypothesis
 	find $(wildcard $(CHECKED)) -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV_READY):
@@ -95,6 +99,11 @@ $(VENV_READY):
 $(EXAMPLES_READY): $(VENV_READY)
 	$(INSTALL) --editable '.[examples]'
 	@rm -f $(VENV)/.examples-* && touch '$@'
+
+$(WEB_READY): | $(TEST_READY)
+	sh tools/run_npm.sh $(BIN)/python ci --ignore-scripts
+	sh tools/run_npm.sh $(BIN)/python run build
+	@rm -f web/dist/.ready-* && touch '$@'
 
 $(TEST_READY): $(VENV_READY)
 	$(INSTALL) --editable '.[test]'

@@ -17,6 +17,7 @@ from tensorgrad.tools.bench import DEVICES, Bench
 from tensorgrad.tools.caches import Cache
 from tensorgrad.tools.completion import PROGRAMS, SHELLS, Completion
 from tensorgrad.tools.devices import Devices
+from tensorgrad.tools.exporting import Export, Serve
 from tensorgrad.tools.inspecting import Inspect
 from tensorgrad.tools.reducing import Reduce
 from tensorgrad.tools.reporting import Report
@@ -70,6 +71,13 @@ def _devices(parser: Parser) -> None:
     pass
 
 
+def _export(parser: Parser) -> None:
+    parser.add_argument("where", choices=["web"], help="what for: a page")
+    parser.add_argument("files", metavar="FILE", nargs="+", help="saved programs; at most one is a training")
+    parser.add_argument("folder", metavar="FOLDER", help="where to")
+    parser.add_argument("--example", metavar="NPZ", help="arrays for inputs, by name, that the page runs on")
+
+
 def _inspect(parser: Parser) -> None:
     parser.add_argument("path", metavar="FILE", help="a saved program")
     parser.add_argument("--rows", type=_positive, default=20, help="how many rows a table has (default: 20)")
@@ -100,6 +108,12 @@ def _run(parser: Parser) -> None:
     parser.add_argument("--save", metavar="FILE", help="where to write the program with its parameters afterwards")
 
 
+def _serve(parser: Parser) -> None:
+    parser.add_argument("folder", metavar="FOLDER", help="what `tg export web` wrote")
+    parser.add_argument("--port", type=_port, default=8000, help="where; 0 is any that is free (default: 8000)")
+    parser.add_argument("--seconds", type=_seconds, help="for how long (default: until Ctrl-C)")
+
+
 COMMANDS: dict[str, tuple[str, str, Callable[[Parser], None], Callable[..., Command]]] = {
     "bench": ("time the dispatches of a program", BENCH, _bench, Bench),
     "cache": ("list or delete what is kept on disk", str(Cache.__doc__), _cache, Cache),
@@ -110,10 +124,12 @@ COMMANDS: dict[str, tuple[str, str, Callable[[Parser], None], Callable[..., Comm
         lambda **options: Completion(command_line(), **options),
     ),
     "devices": ("list devices and what they can do", str(Devices.__doc__), _devices, Devices),
+    "export": ("write a folder for web servers", str(Export.__doc__), _export, Export),
     "inspect": ("show what is in a saved program", str(Inspect.__doc__), _inspect, Inspect),
     "reduce": ("shrink a module on which something fails", str(Reduce.__doc__), _reduce, Reduce),
     "report": ("write a page about a program", str(Report.__doc__), _report, Report),
     "run": ("run a saved program", RUN, _run, Run),
+    "serve": ("serve a folder to browsers here", str(Serve.__doc__), _serve, Serve),
 }
 """By name: a line of help, the description, what adds the options, and what they are given to."""
 
@@ -122,6 +138,13 @@ def _positive(text: str) -> int:
     number = int(text)
     if number < 1:
         raise argparse.ArgumentTypeError(f"must be at least 1, got {number}")
+    return number
+
+
+def _port(text: str) -> int:
+    number = int(text)
+    if not 0 <= number <= 0xFFFF:
+        raise argparse.ArgumentTypeError(f"must be from 0 to 65535, got {number}")
     return number
 
 

@@ -41,6 +41,7 @@ from tensorgrad.driver.profiling import StepProfile
 from tensorgrad.driver.reference_step import ReferenceStep
 from tensorgrad.driver.summary import table
 from tensorgrad.driver.training_state import Source, TrainingState
+from tensorgrad.driver.web_export import TRAINING, export_programs
 from tensorgrad.errors import DivergenceError, InputError, OptionError
 from tensorgrad.nn.module import argument_of, with_values
 from tensorgrad.nn.state import Assigning
@@ -581,6 +582,35 @@ class Training(TrainingState, Generic[Result]):
             settings=dict(self._settings.values),
         )
         Saved(program, self._executable.read(), host, others).save(path)
+
+    def export_web(
+        self,
+        folder: str | os.PathLike[str],
+        *,
+        functions: Mapping[str, Inference[Any]] | None = None,
+        example: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Writes a folder from which a page goes on with the training: any web server serves it, `tg serve` too.
+
+        It has the step, compiled for what every browser with WebGPU has, with everything as it is now; attached
+        functions, which use the parameters of the page's training; the ES module that runs them; and a page to begin
+        from, which a later export leaves as it is.
+
+        Args:
+            folder: Where to; made if it is not there.
+            functions: What `attach` gave, by the name of its file, each called or declared before.
+            example: An array for each input, or for some, on which the page trains.
+
+        Raises:
+            OptionError: The module for pages is not built, or a function can't have its name.
+            InputError: The example doesn't fit, or a function has neither been called nor declared inputs.
+            TargetError, ProgramError: No browser can run a program; see `save`.
+            OSError: A file can't be written.
+        """
+        named = dict(functions or {})
+        if TRAINING in named:
+            raise OptionError(f"{user_line()}: export_web: a function can't be called {TRAINING!r}")
+        export_programs(folder, {TRAINING: self, **named}, example)
 
     def _with_key(self, inputs: dict[str, Any], what: str) -> dict[str, Any]:
         """Inputs, with the key of the next call of `step` for a loss that takes one."""

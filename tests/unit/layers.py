@@ -16,6 +16,7 @@ FOLDERS = {
     "interpreters": "tensorgrad.interpreters",
     "runtime": "tensorgrad.runtime",
     "tools": "tensorgrad.tools",
+    "web": "tensorgrad.web",
 }
 """The folders that are packages, and what they import as."""
 

@@ -20,6 +20,7 @@ FUNCTIONS = (*TRACING, "ops", "transforms")
 MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "dialects": (),
     "runtime": (),
+    "web": (),
     "interpreters": ("dialects", "runtime"),
     "passes.levels": ("dialects", *PLAIN_DATA),
     "passes.functions": ("dialects", *PLAIN_DATA),
@@ -38,7 +39,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "nn": (*FUNCTIONS, "", "initializers"),
     "optim": (*FUNCTIONS, "", "nn", "passes"),
     "report": ("errors", "dialects", "runtime", "passes"),
-    "driver": (*FUNCTIONS, "nn", "optim", "passes", "report"),
+    "driver": (*FUNCTIONS, "nn", "optim", "passes", "report", "web"),
     "train": (*FUNCTIONS, "driver", "nn", "optim"),
     "onnx": (*FUNCTIONS, "", "nn", "optim", "driver"),
     "callbacks": ("surface", "train"),

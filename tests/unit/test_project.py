@@ -11,8 +11,9 @@ from pathlib import Path
 from layers import FOLDERS, MODULES, ROOT
 
 LINE_LIMIT = 700
-TEXT_SUFFIXES = {".py", ".pyi", ".md", ".mlir", ".sh", ".toml", ".yaml", ".yml", ".cfg", ".html", ".js", ".wgsl"}
-GENERATED = {"build", "dist", "out", "__pycache__"}
+CODE_SUFFIXES = {".py", ".pyi", ".sh", ".html", ".css", ".js", ".ts", ".mlir", ".wgsl"}
+TEXT_SUFFIXES = {*CODE_SUFFIXES, ".md", ".toml", ".yaml", ".yml", ".cfg"}
+GENERATED = {"build", "dist", "out", "__pycache__", "node_modules"}
 
 
 def test_importing_the_package_is_lazy() -> None:

@@ -1,0 +1,125 @@
+"""`tg export` and `tg serve`: programs in pages."""
+
+from __future__ import annotations
+
+import functools
+import http.server
+import threading
+import zipfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.text import Text
+
+from tensorgrad.driver.web_export import MANIFEST, export_files
+from tensorgrad.errors import InputError, OptionError
+from tensorgrad.tools.printing import print_json
+
+
+@dataclass(frozen=True)
+class Export:
+    """Writes a folder with saved programs that any web server serves.
+
+    Attributes:
+        where: What for; "web".
+        files: What `save` wrote, with `target="webgpu-default"`: functions, and at most one training.
+        folder: Where to.
+        example: An `.npz` file with arrays for inputs, by name, or none.
+        json: Whether to print JSON.
+    """
+
+    where: str
+    files: Sequence[str]
+    folder: str
+    example: str | None = None
+    json: bool = False
+
+    def run(self, console: Console) -> None:
+        """Writes the folder.
+
+        Raises:
+            TensorgradError: A file holds no program, or none for pages, or the example doesn't fit.
+            OSError: A file can't be read or written.
+        """
+        paths = {Path(file).stem: file for file in self.files}
+        if len(paths) < len(self.files):
+            raise OptionError(f"export: two of these files have the same name: {', '.join(self.files)}")
+        export_files(self.folder, paths, None if self.example is None else _arrays(self.example))
+        if self.json:
+            print_json(console, {"folder": self.folder, "programs": sorted(paths)})
+        else:
+            console.print(Text(f"{self.folder} is written: `tg serve {self.folder}` serves it"), soft_wrap=True)
+
+
+def _arrays(path: str) -> dict[str, np.ndarray]:
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            return dict(file)
+    except (ValueError, EOFError, TypeError, AttributeError, zipfile.BadZipFile) as error:
+        raise InputError(f"--example: {path} holds no arrays by name: {error}") from error
+
+
+@dataclass(frozen=True)
+class Serve:
+    """Serves a folder to browsers on this machine, until it is interrupted.
+
+    Attributes:
+        folder: What `tg export web` or `training.export_web` wrote.
+        port: Where; 0 is any that is free.
+        seconds: For how long; `None` is until it is interrupted.
+        json: Whether to print JSON.
+    """
+
+    folder: str
+    port: int = 8000
+    seconds: float | None = None
+    json: bool = False
+
+    def run(self, console: Console) -> None:
+        """Prints the address, and serves.
+
+        Raises:
+            OptionError: The folder is not there, or has no page.
+            OSError: The port is taken.
+        """
+        if not Path(self.folder, "index.html").exists():
+            raise OptionError(f"serve: {self.folder} has no index.html; `tg export web` writes one, and {MANIFEST}")
+        with server(self.folder, self.port) as serving:
+            address = f"http://127.0.0.1:{serving.server_port}/"
+            if self.json:
+                print_json(console, {"address": address})
+            else:
+                console.print(Text(f"{address} serves {self.folder}; Ctrl-C ends it"), soft_wrap=True)
+            console.file.flush()
+            if self.seconds is not None:
+                threading.Timer(self.seconds, serving.shutdown).start()
+            try:
+                serving.serve_forever()
+            except KeyboardInterrupt:
+                return
+
+
+def server(folder: str, port: int = 0) -> http.server.ThreadingHTTPServer:
+    """Returns a server of a folder's files for this machine alone, which is a secure context, as WebGPU asks for."""
+    return http.server.ThreadingHTTPServer(("127.0.0.1", port), functools.partial(_Quiet, directory=folder))
+
+
+class _Quiet(http.server.SimpleHTTPRequestHandler):
+    """Serves files as they are now, and prints nothing."""
+
+    extensions_map = {
+        **http.server.SimpleHTTPRequestHandler.extensions_map,
+        ".js": "text/javascript",
+        ".tg": "application/octet-stream",
+    }
+
+    def end_headers(self) -> None:
+        self.send_header("Cache-Control", "no-store")
+        super().end_headers()
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Prints nothing."""

@@ -1,0 +1,14 @@
+"""The runtime for browsers: an ES module in TypeScript, and the page that an exported folder begins with.
+
+`make web` builds the module; what is installed from a package has it.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+_HERE = Path(__file__).resolve().parent  # where installs link to the sources: there
+MODULE = _HERE / "dist" / "tensorgrad.js"
+"""The built module."""
+STARTER = tuple(_HERE / "starter" / name for name in ("index.html", "page.js", "style.css"))
+"""The files of the page."""

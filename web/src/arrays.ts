@@ -1,0 +1,34 @@
+/** Arrays of a file by name, such as a page's data. */
+
+import { type Data, type DType, type HostTensor, halfToNumber } from "./dtypes.js";
+import { type FileDType, type FileTensor, readSafetensors } from "./safetensors.js";
+import { require } from "./schema.js";
+import { type Source, bytesOf } from "./source.js";
+
+const READ: Partial<Record<FileDType, [DType, (raw: ArrayBuffer) => Data]>> = {
+  F32: ["f32", (raw) => new Float32Array(raw)],
+  I32: ["i32", (raw) => new Int32Array(raw)],
+  U32: ["u32", (raw) => new Uint32Array(raw)],
+  BOOL: ["bool", (raw) => new Uint8Array(raw)],
+  U8: ["u32", (raw) => Uint32Array.from(new Uint8Array(raw))],
+  F16: ["f16", (raw) => Float32Array.from(new Uint16Array(raw), halfToNumber)],
+};
+
+/**
+ * Returns the arrays of a safetensors file, which can be given as inputs.
+ *
+ * @param source Its address, or what holds its bytes.
+ * @throws {ProgramError} It is no such file, or has arrays of another dtype than f32, i32, u32, bool, u8 and f16.
+ */
+export async function readArrays(source: Source): Promise<Record<string, HostTensor>> {
+  const [bytes, name] = await bytesOf(source);
+  const { tensors } = readSafetensors(bytes, name);
+  return Object.fromEntries([...tensors].map(([key, tensor]) => [key, arrayOf(tensor, `${name}: ${key}`)]));
+}
+
+function arrayOf({ dtype, shape, bytes }: FileTensor, where: string): HostTensor {
+  const found = READ[dtype];
+  require(found !== undefined, `${where} is of ${dtype}, which no input is`);
+  const [own, read] = found;
+  return { shape, dtype: own, data: read(bytes.slice().buffer) };
+}

@@ -1,0 +1,321 @@
+/** A program on a device: its buffers, pipelines and bind groups, made once, and its steps. */
+
+import { WORD, type Numbers, type Write, checked } from "./dtypes.js";
+import { type Device } from "./device.js";
+import { FormulaError, InputError, ProgramError, messageOf } from "./errors.js";
+import { checkFits } from "./fits.js";
+import { Formula } from "./formula.js";
+import { Outputs, type Value } from "./outputs.js";
+import { type Pipeline, compilePipelines } from "./pipelines.js";
+import { type Dispatch, PERSISTENT_ROLES, type Step, type TensorSlot, dispatches, slotBytes } from "./plan.js";
+import { type Program, slotsOf } from "./program.js";
+import { type State } from "./saved.js";
+
+/** How many bytes of parameters are read at a time. */
+const MOST_STAGING = 64 << 20;
+const LARGEST_F32 = 3.4028234663852886e38;
+
+/** Inputs of a step, by name. */
+export type Inputs = Readonly<Record<string, Numbers>>;
+
+interface Scalar {
+  readonly slot: TensorSlot;
+  readonly formula: Formula | null;
+}
+
+export class Executable {
+  /** What a step takes, by name. */
+  readonly inputs: ReadonlyMap<string, TensorSlot>;
+  /** Parameters and state, by name. */
+  readonly persistent: ReadonlyMap<string, TensorSlot>;
+  /** What formulas are computed from, and the scalars that have none. */
+  readonly scalarNames: ReadonlySet<string>;
+  readonly #scalars: readonly Scalar[];
+  readonly #outputs: Outputs;
+  readonly #host: ArrayBuffer;
+  readonly #inputBuffer: GPUBuffer | undefined;
+  readonly #groups = new Map<Dispatch, GPUBindGroup>();
+  #hasRun = false;
+
+  private constructor(
+    readonly program: Program,
+    readonly device: Device,
+    private readonly pipelines: ReadonlyMap<Dispatch, Pipeline>,
+    private readonly buffers: readonly GPUBuffer[],
+    private readonly shared: ReadonlySet<GPUBuffer>,
+  ) {
+    this.inputs = slotsOf(program, "input");
+    this.persistent = slotsOf(program, ...PERSISTENT_ROLES);
+    this.#scalars = [...slotsOf(program, "scalar").values()].map((slot) => {
+      return { slot, formula: slot.formula === null ? null : new Formula(slot.formula) };
+    });
+    this.scalarNames = new Set(
+      this.#scalars.flatMap(({ slot, formula }) => (formula ? [...formula.names] : [slot.name])),
+    );
+    this.#outputs = new Outputs(device, slotsOf(program, "output").values(), program.buffers);
+    const index = program.buffers.findIndex(({ role }) => role === "input");
+    this.#inputBuffer = buffers[index];
+    this.#host = new ArrayBuffer(program.buffers[index]?.size ?? 0);
+    for (const [one, { layout }] of pipelines) this.#groups.set(one, this.#bindGroup(one, layout));
+  }
+
+  /**
+   * Loads a program; parameters and state start at zero.
+   *
+   * @param share An executable on the same device whose parameters and state this one uses, instead of its own.
+   * @throws {TargetError} The device can't run it.
+   * @throws {ProgramError} Its parameters are not those of `share`.
+   * @throws {DeviceError} A kernel doesn't compile, or there is not enough memory.
+   */
+  static async load(program: Program, device: Device, share?: Executable): Promise<Executable> {
+    checkFits(program, device);
+    const common = share ? persistentIn(program, share) : new Map<number, GPUBuffer>();
+    const pipelines = await compilePipelines(program, device);
+    const allocating = `allocating the buffers of '${program.name}'`;
+    return device.reporting(allocating, () => {
+      const buffers = allocated(program, device, common);
+      return new Executable(program, device, pipelines, buffers, new Set(common.values()));
+    });
+  }
+
+  /**
+   * Runs the program once, without waiting for it.
+   *
+   * @param inputs One value for each of `inputs`.
+   * @param known What the scalars' formulas are computed from.
+   * @returns The outputs by name.
+   * @throws {InputError} Something is missing, unknown, or of the wrong shape or dtype. Then nothing has changed.
+   * @throws {DeviceError} The device is lost, or reported an error before.
+   */
+  step(inputs: Inputs, known: ReadonlyMap<string, number>): Map<string, Value> {
+    const { gpu } = this.device;
+    const writes = [...this.#checkedInputs(inputs), ...this.#computedScalars(known)];
+    this.device.check();
+    for (const [slot, write] of writes) write(this.#host, slot.offset);
+    if (!this.#hasRun) gpu.pushErrorScope("validation");
+    if (this.#inputBuffer) gpu.queue.writeBuffer(this.#inputBuffer, 0, this.#host);
+    const encoder = gpu.createCommandEncoder();
+    this.#encode(encoder);
+    const outputs = this.#outputs.encode(encoder, this.buffers);
+    gpu.queue.submit([encoder.finish()]);
+    if (!this.#hasRun) this.#reportLater();
+    this.#hasRun = true;
+    return outputs;
+  }
+
+  /** All steps give the device the same commands: what is wrong with them shows at the first. */
+  #reportLater(): void {
+    const report = (error: GPUError | null): void => {
+      if (error) this.device.gpu.onuncapturederror?.({ error } as GPUUncapturedErrorEvent);
+    };
+    this.device.gpu.popErrorScope().then(report, () => undefined);
+  }
+
+  #checkedInputs(inputs: Inputs): [TensorSlot, Write][] {
+    checkNames(this.inputs, inputs);
+    return [...this.inputs].map(([name, slot]) => {
+      return [slot, checked(inputs[name] as Numbers, slot.shape, slot.dtype, `input '${name}'`)];
+    });
+  }
+
+  #computedScalars(known: ReadonlyMap<string, number>): [TensorSlot, Write][] {
+    return this.#scalars.map(({ slot, formula }) => {
+      const value = computed(slot, formula, known);
+      const overflows = slot.dtype === "f32" && Math.abs(value) > LARGEST_F32;
+      if (overflows || !Number.isFinite(value))
+        throw new InputError(`scalar '${slot.name}' has no finite value: ${value}`);
+      return [slot, checked(value, slot.shape, slot.dtype, `scalar '${slot.name}'`)];
+    });
+  }
+
+  #encode(encoder: GPUCommandEncoder): void {
+    let pass: GPUComputePassEncoder | undefined;
+    const run = (steps: readonly Step[], indices: readonly number[]): void => {
+      for (const one of steps) {
+        if (one.op === "repeat") {
+          for (let index = 0; index < one.count; index++) run(one.steps, [...indices, index]);
+        } else if (one.op === "dispatch") {
+          pass ??= encoder.beginComputePass();
+          this.#dispatch(pass, one, indices);
+        } else {
+          pass?.end();
+          pass = undefined;
+          const [source, destination] = [this.buffers[one.source], this.buffers[one.destination]] as [
+            GPUBuffer,
+            GPUBuffer,
+          ];
+          encoder.copyBufferToBuffer(source, one.source_offset, destination, one.destination_offset, one.size);
+        }
+      }
+    };
+    run(this.program.plan, []);
+    pass?.end();
+  }
+
+  #dispatch(pass: GPUComputePassEncoder, one: Dispatch, indices: readonly number[]): void {
+    pass.setPipeline((this.pipelines.get(one) as Pipeline).compiled);
+    const moving = one.bindings.filter(({ strides }) => strides.length);
+    const offsets = moving.map(({ strides }) =>
+      strides.reduce((sum, stride, loop) => sum + stride * (indices[loop] ?? 0), 0),
+    );
+    pass.setBindGroup(0, this.#groups.get(one) as GPUBindGroup, offsets);
+    if (one.indirect) {
+      const [index, offset] = one.indirect as [number, number];
+      pass.dispatchWorkgroupsIndirect(this.buffers[index] as GPUBuffer, offset);
+    } else {
+      pass.dispatchWorkgroups(...(one.workgroups as [number, number, number]));
+    }
+  }
+
+  #bindGroup(one: Dispatch, layout: GPUBindGroupLayout): GPUBindGroup {
+    const entries = one.bindings.map(({ buffer, offset, size }, binding) => {
+      return { binding, resource: { buffer: this.buffers[buffer] as GPUBuffer, offset, size } };
+    });
+    return this.device.gpu.createBindGroup({ label: one.label, layout, entries });
+  }
+
+  /** Returns the device's bytes of parameters and state, all or those named, once what was submitted has run. */
+  async read(names: Iterable<string> = this.persistent.keys()): Promise<Map<string, Uint8Array<ArrayBuffer>>> {
+    const result = new Map<string, Uint8Array<ArrayBuffer>>();
+    const slots = [...names].map((name) => this.persistent.get(name) as TensorSlot);
+    await this.device.reporting(`reading parameters of '${this.program.name}'`, async () => {
+      // All are copied before the first is waited for: they are of one step.
+      const batches = batched(slots).map((batch) => ({ batch, staging: this.#staged(batch) }));
+      for (const { batch, staging } of batches) {
+        await staging.mapAsync(GPUMapMode.READ);
+        const bytes = new Uint8Array(staging.getMappedRange().slice(0));
+        staging.destroy();
+        let place = 0;
+        for (const slot of batch) {
+          result.set(slot.name, bytes.subarray(place, place + slotBytes(slot)));
+          place += slotBytes(slot);
+        }
+      }
+    });
+    return result;
+  }
+
+  #staged(batch: readonly TensorSlot[]): GPUBuffer {
+    const { gpu } = this.device;
+    const size = batch.reduce((sum, slot) => sum + slotBytes(slot), 0);
+    const usage = GPUBufferUsage.MAP_READ | GPUBufferUsage.COPY_DST;
+    const staging = gpu.createBuffer({ label: "parameters to read", size: Math.max(size, WORD), usage });
+    const encoder = gpu.createCommandEncoder();
+    let place = 0;
+    for (const slot of batch) {
+      const bytes = slotBytes(slot);
+      if (bytes) encoder.copyBufferToBuffer(this.buffers[slot.buffer] as GPUBuffer, slot.offset, staging, place, bytes);
+      place += bytes;
+    }
+    gpu.queue.submit([encoder.finish()]);
+    return staging;
+  }
+
+  /** Returns the buffers of parameters and state, by the names that programs have in common. */
+  persistentBuffers(): Map<string, GPUBuffer> {
+    const named = this.program.buffers.map(
+      ({ name, role }, index) => [name, role, this.buffers[index] as GPUBuffer] as const,
+    );
+    return new Map(
+      named.filter(([, role]) => PERSISTENT_ROLES.includes(role)).map(([name, , buffer]) => [name, buffer]),
+    );
+  }
+
+  /** Sets parameters and state from the device's bytes, after all that was submitted before. */
+  write(values: State): void {
+    this.device.check();
+    for (const [name, bytes] of values) {
+      const slot = this.persistent.get(name) as TensorSlot;
+      if (bytes.length) this.device.gpu.queue.writeBuffer(this.buffers[slot.buffer] as GPUBuffer, slot.offset, bytes);
+    }
+  }
+
+  /** Gives back all buffers that are not shared. */
+  destroy(): void {
+    this.#outputs.destroy();
+    for (const buffer of this.buffers) if (!this.shared.has(buffer)) buffer.destroy();
+  }
+}
+
+/** @throws {InputError} Names are unknown or missing; lists all. */
+export function checkNames(
+  expected: ReadonlyMap<string, TensorSlot>,
+  inputs: Inputs,
+  made: readonly string[] = [],
+): void {
+  const wanted = [...expected.keys()].filter((name) => !made.includes(name));
+  const unknown = Object.keys(inputs).filter((name) => !wanted.includes(name));
+  const missing = wanted.filter((name) => !Object.hasOwn(inputs, name));
+  if (!unknown.length && !missing.length) return;
+  const parts = Object.entries({ unknown, missing }).filter(([, names]) => names.length);
+  const listed = parts.map(([kind, names]) => `${kind} input${names.length > 1 ? "s" : ""} ${names.join(", ")}`);
+  throw new InputError(`${listed.join("; ")} (expected: ${wanted.join(", ") || "none"})`);
+}
+
+function computed(slot: TensorSlot, formula: Formula | null, known: ReadonlyMap<string, number>): number {
+  if (!formula) return known.get(slot.name) ?? NaN;
+  try {
+    return formula.evaluate(known);
+  } catch (error) {
+    if (!(error instanceof FormulaError)) throw error;
+    throw new InputError(`scalar '${slot.name}': ${messageOf(error)}`);
+  }
+}
+
+function allocated(program: Program, { gpu }: Device, common: ReadonlyMap<number, GPUBuffer>): GPUBuffer[] {
+  const indirect = new Set(dispatches(program.plan).map((one) => one.indirect?.[0]));
+  const usage = GPUBufferUsage.STORAGE | GPUBufferUsage.COPY_SRC | GPUBufferUsage.COPY_DST;
+  return program.buffers.map(({ name, size }, index) => {
+    const there = common.get(index);
+    if (there) return there;
+    const more = indirect.has(index) ? GPUBufferUsage.INDIRECT : 0;
+    const buffer = gpu.createBuffer({ label: name, size, usage: usage | more });
+    const data = program.constants.get(name);
+    if (data?.length) {
+      const padded = new Uint8Array(Math.ceil(data.length / WORD) * WORD);
+      padded.set(data);
+      gpu.queue.writeBuffer(buffer, 0, padded);
+    }
+    return buffer;
+  });
+}
+
+/** Returns the buffers of another executable that are ours too, by our indices. @throws {ProgramError} They differ. */
+function persistentIn(program: Program, other: Executable): Map<number, GPUBuffer> {
+  const theirs = other.persistentBuffers();
+  const found = new Map<number, GPUBuffer>();
+  program.buffers.forEach(({ name, role, size }, index) => {
+    if (!PERSISTENT_ROLES.includes(role)) return;
+    const there = theirs.get(name);
+    if (there === undefined || there.size !== size) {
+      const has = there ? `has ${there.size}` : "lacks it";
+      throw new ProgramError(`${role} buffer '${name}' has ${size} bytes, the shared program ${has}`);
+    }
+    found.set(index, there);
+  });
+  for (const [name, slot] of slotsOf(program, ...PERSISTENT_ROLES)) {
+    const there = other.persistent.get(name);
+    if (!there || place(program, slot) !== place(other.program, there)) {
+      throw new ProgramError(`${slot.role} '${name}' does not lie where it lies in the shared program`);
+    }
+  }
+  return found;
+}
+
+function place(program: Program, slot: TensorSlot): string {
+  return JSON.stringify([slot.role, program.buffers[slot.buffer]?.name, slot.offset, slot.shape, slot.dtype]);
+}
+
+function batched(slots: readonly TensorSlot[]): TensorSlot[][] {
+  const batches: TensorSlot[][] = [];
+  let bytes = Infinity;
+  for (const slot of slots) {
+    bytes += slotBytes(slot);
+    if (bytes > MOST_STAGING) {
+      batches.push([]);
+      bytes = slotBytes(slot);
+    }
+    batches.at(-1)?.push(slot);
+  }
+  return batches;
+}

@@ -1,0 +1,83 @@
+/** A function in a page: what was attached to a training, and saved. */
+
+import { Device } from "./device.js";
+import { ProgramError } from "./errors.js";
+import { Executable, type Inputs } from "./executable.js";
+import { type Value } from "./outputs.js";
+import { type Source, bytesOf } from "./source.js";
+import { type Saved, type Tree, fill, readSaved } from "./saved.js";
+
+/** A function with its parameters, for the shapes that it was saved for. */
+export class Inference {
+  private constructor(
+    private readonly saved: Saved,
+    private readonly executable: Executable,
+  ) {}
+
+  /**
+   * Loads a file of `Inference.save(path, target="webgpu-default")`.
+   *
+   * @param source Its address, or what holds its bytes.
+   * @param device Where to run; a new device if absent.
+   * @throws {ProgramError} The file holds no function, or a malformed one.
+   * @throws {TargetError} The device lacks what the function needs; says what.
+   * @throws {NoAdapterError} There is no WebGPU here.
+   * @throws {DeviceError} What the device reported.
+   */
+  static async load(source: Source, device?: Device): Promise<Inference> {
+    const saved = await functionIn(source);
+    const executable = await Executable.load(saved.program, device ?? (await Device.request()));
+    executable.write(saved.state);
+    return new Inference(saved, executable);
+  }
+
+  /** Loads a function that uses the parameters of a training; see `Training.attach`. */
+  static async attached(source: Source, training: Executable): Promise<Inference> {
+    const saved = await functionIn(source);
+    return new Inference(saved, await Executable.load(saved.program, training.device, training));
+  }
+
+  /** Where it runs. */
+  get device(): Device {
+    return this.executable.device;
+  }
+
+  /** The shape and dtype of each input, by name. */
+  get inputs(): Record<string, { shape: readonly number[]; dtype: string }> {
+    return described(this.executable);
+  }
+
+  /**
+   * Runs the function, without waiting for it.
+   *
+   * @param inputs Numbers by name: see `Numbers`.
+   * @returns What the function gave, in its structure; a tuple is an array.
+   * @throws {InputError} An input is unknown, missing, or of the wrong shape or dtype.
+   * @throws {DeviceError} The device is lost, or reported an error before.
+   */
+  call(inputs: Inputs): Tree<Value> {
+    const outputs = this.executable.step(inputs, new Map());
+    return fill(this.saved.host.results, (name) => outputs.get(name) as Value);
+  }
+
+  /** Gives back the memory that it takes, but for parameters that it shares. */
+  destroy(): void {
+    this.executable.destroy();
+  }
+}
+
+/** Returns the shape and dtype of each input of a program, by name, but for those that the host makes. */
+export function described(
+  executable: Executable,
+  made: ReadonlyMap<string, string> = new Map(),
+): Record<string, { shape: readonly number[]; dtype: string }> {
+  const given = [...executable.inputs].filter(([name]) => !made.has(name));
+  return Object.fromEntries(given.map(([name, { shape, dtype }]) => [name, { shape, dtype }]));
+}
+
+async function functionIn(source: Source): Promise<Saved> {
+  const [bytes, name] = await bytesOf(source);
+  const saved = readSaved(bytes, name);
+  if (saved.host.kind !== "function") throw new ProgramError(`${name} holds a training: Training.load loads it`);
+  return saved;
+}

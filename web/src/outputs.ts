@@ -1,0 +1,178 @@
+/**
+ * Outputs of steps on their way to the host.
+ *
+ * Each step copies its outputs to a page that can be mapped, behind those of the steps before. Looking at one output maps
+ * its page: all of it is read at once, and the next step begins another page.
+ */
+
+import { type Data, type DType, decode, elementCount } from "./dtypes.js";
+import { type Device } from "./device.js";
+import { type Buffer, type TensorSlot } from "./plan.js";
+import { type Tree } from "./saved.js";
+
+/** What the outputs of the steps on a page may take, and how many steps' they are at most. */
+const PAGE_BYTES = 1 << 20;
+const MOST_STEPS = 64;
+
+/** A number or an array that a step put out: still on the device until it is looked at. It stays that step's value. */
+export class Value {
+  readonly shape: readonly number[];
+  readonly dtype: DType;
+  #read: (() => Promise<Data>) | undefined;
+  #data: Promise<Data> | undefined;
+
+  constructor(slot: TensorSlot, read: () => Promise<Data>) {
+    this.shape = slot.shape;
+    this.dtype = slot.dtype;
+    this.#read = read;
+  }
+
+  /**
+   * Returns the elements in row-major order, once the step has run.
+   *
+   * @throws {DeviceError} What the device reported.
+   */
+  read(): Promise<Data> {
+    this.#data ??= this.#read?.();
+    this.#read = undefined;
+    return this.#data as Promise<Data>;
+  }
+
+  /** Returns the only element. @throws {RangeError} There are more. @throws {DeviceError} What the device reported. */
+  async item(): Promise<number> {
+    if (elementCount(this.shape) !== 1) throw new RangeError(`an array of shape [${this.shape}] is no number`);
+    return (await this.read())[0] as number;
+  }
+}
+
+/** What is read of a value: a number where it has no axes. */
+export type Reading = number | { readonly shape: readonly number[]; readonly dtype: DType; readonly data: Data };
+
+/**
+ * Returns results with their values read: numbers, and arrays as their shape, dtype and data.
+ *
+ * @throws {DeviceError} What the device reported.
+ */
+export async function read(results: Tree<Value>): Promise<Tree<Reading>> {
+  if (results === null) return null;
+  if (results instanceof Value) {
+    const data = await results.read();
+    return results.shape.length ? { shape: results.shape, dtype: results.dtype, data } : (data[0] as number);
+  }
+  if (Array.isArray(results)) return Promise.all(results.map(read));
+  const entries = Object.entries(results).map(async ([name, part]) => [name, await read(part)] as const);
+  return Object.fromEntries(await Promise.all(entries));
+}
+
+/** A buffer that can be mapped, with the outputs of some steps. */
+class Page {
+  used = 0;
+  #content: Promise<ArrayBuffer> | undefined;
+
+  constructor(
+    readonly buffer: GPUBuffer,
+    private readonly device: Device,
+    private readonly closed: (page: Page) => void,
+    private readonly recycled: (buffer: GPUBuffer) => void,
+  ) {}
+
+  /** Returns a copy of what is on the page, on which nothing is written any more. */
+  read(): Promise<ArrayBuffer> {
+    this.#content ??= this.#map();
+    return this.#content;
+  }
+
+  async #map(): Promise<ArrayBuffer> {
+    this.closed(this);
+    try {
+      await this.buffer.mapAsync(GPUMapMode.READ, 0, this.used);
+    } catch (error) {
+      throw await this.device.explained(error, "reading results");
+    }
+    const content = this.buffer.getMappedRange(0, this.used).slice(0);
+    this.buffer.unmap();
+    this.recycled(this.buffer);
+    this.device.check();
+    return content;
+  }
+}
+
+/** Keeps the outputs of steps apart. */
+export class Outputs {
+  readonly #slots: readonly TensorSlot[];
+  readonly #starts = new Map<number, number>();
+  readonly #stepBytes: number;
+  readonly #pageBytes: number;
+  readonly #free: GPUBuffer[] = [];
+  #page: Page | undefined;
+
+  /**
+   * @param slots The outputs.
+   * @param buffers All buffers of the program, of which theirs are copied as a whole.
+   */
+  constructor(
+    private readonly device: Device,
+    slots: Iterable<TensorSlot>,
+    private readonly buffers: readonly Buffer[],
+  ) {
+    this.#slots = [...slots];
+    let bytes = 0;
+    buffers.forEach(({ role, size }, index) => {
+      if (role !== "output") return;
+      this.#starts.set(index, bytes);
+      bytes += size;
+    });
+    this.#stepBytes = bytes;
+    this.#pageBytes = bytes * Math.min(Math.max(Math.floor(PAGE_BYTES / bytes), 1), MOST_STEPS);
+  }
+
+  /** Encodes the copy of a step's outputs from `buffers`, behind the step; gives a value for each. */
+  encode(encoder: GPUCommandEncoder, buffers: readonly GPUBuffer[]): Map<string, Value> {
+    if (!this.#stepBytes)
+      return new Map(
+        this.#slots.map((slot) => [
+          slot.name,
+          new Value(slot, async () => decode(new ArrayBuffer(0), 0, slot.shape, slot.dtype)),
+        ]),
+      );
+    const page = this.#openPage();
+    const start = page.used;
+    for (const [index, place] of this.#starts) {
+      const { size } = this.buffers[index] as Buffer;
+      encoder.copyBufferToBuffer(buffers[index] as GPUBuffer, 0, page.buffer, start + place, size);
+    }
+    page.used += this.#stepBytes;
+    const values = this.#slots.map((slot) => {
+      const place = start + (this.#starts.get(slot.buffer) as number) + slot.offset;
+      return [
+        slot.name,
+        new Value(slot, async () => decode(await page.read(), place, slot.shape, slot.dtype)),
+      ] as const;
+    });
+    return new Map(values);
+  }
+
+  #openPage(): Page {
+    if (this.#page && this.#page.used + this.#stepBytes > this.#pageBytes) {
+      // What nobody reads now waits on the host; whoever reads it later gets the error, if there is one.
+      this.#page.read().catch(() => undefined);
+    }
+    this.#page ??= this.#newPage();
+    return this.#page;
+  }
+
+  #newPage(): Page {
+    const usage = GPUBufferUsage.MAP_READ | GPUBufferUsage.COPY_DST;
+    const size = this.#pageBytes;
+    const buffer = this.#free.pop() ?? this.device.gpu.createBuffer({ label: "results", size, usage });
+    const closed = (page: Page): void => {
+      if (this.#page === page) this.#page = undefined;
+    };
+    return new Page(buffer, this.device, closed, (one) => this.#free.push(one));
+  }
+
+  destroy(): void {
+    for (const buffer of this.#free) buffer.destroy();
+    this.#page?.buffer.destroy();
+  }
+}

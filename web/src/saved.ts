@@ -1,0 +1,162 @@
+/** What a file holds: a program or two that share memory, their parameters, and what their host does around them. */
+
+import { type Data, type DType, decode, elementCount } from "./dtypes.js";
+import { ProgramError } from "./errors.js";
+import { type Key } from "./keys.js";
+import { PERSISTENT_ROLES, type TensorSlot } from "./plan.js";
+import { FORMAT_VERSION, type Program, readProgram, slotsOf } from "./program.js";
+import {
+  type FileDType,
+  type FileTensor,
+  type SafetensorsFile,
+  readSafetensors,
+  writeSafetensors,
+} from "./safetensors.js";
+import { finite, list, mapping, object, oneOf, parsedJson, type Read, record, require, text, whole } from "./schema.js";
+
+const FORMAT = "tensorgrad-program";
+/** The name of the program for micro-batches, and how its constants' names begin. */
+const OTHERS = "accumulate";
+/** The key of a call, which is counted from 1; micro-batches count each. */
+export const STEP_KEY = "fold_in(key(seed), call)";
+const FILE_DTYPES: Partial<Record<DType, FileDType>> = { f32: "F32", i32: "I32", u32: "U32", bool: "BOOL", f16: "F16" };
+
+const hostOf = record({
+  kind: oneOf(["function", "step"]),
+  results: (value: unknown) => value,
+  made: mapping(text),
+  key: list(whole, 2),
+  step_count: whole,
+  accumulate: whole,
+  accumulated: whole,
+  settings: mapping(finite),
+});
+
+/** What is around a program: how it is called, where a training is, and the settings of its formulas. */
+export interface Host extends Omit<Read<typeof hostOf>, "key"> {
+  readonly key: Key;
+}
+
+/** Values of parameters and state by name, each as the device's bytes. */
+export type State = ReadonlyMap<string, Uint8Array<ArrayBuffer>>;
+
+/** What a file holds; `others` is the program for the micro-batches before the last. */
+export interface Saved {
+  readonly program: Program;
+  readonly others: Program | null;
+  readonly host: Host;
+  readonly state: State;
+  /** Everything of the file that does not change from step to step. */
+  readonly file: SafetensorsFile;
+}
+
+/**
+ * Reads a file of `Training.save` or `Inference.save`.
+ *
+ * @param source What messages call it.
+ * @throws {ProgramError} It holds no program, one of another format version, or something malformed.
+ */
+export function readSaved(bytes: Uint8Array<ArrayBuffer>, source: string): Saved {
+  const file = readSafetensors(bytes, source);
+  const { metadata, tensors } = file;
+  const version = metadata.get("format_version");
+  require(metadata.get("format") === FORMAT, `${source} holds no program`);
+  require(version ===
+    `${FORMAT_VERSION}`, `${source} is of format version ${version}; this release reads version ${FORMAT_VERSION}: save the program again`);
+  const program = readProgram(metadata.get("program"), tensors, source);
+  const second = metadata.get(OTHERS);
+  const others = second === undefined ? null : readProgram(second, tensors, source, `${OTHERS}/`);
+  const host = metadata.get("host");
+  require(host !== undefined, `${source} holds a program alone, without what calls it: save a training or a function`);
+  try {
+    const read = hostOf(parsedJson(host, "its host"), "host");
+    const [high, low] = read.key as [number, number];
+    const saved = {
+      program,
+      others,
+      host: { ...read, key: [high, low] as const },
+      state: stateIn(program, tensors),
+      file,
+    };
+    validate(saved);
+    return saved;
+  } catch (error) {
+    throw new ProgramError(`${source} holds a malformed program: ${(error as Error).message}`);
+  }
+}
+
+/** Returns the bytes of a file that goes on from here. */
+export function writeSaved({ file, program, host, state }: Saved): Uint8Array<ArrayBuffer> {
+  const content = { ...host, made: Object.fromEntries(host.made), settings: Object.fromEntries(host.settings) };
+  const metadata = new Map([...file.metadata, ["host", JSON.stringify(content)]]);
+  const tensors = new Map(file.tensors);
+  for (const [name, slot] of slotsOf(program, ...PERSISTENT_ROLES)) {
+    const raw = state.get(name) as Uint8Array<ArrayBuffer>;
+    const [dtype, bytes] = [FILE_DTYPES[slot.dtype] as FileDType, hostBytes(slot, raw)];
+    tensors.set(`${slot.role}/${name}`, { dtype, shape: slot.shape, bytes });
+  }
+  return writeSafetensors({ metadata, tensors });
+}
+
+/** Returns a tensor's values from the device's bytes. */
+export function valueOf(slot: TensorSlot, raw: Uint8Array<ArrayBuffer>): Data {
+  return decode(raw.buffer, raw.byteOffset, slot.shape, slot.dtype);
+}
+
+/** A file has a byte for a bool, the device a word; halves end where their elements do. */
+function hostBytes(slot: TensorSlot, raw: Uint8Array<ArrayBuffer>): Uint8Array<ArrayBuffer> {
+  if (slot.dtype === "bool") return valueOf(slot, raw) as Uint8Array<ArrayBuffer>;
+  return slot.dtype === "f16" ? raw.subarray(0, 2 * elementCount(slot.shape)) : raw;
+}
+
+function deviceBytesOf(slot: TensorSlot, bytes: Uint8Array<ArrayBuffer>): Uint8Array<ArrayBuffer> {
+  if (slot.dtype === "bool") return new Uint8Array(Uint32Array.from(bytes, (byte) => +(byte !== 0)).buffer);
+  const padded = new Uint8Array(Math.ceil(bytes.length / 4) * 4);
+  padded.set(bytes);
+  return padded;
+}
+
+function stateIn(program: Program, tensors: ReadonlyMap<string, FileTensor>): State {
+  const state = new Map<string, Uint8Array<ArrayBuffer>>();
+  for (const [name, slot] of slotsOf(program, ...PERSISTENT_ROLES)) {
+    const found = tensors.get(`${slot.role}/${name}`);
+    require(found !== undefined, `there are no values of ${name}`);
+    const fits = found.dtype === FILE_DTYPES[slot.dtype] && found.shape.join() === slot.shape.join();
+    require(fits, `${slot.role} '${name}' is ${found.dtype} of shape [${found.shape}], expected ${slot.dtype} of [${slot.shape}]`);
+    state.set(name, deviceBytesOf(slot, found.bytes));
+  }
+  return state;
+}
+
+function validate({ program, others, host }: Saved): void {
+  const { accumulate, accumulated, key, made, results } = host;
+  require(accumulated < accumulate, `${accumulated} of ${accumulate} micro-batches have run`);
+  require(accumulate > 1 === (others !== null), "a second program is for steps of micro-batches");
+  require(key.every((word) => word < 2 ** 32), `key must be two words, got [${key}]`);
+  const inputs = slotsOf(program, "input");
+  for (const [name, how] of made) {
+    const slot = inputs.get(name);
+    const fits = slot !== undefined && slot.dtype === "u32" && slot.shape.join() === "2";
+    require(how === STEP_KEY && fits, `the host can't make input '${name}' by '${how}'`);
+  }
+  const outputs = slotsOf(program, "output");
+  fill(results, (name) => require(outputs.has(name), `results have no output '${name}'`));
+}
+
+/** What a program returns: a leaf, nothing, or lists and objects of those. */
+export type Tree<T> = T | null | Tree<T>[] | { [name: string]: Tree<T> };
+
+/** Returns results in their structure, each leaf by its output's name. @throws {ProgramError} This is not a tree. */
+export function fill<T>(tree: unknown, leaf: (name: string) => T): Tree<T> {
+  if (tree === null) return null;
+  if (typeof tree === "string") return leaf(tree);
+  const entries = Object.entries(object(tree, "results"));
+  require(entries.length === 1, `results must be a tree, got ${entries.length} kinds of a node`);
+  const [kind, parts] = entries[0] as [string, unknown];
+  if (kind === "dict") {
+    const filled = Object.entries(object(parts, "results")).map(([name, part]) => [name, fill(part, leaf)]);
+    return Object.fromEntries(filled) as { [name: string]: Tree<T> };
+  }
+  require(kind === "list" || kind === "tuple", `results have no nodes of kind '${kind}'`);
+  return list((part) => fill(part, leaf))(parts, "results") as Tree<T>[];
+}

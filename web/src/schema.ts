@@ -1,0 +1,109 @@
+/** Readers of untrusted JSON: each checks a value and gives it its type. */
+
+import { ProgramError } from "./errors.js";
+
+/** Checks a value, which messages call `where`. @throws {ProgramError} It is something else. */
+export type Reader<T> = (value: unknown, where: string) => T;
+
+/** What a reader gives. */
+export type Read<R> = R extends Reader<infer T> ? T : never;
+
+/** @throws {ProgramError} The condition does not hold. */
+export function require(condition: boolean, message: string): asserts condition {
+  if (!condition) throw new ProgramError(message);
+}
+
+function shown(value: unknown): string {
+  const text = JSON.stringify(value) ?? String(value);
+  return text.length > 40 ? `${text.slice(0, 40)}…` : text;
+}
+
+export const text: Reader<string> = (value, where) => {
+  require(typeof value === "string", `${where} must be a text, got ${shown(value)}`);
+  return value;
+};
+
+/** A text that is not empty. */
+export const name: Reader<string> = (value, where) => {
+  require(typeof value === "string" && value !== "", `${where} must be a text, got ${shown(value)}`);
+  return value;
+};
+
+/** An integer from 0. */
+export const whole: Reader<number> = (value, where) => {
+  require(Number.isSafeInteger(value) &&
+    (value as number) >= 0, `${where} must be an integer from 0, got ${shown(value)}`);
+  return value as number;
+};
+
+export const positive: Reader<number> = (value, where) => {
+  require(whole(value, where) > 0, `${where} must be a positive integer, got 0`);
+  return value as number;
+};
+
+export const finite: Reader<number> = (value, where) => {
+  require(Number.isFinite(value), `${where} must be a finite number, got ${shown(value)}`);
+  return value as number;
+};
+
+export function oneOf<const T extends string>(choices: readonly T[]): Reader<T> {
+  return (value, where) => {
+    require(choices.includes(value as T), `${where} must be one of ${choices.join(", ")}, got ${shown(value)}`);
+    return value as T;
+  };
+}
+
+export function nullable<T>(read: Reader<T>): Reader<T | null> {
+  return (value, where) => (value === null || value === undefined ? null : read(value, where));
+}
+
+/** A value that may be absent. */
+export function optional<T>(read: Reader<T>, absent: T): Reader<T> {
+  return (value, where) => (value === undefined ? absent : read(value, where));
+}
+
+export function list<T>(read: Reader<T>, count?: number): Reader<readonly T[]> {
+  return (value, where) => {
+    require(Array.isArray(value), `${where} must be a list, got ${shown(value)}`);
+    require(count === undefined || value.length === count, `${where} must have ${count} entries, got ${value.length}`);
+    return value.map((entry, index) => read(entry, `${where}[${index}]`));
+  };
+}
+
+/** An object with any names. */
+export function mapping<T>(read: Reader<T>): Reader<ReadonlyMap<string, T>> {
+  return (value, where) => {
+    const entries = Object.entries(object(value, where));
+    return new Map(entries.map(([key, entry]) => [key, read(entry, `${where}.${key}`)]));
+  };
+}
+
+/** An object with these fields; others are left out. */
+export function record<F extends Record<string, Reader<unknown>>>(
+  fields: F,
+): Reader<{ readonly [K in keyof F]: Read<F[K]> }> {
+  return (value, where) => {
+    const found = object(value, where);
+    const read = Object.entries(fields).map(([key, reader]) => {
+      const own = Object.hasOwn(found, key) ? found[key] : undefined;
+      return [key, reader(own, `${where}.${key}`)];
+    });
+    return Object.fromEntries(read) as { [K in keyof F]: Read<F[K]> };
+  };
+}
+
+export function object(value: unknown, where: string): Record<string, unknown> {
+  require(typeof value === "object" &&
+    value !== null &&
+    !Array.isArray(value), `${where} must be an object, got ${shown(value)}`);
+  return value as Record<string, unknown>;
+}
+
+/** Returns the parsed text. @throws {ProgramError} It is not JSON. */
+export function parsedJson(content: string, where: string): unknown {
+  try {
+    return JSON.parse(content);
+  } catch (error) {
+    throw new ProgramError(`${where} is not JSON: ${(error as Error).message}`);
+  }
+}

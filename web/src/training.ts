@@ -1,0 +1,236 @@
+/** A training step in a page: it goes on where it was saved, in Python or in a page, and back. */
+
+import { type HostTensor, type Numbers, checked } from "./dtypes.js";
+import { Device } from "./device.js";
+import { type DeviceLostError, InputError, ProgramError } from "./errors.js";
+import { Executable, type Inputs, checkNames } from "./executable.js";
+import { Inference, described } from "./inference.js";
+import { foldIn } from "./keys.js";
+import { type Reading, type Value, read } from "./outputs.js";
+import { slotBytes } from "./plan.js";
+import { type Host, type Saved, type Tree, fill, readSaved, valueOf, writeSaved } from "./saved.js";
+import { type Source, bytesOf } from "./source.js";
+
+/** What formulas know of where a training is. */
+const PLACE = ["step", "micro_step"];
+/** How many steps may be on their way before `run` waits for the first of them. */
+const MOST_AHEAD = 64;
+
+/** Parameters or state, by path. */
+export type Tensors = Record<string, HostTensor>;
+
+/** A training step with its parameters, state, settings and random key. */
+export class Training {
+  #saved: Saved;
+
+  private constructor(
+    saved: Saved,
+    private readonly executable: Executable,
+    private readonly others: Executable | null,
+  ) {
+    this.#saved = saved;
+    const wanted = new Set([...executable.scalarNames, ...(others?.scalarNames ?? [])]);
+    const missing = [...wanted].filter((name) => !PLACE.includes(name) && !saved.host.settings.has(name));
+    if (missing.length) throw new ProgramError(`'${saved.program.name}' has no value for ${missing.sort().join(", ")}`);
+  }
+
+  /**
+   * Loads a file of `Training.save(path, target="webgpu-default")`, or of `save` here.
+   *
+   * @param source Its address, or what holds its bytes.
+   * @param device Where to run; a new device if absent.
+   * @throws {ProgramError} The file holds no training, or a malformed one.
+   * @throws {TargetError} The device lacks what the training needs; says what.
+   * @throws {NoAdapterError} There is no WebGPU here.
+   * @throws {DeviceError} What the device reported.
+   */
+  static async load(source: Source, device?: Device): Promise<Training> {
+    const saved = await trainingIn(source);
+    const where = device ?? (await Device.request());
+    const executable = await Executable.load(saved.program, where);
+    const others = saved.others && (await Executable.load(saved.others, where, executable));
+    executable.write(saved.state);
+    return new Training(saved, executable, others);
+  }
+
+  /** Where it runs. */
+  get device(): Device {
+    return this.executable.device;
+  }
+
+  /** Fulfilled when the device is gone: a checkpoint is what is left. */
+  get lost(): Promise<DeviceLostError> {
+    return this.device.lost;
+  }
+
+  /** How many steps have run. */
+  get stepCount(): number {
+    return this.#host.step_count;
+  }
+
+  /** What formulas of the optimizer are computed from, such as `learning_rate`. */
+  get settings(): Record<string, number> {
+    return Object.fromEntries(this.#host.settings);
+  }
+
+  /** The shape and dtype of each input to give, by name. */
+  get inputs(): Record<string, { shape: readonly number[]; dtype: string }> {
+    return described(this.executable, this.#host.made);
+  }
+
+  get #host(): Host {
+    return this.#saved.host;
+  }
+
+  #goOn(changes: Partial<Host>): void {
+    this.#saved = { ...this.#saved, host: { ...this.#host, ...changes } };
+  }
+
+  /**
+   * Changes settings for the steps that follow.
+   *
+   * @throws {InputError} There is no such setting, or a value is not a finite number. Then nothing has changed.
+   */
+  set(settings: Readonly<Record<string, number>>): void {
+    const present = this.#host.settings;
+    for (const [name, value] of Object.entries(settings)) {
+      if (!present.has(name))
+        throw new InputError(`no setting '${name}'; there are ${[...present.keys()].join(", ") || "none"}`);
+      if (!Number.isFinite(value)) throw new InputError(`${name} must be a finite number, got ${value}`);
+    }
+    this.#goOn({ settings: new Map([...present, ...Object.entries(settings)]) });
+  }
+
+  /**
+   * Runs one step, or one micro-batch of it, without waiting for it.
+   *
+   * @param inputs Numbers by name; keys of a step are made here.
+   * @returns What the loss gave: its value before the update, or an array of that and its metrics.
+   * @throws {InputError} An input is unknown, missing, or of the wrong shape or dtype. Then nothing has changed.
+   * @throws {DeviceError} The device is lost, or reported an error before.
+   */
+  step(inputs: Inputs): Tree<Value> {
+    const { accumulate, accumulated, key, made, results, settings, step_count } = this.#host;
+    const isLast = accumulated === accumulate - 1;
+    const executable = isLast || !this.others ? this.executable : this.others;
+    const call = step_count * accumulate + accumulated + 1;
+    checkNames(executable.inputs, inputs, [...made.keys()]);
+    const given: Record<string, Numbers> = { ...inputs };
+    for (const name of made.keys()) given[name] = Uint32Array.from(foldIn(key, call));
+    const known = new Map([...settings, ["step", step_count + 1], ["micro_step", accumulated + 1]]);
+    const outputs = executable.step(given, known);
+    this.#goOn({ step_count: step_count + +isLast, accumulated: isLast ? 0 : accumulated + 1 });
+    return fill(results, (name) => outputs.get(name) as Value);
+  }
+
+  /**
+   * Calls `step` many times; what it returns is read some dozens of calls at a time.
+   *
+   * @param steps How many times.
+   * @param data The inputs of each step: the same for all, or a function of the index from 0.
+   * @returns What the loss returned at each step, read: numbers where they have no axes.
+   * @throws {InputError} A step's inputs don't fit; the steps before that have run.
+   * @throws {DeviceError} What the device reported.
+   */
+  async run(steps: number, data: Inputs | ((index: number) => Inputs | Promise<Inputs>)): Promise<Tree<Reading>[]> {
+    if (!Number.isSafeInteger(steps) || steps < 1)
+      throw new InputError(`run: steps must be a positive integer, got ${steps}`);
+    const results: Tree<Reading>[] = [];
+    let ahead: Tree<Value>[] = [];
+    for (let index = 0; index < steps; index++) {
+      ahead.push(this.step(typeof data === "function" ? await data(index) : data));
+      if (ahead.length === MOST_AHEAD || index === steps - 1) {
+        results.push(...(await Promise.all(ahead.map(read))));
+        ahead = [];
+      }
+    }
+    return results;
+  }
+
+  /**
+   * Loads a function that uses the present parameters of this training, whatever steps follow.
+   *
+   * @param source A file of `training.attach(...).save(path, target="webgpu-default")`.
+   * @throws {ProgramError} The file holds no function, or one of another training.
+   * @throws {TargetError} The device lacks what the function needs.
+   * @throws {DeviceError} What the device reported.
+   */
+  attach(source: Source): Promise<Inference> {
+    return Inference.attached(source, this.executable);
+  }
+
+  /** Returns the present values of parameters, by path. @throws {DeviceError} What the device reported. */
+  async parameters(): Promise<Tensors> {
+    const slots = [...this.executable.persistent.values()].filter(({ role }) => role === "parameter");
+    const raws = await this.executable.read(slots.map(({ name }) => name));
+    const values = slots.map((slot) => {
+      const data = valueOf(slot, raws.get(slot.name) as Uint8Array<ArrayBuffer>);
+      return [slot.name, { shape: slot.shape, dtype: slot.dtype, data }];
+    });
+    return Object.fromEntries(values) as Tensors;
+  }
+
+  /**
+   * Sets parameters, and other state where it is given, by path.
+   *
+   * @throws {InputError} A name is unknown, or a shape or dtype differs. Then nothing has changed.
+   * @throws {DeviceError} The device is lost.
+   */
+  loadParameters(values: Readonly<Record<string, Numbers>>): void {
+    const encoded = Object.entries(values).map(([name, value]) => {
+      const slot = this.executable.persistent.get(name);
+      if (!slot) throw new InputError(`no parameter or state '${name}'`);
+      const bytes = new Uint8Array(slotBytes(slot));
+      checked(value, slot.shape, slot.dtype, `${slot.role} '${name}'`)(bytes.buffer, 0);
+      return [name, bytes] as const;
+    });
+    this.executable.write(new Map(encoded));
+  }
+
+  /**
+   * Returns a file with everything as it is now, from which to go on: here by `load` or `restore`, in Python by `tg.load`
+   * or `load_checkpoint`.
+   *
+   * @throws {DeviceError} What the device reported.
+   */
+  async save(): Promise<Uint8Array<ArrayBuffer>> {
+    const saved = this.#saved; // steps may follow while the values are read
+    return writeSaved({ ...saved, state: await this.executable.read() });
+  }
+
+  /**
+   * Goes on from a file of `save`, or of Python's, of the same training.
+   *
+   * @throws {ProgramError} The file holds no training, or one with other parameters, state or settings. Then nothing has
+   *   changed.
+   * @throws {DeviceError} The device is lost.
+   */
+  async restore(source: Source): Promise<void> {
+    const { program, state, host } = await trainingIn(source);
+    const own = layoutOf(this.#saved.program, this.#host);
+    if (layoutOf(program, host) !== own)
+      throw new ProgramError("the file is of another training: parameters, state or settings differ");
+    this.executable.write(state);
+    this.#goOn(host);
+  }
+
+  /** Gives back the memory that it takes. */
+  destroy(): void {
+    this.others?.destroy();
+    this.executable.destroy();
+  }
+}
+
+async function trainingIn(source: Source): Promise<Saved> {
+  const [bytes, name] = await bytesOf(source);
+  const saved = readSaved(bytes, name);
+  if (saved.host.kind !== "step") throw new ProgramError(`${name} holds a function: Inference.load loads it`);
+  return saved;
+}
+
+/** Returns what two trainings have in common that can go on from each other. */
+function layoutOf({ tensors }: Saved["program"], { accumulate, settings, made }: Host): string {
+  const persistent = tensors.filter(({ role }) => role === "parameter" || role === "state");
+  const described = persistent.map(({ name, role, shape, dtype }) => JSON.stringify([name, role, shape, dtype])).sort();
+  return JSON.stringify([described, accumulate, [...settings.keys()].sort(), [...made.keys()].sort()]);
+}

@@ -1,0 +1,115 @@
+// A page to begin from: it trains on the example of its folder, and calls the functions.
+
+import { Inference, Training, download, read, readArrays, store, stored } from "./tensorgrad.js";
+
+const CHECKPOINT = `${location.pathname} training.tg`.replaceAll("/", "_");
+const STEPS_AHEAD = 16;
+
+const element = (id) => document.getElementById(id);
+const say = (text) => (element("status").textContent = text);
+const losses = [];
+let training = null;
+
+/** What inputs are where the folder has no example: normal floats, and zeros. */
+function invented(inputs) {
+  const normal = () => Math.sqrt(-2 * Math.log(1 - Math.random())) * Math.cos(2 * Math.PI * Math.random());
+  const value = ({ shape, dtype }) => {
+    const count = shape.reduce((product, extent) => product * extent, 1);
+    return dtype.startsWith("f") ? Float32Array.from({ length: count }, normal) : new Uint8Array(count);
+  };
+  return Object.fromEntries(Object.entries(inputs).map(([name, input]) => [name, value(input)]));
+}
+
+function chosen(example, inputs) {
+  if (!example) return invented(inputs);
+  return Object.fromEntries(Object.keys(inputs).map((name) => [name, example[name]]));
+}
+
+/** The loss of what a step gave: the value alone, or the first of it and its metrics. */
+const lossOf = (result) => (Array.isArray(result) ? result[0] : result);
+
+function draw() {
+  const [least, most] = [Math.min(...losses), Math.max(...losses)];
+  const x = (index) => (400 * index) / Math.max(losses.length - 1, 1);
+  const y = (loss) => 115 - (110 * (loss - least)) / (most - least || 1);
+  const points = losses.map((loss, index) => `${x(index)},${y(loss)}`).join(" ");
+  element("curve").firstElementChild.setAttribute("points", points);
+  element("step").textContent = training.stepCount;
+  element("loss").textContent = losses.length ? losses.at(-1).toPrecision(6) : "–";
+}
+
+async function train(inputs) {
+  let left = Number(element("count").value);
+  while (left > 0) {
+    const steps = Math.min(left, STEPS_AHEAD);
+    losses.push(...(await training.run(steps, inputs)).map(lossOf));
+    left -= steps;
+    draw();
+  }
+  say(`${training.stepCount} steps have run.`);
+}
+
+/** Runs what a button does; says what went wrong. */
+function onClick(id, act) {
+  element(id).addEventListener("click", async (event) => {
+    event.target.disabled = true;
+    try {
+      await act();
+    } catch (error) {
+      say(`${error.name}: ${error.message}`);
+    } finally {
+      event.target.disabled = false;
+    }
+  });
+}
+
+function showTraining(example) {
+  const inputs = chosen(example, training.inputs);
+  onClick("train", () => train(inputs));
+  onClick("keep", async () => {
+    await store(CHECKPOINT, await training.save());
+    say(`Step ${training.stepCount} is kept by this browser.`);
+  });
+  onClick("restore", async () => {
+    const kept = await stored(CHECKPOINT);
+    if (kept) await training.restore(kept);
+    say(kept ? `Going on from step ${training.stepCount}.` : "Nothing was kept.");
+    draw();
+  });
+  onClick("download", async () => download("training.tg", await training.save()));
+  training.lost.then((error) => say(`${error.name}: ${error.message}`));
+  element("training").hidden = false;
+  draw();
+}
+
+function showFunction(name, called, example) {
+  const section = document.createElement("section");
+  const [title, button, shown] = ["h2", "button", "pre"].map((tag) => section.appendChild(document.createElement(tag)));
+  title.textContent = name;
+  button.id = `call-${name}`;
+  button.textContent = "Call";
+  shown.id = `result-${name}`;
+  element("functions").append(section);
+  const plain = (key, value) => (ArrayBuffer.isView(value) ? Array.from(value) : value);
+  onClick(button.id, async () => {
+    const result = await read(called.call(chosen(example, called.inputs)));
+    shown.textContent = JSON.stringify(result, plain, 1);
+  });
+}
+
+try {
+  const folder = await (await fetch("folder.json")).json();
+  document.title = element("title").textContent = folder.name;
+  const example = folder.example && (await readArrays(folder.example));
+  if (folder.training) {
+    training = await Training.load(folder.training);
+    showTraining(example);
+  }
+  for (const [name, file] of Object.entries(folder.functions)) {
+    showFunction(name, training ? await training.attach(file) : await Inference.load(file), example);
+  }
+  const what = example ? "an example" : "invented numbers: export with an example to train on it";
+  say(`Ready, with ${what}.`);
+} catch (error) {
+  say(`${error.name}: ${error.message}`);
+}
