@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import copy
+import json
 import random
 import resource
+import struct
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
+
+import numpy as np
+from safetensors import safe_open
+from safetensors.numpy import save
 
 from tensorgrad.errors import TensorgradError
 
@@ -89,6 +96,31 @@ def damaged_words(text: str, draw: random.Random) -> str:
         else:
             words[at] = draw.choice(["(" * 3000, "[" * 3000, "tensor<" * 3000, "-1", "99999999999999999999", "}"])
     return " ".join(words)
+
+
+def contents(path: Path) -> tuple[dict[str, str], dict[str, np.ndarray]]:
+    with safe_open(path, framework="numpy") as file:
+        return file.metadata(), {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+
+
+def with_header(path: Path, change: Callable[[Any], Any]) -> bytes:
+    """A safetensors file with a changed header."""
+    data = path.read_bytes()
+    (length,) = struct.unpack("<Q", data[:8])
+    header = json.dumps(change(json.loads(data[8 : 8 + length]))).encode()
+    return struct.pack("<Q", len(header)) + header + data[8 + length :]
+
+
+def damaged_program(path: Path, number: int, draw: random.Random) -> bytes:
+    """A saved training of two programs with damage to its bytes, its header, or what its header holds, in turn."""
+    if number % 3 == 0:
+        return damaged_bytes(path.read_bytes(), draw, 4000)
+    if number % 3 == 1:
+        return with_header(path, lambda header: damaged_tree(header, draw))
+    metadata, tensors = contents(path)
+    part = draw.choice(["program", "accumulate", "host"])
+    changed = json.dumps(damaged_tree(json.loads(metadata[part]), draw))
+    return save(tensors, metadata={**metadata, part: changed})
 
 
 @contextmanager

@@ -14,9 +14,20 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from damage import CASES, NIGHTLY, bounded, cases, check, damaged_bytes, damaged_tree, damaged_words
+from damage import (
+    CASES,
+    NIGHTLY,
+    bounded,
+    cases,
+    check,
+    contents,
+    damaged_bytes,
+    damaged_program,
+    damaged_tree,
+    damaged_words,
+    with_header,
+)
 from models import MLP, batch, compiled
-from safetensors import safe_open
 from safetensors.numpy import save_file
 from xdsl.utils.exceptions import DiagnosticException, ParseError, VerifyException
 
@@ -30,34 +41,12 @@ from tensorgrad.tools.parsing import parsed_tensors
 from tensorgrad.train.callbacks import Checkpoints, EarlyStop
 
 
-def contents(path: Path) -> tuple[dict[str, str], dict[str, np.ndarray]]:
-    with safe_open(path, framework="numpy") as file:
-        return file.metadata(), {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-
-
-def with_header(path: Path, change: Callable[[Any], Any]) -> bytes:
-    """A safetensors file with a changed header."""
-    data = path.read_bytes()
-    (length,) = struct.unpack("<Q", data[:8])
-    header = json.dumps(change(json.loads(data[8 : 8 + length]))).encode()
-    return struct.pack("<Q", len(header)) + header + data[8 + length :]
-
-
 def damage_programs(folder: Path, count: int) -> None:
     path, bad = folder / "good.tg", folder / "bad.tg"
     compiled(accumulate=2).save(path)
-    metadata, tensors = contents(path)
     accepted = 0
     for number, draw in cases(1, count):
-        what = number % 3
-        if what == 0:
-            bad.write_bytes(damaged_bytes(path.read_bytes(), draw, 4000))
-        elif what == 1:
-            bad.write_bytes(with_header(path, lambda header, draw=draw: damaged_tree(header, draw)))
-        else:
-            part = draw.choice(["program", "accumulate", "host"])
-            changed = json.dumps(damaged_tree(json.loads(metadata[part]), draw))
-            save_file(tensors, bad, metadata={**metadata, part: changed})
+        bad.write_bytes(damaged_program(path, number, draw))
         accepted += check(lambda: Saved.load(bad), f"program {number}")
     assert accepted < count
 

@@ -29,7 +29,7 @@ class Classifier(tg.nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.layers = [tg.nn.Linear(6, 16), tg.nn.Linear(16, 3)]
+        self.layers = [tg.nn.Linear(6, 16, bias=False), tg.nn.Linear(16, 3)]
         self.norm = tg.nn.BatchNorm1d(16)
         self.dropout = tg.nn.Dropout(0.25)
 
@@ -78,8 +78,9 @@ def test_a_step_with_keys_state_and_metrics(site: Site, evaluate: Evaluate) -> N
     found = evaluate(
         f"{TRAIN} const results = await training.run(given.length, (index) => given[index]);"
         "const parameters = await training.parameters();"
+        "const shown = Object.entries(parameters).map(([name, {shape, data}]) => [name, [shape, Array.from(data)]]);"
         "return {results, step: training.stepCount, settings: training.settings, inputs: training.inputs,"
-        " parameters: Object.fromEntries(Object.entries(parameters).map(([k, v]) => [k, [v.shape, Array.from(v.data)]]))};",
+        " parameters: Object.fromEntries(shown)};",
         [plain(batch) for batch in data],
     )
     for (value, metrics), batch in zip(found["results"], data, strict=True):
@@ -140,8 +141,7 @@ def test_an_attached_function_uses_the_parameters_of_the_training(site: Site, ev
     training, data = classifier(device="cpu"), batches(5)
 
     def forward(model: Classifier, x: Any) -> Any:
-        model.eval()
-        logits = model(x, None)
+        logits = tg.nn.inference(model)(x, None)
         return {"label": tg.argmax(logits, axis=1), "sure": tg.max(tg.softmax(logits)) > 0.5, "all": [logits, None]}
 
     predict = training.attach(forward, inputs={"x": (8, 6)})
@@ -230,7 +230,8 @@ def test_formulas_without_a_value_are_refused_as_in_python(site: Site, evaluate:
     said = evaluate(
         "const said = [];"
         "for (const index of given) { const training = await T.Training.load(`${index}.tg`);"
-        " try { training.step({}); said.push('nothing') } catch (error) { said.push(`${error.name}: ${error.message}`) } }"
+        " try { training.step({}); said.push('nothing') }"
+        " catch (error) { said.push(`${error.name}: ${error.message}`) } }"
         "return said;",
         list(range(len(refused))),
     )

@@ -1,0 +1,232 @@
+"""What goes wrong in a page is one clear error: damaged files, inputs that don't fit, devices that lack something."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+import pytest
+from damage import cases, damaged_program
+from playwright.sync_api import Browser
+
+import tensorgrad as tg
+from tensorgrad.runtime.saved import Saved
+
+pytestmark = pytest.mark.web
+
+Evaluate: TypeAlias = Callable[..., Any]
+Site: TypeAlias = tuple[Path, str]
+DAMAGED = 200
+
+SAID = """
+    const said = async (act) => {
+      try { return await act() } catch (error) {
+        if (!(error instanceof T.TensorgradError)) throw error;
+        return `${error.name}: ${error.message}`;
+      }
+    };
+"""
+
+
+def training(**options: Any) -> tg.Training:
+    return tg.compile(
+        tg.nn.Linear(3, 2),
+        loss=lambda model, x, y: tg.cross_entropy(model(x), y),
+        optimizer=tg.optim.adam(1e-2),
+        inputs={"x": (4, 3), "y": tg.spec(4, "i32")},
+        device="numpy",
+        **options,
+    )
+
+
+@pytest.fixture
+def file(site: Site) -> Path:
+    """A saved training."""
+    training().save(site[0] / "training.tg", target="webgpu-default")
+    return site[0] / "training.tg"
+
+
+def test_damaged_files_are_loaded_or_refused(site: Site, evaluate: Evaluate) -> None:
+    """None hangs, none ends in another error than ours; where one is loaded, a step ends too."""
+    good = site[0] / "good.tg"
+    training(accumulate=2).save(good, target="webgpu-default")
+    for number, draw in cases(1, DAMAGED):
+        (site[0] / f"{number}.tg").write_bytes(damaged_program(good, number, draw))
+    found = evaluate(
+        SAID + "const results = [];"
+        "for (let number = 0; number < given; number++) {"
+        "  const slow = new Promise((_, no) => setTimeout(() => no(new Error(`${number} takes too long`)), 60000));"
+        "  results.push(await Promise.race([slow, said(async () => {"
+        "    const training = await T.Training.load(`${number}.tg`);"
+        "    const zeros = Object.entries(training.inputs).map(([name, {shape, dtype}]) => {"
+        "      const count = shape.reduce((product, extent) => product * extent, 1);"
+        "      return [name, dtype === 'f32' ? new Float32Array(count) : new Uint8Array(count)] });"
+        "    await T.read(training.step(Object.fromEntries(zeros)));"
+        "    training.device.destroy(); return 'loaded' })]));"
+        "} return results;",
+        DAMAGED,
+    )
+    loaded = found.count("loaded")
+    assert 5 < loaded < DAMAGED / 2, f"{loaded} of {DAMAGED} are loaded"
+    assert all(len(message) < 500 for message in found)
+
+
+MISTAKES = (
+    ("training.step({x: zeros})", "InputError: missing input y (expected: x, y)"),
+    ("training.step({x: zeros, y: labels, z: 1, w: 2})", "InputError: unknown inputs z, w (expected: x, y)"),
+    ("training.step({x: 1, y: labels})", "InputError: input 'x' has shape [], expected [4,3]"),
+    ("training.step({x: [[1, 2, 3]], y: labels})", "InputError: input 'x' has shape [1,3], expected [4,3]"),
+    ("training.step({x: [[1, 2], [3]], y: labels})", "InputError: input 'x' has rows of different shapes"),
+    (
+        "training.step({x: new Float32Array(11), y: labels})",
+        "InputError: input 'x' has 11 elements, expected 12 in shape [4,3]",
+    ),
+    ("training.step({x: null, y: labels})", "InputError: input 'x' is null, which is no array of numbers"),
+    ("training.step({x: zeros, y: [0, 1, 0.5, 1]})", "InputError: input 'y' has 0.5, which is no integer"),
+    ("training.step({x: zeros, y: [0, 1, 2 ** 31, 1]})", "InputError: input 'y' has 2147483648, outside of i32"),
+    (
+        "training.step({x: zeros, y: new Float32Array(4)})",
+        "InputError: input 'y' is of floats, which don't convert to i32",
+    ),
+    (
+        "training.step({x: Array(4).fill([0, 1e39, 0]), y: labels})",
+        "InputError: input 'x' has values too large for f32, whose largest is 3.4028234663852886e+38",
+    ),
+    (
+        "training.set({rate: 1})",
+        "InputError: no setting 'rate'; there are learning_rate, beta1, beta2, eps",
+    ),
+    ("training.set({learning_rate: NaN})", "InputError: learning_rate must be a finite number, got NaN"),
+    ("training.loadParameters({bias: [1, 2, 3]})", "InputError: parameter 'bias' has shape [3], expected [2]"),
+    ("training.loadParameters({none: 1})", "InputError: no parameter or state 'none'"),
+    ("training.run(0, {})", "InputError: run: steps must be a positive integer, got 0"),
+    ("T.Inference.load('training.tg')", "ProgramError: training.tg holds a training: Training.load loads it"),
+    (
+        "T.Training.load(new Uint8Array(4))",
+        "ProgramError: the file is not a safetensors file: it has 4 bytes",
+    ),
+    (
+        "training.restore('other.tg')",
+        "ProgramError: the file is of another training: parameters, state or settings differ",
+    ),
+)
+
+
+def test_mistakes_have_one_clear_message_and_change_nothing(file: Path, site: Site, evaluate: Evaluate) -> None:
+    other = tg.compile(
+        tg.nn.Linear(3, 4),
+        loss=lambda model, x: tg.mean(model(x) ** 2),
+        optimizer=tg.optim.sgd(0.1),
+        inputs={"x": (4, 3)},
+        device="numpy",
+    )
+    other.save(site[0] / "other.tg", target="webgpu-default")
+    calls = ", ".join(f"() => {call}" for call, _ in MISTAKES)
+    messages, before, after = evaluate(
+        f"{SAID} const training = await T.Training.load('training.tg');"
+        "const [zeros, labels] = [new Float32Array(12), [0, 1, 0, 1]];"
+        "const before = await training.save();"
+        f"const messages = []; for (const act of [{calls}]) messages.push(await said(act));"
+        "return [messages, Array.from(before), Array.from(await training.save())]"
+    )
+    assert messages == [message for _, message in MISTAKES]
+    assert before == after
+
+
+def test_the_order_of_a_file_is_kept(file: Path, evaluate: Evaluate) -> None:
+    """What a page saves is what Python reads, whatever lies in front of what."""
+    saved = evaluate("const training = await T.Training.load('training.tg'); return Array.from(await training.save())")
+    copy = file.with_name("copy.tg")
+    copy.write_bytes(bytes(saved))
+    first, second = Saved.load(file), Saved.load(copy)
+    assert (first.program, first.host, first.others) == (second.program, second.host, second.others)
+    assert first.state.keys() == second.state.keys()
+    assert all(np.array_equal(first.state[name], second.state[name]) for name in first.state)
+
+
+def test_a_device_that_is_lost_says_so_wherever_it_is_used(file: Path, evaluate: Evaluate) -> None:
+    found = evaluate(
+        f"{SAID} const training = await T.Training.load('training.tg');"
+        "const batch = {x: new Float32Array(12), y: [0, 1, 0, 1]};"
+        "await training.run(3, batch); const kept = await training.save();"
+        "const waiting = training.step(batch); training.device.destroy();"
+        "const reading = said(() => waiting.item());"
+        "const lost = await training.lost;"
+        "const messages = [`${lost.name}: ${lost.message}`, await reading, await said(() => training.step(batch)),"
+        "  await said(() => training.save()), await said(() => training.loadParameters({bias: [1, 2]}))];"
+        "const again = await T.Training.load(kept);"
+        "return [messages, again.stepCount, await again.step(batch).item()]",
+    )
+    messages, steps, loss = found
+    text = "DeviceLostError: the device was lost, with all that it held: Device was destroyed. Load the last checkpoint"
+    assert messages == [text] * 5
+    assert steps == 3 and np.isfinite(loss)
+
+
+def test_a_page_without_webgpu_says_so(file: Path, site: Site, browser: Browser) -> None:
+    context = browser.new_context()
+    page = context.new_page()
+    page.add_init_script("Object.defineProperty(Navigator.prototype, 'gpu', {get: () => undefined})")
+    page.goto(f"{site[1]}/blank.html")
+    absent, message = page.evaluate(
+        f"async () => {{ const T = await import('/tensorgrad.js'); {SAID}"
+        "return [await said(() => T.Training.load('none.tg')), await said(() => T.Training.load('training.tg'))] }"
+    )
+    context.close()
+    assert absent == "ProgramError: none.tg can't be loaded: 404 File not found"
+    assert message == (
+        "NoAdapterError: there is no WebGPU here: use a current browser, a page from https:// or localhost, and "
+        "hardware acceleration"
+    )
+
+
+def changed(file: Path, **kernel: Any) -> None:
+    """Replaces fields of the first kernel of a file."""
+    saved = Saved.load(file)
+    first, *rest = saved.program.kernels
+    program = replace(saved.program, kernels=(replace(first, **kernel), *rest))
+    replace(saved, program=program).save(file)
+
+
+def message_of_load(evaluate: Evaluate) -> str:
+    return evaluate(f"{SAID} return said(() => T.Training.load('training.tg'))")
+
+
+def test_what_the_device_lacks_is_named(file: Path, evaluate: Evaluate) -> None:
+    first = Saved.load(file).program.kernels[0]
+    elsewhere = "save the program with target='webgpu-default', which every WebGPU device runs"
+    changed(file, code=f"enable f16;\n{first.code}")
+    assert message_of_load(evaluate) == (
+        f"TargetError: kernel '{first.entry}' uses shader-f16, which this device lacks: {elsewhere}"
+    )
+    changed(file, code=first.code, workgroup_storage=1 << 30)
+    assert f"kernel '{first.entry}': {1 << 30} exceeds maxComputeWorkgroupStorageSize" in message_of_load(evaluate)
+    changed(file, workgroup_storage=0, code=first.code.replace("{", "{ let lanes = subgroupAdd(1u);", 1))
+    assert message_of_load(evaluate) == (
+        f"TargetError: kernel '{first.entry}' uses subgroups without 'enable subgroups;', which browsers demand: "
+        f"{elsewhere}"
+    )
+
+
+def test_a_kernel_that_does_not_compile_is_named_with_its_line(file: Path, evaluate: Evaluate) -> None:
+    first = Saved.load(file).program.kernels[0]
+    changed(file, code=first.code.rstrip() + "\nfn more() { let x: f32 = 1u; }\n")
+    message = message_of_load(evaluate)
+    line = len(first.code.splitlines()) + 1
+    assert message.startswith(f"DeviceError: compiling kernel '{first.entry}' of "), message
+    assert f"test_faults.py:{training.__code__.co_firstlineno + 3}: line {line}: cannot initialize" in message
+
+
+def test_programs_for_other_devices_are_refused(site: Site, evaluate: Evaluate) -> None:
+    tg.compile(
+        tg.nn.Linear(3, 4),
+        loss=lambda model, x: tg.mean(model(x) ** 2),
+        optimizer=tg.optim.sgd(0.1),
+        inputs={"x": (4, 3)},
+        device="cpu",
+    ).save(site[0] / "training.tg")
+    message = message_of_load(evaluate)
+    assert "is in llvm; a page runs wgsl: save with target='webgpu-default'" in message
