@@ -1,0 +1,69 @@
+"""Every program of the workloads and the examples loads in a browser: none is refused."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import pytest
+
+from benchmarks.workloads import NAMES, workload
+from tensorgrad.driver.pipeline import Compilation
+from tensorgrad.runtime.saved import FUNCTION, Host, Saved
+from tensorgrad.runtime.target import WEBGPU_DEFAULT
+
+pytestmark = pytest.mark.web
+
+Evaluate: TypeAlias = Callable[..., Any]
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+ARGUMENTS = {"digits_cnn": "--epochs", "reinforce": "--updates", "tic_tac_toe": "--updates"}
+"""How short an example is asked to run, where it is not by `--steps`."""
+
+
+def programs_of(name: str, monkeypatch: pytest.MonkeyPatch, folder: Path) -> list[Any]:
+    """The programs that an example compiles, for what every browser has."""
+    made: list[Compilation] = []
+    load: Callable[..., Any] = Compilation.load
+
+    def noted(self: Compilation, *given: Any, **more: Any) -> Any:
+        made.append(self)
+        return load(self, *given, **more)
+
+    monkeypatch.setattr(Compilation, "load", noted)
+    monkeypatch.syspath_prepend(EXAMPLES)
+    monkeypatch.chdir(folder)
+    with contextlib.redirect_stdout(None):
+        import_module(name).main(["--device", "numpy", ARGUMENTS.get(name, "--steps"), "1"])
+    return [compilation.program(WEBGPU_DEFAULT) for compilation in made]
+
+
+def load_all(programs: list[Any], folder: Path, evaluate: Evaluate) -> None:
+    """Loads programs in the page, each as a function without parameters of its own to begin with."""
+    for index, program in enumerate(programs):
+        state = {name: slot.decode(slot.encode(0)) for name, slot in program.slots("parameter", "state").items()}
+        Saved(program, state, Host(FUNCTION, None)).save(folder / f"{index}.tg")
+    kernels = evaluate(
+        "const counts = [];"
+        "for (let index = 0; index < given; index++) {"
+        "  const loaded = await T.Inference.load(`${index}.tg`); counts.push(Object.keys(loaded.inputs).length);"
+        "  loaded.destroy(); loaded.device.destroy(); }"
+        "return counts;",
+        len(programs),
+    )
+    assert kernels == [len(program.slots("input")) for program in programs]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_workloads(name: str, site: tuple[Path, str], evaluate: Evaluate) -> None:
+    training, _ = workload(name)("numpy")
+    load_all([training.program_for("webgpu-default")], site[0], evaluate)
+
+
+@pytest.mark.parametrize("name", sorted(path.stem for path in EXAMPLES.glob("*.py")))
+def test_examples(name: str, monkeypatch: pytest.MonkeyPatch, site: tuple[Path, str], evaluate: Evaluate) -> None:
+    programs = programs_of(name, monkeypatch, site[0])
+    assert programs
+    load_all(programs, site[0], evaluate)
