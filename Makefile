@@ -65,7 +65,8 @@ test-web: $(TEST_READY) $(WEB_READY) adapter ## Check the runtime for browsers, 
 	@sh tools/ensure_browser.sh
 	LP_NUM_THREADS=$(LP_NUM_THREADS) OPENBLAS_NUM_THREADS=$(OPENBLAS_NUM_THREADS) $(BIN)/python -m pytest -m "web and not nightly" $(PYTEST_ARGS)
 
-nightly: $(TEST_READY) adapter ## Run the tests that are too slow for every change, with many more random examples
+nightly: $(TEST_READY) $(WEB_READY) adapter ## Run the tests that are too slow for every change, with many more random examples
+	@sh tools/ensure_browser.sh
 	LP_NUM_THREADS=$(LP_NUM_THREADS) OPENBLAS_NUM_THREADS=$(OPENBLAS_NUM_THREADS) $(BIN)/python -m pytest -n $(JOBS) -m nightly --hypothesis-profile=nightly $(PYTEST_ARGS)
 
 bench: $(VENV_READY) adapter ## Time training steps and kernels beside other libraries (WHAT=all, mlp, gpt, kernels, ...)

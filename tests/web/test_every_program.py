@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from importlib import import_module
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -21,6 +21,16 @@ Evaluate: TypeAlias = Callable[..., Any]
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 ARGUMENTS = {"digits_cnn": "--epochs", "reinforce": "--updates", "tic_tac_toe": "--updates"}
 """How short an example is asked to run, where it is not by `--steps`."""
+
+
+SLOW = {"gpt", "char_gpt", "addition", "slots"}
+"""Whose kernels for any browser SwiftShader compiles for half a minute and more."""
+
+
+def by_pace(names: Iterable[str], quick: str = "") -> list[Any]:
+    """Parameters, of which the slow ones are nightly, but for one that is not to be."""
+    slow = SLOW - {quick}
+    return [pytest.param(name, marks=[pytest.mark.nightly] if name in slow else []) for name in names]
 
 
 def programs_of(name: str, monkeypatch: pytest.MonkeyPatch, folder: Path) -> list[Any]:
@@ -56,13 +66,13 @@ def load_all(programs: list[Any], folder: Path, evaluate: Evaluate) -> None:
     assert kernels == [len(program.slots("input")) for program in programs]
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", by_pace(NAMES, quick="addition"))
 def test_workloads(name: str, site: tuple[Path, str], evaluate: Evaluate) -> None:
     training, _ = workload(name)("numpy")
     load_all([training.program_for("webgpu-default")], site[0], evaluate)
 
 
-@pytest.mark.parametrize("name", sorted(path.stem for path in EXAMPLES.glob("*.py")))
+@pytest.mark.parametrize("name", by_pace(sorted(path.stem for path in EXAMPLES.glob("*.py"))))
 def test_examples(name: str, monkeypatch: pytest.MonkeyPatch, site: tuple[Path, str], evaluate: Evaluate) -> None:
     programs = programs_of(name, monkeypatch, site[0])
     assert programs
