@@ -3,8 +3,8 @@
 `mlp`, `gpt`, `sine`, `addition` and `convnet` are training steps. `kernels` times kernels alone, `counts` counts what
 the steps cost without running them, `scaling` shows how costs grow with the model, `cold` times first steps in new
 processes with drivers' caches off, `driver` times what creating pipelines and encoding cost, `small` a step of many
-small parameters on numpy beside the same by hand, `initialization` draws parameters beside PyTorch. `all` is all
-of it.
+small parameters on numpy beside the same by hand, `initialization` draws parameters beside PyTorch, `pages` times steps
+in a browser beside Python's on the same software adapter. `all` is all of it.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ import os
 from pathlib import Path
 from typing import cast
 
-from benchmarks import cold, counts, driver, initialization, kernels, scaling, small
+from benchmarks import cold, counts, driver, initialization, kernels, pages, scaling, small
 from benchmarks.harness import Contestant, Timing, measure, report
 from benchmarks.peers import peers
 from benchmarks.workloads import NAMES, workload
 from tensorgrad import DeviceName
 from tensorgrad.driver.program_cache import SWITCH
 
-OTHERS = ("kernels", "counts", "scaling", "cold", "driver", "small", "initialization")
+OTHERS = ("kernels", "counts", "scaling", "cold", "driver", "small", "initialization", "pages")
 """What there is besides training steps."""
 
 COUNTED = ("dispatches", "submits", "copies", "kernels", "peak_bytes", "bytes_moved", "compile_seconds")
@@ -88,6 +88,8 @@ def main(arguments: list[str] | None = None) -> None:
             initialization.report(options.rounds, options.out / "initialization.json")
         elif what == "small":
             small.report(10 * options.rounds, options.out / "small.json")
+        elif what == "pages":
+            pages.report_pages(options.rounds, options.seconds, options.out)
         elif what in ("scaling", "cold", "driver"):
             device, out = "wgpu" if options.device == "all" else options.device, options.out / f"{what}.json"
             if what == "scaling":

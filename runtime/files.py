@@ -52,6 +52,17 @@ def write_safetensors(
     synchronize(target.parent)
 
 
+def read_metadata(path: str | os.PathLike[str], malformed: type[TensorgradError]) -> dict[str, str]:
+    """Returns the metadata of a file, and reads no array; see `read_safetensors`."""
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(path, framework="numpy") as file:
+            return file.metadata() or {}
+    except (SafetensorError, *MALFORMED) as error:
+        raise malformed(f"{path} is not a safetensors file of arrays: {error}") from error
+
+
 def read_safetensors(
     path: str | os.PathLike[str], malformed: type[TensorgradError]
 ) -> tuple[dict[str, str], dict[str, np.ndarray]]:

@@ -9,14 +9,16 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from tensorgrad.errors import InputError, OptionError
+from tensorgrad.errors import InputError, OptionError, ProgramError
 from tensorgrad.runtime.backend import DTYPES, Executable
-from tensorgrad.runtime.files import parsed_json, read_safetensors, write_safetensors
+from tensorgrad.runtime.files import parsed_json, read_metadata, read_safetensors, write_safetensors
+from tensorgrad.runtime.program import FORMAT as PROGRAM
+from tensorgrad.runtime.saved import STEP, Saved
 from tensorgrad.tracing.arrays import as_numpy
 from tensorgrad.tracing.location import user_line
 
@@ -25,6 +27,7 @@ OPTIMIZER, TRAINING, RUN = "optimizer/", "training/", "fit/"
 FORMAT, FORMAT_VERSION = "tensorgrad-checkpoint", 1
 
 
+State: TypeAlias = dict[str, np.ndarray]
 PARTS = ("model", "optimizer", "settings")
 """What a state is made of; see `TrainingState.state_dict`."""
 
@@ -64,7 +67,12 @@ def checked_parts(parts: str | Sequence[str] | None) -> tuple[str, ...]:
 
 def names_of(executable: Executable) -> dict[str, str]:
     """Returns the name in checkpoints of each parameter and state, by the name that it has in the program."""
-    return {name: OPTIMIZER + name if "/" in name else name for name in executable.persistent}
+    return {name: name_of(name) for name in executable.persistent}
+
+
+def name_of(persistent: str) -> str:
+    """Returns the name in checkpoints of what has this one in programs."""
+    return OPTIMIZER + persistent if "/" in persistent else persistent
 
 
 def state_of(executable: Executable, kept: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -174,6 +182,47 @@ def read_checkpoint(path: str | os.PathLike[str]) -> tuple[dict[str, np.ndarray]
     if run is not None and not isinstance(run, dict):
         raise InputError(f"{user_line()}: {path} is a damaged checkpoint: what tg.fit keeps is {type(run).__name__}")
     return state, run
+
+
+def of_saved(path: str | os.PathLike[str], settings: Callable[[Mapping[str, float]], Mapping[str, float]]) -> State:
+    """Reads a file of `Training.save`, or of a page, as a state.
+
+    Args:
+        path: The file.
+        settings: Gives a file's settings by the names that they have in checkpoints.
+
+    Returns:
+        The state, by its names in checkpoints.
+
+    Raises:
+        InputError: The file holds no training.
+        OSError: It can't be read.
+    """
+    try:
+        saved = Saved.load(path)
+    except ProgramError as error:
+        raise InputError(f"{user_line()}: {error}") from None
+    host = saved.host
+    if host is None or host.kind != STEP:
+        raise InputError(f"{user_line()}: {path} holds no training to continue from")
+    kept = {"step": np.array(host.step_count, np.int64), "key": np.array(host.key, np.int64)}
+    if host.accumulate > 1:
+        kept["accumulated"] = np.array(host.accumulated, np.int64)
+    kept |= {name: np.array(value, np.float64) for name, value in settings(host.settings).items()}
+    return {
+        **{name_of(name): value for name, value in saved.state.items()},
+        **{TRAINING + name: value for name, value in kept.items()},
+    }
+
+
+def is_saved(path: str | os.PathLike[str]) -> bool:
+    """Returns whether a file is of `Training.save` rather than a checkpoint.
+
+    Raises:
+        InputError: It is not a safetensors file.
+        OSError: It can't be read.
+    """
+    return read_metadata(path, InputError).get("format") == PROGRAM
 
 
 def of_training(state: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:

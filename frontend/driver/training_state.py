@@ -326,15 +326,20 @@ class TrainingState(Compiled):
     def load_checkpoint(
         self, path: str | os.PathLike[str], strict: bool = True, parts: str | Sequence[str] | None = None
     ) -> checkpoints.Loaded:
-        """Continues from a file of `save_checkpoint`, or of `tg.fit`; see `load_state_dict`.
+        """Continues from a file of `save_checkpoint`, of `tg.fit`, or of `save`; see `load_state_dict`.
+
+        What a page saved is a file of `save`: the training goes on here, on any device.
 
         Raises:
             InputError: The file is not a checkpoint, or not of this training. Then nothing has changed.
             OSError: The file can't be read.
         """
         refuse_inside_trace("load_checkpoint")
-        state, _ = checkpoints.read_checkpoint(path)
-        return self.load_state_dict(checkpoints.of_training(state), strict, parts)
+        if checkpoints.is_saved(path):
+            state = checkpoints.of_saved(path, self._settings.by_label)
+        else:
+            state = checkpoints.of_training(checkpoints.read_checkpoint(path)[0])
+        return self.load_state_dict(state, strict, parts)
 
     def _take(self, other: TrainingState, parts: Sequence[str]) -> None:
         """Takes what fits of another training's state, by name, shape and dtype."""

@@ -194,6 +194,11 @@ class HostSettings:
         """Returns the values by how checkpoints call them."""
         return {label: self.values[name] for label, name in self._by_label.items()}
 
+    def by_label(self, values: Mapping[str, float]) -> dict[str, float]:
+        """Returns values, given by how formulas call them, by how checkpoints do; unknown names stay."""
+        labels = {name: label for label, name in self._by_label.items()}
+        return {labels.get(name, name): value for name, value in values.items()}
+
     def load(self, values: Mapping[str, Any]) -> dict[str, float]:
         """Returns all values, with those that are given by label; changes nothing.
 

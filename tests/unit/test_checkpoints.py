@@ -176,9 +176,15 @@ def test_what_is_no_checkpoint(tmp_path):
     training = trained()
     before = training.state_dict()
     (tmp_path / "text").write_text("not a file of tensors")
-    training.save(tmp_path / "program")
+    training.program.save(tmp_path / "program")
+    safetensors_numpy.save_file(before, tmp_path / "arrays")
     safetensors_numpy.save_file(before, tmp_path / "newer", {"tensorgrad-checkpoint": '{"version": 9}'})
-    for name, message in [("text", "not a safetensors file"), ("program", "not a checkpoint"), ("newer", "version 9")]:
+    for name, message in [
+        ("text", "not a safetensors file"),
+        ("arrays", "not a checkpoint"),
+        ("program", "program holds no training to continue from"),
+        ("newer", "version 9"),
+    ]:
         with pytest.raises(InputError, match=message):
             training.load_checkpoint(tmp_path / name)
     with pytest.raises(FileNotFoundError):
@@ -201,6 +207,28 @@ def test_a_file_is_replaced_whole_or_not_at_all(tmp_path, monkeypatch):
     assert path.read_bytes() == before and [file.name for file in tmp_path.iterdir()] == [path.name]
     with pytest.raises(OSError, match="nowhere"):
         training.save_checkpoint(tmp_path / "nowhere" / "c.safetensors")
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("accumulate", [1, 2])
+def test_a_saved_training_is_a_checkpoint_too(device, accumulate, tmp_path):
+    """Also one for another device, such as what a page saved."""
+    grouped = tg.optim.adamw(1e-2, groups={"layers.0.*": {"learning_rate": 2e-2}})
+    first = trained(5, accumulate=accumulate, optimizer=grouped, seed=7)
+    first.set_learning_rate(0.003) if accumulate == 2 else None
+    first.save(tmp_path / "training.tg", target="webgpu-default")
+    second = trained(0, accumulate=accumulate, optimizer=grouped, device=device)
+    assert second.load_checkpoint(tmp_path / "training.tg") == ((), ())
+    assert same(first.state_dict(), second.state_dict())
+    assert second.step_count == first.step_count
+    np.testing.assert_allclose(second.step(**batch(9)), first.step(**batch(9)), rtol=1e-5)
+
+
+def test_a_saved_function_is_no_checkpoint(tmp_path):
+    training = trained(0)
+    training.attach(lambda model, x: model(x), inputs={"x": (8, 3)}).save(tmp_path / "f.tg", target="webgpu-default")
+    with pytest.raises(InputError, match=r"f\.tg holds no training to continue from"):
+        training.load_checkpoint(tmp_path / "f.tg")
 
 
 def test_not_inside_a_trace(tmp_path):

@@ -117,7 +117,11 @@ class Walk(tg.nn.Module):
         self.cell = tg.nn.Linear(4, 4)
 
     def __call__(self, x: Any) -> Any:
-        last, states = tg.scan(lambda h, row: (tg.tanh(self.cell(h) + row),) * 2, tg.zeros((2, 4)), x)
+        def advance(state: Any, row: Any) -> tuple[Any, Any]:
+            state = tg.tanh(self.cell(state) + row)
+            return state, state
+
+        last, states = tg.scan(advance, tg.zeros((2, 4)), x)
         chosen = tg.cond(tg.sum(last) > 0.0, lambda h: h * 2.0, lambda h: tg.exp(-h), last)
         return tg.mean((chosen - 1.0) ** 2) + tg.mean(tg.sort(states, axis=0)[0] ** 2)
 
