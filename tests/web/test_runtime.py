@@ -291,3 +291,52 @@ def test_it_runs_in_a_worker(site: Site, evaluate: Evaluate) -> None:
         [plain(batch) for batch in data],
     )
     assert found == pytest.approx(losses(training, data), rel=1e-5)
+
+
+def identity(dtype: str, count: int) -> Program:
+    """A program that copies its input to its output."""
+    slots = (TensorSlot("x", "input", (count,), dtype, 0, 0), TensorSlot("y", "output", (count,), dtype, 1, 0))
+    size = slots[0].size
+    return Program(
+        "identity",
+        (),
+        (Buffer("inputs", size, "input"), Buffer("outputs", size, "output")),
+        slots,
+        (Copy(0, 0, 1, 0, size),),
+    )
+
+
+HALVES = np.arange(1 << 16, dtype=np.uint16).view(np.float16)[:0x7C00].astype(np.float64)
+"""All finite halves from 0."""
+BETWEEN = (HALVES[1:] + HALVES[:-1]) / 2
+CASES: tuple[tuple[str, str, Any, Any], ...] = (
+    ("f16", "Float32Array", np.concatenate([HALVES, -HALVES]), None),
+    ("f16", "Float64Array", np.concatenate([BETWEEN, np.nextafter(BETWEEN, 0), np.nextafter(BETWEEN, 1e6)]), None),
+    ("f32", "Float64Array", [0.1, -1e-46, 3.4028234663852886e38, 1e-40, np.pi], None),
+    ("i32", "BigInt64Array", [-(2**31), 2**31 - 1, 0], None),
+    ("u32", "Uint8Array", [0, 255], None),
+    ("u32", "Float64Array", None, "InputError: input 'x' is of floats, which don't convert to u32"),
+    ("bool", "Uint8Array", [0, 1, 1, 0], None),
+    ("bool", "Int32Array", None, "InputError: input 'x' is no array of bools: give booleans, or bytes of 0 and 1"),
+)
+
+
+@pytest.mark.parametrize(("dtype", "array", "values", "message"), CASES)
+def test_numbers_convert_as_in_numpy(
+    dtype: str, array: str, values: Any, message: str | None, site: Site, evaluate: Evaluate
+) -> None:
+    given = np.array([1.0, 0.0] if values is None else values)
+    Saved(identity(dtype, len(given)), {}, Host("function", "y")).save(site[0] / "identity.tg")
+    convert = "BigInt" if array == "BigInt64Array" else "Number"
+    found = evaluate(
+        "const identity = await T.Inference.load('identity.tg');"
+        f"const x = {array}.from(given, {convert});"
+        "try { return Array.from((await T.read(identity.call({x}))).data) }"
+        "catch (error) { return `${error.name}: ${error.message}` }",
+        given.tolist(),
+    )
+    if message is not None:
+        assert found == message
+    else:
+        expected = given.astype(np.dtype({"f16": "f2", "f32": "f4", "i32": "i4", "u32": "u4", "bool": "?"}[dtype]))
+        assert found == expected.astype(np.float64).tolist()
