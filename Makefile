@@ -28,7 +28,7 @@ EXAMPLES_READY := $(VENV)/.examples-$(KEY)
 TEST_READY := $(VENV)/.test-$(KEY)
 WEB_READY := web/dist/.ready-$(shell cat web/package*.json web/tsconfig.json web/src/*.ts | cksum | tr ' ' -)
 
-.PHONY: help install train test test-mlir test-web lint types lit unit nightly format adapter bench docs web clean
+.PHONY: help install train test test-mlir test-web lint types lit unit nightly format adapter bench docs web wheel clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -59,6 +59,10 @@ test-mlir: $(TEST_READY) ## Run the whole op table by upstream MLIR, from what b
 	$(BIN)/python -m pytest -n $(JOBS) -m mlir $(PYTEST_ARGS)
 
 web: $(WEB_READY) ## Build the runtime for browsers, web/dist/tensorgrad.js
+
+wheel: $(WEB_READY) ## Build the package in dist/
+	@rm -rf build/lib  # what setuptools left there would be packaged too
+	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .
 
 test-web: $(TEST_READY) $(WEB_READY) adapter ## Check the runtime for browsers, and try pages in headless Chromium
 	@sh tools/run_npm.sh $(BIN)/python run check
