@@ -33,7 +33,7 @@ WEB_READY := web/dist/.ready-$(shell cat web/package*.json web/tsconfig.json web
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
 
-train: $(EXAMPLES_READY) ## Train a digits classifier (DEVICE=auto, wgpu or numpy)
+train: $(EXAMPLES_READY) ## Train a digits classifier (DEVICE=auto, cpu, wgpu or numpy)
 	$(BIN)/python examples/digits.py --device $(DEVICE)
 
 install: $(TEST_READY) ## Install the package and everything the tests need into .venv

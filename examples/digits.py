@@ -15,10 +15,6 @@ import tensorgrad as tg
 
 BATCH, TEST_SIZE, STEPS = 128, 360, 1000
 LEARNING_RATE, WEIGHT_DECAY = 5e-3, 1e-3
-HINT = (
-    "No hardware adapter was found, so this trains by numpy; to use a GPU, install its Vulkan driver, or try "
-    "DEVICE=wgpu with a software one (on Debian: apt-get install mesa-vulkan-drivers)."
-)
 
 
 class Classifier(tg.nn.Module):
@@ -58,8 +54,6 @@ def train(device: tg.DeviceName, steps: int, seed: int, out: Path | None = None)
         device=device,
         seed=seed,
     )
-    if device == "auto" and training.device == "numpy":
-        print(HINT)
     data = tg.data.batches({"images": images, "labels": labels}, BATCH, shuffle=seed)
     report = tg.fit(training, data, steps=steps, plot=out)
     return training, report.losses.tolist()
