@@ -13,6 +13,7 @@ from tensorgrad.runtime.backend import BufferT, OutputHandle, OutputRing, Scalar
 from tensorgrad.runtime.errors import InputError, ProgramError
 from tensorgrad.runtime.program import DISPATCH_COSTS, PERSISTENT_ROLES, Copy, Dispatch, Program, TensorSlot, runs
 from tensorgrad.runtime.sharing import persistent_in, temporary_in
+from tensorgrad.runtime.stepwise import Stepwise
 from tensorgrad.runtime.target import Target
 
 DeviceT = TypeVar("DeviceT")
@@ -64,6 +65,19 @@ class ProgramExecutable(ABC, Generic[DeviceT, BufferT]):
         self, inputs: Mapping[str, Any], scalars: Mapping[str, float], constant: Collection[str] = ()
     ) -> dict[str, OutputHandle]:
         """Runs the program once; see `Executable.step`."""
+
+    @abstractmethod
+    def stepwise(self, inputs: Mapping[str, Any], scalars: Mapping[str, float]) -> Stepwise[BufferT]:
+        """Prepares a step whose dispatches and copies its caller runs, one by one.
+
+        Args:
+            inputs: As `step` takes them.
+            scalars: As `step` takes them.
+
+        Raises:
+            InputError: As `step`.
+            DeviceError: What the device reported.
+        """
 
     @abstractmethod
     def _new_buffer(self, index: int) -> BufferT:

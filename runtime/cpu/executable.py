@@ -16,7 +16,8 @@ from tensorgrad.runtime.cpu.device import ALIGNMENT, CpuDevice
 from tensorgrad.runtime.cpu.stepping import STEP, Layout, caller, instructions, kernel_texts, native_runtime, table
 from tensorgrad.runtime.errors import DeviceError
 from tensorgrad.runtime.executable import ProgramExecutable
-from tensorgrad.runtime.program import Dispatch, Program, Step, fault_name, runs
+from tensorgrad.runtime.program import Copy, Dispatch, Program, Step, fault_name, runs
+from tensorgrad.runtime.stepwise import Stepwise
 
 
 @dataclass(frozen=True)
@@ -173,6 +174,22 @@ class CpuExecutable(ProgramExecutable[CpuDevice, np.ndarray]):
         self._fill(inputs, scalars, ())
         index = self._ring.acquire()
         return self._frame(index), index
+
+    def stepwise(self, inputs: Mapping[str, Any], scalars: Mapping[str, float]) -> Stepwise[np.ndarray]:
+        """Prepares a step; see `ProgramExecutable.stepwise`. All inputs are copied to its memory."""
+        self._fill(inputs, scalars, ())
+        for name, array in self._borrowed.items():
+            self._input_views[name][...] = array
+        self._borrowed = {}
+        index = self._ring.acquire()
+        frame = self._frame(index)
+
+        def run(step: Dispatch | Copy, indices: tuple[int, ...]) -> None:
+            with self.pool() as pool:
+                self.run(self.table([step]), frame, pool, indices)
+            self.check_faults()
+
+        return Stepwise({**self._buffers, **self._ring.buffers(index)}, run, self._read_ranges, self._write_ranges)
 
     def outputs(self, index: int) -> dict[str, OutputHandle]:
         """Returns the outputs of a step that `prepare` has prepared, once it has run.

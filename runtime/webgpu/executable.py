@@ -15,8 +15,9 @@ from tensorgrad.runtime.errors import DeviceError
 from tensorgrad.runtime.executable import ProgramExecutable
 from tensorgrad.runtime.profile import busiest, named
 from tensorgrad.runtime.program import Copy, Dispatch, Program, runs, unrolled
+from tensorgrad.runtime.stepwise import Stepwise
 from tensorgrad.runtime.webgpu.device import MOST_STAGING, WebGPUDevice
-from tensorgrad.runtime.webgpu.encoding import Command, Recording, Segment
+from tensorgrad.runtime.webgpu.encoding import Command, CopyCommand, Recording, Segment
 from tensorgrad.runtime.webgpu.patient_device import PatientDevice
 from tensorgrad.runtime.webgpu.pipelines import Pipeline, pipelines_of
 
@@ -183,6 +184,23 @@ class WebGPUExecutable(ProgramExecutable[WebGPUDevice, wgpu.GPUBuffer]):
             index = self._next()
             return self._segments(index), index
 
+    def stepwise(self, inputs: Mapping[str, Any], scalars: Mapping[str, float]) -> Stepwise[wgpu.GPUBuffer]:
+        """Prepares a step; see `ProgramExecutable.stepwise`."""
+        self._new_ranges = self._ranges_without(self._fill(inputs, scalars, ()))
+        with self.device.reporting(f"preparing {self.program.name!r}"):
+            index = self._next()
+        buffers = {**self._buffers, **self._ring.buffers(index)}
+
+        def run(step: Dispatch | Copy, times: tuple[int, ...]) -> None:
+            doing = "copying" if isinstance(step, Copy) else f"running {named(self.program, step)}"
+            with self.device.reporting(doing):
+                segment = (
+                    _copied(step, buffers) if isinstance(step, Copy) else [_at(self._command(step, buffers), times)]
+                )
+                self.device.recorded([segment]).submit()
+
+        return Stepwise(buffers, run, self._read_ranges, self._write_ranges)
+
     def outputs(self, index: int) -> dict[str, OutputHandle]:
         """Returns the outputs of a step that `prepare` has prepared, once it has run."""
         return self._ring.handles(index)
@@ -218,20 +236,15 @@ class WebGPUExecutable(ProgramExecutable[WebGPUDevice, wgpu.GPUBuffer]):
         known: dict[int, Command] = {}
         for step, times in unrolled(self.program.plan):
             if isinstance(step, Copy):
-                ends = buffers[step.source], step.source_offset, buffers[step.destination]
-                segments.append((*ends, step.destination_offset, step.size))
+                segments.append(_copied(step, buffers))
                 continue
             if not segments or not isinstance(segments[-1], list):
                 segments.append([])
             if id(step) not in known:
                 known[id(step)] = self._command(step, buffers)
-            command = known[id(step)]
-            if times and command.strides:
-                offsets = [sum(map(operator.mul, strides, times)) for strides in command.strides]
-                command = replace(command, offsets=tuple(offsets))
             commands = segments[-1]
             assert isinstance(commands, list)
-            commands.append(command)
+            commands.append(_at(known[id(step)], times))
         return segments
 
     def _command(self, step: Dispatch, buffers: Mapping[int, wgpu.GPUBuffer]) -> Command:
@@ -257,6 +270,19 @@ class WebGPUExecutable(ProgramExecutable[WebGPUDevice, wgpu.GPUBuffer]):
         """Returns what `ProgramExecutable.statistics` does; the buffer that reads go through counts as ours."""
         found = super().statistics()
         return {**found, "device_bytes": found["device_bytes"] + self.device.staging_bytes}
+
+
+def _copied(step: Copy, buffers: Mapping[int, wgpu.GPUBuffer]) -> CopyCommand:
+    ends = buffers[step.source], step.source_offset, buffers[step.destination]
+    return (*ends, step.destination_offset, step.size)
+
+
+def _at(command: Command, times: tuple[int, ...]) -> Command:
+    """Returns a dispatch at some time of the loops around it."""
+    if not times or not command.strides:
+        return command
+    offsets = [sum(map(operator.mul, strides, times)) for strides in command.strides]
+    return replace(command, offsets=tuple(offsets))
 
 
 def _indirect_buffers(program: Program) -> set[int]:
