@@ -13,6 +13,7 @@ from pathlib import Path
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
+from xdsl.utils.arg_spec import ArgSpec
 from xdsl.utils.exceptions import DiagnosticException
 
 from tensorgrad.runtime.errors import CompilerError, NumericsError, TensorgradError
@@ -136,6 +137,21 @@ def write_reproducer(module: ModuleOp, passes: Sequence[ModulePass], number: int
     with tempfile.NamedTemporaryFile(
         "w", prefix=f"{failing.name}-", suffix=".mlir", delete=False, encoding="utf-8"
     ) as file:
-        file.write(f"// tg-opt {Path(file.name).name} -p '{failing.spec()}'{flags}\n")
+        file.write(f"// tg-opt {Path(file.name).name} -p {_quoted(failing)}{flags}\n")
         file.write(f"// tensorgrad {version(PACKAGE)}, xdsl {version('xdsl')}\n{module!s}\n")
     return Path(file.name)
+
+
+def _quoted(one: ModulePass) -> str:
+    """Returns a pass as a shell takes it; the text of an option may have quotes, as that of a device's target has."""
+    spec = one.spec()
+    escaped = {
+        name: tuple(_escaped(value) if isinstance(value, str) else value for value in values)
+        for name, values in spec.parameters.items()
+    }
+    text = str(ArgSpec(spec.name, escaped)).replace("'", "'\\''")
+    return f"'{text}'"
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"')
