@@ -571,11 +571,16 @@ def parts_of(buffer: SSAValue) -> tuple[SSAValue, ...]:
     return tuple(buffer.owner.parts) if isinstance(buffer.owner, PackOp) else (buffer,)
 
 
+KERNELS = "buf.kernels"
+"""The attribute of a dispatch that takes the place of several kernels, or of none: how many those are."""
+
+
 @irdl_op_definition
 class DispatchOp(IRDLOperation):
     """Runs a `wgsl.kernel` over so many workgroups, its bindings in the order of the operands.
 
-    With `indirect`, the three numbers of workgroups are read from a buffer when it runs.
+    With `indirect`, the three numbers of workgroups are read from a buffer when it runs. A dispatch takes the place
+    of one `buf.kernel`, unless the attribute `buf.kernels` says of how many.
 
     Example:
         buf.dispatch @thread0 workgroups = [4, 1, 1] (%1, %2) : memref<256xf32>, memref<256xf32>
@@ -605,6 +610,12 @@ class DispatchOp(IRDLOperation):
         """The number of workgroups in each dimension."""
         x, y, z = cast("DenseArrayBase[IntegerType]", self.workgroups).get_values()
         return (x, y, z)
+
+    @property
+    def kernels(self) -> int:
+        """Of how many kernels, in a row, it takes the place."""
+        found = self.attributes.get(KERNELS)
+        return cast("IntegerAttr[IntegerType]", found).value.data if isinstance(found, IntegerAttr) else 1
 
     def indirect(self, arguments: SSAValue) -> None:
         """Lets the numbers of workgroups be read from a buffer."""

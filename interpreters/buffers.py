@@ -23,10 +23,10 @@ from tensorgrad.dialects import buf
 from tensorgrad.dialects.buf_control import BranchOp, ChooseOp
 from tensorgrad.dialects.signature import NAME, Slot, arguments_of, read_slot
 from tensorgrad.dialects.tg.base import dense_to_numpy
-from tensorgrad.interpreters.attention import run_attention
 from tensorgrad.interpreters.control import Decide, Env, Run, Storage, Unrolling, decided
+from tensorgrad.interpreters.prepared import PreparedKernel, poison
 from tensorgrad.interpreters.scalars import Array, scalar_dtype
-from tensorgrad.interpreters.stages import Stage, read
+from tensorgrad.interpreters.stages import read
 from tensorgrad.runtime.errors import ExecutionError, InputError
 
 INPUTS = ("parameter", "state", "input", "scalar", "constant")
@@ -34,17 +34,6 @@ DESTINATIONS = ("output", "gradient", "update")
 UPDATED = ("parameter", "state")
 KEPT = ("parameter", "state", "constant", *DESTINATIONS)
 """Roles whose buffers outlive the run."""
-
-POISON = np.uint32(0x7FFE7FFD)
-"""NaN as f16, f32 and f64 alike, a large integer, and true."""
-
-
-def poison(target: Array) -> None:
-    """Fills bytes with the pattern."""
-    whole = target.size // 4 * 4
-    target[:whole].view(np.uint32)[...] = POISON
-    target[whole:] = np.frombuffer(POISON.tobytes(), np.uint8)[: target.size - whole]
-
 
 Rows: TypeAlias = Mapping[Storage, Sequence[Storage]]
 """What are only names for buffers that lie side by side, with those buffers."""
@@ -241,12 +230,12 @@ class BufferExecutor:
         block = self.function.body.block
         for value in (*block.args, *(op.result for op in block.ops if isinstance(op, buf.ViewOp))):
             self._add_buffer(value)
-        self._stages: dict[buf.KernelOp, list[Stage]] = {}
+        self._kernels: dict[buf.KernelOp, PreparedKernel] = {}
         for op in module.walk():
             if isinstance(op, memref.AllocOp):
                 scalar_dtype(buf.element_of(op.memref))
             elif isinstance(op, buf.KernelOp):
-                self._stages[op] = [Stage(stage) for stage in op.stages]
+                self._kernels[op] = PreparedKernel(op)
         self._branches = any(isinstance(op, ChooseOp | BranchOp) for op in module.walk())
         self._rows = rows_of(block)
         self._inputs = self._input_keys()
@@ -409,15 +398,7 @@ class BufferExecutor:
         if isinstance(op, memref.CopyOp):
             memory.array(run.operands[1])[...] = memory.array(run.operands[0])
         else:
-            arguments: Iterable[SSAValue] = op.body.block.args
-            arrays: dict[SSAValue, Array] = dict(zip(arguments, map(memory.array, run.operands), strict=True))
-            registers = _Memory()
-            local: list[SSAValue] = [x.memref for x in op.locals if not buf.is_shape_only(x.memref)]
-            arrays.update((value, registers.array(Storage.of(value))) for value in local)
-            for stage in self._stages[op]:
-                stage.run(arrays)
-            if op.attention is not None:
-                run_attention(op.attention, arrays)
+            self._kernels[op].run([memory.array(place) for place in run.operands])
         for value in hygiene.clashing:
             poison(memory.bytes(value))
         for value, sharing in hygiene.dead:

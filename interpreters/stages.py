@@ -20,6 +20,7 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap
 
 from tensorgrad.dialects import buf
+from tensorgrad.interpreters.moving import moved_sum
 from tensorgrad.interpreters.scalars import COMBINERS, RULES, Array, Combiner, evaluate, scalar_dtype
 from tensorgrad.runtime.errors import ExecutionError
 
@@ -296,11 +297,16 @@ class Stage:
                 (low, min(low + step, extent)) for low, step, extent in zip(lows, tile, self.extents, strict=True)
             )
 
-    def run(self, arrays: Mapping[SSAValue, Array]) -> None:
-        """Computes the stage; `arrays` holds the kernel's block arguments and locals, and is written in place."""
+    def run(self, arrays: Mapping[SSAValue, Array], seed: int | None = None) -> None:
+        """Computes the stage.
+
+        Args:
+            arrays: Those of the kernel's block arguments and locals; written in place.
+            seed: Moves sums of f64 as rounding might.
+        """
         results = [self._initial(output) for output in self.outputs]
         for ranges in self._pieces():
-            values = _Evaluation(self, arrays, ranges)
+            values = _Evaluation(self, arrays, ranges, seed)
             for output, result in zip(self.outputs, results, strict=True):
                 part = values.of_output(output)
                 key = tuple(
@@ -323,8 +329,8 @@ class Stage:
 class _Evaluation:
     """The values of a stage's body on one part of its space."""
 
-    def __init__(self, stage: Stage, arrays: Mapping[SSAValue, Array], ranges: Ranges):
-        self.stage, self.arrays, self.ranges = stage, arrays, ranges
+    def __init__(self, stage: Stage, arrays: Mapping[SSAValue, Array], ranges: Ranges, seed: int | None):
+        self.stage, self.arrays, self.ranges, self.seed = stage, arrays, ranges, seed
         self.loops = _indices(ranges)
         self.values: dict[SSAValue, Array] = {}
         generic = stage.stage
@@ -339,12 +345,19 @@ class _Evaluation:
         rank = len(self.ranges)
         if output.factors is not None:
             x, y = (_full_rank(self.values[factor], rank) for factor in output.factors)
-            return contract(*self._spread(x, y, output.folded), output.folded).astype(x.dtype, copy=False)
+            x, y = self._spread(x, y, output.folded)
+            product = contract(x, y, output.folded).astype(x.dtype, copy=False)
+            if self.seed is None or product.dtype != np.float64:
+                return product
+            return moved_sum(product, contract(np.abs(x), np.abs(y), output.folded), self.seed)
         value = self.values[output.value]
         if output.combiner is None:
             return value
         value = np.broadcast_to(value, [high - low for low, high in self.ranges])
-        return output.combiner.reduce(value, output.folded, output.element)
+        total = output.combiner.reduce(value, output.folded, output.element)
+        if self.seed is None or output.combiner is not COMBINERS["arith.addf"] or total.dtype != np.float64:
+            return total
+        return moved_sum(total, output.combiner.reduce(np.abs(value), output.folded, output.element), self.seed)
 
     def _spread(self, x: Array, y: Array, folded: tuple[int, ...]) -> tuple[Array, Array]:
         """Repeats `x` along folded loops that neither factor depends on."""

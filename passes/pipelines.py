@@ -126,6 +126,11 @@ def scheduled_passes(target: Target) -> list[ModulePass]:
     ]
 
 
+def lowering_in(passes: Sequence[ModulePass]) -> int:
+    """Returns the number of the pass that leaves the level `buf`."""
+    return next(number for number, one in enumerate(passes) if one.name in LOWERINGS)
+
+
 def training_passes(
     function: str | None,
     optimizer: ModulePass | None,

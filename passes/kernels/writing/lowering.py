@@ -15,7 +15,7 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.utils.exceptions import DiagnosticException
 
 from tensorgrad.dialects import cpu, wgsl
-from tensorgrad.dialects.buf import ArenaOp, Buffer, DispatchOp, KernelOp, ViewOp, buffer_type, element_of
+from tensorgrad.dialects.buf import KERNELS, ArenaOp, Buffer, DispatchOp, KernelOp, ViewOp, buffer_type, element_of
 from tensorgrad.dialects.buf_control import BranchOp, RepeatOp
 from tensorgrad.dialects.schedule import Extents, Schedule, ScheduleAttr
 from tensorgrad.dialects.signature import NAME
@@ -172,6 +172,8 @@ class FunctionLowering(ABC):
         dispatch.location = kernels[0].location
         dispatch.attributes[BYTES_MOVED] = IntegerAttr(sum(map(bytes_moved, kernels)), i64)
         dispatch.attributes[FLOPS] = IntegerAttr(sum(map(flops, kernels)), i64)
+        if len(kernels) != 1:
+            dispatch.attributes[KERNELS] = IntegerAttr(len(kernels), i64)
         cast(Block, kernels[0].parent).insert_op_before(dispatch, kernels[0])
         for kernel in kernels:
             kernel.detach()
@@ -241,6 +243,7 @@ class FunctionLowering(ABC):
         dispatch = DispatchOp.of(made.sym_name.data, (1, 1, 1), views)
         dispatch.location = op.location
         dispatch.attributes[BYTES_MOVED] = IntegerAttr(12 * sum(map(len, dispatches)) + 4 * len(placed), i64)
+        dispatch.attributes[KERNELS] = IntegerAttr(0, i64)
         cast(Block, op.parent).insert_op_before(dispatch, op)
 
     def _dissolve(self, op: BranchOp) -> None:

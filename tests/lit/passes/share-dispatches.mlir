@@ -37,7 +37,7 @@ func.func @independent(%x: tensor<16x16xf32>, %a: tensor<16x16xf32>, %b: tensor<
 // WGSL: wgsl.kernel @thread0
 // WGSL-NOT: wgsl.kernel
 // WGSL: buf.view %{{.*}}[0] attributes {tg.name = "starts0", tg.role = "constant", tg.value = dense<[0, 256, 0, 0, 512, 256, 0]> : tensor<7xi32>}
-// WGSL: buf.dispatch @shared0 workgroups = [24, 1, 1]
+// WGSL: buf.dispatch @shared0 workgroups = [24, 1, 1] attributes {{.*}}buf.kernels = 3 : i64
 // WGSL: buf.dispatch @thread0 workgroups = [4, 1, 1]
 
 // What updates a parameter in place does not run beside what reads its old value.

@@ -1,0 +1,284 @@
+"""Runs the dispatches of a program by numpy, one by one, on memory that is laid out as the program's is.
+
+What a dispatch is to compute is said by the kernels that it was made of, in the function with its memory plan.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TypeAlias, TypeVar, cast
+
+import numpy as np
+from xdsl.dialects import memref
+from xdsl.dialects.builtin import ModuleOp, i1
+from xdsl.ir import Attribute, Block, SSAValue
+
+from tensorgrad.dialects import buf
+from tensorgrad.dialects.buf_control import BranchOp, RepeatOp, RowOp
+from tensorgrad.dialects.signature import NAME, read_slot
+from tensorgrad.interpreters.buffers import find_function
+from tensorgrad.interpreters.moving import moved
+from tensorgrad.interpreters.prepared import PreparedKernel, poison, widened_kernel
+from tensorgrad.interpreters.scalars import Array, scalar_dtype
+from tensorgrad.interpreters.stages import read
+from tensorgrad.runtime.errors import ExecutionError
+from tensorgrad.runtime.program import Copy, Dispatch, Program, Repeat, Step
+
+UNDEFINED_ROLES = ("workspace", "output")
+"""The roles of the buffers whose contents nothing may rely on before a step."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a kernel's operand lies.
+
+    Attributes:
+        buffer: The index of the program's buffer.
+        start: The first byte.
+        shape: The extents.
+        element: The type of an element.
+        name: What the user calls the tensor, such as "parameter 'weight'"; or "".
+    """
+
+    buffer: int
+    start: int
+    shape: tuple[int, ...]
+    element: Attribute
+    name: str
+
+    @property
+    def dtype(self) -> np.dtype[np.generic]:
+        """The stored dtype: a bool is a word."""
+        return np.dtype(np.uint32) if self.element == i1 else scalar_dtype(self.element)
+
+    @property
+    def size(self) -> int:
+        """How many bytes it has."""
+        return math.prod(self.shape) * self.dtype.itemsize
+
+    def array(self, memory: Mapping[int, Array]) -> Array:
+        """Returns the elements, as a view of the buffers' bytes."""
+        return memory[self.buffer][self.start : self.start + self.size].view(self.dtype).reshape(self.shape)
+
+
+@dataclass(frozen=True)
+class KernelRun:
+    """One run of a kernel, and what it wrote.
+
+    Attributes:
+        op: The kernel.
+        places: Where its operands lie.
+        before: Copies of the operands, as they were.
+        after: Copies of what it wrote.
+    """
+
+    op: buf.KernelOp
+    places: tuple[Place, ...]
+    before: tuple[Array, ...]
+    after: tuple[Array, ...]
+    _wide: dict[buf.KernelOp, PreparedKernel]
+
+    @property
+    def written(self) -> tuple[Place, ...]:
+        """Where its results lie."""
+        return self.places[len(self.places) - len(self.after) :]
+
+    def read(self, number: int, stored: Array) -> Array:
+        """Returns the elements of a result as values, of what is stored."""
+        return read(stored, self.written[number].element)
+
+    def again(self, seed: int | None = None) -> tuple[Array, ...]:
+        """Returns what it writes if all floats have at least 64 bits.
+
+        Args:
+            seed: Moves operands and sums as rounding might.
+        """
+        if self.op not in self._wide:
+            self._wide[self.op] = PreparedKernel(widened_kernel(self.op))
+        operands = [_widened(array, seed) for array in self.before]
+        self._wide[self.op].run(operands, seed)
+        return tuple(operands[len(operands) - len(self.after) :])
+
+
+@dataclass(frozen=True)
+class _Choice:
+    """What a dispatch does that says which of two branches runs.
+
+    Attributes:
+        conditions: The predicates of the branches around, and what each has to be.
+        predicate: Of the two branches.
+        dispatches: Those of both, each with what the predicate has to be.
+    """
+
+    conditions: tuple[tuple[SSAValue, bool], ...]
+    predicate: SSAValue
+    dispatches: tuple[tuple[Dispatch, bool], ...]
+
+
+Work: TypeAlias = "tuple[buf.KernelOp, ...] | memref.CopyOp | _Choice"
+"""What a step of a plan was made of."""
+
+
+class PlannedSteps:
+    """The dispatches and copies of a program, each with the kernels that it was made of.
+
+    Args:
+        module: A function with its memory plan.
+        lowered: The same module with dispatches.
+        program: What was made of that.
+        name: The function; the only one that is not private by default.
+
+    Attributes:
+        memory: The bytes of the program's buffers by index, which the caller sets, and steps write.
+
+    Raises:
+        ExecutionError: The program's plan is not that of the function.
+    """
+
+    def __init__(self, module: ModuleOp, lowered: ModuleOp, program: Program, name: str | None = None):
+        self.memory: dict[int, Array] = {}
+        self._block = find_function(module, name).body.block
+        self._program = program
+        self._buffers = {buffer.name: index for index, buffer in enumerate(program.buffers)}
+        self._depths: dict[SSAValue, int] = {}
+        self._work: dict[int, Work] = {}
+        self._prepared: dict[buf.KernelOp, PreparedKernel] = {}
+        self._wide: dict[buf.KernelOp, PreparedKernel] = {}
+        dispatches = (op for op in find_function(lowered, name).walk() if isinstance(op, buf.DispatchOp))
+        self._counts = iter([op.kernels for op in dispatches])
+        steps = iter(program.plan)
+        self._match(self._block, steps, (), 0)
+        if next(steps, None) is not None or next(self._counts, None) is not None:
+            raise ExecutionError("the program has more steps than the function with its memory plan")
+
+    def _match(
+        self, block: Block, steps: Iterator[Step], conditions: tuple[tuple[SSAValue, bool], ...], depth: int
+    ) -> list[Dispatch]:
+        """Notes what steps were made of, in the order of a block; the dispatches among them that branches may skip."""
+        found: list[Dispatch] = []
+        kernels = iter([op for op in block.ops if isinstance(op, buf.KernelOp)])
+        noted: set[buf.KernelOp] = set()
+        for op in block.ops:
+            if isinstance(op, buf.KernelOp) and op not in noted:
+                step = _next(steps, Dispatch)
+                team = tuple(itertools.islice(kernels, next(self._counts, 0)))
+                if op not in team:
+                    raise ExecutionError(f"the dispatch {step.label!r} is not that of its kernel")
+                noted.update(team)
+                self._work[id(step)] = team
+                found.append(step)
+            elif isinstance(op, memref.CopyOp):
+                self._work[id(_next(steps, Copy))] = op
+            elif isinstance(op, RepeatOp):
+                loop = _next(steps, Repeat)
+                self._depths[op.iteration] = depth
+                inner = iter(loop.steps)
+                found += self._match(op.body.block, inner, conditions, depth + 1)
+                if loop.count != op.times or next(inner, None) is not None:
+                    raise ExecutionError("a loop of the program is not that of the function with its memory plan")
+            elif isinstance(op, BranchOp) and any(isinstance(inner, buf.KernelOp) for inner in op.walk()):
+                found.append(self._match_branches(op, steps, conditions, depth))
+        return found
+
+    def _match_branches(
+        self, op: BranchOp, steps: Iterator[Step], conditions: tuple[tuple[SSAValue, bool], ...], depth: int
+    ) -> Dispatch:
+        """Notes what the steps of two branches were made of; the dispatch that says which of them runs."""
+        choice = _next(steps, Dispatch)
+        if next(self._counts, None) != 0:
+            raise ExecutionError(f"the dispatch {choice.label!r} is not that of a branch")
+        rows: list[tuple[Dispatch, bool]] = []
+        for block, wanted in zip(op.branches, (True, False), strict=True):
+            inside = self._match(block, steps, (*conditions, (op.predicate, wanted)), depth)
+            rows += [(step, wanted) for step in inside]
+        self._work[id(choice)] = _Choice(conditions, op.predicate, tuple(rows))
+        return choice
+
+    def poison(self) -> None:
+        """Fills what nothing may rely on before a step with garbage; what lies between rows stays zero."""
+        for op in self._block.ops:
+            if isinstance(op, buf.ViewOp) and buf.ROW not in op.attributes:
+                place = self._place(op.result, ())
+                if self._program.buffers[place.buffer].role in UNDEFINED_ROLES:
+                    poison(self.memory[place.buffer][place.start : place.start + place.size])
+
+    def run(self, step: Dispatch | Copy, times: tuple[int, ...]) -> list[KernelRun]:
+        """Runs a step of the program's plan on `memory`.
+
+        Args:
+            step: The very object in the plan.
+            times: The iteration index of each loop around it.
+
+        Returns:
+            The kernels that ran; copies, and what decides on branches, are none.
+
+        Raises:
+            ExecutionError: A kernel does what is illegal.
+        """
+        work = self._work[id(step)]
+        if isinstance(work, memref.CopyOp):
+            source, target = (self._place(value, times) for value in (work.source, work.destination))
+            target.array(self.memory)[...] = source.array(self.memory)
+            return []
+        if isinstance(step, Dispatch) and step.indirect is not None and not self._words(*step.indirect).all():
+            return []
+        if isinstance(work, _Choice):
+            self._choose(work, times)
+            return []
+        return [self._run(op, times) for op in work]
+
+    def _words(self, buffer: int, offset: int) -> Array:
+        """Returns three numbers of workgroups."""
+        return self.memory[buffer][offset : offset + 12].view(np.uint32)
+
+    def _choose(self, choice: _Choice, times: tuple[int, ...]) -> None:
+        def holds(predicate: SSAValue) -> bool:
+            return bool(self._place(predicate, times).array(self.memory).reshape(-1)[0])
+
+        around = all(holds(predicate) == wanted for predicate, wanted in choice.conditions)
+        chosen = holds(choice.predicate)
+        for step, wanted in choice.dispatches:
+            if step.indirect is not None:
+                self._words(*step.indirect)[...] = step.workgroups if around and chosen == wanted else 0
+
+    def _run(self, op: buf.KernelOp, times: tuple[int, ...]) -> KernelRun:
+        if op not in self._prepared:
+            self._prepared[op] = PreparedKernel(op)
+        places = tuple(self._place(value, times) for value in op.operands)
+        arrays = [place.array(self.memory) for place in places]
+        before = tuple(array.copy() for array in arrays)
+        self._prepared[op].run(arrays)
+        after = tuple(array.copy() for array in arrays[len(op.inputs) :])
+        return KernelRun(op, places, before, after, self._wide)
+
+    def _place(self, value: SSAValue, times: tuple[int, ...]) -> Place:
+        """Returns where a view is, or a row of one at some time of the loops."""
+        row = value.owner if isinstance(value.owner, RowOp) else None
+        view = cast(buf.ViewOp, value.owner) if row is None else row.base
+        element, start = buf.element_of(value), view.start
+        if row is not None:
+            start += buf.element_bytes(element) * row.start([times[self._depths[index]] for index in row.indices])
+        label = cast(buf.ArenaOp, view.arena.owner).label.data
+        slot = read_slot(view.attributes, "", "") if NAME in view.attributes else None
+        name = "" if slot is None else f"{slot.role} {slot.name!r}"
+        return Place(self._buffers[label], start, buf.shape_of(value), element, name)
+
+
+StepT = TypeVar("StepT", Dispatch, Copy, Repeat)
+
+
+def _next(steps: Iterator[Step], kind: type[StepT]) -> StepT:
+    step = next(steps, None)
+    if not isinstance(step, kind):
+        raise ExecutionError(f"the program has {type(step).__name__} where the function has {kind.__name__}")
+    return step
+
+
+def _widened(array: Array, seed: int | None) -> Array:
+    if array.dtype.kind != "f":
+        return array.copy()
+    wide = array.astype(np.float64)
+    return wide if seed is None else moved(wide, seed)
