@@ -6,7 +6,7 @@ import argparse
 import os
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -19,7 +19,7 @@ from xdsl.utils.exceptions import ArgSpecParseError, DiagnosticException, ParseE
 from xdsl.xdsl_opt_main import xDSLOptMain
 
 from tensorgrad.passes.analyses.dominance import verify_dominance
-from tensorgrad.passes.pipelines import read_passes
+from tensorgrad.passes.pipelines import lowering_in, read_passes
 from tensorgrad.passes.running import PACKAGE, apply_pass, with_reproducer
 from tensorgrad.runtime.errors import CompilerError, NumericsError, TensorgradError
 from tensorgrad.tools.extensions import Extension, load_extension
@@ -126,7 +126,8 @@ class TgOpt(xDSLOptMain):
                 raise _with_notes(CompilerError(f"{before.name} left invalid IR: {error}"), error) from error
 
         loaded = "".join(f" --load {shlex.quote(str(Path(path).resolve()))}" for path in self.args.load)
-        self.pipeline = NamedPipeline(read_passes(written, self.available_passes), between, loaded)
+        finish = None if numerics is None else numerics.finish
+        self.pipeline = NamedPipeline(read_passes(written, self.available_passes), between, loaded, finish)
 
     def _add(self, extension: Extension) -> None:
         """Makes the passes and dialects of a file available."""
@@ -155,6 +156,15 @@ class _Numerics:
         else:
             self._verifier.check(before, module)
 
+    def finish(self, module: ModuleOp) -> None:
+        """Compares what a device gives for each kernel with what `buf` gives, where passes led from one to the other.
+
+        Raises:
+            NumericsError: A kernel gives something else.
+        """
+        if self._verifier is not None:
+            self._verifier.check_kernels(module)
+
 
 @dataclass(frozen=True)
 class NamedPipeline(PassPipeline):
@@ -162,9 +172,11 @@ class NamedPipeline(PassPipeline):
 
     Attributes:
         flags: What the command of a reproducer has besides the pass.
+        finish: Looks at the kernels that all passes have left, if someone does.
     """
 
     flags: str = ""
+    finish: Callable[[ModuleOp], None] | None = None
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Runs all passes on a module."""
@@ -179,6 +191,12 @@ class NamedPipeline(PassPipeline):
             if one is not None:
                 apply_pass(self.passes, number, ctx, op, original.clone, self.flags)
             before = one
+        if self.finish is not None:
+            try:
+                self.finish(op)
+            except NumericsError as error:
+                number = lowering_in(self.passes)
+                raise with_reproducer(error, self.passes, number, original.clone, self.flags) from error
 
 
 def _with_notes(error: CompilerError, cause: BaseException) -> CompilerError:

@@ -107,6 +107,7 @@ def compiled_accumulation(step: Compilation, executable: Executable, losses: Los
         tuned=step.tuned,
         precision=step.precision,
         timeout=step.timeout,
+        verify=step.verify,
     )
     loaded = compilation.load(share=executable, in_turn=True)
     if step.memory_limit is not None:

@@ -113,8 +113,9 @@ def compile(
         edit_passes: Called with the list of passes on `tg`, and again with the list of those below it, which only a
             device has; returns the list to run.
         verify: Whether the compiler checks itself: what each pass leaves runs at its own level, on drawn values, and a
-            pass that changes a result, or a derivative that no difference agrees with, is a `NumericsError`. That takes
-            several times as long as compiling.
+            pass that changes a result, or a derivative that no difference agrees with, is a `NumericsError`. On wgpu
+            and cpu each kernel is compared too, on the device, with what numpy gives for it, and the first that gives
+            something else is named. That takes several times as long as compiling. Attached functions do the same.
         timeout: For how many seconds to wait for the device at a time: for what it was given until then, when a result
             is read. Where that takes longer, a `DeviceError` says so, and this process can't use the device any more,
             since nothing stops what it runs. `None` waits as long as it takes. On numpy and cpu nothing waits, so there
@@ -140,7 +141,8 @@ def compile(
         OptionError: A setting is out of range.
         NoAdapterError: There is no adapter for device "wgpu".
         ProgramError, TargetError: The device can't run the program.
-        NumericsError: With `verify`, a pass changes a value; says which, where and how much.
+        NumericsError: With `verify`, a pass changes a value, or a kernel gives another one on the device; says which,
+            where and how much.
     """
     refuse_inside_trace("tg.compile")
     if not isinstance(checks, bool):

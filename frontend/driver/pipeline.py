@@ -26,7 +26,7 @@ from tensorgrad.interpreters.backend import NumpyExecutable
 from tensorgrad.passes.analyses.dominance import verify_dominance
 from tensorgrad.passes.buffers.lower_precision import LowerPrecisionPass
 from tensorgrad.passes.functions import find_function
-from tensorgrad.passes.pipelines import LOWERINGS, device_passes
+from tensorgrad.passes.pipelines import LOWERINGS, device_passes, lowering_in
 from tensorgrad.passes.running import apply_pass, with_reproducer
 from tensorgrad.runtime.backend import Executable
 from tensorgrad.runtime.executable import ProgramExecutable
@@ -251,6 +251,20 @@ class Compilation:
         if self._verifier is not None:
             self._verifier.check(one, module)
 
+    def _check_kernels(self, module: ModuleOp, passes: Sequence[ModulePass]) -> None:
+        """Compares each kernel of a device with `buf`, where that was asked for.
+
+        Raises:
+            NumericsError: One gives something else.
+        """
+        if self._verifier is None:
+            return
+        with self.phases.measure("verify"):
+            try:
+                self._verifier.check_kernels(module)
+            except NumericsError as error:
+                raise with_reproducer(error, passes, lowering_in(passes), self._tensors_again) from error
+
     def _before(self, one: ModulePass, module: ModuleOp) -> None:
         if one.name in LOWERINGS:
             self._dumped("buf", module)
@@ -403,16 +417,18 @@ class Compilation:
     def _lowered(self, target: Target) -> Program:
 
         module = self._on_tensors()
+        passes = self._below(target)
         # What they leave is checked as a program, and by the device's own compiler.
         run_passes(
             module,
-            self._below(target),
+            passes,
             self.phases,
             verify=False,
             source=self._tensors_again,
             before=self._before,
             after=self._after,
         )
+        self._check_kernels(module, passes)
         self._dumped("llvm" if target.native else "wgsl", module)
         with self.phases.measure("build"):
             from tensorgrad.passes.kernels.build_program import build_program
@@ -492,7 +508,7 @@ class Compilation:
     def down_to_buf(self) -> list[ModulePass]:
         """Returns the passes down to where kernels are scheduled."""
         passes = self.down_to_kernels()
-        return passes[: next(number for number, one in enumerate(passes) if one.name in LOWERINGS)]
+        return passes[: lowering_in(passes)]
 
 
 LEVELS: dict[str, Callable[[Compilation], Sequence[ModulePass]]] = {

@@ -519,10 +519,16 @@ class Training(TrainingState, Generic[Result]):
             traced = trace_model(self._model, function, specs, check, assigning, self._source.untrained)
         order_parameters(traced.function, self._compilation.parameters)
         name, module = traced.function.sym_name.data, checked_module(traced.function)
-        device = self._compilation.device
-        timeout = self._compilation.timeout
+        step = self._compilation
         compilation = Compilation(
-            name, module, lambda _: forward_passes(), device, phases, precision=precision, timeout=timeout
+            name,
+            module,
+            lambda _: forward_passes(),
+            step.device,
+            phases,
+            precision=precision,
+            timeout=step.timeout,
+            verify=step.verify,
         )
         return Specialization(compilation, compilation.load(share=self._executable), traced.results, traced.ranges)
 
@@ -544,6 +550,7 @@ class Training(TrainingState, Generic[Result]):
             tuned=step.tuned,
             precision=step.precision,
             timeout=step.timeout,
+            verify=step.verify,
         )
         results = {path: f"gradient/{path}" for paths in source.losses for path in paths}
         return Specialization(compilation, compilation.load(share=self._executable), results)

@@ -42,10 +42,13 @@ from tensorgrad.dialects.tg.build import element_of, shape_of
 from tensorgrad.dialects.tg.call import CallOp
 from tensorgrad.dialects.tg.elementwise.arithmetic import StopGradientOp
 from tensorgrad.dialects.tg.leaves import ConstantOp
-from tensorgrad.driver.device import find_device, load_program
-from tensorgrad.errors import NumericsError, ProgramError
+from tensorgrad.driver import tolerance
+from tensorgrad.driver.device import described, find_device, load_program
+from tensorgrad.driver.kernel_checks import check_kernels
+from tensorgrad.errors import ExecutionError, NumericsError, ProgramError
 from tensorgrad.interpreters.buffers import BufferExecutor
 from tensorgrad.interpreters.certify import certify_plan
+from tensorgrad.interpreters.planned import PlannedSteps
 from tensorgrad.interpreters.races import check_races
 from tensorgrad.interpreters.tensors import TensorExecutor
 from tensorgrad.passes.buffers.lower_precision import LowerPrecisionPass
@@ -57,7 +60,8 @@ from tensorgrad.passes.pipelines import scheduled_passes
 from tensorgrad.passes.tensors.accumulate_gradients import AccumulateGradientsPass
 from tensorgrad.passes.tensors.grad import GradPass
 from tensorgrad.runtime.backend import DTYPES, ArraySlot, ScalarInputs
-from tensorgrad.runtime.program import TensorSlot
+from tensorgrad.runtime.executable import ProgramExecutable
+from tensorgrad.runtime.program import Program, TensorSlot
 from tensorgrad.runtime.target import WEBGPU_DEFAULT, Target
 from tensorgrad.tracing.location import line_of
 
@@ -65,18 +69,6 @@ if TYPE_CHECKING:
     from tensorgrad.driver.device import ProgramDevice
 
 _log = logging.getLogger("tensorgrad")
-
-FACTOR = 8.0
-"""How many times as far as f32 is off f64 in the reference may another order of its operations be off?"""
-
-LEAST = 64 * 2.0**-23
-"""How far a result may be off in any case, relative to its largest element: 64 ulp, several elementary functions'."""
-
-NOTHING = 1e-8
-"""What is as good as zero where values are of the size of one: a difference that cancels is off by that much."""
-
-HALF = 64 * 2.0**-11
-"""The same where values between kernels are rounded to f16."""
 
 NARROW = (f16, f32)
 
@@ -183,6 +175,7 @@ class NumericsVerifier:
         if self._is_program:
             self._target = _device(level is not Level.WGSL).target
         self._unplanned = _without_plan(module)
+        self._planned = module.clone() if level is Level.PLANNED else None
         self._expected: dict[str, Expected] = {}
         self._add(module, self._results(module))
 
@@ -197,7 +190,10 @@ class NumericsVerifier:
         target = getattr(one, "target", None)
         if isinstance(target, Target) and not self._is_program:  # passes on kernels have one only where they need it
             self._target = target
-        self._is_program = level_of(module) in PROGRAMS
+        level = level_of(module)
+        self._is_program = level in PROGRAMS
+        if level is Level.PLANNED:
+            self._planned = module.clone()
         if self._unplanned is not None and one.name == PlanMemoryPass.name:
             with _blamed_on(one):
                 certify_plan(self._unplanned, module, self._function)
@@ -212,7 +208,7 @@ class NumericsVerifier:
         updated = any(key.startswith("update/") for key in found)
         for key, expected in list(self._expected.items()):
             if key in found:
-                _compare(one.name, key, expected, found[key])
+                self._compare(one, module, key, expected, found[key])
             elif updated and key.startswith("gradient/"):
                 del self._expected[key]  # updates take its place
             else:
@@ -220,6 +216,43 @@ class NumericsVerifier:
         if isinstance(one, GradPass):
             self._check_gradients(one, module, [key for key in found if key not in self._expected])
         self._add(module, {key: value for key, value in found.items() if key not in self._expected})
+
+    def check_kernels(self, module: ModuleOp) -> None:
+        """Compares what the device gives for each kernel with what `buf` gives for it; nothing without a memory plan.
+
+        Args:
+            module: The kernels of a device; what is left of the passes is run first.
+
+        Raises:
+            NumericsError: A kernel gives something else; says which.
+        """
+        if self._planned is None or level_of(module) not in PROGRAMS:
+            return
+        made, program = self._built(module)
+        try:
+            steps = PlannedSteps(self._planned, made, program, self._function)
+        except ExecutionError as error:
+            _log.warning("kernels are not compared one by one: %s", error)
+            return
+        device = _device(self._target.native)
+        executable = load_program(device, program)
+        inputs, scalars = self._given(executable)
+        check_kernels(steps, executable, inputs, scalars, described(device))
+
+    def _compare(self, one: ModulePass, module: ModuleOp, key: str, expected: Expected, found: NumpyArray) -> None:
+        """Compares a result with what it was; where kernels of a device give it, names the first that is wrong.
+
+        Raises:
+            NumericsError: It is another.
+        """
+        try:
+            _compare(one.name, key, expected, found)
+        except NumericsError as error:
+            try:
+                self.check_kernels(module)
+            except NumericsError as second:
+                raise NumericsError(f"{error}; {second}") from error
+            raise
 
     def _add(self, module: ModuleOp, results: Mapping[str, NumpyArray]) -> None:
         """Expects results from now on."""
@@ -229,7 +262,7 @@ class NumericsVerifier:
         wide = self._tensors(widened(module)) if is_wide else results
         lines = self._lines(module) if is_wide else {}
         for key, value in results.items():
-            slack = _slack(value, wide[key])
+            slack = tolerance.slack(value, wide[key])
             if np.isnan(slack):
                 _log.warning("%s is not finite, or not exact: it is not compared", key)
             self._expected[key] = Expected(value, slack, lines.get(key, "<unknown>"))
@@ -282,25 +315,29 @@ class NumericsVerifier:
 
     def _program(self, module: ModuleOp) -> dict[str, NumpyArray]:
         """Returns the results of kernels on the device that they are for; what is left of the passes is run first."""
-        made = module.clone()
-        for one in scheduled_passes(self._target):
-            if one.name not in self._applied:
-                one.apply(Context(), made)
-        device = _device(self._target.native)
-        program = build_program(made, self._target, self._function)
-        executable = load_program(device, program)
-        values = {
-            name: self._value(slot, slot.shape, DTYPES[slot.dtype])
-            for name, slot in program.slots("parameter", "state", "input").items()
-        }
-        before = {name: values[name] for name in executable.persistent}
-        executable.write(before)
-        inputs = {name: values[name] for name in executable.program_inputs}
-        outputs = executable.step(inputs, self._samples.settings(executable.scalar_names))
+        executable = load_program(_device(self._target.native), self._built(module)[1])
+        inputs, scalars = self._given(executable)
+        outputs = executable.step(inputs, scalars)
         found = {
             name if name in self._expected else f"output/{name}": handle.numpy() for name, handle in outputs.items()
         }
         return {**found, **{f"update/{name}": value for name, value in executable.read().items()}}
+
+    def _built(self, module: ModuleOp) -> tuple[ModuleOp, Program]:
+        """Returns the module behind what is left of the passes, and the program that it is."""
+        made = module.clone()
+        for one in scheduled_passes(self._target):
+            if one.name not in self._applied:
+                one.apply(Context(), made)
+        return made, build_program(made, self._target, self._function)
+
+    def _given(self, executable: ProgramExecutable[Any, Any]) -> tuple[dict[str, NumpyArray], dict[str, float]]:
+        """Returns the inputs and scalars of a step, and sets parameters and state."""
+        slots = executable.program.slots("parameter", "state", "input").items()
+        values = {name: self._value(slot, slot.shape, DTYPES[slot.dtype]) for name, slot in slots}
+        executable.write({name: values[name] for name in executable.persistent})
+        inputs = {name: values[name] for name in executable.program_inputs}
+        return inputs, self._samples.settings(executable.scalar_names)
 
     def _check_gradients(self, one: GradPass, module: ModuleOp, gradients: Sequence[str]) -> None:
         """Compares gradients that have just appeared with central differences in f64."""
@@ -396,23 +433,12 @@ def _line(value: SSAValue) -> str:
     return line_of(value.owner.location) if isinstance(value.owner, Operation) else "<unknown>"
 
 
-def _slack(value: NumpyArray, wide: NumpyArray) -> float:
-    """Returns how far elements may be off: see the head of this module; NaN where nothing can be said."""
-    if value.dtype.kind != "f":
-        return 0.0 if np.array_equal(value, wide) else np.nan
-    finite = np.isfinite(value) & np.isfinite(wide)
-    if not finite.any():
-        return np.nan
-    kept, exact = value[finite].astype(np.float64), wide[finite].astype(np.float64)
-    return max(FACTOR * float(np.abs(kept - exact).max()), LEAST * float(np.abs(exact).max()), NOTHING)
-
-
 def _rounded(expected: Expected) -> Expected:
     """Returns what is expected once values are rounded to f16."""
     if expected.value.dtype.kind != "f":
         return replace(expected, slack=np.nan)
     largest = np.abs(expected.value[np.isfinite(expected.value)]).max(initial=0.0)
-    return replace(expected, slack=max(expected.slack, HALF * float(largest)))
+    return replace(expected, slack=max(expected.slack, tolerance.HALF * float(largest)))
 
 
 def _without_plan(module: ModuleOp) -> ModuleOp | None:

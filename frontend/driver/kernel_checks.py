@@ -1,0 +1,212 @@
+"""What a device gives for each kernel of a program, compared with what `buf` gives for the same kernel.
+
+A step runs dispatch by dispatch. Every dispatch finds what the kernels before it give in numpy, so that a wrong one is
+blamed alone. What its bindings hold afterwards is compared: results within the bounds of `tolerance`, all else bit for
+bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tensorgrad.dialects.tg.base import NumpyArray
+from tensorgrad.driver import tolerance
+from tensorgrad.errors import ExecutionError, NumericsError
+from tensorgrad.interpreters.planned import KernelRun, PlannedSteps
+from tensorgrad.runtime.executable import ProgramExecutable
+from tensorgrad.runtime.profile import named
+from tensorgrad.runtime.program import Copy, Dispatch, unrolled
+from tensorgrad.runtime.stepwise import Range
+from tensorgrad.tracing.location import line_of
+
+DOUBTS = 8
+"""Where an element is off, its kernel runs so often in f64 on operands that are moved, to see how far it moves then."""
+
+
+def check_kernels(
+    steps: PlannedSteps,
+    executable: ProgramExecutable[Any, Any],
+    inputs: Mapping[str, NumpyArray],
+    scalars: Mapping[str, float],
+    device: str,
+) -> None:
+    """Runs a step on a device, and compares what each kernel gives with what numpy gives for it.
+
+    Args:
+        steps: What the program's dispatches are to compute.
+        executable: The program, with the values of parameters and state, which change.
+        inputs: Of the step.
+        scalars: Of the step.
+        device: What messages call it.
+
+    Raises:
+        NumericsError: A kernel gives something else; names it, the user's line, and the worst element.
+        ExecutionError: Numpy can't run a kernel.
+        DeviceError: What the device reported.
+    """
+    _Checks(steps, executable, device).run(inputs, scalars)
+
+
+class _Checks:
+    """See `check_kernels`."""
+
+    def __init__(self, steps: PlannedSteps, executable: ProgramExecutable[Any, Any], device: str):
+        self._steps, self._executable, self._device = steps, executable, device
+        self._program = executable.program
+
+    def run(self, inputs: Mapping[str, NumpyArray], scalars: Mapping[str, float]) -> None:
+        steps, stepwise = self._steps, self._executable.stepwise(inputs, scalars)
+        whole: list[Range] = [(index, 0, buffer.size) for index, buffer in enumerate(self._program.buffers)]
+        steps.memory = dict(enumerate(stepwise.read(whole)))
+        steps.poison()
+        stepwise.write((index, 0, steps.memory[index]) for index, _, _ in whole)
+        for step, times in unrolled(self._program.plan):
+            ran = steps.run(step, times)
+            stepwise.run(step, times)
+            ranges = _writable(step)
+            found = stepwise.read(ranges)
+            expected = [steps.memory[buffer][start : start + size] for buffer, start, size in ranges]
+            if any(not np.array_equal(one, other) for one, other in zip(found, expected, strict=True)):
+                self._compare(step, times, ran, ranges, found)
+                places = ((buffer, start) for buffer, start, _ in ranges)
+                stepwise.write((*place, data) for place, data in zip(places, expected, strict=True))
+
+    def _compare(
+        self,
+        step: Dispatch | Copy,
+        times: tuple[int, ...],
+        ran: Sequence[KernelRun],
+        ranges: Sequence[Range],
+        found: Sequence[NumpyArray],
+    ) -> None:
+        """Compares what was found in ranges with what a step leaves there in numpy.
+
+        Raises:
+            NumericsError: It is something else.
+        """
+        memory = {buffer: self._steps.memory[buffer].copy() for buffer, _, _ in ranges}
+        for (buffer, start, size), data in zip(ranges, found, strict=True):
+            memory[buffer][start : start + size] = data
+        others = {buffer: data != self._steps.memory[buffer] for buffer, data in memory.items()}
+        for run in ran:
+            for number, place in enumerate(run.written):
+                fault = _fault(run, number, place.array(memory))
+                if fault is not None:
+                    what = place.name or f"its result {number}, which is {list(place.shape)}"
+                    raise NumericsError(
+                        f"{self._named(step, run)} gives something else on {self._device} than in numpy"
+                        f"{_iteration(times)}: {fault.of(what)}"
+                    )
+                others[place.buffer][place.start : -(-(place.start + place.size) // 4) * 4] = False
+        for buffer, mask in others.items():
+            if mask.any():
+                outside = " outside of its results" if ran else ""
+                raise NumericsError(
+                    f"{self._named(step, None)} leaves something else on {self._device} than in numpy"
+                    f"{_iteration(times)}: {int(mask.sum())} bytes{outside} of buffer "
+                    f"{self._program.buffers[buffer].name!r}, the first at {int(mask.argmax())}"
+                )
+
+    def _named(self, step: Dispatch | Copy, run: KernelRun | None) -> str:
+        if isinstance(step, Copy):
+            return f"the copy to buffer {self._program.buffers[step.destination].name!r}"
+        if run is None:
+            return named(self._program, step)
+        return f"kernel {self._program.kernels[step.kernel].entry!r} ({line_of(run.op.location)})"
+
+
+def _writable(step: Dispatch | Copy) -> list[Range]:
+    """Returns the ranges that a step may write to."""
+    if isinstance(step, Copy):
+        return [(step.destination, step.destination_offset, step.size)]
+    return [(one.buffer, one.offset, one.size) for one in step.bindings if one.access == "read_write"]
+
+
+@dataclass(frozen=True)
+class _Fault:
+    """Elements of a kernel's result that are too far off.
+
+    Attributes:
+        count: How many.
+        size: How many elements there are.
+        worst: The index of the one that is off by most of what is allowed.
+        found: What it is.
+        value: What it should be.
+        allowed: How far it may be off.
+    """
+
+    count: int
+    size: int
+    worst: tuple[int, ...]
+    found: object
+    value: object
+    allowed: float
+
+    def of(self, what: str) -> str:
+        """Returns it in words."""
+        return (
+            f"{self.count} of {self.size} elements of {what}, the worst at {list(self.worst)}, is {self.found} and "
+            f"should be {self.value}; {self.allowed:.3g} is allowed"
+        )
+
+
+def _fault(run: KernelRun, number: int, found: NumpyArray) -> _Fault | None:
+    """Returns what is too far off in a kernel's result, if anything is; where numpy has no finite value nothing is."""
+    value, found = run.read(number, run.after[number]), run.read(number, found)
+    bounds: NumpyArray | float = 0.0
+    distance = _distance(found, value)
+    off = np.ones(value.shape, np.bool_)
+    for bounds in _bounds(run, number, value):
+        off = np.isfinite(value) & ~(distance <= bounds) & ~np.isnan(bounds)
+        if not off.any():
+            return None
+    with np.errstate(over="ignore"):
+        share = np.where(off, distance / np.maximum(bounds, np.finfo(np.float64).tiny), -1.0)
+    share = np.where(np.isnan(share), np.inf, share)
+    worst = tuple(map(int, np.unravel_index(int(share.argmax()), value.shape)))
+    allowed = float(np.broadcast_to(bounds, value.shape)[worst])
+    return _Fault(int(off.sum()), value.size, worst, found[worst], value[worst], allowed)
+
+
+def _bounds(run: KernelRun, number: int, value: NumpyArray) -> Iterator[NumpyArray | float]:
+    """Yields how far the elements of a result may be off, wider and wider, as long as someone asks.
+
+    First what is allowed in any case, then by what f32 is off f64, at last by what rounding moves each element: next to
+    a jump, as of a comparison, that is much.
+    """
+    least = tolerance.HALF if value.dtype == np.float16 else tolerance.LEAST
+    yield tolerance.slack(value, value, least)
+    wide = _again(run, number, None)
+    if wide is None:
+        return
+    is_float = value.dtype.kind == "f"
+    if is_float:
+        yield tolerance.slack(value, wide, least)
+    bounds = np.full(value.shape, tolerance.slack(value, wide, least) if is_float else 0.0)
+    for seed in (None, *range(1, DOUBTS + 1)):
+        moved = _again(run, number, seed)
+        if moved is not None:
+            distance = tolerance.FACTOR * _distance(moved, value)
+            bounds = np.fmax(bounds, distance if is_float else np.where(distance > 0, np.inf, 0.0))
+    yield bounds
+
+
+def _again(run: KernelRun, number: int, seed: int | None) -> NumpyArray | None:
+    """Returns a result in f64, of operands that are moved; `None` where the kernel can't run on them."""
+    try:
+        return run.read(number, run.again(seed)[number])
+    except ExecutionError:  # an index that is computed of them leaves its range
+        return None
+
+
+def _distance(first: NumpyArray, second: NumpyArray) -> NumpyArray:
+    with np.errstate(invalid="ignore", over="ignore"):
+        return np.abs(first.astype(np.float64) - second.astype(np.float64))
+
+
+def _iteration(times: tuple[int, ...]) -> str:
+    return f", in iteration {list(times)} of its loops" if times else ""
