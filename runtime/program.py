@@ -328,6 +328,7 @@ def _check_loops(steps: Sequence[Step]) -> int:
     for step in steps:
         if isinstance(step, Repeat):
             _require(_is_whole(step.count) and step.count > 0, f"a loop runs {step.count} times")
+            _require(len(step.steps) > 0, "a loop has no steps")
             count += step.count * _check_loops(step.steps)
         else:
             count += 1
@@ -586,6 +587,8 @@ def program_from_json(text: str, tensors: Mapping[str, np.ndarray], source: str,
         target = content.pop("target")
         program = Program(**content, target=None if target is None else Target.from_fields(target))
         program.validate()
+    except ProgramError as error:
+        raise ProgramError(f"{source} holds a malformed program: {error}") from error
     except MALFORMED as error:
         raise ProgramError(f"{source} holds a malformed program: {type(error).__name__}: {error}") from error
     return program

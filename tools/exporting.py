@@ -96,7 +96,9 @@ class Serve:
                 console.print(Text(f"{address} serves {self.folder}; Ctrl-C ends it"), soft_wrap=True)
             console.file.flush()
             if self.seconds is not None:
-                threading.Timer(self.seconds, serving.shutdown).start()
+                ending = threading.Timer(self.seconds, serving.shutdown)
+                ending.daemon = True
+                ending.start()
             try:
                 serving.serve_forever()
             except KeyboardInterrupt:

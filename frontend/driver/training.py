@@ -606,7 +606,8 @@ class Training(TrainingState, Generic[Result]):
         Args:
             folder: Where to; made if it is not there.
             functions: What `attach` gave, by the name of its file, each called or declared before.
-            example: An array for each input, or for some, on which the page trains.
+            example: An array for each input, or for some, on which the page trains, and calls functions that take
+                arrays of these shapes. The page invents the others.
 
         Raises:
             OptionError: The module for pages is not built, or a function can't have its name.

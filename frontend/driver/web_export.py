@@ -80,11 +80,12 @@ def export_files(
     _check_built()
     saved = {name: Saved.load(path) for name, path in paths.items()}
     training = _training_in(saved)
-    arrays = None if example is None else _checked_example(example, saved)
+    arrays = None if example is None else _checked_example(example, saved, training)
     into = Path(folder)
     into.mkdir(parents=True, exist_ok=True)
     for name, path in paths.items():
-        shutil.copyfile(path, into / f"{name}.tg")
+        if not (into / f"{name}.tg").exists() or not os.path.samefile(path, into / f"{name}.tg"):
+            shutil.copyfile(path, into / f"{name}.tg")
     if arrays is not None:
         write_safetensors(into / EXAMPLE, arrays, {})
     manifest = {
@@ -122,8 +123,16 @@ def _training_in(saved: Mapping[str, Saved]) -> str | None:
     return trainings[0] if trainings else None
 
 
-def _checked_example(example: Mapping[str, Any], saved: Mapping[str, Saved]) -> dict[str, np.ndarray]:
-    inputs = {name: slot for one in saved.values() for name, slot in one.program.slots("input").items()}
+def _checked_example(
+    example: Mapping[str, Any], saved: Mapping[str, Saved], training: str | None
+) -> dict[str, np.ndarray]:
+    """Returns the example as arrays; the training's inputs count where functions have others of their names.
+
+    Raises:
+        InputError: It doesn't fit.
+    """
+    ordered = sorted(saved, key=lambda name: name == training)
+    inputs = {name: slot for one in ordered for name, slot in saved[one].program.slots("input").items()}
     unknown = sorted(set(example) - set(inputs))
     if unknown:
         raise InputError(f"{user_line()}: example: no input {', '.join(unknown)}; there are {', '.join(inputs)}")

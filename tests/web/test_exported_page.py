@@ -122,6 +122,24 @@ def test_what_it_downloads_goes_on_in_python(page: Page, exported: tuple[Path, t
     assert float(loaded.step(**example())) == pytest.approx(float(made.step(**example())), rel=1e-4)
 
 
+def test_functions_of_other_shapes_and_an_example_for_some_inputs(browser: Browser, tmp_path: Path) -> None:
+    made = training()
+    single = made.attach(lambda model, x: model(x), inputs={"x": (1, 3)})
+    made.export_web(tmp_path, functions={"single": single}, example={"x": example()["x"]})
+    with server(str(tmp_path)) as serving:
+        threading.Thread(target=serving.serve_forever, daemon=True).start()
+        page = browser.new_page()
+        page.goto(f"http://127.0.0.1:{serving.server_port}/")
+        says(page, "Ready, with an example.")
+        page.get_by_role("button", name="Train").click()
+        says(page, f"{STEPS} steps have run.")
+        page.get_by_role("button", name="Call").click()
+        page.wait_for_function("document.getElementById('result-single').textContent !== ''")
+        assert json.loads(page.locator("#result-single").inner_text())["shape"] == [1, 1]
+        page.close()
+        serving.shutdown()
+
+
 def test_it_fits_a_phone_and_has_a_policy(page: Page, exported: tuple[Path, tg.Training]) -> None:
     says(page, "Ready")
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -9,10 +10,12 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import pytest
-from damage import cases, damaged_program
+from damage import cases, contents, damaged_program
 from playwright.sync_api import Browser
+from safetensors.numpy import save_file
 
 import tensorgrad as tg
+from tensorgrad.errors import ProgramError
 from tensorgrad.runtime.saved import Saved
 
 pytestmark = pytest.mark.web
@@ -102,6 +105,16 @@ MISTAKES = (
     ("training.set({learning_rate: NaN})", "InputError: learning_rate must be a finite number, got NaN"),
     ("training.loadParameters({bias: [1, 2, 3]})", "InputError: parameter 'bias' has shape [3], expected [2]"),
     ("training.loadParameters({none: 1})", "InputError: no parameter or state 'none'"),
+    (
+        "training.step({x: Array.from({length: 4}, () => Array(3)), y: labels})",
+        "InputError: input 'x' has undefined among its numbers",
+    ),
+    (
+        "training.step({x: [[1, undefined, 3], ...zeros], y: labels})",
+        "InputError: input 'x' has undefined among its numbers",
+    ),
+    ("training.step()", "InputError: inputs are given by name, got undefined"),
+    ("training.restore(null)", "ProgramError: there is no file to load: got null"),
     ("training.run(0, {})", "InputError: run: steps must be a positive integer, got 0"),
     ("T.Inference.load('training.tg')", "ProgramError: training.tg holds a training: Training.load loads it"),
     (
@@ -134,6 +147,74 @@ def test_mistakes_have_one_clear_message_and_change_nothing(file: Path, site: Si
     )
     assert messages == [message for _, message in MISTAKES]
     assert before == after
+
+
+def test_results_stay_those_of_the_training(file: Path, site: Site, evaluate: Evaluate) -> None:
+    """A file of the same parameters whose loss has metrics gives the state, not its results."""
+    other = tg.compile(
+        tg.nn.Linear(3, 2),
+        loss=lambda model, x, y: (tg.cross_entropy(model(x), y), {"metric": tg.sum(x)}),
+        optimizer=tg.optim.adam(1e-2),
+        inputs={"x": (4, 3), "y": tg.spec(4, "i32")},
+        device="numpy",
+        seed=5,
+    )
+    other.step(x=np.ones((4, 3)), y=[0, 1, 0, 1])
+    other.save(site[0] / "other.tg", target="webgpu-default")
+    loss, saved = evaluate(
+        "const training = await T.Training.load('training.tg'); await training.restore('other.tg');"
+        "const loss = await training.step({x: new Float32Array(12).fill(1), y: [0, 1, 0, 1]}).item();"
+        "return [loss, Array.from(await training.save())]"
+    )
+    assert loss == pytest.approx(float(other.step(x=np.ones((4, 3)), y=[0, 1, 0, 1])[0]), rel=1e-5)
+    file.write_bytes(bytes(saved))
+    loaded = tg.load(file)
+    assert isinstance(loaded, tg.LoadedTraining) and loaded.step_count == 2
+
+
+def test_a_loop_without_steps_is_refused(file: Path, evaluate: Evaluate) -> None:
+    """It could run for ever without a command."""
+    metadata, tensors = contents(file)
+    program = json.loads(metadata["program"])
+    program["plan"].append({"op": "repeat", "count": 2**53 - 1, "steps": []})
+    save_file(tensors, file, metadata={**metadata, "program": json.dumps(program)})
+    message = "training.tg holds a malformed program: "
+    assert message_of_load(evaluate) == f"ProgramError: {message}a loop has no steps"
+    with pytest.raises(ProgramError, match="holds a malformed program: a loop has no steps"):
+        Saved.load(file)
+
+
+def test_pages_of_results_are_given_back(file: Path, evaluate: Evaluate) -> None:
+    """Steps that nobody waits for, and a training that is destroyed with results in flight, leave no buffer behind."""
+    values, made, left = evaluate(
+        "const device = await T.Device.request(); const live = new Set(); let made = 0;"
+        "const create = device.gpu.createBuffer.bind(device.gpu);"
+        "device.gpu.createBuffer = (wanted) => { const buffer = create(wanted); live.add(buffer); made++;"
+        "  const destroy = buffer.destroy.bind(buffer);"
+        "  buffer.destroy = () => { live.delete(buffer); destroy() }; return buffer };"
+        "const training = await T.Training.load('training.tg', device); const own = live.size;"
+        "const values = []; const batch = {x: new Float32Array(12), y: [0, 1, 0, 1]};"
+        "for (let index = 0; index < 1000; index++) values.push(training.step(batch));"
+        "const before = await T.read(values.slice(0, 500)); const pages = live.size - own;"
+        "training.destroy(); const after = await T.read(values.slice(500));"
+        "return [[...before, ...after], pages, live.size]"
+    )
+    assert len(values) == 1000 and np.isfinite(values).all() and values[-1] < values[0]
+    assert made <= 1000 // 64 + 2
+    assert left == 0
+
+
+def test_an_error_is_not_lost_with_results_that_nobody_reads(file: Path, evaluate: Evaluate) -> None:
+    message, value = evaluate(
+        f"{SAID} const training = await T.Training.load('training.tg');"
+        "const batch = {x: new Float32Array(12), y: [0, 1, 0, 1]}; const first = training.step(batch);"
+        "training.device.gpu.createBuffer({size: 4, usage: 0xffff});"  # a mistake of someone else's
+        "await new Promise((resolve) => setTimeout(resolve, 200));"
+        "const steps = () => { for (let index = 0; index < 70; index++) training.step(batch) };"
+        "return [await said(steps), await first.item()]"
+    )
+    assert message.startswith("DeviceError: ")
+    assert np.isfinite(value)
 
 
 def test_the_order_of_a_file_is_kept(file: Path, evaluate: Evaluate) -> None:

@@ -89,7 +89,7 @@ export class Device {
     this.gpu.pushErrorScope("validation");
     let thrown: { error: unknown } | undefined;
     let result: T | undefined;
-    let scopes: Promise<(GPUError | null)[]>;
+    let scopes: Promise<({ readonly message: string } | null)[]> | undefined;
     try {
       const pending = call();
       scopes = this.#popScopes();
@@ -98,19 +98,40 @@ export class Device {
       thrown = { error };
       scopes ??= this.#popScopes();
     }
-    const reported = (await scopes.catch((error: unknown) => [{ message: messageOf(error) }])).find(Boolean);
+    const reported = (await scopes).find(Boolean);
     if (reported) throw await this.explained(new Error(reported.message), doing);
     if (thrown) throw await this.explained(thrown.error, doing);
     this.check();
     return result as T;
   }
 
-  #popScopes(): Promise<(GPUError | null)[]> {
-    return Promise.all([this.gpu.popErrorScope(), this.gpu.popErrorScope()]);
+  /** Returns what the scopes caught; a device that is lost may refuse to say. */
+  #popScopes(): Promise<({ readonly message: string } | null)[]> {
+    const popped = Promise.all([this.gpu.popErrorScope(), this.gpu.popErrorScope()]);
+    return popped.catch((error: unknown) => [{ message: messageOf(error) }]);
   }
 
   /** Gives the device back, with all that it holds. */
   destroy(): void {
     this.gpu.destroy();
+  }
+}
+
+/**
+ * Loads something on a device: the one that is given, or a new one, which is given back if the load fails.
+ *
+ * @param load Gets the device, and the device that what is loaded has to give back, if any.
+ */
+export async function onDevice<T>(
+  given: Device | undefined,
+  load: (device: Device, owned: Device | null) => Promise<T>,
+): Promise<T> {
+  if (given) return load(given, null);
+  const made = await Device.request();
+  try {
+    return await load(made, made);
+  } catch (error) {
+    made.destroy();
+    throw error;
   }
 }

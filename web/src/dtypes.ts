@@ -54,7 +54,7 @@ export type Write = (raw: ArrayBuffer, offset: number) => void;
  * Checks a value against a tensor's shape and dtype, and returns what writes it.
  *
  * Integers convert where every value fits, floats round to narrower floats unless that overflows; an array of floats is
- * none of integers, and nothing but a boolean, or a byte of 0 or 1, is a bool.
+ * none of integers, and only booleans, lists of 0 and 1, and bytes of these are bools.
  *
  * @throws {InputError} The value has another shape, or doesn't convert.
  */
@@ -67,7 +67,7 @@ export function checked(value: Numbers, shape: readonly number[], dtype: DType, 
   const numbers = Array.isArray(flat) ? flat : Array.from(flat as unknown as ArrayLike<number | bigint>);
   const convert = CONVERSIONS[dtype];
   if (!convert) throw new InputError(`${where} is ${dtype}, which no page computes in`);
-  const isFloat = flat instanceof Float32Array || flat instanceof Float64Array;
+  const isFloat = !Array.isArray(flat) && /^Float\d+Array$/.test(flat.constructor.name);
   if (isFloat && !FLOATS.includes(dtype))
     throw new InputError(`${where} is of floats, which don't convert to ${dtype}`);
   if (dtype === "bool" && !Array.isArray(flat) && !(flat instanceof Uint8Array)) {
@@ -172,12 +172,13 @@ function checkShape(found: readonly number[], shape: readonly number[], where: s
 function shapeOf(value: NumberList, where: string): number[] {
   const [first] = value;
   if (!Array.isArray(first)) {
-    const odd = value.find((one) => !["number", "boolean", "bigint"].includes(typeof one));
-    if (odd !== undefined) throw new InputError(`${where} has ${typeof odd} among its numbers`);
+    const kinds = Array.from(value, (one) => typeof one); // of holes, too
+    const odd = kinds.find((kind) => !["number", "boolean", "bigint"].includes(kind));
+    if (odd !== undefined) throw new InputError(`${where} has ${odd} among its numbers`);
     return [value.length];
   }
   const inner = shapeOf(first as NumberList, where);
-  for (const part of value) {
+  for (const part of Array.from(value)) {
     const own = Array.isArray(part) ? shapeOf(part as NumberList, where) : undefined;
     if (!own || own.join() !== inner.join()) throw new InputError(`${where} has rows of different shapes`);
   }

@@ -15,6 +15,9 @@ import { type State } from "./saved.js";
 const MOST_STAGING = 64 << 20;
 const LARGEST_F32 = 3.4028234663852886e38;
 
+/** The buffers that a step fills before it reads them. */
+const TEMPORARY_ROLES: readonly string[] = ["input", "workspace"];
+
 /** Inputs of a step, by name. */
 export type Inputs = Readonly<Record<string, Numbers>>;
 
@@ -35,7 +38,9 @@ export class Executable {
   readonly #host: ArrayBuffer;
   readonly #inputBuffer: GPUBuffer | undefined;
   readonly #groups = new Map<Dispatch, GPUBindGroup>();
-  #hasRun = false;
+  /** The strides of each dispatch's moving bindings. */
+  readonly #moving = new Map<Dispatch, readonly (readonly number[])[]>();
+  #isDestroyed = false;
 
   private constructor(
     readonly program: Program,
@@ -56,26 +61,41 @@ export class Executable {
     const index = program.buffers.findIndex(({ role }) => role === "input");
     this.#inputBuffer = buffers[index];
     this.#host = new ArrayBuffer(program.buffers[index]?.size ?? 0);
-    for (const [one, { layout }] of pipelines) this.#groups.set(one, this.#bindGroup(one, layout));
+    for (const [one, { layout }] of pipelines) {
+      this.#groups.set(one, this.#bindGroup(one, layout));
+      this.#moving.set(
+        one,
+        one.bindings.map(({ strides }) => strides).filter((strides) => strides.length),
+      );
+    }
   }
 
   /**
    * Loads a program; parameters and state start at zero.
    *
    * @param share An executable on the same device whose parameters and state this one uses, instead of its own.
+   * @param inTurn Whether to use its inputs and temporary values too, as far as they are large enough: steps run one
+   *   after another.
    * @throws {TargetError} The device can't run it.
    * @throws {ProgramError} Its parameters are not those of `share`.
    * @throws {DeviceError} A kernel doesn't compile, or there is not enough memory.
    */
-  static async load(program: Program, device: Device, share?: Executable): Promise<Executable> {
+  static async load(program: Program, device: Device, share?: Executable, inTurn = false): Promise<Executable> {
     checkFits(program, device);
     const common = share ? persistentIn(program, share) : new Map<number, GPUBuffer>();
+    if (share && inTurn) for (const [index, buffer] of temporaryIn(program, share)) common.set(index, buffer);
     const pipelines = await compilePipelines(program, device);
     const allocating = `allocating the buffers of '${program.name}'`;
-    return device.reporting(allocating, () => {
-      const buffers = allocated(program, device, common);
-      return new Executable(program, device, pipelines, buffers, new Set(common.values()));
-    });
+    const made: GPUBuffer[] = [];
+    try {
+      return await device.reporting(allocating, () => {
+        const buffers = allocated(program, device, common, made);
+        return new Executable(program, device, pipelines, buffers, new Set(common.values()));
+      });
+    } catch (error) {
+      for (const buffer of made) buffer.destroy();
+      throw error;
+    }
   }
 
   /**
@@ -91,24 +111,14 @@ export class Executable {
     const { gpu } = this.device;
     const writes = [...this.#checkedInputs(inputs), ...this.#computedScalars(known)];
     this.device.check();
+    if (this.#isDestroyed) throw new InputError(`'${this.program.name}' was destroyed`);
     for (const [slot, write] of writes) write(this.#host, slot.offset);
-    if (!this.#hasRun) gpu.pushErrorScope("validation");
     if (this.#inputBuffer) gpu.queue.writeBuffer(this.#inputBuffer, 0, this.#host);
     const encoder = gpu.createCommandEncoder();
     this.#encode(encoder);
     const outputs = this.#outputs.encode(encoder, this.buffers);
     gpu.queue.submit([encoder.finish()]);
-    if (!this.#hasRun) this.#reportLater();
-    this.#hasRun = true;
     return outputs;
-  }
-
-  /** All steps give the device the same commands: what is wrong with them shows at the first. */
-  #reportLater(): void {
-    const report = (error: GPUError | null): void => {
-      if (error) this.device.gpu.onuncapturederror?.({ error } as GPUUncapturedErrorEvent);
-    };
-    this.device.gpu.popErrorScope().then(report, () => undefined);
   }
 
   #checkedInputs(inputs: Inputs): [TensorSlot, Write][] {
@@ -154,8 +164,8 @@ export class Executable {
 
   #dispatch(pass: GPUComputePassEncoder, one: Dispatch, indices: readonly number[]): void {
     pass.setPipeline((this.pipelines.get(one) as Pipeline).compiled);
-    const moving = one.bindings.filter(({ strides }) => strides.length);
-    const offsets = moving.map(({ strides }) =>
+    const moving = this.#moving.get(one) as readonly (readonly number[])[];
+    const offsets = moving.map((strides) =>
       strides.reduce((sum, stride, loop) => sum + stride * (indices[loop] ?? 0), 0),
     );
     pass.setBindGroup(0, this.#groups.get(one) as GPUBindGroup, offsets);
@@ -181,15 +191,18 @@ export class Executable {
     await this.device.reporting(`reading parameters of '${this.program.name}'`, async () => {
       // All are copied before the first is waited for: they are of one step.
       const batches = batched(slots).map((batch) => ({ batch, staging: this.#staged(batch) }));
-      for (const { batch, staging } of batches) {
-        await staging.mapAsync(GPUMapMode.READ);
-        const bytes = new Uint8Array(staging.getMappedRange().slice(0));
-        staging.destroy();
-        let place = 0;
-        for (const slot of batch) {
-          result.set(slot.name, bytes.subarray(place, place + slotBytes(slot)));
-          place += slotBytes(slot);
+      try {
+        for (const { batch, staging } of batches) {
+          await staging.mapAsync(GPUMapMode.READ);
+          const bytes = new Uint8Array(staging.getMappedRange().slice(0));
+          let place = 0;
+          for (const slot of batch) {
+            result.set(slot.name, bytes.subarray(place, place + slotBytes(slot)));
+            place += slotBytes(slot);
+          }
         }
+      } finally {
+        for (const { staging } of batches) staging.destroy();
       }
     });
     return result;
@@ -221,6 +234,15 @@ export class Executable {
     );
   }
 
+  /** Returns the buffers that a step fills before it reads them, by role and name; gaps of packed ones stay zero. */
+  temporaryBuffers(): Map<string, GPUBuffer> {
+    const named = this.program.buffers.map(
+      ({ name, role }, index) => [role, name, this.buffers[index] as GPUBuffer] as const,
+    );
+    const temporary = named.filter(([role, name]) => TEMPORARY_ROLES.includes(role) && !name.startsWith("packed"));
+    return new Map(temporary.map(([role, name, buffer]) => [`${role} ${name}`, buffer]));
+  }
+
   /** Sets parameters and state from the device's bytes, after all that was submitted before. */
   write(values: State): void {
     this.device.check();
@@ -232,6 +254,7 @@ export class Executable {
 
   /** Gives back all buffers that are not shared. */
   destroy(): void {
+    this.#isDestroyed = true;
     this.#outputs.destroy();
     for (const buffer of this.buffers) if (!this.shared.has(buffer)) buffer.destroy();
   }
@@ -243,6 +266,7 @@ export function checkNames(
   inputs: Inputs,
   made: readonly string[] = [],
 ): void {
+  if (typeof inputs !== "object" || inputs === null) throw new InputError(`inputs are given by name, got ${inputs}`);
   const wanted = [...expected.keys()].filter((name) => !made.includes(name));
   const unknown = Object.keys(inputs).filter((name) => !wanted.includes(name));
   const missing = wanted.filter((name) => !Object.hasOwn(inputs, name));
@@ -262,14 +286,21 @@ function computed(slot: TensorSlot, formula: Formula | null, known: ReadonlyMap<
   }
 }
 
-function allocated(program: Program, { gpu }: Device, common: ReadonlyMap<number, GPUBuffer>): GPUBuffer[] {
-  const indirect = new Set(dispatches(program.plan).map((one) => one.indirect?.[0]));
+/** Returns the buffers of a program, those in common with another one among them, and notes the others in `made`. */
+function allocated(
+  program: Program,
+  { gpu }: Device,
+  common: ReadonlyMap<number, GPUBuffer>,
+  made: GPUBuffer[],
+): GPUBuffer[] {
+  const indirect = indirectBuffers(program);
   const usage = GPUBufferUsage.STORAGE | GPUBufferUsage.COPY_SRC | GPUBufferUsage.COPY_DST;
   return program.buffers.map(({ name, size }, index) => {
     const there = common.get(index);
     if (there) return there;
     const more = indirect.has(index) ? GPUBufferUsage.INDIRECT : 0;
     const buffer = gpu.createBuffer({ label: name, size, usage: usage | more });
+    made.push(buffer);
     const data = program.constants.get(name);
     if (data?.length) {
       const padded = new Uint8Array(Math.ceil(data.length / WORD) * WORD);
@@ -300,6 +331,22 @@ function persistentIn(program: Program, other: Executable): Map<number, GPUBuffe
     }
   }
   return found;
+}
+
+/** Returns the buffers of another executable that ours can lie in while ours runs, by our indices. */
+function temporaryIn(program: Program, other: Executable): Map<number, GPUBuffer> {
+  const indirect = indirectBuffers(program);
+  const theirs = other.temporaryBuffers();
+  const found = new Map<number, GPUBuffer>();
+  program.buffers.forEach(({ name, role, size }, index) => {
+    const there = theirs.get(`${role} ${name}`);
+    if (there && there.size >= size && !indirect.has(index)) found.set(index, there);
+  });
+  return found;
+}
+
+function indirectBuffers(program: Program): ReadonlySet<number> {
+  return new Set(dispatches(program.plan).flatMap(({ indirect }) => (indirect ? [indirect[0] as number] : [])));
 }
 
 function place(program: Program, slot: TensorSlot): string {

@@ -20,6 +20,12 @@ export function checkFits(program: Program, device: Device): void {
       throw new TargetError(`${where}: ${value} exceeds ${limit} = ${limits[limit]} of this device`);
   };
   for (const { name, size } of program.buffers) within("maxBufferSize", size, `buffer '${name}'`);
+  const outputs = program.buffers.filter(({ role }) => role === "output");
+  within(
+    "maxBufferSize",
+    outputs.reduce((sum, { size }) => sum + size, 0),
+    "a step's outputs",
+  );
   for (const kernel of program.kernels) checkKernel(kernel, program, device, within);
   for (const one of dispatches(program.plan)) checkDispatch(one, limits.minStorageBufferOffsetAlignment, within);
 }
@@ -44,8 +50,8 @@ function checkKernel(kernel: Kernel, program: Program, { gpu, info }: Device, wi
   if (!enabled.has("subgroups")) {
     throw new TargetError(`${where} uses subgroups without 'enable subgroups;', which browsers demand: ${ELSEWHERE}`);
   }
-  const size = program.target?.subgroup_size;
-  if (size !== info.subgroupMinSize || size !== info.subgroupMaxSize) {
+  const size = program.target?.subgroup_size ?? null;
+  if (size !== null && (size !== info.subgroupMinSize || size !== info.subgroupMaxSize)) {
     const there = `${info.subgroupMinSize} to ${info.subgroupMaxSize}`;
     throw new TargetError(
       `program '${program.name}' is for subgroups of ${size}, this device has ${there}: ${ELSEWHERE}`,

@@ -1,17 +1,18 @@
 /** A function in a page: what was attached to a training, and saved. */
 
-import { Device } from "./device.js";
+import { type Device, onDevice } from "./device.js";
 import { ProgramError } from "./errors.js";
 import { Executable, type Inputs } from "./executable.js";
 import { type Value } from "./outputs.js";
 import { type Source, bytesOf } from "./source.js";
-import { type Saved, type Tree, fill, readSaved } from "./saved.js";
+import { type Saved, type State, type Tree, fill, readSaved } from "./saved.js";
 
 /** A function with its parameters, for the shapes that it was saved for. */
 export class Inference {
   private constructor(
-    private readonly saved: Saved,
+    private readonly results: unknown,
     private readonly executable: Executable,
+    private readonly owned: Device | null,
   ) {}
 
   /**
@@ -25,16 +26,18 @@ export class Inference {
    * @throws {DeviceError} What the device reported.
    */
   static async load(source: Source, device?: Device): Promise<Inference> {
-    const saved = await functionIn(source);
-    const executable = await Executable.load(saved.program, device ?? (await Device.request()));
-    executable.write(saved.state);
-    return new Inference(saved, executable);
+    const [{ program, host }, state] = await functionIn(source);
+    return onDevice(device, async (where, owned) => {
+      const executable = await Executable.load(program, where);
+      executable.write(state);
+      return new Inference(host.results, executable, owned);
+    });
   }
 
   /** Loads a function that uses the parameters of a training; see `Training.attach`. */
   static async attached(source: Source, training: Executable): Promise<Inference> {
-    const saved = await functionIn(source);
-    return new Inference(saved, await Executable.load(saved.program, training.device, training));
+    const [{ program, host }] = await functionIn(source);
+    return new Inference(host.results, await Executable.load(program, training.device, training), null);
   }
 
   /** Where it runs. */
@@ -57,12 +60,13 @@ export class Inference {
    */
   call(inputs: Inputs): Tree<Value> {
     const outputs = this.executable.step(inputs, new Map());
-    return fill(this.saved.host.results, (name) => outputs.get(name) as Value);
+    return fill(this.results, (name) => outputs.get(name) as Value);
   }
 
-  /** Gives back the memory that it takes, but for parameters that it shares. */
+  /** Gives back the memory that it takes, but for parameters that it shares; and the device, if none was given. */
   destroy(): void {
     this.executable.destroy();
+    this.owned?.destroy();
   }
 }
 
@@ -75,9 +79,9 @@ export function described(
   return Object.fromEntries(given.map(([name, { shape, dtype }]) => [name, { shape, dtype }]));
 }
 
-async function functionIn(source: Source): Promise<Saved> {
+async function functionIn(source: Source): Promise<[Saved, State]> {
   const [bytes, name] = await bytesOf(source);
-  const saved = readSaved(bytes, name);
+  const [saved, state] = readSaved(bytes, name);
   if (saved.host.kind !== "function") throw new ProgramError(`${name} holds a training: Training.load loads it`);
-  return saved;
+  return [saved, state];
 }

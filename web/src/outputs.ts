@@ -13,13 +13,15 @@ import { type Tree } from "./saved.js";
 /** What the outputs of the steps on a page may take, and how many steps' they are at most. */
 const PAGE_BYTES = 1 << 20;
 const MOST_STEPS = 64;
+/** How many pages are kept for steps to come. */
+const MOST_FREE = 2;
 
 /** A number or an array that a step put out: still on the device until it is looked at. It stays that step's value. */
 export class Value {
   readonly shape: readonly number[];
   readonly dtype: DType;
-  #read: (() => Promise<Data>) | undefined;
-  #data: Promise<Data> | undefined;
+  #read: () => Promise<Data>;
+  #data: Data | undefined;
 
   constructor(slot: TensorSlot, read: () => Promise<Data>) {
     this.shape = slot.shape;
@@ -32,10 +34,10 @@ export class Value {
    *
    * @throws {DeviceError} What the device reported.
    */
-  read(): Promise<Data> {
-    this.#data ??= this.#read?.();
-    this.#read = undefined;
-    return this.#data as Promise<Data>;
+  async read(): Promise<Data> {
+    this.#data ??= await this.#read();
+    this.#read = gone; // the page that it was on can go
+    return this.#data;
   }
 
   /** Returns the only element. @throws {RangeError} There are more. @throws {DeviceError} What the device reported. */
@@ -43,6 +45,10 @@ export class Value {
     if (elementCount(this.shape) !== 1) throw new RangeError(`an array of shape [${this.shape}] is no number`);
     return (await this.read())[0] as number;
   }
+}
+
+function gone(): Promise<Data> {
+  throw new Error("a value that was read is read again");
 }
 
 /** What is read of a value: a number where it has no axes. */
@@ -71,29 +77,13 @@ class Page {
 
   constructor(
     readonly buffer: GPUBuffer,
-    private readonly device: Device,
-    private readonly closed: (page: Page) => void,
-    private readonly recycled: (buffer: GPUBuffer) => void,
+    private readonly outputs: Outputs,
   ) {}
 
   /** Returns a copy of what is on the page, on which nothing is written any more. */
   read(): Promise<ArrayBuffer> {
-    this.#content ??= this.#map();
+    this.#content ??= this.outputs.take(this);
     return this.#content;
-  }
-
-  async #map(): Promise<ArrayBuffer> {
-    this.closed(this);
-    try {
-      await this.buffer.mapAsync(GPUMapMode.READ, 0, this.used);
-    } catch (error) {
-      throw await this.device.explained(error, "reading results");
-    }
-    const content = this.buffer.getMappedRange(0, this.used).slice(0);
-    this.buffer.unmap();
-    this.recycled(this.buffer);
-    this.device.check();
-    return content;
   }
 }
 
@@ -103,8 +93,9 @@ export class Outputs {
   readonly #starts = new Map<number, number>();
   readonly #stepBytes: number;
   readonly #pageBytes: number;
-  readonly #free: GPUBuffer[] = [];
+  #free: GPUBuffer[] = [];
   #page: Page | undefined;
+  #isDestroyed = false;
 
   /**
    * @param slots The outputs.
@@ -128,13 +119,7 @@ export class Outputs {
 
   /** Encodes the copy of a step's outputs from `buffers`, behind the step; gives a value for each. */
   encode(encoder: GPUCommandEncoder, buffers: readonly GPUBuffer[]): Map<string, Value> {
-    if (!this.#stepBytes)
-      return new Map(
-        this.#slots.map((slot) => [
-          slot.name,
-          new Value(slot, async () => decode(new ArrayBuffer(0), 0, slot.shape, slot.dtype)),
-        ]),
-      );
+    if (!this.#stepBytes) return new Map();
     const page = this.#openPage();
     const start = page.used;
     for (const [index, place] of this.#starts) {
@@ -144,17 +129,19 @@ export class Outputs {
     page.used += this.#stepBytes;
     const values = this.#slots.map((slot) => {
       const place = start + (this.#starts.get(slot.buffer) as number) + slot.offset;
-      return [
-        slot.name,
-        new Value(slot, async () => decode(await page.read(), place, slot.shape, slot.dtype)),
-      ] as const;
+      const read = async (): Promise<Data> => {
+        const content = await page.read();
+        this.device.check();
+        return decode(content, place, slot.shape, slot.dtype);
+      };
+      return [slot.name, new Value(slot, read)] as const;
     });
     return new Map(values);
   }
 
   #openPage(): Page {
     if (this.#page && this.#page.used + this.#stepBytes > this.#pageBytes) {
-      // What nobody reads now waits on the host; whoever reads it later gets the error, if there is one.
+      // What nobody has read yet waits on the host. If that fails, so does whoever reads it.
       this.#page.read().catch(() => undefined);
     }
     this.#page ??= this.#newPage();
@@ -164,15 +151,30 @@ export class Outputs {
   #newPage(): Page {
     const usage = GPUBufferUsage.MAP_READ | GPUBufferUsage.COPY_DST;
     const size = this.#pageBytes;
-    const buffer = this.#free.pop() ?? this.device.gpu.createBuffer({ label: "results", size, usage });
-    const closed = (page: Page): void => {
-      if (this.#page === page) this.#page = undefined;
-    };
-    return new Page(buffer, this.device, closed, (one) => this.#free.push(one));
+    return new Page(this.#free.pop() ?? this.device.gpu.createBuffer({ label: "results", size, usage }), this);
   }
 
+  /** Reads a page, which no step writes to any more. */
+  async take(page: Page): Promise<ArrayBuffer> {
+    if (this.#page === page) this.#page = undefined;
+    const { buffer, used } = page;
+    try {
+      await buffer.mapAsync(GPUMapMode.READ, 0, used);
+    } catch (error) {
+      throw await this.device.explained(error, "reading results");
+    }
+    const content = buffer.getMappedRange(0, used).slice(0);
+    buffer.unmap();
+    if (this.#isDestroyed || this.#free.length >= MOST_FREE) buffer.destroy();
+    else this.#free.push(buffer);
+    return content;
+  }
+
+  /** Gives back what it takes, once the steps that have run are read. */
   destroy(): void {
+    this.#isDestroyed = true;
     for (const buffer of this.#free) buffer.destroy();
-    this.#page?.buffer.destroy();
+    this.#free = [];
+    this.#page?.read().catch(() => undefined);
   }
 }

@@ -1,7 +1,7 @@
 /** Pipelines: each kernel of a program is compiled once for each way in which its buffers are bound. */
 
 import { type Device } from "./device.js";
-import { DeviceError } from "./errors.js";
+import { DeviceError, messageOf } from "./errors.js";
 import { type Dispatch, type Kernel, dispatches } from "./plan.js";
 import { type Program } from "./program.js";
 
@@ -51,7 +51,7 @@ class Compiler {
       return { compiled, layout: group };
     } catch (error) {
       const said = (await module.getCompilationInfo()).messages.find(({ type }) => type === "error");
-      const what = said ? `line ${said.lineNum}: ${said.message}` : (error as Error).message;
+      const what = said ? `line ${said.lineNum}: ${said.message}` : messageOf(error);
       throw await this.device.explained(
         new DeviceError(what),
         `compiling kernel '${kernel.entry}' of ${one.label || this.program.name}`,

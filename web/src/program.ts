@@ -67,7 +67,7 @@ export function readProgram(
     const constants = new Map<string, Uint8Array<ArrayBuffer>>();
     for (const { role, name: own } of parsed.buffers) {
       const data = tensors.get(`${prefix}constant/${own}`);
-      if (role === "constant" && data) constants.set(own, data.bytes);
+      if (role === "constant" && data) constants.set(own, data.bytes.slice()); // the file's memory can go
     }
     const program = { ...parsed, constants };
     validate(program);
@@ -172,7 +172,12 @@ function checkRange(where: string, index: number, offset: number, size: number, 
 
 /** Returns how many dispatches and copies run, all iterations of loops counted. */
 function countCommands(steps: readonly Step[]): number {
-  return steps.reduce((sum, one) => sum + (one.op === "repeat" ? one.count * countCommands(one.steps) : 1), 0);
+  let count = 0;
+  for (const one of steps) {
+    require(one.op !== "repeat" || one.steps.length > 0, "a loop has no steps");
+    count += one.op === "repeat" ? one.count * countCommands(one.steps) : 1;
+  }
+  return count;
 }
 
 function checkDispatch(one: Dispatch, where: string, { kernels, buffers }: Program, counts: readonly number[]): void {

@@ -78,13 +78,13 @@ export function writeSafetensors({ metadata, tensors }: SafetensorsFile): Uint8A
   const ordered = [...tensors].sort(
     ([a, one], [b, other]) => BYTES[other.dtype] - BYTES[one.dtype] || (a < b ? -1 : 1),
   );
-  const header: Record<string, unknown> = { [METADATA]: Object.fromEntries(metadata) };
+  const header: [string, unknown][] = [[METADATA, Object.fromEntries(metadata)]];
   let end = 0;
   for (const [key, { dtype, shape, bytes }] of ordered) {
-    header[key] = { dtype, shape, data_offsets: [end, end + bytes.length] };
+    header.push([key, { dtype, shape, data_offsets: [end, end + bytes.length] }]);
     end += bytes.length;
   }
-  const encoded = new TextEncoder().encode(JSON.stringify(header));
+  const encoded = new TextEncoder().encode(JSON.stringify(Object.fromEntries(header)));
   const padded = Math.ceil(encoded.length / PREFIX) * PREFIX;
   const file = new Uint8Array(PREFIX + padded + end);
   new DataView(file.buffer).setBigUint64(0, BigInt(padded), true);

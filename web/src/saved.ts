@@ -1,17 +1,11 @@
 /** What a file holds: a program or two that share memory, their parameters, and what their host does around them. */
 
 import { type Data, type DType, decode, elementCount } from "./dtypes.js";
-import { ProgramError } from "./errors.js";
+import { ProgramError, messageOf } from "./errors.js";
 import { type Key } from "./keys.js";
 import { PERSISTENT_ROLES, type TensorSlot } from "./plan.js";
 import { FORMAT_VERSION, type Program, readProgram, slotsOf } from "./program.js";
-import {
-  type FileDType,
-  type FileTensor,
-  type SafetensorsFile,
-  readSafetensors,
-  writeSafetensors,
-} from "./safetensors.js";
+import { type FileDType, type FileTensor, readSafetensors, writeSafetensors } from "./safetensors.js";
 import { finite, list, mapping, object, oneOf, parsedJson, type Read, record, require, text, whole } from "./schema.js";
 
 const FORMAT = "tensorgrad-program";
@@ -40,14 +34,12 @@ export interface Host extends Omit<Read<typeof hostOf>, "key"> {
 /** Values of parameters and state by name, each as the device's bytes. */
 export type State = ReadonlyMap<string, Uint8Array<ArrayBuffer>>;
 
-/** What a file holds; `others` is the program for the micro-batches before the last. */
+/** What a file holds but for its state; `others` is the program for the micro-batches before the last. */
 export interface Saved {
   readonly program: Program;
   readonly others: Program | null;
   readonly host: Host;
-  readonly state: State;
-  /** Everything of the file that does not change from step to step. */
-  readonly file: SafetensorsFile;
+  readonly metadata: ReadonlyMap<string, string>;
 }
 
 /**
@@ -56,9 +48,8 @@ export interface Saved {
  * @param source What messages call it.
  * @throws {ProgramError} It holds no program, one of another format version, or something malformed.
  */
-export function readSaved(bytes: Uint8Array<ArrayBuffer>, source: string): Saved {
-  const file = readSafetensors(bytes, source);
-  const { metadata, tensors } = file;
+export function readSaved(bytes: Uint8Array<ArrayBuffer>, source: string): [Saved, State] {
+  const { metadata, tensors } = readSafetensors(bytes, source);
   const version = metadata.get("format_version");
   require(metadata.get("format") === FORMAT, `${source} holds no program`);
   require(version ===
@@ -71,31 +62,32 @@ export function readSaved(bytes: Uint8Array<ArrayBuffer>, source: string): Saved
   try {
     const read = hostOf(parsedJson(host, "its host"), "host");
     const [high, low] = read.key as [number, number];
-    const saved = {
-      program,
-      others,
-      host: { ...read, key: [high, low] as const },
-      state: stateIn(program, tensors),
-      file,
-    };
+    const saved = { program, others, host: { ...read, key: [high, low] as const }, metadata };
     validate(saved);
-    return saved;
+    return [saved, stateIn(program, tensors)];
   } catch (error) {
-    throw new ProgramError(`${source} holds a malformed program: ${(error as Error).message}`);
+    if (!(error instanceof ProgramError) && !(error instanceof RangeError)) throw error;
+    throw new ProgramError(`${source} holds a malformed program: ${messageOf(error)}`);
   }
 }
 
 /** Returns the bytes of a file that goes on from here. */
-export function writeSaved({ file, program, host, state }: Saved): Uint8Array<ArrayBuffer> {
+export function writeSaved({ program, others, host, metadata }: Saved, state: State): Uint8Array<ArrayBuffer> {
   const content = { ...host, made: Object.fromEntries(host.made), settings: Object.fromEntries(host.settings) };
-  const metadata = new Map([...file.metadata, ["host", JSON.stringify(content)]]);
-  const tensors = new Map(file.tensors);
+  const tensors = new Map([...constantsOf(program, ""), ...(others ? constantsOf(others, `${OTHERS}/`) : [])]);
   for (const [name, slot] of slotsOf(program, ...PERSISTENT_ROLES)) {
     const raw = state.get(name) as Uint8Array<ArrayBuffer>;
     const [dtype, bytes] = [FILE_DTYPES[slot.dtype] as FileDType, hostBytes(slot, raw)];
     tensors.set(`${slot.role}/${name}`, { dtype, shape: slot.shape, bytes });
   }
-  return writeSafetensors({ metadata, tensors });
+  return writeSafetensors({ metadata: new Map([...metadata, ["host", JSON.stringify(content)]]), tensors });
+}
+
+function constantsOf({ constants }: Program, prefix: string): [string, FileTensor][] {
+  return [...constants].map(([name, bytes]) => [
+    `${prefix}constant/${name}`,
+    { dtype: "U8", shape: [bytes.length], bytes },
+  ]);
 }
 
 /** Returns a tensor's values from the device's bytes. */

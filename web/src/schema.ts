@@ -1,6 +1,6 @@
 /** Readers of untrusted JSON: each checks a value and gives it its type. */
 
-import { ProgramError } from "./errors.js";
+import { ProgramError, messageOf } from "./errors.js";
 
 /** Checks a value, which messages call `where`. @throws {ProgramError} It is something else. */
 export type Reader<T> = (value: unknown, where: string) => T;
@@ -8,9 +8,9 @@ export type Reader<T> = (value: unknown, where: string) => T;
 /** What a reader gives. */
 export type Read<R> = R extends Reader<infer T> ? T : never;
 
-/** @throws {ProgramError} The condition does not hold. */
-export function require(condition: boolean, message: string): asserts condition {
-  if (!condition) throw new ProgramError(message);
+/** @throws {ProgramError} The condition does not hold. Messages that take long to write are functions. */
+export function require(condition: boolean, message: string | (() => string)): asserts condition {
+  if (!condition) throw new ProgramError(typeof message === "string" ? message : message());
 }
 
 function shown(value: unknown): string {
@@ -19,20 +19,20 @@ function shown(value: unknown): string {
 }
 
 export const text: Reader<string> = (value, where) => {
-  require(typeof value === "string", `${where} must be a text, got ${shown(value)}`);
+  require(typeof value === "string", () => `${where} must be a text, got ${shown(value)}`);
   return value;
 };
 
 /** A text that is not empty. */
 export const name: Reader<string> = (value, where) => {
-  require(typeof value === "string" && value !== "", `${where} must be a text, got ${shown(value)}`);
+  require(typeof value === "string" && value !== "", () => `${where} must be a text, got ${shown(value)}`);
   return value;
 };
 
 /** An integer from 0. */
 export const whole: Reader<number> = (value, where) => {
-  require(Number.isSafeInteger(value) &&
-    (value as number) >= 0, `${where} must be an integer from 0, got ${shown(value)}`);
+  const isWhole = Number.isSafeInteger(value) && (value as number) >= 0;
+  require(isWhole, () => `${where} must be an integer from 0, got ${shown(value)}`);
   return value as number;
 };
 
@@ -42,13 +42,13 @@ export const positive: Reader<number> = (value, where) => {
 };
 
 export const finite: Reader<number> = (value, where) => {
-  require(Number.isFinite(value), `${where} must be a finite number, got ${shown(value)}`);
+  require(Number.isFinite(value), () => `${where} must be a finite number, got ${shown(value)}`);
   return value as number;
 };
 
 export function oneOf<const T extends string>(choices: readonly T[]): Reader<T> {
   return (value, where) => {
-    require(choices.includes(value as T), `${where} must be one of ${choices.join(", ")}, got ${shown(value)}`);
+    require(choices.includes(value as T), () => `${where} must be one of ${choices.join(", ")}, got ${shown(value)}`);
     return value as T;
   };
 }
@@ -64,7 +64,7 @@ export function optional<T>(read: Reader<T>, absent: T): Reader<T> {
 
 export function list<T>(read: Reader<T>, count?: number): Reader<readonly T[]> {
   return (value, where) => {
-    require(Array.isArray(value), `${where} must be a list, got ${shown(value)}`);
+    require(Array.isArray(value), () => `${where} must be a list, got ${shown(value)}`);
     require(count === undefined || value.length === count, `${where} must have ${count} entries, got ${value.length}`);
     return value.map((entry, index) => read(entry, `${where}[${index}]`));
   };
@@ -93,9 +93,8 @@ export function record<F extends Record<string, Reader<unknown>>>(
 }
 
 export function object(value: unknown, where: string): Record<string, unknown> {
-  require(typeof value === "object" &&
-    value !== null &&
-    !Array.isArray(value), `${where} must be an object, got ${shown(value)}`);
+  const isObject = typeof value === "object" && value !== null && !Array.isArray(value);
+  require(isObject, () => `${where} must be an object, got ${shown(value)}`);
   return value as Record<string, unknown>;
 }
 
@@ -104,6 +103,6 @@ export function parsedJson(content: string, where: string): unknown {
   try {
     return JSON.parse(content);
   } catch (error) {
-    throw new ProgramError(`${where} is not JSON: ${(error as Error).message}`);
+    throw new ProgramError(`${where} is not JSON: ${messageOf(error)}`);
   }
 }

@@ -1,6 +1,6 @@
 /** Where a file comes from. */
 
-import { ProgramError } from "./errors.js";
+import { ProgramError, messageOf } from "./errors.js";
 
 /** An address, or what holds the file's bytes. */
 export type Source = string | URL | Blob | Response | ArrayBuffer | Uint8Array<ArrayBuffer>;
@@ -15,16 +15,16 @@ export async function bytesOf(source: Source): Promise<[Uint8Array<ArrayBuffer>,
   if (source instanceof ArrayBuffer) return [new Uint8Array(source), "the file"];
   if (source instanceof Blob)
     return [new Uint8Array(await source.arrayBuffer()), source instanceof File ? source.name : "the file"];
-  const response = source instanceof Response ? source : await fetched(source);
-  const name = response.url.split("/").pop() || "the file";
-  if (!response.ok) throw new ProgramError(`${name} can't be loaded: ${response.status} ${response.statusText}`);
-  return [new Uint8Array(await response.arrayBuffer()), name];
-}
-
-async function fetched(address: string | URL): Promise<Response> {
+  if (!(source instanceof Response || source instanceof URL || typeof source === "string")) {
+    throw new ProgramError(`there is no file to load: got ${source}`);
+  }
+  const where = source instanceof Response ? source.url : String(source);
+  const name = where.split("/").pop() || "the file";
   try {
-    return await fetch(address);
+    const response = source instanceof Response ? source : await fetch(source);
+    if (!response.ok) throw new Error(`${response.status} ${response.statusText}`);
+    return [new Uint8Array(await response.arrayBuffer()), name];
   } catch (error) {
-    throw new ProgramError(`${address} can't be loaded: ${(error as Error).message}`);
+    throw new ProgramError(`${name} can't be loaded: ${messageOf(error)}`);
   }
 }

@@ -9,8 +9,14 @@ export async function store(name: string, bytes: Uint8Array<ArrayBuffer>): Promi
   const folder = await navigator.storage.getDirectory();
   const file = await folder.getFileHandle(name, { create: true });
   const stream = await file.createWritable();
-  await stream.write(bytes);
-  await stream.close();
+  try {
+    await stream.write(bytes);
+    await stream.close();
+  } catch (error) {
+    await stream.abort().catch(() => undefined);
+    if (!(await file.getFile()).size) await folder.removeEntry(name); // it was not there before
+    throw error;
+  }
 }
 
 /** Returns a file that `store` kept, or `null` if there is none. */

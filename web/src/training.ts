@@ -1,14 +1,14 @@
 /** A training step in a page: it goes on where it was saved, in Python or in a page, and back. */
 
 import { type HostTensor, type Numbers, checked } from "./dtypes.js";
-import { Device } from "./device.js";
+import { type Device, onDevice } from "./device.js";
 import { type DeviceLostError, InputError, ProgramError } from "./errors.js";
 import { Executable, type Inputs, checkNames } from "./executable.js";
 import { Inference, described } from "./inference.js";
 import { foldIn } from "./keys.js";
 import { type Reading, type Value, read } from "./outputs.js";
 import { slotBytes } from "./plan.js";
-import { type Host, type Saved, type Tree, fill, readSaved, valueOf, writeSaved } from "./saved.js";
+import { type Host, type Saved, type State, type Tree, fill, readSaved, valueOf, writeSaved } from "./saved.js";
 import { type Source, bytesOf } from "./source.js";
 
 /** What formulas know of where a training is. */
@@ -27,6 +27,7 @@ export class Training {
     saved: Saved,
     private readonly executable: Executable,
     private readonly others: Executable | null,
+    private readonly owned: Device | null,
   ) {
     this.#saved = saved;
     const wanted = new Set([...executable.scalarNames, ...(others?.scalarNames ?? [])]);
@@ -45,12 +46,18 @@ export class Training {
    * @throws {DeviceError} What the device reported.
    */
   static async load(source: Source, device?: Device): Promise<Training> {
-    const saved = await trainingIn(source);
-    const where = device ?? (await Device.request());
-    const executable = await Executable.load(saved.program, where);
-    const others = saved.others && (await Executable.load(saved.others, where, executable));
-    executable.write(saved.state);
-    return new Training(saved, executable, others);
+    const [saved, state] = await trainingIn(source);
+    return onDevice(device, async (where, owned) => {
+      const executable = await Executable.load(saved.program, where);
+      try {
+        const others = saved.others && (await Executable.load(saved.others, where, executable, true));
+        executable.write(state);
+        return new Training(saved, executable, others, owned);
+      } catch (error) {
+        executable.destroy();
+        throw error;
+      }
+    });
   }
 
   /** Where it runs. */
@@ -115,8 +122,8 @@ export class Training {
     const executable = isLast || !this.others ? this.executable : this.others;
     const call = step_count * accumulate + accumulated + 1;
     checkNames(executable.inputs, inputs, [...made.keys()]);
-    const given: Record<string, Numbers> = { ...inputs };
-    for (const name of made.keys()) given[name] = Uint32Array.from(foldIn(key, call));
+    const keys = [...made.keys()].map((name) => [name, Uint32Array.from(foldIn(key, call))] as const);
+    const given: Record<string, Numbers> = Object.fromEntries([...Object.entries(inputs), ...keys]);
     const known = new Map([...settings, ["step", step_count + 1], ["micro_step", accumulated + 1]]);
     const outputs = executable.step(given, known);
     this.#goOn({ step_count: step_count + +isLast, accumulated: isLast ? 0 : accumulated + 1 });
@@ -195,7 +202,7 @@ export class Training {
    */
   async save(): Promise<Uint8Array<ArrayBuffer>> {
     const saved = this.#saved; // steps may follow while the values are read
-    return writeSaved({ ...saved, state: await this.executable.read() });
+    return writeSaved(saved, await this.executable.read());
   }
 
   /**
@@ -206,26 +213,28 @@ export class Training {
    * @throws {DeviceError} The device is lost.
    */
   async restore(source: Source): Promise<void> {
-    const { program, state, host } = await trainingIn(source);
+    const [{ program, host }, state] = await trainingIn(source);
     const own = layoutOf(this.#saved.program, this.#host);
     if (layoutOf(program, host) !== own)
       throw new ProgramError("the file is of another training: parameters, state or settings differ");
     this.executable.write(state);
-    this.#goOn(host);
+    const { key, step_count, accumulated, settings } = host;
+    this.#goOn({ key, step_count, accumulated, settings });
   }
 
-  /** Gives back the memory that it takes. */
+  /** Gives back the memory that it takes, and the device, if none was given. Functions that are attached end with it. */
   destroy(): void {
     this.others?.destroy();
     this.executable.destroy();
+    this.owned?.destroy();
   }
 }
 
-async function trainingIn(source: Source): Promise<Saved> {
+async function trainingIn(source: Source): Promise<[Saved, State]> {
   const [bytes, name] = await bytesOf(source);
-  const saved = readSaved(bytes, name);
+  const [saved, state] = readSaved(bytes, name);
   if (saved.host.kind !== "step") throw new ProgramError(`${name} holds a function: Inference.load loads it`);
-  return saved;
+  return [saved, state];
 }
 
 /** Returns what two trainings have in common that can go on from each other. */

@@ -1,9 +1,10 @@
 // A page to begin from: it trains on the example of its folder, and calls the functions.
 
-import { Inference, Training, download, read, readArrays, store, stored } from "./tensorgrad.js";
+import { Device, Inference, Training, download, read, readArrays, store, stored } from "./tensorgrad.js";
 
-const CHECKPOINT = `${location.pathname} training.tg`.replaceAll("/", "_");
+const CHECKPOINT = `${new URL(".", location).pathname} training.tg`.replaceAll("/", "_");
 const STEPS_AHEAD = 16;
+const MOST_SHOWN = 1000;
 
 const element = (id) => document.getElementById(id);
 const say = (text) => (element("status").textContent = text);
@@ -20,9 +21,11 @@ function invented(inputs) {
   return Object.fromEntries(Object.entries(inputs).map(([name, input]) => [name, value(input)]));
 }
 
+/** The example's arrays where they fit, and invented ones elsewhere. */
 function chosen(example, inputs) {
-  if (!example) return invented(inputs);
-  return Object.fromEntries(Object.keys(inputs).map((name) => [name, example[name]]));
+  const fits = ([name, { shape }]) => example?.[name]?.shape.join() === shape.join();
+  const given = Object.entries(inputs).filter(fits);
+  return { ...invented(inputs), ...Object.fromEntries(given.map(([name]) => [name, example[name]])) };
 }
 
 /** The loss of what a step gave: the value alone, or the first of it and its metrics. */
@@ -43,6 +46,7 @@ async function train(inputs) {
   while (left > 0) {
     const steps = Math.min(left, STEPS_AHEAD);
     losses.push(...(await training.run(steps, inputs)).map(lossOf));
+    losses.splice(0, losses.length - MOST_SHOWN);
     left -= steps;
     draw();
   }
@@ -73,6 +77,7 @@ function showTraining(example) {
   onClick("restore", async () => {
     const kept = await stored(CHECKPOINT);
     if (kept) await training.restore(kept);
+    if (kept) losses.length = 0;
     say(kept ? `Going on from step ${training.stepCount}.` : "Nothing was kept.");
     draw();
   });
@@ -105,8 +110,9 @@ try {
     training = await Training.load(folder.training);
     showTraining(example);
   }
+  const device = training ? null : await Device.request();
   for (const [name, file] of Object.entries(folder.functions)) {
-    showFunction(name, training ? await training.attach(file) : await Inference.load(file), example);
+    showFunction(name, training ? await training.attach(file) : await Inference.load(file, device), example);
   }
   const what = example ? "an example" : "invented numbers: export with an example to train on it";
   say(`Ready, with ${what}.`);
