@@ -1,0 +1,132 @@
+// Reads what is drawn, and trains on the digits of the data set and on those that the visitor drew.
+
+import { colorOf, drawn, element, on, onTheme, open, say } from "./common.js";
+import { imageOf } from "./image.js";
+import { pad } from "./pad.js";
+import { readArrays } from "./tensorgrad.js";
+
+/** How many steps follow on a drawing that was named, and which part of a batch is of such drawings at most. */
+const STEPS_FOR_ONE = 12;
+const MOST_OWN = 1 / 4;
+const SIXTEENTHS = 16;
+
+const strokes = [];
+const own = [];
+let last = Promise.resolve();
+let next = null;
+
+/** Ten rows: a digit, a bar and a share. */
+function makeRows() {
+  for (let digit = 0; digit < 10; digit++) {
+    const row = element("chances").appendChild(document.createElement("li"));
+    row.innerHTML = `<span>${digit}</span><span class="bar"><span></span></span><span class="share">–</span>`;
+    const button = element("labels").appendChild(document.createElement("button"));
+    button.type = "button";
+    button.id = `label-${digit}`;
+    button.textContent = digit;
+  }
+}
+
+function showChances(chances) {
+  const best = chances ? chances.indexOf(Math.max(...chances)) : -1;
+  element("answer").textContent = chances ? best : "";
+  [...element("chances").children].forEach((row, digit) => {
+    row.querySelector(".bar span").style.width = `${100 * (chances?.[digit] ?? 0)}%`;
+    row.querySelector(".share").textContent = chances ? `${Math.round(100 * chances[digit])} %` : "–";
+  });
+  return best;
+}
+
+function showImage(image) {
+  const pixels = new ImageData(8, 8);
+  image.forEach((ink, pixel) => pixels.data.set([...colorOf("--ink"), 255 * ink], 4 * pixel));
+  element("seen").getContext("2d").putImageData(pixels, 0, 0);
+}
+
+function addTo(stroke, x, y) {
+  stroke.push([x, y]);
+  const line = element("strokes").lastElementChild;
+  line.setAttribute("points", stroke.length > 1 ? stroke.join(" ") : `${x},${y} ${x},${y}`);
+}
+
+makeRows();
+const trainer = await open(async (training) => {
+  const [size] = training.inputs.labels.shape;
+  const [read, test] = await Promise.all([training.attach("read.tg"), training.attach("test.tg")]);
+  const { images, labels } = await readArrays("digits.safetensors");
+  const inks = Float32Array.from(images.data, (ink) => ink / SIXTEENTHS);
+  const [unseen] = test.inputs.labels.shape;
+  const imageAt = (index) => inks.subarray(64 * index, 64 * (index + 1));
+  const judged = { images: inks.subarray(0, 64 * unseen), labels: labels.data.subarray(0, unseen) };
+
+  /** Digits at random, of which some are the visitor's, drawn a little smaller, larger or elsewhere. */
+  function batch() {
+    const batchImages = new Float32Array(64 * size);
+    const batchLabels = new Int32Array(size);
+    const ours = Math.min(size * MOST_OWN, 4 * own.length);
+    for (let place = 0; place < size; place++) {
+      const index = unseen + drawn(labels.data.length - unseen);
+      const [image, label] = place < ours ? own[drawn(own.length)] : [imageAt(index), labels.data[index]];
+      batchImages.set(image, 64 * place);
+      batchLabels[place] = label;
+    }
+    return { images: batchImages, labels: batchLabels };
+  }
+
+  async function lookNow() {
+    if (!strokes.length) return null;
+    const image = imageOf(strokes);
+    showImage(image);
+    const chances = await read.call({ images: image }).read();
+    return strokes.length ? [showChances(chances), chances] : null;
+  }
+
+  /** Reads the drawing as it is when the reading before is done. */
+  function look() {
+    next ??= last.then(() => {
+      next = null;
+      return lookNow();
+    });
+    last = next.catch(() => null);
+    return next;
+  }
+
+  async function show() {
+    const [share] = await Promise.all([test.call(judged).item(), look()]);
+    element("right").textContent = `${Math.round(share * unseen)} right`;
+  }
+
+  pad(element("area"), {
+    down(x, y) {
+      strokes.push([]);
+      element("strokes").append(document.createElementNS("http://www.w3.org/2000/svg", "polyline"));
+      addTo(strokes.at(-1), x, y);
+    },
+    move(x, y) {
+      addTo(strokes.at(-1), x, y);
+      return look();
+    },
+    async up() {
+      const found = await look();
+      if (found) say(`It reads a ${found[0]}: ${Math.round(100 * found[1][found[0]])} % sure.`);
+    },
+  });
+  on("clear", "click", () => {
+    strokes.length = 0;
+    element("strokes").replaceChildren();
+    showImage(new Float32Array(64));
+    showChances(null);
+  });
+  onTheme(look);
+  return { batch, show };
+});
+
+for (const button of element("labels").children) {
+  on(button.id, "click", async () => {
+    if (!strokes.length) return say("Draw a digit first.");
+    own.push([imageOf(strokes), Number(button.textContent)]);
+    element("own").textContent = `You have taught it ${own.length} ${own.length > 1 ? "drawings" : "drawing"}.`;
+    if (!trainer.isOn) await trainer.run(STEPS_FOR_ONE);
+    say(`It has learned that this is a ${button.textContent}.`);
+  });
+}
