@@ -36,6 +36,9 @@ const PANEL = `
     <label class="button" title="Go on from a checkpoint in a file">Open<input id="open" type="file" accept=".tg" class="visually-hidden" /></label>
   </div>`;
 
+// The documentation shows these pages in frames, under titles of its own.
+document.documentElement.classList.toggle("framed", self !== top);
+
 export const element = (id) => document.getElementById(id);
 
 /** Says something to everybody: for what a visitor did, not for every step. */
@@ -222,12 +225,16 @@ class Trainer {
   }
 }
 
+/** Shows a message in place of what there is to try. */
+function notice(text) {
+  element("live").hidden = true;
+  element("notice").hidden = false;
+  element("notice").textContent = text;
+}
+
 /** Says why there is nothing to try. */
 function explain(error) {
-  element("live").hidden = true;
-  const problem = element("problem");
-  problem.textContent = error instanceof NoAdapterError ? NO_WEBGPU : `${error.name}: ${error.message}`;
-  problem.hidden = false;
+  notice(error instanceof NoAdapterError ? NO_WEBGPU : `${error.name}: ${error.message}`);
 }
 
 /**
@@ -238,13 +245,14 @@ function explain(error) {
  */
 export async function open(setUp) {
   try {
+    notice("Loading, and compiling for this graphics card …");
     element("panel").innerHTML = PANEL;
     const training = await Training.load(FILE);
     const { batch, show } = await setUp(training);
     const trainer = new Trainer(training, batch, show);
     await show();
+    element("notice").hidden = true;
     element("live").hidden = false;
-    say("Ready.");
     return trainer;
   } catch (error) {
     explain(error);

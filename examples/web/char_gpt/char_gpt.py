@@ -1,0 +1,97 @@
+"""A small GPT that writes in the manner of Python's documentation, trained and sampled in a page.
+
+Its text is the language reference that comes with Python (`pydoc_data.topics`).
+
+python examples/web/char_gpt/char_gpt.py && tg serve out/char_gpt
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+from pathlib import Path
+from pydoc_data.topics import topics
+
+import numpy as np
+from safetensors.numpy import save_file
+
+import tensorgrad as tg
+
+HERE = Path(__file__).parent
+CONTEXT, WIDTH, HEADS, LAYERS = 64, 64, 4, 2
+BATCH, STEPS = 16, 600
+
+
+class Block(tg.nn.Module):
+    """Attention, then two layers on each position alone, both on normalized input and added to it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm1, self.norm2 = tg.nn.LayerNorm(WIDTH), tg.nn.LayerNorm(WIDTH)
+        self.attention = tg.nn.MultiHeadAttention(WIDTH, HEADS, causal=True)
+        self.mlp = tg.nn.MLP(WIDTH, 4 * WIDTH, WIDTH, activation=tg.gelu)
+
+    def __call__(self, x: tg.Tensor) -> tg.Tensor:
+        x = x + self.attention(self.norm1(x))
+        return x + self.mlp(self.norm2(x))
+
+
+class GPT(tg.nn.Module):
+    """Tokens `[batch, CONTEXT]` to the logits of the next, `[batch, CONTEXT, vocabulary]`."""
+
+    def __init__(self, vocabulary: int) -> None:
+        super().__init__()
+        small = tg.initializers.normal(0.02)
+        self.tokens = tg.nn.Embedding(vocabulary, WIDTH, init=small)
+        self.positions = tg.nn.param((CONTEXT, WIDTH), init=small)
+        self.blocks = tg.nn.Sequential(*(Block() for _ in range(LAYERS)))
+        self.norm = tg.nn.LayerNorm(WIDTH)
+
+    def __call__(self, tokens: tg.Tensor) -> tg.Tensor:
+        return self.tokens.attend(self.norm(self.blocks(self.tokens(tokens) + self.positions)))
+
+
+def loss(model: GPT, tokens: tg.Tensor, following: tg.Tensor) -> tg.Tensor:
+    return tg.cross_entropy(model(tokens), following)
+
+
+def export(folder: Path, steps: int = STEPS, device: tg.DeviceName = "auto") -> None:
+    """Trains for a moment, and writes the folder of the page, which goes on from there."""
+    text = "\n".join(topics[name] for name in sorted(topics))
+    characters = sorted(set(text))
+    tokens = np.searchsorted(characters, list(text)).astype(np.int32)
+    shape = tg.spec((BATCH, CONTEXT), "i32")
+    training = tg.compile(
+        GPT(len(characters)),
+        loss=loss,
+        optimizer=tg.optim.adamw(2e-3, betas=(0.9, 0.99), clip_norm=1.0),
+        inputs={"tokens": shape, "following": shape},
+        device=device,
+    )
+
+    def batch(number: int) -> dict[str, np.ndarray]:
+        starts = np.random.default_rng(number).integers(0, len(tokens) - CONTEXT, (BATCH, 1))
+        places = starts + np.arange(CONTEXT)
+        return {"tokens": tokens[places], "following": tokens[places + 1]}
+
+    tg.fit(training, tg.data.generated(batch), steps=steps)
+    following = training.attach(lambda model, tokens: model(tokens), inputs={"tokens": tg.spec((1, CONTEXT), "i32")})
+    for files in (HERE.parent / "common", HERE):
+        shutil.copytree(files, folder, dirs_exist_ok=True)
+    codes = np.array([ord(character) for character in characters], np.uint32)
+    save_file({"characters": codes, "tokens": tokens.astype(np.uint8)}, folder / "text.safetensors")
+    training.export_web(folder, functions={"following": following})
+
+
+def main(arguments: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, default=Path("out/char_gpt"), help="the folder to write")
+    parser.add_argument("--steps", type=int, default=STEPS, help="how many steps to train before")
+    parser.add_argument("--device", default="auto", choices=["auto", "wgpu", "cpu", "numpy"], help="where to train")
+    options = parser.parse_args(arguments)
+    export(options.out, options.steps, options.device)
+    print(f"{options.out} is written: `tg serve {options.out}` serves it")
+
+
+if __name__ == "__main__":
+    main()

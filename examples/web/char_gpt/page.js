@@ -1,0 +1,76 @@
+// Draws pieces of the text for each step, and lets the model write: a character at a time, of those that it finds likely.
+
+import { drawn, element, on, open, say } from "./common.js";
+import { readArrays } from "./tensorgrad.js";
+
+let isWriting = false;
+
+/** An index, drawn by what its logits say at a temperature. */
+function chosen(logits, temperature) {
+  const most = Math.max(...logits);
+  const weights = Array.from(logits, (logit) => Math.exp((logit - most) / temperature));
+  let left = Math.random() * weights.reduce((sum, weight) => sum + weight, 0);
+  const found = weights.findIndex((weight) => (left -= weight) < 0);
+  return found < 0 ? logits.indexOf(most) : found;
+}
+
+await open(async (training) => {
+  const [size, context] = training.inputs.tokens.shape;
+  const following = await training.attach("following.tg");
+  const text = await readArrays("text.safetensors");
+  const tokens = Int32Array.from(text.tokens.data);
+  const characters = Array.from(text.characters.data, (code) => String.fromCodePoint(code));
+
+  function batch() {
+    const pieces = { tokens: new Int32Array(size * context), following: new Int32Array(size * context) };
+    for (let row = 0; row < size; row++) {
+      const start = drawn(tokens.length - context);
+      pieces.tokens.set(tokens.subarray(start, start + context), row * context);
+      pieces.following.set(tokens.subarray(start + 1, start + context + 1), row * context);
+    }
+    return pieces;
+  }
+
+  /** The token that follows on others; what stands behind the last of them is not attended to. */
+  async function next(written) {
+    const seen = written.slice(-context);
+    const padded = new Int32Array(context);
+    padded.set(seen);
+    const logits = await following.call({ tokens: [Array.from(padded)] }).read();
+    const start = (seen.length - 1) * characters.length;
+    return chosen(logits.subarray(start, start + characters.length), Number(element("heat").value));
+  }
+
+  async function write(prompt) {
+    const unknown = [...prompt].filter((character) => !characters.includes(character));
+    if (unknown.length) return say(`Its text has no ${[...new Set(unknown)].join(" ")}: begin otherwise.`);
+    if (!prompt) return say("Begin with a character at least.");
+    const written = [...prompt].map((character) => characters.indexOf(character));
+    const begun = document.createElement("strong");
+    begun.textContent = prompt;
+    const rest = document.createTextNode("");
+    element("text").replaceChildren(begun, rest);
+    isWriting = true;
+    element("write").textContent = "Stop";
+    say("Writing …");
+    try {
+      const end = written.length + Number(element("length").value);
+      while (isWriting && written.length < end) {
+        written.push(await next(written));
+        rest.appendData(characters[written.at(-1)]);
+        element("text").scrollTop = element("text").scrollHeight;
+      }
+      say(`It wrote ${written.length - [...prompt].length} characters.`);
+    } finally {
+      isWriting = false;
+      element("write").textContent = "Write";
+    }
+  }
+
+  on("write", "click", () => (isWriting ? (isWriting = false) : write(element("prompt").value)));
+  on("prompt", "keydown", ({ key }) => key === "Enter" && !isWriting && write(element("prompt").value));
+  for (const name of ["heat", "length"]) {
+    on(name, "input", ({ target }) => (element(`${name}-value`).textContent = target.value));
+  }
+  return { batch, show: () => undefined };
+});
