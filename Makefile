@@ -84,7 +84,7 @@ format: $(TEST_READY) ## Rewrite the code in ruff's format
 adapter: $(TEST_READY) ## Make sure that there is a GPU or software adapter
 	@sh tools/ensure_adapter.sh $(BIN)/python
 
-docs: $(TEST_READY) ## Build the documentation's site in build/site
+docs: $(TEST_READY) $(WEB_READY) ## Build the documentation's site in build/site
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
 
 clean: ## Remove .venv and everything built

@@ -37,20 +37,26 @@ def one_tree(folder: Path) -> None:
             link = folder / "tensorgrad" / place
             link.parent.mkdir(parents=True, exist_ok=True)
             link.symlink_to(path)
+    (folder / "tensorgrad" / "web").mkdir()
+    (folder / "tensorgrad" / "web" / "__init__.py").symlink_to(ROOT / "web" / "__init__.py")
 
 
 def test_it_builds(tmp_path: Path) -> None:
-    """Strictly: a page that isn't in the navigation, a dead link or a missing module fails."""
+    """Strictly: a page that isn't in the navigation, a dead link or a missing module fails. The gallery is live."""
     one_tree(tmp_path / "links")
     done = subprocess.run(
         [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path / "site")],
         cwd=ROOT,
-        env={**os.environ, "NO_MKDOCS_2_WARNING": "1", "PYTHONPATH": str(tmp_path / "links")},
+        env={**os.environ, "NO_MKDOCS_2_WARNING": "1", "GALLERY_STEPS": "1", "PYTHONPATH": str(tmp_path / "links")},
         capture_output=True,
         text=True,
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
+    for program in sorted((ROOT / "examples" / "web").glob("*/*.py")):
+        page = tmp_path / "site" / "gallery" / program.stem
+        assert (page / "live" / "index.html").exists() and (page / "live" / "training.tg").exists()
+        assert "export_web" in (page / "index.html").read_text(encoding="utf-8")
 
 
 @cache
