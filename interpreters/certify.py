@@ -16,12 +16,13 @@ from io import StringIO
 from typing import TypeAlias, cast
 
 from xdsl.dialects import memref
-from xdsl.dialects.builtin import FileLineColLoc, ModuleOp
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import SSAValue
 from xdsl.printer import Printer
 
 from tensorgrad.dialects import buf
 from tensorgrad.dialects.buf_control import BranchOp, ChooseOp
+from tensorgrad.dialects.locations import line_in
 from tensorgrad.interpreters.buffers import (
     DESTINATIONS,
     INPUTS,
@@ -297,6 +298,6 @@ def _named(run: Run | None) -> str:
     """Returns a kernel by its line, or who else writes."""
     if run is None:
         return "the caller"
-    where = run.op.location
-    line = f" at {where.filename.data}:{where.line.data}" if isinstance(where, FileLineColLoc) else ""
+    where = line_in(run.op.location)
+    line = "" if where is None else f" at {where.filename.data}:{where.line.data}"
     return f"the {'kernel' if isinstance(run.op, buf.KernelOp) else 'copy'}{line}"

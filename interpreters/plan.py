@@ -16,9 +16,9 @@ from dataclasses import dataclass, replace
 from typing import Any, NoReturn, TypeAlias, cast
 
 import numpy as np
-from xdsl.dialects.builtin import FileLineColLoc
 from xdsl.ir import Block, Operation, SSAValue
 
+from tensorgrad.dialects.locations import line_in
 from tensorgrad.dialects.tg.base import NumpyArray, Tensor, TensorOp, int_list, numpy_dtype
 from tensorgrad.dialects.tg.call import CallOp
 from tensorgrad.dialects.tg.call import returned as returned_by
@@ -117,8 +117,8 @@ class Plan:
         if trace is None:
             raise error
         op = self._steps[trace.tb_lineno - FIRST_LINE].op
-        where = op.location
-        line = f"{where.filename.data}:{where.line.data}: " if isinstance(where, FileLineColLoc) else ""
+        where = line_in(op.location)
+        line = "" if where is None else f"{where.filename.data}:{where.line.data}: "
         raise DeviceError(f"{line}{op.name}: {str(error) or type(error).__name__}") from error
 
     def peak_bytes(self) -> int:

@@ -11,10 +11,11 @@ from typing import TypeAlias, cast
 
 import numpy as np
 from xdsl.dialects import arith, memref, scf
-from xdsl.dialects.builtin import FileLineColLoc, IndexType, IntegerAttr, IntegerType, MemRefType
+from xdsl.dialects.builtin import IndexType, IntegerAttr, IntegerType, MemRefType
 from xdsl.ir import Block, Operation, SSAValue
 
 from tensorgrad.dialects import wgsl
+from tensorgrad.dialects.locations import line_in
 from tensorgrad.interpreters.scalars import RULES, Array, evaluate, narrow
 from tensorgrad.runtime.errors import NumericsError
 
@@ -258,8 +259,8 @@ class _Workgroup:
             )
 
     def _named(self, op: Operation) -> str:
-        where = op.location
-        line = f", from {where.filename.data}:{where.line.data}," if isinstance(where, FileLineColLoc) else ""
+        where = line_in(op.location)
+        line = "" if where is None else f", from {where.filename.data}:{where.line.data},"
         return f"kernel {self._kernel.sym_name.data}: {op.name}{line}"
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from xdsl.dialects.builtin import FileLineColLoc
 from xdsl.ir import Attribute
+
+from tensorgrad.dialects.locations import line_in
 
 
 def label_of(location: Attribute, here: Path | None) -> str:
@@ -15,9 +16,8 @@ def label_of(location: Attribute, here: Path | None) -> str:
         location: The op's; one that is not a line has no label.
         here: The present folder, see `working_folder`.
     """
-    if not isinstance(location, FileLineColLoc):
-        return ""
-    return f"{_public(location.filename.data, here)}:{location.line.data}"
+    line = line_in(location)
+    return "" if line is None else f"{_public(line.filename.data, here)}:{line.line.data}"
 
 
 def working_folder() -> Path | None:

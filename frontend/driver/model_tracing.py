@@ -124,7 +124,7 @@ def trace_model(
 
     def program(bound: Module, values: list[Traced], tensors: list[Any]) -> Any:
         assert bound._binding is not None
-        origin, binding = bound._binding
+        origin, binding = bound._binding.origin, bound._binding.values
         frozen = {path: binding[id(parameters[path])] for path in parameters if path in untrained}
         states = {path: State(value, path, what, assigning, "parameter") for path, value in frozen.items()}
         states |= {path: State(one, path, what, assigning) for path, one in zip(buffers, values, strict=True)}

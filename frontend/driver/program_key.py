@@ -18,6 +18,7 @@ from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, LocationAttr, Module
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.printer import Printer
 
+from tensorgrad.dialects.locations import line_in
 from tensorgrad.passes.labels import label_of, working_folder
 from tensorgrad.passes.running import PACKAGE
 
@@ -125,7 +126,11 @@ class _Walk:
         """Returns the text of an attribute that the module holds, so that no other one gets its identity meanwhile."""
         found = self._texts.get(id(attribute))
         if found is None:
-            found = label_of(attribute, self._here) if isinstance(attribute, LocationAttr) else _text_of(attribute)
+            line = line_in(attribute)
+            if line is not None and line is not attribute:
+                found = self._text(line)  # which calls of modules it is in is not in programs
+            else:
+                found = label_of(attribute, self._here) if isinstance(attribute, LocationAttr) else _text_of(attribute)
             self._texts[id(attribute)] = found
         return found
 

@@ -9,6 +9,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 
+from tensorgrad.dialects.locations import calls_in
 from tensorgrad.dialects.signature import Slot
 from tensorgrad.dialects.tg.base import NumpyArray
 from tensorgrad.driver.pipeline import Phases, run_passes
@@ -49,6 +50,10 @@ class ReferenceStep:
             run_passes(self.module, [one], Phases(), verify=False)
             for op in self.module.walk():
                 self.phases.setdefault(op, phase)
+
+    def calls(self, op: Operation) -> tuple[str, ...]:
+        """Returns the calls of modules that an op is of, the outermost first; updates are of none."""
+        return () if self.phases.get(op) == "update" else calls_in(op.location)
 
     def values(
         self,

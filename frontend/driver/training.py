@@ -43,7 +43,7 @@ from tensorgrad.driver.summary import table
 from tensorgrad.driver.training_state import Source, TrainingState
 from tensorgrad.driver.web_export import TRAINING, export_programs
 from tensorgrad.errors import DivergenceError, InputError, OptionError
-from tensorgrad.nn.module import argument_of, with_values
+from tensorgrad.nn.module import argument_of, first_path, with_values
 from tensorgrad.nn.state import Assigning
 from tensorgrad.ops import random
 from tensorgrad.optim.parts import Parts, wrt_of
@@ -239,21 +239,24 @@ class Training(TrainingState, Generic[Result]):
         return self._references[compilation]
 
     def inspect(self, where: str, /, **inputs: Any) -> tuple[Inspected, ...]:
-        """Returns the values that a line of the program has in a step from the present state, and changes nothing.
+        """Returns the values that a line or a module has in a step from the present state, and changes nothing.
 
         The step runs on the reference, op by op, in f32 whatever `precision` is: values that a kernel keeps to itself
         are there too, those of derivatives and updates as well. For a step of the past, load the checkpoint before it
         and give it its batch.
 
         Args:
-            where: A line as `file:line`, of whose folders any number may be left out; or an op, as in "tg.softmax".
+            where: A line as `file:line`, of whose folders any number may be left out; an op, as in "tg.exp"; or the
+                path of a module, as in "blocks.3.attention": what is made while its `__call__` runs, with derivatives
+                of that. "cell#2" is the second call alone.
             **inputs: As for `step`, which would get the same key.
 
         Returns:
-            The values in the order in which they are made, each with its op, line and phase.
+            The values in the order in which they are made, each with its op, line, phase and module; `is_result` marks
+            those that the module gives to others.
 
         Raises:
-            OptionError: The step has no op there; names lines that it has.
+            OptionError: The step has no op there; names lines or modules that it has.
             InputError: An input is unknown, missing, or of the wrong shape or dtype.
             ParameterError: The model has other parameters than when it was compiled.
             TraceError: This is inside a trace.
@@ -261,7 +264,8 @@ class Training(TrainingState, Generic[Result]):
         refuse_inside_trace("inspect")
         self._check_model()
         executable, compilation = self._next()
-        inspector = Inspector(self._on_reference(compilation), where)
+        path, number, call = where.partition("#")
+        inspector = Inspector(self._on_reference(compilation), first_path(self._model, path) + number + call)
         arrays = check_inputs(executable.program_inputs, self._with_key(inputs, "inspect"))
         return inspector.run(arrays, executable.read(), self._host_values())
 

@@ -8,7 +8,9 @@ import fnmatch
 import functools
 import math
 import numbers
+import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, TypeVar, cast
 
 import numpy as np
@@ -21,8 +23,9 @@ from tensorgrad.ops import random
 from tensorgrad.runtime.backend import ArraySlot, check_inputs
 from tensorgrad.surface.foreign import unknown_attribute
 from tensorgrad.tracing.dtypes import SHORT
-from tensorgrad.tracing.location import user_line
+from tensorgrad.tracing.location import calling, current_call, user_line
 from tensorgrad.tracing.tensor import Array, Traced
+from tensorgrad.tracing.tracer import current_trace
 from tensorgrad.tracing.trees import Rebuild
 
 T = TypeVar("T", bound="Module")
@@ -44,7 +47,13 @@ class Module:
     """
 
     leaf_role: ClassVar[str] = "parameter"  # of its leaves, where it is an argument of a traced function
-    _binding: tuple[Module, dict[int, Any]] | None = None
+    _binding: Binding | None = None
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        called = vars(cls).get("__call__")
+        if isinstance(called, types.FunctionType):
+            type.__setattr__(cls, "__call__", _located(called))
 
     def __setattr__(self, name: str, value: object) -> None:
         if self._binding is not None and name in vars(self):
@@ -95,8 +104,12 @@ class Module:
         """Returns the values of `named_buffers()`."""
         return list(self.named_buffers().values())
 
+    def _opened(self) -> tuple[Module, dict[int, Any] | None]:
+        """Returns the declared module, and the values that it is bound to, if it is."""
+        return (self, None) if self._binding is None else (self._binding.origin, self._binding.values)
+
     def _named(self, kind: type) -> dict[str, Any]:
-        origin, values = (self, None) if self._binding is None else self._binding
+        origin, values = self._opened()
         found: dict[str, Any] = {path: leaf for path, leaf in declarations(origin).items() if isinstance(leaf, kind)}
         return found if values is None else {path: values.get(id(leaf), leaf) for path, leaf in found.items()}
 
@@ -116,7 +129,7 @@ class Module:
             OptionError: The seed is not an integer.
         """
 
-        origin, present = (self, None) if self._binding is None else self._binding
+        origin, present = self._opened()
         declared = declarations(origin)
         if present is None:
             arrays = drawn(declared, random.key(seed))
@@ -129,7 +142,7 @@ class Module:
     def __deepcopy__(self, memo: dict[int, Any]) -> Module:
         """Returns a model of its own; values that nothing changes are shared."""
         if self._binding is not None:
-            memo[id(self)] = clone = bind(*self._binding)
+            memo[id(self)] = clone = bind(self._binding.origin, self._binding.values, self._binding.path)
             return clone
         clone = memo[id(self)] = object.__new__(type(self))
         vars(clone).update({name: copy.deepcopy(value, memo) for name, value in vars(self).items()})
@@ -181,22 +194,58 @@ class Module:
 
     def tree_children(self) -> tuple[list[Any], Rebuild]:
         """Returns the parameters as leaves, or what stands for them, and what binds others."""
-        origin, values = (self, None) if self._binding is None else self._binding
+        origin, values = self._opened()
         parameters = list(origin._named(Parameter).values())
         leaves = parameters if values is None else [values[id(parameter)] for parameter in parameters]
-        return leaves, lambda new: bind(origin, {**(values or {}), **dict(zip(map(id, parameters), new, strict=True))})
+        path = "" if self._binding is None else self._binding.path
+
+        def rebuilt(new: Sequence[Any]) -> Module:
+            return bind(origin, {**(values or {}), **dict(zip(map(id, parameters), new, strict=True))}, path)
+
+        return leaves, rebuilt
 
     def tree_names(self) -> list[str]:
         """Returns the paths of the leaves."""
-        return list((self if self._binding is None else self._binding[0])._named(Parameter))
+        return list(self._opened()[0]._named(Parameter))
 
     def __repr__(self) -> str:
-        return described(self if self._binding is None else self._binding[0]).text()
+        return described(self._opened()[0]).text()
 
     def _repr_html_(self) -> str:
         """Returns the same for notebooks, as a tree that folds."""
-        origin = self if self._binding is None else self._binding[0]
-        return f'<div style="font-family: monospace">{described(origin).html()}</div>'
+        return f'<div style="font-family: monospace">{described(self._opened()[0]).html()}</div>'
+
+
+@dataclass(frozen=True)
+class Binding:
+    """What a bound module stands for.
+
+    Attributes:
+        origin: The module as it was declared.
+        values: What stands for parameters and buffers, by the identity of these.
+        path: Where the module is in the model; nothing for the model itself.
+    """
+
+    origin: Module
+    values: dict[int, Any]
+    path: str
+
+
+def _located(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Returns a module's `__call__` that says, while it is traced, that ops are of it."""
+
+    @functools.wraps(function)
+    def call(self: Module, *args: Any, **kwargs: Any) -> Any:
+        path = "" if self._binding is None else self._binding.path
+        trace, around = current_trace(), current_call()
+        if not path or trace is None or (around is not None and around.path == path):  # of a base class, from its own
+            return function(self, *args, **kwargs)
+        calls = trace.outermost.calls
+        calls[path] += 1
+        with calling(path, calls[path]):
+            return function(self, *args, **kwargs)
+
+    return call
 
 
 class Path(str):
@@ -239,7 +288,7 @@ def _check_replaceable(module: Module, name: str) -> None:
     """
 
     assert module._binding is not None
-    if any(isinstance(value, Array) for value in module._binding[1].values()):
+    if any(isinstance(value, Array) for value in module._binding.values.values()):
         raise ParameterError(
             f"{user_line()}: {type(module).__name__}.{name} is set in an initialized model, which stays as it is: "
             "initialized(values={path: array}) gives one with other values; all else is set in the declared model"
@@ -315,6 +364,32 @@ def _walk(path: str, node: Any, is_leaf: Callable[[Any], bool], seen: set[int]) 
             yield from _walk(f"{path}.{name}" if path else name, value, is_leaf, seen)
 
 
+def first_path(root: Module, path: str) -> str:
+    """Returns the first of the paths that lead to what a path leads to; itself where it leads to no module."""
+    wanted = _at(root, path)
+    return next((found for found, node in _containers("", root, set()) if node is wanted), path)
+
+
+def _at(node: Any, path: str) -> Any:
+    if not path:
+        return node
+    for name, value in entries(node) if is_container(node) else ():
+        if path == name or path.startswith(f"{name}."):
+            found = _at(value, path[len(name) + 1 :])
+            if found is not None:
+                return found
+    return None
+
+
+def _containers(path: str, node: Any, seen: set[int]) -> Iterator[tuple[str, Any]]:
+    """Yields the modules and containers of a tree with their first paths, in the order in which `copied_tree` does."""
+    if is_container(node) and id(node) not in seen:
+        seen.add(id(node))
+        yield path, node
+        for name, value in entries(node):
+            yield from _containers(f"{path}.{name}" if path else name, value, seen)
+
+
 def declarations(root: Module) -> dict[str, Parameter | Buffer]:
     """Returns the declared parameters and buffers of a module tree by path, each once, in the order of assignment.
 
@@ -335,19 +410,24 @@ def declarations(root: Module) -> dict[str, Parameter | Buffer]:
     return found
 
 
-def bind(root: Module, values: Mapping[int, Any]) -> Module:
+def bind(root: Module, values: Mapping[int, Any], path: str = "") -> Module:
     """Returns a copy of a module tree that has `values[id(parameter)]` in place of each parameter, and of buffers so
     far.
 
     What a traced function does to modules and containers stays in the copy.
+
+    Args:
+        root: The tree.
+        values: By the identities of parameters and buffers.
+        path: Where the tree is in its model.
     """
     binding = dict(values)
 
     def leaf(node: Any) -> Any:
         return binding[id(node)] if isinstance(node, Parameter) else binding.get(id(node), node)
 
-    def made(clone: Module, node: Module) -> None:
-        vars(clone)["_binding"] = (node, binding)
+    def made(clone: Module, node: Module, within: str) -> None:
+        vars(clone)["_binding"] = Binding(node, binding, ".".join(part for part in (path, within) if part))
 
     return copied_tree(root, leaf, made)
 
@@ -384,14 +464,14 @@ def inference(model: T) -> T:
     """
     if not isinstance(model, Module):
         raise ParameterError(f"{user_line()}: inference: the model must be a tg.nn.Module, not {type(model).__name__}")
-    origin, values = (model, None) if model._binding is None else model._binding
+    origin = model._opened()[0]
 
-    def made(clone: Module, node: Module) -> None:
+    def made(clone: Module, node: Module, path: str) -> None:
         if hasattr(type(node), "inference_call"):
             clone.__class__ = _inference_form(type(node))
 
     copied = copied_tree(origin, lambda node: node, made)
-    return cast(T, copied if values is None else bind(copied, values))
+    return cast(T, copied if model._binding is None else bind(copied, model._binding.values, model._binding.path))
 
 
 @functools.cache
@@ -400,39 +480,45 @@ def _inference_form(kind: Any) -> Any:
     return type(kind.__name__, (kind,), {"__call__": kind.inference_call, "__module__": kind.__module__})
 
 
-def copied_tree(root: Module, leaf: Callable[[Any], Any], made: Callable[[Module, Module], None]) -> Module:
+def copied_tree(root: Module, leaf: Callable[[Any], Any], made: Callable[[Module, Module, str], None]) -> Module:
     """Returns a copy of a module tree: of modules and containers, once each; all else is shared.
 
     Args:
         root: The tree.
         leaf: What stands for a declared parameter or buffer.
-        made: Called with each module's copy, and the module.
+        made: Called with each module's copy, the module, and the first path to it.
     """
     copies: dict[int, Any] = {}
 
-    def visit(node: Any) -> Any:
+    def visit(node: Any, path: str) -> Any:
         if isinstance(node, Parameter | Buffer):
             return leaf(node)
         if not is_container(node):
             return node
         if id(node) not in copies:
-            _copied(node, copies, visit)
+            _copied(node, path)
         return copies[id(node)]
 
-    def _copied(node: Any, copies: dict[int, Any], visit: Callable[[Any], Any]) -> None:
+    def _copied(node: Any, path: str) -> None:
+        within = f"{path}." if path else ""
         if isinstance(node, tuple):
-            items = [visit(value) for value in node]
+            items = [visit(value, within + name) for name, value in entries(node)]
             copies[id(node)] = type(node)(*items) if hasattr(node, "_fields") else tuple(items)
+        elif isinstance(node, Tree):
+            clone = copies[id(node)] = object.__new__(type(node))
+            vars(clone)["tree"] = visit(node.tree, path)
+            made(clone, node, path)
         elif isinstance(node, Module):
             clone = copies[id(node)] = object.__new__(type(node))
-            vars(clone).update({name: visit(value) for name, value in vars(node).items() if name != "_binding"})
-            made(clone, node)
+            vars(clone).update({name: visit(value, within + name) for name, value in entries(node)})
+            made(clone, node, path)
         else:
             clone = copies[id(node)] = copy.copy(node)
-            for key, value in list(node.items() if isinstance(node, dict) else enumerate(node)):
-                clone[key] = visit(value)
+            keys = list(node) if isinstance(node, dict) else range(len(node))
+            for key, (name, value) in zip(keys, entries(node), strict=True):
+                clone[key] = visit(value, within + name)
 
-    return visit(root)
+    return visit(root, "")
 
 
 def check_bound(bound: Module, where: str) -> None:
@@ -442,7 +528,8 @@ def check_bound(bound: Module, where: str) -> None:
         ParameterError: What was traced has replaced, moved, added or removed one.
     """
     assert bound._binding is not None
-    origin, values = bound._binding
+    origin, values = bound._opened()
+    assert values is not None
     expected = {path: values.get(id(declared), declared) for path, declared in declarations(origin).items()}
     ids = {id(value) for value in values.values()}
     found = dict(walk(bound, lambda value: isinstance(value, Parameter | Buffer) or id(value) in ids))
@@ -459,7 +546,8 @@ def check_attributes(bound: Module, where: str) -> None:
     """
 
     assert bound._binding is not None
-    origin, values = bound._binding
+    origin, values = bound._opened()
+    assert values is not None
     declared = {id(value) for value in values.values()}
     lost: list[str] = []
     seen: set[int] = set()

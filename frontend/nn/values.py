@@ -65,7 +65,7 @@ def declared_model(model: Any) -> Module:
 def _declared_again(model: Module) -> Module:
     """Returns a model of its own that starts from the values of an initialized one."""
     assert model._binding is not None
-    origin, values = model._binding
+    origin, values = model._binding.origin, model._binding.values
     if any(isinstance(value, Traced) for value in values.values()):
         raise ParameterError(f"{user_line()}: the model is one that a traced function was given; give the declared one")
     known: dict[int, Parameter | Buffer] = {}
@@ -78,7 +78,7 @@ def _declared_again(model: Module) -> Module:
             known[id(node)] = type(node)(node.shape, node.dtype, start, **trainable)
         return known[id(node)]
 
-    return copied_tree(origin, leaf, lambda clone, node: None)
+    return copied_tree(origin, leaf, lambda clone, node, path: None)
 
 
 @dataclass
@@ -93,8 +93,8 @@ class Opened:
 
     def tree_children(self) -> tuple[list[Any], trees.Rebuild]:
         """Returns the values of parameters and buffers."""
-        origin, values = (self.module, dict[int, Any]()) if self.module._binding is None else self.module._binding
-        leaves = [values.get(id(leaf), leaf) for leaf in declarations(origin).values()]
+        origin, values = self.module._opened()
+        leaves = [(values or {}).get(id(leaf), leaf) for leaf in declarations(origin).values()]
         return leaves, lambda new: Opened(with_values(origin, new))
 
     def tree_names(self) -> list[str]:
@@ -107,7 +107,7 @@ class Opened:
 
     @property
     def _origin(self) -> Module:
-        return self.module if self.module._binding is None else self.module._binding[0]
+        return self.module._opened()[0]
 
 
 def opened(tree: Any) -> Any:

@@ -10,10 +10,11 @@ from xdsl.dialects.builtin import FileLineColLoc, IntAttr, ModuleOp, StringAttr
 from xdsl.ir import Operation
 from xdsl.printer import Printer
 
+from tensorgrad.dialects.locations import line_in
 from tensorgrad.passes.labels import label_of, working_folder
 from tensorgrad.report.facts import NOWHERE, Place, SourceFile
 
-_LOCATION = re.compile(r' loc\((?:unknown|"((?:[^"\\]|\\.)*)":(\d+):\d+)\)')
+_LOCATION = re.compile(r' loc\((?:unknown|(?:"(?:[^"\\]|\\.)*"\()*"((?:[^"\\]|\\.)*)":(\d+):\d+)\)+')
 
 MOST_SOURCE = 1 << 20
 """The longest source that a report includes, in characters."""
@@ -35,9 +36,9 @@ class Sources:
     def places(self, root: Operation) -> tuple[Place, ...]:
         """Returns the lines that an op and those inside of it are from, in order."""
         found = {
-            self.place(op.location.filename.data, op.location.line.data)
+            self.place(line.filename.data, line.line.data)
             for op in root.walk()
-            if isinstance(op.location, FileLineColLoc)
+            if (line := line_in(op.location)) is not None
         }
         return tuple(sorted(found - {NOWHERE}))
 

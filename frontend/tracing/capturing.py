@@ -9,7 +9,6 @@ from xdsl.ir import Block
 from tensorgrad.errors import TraceError
 from tensorgrad.tracing.location import user_line
 from tensorgrad.tracing.tensor import Traced
-from tensorgrad.tracing.trace import Trace
 from tensorgrad.tracing.tracer import current_trace
 
 T = TypeVar("T")
@@ -32,7 +31,7 @@ def capture(name: str, x: T) -> T:
         raise TraceError(f"{user_line()}: capture: the name must be a text, got {name!r}")
     trace = current_trace()
     if trace is not None and isinstance(x, Traced):
-        captures = _outermost(trace).captures
+        captures = trace.outermost.captures
         unique, number = name, 0
         while unique in captures:
             number += 1
@@ -45,7 +44,7 @@ def captured_names() -> list[str]:
     """Returns the values that the outermost trace has captured so far."""
     trace = current_trace()
     assert trace is not None
-    return list(_outermost(trace).captures)
+    return list(trace.outermost.captures)
 
 
 def captured(name: str) -> Traced:
@@ -56,7 +55,7 @@ def captured(name: str) -> Traced:
     """
     trace = current_trace()
     assert trace is not None
-    root = _outermost(trace)
+    root = trace.outermost
     value, line = root.captures[name]
     owner = value.owner
     if (owner if isinstance(owner, Block) else owner.parent) is not root.block:
@@ -65,7 +64,3 @@ def captured(name: str) -> Traced:
             "capture it outside"
         )
     return Traced(root, value)
-
-
-def _outermost(trace: Trace) -> Trace:
-    return trace if trace.parent is None else _outermost(trace.parent)

@@ -2,21 +2,81 @@
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import FileLineColLoc, IntAttr, StringAttr
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from xdsl.dialects.builtin import FileLineColLoc, IntAttr, LocationAttr, StringAttr
 from xdsl.ir import Attribute
 
+from tensorgrad.dialects.locations import line_in, within_calls
 from tensorgrad.runtime.errors import user_frame
 
-_locations: dict[tuple[str, int], FileLineColLoc] = {}
+_lines: dict[tuple[str, int], FileLineColLoc] = {}
 
 
-def user_location() -> FileLineColLoc:
-    """Returns the user's line as an IR location."""
+class Call:
+    """A call of a module that is being traced.
+
+    Attributes:
+        path: The module's path in the model.
+        names: The calls that it is in, the outermost first, and itself: paths, from a module's second call on with a
+            number, as in `cell#2`.
+        locations: Those of lines that have run in it, so that ops of a line share one.
+    """
+
+    def __init__(self, path: str, number: int, around: Call | None):
+        self.path = path
+        self.names: tuple[str, ...] = () if around is None else around.names
+        self.names += (path if number == 1 else f"{path}#{number}",)
+        self.locations: dict[tuple[str, int], LocationAttr] = {}
+
+
+class _Current(threading.local):
+    call: Call | None = None
+
+
+_current = _Current()
+
+
+def current_call() -> Call | None:
+    """Returns the innermost call of a module in progress on this thread."""
+    return _current.call
+
+
+@contextmanager
+def calling(path: str, number: int) -> Iterator[None]:
+    """Gives locations the call of a module while this is open.
+
+    Args:
+        path: The module's.
+        number: Which call of it this is, from 1.
+    """
+    before = _current.call
+    _current.call = Call(path, number, before)
+    try:
+        yield
+    finally:
+        _current.call = before
+
+
+def user_location() -> LocationAttr:
+    """Returns the user's line as an IR location, with the calls of modules that it is in."""
     frame = user_frame()
     key = ("<unknown>", 0) if frame is None else (frame.f_code.co_filename, frame.f_lineno)
-    found = _locations.get(key)
+    call = _current.call
+    if call is None:
+        return _line(key)
+    found = call.locations.get(key)
     if found is None:
-        found = _locations[key] = FileLineColLoc(StringAttr(key[0]), IntAttr(key[1]), IntAttr(0))
+        found = call.locations[key] = within_calls(_line(key), call.names)
+    return found
+
+
+def _line(key: tuple[str, int]) -> FileLineColLoc:
+    found = _lines.get(key)
+    if found is None:
+        found = _lines[key] = FileLineColLoc(StringAttr(key[0]), IntAttr(key[1]), IntAttr(0))
     return found
 
 
@@ -27,6 +87,5 @@ def user_line() -> str:
 
 def line_of(location: Attribute) -> str:
     """Returns the line that an op is from, as `file:line`."""
-    if not isinstance(location, FileLineColLoc):
-        return "<unknown>"
-    return f"{location.filename.data}:{location.line.data}"
+    line = line_in(location)
+    return "<unknown>" if line is None else f"{line.filename.data}:{line.line.data}"

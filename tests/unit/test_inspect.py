@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,9 @@ import numpy as np
 import pytest
 
 import tensorgrad as tg
+from tensorgrad.dialects.locations import calls_in, line_in
 from tensorgrad.driver.inspection import Inspected
+from tensorgrad.driver.program_key import fingerprint
 from tensorgrad.errors import InputError, OptionError
 
 X = np.linspace(-1, 1, 12, dtype=np.float32).reshape(4, 3)
@@ -112,3 +115,168 @@ def test_what_is_nowhere_is_refused() -> None:
         training.inspect("nowhere.py:3", x=X)
     with pytest.raises(InputError, match="input 'x'"):
         training.inspect("tg.tanh", x=X[:2])
+
+
+class Cell(tg.nn.Module):
+    """A layer with one inside."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = tg.nn.Linear(3, 3, init=tg.initializers.normal(0.5))
+
+    def __call__(self, x: tg.Tensor) -> Any:
+        return tg.tanh(self.linear(x)) + x
+
+
+class Scaled(Cell):
+    """A layer that calls that of its base class."""
+
+    def __call__(self, x: tg.Tensor) -> Any:
+        return super().__call__(x) * 0.5
+
+
+class Blocks(tg.nn.Module):
+    """Layers in a list, in a container, and one that has two names and is called three times."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.blocks = [Cell(), Scaled()]
+        self.stack = tg.nn.Sequential(Cell(), tg.relu)
+        self.cell = Cell()
+        self.parts = {"again": self.cell}
+
+    def __call__(self, x: tg.Tensor) -> Any:
+        for block in self.blocks:
+            x = block(x)
+        x = self.cell(self.cell(self.stack(x)))
+        return self.parts["again"](x)
+
+
+def blocks(device: tg.DeviceName = "numpy", **options: Any) -> tg.Training:
+    return tg.compile(
+        Blocks(),
+        loss=lambda model, x: tg.mean(model(x) ** 2),
+        optimizer=tg.optim.sgd(0.1),
+        inputs={"x": (4, 3)},
+        device=device,
+        **options,
+    )
+
+
+def cell_of(training: tg.Training, path: str, x: np.ndarray) -> np.ndarray:
+    parameters = training.parameters()
+    return np.tanh(x @ parameters[f"{path}.linear.weight"] + parameters[f"{path}.linear.bias"]) + x
+
+
+@pytest.mark.parametrize("device", ["numpy", "cpu"])
+def test_a_module_has_its_values_and_their_derivatives(device: tg.DeviceName) -> None:
+    training = blocks(device)
+    found = training.inspect("blocks.0", x=X)
+    assert {one.module for one in found} == {"blocks.0", "blocks.0.linear"}
+    assert {one.phase for one in found} == {"forward", "backward"}
+    (result,) = (one for one in found if one.is_result)
+    np.testing.assert_allclose(result.value, cell_of(training, "blocks.0", X), rtol=1e-5)
+    assert f"tg.{result.op.removeprefix('tg.')} (forward, in blocks.0, a result): float32[4, 3]" in str(result)
+    inner = training.inspect("blocks.0.linear", x=X)
+    assert {one.module for one in inner} == {"blocks.0.linear"}
+    whole = [(one.op, one.value.tobytes()) for one in found]
+    assert all((one.op, one.value.tobytes()) in whole for one in inner)
+
+
+def test_a_call_of_a_base_class_is_the_modules_own() -> None:
+    training = blocks()
+    found = training.inspect("blocks.1", x=X)
+    assert {one.module for one in found} == {"blocks.1", "blocks.1.linear"}
+    (result,) = (one for one in found if one.is_result)
+    before = cell_of(training, "blocks.0", X)
+    np.testing.assert_allclose(result.value, 0.5 * cell_of(training, "blocks.1", before), rtol=1e-5)
+
+
+def test_lists_and_containers_of_modules_have_paths() -> None:
+    training = blocks()
+    assert {one.module for one in training.inspect("stack", x=X)} == {"stack", "stack.0", "stack.0.linear"}
+    listed = [one.module for one in training.inspect("blocks", x=X) if one.is_result]
+    assert listed == ["blocks.0", "blocks.1"]
+
+
+def test_a_module_that_is_called_again_has_all_its_calls() -> None:
+    training = blocks()
+    results = [one for one in training.inspect("cell", x=X) if one.is_result]
+    assert [one.module for one in results] == ["cell", "cell#2", "cell#3"]
+    for before, after in itertools.pairwise(results):
+        np.testing.assert_allclose(after.value, cell_of(training, "cell", before.value), rtol=1e-5)
+    (second,) = (one for one in training.inspect("cell#2", x=X) if one.is_result)
+    assert second.value.tobytes() == results[1].value.tobytes()
+
+
+def test_a_module_under_two_names_is_found_by_both() -> None:
+    training = blocks()
+    first, again = training.inspect("cell", x=X), training.inspect("parts.again", x=X)
+    assert [str(one) for one in first] == [str(one) for one in again]
+    (third,) = (one for one in training.inspect("parts.again#3", x=X) if one.is_result)
+    assert third.module == "cell#3"
+
+
+def test_modules_of_a_tree_without_a_class() -> None:
+    training = tg.compile(
+        {"encoder": [tg.nn.Linear(3, 2)], "scale": tg.nn.param((2,), init=1.0)},
+        loss=lambda model, x: tg.mean((model["encoder"][0](x) * model["scale"]) ** 2),
+        optimizer=tg.optim.sgd(0.1),
+        inputs={"x": (4, 3)},
+        device="numpy",
+    )
+    assert {one.module for one in training.inspect("encoder.0", x=X)} == {"encoder.0"}
+
+
+def test_a_form_for_inference_and_a_loop_keep_their_modules() -> None:
+    class Dropped(tg.nn.Module):
+        """A layer with dropout."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.linear = tg.nn.Linear(3, 3)
+            self.dropout = tg.nn.Dropout(0.5)
+
+        def __call__(self, x: tg.Tensor, key: Any = None) -> Any:
+            return self.dropout(self.linear(x), key)
+
+    def loss(model: Any, x: tg.Tensor) -> Any:
+        inner = tg.nn.inference(model)
+        last, _ = tg.scan(lambda carry, _: (inner.linear(carry), None), inner(x), length=3)
+        return tg.mean(last**2)
+
+    training = tg.compile(Dropped(), loss=loss, optimizer=tg.optim.sgd(0.1), inputs={"x": (4, 3)}, device="numpy")
+    found = [one for one in training.inspect("linear", x=X) if one.phase == "forward" and one.op == "tg.dot_general"]
+    assert [one.module for one in found] == ["linear", *["linear#2"] * 3]
+
+
+def test_modules_change_neither_programs_nor_their_keys() -> None:
+    def plain(model: Any, x: tg.Tensor) -> Any:
+        return tg.mean(model(x) ** 2)
+
+    class Around(tg.nn.Module):
+        """One layer."""
+
+        def __init__(self, layer: Any) -> None:
+            super().__init__()
+            self.inner = layer
+
+        def __call__(self, x: tg.Tensor) -> Any:
+            return self.inner(x)
+
+    traced = tg.trace(plain, Around(tg.nn.Linear(3, 2)), (4, 3))
+    stripped = traced.clone()
+    for op in stripped.walk():
+        line = line_in(op.location)
+        assert line is not None
+        op.location = line
+    assert any(calls_in(op.location) == ("inner",) for op in traced.walk())
+    assert fingerprint(traced) == fingerprint(stripped)
+
+
+def test_a_module_that_is_not_there_is_refused() -> None:
+    nearest = "blocks.1, blocks.0, blocks.1.linear, blocks.0.linear"
+    with pytest.raises(OptionError) as caught:
+        blocks().inspect("blocks.2", x=X)
+    assert str(caught.value).endswith(f"inspect: no op of the step is from 'blocks.2'; there are the modules {nearest}")
+    assert str(caught.value).startswith(__file__)

@@ -1,0 +1,36 @@
+"""Locations of ops: a line of the user's program, and around it the calls of modules that it ran in.
+
+`loc("blocks.3.attention"("blocks.3"("model.py":12:0)))` is a line that ran in the module `blocks.3.attention`, which
+`blocks.3` had called.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects.builtin import FileLineColLoc, LocationAttr, NameLoc, StringAttr
+from xdsl.ir import Attribute
+
+
+def line_in(location: Attribute) -> FileLineColLoc | None:
+    """Returns the line of a location, without the calls around it; `None` where it has no line."""
+    while isinstance(location, NameLoc):
+        location = location.location
+    return location if isinstance(location, FileLineColLoc) else None
+
+
+def calls_in(location: Attribute) -> tuple[str, ...]:
+    """Returns the calls of modules that a location has, the outermost first."""
+    found: list[str] = []
+    while isinstance(location, NameLoc):
+        found.append(location.desc.data)
+        location = location.location
+    return tuple(reversed(found))
+
+
+def within_calls(line: LocationAttr, calls: Sequence[str]) -> LocationAttr:
+    """Returns the location of a line that runs in calls of modules, the outermost first."""
+    location = line
+    for name in calls:
+        location = NameLoc(StringAttr(name), location)
+    return location
