@@ -36,6 +36,7 @@ class Content:
         infinities: How many are infinite.
         least: The least finite element; None where there is none.
         most: The largest finite element.
+        mean: The mean of the finite elements.
         first: The index of the first element that is not finite, if there is one.
     """
 
@@ -45,6 +46,7 @@ class Content:
     infinities: int
     least: float | None
     most: float | None
+    mean: float | None
     first: tuple[int, ...] | None
 
     def __str__(self) -> str:
@@ -73,6 +75,7 @@ class Content:
             bad.size - nans,
             float(values.min()) if values.size else None,
             float(values.max()) if values.size else None,
+            float(values.mean(dtype=np.float64)) if values.size else None,
             tuple(map(int, np.unravel_index(bad[0], array.shape))) if bad.size else None,
         )
 

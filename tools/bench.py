@@ -19,6 +19,7 @@ from tensorgrad.runtime.cpu.profile import profile
 from tensorgrad.runtime.executable import ProgramExecutable
 from tensorgrad.runtime.program import Program, TensorSlot
 from tensorgrad.runtime.saved import Host, Saved
+from tensorgrad.tools.arrays import named_arrays
 from tensorgrad.tools.printing import print_json
 
 if TYPE_CHECKING:
@@ -72,7 +73,7 @@ class Bench:
         saved = self.path != "-" and not self.path.endswith(".mlir")
         if saved and self.tune:
             raise ProgramError(f"{self.path}: a saved program has its schedules; --tune is for a .mlir file")
-        given = _arrays(self.inputs)
+        given = named_arrays(self.inputs)
         device = self._found()
         if saved:
             found = Saved.load(self.path)
@@ -162,13 +163,6 @@ def _cells(rows: Sequence[DispatchTime], found: Profile, speeds: Sequence[str]) 
 
 def _milliseconds(found: Profile) -> str:
     return f"{1e3 * found.device_seconds:.3f} ms in dispatches, {1e3 * found.step_seconds:.3f} ms a step"
-
-
-def _arrays(path: str | None) -> dict[str, np.ndarray]:
-    if path is None:
-        return {}
-    with np.load(path) as found:
-        return {name: found[name] for name in found.files}
 
 
 def _drawn(slots: Mapping[str, TensorSlot], scale: float) -> dict[str, np.ndarray]:

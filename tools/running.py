@@ -12,8 +12,8 @@ from rich.table import Table
 from rich.text import Text
 
 from tensorgrad.driver.load import load
-from tensorgrad.errors import InputError
 from tensorgrad.runtime.loaded import LoadedFunction
+from tensorgrad.tools.arrays import named_array
 from tensorgrad.tools.printing import print_json
 from tensorgrad.tracing import trees
 
@@ -50,7 +50,7 @@ class Run:
             TensorgradError: The program can't be loaded, or an input doesn't fit.
             OSError: A file can't be read or written.
         """
-        arrays = dict(_array(text) for text in self.inputs)
+        arrays = dict(named_array(text) for text in self.inputs)
         loaded = load(self.path, device=self.device)
         found: Any = None
         if isinstance(loaded, LoadedFunction):
@@ -74,21 +74,6 @@ class Run:
             kind = f"{value.dtype}[{', '.join(map(str, value.shape))}]"
             table.add_row(*map(Text, (name, kind, _shown(value))))
         console.print(table)
-
-
-def _array(text: str) -> tuple[str, np.ndarray]:
-    """Returns the name and the array that an option means.
-
-    Raises:
-        InputError: It is not `name=file`, or the file holds no array of numbers.
-    """
-    name, _, path = text.partition("=")
-    if not name or not path:
-        raise InputError(f"--input takes name=file.npy, got {text!r}")
-    try:
-        return name, np.load(path, allow_pickle=False)
-    except (ValueError, EOFError) as error:
-        raise InputError(f"--input {name}: {path} holds no array: {error}") from error
 
 
 def _shown(value: np.ndarray) -> str:

@@ -6,13 +6,13 @@ import argparse
 import inspect
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias, cast
 
 from rich.console import Console
 
 import tensorgrad
 from tensorgrad.driver.load import DEVICES as LOADED_ON
-from tensorgrad.errors import TensorgradError
+from tensorgrad.errors import TensorgradError, UserError
 from tensorgrad.tools.bench import DEVICES, Bench
 from tensorgrad.tools.caches import Cache
 from tensorgrad.tools.completion import PROGRAMS, SHELLS, Completion
@@ -20,6 +20,7 @@ from tensorgrad.tools.devices import Devices
 from tensorgrad.tools.exporting import Export, Serve
 from tensorgrad.tools.inspecting import Inspect
 from tensorgrad.tools.reducing import Reduce
+from tensorgrad.tools.replaying import Replay
 from tensorgrad.tools.reporting import Report
 from tensorgrad.tools.running import Run
 
@@ -29,6 +30,14 @@ Times the dispatches of a program on a device: a table of those that take the mo
 FILE is what `save` wrote, with its parameters; or IR of the level `tg` as `tg-opt` prints it, in a .mlir file or, as
 `-`, on standard input. It is compiled for the device then; --tune measures other schedules first, and keeps the best on
 disk, where `tg.compile(..., tune=...)` finds them too. Programs that train do so, but nothing is saved.
+"""
+
+REPLAY = """\
+Runs a step on the reference, from a checkpoint and on a batch, and prints what each op made, forward, backward and in
+the update. No value of the training changes.
+
+FILE is imported, so what it does only as a program goes below `if __name__ == "__main__":`. NAME is a training in it,
+or a function of no arguments that gives one; it can be left out where the file has one training.
 """
 
 RUN = """\
@@ -92,6 +101,17 @@ def _reduce(parser: Parser) -> None:
     parser.add_argument("--out", metavar="MLIR", help="where to write the module (default: standard output)")
 
 
+def _replay(parser: Parser) -> None:
+    parser.add_argument("path", metavar="FILE[:NAME]", help="a Python file, and in it a training or what makes one")
+    parser.add_argument("--checkpoint", metavar="CHECKPOINT", help="the state before the step (default: the file's)")
+    parser.add_argument("--input", dest="inputs", action="append", default=[], metavar="NAME=NPY", help="an input")
+    parser.add_argument("--batch", metavar="NPZ", help="inputs by name")
+    parser.add_argument("--at", metavar="WHERE", help="a line, an op or a module (default: all)")
+    parser.add_argument("--blame", action="store_true", help="name the op that makes the first NaN or infinity")
+    parser.add_argument("--rows", type=_positive, default=20, help="how many rows to print (default: 20)")
+    parser.add_argument("--out", metavar="NPZ", help="where to write the values")
+
+
 def _report(parser: Parser) -> None:
     parser.add_argument("paths", metavar="FILE", nargs="+", help="IR, a saved program, or two of them to compare")
     parser.add_argument("--out", metavar="HTML", default="report.html", help="the page (default: report.html)")
@@ -127,6 +147,7 @@ COMMANDS: dict[str, tuple[str, str, Callable[[Parser], None], Callable[..., Comm
     "export": ("write a folder for web servers", str(Export.__doc__), _export, Export),
     "inspect": ("show what is in a saved program", str(Inspect.__doc__), _inspect, Inspect),
     "reduce": ("shrink a module on which something fails", str(Reduce.__doc__), _reduce, Reduce),
+    "replay": ("run a step of a training op by op", REPLAY, _replay, Replay),
     "report": ("write a page about a program", str(Report.__doc__), _report, Report),
     "run": ("run a saved program", RUN, _run, Run),
     "serve": ("serve a folder to browsers here", str(Serve.__doc__), _serve, Serve),
@@ -183,9 +204,15 @@ def main(args: Sequence[str] | None = None) -> int:
     try:
         make(**options).run(Console())
     except (TensorgradError, OSError, ValueError) as error:
-        print(f"tg: error: {error}", file=sys.stderr)
+        print(f"tg: error: {_message(error)}", file=sys.stderr)
         return 1
     return 0
+
+
+def _message(error: Exception) -> str:
+    """Returns what an error says, without the line of the script that runs `tg`, where it names that."""
+    is_ours = isinstance(error, UserError) and error.location.rpartition(":")[0] == sys.argv[0]
+    return cast(UserError, error).message if is_ours else str(error)
 
 
 if __name__ == "__main__":

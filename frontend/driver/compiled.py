@@ -183,7 +183,7 @@ class Results:
     def __init__(self, tree: Any):
         self._names, self._rebuild = trees.flatten(tree)
 
-    def of(self, outputs: Mapping[str, OutputHandle]) -> Any:
+    def of(self, outputs: Mapping[str, OutputHandle | np.ndarray]) -> Any:
         """Returns the tree with these outputs."""
         return self._rebuild([Array(outputs[name]) for name in self._names])
 

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Any
 
-import numpy as np
 from xdsl.dialects.func import ReturnOp
 from xdsl.ir import Operation
 
@@ -117,48 +116,54 @@ class Places:
 
 
 class Inspector:
-    """A step on the reference, to be asked for the values of some of its ops.
+    """A step on the reference, whose values can be looked at when they are made.
 
     Args:
         step: The step.
-        where: Of which ops, as `Places` has it.
+        where: Of which ops, as `Places` has it; `None` is all.
 
     Raises:
         OptionError: The step has no op there; names lines or modules that it has.
     """
 
-    def __init__(self, step: ReferenceStep, where: str):
-        self._step, self._places = step, Places(step, where)
-        self._found: list[Inspected] = []
+    def __init__(self, step: ReferenceStep, where: str | None):
+        self._step, self._places = step, None if where is None else Places(step, where)
+        self._look: Callable[[Inspected], object] = lambda one: None
         self._executor = TensorExecutor(step.module, observe=self._observe)
 
     def run(
-        self, inputs: Mapping[str, NumpyArray], persistent: Mapping[str, NumpyArray], settings: Mapping[str, float]
-    ) -> tuple[Inspected, ...]:
-        """Returns the values in the order in which they were made; an op in a loop has one for each iteration.
+        self,
+        look: Callable[[Inspected], object],
+        inputs: Mapping[str, NumpyArray],
+        persistent: Mapping[str, NumpyArray],
+        settings: Mapping[str, float],
+    ) -> dict[str, NumpyArray]:
+        """Runs the step, and returns its outputs by name.
 
         Args:
+            look: Is given the values in the order in which they are made, and must copy what it keeps of them; an op
+                in a loop makes one for each iteration.
             inputs: The step's.
             persistent: Parameters and state before it.
             settings: What the host gives a step.
         """
-        self._found = []
-        self._executor.call(self._step.values(self._executor.arguments, inputs, persistent, settings))
-        return tuple(self._found)
+        self._look = look
+        executor = self._executor
+        found = executor.call(self._step.values(executor.arguments, inputs, persistent, settings))
+        return {slot.name: value for slot, value in zip(executor.results, found, strict=True) if slot.role == "output"}
 
     def _observe(self, op: TensorOp | RegionOp, function: Callable[..., Any]) -> Callable[..., Any]:
         """Returns what runs in place of an op's function."""
-        if op not in self._places:
+        if not (op.operands if self._places is None else op in self._places):
             return function
         one_result = isinstance(op, TensorOp) and len(op.results) == 1
-
         line, phase, module = line_of(op.location), self._step.phases[op], (self._step.calls(op) or ("",))[-1]
+        is_result = self._places is not None and op in self._places.results
 
         def record(*operands: NumpyArray) -> Any:
             made = function(*operands)
             for value in [made] if one_result else made:
-                is_result = op in self._places.results
-                self._found.append(Inspected(op.name, line, phase, np.array(value), module, is_result))
+                self._look(Inspected(op.name, line, phase, value, module, is_result))
             return made
 
         return record

@@ -10,23 +10,20 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar, cast
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, cast
 
 import numpy as np
 
 from tensorgrad.driver import checkpoints
 from tensorgrad.driver.accumulation import Accumulation
-from tensorgrad.driver.blame import Blame, Blamer
 from tensorgrad.driver.compiled import (
     Inference,
-    Results,
     Specialization,
     awaited,
     check_values,
     checked_batch,
     structure_of,
 )
-from tensorgrad.driver.inspection import Inspected, Inspector
 from tensorgrad.driver.model_tracing import (
     Check,
     checked_loss,
@@ -38,19 +35,19 @@ from tensorgrad.driver.model_tracing import (
 from tensorgrad.driver.pipeline import Compilation, Phases
 from tensorgrad.driver.precision import Precision, check_device, checked_precision, while_tracing
 from tensorgrad.driver.profiling import StepProfile
-from tensorgrad.driver.reference_step import ReferenceStep
+from tensorgrad.driver.replaying import ReplayedTraining, Result
 from tensorgrad.driver.summary import table
-from tensorgrad.driver.training_state import Source, TrainingState
+from tensorgrad.driver.training_state import Source
 from tensorgrad.driver.web_export import TRAINING, export_programs
-from tensorgrad.errors import DivergenceError, InputError, OptionError
-from tensorgrad.nn.module import argument_of, first_path, with_values
+from tensorgrad.errors import InputError, OptionError
+from tensorgrad.nn.module import argument_of, with_values
 from tensorgrad.nn.state import Assigning
 from tensorgrad.ops import random
 from tensorgrad.optim.parts import Parts, wrt_of
 from tensorgrad.passes.buffers.lower_precision import LowerPrecisionPass
 from tensorgrad.passes.functions import order_parameters
 from tensorgrad.passes.pipelines import forward_passes, tensor_passes
-from tensorgrad.runtime.backend import Executable, OutputHandle, check_inputs
+from tensorgrad.runtime.backend import Executable
 from tensorgrad.runtime.saved import STEP, STEP_KEY, Host, Saved
 from tensorgrad.surface.calls import public
 from tensorgrad.surface.foreign import unknown_attribute
@@ -60,7 +57,6 @@ from tensorgrad.tracing.location import user_line
 from tensorgrad.tracing.tensor import Array
 from tensorgrad.tracing.tracer import check_function, checked_module, function_name, refuse_inside_trace
 
-Result = TypeVar("Result")
 Given = TypeVar("Given")
 
 log = logging.getLogger("tensorgrad")
@@ -71,7 +67,7 @@ MOST_EVALUATED = 8
 
 
 @public
-class Training(TrainingState, Generic[Result]):
+class Training(ReplayedTraining[Result]):
     """A training step with its parameters. It is for one thread at a time.
 
     Attributes:
@@ -90,13 +86,8 @@ class Training(TrainingState, Generic[Result]):
         accumulation: Accumulation | None = None,
     ):
         super().__init__(source, parts, compilation, executable, seed, with_key, accumulation)
-        tree = source.results
-        self._results = Results(tree.loss if tree.metrics is None else (tree.loss, tree.metrics))
-        self._losses = frozenset(trees.flatten(tree.loss)[0])
         self._checks = checks
         self._check_numerics = source.options["check_numerics"]
-        self._references: dict[Compilation, ReferenceStep] = {}
-        self._blamers: dict[Compilation, Blamer] = {}
         self._trained = frozenset(parts.trained)
         self._variants: dict[Any, Specialization] = {}
         self._gradients: Specialization | None = None
@@ -169,18 +160,6 @@ class Training(TrainingState, Generic[Result]):
         self.step_count += self.accumulated == 0
         return self._results.of(outputs)
 
-    def _next(self) -> tuple[Executable, Compilation]:
-        """Returns what the next call of `step` runs."""
-        adding = self._accumulation
-        if adding is None or adding.is_last:
-            return self._executable, self._compilation
-        return adding.executable, adding.compilation
-
-    def _host_values(self) -> dict[str, float]:
-        """Returns the step and settings that the next call of `step` gives the program."""
-        place = {"step": float(self.step_count + 1), "micro_step": float(self.accumulated + 1)}
-        return {**place, **self._settings.at(self.step_count + 1)}
-
     @contextmanager
     def profile(self) -> Iterator[StepProfile]:
         """Measures the steps inside of a `with` block, kernel by kernel; each waits for its end.
@@ -198,95 +177,6 @@ class Training(TrainingState, Generic[Result]):
             yield self._profile
         finally:
             self._profile = before
-
-    def blame(self, /, **inputs: Any) -> Blame | None:
-        """Finds the op that makes the first NaN or infinity of a step from the present state, and changes nothing.
-
-        The step runs on the reference, op by op, in f32 whatever `precision` is. The search goes back from the loss,
-        the updated parameters and the optimizer's state, so that infinities that vanish again are not taken for faults.
-        A training that has run on with a NaN has it in its parameters, which is what is found then: `check_numerics`
-        of `tg.compile` stops at the step that makes it.
-
-        Args:
-            **inputs: As for `step`, which would get the same key.
-
-        Returns:
-            The op with the user's line, whether it is of the loss, of its derivative or of the update, and what its
-            operands were; `None` where everything is finite.
-
-        Raises:
-            InputError: An input is unknown, missing, or of the wrong shape or dtype.
-            ParameterError: The model has other parameters than when it was compiled.
-            TraceError: This is inside a trace.
-        """
-        refuse_inside_trace("blame")
-        self._check_model()
-        return self._blame(self._with_key(inputs, "blame"), self._next()[0].read())
-
-    def _blame(self, inputs: Mapping[str, Any], before: Mapping[str, np.ndarray]) -> Blame | None:
-        executable, compilation = self._next()
-        arrays = check_inputs(executable.program_inputs, inputs)
-        if compilation not in self._blamers:
-            self._blamers[compilation] = Blamer(self._on_reference(compilation))
-        losses = self._losses
-        return self._blamers[compilation].blame(
-            arrays, before, self._host_values(), lambda slot: slot.role == "update" or slot.name in losses
-        )
-
-    def _on_reference(self, compilation: Compilation) -> ReferenceStep:
-        if compilation not in self._references:
-            self._references[compilation] = ReferenceStep(compilation.traced, compilation.tensor_passes())
-        return self._references[compilation]
-
-    def inspect(self, where: str, /, **inputs: Any) -> tuple[Inspected, ...]:
-        """Returns the values that a line or a module has in a step from the present state, and changes nothing.
-
-        The step runs on the reference, op by op, in f32 whatever `precision` is: values that a kernel keeps to itself
-        are there too, those of derivatives and updates as well. For a step of the past, load the checkpoint before it
-        and give it its batch.
-
-        Args:
-            where: A line as `file:line`, of whose folders any number may be left out; an op, as in "tg.exp"; or the
-                path of a module, as in "blocks.3.attention": what is made while its `__call__` runs, with derivatives
-                of that. "cell#2" is the second call alone.
-            **inputs: As for `step`, which would get the same key.
-
-        Returns:
-            The values in the order in which they are made, each with its op, line, phase and module; `is_result` marks
-            those that the module gives to others.
-
-        Raises:
-            OptionError: The step has no op there; names lines or modules that it has.
-            InputError: An input is unknown, missing, or of the wrong shape or dtype.
-            ParameterError: The model has other parameters than when it was compiled.
-            TraceError: This is inside a trace.
-        """
-        refuse_inside_trace("inspect")
-        self._check_model()
-        executable, compilation = self._next()
-        path, number, call = where.partition("#")
-        inspector = Inspector(self._on_reference(compilation), first_path(self._model, path) + number + call)
-        arrays = check_inputs(executable.program_inputs, self._with_key(inputs, "inspect"))
-        return inspector.run(arrays, executable.read(), self._host_values())
-
-    def _check_finite(
-        self, outputs: Mapping[str, OutputHandle], before: Mapping[str, np.ndarray], inputs: Mapping[str, Any]
-    ) -> None:
-        """Takes back a step whose loss, parameters or state are not finite.
-
-        Raises:
-            DivergenceError: They are not; says what made them so.
-        """
-        executable, _ = self._next()
-        # What was not finite before is no fault of this step: a mask of infinities, say.
-        if all(np.isfinite(outputs[name].numpy()).all() for name in self._losses) and all(
-            (np.isfinite(value) | ~np.isfinite(before[name])).all() for name, value in executable.read().items()
-        ):
-            return
-        executable.write(before)
-        found = self._blame(inputs, before)
-        reason = "a value is NaN or infinite on the device, but none is on the reference" if found is None else found
-        raise DivergenceError(f"{user_line()}: step {self.step_count + 1}, which has been taken back: {reason}")
 
     async def step_async(self, /, **inputs: Any) -> Result:
         """Runs one step, and lets the event loop run until its results are there; see `step`.
@@ -623,14 +513,3 @@ class Training(TrainingState, Generic[Result]):
         if TRAINING in named:
             raise OptionError(f"{user_line()}: export_web: a function can't be called {TRAINING!r}")
         export_programs(folder, {TRAINING: self, **named}, example)
-
-    def _with_key(self, inputs: dict[str, Any], what: str) -> dict[str, Any]:
-        """Inputs, with the key of the next call of `step` for a loss that takes one."""
-        if self._key is None:
-            return inputs
-        if "key" in inputs:
-            raise InputError(
-                f"{user_line()}: {what} makes the input 'key' itself; add it to tg.compile's inputs to give it"
-            )
-        call = self.step_count * self.accumulate + self.accumulated + 1
-        return {**inputs, "key": np.asarray(random.fold_in(self._key, call))}

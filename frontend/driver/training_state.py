@@ -14,7 +14,7 @@ from tensorgrad.driver import checkpoints
 from tensorgrad.driver.accumulation import Accumulation
 from tensorgrad.driver.compiled import Compiled
 from tensorgrad.driver.pipeline import Compilation
-from tensorgrad.errors import FrozenWarning, OptionError, PartialStateWarning
+from tensorgrad.errors import FrozenWarning, InputError, OptionError, PartialStateWarning
 from tensorgrad.nn.module import Module, check_same, declarations
 from tensorgrad.nn.parameters import drawn
 from tensorgrad.nn.watch import Watch
@@ -355,6 +355,29 @@ class TrainingState(Compiled):
             tuple(path for path in self._declared if path not in fitting),
             tuple(path for path in other._declared if path not in fitting),
         )
+
+    def _next(self) -> tuple[Executable, Compilation]:
+        """Returns what the next call of `step` runs."""
+        adding = self._accumulation
+        if adding is None or adding.is_last:
+            return self._executable, self._compilation
+        return adding.executable, adding.compilation
+
+    def _host_values(self) -> dict[str, float]:
+        """Returns the step and settings that the next call of `step` gives the program."""
+        place = {"step": float(self.step_count + 1), "micro_step": float(self.accumulated + 1)}
+        return {**place, **self._settings.at(self.step_count + 1)}
+
+    def _with_key(self, inputs: dict[str, Any], what: str) -> dict[str, Any]:
+        """Inputs, with the key of the next call of `step` for a loss that takes one."""
+        if self._key is None:
+            return inputs
+        if "key" in inputs:
+            raise InputError(
+                f"{user_line()}: {what} makes the input 'key' itself; add it to tg.compile's inputs to give it"
+            )
+        call = self.step_count * self.accumulate + self.accumulated + 1
+        return {**inputs, "key": np.asarray(random.fold_in(self._key, call))}
 
     def _trained_now(self) -> list[bool]:
         """Returns which parameters the model says are to be trained, in order."""

@@ -55,6 +55,7 @@ def test_completions_in_bash(scripts: list[Path], tmp_path: Path) -> None:
     assert completed("tg", "report", "--target", "") == sorted(PROFILES)
     assert completed("tg", "inspect", "loss") == ["loss.mlir"]
     assert completed("tg", "report", "loss.mlir", "--out", "lo") == ["loss.mlir"]
+    assert completed("tg", "replay", "lo") == completed("tg", "replay", "--checkpoint", "lo") == ["loss.mlir"]
     assert completed("tg-opt", "loss") == completed("tg-opt", "--load", "loss") == ["loss.mlir"]
     assert completed("tg-opt", "-t", "wg") == ["wgsl"]
     assert completed("tg-opt", "-p", "simplify,gra") == ["simplify,grad"]

@@ -1,0 +1,222 @@
+"""`tg replay`: a step of a training on the reference, from a checkpoint and on a batch, op by op."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from importlib.machinery import SourceFileLoader
+from pathlib import Path
+from types import ModuleType
+from typing import Any, cast
+
+import numpy as np
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from tensorgrad.driver.inspection import Inspected
+from tensorgrad.driver.training import Training
+from tensorgrad.errors import InputError, OptionError, ProgramError, TensorgradError
+from tensorgrad.interpreters.nonfinite import Content
+from tensorgrad.report.columns import aligned
+from tensorgrad.tools.arrays import named_array, named_arrays
+from tensorgrad.tools.printing import print_json
+from tensorgrad.tracing import trees
+
+COLUMNS = ("op", "phase", "line", "module", "type", "least", "most", "mean", "not finite")
+NUMBERS = 5
+"""From which column on there are numbers."""
+
+
+@dataclass(frozen=True)
+class Replay:
+    """Runs a step op by op.
+
+    Attributes:
+        path: A Python file, with `:NAME` behind it where it is not plain which training is meant.
+        checkpoint: The state before the step, as `save_checkpoint` or `tg.fit` wrote it; or none.
+        inputs: `name=file.npy` for inputs.
+        batch: An `.npz` file with inputs by name, or none.
+        at: Of which ops, as `Training.inspect` has it; or none, for all.
+        blame: Whether to name the op that makes the first NaN or infinity instead.
+        rows: How many rows the table has.
+        out: An `.npz` file for the values, or none.
+        json: Whether to print JSON.
+    """
+
+    path: str
+    checkpoint: str | None = None
+    inputs: Sequence[str] = ()
+    batch: str | None = None
+    at: str | None = None
+    blame: bool = False
+    rows: int = 20
+    out: str | None = None
+    json: bool = False
+
+    def run(self, console: Console) -> None:
+        """Runs it, and prints what was made.
+
+        Raises:
+            TensorgradError: There is no such training, or the checkpoint or an input doesn't fit.
+            OSError: A file can't be read or written.
+        """
+        if self.blame and (self.at is not None or self.out is not None):
+            raise OptionError("--blame looks at the whole step and has no values: leave out --at and --out")
+        given = [*named_arrays(self.batch).items(), *map(named_array, self.inputs)]
+        arrays = dict(given)
+        if len(arrays) < len(given):
+            raise InputError("an input is given twice, by --batch and --input or by two of these")
+        training = training_in(self.path)
+        if self.checkpoint is not None:
+            training.load_checkpoint(self.checkpoint)
+        if self.blame:
+            self._blame(console, training, arrays)
+        else:
+            self._values(console, training, arrays)
+
+    def _blame(self, console: Console, training: Training[Any], arrays: Mapping[str, np.ndarray]) -> None:
+        found = training.blame(**arrays)
+        if self.json:
+            print_json(console, {**_place(training), "blame": None if found is None else _plain(asdict(found))})
+        else:
+            what = "every value that it gives is finite" if found is None else str(found)
+            console.print(Text(f"{_title(training)}: {what}"), soft_wrap=True)
+
+    def _values(self, console: Console, training: Training[Any], arrays: Mapping[str, np.ndarray]) -> None:
+        rows: list[tuple[Inspected, Content]] = []
+        kept: dict[str, np.ndarray] = {}
+
+        def look(one: Inspected) -> None:
+            if self.out is not None:
+                kept[f"{len(rows):06d} {one.phase} {one.op}"] = np.array(one.value)
+            rows.append((one, Content.of(one.value)))
+
+        results = training.replay(look, self.at, **arrays)
+        if self.out is not None:
+            cast(Any, np.savez)(self.out, **kept)
+        named = zip(trees.paths(results), trees.flatten(results)[0], strict=True)
+        values = {name or "result": np.asarray(leaf) for name, leaf in named}
+        if self.json:
+            listed = [_row(*row) for row in rows]
+            made = {name: _plain(value.tolist()) for name, value in values.items()}
+            print_json(console, {**_place(training), "results": made, "values": listed})
+            return
+        scalars = [f"{name} {value:.6g}" for name, value in values.items() if value.shape == ()]
+        console.print(Text(f"{_title(training)}: {', '.join([f'{len(rows)} values', *scalars])}"), soft_wrap=True)
+        cells = [_cells(*row) for row in rows[: self.rows]]
+        if console.is_terminal:
+            console.print(_table(cells))
+        else:
+            lines = aligned([COLUMNS, *cells], numbers=range(NUMBERS, len(COLUMNS)))
+            console.out("\n".join(lines), highlight=False)
+        if len(rows) > self.rows:
+            console.print(Text(f"and {len(rows) - self.rows} others"))
+
+
+def training_in(path: str) -> Training[Any]:
+    """Imports a Python file, and returns a training of it.
+
+    Args:
+        path: The file, with `:NAME` behind it for a training, or for a function of no arguments that gives one.
+
+    Raises:
+        ProgramError: It is no Python file, fails, or has no such training; or it has several, and none is named.
+        OSError: It can't be read.
+    """
+    file, name = (path, "") if Path(path).exists() else path.rpartition(":")[::2] if ":" in path else (path, "")
+    if Path(file).suffix != ".py":
+        raise ProgramError(
+            f"{file}: a step is replayed from the Python file that compiles the training: a saved program has kernels, "
+            "and none of the ops that they are made of"
+        )
+    namespace = _imported(Path(file))
+    trainings = {one: value for one, value in namespace.items() if isinstance(value, Training)}
+    if name:
+        found = namespace.get(name)
+        if callable(found) and not isinstance(found, Training):
+            found = _guarded(file, found)
+        if not isinstance(found, Training):
+            raise ProgramError(f"{file}: {name} is neither a training nor a function of no arguments that gives one")
+        return found
+    if len(set(map(id, trainings.values()))) != 1:
+        there = f"has the trainings {', '.join(trainings)}" if trainings else "has no training at its level"
+        raise ProgramError(f"{file} {there}: name one, or a function that gives one, as in {file}:NAME")
+    return next(iter(trainings.values()))
+
+
+def _imported(file: Path) -> dict[str, Any]:
+    """Returns the names of a Python file, which finds the modules beside it as when it is run."""
+    with file.open("rb"):
+        pass  # an OSError names the file
+    loader = SourceFileLoader(file.stem, str(file.resolve()))
+    module = sys.modules[file.stem] = ModuleType(file.stem)
+    module.__file__ = loader.path
+    sys.path.insert(0, str(Path(loader.path).parent))
+    _guarded(str(file), lambda: loader.exec_module(module))
+    return vars(module)
+
+
+def _guarded(file: str, function: Callable[[], Any]) -> Any:
+    """Returns what code of a user's gives.
+
+    Raises:
+        ProgramError: It fails.
+    """
+    try:
+        return function()
+    except (TensorgradError, OSError):
+        raise
+    except Exception as error:
+        raise ProgramError(f"{file}: {type(error).__name__}: {error}") from error
+
+
+def _place(training: Training[Any]) -> dict[str, Any]:
+    own = {"step": training.step_count + 1}
+    many = {"micro_batch": training.accumulated + 1, "micro_batches": training.accumulate}
+    return {**own, **many} if training.accumulate > 1 else own
+
+
+def _title(training: Training[Any]) -> str:
+    place = _place(training)
+    part = f", micro-batch {place['micro_batch']} of {place['micro_batches']}" if "micro_batch" in place else ""
+    return f"step {place['step']}{part}"
+
+
+def _row(one: Inspected, content: Content) -> dict[str, Any]:
+    """Returns what a value is, as JSON has it."""
+    own = {"op": one.op, "line": one.line, "module": one.module, "phase": one.phase, "is_result": one.is_result}
+    return {**own, **_plain(asdict(content))}
+
+
+def _plain(value: Any) -> Any:
+    """Returns what JSON can say: dtypes as text, and no NaN."""
+    if isinstance(value, dict):
+        return {name: _plain(one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(one) for one in value]
+    if isinstance(value, np.dtype):
+        return str(value)
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _cells(one: Inspected, content: Content) -> tuple[str, ...]:
+    """Returns what a value is, as a table has it, by `COLUMNS`."""
+    line = one.line.replace("\\", "/").rpartition("/")[2]
+    module = f"{one.module} (result)" if one.is_result else one.module
+    kind = f"{content.dtype}[{', '.join(map(str, content.shape))}]"
+    numbers = ("" if number is None else f"{number:.4g}" for number in (content.least, content.most, content.mean))
+    bad = content.nans + content.infinities
+    return one.op, one.phase, line, module, kind, *numbers, str(bad) if bad else ""
+
+
+def _table(cells: Sequence[Sequence[str]]) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for number, name in enumerate(COLUMNS):
+        table.add_column(name, justify="right" if number >= NUMBERS else "left", overflow="fold")
+    for row in cells:
+        table.add_row(*map(Text, row))
+    return table
