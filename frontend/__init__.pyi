@@ -32,16 +32,11 @@ from tensorgrad.ops.activations import softplus as softplus
 from tensorgrad.ops.contract import einsum as einsum
 from tensorgrad.ops.contract import outer as outer
 from tensorgrad.ops.contract import tensordot as tensordot
-from tensorgrad.ops.convolution import avg_pool as avg_pool
 from tensorgrad.ops.convolution import conv as conv
 from tensorgrad.ops.convolution import conv1d as conv1d
 from tensorgrad.ops.convolution import conv2d as conv2d
 from tensorgrad.ops.convolution import conv3d as conv3d
 from tensorgrad.ops.convolution import conv_transpose as conv_transpose
-from tensorgrad.ops.convolution import global_avg_pool as global_avg_pool
-from tensorgrad.ops.convolution import global_max_pool as global_max_pool
-from tensorgrad.ops.convolution import max_pool as max_pool
-from tensorgrad.ops.convolution import resize as resize
 from tensorgrad.ops.cumulative import cumprod as cumprod
 from tensorgrad.ops.cumulative import cumsum as cumsum
 from tensorgrad.ops.elementwise.arithmetic import abs as abs
@@ -144,6 +139,10 @@ from tensorgrad.ops.losses import kl_div as kl_div
 from tensorgrad.ops.losses import l1 as l1
 from tensorgrad.ops.losses import mse as mse
 from tensorgrad.ops.losses import nll as nll
+from tensorgrad.ops.pooling import avg_pool as avg_pool
+from tensorgrad.ops.pooling import global_avg_pool as global_avg_pool
+from tensorgrad.ops.pooling import global_max_pool as global_max_pool
+from tensorgrad.ops.pooling import max_pool as max_pool
 from tensorgrad.ops.promotion import broadcast_to as broadcast_to
 from tensorgrad.ops.promotion import cast as cast
 from tensorgrad.ops.reduce import all as all
@@ -163,6 +162,7 @@ from tensorgrad.ops.reduce import softmax as softmax
 from tensorgrad.ops.reduce import std as std
 from tensorgrad.ops.reduce import sum as sum
 from tensorgrad.ops.reduce import var as var
+from tensorgrad.ops.resizing import resize as resize
 from tensorgrad.ops.shape import arange as arange
 from tensorgrad.ops.shape import array as array
 from tensorgrad.ops.shape import empty as empty

@@ -15,7 +15,7 @@ from tensorgrad.dialects.tg.convolution import spread
 from tensorgrad.onnx.contractions import shifted
 from tensorgrad.onnx.quantization import quantized
 from tensorgrad.onnx.table import Node, rule
-from tensorgrad.ops.convolution import Pool
+from tensorgrad.ops.pooling import Pool
 from tensorgrad.tracing.dtypes import NAMES
 from tensorgrad.tracing.tensor import Array, Tensor
 from tensorgrad.tracing.tracer import emit

@@ -11,6 +11,7 @@ from cases_index import index_cases
 from cases_places import place_cases
 from cases_random import random_cases
 from cases_tensor import tensor_cases
+from cases_windows import window_function_cases
 
 CASES: tuple[Case, ...] = (
     *arithmetic_cases(),
@@ -18,6 +19,7 @@ CASES: tuple[Case, ...] = (
     *tensor_cases(),
     *index_cases(),
     *convolution_cases(),
+    *window_function_cases(),
     *random_cases(),
     *array_cases(),
     *place_cases(),

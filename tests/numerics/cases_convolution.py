@@ -1,15 +1,13 @@
-"""Cases of convolutions, windows and their folds, and of what the API makes of them."""
+"""Cases of convolutions, windows and their folds, and einsum."""
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
 
 import numpy as np
-from case import Case, NumpyArray, distinct, f32, integers, normal
+from case import Case, NumpyArray, f32, integers, normal
 
-from tensorgrad.dialects.tg import contract, convolution, reduce
+from tensorgrad.dialects.tg import contract, convolution
 from tensorgrad.dialects.tg.base import integer, ints
 from tensorgrad.ops import contract as contractions
 from tensorgrad.ops import convolution as nn
@@ -325,131 +323,6 @@ def window_cases() -> Iterator[Case]:
     )
 
 
-def pooled(x: NumpyArray, size: int, stride: int, low: int, high: int, filling: float) -> NumpyArray:
-    """The windows over the last two axes, each flat at the end."""
-    full = np.pad(x, [(0, 0), (0, 0), (low, high), (low, high)], constant_values=filling)
-    rows, columns = ((n - size) // stride + 1 for n in full.shape[2:])
-    result = np.zeros((*x.shape[:2], rows, columns, size * size), x.dtype)
-    for i, j in itertools.product(range(rows), range(columns)):
-        part = full[:, :, i * stride : i * stride + size, j * stride : j * stride + size]
-        result[:, :, i, j] = part.reshape(*x.shape[:2], -1)
-    return result
-
-
-def holed_means(x: NumpyArray, count_padding: bool) -> NumpyArray:
-    """The means of pairs 3 apart, every second one, of rows with 1 zero before and 2 behind them."""
-    full = np.pad(x, [(0, 0), (1, 2)], constant_values=0 if count_padding else np.nan)
-    return np.nanmean([full[:, 0:8:2], full[:, 3:11:2]], 0)
-
-
-def pool_cases() -> Iterator[Case]:
-    for note, size, stride, low, high in (
-        ("side by side", 2, 2, 0, 0),
-        ("overlapping", 3, 2, 1, 1),
-        ("one sided", 2, 1, 1, 0),
-    ):
-        settings: dict[str, Any] = {"stride": stride, "padding": [(low, high)] * 2}
-        sample = (1, 2, 4, 4)
-        yield Case(
-            convolution.WindowsOp,
-            f"max pool {note}",
-            lambda x, n=size, s=settings: nn.max_pool(x, n, **s),
-            (distinct(*sample),),
-            lambda x, n=size, s=stride, a=low, b=high: pooled(x, n, s, a, b, -np.inf).max(-1),
-            derivative=True,
-        )
-        yield Case(
-            convolution.WindowsOp,
-            f"avg pool {note}",
-            lambda x, n=size, s=settings: nn.avg_pool(x, n, **s),
-            (normal(*sample),),
-            lambda x, n=size, s=stride, a=low, b=high: pooled(x, n, s, a, b, 0).mean(-1),
-            derivative=True,
-        )
-        yield Case(
-            convolution.WindowsOp,
-            f"avg pool {note}, counted",
-            lambda x, n=size, s=settings: nn.avg_pool(x, n, count_padding=False, **s),
-            (normal(*sample),),
-            lambda x, n=size, s=stride, a=low, b=high: np.nanmean(pooled(x, n, s, a, b, np.nan), -1),
-            derivative=True,
-        )
-    for count_padding in (True, False):
-        yield Case(
-            convolution.WindowsOp,
-            f"avg pool dilated {count_padding}",
-            lambda x, c=count_padding: nn.avg_pool(x, [2], 2, [(1, 2)], dilation=3, count_padding=c),
-            (normal(2, 8),),
-            lambda x, c=count_padding: holed_means(x, c),
-            derivative=True,
-        )
-    yield Case(
-        convolution.WindowsOp,
-        "max pool i32",
-        lambda x: nn.max_pool(x, 3, 2, 1),
-        (integers(-99, -9, 1, 2, 5, 5),),
-        lambda x: pooled(x, 3, 2, 1, 1, -(2**31)).max(-1),
-    )
-    yield Case(
-        convolution.WindowsOp,
-        "max pool NaN",
-        lambda x: nn.max_pool(x, [2], 1),
-        (f32(1, np.nan, -np.inf, -np.inf, np.inf),),
-        lambda x: f32(np.nan, np.nan, -np.inf, np.inf),
-    )
-    yield Case(
-        reduce.MaxOp,
-        "global max pool",
-        nn.global_max_pool,
-        (distinct(2, 2, 2, 3),),
-        lambda x: x.max((2, 3)),
-        derivative=True,
-    )
-    yield Case(
-        reduce.SumOp,
-        "global average pool",
-        lambda x: nn.global_avg_pool(x, keepdims=True),
-        (normal(2, 2, 2, 3),),
-        lambda x: x.mean((2, 3), keepdims=True),
-        derivative=True,
-    )
-
-
-def interpolated(x: NumpyArray, wanted: int) -> NumpyArray:
-    """Linear interpolation along the last axis between the centres of elements."""
-    at = np.clip((np.arange(wanted) + 0.5) * x.shape[-1] / wanted - 0.5, 0, x.shape[-1] - 1)
-    first = np.minimum(at.astype(np.int64), x.shape[-1] - 2) if x.shape[-1] > 1 else np.zeros(wanted, np.int64)
-    second = np.minimum(first + 1, x.shape[-1] - 1)
-    return (x[..., first] * (1 - (at - first)) + x[..., second] * (at - first)).astype(x.dtype)
-
-
-def resize_cases() -> Iterator[Case]:
-    for extent, wanted in ((2, 4), (3, 9), (4, 6), (6, 4), (8, 2), (1, 3), (4, 1)):
-        yield Case(
-            convolution.WindowsOp,
-            f"resize {extent} to {wanted}",
-            lambda x, n=wanted: nn.resize(x, [n], "bilinear") * 1.5,
-            (normal(2, extent),),
-            lambda x, n=wanted: interpolated(x, n) * np.float32(1.5),
-            derivative=True,
-        )
-    yield Case(
-        convolution.WindowsOp,
-        "resize two axes",
-        lambda x: nn.resize(x, [4, 6], "bilinear"),
-        (normal(2, 2, 4),),
-        lambda x: interpolated(interpolated(x, 6).swapaxes(1, 2), 4).swapaxes(1, 2),
-        derivative=True,
-    )
-    yield Case(
-        convolution.WindowsOp,
-        "resize keeps infinities apart",
-        lambda x: nn.resize(x, [6], "bilinear"),
-        (f32(1, np.inf, 2),),
-        lambda x: f32(1, np.inf, np.inf, np.inf, np.inf, 2),
-    )
-
-
 def einsum_cases() -> Iterator[Case]:
     samples: list[tuple[str, list[Ints]]] = [
         ("ij,jk->ik", [(3, 4), (4, 2)]),
@@ -494,9 +367,7 @@ def einsum_cases() -> Iterator[Case]:
 
 
 def convolution_cases() -> Iterator[Case]:
-    """Every case of convolutions, windows, pooling, resizing and einsum."""
+    """Every case of convolutions, windows and einsum."""
     yield from conv_cases()
     yield from window_cases()
-    yield from pool_cases()
-    yield from resize_cases()
     yield from einsum_cases()

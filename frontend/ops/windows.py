@@ -1,0 +1,59 @@
+"""What convolutions, pooling and resizing share: settings for each axis, and windows."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+from tensorgrad.errors import ShapeError
+from tensorgrad.tracing.location import user_line
+from tensorgrad.tracing.tensor import Tensor
+
+Sizes: TypeAlias = "int | Sequence[int]"
+Padding: TypeAlias = "int | str | Sequence[int] | Sequence[tuple[int, int]]"
+
+
+def listed(value: Any, count: int, what: str, least: int = 1) -> list[int]:
+    """Returns a number for each of `count` axes, from one or from as many."""
+    given = list(value) if isinstance(value, (tuple, list)) else [value] * count
+    try:
+        found = [operator.index(number) for number in given]
+    except TypeError:
+        raise ShapeError(f"{user_line()}: {what}: integers, not {value!r}") from None
+    if len(found) != count or any(number < least for number in found):
+        raise ShapeError(f"{user_line()}: {what}: one integer or {count}, at least {least}, not {value!r}")
+    return found
+
+
+def paddings(value: Any, totals: Sequence[int], what: str) -> tuple[list[int], list[int]]:
+    """Returns the padding before and behind each axis; `totals` is what `"same"` needs of both together."""
+    if isinstance(value, str):
+        if value not in ("same", "valid"):
+            raise ShapeError(f"{user_line()}: {what}: the padding is 'same', 'valid' or integers, not {value!r}")
+        both = [total if value == "same" else 0 for total in totals]
+        return [total // 2 for total in both], [total - total // 2 for total in both]
+    if isinstance(value, (tuple, list)) and any(isinstance(part, (tuple, list)) for part in value):
+        if len(value) != len(totals) or not all(isinstance(part, (tuple, list)) and len(part) == 2 for part in value):
+            raise ShapeError(f"{user_line()}: {what}: {len(totals)} axes need as many pairs of paddings, not {value!r}")
+        before, behind = ([part[side] for part in value] for side in (0, 1))
+        name = f"{what}: paddings"
+        return listed(before, len(totals), name, 0), listed(behind, len(totals), name, 0)
+    low = listed(value, len(totals), f"{what}: paddings", 0)
+    return low, list(low)
+
+
+def same_padding(extents: Sequence[int], sizes: Sequence[int], stride: Sequence[int]) -> list[int]:
+    """Returns the padding that gives `ceil(extent / stride)` windows."""
+    return [
+        max((-(-extent // s) - 1) * s + size - extent, 0)
+        for extent, size, s in zip(extents, sizes, stride, strict=True)
+    ]
+
+
+def windowed_axes(what: str, x: Tensor, size: Any) -> tuple[list[int], list[int]]:
+    """Returns the last axes that windows slide over, and the windows' sizes."""
+    count = len(size) if isinstance(size, (tuple, list)) else x.ndim - 2
+    if not 0 < count <= x.ndim:
+        raise ShapeError(f"{user_line()}: {what}: {x.shape} has no spatial axes for windows of {size!r}")
+    return list(range(x.ndim - count, x.ndim)), listed(size, count, f"{what}: sizes")
