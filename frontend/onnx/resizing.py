@@ -8,13 +8,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 import tensorgrad as tg
 from tensorgrad.onnx.elements import NumpyArray
 from tensorgrad.onnx.table import Node, rule
+from tensorgrad.ops.sampling import taken
 from tensorgrad.tracing.tensor import Array, Tensor
 
 _COORDINATES = (
@@ -181,18 +181,3 @@ def _weighted(x: Tensor, axis: int, places: NumpyArray, weights: NumpyArray) -> 
         result = term if result is None else result + term
     assert result is not None
     return result
-
-
-def taken(x: Tensor, axis: int, places: NumpyArray) -> Tensor:
-    """Returns the elements at known places: a slice or a repetition where they lie regularly, which cost nothing."""
-    count, extent = len(places), x.shape[axis]
-    steps = np.unique(np.diff(places))
-    if count and len(steps) <= 1:
-        step = int(steps[0]) if len(steps) else 1
-        if step > 0:
-            key: list[Any] = [slice(None)] * x.ndim
-            key[axis] = slice(int(places[0]), int(places[-1]) + 1, step)
-            return x[tuple(key)]
-    if count and count % extent == 0 and np.array_equal(places, np.repeat(np.arange(extent), count // extent)):
-        return tg.repeat(x, count // extent, axis)
-    return tg.take(x, Array(places.astype(np.int32)), axis)

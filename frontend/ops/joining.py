@@ -264,25 +264,40 @@ def tile(x: Any, repeats: Any) -> Tensor:
     return reshape(wide, [count * extent for count, extent in zip(counts, extents, strict=True)])
 
 
-def _pad_widths(width: Any, rank: int) -> list[tuple[int, int]]:
+def _pad_widths(width: Any, extents: Sequence[int]) -> list[tuple[int, int]]:
+    rank = len(extents)
     try:
         found = np.broadcast_to(np.asarray(width), (rank, 2))
     except ValueError:
         raise ShapeError(f"{user_line()}: pad: widths {width!r} do not fit a tensor of {rank} axes") from None
-    if found.size and (found.dtype.kind not in "iu" or found.min() < 0):
-        raise ShapeError(f"{user_line()}: pad: widths are integers that are not negative, not {width!r}")
-    return [(int(low), int(high)) for low, high in found]
+    if found.size and found.dtype.kind not in "iu":
+        raise ShapeError(f"{user_line()}: pad: widths are integers, not {width!r}")
+    widths = [(int(low), int(high)) for low, high in found]
+    for axis, (extent, (low, high)) in enumerate(zip(extents, widths, strict=True)):
+        if builtins.max(-low, 0) + builtins.max(-high, 0) > extent:
+            raise ShapeError(
+                f"{user_line()}: pad: widths {low} and {high} crop more than axis {axis} of {tuple(extents)} has"
+            )
+    return widths
+
+
+def _cropped(x: Tensor, widths: Sequence[tuple[int, int]]) -> Tensor:
+    """Cuts off as much as negative widths say."""
+    for axis, (low, high) in enumerate(widths):
+        x = _between(x, axis, builtins.max(-low, 0), x.shape[axis] - builtins.max(-high, 0))
+    return x
 
 
 def pad(x: Any, pad_width: Any, mode: str = "constant", constant_values: Any = 0) -> Tensor:
     """Surrounds `x`: `pad_width` is one number, a pair (before, after), or a pair for each axis, as NumPy's.
 
     Modes: `constant` writes `constant_values` (one number), `edge` repeats the last element, `reflect` mirrors at it
-    and `symmetric` behind it, `wrap` continues with the other end.
+    and `symmetric` behind it, `wrap` continues with the other end. Negative widths cut off so many elements, as
+    PyTorch's do: `edge`, `reflect` and `symmetric` still see them, `wrap` continues with what is left.
 
     Raises:
-        ShapeError: The widths don't fit, or an axis has too little to repeat: `reflect` takes at most all elements but
-            the one it mirrors at, `symmetric` and `wrap` at most all.
+        ShapeError: The widths don't fit, or cut off more than there is; or an axis has too little to repeat: `reflect`
+            takes at most all elements but the one it mirrors at, `symmetric` and `wrap` at most all.
         OptionError: The mode is unknown.
     """
     tensor = as_tensor(x)
@@ -290,26 +305,38 @@ def pad(x: Any, pad_width: Any, mode: str = "constant", constant_values: Any = 0
         ours = FOREIGN_MODES.get(str(mode))
         hint = f"; {ours!r} is that" if ours else ""
         raise OptionError(f"{user_line()}: pad: mode {mode!r} is not one of {', '.join(PAD_MODES)}{hint}")
-    widths = _pad_widths(pad_width, tensor.ndim)
+    widths = _pad_widths(pad_width, tensor.shape)
+    if mode in ("constant", "wrap"):
+        tensor = _cropped(tensor, widths)
+        widths = [(builtins.max(low, 0), builtins.max(high, 0)) for low, high in widths]
     if mode == "constant":
         value = reshape(cast(as_tensor(constant_values), tensor.dtype), ())
         low, high = [a for a, _ in widths], [b for _, b in widths]
         return emit(shape.PadOp, [tensor, value], low=ints(low), high=ints(high), interior=ints([0] * tensor.ndim))
     for axis, (low, high) in enumerate(widths):
-        extent = tensor.shape[axis]
-        if not extent and (low or high):
+        extent, most_added = tensor.shape[axis], builtins.max(low, high, 0)
+        if not extent and most_added:
             raise ShapeError(f"{user_line()}: pad: axis {axis} of {tensor.shape} is empty; only 'constant' can pad it")
-        most = {"edge": low + high, "reflect": extent - 1}.get(mode, extent)
-        if builtins.max(low, high) > most:
+        most = {"edge": most_added, "reflect": extent - 1}.get(mode, extent)
+        if most_added > most:
             raise ShapeError(
                 f"{user_line()}: pad: mode {mode!r} adds at most {most} elements on each side of axis {axis} of "
                 f"{tensor.shape}, not {low} and {high}; pad several times to go on"
             )
-        if low or high:
-            known: Any = mode  # checked above; numpy's types want each name spelled out
-            order = np.pad(np.arange(extent), (low, high), known)
-            tensor = concat([_run(tensor, axis, *run) for run in _runs([int(i) for i in order])], axis)
+        if not most_added:
+            tensor = _between(tensor, axis, -low, extent + high)
+        else:
+            tensor = _surrounded(tensor, axis, low, high, mode)
     return tensor
+
+
+def _surrounded(x: Tensor, axis: int, low: int, high: int, mode: str) -> Tensor:
+    """Pads one axis by its own elements, and cuts off what negative widths say."""
+    known: Any = mode  # checked by `pad`; numpy's types want each name spelled out
+    added = (builtins.max(low, 0), builtins.max(high, 0))
+    order = np.pad(np.arange(x.shape[axis]), added, known)[builtins.max(-low, 0) :]
+    order = order[: len(order) - builtins.max(-high, 0)]
+    return concat([_run(x, axis, *run) for run in _runs([int(i) for i in order])], axis)
 
 
 def _runs(places: list[int]) -> list[tuple[int, int, int]]:

@@ -17,7 +17,7 @@ from tensorgrad.ops.promotion import as_tensor, cast
 from tensorgrad.ops.reduce import max as largest
 from tensorgrad.ops.reduce import mean
 from tensorgrad.ops.reduce import sum as sum_over
-from tensorgrad.ops.windows import Padding, Sizes, listed, paddings, same_padding, windowed_axes
+from tensorgrad.ops.windows import Padding, Sizes, last_axes, listed, paddings, same_padding
 from tensorgrad.tracing.dtypes import NAMES, is_float
 from tensorgrad.tracing.location import user_line
 from tensorgrad.tracing.tensor import Array, Tensor
@@ -30,8 +30,9 @@ class Pool:
     def __init__(
         self, what: str, x: Tensor, size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool
     ) -> None:
-        self.axes, self.size = windowed_axes(what, x, size)
+        self.axes = last_axes(what, x, size)
         count = len(self.axes)
+        self.size = listed(size, count, f"{what}: sizes")
         self.stride = self.size if stride is None else listed(stride, count, f"{what}: strides")
         self.dilation = listed(dilation, count, f"{what}: dilations")
         self.extents = [x.shape[axis] for axis in self.axes]

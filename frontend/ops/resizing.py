@@ -3,116 +3,180 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from numbers import Real
 from typing import Any
 
 import numpy as np
 
-from tensorgrad.dialects.tg import convolution, shape
-from tensorgrad.dialects.tg.base import integer, ints
+from tensorgrad.dialects.tg.base import NumpyArray
 from tensorgrad.errors import OptionError, ShapeError
-from tensorgrad.ops.elementwise.arithmetic import multiply, where
-from tensorgrad.ops.promotion import as_tensor, broadcast_to, cast
-from tensorgrad.ops.reduce import sum as sum_over
-from tensorgrad.ops.shape import reshape, take
-from tensorgrad.ops.windows import Sizes, windowed_axes
+from tensorgrad.ops.promotion import as_tensor, cast
+from tensorgrad.ops.sampling import Samples, sampled, taken
+from tensorgrad.ops.windows import Sizes, last_axes, listed
 from tensorgrad.tracing.dtypes import NAMES, is_float
 from tensorgrad.tracing.location import user_line
-from tensorgrad.tracing.tensor import Array, Tensor
-from tensorgrad.tracing.tracer import emit
+from tensorgrad.tracing.tensor import Tensor
 
-WIDEST_WINDOW = 8
-"""`resize` reads windows of at most so many elements; between sizes that share no larger factor it gathers."""
+FINEST_FACTOR = 10**9
+"""A scale factor is the nearest fraction of a denominator up to this: 1.2 is 6/5, not the float below it."""
+
+CUBIC = -0.75
+"""The parameter of Keys' convolution kernel, PyTorch's."""
 
 
-def resize(x: Any, size: Sizes, method: str = "nearest") -> Tensor:
-    """Returns the tensor with its last axes stretched or shrunk to `size`; element centres lie at half positions.
+@dataclass(frozen=True)
+class _Line:
+    """Where new elements lie among the old ones: element `i` at `(slope * i + start) / unit`."""
+
+    slope: int
+    start: int
+    unit: int
+
+    def at(self, wanted: int) -> tuple[NumpyArray, NumpyArray]:
+        """Returns the old elements at or before the new ones, and how far behind these they lie, in [0, 1)."""
+        numerators = self.slope * np.arange(wanted, dtype=np.int64) + self.start
+        return numerators // self.unit, numerators % self.unit / self.unit
+
+    def period(self, wanted: int) -> tuple[int, int]:
+        """Returns after how many new elements how many old ones have gone by exactly."""
+        if not self.slope:
+            return wanted, 1
+        shared = math.gcd(self.slope, self.unit)
+        return self.unit // shared, self.slope // shared
+
+
+def _linear(distance: NumpyArray) -> NumpyArray:
+    return 1 - distance
+
+
+def _cubic(distance: NumpyArray) -> NumpyArray:
+    near = ((CUBIC + 2) * distance - (CUBIC + 3)) * distance**2 + 1
+    far = ((CUBIC * distance - 5 * CUBIC) * distance + 8 * CUBIC) * distance - 4 * CUBIC
+    return np.where(distance <= 1, near, far)
+
+
+@dataclass(frozen=True)
+class _Method:
+    """How new elements are made: of the old one at a place, or of those around it by their distance.
+
+    Attributes:
+        offsets: Where the old elements lie, from the one at or before the place.
+        weight: Their weights by their distances from the place; None takes the one element as it is.
+        centred: Whether places are centres of elements.
+        keeps: Whether an axis of the same extent stays as it is, whatever the scale factor.
+    """
+
+    offsets: Sequence[int] = (0,)
+    weight: Callable[[NumpyArray], NumpyArray] | None = None
+    centred: bool = True
+    keeps: bool = False
+
+
+_NEAREST = _Method()
+_METHODS = {
+    "nearest": _NEAREST,
+    "nearest-exact": _NEAREST,
+    "nearest-floor": _Method(centred=False),
+    **dict.fromkeys(("linear", "bilinear", "trilinear"), _Method((0, 1), _linear, keeps=True)),
+    **dict.fromkeys(("cubic", "bicubic"), _Method((-1, 0, 1, 2), _cubic)),
+}
+
+
+def resize(
+    x: Any,
+    size: Sizes | None = None,
+    method: str = "nearest",
+    align_corners: bool = False,
+    scale_factor: float | Sequence[float] | None = None,
+    recompute_scale_factor: bool = False,
+) -> Tensor:
+    """Returns the tensor with its last axes stretched or shrunk, as `torch.nn.functional.interpolate` does.
+
+    Element centres lie at half positions, unless `align_corners` says otherwise. Coordinates are computed without
+    rounding; only elements that have a weight are looked at, so NaN and infinities don't spread further than that.
 
     Args:
-        x: A tensor whose last axes are resized: `len(size)` of them, or all but the first two for one number.
-        size: The new extents.
-        method: `"nearest"`: the element under the new element's centre (PyTorch's `nearest-exact`); whole factors cost
-            nothing. `"bilinear"`: along each axis the two elements around it, weighted by closeness (PyTorch's
-            `linear`, `bilinear` and `trilinear` without `align_corners` or antialiasing); integers become f32. Only
-            the elements that have a weight are looked at, so NaN and infinities don't spread further than that.
+        x: A tensor whose last axes are resized: as many as `size` or `scale_factor` lists, or all but the first two for
+            one number.
+        size: The new extents; or None, where `scale_factor` gives them.
+        method: `"nearest"`: the element under the new element's centre (PyTorch's `nearest-exact`, which is taken
+            too); whole factors cost nothing. `"nearest-floor"`: the element at `floor(i * extent / size)` (PyTorch's
+            `nearest`). `"linear"`, `"bilinear"` or `"trilinear"`, which are one: along each axis the two elements
+            around it, weighted by closeness. `"cubic"` or `"bicubic"`: along each axis the four around it, by Keys'
+            kernel with -0.75. Integers become f32 where elements are weighted.
+        align_corners: Whether the centres of the first and last elements stay where they are; of weighted elements.
+        scale_factor: The new extents over the old ones, which are rounded down: one number, or one for each axis. New
+            elements are `1 / scale_factor` apart, even where rounding changed the extents; but linear methods copy an
+            axis whose extent stays the same.
+        recompute_scale_factor: Whether they are `extent / size` apart instead, with the sizes that were rounded.
 
     Raises:
         ShapeError: An extent is 0, or there are no such axes.
-        OptionError: There is no such method.
+        OptionError: There is no such method; `align_corners` of a method that takes one element; or not exactly one of
+            `size` and `scale_factor`, or a factor that is not positive.
     """
     tensor = as_tensor(x)
-    axes, wanted = windowed_axes("resize", tensor, size)
-    if method not in ("nearest", "bilinear"):
-        raise OptionError(f"{user_line()}: resize: the method is 'nearest' or 'bilinear', not {method!r}")
-    if not all(tensor.shape[axis] for axis in axes):
-        raise ShapeError(f"{user_line()}: resize: {tensor.shape} has an axis without elements")
-    if method == "bilinear" and not is_float(tensor.dtype):
+    found = _METHODS.get(method)
+    if found is None:
+        raise OptionError(f"{user_line()}: resize: the method is one of {', '.join(_METHODS)}, not {method!r}")
+    if align_corners and found.weight is None:
+        raise OptionError(f"{user_line()}: resize: align_corners is for methods that weigh elements, not {method!r}")
+    axes, wanted, ratios = _extents(tensor, size, scale_factor, recompute_scale_factor)
+    if found.weight is not None and not is_float(tensor.dtype):
         tensor = cast(tensor, NAMES["f32"])
-    for axis, extent in zip(axes, wanted, strict=True):
-        if tensor.shape[axis] != extent:
-            tensor = (_nearest if method == "nearest" else _linear)(tensor, axis, extent)
+    for axis, new, ratio in zip(axes, wanted, ratios, strict=True):
+        tensor = _along(tensor, axis, new, _line(tensor.shape[axis], new, ratio, found, align_corners), found)
     return tensor
 
 
-def _nearest(x: Tensor, axis: int, wanted: int) -> Tensor:
+def _extents(x: Tensor, size: Any, factor: Any, recompute: bool) -> tuple[list[int], list[int], list[Fraction]]:
+    """Returns the axes, their new extents, and how many old elements lie between two new ones."""
+    if (size is None) == (factor is None):
+        raise OptionError(f"{user_line()}: resize: takes size= or scale_factor=, one of them")
+    if recompute and factor is None:
+        raise OptionError(f"{user_line()}: resize: recompute_scale_factor is for scale_factor=, not for size=")
+    axes = last_axes("resize", x, size if factor is None else factor)
+    if not all(x.shape[axis] for axis in axes):
+        raise ShapeError(f"{user_line()}: resize: {x.shape} has an axis without elements")
+    if factor is None:
+        wanted, factors = listed(size, len(axes), "resize: sizes"), None
+    else:
+        factors = _factors(factor, len(axes))
+        wanted = [math.floor(x.shape[axis] * one) for axis, one in zip(axes, factors, strict=True)]
+    if not all(wanted):
+        raise ShapeError(f"{user_line()}: resize: {factor!r} times the extents of {x.shape} leaves an axis no element")
+    if factors is None or recompute:
+        return axes, wanted, [Fraction(x.shape[axis], new) for axis, new in zip(axes, wanted, strict=True)]
+    return axes, wanted, [1 / Fraction(one).limit_denominator(FINEST_FACTOR) for one in factors]
+
+
+def _factors(value: Any, count: int) -> list[float]:
+    given = list(value) if isinstance(value, (tuple, list)) else [value] * count
+    if not all(isinstance(one, Real) and math.isfinite(one) and float(one) > 1 / FINEST_FACTOR for one in given):
+        raise OptionError(f"{user_line()}: resize: scale factors are positive numbers, not {value!r}")
+    return [float(one) for one in given]
+
+
+def _line(extent: int, wanted: int, ratio: Fraction, method: _Method, align_corners: bool) -> _Line:
+    if align_corners:
+        return _Line(extent - 1, 0, wanted - 1) if wanted > 1 else _Line(0, 0, 1)
+    p, q = ratio.numerator, ratio.denominator
+    if not method.centred:
+        return _Line(p, 0, q)
+    return _Line(2 * p, p if method.weight is None else p - q, 2 * q)
+
+
+def _along(x: Tensor, axis: int, wanted: int, line: _Line, method: _Method) -> Tensor:
     extent = x.shape[axis]
-    if wanted % extent == 0:
-        factor, before, behind = wanted // extent, x.shape[: axis + 1], x.shape[axis + 1 :]
-        repeated = broadcast_to(reshape(x, [*before, 1, *behind]), [*before, factor, *behind])
-        return reshape(repeated, [*x.shape[:axis], wanted, *behind])
-    if extent % wanted == 0:
-        step = extent // wanted
-        return x[(*[slice(None)] * axis, slice(step // 2, None, step))]
-    return take(x, Array(((2 * np.arange(wanted) + 1) * extent // (2 * wanted)).astype(np.int32)), axis)
-
-
-def _linear(x: Tensor, axis: int, wanted: int) -> Tensor:
-    extent = x.shape[axis]
-    # The new element's centre is at (numerator / denominator) elements from the first one's.
-    numerator, denominator = (2 * np.arange(wanted) + 1) * extent - wanted, 2 * wanted
-    first, fraction = numerator // denominator, (numerator % denominator) / denominator
-    second = first + (fraction > 0)
-    shared = math.gcd(extent, wanted)
-    period, step = wanted // shared, extent // shared
-    low, high = int(first[:period].min()), int(second[:period].max())
-    if high - low < WIDEST_WINDOW:
-        return _by_windows(x, axis, (low, high, step), first[:period], fraction[:period])
-    rest = [-1, *[1] * (x.ndim - 1 - axis)]
-    weight = Array(fraction.astype(x.dtype).reshape(rest))
-    at = [np.clip(part, 0, extent - 1).astype(np.int32) for part in (first, second)]
-    left, right = (take(x, Array(part), axis) for part in at)
-    return where(Array((fraction > 0).reshape(rest)), left * (1.0 - weight) + right * weight, left)
-
-
-def _by_windows(
-    x: Tensor,
-    axis: int,
-    window: tuple[int, int, int],
-    first: np.ndarray[Any, np.dtype[Any]],
-    fraction: np.ndarray[Any, np.dtype[Any]],
-) -> Tensor:
-    """Computes every period of new elements from a window over the old ones, as a sum of the few that have a weight."""
-    low, high, step = window
-    extent, rank, period = x.shape[axis], x.ndim, len(first)
-    count, size = extent // step, high - low + 1
-    behind = max((count - 1) * step + high - (extent - 1), 0)
-    everything = [slice(None)] * axis
-    edges = [x[(*everything, slice(0, 1))]] * max(-low, 0), [x[(*everything, slice(extent - 1, extent))]] * behind
-    if any(edges):
-        x = emit(shape.ConcatOp, [*edges[0], x, *edges[1]], axis=integer(axis))
-    if low > 0:
-        x = x[(*everything, slice(low, None))]
-    windows = emit(
-        convolution.WindowsOp, [x], axes=ints([axis]), size=ints([size]), stride=ints([step]), dilation=ints([1])
-    )
-    assert windows.shape[axis] == count
-    weights = np.zeros((period, size))
-    weights[np.arange(period), first - low] = 1 - fraction
-    held = fraction > 0
-    weights[np.arange(period)[held], first[held] - low + 1] = fraction[held]
-    rest = windows.shape[axis + 1 : rank]
-    spread_out = reshape(windows, [*windows.shape[: axis + 1], 1, *rest, size])
-    shaped = [period, *[1] * len(rest), size]
-    terms = multiply(spread_out, Array(weights.astype(x.dtype).reshape(shaped)))
-    terms = where(Array((weights > 0).reshape(shaped)), terms, 0.0)
-    result = sum_over(terms, -1)
-    return reshape(result, [*x.shape[:axis], count * period, *rest])
+    if method.keeps and wanted == extent:
+        return x
+    first, fraction = line.at(wanted)
+    if method.weight is None or not fraction.any():
+        places = np.clip(first, 0, extent - 1)
+        return x if np.array_equal(places, np.arange(extent)) else taken(x, axis, places)
+    offsets = np.array(method.offsets)
+    weights = method.weight(np.abs(offsets - fraction[:, None]))
+    return sampled(x, axis, Samples(first[:, None] + offsets, weights, *line.period(wanted)))

@@ -51,9 +51,9 @@ def same_padding(extents: Sequence[int], sizes: Sequence[int], stride: Sequence[
     ]
 
 
-def windowed_axes(what: str, x: Tensor, size: Any) -> tuple[list[int], list[int]]:
-    """Returns the last axes that windows slide over, and the windows' sizes."""
-    count = len(size) if isinstance(size, (tuple, list)) else x.ndim - 2
+def last_axes(what: str, x: Tensor, given: Any) -> list[int]:
+    """Returns the last axes of `x`, as many as `given` lists numbers for; all but the first two for one number."""
+    count = len(given) if isinstance(given, (tuple, list)) else x.ndim - 2
     if not 0 < count <= x.ndim:
-        raise ShapeError(f"{user_line()}: {what}: {x.shape} has no spatial axes for windows of {size!r}")
-    return list(range(x.ndim - count, x.ndim)), listed(size, count, f"{what}: sizes")
+        raise ShapeError(f"{user_line()}: {what}: {x.shape} has no spatial axes for {given!r}")
+    return list(range(x.ndim - count, x.ndim))

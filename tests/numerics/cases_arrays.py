@@ -532,6 +532,19 @@ def concat_cases() -> Iterator[Case]:
             lambda x, m=mode, w=width: padded(x, w, m),
             derivative=True,
         )
+    for mode, kept in (
+        ("edge", [1, 2, 2, 2]),
+        ("reflect", [1, 2, 1, 0]),
+        ("symmetric", [1, 2, 2, 1]),
+        ("wrap", [1, 2, 1, 2]),
+    ):
+        yield case(
+            f"pad {mode} and crop",
+            lambda x, m=mode: joining.pad(x, [(0, 0), (-1, 2)], m),
+            (normal(2, 3),),
+            lambda x, k=kept: x[:, k],
+            derivative=True,
+        )
 
 
 def padded(x: NumpyArray, width: Any, mode: Any) -> NumpyArray:
@@ -583,6 +596,12 @@ def joining_cases() -> Iterator[Case]:
         "pad by NumPy's widths",
         lambda x: joining.pad(x, [(0, 1), (2, 0), (1, 1)], constant_values=7),
         lambda x: np.pad(x, [(0, 1), (2, 0), (1, 1)], constant_values=7),
+    )
+    yield case(
+        shape.PadOp,
+        "pad and crop",
+        lambda x: joining.pad(x, [(0, 1), (-2, 1), (-1, -2)], constant_values=7),
+        lambda x: np.pad(x[:, 2:, 1:-2], [(0, 1), (0, 1), (0, 0)], constant_values=7),
     )
     for k in (-5, -1, 0, 2):
         yield case(

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 from case import Case, NumpyArray, distinct, f32, integers, normal
 
-from tensorgrad.dialects.tg import convolution, reduce
+from tensorgrad.dialects.tg import convolution, index, reduce
 from tensorgrad.ops import pooling, resizing
 
 
@@ -111,6 +111,30 @@ def interpolated(x: NumpyArray, wanted: int) -> NumpyArray:
     return (x[..., first] * (1 - (at - first)) + x[..., second] * (at - first)).astype(x.dtype)
 
 
+def aligned(x: NumpyArray, wanted: int) -> NumpyArray:
+    """Linear interpolation along the last axis that keeps the first and the last element in place."""
+    at = np.linspace(0, x.shape[-1] - 1, wanted)
+    return np.stack([np.interp(at, np.arange(x.shape[-1]), row) for row in x]).astype(x.dtype)
+
+
+def triangle(distance: NumpyArray) -> NumpyArray:
+    return np.maximum(1 - distance, 0)
+
+
+def keys(distance: NumpyArray) -> NumpyArray:
+    """Keys' kernel with -3/4."""
+    near = 1.25 * distance**3 - 2.25 * distance**2 + 1
+    return np.where(distance < 1, near, np.where(distance < 2, -0.75 * (distance - 1) * (distance - 2) ** 2, 0))
+
+
+def spaced(x: NumpyArray, factor: float, kernel: Callable[[NumpyArray], NumpyArray]) -> NumpyArray:
+    """Interpolation along the last axis by a kernel, new elements `1 / factor` apart; what is outside is an edge."""
+    extent = x.shape[-1]
+    at = (np.arange(int(extent * factor)) + 0.5) / factor - 0.5
+    old = np.arange(-3, extent + 3)
+    return (x[:, np.clip(old, 0, extent - 1)] @ kernel(np.abs(old[:, None] - at))).astype(x.dtype)
+
+
 def resize_cases() -> Iterator[Case]:
     for extent, wanted in ((2, 4), (3, 9), (4, 6), (6, 4), (8, 2), (1, 3), (4, 1)):
         yield Case(
@@ -129,6 +153,38 @@ def resize_cases() -> Iterator[Case]:
         lambda x: interpolated(interpolated(x, 6).swapaxes(1, 2), 4).swapaxes(1, 2),
         derivative=True,
     )
+    for extent, wanted in ((3, 5), (5, 4), (4, 9), (6, 3)):
+        yield Case(
+            convolution.WindowsOp,
+            f"resize {extent} to {wanted}, aligned",
+            lambda x, n=wanted: resizing.resize(x, [n], "linear", align_corners=True) * 1.5,
+            (normal(2, extent),),
+            lambda x, n=wanted: aligned(x, n) * np.float32(1.5),
+            derivative=True,
+        )
+    for method, factor, places in (
+        ("nearest", 1.5, [0, 1, 1, 2, 3, 3]),
+        ("nearest-floor", 1.5, [0, 0, 1, 2, 2, 3]),
+        ("nearest-floor", 1.3, [0, 0, 1, 2, 3]),
+    ):
+        yield Case(
+            index.TakeOp,
+            f"resize {method} by {factor}",
+            lambda x, m=method, f=factor: resizing.resize(x, method=m, scale_factor=[f]) * 1.5,
+            (normal(2, 4),),
+            lambda x, p=places: x[:, p] * np.float32(1.5),
+            derivative=True,
+        )
+    for extent, factor in ((5, 1.3), (6, 0.75), (3, 2.0), (7, 0.5), (30, 0.9)):
+        for method, kernel in (("linear", triangle), ("cubic", keys)):
+            yield Case(
+                index.TakeOp if extent == 30 else convolution.WindowsOp,
+                f"resize {method} {extent} by {factor}",
+                lambda x, m=method, f=factor: resizing.resize(x, method=m, scale_factor=[f]) * 1.5,
+                (normal(2, extent),),
+                lambda x, f=factor, k=kernel: spaced(x, f, k) * np.float32(1.5),
+                derivative=True,
+            )
     yield Case(
         convolution.WindowsOp,
         "resize keeps infinities apart",

@@ -27,7 +27,7 @@ REFUSED: dict[str, tuple[type[Exception], str, Callable[[], Any]]] = {
     "repeats of another length": (tg.errors.ShapeError, "does not fit", lambda: tg.repeat(X, [1, 2], 1)),
     "negative tile": (tg.errors.ShapeError, "negative", lambda: tg.tile(X, -1)),
     "pad width": (tg.errors.ShapeError, "widths", lambda: tg.pad(X, [1, 2, 3])),
-    "pad by less than nothing": (tg.errors.ShapeError, "not negative", lambda: tg.pad(X, -1)),
+    "pad by more than nothing is left": (tg.errors.ShapeError, "crop more than axis", lambda: tg.pad(X, (-9, 9))),
     "pad mode": (tg.errors.OptionError, "is not one of constant, edge", lambda: tg.pad(X, 1, "mirror")),
     "reflect more than there is": (tg.errors.ShapeError, "at most 2 elements", lambda: tg.pad(X[0], 3, "reflect")),
     "mirror more than there is": (tg.errors.ShapeError, "at most 3", lambda: tg.pad(X[0], (0, 4), "symmetric")),

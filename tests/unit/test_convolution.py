@@ -1,4 +1,4 @@
-"""Convolutions, pooling, resizing and einsum at the API: settings, laws that they obey, and errors."""
+"""Convolutions, pooling and einsum at the API: settings, laws that they obey, and errors."""
 
 from __future__ import annotations
 
@@ -115,29 +115,6 @@ def test_equal_maxima_share_the_derivative() -> None:
     np.testing.assert_array_equal(np.asarray(gradient), [0.5, 0.5, 1, 0])
 
 
-def test_nearest_takes_the_element_under_the_centre() -> None:
-    x = np.arange(12, dtype=np.int32)
-    for wanted in (1, 3, 4, 5, 7, 9, 24, 36):
-        expected = x[((np.arange(wanted) + 0.5) * 12 / wanted).astype(int)]
-        np.testing.assert_array_equal(np.asarray(tg.resize(x, [wanted])), expected)
-
-
-def test_resize_keeps_what_it_can() -> None:
-    x = floats(2, 3, 4, 5)
-    assert tg.resize(x, [4, 5], "bilinear") is x
-    constant = tg.resize(tg.ones((2, 7)), [5], "bilinear")
-    np.testing.assert_allclose(np.asarray(constant), np.ones((2, 5)), rtol=1e-6)
-    assert tg.resize(np.array([1, 3], np.int32), [4], "bilinear").dtype == np.float32
-
-
-@pytest.mark.parametrize(("extent", "wanted"), [(50, 49), (30, 20), (3, 40)])
-def test_linear_resize_of_a_line_is_a_line(extent: int, wanted: int) -> None:
-    """Between the outermost centres; beyond them it is flat."""
-    line = (np.arange(extent) + 0.5) / extent
-    expected = np.clip((np.arange(wanted) + 0.5) / wanted, line[0], line[-1])
-    np.testing.assert_allclose(np.asarray(tg.resize(tg.array(line, "f64"), [wanted], "bilinear")), expected, rtol=1e-12)
-
-
 EINSUM: list[tuple[str, tuple[tuple[int, ...], ...]]] = [
     ("ij->ji", ((2, 3),)),
     ("ij", ((2, 3),)),
@@ -212,9 +189,6 @@ ERRORS: list[tuple[str, Callable[[], Any]]] = [
     ("windows that span 3 do not fit axis 2 of extent 8 padded by 3 and 3", lambda: tg.max_pool(X, 3, padding=3)),
     ("windows that span 9 do not fit", lambda: tg.avg_pool(X, 9)),
     ("has no spatial axes", lambda: tg.max_pool(tg.zeros((3, 3)), 2)),
-    ("the method is 'nearest' or 'bilinear', not 'cubic'", lambda: tg.resize(X, 4, "cubic")),
-    ("sizes: one integer or 1, at least 1, not 0", lambda: tg.resize(X, 0)),
-    ("has an axis without elements", lambda: tg.resize(X[..., :0], 4)),
     ("'j->k' in 'i->j->k' is not made of letters", lambda: tg.einsum("i->j->k", X)),
     ("does not name the 3 axes", lambda: tg.einsum("ij", X)),
     ("names 1 operands, got 2", lambda: tg.einsum("ijk", X, X)),
