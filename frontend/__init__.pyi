@@ -139,10 +139,13 @@ from tensorgrad.ops.losses import kl_div as kl_div
 from tensorgrad.ops.losses import l1 as l1
 from tensorgrad.ops.losses import mse as mse
 from tensorgrad.ops.losses import nll as nll
+from tensorgrad.ops.pooling import adaptive_avg_pool as adaptive_avg_pool
+from tensorgrad.ops.pooling import adaptive_max_pool as adaptive_max_pool
 from tensorgrad.ops.pooling import avg_pool as avg_pool
 from tensorgrad.ops.pooling import global_avg_pool as global_avg_pool
 from tensorgrad.ops.pooling import global_max_pool as global_max_pool
 from tensorgrad.ops.pooling import max_pool as max_pool
+from tensorgrad.ops.pooling import max_unpool as max_unpool
 from tensorgrad.ops.promotion import broadcast_to as broadcast_to
 from tensorgrad.ops.promotion import cast as cast
 from tensorgrad.ops.reduce import all as all

@@ -36,17 +36,20 @@ class _MaxPool(_Pool):
         padding: Any = 0,
         dilation: int | Sequence[int] = 1,
         ceil_mode: bool = False,
+        return_indices: bool = False,
     ):
         super().__init__(kernel_size, stride, padding, ceil_mode)
         self.dilation = listed(type(self).__name__, "dilation", dilation, self.spatial)
+        self.return_indices = return_indices
 
-    def __call__(self, x: Any) -> tg.Tensor:
-        """Returns the largest element of each window.
+    def __call__(self, x: Any) -> Any:
+        """Returns the largest element of each window; with `return_indices` also where it lies.
 
         Raises:
             ShapeError: A window fits nowhere, or would hold padding only.
         """
-        return tg.max_pool(x, self.kernel_size, self.stride, self.padding, self.dilation, self.ceil_mode)
+        settings = (self.kernel_size, self.stride, self.padding, self.dilation, self.ceil_mode)
+        return tg.max_pool(x, *settings, return_indices=True) if self.return_indices else tg.max_pool(x, *settings)
 
 
 class _AvgPool(_Pool):
@@ -57,9 +60,11 @@ class _AvgPool(_Pool):
         padding: Any = 0,
         ceil_mode: bool = False,
         count_include_pad: bool = True,
+        divisor_override: int | None = None,
     ):
         super().__init__(kernel_size, stride, padding, ceil_mode)
         self.count_include_pad = count_include_pad
+        self.divisor_override = divisor_override
 
     def __call__(self, x: Any) -> tg.Tensor:
         """Returns the mean of each window.
@@ -67,7 +72,76 @@ class _AvgPool(_Pool):
         Raises:
             ShapeError: A window fits nowhere, or would hold padding only.
         """
-        return tg.avg_pool(x, self.kernel_size, self.stride, self.padding, self.ceil_mode, self.count_include_pad)
+        return tg.avg_pool(
+            x,
+            self.kernel_size,
+            self.stride,
+            self.padding,
+            self.ceil_mode,
+            self.count_include_pad,
+            divisor_override=self.divisor_override,
+        )
+
+
+class _MaxUnpool(Module):
+    spatial: ClassVar[int]
+
+    def __init__(
+        self,
+        kernel_size: int | Sequence[int],
+        stride: int | Sequence[int] | None = None,
+        padding: int | Sequence[int] = 0,
+    ):
+        super().__init__()
+        name = type(self).__name__
+        self.kernel_size = listed(name, "kernel_size", kernel_size, self.spatial)
+        self.stride = self.kernel_size if stride is None else listed(name, "stride", stride, self.spatial)
+        self.padding = padding
+
+    def __call__(self, x: Any, indices: Any, output_size: Sequence[int] | None = None) -> tg.Tensor:
+        """Returns zeros with the elements of `x` at the places that a max pooling returned.
+
+        Raises:
+            ShapeError: The shapes of `x` and `indices` differ, or a known index lies outside of the result.
+        """
+        return tg.max_unpool(x, indices, self.kernel_size, self.stride, self.padding, output_size)
+
+
+class _Adaptive(Module):
+    spatial: ClassVar[int]
+
+    def __init__(self, output_size: int | Sequence[int | None]):
+        super().__init__()
+        name = type(self).__name__
+        given: list[Any] = list(output_size) if isinstance(output_size, (tuple, list)) else [output_size] * self.spatial
+        known = listed(name, "output_size", [1 if one is None else one for one in given], self.spatial)
+        self.output_size = tuple(one if one is None else n for one, n in zip(given, known, strict=True))
+
+
+class _AdaptiveAvgPool(_Adaptive):
+    def __call__(self, x: Any) -> tg.Tensor:
+        """Returns the mean of each part.
+
+        Raises:
+            ShapeError: There are no such axes, or one has no elements.
+        """
+        return tg.adaptive_avg_pool(x, self.output_size)
+
+
+class _AdaptiveMaxPool(_Adaptive):
+    def __init__(self, output_size: int | Sequence[int | None], return_indices: bool = False):
+        super().__init__(output_size)
+        self.return_indices = return_indices
+
+    def __call__(self, x: Any) -> Any:
+        """Returns the largest element of each part; with `return_indices` also where it lies.
+
+        Raises:
+            ShapeError: There are no such axes, or one has no elements.
+        """
+        if self.return_indices:
+            return tg.adaptive_max_pool(x, self.output_size, return_indices=True)
+        return tg.adaptive_max_pool(x, self.output_size)
 
 
 class MaxPool1d(_MaxPool):
@@ -102,6 +176,72 @@ class AvgPool2d(_AvgPool):
 
 class AvgPool3d(_AvgPool):
     """The mean of each window of `[batch, channels, depth, height, width]`; see `tg.avg_pool`."""
+
+    spatial = 3
+
+
+class MaxUnpool1d(_MaxUnpool):
+    """The inverse of `MaxPool1d` with `return_indices`, to `[batch, channels, length]`; see `tg.max_unpool`."""
+
+    spatial = 1
+
+
+class MaxUnpool2d(_MaxUnpool):
+    """The inverse of `MaxPool2d` with `return_indices`, to `[batch, channels, height, width]`; see `tg.max_unpool`."""
+
+    spatial = 2
+
+
+class MaxUnpool3d(_MaxUnpool):
+    """The inverse of `MaxPool3d` with `return_indices`, to `[batch, channels, depth, height, width]`.
+
+    See `tg.max_unpool`.
+    """
+
+    spatial = 3
+
+
+class AdaptiveAvgPool1d(_AdaptiveAvgPool):
+    """The means of so many parts of each axis of `[batch, channels, length]`; see `tg.adaptive_avg_pool`."""
+
+    spatial = 1
+
+
+class AdaptiveAvgPool2d(_AdaptiveAvgPool):
+    """The means of so many parts of each axis of `[batch, channels, height, width]`; see `tg.adaptive_avg_pool`."""
+
+    spatial = 2
+
+
+class AdaptiveAvgPool3d(_AdaptiveAvgPool):
+    """The means of so many parts of each axis of `[batch, channels, depth, height, width]`.
+
+    See `tg.adaptive_avg_pool`.
+    """
+
+    spatial = 3
+
+
+class AdaptiveMaxPool1d(_AdaptiveMaxPool):
+    """The largest elements of so many parts of each axis of `[batch, channels, length]`; see `tg.adaptive_max_pool`."""
+
+    spatial = 1
+
+
+class AdaptiveMaxPool2d(_AdaptiveMaxPool):
+    """The largest elements of so many parts of each axis of `[batch, channels, height, width]`.
+
+    See `tg.adaptive_max_pool`.
+    """
+
+    spatial = 2
+
+
+class AdaptiveMaxPool3d(_AdaptiveMaxPool):
+    """The largest elements of so many parts of each axis of `[batch, channels, depth, height, width]`.
+
+    See `tg.adaptive_max_pool`.
+    """
 
     spatial = 3
 

@@ -3,28 +3,108 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any, Literal, overload
 
 import numpy as np
 
 from tensorgrad.dialects.tg import convolution, shape
-from tensorgrad.dialects.tg.base import ints
+from tensorgrad.dialects.tg.base import NumpyArray, ints
 from tensorgrad.dialects.tg.convolution import spread, window_count
-from tensorgrad.errors import ShapeError
-from tensorgrad.ops.contract import numbers
-from tensorgrad.ops.elementwise.arithmetic import divide, equal, multiply, where
+from tensorgrad.errors import DTypeError, OptionError, ShapeError
+from tensorgrad.ops.contract import numbers, whole
+from tensorgrad.ops.elementwise.arithmetic import (
+    add,
+    divide,
+    equal,
+    greater_equal,
+    less,
+    logical_and,
+    logical_or,
+    multiply,
+    where,
+)
+from tensorgrad.ops.elementwise.functions import isnan
+from tensorgrad.ops.joining import moveaxis
 from tensorgrad.ops.promotion import as_tensor, cast
 from tensorgrad.ops.reduce import max as largest
 from tensorgrad.ops.reduce import mean
+from tensorgrad.ops.reduce import min as smallest
 from tensorgrad.ops.reduce import sum as sum_over
+from tensorgrad.ops.sampling import Samples, sampled
+from tensorgrad.ops.shape import arange, check_range, expand_dims, full, reshape, take
 from tensorgrad.ops.windows import Padding, Sizes, last_axes, listed, paddings, same_padding
-from tensorgrad.tracing.dtypes import NAMES, is_float
+from tensorgrad.tracing.dtypes import NAMES, SHORT, is_float
 from tensorgrad.tracing.location import user_line
 from tensorgrad.tracing.tensor import Array, Tensor
 from tensorgrad.tracing.tracer import emit
 
 
-class Pool:
+class _Windows(ABC):
+    """Windows over the last axes of a tensor.
+
+    Attributes:
+        axes: The axes.
+        extents: Their extents.
+        at: For each axis, `[windows, size]`: where their elements lie; those outside of the axis are padding.
+    """
+
+    axes: list[int]
+    extents: list[int]
+    at: list[NumpyArray]
+
+    def inside(self) -> list[NumpyArray]:
+        """For each axis, `[windows, size]`: whether an element is no padding."""
+        return [(at >= 0) & (at < extent) for at, extent in zip(self.at, self.extents, strict=True)]
+
+    @abstractmethod
+    def windows(self, x: Tensor, filling: float) -> Tensor:
+        """Returns the windows, their own axes last; padding is `filling`."""
+
+    def shaped(self, axis: int, values: NumpyArray) -> NumpyArray:
+        """Returns `[windows, size]` of an axis so that it broadcasts to the windows of all."""
+        count = len(self.axes)
+        shape = [1] * 2 * count
+        shape[axis], shape[count + axis] = values.shape
+        return values.reshape(shape)
+
+    def places(self) -> Tensor:
+        """Returns where each element of each window lies in the plane, row by row; one behind its end for padding."""
+        total, size = Array(np.zeros((), np.int32)), math.prod(self.extents)
+        valid: Tensor = Array(np.ones((), np.bool_))
+        rest = size
+        for axis, (at, inside, extent) in enumerate(zip(self.at, self.inside(), self.extents, strict=True)):
+            rest //= extent
+            total = add(total, Array(self.shaped(axis, at * rest).astype(np.int32)))
+            valid = logical_and(valid, Array(self.shaped(axis, inside)))
+        return where(valid, total, size)
+
+    def largest(self, x: Tensor, return_indices: bool) -> Any:
+        """Returns the largest element of each window, and where it lies in its plane if that is asked for."""
+        lowest = -math.inf if is_float(x.dtype) else np.iinfo(x.dtype).min
+        windows, rank = self.windows(x, lowest), x.ndim
+        own = tuple(range(rank, rank + len(self.axes)))
+        found = largest(windows, own)
+        result = self._without_padding(found) if is_float(x.dtype) else found
+        if not return_indices:
+            return result
+        hit = equal(windows, largest(windows, own, keepdims=True))
+        if is_float(x.dtype):
+            hit = logical_or(hit, isnan(windows))
+        return result, smallest(where(hit, self.places(), math.prod(self.extents)), own)
+
+    def _without_padding(self, found: Tensor) -> Tensor:
+        """Takes the padding's share of the derivative away, which elements of -inf have in common with it."""
+        for axis, inside in zip(self.axes, self.inside(), strict=True):
+            share = inside.shape[1] / np.maximum(inside.sum(1), 1)
+            if share.max(initial=1.0) > 1:
+                factor = Array(share.astype(found.dtype).reshape([-1, *[1] * (found.ndim - 1 - axis)]))
+                found = where(equal(found, -math.inf), multiply(found, factor), found)
+        return found
+
+
+class Pool(_Windows):
     """The windows of a pooling: where they lie, and how much padding they need."""
 
     def __init__(
@@ -50,9 +130,16 @@ class Pool:
             # A last window that is cut off counts if it starts inside, as in PyTorch.
             if ceil_mode and rest and padded - rest - span + s < self.low[i] + extent:
                 self.extra[i] = s - rest
+        self.at = [self._along(i) for i in range(count)]
+
+    def _along(self, i: int) -> NumpyArray:
+        size, s, hole = self.size[i], self.stride[i], self.dilation[i]
+        padded = self.low[i] + self.extents[i] + self.high[i] + self.extra[i]
+        starts = np.arange(window_count(padded, spread(size, hole), s))[:, None] * s - self.low[i]
+        return starts + np.arange(size) * hole
 
     def windows(self, x: Tensor, filling: float) -> Tensor:
-        """Returns the windows, their own axes last."""
+        """Returns the windows, their own axes last; padding is `filling`."""
         rank, high = x.ndim, [a + b for a, b in zip(self.high, self.extra, strict=True)]
         if any(self.low) or any(high):
             before, behind = [0] * rank, [0] * rank
@@ -69,31 +156,48 @@ class Pool:
             dilation=ints(self.dilation),
         )
 
-    def shares(self) -> list[np.ndarray[Any, np.dtype[Any]]]:
-        """For each axis and window, its extent over how much of it is not padding."""
-        found: list[np.ndarray[Any, np.dtype[Any]]] = []
-        for i, (extent, size, s, hole) in enumerate(
-            zip(self.extents, self.size, self.stride, self.dilation, strict=True)
-        ):
-            padded = self.low[i] + extent + self.high[i] + self.extra[i]
-            starts = np.arange(window_count(padded, spread(size, hole), s))[:, None] * s - self.low[i]
-            at = starts + np.arange(size) * hole
-            found.append(size / np.maximum(((at >= 0) & (at < extent)).sum(1), 1))
-        return found
-
-    def counts(self, count_padding: bool) -> np.ndarray[Any, np.dtype[Any]]:
+    def counts(self, count_padding: bool) -> NumpyArray:
         """Returns how many elements each window averages over."""
         total = np.ones((), np.int64)
-        settings = zip(self.extents, self.size, self.stride, self.dilation, strict=True)
-        for i, (extent, size, s, hole) in enumerate(settings):
-            padded = self.low[i] + extent + self.high[i]
-            first, last = (0, padded) if count_padding else (self.low[i], self.low[i] + extent)
-            starts = np.arange(window_count(padded + self.extra[i], spread(size, hole), s))[:, None] * s
-            at = starts + np.arange(size) * hole
+        for at, extent, low, high in zip(self.at, self.extents, self.low, self.high, strict=True):
+            first, last = (-low, extent + high) if count_padding else (0, extent)
             total = total[..., None] * ((at >= first) & (at < last)).sum(1)
         return total
 
 
+class _Parts(_Windows):
+    """The windows of an adaptive pooling: overlapping parts of the axes, as equal as whole numbers allow.
+
+    Part `i` of `n` reaches from `floor(i * extent / n)` to before `ceil((i + 1) * extent / n)`.
+    """
+
+    def __init__(self, x: Tensor, axes: list[int], counts: list[int]) -> None:
+        self.axes = axes
+        self.extents = [x.shape[axis] for axis in axes]
+        self.at = []
+        for extent, count in zip(self.extents, counts, strict=True):
+            part = np.arange(count)
+            first, behind = part * extent // count, -(-(part + 1) * extent // count)
+            at = first[:, None] + np.arange((behind - first).max())
+            self.at.append(np.where(at < behind[:, None], at, -1))
+
+    def windows(self, x: Tensor, filling: float) -> Tensor:
+        """Returns the parts, their own axes last; those that are shorter end in `filling`."""
+        valid = np.ones((), np.bool_)
+        for i, (axis, at, inside) in enumerate(zip(self.axes, self.at, self.inside(), strict=True)):
+            x = moveaxis(take(x, Array(np.maximum(at, 0).astype(np.int32)), axis), axis + 1, -1)
+            valid = valid & self.shaped(i, inside)
+        return x if valid.all() else where(Array(valid), x, filling)
+
+    def samples(self, i: int) -> Samples:
+        """Returns what the means of the parts along an axis are made of."""
+        (count, size), inside = self.at[i].shape, self.inside()[i]
+        shared = math.gcd(self.extents[i], count)
+        places = self.at[i][:, :1] + np.arange(size)
+        return Samples(places, inside / inside.sum(1, keepdims=True), count // shared, self.extents[i] // shared)
+
+
+@overload
 def max_pool(
     x: Any,
     size: Sizes,
@@ -101,7 +205,28 @@ def max_pool(
     padding: Padding = 0,
     dilation: Sizes = 1,
     ceil_mode: bool = False,
-) -> Tensor:
+    return_indices: Literal[False] = False,
+) -> Tensor: ...
+@overload
+def max_pool(
+    x: Any,
+    size: Sizes,
+    stride: Sizes | None = None,
+    padding: Padding = 0,
+    dilation: Sizes = 1,
+    ceil_mode: bool = False,
+    *,
+    return_indices: Literal[True],
+) -> tuple[Tensor, Tensor]: ...
+def max_pool(
+    x: Any,
+    size: Sizes,
+    stride: Sizes | None = None,
+    padding: Padding = 0,
+    dilation: Sizes = 1,
+    ceil_mode: bool = False,
+    return_indices: bool = False,
+) -> Any:
     """Returns the largest element of each window, NaN if one is NaN.
 
     Equal maxima of a window, and several NaN, share its derivative evenly, as in `max` (PyTorch gives it to one). The
@@ -114,23 +239,71 @@ def max_pool(
         padding: As in `conv`, but never larger than any element: it wins nowhere.
         dilation: Elements between neighbours in a window.
         ceil_mode: Whether a last window that is cut off counts, if it starts inside.
+        return_indices: Whether to return, behind the elements, where they lie: i32 of the same shape, positions in the
+            flattened last axes of `x`, without padding. The first of equals, or the first NaN. `max_unpool` takes them.
 
     Raises:
         ShapeError: A window fits nowhere, or would hold padding only.
     """
     tensor = numbers("max_pool", x)[0]
-    pool = Pool("max_pool", tensor, size, stride, padding, dilation, ceil_mode)
-    lowest = -math.inf if is_float(tensor.dtype) else np.iinfo(tensor.dtype).min
-    rank = tensor.ndim
-    result = largest(pool.windows(tensor, lowest), tuple(range(rank, rank + len(pool.axes))))
-    if not is_float(tensor.dtype):
-        return result
-    for axis, share in zip(pool.axes, pool.shares(), strict=True):
-        if share.max(initial=1.0) > 1:
-            # Elements of -inf are equal to the padding, which is to have no share of the derivative.
-            factor = Array(share.astype(tensor.dtype).reshape([-1, *[1] * (rank - 1 - axis)]))
-            result = where(equal(result, -math.inf), multiply(result, factor), result)
-    return result
+    return Pool("max_pool", tensor, size, stride, padding, dilation, ceil_mode).largest(tensor, return_indices)
+
+
+def max_unpool(
+    x: Any,
+    indices: Any,
+    size: Sizes,
+    stride: Sizes | None = None,
+    padding: Sizes = 0,
+    output_size: Sizes | None = None,
+) -> Tensor:
+    """Returns zeros with the elements of `x` where `indices` say: the inverse of `max_pool`, as far as there is one.
+
+    Where several elements have one place, the last of them has it, and the derivative.
+
+    Args:
+        x: What `max_pool` returned: `[batch, channels, spatial...]`, or with any leading axes where `size` is a list.
+        indices: I32 or u32 of the same shape: positions in the flattened last axes of the result.
+        size: The windows' extents; one number means all axes but the first two.
+        stride: Elements between neighbouring windows; as far as the windows are wide by default.
+        padding: The padding on either side, one number, or one for each axis.
+        output_size: The extents of the result's last axes, or its whole shape; by default
+            `(extent - 1) * stride + size - 2 * padding`.
+
+    Raises:
+        ShapeError: The shapes differ, the result would have no elements, or a known index lies outside of it.
+        DTypeError: The indices are no integers.
+    """
+    tensor, where_ = numbers("max_unpool", x)[0], as_tensor(indices)
+    if where_.shape != tensor.shape:
+        raise ShapeError(f"{user_line()}: max_unpool: {tensor.shape} and indices {where_.shape} differ in shape")
+    if where_.dtype not in (NAMES["i32"], NAMES["u32"]):
+        raise DTypeError(f"{user_line()}: max_unpool: indices are i32 or u32, not {SHORT[where_.dtype]}")
+    axes = last_axes("max_unpool", tensor, size)
+    extents = _unpooled("max_unpool", [tensor.shape[axis] for axis in axes], size, stride, padding, output_size)
+    lead, plane = tensor.shape[: axes[0]], math.prod(extents)
+    check_range(where_, 0, plane - 1, "max_unpool")
+    planes = math.prod(lead)
+    own = cast(reshape(where_, [planes, -1] if tensor.size else [planes, 0]), NAMES["i32"])
+    inside = logical_and(greater_equal(own, 0), less(own, plane))
+    flat = where(inside, add(own, expand_dims(multiply(arange(planes), plane), 1)), planes * plane)
+    result = full((planes * plane,), 0, tensor.dtype).at[reshape(flat, -1)].set(reshape(tensor, -1))
+    return reshape(result, [*lead, *extents])
+
+
+def _unpooled(what: str, extents: list[int], size: Any, stride: Any, padding: Any, wanted: Any) -> list[int]:
+    """Returns the extents of what was pooled."""
+    count = len(extents)
+    sizes = listed(size, count, f"{what}: sizes")
+    steps = sizes if stride is None else listed(stride, count, f"{what}: strides")
+    margins = listed(padding, count, f"{what}: paddings", 0)
+    if wanted is not None:
+        given = list(wanted) if isinstance(wanted, (tuple, list)) else wanted
+        return listed(given[-count:] if isinstance(given, list) else given, count, f"{what}: output_size")
+    found = [(n - 1) * s + k - 2 * p for n, s, k, p in zip(extents, steps, sizes, margins, strict=True)]
+    if min(found) < 1:
+        raise ShapeError(f"{user_line()}: {what}: paddings {margins} leave nothing of windows of {sizes}")
+    return found
 
 
 def avg_pool(
@@ -141,6 +314,7 @@ def avg_pool(
     ceil_mode: bool = False,
     count_padding: bool = True,
     dilation: Sizes = 1,
+    divisor_override: int | None = None,
 ) -> Tensor:
     """Returns the mean of each window; integers average as f32.
 
@@ -151,21 +325,88 @@ def avg_pool(
         padding: Zeros around `x`.
         ceil_mode: Whether a last window that is cut off counts.
         count_padding: Whether zeros of the padding count as elements; if not, a window averages over what it holds of
-            `x`. What `ceil_mode` adds never counts.
+            `x`. What `ceil_mode` adds never counts. PyTorch's name, `count_include_pad`, is taken too.
         dilation: Elements between neighbours in a window.
+        divisor_override: What sums are divided by, in the place of the number of elements.
 
     Raises:
         ShapeError: A window fits nowhere, or would hold padding only.
+        OptionError: `divisor_override` is 0, or no integer.
     """
     tensor = numbers("avg_pool", x)[0]
     tensor = tensor if is_float(tensor.dtype) else cast(tensor, NAMES["f32"])
     pool = Pool("avg_pool", tensor, size, stride, padding, dilation, ceil_mode)
+    if divisor_override is not None and not whole(divisor_override, "avg_pool: divisor_override"):
+        raise OptionError(f"{user_line()}: avg_pool: divisor_override is 0")
     rank = tensor.ndim
     total = sum_over(pool.windows(tensor, 0.0), tuple(range(rank, rank + len(pool.axes))))
+    if divisor_override is not None:
+        return multiply(total, 1.0 / divisor_override)
     counts = pool.counts(count_padding)
     if counts.size and bool((counts == counts.flat[0]).all()):
         return multiply(total, 1.0 / int(counts.flat[0]))
     return divide(total, Array(counts.astype(tensor.dtype)))
+
+
+def _adaptive(what: str, x: Tensor, size: Any) -> tuple[list[int], list[int]]:
+    """Returns the axes and how many parts each is to have; None keeps an axis as it is."""
+    axes = last_axes(what, x, size)
+    given = list(size) if isinstance(size, (tuple, list)) else [size] * len(axes)
+    filled = [x.shape[axis] if one is None else one for axis, one in zip(axes, given, strict=True)]
+    if not all(x.shape[axis] for axis in axes):
+        raise ShapeError(f"{user_line()}: {what}: {x.shape} has an axis without elements")
+    return axes, listed(filled, len(axes), f"{what}: sizes")
+
+
+def adaptive_avg_pool(x: Any, size: int | Sequence[int | None]) -> Tensor:
+    """Returns the means of parts of the last axes, so many of each; integers average as f32.
+
+    Part `i` of `n` holds the elements from `floor(i * extent / n)` to before `ceil((i + 1) * extent / n)`, as in
+    PyTorch: parts overlap where `n` does not divide the extent.
+
+    Args:
+        x: `[batch, channels, spatial...]`, or with any leading axes where `size` is a list.
+        size: How many parts each axis has, the result's extents; one number means all axes but the first two. None in a
+            list keeps an axis as it is.
+
+    Raises:
+        ShapeError: An axis has no elements, or there are no such axes.
+    """
+    tensor = numbers("adaptive_avg_pool", x)[0]
+    tensor = tensor if is_float(tensor.dtype) else cast(tensor, NAMES["f32"])
+    axes, counts = _adaptive("adaptive_avg_pool", tensor, size)
+    even = [tensor.shape[axis] // n if tensor.shape[axis] % n == 0 else 1 for axis, n in zip(axes, counts, strict=True)]
+    tensor = tensor if max(even) == 1 else avg_pool(tensor, even)
+    parts = _Parts(tensor, axes, counts)
+    for i, axis in enumerate(axes):
+        if tensor.shape[axis] != counts[i]:
+            tensor = sampled(tensor, axis, parts.samples(i))
+    return tensor
+
+
+@overload
+def adaptive_max_pool(x: Any, size: int | Sequence[int | None], return_indices: Literal[False] = False) -> Tensor: ...
+@overload
+def adaptive_max_pool(
+    x: Any, size: int | Sequence[int | None], return_indices: Literal[True]
+) -> tuple[Tensor, Tensor]: ...
+def adaptive_max_pool(x: Any, size: int | Sequence[int | None], return_indices: bool = False) -> Any:
+    """Returns the largest element of each part of the last axes, so many of each.
+
+    Args:
+        x: `[batch, channels, spatial...]`, or with any leading axes where `size` is a list.
+        size: How many parts each axis has, as in `adaptive_avg_pool`.
+        return_indices: Whether to return where the elements lie too, as `max_pool` does.
+
+    Raises:
+        ShapeError: An axis has no elements, or there are no such axes.
+    """
+    tensor = numbers("adaptive_max_pool", x)[0]
+    axes, counts = _adaptive("adaptive_max_pool", tensor, size)
+    if any(tensor.shape[axis] % count for axis, count in zip(axes, counts, strict=True)):
+        return _Parts(tensor, axes, counts).largest(tensor, return_indices)
+    even = [tensor.shape[axis] // count for axis, count in zip(axes, counts, strict=True)]
+    return Pool("adaptive_max_pool", tensor, even, None, 0, 1, False).largest(tensor, return_indices)
 
 
 def global_max_pool(x: Any, keepdims: bool = False) -> Tensor:

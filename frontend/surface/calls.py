@@ -18,7 +18,13 @@ from tensorgrad.surface.foreign import keyword_hint
 
 Public = TypeVar("Public")
 
-SAME = {"dim": "axis", "dims": "axis", "keepdim": "keepdims"}
+SAME = {
+    "dim": "axis",
+    "dims": "axis",
+    "keepdim": "keepdims",
+    "kernel_size": "size",
+    "count_include_pad": "count_padding",
+}
 """Arguments that are taken by another library's name too."""
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -62,6 +62,21 @@ def pool_cases() -> Iterator[Case]:
             lambda x, n=size, s=stride, a=low, b=high: np.nanmean(pooled(x, n, s, a, b, np.nan), -1),
             derivative=True,
         )
+        yield Case(
+            convolution.WindowsOp,
+            f"avg pool {note}, divided by 5",
+            lambda x, n=size, s=settings: pooling.avg_pool(x, n, divisor_override=5, **s),
+            (normal(*sample),),
+            lambda x, n=size, s=stride, a=low, b=high: pooled(x, n, s, a, b, 0).sum(-1) / x.dtype.type(5),
+            derivative=True,
+        )
+        yield Case(
+            convolution.WindowsOp,
+            f"max pool {note}, indices",
+            lambda x, n=size, s=settings: pooling.max_pool(x, n, return_indices=True, **s)[1],
+            (distinct(*sample),),
+            lambda x, n=size, s=stride, a=low, b=high: highest(x, n, s, a, b),
+        )
     for count_padding in (True, False):
         yield Case(
             convolution.WindowsOp,
@@ -101,6 +116,64 @@ def pool_cases() -> Iterator[Case]:
         lambda x: x.mean((2, 3), keepdims=True),
         derivative=True,
     )
+
+
+def highest(x: NumpyArray, size: int, stride: int, low: int, high: int) -> NumpyArray:
+    """Where the largest elements of the windows over the last two axes lie in the plane."""
+    places = np.broadcast_to(np.arange(x[0, 0].size).reshape(x.shape[2:]), x.shape)
+    taken = pooled(x, size, stride, low, high, -np.inf).argmax(-1)[..., None]
+    return np.take_along_axis(pooled(places, size, stride, low, high, -1), taken, -1)[..., 0].astype(np.int32)
+
+
+def parts(extent: int, count: int) -> list[slice]:
+    """The parts of an axis that adaptive pooling takes."""
+    return [slice(int(np.floor(i * extent / count)), int(np.ceil((i + 1) * extent / count))) for i in range(count)]
+
+
+def in_parts(x: NumpyArray, counts: Sequence[int], function: Any) -> NumpyArray:
+    """What a function makes of the parts of the last two axes."""
+    rows, columns = (parts(n, count) for n, count in zip(x.shape[-2:], counts, strict=True))
+    return np.stack([np.stack([function(x[..., r, c], (-2, -1)) for c in columns], -1) for r in rows], -2)
+
+
+def adaptive_cases() -> Iterator[Case]:
+    for counts in ((2, 3), (1, 2), (3, 5), (4, 7)):
+        for name, function, ours in (
+            ("average", np.mean, pooling.adaptive_avg_pool),
+            ("max", np.max, pooling.adaptive_max_pool),
+        ):
+            even = counts == (1, 2) or (counts == (2, 3) and name == "max")
+            yield Case(
+                convolution.WindowsOp if even or name == "average" else index.TakeOp,
+                f"adaptive {name} pool {counts}",
+                lambda x, n=counts, f=ours: f(x, n) * 1.5,
+                (distinct(2, 4, 6),),
+                lambda x, n=counts, f=function: in_parts(x, n, f) * np.float32(1.5),
+                derivative=True,
+                rtol=2e-6,
+            )
+        yield Case(
+            reduce.MaxOp,
+            f"adaptive max pool {counts}, indices",
+            lambda x, n=counts: pooling.adaptive_max_pool(x, n, return_indices=True)[1],
+            (distinct(4, 6),),
+            lambda x, n=counts: (x.reshape(-1) == in_parts(x, n, np.max)[..., None]).argmax(-1).astype(np.int32),
+        )
+    yield Case(
+        index.ScatterAddOp,
+        "max unpool",
+        lambda x, i: pooling.max_unpool(x, i, 2, output_size=(4, 5)) * 1.5,
+        (normal(1, 2, 2, 2), np.array([[[[0, 6], [12, 18]], [[1, 4], [15, 13]]]], np.int32)),
+        lambda x, i: unpooled(x, i, (4, 5)) * np.float32(1.5),
+        derivative=True,
+    )
+
+
+def unpooled(x: NumpyArray, indices: NumpyArray, extents: tuple[int, int]) -> NumpyArray:
+    """Zeros with the elements at their indices in the plane."""
+    result = np.zeros((*x.shape[:2], extents[0] * extents[1]), x.dtype)
+    np.put_along_axis(result, indices.reshape(*x.shape[:2], -1), x.reshape(*x.shape[:2], -1), -1)
+    return result.reshape(*x.shape[:2], *extents)
 
 
 def interpolated(x: NumpyArray, wanted: int) -> NumpyArray:
@@ -197,4 +270,5 @@ def resize_cases() -> Iterator[Case]:
 def window_function_cases() -> Iterator[Case]:
     """Every case of pooling and resizing."""
     yield from pool_cases()
+    yield from adaptive_cases()
     yield from resize_cases()
