@@ -13,7 +13,7 @@ from typing import TypeAlias, cast
 
 from xdsl.dialects import affine as affine_ops
 from xdsl.dialects import arith, memref, scf
-from xdsl.dialects.builtin import IndexType, IntegerAttr, MemRefType, i1
+from xdsl.dialects.builtin import IndexType, IntegerAttr, IntegerType, MemRefType, i1
 from xdsl.dialects.linalg.ops import IndexOp
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
 from xdsl.ir.affine import AffineBinaryOpExpr, AffineBinaryOpKind, AffineConstantExpr, AffineDimExpr, AffineExpr
@@ -30,6 +30,11 @@ ANY: Range = (0, WORD - 1)
 EITHER: Range = (0, 1)
 DEEPEST = 64
 """Operands of operands are looked at so far; what lies deeper may be anything."""
+
+
+def _is_word(type_: Attribute) -> bool:
+    """Returns whether a type has 32 bits; of others, such as the i64 that an f64 is read as, nothing is known."""
+    return isinstance(type_, IndexType) or (isinstance(type_, IntegerType) and type_.width.data == 32)
 
 
 def _wrapped(low: int, high: int) -> Range:
@@ -182,7 +187,7 @@ class Ranges:
 
     def _computed(self, value: SSAValue, depth: int) -> Range:
         whole = EITHER if value.type == i1 else ANY
-        if depth > DEEPEST:
+        if depth > DEEPEST or not (value.type == i1 or _is_word(value.type)):
             return whole
         if isinstance(value, BlockArgument):
             return self._counter(value, depth)
@@ -231,7 +236,7 @@ class Ranges:
         found: list[tuple[SSAValue, Range]] = [(condition, _only(holds))]
         if isinstance(op, arith.AndIOp if holds else arith.OrIOp) and condition.type == i1:
             return [*found, *(fact for operand in op.operands for fact in self._implied(operand, holds))]
-        if isinstance(op, arith.CmpiOp) and op.lhs.type != i1:
+        if isinstance(op, arith.CmpiOp) and _is_word(op.lhs.type):
             predicate = op.predicate.value.data
             if predicate in OPPOSITE:
                 predicate = predicate if holds else OPPOSITE[predicate]

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from xdsl.dialects import arith, memref, scf
-from xdsl.dialects.builtin import FloatAttr, IndexType, IntegerAttr, MemRefType, f32
+from xdsl.dialects.builtin import FloatAttr, IndexType, IntegerAttr, MemRefType, f32, f64, i64
 from xdsl.dialects.linalg.ops import IndexOp
 from xdsl.ir import Block, Operation, Region, SSAValue
 
@@ -123,6 +123,17 @@ def test_conditions_are_decided_rightly(
     for value, evaluate in known:
         low, high = inner.of(value)
         assert all(low <= evaluate(p) <= high for p in left)
+
+
+def test_nothing_is_known_of_integers_of_64_bits() -> None:
+    """The exponent of an f64 is 0 modulo 2^32: a test of finiteness is not decided by that."""
+    block = Block(arg_types=[f64])
+    exponent = add(block, arith.ConstantOp(IntegerAttr(0x7FF0000000000000, i64)))
+    bits = add(block, arith.AndIOp(add(block, arith.BitcastOp(block.args[0], i64)), exponent))
+    ranges = Ranges(loop_numbers(EXTENTS))
+    finite = add(block, arith.CmpiOp(bits, exponent, "ne"))
+    assert ranges.decided(finite) is None
+    assert ranges.inside(finite).decided(add(block, arith.CmpiOp(exponent, bits, "ne"))) is None
 
 
 def test_common_guards_are_decided() -> None:
