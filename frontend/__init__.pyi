@@ -37,8 +37,11 @@ from tensorgrad.ops.convolution import conv1d as conv1d
 from tensorgrad.ops.convolution import conv2d as conv2d
 from tensorgrad.ops.convolution import conv3d as conv3d
 from tensorgrad.ops.convolution import conv_transpose as conv_transpose
+from tensorgrad.ops.cumulative import cummax as cummax
+from tensorgrad.ops.cumulative import cummin as cummin
 from tensorgrad.ops.cumulative import cumprod as cumprod
 from tensorgrad.ops.cumulative import cumsum as cumsum
+from tensorgrad.ops.cumulative import logcumsumexp as logcumsumexp
 from tensorgrad.ops.elementwise.arithmetic import abs as abs
 from tensorgrad.ops.elementwise.arithmetic import add as add
 from tensorgrad.ops.elementwise.arithmetic import astype as astype

@@ -1,20 +1,33 @@
-"""Running sums and products along an axis, in blocks."""
+"""Running sums, products, extremes and logarithms of sums along an axis, in blocks."""
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
 import numpy as np
 
-from tensorgrad.ops.elementwise.arithmetic import where
+from tensorgrad.ops.elementwise.arithmetic import equal, logical_or, maximum, minimum, not_equal, stop_gradient, where
+from tensorgrad.ops.elementwise.functions import exp, isfinite, log1p
 from tensorgrad.ops.joining import concat, moveaxis, pad
-from tensorgrad.ops.promotion import as_tensor, broadcast_to, cast
-from tensorgrad.ops.reduce import prod
+from tensorgrad.ops.promotion import as_float, as_tensor, broadcast_to, cast
+from tensorgrad.ops.reduce import in_full, logsumexp, prod
+from tensorgrad.ops.reduce import max as largest
+from tensorgrad.ops.reduce import min as smallest
 from tensorgrad.ops.reduce import sum as total
-from tensorgrad.ops.shape import arange, expand_dims, flip, full, normalized_axis, reshape
-from tensorgrad.tracing.dtypes import NAMES
+from tensorgrad.ops.shape import (
+    arange,
+    expand_dims,
+    flip,
+    full,
+    normalized_axis,
+    positions,
+    reshape,
+    take_along_axis,
+)
+from tensorgrad.tracing.dtypes import NAMES, is_float
 from tensorgrad.tracing.tensor import Tensor
 from tensorgrad.transforms.custom_vjp import custom_vjp
 
@@ -26,14 +39,17 @@ Combine: TypeAlias = Callable[[Tensor, Tensor], Tensor]
 
 
 def _prepared(x: Any, axis: int | None, what: str) -> tuple[Tensor, int]:
-    """Returns the tensor, flattened if there is no axis, with the axis moved to the end; booleans count."""
+    """Returns the tensor, flattened if there is no axis, with the axis moved to the end, and where the axis was."""
     tensor = as_tensor(x)
-    if tensor.dtype == NAMES["bool"]:
-        tensor = cast(tensor, NAMES["i32"])
     if axis is None:
         tensor, axis = reshape(tensor, (-1,)), 0
     place = normalized_axis(axis, tensor.ndim, what)
     return moveaxis(tensor, place, -1), place
+
+
+def _counted(x: Tensor) -> Tensor:
+    """Returns a tensor whose booleans are integers."""
+    return cast(x, NAMES["i32"]) if x.dtype == NAMES["bool"] else x
 
 
 def cumsum(x: Any, axis: int | None = None) -> Tensor:
@@ -42,7 +58,7 @@ def cumsum(x: Any, axis: int | None = None) -> Tensor:
     Blocks of 32 elements are summed at once, and the sums of blocks the same way: two kernels for each power of 32 in
     the extent, each element read 32 times from nearby. Each sum has the error of one that is summed in blocks.
     """
-    rows, place = _prepared(x, axis, "cumsum")
+    rows, place = _prepared(_counted(as_tensor(x)), axis, "cumsum")
     return moveaxis(_folds(rows, 0, total, operator.add, 0) if rows.size else rows, -1, place)
 
 
@@ -52,13 +68,86 @@ def cumprod(x: Any, axis: int | None = None) -> Tensor:
     In blocks, as `cumsum`: each product has the error of one that is multiplied in blocks. The derivative divides by
     nothing: it is the product of the elements before each one and a linear recurrence from behind, in blocks too.
     """
-    rows, place = _prepared(x, axis, "cumprod")
+    rows, place = _prepared(_counted(as_tensor(x)), axis, "cumprod")
     if rows.size:
         rows = _products(rows) if np.issubdtype(rows.dtype, np.floating) else _folds(rows, 0, prod, operator.mul, 1)
     return moveaxis(rows, -1, place)
 
 
-def _folds(rows: Tensor, behind: int, fold: Fold, combine: Combine, neutral: int) -> Tensor:
+def cummax(x: Any, axis: int | None = None) -> tuple[Tensor, Tensor]:
+    """Running maxima along `axis` (of the flattened tensor if `None`), and their positions along it, as PyTorch's pair.
+
+    Args:
+        x: Floats, integers or booleans.
+        axis: The axis that is walked along.
+
+    Returns:
+        The largest element up to each one, in `x`'s dtype, and its position as i32: that of the last of equals. From a
+        NaN on it is NaN, at the position of the last NaN. The cotangent goes to the element at the position.
+
+    Raises:
+        ShapeError: The axis is out of range.
+    """
+    return _extremes(x, axis, "cummax", largest, maximum, -1)
+
+
+def cummin(x: Any, axis: int | None = None) -> tuple[Tensor, Tensor]:
+    """Running minima along `axis` (of the flattened tensor if `None`), and their positions along it, as PyTorch's pair.
+
+    Args:
+        x: Floats, integers or booleans.
+        axis: The axis that is walked along.
+
+    Returns:
+        The smallest element up to each one, in `x`'s dtype, and its position as i32: that of the last of equals. From a
+        NaN on it is NaN, at the position of the last NaN. The cotangent goes to the element at the position.
+
+    Raises:
+        ShapeError: The axis is out of range.
+    """
+    return _extremes(x, axis, "cummin", smallest, minimum, 1)
+
+
+def _extremes(x: Any, axis: int | None, what: str, fold: Fold, combine: Combine, sign: int) -> tuple[Tensor, Tensor]:
+    """Returns running extremes, of which there is none beyond `sign` times infinity, and their positions."""
+    rows, place = _prepared(x, axis, what)
+    order = positions(rows.shape, rows.ndim - 1, NAMES["i32"])
+    if rows.size:
+        numbers = stop_gradient(_counted(rows))
+        found = _folds(numbers, 0, fold, combine, _farthest(numbers, sign))
+        reached = logical_or(equal(numbers, found), not_equal(numbers, numbers))
+        order = _folds(where(reached, order, 0), 0, largest, maximum, 0)
+        rows = _reached(rows, order) if is_float(rows.dtype) else take_along_axis(rows, order, -1)
+    return moveaxis(rows, -1, place), moveaxis(order, -1, place)
+
+
+def _farthest(x: Tensor, sign: int) -> float:
+    """Returns the largest number of a tensor's dtype, or the smallest where `sign` is -1."""
+    if is_float(x.dtype):
+        return sign * math.inf
+    bounds = np.iinfo(x.dtype)
+    return int(bounds.max if sign > 0 else bounds.min)
+
+
+@in_full
+def logcumsumexp(x: Any, axis: int | None = None) -> Tensor:
+    """`log(cumsum(exp(x)))` along `axis` (of the flattened tensor if `None`), without overflow.
+
+    In blocks, as `cumsum`. Of elements that are all `-inf` it is `-inf`, with derivative 0. The derivative takes
+    exponentials of nothing above 0: it is a linear recurrence from behind, as that of `cumprod`.
+
+    Args:
+        x: Floats; integers and booleans are taken as f32, and f16 is computed in f32 and rounded once.
+        axis: The axis that is walked along.
+
+    Raises:
+        ShapeError: The axis is out of range.
+    """
+    rows, place = _prepared(as_float(x), axis, "logcumsumexp")
+    return moveaxis(_logarithms(rows) if rows.size else rows, -1, place)
+
+
+def _folds(rows: Tensor, behind: int, fold: Fold, combine: Combine, neutral: float) -> Tensor:
     """For each element, the fold of those before it, and of itself where `behind` is 0 (not 1)."""
     *lead, count = rows.shape
     if count <= 2 * BLOCK:
@@ -71,7 +160,7 @@ def _folds(rows: Tensor, behind: int, fold: Fold, combine: Combine, neutral: int
     return _joined(combine(inside, expand_dims(before, -1)), count)
 
 
-def _in_blocks(rows: Tensor, fill: int) -> Tensor:
+def _in_blocks(rows: Tensor, fill: float) -> Tensor:
     """Returns the rows in blocks, the last of which is filled up."""
     *lead, count = rows.shape
     blocks = -(-count // BLOCK)
@@ -107,6 +196,59 @@ def _products_cotangent(kept: tuple[Tensor, Tensor], cotangent: Tensor) -> tuple
 
 
 _products.defvjp(_products_kept, _products_cotangent)
+
+
+@custom_vjp
+def _reached(rows: Tensor, order: Tensor) -> Tensor:
+    """The elements at positions that never fall, each of which is its own from its first on."""
+    return take_along_axis(rows, order, -1)
+
+
+def _reached_kept(rows: Tensor, order: Tensor) -> tuple[Tensor, Tensor]:
+    return _reached(rows, order), order
+
+
+def _reached_cotangent(order: Tensor, cotangent: Tensor) -> tuple[Tensor, None]:
+    """Of x_i: s_i where i is its own position, where s_i = g_i + s_{i+1} if i + 1 is not its own."""
+    own = equal(order, positions(order.shape, order.ndim - 1, order.dtype))
+    edge = full((*own.shape[:-1], 1), True, "bool")
+    goes_on = where(concat([own[..., 1:], edge], -1), full((), 0, cotangent.dtype), 1)
+    sums = flip(_recurrence(flip(goes_on, -1), flip(cotangent, -1))[1], -1)
+    return where(own, sums, 0), None
+
+
+_reached.defvjp(_reached_kept, _reached_cotangent)
+
+
+@custom_vjp
+def _logarithms(rows: Tensor) -> Tensor:
+    """Running logarithms of sums of exponentials along the last axis."""
+    return _folds(rows, 0, logsumexp, _log_of_two, -math.inf)
+
+
+def _log_of_two(x: Tensor, y: Tensor) -> Tensor:
+    """`log(exp(x) + exp(y))`."""
+    above = maximum(x, y)
+    return where(isfinite(above), above + log1p(exp(minimum(x, y) - above)), above)
+
+
+def _logarithms_kept(rows: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+    logarithms = _logarithms(rows)
+    return logarithms, (rows, logarithms)
+
+
+def _logarithms_cotangent(kept: tuple[Tensor, Tensor], cotangent: Tensor) -> tuple[Tensor]:
+    """Of x_i: `exp(x_i - y_i) s_i`, where s_i = g_i + exp(y_i - y_{i+1}) s_{i+1}; y never falls."""
+    rows, logarithms = kept
+    here, after = logarithms[..., :-1], logarithms[..., 1:]
+    rises = where(isfinite(here), here - after, 0.0)
+    edge = full((*rows.shape[:-1], 1), 0, rows.dtype)
+    factors = exp(concat([rises, edge], -1))
+    sums = flip(_recurrence(flip(factors, -1), flip(cotangent, -1))[1], -1)
+    return (exp(where(equal(logarithms, -math.inf), -math.inf, rows - logarithms)) * sums,)
+
+
+_logarithms.defvjp(_logarithms_kept, _logarithms_cotangent)
 
 
 def _recurrence(factors: Tensor, terms: Tensor) -> tuple[Tensor, Tensor]:

@@ -38,7 +38,7 @@ def _reduce(what: str, kind: type[reduce.ReduceOp], x: Any, axis: Any, keepdims:
     return reshape(result, [1 if i in axes else extent for i, extent in enumerate(tensor.shape)])
 
 
-def _in_full(function: Statistic) -> Statistic:
+def in_full(function: Statistic) -> Statistic:
     """Computes a statistic of f16 in f32 and rounds it once: sums and squares leave the range of f16 early."""
 
     @functools.wraps(function)
@@ -76,7 +76,7 @@ def min(x: Any, axis: Any = None, keepdims: bool = False) -> Tensor:
     return _reduce("min", reduce.MinOp, x, axis, keepdims)
 
 
-@_in_full
+@in_full
 def mean(x: Any, axis: Any = None, keepdims: bool = False) -> Tensor:
     """Returns the mean along `axis`; integers and booleans average as f32; f16 is averaged in f32 and rounded once.
 
@@ -272,7 +272,7 @@ def _root(x: Tensor) -> Tensor:
     return where(zero, x, sqrt(where(zero, 1.0, x)))
 
 
-@_in_full
+@in_full
 def var(x: Any, axis: Any = None, correction: float = 0, keepdims: bool = False) -> Tensor:
     """Returns the variance along `axis`: the mean of the squared distances from the mean; integers and booleans as f32.
 
@@ -297,7 +297,7 @@ def var(x: Any, axis: Any = None, correction: float = 0, keepdims: bool = False)
     return sum(distance * distance, axes, keepdims) * (1.0 / count)
 
 
-@_in_full
+@in_full
 def std(x: Any, axis: Any = None, correction: float = 0, keepdims: bool = False) -> Tensor:
     """Returns the standard deviation along `axis`, the root of `var`; its derivative is 0 where all elements are equal.
 
@@ -307,7 +307,7 @@ def std(x: Any, axis: Any = None, correction: float = 0, keepdims: bool = False)
     return _root(var(x, axis, correction, keepdims))
 
 
-@_in_full
+@in_full
 def norm(x: Any, ord: float = 2, axis: Any = None, keepdims: bool = False) -> Tensor:
     """Returns the vector norm over all axes in `axis`: `sum(|x|^ord)^(1/ord)`; its derivative at 0 is 0.
 

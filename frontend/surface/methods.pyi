@@ -30,8 +30,11 @@ class Methods:
         softplus,
     )
     from tensorgrad.ops.cumulative import (
+        cummax,
+        cummin,
         cumprod,
         cumsum,
+        logcumsumexp,
     )
     from tensorgrad.ops.elementwise.arithmetic import (
         abs,

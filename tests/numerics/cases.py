@@ -6,6 +6,7 @@ from case import Case
 from cases_arithmetic import arithmetic_cases
 from cases_arrays import array_cases
 from cases_convolution import convolution_cases
+from cases_cumulative import cumulative_cases
 from cases_functions import function_cases
 from cases_index import index_cases
 from cases_places import place_cases
@@ -22,6 +23,7 @@ CASES: tuple[Case, ...] = (
     *window_function_cases(),
     *random_cases(),
     *array_cases(),
+    *cumulative_cases(),
     *place_cases(),
 )
 

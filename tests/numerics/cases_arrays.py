@@ -1,4 +1,4 @@
-"""Cases of products, sorting, running sums and joining."""
+"""Cases of products, sorting and joining."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from case import Case, NumpyArray, boolean, distinct, f32, i32, integers, normal
 from tensorgrad.dialects.tg import index, reduce, shape, sort
 from tensorgrad.dialects.tg.base import integer, ints
 from tensorgrad.dialects.tg.elementwise import arithmetic
-from tensorgrad.ops import cumulative, joining
+from tensorgrad.ops import joining
 from tensorgrad.ops import reduce as reductions
 from tensorgrad.ops import shape as shaping
 from tensorgrad.ops import sort as sorting
@@ -190,97 +190,6 @@ def composed_reductions() -> Iterator[Case]:
         lambda x: reductions.argmax(x),
         (distinct(500),),
         lambda x: np.argmax(x).astype(np.int32),
-    )
-
-
-def cumulative_cases() -> Iterator[Case]:
-    for shape_, axis in (((5,), 0), ((2, 3), None), ((2, 3, 2), 1), ((1,), 0), ((3, 1), 1)):
-        smooth = shape_ != (1,)
-        yield Case(
-            reduce.SumOp,
-            f"cumsum {shape_} {axis}",
-            lambda x, a=axis: cumulative.cumsum(x * 1.5, a),
-            (normal(*shape_),),
-            lambda x, a=axis: np.cumsum(x * np.float32(1.5), a),
-            derivative=smooth,
-        )
-        yield Case(
-            reduce.ProdOp,
-            f"cumprod {shape_} {axis}",
-            lambda x, a=axis: cumulative.cumprod(x * 1.5, a),
-            (normal(*shape_),),
-            lambda x, a=axis: np.cumprod(x * np.float32(1.5), a),
-            derivative=True,
-        )
-    yield Case(
-        reduce.SumOp,
-        "cumsum of blocks",
-        lambda x: cumulative.cumsum(x, 1),
-        (normal(2, 70),),
-        lambda x: np.cumsum(x, 1),
-        rtol=1e-5,
-        derivative=True,
-    )
-    yield Case(
-        reduce.SumOp,
-        "cumsum of blocks of blocks",
-        lambda x: cumulative.cumsum(x),
-        (uniform(0.5, 1.5, 2100),),
-        lambda x: np.cumsum(x.astype(np.float64)).astype(np.float32),
-        rtol=1e-6,
-    )
-    yield Case(
-        reduce.SumOp,
-        "cumsum wraps",
-        lambda x: cumulative.cumsum(x),
-        (integers(-(2**31), 2**31, 130),),
-        lambda x: np.cumsum(x, dtype=np.int32),
-    )
-    yield Case(
-        reduce.SumOp,
-        "cumsum of booleans",
-        lambda x: cumulative.cumsum(x),
-        (boolean(1, 0, 1),),
-        lambda x: np.cumsum(x, dtype=np.int32),
-    )
-    yield Case(
-        reduce.SumOp,
-        "cumsum special",
-        lambda x: cumulative.cumsum(x),
-        (f32(1, np.inf, 2, -np.inf, 3, np.nan),),
-        np.cumsum,
-    )
-    yield Case(
-        reduce.ProdOp,
-        "cumprod with zeros",
-        lambda x: cumulative.cumprod(x, 1),
-        (f32(2, 0, 3, 4, 0, 1, 0, 5).reshape(2, 4),),
-        lambda x: np.cumprod(x, 1),
-        derivative=True,
-    )
-    yield Case(
-        reduce.ProdOp,
-        "cumprod of blocks",
-        lambda x: cumulative.cumprod(x, 1),
-        (np.where(np.arange(140).reshape(2, 70) == 110, np.float32(0), uniform(0.8, 1.2, 2, 70)),),
-        lambda x: np.cumprod(x, 1),
-        rtol=1e-5,
-        derivative=True,
-    )
-    yield Case(
-        reduce.ProdOp,
-        "cumprod of blocks of blocks",
-        lambda x: cumulative.cumprod(x),
-        (uniform(0.95, 1.05, 2100),),
-        lambda x: np.cumprod(x.astype(np.float64)).astype(np.float32),
-        rtol=1e-5,
-    )
-    yield Case(
-        reduce.ProdOp,
-        "cumprod wraps",
-        lambda x: cumulative.cumprod(x),
-        (integers(-9, 9, 40),),
-        lambda x: np.cumprod(x, dtype=np.int32),
     )
 
 
@@ -642,7 +551,6 @@ def array_cases() -> Iterator[Case]:
     """Every case of this file."""
     yield from prod_cases()
     yield from composed_reductions()
-    yield from cumulative_cases()
     yield from sort_cases()
     yield from pack_cases()
     yield from concat_cases()

@@ -119,6 +119,9 @@ def test_derivatives_at_edges() -> None:
     assert gradient(tg.prod, 2, 0, 3) == [0, 6, 0]
     assert gradient(tg.prod, 2, 0, 0) == [0, 0, 0]
     assert gradient(tg.cumprod, 2, 0, 3) == [1, 8, 0]
+    assert gradient(lambda x: tg.cummax(x)[0], 1, 5, 5, 2) == [1, 1, 2, 0]
+    assert gradient(lambda x: tg.cummin(x)[0], 2, 2, 5) == [1, 2, 0]
+    assert gradient(tg.logcumsumexp, -np.inf, -np.inf, 0) == [0, 0, 1]
     assert gradient(tg.prod, 3e38, 0) == [0, np.float32(3e38)]
     assert gradient(lambda x: tg.top_k(x, 1)[0], 1, 5, 5) == [0, 1, 0]
 
