@@ -29,6 +29,9 @@ from tensorgrad.ops.activations import mish as mish
 from tensorgrad.ops.activations import selu as selu
 from tensorgrad.ops.activations import silu as silu
 from tensorgrad.ops.activations import softplus as softplus
+from tensorgrad.ops.columns import col2im as col2im
+from tensorgrad.ops.columns import im2col as im2col
+from tensorgrad.ops.columns import unfold as unfold
 from tensorgrad.ops.contract import einsum as einsum
 from tensorgrad.ops.contract import outer as outer
 from tensorgrad.ops.contract import tensordot as tensordot

@@ -25,7 +25,16 @@ from tensorgrad.nn.attention import (
     scaled_dot_product_attention,
     split_heads,
 )
-from tensorgrad.nn.convolution import Conv1d, Conv2d, Conv3d, ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
+from tensorgrad.nn.convolution import (
+    Conv1d,
+    Conv2d,
+    Conv3d,
+    ConvTranspose1d,
+    ConvTranspose2d,
+    ConvTranspose3d,
+    Fold,
+    Unfold,
+)
 from tensorgrad.nn.layers import MLP, Dropout, Embedding, Flatten, Identity, Linear, Sequential
 from tensorgrad.nn.module import Module, inference
 from tensorgrad.nn.normalization import BatchNorm1d, BatchNorm2d, BatchNorm3d, GroupNorm, LayerNorm, RMSNorm
@@ -83,6 +92,7 @@ __all__ = [
     "Dropout",
     "Embedding",
     "Flatten",
+    "Fold",
     "GlobalAvgPool",
     "GlobalMaxPool",
     "GroupNorm",
@@ -113,6 +123,7 @@ __all__ = [
     "Softmax",
     "Softplus",
     "Tanh",
+    "Unfold",
     "buffer",
     "from_torch",
     "inference",

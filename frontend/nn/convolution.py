@@ -1,4 +1,4 @@
-"""Convolution layers, of `[batch, channels, spatial...]`."""
+"""Layers of convolutions and of windows as columns, of `[batch, channels, spatial...]`."""
 
 from __future__ import annotations
 
@@ -203,3 +203,50 @@ class ConvTranspose3d(_ConvTranspose):
     """The transposed convolution of `[batch, in_channels, depth, height, width]`; see `ConvTranspose1d`."""
 
     spatial = 3
+
+
+class _Columns(Module):
+    def __init__(
+        self,
+        kernel_size: int | Sequence[int],
+        dilation: int | Sequence[int] = 1,
+        padding: int | Sequence[int] = 0,
+        stride: int | Sequence[int] = 1,
+    ):
+        super().__init__()
+        self.kernel_size, self.dilation, self.padding, self.stride = kernel_size, dilation, padding, stride
+
+
+class Unfold(_Columns):
+    """The windows over images as columns; see `tg.im2col`, whose arguments these are, in PyTorch's order."""
+
+    def __call__(self, x: Any) -> tg.Tensor:
+        """Returns the columns, `[batch, channels * window, windows]`.
+
+        Raises:
+            ShapeError: `x` has no spatial axis, or no window fits.
+        """
+        return tg.im2col(x, self.kernel_size, self.stride, self.padding, self.dilation)
+
+
+class Fold(_Columns):
+    """Images of the extents `output_size` to which each column adds its window; see `tg.col2im`."""
+
+    def __init__(
+        self,
+        output_size: Sequence[int],
+        kernel_size: int | Sequence[int],
+        dilation: int | Sequence[int] = 1,
+        padding: int | Sequence[int] = 0,
+        stride: int | Sequence[int] = 1,
+    ):
+        super().__init__(kernel_size, dilation, padding, stride)
+        self.output_size = tuple(output_size)
+
+    def __call__(self, x: Any) -> tg.Tensor:
+        """Returns the images, `[batch, channels, *output_size]`.
+
+        Raises:
+            ShapeError: The shape is not that of such columns.
+        """
+        return tg.col2im(x, self.output_size, self.kernel_size, self.stride, self.padding, self.dilation)

@@ -9,8 +9,6 @@ from typing import Any
 import numpy as np
 
 import tensorgrad as tg
-from tensorgrad.dialects.tg import index as index_ops
-from tensorgrad.dialects.tg.base import integer
 from tensorgrad.dialects.tg.convolution import spread
 from tensorgrad.onnx.contractions import shifted
 from tensorgrad.onnx.quantization import quantized
@@ -18,7 +16,6 @@ from tensorgrad.onnx.table import Node, rule
 from tensorgrad.ops.pooling import Pool
 from tensorgrad.tracing.dtypes import NAMES
 from tensorgrad.tracing.tensor import Array, Tensor
-from tensorgrad.tracing.tracer import emit
 
 _WINDOW = "auto_pad=NOTSET|SAME_UPPER|SAME_LOWER|VALID dilations kernel_shape pads strides"
 
@@ -182,21 +179,7 @@ def _col2im(node: Node) -> Tensor:
     count = len(image)
     steps, holes = listed(node, "strides", count), listed(node, "dilations", count)
     pads = pairs(listed(node, "pads", 2 * count, 0))
-    flat = np.zeros((1,) * (2 * count), np.int64)
-    inside = np.ones_like(flat, bool)
-    for i, (extent, size, step, hole, (low, high)) in enumerate(zip(image, block, steps, holes, pads, strict=True)):
-        positions = (extent + low + high - spread(size, hole)) // step + 1
-        at = np.arange(size)[:, None] * hole + np.arange(positions) * step - low
-        shape = [1] * (2 * count)
-        shape[i], shape[count + i] = size, positions
-        flat = flat * extent + at.reshape(shape)
-        inside = inside & ((at >= 0) & (at < extent)).reshape(shape)
-    total = math.prod(image)
-    places = Array(np.where(inside, flat, total).astype(np.int32).reshape(-1))
-    batch, channels = columns.shape[0], columns.shape[1] // math.prod(block)
-    values = tg.reshape(columns, (batch, channels, places.size))
-    added = emit(index_ops.ScatterAddOp, [values, places], axis=integer(2), extent=integer(total))
-    return tg.reshape(added, (batch, channels, *image))
+    return tg.col2im(columns, image, block, steps, pads, holes)
 
 
 @rule("QLinearConv", f"{_WINDOW} group")

@@ -29,6 +29,9 @@ class Methods:
         silu,
         softplus,
     )
+    from tensorgrad.ops.columns import (
+        unfold,
+    )
     from tensorgrad.ops.cumulative import (
         cummax,
         cummin,

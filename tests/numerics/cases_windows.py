@@ -1,4 +1,4 @@
-"""Cases of pooling and resizing."""
+"""Cases of pooling, resizing, and windows as columns."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from case import Case, NumpyArray, distinct, f32, integers, normal
 
 from tensorgrad.dialects.tg import convolution, index, reduce
-from tensorgrad.ops import pooling, resizing
+from tensorgrad.ops import columns, pooling, resizing
 
 
 def pooled(x: NumpyArray, size: int, stride: int, low: int, high: int, filling: float) -> NumpyArray:
@@ -176,6 +176,57 @@ def unpooled(x: NumpyArray, indices: NumpyArray, extents: tuple[int, int]) -> Nu
     return result.reshape(*x.shape[:2], *extents)
 
 
+def column_cases() -> Iterator[Case]:
+    for axis, size, step in ((0, 2, 1), (1, 3, 2), (-1, 2, 4)):
+        yield Case(
+            convolution.WindowsOp,
+            f"unfold {axis} {size} {step}",
+            lambda x, a=axis, n=size, s=step: columns.unfold(x, a, n, s),
+            (normal(3, 5),),
+            lambda x, a=axis, n=size, s=step: np.stack(
+                [np.moveaxis(x, a, 0)[i : i + n] for i in range(0, x.shape[a] - n + 1, s)]
+            ).transpose([0, 2, 1] if a == 0 else [2, 0, 1]),
+            derivative=True,
+            rtol=0,
+        )
+    for stride, margin in ((1, 0), (2, 1)):
+        yield Case(
+            convolution.WindowsOp,
+            f"im2col {stride} {margin}",
+            lambda x, s=stride, m=margin: columns.im2col(x, 2, s, m),
+            (normal(2, 2, 3, 4),),
+            lambda x, s=stride, m=margin: in_columns(x, 2, s, m),
+            derivative=True,
+            rtol=0,
+        )
+        count = in_columns(normal(1, 1, 3, 4), 2, stride, margin).shape[-1]
+        yield Case(
+            convolution.FoldOp,
+            f"col2im {stride} {margin}",
+            lambda x, s=stride, m=margin: columns.col2im(x, (3, 4), 2, s, m),
+            (normal(2, 8, count),),
+            lambda x, s=stride, m=margin: folded(x, (3, 4), 2, s, m),
+            derivative=True,
+        )
+
+
+def in_columns(x: NumpyArray, size: int, stride: int, margin: int) -> NumpyArray:
+    """The windows over the last two axes, one behind the other."""
+    flat = pooled(x, size, stride, margin, margin, 0)
+    return np.moveaxis(flat, -1, 2).reshape(len(x), x.shape[1] * size * size, -1)
+
+
+def folded(x: NumpyArray, extents: tuple[int, int], size: int, stride: int, margin: int) -> NumpyArray:
+    """Each column added where its window lies."""
+    channels = x.shape[1] // size**2
+    places = np.arange(1, extents[0] * extents[1] + 1, dtype=np.float64).reshape(1, 1, *extents)
+    at = in_columns(places, size, stride, margin).astype(int).reshape(-1)
+    total = np.zeros((len(x), channels, extents[0] * extents[1] + 1), x.dtype)
+    for n, c in np.ndindex(len(x), channels):
+        np.add.at(total[n, c], at, x.reshape(len(x), channels, -1)[n, c])
+    return total[:, :, 1:].reshape(len(x), channels, *extents)
+
+
 def interpolated(x: NumpyArray, wanted: int) -> NumpyArray:
     """Linear interpolation along the last axis between the centres of elements."""
     at = np.clip((np.arange(wanted) + 0.5) * x.shape[-1] / wanted - 0.5, 0, x.shape[-1] - 1)
@@ -268,7 +319,8 @@ def resize_cases() -> Iterator[Case]:
 
 
 def window_function_cases() -> Iterator[Case]:
-    """Every case of pooling and resizing."""
+    """Every case of pooling, resizing and columns."""
     yield from pool_cases()
     yield from adaptive_cases()
+    yield from column_cases()
     yield from resize_cases()

@@ -22,7 +22,6 @@ from tensorgrad.dialects.tg import OPS, Tg
 from tensorgrad.dialects.tg.base import TensorOp
 from tensorgrad.dialects.tg.call import CallOp
 from tensorgrad.dialects.tg.control import REGION_OPS, CondOp, ScanOp
-from tensorgrad.dialects.tg.convolution import FoldOp
 from tensorgrad.dialects.tg.elementwise.functions import SinOp
 from tensorgrad.dialects.tg.leaves import ConstantOp
 from tensorgrad.dialects.tg.shape import PackOp
@@ -66,7 +65,6 @@ EMITTED = _emitted()
 NOT_CALLED: dict[type[TensorOp], str] = {
     ConstantOp: "numbers and arrays become one where a tensor is expected",
     PackOp: "passes lay parameters out in rows",
-    FoldOp: "it is the derivative of windows",
 }
 """The ops that no function of the API emits, each with its reason."""
 

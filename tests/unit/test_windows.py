@@ -54,6 +54,46 @@ def test_pad_may_crop_everything() -> None:
     assert tg.pad(tg.zeros(3), (-3, 2)).shape == (2,)
 
 
+@pytest.mark.parametrize(("axis", "size", "step"), [(0, 2, 1), (1, 3, 2), (-1, 4, 3), (2, 6, 7), (-2, 5, 1)])
+def test_unfold_as_pytorch(axis: int, size: int, step: int) -> None:
+    compare(floats(3, 5, 6), lambda x: tg.unfold(x, axis, size, step), lambda x: x.unfold(axis, size, step))
+
+
+def test_unfold_is_a_method() -> None:
+    x: Any = tg.arange(5)
+    np.testing.assert_array_equal(np.asarray(x.unfold(dim=0, size=2, step=2)), [[0, 1], [2, 3]])
+
+
+COLUMNS: list[dict[str, Any]] = [
+    {"size": 2},
+    {"size": (3, 2), "stride": (2, 1), "padding": (1, 0), "dilation": (1, 2)},
+    {"size": 3, "stride": 2, "padding": 1},
+    {"size": (1, 4), "dilation": 2},
+]
+
+
+@pytest.mark.parametrize("settings", COLUMNS, ids=str)
+def test_columns_as_pytorch(settings: dict[str, Any]) -> None:
+    names = {"kernel_size" if name == "size" else name: value for name, value in settings.items()}
+    images = floats(2, 3, 7, 8)
+    columns = functional.unfold(torch.tensor(images), **names)
+    compare(images, lambda x: tg.im2col(x, **settings), lambda x: functional.unfold(x, **names))
+    compare(images, tg.nn.Unfold(**names), torch.nn.Unfold(**names))
+    compare(columns.numpy(), lambda x: tg.col2im(x, (7, 8), **settings), lambda x: functional.fold(x, (7, 8), **names))
+    compare(columns.numpy(), tg.nn.Fold((7, 8), **names), torch.nn.Fold((7, 8), **names))
+
+
+@pytest.mark.parametrize("extents", [(9,), (4, 5, 6)])
+def test_columns_of_other_images_are_transposes(extents: tuple[int, ...]) -> None:
+    settings: dict[str, Any] = {"size": 3, "stride": 2, "padding": [(1, 0)] * len(extents)}
+    x = tg.array(floats(2, 3, *extents), "f64")
+    columns = tg.im2col(x, **settings)
+    y = tg.array(floats(*columns.shape), "f64")
+    there, back = tg.sum(columns * y), tg.sum(x * tg.col2im(y, extents, **settings))
+    np.testing.assert_allclose(np.asarray(there), np.asarray(back), rtol=1e-12)
+    assert tg.im2col(x, 3, 2, "same").shape[2] == int(np.prod([-(-n // 2) for n in extents]))
+
+
 X = tg.zeros((2, 4, 8))
 
 ERRORS: list[tuple[type[tg.errors.UserError], str, Callable[[], Any]]] = [
@@ -63,6 +103,34 @@ ERRORS: list[tuple[type[tg.errors.UserError], str, Callable[[], Any]]] = [
         lambda: tg.pad(X, [(-1, -2), (0, 0), (0, 0)]),
     ),
     (tg.errors.ShapeError, "pad: widths are integers, not 1.5", lambda: tg.pad(X, 1.5)),
+    (
+        tg.errors.ShapeError,
+        "unfold: windows of 9, 1 apart, do not fit axis 2 of (2, 4, 8); both numbers are at least 1",
+        lambda: tg.unfold(X, -1, 9, 1),
+    ),
+    (
+        tg.errors.ShapeError,
+        "unfold: windows of 2, 0 apart, do not fit axis 0 of (2, 4, 8); both numbers are at least 1",
+        lambda: tg.unfold(X, 0, 2, 0),
+    ),
+    (tg.errors.ShapeError, "unfold: size: 1.5 is not an integer", lambda: untyped.unfold(X, 0, 1.5, 1)),
+    (
+        tg.errors.ShapeError,
+        "im2col: takes [batch, channels, spatial...], not (4, 8)",
+        lambda: tg.im2col(X[0], 2),
+    ),
+    (
+        tg.errors.ShapeError,
+        "im2col: windows that span [11] do not fit images of [8] padded by [(1, 1)]",
+        lambda: tg.im2col(X, 3, padding=1, dilation=5),
+    ),
+    (
+        tg.errors.ShapeError,
+        "col2im: (2, 4, 8) is not [batch, channels * 2, 7]",
+        lambda: tg.col2im(X, [8], 2),
+    ),
+    (tg.errors.ShapeError, "col2im: (2, 4, 8) is not [batch, channels * 3, 8]", lambda: tg.col2im(X, [10], 3)),
+    (tg.errors.DTypeError, "col2im: takes numbers, not bool; cast first", lambda: tg.col2im(X > 0, [9], 2)),
 ]
 
 
