@@ -63,9 +63,13 @@ class Mish(Activation):
 
 
 class Softplus(Activation):
-    """`log(1 + exp(x))`; see `tg.softplus`."""
+    """`log(1 + exp(beta * x)) / beta`, `x` where `beta * x` is above a threshold; see `tg.softplus`."""
 
-    function = "softplus"
+    function, options = "softplus", ("beta", "threshold")
+
+    def __init__(self, beta: float = 1.0, threshold: float | None = None):
+        super().__init__()
+        self.beta, self.threshold = beta, threshold
 
 
 class LogSigmoid(Activation):

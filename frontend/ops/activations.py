@@ -11,7 +11,16 @@ from typing import Any
 
 from tensorgrad.dialects.tg.elementwise import functions
 from tensorgrad.errors import OptionError
-from tensorgrad.ops.elementwise.arithmetic import greater, greater_equal, less, less_equal, multiply, negative, where
+from tensorgrad.ops.elementwise.arithmetic import (
+    divide,
+    greater,
+    greater_equal,
+    less,
+    less_equal,
+    multiply,
+    negative,
+    where,
+)
 from tensorgrad.ops.elementwise.functions import erfc, expm1, sigmoid, tanh
 from tensorgrad.ops.promotion import as_float
 from tensorgrad.tracing.location import user_line
@@ -73,9 +82,27 @@ def silu(x: Any) -> Tensor:
     return multiply(factor, sigmoid(gate))
 
 
-def softplus(x: Any) -> Tensor:
-    """`log(1 + exp(x))`, without overflow; its derivative is the sigmoid, 0.5 at 0."""
-    return emit(functions.SoftplusOp, [as_float(x)])
+def softplus(x: Any, beta: float = 1.0, threshold: float | None = None) -> Tensor:
+    """`log(1 + exp(beta * x)) / beta`, without overflow; its derivative is the sigmoid of `beta * x`, 0.5 at 0.
+
+    Args:
+        x: A tensor; integers and booleans are taken as f32.
+        beta: How sharp the bend is.
+        threshold: Where `beta * x` is above it, the result is `x`. PyTorch has 20, where f32 can't tell; None, which is
+            exact everywhere, is none.
+
+    Raises:
+        OptionError: `beta` is 0.
+    """
+    tensor = as_float(x)
+    if not beta:
+        raise OptionError(f"{user_line()}: softplus: beta is 0")
+    if beta == 1 and threshold is None:
+        return emit(functions.SoftplusOp, [tensor])
+    scaled, limit = multiply(tensor, beta), 1000.0 if threshold is None else min(threshold, 1000.0)
+    beyond = greater(scaled, limit)
+    bent = emit(functions.SoftplusOp, [where(beyond, 0.0, scaled)])
+    return where(beyond, tensor, divide(bent, beta))
 
 
 def log_sigmoid(x: Any) -> Tensor:

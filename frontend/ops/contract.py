@@ -110,9 +110,9 @@ def einsum(subscripts: str, *operands: Any) -> Tensor:
     """Sums products by Einstein's convention, as `numpy.einsum`.
 
     `"ij,jk->ik"` is a matrix product: a label that the output lacks is summed over. A label twice in one operand takes
-    its diagonal; `...` stands for further axes that broadcast; without `->` the output has the labels that occur once,
-    in alphabetical order. Two operands become one `tg.dot_general`, more are contracted pair by pair, the pair with the
-    smallest result first.
+    its diagonal. `...` stands for further axes that broadcast; where the output lacks it they are summed over, as in
+    PyTorch. Without `->` the output has the labels that occur once, in alphabetical order. Two operands become one
+    `tg.dot_general`, more are contracted pair by pair, the pair with the smallest result first.
 
     Raises:
         ShapeError: The subscripts are malformed or don't fit the operands.
@@ -158,8 +158,6 @@ def _parsed(subscripts: str, tensors: Sequence[Tensor]) -> tuple[list[tuple[str,
         inputs.append(_spelled(part, hidden))
         broad = max(broad, hidden if "..." in part else 0)
     if arrow:
-        if broad and "..." not in wanted:
-            raise ShapeError(f"{user_line()}: einsum: the output of {subscripts!r} lacks the axes of '...'")
         return inputs, _spelled(wanted, broad)
     letters = [label for labels in inputs for label in labels if len(label) == 1]
     single = sorted(label for label in set(letters) if letters.count(label) == 1)

@@ -348,6 +348,14 @@ def einsum_cases() -> Iterator[Case]:
         )
     yield Case(
         contract.DotGeneralOp,
+        "einsum sums an ellipsis",
+        lambda x, y: contractions.einsum("...ij,...j->i", x, y),
+        (normal(2, 3, 4), normal(2, 4, seed=1)),
+        lambda x, y: np.einsum("bij,bj->i", x, y),
+        derivative=True,
+    )
+    yield Case(
+        contract.DotGeneralOp,
         "einsum i32",
         lambda x, y: contractions.einsum("ij,jk", x, y),
         (integers(-9, 9, 2, 3), integers(-9, 9, 3, 2)),

@@ -214,6 +214,16 @@ ACTIVATIONS: dict[str, tuple[type[TensorOp], Function, Function]] = {
     "gelu": (functions.ErfcOp, activations.gelu, _gelu),
     "gelu tanh": (functions.SigmoidOp, lambda x: activations.gelu(x, approximate="tanh"), _gelu_tanh),
     "silu": (functions.SigmoidOp, activations.silu, lambda x: x * _sigmoid(x)),
+    "softplus sharp": (
+        functions.SoftplusOp,
+        lambda x: activations.softplus(x, 2.5),
+        lambda x: np.logaddexp(0, 2.5 * x) / 2.5,
+    ),
+    "softplus to a threshold": (
+        functions.SoftplusOp,
+        lambda x: activations.softplus(x, 0.5, 1.3),
+        lambda x: np.where(0.5 * x > 1.3, x, np.logaddexp(0, 0.5 * x) / 0.5),
+    ),
     "mish": (functions.SoftplusOp, activations.mish, lambda x: x * np.tanh(np.logaddexp(0, x))),
     "hard_tanh": (arithmetic.SelectOp, activations.hard_tanh, lambda x: np.clip(x, -1, 1)),
     "hard_sigmoid": (arithmetic.SelectOp, activations.hard_sigmoid, lambda x: np.clip(x / 6 + 0.5, 0, 1)),

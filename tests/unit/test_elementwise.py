@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 import tensorgrad as tg
 
@@ -53,6 +54,8 @@ ACTIVATIONS: dict[str, tuple[Callable[..., Any], float, float]] = {
     "sigmoid": (tg.sigmoid, 0, 1),
     "log_sigmoid": (tg.log_sigmoid, -INF, 0),
     "softplus": (tg.softplus, 0, INF),
+    "softplus sharp": (lambda x: tg.softplus(x, 3.0), 0, INF),
+    "softplus blunt": (lambda x: tg.softplus(x, 0.5, 20.0), 0, INF),
     "hard_tanh": (tg.hard_tanh, -1, 1),
     "hard_sigmoid": (tg.hard_sigmoid, 0, 1),
 }
@@ -83,6 +86,9 @@ def test_activations_and_their_derivatives_are_finite_at_the_extremes(name: str)
     [
         (tg.softplus, 0.0, 0.5),
         (first(tg.softplus), 0.0, 0.25),
+        (lambda x: tg.softplus(x, 4.0), 0.0, 0.5),
+        (first(lambda x: tg.softplus(x, 4.0)), 0.0, 1.0),
+        (lambda x: tg.softplus(x, 1.0, 2.0), 2.5, 1.0),
         (tg.log_sigmoid, 0.0, 0.5),
         (tg.leaky_relu, 0.0, 0.01),
         (tg.elu, 0.0, 1.0),
@@ -215,9 +221,24 @@ def test_wrong_dtypes(call: Callable[[], Any], message: str) -> None:
         call()
 
 
+@pytest.mark.parametrize(("beta", "threshold"), [(1.0, 20.0), (2.0, 20.0), (-0.5, 20.0), (0.7, 1.0), (3, -1)])
+def test_softplus_as_pytorch(beta: float, threshold: float) -> None:
+    x = np.linspace(-40, 40, 161) + 0.01
+    given = torch.tensor(x, requires_grad=True)
+    wanted = torch.nn.Softplus(beta, threshold)(given)
+    wanted.sum().backward()
+    assert given.grad is not None
+    layer = tg.nn.Softplus(beta, threshold)
+    np.testing.assert_allclose(np.asarray(layer(tg.array(x, "f64"))), wanted.detach().numpy(), rtol=1e-12)
+    slope = tg.grad(lambda v: tg.sum(layer(v)))(tg.array(x, "f64"))
+    np.testing.assert_allclose(np.asarray(slope), given.grad.numpy(), rtol=1e-12)
+
+
 def test_other_mistakes() -> None:
     with pytest.raises(tg.errors.OptionError, match='"none" or "tanh", not \'erf\''):
         tg.gelu([1.0], approximate="erf")
+    with pytest.raises(tg.errors.OptionError, match=r"test_elementwise.py:\d+: softplus: beta is 0$"):
+        tg.softplus([1.0], beta=0)
     with pytest.raises(tg.errors.ShapeError, match="atan2: shapes"):
         tg.atan2(np.zeros(3), np.zeros(4))
     with pytest.raises(tg.errors.ShapeError):
