@@ -172,6 +172,8 @@ from tensorgrad.ops.reduce import std as std
 from tensorgrad.ops.reduce import sum as sum
 from tensorgrad.ops.reduce import var as var
 from tensorgrad.ops.resizing import resize as resize
+from tensorgrad.ops.scatter import scatter as scatter
+from tensorgrad.ops.scatter import scatter_reduce as scatter_reduce
 from tensorgrad.ops.shape import arange as arange
 from tensorgrad.ops.shape import array as array
 from tensorgrad.ops.shape import empty as empty

@@ -36,6 +36,7 @@ BLOCK = 32
 
 Fold: TypeAlias = Callable[[Tensor, int], Tensor]
 Combine: TypeAlias = Callable[[Tensor, Tensor], Tensor]
+Parts: TypeAlias = tuple[Tensor, ...]
 
 
 def _prepared(x: Any, axis: int | None, what: str) -> tuple[Tensor, int]:
@@ -114,14 +115,14 @@ def _extremes(x: Any, axis: int | None, what: str, fold: Fold, combine: Combine,
     order = positions(rows.shape, rows.ndim - 1, NAMES["i32"])
     if rows.size:
         numbers = stop_gradient(_counted(rows))
-        found = _folds(numbers, 0, fold, combine, _farthest(numbers, sign))
+        found = _folds(numbers, 0, fold, combine, farthest(numbers, sign))
         reached = logical_or(equal(numbers, found), not_equal(numbers, numbers))
         order = _folds(where(reached, order, 0), 0, largest, maximum, 0)
         rows = _reached(rows, order) if is_float(rows.dtype) else take_along_axis(rows, order, -1)
     return moveaxis(rows, -1, place), moveaxis(order, -1, place)
 
 
-def _farthest(x: Tensor, sign: int) -> float:
+def farthest(x: Tensor, sign: int) -> float:
     """Returns the largest number of a tensor's dtype, or the smallest where `sign` is -1."""
     if is_float(x.dtype):
         return sign * math.inf
@@ -252,21 +253,44 @@ _logarithms.defvjp(_logarithms_kept, _logarithms_cotangent)
 
 
 def _recurrence(factors: Tensor, terms: Tensor) -> tuple[Tensor, Tensor]:
-    """Returns the running products p_i = a_i p_{i-1}, and s_i = b_i + a_i s_{i-1} with nothing in front of the first.
+    """Returns the running products p_i = a_i p_{i-1}, and s_i = b_i + a_i s_{i-1} with nothing before the first."""
+    products, sums = associative_scan(
+        lambda before, here: (here[0] * before[0], here[1] + here[0] * before[1]), (factors, terms), (1, 0)
+    )
+    return products, sums
 
-    By doubling within blocks, then among the blocks (G. Blelloch, Prefix Sums and Their Applications, 1990).
+
+def associative_scan(combine: Callable[[Parts, Parts], Parts], parts: Parts, neutral: tuple[float, ...]) -> Parts:
+    """Running folds of tuples along the last axis, by doubling within blocks, then among the blocks.
+
+    G. Blelloch, Prefix Sums and Their Applications, 1990.
+
+    Args:
+        combine: The fold of what is before and what follows it, which is associative.
+        parts: The tensors of the tuples, all of one shape, of which no axis is empty.
+        neutral: The tuple that changes nothing where it is before or after another.
+
+    Returns:
+        For each tuple, the fold of those up to it.
     """
-    count = factors.shape[-1]
+    count = parts[0].shape[-1]
     if count > 2 * BLOCK:
-        products, sums = _recurrence(_in_blocks(factors, 1), _in_blocks(terms, 0))
-        _, ends = _recurrence(products[..., -1], sums[..., -1])
-        start = full((*ends.shape[:-1], 1), 0, ends.dtype)
-        before = expand_dims(concat([start, ends[..., :-1]], -1), -1)
-        return _joined(products, count), _joined(sums + products * before, count)
+        inside = associative_scan(
+            combine, tuple(_in_blocks(part, fill) for part, fill in zip(parts, neutral, strict=True)), neutral
+        )
+        ends = associative_scan(combine, tuple(part[..., -1] for part in inside), neutral)
+        before = tuple(_before(end, fill) for end, fill in zip(ends, neutral, strict=True))
+        return tuple(_joined(part, count) for part in combine(before, inside))
     distance = 1
     while distance < count:
-        here, there = factors[..., distance:], (..., slice(None, count - distance))
-        terms = concat([terms[..., :distance], terms[..., distance:] + here * terms[there]], -1)
-        factors = concat([factors[..., :distance], here * factors[there]], -1)
+        earlier = tuple(part[..., : count - distance] for part in parts)
+        folded = combine(earlier, tuple(part[..., distance:] for part in parts))
+        parts = tuple(concat([part[..., :distance], one], -1) for part, one in zip(parts, folded, strict=True))
         distance *= 2
-    return factors, terms
+    return parts
+
+
+def _before(ends: Tensor, first: float) -> Tensor:
+    """Returns for each block the fold of the blocks before it, to be combined with each of its elements."""
+    start = full((*ends.shape[:-1], 1), first, ends.dtype)
+    return expand_dims(concat([start, ends[..., :-1]], -1), -1)

@@ -46,7 +46,12 @@ def embedding(table: Any, indices: Any) -> Tensor:
     return take(table, indices, 0)
 
 
-def _index_like(tensor: Tensor, indices: Tensor, axis: int, what: str) -> int:
+def axis_of_indices(tensor: Tensor, indices: Tensor, axis: int, what: str) -> int:
+    """Returns the axis that indices count along, from the front.
+
+    Raises:
+        ShapeError: They differ in rank from the tensor, or are longer on another axis.
+    """
     place = normalized_axis(axis, tensor.ndim, what)
     fits = indices.ndim == tensor.ndim and all(
         i == place or given <= extent
@@ -70,7 +75,7 @@ def gather(x: Any, axis: int, indices: Any) -> Tensor:
         ShapeError: The indices are longer than `x` on another axis.
     """
     tensor, given = as_tensor(x), as_tensor(indices)
-    place = _index_like(tensor, given, axis, "gather")
+    place = axis_of_indices(tensor, given, axis, "gather")
     for other, extent in enumerate(given.shape):
         if other != place:
             tensor = narrow(tensor, other, 0, extent)
@@ -89,7 +94,7 @@ def scatter_add(x: Any, axis: int, indices: Any, updates: Any) -> Tensor:
         ShapeError: Indices and updates differ in shape, or are longer than `x` on another axis.
     """
     tensor, given = as_tensor(x), as_tensor(indices)
-    place = _index_like(tensor, given, axis, "scatter_add")
+    place = axis_of_indices(tensor, given, axis, "scatter_add")
     extent = tensor.shape[place]
     parts = cast(as_tensor(updates), tensor.dtype)
     if parts.shape != given.shape:

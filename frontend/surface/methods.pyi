@@ -146,6 +146,10 @@ class Methods:
         sum,
         var,
     )
+    from tensorgrad.ops.scatter import (
+        scatter,
+        scatter_reduce,
+    )
     from tensorgrad.ops.shape import (
         expand_dims,
         flip,

@@ -11,6 +11,7 @@ from cases_functions import function_cases
 from cases_index import index_cases
 from cases_places import place_cases
 from cases_random import random_cases
+from cases_scatter import scatter_cases
 from cases_tensor import tensor_cases
 from cases_windows import window_function_cases
 
@@ -25,6 +26,7 @@ CASES: tuple[Case, ...] = (
     *array_cases(),
     *cumulative_cases(),
     *place_cases(),
+    *scatter_cases(),
 )
 
 SMOOTH: tuple[Case, ...] = tuple(case for case in CASES if case.derivative)

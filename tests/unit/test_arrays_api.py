@@ -93,6 +93,32 @@ REFUSED: dict[str, tuple[type[Exception], str, Callable[[], Any]]] = {
     "gather too long": (tg.errors.ShapeError, "do not fit", lambda: tg.gather(X, 1, np.zeros((3, 1), np.int32))),
     "gather by floats": (tg.errors.DTypeError, "i32 or u32", lambda: tg.gather(X, 1, X)),
     "scatter of another shape": (tg.errors.ShapeError, "differ", lambda: tg.scatter_add(X, 1, INDICES, X)),
+    "scatter of updates of another shape": (
+        tg.errors.ShapeError,
+        "scatter: .*differ",
+        lambda: tg.scatter(X, 1, INDICES, X),
+    ),
+    "scatter too long": (
+        tg.errors.ShapeError,
+        "scatter: .*do not fit",
+        lambda: tg.scatter(X, 1, np.zeros((3, 1), np.int32), 1.0),
+    ),
+    "scatter to a known index": (
+        tg.errors.ShapeError,
+        "scatter: index 3 is out of range",
+        lambda: tg.scatter(X[0], 0, [3], [1.0]),
+    ),
+    "scatter by floats": (tg.errors.DTypeError, "i32 or u32", lambda: tg.scatter(X, 1, X, X)),
+    "reduce by another name": (
+        tg.errors.OptionError,
+        "reduce 'median' is not one of sum, prod, mean, amax, amin",
+        lambda: tg.scatter_reduce(X, 1, INDICES, 1.0, "median"),
+    ),
+    "reduce booleans": (
+        tg.errors.DTypeError,
+        "scatter_reduce: takes numbers, not bool",
+        lambda: tg.scatter_reduce(X > 1, 1, INDICES, 1, "sum"),
+    ),
     "one-hot of floats": (tg.errors.DTypeError, "i32 or u32", lambda: tg.one_hot(X, 3)),
     "at too many": (tg.errors.ShapeError, "3 indices", lambda: tg.array(X).at[0, 0, 0]),
     "at values that don't fit": (tg.errors.ShapeError, "broadcast", lambda: tg.array(X).at[0].set(np.ones(2))),
@@ -122,6 +148,9 @@ def test_derivatives_at_edges() -> None:
     assert gradient(lambda x: tg.cummax(x)[0], 1, 5, 5, 2) == [1, 1, 2, 0]
     assert gradient(lambda x: tg.cummin(x)[0], 2, 2, 5) == [1, 2, 0]
     assert gradient(tg.logcumsumexp, -np.inf, -np.inf, 0) == [0, 0, 1]
+    for include, slopes in ((True, [0, 1 / 3, 1 / 3, 1 / 3]), (False, [0, 0, 0.5, 0.5])):
+        found = gradient(lambda x, s=include: tg.scatter_reduce(x[:2], 0, [1, 1], x[2:], "amax", s)[1], 9, 5, 5, 5)
+        assert np.allclose(found, slopes)
     assert gradient(tg.prod, 3e38, 0) == [0, np.float32(3e38)]
     assert gradient(lambda x: tg.top_k(x, 1)[0], 1, 5, 5) == [0, 1, 0]
 

@@ -1,0 +1,256 @@
+"""Writing to computed places along an axis: the last of equal ones, or what they fold to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from tensorgrad.dialects.tg import index as index_ops
+from tensorgrad.dialects.tg.base import integer
+from tensorgrad.errors import DTypeError, OptionError, ShapeError
+from tensorgrad.ops.cumulative import Combine, Parts, associative_scan, farthest
+from tensorgrad.ops.elementwise.arithmetic import (
+    equal,
+    floor_divide,
+    less,
+    logical_and,
+    logical_not,
+    logical_or,
+    maximum,
+    minimum,
+    multiply,
+    not_equal,
+    where,
+)
+from tensorgrad.ops.index import axis_of_indices
+from tensorgrad.ops.joining import concat, moveaxis, narrow, pad
+from tensorgrad.ops.promotion import as_tensor, broadcast_to, cast
+from tensorgrad.ops.shape import counted_from_front, full, positions, take_along_axis
+from tensorgrad.ops.sort import argsort
+from tensorgrad.tracing.dtypes import NAMES, is_float
+from tensorgrad.tracing.location import user_line
+from tensorgrad.tracing.tensor import Tensor
+from tensorgrad.tracing.tracer import emit
+from tensorgrad.transforms.custom_vjp import custom_vjp
+
+EXTREMES: dict[str, tuple[Combine, int]] = {"amax": (maximum, -1), "amin": (minimum, 1)}
+"""The larger or smaller of two, and the sign of the number that changes nothing."""
+
+REDUCTIONS = ("sum", "prod", "mean", *EXTREMES)
+
+
+@dataclass(frozen=True)
+class _Lines:
+    """What is written where, with the axis last.
+
+    Attributes:
+        into: What is written into, as long on other axes as the updates.
+        updates: What is written.
+        places: Where along the last axis, counted from the front as i32; the extent where that is out of range.
+    """
+
+    into: Tensor
+    updates: Tensor
+    places: Tensor
+
+
+def scatter(x: Any, axis: int, indices: Any, updates: Any) -> Tensor:
+    """`x` with `updates` along `axis` at indices that differ by position, as PyTorch's: other axes may be shorter.
+
+    `scatter(x, 1, i, u)` writes `u[a, b]` to `x[a, i[a, b]]`. Of equal indices the last along the axis wins; one out of
+    range is dropped. The cotangent of each place goes to the update that is there, or to `x` where there is none. The
+    indices are sorted: ceil(log2 n) kernels, and a few more.
+
+    Args:
+        x: Any tensor.
+        axis: The axis that the indices count along.
+        indices: Integers, of as many axes as `x`; negative ones count from the end.
+        updates: As many elements as there are indices, or one number for all; they are cast to `x`'s dtype.
+
+    Raises:
+        DTypeError: The indices are not integers.
+        ShapeError: Indices and updates differ in shape, or are longer than `x` on another axis; or an index is out of
+            range whose value is known.
+    """
+    tensor = as_tensor(x)
+    place, lines = _lines(tensor, axis, indices, updates, "scatter")
+    if lines is None:
+        return tensor
+    order, _, last = _runs(lines)
+    written, values = last > 0, take_along_axis(lines.updates, _at(order, last), -1)
+    return _changed(tensor, place, written, values)
+
+
+def scatter_reduce(x: Any, axis: int, indices: Any, updates: Any, reduce: str, include_self: bool = True) -> Tensor:
+    """`x` with what `updates` fold to along `axis`, at indices that differ by position, as PyTorch's.
+
+    Places that no index names keep their elements. An index out of range is dropped. Sums and means are `scatter_add`s;
+    products, maxima and minima sort the indices and scan the updates in that order, in blocks.
+
+    Args:
+        x: A tensor of numbers. f16 is reduced in f32 and rounded once.
+        axis: The axis that the indices count along.
+        indices: Integers, of as many axes as `x`; other axes may be shorter, and negative ones count from the end.
+        updates: As many elements as there are indices, or one number for all; they are cast to `x`'s dtype.
+        reduce: `sum`, `prod`, `mean` (of integers rounded down), `amax` or `amin`.
+        include_self: Whether the elements of `x` that are written to take part.
+
+    Returns:
+        A tensor like `x`. The derivative of products is exact where elements are 0; equal extremes share it evenly, and
+        `x`'s own is among them only where it takes part.
+
+    Raises:
+        OptionError: `reduce` is another name.
+        DTypeError: The indices are not integers, or `x` is boolean.
+        ShapeError: Indices and updates differ in shape, or are longer than `x` on another axis; or an index is out of
+            range whose value is known.
+    """
+    if reduce not in REDUCTIONS:
+        raise OptionError(f"{user_line()}: scatter_reduce: reduce {reduce!r} is not one of {', '.join(REDUCTIONS)}")
+    tensor = as_tensor(x)
+    if tensor.dtype == NAMES["bool"]:
+        raise DTypeError(f"{user_line()}: scatter_reduce: takes numbers, not bool; cast first")
+    wide = cast(tensor, NAMES["f32"]) if tensor.dtype == NAMES["f16"] else tensor
+    place, lines = _lines(wide, axis, indices, updates, "scatter_reduce")
+    if lines is None:
+        return tensor
+    count = _added(full(lines.places.shape, 1, "i32"), lines)
+    found = _FOLDS[reduce](lines, count, include_self, reduce)
+    return cast(_changed(wide, place, count > 0, found), tensor.dtype)
+
+
+def _lines(x: Tensor, axis: int, indices: Any, updates: Any, what: str) -> tuple[int, _Lines | None]:
+    """Returns the axis from the front, and what is written; nothing where there are no indices or no places."""
+    given, parts = as_tensor(indices), cast(as_tensor(updates), x.dtype)
+    place = axis_of_indices(x, given, axis, what)
+    if not parts.ndim:
+        parts = broadcast_to(parts, given.shape)
+    if parts.shape != given.shape:
+        raise ShapeError(f"{user_line()}: {what}: indices {given.shape} and updates {parts.shape} differ")
+    extent = x.shape[place]
+    counted = counted_from_front(given, extent, what)
+    if not given.size or not x.size:
+        return place, None
+    inside = less(counted, extent)
+    if counted.dtype.kind == "i":
+        inside = logical_and(inside, less(-1, counted))
+    places = where(inside, cast(counted, NAMES["i32"]), extent)
+    into = x
+    for other, size in enumerate(given.shape):
+        if other != place:
+            into = narrow(into, other, 0, size)
+    return place, _Lines(moveaxis(into, place, -1), moveaxis(parts, place, -1), moveaxis(places, place, -1))
+
+
+def _changed(x: Tensor, place: int, written: Tensor, values: Tensor) -> Tensor:
+    """Returns `x` with the values where something is written; both have the axis last, and may be shorter on others."""
+    written, values = moveaxis(written, -1, place), moveaxis(values, -1, place)
+    widths = [(0, whole - part) for whole, part in zip(x.shape, values.shape, strict=True)]
+    return where(pad(written, widths), pad(values, widths), x)
+
+
+def _added(updates: Tensor, lines: _Lines) -> Tensor:
+    """Returns the sum of the updates at each place."""
+    axis, extent = updates.ndim - 1, lines.into.shape[-1]
+    kind = index_ops.ScatterAddAlongAxisOp
+    return emit(kind, [updates, lines.places], axis=integer(axis), extent=integer(extent))
+
+
+def _read(rows: Tensor, places: Tensor) -> Tensor:
+    """Returns what stands at places; anything where they are out of range."""
+    return take_along_axis(rows, minimum(places, rows.shape[-1] - 1), -1)
+
+
+def _runs(lines: _Lines) -> tuple[Tensor, Tensor, Tensor]:
+    """Returns the order that sorts the updates by place, which are first of their place, and where each place ends.
+
+    The end of a place is one higher than the position of its last update in that order, and 0 where it has none.
+    """
+    order = argsort(lines.places)
+    ordered = take_along_axis(lines.places, order, -1)
+    differs, edge = ordered[..., 1:] != ordered[..., :-1], full((*order.shape[:-1], 1), True, "bool")
+    last = concat([differs, edge], -1)
+    position = positions(order.shape, order.ndim - 1, NAMES["i32"])
+    ends = _Lines(lines.into, position, where(last, ordered, lines.into.shape[-1]))
+    return order, concat([edge, differs], -1), _added(position + 1, ends)
+
+
+def _at(rows: Tensor, ends: Tensor) -> Tensor:
+    """Returns what stands at the end of each place; anything where it has none."""
+    return take_along_axis(rows, maximum(ends - 1, 0), -1)
+
+
+def _folded(lines: _Lines, combine: Combine, neutral: float) -> Tensor:
+    """Returns the fold of the updates at each place; anything where there are none."""
+
+    def since_first(before: Parts, here: Parts) -> Parts:
+        return where(here[1], here[0], combine(before[0], here[0])), logical_or(before[1], here[1])
+
+    order, first, ends = _runs(lines)
+    parts = take_along_axis(lines.updates, order, -1), first
+    return _at(associative_scan(since_first, parts, (neutral, False))[0], ends)
+
+
+def _sum(lines: _Lines, count: Tensor, include_self: bool, name: str) -> Tensor:
+    total = _added(lines.updates, lines)
+    return lines.into + total if include_self else total
+
+
+def _mean(lines: _Lines, count: Tensor, include_self: bool, name: str) -> Tensor:
+    total = _sum(lines, count, include_self, name)
+    number = cast(count + 1 if include_self else maximum(count, 1), total.dtype)
+    return total / number if is_float(total.dtype) else floor_divide(total, number)
+
+
+def _prod(lines: _Lines, count: Tensor, include_self: bool, name: str) -> Tensor:
+    product = _folded(lines, multiply, 1)
+    return lines.into * product if include_self else product
+
+
+def _extreme(lines: _Lines, count: Tensor, include_self: bool, name: str) -> Tensor:
+    function: Callable[..., Tensor] = _shared if is_float(lines.into.dtype) else _extreme_of
+    return function(lines.into, lines.updates, lines.places, count, include_self, name)
+
+
+def _extreme_of(into: Tensor, updates: Tensor, places: Tensor, count: Tensor, include_self: bool, name: str) -> Tensor:
+    combine, sign = EXTREMES[name]
+    found = _folded(_Lines(into, updates, places), combine, farthest(into, sign))
+    return where(count > 0, combine(into, found) if include_self else found, into)
+
+
+_shared = custom_vjp(_extreme_of, nondiff_argnums=(4, 5))
+
+
+def _shared_kept(
+    into: Tensor, updates: Tensor, places: Tensor, count: Tensor, include_self: bool, name: str
+) -> tuple[Tensor, Parts]:
+    found = _shared(into, updates, places, count, include_self, name)
+    return found, (into, updates, places, count, found)
+
+
+def _shared_cotangent(
+    include_self: bool, name: str, kept: Parts, cotangent: Tensor
+) -> tuple[Tensor, Tensor, None, None]:
+    """Each of the elements that are the extreme of their place has as much of its cotangent."""
+    into, updates, places, count, found = kept
+    lines = _Lines(into, updates, places)
+    own = _same(into, found) if include_self else logical_not(count > 0)
+    hit = logical_and(_same(updates, _read(found, places)), places < into.shape[-1])
+    share = cotangent / cast(cast(own, NAMES["i32"]) + _added(cast(hit, NAMES["i32"]), lines), cotangent.dtype)
+    return where(own, share, 0.0), where(hit, _read(share, places), 0.0), None, None
+
+
+def _same(x: Tensor, y: Tensor) -> Tensor:
+    """Returns whether elements are equal, or both NaN."""
+    return logical_or(equal(x, y), logical_and(not_equal(x, x), not_equal(y, y)))
+
+
+_shared.defvjp(_shared_kept, _shared_cotangent)
+
+_FOLDS: dict[str, Callable[[_Lines, Tensor, bool, str], Tensor]] = {
+    "sum": _sum,
+    "mean": _mean,
+    "prod": _prod,
+    **dict.fromkeys(EXTREMES, _extreme),
+}

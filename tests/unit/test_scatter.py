@@ -1,0 +1,64 @@
+"""Scatters beside PyTorch's."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+import tensorgrad as tg
+
+SHAPES = [((4, 5), (3, 7), 1), ((4, 5), (9, 5), 0), ((3,), (200,), 0), ((2, 3, 4), (2, 100, 3), 1)]
+"""Of the tensor and of the indices, and the axis."""
+
+
+@pytest.mark.parametrize("include_self", [True, False])
+@pytest.mark.parametrize("reduce", ["sum", "prod", "mean", "amax", "amin"])
+def test_reductions_and_their_gradients(reduce: str, include_self: bool) -> None:
+    random = np.random.default_rng(0)
+    for extents, places, axis in SHAPES:
+        x, weights = (random.normal(size=extents).astype(np.float32) for _ in range(2))
+        updates = random.uniform(0.5, 1.5, places).astype(np.float32)
+        indices = random.integers(0, extents[axis], places).astype(np.int32)
+        theirs = [torch.tensor(part, requires_grad=True) for part in (x, updates)]
+        wide = torch.tensor(indices, dtype=torch.int64)
+        expected = torch.scatter_reduce(theirs[0], axis, wide, theirs[1], reduce, include_self=include_self)
+        torch.sum(expected * torch.tensor(weights)).backward()
+
+        def ours(x: tg.Tensor, u: tg.Tensor, axis: int = axis, indices: np.ndarray = indices) -> tg.Tensor:
+            return tg.scatter_reduce(x, axis, indices, u, reduce, include_self)
+
+        np.testing.assert_allclose(ours(tg.array(x), tg.array(updates)), expected.detach(), rtol=1e-5, atol=1e-5)
+        gradients = tg.grad(lambda x, u, f=ours, w=weights: tg.sum(f(x, u) * w), argnums=(0, 1))(x, updates)
+        for found, part in zip(gradients, theirs, strict=True):
+            assert part.grad is not None
+            np.testing.assert_allclose(found, part.grad, rtol=1e-5, atol=1e-5)
+
+
+def test_means_of_integers_round_down() -> None:
+    found = tg.scatter_reduce([7, -7], 0, [0, 1], [2, 2], "mean")
+    assert found.numpy().tolist() == [4, -3] and found.dtype == tg.i32
+
+
+def test_nothing_to_write() -> None:
+    x, none = tg.array([1.0, 2.0]), np.zeros(0, np.int32)
+    assert tg.scatter(x, 0, none, np.zeros(0)).numpy().tolist() == [1, 2]
+    assert tg.scatter_reduce(x, 0, none, np.zeros(0), "amax", include_self=False).numpy().tolist() == [1, 2]
+
+
+def test_half_floats_are_reduced_in_full() -> None:
+    x = tg.zeros(1, dtype="f16")
+    updates = np.array([1024] + [0.5] * 64, np.float16)
+    assert tg.scatter_reduce(x, 0, [0] * 65, updates, "sum").numpy().tolist() == [1056]
+
+
+def test_rows_of_a_batch() -> None:
+    random = np.random.default_rng(1)
+    x, updates = random.normal(size=(3, 4)).astype(np.float32), random.normal(size=(3, 6)).astype(np.float32)
+    indices = random.integers(0, 4, (3, 6)).astype(np.int32)
+    for reduce in ("prod", "amax"):
+        found = tg.vmap(lambda x, i, u, r=reduce: tg.scatter_reduce(x, 0, i, u, r))(x, indices, updates)
+        assert np.array_equal(found, tg.scatter_reduce(x, 1, indices, updates, reduce))
+    assert np.array_equal(
+        tg.vmap(lambda x, i, u: tg.scatter(x, 0, i, u))(x, indices, updates), tg.scatter(x, 1, indices, updates)
+    )
