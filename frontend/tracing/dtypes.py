@@ -56,13 +56,15 @@ def is_float(dtype: DType) -> bool:
 
 
 def promote(x: DType, y: DType) -> DType:
-    """Returns the dtype of a binary op's operands, by the Array API's rules; integers give way to floats.
+    """Returns the dtype of a binary op's operands, by NumPy's kinds: bool gives way to integers, they to floats.
 
     Raises:
-        DTypeError: A signed and an unsigned integer have no common type here, nor do bool and a number.
+        DTypeError: A signed and an unsigned integer have no common type here.
     """
-    if x == y:
+    if x == y or y == NAMES["bool"]:
         return x
+    if x == NAMES["bool"]:
+        return y
     if is_float(x) and is_float(y):
         return NAMES[max(SHORT[x], SHORT[y], key=_FLOATS.index)]
     if is_float(x) and y.kind in "iu":

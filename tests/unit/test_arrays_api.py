@@ -18,7 +18,11 @@ REFUSED: dict[str, tuple[type[Exception], str, Callable[[], Any]]] = {
     "concat of shapes": (tg.errors.ShapeError, "differ on another axis than 0", lambda: tg.concat([X, X.T])),
     "concat of ranks": (tg.errors.ShapeError, "differ on another axis", lambda: tg.concat([X, X[0]], 0)),
     "concat of scalars": (tg.errors.ShapeError, "out of range for a tensor of 0 axes", lambda: tg.concat([1.0, 2.0])),
-    "concat of dtypes": (tg.errors.DTypeError, "no common type", lambda: tg.concat([X, X > 1])),
+    "concat of dtypes": (
+        tg.errors.DTypeError,
+        "no common type",
+        lambda: tg.concat([INDICES, INDICES.astype(np.uint32)]),
+    ),
     "stack of shapes": (tg.errors.ShapeError, "stack: shapes", lambda: tg.stack([X, X[0]])),
     "split unevenly": (tg.errors.ShapeError, "does not divide into 2 parts", lambda: tg.split(X, 2, 1)),
     "narrow too far": (tg.errors.ShapeError, "leave axis 1", lambda: tg.narrow(X, 1, 2, 2)),

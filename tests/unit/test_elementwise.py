@@ -168,6 +168,32 @@ def test_integers_without_a_quotient() -> None:
     assert np.asarray(tg.bitwise_right_shift(np.array([2**31], np.uint32), np.array([32], np.uint32))).tolist() == [0]
 
 
+@pytest.mark.parametrize(
+    "name",
+    ["less", "less_equal", "greater", "greater_equal", "equal", "not_equal", "maximum", "minimum"],
+)
+def test_booleans_are_ordered(name: str) -> None:
+    x, y = np.array([[True, False]]), np.array([[True], [False]])
+    for other in (y, y.astype(np.float32), y.astype(np.int32)):
+        expected = getattr(np, name)(x, other)
+        for found in (getattr(tg, name)(x, other), tg.jit(getattr(tg, name))(x, other)):
+            assert np.array_equal(found, expected) and found.dtype == expected.dtype
+
+
+def test_booleans_count_beside_numbers() -> None:
+    flags, numbers = tg.array([True, False]), np.array([1.5, 2.0], np.float32)
+    assert (flags + 1.0).numpy().tolist() == [2, 1] and (flags + 1.0).dtype == tg.f32
+    assert (flags * 2).numpy().tolist() == [2, 0] and (flags * 2).dtype == tg.i32
+    assert float(tg.add(True, 1.0)) == 2
+    assert tg.subtract(np.array([4, 4], np.uint32), flags).dtype == tg.u32
+    assert tg.where(flags, flags, numbers).numpy().tolist() == [1, 2]
+    assert tg.concat([flags, numbers]).numpy().tolist() == [1, 0, 1.5, 2]
+    assert float(flags @ numbers) == 1.5
+    assert np.array_equal(tg.grad(lambda x: tg.sum(x * flags))(numbers), [1, 0])
+    with pytest.raises(tg.errors.DTypeError, match="add: takes numbers, not bool; cast first"):
+        tg.add(flags, flags)
+
+
 def test_powers_of_integers() -> None:
     x = tg.array(np.array([3, -2], np.int32))
     assert np.asarray(x**3).tolist() == [27, -8]

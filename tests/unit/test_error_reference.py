@@ -173,8 +173,8 @@ MISTAKES: dict[type[BaseException], Mistake] = {
         HERE + r"add: shapes \(2, 3\) and \(4,\) do not broadcast",
     ),
     errors.DTypeError: Mistake(
-        lambda: tg.concat([tg.ones(2), tg.array([True])]),
-        HERE + "concat: f32 and bool have no common type; cast one of them",
+        lambda: tg.concat([tg.ones(2, "i32"), tg.ones(2, "u32")]),
+        HERE + "concat: i32 and u32 have no common type; cast one of them",
     ),
     errors.ArgumentError: Mistake(
         lambda: untyped.nn.LayerNorm(3, epsilon=1e-5),

@@ -36,7 +36,10 @@ def _binary(what: str, kind: type[TensorOp], x: Any, y: Any) -> Tensor:
 
 
 def _compare(what: str, predicate: str, x: Any, y: Any) -> Tensor:
-    return emit(arithmetic.CompareOp, common(what, x, y), predicate=StringAttr(predicate))
+    operands = common(what, x, y)
+    if operands[0].dtype == NAMES["bool"] and predicate not in ("eq", "ne"):
+        operands = [cast(operand, NAMES["i32"]) for operand in operands]
+    return emit(arithmetic.CompareOp, operands, predicate=StringAttr(predicate))
 
 
 def add(x: Any, y: Any) -> Tensor:
@@ -109,20 +112,25 @@ def emit_full_like(x: Tensor, number: float) -> Tensor:
     return Array(np.broadcast_to(np.asarray(number, x.dtype), x.shape))
 
 
+def _extreme(what: str, kind: type[TensorOp], of_truths: type[TensorOp], x: Any, y: Any) -> Tensor:
+    left, right = common(what, x, y)
+    return emit(of_truths if left.dtype == NAMES["bool"] else kind, [left, right])
+
+
 def maximum(x: Any, y: Any) -> Tensor:
     """Returns the larger of two elements; NaN when either is NaN. Equal elements share the derivative by halves.
 
-    Where one is NaN, both have all of it, as in PyTorch.
+    Where one is NaN, both have all of it, as in PyTorch. False is smaller than True.
     """
-    return _binary("maximum", arithmetic.MaximumOp, x, y)
+    return _extreme("maximum", arithmetic.MaximumOp, arithmetic.OrOp, x, y)
 
 
 def minimum(x: Any, y: Any) -> Tensor:
     """Returns the smaller of two elements; NaN when either is NaN. Equal elements share the derivative by halves.
 
-    Where one is NaN, both have all of it, as in PyTorch.
+    Where one is NaN, both have all of it, as in PyTorch. False is smaller than True.
     """
-    return _binary("minimum", arithmetic.MinimumOp, x, y)
+    return _extreme("minimum", arithmetic.MinimumOp, arithmetic.AndOp, x, y)
 
 
 def _truths(what: str, x: Any, y: Any) -> list[Tensor]:
