@@ -34,7 +34,7 @@ DEEPEST = 64
 
 def _is_word(type_: Attribute) -> bool:
     """Returns whether a type has 32 bits; of others, such as the i64 that an f64 is read as, nothing is known."""
-    return isinstance(type_, IndexType) or (isinstance(type_, IntegerType) and type_.width.data == 32)
+    return isinstance(type_, IndexType) or (isinstance(type_, IntegerType) and type_.bitwidth == 32)
 
 
 def _wrapped(low: int, high: int) -> Range:
