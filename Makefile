@@ -51,7 +51,7 @@ types: $(TEST_READY) ## Check types with pyright
 lit: $(TEST_READY) ## Run the IR tests: MLIR in, FileCheck on what comes out
 	LP_NUM_THREADS=$(LP_NUM_THREADS) $(BIN)/lit --verbose --workers $(JOBS) $(LIT_ARGS) tests/lit
 
-unit: $(TEST_READY) $(WEB_READY) adapter ## Run pytest, all but what is marked nightly, mlir or web (PYTEST_ARGS='-k name')
+unit: $(TEST_READY) adapter ## Run pytest, all but what is marked nightly, mlir or web (PYTEST_ARGS='-k name')
 	LP_NUM_THREADS=$(LP_NUM_THREADS) OPENBLAS_NUM_THREADS=$(OPENBLAS_NUM_THREADS) $(BIN)/python -m pytest -n $(JOBS) -m "not nightly and not mlir and not web" $(PYTEST_ARGS)
 
 test-mlir: $(TEST_READY) ## Run the whole op table by upstream MLIR, from what buf-to-upstream leaves of it

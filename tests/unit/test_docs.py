@@ -25,6 +25,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -101,6 +102,12 @@ def write_files(page: Path, folder: Path) -> None:
             (folder / name[1]).write_text(block.code, encoding="utf-8")
 
 
+def marked(page: Path) -> Any:
+    """A page as a parameter; what exports to pages needs the runtime for browsers, which `make test-web` builds."""
+    exports = any("export web" in line for line in commands(page)) or "export_web(" in python_of(page)
+    return pytest.param(page, marks=[pytest.mark.web] if exports else [])
+
+
 def named(page: Path) -> str:
     return str(page.relative_to(ROOT))
 
@@ -131,7 +138,7 @@ def difference(before: str, after: str) -> list[str]:
     return result
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if commands(page)], ids=named)
+@pytest.mark.parametrize("page", [marked(page) for page in PAGES if commands(page)], ids=named)
 def test_commands(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -157,7 +164,7 @@ def test_commands(
             outputs.append(written.read_text(encoding="utf-8") if written else output.out)
 
 
-@pytest.mark.parametrize("page", [page for page in (ROOT / "README.md", *PAGES) if python_of(page)], ids=named)
+@pytest.mark.parametrize("page", [marked(page) for page in (ROOT / "README.md", *PAGES) if python_of(page)], ids=named)
 def test_python(page: Path, tmp_path: Path) -> None:
     """In a process and a folder of its own, from a file, since traced functions are found by their source."""
     write_files(page, tmp_path)

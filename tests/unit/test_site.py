@@ -41,6 +41,7 @@ def one_tree(folder: Path) -> None:
     (folder / "tensorgrad" / "web" / "__init__.py").symlink_to(ROOT / "web" / "__init__.py")
 
 
+@pytest.mark.web  # the gallery needs the runtime for browsers
 def test_it_builds(tmp_path: Path) -> None:
     """Strictly: a page that isn't in the navigation, a dead link or a missing module fails. The gallery is live."""
     one_tree(tmp_path / "links")
