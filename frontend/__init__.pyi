@@ -123,6 +123,7 @@ from tensorgrad.ops.joining import concat as concat
 from tensorgrad.ops.joining import diagonal as diagonal
 from tensorgrad.ops.joining import eye as eye
 from tensorgrad.ops.joining import linspace as linspace
+from tensorgrad.ops.joining import meshgrid as meshgrid
 from tensorgrad.ops.joining import moveaxis as moveaxis
 from tensorgrad.ops.joining import narrow as narrow
 from tensorgrad.ops.joining import pad as pad
@@ -176,6 +177,9 @@ from tensorgrad.ops.scatter import scatter as scatter
 from tensorgrad.ops.scatter import scatter_reduce as scatter_reduce
 from tensorgrad.ops.shape import arange as arange
 from tensorgrad.ops.shape import array as array
+from tensorgrad.ops.shape import atleast_1d as atleast_1d
+from tensorgrad.ops.shape import atleast_2d as atleast_2d
+from tensorgrad.ops.shape import atleast_3d as atleast_3d
 from tensorgrad.ops.shape import empty as empty
 from tensorgrad.ops.shape import expand_dims as expand_dims
 from tensorgrad.ops.shape import flip as flip

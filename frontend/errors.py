@@ -79,6 +79,10 @@ class PartialStateWarning(UserWarning):
     """A part of a model's state that was set while the rest stays: parameters without running statistics, say."""
 
 
+class EmptyAxisWarning(UserWarning, RuntimeWarning):
+    """A mean, variance or deviation of too few elements, which is NaN or infinite."""
+
+
 __all__ = [
     "ArgumentError",
     "CompilerError",
@@ -87,6 +91,7 @@ __all__ = [
     "DeviceLostError",
     "DeviceLostWarning",
     "DivergenceError",
+    "EmptyAxisWarning",
     "ExecutionError",
     "FormulaError",
     "FrozenWarning",

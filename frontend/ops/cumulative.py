@@ -13,7 +13,7 @@ from tensorgrad.ops.elementwise.arithmetic import equal, logical_or, maximum, mi
 from tensorgrad.ops.elementwise.functions import exp, isfinite, log1p
 from tensorgrad.ops.joining import concat, moveaxis, pad
 from tensorgrad.ops.promotion import as_float, as_tensor, broadcast_to, cast
-from tensorgrad.ops.reduce import in_full, logsumexp, prod
+from tensorgrad.ops.reduce import in_full, logsumexp, numbers, prod
 from tensorgrad.ops.reduce import max as largest
 from tensorgrad.ops.reduce import min as smallest
 from tensorgrad.ops.reduce import sum as total
@@ -53,23 +53,33 @@ def _counted(x: Tensor) -> Tensor:
     return cast(x, NAMES["i32"]) if x.dtype == NAMES["bool"] else x
 
 
-def cumsum(x: Any, axis: int | None = None) -> Tensor:
+def cumsum(x: Any, axis: int | None = None, *, dtype: object = None) -> Tensor:
     """Running sums along `axis` (of the flattened tensor if `None`).
 
     Blocks of 32 elements are summed at once, and the sums of blocks the same way: two kernels for each power of 32 in
-    the extent, each element read 32 times from nearby. Each sum has the error of one that is summed in blocks.
+    the extent, each element read 32 times from nearby. Each sum has the error of one that is summed in blocks. With
+    `dtype` elements are converted to it first.
+
+    Raises:
+        DTypeError: `dtype` is bool.
+        ShapeError: The axis is out of range.
     """
-    rows, place = _prepared(_counted(as_tensor(x)), axis, "cumsum")
+    rows, place = _prepared(_counted(numbers(x, dtype, "cumsum")), axis, "cumsum")
     return moveaxis(_folds(rows, 0, total, operator.add, 0) if rows.size else rows, -1, place)
 
 
-def cumprod(x: Any, axis: int | None = None) -> Tensor:
+def cumprod(x: Any, axis: int | None = None, *, dtype: object = None) -> Tensor:
     """Running products along `axis` (of the flattened tensor if `None`); the derivative is exact where elements are 0.
 
     In blocks, as `cumsum`: each product has the error of one that is multiplied in blocks. The derivative divides by
-    nothing: it is the product of the elements before each one and a linear recurrence from behind, in blocks too.
+    nothing: it is the product of the elements before each one and a linear recurrence from behind, in blocks too. With
+    `dtype` elements are converted to it first.
+
+    Raises:
+        DTypeError: `dtype` is bool.
+        ShapeError: The axis is out of range.
     """
-    rows, place = _prepared(_counted(as_tensor(x)), axis, "cumprod")
+    rows, place = _prepared(_counted(numbers(x, dtype, "cumprod")), axis, "cumprod")
     if rows.size:
         rows = _products(rows) if np.issubdtype(rows.dtype, np.floating) else _folds(rows, 0, prod, operator.mul, 1)
     return moveaxis(rows, -1, place)
@@ -114,9 +124,9 @@ def _extremes(x: Any, axis: int | None, what: str, fold: Fold, combine: Combine,
     rows, place = _prepared(x, axis, what)
     order = positions(rows.shape, rows.ndim - 1, NAMES["i32"])
     if rows.size:
-        numbers = stop_gradient(_counted(rows))
-        found = _folds(numbers, 0, fold, combine, farthest(numbers, sign))
-        reached = logical_or(equal(numbers, found), not_equal(numbers, numbers))
+        given = stop_gradient(_counted(rows))
+        found = _folds(given, 0, fold, combine, farthest(given, sign))
+        reached = logical_or(equal(given, found), not_equal(given, given))
         order = _folds(where(reached, order, 0), 0, largest, maximum, 0)
         rows = _reached(rows, order) if is_float(rows.dtype) else take_along_axis(rows, order, -1)
     return moveaxis(rows, -1, place), moveaxis(order, -1, place)

@@ -12,7 +12,7 @@ import numpy as np
 
 from tensorgrad.dialects.tg import shape
 from tensorgrad.dialects.tg.base import integer, ints
-from tensorgrad.errors import DTypeError, OptionError, ShapeError
+from tensorgrad.errors import DTypeError, OptionError, ShapeError, TraceError
 from tensorgrad.ops.elementwise.arithmetic import equal, greater_equal, subtract, where
 from tensorgrad.ops.promotion import as_tensor, broadcast_to, cast
 from tensorgrad.ops.shape import (
@@ -29,7 +29,7 @@ from tensorgrad.ops.shape import (
 )
 from tensorgrad.tracing.dtypes import NAMES, as_dtype, promote
 from tensorgrad.tracing.location import user_line
-from tensorgrad.tracing.tensor import Array, Tensor
+from tensorgrad.tracing.tensor import Array, Tensor, Traced
 from tensorgrad.tracing.tracer import emit
 
 PARTS_A_KERNEL = 6
@@ -227,15 +227,27 @@ def roll(x: Any, shift: Any, axis: Any = None) -> Tensor:
 def repeat(x: Any, repeats: Any, axis: int | None = None) -> Tensor:
     """Repeats each element along `axis` (of the flattened tensor if `None`): all as often, or each by its own number.
 
+    Args:
+        x: Any tensor.
+        repeats: An integer, or as many as the axis has elements: a list or an array whose values are known.
+        axis: The axis that becomes longer.
+
     Raises:
         ShapeError: A number of repeats is negative, or their list does not fit the axis.
+        TraceError: The numbers are known only when the program runs.
     """
     tensor = as_tensor(x)
     if axis is None:
         tensor, axis = reshape(tensor, -1), 0
     place = normalized_axis(axis, tensor.ndim, "repeat")
     extent = tensor.shape[place]
-    listed = isinstance(repeats, (tuple, list, np.ndarray))
+    if isinstance(repeats, Traced):
+        raise TraceError(
+            f"{user_line()}: repeat: the numbers of repeats say how long the result is, and a traced tensor has them "
+            "only when the program runs"
+        )
+    repeats = np.asarray(repeats) if isinstance(repeats, Array) else repeats
+    listed = isinstance(repeats, (tuple, list)) or (isinstance(repeats, np.ndarray) and repeats.ndim > 0)
     counts = [_integer(count, "repeat: a number of repeats") for count in (repeats if listed else [repeats])]
     if builtins.min(counts, default=0) < 0 or (listed and len(counts) not in (1, extent)):
         raise ShapeError(f"{user_line()}: repeat: {repeats} does not fit axis {place} of {tensor.shape}")
@@ -417,6 +429,32 @@ def diagonal(x: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tensor:
     flat = reshape(moved, [*moved.shape[:-2], rows * columns])
     first = shift if shift >= 0 else -shift * columns
     return _between(flat, flat.ndim - 1, first, first + (count - 1) * (columns + 1) + 1, columns + 1)
+
+
+def meshgrid(*axes: Any, indexing: str = "xy") -> tuple[Tensor, ...]:
+    """Returns the coordinates of a grid: for each vector, a tensor of the grid's shape.
+
+    Args:
+        *axes: The coordinates along each axis, vectors or scalars.
+        indexing: `xy`, NumPy's default, has the first vector along the second axis and the second along the first; `ij`
+            has each along its own.
+
+    Raises:
+        OptionError: `indexing` is neither.
+        ShapeError: A tensor has two axes or more.
+    """
+    if indexing not in ("xy", "ij"):
+        raise OptionError(f"{user_line()}: meshgrid: indexing {indexing!r} is not one of xy, ij")
+    tensors = [as_tensor(axis) for axis in axes]
+    for tensor in tensors:
+        if tensor.ndim > 1:
+            raise ShapeError(f"{user_line()}: meshgrid: takes vectors, not a tensor of shape {tensor.shape}")
+    order = list(range(len(tensors)))
+    if indexing == "xy":
+        order[:2] = order[:2][::-1]
+    extents = [tensors[i].size for i in order]
+    apart = [reshape(x, [-1 if j == i else 1 for j in order]) for i, x in enumerate(tensors)]
+    return tuple(broadcast_to(part, extents) for part in apart)
 
 
 def eye(rows: int, columns: int | None = None, k: int = 0, dtype: object = "f32") -> Tensor:

@@ -5,21 +5,20 @@ from __future__ import annotations
 import functools
 import math
 import typing
+import warnings
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-import numpy as np
-
 from tensorgrad.dialects.tg import contract, reduce
 from tensorgrad.dialects.tg.base import ints
-from tensorgrad.errors import DTypeError, OptionError, ShapeError
+from tensorgrad.errors import DTypeError, EmptyAxisWarning, OptionError, ShapeError
 from tensorgrad.ops.elementwise.arithmetic import abs as absolute
 from tensorgrad.ops.elementwise.arithmetic import stop_gradient, where
 from tensorgrad.ops.elementwise.arithmetic import where as choose
 from tensorgrad.ops.elementwise.functions import exp, isfinite, log, sqrt
-from tensorgrad.ops.promotion import as_tensor, broadcast_shapes, broadcast_to, cast
+from tensorgrad.ops.promotion import as_float, as_tensor, broadcast_shapes, broadcast_to, cast
 from tensorgrad.ops.shape import full, normalized_axes, normalized_axis, positions, reshape
-from tensorgrad.tracing.dtypes import NAMES, SHORT, is_float, promote
+from tensorgrad.tracing.dtypes import NAMES, SHORT, as_dtype, is_float, promote
 from tensorgrad.tracing.location import user_line
 from tensorgrad.tracing.tensor import Tensor
 from tensorgrad.tracing.tracer import emit
@@ -51,9 +50,30 @@ def in_full(function: Statistic) -> Statistic:
     return typing.cast("Statistic", wide)
 
 
-def sum(x: Any, axis: Any = None, keepdims: bool = False) -> Tensor:
-    """Returns the sum along `axis`: one axis, several, or all (None). Booleans count."""
-    return _reduce("sum", reduce.SumOp, x, axis, keepdims)
+def numbers(x: Any, dtype: object, what: str, floats: bool = False) -> Tensor:
+    """Returns `x` in the dtype that a reduction is to compute in: its own where that is `None`.
+
+    Raises:
+        DTypeError: The dtype is bool, or none of floats where the result is one.
+    """
+    if dtype is None:
+        return as_tensor(x)
+    wanted = as_dtype(dtype)
+    if not is_float(wanted) and (floats or wanted == NAMES["bool"]):
+        kinds = "floats" if floats else "numbers"
+        raise DTypeError(f"{user_line()}: {what}: dtype is one of {kinds}, not {SHORT[wanted]}")
+    return cast(x, wanted)
+
+
+def sum(x: Any, axis: Any = None, keepdims: bool = False, *, dtype: object = None) -> Tensor:
+    """Returns the sum along `axis`: one axis, several, or all (None). Booleans count.
+
+    With `dtype` elements are converted to it before they are added.
+
+    Raises:
+        DTypeError: `dtype` is bool.
+    """
+    return _reduce("sum", reduce.SumOp, numbers(x, dtype, "sum"), axis, keepdims)
 
 
 def max(x: Any, axis: Any = None, keepdims: bool = False) -> Tensor:
@@ -76,20 +96,43 @@ def min(x: Any, axis: Any = None, keepdims: bool = False) -> Tensor:
     return _reduce("min", reduce.MinOp, x, axis, keepdims)
 
 
-@in_full
-def mean(x: Any, axis: Any = None, keepdims: bool = False) -> Tensor:
+def mean(x: Any, axis: Any = None, keepdims: bool = False, *, dtype: object = None) -> Tensor:
     """Returns the mean along `axis`; integers and booleans average as f32; f16 is averaged in f32 and rounded once.
 
+    With `dtype` elements are converted to it first. The mean of nothing is NaN, with an `EmptyAxisWarning`.
+
     Raises:
-        ShapeError: A reduced axis is empty.
+        DTypeError: `dtype` is not of floats.
     """
-    tensor = as_tensor(x)
-    tensor = tensor if is_float(tensor.dtype) else cast(tensor, NAMES["f32"])
-    axes = normalized_axes(axis, tensor.ndim, "mean")
-    count = int(np.prod([tensor.shape[i] for i in axes], dtype=np.int64))
-    if count == 0:
-        raise ShapeError(f"{user_line()}: mean: axes {axes} of {tensor.shape} are empty")
-    return sum(tensor, axes, keepdims) * (1.0 / count)
+    tensor = numbers(x, dtype, "mean", floats=True)
+    axes, share = _share("mean", tensor, axis)
+    return _scaled_sum(as_float(tensor), axes, keepdims, share)
+
+
+@in_full
+def _scaled_sum(x: Tensor, axes: list[int], keepdims: bool, share: float) -> Tensor:
+    total = sum(x, axes, keepdims)
+    # Shader compilers make 0 of the 0 that is the sum of nothing times anything.
+    return total * share if _count(x, axes) else full(total.shape, math.nan, total.dtype)
+
+
+def _share(what: str, x: Tensor, axis: Any, correction: float = 0) -> tuple[list[int], float]:
+    """Returns axes, and one over the number of elements along them less a correction.
+
+    Where none is left that is infinite, with a warning. It is for public functions, whose callers the warning names.
+    """
+    axes = normalized_axes(axis, x.ndim, what)
+    count = _count(x, axes) - correction
+    if count > 0:
+        return axes, 1.0 / count
+    few = f"are too short for correction {correction}" if correction else "are empty"
+    message = f"{user_line()}: {what}: axes {axes} of {x.shape} {few}; the result is not finite"
+    warnings.warn(message, EmptyAxisWarning, stacklevel=4)
+    return axes, math.inf
+
+
+def _count(x: Tensor, axes: list[int]) -> int:
+    return math.prod(x.shape[axis] for axis in axes)
 
 
 def matmul(x: Any, y: Any) -> Tensor:
@@ -245,11 +288,14 @@ def causal_mask(queries: int, keys: int | None = None) -> Tensor:
     return positions(shape, 1, NAMES["i32"]) <= positions(shape, 0, NAMES["i32"]) + (columns - queries)
 
 
-def prod(x: Any, axis: Any = None, keepdims: bool = False) -> Tensor:
+def prod(x: Any, axis: Any = None, keepdims: bool = False, *, dtype: object = None) -> Tensor:
     """Returns the product along `axis`, 1 where it is empty; its derivative is exact where elements are 0. Booleans
-    count.
+    count. With `dtype` elements are converted to it first.
+
+    Raises:
+        DTypeError: `dtype` is bool.
     """
-    return _reduce("prod", reduce.ProdOp, x, axis, keepdims)
+    return _reduce("prod", reduce.ProdOp, numbers(x, dtype, "prod"), axis, keepdims)
 
 
 def _truth(x: Any) -> Tensor:
@@ -272,39 +318,41 @@ def _root(x: Tensor) -> Tensor:
     return where(zero, x, sqrt(where(zero, 1.0, x)))
 
 
-@in_full
 def var(x: Any, axis: Any = None, correction: float = 0, keepdims: bool = False) -> Tensor:
     """Returns the variance along `axis`: the mean of the squared distances from the mean; integers and booleans as f32.
 
-    In two passes, so exact where the mean is large beside the spread.
+    In two passes, so exact where the mean is large beside the spread. Where there are no more elements than the
+    correction takes off it is NaN, or infinite where elements differ, with an `EmptyAxisWarning`.
 
     Args:
         x: The samples.
         axis: One axis, several, or all (None).
         correction: What is taken off the number of elements; 1 gives the unbiased estimate.
         keepdims: Whether reduced axes stay, with extent 1.
-
-    Raises:
-        ShapeError: There are no more elements than the correction takes off.
     """
     tensor = as_tensor(x)
-    tensor = tensor if is_float(tensor.dtype) else cast(tensor, NAMES["f32"])
-    axes = normalized_axes(axis, tensor.ndim, "var")
-    count = int(np.prod([tensor.shape[i] for i in axes], dtype=np.int64)) - correction
-    if count <= 0:
-        raise ShapeError(f"{user_line()}: var: axes {axes} of {tensor.shape} are too short for correction {correction}")
-    distance = tensor - mean(tensor, axes, keepdims=True)
-    return sum(distance * distance, axes, keepdims) * (1.0 / count)
+    return _spread(as_float(tensor), *_share("var", tensor, axis, correction), keepdims)
 
 
 @in_full
+def _spread(x: Tensor, axes: list[int], share: float, keepdims: bool) -> Tensor:
+    """Returns the sum of squared distances from the mean, times a share."""
+    distance = x - sum(x, axes, keepdims=True) * (1.0 / (_count(x, axes) or 1))
+    return _scaled_sum(distance * distance, axes, keepdims, share)
+
+
 def std(x: Any, axis: Any = None, correction: float = 0, keepdims: bool = False) -> Tensor:
     """Returns the standard deviation along `axis`, the root of `var`; its derivative is 0 where all elements are equal.
 
-    Raises:
-        ShapeError: There are no more elements than the correction takes off.
+    Where there are no more elements than the correction takes off it is as `var` says, with an `EmptyAxisWarning`.
     """
-    return _root(var(x, axis, correction, keepdims))
+    tensor = as_tensor(x)
+    return _rooted_spread(as_float(tensor), *_share("std", tensor, axis, correction), keepdims)
+
+
+@in_full
+def _rooted_spread(x: Tensor, axes: list[int], share: float, keepdims: bool) -> Tensor:
+    return _root(_spread(x, axes, share, keepdims))
 
 
 @in_full
@@ -317,8 +365,7 @@ def norm(x: Any, ord: float = 2, axis: Any = None, keepdims: bool = False) -> Te
         ShapeError: `ord` is infinite and an axis is empty.
         OptionError: `ord` is NaN.
     """
-    tensor = as_tensor(x)
-    tensor = tensor if is_float(tensor.dtype) else cast(tensor, NAMES["f32"])
+    tensor = as_float(x)
     if ord != ord:
         raise OptionError(f"{user_line()}: norm: ord is NaN")
     if ord == 2:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, overload
 
 import numpy as np
@@ -236,6 +236,32 @@ def expand_dims(x: Any, axis: Any) -> Tensor:
     places = normalized_axes(axis, tensor.ndim + count, "expand_dims")
     rest = iter(tensor.shape)
     return reshape(tensor, [1 if i in places else next(rest) for i in range(tensor.ndim + count)])
+
+
+def atleast_1d(*tensors: Any) -> Tensor | tuple[Tensor, ...]:
+    """Returns scalars as vectors of one element, all others as they are: one tensor for one, else a tuple."""
+    return _with_axes(tensors, lambda shape_: shape_ or (1,))
+
+
+def atleast_2d(*tensors: Any) -> Tensor | tuple[Tensor, ...]:
+    """Returns vectors as `[1, n]`, scalars as `[1, 1]`, all others as they are: one tensor for one, else a tuple."""
+    return _with_axes(tensors, lambda shape_: (1,) * (2 - len(shape_)) + shape_)
+
+
+def atleast_3d(*tensors: Any) -> Tensor | tuple[Tensor, ...]:
+    """Returns matrices as `[m, n, 1]`, vectors as `[1, n, 1]`, scalars as `[1, 1, 1]`, and all others as they are.
+
+    One tensor for one, else a tuple.
+    """
+    wide = {0: lambda shape_: (1, 1, 1), 1: lambda shape_: (1, *shape_, 1), 2: lambda shape_: (*shape_, 1)}
+    return _with_axes(tensors, lambda shape_: wide[len(shape_)](shape_) if len(shape_) in wide else shape_)
+
+
+def _with_axes(
+    tensors: Sequence[Any], shaped: Callable[[tuple[int, ...]], tuple[int, ...]]
+) -> Tensor | tuple[Tensor, ...]:
+    made = tuple(reshape(x, shaped(x.shape)) for x in map(as_tensor, tensors))
+    return made[0] if len(made) == 1 else made
 
 
 def unsqueeze(x: Any, axis: Any) -> Tensor:

@@ -193,6 +193,55 @@ def composed_reductions() -> Iterator[Case]:
     )
 
 
+def grid_cases() -> Iterator[Case]:
+    for indexing in ("xy", "ij"):
+        for place in range(3):
+            known: Any = indexing  # numpy's types want each name spelled out
+            yield Case(
+                shape.BroadcastOp,
+                f"meshgrid {indexing} {place}",
+                lambda *axes, i=known, p=place: joining.meshgrid(*axes, indexing=i)[p] * 2.0,
+                (normal(3), normal(4), normal(2)),
+                lambda *axes, i=known, p=place: np.meshgrid(*axes, indexing=i)[p] * np.float32(2),
+                derivative=True,
+                flat=tuple(other for other in range(3) if other != place),
+            )
+    for name in ("atleast_1d", "atleast_2d", "atleast_3d"):
+        yield Case(
+            shape.ReshapeOp,
+            name,
+            lambda x, n=name: getattr(shaping, n)(reductions.sum(x)) * 1.5 + getattr(shaping, n)(x),
+            (normal(4),),
+            lambda x, n=name: getattr(np, n)(np.sum(x)) * np.float32(1.5) + getattr(np, n)(x),
+            derivative=True,
+        )
+
+
+def converted_reductions() -> Iterator[Case]:
+    """Reductions that convert first."""
+    yield Case(
+        reduce.SumOp,
+        "of integers as f32",
+        lambda x: reductions.sum(x, 0, dtype="f32"),
+        (integers(0, 2**31, 3, 2),),
+        lambda x: np.sum(x, 0, dtype=np.float64).astype(np.float32),
+    )
+    yield Case(
+        reduce.SumOp,
+        "mean of f16 in f32",
+        lambda x: reductions.mean(x, 1, dtype="f32"),
+        (normal(2, 5).astype(np.float16),),
+        lambda x: np.mean(x, 1, dtype=np.float32),
+    )
+    yield Case(
+        reduce.ProdOp,
+        "of floats as i32",
+        lambda x: reductions.prod(x, dtype="i32"),
+        (f32(1.9, -2.9, 3.1),),
+        lambda x: np.prod(x.astype(np.int32), dtype=np.int32),
+    )
+
+
 def sort_cases() -> Iterator[Case]:
     def positions(x: NumpyArray, descending: bool) -> NumpyArray:
         """Sorted by value, NaN as the largest, then by position, one by one."""
@@ -551,6 +600,8 @@ def array_cases() -> Iterator[Case]:
     """Every case of this file."""
     yield from prod_cases()
     yield from composed_reductions()
+    yield from converted_reductions()
+    yield from grid_cases()
     yield from sort_cases()
     yield from pack_cases()
     yield from concat_cases()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
@@ -89,7 +90,23 @@ REFUSED: dict[str, tuple[type[Exception], str, Callable[[], Any]]] = {
     "eye of less than nothing": (tg.errors.ShapeError, "negative", lambda: tg.eye(-1)),
     "linspace of less than nothing": (tg.errors.ShapeError, "negative", lambda: tg.linspace(0, 1, -1)),
     "argmax of nothing": (tg.errors.ShapeError, "empty", lambda: tg.argmax(X[:0], 0)),
-    "variance of one": (tg.errors.ShapeError, "too short for correction 1", lambda: tg.var(X[:1], 0, correction=1)),
+    "sum as booleans": (
+        tg.errors.DTypeError,
+        "sum: dtype is one of numbers, not bool",
+        lambda: tg.sum(X, dtype=bool),
+    ),
+    "mean as integers": (
+        tg.errors.DTypeError,
+        "mean: dtype is one of floats, not i32",
+        lambda: tg.mean(X, dtype="i32"),
+    ),
+    "grid of another indexing": (tg.errors.OptionError, "not one of xy, ij", lambda: tg.meshgrid(X[0], indexing="yx")),
+    "grid of matrices": (tg.errors.ShapeError, "takes vectors", lambda: tg.meshgrid(X)),
+    "traced repeats": (
+        tg.errors.TraceError,
+        "repeat: the numbers of repeats",
+        lambda: tg.trace(lambda n: tg.repeat(X, n, 1), tg.spec(3, "i32")),
+    ),
     "norm of no order": (tg.errors.OptionError, "NaN", lambda: tg.norm(X, float("nan"))),
     "sort a scalar": (tg.errors.ShapeError, "out of range", lambda: tg.sort(np.float32(1))),
     "too many largest": (tg.errors.ShapeError, "does not have 4 elements", lambda: tg.top_k(X, 4)),
@@ -187,3 +204,53 @@ def test_methods() -> None:
     assert x.sort(0, descending=True).numpy().tolist() == X[::-1].tolist()
     assert x.at[0, 1].add(5.0).numpy()[0, 1] == 6
     assert np.array_equal(x.numpy(), X), "a changed copy leaves the tensor as it was"
+
+
+@pytest.mark.parametrize("indexing", ["xy", "ij"])
+def test_grids(indexing: Any) -> None:
+    x, y, z = (np.arange(n, dtype=np.float32) for n in (3, 4, 2))
+    samples: list[tuple[Any, ...]] = [(), (x,), (x, y), (x, y, z), (x, np.float32(2))]
+    for axes in samples:
+        grids = tg.meshgrid(*axes, indexing=indexing), np.meshgrid(*axes, indexing=indexing)
+        for found, expected in zip(*grids, strict=True):
+            assert np.array_equal(found, expected)
+
+
+@pytest.mark.parametrize("name", ["atleast_1d", "atleast_2d", "atleast_3d"])
+def test_axes_at_least(name: str) -> None:
+    shapes = [(), (2,), (2, 3), (2, 3, 4), (1, 2, 3, 4)]
+    arrays = [np.ones(shape, np.float32) for shape in shapes]
+    found, expected = getattr(tg, name)(*arrays), getattr(np, name)(*arrays)
+    assert [one.shape for one in found] == [one.shape for one in expected]
+    assert getattr(tg, name)(1.0).shape == getattr(np, name)(1.0).shape
+
+
+def test_repeats_in_a_tensor() -> None:
+    assert tg.repeat([1, 2, 3], tg.array([2, 0, 1])).numpy().tolist() == [1, 1, 3]
+    assert tg.repeat([1, 2], np.array(2)).numpy().tolist() == [1, 1, 2, 2]
+
+
+def test_dtypes_of_reductions() -> None:
+    halves = tg.array(np.array([60000, 60000], np.float16))
+    assert float(tg.sum(halves, dtype="f32")) == 120_000 and float(halves.mean(dtype="f32")) == 60_000
+    assert halves.mean().dtype == tg.f16 and np.isinf(float(halves.sum()))
+    assert tg.sum([1, 2], dtype=float).dtype == tg.f32 and tg.prod([1.5, 2.5], dtype="i32").numpy() == 2
+    assert tg.cumsum([1.9, 1.9], dtype="i32").numpy().tolist() == [1, 2]
+    assert tg.cumprod([True, True], dtype="f32").dtype == tg.f32
+
+
+def test_statistics_of_too_few() -> None:
+    nothing, single, two = np.zeros((0, 2), np.float32), np.ones((1, 2), np.float32), np.array([1, 2], np.float32)
+    for function, expected in (
+        (lambda: tg.mean(nothing, 0), [np.nan, np.nan]),
+        (lambda: tg.var(nothing, 0), [np.nan, np.nan]),
+        (lambda: tg.std(nothing, 0), [np.nan, np.nan]),
+        (lambda: tg.var(single, 0, correction=1), [np.nan, np.nan]),
+        (lambda: tg.std(two, correction=3), np.inf),
+        (lambda: tg.jit(lambda x: tg.mean(x, 0), device="wgpu")(nothing), [np.nan, np.nan]),
+        (lambda: tg.jit(lambda x: tg.var(x, 0, 1), device="wgpu")(single), [np.nan, np.nan]),
+    ):
+        with pytest.warns(tg.errors.EmptyAxisWarning, match="the result is not finite") as caught:
+            assert np.array_equal(function(), expected, equal_nan=True)
+        assert [Path(one.filename).name for one in caught] == ["test_arrays_api.py"]
+        assert "test_arrays_api.py" in str(caught[0].message)

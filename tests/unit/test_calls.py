@@ -40,7 +40,7 @@ MISFITS: dict[str, tuple[Callable[[], Any], str]] = {
     "method": (lambda: X.sum(axs=1), r"sum\(\) has no argument 'axs'; did you mean axis\?"),
     "nearest": (lambda: X.softmax(wher=1), "did you mean where"),
     "several": (lambda: untyped.relu(X, inplace=True, out=X), "relu.. has no argument 'inplace' and 'out'"),
-    "positions": (lambda: untyped.sum(X, 1, True, 3), r"sum\(\) takes 3 arguments, and 4 came"),
+    "positions": (lambda: untyped.argmax(X, 1, True, 3), r"argmax\(\) takes 3 arguments, and 4 came"),
     "missing": (
         lambda: untyped.gather(X, 0),
         r"gather\(\) needs the argument 'indices'; it takes \(x, axis, indices\)",

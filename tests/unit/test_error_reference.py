@@ -261,6 +261,10 @@ MISTAKES: dict[type[BaseException], Mistake] = {
         lambda: compiled(model=Spare()),
         MODELS + r"squared_error\(\) does not depend on the parameter 'spare\.weight', which is to be trained",
     ),
+    errors.EmptyAxisWarning: Mistake(
+        lambda: tg.var(tg.ones((1, 2)), 0, correction=1),
+        HERE + r"var: axes \[0\] of \(1, 2\) are too short for correction 1; the result is not finite",
+    ),
     errors.FrozenWarning: Mistake(
         freeze_after_compile,
         HERE + r"whether layers\.0\.weight, layers\.0\.bias is frozen is as it was at tg\.compile; replace_model\(\) "
