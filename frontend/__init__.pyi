@@ -11,6 +11,7 @@ from tensorgrad import nn as nn
 from tensorgrad import onnx as onnx
 from tensorgrad import optim as optim
 from tensorgrad import random as random
+from tensorgrad import testing as testing
 from tensorgrad.driver.compile import compile as compile
 from tensorgrad.driver.compiled import Inference as Inference
 from tensorgrad.driver.device import DeviceName as DeviceName

@@ -13,12 +13,13 @@ from typing import TypeAlias, cast
 
 from xdsl.dialects import affine as affine_ops
 from xdsl.dialects import arith, memref, scf
-from xdsl.dialects.builtin import IndexType, IntegerAttr, IntegerType, MemRefType, i1
+from xdsl.dialects.builtin import IndexType, IntegerAttr, MemRefType, i1, i32
 from xdsl.dialects.linalg.ops import IndexOp
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
 from xdsl.ir.affine import AffineBinaryOpExpr, AffineBinaryOpKind, AffineConstantExpr, AffineDimExpr, AffineExpr
 
 from tensorgrad.dialects import wgsl
+from tensorgrad.dialects.tg.base import ui32
 
 Range: TypeAlias = tuple[int, int]
 """The least and the greatest value of an unsigned number of 32 bits, or of a condition (0 and 1)."""
@@ -34,7 +35,7 @@ DEEPEST = 64
 
 def _is_word(type_: Attribute) -> bool:
     """Returns whether a type has 32 bits; of others, such as the i64 that an f64 is read as, nothing is known."""
-    return isinstance(type_, IndexType) or (isinstance(type_, IntegerType) and type_.bitwidth == 32)
+    return isinstance(type_, IndexType) or type_ in (i32, ui32)
 
 
 def _wrapped(low: int, high: int) -> Range:

@@ -47,6 +47,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "initializers": ("surface", "nn"),
     "random": ("surface", "ops"),
     "logs": ("errors",),
+    "testing": FUNCTIONS,
     "": ("surface", "logs"),
     "tools": ("",),
 }

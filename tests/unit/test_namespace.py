@@ -43,7 +43,18 @@ def test_the_stub_lists_what_there_is() -> None:
 
 
 def test_modules_list_what_they_export() -> None:
-    for module in (tg.nn, tg.optim, tg.optim.schedules, tg.random, tg.callbacks, tg.data, tg.initializers, tg.onnx):
+    modules = (
+        tg.nn,
+        tg.optim,
+        tg.optim.schedules,
+        tg.random,
+        tg.callbacks,
+        tg.data,
+        tg.initializers,
+        tg.onnx,
+        tg.testing,
+    )
+    for module in modules:
         names = dir(module)
         values = {name: vars(module)[name] for name in names}
         assert values and not any(name.startswith("_") for name in values) and "publish" not in values
@@ -95,6 +106,7 @@ def test_modules_do_not_hide_functions():
         "onnx",
         "optim",
         "random",
+        "testing",
     }
 
 

@@ -1,0 +1,283 @@
+"""Checks for tests: derivatives against central differences, and values against values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from tensorgrad.errors import DTypeError, OptionError
+from tensorgrad.surface.calls import publish
+from tensorgrad.tracing import trees
+from tensorgrad.tracing.dtypes import NAMES, SHORT, is_float
+from tensorgrad.tracing.location import user_line
+from tensorgrad.tracing.tensor import Array, Tensor
+from tensorgrad.tracing.tracer import as_array
+from tensorgrad.transforms.jacobian import jvp, vjp
+
+__all__ = ["assert_close", "check_grads"]
+
+NumpyArray: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+Flat: TypeAlias = Callable[..., tuple[Tensor, ...]]
+"""A function of float tensors to float tensors."""
+
+MODES = ("rev", "fwd")
+STEPS = (2e-3, 1e-3, 5e-4)
+"""Of central differences, which are extrapolated to an error of the sixth power."""
+
+TOLERANCES: dict[str, tuple[float, float]] = {
+    "f16": (1e-3, 1e-5),
+    "f32": (1.3e-6, 1e-5),
+    "f64": (1e-7, 1e-7),
+}
+"""Relative and absolute, as PyTorch's; what is not a float has to be equal."""
+
+
+def check_grads(
+    f: Callable[..., Any],
+    args: Sequence[Any],
+    order: int = 2,
+    modes: Sequence[str] = MODES,
+    rtol: float = 1e-6,
+    atol: float = 1e-6,
+) -> None:
+    """Compares the derivatives of a function with central differences, in f64 on the reference.
+
+    Each tensor of floats is moved in a random direction, which is the same on every run: a derivative that is wrong at
+    one element shows. Those of higher order are differences of the derivative below, in each combination of modes. A
+    function that computes in f32 within has to be given tolerances to match, and one with a kink nearby none will do.
+
+    Args:
+        f: A function of trees of tensors to a tree of tensors, with a float among its results.
+        args: Its arguments. Floats become f64; all others stay as they are.
+        order: The highest derivative, at least 1.
+        modes: Of `rev`, by `tg.vjp`, and `fwd`, by `tg.jvp`.
+        rtol: How far a derivative may be from differences, relative to these.
+        atol: How far it may be off at least.
+
+    Raises:
+        AssertionError: A derivative differs, or is not finite; the message names the order, the modes and the argument.
+        OptionError: `order` or `modes` is none of these.
+        DTypeError: No argument or no result is a float.
+
+    Example:
+        >>> import tensorgrad as tg
+        >>> tg.testing.check_grads(lambda x: tg.sin(x) * x, (tg.array([0.5, -1.0]),))
+    """
+    if isinstance(order, bool) or not isinstance(order, int) or order < 1:
+        raise OptionError(f"{user_line()}: check_grads: order is a positive integer, not {order!r}")
+    if isinstance(modes, str) or not modes or any(mode not in MODES for mode in modes):
+        raise OptionError(f"{user_line()}: check_grads: modes are some of {', '.join(MODES)}, not {modes!r}")
+    leaves, rebuild = trees.flatten(tuple(args))
+    moving = [place for place, leaf in enumerate(leaves) if _holds_floats(leaf)]
+    if not moving:
+        raise DTypeError(f"{user_line()}: check_grads: no argument holds floats")
+
+    def flat(*floats: Tensor) -> tuple[Tensor, ...]:
+        given = list(leaves)
+        for place, one in zip(moving, floats, strict=True):
+            given[place] = one
+        return _floats(f(*rebuild(given)))
+
+    points = [np.asarray(as_array(leaves[place]), np.float64) for place in moving]
+    if not flat(*map(Array, points)):
+        raise DTypeError(f"{user_line()}: check_grads: no result is a float")
+    paths = trees.paths(tuple(args))
+    titles = [_title(*paths[place].partition(".")) for place in moving]
+    _Check(titles, tuple(modes), rtol, atol).run(flat, points, (), order)
+
+
+def _holds_floats(leaf: Any) -> bool:
+    return isinstance(leaf, float) or (isinstance(leaf, Tensor | np.ndarray | np.generic) and leaf.dtype.kind == "f")
+
+
+def _title(argument: str, dot: str, rest: str) -> str:
+    return f"args[{argument}]{dot}{rest}"
+
+
+def _floats(tree: Any) -> tuple[Tensor, ...]:
+    made = [leaf if isinstance(leaf, Tensor) else Array(as_array(leaf)) for leaf in trees.flatten(tree)[0]]
+    return tuple(leaf for leaf in made if is_float(leaf.dtype))
+
+
+class _Check:
+    """A comparison of derivatives with differences.
+
+    Attributes:
+        titles: What the arguments are called.
+        modes: Those to try.
+        rtol: The relative tolerance.
+        atol: The absolute one.
+    """
+
+    def __init__(self, titles: Sequence[str], modes: tuple[str, ...], rtol: float, atol: float):
+        self.titles, self.modes, self.rtol, self.atol = titles, modes, rtol, atol
+        self._random = np.random.default_rng(0)
+
+    def run(self, function: Flat, points: Sequence[NumpyArray], below: tuple[str, ...], order: int) -> None:
+        """Checks the first derivative of a function, then those of each mode's derivative.
+
+        Args:
+            function: The function, itself a derivative by the modes in `below`.
+            points: Where.
+            below: The modes by which it came about.
+            order: How many derivatives are left.
+        """
+        results = [np.asarray(one) for one in function(*map(Array, points))]
+        weights = [Array(self._direction(one.shape)) for one in results]
+        pullback = self._pullback(function, weights)
+        gradients = [np.asarray(one) for one in pullback(*map(Array, points))] if "rev" in self.modes else []
+        for place, title in enumerate(self.titles):
+            direction = self._direction(points[place].shape)
+            expected = self._differences(function, points, place, direction)
+            projected = sum(float(np.sum(np.asarray(w) * e)) for w, e in zip(weights, expected, strict=True))
+            for mode in self.modes:
+                if mode == "rev":
+                    self._compare([gradients[place] * direction], [projected], (*below, mode), title)
+                else:
+                    moved = [np.zeros_like(point) for point in points]
+                    moved[place] = direction
+                    tangents = self._pushed(function, [Array(one) for one in moved])(*map(Array, points))
+                    found = [np.asarray(one) for one in tangents]
+                    self._compare(found, expected, (*below, mode), title)
+        if order > 1:
+            directions = [Array(self._direction(point.shape)) for point in points]
+            derivatives = {"rev": pullback, "fwd": self._pushed(function, directions)}
+            for mode in self.modes:
+                self.run(derivatives[mode], points, (*below, mode), order - 1)
+
+    def _direction(self, shape: tuple[int, ...]) -> NumpyArray:
+        return np.asarray(self._random.normal(size=shape))
+
+    def _pullback(self, function: Flat, weights: Sequence[Tensor]) -> Flat:
+        """Returns the gradient of a weighted sum of a function's results."""
+        return lambda *at: tuple(vjp(function, *at)[1](tuple(weights)))
+
+    def _pushed(self, function: Flat, directions: Sequence[Tensor]) -> Flat:
+        """Returns the derivative of a function along directions."""
+        return lambda *at: jvp(function, at, directions)[1]
+
+    def _differences(
+        self, function: Flat, points: Sequence[NumpyArray], place: int, direction: NumpyArray
+    ) -> list[NumpyArray]:
+        """Returns the derivative of each result along a direction of one argument."""
+
+        def at(by: float) -> list[NumpyArray]:
+            moved = [np.asarray(x + by * direction) if i == place else x for i, x in enumerate(points)]
+            return [np.asarray(one) for one in function(*map(Array, moved))]
+
+        first, second, third = (
+            [(above - beneath) / (2 * step) for above, beneath in zip(at(step), at(-step), strict=True)]
+            for step in STEPS
+        )
+        return [(64 * c - 20 * b + a) / 45 for a, b, c in zip(first, second, third, strict=True)]
+
+    def _compare(self, found: Sequence[Any], expected: Sequence[Any], modes: tuple[str, ...], title: str) -> None:
+        if modes[-1] == "rev":
+            found = [np.sum(found[0])]
+        for number, (one, other) in enumerate(zip(found, expected, strict=True)):
+            allowed = self.atol + self.rtol * np.abs(other)
+            wrong = ~(np.abs(one - other) <= allowed)
+            if not np.any(wrong):
+                continue
+            where = np.unravel_index(int(np.argmax(wrong)), np.shape(one))
+            element = f" of element {tuple(map(int, where))} of result {number}" if modes[-1] == "fwd" else ""
+            raise AssertionError(
+                f"{user_line()}: check_grads: derivative {len(modes)} ({' of '.join(reversed(modes))}){element} by "
+                f"{title}, along a random direction, is {np.asarray(one)[where]:.9g}; central differences are "
+                f"{np.asarray(other)[where]:.9g}, and {np.asarray(allowed)[where]:.2g} is allowed between them"
+            )
+
+
+def assert_close(
+    actual: Any, expected: Any, rtol: float | None = None, atol: float | None = None, equal_nan: bool = False
+) -> None:
+    """Compares tensors, or trees of them: structure, shapes, and `|actual - expected| <= atol + rtol * |expected|`.
+
+    Args:
+        actual: A tensor, or a tree of them. A list is a tensor beside one, else a tree.
+        expected: What it has to be; dtypes may differ.
+        rtol: The relative tolerance. Without it and `atol`, that of the coarser dtype of two floats: 1e-3 for f16,
+            1.3e-6 for f32 and 1e-7 for f64; 0 where one is no float. It is 0 where only `atol` is given.
+        atol: The absolute tolerance: 1e-5 for f16 and f32, 1e-7 for f64. It is 0 where only `rtol` is given.
+        equal_nan: Whether NaN is close to NaN.
+
+    Raises:
+        AssertionError: They differ. The message says in which leaf, how many elements, and by how much at most where.
+
+    Example:
+        >>> import tensorgrad as tg
+        >>> tg.testing.assert_close({"x": tg.sin(0.5)}, {"x": 0.4794255})
+    """
+    if _is_tensor(actual) and isinstance(expected, list):
+        expected = np.asarray(expected)
+    if _is_tensor(expected) and isinstance(actual, list):
+        actual = np.asarray(actual)
+    if trees.structure(actual) != trees.structure(expected):
+        raise AssertionError(
+            f"{user_line()}: assert_close: the trees differ: leaves {_listed(actual)}, expected {_listed(expected)}"
+        )
+    parts = trees.flatten(actual)[0], trees.flatten(expected)[0]
+    problems = [
+        f"{f'{path!r}: ' if path else ''}{problem}"
+        for path, one, other in zip(trees.paths(actual), *parts, strict=True)
+        for problem in _problems(np.asarray(one), np.asarray(other), rtol, atol, equal_nan)
+    ]
+    if problems:
+        raise AssertionError(f"{user_line()}: assert_close: {'; '.join(problems)}")
+
+
+def _is_tensor(x: Any) -> bool:
+    return isinstance(x, Tensor | np.ndarray)
+
+
+def _listed(tree: Any) -> str:
+    return ", ".join(path or "the tensor itself" for path in trees.paths(tree)) or "none"
+
+
+def _problems(
+    actual: NumpyArray, expected: NumpyArray, rtol: float | None, atol: float | None, equal_nan: bool
+) -> Iterator[str]:
+    """Yields what is wrong with one tensor, if anything is."""
+    if actual.shape != expected.shape:
+        yield f"shape {actual.shape}, expected {expected.shape}"
+        return
+    relative, absolute = _tolerances(actual, expected, rtol, atol)
+    with np.errstate(all="ignore"):
+        one, other = actual.astype(np.float64), expected.astype(np.float64)
+        error = np.where(one == other, 0.0, np.abs(one - other))
+        wrong = ~(error <= absolute + relative * np.abs(other)) | (np.isinf(other) & (one != other))
+        wrong &= ~(np.isnan(one) & np.isnan(other)) if equal_nan else True
+        if not wrong.any():
+            return
+        count = int(wrong.sum())
+        yield (
+            f"{count} of {wrong.size} elements differ ({100 * count / wrong.size:.3g}%); the greatest difference is "
+            f"{_greatest(error, wrong, actual, expected)}, relative "
+            f"{_greatest(error / np.abs(other), wrong, actual, expected)}; "
+            f"allowed are rtol={relative:g}, atol={absolute:g}"
+        )
+
+
+def _greatest(size: NumpyArray, wrong: NumpyArray, actual: NumpyArray, expected: NumpyArray) -> str:
+    """Returns the greatest of sizes where something is wrong, NaN before all numbers, with the values there."""
+    place = np.unravel_index(
+        int(np.argmax(np.where(wrong, np.nan_to_num(size, nan=np.inf, posinf=np.inf), -1.0))), size.shape
+    )
+    where = f" at {tuple(map(int, place))}" if place else ""
+    return f"{size[place]:.3g}{where}: {actual[place]!s}, expected {expected[place]!s}"
+
+
+def _tolerances(
+    actual: NumpyArray, expected: NumpyArray, rtol: float | None, atol: float | None
+) -> tuple[float, float]:
+    if rtol is not None or atol is not None:
+        return rtol or 0.0, atol or 0.0
+    if actual.dtype.kind != "f" or expected.dtype.kind != "f":
+        return 0.0, 0.0
+    coarser = min(actual.dtype, expected.dtype, key=lambda dtype: dtype.itemsize)
+    return TOLERANCES[SHORT.get(coarser, SHORT[NAMES["f64"]])]
+
+
+publish(globals())
