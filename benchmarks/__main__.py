@@ -3,8 +3,8 @@
 `mlp`, `gpt`, `sine`, `addition` and `convnet` are training steps. `kernels` times kernels alone, `counts` counts what
 the steps cost without running them, `scaling` shows how costs grow with the model, `cold` times first steps in new
 processes with drivers' caches off, `driver` times what creating pipelines and encoding cost, `small` a step of many
-small parameters on numpy beside the same by hand, `initialization` draws parameters beside PyTorch, `pages` times steps
-in a browser beside Python's on the same software adapter. `all` is all of it.
+small parameters on numpy beside the same by hand, `initialization` draws parameters beside PyTorch, `blame` looks for
+a planted NaN, `pages` times steps in a browser beside Python's on the same software adapter. `all` is all of it.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ import os
 from pathlib import Path
 from typing import cast
 
-from benchmarks import cold, counts, driver, initialization, kernels, pages, scaling, small
+from benchmarks import blame, cold, counts, driver, initialization, kernels, pages, scaling, small
 from benchmarks.harness import Contestant, Timing, measure, report
 from benchmarks.peers import peers
-from benchmarks.workloads import NAMES, workload
+from benchmarks.workloads import NAMES, gpt, workload
 from tensorgrad import DeviceName
 from tensorgrad.driver.program_cache import SWITCH
 
-OTHERS = ("kernels", "counts", "scaling", "cold", "driver", "small", "initialization", "pages")
+OTHERS = ("kernels", "counts", "scaling", "cold", "driver", "small", "initialization", "blame", "pages")
 """What there is besides training steps."""
 
 COUNTED = ("dispatches", "submits", "copies", "kernels", "peak_bytes", "bytes_moved", "compile_seconds")
@@ -86,6 +86,8 @@ def main(arguments: list[str] | None = None) -> None:
             run_kernels(options)
         elif what == "initialization":
             initialization.report(options.rounds, options.out / "initialization.json")
+        elif what == "blame":
+            blame.report("cpu" if options.device == "all" else options.device, gpt.WIDTH, options.out / "blame.json")
         elif what == "small":
             small.report(10 * options.rounds, options.out / "small.json")
         elif what == "pages":

@@ -2,24 +2,32 @@
 
 An infinity that vanishes again, such as the -inf of a masked score, is not looked for: the search starts at what is
 returned, and goes back along the values that are not finite.
+
+Looking at every array takes about as long as computing it. A ufunc that makes a NaN or infinity of finite operands
+raises a flag of the processor, which NumPy asks for: what it makes is looked at only then, or where an operand is not
+finite. Should a flag be missing, that shows where the value goes, and the search starts again and looks at everything.
 """
 
 from __future__ import annotations
 
 import math
+import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import Flag, auto
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias, cast
 
 import numpy as np
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import AnyFloat, ModuleOp
+from xdsl.ir import Block, BlockArgument, SSAValue
 
 from tensorgrad.dialects.signature import Slot, arguments_of, results_of
-from tensorgrad.dialects.tg.base import NumpyArray, TensorOp
+from tensorgrad.dialects.tg.base import NumpyArray, Tensor, TensorOp
+from tensorgrad.dialects.tg.call import CallOp
 from tensorgrad.dialects.tg.control import RegionOp
-from tensorgrad.dialects.tg.traits import Elementwise
-from tensorgrad.interpreters.plan import Plan
+from tensorgrad.dialects.tg.elementwise.arithmetic import SelectOp, StopGradientOp
+from tensorgrad.dialects.tg.shape import BroadcastOp, ConcatOp
+from tensorgrad.dialects.tg.traits import Elementwise, is_view
+from tensorgrad.interpreters.plan import Plan, is_ufunc
 from tensorgrad.interpreters.tensors import function_of, returned_by
 
 AnyOp: TypeAlias = TensorOp | RegionOp
@@ -65,35 +73,34 @@ class Content:
     def of(array: NumpyArray) -> Content:
         """Returns what is in an array."""
         finite = np.isfinite(array)
-        values = array[finite]
-        bad = np.flatnonzero(~finite)
-        nans = int(np.isnan(array).sum())
-        return Content(
-            array.shape,
-            array.dtype,
-            nans,
-            bad.size - nans,
-            float(values.min()) if values.size else None,
-            float(values.max()) if values.size else None,
-            float(values.mean(dtype=np.float64)) if values.size else None,
-            tuple(map(int, np.unravel_index(bad[0], array.shape))) if bad.size else None,
-        )
+        count = int(np.count_nonzero(finite))
+        bad, nans, first = array.size - count, 0, None
+        low = high = values = array
+        if bad:
+            nans = int(np.count_nonzero(np.isnan(array)))
+            first = tuple(map(int, np.unravel_index(np.argmin(finite), array.shape)))
+            # A copy of the finite elements alone would take several times as long.
+            low, high, values = (np.where(finite, array, other) for other in (np.inf, -np.inf, 0))
+        if not count:
+            return Content(array.shape, array.dtype, nans, bad - nans, None, None, None, first)
+        mean = float(values.sum(dtype=np.float64)) / count
+        return Content(array.shape, array.dtype, nans, bad - nans, float(low.min()), float(high.max()), mean, first)
 
 
-class Bad(Flag):
-    """What an array has that is not finite."""
+Bad: TypeAlias = int
+"""What an array has that is not finite: bits, since enumerations take longer than the arrays."""
+NOTHING, INFINITY, NAN = 0, 1, 2
 
-    NOTHING = 0
-    INFINITY = auto()
-    NAN = auto()
 
-    @staticmethod
-    def of(array: NumpyArray) -> Bad:
-        """Returns what an array has."""
-        if array.dtype.kind != "f" or np.isfinite(array).all():
-            return Bad.NOTHING
-        found = Bad.NAN if np.isnan(array).any() else Bad.NOTHING
-        return found | (Bad.INFINITY if np.isinf(array).any() else Bad.NOTHING)
+def bad_of(array: NumpyArray) -> Bad:
+    """Returns what an array has that is not finite."""
+    # No sum gets finite again; one that overflows is looked at closely.
+    if array.dtype.kind != "f" or math.isfinite(np.add.reduce(array, axis=None)):
+        return NOTHING
+    nans = np.isnan(array)
+    if nans.all():
+        return NAN
+    return (NAN if nans.any() else NOTHING) | (INFINITY if np.isinf(array).any() else NOTHING)
 
 
 @dataclass(eq=False)
@@ -117,6 +124,25 @@ class _Event:
     given: Bad
     constant: Bad
     contents: tuple[tuple[Content, ...], Content] | None
+
+
+class _Made(NamedTuple):
+    """An array that is not finite.
+
+    Attributes:
+        array: Gives it, as long as anything else keeps it.
+        bad: What it has.
+        source: The event that made it, or the place of the argument that it is.
+    """
+
+    array: Callable[[], NumpyArray | None]
+    bad: Bad
+    source: _Event | int
+
+
+def _reference(array: NumpyArray) -> Callable[[], NumpyArray | None]:
+    """Returns what gives an array and does not keep it; NumPy's scalars are kept."""
+    return weakref.ref(array) if isinstance(array, np.ndarray) else lambda: array
 
 
 @dataclass(frozen=True)
@@ -153,8 +179,31 @@ class _Sources:
 
     events: list[_Event] = field(default_factory=list["_Event"])
     arguments: list[int] = field(default_factory=list[int])
-    given: Bad = Bad.NOTHING
-    constant: Bad = Bad.NOTHING
+    given: Bad = NOTHING
+    constant: Bad = NOTHING
+
+
+@dataclass
+class _Flags:
+    """The processor's flags.
+
+    Attributes:
+        is_raised: Whether a ufunc has raised one since it was last asked.
+        is_thorough: Whether ufuncs' results are looked at in any case.
+        is_missing: Whether a value was not finite without a flag that said so.
+    """
+
+    is_raised: bool = False
+    is_thorough: bool = False
+    is_missing: bool = False
+
+    def raised(self, kind: str, flags: int) -> None:
+        """Is called by NumPy."""
+        self.is_raised = True
+
+
+_MOVING = (SelectOp, StopGradientOp, ConcatOp)
+"""Ops besides views whose results have elements of their operands and nothing else."""
 
 
 class NonfiniteSearch:
@@ -171,13 +220,16 @@ class NonfiniteSearch:
     def __init__(self, module: ModuleOp, function: str | None = None):
         found = function_of(module, function)
         self.arguments, self.results = arguments_of(found), results_of(found)
-        block = found.body.block
-        self._plan = Plan(block, returned_by(block), observe=self._observe)
+        self._block = block = found.body.block
         self._events: list[_Event] = []
-        self._made: dict[int, tuple[NumpyArray, Bad, _Event | int]] = {}
-        """By the id of an array that is not finite: the array, and what made it, or which argument it is."""
+        self._made: dict[int, _Made] = {}
+        """By the id of an array that is not finite, or was: one that has gone may have left its id to another."""
+        self._constants: dict[SSAValue, bool] = {}
+        """Whether constants are finite."""
+        self._flags = _Flags()
         self._around: list[_Sources] = []
-        """For each op that runs: the sources of its operands."""
+        """For each op with a region that runs: the sources of its operands."""
+        self._plan = Plan(block, returned_by(block), observe=self._observe)
 
     def run(
         self, values: Sequence[NumpyArray], is_checked: Callable[[Slot], bool] = lambda slot: True
@@ -189,41 +241,140 @@ class NonfiniteSearch:
             is_checked: Whether a result is to be finite.
         """
         try:
-            for place, value in enumerate(values):
-                bad = Bad.of(value)
-                if bad:
-                    self._made[id(value)] = value, bad, place
-            with np.errstate(all="ignore"):
-                found = self._plan.run(*values)
-            checked = {place: found[place] for place, slot in enumerate(self.results) if is_checked(slot)}
-            reached = {place: value for place, value in checked.items() if Bad.of(value)}
-            return self._origin(reached, values) if reached else None
+            found = self._run(values, is_checked)
+            if self._flags.is_missing:
+                self._clear()
+                self._flags.is_thorough = True
+                found = self._run(values, is_checked)
+            return found
         finally:
-            self._events, self._made, self._around = [], {}, []
+            self._clear()
+            self._flags.is_thorough = self._flags.is_missing = False
+
+    def _clear(self) -> None:
+        self._events, self._around = [], []
+        self._made.clear()
+
+    def _run(self, values: Sequence[NumpyArray], is_checked: Callable[[Slot], bool]) -> Origin | None:
+        for place, value in enumerate(values):
+            bad = bad_of(value)
+            if bad:
+                self._made[id(value)] = _Made(_reference(value), bad, place)
+        flags = self._flags
+        flags.is_raised = flags.is_thorough
+        with np.errstate(divide="call", over="call", invalid="call", under="ignore", call=flags.raised):
+            found = self._plan.run(*values)
+        with np.errstate(all="ignore"):
+            checked = {place: found[place] for place, slot in enumerate(self.results) if is_checked(slot)}
+            reached = {place: value for place, value in checked.items() if bad_of(value)}
+            made = {place: known for place, value in reached.items() if (known := self._known(value)) is not None}
+            flags.is_missing |= len(made) < len(reached)
+            if not reached or (flags.is_missing and not flags.is_thorough):
+                return None
+            return self._origin(reached, made, values)
 
     def _observe(self, op: AnyOp, function: Callable[..., Any]) -> Callable[..., Any]:
-        single = isinstance(op, TensorOp) and len(op.results) == 1
+        floats = [isinstance(cast(Tensor, result.type).get_element_type(), AnyFloat) for result in op.results]
+        if isinstance(op, TensorOp) and not any(floats):
+            return function
+        unknown = frozenset(place for place, operand in enumerate(op.operands) if not self._is_noted(operand))
+        if isinstance(op, TensorOp) and len(floats) == 1:
+            return self._after(op, function, unknown)
 
-        def run(*operands: NumpyArray) -> Any:
-            sources = self._sources(operands)
+        def run(*operands: NumpyArray) -> Sequence[NumpyArray]:
+            sources = self._sources(operands, unknown)
             self._around.append(sources)
             before = len(self._events)
             results = function(*operands)
             self._around.pop()
-            for result in (results,) if single else results:
-                bad = Bad.of(result) if id(result) not in self._made else Bad.NOTHING
-                if bad:
-                    event = _event(op, operands, result, bad, sources, self._events[before:])
-                    self._events.append(event)
-                    self._made[id(result)] = result, bad, event
+            for result in results:
+                bad = bad_of(result)
+                if bad and self._known(result) is None:
+                    self._note(op, operands, result, bad, sources, self._events[before:])
             return results
 
         return run
 
-    def _sources(self, operands: Sequence[NumpyArray]) -> _Sources:
+    def _after(
+        self, op: TensorOp, function: Callable[..., NumpyArray], unknown: frozenset[int]
+    ) -> Callable[..., NumpyArray]:
+        """Returns what runs in place of the function of an op with one result, which most are."""
+        made, flags = self._made, self._flags
+
+        def look(operands: Sequence[NumpyArray], result: NumpyArray) -> NumpyArray:
+            bad = bad_of(result)
+            if bad and self._known(result) is None:
+                self._note(op, operands, result, bad, self._sources(operands, unknown), [])
+            return result
+
+        def run(*operands: NumpyArray) -> NumpyArray:
+            return look(operands, function(*operands))
+
+        def run_ufunc(*operands: NumpyArray) -> NumpyArray:
+            result = function(*operands)
+            if flags.is_raised:
+                flags.is_raised = flags.is_thorough
+            elif not made or made.keys().isdisjoint(map(id, operands)):
+                return result
+            return look(operands, result)
+
+        def run_moving(*operands: NumpyArray) -> NumpyArray:
+            result = function(*operands)
+            return result if made.keys().isdisjoint(map(id, operands)) else look(operands, result)
+
+        if unknown:
+            return run
+        return run_moving if is_view(op) or isinstance(op, _MOVING) else run_ufunc if is_ufunc(op) else run
+
+    def _is_noted(self, value: SSAValue) -> bool:
+        """Returns whether a value's array is known to be in `_made` if it is not finite.
+
+        What loops walk over, and constants that are not finite, are looked at where they are used. An operand may be
+        given as the tensor that it repeats.
+        """
+        owner = value.owner
+        if isinstance(owner, Block):
+            call = owner.parent_op()
+            if isinstance(call, CallOp):  # whose operands its body is given as they are
+                return self._is_noted(call.operands[cast(BlockArgument, value).index])
+            return owner is self._block
+        if isinstance(owner, TensorOp) and not owner.operands:
+            if value not in self._constants:
+                self._constants[value] = not bad_of(owner.evaluate())
+            return self._constants[value]
+        return not isinstance(owner, BroadcastOp) or self._is_noted(owner.operands[0])
+
+    def _note(
+        self,
+        op: AnyOp,
+        operands: Sequence[NumpyArray],
+        result: NumpyArray,
+        bad: Bad,
+        sources: _Sources,
+        inside: list[_Event],
+    ) -> None:
+        """Notes that an op has made what is not finite."""
+        event = _event(op, operands, result, bad, sources, inside)
+        self._events.append(event)
+        self._made[id(result)] = _Made(_reference(result), bad, event)
+
+    def _known(self, array: NumpyArray) -> _Made | None:
+        """Returns what is known of an array that is not finite; None for any other, and where nothing is."""
+        found = self._made.get(id(array))
+        return found if found is not None and found.array() is array else None
+
+    def _sources(self, operands: Sequence[NumpyArray], unknown: frozenset[int]) -> _Sources:
+        """Returns where operands that are not finite come from.
+
+        Args:
+            operands: An op's.
+            unknown: The places of those that may be not finite without being in `_made`.
+        """
         found = _Sources()
-        for operand in operands:
-            _, bad, source = self._made.get(id(operand)) or (None, Bad.of(operand), None)
+        for place, operand in enumerate(operands):
+            known = self._known(operand)
+            bad, source = (bad_of(operand), None) if known is None else (known.bad, known.source)
+            self._flags.is_missing |= bool(bad) and known is None and place not in unknown
             if isinstance(source, _Event):
                 found.events.append(source)
             elif source is not None:
@@ -238,26 +389,32 @@ class NonfiniteSearch:
             found.given |= bad
         return found
 
-    def _origin(self, results: Mapping[int, NumpyArray], values: Sequence[NumpyArray]) -> Origin:
-        """Returns the origin of results that are not finite, by their places."""
-        made = {place: self._made.get(id(value)) for place, value in results.items()}
-        known = [found for found in made.values() if found is not None]
-        if not known:
+    def _origin(
+        self, results: Mapping[int, NumpyArray], made: Mapping[int, _Made], values: Sequence[NumpyArray]
+    ) -> Origin:
+        """Returns the origin of results that are not finite, by their places.
+
+        Args:
+            results: All of them.
+            made: What is known of them.
+            values: The function's arguments.
+        """
+        if not made:
             place, value = next(iter(results.items()))
             return Origin(None, (), Content.of(value), None, None, (place,))
-        events = [source for _, _, source in known if isinstance(source, _Event)]
-        arguments = [source for _, _, source in known if not isinstance(source, _Event)]
+        events = [found.source for found in made.values() if isinstance(found.source, _Event)]
+        arguments = [found.source for found in made.values() if not isinstance(found.source, _Event)]
         nan: _Event | None = None
         source: _Event | int | None = None
-        if any(bad & Bad.NAN for _, bad, _ in known):
-            source = self._first(events, arguments, values, Bad.NAN)
+        if any(found.bad & NAN for found in made.values()):
+            source = self._first(events, arguments, values, NAN)
             if isinstance(source, _Event) and source.given:
                 nan = source
-                source = self._first(nan.parents, nan.arguments, values, Bad.INFINITY, constants=False) or nan
+                source = self._first(nan.parents, nan.arguments, values, INFINITY, constants=False) or nan
         else:
-            source = self._first(events, arguments, values, Bad.INFINITY)
+            source = self._first(events, arguments, values, INFINITY)
         assert source is not None
-        reached = tuple(self._reached(source, {place: found[2] for place, found in made.items() if found is not None}))
+        reached = tuple(self._reached(source, {place: found.source for place, found in made.items()}))
         made_nan = None if nan is None or nan is source else nan.op
         if not isinstance(source, _Event):
             return Origin(None, (), Content.of(values[source]), source, made_nan, reached)
@@ -286,7 +443,7 @@ class NonfiniteSearch:
                 pending += event.parents
                 places.update(event.arguments)
         for place in sorted(places):
-            if Bad.of(values[place]) & bad:
+            if bad_of(values[place]) & bad:
                 return place
         made = [event for event in self._events if event in seen and not event.given & bad]
         of_finite = [event for event in made if not event.constant & bad]
@@ -307,10 +464,10 @@ def _event(
     op: AnyOp, operands: Sequence[NumpyArray], result: NumpyArray, bad: Bad, sources: _Sources, inside: list[_Event]
 ) -> _Event:
     given = sources.given
-    if Bad.INFINITY in given and Bad.NAN in bad & ~given and op.has_trait(Elementwise):
+    if given & INFINITY and bad & ~given & NAN and op.has_trait(Elementwise):
         # An infinity at another place than the NaN has nothing to do with it.
         nans, floats = np.isnan(result), [one for one in operands if one.dtype.kind == "f"]
         if not any(np.isinf(np.broadcast_to(one, result.shape))[nans].any() for one in floats):
-            given &= ~Bad.INFINITY
+            given &= ~INFINITY
     contents = (tuple(map(Content.of, operands)), Content.of(result)) if bad & ~given else None
     return _Event(op, [*sources.events, *inside], sources.arguments, bad, given, sources.constant, contents)

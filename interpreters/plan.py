@@ -205,10 +205,11 @@ def value_bytes(value: SSAValue) -> int:
 
 def is_fresh(value: SSAValue) -> bool:
     """Returns whether a value's array is new whenever it is computed, and no view of another one."""
-    return isinstance(value.owner, TensorOp) and _is_ufunc(value.owner)
+    return isinstance(value.owner, TensorOp) and is_ufunc(value.owner)
 
 
-def _is_ufunc(op: Operation) -> bool:
+def is_ufunc(op: Operation) -> bool:
+    """Returns whether NumPy computes an op by one ufunc."""
     return isinstance(op, CompareOp) or isinstance(getattr(op, "function", None), np.ufunc)
 
 
@@ -252,7 +253,7 @@ def _overwriting(
         op = step.op
         if _keeps_order(op) or (_follows_order(op) and all(operand in ordered for operand in step.operands)):
             ordered.update(op.results)
-        if isinstance(op, UnaryOp | BinaryOp) and _is_ufunc(op) and op.results[0] in ordered:
+        if isinstance(op, UnaryOp | BinaryOp) and is_ufunc(op) and op.results[0] in ordered:
             free = [
                 value
                 for value in step.dead
@@ -273,12 +274,12 @@ def _is_row_major(array: NumpyArray) -> bool:
 
 def _is_new(op: TensorOp | RegionOp) -> bool:
     """Returns whether an op's result shares memory with nothing."""
-    return _is_ufunc(op) or isinstance(op, ReduceOp | DotGeneralOp)
+    return is_ufunc(op) or isinstance(op, ReduceOp | DotGeneralOp)
 
 
 def _follows_order(op: TensorOp | RegionOp) -> bool:
     """Returns whether an op's result is in row-major order where its operands are, repeated elements aside."""
-    return _is_ufunc(op) or isinstance(op, ReduceOp | ReshapeOp | BroadcastOp)
+    return is_ufunc(op) or isinstance(op, ReduceOp | ReshapeOp | BroadcastOp)
 
 
 def _keeps_order(op: TensorOp | RegionOp) -> bool:
@@ -294,7 +295,7 @@ def _is_repeated_by_numpy(op: Operation, returned: set[SSAValue]) -> bool:
         and op.results[0] not in returned
         and all(
             isinstance(use.operation, BinaryOp | CompareOp)
-            and _is_ufunc(use.operation)
+            and is_ufunc(use.operation)
             and not isinstance(use.operation.operands[1 - use.index].owner, BroadcastOp)
             for use in op.results[0].uses
         )

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from tensorgrad.dialects.signature import Slot
 from tensorgrad.dialects.tg.base import NumpyArray
+from tensorgrad.driver.pipeline import without_collector
 from tensorgrad.driver.reference_step import Phase, ReferenceStep
 from tensorgrad.interpreters.nonfinite import Content, NonfiniteSearch, Origin
 from tensorgrad.tracing.location import line_of
@@ -70,10 +71,13 @@ class Blamer:
         step: The step.
     """
 
+    @without_collector()
     def __init__(self, step: ReferenceStep):
         self._step, self._phases = step, step.phases
         self._search = NonfiniteSearch(step.module)
+        self._states = frozenset(one.name for one in self._search.arguments if one.role == "state")
 
+    @without_collector()
     def blame(
         self,
         inputs: Mapping[str, NumpyArray],
@@ -110,8 +114,7 @@ class Blamer:
         )
 
     def _result(self, slot: Slot) -> str:
-        states = {one.name for one in self._search.arguments if one.role == "state"}
-        return _named("state" if slot.name in states else slot.role, slot.name)
+        return _named("state" if slot.name in self._states else slot.role, slot.name)
 
 
 def _named(role: str, name: str) -> str:

@@ -13,6 +13,7 @@ from xdsl.ir import Operation
 
 from tensorgrad.dialects.tg.base import NumpyArray, TensorOp
 from tensorgrad.dialects.tg.control import RegionOp
+from tensorgrad.driver.pipeline import without_collector
 from tensorgrad.driver.reference_step import Phase, ReferenceStep
 from tensorgrad.errors import OptionError
 from tensorgrad.interpreters.nonfinite import Content
@@ -126,6 +127,7 @@ class Inspector:
         OptionError: The step has no op there; names lines or modules that it has.
     """
 
+    @without_collector()
     def __init__(self, step: ReferenceStep, where: str | None):
         self._step, self._places = step, None if where is None else Places(step, where)
         self._look: Callable[[Inspected], object] = lambda one: None

@@ -12,7 +12,7 @@ from xdsl.passes import ModulePass
 from tensorgrad.dialects.locations import calls_in
 from tensorgrad.dialects.signature import Slot
 from tensorgrad.dialects.tg.base import NumpyArray
-from tensorgrad.driver.pipeline import Phases, run_passes
+from tensorgrad.driver.pipeline import Phases, run_passes, without_collector
 from tensorgrad.runtime.backend import ArraySlot, ScalarInputs
 
 Phase: TypeAlias = Literal["forward", "backward", "update"]
@@ -36,9 +36,11 @@ class ReferenceStep:
         ProgramError: A pass refuses the program.
     """
 
+    @without_collector()
     def __init__(self, traced: ModuleOp, passes: Sequence[ModulePass]):
         self.module = traced.clone()
         self.phases: dict[Operation, Phase] = {}
+        self._scalars: ScalarInputs | None = None
         phase: Phase = "forward"
         for one in passes:
             if one.name == "grad":
@@ -70,8 +72,10 @@ class ReferenceStep:
             persistent: Parameters and state before it.
             settings: What the host gives a step.
         """
-        formulas = [ArraySlot(slot.name, (), "f32", slot.formula) for slot in arguments if slot.role == "scalar"]
-        scalars = ScalarInputs(formulas)
+        if self._scalars is None:
+            formulas = [ArraySlot(slot.name, (), "f32", slot.formula) for slot in arguments if slot.role == "scalar"]
+            self._scalars = ScalarInputs(formulas)
+        scalars = self._scalars
         found = scalars.evaluate({name: settings[name] for name in scalars.names})
         known: dict[str, Mapping[str, NumpyArray]] = {"input": inputs, "scalar": found}
         return [known.get(slot.role, persistent)[slot.name] for slot in arguments]

@@ -10,13 +10,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks import kernels
+from benchmarks import blame, kernels
 from benchmarks.__main__ import main
 from benchmarks.cold import cold
 from benchmarks.driver import commands, encoding, pipelines
 from benchmarks.peers import hand_fused, numpy_peer, torch_peer
 from benchmarks.scaling import Size, cost
-from benchmarks.workloads import NAMES, workload
+from benchmarks.workloads import NAMES, gpt, workload
 from tensorgrad.runtime.webgpu import WebGPUDevice
 
 OPTIONAL = [import_module("benchmarks.peers.jax_peer")] if find_spec("jax") else []
@@ -33,6 +33,14 @@ def test_peers_have_the_same_losses(name: str) -> None:
     expected = [float(training.step(**batch)) for _ in range(3)]
     for other in others:
         np.testing.assert_allclose([other.step() for _ in range(3)], expected, rtol=2e-4, err_msg=other.name)
+
+
+def test_the_planted_line_is_blamed() -> None:
+    """In the derivative of one of 24 layers, which is nothing that the sound step has."""
+    training = blame.compiled("numpy", width=16)
+    batch = gpt.batch()
+    blame.checked(training.blame(**batch, scale=np.float32(0)))
+    assert training.blame(**batch, scale=np.float32(1e-6)) is None
 
 
 @pytest.mark.parametrize(

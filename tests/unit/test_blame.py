@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
+import tracemalloc
 from collections.abc import Callable
 from typing import Any
 
@@ -13,6 +14,7 @@ import pytest
 import tensorgrad as tg
 from tensorgrad.driver.blame import Blame
 from tensorgrad.errors import DivergenceError, InputError, OptionError
+from tensorgrad.interpreters.nonfinite import NonfiniteSearch, _Flags
 
 X = np.linspace(-1, 1, 12, dtype=np.float32).reshape(3, 4)
 
@@ -343,6 +345,75 @@ def test_the_key_is_that_of_the_next_step() -> None:
     first = found(training, x=X)
     training.step(x=X)
     assert first.result.nans and first.operands != found(training, x=X).operands
+
+
+def faults() -> dict[str, tg.Training]:
+    """Trainings that make a NaN or infinity, each in another way."""
+
+    def grown(x: tg.Tensor, w: tg.Tensor) -> tg.Tensor:
+        made = tg.exp(x * w * 1000)
+        return made - made
+
+    def root(x: tg.Tensor, w: tg.Tensor) -> tg.Tensor:
+        return tg.sqrt(tg.sum(x * w, axis=1) * 0) + tg.sum(x * w, axis=1)
+
+    def masked(x: tg.Tensor, w: tg.Tensor) -> tg.Tensor:
+        scores = tg.where(x > 0, x * w, -float("inf"))
+        return tg.softmax(tg.concat([scores, x], axis=1), axis=1)[:, :4] / (w - 0.5)
+
+    def loop(x: tg.Tensor, w: tg.Tensor) -> tg.Tensor:
+        return tg.scan(lambda carry, row: (tg.log(carry - 1) * row, carry), w * 4, x)[0]
+
+    functions = [grown, root, masked, loop, lambda x, w: (x * 1e30) * (w * 1e30), lambda x, w: 1 / (x * w - x * w)]
+    return {str(number): compiled(function) for number, function in enumerate(functions)}
+
+
+def test_the_processors_flags_only_save_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where none is ever raised, what was missed shows, and everything is looked at."""
+    trainings = faults()
+    expected = {name: str(found(training, x=X)) for name, training in trainings.items()}
+    runs: list[bool] = []
+    run = NonfiniteSearch._run
+
+    def counted(search: NonfiniteSearch, *arguments: Any) -> Any:
+        runs.append(search._flags.is_thorough)
+        return run(search, *arguments)
+
+    monkeypatch.setattr(NonfiniteSearch, "_run", counted)
+    assert {name: str(found(training, x=X)) for name, training in trainings.items()} == expected
+    assert not any(runs), "flags were raised, so that once was enough"
+    monkeypatch.setattr(_Flags, "raised", lambda flags, kind, raised: None)
+    assert {name: str(found(training, x=X)) for name, training in faults().items()} == expected
+    assert any(runs), "the search was made again"
+
+
+def test_arrays_that_are_not_finite_are_not_kept() -> None:
+    """Neither while the step runs on with NaN in all of them, nor afterwards."""
+    extent, ops = 1 << 18, 40
+
+    def loss(model: Any, x: tg.Tensor) -> tg.Tensor:
+        value = tg.log(x * model.weight)
+        for _ in range(ops):
+            value = value + x
+        return tg.mean(value)
+
+    class Model(tg.nn.Module):
+        """One weight."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.weight: Any = tg.nn.param((1,), init=-1.0)
+
+    training = tg.compile(Model(), loss=loss, optimizer=tg.optim.sgd(0.1), inputs={"x": (extent,)}, device="numpy")
+    x = np.ones(extent, np.float32)
+    assert found(training, x=x).result.nans == extent
+    tracemalloc.start()
+    try:
+        found(training, x=x)
+        kept, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < ops / 2 * x.nbytes and kept < x.nbytes
 
 
 def test_mistakes() -> None:
