@@ -57,6 +57,7 @@ from tensorgrad.ops.elementwise.arithmetic import bitwise_right_shift as bitwise
 from tensorgrad.ops.elementwise.arithmetic import bitwise_xor as bitwise_xor
 from tensorgrad.ops.elementwise.arithmetic import clamp as clamp
 from tensorgrad.ops.elementwise.arithmetic import clip as clip
+from tensorgrad.ops.elementwise.arithmetic import copysign as copysign
 from tensorgrad.ops.elementwise.arithmetic import divide as divide
 from tensorgrad.ops.elementwise.arithmetic import equal as equal
 from tensorgrad.ops.elementwise.arithmetic import floor_divide as floor_divide
@@ -154,6 +155,7 @@ from tensorgrad.ops.pooling import global_avg_pool as global_avg_pool
 from tensorgrad.ops.pooling import global_max_pool as global_max_pool
 from tensorgrad.ops.pooling import max_pool as max_pool
 from tensorgrad.ops.pooling import max_unpool as max_unpool
+from tensorgrad.ops.promotion import bitcast as bitcast
 from tensorgrad.ops.promotion import broadcast_to as broadcast_to
 from tensorgrad.ops.promotion import cast as cast
 from tensorgrad.ops.reduce import all as all

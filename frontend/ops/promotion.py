@@ -11,7 +11,7 @@ from tensorgrad.dialects.tg import shape
 from tensorgrad.dialects.tg.base import ELEMENT_TYPES, ints
 from tensorgrad.dialects.tg.elementwise import arithmetic
 from tensorgrad.errors import DTypeError, ShapeError
-from tensorgrad.tracing.dtypes import NAMES, DType, as_dtype, is_float, promote
+from tensorgrad.tracing.dtypes import NAMES, SHORT, DType, as_dtype, is_float, promote
 from tensorgrad.tracing.location import user_line
 from tensorgrad.tracing.tensor import Array, Tensor
 from tensorgrad.tracing.tracer import as_array, emit
@@ -72,6 +72,22 @@ def cast(x: Any, dtype: object) -> Tensor:
     """`x` with elements of `dtype`: floats truncate and saturate to integers, NaN becomes 0, bool is `!= 0`."""
     tensor, wanted = as_tensor(x), as_dtype(dtype)
     return tensor if tensor.dtype == wanted else emit(arithmetic.CastOp, [tensor], to=ELEMENT_TYPES[wanted])
+
+
+def bitcast(x: Any, dtype: object) -> Tensor:
+    """`x` with its elements' bits read as `dtype`: f32, i32 or u32. Nothing is rounded, and it has no derivative.
+
+    Raises:
+        DTypeError: One of the two dtypes has not 32 bits: there are no integers of 16 or 64.
+    """
+    tensor, wanted = as_tensor(x), as_dtype(dtype)
+    for given in (tensor.dtype, wanted):
+        if given.itemsize != 4:
+            bits = {1: "no bits of its own", 2: "16 bits", 8: "64 bits"}[given.itemsize]
+            raise DTypeError(
+                f"{user_line()}: bitcast: takes f32, i32 and u32, which have 32 bits; {SHORT[given]} has {bits}"
+            )
+    return tensor if tensor.dtype == wanted else emit(arithmetic.BitcastOp, [tensor], to=ELEMENT_TYPES[wanted])
 
 
 def _is_scalar(x: Any) -> bool:

@@ -51,6 +51,7 @@ class Methods:
         bitwise_xor,
         clamp,
         clip,
+        copysign,
         divide,
         equal,
         floor_divide,

@@ -404,6 +404,57 @@ def cast_cases() -> Iterator[Case]:
     )
 
 
+def bit_cases() -> Iterator[Case]:
+    """Elements read as another type, and signs that are read so."""
+    for source in (SPECIAL, i32(0, 1, -1, 2**31 - 1, -(2**31), 0x7F800000), u32(0, 1, 2**32 - 1, 0x80000000)):
+        for name in ("f32", "i32", "u32"):
+            wanted = tg.spec(1, name).dtype
+            if wanted != source.dtype and not (wanted.kind == "f" and name != "f32"):
+                yield Case(
+                    arithmetic.BitcastOp,
+                    f"{source.dtype} {name}",
+                    lambda x, d=name: tg.bitcast(x, d),
+                    (source,),
+                    lambda x, d=wanted: x.view(d),
+                    rtol=0,
+                )
+    yield Case(
+        arithmetic.BitcastOp,
+        "of a transpose",
+        lambda x: tg.bitcast(tg.bitcast(x.T, "i32") ^ 0, "f32") * 2.0,
+        (normal(2, 3),),
+        lambda x: x.T * 2,
+        rtol=0,
+    )
+    signs = f32(0, -0.0, 1, -1, np.inf, -np.inf, 1e-40, -1e-40)
+    yield Case(
+        arithmetic.BitcastOp,
+        "copysign",
+        lambda x, y: tg.copysign(x, y),
+        (normal(3, 1), normal(5)),
+        np.copysign,
+        derivative=True,
+        flat=(1,),
+        rtol=0,
+    )
+    yield Case(
+        arithmetic.BitcastOp,
+        "copysign special",
+        lambda x, y: 1.0 / tg.copysign(x, y),
+        (f32(0, -0.0, np.inf, -2).reshape(4, 1), signs),
+        lambda x, y: np.float32(1) / np.copysign(x, y),
+        rtol=0,
+    )
+    yield Case(
+        arithmetic.BitcastOp,
+        "copysign of integers",
+        lambda x, y: tg.copysign(x, y),
+        (i32(1, -2, 0), f32(-1, -1, 1)),
+        lambda x, y: np.copysign(x, y).astype(np.float32),
+        rtol=0,
+    )
+
+
 def arithmetic_cases() -> Iterator[Case]:
     """Every case of the unary and binary ops, comparisons, selection and casts."""
     yield from unary_cases()
@@ -413,3 +464,4 @@ def arithmetic_cases() -> Iterator[Case]:
     yield from compare_cases()
     yield from select_cases()
     yield from cast_cases()
+    yield from bit_cases()

@@ -194,6 +194,28 @@ def test_booleans_count_beside_numbers() -> None:
         tg.add(flags, flags)
 
 
+@pytest.mark.parametrize(
+    ("x", "dtype", "what"),
+    [
+        (np.ones(1, np.float16), "i32", "f16 has 16 bits"),
+        (np.ones(1, np.float32), "f64", "f64 has 64 bits"),
+        ([True], "u32", "bool has no bits of its own"),
+    ],
+)
+def test_bits_of_another_width(x: Any, dtype: str, what: str) -> None:
+    message = rf"test_elementwise\.py:\d+: bitcast: takes f32, i32 and u32, which have 32 bits; {what}$"
+    with pytest.raises(tg.errors.DTypeError, match=message):
+        tg.bitcast(x, dtype)
+
+
+def test_signs_are_copied_in_every_width() -> None:
+    for dtype in (np.float16, np.float64):
+        x, y = np.array([1, -2, 3], dtype), np.array([-0.0, 0.0, np.finfo(dtype).smallest_subnormal * -1], dtype)
+        found = tg.copysign(tg.array(x, dtype), tg.array(y, dtype))
+        assert np.array_equal(found, np.copysign(x, y)) and found.dtype == dtype
+    assert np.array_equal(tg.grad(lambda x: tg.sum(tg.copysign(x, -1.0)))(np.array([2.0, -2.0, 0.0])), [-1, 1, 0])
+
+
 def test_powers_of_integers() -> None:
     x = tg.array(np.array([3, -2], np.int32))
     assert np.asarray(x**3).tolist() == [27, -8]

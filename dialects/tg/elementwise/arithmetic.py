@@ -442,6 +442,38 @@ class CastOp(TensorOp):
         return fold_splats(self, values)
 
 
+@irdl_op_definition
+class BitcastOp(TensorOp):
+    """Reads the bits of elements of 32 bits as another type of 32 bits: f32, i32 or ui32.
+
+    Example:
+        %1 = tg.bitcast %0 to = i32 : tensor<4xf32>
+    """
+
+    name = "tg.bitcast"
+    operand = operand_def()
+    to = prop_def()
+    result = result_def()
+    traits = traits_def(Pure(), Elementwise())
+    PROPERTIES: ClassVar = ("to",)
+
+    @classmethod
+    def infer(cls, operands: Sequence[Tensor], properties: Properties) -> Tensor:
+        for element in (operands[0].get_element_type(), properties["to"]):
+            require(numpy_dtype(element).itemsize == 4, f"takes and gives elements of 32 bits, got {element}")
+        return tensor(operands[0].get_shape(), properties["to"])
+
+    def prepare(self) -> UnaryEvaluate:
+        dtype = numpy_dtype(self.type)
+        return lambda operand: np.ascontiguousarray(operand).view(dtype).reshape(operand.shape)
+
+    def simplified(self) -> SSAValue | None:
+        return self.operand if self.operand.type == self.type else None
+
+    def fold_splat(self, values: Sequence[NumpyArray]) -> Attribute | None:
+        return fold_splats(self, values)
+
+
 def saturating_cast(x: NumpyArray, dtype: np.dtype[Any]) -> NumpyArray:
     """Casts as `tg.cast` does: out-of-range floats saturate, NaN becomes 0."""
     if dtype.kind in "iu" and x.dtype.kind == "f":
@@ -553,6 +585,7 @@ OPS = (
     CompareOp,
     SelectOp,
     CastOp,
+    BitcastOp,
     XorOp,
     ShiftLeftOp,
     ShiftRightOp,

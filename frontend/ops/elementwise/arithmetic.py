@@ -11,7 +11,7 @@ from xdsl.dialects.builtin import StringAttr
 from tensorgrad.dialects.tg.base import NumpyArray, TensorOp
 from tensorgrad.dialects.tg.elementwise import arithmetic
 from tensorgrad.errors import DTypeError
-from tensorgrad.ops.promotion import as_float, as_tensor, broadcast_shapes, broadcast_to, cast, common
+from tensorgrad.ops.promotion import as_float, as_tensor, bitcast, broadcast_shapes, broadcast_to, cast, common
 from tensorgrad.tracing import trees
 from tensorgrad.tracing.dtypes import NAMES, SHORT, is_float
 from tensorgrad.tracing.location import user_line
@@ -225,6 +225,19 @@ def negative(x: Any) -> Tensor:
 def abs(x: Any) -> Tensor:
     """`|x|`; its derivative at 0 is 0."""
     return _unary(arithmetic.AbsOp, x, floats=False)
+
+
+def copysign(x: Any, y: Any) -> Tensor:
+    """`|x|` with the sign of `y`, zeros and NaN included, as floats; its derivative by `x` at 0 is 0, and by `y` 0.
+
+    Raises:
+        ShapeError: They don't broadcast.
+    """
+    size, sign = (as_float(part) for part in common("copysign", x, y))
+    magnitude = abs(size)
+    return where(
+        less(bitcast(cast(stop_gradient(sign), NAMES["f32"]), NAMES["i32"]), 0), negative(magnitude), magnitude
+    )
 
 
 def square(x: Any) -> Tensor:

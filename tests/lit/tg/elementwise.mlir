@@ -95,6 +95,7 @@ func.func @choices(%x: tensor<2x3xf32>, %y: tensor<2x3xf32>) -> (tensor<2x3xf32>
   %ge = tg.compare %x, %y predicate = "ge" : tensor<2x3xf32>, tensor<2x3xf32>
   %chosen = tg.select %lt, %x, %y : tensor<2x3xi1>, tensor<2x3xf32>, tensor<2x3xf32>
   %cast = tg.cast %chosen to = i32 : tensor<2x3xf32>
+  %bits = tg.bitcast %chosen to = ui32 : tensor<2x3xf32>
   func.return %chosen, %cast : tensor<2x3xf32>, tensor<2x3xi32>
 }
 // CHECK-LABEL: func.func @choices(
@@ -107,6 +108,7 @@ func.func @choices(%x: tensor<2x3xf32>, %y: tensor<2x3xf32>) -> (tensor<2x3xf32>
 // CHECK-NEXT:   %ge = tg.compare %x, %y predicate = "ge" : tensor<2x3xf32>, tensor<2x3xf32>
 // CHECK-NEXT:   %chosen = tg.select %lt, %x, %y : tensor<2x3xi1>, tensor<2x3xf32>, tensor<2x3xf32>
 // CHECK-NEXT:   %cast = tg.cast %chosen to = i32 : tensor<2x3xf32>
+// CHECK-NEXT:   %bits = tg.bitcast %chosen to = ui32 : tensor<2x3xf32>
 // CHECK-NEXT:   func.return %chosen, %cast : tensor<2x3xf32>, tensor<2x3xi32>
 // CHECK-NEXT: }
 

@@ -208,6 +208,11 @@ def _erfc(b: ScalarBuilder, op: TensorOp, args: Sequence[SSAValue]) -> SSAValue:
     return b.select(b.compare("ogt", size, one), large, small)
 
 
+def _bitcast(b: ScalarBuilder, op: TensorOp, args: Sequence[SSAValue]) -> SSAValue:
+    target = storage(element_of(op.results[0]))
+    return args[0] if args[0].type == target else b.convert(arith.BitcastOp, args[0], target)
+
+
 _EXPONENTS: dict[int, tuple[Attribute, int]] = {
     16: (i16, 0x7C00),
     32: (i32, 0x7F800000),
@@ -358,6 +363,7 @@ pointwise(
         arithmetic.CompareOp: _compare,
         arithmetic.SelectOp: _select,
         arithmetic.CastOp: _cast,
+        arithmetic.BitcastOp: _bitcast,
         arithmetic.ShiftLeftOp: _shift_left,
         arithmetic.ShiftRightOp: _shift_right,
         arithmetic.FloorDivideOp: _floor_divide,

@@ -16,6 +16,7 @@ no_rule("it exists to have none", arithmetic.StopGradientOp)
 no_rule("its result is boolean", arithmetic.CompareOp, functions.IsFiniteOp)
 no_rule(
     "bits have no derivative",
+    arithmetic.BitcastOp,
     arithmetic.AndOp,
     arithmetic.OrOp,
     arithmetic.XorOp,
