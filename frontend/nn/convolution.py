@@ -230,18 +230,21 @@ class Unfold(_Columns):
 
 
 class Fold(_Columns):
-    """Images of the extents `output_size` to which each column adds its window; see `tg.col2im`."""
+    """Images of the extents `output_size` to which each column adds its window; see `tg.col2im`.
+
+    One number is the height and the width, as in PyTorch.
+    """
 
     def __init__(
         self,
-        output_size: Sequence[int],
+        output_size: int | Sequence[int],
         kernel_size: int | Sequence[int],
         dilation: int | Sequence[int] = 1,
         padding: int | Sequence[int] = 0,
         stride: int | Sequence[int] = 1,
     ):
         super().__init__(kernel_size, dilation, padding, stride)
-        self.output_size = tuple(output_size)
+        self.output_size = (output_size, output_size) if isinstance(output_size, int) else tuple(output_size)
 
     def __call__(self, x: Any) -> tg.Tensor:
         """Returns the images, `[batch, channels, *output_size]`.

@@ -38,6 +38,7 @@ COMPOSED: dict[str, float] = {
     "sum-of_a_reduction": 4.0,
     "dot_general-einsum_4_ij,kl->kj": 3.0,
     "prod-cumprod_of_blocks_of_blocks": 3.0,
+    "take-resize_cubic_30_by_0.9": 3.0,
 }
 """The cases of several ops that round in between, by id, with how many roundings they are off by at most."""
 
