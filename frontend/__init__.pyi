@@ -16,10 +16,14 @@ from tensorgrad.driver.compile import compile as compile
 from tensorgrad.driver.compiled import Inference as Inference
 from tensorgrad.driver.device import DeviceName as DeviceName
 from tensorgrad.driver.device import devices as devices
+from tensorgrad.driver.homes import tensor as tensor
 from tensorgrad.driver.jit import Jitted as Jitted
 from tensorgrad.driver.jit import jit as jit
 from tensorgrad.driver.load import load as load
 from tensorgrad.driver.training import Training as Training
+from tensorgrad.eager.tape import enable_grad as enable_grad
+from tensorgrad.eager.tape import is_grad_enabled as is_grad_enabled
+from tensorgrad.eager.tape import no_grad as no_grad
 from tensorgrad.ops.activations import elu as elu
 from tensorgrad.ops.activations import gelu as gelu
 from tensorgrad.ops.activations import hard_sigmoid as hard_sigmoid
@@ -156,7 +160,6 @@ from tensorgrad.ops.pooling import global_max_pool as global_max_pool
 from tensorgrad.ops.pooling import max_pool as max_pool
 from tensorgrad.ops.pooling import max_unpool as max_unpool
 from tensorgrad.ops.promotion import bitcast as bitcast
-from tensorgrad.ops.promotion import broadcast_to as broadcast_to
 from tensorgrad.ops.promotion import cast as cast
 from tensorgrad.ops.reduce import all as all
 from tensorgrad.ops.reduce import any as any
@@ -183,6 +186,7 @@ from tensorgrad.ops.shape import array as array
 from tensorgrad.ops.shape import atleast_1d as atleast_1d
 from tensorgrad.ops.shape import atleast_2d as atleast_2d
 from tensorgrad.ops.shape import atleast_3d as atleast_3d
+from tensorgrad.ops.shape import broadcast_to as broadcast_to
 from tensorgrad.ops.shape import empty as empty
 from tensorgrad.ops.shape import expand_dims as expand_dims
 from tensorgrad.ops.shape import flip as flip
@@ -195,7 +199,6 @@ from tensorgrad.ops.shape import squeeze as squeeze
 from tensorgrad.ops.shape import swapaxes as swapaxes
 from tensorgrad.ops.shape import take as take
 from tensorgrad.ops.shape import take_along_axis as take_along_axis
-from tensorgrad.ops.shape import tensor as tensor
 from tensorgrad.ops.shape import transpose as transpose
 from tensorgrad.ops.shape import unsqueeze as unsqueeze
 from tensorgrad.ops.shape import zeros as zeros

@@ -42,6 +42,10 @@ class OptionError(UserError, ValueError):
     """A setting out of its range: a learning rate that is NaN, an unknown device, …"""
 
 
+class GradientError(UserError, RuntimeError):
+    """A backward pass, or a change in place, that would give a wrong gradient or none."""
+
+
 class DivergenceError(UserError, ArithmeticError):
     """A training whose loss or parameters are NaN or infinite; see `on_nan` of `tg.fit`."""
 

@@ -18,8 +18,10 @@ from tensorgrad.ops.windows import Padding, Sizes, listed, paddings, same_paddin
 from tensorgrad.tracing.location import user_line
 from tensorgrad.tracing.tensor import Tensor
 from tensorgrad.tracing.tracer import emit
+from tensorgrad.tracing.views import viewing
 
 
+@viewing(in_order=False)
 def unfold(x: Any, axis: int, size: int, step: int) -> Tensor:
     """Returns every window along an axis, as PyTorch's `Tensor.unfold`: a view, no copy.
 

@@ -31,6 +31,7 @@ from tensorgrad.tracing.dtypes import NAMES, as_dtype, promote
 from tensorgrad.tracing.location import user_line
 from tensorgrad.tracing.tensor import Array, Tensor, Traced
 from tensorgrad.tracing.tracer import emit
+from tensorgrad.tracing.views import viewing
 
 PARTS_A_KERNEL = 6
 """So many tensors are joined at a time: a kernel binds few buffers."""
@@ -48,6 +49,7 @@ def _integer(value: Any, what: str) -> int:
         raise ShapeError(f"{user_line()}: {what} is an integer, not {value!r}") from None
 
 
+@viewing(in_order=False)
 def moveaxis(x: Any, source: Any, destination: Any) -> Tensor:
     """Moves the axes in `source` to the places in `destination`; the others keep their order.
 
@@ -68,6 +70,7 @@ def moveaxis(x: Any, source: Any, destination: Any) -> Tensor:
     return transpose(tensor, order)
 
 
+@viewing(in_order=False)
 def permute(x: Any, *axes: Any) -> Tensor:
     """Axis `i` of the result is axis `axes[i]` of `x`: `transpose` with all axes named.
 
@@ -146,6 +149,7 @@ def _between(x: Tensor, axis: int, start: int, stop: int, step: int = 1) -> Tens
     return emit(shape.SliceOp, [x], start=ints(low), stop=ints(high), step=ints(steps))
 
 
+@viewing(in_order=False)
 def split(x: Any, indices_or_sections: Any, axis: int = 0) -> list[Tensor]:
     """Parts of `x` along `axis`: so many equal ones, or those between the positions in a list, as NumPy's.
 
@@ -166,6 +170,7 @@ def split(x: Any, indices_or_sections: Any, axis: int = 0) -> list[Tensor]:
     return [_between(tensor, place, i * size, (i + 1) * size) for i in range(sections)]
 
 
+@viewing(in_order=False)
 def chunk(x: Any, chunks: int, axis: int = 0) -> list[Tensor]:
     """Parts of `x` along `axis`, at most so many, as PyTorch's: all of one extent, but the last may be shorter.
 
@@ -184,6 +189,7 @@ def chunk(x: Any, chunks: int, axis: int = 0) -> list[Tensor]:
     return [_between(tensor, place, first, builtins.min(first + size, extent)) for first in firsts]
 
 
+@viewing(in_order=False)
 def narrow(x: Any, axis: int, start: int, length: int) -> Tensor:
     """`length` positions along `axis` from `start` on; a negative start counts from the end.
 
@@ -409,6 +415,7 @@ def triu(x: Any, k: int = 0) -> Tensor:
     return _triangle(x, k, True, "triu")
 
 
+@viewing(in_order=False)
 def diagonal(x: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tensor:
     """Returns the diagonal of two axes, `offset` above the main one, as the last axis. It is a view, no copy.
 

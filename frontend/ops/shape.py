@@ -13,13 +13,15 @@ from tensorgrad.dialects.tg import leaves, shape
 from tensorgrad.dialects.tg.base import ELEMENT_TYPES, NumpyArray, int_value, integer, ints, size_of
 from tensorgrad.errors import ArgumentError, DTypeError, InputError, ShapeError
 from tensorgrad.ops.elementwise.arithmetic import add, less, where
-from tensorgrad.ops.promotion import as_tensor, broadcast_to
+from tensorgrad.ops import promotion
+from tensorgrad.ops.promotion import as_tensor
 from tensorgrad.runtime.conversion import converted
 from tensorgrad.tracing.dtypes import NAMES, SHORT, DType, as_dtype, spec
 from tensorgrad.tracing.index_ranges import Note, allowed
 from tensorgrad.tracing.location import user_line
 from tensorgrad.tracing.tensor import Array, Tensor, Traced
 from tensorgrad.tracing.tracer import as_array, current_trace, emit
+from tensorgrad.tracing.views import viewing
 
 
 def normalized_axis(axis: Any, rank: int, what: str) -> int:
@@ -62,17 +64,6 @@ def array(x: Any, dtype: object = None) -> Tensor:
     if isinstance(x, Traced):
         return x if dtype is None else as_tensor(x).astype(dtype)
     return Array(np.array(as_array(x, None if dtype is None else as_dtype(dtype))))
-
-
-def tensor(x: Any, dtype: object = None) -> Tensor:
-    """Returns a tensor of the given numbers: what `array` makes, by PyTorch's name.
-
-    Outside a trace this is a `tg.Array`: its numbers are there at once, and nothing is recorded for derivatives.
-
-    Raises:
-        DTypeError: Values that don't fit.
-    """
-    return array(x, dtype)
 
 
 def from_dlpack(x: Any) -> Tensor:
@@ -182,6 +173,7 @@ def fitted(numbers: NumpyArray, dtype: DType, what: str) -> NumpyArray:
         raise DTypeError(f"{user_line()}: {error}") from None
 
 
+@viewing(in_order=True, reshapes=True)
 def reshape(x: Any, *shape_: Any) -> Tensor:
     """Returns the same elements in row-major order, in another shape; one extent may be -1.
 
@@ -203,6 +195,7 @@ def reshape(x: Any, *shape_: Any) -> Tensor:
     return emit(shape.ReshapeOp, [tensor], shape=ints(extents))
 
 
+@viewing(in_order=False)
 def transpose(x: Any, *axes: Any) -> Tensor:
     """Permutes the axes; reverses them when none are given.
 
@@ -220,6 +213,17 @@ def transpose(x: Any, *axes: Any) -> Tensor:
     return emit(shape.TransposeOp, [tensor], permutation=ints(order))
 
 
+@viewing(in_order=False)
+def broadcast_to(x: Any, shape_: Sequence[int]) -> Tensor:
+    """Repeats `x` along new leading axes and along axes of extent 1, to `shape_`.
+
+    Raises:
+        ShapeError: NumPy's rules don't allow it.
+    """
+    return promotion.broadcast_to(x, shape_)
+
+
+@viewing(in_order=False)
 def swapaxes(x: Any, first: int, second: int) -> Tensor:
     """Exchanges two axes."""
     tensor = as_tensor(x)
@@ -229,6 +233,7 @@ def swapaxes(x: Any, first: int, second: int) -> Tensor:
     return transpose(tensor, order)
 
 
+@viewing(in_order=True)
 def expand_dims(x: Any, axis: Any) -> Tensor:
     """Adds axes of extent 1 at the places in `axis` of the result."""
     tensor = as_tensor(x)
@@ -264,6 +269,7 @@ def _with_axes(
     return made[0] if len(made) == 1 else made
 
 
+@viewing(in_order=True)
 def unsqueeze(x: Any, axis: Any) -> Tensor:
     """Adds axes of extent 1, as `expand_dims` does; this is PyTorch's name."""
     return expand_dims(x, axis)
@@ -274,6 +280,7 @@ def numel(x: Any) -> int:
     return as_tensor(x).size
 
 
+@viewing(in_order=True)
 def squeeze(x: Any, axis: Any = None) -> Tensor:
     """Drops axes of extent 1: those in `axis`, or all.
 
@@ -395,14 +402,14 @@ def take_along_axis(x: Any, indices: Any, axis: int) -> Tensor:
     extents = [tensor.shape[place] if i == place else extent for i, extent in enumerate(joint)]
     index_extents = [where_.shape[place] if i == place else extent for i, extent in enumerate(joint)]
     operands = [
-        broadcast_to(tensor, extents),
-        broadcast_to(counted_from_front(where_, tensor.shape[place], "take_along_axis"), index_extents),
+        promotion.broadcast_to(tensor, extents),
+        promotion.broadcast_to(counted_from_front(where_, tensor.shape[place], "take_along_axis"), index_extents),
     ]
     return emit(index_ops.TakeAlongAxisOp, operands, axis=integer(place))
 
 
 def positions(extents: Sequence[int], axis: int, dtype: DType) -> Tensor:
     """Returns each element's own position along `axis`."""
-    return broadcast_to(
+    return promotion.broadcast_to(
         reshape(arange(extents[axis], dtype=dtype), [-1 if i == axis else 1 for i in range(len(extents))]), extents
     )

@@ -19,8 +19,11 @@ from tensorgrad.surface.calls import public
 from tensorgrad.surface.foreign import unknown_attribute
 from tensorgrad.surface.methods import Methods
 from tensorgrad.tracing.dtypes import SHORT, DType
+from tensorgrad.tracing.eager import Eager
+from tensorgrad.tracing.home import Home, Live
 from tensorgrad.tracing.location import user_line
 from tensorgrad.tracing.trace import Trace
+from tensorgrad.tracing.views import is_basic, keeps_order, linked
 
 
 def _operator(name: str, x: Any, y: Any) -> Any:
@@ -301,14 +304,17 @@ class Traced(Tensor):
 
 
 @public
-class Array(Tensor):
+class Array(Eager, Tensor):
     """A concrete tensor: what functions give outside a trace, and programs put out.
 
     A program's output is read from the device when its numbers are first looked at; it stays that step's value. In a
     coroutine, `await array` gives the array once it is read, and lets the event loop run meanwhile.
+
+    One that `tg.tensor` makes lives on a device, and so does what is computed from it: ops are recorded, and computed
+    once a number is looked at. It has gradients and can be changed in place.
     """
 
-    __slots__ = ("_source",)
+    __slots__ = ("_source", "live")
 
     def __init__(self, source: NumpyArray | OutputHandle):
         if isinstance(source, np.ndarray):
@@ -317,9 +323,30 @@ class Array(Tensor):
         elif not isinstance(source, OutputHandle):
             raise ArgumentError(f"Array holds what programs put out; tg.array makes one of {type(source).__name__}")
         self._source = source
+        self.live = None
+
+    @classmethod
+    def eager(cls, value: Any, home: Home, edge: Any = None) -> Array:
+        """Returns a tensor that lives on a device.
+
+        Args:
+            value: Its value, in the device's own terms.
+            home: The device.
+            edge: Where a derivative by it goes.
+        """
+        made = object.__new__(cls)
+        made._source, made.live = value.kind, Live(home, value, edge)
+        return made
+
+    @property
+    def source(self) -> NumpyArray | OutputHandle:
+        """The numbers of one that lives on no device, wherever they are."""
+        return self._source
 
     @property
     def _array(self) -> NumpyArray:
+        if self.live is not None:
+            return self.live.home.read(self)
         return self._source if isinstance(self._source, np.ndarray) else self._source.numpy()
 
     @property
@@ -365,7 +392,9 @@ class Array(Tensor):
 
     async def _read(self) -> Array:
         """Itself, once its numbers are here; the event loop runs meanwhile."""
-        if isinstance(self._source, OutputHandle):
+        if self.live is not None:
+            self.live.home.read(self)
+        elif isinstance(self._source, OutputHandle):
             await self._source.wait()
         return self
 
@@ -385,4 +414,18 @@ class Array(Tensor):
         return format(self._only("formatting by :" + specification), specification) if specification else repr(self)
 
     def __repr__(self) -> str:
-        return f"Array({np.array2string(self._array, separator=', ')}, dtype={SHORT[self.dtype]})"
+        more = "" if self.live is None else f", device={self.device!r}"
+        more += ", requires_grad=True" if self.requires_grad else ""
+        return f"Array({np.array2string(self._array, separator=', ')}, dtype={SHORT[self.dtype]}{more})"
+
+    def __getitem__(self, key: Any) -> Any:
+        found = super().__getitem__(key)
+        if self.live is None or not is_basic(key):
+            return found
+        return linked(self, found, lambda other: other[key], keeps_order(key))
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        if self.live is None:
+            super().__setitem__(key, value)
+        else:
+            self.live.home.assign(self, "x[key] = value", self.at[key].set(value))

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import TYPE_CHECKING, Any
 
 from xdsl.ir import Block, SSAValue
 
+from tensorgrad.dialects.tg.base import ELEMENT_TYPES, tensor
 from tensorgrad.dialects.tg.build import TensorBuilder
 from tensorgrad.tracing.index_ranges import Note
+
+if TYPE_CHECKING:
+    from tensorgrad.tracing.tensor import Array
 
 
 class Trace:
@@ -23,6 +28,9 @@ class Trace:
         """What `tg.capture` has named, and on which line; of the outermost trace."""
         self.calls: Counter[str] = Counter()
         """How often each module has been called, by its path; of the outermost trace."""
+        self.eager: dict[int, tuple[Any, SSAValue]] | None = None
+        """The eager tensors that the function uses from around it, which are further arguments; `None` where they are
+        constants. Of the outermost trace."""
         self.notes: list[Note] = []
         """What is asked of indices; those of an inner trace become the outer one's."""
 
@@ -30,6 +38,16 @@ class Trace:
     def outermost(self) -> Trace:
         """The trace that this one is in, or itself."""
         return self if self.parent is None else self.parent.outermost
+
+    def lifted(self, x: Array) -> SSAValue | None:
+        """Returns the argument that an eager tensor is, where the outermost trace takes such."""
+        outermost = self.outermost
+        if outermost.eager is None:
+            return None
+        if id(x) not in outermost.eager:
+            kind = tensor(x.shape, ELEMENT_TYPES[x.dtype])
+            outermost.eager[id(x)] = x, outermost.block.insert_arg(kind, len(outermost.block.args))
+        return outermost.eager[id(x)][1]
 
     def sees(self, other: Trace) -> bool:
         """Returns whether values of `other` may be used here."""

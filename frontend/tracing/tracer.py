@@ -24,6 +24,7 @@ from tensorgrad.runtime.conversion import converted, to_numpy
 from tensorgrad.tracing import trees
 from tensorgrad.tracing.declared import Declared
 from tensorgrad.tracing.dtypes import SHORT, DType, Spec, spec
+from tensorgrad.tracing.home import Home
 from tensorgrad.tracing.index_ranges import IndexRanges
 from tensorgrad.tracing.location import user_line, user_location
 from tensorgrad.tracing.tensor import Array, Tensor, Traced
@@ -145,7 +146,9 @@ def emit(kind: type[TensorOp], operands: Sequence[Tensor], **properties: Attribu
     concrete = all(isinstance(operand, Array) for operand in operands)
     try:
         if trace is None or (concrete and operands):
-            return _evaluate(kind, cast("Sequence[Array]", operands), properties)
+            arrays = cast("Sequence[Array]", operands)
+            home = home_of(arrays)
+            return _evaluate(kind, arrays, properties) if home is None else home.apply(kind, arrays, properties)
         trace.builder.location = user_location()
         values = [value_in(trace, operand) for operand in operands]
         return Traced(trace, trace.builder.emit(kind, values, **properties))
@@ -153,10 +156,33 @@ def emit(kind: type[TensorOp], operands: Sequence[Tensor], **properties: Attribu
         raise ShapeError(f"{user_line()}: {kind.name.removeprefix('tg.')}: {error}") from None
 
 
+def home_of(operands: Sequence[Tensor]) -> Home | None:
+    """Returns the device that ops on these tensors run on: that of the first which lives on one."""
+    for operand in operands:
+        if isinstance(operand, Array) and operand.live is not None:
+            return operand.live.home
+    return None
+
+
 def value_in(trace: Trace, x: Tensor) -> SSAValue:
-    """Returns the value of a tensor in a trace; a concrete one becomes a constant."""
+    """Returns the value of a tensor in a trace; a concrete one becomes a constant.
+
+    An eager tensor becomes an argument where the trace takes such, so that derivatives go through it.
+
+    Raises:
+        TraceError: It requires a gradient, which would be lost.
+    """
     if isinstance(x, Traced):
         return x.value
+    if isinstance(x, Array) and x.live is not None:
+        lifted = trace.lifted(x)
+        if lifted is not None:
+            return lifted
+        if x.requires_grad:
+            raise TraceError(
+                f"{user_line()}: a tensor of shape {x.shape} that requires a gradient is used in {trace.name}, where "
+                "it would be a constant: make it an argument, or use its detach()"
+            )
     return trace.builder.constant(np.asarray(x))
 
 
@@ -198,6 +224,7 @@ def trace_call(
     arguments: Sequence[Any],
     slots: Sequence[Slot],
     keep: Callable[[IndexRanges], None] = lambda ranges: None,
+    eager: list[Array] | None = None,
 ) -> tuple[FuncOp, Any]:
     """Traces `function` on trees whose leaves are specifications.
 
@@ -207,6 +234,8 @@ def trace_call(
         arguments: Positional arguments: trees of `Spec`s.
         slots: A name and role for each leaf, in order.
         keep: Is given what the function asks of its inputs as indices.
+        eager: Gets the eager tensors that the function uses from around it, which are further arguments of role
+            `input`; `None` makes constants of them.
 
     Returns:
         The `tg` function, and the tree of its results, with positions for leaves.
@@ -218,6 +247,7 @@ def trace_call(
     with tracing(name) as trace:
         flat = [trees.flatten(argument) for argument in arguments]
         traced = [rebuild([new_argument(trace, leaf_type(leaf)) for leaf in leaves]) for leaves, rebuild in flat]
+        trace.eager = None if eager is None else {}
         result = function(*traced)
         leaves, rebuild = trees.flatten(result)
         tensors = [as_result(leaf, name) for leaf in leaves]
@@ -226,6 +256,9 @@ def trace_call(
                 check_usable(leaf)
         trace.builder.location = user_location()
         values = [value_in(trace, leaf) for leaf in tensors]
+    if eager is not None and trace.eager:
+        eager += [tensor for tensor, _ in trace.eager.values()]
+        slots = [*slots, *(Slot(f"eager{i}", "input") for i in range(len(eager)))]
     keep(IndexRanges(trace.notes, trace.block, slots))
     returned = func.ReturnOp(*values)
     returned.location = user_location()

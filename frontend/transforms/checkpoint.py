@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from xdsl.ir import Block, SSAValue
@@ -11,16 +11,18 @@ from xdsl.ir import Block, SSAValue
 from tensorgrad.dialects.tg.call import CallOp, ReturnOp
 from tensorgrad.tracing import trees
 from tensorgrad.tracing.location import user_location
-from tensorgrad.tracing.tensor import Traced
+from tensorgrad.tracing.tensor import Array, Traced
 from tensorgrad.tracing.tracer import (
     as_result,
     check_function,
     check_usable,
     current_trace,
     function_name,
+    home_of,
     tracing,
     value_in,
 )
+from tensorgrad.transforms.grad import computed
 
 
 def checkpoint(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -52,7 +54,11 @@ def checkpoint(function: Callable[..., Any]) -> Callable[..., Any]:
     def recomputed(*args: Any, **kwargs: Any) -> Any:
         trace = current_trace()
         if trace is None:
-            return function(*args, **kwargs)
+            leaves, rebuild = trees.flatten((args, kwargs))
+            tensors = [leaf for leaf in leaves if isinstance(leaf, Array)]
+            if home_of(tensors) is None:
+                return function(*args, **kwargs)
+            return computed(function_name(function), _filling(recomputed, leaves, rebuild), tensors)
         name = function_name(function)
         with tracing(name) as inner:
             leaves, rebuild = trees.flatten(function(*args, **kwargs))
@@ -71,6 +77,17 @@ def checkpoint(function: Callable[..., Any]) -> Callable[..., Any]:
         return rebuild([Traced(trace, result) for result in call.results])
 
     return recomputed
+
+
+def _filling(function: Callable[..., Any], leaves: Sequence[Any], rebuild: trees.Rebuild) -> Callable[..., Any]:
+    """Returns a function of the arrays among arguments alone."""
+
+    def call(*tensors: Any) -> Any:
+        rest = iter(tensors)
+        args, kwargs = rebuild([next(rest) if isinstance(leaf, Array) else leaf for leaf in leaves])
+        return function(*args, **kwargs)
+
+    return call
 
 
 def _closed(block: Block) -> list[SSAValue]:

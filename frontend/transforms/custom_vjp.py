@@ -26,10 +26,12 @@ from tensorgrad.tracing.tracer import (
     check_usable,
     current_trace,
     function_name,
+    home_of,
     new_argument,
     tracing,
     value_in,
 )
+from tensorgrad.transforms.grad import computed
 
 
 class _Derivatives(threading.local):
@@ -82,7 +84,9 @@ class CustomVjp:
         arguments = _Arguments(self._static, args)
         trace = current_trace()
         if trace is None:
-            return self._function(*arguments.filled(arguments.leaves))
+            if home_of(arguments.leaves) is None:
+                return self._function(*arguments.filled(arguments.leaves))
+            return computed(self.name, lambda *leaves: self(*arguments.filled(leaves)), arguments.leaves)
         return _Call(self, arguments, trace, self._function, self._forward, self._backward).emit()
 
 

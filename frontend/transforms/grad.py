@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from xdsl.context import Context
@@ -27,6 +27,7 @@ from tensorgrad.tracing.tracer import (
     as_result,
     check_usable,
     current_trace,
+    home_of,
     new_argument,
     note_derivative,
     sanitized,
@@ -173,15 +174,26 @@ def _at_once(
 
 
 def computed(name: str, program: Callable[..., Any], arguments: Sequence[Tensor]) -> Any:
-    """Traces a program of concrete tensors, runs it by the reference, and gives its results in the same tree."""
+    """Traces a program of concrete tensors, runs it, and gives its results in the same tree.
 
+    It runs on the device of the first tensor that lives on one, eager tensors that the program uses from around it
+    included, and derivatives go through it; without any it runs by the reference.
+    """
     slots = [Slot(f"arg{i}", "input") for i in range(len(arguments))]
     specs = [Spec(argument.shape, argument.dtype) for argument in arguments]
     given = {slot.name: argument for slot, argument in zip(slots, arguments, strict=True)}
-    made, positions = trace_call(sanitized(name), program, specs, slots, lambda ranges: ranges.check_known(given))
+    eager: list[Array] = []
+    made, positions = trace_call(
+        sanitized(name), program, specs, slots, lambda ranges: ranges.check_known(given), eager
+    )
+    order, rebuild = trees.flatten(positions)
+    operands = [*cast("Sequence[Array]", arguments), *eager]
+    home = home_of(operands)
+    if home is not None:
+        found = home.call(made, operands)
+        return rebuild([found[position] for position in order])
     module = ModuleOp([made])
     for one in (InlineCallsPass(), SimplifyPass()):
         one.apply(Context(), module)
     results = TensorExecutor(module).call([np.asarray(argument) for argument in arguments])
-    order, rebuild = trees.flatten(positions)
     return rebuild([Array(results[position]) for position in order])

@@ -2,6 +2,6 @@
 
 from tensorgrad.passes.tensors.grad.forward import tangents
 from tensorgrad.passes.tensors.grad.grad_pass import GradPass
-from tensorgrad.passes.tensors.grad.reverse import cotangents, gradients
+from tensorgrad.passes.tensors.grad.reverse import cotangents, differentiated, gradients
 
-__all__ = ["GradPass", "cotangents", "gradients", "tangents"]
+__all__ = ["GradPass", "cotangents", "differentiated", "gradients", "tangents"]

@@ -1,0 +1,112 @@
+"""`tensor`: tensors that live on a device, and the devices that they live on."""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+from xdsl.dialects.builtin import ModuleOp
+
+from tensorgrad.driver.device import DeviceName, check_name, find_device
+from tensorgrad.driver.pipeline import Compilation, Phases
+from tensorgrad.eager.blocks import NAME, Loaded
+from tensorgrad.eager.homes import EagerHome, NumpyHome, RecordingHome
+from tensorgrad.errors import OptionError
+from tensorgrad.passes.pipelines import forward_passes
+from tensorgrad.tracing.dtypes import DType, as_dtype
+from tensorgrad.tracing.location import user_line
+from tensorgrad.tracing.tensor import Array, Tensor, Traced
+from tensorgrad.tracing.tracer import as_array, current_trace
+
+if TYPE_CHECKING:
+    from tensorgrad.driver.device import ProgramDevice
+
+INTERPRETED = 1
+"""How often the CPU lets NumPy compute a block before it is compiled: what is looked at once needs no compiler."""
+
+
+def home_named(device: str) -> EagerHome:
+    """Returns where tensors on a device live.
+
+    Args:
+        device: As `tg.tensor` takes it.
+
+    Raises:
+        OptionError: There is no such device.
+        DeviceError: It can't be used.
+    """
+    check_name(device)
+    return _home("numpy", None) if device == "numpy" else home_on(find_device(device))
+
+
+def home_on(device: ProgramDevice | None) -> EagerHome:
+    """Returns where tensors on a device live; `None` is numpy."""
+    if device is None:
+        return _home("numpy", None)
+    return _home("cpu" if device.target.native else "wgpu", device)
+
+
+@functools.cache
+def _home(name: str, device: ProgramDevice | None) -> EagerHome:
+    if device is None:
+        return NumpyHome()
+    return new_home(name, device, INTERPRETED + 1 if device.target.native else 1)
+
+
+def new_home(name: str, device: ProgramDevice, compiled_at: int) -> RecordingHome:
+    """Returns a device for tensors that shares no program with another.
+
+    Args:
+        name: What it is called.
+        device: What programs run on.
+        compiled_at: How often a block comes until it is compiled.
+    """
+
+    def load(module: ModuleOp) -> Loaded:
+        return Compilation(NAME, module, lambda _: forward_passes(), device, Phases()).load(None)
+
+    lacks = frozenset[DType]() if device.target.native else frozenset({np.dtype(np.float64)})
+    return RecordingHome(name, load, compiled_at, lacks)
+
+
+def tensor(x: Any, dtype: object = None, *, device: DeviceName | None = None, requires_grad: bool = False) -> Tensor:
+    """Returns a tensor that lives on a device: ops on it are recorded there, and computed once a number is looked at.
+
+    It has gradients, `x.backward()`, and can be changed in place, `x += 1`. Inside a trace it is a constant, as what
+    `array` makes.
+
+    Args:
+        x: Numbers: a nested list, an array, or a tensor, which is copied.
+        dtype: The dtype; float64 rounds to f32 unless it asks for f64.
+        device: "auto" for a hardware adapter where there is one, else the CPU; "cpu", "wgpu" or "numpy". By default
+            that of `x` where it is a tensor that lives on one, else "auto".
+        requires_grad: Whether it gathers its gradient in `grad`.
+
+    Raises:
+        DTypeError: Values that don't fit, or a dtype that the device has not.
+        GradientError: It is to have a gradient, and is not of floats.
+        OptionError: There is no such device, or a gradient is asked for inside a trace.
+
+    Example:
+        >>> import tensorgrad as tg
+        >>> x = tg.tensor([1.0, 2.0, 3.0], device="cpu", requires_grad=True)
+        >>> (x * x).sum().backward()
+        >>> x.grad.tolist()
+        [2.0, 4.0, 6.0]
+    """
+    wanted = None if dtype is None else as_dtype(dtype)
+    if isinstance(x, Traced) or current_trace() is not None:
+        if requires_grad:
+            raise OptionError(
+                f"{user_line()}: tensor: requires_grad is for tensors outside a trace; tg.grad is for inside"
+            )
+        if isinstance(x, Traced):
+            return x if wanted is None else x.astype(wanted)
+        return Array(np.array(as_array(x, wanted)))
+    if device is None and isinstance(x, Array) and x.home is not None:
+        home = cast(EagerHome, x.home)
+    else:
+        home = home_named("auto" if device is None else device)
+    made = home.made(np.array(as_array(x, wanted)))
+    return made.requires_grad_() if requires_grad else made

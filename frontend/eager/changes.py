@@ -1,0 +1,259 @@
+"""Changes of tensors in place, views, leaves and backward passes: what a device does with tensors as such."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tensorgrad.eager.tape import Backward, Edge, Leaf, Node, Operand, is_grad_enabled
+from tensorgrad.errors import ArgumentError, DTypeError, GradientError, ShapeError
+from tensorgrad.ops.index import Changes as At
+from tensorgrad.ops.promotion import as_tensor, broadcast_shapes, broadcast_to, cast
+from tensorgrad.ops.shape import reshape
+from tensorgrad.tracing.dtypes import SHORT, is_float, promote
+from tensorgrad.tracing.home import Home, Live
+from tensorgrad.tracing.location import user_line
+from tensorgrad.tracing.tensor import Array, Tensor
+from tensorgrad.tracing.views import View
+
+if TYPE_CHECKING:
+    from tensorgrad.eager.values import Kind, Value
+
+
+class ChangingHome(Home):
+    """What changes tensors of a device, as far as it does not matter which device it is."""
+
+    @abstractmethod
+    def operand(self, x: Array) -> Operand:
+        """Returns a tensor's present value, and where its derivative goes."""
+
+    @abstractmethod
+    def copy(self, x: Operand) -> Operand:
+        """Returns the same values, as the value of another tensor."""
+
+    @abstractmethod
+    def sum(self, x: Operand, y: Operand) -> Operand:
+        """Returns the sum of two tensors of one type."""
+
+    @abstractmethod
+    def zeros(self, kind: Kind) -> Operand:
+        """Returns zeros."""
+
+    @abstractmethod
+    def wrap(self, value: Value, edge: Edge | None) -> Array:
+        """Returns a tensor of a value."""
+
+    def share(self, x: Array, view: Array) -> None:
+        """Notes that a tensor is a view of `x`; see `Home.share`."""
+        storage = self.operand(x)[0].shared()
+        value: Value = live(view).value
+        if value.storage is not storage:
+            value.storage, value.version = storage, storage.version
+
+    def update(self, x: Array) -> None:
+        """Brings a view, or what shares the memory of a tensor, up to date after a change in place."""
+        own = live(x)
+        storage = own.value.storage
+        if own.view is None:
+            own.value = storage.value
+            return
+        _check_certain(own.view, x)
+        found = own.view.again(own.view.parent)
+        own.value, own.edge = self.operand(found)
+
+    def assign(self, x: Array, what: str, value: Any) -> None:
+        """Gives a tensor, and all that shares its memory, another value; see `Home.assign`."""
+        self._check_changeable(x, what)
+        whole: Tensor = self._fitting(x, what, value)
+        root = x
+        while (view := live(root).view) is not None:
+            _check_certain(view, root)
+            whole = _put(view, whole, what)
+            root = view.parent
+        storage = self.operand(root)[0].shared()
+        assert isinstance(whole, Array)
+        made, edge = self.copy(self.operand(whole))
+        storage.replace(made, user_line())
+        own = live(root)
+        own.value = made
+        if is_grad_enabled() and not isinstance(_target(root), Leaf):
+            own.edge = edge
+        if root is not x:
+            self.update(x)
+
+    def _check_changeable(self, x: Array, what: str) -> None:
+        one: Array | None = x if is_grad_enabled() else None
+        while one is not None:
+            if isinstance(_target(one), Leaf):
+                that = "" if one is x else ", which this tensor is a view of,"
+                raise GradientError(
+                    f"{user_line()}: {what}: a leaf{that} requires a gradient, so that it can't be changed in place; "
+                    "inside tg.no_grad() it can"
+                )
+            view = live(one).view
+            one = None if view is None else view.parent
+
+    def _fitting(self, x: Array, what: str, value: Any) -> Array:
+        """Returns a new value with the shape and dtype of a tensor."""
+        new = as_tensor(value, x.dtype if isinstance(value, bool | int | float) else None)
+        if broadcast_shapes(new.shape, x.shape, what=what) != x.shape:
+            raise ShapeError(f"{user_line()}: {what}: shape {new.shape} does not broadcast to {x.shape}")
+        if new.dtype != x.dtype and (promote(new.dtype, x.dtype) != x.dtype and not is_float(x.dtype)):
+            raise DTypeError(f"{user_line()}: {what}: {SHORT[new.dtype]} can't be stored in {SHORT[x.dtype]}")
+        found = broadcast_to(cast(new, x.dtype), x.shape)
+        assert isinstance(found, Array)
+        return found if found.home is self else self.wrap(*self.operand(found))
+
+    def require_gradient(self, x: Array, required: bool) -> None:
+        """Makes a tensor a leaf that gathers its gradient, or one that doesn't."""
+        target = _target(x)
+        if isinstance(target, Node):
+            raise GradientError(
+                f"{user_line()}: requires_grad can be set on leaves only; detach() gives a tensor without the graph"
+            )
+        if required and not is_float(x.dtype):
+            raise GradientError(f"{user_line()}: a tensor of {SHORT[x.dtype]} has no gradient; only floats have")
+        if required and target is None:
+            live(x).edge = (Leaf(), 0)
+        elif not required:
+            live(x).edge = None
+
+    def backward(
+        self,
+        x: Array,
+        gradient: Any,
+        retain_graph: bool | None,
+        create_graph: bool,
+        inputs: Array | Sequence[Array] | None,
+    ) -> None:
+        """Adds the gradients of a tensor to its leaves."""
+        value, edge = self.operand(x)
+        if edge is None:
+            raise GradientError(
+                f"{user_line()}: backward: the tensor requires no gradient: nothing that it was computed from does, or "
+                "it was computed inside tg.no_grad()"
+            )
+        if gradient is None and value.shape != () and x.size != 1:
+            raise GradientError(
+                f"{user_line()}: backward: a tensor of shape {value.shape} needs a gradient of that shape; only one of "
+                "one element needs none"
+            )
+        given = as_tensor(np.ones((), value.dtype) if gradient is None else gradient, value.dtype)
+        if gradient is not None and given.shape != value.shape:
+            raise ShapeError(f"{user_line()}: backward: the gradient has shape {given.shape}, the tensor {value.shape}")
+        seed = broadcast_to(cast(given, value.dtype), value.shape)
+        assert isinstance(seed, Array)
+        only = None if inputs is None else _edges([inputs] if isinstance(inputs, Array) else inputs)
+        retain = create_graph if retain_graph is None else retain_graph
+        Backward(self, retain, create_graph, only).run(edge, self.operand(seed))
+
+    def detached(self, x: Array) -> Array:
+        """Returns a tensor that shares the memory of `x`, and through which no derivative goes."""
+        value, _ = self.operand(x)
+        value.shared()
+        found = self.wrap(value, None)
+        view: View | None = live(x).view
+        if view is not None:
+            live(found).view = replace(view, parent=self.detached(view.parent))
+        return found
+
+    def cloned(self, x: Array) -> Array:
+        """Returns a copy, through which derivatives go."""
+        return self.wrap(*self.copy(self.operand(x)))
+
+    def add_hook(self, x: Array, hook: Any) -> Callable[[], None]:
+        """Has a function called with the gradient of `x` in each backward pass; returns what removes it."""
+        edge = self.operand(x)[1]
+        if edge is None:
+            raise GradientError(f"{user_line()}: register_hook: the tensor requires no gradient")
+        target, place = edge
+        hooks = target.hooks if isinstance(target, Leaf) else target.hooks.setdefault(place, {})
+        number = max(hooks, default=-1) + 1
+        hooks[number] = hook
+        return lambda: hooks.pop(number, None) and None
+
+    def retain_gradient(self, x: Array) -> None:
+        """Has the gradient of a tensor that is not a leaf kept in `grad`."""
+        edge = self.operand(x)[1]
+        if edge is None:
+            raise GradientError(f"{user_line()}: retain_grad: the tensor requires no gradient")
+        target, place = edge
+        if isinstance(target, Node):
+            target.retained.setdefault(place, Leaf())
+
+    def is_leaf(self, live: Live) -> bool:
+        """Returns whether no recorded op made a tensor."""
+        return live.edge is None or isinstance(live.edge[0], Leaf)
+
+    def gradient(self, x: Array) -> Array | None:
+        """Returns the gradient that a tensor has gathered."""
+        kept = _kept(x)
+        return None if kept is None else kept.grad
+
+    def set_gradient(self, x: Array, gradient: Array | None) -> None:
+        """Sets the gradient of a tensor."""
+        kept = _kept(x)
+        if gradient is not None and (gradient.shape != x.shape or gradient.dtype != x.dtype):
+            raise GradientError(f"{user_line()}: grad: a gradient has the tensor's shape {x.shape} and its dtype")
+        if kept is None:
+            if gradient is None:
+                return
+            raise GradientError(f"{user_line()}: grad: the tensor requires no gradient")
+        kept.grad = gradient
+
+
+def live(x: Array) -> Live:
+    """Returns what a tensor that lives on a device is there."""
+    assert x.live is not None
+    return x.live
+
+
+def _target(x: Array) -> Node | Leaf | None:
+    edge: Edge | None = live(x).edge
+    return None if edge is None else edge[0]
+
+
+def _kept(x: Array) -> Leaf | None:
+    edge: Edge | None = live(x).edge
+    if edge is None:
+        return None
+    target, place = edge
+    return target if isinstance(target, Leaf) else target.retained.get(place)
+
+
+def _edges(inputs: Sequence[Any]) -> set[Edge]:
+    found: set[Edge] = set()
+    for one in inputs:
+        edge: Edge | None = one.live.edge if isinstance(one, Array) and one.live is not None else None
+        if edge is None:
+            raise GradientError(f"{user_line()}: backward: inputs are tensors that require a gradient, not {one!r}")
+        found.add(edge)
+        if isinstance(edge[0], Node):
+            edge[0].retained.setdefault(edge[1], Leaf())
+    return found
+
+
+def _check_certain(view: View, x: Tensor) -> None:
+    if not view.is_certain:
+        raise GradientError(
+            f"{user_line()}: a tensor of shape {x.shape} is a reshape of one whose elements lie in another order, such "
+            "as a transposed one, and a change in place is to show in it or to be made through it: NumPy and PyTorch "
+            "copy there, so say what is meant by clone()"
+        )
+
+
+def _put(view: View, new: Tensor, what: str) -> Tensor:
+    """Returns the tensor that a view is of, with other values where the view has them."""
+    parent = view.parent
+    places = np.asarray(view.again(Array(np.arange(parent.size, dtype=np.int32).reshape(parent.shape)))).reshape(-1)
+    if len(np.unique(places)) < len(places):
+        raise ArgumentError(
+            f"{user_line()}: {what}: several elements of the tensor are one in memory, as after broadcast_to; change a "
+            "clone() of it"
+        )
+    flat = At(reshape(parent, -1))[places].set(reshape(new, -1))
+    return reshape(flat, parent.shape)

@@ -1,0 +1,280 @@
+"""Devices that eager tensors live on: NumPy, which computes at once, and others, which record and compile blocks."""
+
+from __future__ import annotations
+
+import threading
+from abc import abstractmethod
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from xdsl.dialects import func
+from xdsl.dialects.builtin import FunctionType, ModuleOp
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Attribute, Region
+
+from tensorgrad.dialects.tg.base import NumpyArray, TensorOp, ints
+from tensorgrad.dialects.tg.call import returned
+from tensorgrad.dialects.tg.elementwise.arithmetic import AddOp
+from tensorgrad.dialects.tg.shape import BroadcastOp, ReshapeOp
+from tensorgrad.eager.blocks import Load, Program
+from tensorgrad.eager.changes import ChangingHome
+from tensorgrad.eager.recording import Recording, is_constant, splat_of
+from tensorgrad.eager.tape import Edge, Operand, is_grad_enabled, on_tape
+from tensorgrad.eager.templates import Template
+from tensorgrad.eager.values import Kind, Value, kind_of, read_only, value_of
+from tensorgrad.errors import ArgumentError, DTypeError, TensorgradError
+from tensorgrad.interpreters.tensors import TensorExecutor
+from tensorgrad.passes.tensors.moving import copied
+from tensorgrad.tracing.dtypes import SHORT, DType
+from tensorgrad.tracing.location import user_line
+from tensorgrad.tracing.tensor import Array
+
+MOST_PROGRAMS = 128
+"""For how many structures of blocks a device keeps programs."""
+
+LONGEST = 1000
+"""After how many ops a block is computed, though nobody has looked at a value."""
+
+
+class EagerHome(ChangingHome):
+    """A device that eager tensors live on.
+
+    Args:
+        device: Its name.
+        lacks: The dtypes that it has no elements of.
+    """
+
+    def __init__(self, device: str, lacks: frozenset[DType] = frozenset()):
+        self.device = device
+        self._lacks = lacks
+        self._templates: dict[Hashable, Template] = {}
+
+    @abstractmethod
+    def run(self, template: Template, operands: Sequence[Value]) -> list[Value]:
+        """Returns the results of an application."""
+
+    @abstractmethod
+    def constant(self, array: NumpyArray) -> Value:
+        """Returns a small array of the host as a value."""
+
+    def template(self, kind: type[TensorOp], operands: Sequence[Kind], properties: Mapping[str, Attribute]) -> Template:
+        """Returns an op on operands of these types."""
+        key = (kind, tuple(operands), *properties.items())
+        found = self._templates.get(key)
+        if found is None:
+            found = Template.of_op(kind, operands, properties)
+            if found.results[0].dtype in self._lacks:
+                raise DTypeError(f"{user_line()}: {found.name}: {self.device} has no {SHORT[found.results[0].dtype]}")
+            self._templates[key] = found
+        return found
+
+    def operand(self, x: Array) -> Operand:
+        """Returns a tensor's present value, and where its derivative goes.
+
+        Raises:
+            ArgumentError: It lives on another device.
+        """
+        own = x.live
+        if own is None:
+            return self._from_host(x.source), None
+        if own.home is not self:
+            raise ArgumentError(
+                f"{user_line()}: a tensor on {own.home.device} is used together with one on {self.device}; "
+                f"tg.tensor(x, device={self.device!r}) makes one there"
+            )
+        if own.value.is_outdated:
+            self.update(x)
+        return own.value, own.edge
+
+    def read(self, x: Array) -> NumpyArray:
+        """Returns the numbers of a tensor that lives here, read-only."""
+        value, _ = self.operand(x)
+        return value.numpy()
+
+    def _from_host(self, source: Any) -> Value:
+        if not isinstance(source, np.ndarray):
+            return Value(kind_of(source.shape, source.dtype), source)
+        if is_constant(source):
+            return self.constant(source)
+        single = splat_of(source)
+        if single is None:
+            return value_of(source)
+        return self._splat(self.constant(single), source.shape)
+
+    def _splat(self, single: Value, shape: tuple[int, ...]) -> Value:
+        properties = {"shape": ints(shape), "dims": ints([])}
+        return self.run(self.template(BroadcastOp, [single.kind], properties), [single])[0]
+
+    def zeros(self, kind: Kind) -> Operand:
+        """Returns zeros."""
+        return self._from_host(np.broadcast_to(np.zeros((), kind.dtype), kind.shape)), None
+
+    def applied(self, template: Template, operands: Sequence[Operand]) -> list[Operand]:
+        """Applies a template, and puts that on the tape where a derivative goes through it."""
+        results = self.run(template, [value for value, _ in operands])
+        if is_grad_enabled() and any([edge is not None for _, edge in operands]):
+            return list(zip(results, on_tape(template, operands, results), strict=True))
+        return [(result, None) for result in results]
+
+    def sum(self, x: Operand, y: Operand) -> Operand:
+        """Returns the sum of two tensors of one type."""
+        return self.applied(self.template(AddOp, [x[0].kind, y[0].kind], {}), [x, y])[0]
+
+    def copy(self, x: Operand) -> Operand:
+        """Returns the same values, as the value of another tensor."""
+        kind = x[0].kind
+        return self.applied(self.template(ReshapeOp, [kind], {"shape": ints(kind.shape)}), [x])[0]
+
+    def wrap(self, value: Value, edge: Edge | None) -> Array:
+        """Returns a tensor of a value."""
+        return Array.eager(value, self, edge)
+
+    def apply(self, kind: type[TensorOp], operands: Sequence[Array], properties: Mapping[str, Attribute]) -> Array:
+        """Applies an op; see `Home.apply`."""
+        given = [self.operand(operand) for operand in operands]
+        template = self.template(kind, [value.kind for value, _ in given], properties)
+        return self.wrap(*self.applied(template, given)[0])
+
+    def call(self, function: FuncOp, operands: Sequence[Array]) -> list[Array]:
+        """Applies a traced function; see `Home.call`."""
+        key = str(function)
+        template = self._templates.get(key)
+        if template is None:
+            template = self._templates[key] = Template.of_function(function)
+        return [self.wrap(*one) for one in self.applied(template, [self.operand(operand) for operand in operands])]
+
+    def made(self, array: NumpyArray) -> Array:
+        """Returns a new tensor with the numbers of an array, whose memory it takes.
+
+        Raises:
+            DTypeError: The device has no elements of that dtype.
+        """
+        if array.dtype in self._lacks:
+            raise DTypeError(f"{user_line()}: tensor: {self.device} has no {SHORT[array.dtype]}")
+        return self.wrap(value_of(array), None)
+
+
+class NumpyHome(EagerHome):
+    """NumPy: the reference, which computes each op at once."""
+
+    def __init__(self) -> None:
+        super().__init__("numpy")
+        self._functions: dict[Template, Callable[..., Any]] = {}
+
+    def constant(self, array: NumpyArray) -> Value:
+        """Returns an array of the host as a value."""
+        return value_of(array)
+
+    def run(self, template: Template, operands: Sequence[Value]) -> list[Value]:
+        """Computes the results of an application."""
+        function = self._functions.get(template)
+        if function is None:
+            function = self._functions[template] = _by_numpy(template)
+        with np.errstate(all="ignore"):
+            found = function(*[operand.numpy() for operand in operands])
+        return [
+            Value(kind, read_only(np.asarray(one).reshape(kind.shape)))
+            for kind, one in zip(template.results, found, strict=True)
+        ]
+
+
+def _by_numpy(template: Template) -> Callable[..., Sequence[Any]]:
+    """Returns what computes a template on arrays."""
+    if template.op is not None:
+        evaluate = template.op.prepare()
+        return lambda *arrays: (evaluate(*arrays),)
+    executor = TensorExecutor(_module_of(template))
+    return lambda *arrays: executor.call(arrays)
+
+
+def _module_of(template: Template) -> ModuleOp:
+    block = copied(template.body)
+    values = returned(block)
+    end = block.last_op
+    assert end is not None
+    end.detach()
+    end.erase()
+    block.add_op(func.ReturnOp(*values))
+    kinds = FunctionType.from_lists([one.type for one in block.args], [one.type for one in values])
+    return ModuleOp([FuncOp("function", kinds, Region(block))])
+
+
+class RecordingHome(EagerHome):
+    """A device that computes blocks of ops, each by a program of its own.
+
+    Args:
+        device: Its name.
+        load: Compiles a block and loads it.
+        compiled_at: How often a block comes until it is compiled; before that it is interpreted by NumPy.
+        lacks: The dtypes that it has no elements of.
+
+    Attributes:
+        flushes: How many blocks it has computed.
+    """
+
+    def __init__(self, device: str, load: Load, compiled_at: int, lacks: frozenset[DType] = frozenset()):
+        super().__init__(device, lacks)
+        self._load, self._compiled_at = load, compiled_at
+        self._lock = threading.RLock()
+        self._recording = Recording(self)
+        self._programs: OrderedDict[Hashable, Program] = OrderedDict()
+        self._longest = LONGEST
+        self.flushes = 0
+
+    @property
+    def programs(self) -> Sequence[Program]:
+        """The programs that it keeps."""
+        return list(self._programs.values())
+
+    def constant(self, array: NumpyArray) -> Value:
+        """Returns a small array of the host as a constant of the block."""
+        with self._lock:
+            return self._recording.constant(array)
+
+    def run(self, template: Template, operands: Sequence[Value]) -> list[Value]:
+        """Records an application."""
+        with self._lock:
+            made = self._recording.record(template, operands)
+            if len(self._recording) >= self._longest:
+                period = self._recording.period()
+                self.flush()
+                self._longest = LONGEST // period * period if period else LONGEST
+            return made
+
+    def flush(self) -> None:
+        """Computes everything that is recorded and that someone may still look at.
+
+        Raises:
+            TensorgradError: What the compiler or the device reported; whoever looks at a value of the block gets it.
+        """
+        with self._lock:
+            recording = self._recording
+            alive = recording.alive()
+            self._recording = Recording(self)
+            if not alive:
+                return
+            try:
+                found = self._program(recording, alive).run(recording)
+            except TensorgradError as error:
+                for value in alive:
+                    value.recording, value.error = None, error
+                raise
+            except BaseException:
+                self._recording = recording  # interrupted: all is still to be computed
+                raise
+            self.flushes += 1
+            for value, source in zip(alive, found, strict=True):
+                value.recording = None
+                value.source = read_only(source) if isinstance(source, np.ndarray) else source
+
+    def _program(self, recording: Recording, alive: Sequence[Value]) -> Program:
+        key = recording.key(alive)
+        found = self._programs.get(key)
+        if found is None:
+            found = self._programs[key] = Program(recording, alive, self._load, self._compiled_at)
+            if len(self._programs) > MOST_PROGRAMS:
+                self._programs.popitem(last=False)
+        self._programs.move_to_end(key)
+        return found

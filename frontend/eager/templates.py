@@ -1,0 +1,136 @@
+"""What is recorded as one unit, an op or a traced function, and its derivative as another one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias, cast
+
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Attribute, Block, Region, SSAValue
+
+from tensorgrad.dialects.tg.base import TensorOp, is_float
+from tensorgrad.dialects.tg.build import TensorBuilder, element_of, type_of
+from tensorgrad.dialects.tg.call import ReturnOp, returned
+from tensorgrad.eager.values import Kind, kinds_of
+from tensorgrad.passes.tensors.grad import cotangents, differentiated
+from tensorgrad.passes.tensors.moving import copied, inlined
+from tensorgrad.passes.tensors.simplify import erase_dead
+
+Place: TypeAlias = tuple[Literal["operand", "result", "cotangent"], int]
+"""An operand or result of an application, or the cotangent of a result."""
+
+
+class Template:
+    """A function of tensors that is recorded as one unit. Equal ones are the same object.
+
+    Attributes:
+        name: What messages call it.
+        body: Its ops, in one block that ends in `tg.return`.
+        operands: The types that it takes.
+        results: The types that it gives.
+        op: The op, where it is a single one.
+    """
+
+    def __init__(self, name: str, block: Block):
+        self.name = name
+        self.body = Region(block)
+        self.operands = kinds_of([type_of(argument) for argument in block.args])
+        self.results = kinds_of([type_of(value) for value in returned(block)])
+        first = block.first_op
+        self.op = first if isinstance(first, TensorOp) and isinstance(first.next_op, ReturnOp) else None
+        self._derivatives: dict[tuple[bool, ...], Derivative] = {}
+
+    @classmethod
+    def of_op(cls, kind: type[TensorOp], operands: Sequence[Kind], properties: Mapping[str, Attribute]) -> Template:
+        """Returns an op.
+
+        Raises:
+            VerifyException: The operands don't fit it.
+        """
+        block = Block(arg_types=[operand.type for operand in operands])
+        result = TensorBuilder(block).emit(kind, list(block.args), **properties)
+        block.add_op(ReturnOp([result]))
+        return cls(kind.name.removeprefix("tg."), block)
+
+    @classmethod
+    def of_function(cls, function: FuncOp) -> Template:
+        """Returns a traced function."""
+        block = copied(function.body)
+        last = block.last_op
+        assert last is not None
+        values = list(last.operands)
+        last.detach()
+        last.erase()
+        block.add_op(ReturnOp(values))
+        return cls(function.sym_name.data, block)
+
+    def inlined(self, operands: Sequence[SSAValue], builder: TensorBuilder) -> list[SSAValue]:
+        """Copies the ops to where the builder stands; returns the results."""
+        return inlined(self.body, operands, builder)
+
+    def derivative(self, wanted: tuple[bool, ...]) -> Derivative:
+        """Returns what computes the cotangents of operands from those of the results.
+
+        Args:
+            wanted: The operands whose cotangents are asked for.
+        """
+        found = self._derivatives.get(wanted)
+        if found is None:
+            found = self._derivatives[wanted] = _derived(self, wanted)
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class Derivative:
+    """The derivative of a template.
+
+    Attributes:
+        template: Computes the cotangents that are not zero; `None` where all of them are.
+        uses: What it takes, in order.
+        pieces: For each operand, which of its results is the cotangent, or `None` for zero.
+        active: The results that depend on a wanted operand differentiably.
+    """
+
+    template: Template | None
+    uses: tuple[Place, ...]
+    pieces: tuple[int | None, ...]
+    active: tuple[bool, ...]
+
+
+def _derived(template: Template, wanted: tuple[bool, ...]) -> Derivative:
+    block = copied(template.body)
+    operands, results = list(block.args), list(returned(block))
+    builder = TensorBuilder(block, before=block.last_op)
+    wrt = [operand for operand, one in zip(operands, wanted, strict=True) if one]
+    moving, _ = differentiated(block, wrt)
+    active = tuple(result in moving for result in results)
+    seeds: dict[SSAValue, SSAValue] = {}
+    places: list[tuple[Place, SSAValue]] = [(("operand", i), operand) for i, operand in enumerate(operands)]
+    for i, result in enumerate(results):
+        if is_float(element_of(result)):
+            given = block.insert_arg(result.type, len(block.args))
+            seeds[result] = builder.add(seeds[result], given) if result in seeds else given
+            places.append((("cotangent", i), given))
+    found = dict(zip(wrt, cotangents(block, seeds, wrt, builder), strict=True))
+    pieces = [found.get(operand) for operand in operands]
+    for i, result in enumerate(results):
+        if result not in operands and all(result is not value for _, value in places):
+            given = block.insert_arg(result.type, len(block.args))
+            result.replace_all_uses_with(given)
+            pieces = [given if piece is result else piece for piece in pieces]
+            places.append((("result", i), given))
+    end = block.last_op
+    assert end is not None
+    end.detach()
+    end.erase()
+    kept = list(dict.fromkeys(piece for piece in pieces if piece is not None))
+    block.add_op(ReturnOp(kept))
+    erase_dead(block)
+    uses = [place for place, value in places if value.uses]
+    for _, value in places:
+        if not value.uses:
+            block.erase_arg(cast("Any", value))
+    indices = tuple(None if piece is None else kept.index(piece) for piece in pieces)
+    made = Template(f"{template.name}'", block) if kept else None
+    return Derivative(made, tuple(uses), indices, active)

@@ -1,0 +1,157 @@
+"""Values of ops that were recorded: immutable, and computed once someone looks at them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+from tensorgrad.dialects.tg.base import ELEMENT_TYPES, NumpyArray, Tensor, numpy_dtype, tensor
+from tensorgrad.errors import TensorgradError
+from tensorgrad.runtime.backend import OutputHandle
+from tensorgrad.tracing.dtypes import DType
+
+if TYPE_CHECKING:
+    from tensorgrad.eager.recording import Recording
+
+
+class Kind:
+    """A tensor type, with its parts read once; there is one for each type.
+
+    Attributes:
+        type: The type in the IR.
+        shape: Its extents.
+        dtype: The numpy dtype of the elements.
+    """
+
+    __slots__ = ("dtype", "shape", "type")
+
+    def __init__(self, kind: Tensor):
+        self.type = kind
+        self.shape: tuple[int, ...] = kind.get_shape()
+        self.dtype: DType = numpy_dtype(kind)
+
+
+_kinds: dict[tuple[tuple[int, ...], DType], Kind] = {}
+
+
+def kind_of(shape: tuple[int, ...], dtype: DType) -> Kind:
+    """Returns the only `Kind` of a shape and dtype."""
+    found = _kinds.get((shape, dtype))
+    if found is None:
+        found = _kinds[shape, dtype] = Kind(tensor(shape, ELEMENT_TYPES[dtype]))
+    return found
+
+
+class Storage:
+    """The memory that tensors share: one tensor, its views, and what was detached from it.
+
+    Attributes:
+        value: The present value of the whole.
+        version: How often it was changed in place.
+        line: Where that was done last.
+    """
+
+    __slots__ = ("line", "value", "version")
+
+    def __init__(self, value: Value):
+        self.value = value
+        self.version = 0
+        self.line = ""
+
+    def replace(self, value: Value, line: str) -> None:
+        """Takes another value, which no other tensor has."""
+        self.version += 1
+        self.value, self.line = value, line
+        value.storage, value.version = self, self.version
+
+
+class Recorder(Protocol):
+    """What computes recorded values."""
+
+    def flush(self) -> None:
+        """Computes everything that is recorded and still reachable."""
+        ...
+
+
+class Value:
+    """What an op gave. It is recorded or computed, and never changes.
+
+    Attributes:
+        kind: Its type.
+        recording: The block that it is recorded in; `None` once it is computed.
+        number: Its place in that block.
+        source: The numbers, once they are computed: an array of the host, or an output that is still on the device.
+        error: Why they could not be computed.
+        storage: What tensors that share the memory have in common, once there are several or one was changed in place.
+        version: Which version of the storage this value is of.
+    """
+
+    __slots__ = ("__weakref__", "error", "kind", "number", "recording", "source", "storage", "version")
+
+    def __init__(self, kind: Kind, source: NumpyArray | OutputHandle | None = None):
+        self.kind = kind
+        self.source = source
+        self.recording: Recording | None = None
+        self.number = 0
+        self.error: TensorgradError | None = None
+        self.storage: Storage | None = None
+        self.version = 0
+
+    @property
+    def is_outdated(self) -> bool:
+        """Whether the tensor of this value was changed in place since."""
+        return self.storage is not None and self.storage.version != self.version
+
+    def shared(self) -> Storage:
+        """Returns the storage, which is made here where there is none yet."""
+        if self.storage is None:
+            self.storage, self.version = Storage(self), 0
+        return self.storage
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The extent of each axis."""
+        return self.kind.shape
+
+    @property
+    def dtype(self) -> DType:
+        """The dtype of the elements."""
+        return self.kind.dtype
+
+    def compute(self) -> NumpyArray | OutputHandle:
+        """Returns the numbers, wherever they are.
+
+        Raises:
+            TensorgradError: What the compiler or the device reported.
+        """
+        if self.recording is not None:
+            self.recording.recorder.flush()
+        if self.error is not None:
+            raise self.error
+        assert self.source is not None
+        return self.source
+
+    def numpy(self) -> NumpyArray:
+        """Returns the numbers as a read-only array of the host."""
+        source = self.compute()
+        return source if isinstance(source, np.ndarray) else source.numpy()
+
+
+def read_only(array: NumpyArray) -> NumpyArray:
+    """Returns an array that can't be written to."""
+    if array.flags.writeable:
+        array = array.view()
+        array.flags.writeable = False
+    return array
+
+
+def value_of(array: NumpyArray) -> Value:
+    """Returns an array of the host as a value, which shares its memory."""
+    return Value(kind_of(array.shape, array.dtype), read_only(array))
+
+
+def kinds_of(types: Sequence[Tensor]) -> tuple[Kind, ...]:
+    """Returns the `Kind` of each type."""
+    return tuple(kind_of(one.get_shape(), numpy_dtype(one)) for one in types)

@@ -1,0 +1,95 @@
+"""Views: results of functions that share the memory of their first argument, as changes in place show."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+
+from tensorgrad.tracing.eager import Eager
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True, eq=False)
+class View:
+    """What a tensor is a view of.
+
+    Attributes:
+        parent: The tensor that it was made from, which may be a view itself.
+        again: Makes it of a tensor in the place of `parent`.
+        in_order: Whether it has the elements in the order in which they lie in memory.
+        is_certain: Whether it shares memory in any case. A reshape of elements that lie in another order copies them in
+            other libraries.
+    """
+
+    parent: Any
+    again: Callable[[Any], Any]
+    in_order: bool
+    is_certain: bool
+
+
+def linked(x: Any, result: Any, again: Callable[[Any], Any], in_order: bool, reshapes: bool = False) -> Any:
+    """Returns the result of a function as a view of its argument, where that is an eager tensor.
+
+    Args:
+        x: The argument.
+        result: What the function gave: a tensor, or a list or tuple of them.
+        again: Calls the function with something else in the place of `x`.
+        in_order: Whether the function leaves the order of elements as it is.
+        reshapes: Whether the function forms axes anew, which needs the elements in order.
+    """
+    if not isinstance(x, Eager) or x.live is None:
+        return result
+    if isinstance(result, list | tuple):
+        parts: Any = result
+        for i, part in enumerate(parts):
+            linked(x, part, lambda other, i=i: again(other)[i], in_order, reshapes)
+        return parts
+    if isinstance(result, Eager) and result is not x and result.live is not None:
+        around: View | None = x.live.view
+        ordered = around is None or around.in_order
+        certain = (around is None or around.is_certain) and (ordered or not reshapes)
+        result.live.view = View(x, again, in_order and ordered, certain)
+        x.live.home.share(x, result)
+    return result
+
+
+def is_basic(key: Any) -> bool:
+    """Returns whether a key of `x[key]` selects by ranges and single positions alone, which gives a view."""
+    entries = key if isinstance(key, tuple) else (key,)
+    return all(
+        entry is None
+        or entry is Ellipsis
+        or isinstance(entry, slice)
+        or (isinstance(entry, int | np.integer) and not isinstance(entry, bool))
+        for entry in entries
+    )
+
+
+def keeps_order(key: Any) -> bool:
+    """Returns whether what a basic key selects lies in one piece."""
+    entries = list(key) if isinstance(key, tuple) else [key]
+    while entries and isinstance(entries[0], int | np.integer):
+        entries.pop(0)
+    return not entries or (len(entries) == 1 and isinstance(entries[0], slice) and entries[0].step in (None, 1))
+
+
+def viewing(in_order: bool, reshapes: bool = False) -> Callable[[Function], Function]:
+    """Makes a function give views of its first argument; see `linked`."""
+
+    def decorate(function: Function) -> Function:
+        @functools.wraps(function)
+        def call(x: Any, *args: Any, **kwargs: Any) -> Any:
+            result = function(x, *args, **kwargs)
+            if not isinstance(x, Eager) or x.live is None:
+                return result
+            return linked(x, result, lambda other: function(other, *args, **kwargs), in_order, reshapes)
+
+        made: Any = call
+        return made
+
+    return decorate

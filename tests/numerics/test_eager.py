@@ -1,0 +1,99 @@
+"""Every op eagerly, forward and backward, on each device, against the traced function by the reference."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from case import Case
+from cases import CASES
+from differences import float_positions, in_f64, mid_graph, mid_graph_inputs
+from harness import GRADIENT, NumpyArray, assert_same, reference, traced
+from test_on_device import fits_devices
+
+from tensorgrad.driver.homes import home_named, new_home
+from tensorgrad.eager.homes import EagerHome, RecordingHome
+from tensorgrad.runtime.cpu import CpuDevice
+from tensorgrad.runtime.webgpu import WebGPUDevice
+from tensorgrad.tracing.tensor import Array, Tensor
+from tensorgrad.transforms.grad import value_and_grad
+
+SMOOTH = [case for case in CASES if case.derivative]
+VALUES = [case for case in CASES if case.inputs and not case.refused]
+GROUP = 40
+"""How many cases are recorded before a value is looked at, so that one program computes them all."""
+
+
+def groups(cases: Sequence[Case]) -> list[Sequence[Case]]:
+    """Returns the cases in groups."""
+    return [cases[start : start + GROUP] for start in range(0, len(cases), GROUP)]
+
+
+def backward(home: EagerHome, case: Case, inputs: Sequence[NumpyArray]) -> tuple[Tensor, list[Array]]:
+    """Returns the value of a case in the middle of a graph, and the leaves once they have their gradients."""
+    leaves = [home.made(np.array(x)) for x in inputs]
+    wrt = [leaves[i].requires_grad_() for i in float_positions(inputs)]
+    value = mid_graph(case.function)(*leaves)
+    assert isinstance(value, Array)
+    value.backward()
+    return value, wrt
+
+
+def gradient_of(leaf: Array) -> NumpyArray:
+    """Returns the gradient of a leaf, zero where nothing depends on it."""
+    return np.zeros(leaf.shape) if leaf.grad is None else np.asarray(leaf.grad)
+
+
+def expected_of(case: Case, inputs: Sequence[NumpyArray]) -> list[NumpyArray]:
+    """Returns the value and the gradients by the reference in f64."""
+    wide = in_f64(inputs)
+    return reference(traced(value_and_grad(mid_graph(case.function), tuple(float_positions(wide))), wide), wide)
+
+
+@pytest.mark.parametrize("case", VALUES, ids=lambda case: case.id)
+def test_values_by_numpy(case: Case) -> None:
+    home = home_named("numpy")
+    found = case.function(*(home.made(np.array(x)) for x in case.inputs))
+    assert isinstance(found, Array)
+    expected = case.value()
+    assert found.dtype == expected.dtype
+    assert_same(np.asarray(found), expected, case.rtol and max(case.rtol, 5e-6), "eager")
+
+
+@pytest.mark.parametrize("case", SMOOTH, ids=lambda case: case.id)
+def test_gradients_by_numpy(case: Case) -> None:
+    inputs = in_f64(mid_graph_inputs(case))
+    value, wrt = backward(home_named("numpy"), case, inputs)
+    first, *gradients = expected_of(case, inputs)
+    np.testing.assert_allclose(np.asarray(value), first, rtol=1e-12)
+    for leaf, wanted in zip(wrt, gradients, strict=True):
+        scale = max(1.0, float(np.abs(wanted).max(initial=0.0)))
+        np.testing.assert_allclose(gradient_of(leaf), wanted, rtol=0, atol=1e-12 * scale)
+
+
+def check_group(home: RecordingHome, cases: Sequence[Case]) -> None:
+    """Compares values and gradients of cases that one program computes."""
+    before = home.flushes
+    inputs = [[x.astype(np.float32) if x.dtype == np.float64 else x for x in mid_graph_inputs(case)] for case in cases]
+    found = [backward(home, case, one) for case, one in zip(cases, inputs, strict=True)]
+    for case, one, (value, wrt) in zip(cases, inputs, found, strict=True):
+        first, *gradients = expected_of(case, one)
+        results = [np.asarray(value), *map(gradient_of, wrt)]
+        for result, wanted in zip(results, [first, *gradients], strict=True):
+            scale = max(1.0, float(np.abs(wanted).max(initial=0.0)))
+            np.testing.assert_allclose(result, wanted, rtol=0, atol=GRADIENT * scale, err_msg=case.id)
+    # One program, but where an index is checked, which looks at it.
+    assert home.flushes - before <= 1 + len(cases)
+
+
+@pytest.mark.parametrize("cases", groups(SMOOTH), ids=lambda cases: cases[0].id)
+def test_native_gradients(cases: Sequence[Case]) -> None:
+    check_group(new_home("cpu", CpuDevice(), 1), cases)
+
+
+@pytest.mark.parametrize(
+    "cases", groups([case for case in SMOOTH if fits_devices(case)]), ids=lambda cases: cases[0].id
+)
+def test_device_gradients(device: WebGPUDevice, cases: Sequence[Case]) -> None:
+    check_group(new_home("wgpu", device, 1), cases)
