@@ -137,9 +137,8 @@ class EagerHome(ChangingHome):
         template = self.template(kind, [value.kind for value, _ in given], properties)
         return self.wrap(*self.applied(template, given)[0])
 
-    def call(self, function: FuncOp, operands: Sequence[Array]) -> list[Array]:
+    def call(self, function: FuncOp, operands: Sequence[Array], key: Hashable) -> list[Array]:
         """Applies a traced function; see `Home.call`."""
-        key = str(function)
         template = self._templates.get(key)
         if template is None:
             template = self._templates[key] = Template.of_function(function)
@@ -166,6 +165,9 @@ class NumpyHome(EagerHome):
     def constant(self, array: NumpyArray) -> Value:
         """Returns an array of the host as a value."""
         return value_of(array)
+
+    def synchronize(self) -> None:
+        """Does nothing: all is computed."""
 
     def run(self, template: Template, operands: Sequence[Value]) -> list[Value]:
         """Computes the results of an application."""
@@ -242,6 +244,10 @@ class RecordingHome(EagerHome):
                 self.flush()
                 self._longest = LONGEST // period * period if period else LONGEST
             return made
+
+    def synchronize(self) -> None:
+        """Computes what is recorded."""
+        self.flush()
 
     def flush(self) -> None:
         """Computes everything that is recorded and that someone may still look at.

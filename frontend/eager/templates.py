@@ -29,7 +29,7 @@ class Template:
         body: Its ops, in one block that ends in `tg.return`.
         operands: The types that it takes.
         results: The types that it gives.
-        op: The op, where it is a single one.
+        op: The op, where it is a single one on the operands as they come.
     """
 
     def __init__(self, name: str, block: Block):
@@ -38,7 +38,8 @@ class Template:
         self.operands = kinds_of([type_of(argument) for argument in block.args])
         self.results = kinds_of([type_of(value) for value in returned(block)])
         first = block.first_op
-        self.op = first if isinstance(first, TensorOp) and isinstance(first.next_op, ReturnOp) else None
+        is_single = isinstance(first, TensorOp) and list(first.operands) == list(block.args)
+        self.op = first if is_single and returned(block) == tuple(first.results) else None
         self._derivatives: dict[tuple[bool, ...], Derivative] = {}
 
     @classmethod

@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, TypeVar, cast
 
 import numpy as np
 
+import tensorgrad as tg
 from tensorgrad.errors import ArgumentError, ParameterError
 from tensorgrad.nn.description import Entry
 from tensorgrad.nn.parameters import Buffer, Parameter, drawn, is_float_array, parameter_of
-from tensorgrad.nn.state import Held, State
+from tensorgrad.nn.state import Held, Kept, State
 from tensorgrad.ops import random
 from tensorgrad.runtime.backend import ArraySlot, check_inputs
 from tensorgrad.surface.foreign import unknown_attribute
@@ -27,6 +28,9 @@ from tensorgrad.tracing.location import calling, current_call, user_line
 from tensorgrad.tracing.tensor import Array, Traced
 from tensorgrad.tracing.tracer import current_trace
 from tensorgrad.tracing.trees import Rebuild
+
+if TYPE_CHECKING:
+    from tensorgrad import DeviceName
 
 T = TypeVar("T", bound="Module")
 
@@ -113,20 +117,27 @@ class Module:
         found: dict[str, Any] = {path: leaf for path, leaf in declarations(origin).items() if isinstance(leaf, kind)}
         return found if values is None else {path: values.get(id(leaf), leaf) for path, leaf in found.items()}
 
-    def initialized(self, seed: int = 0, values: Mapping[str, Any] | None = None) -> Any:
+    def initialized(
+        self, seed: int = 0, values: Mapping[str, Any] | None = None, device: DeviceName | None = None
+    ) -> Any:
         """Returns the model with arrays in the place of what is declared: it can be called, eagerly and in `tg.jit`.
 
+        On a device its parameters are eager tensors that gather their gradients, for `loss.backward()` and
+        `tg.optim.Adam(model.parameters())`; those that are frozen gather none. Its buffers change when it is called, as
+        in a training.
+
         `tg.compile` takes it too, and starts from its values; every call gives parameters of their own. It is a tree
-        of its parameters for `tg.grad` and the others. Its buffers stay as they are: what would change them, such as
-        batch norm, is called in the form `tg.nn.inference(model)`.
+        of its parameters for `tg.grad` and the others. Without a device its buffers stay as they are: what would change
+        them, such as batch norm, is called in the form `tg.nn.inference(model)`.
 
         Args:
             seed: What parameters and buffers are drawn from, each with its path, as `tg.compile` draws them.
             values: Arrays by path that are taken instead, such as `training.state_dict(parts="model")`.
+            device: Where parameters and buffers are to live, as `tg.tensor` takes it; `None` makes constants of them.
 
         Raises:
             InputError: A name among the values is unknown, or a shape or dtype differs.
-            OptionError: The seed is not an integer.
+            OptionError: The seed is not an integer, or there is no such device.
         """
 
         origin, present = self._opened()
@@ -137,12 +148,16 @@ class Module:
             arrays = {path: np.asarray(present[id(leaf)]) for path, leaf in declared.items()}
         slots = {path: ArraySlot(path, leaf.shape, SHORT[leaf.dtype]) for path, leaf in declared.items()}
         given = check_inputs(slots, values or {}, what="parameter", partial=True)
-        return with_values(origin, [Array(np.array(given.get(path, arrays[path]))) for path in declared])
+        found = {path: np.array(given.get(path, arrays[path])) for path in declared}
+        if device is None:
+            return with_values(origin, [Array(array) for array in found.values()])
+        return with_values(origin, [_on_device(leaf, found[path], device) for path, leaf in declared.items()])
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Module:
         """Returns a model of its own; values that nothing changes are shared."""
         if self._binding is not None:
-            memo[id(self)] = clone = bind(self._binding.origin, self._binding.values, self._binding.path)
+            values = {place: copy.deepcopy(value, memo) for place, value in self._binding.values.items()}
+            memo[id(self)] = clone = bind(self._binding.origin, values, self._binding.path)
             return clone
         clone = memo[id(self)] = object.__new__(type(self))
         vars(clone).update({name: copy.deepcopy(value, memo) for name, value in vars(self).items()})
@@ -229,6 +244,14 @@ class Binding:
     origin: Module
     values: dict[int, Any]
     path: str
+
+
+def _on_device(leaf: Parameter | Buffer, values: np.ndarray, device: DeviceName) -> Array:
+    """Returns the tensor for a parameter or buffer on a device."""
+    trained = isinstance(leaf, Parameter) and leaf.trainable
+    made = tg.tensor(values, leaf.dtype, device=device, requires_grad=trained)
+    assert isinstance(made, Array)
+    return made
 
 
 def _located(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -443,7 +466,7 @@ def with_values(origin: Module, values: Sequence[Any]) -> Module:
         if isinstance(leaf, Buffer) and isinstance(value, Traced):
             held = State(value, path, value.trace.name, "refused")
         elif isinstance(leaf, Buffer) and isinstance(value, Array):
-            held = Held(value, path)
+            held = Held(value, path) if value.live is None else Kept.of(value)
         found[id(leaf)] = held
     return bind(origin, found)
 

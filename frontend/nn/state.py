@@ -12,7 +12,7 @@ from tensorgrad.ops.elementwise.arithmetic import stop_gradient
 from tensorgrad.ops.promotion import as_tensor
 from tensorgrad.tracing.dtypes import SHORT
 from tensorgrad.tracing.location import user_line
-from tensorgrad.tracing.tensor import Array, Traced
+from tensorgrad.tracing.tensor import Array, Tensor, Traced
 from tensorgrad.tracing.tracer import check_usable, current_trace, value_in
 
 Assigning: TypeAlias = Literal["kept", "dropped", "refused"]
@@ -39,6 +39,41 @@ class Held(Array):
             f"{user_line()}: assign: buffer {self._path!r} is that of an initialized model, which stays as it is: only "
             "the loss of tg.compile changes buffers; the form of a model that changes none is tg.nn.inference(model)"
         )
+
+
+class Kept(Array):
+    """A buffer of a model that is initialized on a device: an eager tensor, which the model assigns to."""
+
+    __slots__ = ()
+
+    @classmethod
+    def of(cls, values: Array) -> Kept:
+        """Returns a tensor as a buffer."""
+        assert values.live is not None
+        found = cls.eager(values.live.value, values.live.home)
+        assert isinstance(found, Kept)
+        return found
+
+    def assign(self, value: Any) -> None:
+        """Sets it to a value, through which no derivative goes.
+
+        Args:
+            value: A tensor of the same shape and dtype, or a number to fill it with.
+
+        Raises:
+            ShapeError: The value has another shape.
+            DTypeError: It has another dtype.
+        """
+        new = value if isinstance(value, Real) else stop_gradient(as_tensor(value))
+        if isinstance(new, Tensor):
+            if new.shape != self.shape:
+                raise ShapeError(f"{user_line()}: assign: the buffer has shape {self.shape}, the value {new.shape}")
+            if new.dtype != self.dtype:
+                raise DTypeError(
+                    f"{user_line()}: assign: the buffer is {SHORT[self.dtype]}, the value {SHORT[new.dtype]}; tg.cast "
+                    "converts it"
+                )
+        self.copy_(new)
 
 
 class State(Traced):

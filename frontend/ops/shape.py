@@ -12,8 +12,8 @@ from tensorgrad.dialects.tg import index as index_ops
 from tensorgrad.dialects.tg import leaves, shape
 from tensorgrad.dialects.tg.base import ELEMENT_TYPES, NumpyArray, int_value, integer, ints, size_of
 from tensorgrad.errors import ArgumentError, DTypeError, InputError, ShapeError
-from tensorgrad.ops.elementwise.arithmetic import add, less, where
 from tensorgrad.ops import promotion
+from tensorgrad.ops.elementwise.arithmetic import add, less, where
 from tensorgrad.ops.promotion import as_tensor
 from tensorgrad.runtime.conversion import converted
 from tensorgrad.tracing.dtypes import NAMES, SHORT, DType, as_dtype, spec

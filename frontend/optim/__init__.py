@@ -27,6 +27,7 @@ from tensorgrad.optim.optimizers import (
     sgd,
 )
 from tensorgrad.optim.schedules import Schedule
+from tensorgrad.optim.stepping import SGD, Adagrad, Adam, AdamW, Lion, RMSprop, Stepper
 from tensorgrad.optim.transforms import (
     Optimizer,
     Transformation,
@@ -40,8 +41,15 @@ from tensorgrad.optim.transforms import (
 from tensorgrad.surface.calls import publish
 
 __all__ = [
+    "SGD",
+    "Adagrad",
+    "Adam",
+    "AdamW",
+    "Lion",
     "Optimizer",
+    "RMSprop",
     "Schedule",
+    "Stepper",
     "Transformation",
     "adafactor",
     "adagrad",

@@ -103,13 +103,7 @@ NAMES: Mapping[str, Mapping[str, str]] = {
     "tensorgrad.optim": {
         "ASGD": "tg.optim.sgd is the nearest",
         "Adafactor": "tg.optim.adafactor(...) is that",
-        "Adagrad": "tg.optim.adagrad(...) is that",
-        "Adam": "tg.optim.adam(learning_rate) is that; tg.compile gives it the parameters",
-        "AdamW": "tg.optim.adamw(learning_rate) is that; tg.compile gives it the parameters",
-        "Lion": "tg.optim.lion(...) is that",
         "Muon": "tg.optim.muon(...) is that",
-        "RMSprop": "tg.optim.rmsprop(...) is that",
-        "SGD": "tg.optim.sgd(learning_rate) is that; tg.compile gives it the parameters",
         "cosine_decay_schedule": "tg.optim.schedules.cosine is that",
         "lr_scheduler": _SCHEDULE,
     },

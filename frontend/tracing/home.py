@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from xdsl.dialects.func import FuncOp
@@ -56,13 +56,18 @@ class Home(ABC):
         """
 
     @abstractmethod
-    def call(self, function: FuncOp, operands: Sequence[Array]) -> list[Array]:
+    def call(self, function: FuncOp, operands: Sequence[Array], key: Hashable) -> list[Array]:
         """Applies a traced function, whose derivative is that of its body.
 
         Args:
             function: In `tg`; a tensor for each operand, and any number of results.
             operands: Tensors that live here, and arrays of the host.
+            key: Equal for functions that are the same.
         """
+
+    @abstractmethod
+    def synchronize(self) -> None:
+        """Computes what is recorded."""
 
     @abstractmethod
     def read(self, x: Array) -> NumpyArray:

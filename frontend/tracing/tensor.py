@@ -13,7 +13,7 @@ from xdsl.ir import SSAValue
 
 from tensorgrad.dialects.tg.base import NumpyArray, numpy_dtype
 from tensorgrad.dialects.tg.build import type_of
-from tensorgrad.errors import ArgumentError, ShapeError, TraceError
+from tensorgrad.errors import ArgumentError, GradientError, ShapeError, TraceError
 from tensorgrad.runtime.backend import OutputHandle
 from tensorgrad.surface.calls import public
 from tensorgrad.surface.foreign import unknown_attribute
@@ -362,6 +362,18 @@ class Array(Eager, Tensor):
     def __reduce__(self) -> tuple[type[Array], tuple[NumpyArray]]:
         """Copied and pickled as its numbers, wherever they are."""
         return Array, (self.numpy(),)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Array:
+        """Returns a tensor of its own: a leaf on the same device, which gathers a gradient if this one does."""
+        if self.live is None:
+            return self
+        if not self.is_leaf:
+            raise GradientError(f"{user_line()}: a tensor with a graph behind it can't be copied: copy its detach()")
+        copied = self.live.home.cloned(self.detach())
+        assert copied.live is not None
+        found = type(self).eager(copied.live.value, self.live.home)
+        memo[id(self)] = found
+        return found.requires_grad_(self.requires_grad)
 
     def numpy(self) -> NumpyArray:
         """Returns the values as a numpy array, a copy."""

@@ -190,7 +190,7 @@ def computed(name: str, program: Callable[..., Any], arguments: Sequence[Tensor]
     operands = [*cast("Sequence[Array]", arguments), *eager]
     home = home_of(operands)
     if home is not None:
-        found = home.call(made, operands)
+        found = home.call(made, operands, str(made))
         return rebuild([found[position] for position in order])
     module = ModuleOp([made])
     for one in (InlineCallsPass(), SimplifyPass()):
