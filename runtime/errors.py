@@ -12,6 +12,10 @@ _LIBRARY = os.path.realpath(sysconfig.get_paths()["stdlib"]) + os.sep
 _in_library: dict[str, bool] = {}
 
 
+_is_users: dict[tuple[str | None, str], bool] = {}
+"""Whether code is the user's, by module and file."""
+
+
 def _is_library(file: str) -> bool:
     """Returns whether a file is of the standard library."""
     found = _in_library.get(file)
@@ -26,12 +30,19 @@ def user_frame() -> FrameType | None:
     """Returns the innermost frame that is neither ours nor the standard library's."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
-        module = frame.f_globals.get("__name__") or ""
-        is_ours = module == "tensorgrad" or module.startswith("tensorgrad.")
-        if not is_ours and not _is_library(frame.f_code.co_filename):
+        key = (frame.f_globals.get("__name__"), frame.f_code.co_filename)
+        found = _is_users.get(key)
+        if found is None:
+            found = _is_users[key] = _of_user(*key)
+        if found:
             return frame
         frame = frame.f_back
     return None
+
+
+def _of_user(module: str | None, file: str) -> bool:
+    is_ours = module is not None and (module == "tensorgrad" or module.startswith("tensorgrad."))
+    return not is_ours and not _is_library(file)
 
 
 MALFORMED = (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError, MemoryError)

@@ -143,7 +143,12 @@ def size_of(shape: Sequence[int]) -> int:
 
 
 def ints(values: Sequence[int]) -> DenseArrayBase[IntegerType]:
-    """Returns a list of integers as an attribute."""
+    """Returns a list of integers as an attribute; equal ones are one object."""
+    return _ints(tuple(values))
+
+
+@functools.lru_cache(4096)
+def _ints(values: tuple[int, ...]) -> DenseArrayBase[IntegerType]:
     return DenseArrayBase.from_list(i64, list(values))
 
 
@@ -158,7 +163,12 @@ def int_value(properties: Properties, name: str) -> int:
 
 
 def integer(value: int) -> IntegerAttr[IntegerType]:
-    """Returns an integer as an attribute."""
+    """Returns an integer as an attribute; equal ones are one object."""
+    return _integer(int(value))
+
+
+@functools.lru_cache(4096)
+def _integer(value: int) -> IntegerAttr[IntegerType]:
     return IntegerAttr(value, i64)
 
 

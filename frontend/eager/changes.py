@@ -85,6 +85,16 @@ class ChangingHome(Home):
         if root is not x:
             self.update(x)
 
+    def replace(self, x: Array, new: Array) -> None:
+        """Gives a tensor a new value, which no other tensor has; see `Home.replace`."""
+        if live(x).view is not None:
+            self.assign(x, "replace", new)
+            return
+        value: Value = self.operand(x)[0]
+        made = self.operand(new)[0]
+        value.shared().replace(made, user_line())
+        live(x).value = made
+
     def _check_changeable(self, x: Array, what: str) -> None:
         one: Array | None = x if is_grad_enabled() else None
         while one is not None:

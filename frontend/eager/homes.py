@@ -34,6 +34,9 @@ from tensorgrad.tracing.tensor import Array
 MOST_PROGRAMS = 128
 """For how many structures of blocks a device keeps programs."""
 
+MOST_QUICK = 8192
+"""How many ops are known by the identities of their properties."""
+
 LONGEST = 1000
 """After how many ops a block is computed, though nobody has looked at a value."""
 
@@ -50,6 +53,8 @@ class EagerHome(ChangingHome):
         self.device = device
         self._lacks = lacks
         self._templates: dict[Hashable, Template] = {}
+        # By the identities of properties, which are kept with it, since to hash an attribute takes longer than the rest.
+        self._quick: dict[tuple[object, ...], tuple[Template, Mapping[str, Attribute]]] = {}
 
     @abstractmethod
     def run(self, template: Template, operands: Sequence[Value]) -> list[Value]:
@@ -61,6 +66,10 @@ class EagerHome(ChangingHome):
 
     def template(self, kind: type[TensorOp], operands: Sequence[Kind], properties: Mapping[str, Attribute]) -> Template:
         """Returns an op on operands of these types."""
+        quick = (kind, *operands, *map(id, properties.values()))
+        known = self._quick.get(quick)
+        if known is not None:
+            return known[0]
         key = (kind, tuple(operands), *properties.items())
         found = self._templates.get(key)
         if found is None:
@@ -68,6 +77,9 @@ class EagerHome(ChangingHome):
             if found.results[0].dtype in self._lacks:
                 raise DTypeError(f"{user_line()}: {found.name}: {self.device} has no {SHORT[found.results[0].dtype]}")
             self._templates[key] = found
+        if len(self._quick) == MOST_QUICK:
+            self._quick.clear()
+        self._quick[quick] = found, dict(properties)
         return found
 
     def operand(self, x: Array) -> Operand:
@@ -114,7 +126,7 @@ class EagerHome(ChangingHome):
     def applied(self, template: Template, operands: Sequence[Operand]) -> list[Operand]:
         """Applies a template, and puts that on the tape where a derivative goes through it."""
         results = self.run(template, [value for value, _ in operands])
-        if is_grad_enabled() and any([edge is not None for _, edge in operands]):
+        if is_grad_enabled() and any(edge is not None for _, edge in operands):
             return list(zip(results, on_tape(template, operands, results), strict=True))
         return [(result, None) for result in results]
 

@@ -41,6 +41,8 @@ def broadcast_shapes(*shapes: tuple[int, ...], what: str) -> tuple[int, ...]:
     Raises:
         ShapeError: They don't broadcast.
     """
+    if all(shape == shapes[0] for shape in shapes):
+        return shapes[0]
     try:
         return np.broadcast_shapes(*shapes)
     except ValueError:
@@ -55,10 +57,12 @@ def broadcast_to(x: Any, shape_: Sequence[int]) -> Tensor:
         ShapeError: NumPy's rules don't allow it.
     """
     tensor, extents = as_tensor(x), tuple(shape_)
-    if broadcast_shapes(tensor.shape, extents, what="broadcast_to") != extents:
-        raise ShapeError(f"{user_line()}: broadcast_to: shape {tensor.shape} does not broadcast to {extents}")
     if tensor.shape == extents:
         return tensor
+    if broadcast_shapes(tensor.shape, extents, what="broadcast_to") != extents:
+        raise ShapeError(f"{user_line()}: broadcast_to: shape {tensor.shape} does not broadcast to {extents}")
+    if isinstance(tensor, Array) and tensor.live is None:
+        return Array(np.broadcast_to(np.asarray(tensor), extents))
     offset = len(extents) - tensor.ndim
     kept = [axis for axis in range(tensor.ndim) if tensor.shape[axis] == extents[axis + offset]]
     if len(kept) < tensor.ndim:

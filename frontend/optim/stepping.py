@@ -126,7 +126,7 @@ class Stepper:
             found = home.call(update.function, operands, update.function)
             for slot, value in zip(update.results, found, strict=True):
                 if slot.name in self._parameters:
-                    home.assign(self._parameters[slot.name], "step", value)
+                    home.replace(self._parameters[slot.name], value)
                 else:
                     self._state[slot.name] = value
         self.step_count += 1

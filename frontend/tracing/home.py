@@ -93,6 +93,15 @@ class Home(ABC):
         """
 
     @abstractmethod
+    def replace(self, x: Array, new: Array) -> None:
+        """Gives a tensor, and all that shares its memory, the value of a new one of its shape and dtype.
+
+        Args:
+            x: Lives here. What is recorded for its gradient stays.
+            new: What an op or a function has given, and nobody else has.
+        """
+
+    @abstractmethod
     def require_gradient(self, x: Array, required: bool) -> None:
         """Makes a tensor a leaf that gathers its gradient, or one that doesn't.
 

@@ -34,7 +34,7 @@ def _operator(name: str, x: Any, y: Any) -> Any:
 
 
 @public
-class Tensor(Methods, abc.ABC):
+class Tensor(Methods):
     """What API functions take and give: a shape, a dtype, and operators that follow NumPy's rules."""
 
     __array_priority__ = 1000  # numpy's operators give way to ours
