@@ -12,8 +12,8 @@ _LIBRARY = os.path.realpath(sysconfig.get_paths()["stdlib"]) + os.sep
 _in_library: dict[str, bool] = {}
 
 
-_is_users: dict[tuple[str | None, str], bool] = {}
-"""Whether code is the user's, by module and file."""
+_is_users: dict[str, bool] = {}
+"""Whether code is the user's, by file."""
 
 
 def _is_library(file: str) -> bool:
@@ -30,19 +30,22 @@ def user_frame() -> FrameType | None:
     """Returns the innermost frame that is neither ours nor the standard library's."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
-        key = (frame.f_globals.get("__name__"), frame.f_code.co_filename)
-        found = _is_users.get(key)
+        file = frame.f_code.co_filename
+        found = _is_users.get(file)
         if found is None:
-            found = _is_users[key] = _of_user(*key)
+            found = _of_user(frame, file)
         if found:
             return frame
         frame = frame.f_back
     return None
 
 
-def _of_user(module: str | None, file: str) -> bool:
-    is_ours = module is not None and (module == "tensorgrad" or module.startswith("tensorgrad."))
-    return not is_ours and not _is_library(file)
+def _of_user(frame: FrameType, file: str) -> bool:
+    module = frame.f_globals.get("__name__") or ""
+    found = module != "tensorgrad" and not module.startswith("tensorgrad.") and not _is_library(file)
+    if not file.startswith("<"):  # as code has that was made of text, whose ever it is
+        _is_users[file] = found
+    return found
 
 
 MALFORMED = (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError, MemoryError)

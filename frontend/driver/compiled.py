@@ -12,8 +12,10 @@ from typing import Any, Generic, NoReturn, TypeAlias, TypeVar, cast
 import numpy as np
 
 from tensorgrad.driver.device import described
+from tensorgrad.driver.homes import home_on
 from tensorgrad.driver.pipeline import Compilation
 from tensorgrad.driver.profiling import StepProfile
+from tensorgrad.eager.homes import EagerHome
 from tensorgrad.errors import InputError, ProgramError
 from tensorgrad.report import CompilationReport
 from tensorgrad.runtime.backend import Executable, OutputHandle, check_inputs
@@ -146,7 +148,7 @@ class Specialization(Compiled):
     ):
         super().__init__(compilation, executable)
         self._tree = results
-        self._results = Results(results)
+        self._results = Results(results, home_of_results(compilation))
         self.ranges = ranges
 
     def run(self, inputs: Mapping[str, Any], constant: Collection[str] = ()) -> Any:
@@ -178,14 +180,27 @@ def structure_of(results: Any) -> Any:
 
 
 class Results:
-    """A tree with the names of outputs for leaves, taken apart once."""
+    """A tree with the names of outputs for leaves, taken apart once.
 
-    def __init__(self, tree: Any):
+    Args:
+        tree: The tree.
+        home: Where the outputs live; `None` makes arrays of the host.
+    """
+
+    def __init__(self, tree: Any, home: EagerHome | None = None):
         self._names, self._rebuild = trees.flatten(tree)
+        self._make = Array if home is None else home.output
 
     def of(self, outputs: Mapping[str, OutputHandle | np.ndarray]) -> Any:
         """Returns the tree with these outputs."""
-        return self._rebuild([Array(outputs[name]) for name in self._names])
+        return self._rebuild([self._make(outputs[name]) for name in self._names])
+
+
+def home_of_results(compilation: Compilation) -> EagerHome | None:
+    """Returns where the results of a program live: its device, unless that is numpy or may be replaced when lost."""
+    if compilation.device is None or compilation.snapshot_every is not None:
+        return None
+    return home_on(compilation.device)
 
 
 Key = TypeVar("Key", bound=Hashable)

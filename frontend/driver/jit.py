@@ -16,8 +16,10 @@ from tensorgrad.driver.device import DeviceName, check_name, find_device
 from tensorgrad.driver.model_tracing import checked_results
 from tensorgrad.driver.pipeline import Compilation, Phases
 from tensorgrad.driver.precision import Precision, check_device, checked_precision, while_tracing
+from tensorgrad.eager.tape import is_grad_enabled
 from tensorgrad.errors import DTypeError, InputError, OptionError
 from tensorgrad.nn.values import check_kept, closed, opened
+from tensorgrad.ops.promotion import as_tensor
 from tensorgrad.passes.buffers.lower_precision import LowerPrecisionPass
 from tensorgrad.passes.pipelines import forward_passes
 from tensorgrad.tracing import trees
@@ -25,6 +27,7 @@ from tensorgrad.tracing.dtypes import Spec
 from tensorgrad.tracing.location import user_line
 from tensorgrad.tracing.tensor import Array
 from tensorgrad.tracing.tracer import as_array, checked_module, current_trace, function_name, trace_call, unique
+from tensorgrad.transforms.grad import computed
 
 if TYPE_CHECKING:
     from tensorgrad.driver.device import ProgramDevice
@@ -72,7 +75,8 @@ class Jitted(Specializations[Key], Generic[Result]):
         Args:
             *args: Trees of arrays and numbers: whatever `tg.array` takes, in dicts, lists, tuples, dataclasses and
                 initialized modules. A Python number is a scalar of i32, f32 or bool. Static arguments stay as they are.
-                A `tg.Array` that comes again in the next call, alone or in a module, is still on the device.
+                A `tg.Array` that comes again in the next call, alone or in a module, is still on the device. Where
+                one requires a gradient, the function is traced in each call, and the gradient goes through it.
             **kwargs: The same, by name.
 
         Returns:
@@ -89,6 +93,9 @@ class Jitted(Specializations[Key], Generic[Result]):
         bound = self._bound(args, kwargs)
         given = opened({name: value for name, value in bound.arguments.items() if name not in self._static})
         leaves, rebuild = trees.flatten(given)
+        if is_grad_enabled() and any(isinstance(leaf, Array) and leaf.requires_grad for leaf in leaves):
+            tensors = [as_tensor(leaf) for leaf in leaves]
+            return computed(self._name, lambda *new: self._applied(bound, rebuild(new)), tensors)
         arrays = [self._array(leaf, path) for leaf, path in zip(leaves, trees.paths(given), strict=True)]
         specs = tuple(Spec(array.shape, array.dtype) for array in arrays)
         key = (self._static_key(bound), trees.structure(given), specs)
@@ -96,6 +103,12 @@ class Jitted(Specializations[Key], Generic[Result]):
         names = _names(given)
         constant = {name for name, leaf in zip(names, leaves, strict=True) if isinstance(leaf, Array)}
         return closed(compiled.run(dict(zip(names, arrays, strict=True)), constant))
+
+    def _applied(self, bound: inspect.BoundArguments, given: Mapping[str, Any]) -> Any:
+        """Returns what the function gives for arguments that are not static."""
+        complete = inspect.BoundArguments(self._signature, dict(bound.arguments))
+        complete.arguments.update(closed(given))
+        return self._function(*complete.args, **complete.kwargs)
 
     def _bound(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> inspect.BoundArguments:
         try:
@@ -126,9 +139,7 @@ class Jitted(Specializations[Key], Generic[Result]):
         check_device("jit", self._precision, self._device)
 
         def program(given: Mapping[str, Any]) -> Any:
-            complete = inspect.BoundArguments(self._signature, dict(bound.arguments))
-            complete.arguments.update(closed(given))
-            result = self._function(*complete.args, **complete.kwargs)
+            result = self._applied(bound, given)
             check_kept(given, f"{user_line()}: {self._name}()")
             return opened(checked_results(result, f"{self._name}()"))
 

@@ -27,6 +27,7 @@ from tensorgrad.eager.values import Kind, Value, kind_of, read_only, value_of
 from tensorgrad.errors import ArgumentError, DTypeError, TensorgradError
 from tensorgrad.interpreters.tensors import TensorExecutor
 from tensorgrad.passes.tensors.moving import copied
+from tensorgrad.runtime.backend import OutputHandle
 from tensorgrad.tracing.dtypes import SHORT, DType
 from tensorgrad.tracing.location import user_line
 from tensorgrad.tracing.tensor import Array
@@ -53,7 +54,7 @@ class EagerHome(ChangingHome):
         self.device = device
         self._lacks = lacks
         self._templates: dict[Hashable, Template] = {}
-        # By the identities of properties, which are kept with it, since to hash an attribute takes longer than the rest.
+        # By the identities of properties, which are kept with it: to hash an attribute takes longer than the rest.
         self._quick: dict[tuple[object, ...], tuple[Template, Mapping[str, Attribute]]] = {}
 
     @abstractmethod
@@ -100,10 +101,9 @@ class EagerHome(ChangingHome):
             self.update(x)
         return own.value, own.edge
 
-    def read(self, x: Array) -> NumpyArray:
-        """Returns the numbers of a tensor that lives here, read-only."""
-        value, _ = self.operand(x)
-        return value.numpy()
+    def computed(self, x: Array) -> NumpyArray | OutputHandle:
+        """Returns the numbers of a tensor that lives here, wherever they are."""
+        return self.operand(x)[0].compute()
 
     def _from_host(self, source: Any) -> Value:
         if not isinstance(source, np.ndarray):
@@ -155,6 +155,10 @@ class EagerHome(ChangingHome):
         if template is None:
             template = self._templates[key] = Template.of_function(function)
         return [self.wrap(*one) for one in self.applied(template, [self.operand(operand) for operand in operands])]
+
+    def output(self, source: OutputHandle | NumpyArray) -> Array:
+        """Returns what a program on this device has put out as a tensor."""
+        return self.wrap(Value(kind_of(source.shape, source.dtype), source), None)
 
     def made(self, array: NumpyArray) -> Array:
         """Returns a new tensor with the numbers of an array, whose memory it takes.

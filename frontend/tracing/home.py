@@ -10,6 +10,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute
 
 from tensorgrad.dialects.tg.base import NumpyArray, TensorOp
+from tensorgrad.runtime.backend import OutputHandle
 
 if TYPE_CHECKING:
     from tensorgrad.tracing.tensor import Array
@@ -70,8 +71,8 @@ class Home(ABC):
         """Computes what is recorded."""
 
     @abstractmethod
-    def read(self, x: Array) -> NumpyArray:
-        """Returns the numbers of a tensor that lives here, read-only."""
+    def computed(self, x: Array) -> NumpyArray | OutputHandle:
+        """Returns the numbers of a tensor that lives here: a read-only array, or what is still on the device."""
 
     @abstractmethod
     def share(self, x: Array, view: Array) -> None:

@@ -340,14 +340,13 @@ class Array(Eager, Tensor):
 
     @property
     def source(self) -> NumpyArray | OutputHandle:
-        """The numbers of one that lives on no device, wherever they are."""
-        return self._source
+        """The numbers, wherever they are."""
+        return self._source if self.live is None else self.live.home.computed(self)
 
     @property
     def _array(self) -> NumpyArray:
-        if self.live is not None:
-            return self.live.home.read(self)
-        return self._source if isinstance(self._source, np.ndarray) else self._source.numpy()
+        source = self.source
+        return source if isinstance(source, np.ndarray) else source.numpy()
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -404,10 +403,9 @@ class Array(Eager, Tensor):
 
     async def _read(self) -> Array:
         """Itself, once its numbers are here; the event loop runs meanwhile."""
-        if self.live is not None:
-            self.live.home.read(self)
-        elif isinstance(self._source, OutputHandle):
-            await self._source.wait()
+        source = self.source
+        if isinstance(source, OutputHandle):
+            await source.wait()
         return self
 
     def __float__(self) -> float:
