@@ -122,6 +122,8 @@ from tensorgrad.ops.elementwise.functions import tanh as tanh
 from tensorgrad.ops.elementwise.functions import trunc as trunc
 from tensorgrad.ops.index import embedding as embedding
 from tensorgrad.ops.index import gather as gather
+from tensorgrad.ops.index import masked_select as masked_select
+from tensorgrad.ops.index import nonzero as nonzero
 from tensorgrad.ops.index import one_hot as one_hot
 from tensorgrad.ops.index import scatter_add as scatter_add
 from tensorgrad.ops.joining import chunk as chunk

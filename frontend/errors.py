@@ -99,6 +99,7 @@ __all__ = [
     "ExecutionError",
     "FormulaError",
     "FrozenWarning",
+    "GradientError",
     "InputError",
     "NoAdapterError",
     "NumericsError",

@@ -10,7 +10,7 @@ import numpy as np
 
 from tensorgrad.driver.accumulation import Accumulation
 from tensorgrad.driver.blame import Blame, Blamer
-from tensorgrad.driver.compiled import Results
+from tensorgrad.driver.compiled import Results, home_of_results
 from tensorgrad.driver.inspection import Inspected, Inspector
 from tensorgrad.driver.pipeline import Compilation
 from tensorgrad.driver.reference_step import ReferenceStep
@@ -41,7 +41,9 @@ class ReplayedTraining(TrainingState, Generic[Result]):
     ):
         super().__init__(source, parts, compilation, executable, seed, with_key, accumulation)
         tree = source.results
-        self._results = Results(tree.loss if tree.metrics is None else (tree.loss, tree.metrics))
+        shape = tree.loss if tree.metrics is None else (tree.loss, tree.metrics)
+        self._results = Results(shape, home_of_results(compilation))
+        self._replayed = Results(shape)
         self._losses = frozenset(trees.flatten(tree.loss)[0])
         self._references: dict[Compilation, ReferenceStep] = {}
         self._blamers: dict[Compilation, Blamer] = {}
@@ -104,7 +106,7 @@ class ReplayedTraining(TrainingState, Generic[Result]):
             where = first_path(self._model, path) + number + call
         inspector = Inspector(self._on_reference(compilation), where)
         arrays = check_inputs(executable.program_inputs, self._with_key(inputs, what))
-        return self._results.of(inspector.run(look, arrays, executable.read(), self._host_values()))
+        return self._replayed.of(inspector.run(look, arrays, executable.read(), self._host_values()))
 
     def blame(self, /, **inputs: Any) -> Blame | None:
         """Finds the op that makes the first NaN or infinity of a step from the present state, and changes nothing.

@@ -5,11 +5,12 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from tensorgrad.eager.tape import Backward, Edge, Leaf, Node, Operand, is_grad_enabled
+from tensorgrad.eager.values import Kind, Value
 from tensorgrad.errors import ArgumentError, DTypeError, GradientError, ShapeError
 from tensorgrad.ops.index import Changes as At
 from tensorgrad.ops.promotion import as_tensor, broadcast_shapes, broadcast_to, cast
@@ -19,9 +20,6 @@ from tensorgrad.tracing.home import Home, Live
 from tensorgrad.tracing.location import user_line
 from tensorgrad.tracing.tensor import Array, Tensor
 from tensorgrad.tracing.views import View
-
-if TYPE_CHECKING:
-    from tensorgrad.eager.values import Kind, Value
 
 
 class ChangingHome(Home):
@@ -64,6 +62,7 @@ class ChangingHome(Home):
         _check_certain(own.view, x)
         found = own.view.again(own.view.parent)
         own.value, own.edge = self.operand(found)
+        own.value.storage, own.value.version = storage, storage.version
 
     def assign(self, x: Array, what: str, value: Any) -> None:
         """Gives a tensor, and all that shares its memory, another value; see `Home.assign`."""

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import count
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar
+from typing import Any, ClassVar, Protocol, TypeAlias, TypeVar
 
 from tensorgrad.eager.templates import Derivative, Place, Template
 from tensorgrad.eager.values import Kind, Value
@@ -16,9 +16,6 @@ from tensorgrad.errors import GradientError
 from tensorgrad.runtime.errors import user_frame
 from tensorgrad.tracing.location import user_line
 from tensorgrad.tracing.tensor import Array
-
-if TYPE_CHECKING:
-    from tensorgrad.eager.homes import EagerHome
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 Hook: TypeAlias = Callable[[Array], "Array | None"]
@@ -159,6 +156,34 @@ def on_tape(template: Template, operands: Sequence[Operand], results: Sequence[V
     return [(node, i) if active else None for i, active in enumerate(derivative.active)]
 
 
+class Applier(Protocol):
+    """The device that a backward pass runs on."""
+
+    def applied(self, template: Template, operands: Sequence[Operand]) -> list[Operand]:
+        """Applies a template, and puts that on the tape where a derivative goes through it."""
+        ...
+
+    def operand(self, x: Array) -> Operand:
+        """Returns a tensor's present value, and where its derivative goes."""
+        ...
+
+    def wrap(self, value: Value, edge: Edge | None) -> Array:
+        """Returns a tensor of a value."""
+        ...
+
+    def sum(self, x: Operand, y: Operand) -> Operand:
+        """Returns the sum of two tensors of one type."""
+        ...
+
+    def copy(self, x: Operand) -> Operand:
+        """Returns the same values, as the value of another tensor."""
+        ...
+
+    def zeros(self, kind: Kind) -> Operand:
+        """Returns zeros."""
+        ...
+
+
 class Backward:
     """One backward pass.
 
@@ -169,7 +194,7 @@ class Backward:
         only: The leaves, and results, that gradients are asked for; `None` is all leaves.
     """
 
-    def __init__(self, home: EagerHome, retain_graph: bool, create_graph: bool, only: set[Edge] | None):
+    def __init__(self, home: Applier, retain_graph: bool, create_graph: bool, only: set[Edge] | None):
         self._home, self._retain, self._only = home, retain_graph, only
         self._create = create_graph
         self._found: dict[Edge, Operand] = {}

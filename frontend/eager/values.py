@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import numpy as np
 
@@ -11,9 +11,6 @@ from tensorgrad.dialects.tg.base import ELEMENT_TYPES, NumpyArray, Tensor, numpy
 from tensorgrad.errors import TensorgradError
 from tensorgrad.runtime.backend import OutputHandle
 from tensorgrad.tracing.dtypes import DType
-
-if TYPE_CHECKING:
-    from tensorgrad.eager.recording import Recording
 
 
 class Kind:
@@ -75,6 +72,15 @@ class Recorder(Protocol):
         ...
 
 
+class InRecording(Protocol):
+    """A block that values are recorded in."""
+
+    @property
+    def recorder(self) -> Recorder:
+        """What computes it."""
+        ...
+
+
 class Value:
     """What an op gave. It is recorded or computed, and never changes.
 
@@ -93,7 +99,7 @@ class Value:
     def __init__(self, kind: Kind, source: NumpyArray | OutputHandle | None = None):
         self.kind = kind
         self.source = source
-        self.recording: Recording | None = None
+        self.recording: InRecording | None = None
         self.number = 0
         self.error: TensorgradError | None = None
         self.storage: Storage | None = None

@@ -9,11 +9,11 @@ import numpy as np
 from tensorgrad.dialects.tg import index as index_ops
 from tensorgrad.dialects.tg import shape
 from tensorgrad.dialects.tg.base import integer, ints
-from tensorgrad.errors import DTypeError, OptionError, ShapeError
+from tensorgrad.errors import DTypeError, OptionError, ShapeError, TraceError
 from tensorgrad.ops.elementwise.arithmetic import equal, where
 from tensorgrad.ops.joining import concat, narrow, pad
 from tensorgrad.ops.keys import Selection, index, selection
-from tensorgrad.ops.promotion import as_tensor, broadcast_to, cast
+from tensorgrad.ops.promotion import as_tensor, broadcast_shapes, broadcast_to, cast
 from tensorgrad.ops.shape import (
     arange,
     counted_from_front,
@@ -121,6 +121,42 @@ def one_hot(indices: Any, count: int, dtype: object = "f32") -> Tensor:
         raise DTypeError(f"{user_line()}: one_hot: indices are i32 or u32, not {SHORT[tensor.dtype]}")
     note_range(tensor, 0, int(count) - 1, "one_hot")
     return cast(equal(expand_dims(tensor, -1), arange(count, dtype=tensor.dtype)), as_dtype(dtype))
+
+
+def nonzero(x: Any) -> tuple[Tensor, ...]:
+    """Returns the indices of elements other than 0, along each axis, in row-major order, as NumPy does.
+
+    How many there are depends on values, so these have to be known: it works outside a trace.
+
+    Raises:
+        TraceError: The values are not known yet.
+        ShapeError: There are no axes.
+    """
+    tensor = as_tensor(x)
+    if not tensor.ndim:
+        raise ShapeError(f"{user_line()}: nonzero: a tensor without axes has no indices")
+    if not isinstance(tensor, Array):
+        raise TraceError(
+            f"{user_line()}: nonzero: how many elements are other than 0 is known only when the program runs, and "
+            "shapes are known before; tg.where(condition, x, 0) keeps the shape"
+        )
+    return tuple(Array(places.astype(np.int32)) for places in np.nonzero(np.asarray(tensor)))
+
+
+def masked_select(x: Any, mask: Any) -> Tensor:
+    """Returns the elements of `x` where a mask holds, as one axis; both broadcast, as PyTorch has it.
+
+    Raises:
+        TraceError: The values of the mask are not known yet: it works outside a trace.
+        DTypeError: The mask is not of bools.
+        ShapeError: They don't broadcast.
+    """
+    tensor, chosen = as_tensor(x), as_tensor(mask)
+    if chosen.dtype.kind != "b":
+        raise DTypeError(f"{user_line()}: masked_select: a mask is of bools, not of {SHORT[chosen.dtype]}")
+    extents = broadcast_shapes(tensor.shape, chosen.shape, what="masked_select")
+    places = nonzero(reshape(broadcast_to(chosen, extents), -1))[0]
+    return take_rows(reshape(broadcast_to(tensor, extents), -1), places, 0)
 
 
 class Changes:

@@ -122,7 +122,7 @@ def concat(tensors: Sequence[Any], axis: int | None = 0) -> Tensor:
     while len(parts) > 1:
         groups = [parts[i : i + PARTS_A_KERNEL] for i in range(0, len(parts), PARTS_A_KERNEL)]
         parts = [emit(shape.ConcatOp, group, axis=integer(place)) if len(group) > 1 else group[0] for group in groups]
-    return parts[0]
+    return parts[0].clone() if any(parts[0] is given for given in tensors) else parts[0]
 
 
 def stack(tensors: Sequence[Any], axis: int = 0) -> Tensor:
@@ -276,6 +276,8 @@ def tile(x: Any, repeats: Any) -> Tensor:
         raise ShapeError(f"{user_line()}: tile: {repeats} has a negative number")
     rank = builtins.max(tensor.ndim, len(counts))
     counts = [1] * (rank - len(counts)) + counts
+    if rank == tensor.ndim and all(count == 1 for count in counts):
+        return tensor.clone()
     extents = [1] * (rank - tensor.ndim) + list(tensor.shape)
     apart = reshape(tensor, [n for extent in extents for n in (1, extent)])
     wide = broadcast_to(apart, [n for pair in zip(counts, extents, strict=True) for n in pair])

@@ -83,7 +83,9 @@ def fold_in(key: Key, data: Any) -> Tensor:
     if isinstance(data, Tensor):
         return _pairs(own, _integers("data", data))
     number = np.array([_integer("data", data) & WORD], np.uint32)
-    if isinstance(own, Array) and own.ndim == 1:  # every step of a training makes a key so: without the overhead of ops
+    if (
+        isinstance(own, Array) and own.live is None and own.ndim == 1
+    ):  # every step of a training makes a key so: without the overhead of ops
         words = np.asarray(own)
         return Array(np.concatenate(ops.threefry(words[:1], words[1:], np.zeros(1, np.uint32), number)))
     return _pairs(own, Array(number.reshape(())))
@@ -307,8 +309,14 @@ def dropout(key: Key, x: Any, rate: float) -> Tensor:
 
 
 def _is_drawn_at_once(key: Tensor, shape: tuple[int, ...]) -> bool:
-    """Returns whether numbers are drawn without ops: outside a trace, from one concrete key, within the counters."""
-    return isinstance(key, Array) and key.ndim == 1 and current_trace() is None and math.prod(shape) <= WORD
+    """Returns whether numbers are drawn without ops: outside a trace, from one key of the host, within the counters."""
+    return (
+        isinstance(key, Array)
+        and key.live is None
+        and key.ndim == 1
+        and current_trace() is None
+        and math.prod(shape) <= WORD
+    )
 
 
 def _words(key: Tensor, counters: Tensor, word: str) -> Tensor:

@@ -11,7 +11,10 @@ from collections.abc import Iterable, Mapping
 from tensorgrad.errors import UnknownNameError
 
 _PLACE = "device= of tg.compile and tg.jit says where to compute; arrays move by themselves"
-_NO_GRADIENTS = "only tg.grad and tg.compile take derivatives; tg.stop_gradient(x) is a constant to them"
+_NO_GRADIENTS = "tg.no_grad() is that: with tg.no_grad(): ..."
+_IN_PLACE = (
+    "only tensors of tg.tensor, outside a trace, can be changed; here x = x.at[key].set(value) makes a changed copy"
+)
 _TRAINING = "training.step(...) takes gradients and updates, once tg.compile has made the training"
 _LIST = "a list of modules, assigned to an attribute, is found as it is"
 _SCHEDULE = "learning rates that change are in tg.optim.schedules, given in place of the learning rate"
@@ -39,7 +42,6 @@ NAMES: Mapping[str, Mapping[str, str]] = {
         "cuda": _PLACE,
         "device": _PLACE,
         "div": "tg.divide does that",
-        "enable_grad": _NO_GRADIENTS,
         "eq": "tg.equal does that",
         "fft": "there is no Fourier transform",
         "flatten": "tg.reshape(x, -1) does that, and tg.nn.Flatten for some axes",
@@ -65,7 +67,6 @@ NAMES: Mapping[str, Mapping[str, str]] = {
         "mul": "tg.multiply does that",
         "ne": "tg.not_equal does that",
         "neg": "tg.negative does that",
-        "no_grad": _NO_GRADIENTS,
         "numpy": "functions that numpy has are in tensorgrad itself, such as tg.sum",
         "pow": "tg.power does that",
         "rand": "tg.random.uniform(key, shape) draws",
@@ -74,7 +75,7 @@ NAMES: Mapping[str, Mapping[str, str]] = {
         "randperm": "tg.random.permutation(key, n) draws",
         "save": "Training.save_checkpoint does that, and Training.save for programs, which tg.load runs",
         "set_default_device": _PLACE,
-        "set_grad_enabled": _NO_GRADIENTS,
+        "set_grad_enabled": "tg.no_grad() and tg.enable_grad() are that, as context managers",
         "sub": "tg.subtract does that",
         "topk": "tg.top_k does that",
         "true_divide": "tg.divide does that",
@@ -122,9 +123,8 @@ NAMES: Mapping[str, Mapping[str, str]] = {
     },
     "Tensor": {
         "assign": "in the loss of tg.compile buffers have it, and parameters that are not trained",
-        "backward": "tg.grad differentiates functions, and tg.compile losses",
+        "backward": "inside what is traced tg.grad differentiates; outside, what is computed from tg.tensor has it",
         "cast": 'x.astype("f32") does that',
-        "clone": "tensors don't change, so x itself will do",
         "eq": "x == y does that, or tg.equal",
         "lt": "x < y does that, or tg.less",
         "mm": "x @ y does that",
@@ -133,37 +133,38 @@ NAMES: Mapping[str, Mapping[str, str]] = {
         "sub": "x - y does that",
         "bmm": "x @ y does that",
         "bool": 'x.astype("bool") does that',
-        "fill_": "tensors are values; tg.full makes another",
+        "add_": _IN_PLACE,
+        "copy_": _IN_PLACE,
+        "fill_": _IN_PLACE,
+        "mul_": _IN_PLACE,
+        "sub_": _IN_PLACE,
         "index_select": "x.take(indices, axis) does that",
         "is_cuda": "training.device says where a program runs",
         "new_ones": "tg.ones(shape, dtype=x.dtype) makes another",
         "new_zeros": "tg.zeros(shape, dtype=x.dtype) makes another",
-        "nonzero": "shapes are known before values: a mask is used by tg.where, or on numpy()",
         "type_as": "x.astype(y.dtype) does that",
-        "contiguous": "every tensor is",
-        "cpu": f"{_PLACE}; x.numpy() gives the values",
+        "cpu": "x.numpy() gives the values, and tg.tensor(x, device='cpu') makes a tensor there",
         "cuda": _PLACE,
         "data": "tg.stop_gradient(x) is a constant to derivatives",
-        "detach": "tg.stop_gradient(x) does that",
-        "device": "training.device says where a program runs",
+        "device": "what is traced has none yet: training.device says where a program runs",
         "dim": "x.ndim is the number of axes",
         "double": 'x.astype("f64") does that',
         "expand": "tg.broadcast_to(x, shape) does that",
         "flatten": "x.reshape(-1) does that",
         "float": 'x.astype("f32") does that',
-        "grad": "tg.grad(function) gives the gradient, a function",
+        "grad": "inside what is traced tg.grad(function) gives the gradient; outside, tensors of tg.tensor have it",
         "half": 'x.astype("f16") does that',
         "int": 'x.astype("i32") does that',
         "long": 'integers are i32 or u32: x.astype("i32")',
-        "requires_grad": "tg.grad says by which arguments, and model.freeze which parameters are not trained",
-        "requires_grad_": "tg.grad says by which arguments, and model.freeze which parameters are not trained",
+        "requires_grad": "tg.grad says by which arguments; outside a trace, tg.tensor(x, requires_grad=True)",
+        "requires_grad_": "tg.grad says by which arguments; outside a trace, tg.tensor(x, requires_grad=True)",
         "scatter_": "x.at[key].set(values) gives a changed copy",
         "t": "x.T has the axes reversed",
-        "to": f"x.astype(dtype) changes the dtype; {_PLACE}",
+        "to": "x.astype(dtype) changes the dtype; tg.tensor(x, device=...) makes a tensor on a device",
         "topk": "x.top_k does that",
         "type": "x.astype(dtype) changes the dtype",
         "view": "x.reshape does that",
-        "zero_": "tensors are values; tg.zeros makes another",
+        "zero_": _IN_PLACE,
     },
     "Module": {
         "children": "attributes are the children, and repr(model) shows the tree",

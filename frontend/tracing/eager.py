@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 from tensorgrad.errors import GradientError
 from tensorgrad.tracing.home import Home, Live
 from tensorgrad.tracing.location import user_line
-
-if TYPE_CHECKING:
-    from tensorgrad.tracing.tensor import Array
 
 
 class HookHandle:
@@ -44,7 +41,7 @@ class Eager:
         """Where the tensor lives: "cpu", "wgpu" or "numpy"; "host" for an array that goes along to any of them."""
         return "host" if self.live is None else self.live.home.device
 
-    def _at_home(self, what: str) -> tuple[Home, Array]:
+    def _at_home(self, what: str) -> tuple[Home, Any]:
         itself: Any = self
         if self.live is None:
             raise GradientError(
@@ -78,12 +75,12 @@ class Eager:
         return self.live is None or self.live.home.is_leaf(self.live)
 
     @property
-    def grad(self) -> Array | None:
+    def grad(self) -> Self | None:
         """The sum of the gradients of the backward passes so far; `None` before the first. It can be set."""
         return None if self.live is None else self.live.home.gradient(self._at_home("grad")[1])
 
     @grad.setter
-    def grad(self, gradient: Array | None) -> None:
+    def grad(self, gradient: Self | None) -> None:
         home, itself = self._at_home("grad")
         home.set_gradient(itself, gradient)
 
@@ -97,7 +94,7 @@ class Eager:
         gradient: Any = None,
         retain_graph: bool | None = None,
         create_graph: bool = False,
-        inputs: Array | Sequence[Array] | None = None,
+        inputs: Self | Sequence[Self] | None = None,
     ) -> None:
         """Adds the gradients of this tensor by the leaves that it was computed from to their `grad`.
 
@@ -115,17 +112,17 @@ class Eager:
         home, itself = self._at_home("backward")
         home.backward(itself, gradient, retain_graph, create_graph, inputs)
 
-    def detach(self) -> Array:
+    def detach(self) -> Self:
         """Returns a tensor that shares the memory of this one, and through which no derivative goes."""
         itself: Any = self
         return itself if self.live is None else self.live.home.detached(itself)
 
-    def clone(self) -> Array:
+    def clone(self) -> Self:
         """Returns a copy, through which derivatives go."""
         itself: Any = self
         return itself if self.live is None else self.live.home.cloned(itself)
 
-    def contiguous(self) -> Array:
+    def contiguous(self) -> Self:
         """Returns the tensor: there are no other layouts to tell apart."""
         itself: Any = self
         return itself
@@ -156,7 +153,9 @@ class Eager:
 
     def _changed(self, what: str, function: str, *operands: Any) -> Self:
         home, itself = self._at_home(what)
-        home.assign(itself, what, getattr(itself, function)(*operands))
+        if any(isinstance(one, Eager) and one.requires_grad for one in (itself, *operands)):
+            itself = home.cloned(itself)  # what the derivative of the change itself needs is not changed by it
+        home.assign(self, what, getattr(itself, function)(*operands))
         return self
 
     def copy_(self, other: Any) -> Self:

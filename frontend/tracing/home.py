@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute
 
 from tensorgrad.dialects.tg.base import NumpyArray, TensorOp
 from tensorgrad.runtime.backend import OutputHandle
-
-if TYPE_CHECKING:
-    from tensorgrad.tracing.tensor import Array
+from tensorgrad.tracing.dtypes import DType
 
 
 class Live:
@@ -33,6 +31,22 @@ class Live:
         self.view: Any = None
 
 
+class Concrete(Protocol):
+    """What a home knows of a concrete tensor; it is a `tensorgrad.tracing.tensor.Array`."""
+
+    live: Live | None
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The extent of each axis."""
+        ...
+
+    @property
+    def dtype(self) -> DType:
+        """The dtype of the elements."""
+        ...
+
+
 class Home(ABC):
     """A device that tensors live on, and on which ops on them run.
 
@@ -43,7 +57,7 @@ class Home(ABC):
     device: str
 
     @abstractmethod
-    def apply(self, kind: type[TensorOp], operands: Sequence[Array], properties: Mapping[str, Attribute]) -> Array:
+    def apply(self, kind: type[TensorOp], operands: Sequence[Any], properties: Mapping[str, Attribute]) -> Any:
         """Applies an op.
 
         Args:
@@ -57,7 +71,7 @@ class Home(ABC):
         """
 
     @abstractmethod
-    def call(self, function: FuncOp, operands: Sequence[Array], key: Hashable) -> list[Array]:
+    def call(self, function: FuncOp, operands: Sequence[Any], key: Hashable) -> list[Any]:
         """Applies a traced function, whose derivative is that of its body.
 
         Args:
@@ -71,15 +85,15 @@ class Home(ABC):
         """Computes what is recorded."""
 
     @abstractmethod
-    def computed(self, x: Array) -> NumpyArray | OutputHandle:
+    def computed(self, x: Any) -> NumpyArray | OutputHandle:
         """Returns the numbers of a tensor that lives here: a read-only array, or what is still on the device."""
 
     @abstractmethod
-    def share(self, x: Array, view: Array) -> None:
+    def share(self, x: Any, view: Any) -> None:
         """Notes that a tensor is a view of `x`, so that it follows changes in place."""
 
     @abstractmethod
-    def assign(self, x: Array, what: str, value: Any) -> None:
+    def assign(self, x: Any, what: str, value: Any) -> None:
         """Gives a tensor, and all that shares its memory, another value, broadcast to its shape.
 
         Args:
@@ -94,7 +108,7 @@ class Home(ABC):
         """
 
     @abstractmethod
-    def replace(self, x: Array, new: Array) -> None:
+    def replace(self, x: Any, new: Any) -> None:
         """Gives a tensor, and all that shares its memory, the value of a new one of its shape and dtype.
 
         Args:
@@ -103,7 +117,7 @@ class Home(ABC):
         """
 
     @abstractmethod
-    def require_gradient(self, x: Array, required: bool) -> None:
+    def require_gradient(self, x: Any, required: bool) -> None:
         """Makes a tensor a leaf that gathers its gradient, or one that doesn't.
 
         Raises:
@@ -113,24 +127,24 @@ class Home(ABC):
     @abstractmethod
     def backward(
         self,
-        x: Array,
+        x: Any,
         gradient: Any,
         retain_graph: bool | None,
         create_graph: bool,
-        inputs: Array | Sequence[Array] | None,
+        inputs: Any,
     ) -> None:
         """Adds the gradients of `x` to its leaves; see `Array.backward`."""
 
     @abstractmethod
-    def detached(self, x: Array) -> Array:
+    def detached(self, x: Any) -> Any:
         """Returns a tensor that shares the memory of `x`, and through which no derivative goes."""
 
     @abstractmethod
-    def cloned(self, x: Array) -> Array:
+    def cloned(self, x: Any) -> Any:
         """Returns a copy, through which derivatives go."""
 
     @abstractmethod
-    def add_hook(self, x: Array, hook: Any) -> Any:
+    def add_hook(self, x: Any, hook: Any) -> Any:
         """Has a function called with the gradient of `x` in each backward pass; returns what removes it."""
 
     @abstractmethod
@@ -138,11 +152,11 @@ class Home(ABC):
         """Returns whether no recorded op made a tensor."""
 
     @abstractmethod
-    def gradient(self, x: Array) -> Array | None:
+    def gradient(self, x: Any) -> Any:
         """Returns the gradient that a tensor has gathered."""
 
     @abstractmethod
-    def set_gradient(self, x: Array, gradient: Array | None) -> None:
+    def set_gradient(self, x: Any, gradient: Any) -> None:
         """Sets the gradient of a tensor.
 
         Raises:
@@ -150,5 +164,5 @@ class Home(ABC):
         """
 
     @abstractmethod
-    def retain_gradient(self, x: Array) -> None:
+    def retain_gradient(self, x: Any) -> None:
         """Has the gradient of a tensor that is not a leaf kept in `grad`."""

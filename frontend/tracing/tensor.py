@@ -72,6 +72,10 @@ class Tensor(Methods):
         return (1, 0)
 
     @abc.abstractmethod
+    def clone(self) -> Tensor:
+        """Returns a tensor that changes of this one in place don't show in."""
+
+    @abc.abstractmethod
     def numpy(self) -> NumpyArray:
         """Returns the values as a numpy array, a copy."""
 
@@ -294,6 +298,18 @@ class Traced(Tensor):
     def item(self) -> float | int | bool:
         """Raises `TraceError`: there are no values yet."""
         self._concrete("item()", "return the tensor from the function and read it then")
+
+    def detach(self) -> Tensor:
+        """Returns a constant to derivatives, as `tg.stop_gradient` does."""
+        return self.stop_gradient()
+
+    def clone(self) -> Tensor:
+        """Returns the tensor: what is traced does not change."""
+        return self
+
+    def contiguous(self) -> Tensor:
+        """Returns the tensor: there are no other layouts to tell apart."""
+        return self
 
     def __format__(self, specification: str) -> str:
         return (

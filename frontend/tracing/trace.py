@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from xdsl.ir import Block, SSAValue
 
 from tensorgrad.dialects.tg.base import ELEMENT_TYPES, tensor
 from tensorgrad.dialects.tg.build import TensorBuilder
+from tensorgrad.tracing.home import Concrete
 from tensorgrad.tracing.index_ranges import Note
-
-if TYPE_CHECKING:
-    from tensorgrad.tracing.tensor import Array
 
 
 class Trace:
@@ -39,7 +37,7 @@ class Trace:
         """The trace that this one is in, or itself."""
         return self if self.parent is None else self.parent.outermost
 
-    def lifted(self, x: Array) -> SSAValue | None:
+    def lifted(self, x: Concrete) -> SSAValue | None:
         """Returns the argument that an eager tensor is, where the outermost trace takes such."""
         outermost = self.outermost
         if outermost.eager is None:

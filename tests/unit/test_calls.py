@@ -222,15 +222,15 @@ def test_other_libraries_devices(name: str) -> None:
     [
         (lambda: untyped.nn.ModuleList, "a list of modules"),
         (lambda: untyped.nn.Linaer, "did you mean Linear"),
-        (lambda: untyped.optim.Adam, r"tg\.optim\.adam\(learning_rate\)"),
+        (lambda: untyped.optim.ASGD, r"tg\.optim\.sgd"),
         (lambda: untyped.optim.lr_scheduler, r"tg\.optim\.schedules"),
         (lambda: untyped.data.DataLoader, r"tg\.data\.batches"),
         (lambda: untyped.random.randn, r"tg\.random\.normal"),
-        (lambda: untyped.no_grad, r"tg\.stop_gradient"),
+        (lambda: untyped.inference_mode, r"tg\.no_grad"),
         (lambda: X.view, r"x\.reshape"),
         (lambda: X.cuda(), "device= of"),
         (lambda: X.to("cuda"), r"x\.astype"),
-        (lambda: X.detach(), "stop_gradient"),
+        (lambda: X.cpu(), r"x\.numpy"),
         (lambda: tg.nn.Linear(1, 1).train(), r"tg\.nn\.inference"),  # pyright: ignore[reportAttributeAccessIssue]
         (lambda: OnlyForward().eval(), r"tg\.nn\.inference"),  # pyright: ignore[reportAttributeAccessIssue]
         (lambda: training().backward(), r"training\.step"),

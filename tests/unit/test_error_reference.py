@@ -201,6 +201,10 @@ MISTAKES: dict[type[BaseException], Mistake] = {
         HERE + r"Python control flow \(if, while, and, or, not\) needs the numbers of a traced tensor of shape \(\), "
         r"which exist only when the program runs; use tg\.where to choose between values",
     ),
+    errors.GradientError: Mistake(
+        lambda: tg.tensor([1.0], device="numpy", requires_grad=True).add_(1),
+        HERE + r"add_: a leaf requires a gradient, so that it can't be changed in place; inside tg\.no_grad\(\) it can",
+    ),
     errors.DivergenceError: Mistake(
         lambda: tg.fit(compiled(), [DIVERGED], steps=1, on_nan="raise"),
         HERE + "fit: the loss was nan at step 1; there is no checkpoint",

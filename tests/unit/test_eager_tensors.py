@@ -1,0 +1,424 @@
+"""Eager tensors: what is recorded and computed when, changes in place, views, and what other libraries take."""
+
+from __future__ import annotations
+
+import copy
+import gc
+import pickle
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tensorgrad as tg
+from tensorgrad.driver.homes import home_named, new_home
+from tensorgrad.eager.homes import LONGEST, RecordingHome
+from tensorgrad.runtime.cpu import CpuDevice
+
+DEVICES = ("numpy", "cpu", "wgpu")
+
+
+@pytest.fixture(params=DEVICES)
+def place(request: pytest.FixtureRequest) -> Any:
+    """Each device that tensors live on."""
+    return request.param
+
+
+def tensor(values: Any, place: str, **options: Any) -> Any:
+    return tg.tensor(values, device=place, **options)
+
+
+@pytest.fixture
+def home() -> RecordingHome:
+    """A device that has compiled nothing yet, and that interprets nothing."""
+    return new_home("cpu", CpuDevice(), 1)
+
+
+def test_a_tensor_says_where_it_lives(place: str) -> None:
+    x = tensor([1.0, 2.0], place)
+    assert (x.device, x.is_leaf, x.requires_grad, x.grad) == (place, True, False, None)
+    assert (x + 1).device == place
+    assert repr(tensor([1.0], place, requires_grad=True)) == (
+        f"Array([1.], dtype=f32, device='{place}', requires_grad=True)"
+    )
+    assert tg.array([1.0]).device == "host"
+
+
+def test_dtypes(place: str) -> None:
+    for dtype, values in (("i32", [1, 2]), ("u32", [1, 2]), ("bool", [True, False]), ("f16", [1.0, 2.0])):
+        x = tensor(values, place, dtype=dtype)
+        assert str(x.dtype) == str(tg.array(values, dtype).dtype)
+        assert x.tolist() == values
+        assert (x == x).tolist() == [True, True]
+
+
+def test_a_device_without_a_dtype_says_so() -> None:
+    with pytest.raises(tg.errors.DTypeError, match="tensor: wgpu has no f64"):
+        tensor([1.0], "wgpu", dtype="f64")
+    x = tensor([1.0], "wgpu")
+    with pytest.raises(tg.errors.DTypeError, match="cast: wgpu has no f64"):
+        x.astype("f64")
+    assert tensor([1.5], "cpu", dtype="f64").astype("f32").tolist() == [1.5]
+
+
+def test_arrays_of_the_host_go_along_and_devices_do_not_mix() -> None:
+    x = tensor([1.0, 2.0], "cpu")
+    assert (tg.array([3.0, 4.0]) + x + np.array([1.0, 1.0])).tolist() == [5.0, 7.0]
+    with pytest.raises(tg.errors.ArgumentError, match="a tensor on numpy is used together with one on cpu"):
+        x + tensor([1.0, 2.0], "numpy")
+    assert (x + tg.tensor(tensor([1.0, 2.0], "numpy"), device="cpu")).tolist() == [2.0, 4.0]
+
+
+def test_a_copy_is_taken_of_numbers(place: str) -> None:
+    numbers = np.array([1.0, 2.0], np.float32)
+    x = tensor(numbers, place)
+    y = x * 2
+    numbers[0] = 9.0
+    assert y.tolist() == [2.0, 4.0]
+
+
+def test_a_loop_of_the_same_ops_compiles_once(home: RecordingHome) -> None:
+    x = home.made(np.linspace(0, 1, 8, dtype=np.float32))
+    for _ in range(5):
+        x = tg.sin(x) * 0.5 + 0.25
+        assert np.isfinite(x.numpy()).all()
+    assert (home.flushes, sum(one.compilations for one in home.programs)) == (5, 1)
+
+
+def test_a_thousand_small_ops_are_few_programs(home: RecordingHome) -> None:
+    x = home.made(np.ones(4, np.float32))
+    for _ in range(3 * LONGEST):
+        x = x * 0.999 + 0.001
+    assert np.allclose(x.numpy(), 1.0, atol=1e-4)
+    # Two constants, a product and a sum each time; the first block, those that are a multiple of it, and the rest.
+    assert home.flushes <= 4 * 3 + 1
+    assert sum(one.compilations for one in home.programs) <= 3
+
+
+def test_a_block_that_is_cut_is_followed_by_blocks_like_it(home: RecordingHome) -> None:
+    x = home.made(np.ones(4, np.float32))
+    for _ in range(LONGEST):
+        x = tg.sin(x) * 0.5 + x * 0.25 + 0.1  # not a divisor of the longest block
+    before = sum(one.compilations for one in home.programs)
+    for _ in range(LONGEST):
+        x = tg.sin(x) * 0.5 + x * 0.25 + 0.1
+    assert sum(one.compilations for one in home.programs) == before
+
+
+def test_a_number_that_changes_compiles_once_more(home: RecordingHome) -> None:
+    x = home.made(np.ones(3, np.float32))
+    for rate in (0.1, 0.2, 0.3, 0.4):
+        assert (x * rate * 2.0).numpy()[0] == np.float32(np.float32(1) * np.float32(rate)) * np.float32(2)
+    (program,) = home.programs
+    assert program.compilations == 2
+
+
+def test_the_cpu_compiles_what_comes_again() -> None:
+    home = new_home("cpu", CpuDevice(), 2)
+    x = home.made(np.ones(3, np.float32))
+    for count in (0, 1, 1):
+        assert (x + 1.0).tolist() == [2.0, 2.0, 2.0]
+        assert home.programs[0].compilations == count
+
+
+def test_what_nobody_looks_at_is_not_computed(home: RecordingHome) -> None:
+    x = home.made(np.ones(3, np.float32))
+    y = x + 1.0
+    for _ in range(10):
+        x * 3.0
+    del y
+    home.flush()
+    assert (home.flushes, len(home.programs)) == (0, 0)
+
+
+def test_everything_alive_is_computed_at_once(home: RecordingHome) -> None:
+    x = home.made(np.ones(3, np.float32))
+    y, z = x + 1.0, x * 3.0
+    assert y.tolist() == [2.0, 2.0, 2.0]
+    assert z.tolist() == [3.0, 3.0, 3.0]
+    assert home.flushes == 1
+
+
+def test_an_error_of_the_device_comes_to_who_looks(home: RecordingHome, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(module: object) -> Any:
+        raise tg.errors.DeviceError("there is no memory left")
+
+    x = home.made(np.ones(3, np.float32))
+    with monkeypatch.context() as patch:
+        patch.setattr(home, "_load", fails)
+        y = x + 1.0
+        with pytest.raises(tg.errors.DeviceError, match="no memory left"):
+            y.numpy()
+        with pytest.raises(tg.errors.DeviceError, match="no memory left"):
+            y.numpy()
+    assert (x * 2.0).tolist() == [2.0, 2.0, 2.0]
+
+
+def test_an_interrupted_block_is_not_lost(home: RecordingHome, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(module: object) -> Any:
+        raise KeyboardInterrupt
+
+    y = home.made(np.ones(3, np.float32)) + 1.0
+    with monkeypatch.context() as patch:
+        patch.setattr(home, "_load", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            y.numpy()
+    home._programs.clear()
+    assert y.tolist() == [2.0, 2.0, 2.0]
+
+
+def test_changes_in_place(place: str) -> None:
+    x = tensor([1.0, 2.0, 3.0], place)
+    same = x
+    x += 1
+    x.mul_(2).sub_(1).div_(2.0)
+    assert x is same
+    assert x.tolist() == [1.5, 2.5, 3.5]
+    x.add_(tensor([1.0, 1.0, 1.0], place), alpha=2)
+    x -= 0.5
+    x *= 2
+    x /= 4
+    x **= 2
+    assert x.tolist() == [2.25, 4.0, 6.25]
+    x //= 2
+    x %= 2
+    assert x.tolist() == [1.0, 0.0, 1.0]
+    assert x.clamp_(0.25, 0.5).tolist() == [0.5, 0.25, 0.5]
+    assert x.pow_(2).tolist() == [0.25, 0.0625, 0.25]
+    assert x.fill_(7).tolist() == [7.0, 7.0, 7.0]
+    assert x.copy_([1, 2, 3]).tolist() == [1.0, 2.0, 3.0]
+    assert x.zero_().tolist() == [0.0, 0.0, 0.0]
+
+
+def test_arrays_of_the_host_stay(place: str) -> None:
+    x = tg.array([1.0, 2.0])
+    same = x
+    x += 1
+    assert (same.tolist(), x.tolist()) == ([1.0, 2.0], [2.0, 3.0])
+    with pytest.raises(tg.errors.GradientError, match=r"add_: the array is a constant of the host; tg\.tensor\(x\)"):
+        same.add_(1)
+    with pytest.raises(tg.errors.TraceError, match="a tensor can't be changed"):
+        same[0] = 1
+
+
+def test_items_are_set(place: str) -> None:
+    x = tensor(np.zeros((3, 4)), place)
+    expected = np.zeros((3, 4), np.float32)
+    for key, value in (
+        ((0,), 1.0),
+        ((slice(None), 1), [2.0, 3.0, 4.0]),
+        ((slice(1, 3), slice(None, None, 2)), 5.0),
+        ((-1, -1), 6.0),
+        ((..., 0), 7.0),
+        (([0, 2], [1, 3]), [8.0, 9.0]),
+        (expected > 8, -1.0),
+    ):
+        x[key] = value
+        expected[key] = value
+        np.testing.assert_array_equal(x.numpy(), expected)
+
+
+def test_a_change_that_does_not_fit(place: str) -> None:
+    x = tensor([1.0, 2.0], place)
+    with pytest.raises(tg.errors.ShapeError, match=r"add_: shape \(3, 2\) does not broadcast to \(2,\)"):
+        x.add_(np.ones((3, 2), np.float32))
+    n = tensor([1, 2], place)
+    with pytest.raises(tg.errors.DTypeError, match=r"\+=: f32 can't be stored in i32"):
+        n += 0.5
+    with pytest.raises(tg.errors.ShapeError):
+        x[5] = 1.0
+    assert (x.tolist(), n.tolist()) == ([1.0, 2.0], [1, 2])
+
+
+VIEWS: dict[str, tuple[Any, Any]] = {
+    "row": (lambda x: x[1], lambda a: a[1]),
+    "rows": (lambda x: x[1:], lambda a: a[1:]),
+    "columns": (lambda x: x[:, ::2], lambda a: a[:, ::2]),
+    "backwards": (lambda x: x[::-1], lambda a: a[::-1]),
+    "new axis": (lambda x: x[None, :, 1], lambda a: a[None, :, 1]),
+    "T": (lambda x: x.T, lambda a: a.T),
+    "transpose": (lambda x: x.transpose(1, 0), lambda a: a.transpose(1, 0)),
+    "swapaxes": (lambda x: x.swapaxes(0, 1), lambda a: a.swapaxes(0, 1)),
+    "permute": (lambda x: x.permute(1, 0), lambda a: a.transpose(1, 0)),
+    "moveaxis": (lambda x: tg.moveaxis(x, 0, 1), lambda a: np.moveaxis(a, 0, 1)),
+    "reshape": (lambda x: x.reshape(2, 6), lambda a: a.reshape(2, 6)),
+    "squeeze": (lambda x: x[:1].squeeze(0), lambda a: a[:1].squeeze(0)),
+    "unsqueeze": (lambda x: x.unsqueeze(1), lambda a: a[:, None]),
+    "narrow": (lambda x: tg.narrow(x, 1, 1, 2), lambda a: a[:, 1:3]),
+    "split": (lambda x: tg.split(x, 2, 1)[1], lambda a: np.split(a, 2, 1)[1]),
+    "chunk": (lambda x: tg.chunk(x, 3)[2], lambda a: a[2:]),
+    "diagonal": (lambda x: tg.diagonal(x), lambda a: np.lib.stride_tricks.as_strided(a, (3,), (20,))),
+    "of a view": (lambda x: x.T[1:][0], lambda a: a.T[1:][0]),
+    "reshape of rows": (lambda x: x[1:].reshape(8), lambda a: a[1:].reshape(8)),
+}
+
+
+@pytest.mark.parametrize("name", VIEWS)
+@pytest.mark.parametrize("place", ["numpy", "cpu"])
+def test_views_share_memory_as_numpy_has_them(name: str, place: str) -> None:
+    ours, theirs = VIEWS[name]
+    start = np.arange(12, dtype=np.float32).reshape(3, 4)
+    x, a = tensor(start, place), start.copy()
+    view, b = ours(x), theirs(a)
+    x += 10
+    a += 10
+    np.testing.assert_array_equal(view.numpy(), b)
+    view.mul_(2)
+    b *= 2
+    np.testing.assert_array_equal(view.numpy(), b)
+    np.testing.assert_array_equal(x.numpy(), a)
+    view[...] = 3.0
+    b[...] = 3.0
+    np.testing.assert_array_equal(x.numpy(), a)
+
+
+COPIES: dict[str, Any] = {
+    "flip": tg.flip,
+    "tile": lambda x: tg.tile(x, (1, 1)),
+    "repeated": lambda x: tg.tile(x, (2, 1)),
+    "by indices": lambda x: x[[0, 1]],
+    "by a mask": lambda x: tg.where(x > 0, x, x),
+    "clone": lambda x: x.clone(),
+    "plus": lambda x: +(x + 0),
+    "concat": lambda x: tg.concat([x]),
+}
+
+
+@pytest.mark.parametrize("name", COPIES)
+def test_what_numpy_copies_is_no_view(name: str) -> None:
+    x = tensor([[1.0, 2.0], [3.0, 4.0]], "numpy")
+    copied = COPIES[name](x)
+    before = copied.numpy()
+    if copied is not x:  # concat of one and tile by ones may give the tensor itself
+        x.fill_(9)
+        np.testing.assert_array_equal(copied.numpy(), before)
+
+
+def test_a_view_that_others_copy_is_an_error(place: str) -> None:
+    x = tensor([[1.0, 2.0], [3.0, 4.0]], place)
+    flat = x.T.reshape(4)
+    assert flat.tolist() == [1.0, 3.0, 2.0, 4.0]
+    with pytest.raises(tg.errors.GradientError, match="is a reshape of one whose elements lie in another order"):
+        flat.add_(1)
+    x += 1
+    with pytest.raises(tg.errors.GradientError, match=r"so say what is meant by clone\(\)"):
+        flat.numpy()
+
+
+def test_one_element_that_is_several(place: str) -> None:
+    x = tensor([1.0, 2.0], place)
+    wide = tg.broadcast_to(x, (3, 2))
+    x += 1
+    assert wide.tolist() == [[2.0, 3.0]] * 3
+    with pytest.raises(tg.errors.ArgumentError, match=r"add_: several elements of the tensor are one in memory"):
+        wide.add_(1)
+
+
+def test_detach_shares_memory(place: str) -> None:
+    x = tensor([1.0, 2.0], place, requires_grad=True)
+    y = x * 2
+    shared, part = y.detach(), y[1:].detach()
+    shared.add_(1)
+    assert (y.tolist(), part.tolist()) == ([3.0, 5.0], [5.0])
+    part.zero_()
+    assert (y.tolist(), shared.tolist()) == ([3.0, 0.0], [3.0, 0.0])
+    assert not shared.requires_grad
+
+
+def test_a_value_in_python(place: str) -> None:
+    """A branch, a loop until it converges, and a shape that depends on values: Python runs."""
+    x = tensor(2.0, place, requires_grad=True)
+    y = x
+    while abs(float(y * y - 2.0)) > 1e-5:
+        y = (y + 2.0 / y) * 0.5
+    y.backward()
+    assert float(y) == pytest.approx(2**0.5, abs=1e-5)
+    if y > 1:
+        count = int(y * 3)
+        assert tg.tensor(np.ones(count), device=place).shape == (4,)
+
+
+def test_numpy_takes_it_without_a_copy() -> None:
+    x = tensor(np.arange(40_000, dtype=np.float32), "cpu")
+    y = x + 1.0
+    first, second = np.asarray(y), np.asarray(y)
+    assert np.shares_memory(first, second)
+    assert not first.flags.writeable
+    assert np.from_dlpack(y)[1] == 2.0
+    own = y.numpy()
+    own[0] = 5.0
+    assert float(y[0]) == 1.0
+
+
+def test_torch_takes_it_and_gives_it() -> None:
+    torch = pytest.importorskip("torch")
+    x = tensor([1.0, 2.0], "cpu")
+    assert torch.from_dlpack(x + 1.0).tolist() == [2.0, 3.0]
+    assert tg.tensor(torch.tensor([3.0, 4.0]), device="cpu").tolist() == [3.0, 4.0]
+    with pytest.raises(tg.errors.DTypeError, match="requires a gradient"):
+        tg.tensor(torch.tensor([3.0], requires_grad=True), device="cpu")
+
+
+def test_copied_and_pickled(place: str) -> None:
+    x = tensor([1.0, 2.0], place, requires_grad=True)
+    other = copy.deepcopy(x)
+    with tg.no_grad():
+        other += 1
+    assert (x.tolist(), other.tolist(), other.requires_grad, other.device) == ([1.0, 2.0], [2.0, 3.0], True, place)
+    assert pickle.loads(pickle.dumps(x)).tolist() == [1.0, 2.0]
+    with pytest.raises(tg.errors.GradientError, match="a tensor with a graph behind it can't be copied"):
+        copy.deepcopy(x * 2)
+
+
+def test_inside_a_trace_it_is_a_constant(place: str) -> None:
+    held = tensor([1.0, 2.0], place)
+    twice = tg.jit(lambda x: x * held + tg.tensor(1.0), device="numpy")
+    assert twice(np.array([3.0, 4.0], np.float32)).tolist() == [4.0, 9.0]
+    wanted = tensor([1.0, 2.0], place, requires_grad=True)
+    with pytest.raises(tg.errors.TraceError, match="that requires a gradient is used in"):
+        tg.jit(lambda x: x * wanted, device="numpy")(np.ones(2, np.float32))
+    with pytest.raises(tg.errors.OptionError, match="requires_grad is for tensors outside a trace"):
+        tg.jit(lambda x: x * tg.tensor(1.0, requires_grad=True), device="numpy")(np.ones(2, np.float32))
+
+
+def test_results_of_programs_are_tensors_on_their_device() -> None:
+    total = tg.jit(lambda x: {"sum": tg.sum(x), "x": x * 2}, device="cpu")
+    found = total(np.ones(4, np.float32))
+    assert (found["sum"].device, (found["x"] + found["sum"]).tolist()) == ("cpu", [6.0] * 4)
+    training = tg.compile(
+        tg.nn.Linear(2, 1),
+        loss=lambda model, x: tg.mean(model(x) ** 2),
+        optimizer=tg.optim.sgd(0.1),
+        inputs={"x": (4, 2)},
+        device="cpu",
+    )
+    losses = [training.step(x=np.ones((4, 2), np.float32)) for _ in range(3)]
+    assert float(tg.mean(tg.stack(losses))) == pytest.approx(np.mean([float(loss) for loss in losses]))
+    assert losses[0].device == "cpu"
+
+
+def test_random_keys_on_a_device(home: RecordingHome) -> None:
+    key = home.made(np.array(tg.random.key(0)))
+    drawn = tg.random.normal(key, (100,))
+    assert drawn.device == "cpu"
+    np.testing.assert_allclose(drawn.numpy(), np.asarray(tg.random.normal(tg.random.key(0), (100,))), atol=1e-5)
+
+
+def test_no_collection_is_needed() -> None:
+    """Neither values nor graphs are in cycles: what is dropped is gone at once."""
+    home = home_named("cpu")
+    gc.collect()
+    gc.disable()
+    try:
+        before = 0
+        for step in range(60):
+            before = len(gc.get_objects()) if step == 10 else before  # by then all is compiled
+            x = home.made(np.ones(3, np.float32)).requires_grad_()
+            y = tg.sum(tg.tanh(x) * x[1:].sum())
+            y.backward()
+            float(y)
+            assert x.grad is not None
+        after = len(gc.get_objects())
+    finally:
+        gc.enable()
+    assert after - before < 400
