@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -24,7 +25,7 @@ def digits_batch() -> dict[str, np.ndarray]:
     """Returns a batch of scikit-learn's digits."""
     from sklearn.datasets import load_digits
 
-    found = load_digits()
+    found: Any = load_digits()
     return {"x": (found.data[:DIGITS] / 16).astype(np.float32), "y": found.target[:DIGITS].astype(np.int32)}
 
 

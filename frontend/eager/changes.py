@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from tensorgrad.eager.tape import Backward, Edge, Leaf, Node, Operand, is_grad_enabled
+from tensorgrad.eager.templates import Template
 from tensorgrad.eager.values import Kind, Value
 from tensorgrad.errors import ArgumentError, DTypeError, GradientError, ShapeError
 from tensorgrad.ops.index import Changes as At
@@ -24,6 +25,10 @@ from tensorgrad.tracing.views import View
 
 class ChangingHome(Home):
     """What changes tensors of a device, as far as it does not matter which device it is."""
+
+    @abstractmethod
+    def applied(self, template: Template, operands: Sequence[Operand]) -> list[Operand]:
+        """Applies a template, and puts that on the tape where a derivative goes through it."""
 
     @abstractmethod
     def operand(self, x: Array) -> Operand:

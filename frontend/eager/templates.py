@@ -38,8 +38,9 @@ class Template:
         self.operands = kinds_of([type_of(argument) for argument in block.args])
         self.results = kinds_of([type_of(value) for value in returned(block)])
         first = block.first_op
-        is_single = isinstance(first, TensorOp) and list(first.operands) == list(block.args)
-        self.op = first if is_single and returned(block) == tuple(first.results) else None
+        self.op: TensorOp | None = None
+        if isinstance(first, TensorOp) and list(first.operands) == list(block.args):
+            self.op = first if returned(block) == tuple(first.results) else None
         self._derivatives: dict[tuple[bool, ...], Derivative] = {}
 
     @classmethod

@@ -16,6 +16,7 @@ import onnx
 from google.protobuf.message import DecodeError
 from onnx import checker
 
+import tensorgrad as tg
 from tensorgrad.errors import InputError, OptionError, ParameterError, TensorgradError
 from tensorgrad.nn.module import Module
 from tensorgrad.nn.parameters import Parameter, param
@@ -95,15 +96,19 @@ class OnnxModel(Module):
         """The names of the results, in order."""
         return self._source.graph.outputs
 
-    def initialized(self, seed: int = 0, values: Mapping[str, Any] | None = None) -> OnnxModel:
+    def initialized(
+        self, seed: int = 0, values: Mapping[str, Any] | None = None, device: tg.DeviceName | None = None
+    ) -> OnnxModel:
         """Returns a copy with the file's values for parameters: a tree of arrays, which `tg.grad` and others take.
 
         Args:
             seed: Has no effect: every parameter has a value in the file.
             values: Other values for some parameters, by path.
+            device: Where parameters are to live and to gather gradients; `None` makes constants of them.
 
         Raises:
             ParameterError: There is no parameter of such a path.
+            OptionError: There is no such device.
         """
         del seed
         given = {} if values is None else values
@@ -112,7 +117,10 @@ class OnnxModel(Module):
         if unknown:
             raise ParameterError(f"initialized: the model has no parameter {', '.join(map(repr, unknown))}")
         _, rebuild = trees.flatten(self)
-        return rebuild([Array(np.asarray(given.get(path, self._source.initial[path]))) for path in names])
+        arrays = [np.asarray(given.get(path, self._source.initial[path])) for path in names]
+        if device is None:
+            return rebuild([Array(array) for array in arrays])
+        return rebuild([tg.tensor(array, array.dtype, device=device, requires_grad=True) for array in arrays])
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Runs the graph.

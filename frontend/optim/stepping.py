@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from xdsl.context import Context
@@ -230,7 +230,7 @@ def _named(parameters: Any) -> dict[str, Array]:
 
 def _like(parameter: Array, value: np.ndarray) -> Array:
     """Returns an array as a tensor on the device of a parameter."""
-    found = tg.tensor(value, parameter.dtype, device=parameter.device)
+    found = tg.tensor(value, parameter.dtype, device=cast("tg.DeviceName", parameter.device))
     assert isinstance(found, Array)
     return found
 

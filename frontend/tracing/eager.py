@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, Self
 
 from tensorgrad.errors import GradientError
@@ -75,12 +75,12 @@ class Eager:
         return self.live is None or self.live.home.is_leaf(self.live)
 
     @property
-    def grad(self) -> Self | None:
+    def grad(self) -> Any:
         """The sum of the gradients of the backward passes so far; `None` before the first. It can be set."""
         return None if self.live is None else self.live.home.gradient(self._at_home("grad")[1])
 
     @grad.setter
-    def grad(self, gradient: Self | None) -> None:
+    def grad(self, gradient: Any) -> None:
         home, itself = self._at_home("grad")
         home.set_gradient(itself, gradient)
 
@@ -94,7 +94,7 @@ class Eager:
         gradient: Any = None,
         retain_graph: bool | None = None,
         create_graph: bool = False,
-        inputs: Self | Sequence[Self] | None = None,
+        inputs: Any = None,
     ) -> None:
         """Adds the gradients of this tensor by the leaves that it was computed from to their `grad`.
 
@@ -112,17 +112,17 @@ class Eager:
         home, itself = self._at_home("backward")
         home.backward(itself, gradient, retain_graph, create_graph, inputs)
 
-    def detach(self) -> Self:
+    def detach(self) -> Any:
         """Returns a tensor that shares the memory of this one, and through which no derivative goes."""
         itself: Any = self
         return itself if self.live is None else self.live.home.detached(itself)
 
-    def clone(self) -> Self:
+    def clone(self) -> Any:
         """Returns a copy, through which derivatives go."""
         itself: Any = self
         return itself if self.live is None else self.live.home.cloned(itself)
 
-    def contiguous(self) -> Self:
+    def contiguous(self) -> Any:
         """Returns the tensor: there are no other layouts to tell apart."""
         itself: Any = self
         return itself

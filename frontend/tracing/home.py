@@ -34,7 +34,10 @@ class Live:
 class Concrete(Protocol):
     """What a home knows of a concrete tensor; it is a `tensorgrad.tracing.tensor.Array`."""
 
-    live: Live | None
+    @property
+    def live(self) -> Live | None:
+        """What it is on a device."""
+        ...
 
     @property
     def shape(self) -> tuple[int, ...]:

@@ -72,6 +72,10 @@ class Tensor(Methods):
         return (1, 0)
 
     @abc.abstractmethod
+    def detach(self) -> Tensor:
+        """Returns the same values as a constant to derivatives."""
+
+    @abc.abstractmethod
     def clone(self) -> Tensor:
         """Returns a tensor that changes of this one in place don't show in."""
 

@@ -12,7 +12,7 @@ import pytest
 import tensorgrad as tg
 from tensorgrad.eager.tape import Node
 
-DEVICES = ("numpy", "cpu", "wgpu")
+DEVICES: tuple[tg.DeviceName, ...] = ("numpy", "cpu", "wgpu")
 
 
 @pytest.fixture(params=DEVICES)
@@ -21,11 +21,11 @@ def place(request: pytest.FixtureRequest) -> Any:
     return request.param
 
 
-def leaf(values: Any, place: str = "numpy") -> Any:
+def leaf(values: Any, place: tg.DeviceName = "numpy") -> Any:
     return tg.tensor(values, device=place, requires_grad=True)
 
 
-def test_gradients_add_up_on_leaves(place: str) -> None:
+def test_gradients_add_up_on_leaves(place: tg.DeviceName) -> None:
     x = leaf([1.0, 2.0], place)
     (x * x).sum().backward()
     (x * 3).sum().backward()
@@ -36,7 +36,7 @@ def test_gradients_add_up_on_leaves(place: str) -> None:
     assert (x.is_leaf, y.is_leaf, y.requires_grad, y.grad) == (True, False, True, None)
 
 
-def test_a_gradient_is_given(place: str) -> None:
+def test_a_gradient_is_given(place: tg.DeviceName) -> None:
     x = leaf([[1.0, 2.0], [3.0, 4.0]], place)
     y = x.T * 2
     y.backward(np.array([[1.0, 0.0], [5.0, 0.0]]))
@@ -63,7 +63,7 @@ def test_what_backward_refuses() -> None:
     assert x.grad is None
 
 
-def test_the_graph_is_let_go(place: str) -> None:
+def test_the_graph_is_let_go(place: tg.DeviceName) -> None:
     x = leaf([1.0, 2.0], place)
     y = (x * x).sum()
     y.backward(retain_graph=True)
@@ -76,7 +76,7 @@ def test_the_graph_is_let_go(place: str) -> None:
     assert x.grad.tolist() == [4.0, 8.0]
 
 
-def test_shared_parts(place: str) -> None:
+def test_shared_parts(place: tg.DeviceName) -> None:
     x = leaf(3.0, place)
     y = x * x
     (y * y + y).backward()
@@ -103,24 +103,26 @@ def test_no_grad_and_enable_grad() -> None:
     assert tg.is_grad_enabled()
 
 
-def test_any_order(place: str) -> None:
+def test_any_order(place: tg.DeviceName) -> None:
     x = leaf(1.5, place)
-    value = tg.sin(x) * x**3
+    value: Any = tg.sin(x) * x**3
     for order in range(1, 4):
         x.grad = None
         value.backward(create_graph=True)
         value = x.grad
+        assert value is not None
         expected = lambda x: tg.sin(x) * x**3  # noqa: E731
         for _ in range(order):
             expected = tg.grad(expected)
         assert float(value) == pytest.approx(float(expected(1.5)), rel=2e-5)
 
 
-def test_a_penalty_on_the_gradient(place: str) -> None:
+def test_a_penalty_on_the_gradient(place: tg.DeviceName) -> None:
     """The gradient in a loss, as in the training of critics."""
-    x, w = leaf([1.0, -2.0], place), leaf([0.5, 0.25], place)
+    x: Any = leaf([1.0, -2.0], place)
+    w: Any = leaf([0.5, 0.25], place)
     (tg.tanh(x * w)).sum().backward(create_graph=True, inputs=[x])
-    assert w.grad is None
+    assert not w.grad
     penalty = (x.grad * x.grad).sum()
     x.grad = None
     penalty.backward(inputs=w)
@@ -169,7 +171,7 @@ def test_the_gradient_of_a_result_is_kept() -> None:
         x.detach().retain_grad()
 
 
-def test_gradients_are_tensors_of_their_own(place: str) -> None:
+def test_gradients_are_tensors_of_their_own(place: tg.DeviceName) -> None:
     x, y = leaf([1.0, 2.0], place), leaf([3.0, 4.0], place)
     (x + y).sum().backward()
     x.grad += 1
@@ -184,7 +186,7 @@ def line_of(found: pytest.ExceptionInfo[Any]) -> list[int]:
     return [int(number) for number in re.findall(r"test_backward\.py:(\d+)", str(found.value))]
 
 
-def test_a_change_in_place_names_both_lines(place: str) -> None:
+def test_a_change_in_place_names_both_lines(place: tg.DeviceName) -> None:
     x = leaf([1.0, 2.0], place)
     y = x * 2
     z = tg.exp(y) * y
@@ -196,7 +198,7 @@ def test_a_change_in_place_names_both_lines(place: str) -> None:
     assert x.grad is None
 
 
-def test_a_result_that_was_changed(place: str) -> None:
+def test_a_result_that_was_changed(place: tg.DeviceName) -> None:
     x = leaf([1.0, 2.0], place)
     y = tg.exp(x)
     y += 1
@@ -204,7 +206,7 @@ def test_a_result_that_was_changed(place: str) -> None:
         y.sum().backward()
 
 
-def test_a_change_that_nothing_needs(place: str) -> None:
+def test_a_change_that_nothing_needs(place: tg.DeviceName) -> None:
     """The derivative of a sum needs no operand, and that of a product not the product."""
     x = leaf([1.0, 2.0], place)
     y = x + 1
@@ -220,7 +222,7 @@ def test_a_change_that_nothing_needs(place: str) -> None:
     assert x.grad.tolist() == [0.0, 4.0]
 
 
-def test_gradients_through_changes_in_place(place: str) -> None:
+def test_gradients_through_changes_in_place(place: tg.DeviceName) -> None:
     x, w = leaf([1.0, 2.0, 3.0], place), leaf([5.0], place)
     y = x * 1.0
     part = y[1:]
@@ -231,7 +233,7 @@ def test_gradients_through_changes_in_place(place: str) -> None:
     assert w.grad.tolist() == [2 * 10.0 * 2 + 2 * 5 * (4 + 9)]
 
 
-def test_leaves_are_changed_inside_no_grad(place: str) -> None:
+def test_leaves_are_changed_inside_no_grad(place: tg.DeviceName) -> None:
     x = leaf([1.0, 2.0], place)
     for change in (lambda: x.add_(1), lambda: x.__setitem__(0, 1.0), lambda: x[1:].mul_(2), lambda: x.copy_([0, 0])):
         with pytest.raises(tg.errors.GradientError, match="requires a gradient, so that it can't be changed in place"):
@@ -255,7 +257,7 @@ def test_an_old_graph_is_not_run_with_new_parameters() -> None:
         y.backward()
 
 
-def test_ties_and_kinks_as_documented(place: str) -> None:
+def test_ties_and_kinks_as_documented(place: tg.DeviceName) -> None:
     """docs/reference/kinks.md."""
     x, y = leaf([1.0, 2.0], place), leaf([1.0, 1.0], place)
     tg.maximum(x, y).sum().backward()
@@ -267,7 +269,7 @@ def test_ties_and_kinks_as_documented(place: str) -> None:
     assert not tg.argmax(z).requires_grad
 
 
-def test_transformations_let_gradients_through(place: str) -> None:
+def test_transformations_let_gradients_through(place: tg.DeviceName) -> None:
     w = leaf([0.5, -0.25], place)
     xs = np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]], np.float32)
 
@@ -319,7 +321,7 @@ def test_no_graph_hangs_on_a_logged_loss() -> None:
 def digits() -> tuple[np.ndarray, np.ndarray]:
     from sklearn.datasets import load_digits
 
-    found = load_digits()
+    found: Any = load_digits()
     return (found.data / 16).astype(np.float32), found.target.astype(np.int32)
 
 
@@ -328,7 +330,7 @@ def classifier() -> Any:
 
 
 @pytest.mark.parametrize("place", ["numpy", "cpu"])
-def test_an_eager_loop_trains_as_the_compiled_step(place: str) -> None:
+def test_an_eager_loop_trains_as_the_compiled_step(place: tg.DeviceName) -> None:
     images, labels = digits()
     training = tg.compile(
         classifier(),
@@ -485,7 +487,7 @@ def test_frozen_parameters_gather_none() -> None:
 
 
 @pytest.mark.parametrize(("place", "steps"), [("numpy", 2_000), ("cpu", 10_000)])
-def test_ten_thousand_steps_leave_nothing(place: str, steps: int) -> None:
+def test_ten_thousand_steps_leave_nothing(place: tg.DeviceName, steps: int) -> None:
     x = leaf([1.0, 2.0], place)
     optimizer = tg.optim.SGD([x], lr=1e-4)
     counts: list[int] = []
