@@ -11,6 +11,7 @@ Of each page, blocks run in this way:
   the command (or script) before it, in that order; `…` stands for whatever was left out of a line. A ```diff block
   shows lines of the difference between the outputs of the last two commands before it. The output of a command with
   `-o` is the file that it writes.
+- `<!-- continues: other.md -->` says that the page's Python goes on with that of another page, which runs first.
 - `<!-- no-run -->` on the line above a block leaves it out.
 """
 
@@ -30,6 +31,7 @@ from typing import Any
 import pytest
 
 from tensorgrad.tools import tg, tg_opt
+from tensorgrad.tools.learn import chapters
 
 
 def run_script(arguments: Sequence[str]) -> int:
@@ -91,8 +93,8 @@ def commands(page: Path) -> list[str]:
 
 
 def python_of(page: Path) -> str:
-    """The page's Python blocks that run, concatenated."""
-    return "\n".join(block.code for block in blocks(page) if block.is_python)
+    """The Python blocks that run, of the page and before them of the pages that it continues, concatenated."""
+    return "\n".join(block.code for chapter in chapters(page) for block in blocks(chapter) if block.is_python)
 
 
 def write_files(page: Path, folder: Path) -> None:
