@@ -244,8 +244,18 @@ export class Board {
   }
 
   rest() {
-    if (this.kept) this.point(this.kept.grid, this.kept.position);
+    const shown = this.kept ?? this.focused();
+    if (shown) this.point(shown.grid, shown.position);
     else this.clear();
+  }
+
+  /** Returns the cell that the keyboard has reached, if it has reached one. */
+  focused() {
+    const found = this.grids.map((grid) => ({
+      grid,
+      position: grid.cells.findIndex((cell) => cell.matches(":focus-visible")),
+    }));
+    return found.find(({ position }) => position >= 0) ?? null;
   }
 
   clear() {

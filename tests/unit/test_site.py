@@ -58,6 +58,10 @@ def test_it_builds(tmp_path: Path) -> None:
         page = tmp_path / "site" / "gallery" / program.stem
         assert (page / "live" / "index.html").exists() and (page / "live" / "training.tg").exists()
         assert "export_web" in (page / "index.html").read_text(encoding="utf-8")
+    for name in ("values", "training"):
+        assert (tmp_path / "site" / "learn" / name / "autodiff.py").exists()
+    drawn = (tmp_path / "site" / "learn" / "values" / "index.html").read_text(encoding="utf-8")
+    assert '<div class="learn" data-figure="graph">' in drawn and "fonts.g" not in drawn
 
 
 @cache
