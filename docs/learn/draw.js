@@ -189,6 +189,8 @@ export class Board {
     this.says = html("p", { class: "learn-says", role: "status" });
     this.grids = [];
     root.replaceChildren(this.controls, this.says, this.stage);
+    // In a microtask: after the controls that the figure adds.
+    if (document.fullscreenEnabled) queueMicrotask(() => this.controls.append(fullScreen(root)));
     new ResizeObserver(() => this.drawArrows()).observe(this.stage);
   }
 
@@ -281,7 +283,7 @@ export class Board {
   }
 
   drawArrows() {
-    const frame = this.stage.getBoundingClientRect();
+    const frame = this.overlay.getScreenCTM()?.inverse();
     this.overlay.replaceChildren(
       svg(
         "marker",
@@ -297,16 +299,25 @@ export class Board {
 
 /** Returns a path from the border of one cell to that of another. */
 function curve(from, to, frame) {
-  const [a, b] = [from, to].map((cell) => cell.getBoundingClientRect());
-  const middle = (box) => [box.x + box.width / 2 - frame.x, box.y + box.height / 2 - frame.y];
+  const [a, b] = [from, to].map((cell) => {
+    const { x, y, width, height } = cell.getBoundingClientRect();
+    const [start, end] = [new DOMPoint(x, y), new DOMPoint(x + width, y + height)].map((one) =>
+      one.matrixTransform(frame),
+    );
+    return { x: start.x, y: start.y, width: end.x - start.x, height: end.y - start.y };
+  });
+  const middle = (box) => [box.x + box.width / 2, box.y + box.height / 2];
   const [[x, y], [u, v]] = [middle(a), middle(b)];
-  const isFlat = Math.abs(u - x) > Math.abs(v - y);
-  const sign = isFlat ? Math.sign(u - x) : Math.sign(v - y);
-  const [dx, dy] = isFlat ? [sign, 0] : [0, sign];
-  const [x0, y0] = [x + (dx * a.width) / 2, y + (dy * a.height) / 2];
-  const [x1, y1] = [u - dx * (b.width / 2 + 2), v - dy * (b.height / 2 + 2)];
-  const reach = 0.4 * Math.max(Math.abs(x1 - x0), Math.abs(y1 - y0));
-  return `M${x0} ${y0}C${x0 + dx * reach} ${y0 + dy * reach} ${x1 - dx * reach} ${y1 - dy * reach} ${x1} ${y1}`;
+  if (Math.abs(u - x) > Math.abs(v - y)) {
+    // Beside each other: an arc from top to top, since a straight line would strike out the numbers between.
+    const lift = 14 + 0.12 * Math.abs(u - x);
+    const [y0, y1] = [y - a.height / 2, v - b.height / 2 - 2];
+    return `M${x} ${y0}C${x + (u - x) / 4} ${y0 - lift} ${u - (u - x) / 4} ${y1 - lift} ${u} ${y1}`;
+  }
+  const sign = Math.sign(v - y);
+  const [y0, y1] = [y + (sign * a.height) / 2, v - sign * (b.height / 2 + 2)];
+  const reach = 0.4 * (y1 - y0);
+  return `M${x} ${y0}C${x} ${y0 + reach} ${u} ${y1 - reach} ${u} ${y1}`;
 }
 
 // Controls: each returns a label with what it names in it.
@@ -344,6 +355,12 @@ export function whole(label, value, least, most, change) {
 export function check(label, value, change) {
   const given = { type: "checkbox", checked: value, onchange: (event) => change(event.target.checked) };
   return labelled(label, html("input", given), "learn-check");
+}
+
+/** Returns a button that shows a figure on the whole screen, larger. */
+function fullScreen(root) {
+  const toggle = () => (document.fullscreenElement ? document.exitFullscreen() : root.requestFullscreen());
+  return html("button", { type: "button", class: "learn-full", onclick: toggle }, "Full screen");
 }
 
 /** Returns a button. */

@@ -128,26 +128,39 @@ function depths(nodes) {
   return depth;
 }
 
-/** Returns where each node stands: its layer, and its place in it, from -1 to 1. */
+/**
+ * Returns where each node stands, and how the edges to its operands run.
+ *
+ * An edge over several layers has a point in each, so that it goes around the nodes there. `depth` is the layer of each
+ * point, `place` its place in it, counted from the middle; points beyond the nodes are those of edges. `routes` has for each
+ * node and operand the points from the operand to the node.
+ */
 export function layout(nodes) {
   const depth = depths(nodes);
+  const routes = nodes.map(({ operands }, index) =>
+    operands.map((from) => {
+      const route = [from];
+      for (let layer = depth[from] + 1; layer < depth[index]; layer++) route.push(depth.push(layer) - 1);
+      return [...route, index];
+    }),
+  );
+  const neighbours = depth.map(() => []);
+  for (const route of routes.flat())
+    for (let step = 1; step < route.length; step++) {
+      neighbours[route[step]].push(route[step - 1]);
+      neighbours[route[step - 1]].push(route[step]);
+    }
   const layers = Array.from({ length: Math.max(...depth) + 1 }, () => []);
-  depth.forEach((layer, index) => layers[layer].push(index));
-  const width = Math.max(...layers.map((layer) => layer.length));
-  const place = nodes.map(() => 0);
-  const settle = () => {
-    for (const layer of layers) layer.forEach((index, order) => (place[index] = order - (layer.length - 1) / 2));
-  };
-  const neighbours = nodes.map((node, index) => [
-    ...node.operands,
-    ...[...nodes.keys()].filter((other) => nodes[other].operands.includes(index)),
-  ]);
-  settle();
-  for (let round = 0; round < 6; round++) {
-    const mean = (index) =>
-      neighbours[index].reduce((sum, other) => sum + place[other], 0) / (neighbours[index].length || 1);
-    for (const layer of layers) layer.sort((a, b) => mean(a) - mean(b));
-    settle();
-  }
-  return { depth, place, layers: layers.length, width };
+  depth.forEach((layer, point) => layers[layer].push(point));
+  const place = depth.map(() => 0);
+  const settle = (layer) => layer.forEach((point, order) => (place[point] = order - (layer.length - 1) / 2));
+  layers.forEach(settle);
+  const mean = (point) =>
+    neighbours[point].reduce((sum, other) => sum + place[other], 0) / (neighbours[point].length || 1);
+  for (let round = 0; round < 8; round++)
+    for (const layer of round % 2 ? layers.toReversed() : layers) {
+      layer.sort((a, b) => mean(a) - mean(b));
+      settle(layer);
+    }
+  return { depth, place, routes, layers: layers.length, width: Math.max(...layers.map((layer) => layer.length)) };
 }

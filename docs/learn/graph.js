@@ -42,6 +42,16 @@ function progress(nodes, values, steps, count) {
   return { known, sums, handed };
 }
 
+/** Returns a path through points that leaves and enters each along the layers. */
+function smooth(points, isTall) {
+  const parts = points.slice(1).map(([x1, y1], step) => {
+    const [x0, y0] = points[step];
+    const [mx, my] = [(x0 + x1) / 2, (y0 + y1) / 2];
+    return isTall ? `C${x0} ${my} ${x1} ${my} ${x1} ${y1}` : `C${mx} ${y0} ${mx} ${y1} ${x1} ${y1}`;
+  });
+  return `M${points[0].join(" ")}${parts.join("")}`;
+}
+
 export function draw(root, data) {
   const board = new Board(root);
   const state = { formula: "", inputs: {}, nodes: [], count: 0 };
@@ -141,12 +151,20 @@ export function draw(root, data) {
     return `Step ${count}, back through node ${index + 1}: ${parts.join("; ")}.`;
   }
 
+  function describe(index, value, slope) {
+    const { name, operands } = state.nodes[index];
+    const made = operands.length ? ` is ${shownName(state.nodes[index])} of ${operands.map(nameOf).join(" and ")}` : "";
+    const known = value === "?" ? "its value is not known yet" : `its value is ${value}`;
+    const change = slope ? `; the result changes by ${slope} for each 1 that it grows, as far as is known` : "";
+    board.says.textContent = `${operands.length ? `Node ${index + 1}` : name}${made}${made ? ":" : ","} ${known}${change}.`;
+  }
+
   function render() {
     const { nodes, values, steps, count } = state;
     const { known, sums, handed } = progress(nodes, values, steps, count);
-    const { depth, place, layers, width } = layout(nodes);
-    const isTall = root.clientWidth < 40 + layers * (BOX.width + 46);
-    const [along, across] = isTall ? [BOX.height + 44, BOX.width + 14] : [BOX.width + 52, BOX.height + 22];
+    const { depth, place, routes, layers, width } = layout(nodes);
+    const isTall = root.clientWidth < 40 + layers * (BOX.width + 60);
+    const [along, across] = isTall ? [BOX.height + 44, BOX.width + 14] : [BOX.width + 76, BOX.height + 22];
     const centre = (index) => {
       const [far, side] = [(depth[index] + 0.5) * along, (place[index] + width / 2) * across];
       return isTall ? [side, far] : [far, side];
@@ -156,27 +174,24 @@ export function draw(root, data) {
     const isBack = last?.kind === "backward";
 
     const edges = nodes.flatMap(({ operands }, index) =>
-      operands.map((from, slot) => {
-        const [[x, y], [u, v]] = [centre(from), centre(index)];
-        const [half, other] = [BOX.width / 2, BOX.height / 2];
+      operands.map((_, slot) => {
         const shift = operands.length > 1 ? (slot - 0.5) * 16 : 0;
-        const ends = isTall ? [x, y + other, u + shift, v - other] : [x + half, y, u - half, v + shift];
-        const [x0, y0, x1, y1] = ends;
-        const bend = isTall
-          ? `C${x0} ${(y0 + y1) / 2} ${x1} ${(y0 + y1) / 2} ${x1} ${y1}`
-          : `C${(x0 + x1) / 2} ${y0} ${(x0 + x1) / 2} ${y1} ${x1} ${y1}`;
+        const stops = routes[index][slot].map((point, step, route) => {
+          const [x, y] = centre(point);
+          const isEnd = step === 0 || step === route.length - 1;
+          const half = (isEnd ? (isTall ? BOX.height : BOX.width) / 2 : 0) * (step === 0 ? 1 : -1);
+          const aside = step === route.length - 1 ? shift : 0;
+          return isTall ? [x + aside, y + half] : [x + half, y + aside];
+        });
         const isActive = last?.index === index && last.kind !== "seed";
-        const part = isBack && isActive ? handed[slot].part : null;
-        const label = svg(
-          "text",
-          { x: (x0 + x1) / 2, y: (y0 + y1) / 2 + (isTall ? 0 : shift), class: "learn-part" },
-          part === null ? "" : format(part, 3),
-        );
+        const part = isBack && isActive ? format(handed[slot].part, 3) : "";
+        const [[x0, y0], [x1, y1]] = stops.slice(-2);
+        const where = { x: (x0 + x1) / 2, y: (y0 + y1) / 2 + (isTall ? 0 : shift) };
         return svg(
           "g",
           { class: "learn-edge", "data-mark": isActive ? (isBack ? "to" : "from") : "none" },
-          svg("path", { d: `M${x0} ${y0}${bend}` }),
-          label,
+          svg("path", { d: smooth(stops, isTall) }),
+          svg("text", { ...where, class: "learn-part" }, part),
         );
       }),
     );
@@ -194,6 +209,10 @@ export function draw(root, data) {
           class: "learn-cell",
           role: "listitem",
           tabindex: 0,
+          onpointerenter: () => describe(index, value, slope),
+          onpointerleave: () => (board.says.textContent = said()),
+          onfocus: () => describe(index, value, slope),
+          onblur: () => (board.says.textContent = said()),
           "data-node": index,
           "data-mark": mark,
           "data-value": known[index] ? values[index] : "",

@@ -10,11 +10,11 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 import numpy as np
 import pytest
-from playwright.sync_api import Browser, Locator, Page, expect
+from playwright.sync_api import Browser, Locator, Page, ViewportSize, expect
 
 import tensorgrad as tg
 from tensorgrad.tools.exporting import server
@@ -24,7 +24,8 @@ pytestmark = pytest.mark.web
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted((ROOT / "docs" / "learn").glob("*.md"))
 FIGURES = ("values", "broadcasting", "backward", "matmul", "order", "convolution", "attention")
-PHONE = {"width": 360, "height": 740}
+PHONE: ViewportSize = {"width": 360, "height": 740}
+LAPTOP: ViewportSize = {"width": 1280, "height": 900}
 CONFIGURATION = """
 INHERIT: {root}/mkdocs.yml
 docs_dir: {root}/docs
@@ -47,6 +48,7 @@ CONVOLUTIONS = [(5, 3, 1, 0, 1), (6, 2, 2, 0, 1), (7, 3, 1, 0, 2), (8, 4, 3, 2, 
 MINUS = "\N{MINUS SIGN}"
 
 Opened: TypeAlias = Callable[..., Page]
+Scheme: TypeAlias = Literal["light", "dark"]
 
 
 @pytest.fixture(scope="module")
@@ -71,8 +73,8 @@ def opened(browser: Browser, address: str) -> Iterator[Opened]:
     faults: list[str] = []
     contexts = []
 
-    def open_page(name: str, scheme: str = "light", **size: int) -> Page:
-        context = browser.new_context(viewport=size or {"width": 1280, "height": 900}, color_scheme=scheme)
+    def open_page(name: str, scheme: Scheme = "light", size: ViewportSize = LAPTOP) -> Page:
+        context = browser.new_context(viewport=size, color_scheme=scheme)
         contexts.append(context)
         context.set_default_timeout(10_000)
         page = context.new_page()
@@ -123,10 +125,10 @@ def fill(page: Page, label: str, text: object) -> None:
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_chapters_fit_a_phone(opened: Opened, scheme: str) -> None:
+def test_chapters_fit_a_phone(opened: Opened, scheme: Scheme) -> None:
     backgrounds = set()
     for name in FIGURES:
-        page = opened(name, scheme, **PHONE)
+        page = opened(name, scheme, PHONE)
         assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"], name
         wide = "nodes => nodes.filter((node) => node.getBoundingClientRect().right > innerWidth).length"
         assert page.locator(".learn, .learn *").evaluate_all(wide) == 0, name
@@ -141,7 +143,7 @@ def test_chapters_fit_a_phone(opened: Opened, scheme: str) -> None:
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_numbers_can_be_read(opened: Opened, scheme: str) -> None:
+def test_numbers_can_be_read(opened: Opened, scheme: Scheme) -> None:
     """Marked cells, axes and parts have the contrast that WCAG asks of text, 4.5."""
     page = opened("broadcasting", scheme)
     cell(page, "da", 1).click()
@@ -397,6 +399,11 @@ def test_a_graph_is_stepped(opened: Opened) -> None:
     assert "derivative of the result by itself is 1" in seen[3]
     assert seen[-1].startswith("Step 7, back through node 3: x gets 1 · 3 = 3") and "y gets 1 · 2 = 2" in seen[-1]
     assert node(page, 1) == pytest.approx((2, 3 + np.cos(2))) and node(page, 2) == pytest.approx((3, 2))
+    page.locator('[data-node="2"]').hover()
+    said = "Node 3 is \N{MULTIPLICATION SIGN} of x and y: its value is 6; the result changes by 1 for"
+    assert says(page).startswith(said)
+    page.mouse.move(0, 0)
+    assert says(page) == seen[-1]
     press(page, "Back")
     assert node(page, 1)[1] == pytest.approx(np.cos(2)) and np.isnan(node(page, 2)[1])
     press(page, "Start")
@@ -418,8 +425,8 @@ def test_a_graph_is_stepped(opened: Opened) -> None:
 def test_formulas_that_are_typed_are_differentiated(opened: Opened, formula: str, inputs: dict[str, float]) -> None:
     page = opened("order")
     fill(page, "Formula", formula)
-    for name, value in inputs.items():
-        fill(page, name, value)
+    for name, at in inputs.items():
+        fill(page, name, at)
     press(page, "End")
     functions = {name: getattr(np, name) for name in ("sqrt", "cos", "log", "tanh")}
     functions["relu"] = lambda x: np.maximum(x, 0)
@@ -450,3 +457,20 @@ def test_what_is_no_formula_is_said(opened: Opened) -> None:
         assert not page.get_by_role("button", name="Step", exact=True).is_enabled()
     fill(page, "Formula", "x + 1")
     assert page.locator("[data-node]").count() == 3
+
+
+def test_a_figure_fills_the_screen(opened: Opened) -> None:
+    """Larger, and its arrows still end at the cells that they mean."""
+    page = opened("broadcasting")
+    before = cell(page, "a", 0).bounding_box()
+    press(page, "Full screen")
+    page.wait_for_function("document.fullscreenElement")
+    cell(page, "a", 2).hover()
+    after, target = cell(page, "a", 0).bounding_box(), cell(page, "a", 11, which=1).bounding_box()
+    assert before and after and target and after["width"] > 1.2 * before["width"]
+    box = page.locator(".learn-arrows > path").nth(3).bounding_box()
+    assert box is not None
+    assert box["x"] + box["width"] == pytest.approx(target["x"] + target["width"] / 2, abs=8)
+    assert box["y"] + box["height"] == pytest.approx(target["y"], abs=12)
+    press(page, "Full screen")
+    page.wait_for_function("!document.fullscreenElement")
