@@ -286,8 +286,10 @@ def test_products_of_matrices(opened: Opened) -> None:
     terms, result = re.findall(rf"= ([^=]+) = ({MINUS}?\d+),", says(page))[0]
     numbers = eval(terms.replace("·", "*").replace(MINUS, "-"))
     assert numbers == int(result.replace(MINUS, "-")) == array(page, "dB").ravel()[3]
-    choose(page, "Example", "Two matrices")
     choose(page, "Product", "C = A B")
+    cell(page, "C", 5).hover()  # [1, 0, 1]
+    assert marked(page, "A", "from") == [6, 7, 8] and marked(page, "B", "from") == [1, 3, 5]
+    choose(page, "Example", "Two matrices")
     cell(page, "A", 4).focus()
     assert marked(page, "C", "to") == [4, 5, 6, 7] and marked(page, "B", "from") == [4, 5, 6, 7]
     page.keyboard.press("ArrowRight")
