@@ -108,25 +108,20 @@ export function draw(root, data) {
   function update() {
     const [a, b] = [shapeOf(state.a), shapeOf(state.b)];
     if (!a || !b)
-      return refuse([], "A shape is whole numbers of at least 1, such as 3, 1. An empty field is a scalar.");
+      return board.refuse("A shape is whole numbers of at least 1, such as 3, 1. An empty field is a scalar.");
     const shape = broadcast(a, b);
     const texts = [shapeText(a), shapeText(b)];
     if (!shape) {
       const message = data.message[state.operation].replace("{a}", texts[0]).replace("{b}", texts[1]);
-      return refuse([axes(a, b, shape)], `ShapeError: ${message}`);
+      return board.refuse(`ShapeError: ${message}`, [axes(a, b, shape)]);
     }
     if (shape.length > RANK || size(shape) > CELLS)
-      return refuse(
-        [axes(a, b, shape)],
+      return board.refuse(
         `This page draws at most ${RANK} axes and ${CELLS} cells; the shapes broadcast to ${shapeText(shape)}.`,
+        [axes(a, b, shape)],
       );
     const preset = data.presets.find((one) => `${one.a}` === `${a}` && `${one.b}` === `${b}`);
     show(a, b, preset?.[state.operation] ?? computed(a, b, state.operation));
-  }
-
-  function refuse(above, text) {
-    const message = html("p", { class: "learn-error" }, text);
-    board.show([above, [message]], () => ({ text }), text);
   }
 
   function show(a, b, values) {

@@ -1,6 +1,6 @@
 // A convolution: the window of each cell of the result, and the windows that a cell of the input lies in.
 
-import { Board, Grid, choice, html, listed, operand, range, whole } from "./draw.js";
+import { Board, Grid, choice, listed, operand, range, whole } from "./draw.js";
 
 const LIMITS = {
   size: ["Input", 2, 8],
@@ -55,7 +55,7 @@ export function draw(root, data) {
     if (reach > size + 2 * padding) {
       const fill = (text, [name, value]) => text.replaceAll(`{${name}}`, value);
       const text = `ShapeError: ${Object.entries({ window: reach, size, padding }).reduce(fill, data.message)}`;
-      return board.show([[html("p", { class: "learn-error" }, text)]], () => ({ text }), text);
+      return board.refuse(text);
     }
     const preset = data.presets.find((one) => names.every((name) => one[name] === state[name]));
     show(preset ?? computed(state));

@@ -204,6 +204,7 @@ export class Board {
    */
   show(rows, explain, hint) {
     Object.assign(this, { explain, hint, kept: null, arrows: [] });
+    this.says.classList.remove("learn-error");
     this.grids = rows.flat().filter((item) => item instanceof Grid);
     const shown = (item) => {
       if (item instanceof Grid) return item.node;
@@ -213,6 +214,12 @@ export class Board {
     this.stage.replaceChildren(...lines, this.overlay);
     for (const grid of this.grids) grid.cells.forEach((cell, position) => this.listen(grid, cell, position));
     this.clear();
+  }
+
+  /** Says why nothing can be shown, but for some elements. */
+  refuse(text, above = []) {
+    this.show([above], () => ({ text }), text);
+    this.says.classList.add("learn-error");
   }
 
   listen(grid, cell, position) {

@@ -95,8 +95,7 @@ export function draw(root, data) {
   function refuse(text) {
     state.steps = [];
     inputs.replaceChildren();
-    board.stage.replaceChildren(html("p", { class: "learn-error" }, text));
-    board.says.textContent = text;
+    board.refuse(text);
     for (const one of Object.values(buttons)) one.disabled = true;
   }
 
@@ -113,6 +112,7 @@ export function draw(root, data) {
 
   function go(count) {
     state.count = count;
+    board.says.classList.remove("learn-error");
     const focused = document.activeElement;
     buttons.start.disabled = buttons.back.disabled = count === 0;
     buttons.step.disabled = buttons.end.disabled = count === state.steps.length;
