@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from tensorgrad.errors import TraceError
+from tensorgrad.errors import GradientError, TraceError
 from tensorgrad.ops.elementwise.arithmetic import floor_divide, remainder
 from tensorgrad.ops.promotion import as_tensor
 from tensorgrad.tracing import trees
@@ -98,7 +98,7 @@ def elementwise(ufunc: np.ufunc, method: str, inputs: Sequence[Any], options: Ma
         if name in RENAMED or name in SAME:
             return getattr(import_module("tensorgrad"), RENAMED.get(name, name))(*inputs)
     if not _has_traced((inputs, options)):
-        return getattr(ufunc, method)(*_as_numpy(inputs), **_as_numpy(options))
+        return getattr(ufunc, method)(*_as_numpy(name, inputs), **_as_numpy(name, options))
     if "out" in options:
         raise TraceError(
             f"{user_line()}: np.{name}: a traced tensor cannot be written into a numpy array; "
@@ -114,11 +114,12 @@ def other(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str
 
     Raises:
         TraceError: A tensor is traced.
+        GradientError: A tensor requires a gradient, which would be lost.
     """
-    if not _has_traced((args, kwargs)):
-        return function(*_as_numpy(args), **_as_numpy(kwargs))
     module = getattr(function, "__module__", "numpy").removeprefix("numpy").removeprefix(".")
     name = ".".join(part for part in (module, function.__name__) if part)
+    if not _has_traced((args, kwargs)):
+        return function(*_as_numpy(name, args), **_as_numpy(name, kwargs))
     known = import_module("tensorgrad").__all__
     raise _refusal(name, ADVICE.get(name) or (name if name in known else None))
 
@@ -135,6 +136,16 @@ def _has_traced(tree: Any) -> bool:
     return any(isinstance(leaf, Traced) for leaf in trees.flatten(tree)[0])
 
 
-def _as_numpy(tree: Any) -> Any:
+def _as_numpy(name: str, tree: Any) -> Any:
+    """Returns a tree with NumPy's arrays for ours.
+
+    Raises:
+        GradientError: One requires a gradient, which would be lost.
+    """
     leaves, rebuild = trees.flatten(tree)
+    if any(isinstance(leaf, Array) and leaf.requires_grad for leaf in leaves):
+        raise GradientError(
+            f"{user_line()}: np.{name} gives NumPy's arrays, through which no gradient goes: use a function of "
+            "tensorgrad, or give the tensor's detach()"
+        )
     return rebuild([np.asarray(leaf) if isinstance(leaf, Array) else leaf for leaf in leaves])

@@ -305,6 +305,16 @@ def test_transformations_let_gradients_through(place: tg.DeviceName) -> None:
     np.testing.assert_array_equal(of(lambda w: odd(w).sum()), w.numpy())
 
 
+def test_numpy_loses_no_gradient() -> None:
+    x = leaf([1.0, 2.0])
+    np.exp(x).sum().backward()
+    np.testing.assert_allclose(x.grad.numpy(), np.exp([1.0, 2.0]), rtol=1e-6)
+    for call in (lambda: np.sum(x), lambda: np.add.reduce(x), lambda: np.concatenate([x, x])):
+        with pytest.raises(tg.errors.GradientError, match=r"np\.\w+ gives NumPy's arrays, through which no gradient"):
+            call()
+    assert np.sum(x.detach()) == 3.0
+
+
 def test_no_graph_hangs_on_a_logged_loss() -> None:
     x = leaf([1.0, 2.0])
     middle = x * 2
