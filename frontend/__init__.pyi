@@ -3,6 +3,7 @@
 A line `from tensorgrad.module import name as name` makes `tg.name`. Methods of tensors are listed in `methods.pyi`.
 """
 
+from tensorgrad import array_api as array_api
 from tensorgrad import callbacks as callbacks
 from tensorgrad import data as data
 from tensorgrad import errors as errors
@@ -49,6 +50,7 @@ from tensorgrad.ops.cumulative import cummax as cummax
 from tensorgrad.ops.cumulative import cummin as cummin
 from tensorgrad.ops.cumulative import cumprod as cumprod
 from tensorgrad.ops.cumulative import cumsum as cumsum
+from tensorgrad.ops.cumulative import diff as diff
 from tensorgrad.ops.cumulative import logcumsumexp as logcumsumexp
 from tensorgrad.ops.elementwise.arithmetic import abs as abs
 from tensorgrad.ops.elementwise.arithmetic import add as add
@@ -87,6 +89,11 @@ from tensorgrad.ops.elementwise.arithmetic import square as square
 from tensorgrad.ops.elementwise.arithmetic import stop_gradient as stop_gradient
 from tensorgrad.ops.elementwise.arithmetic import subtract as subtract
 from tensorgrad.ops.elementwise.arithmetic import where as where
+from tensorgrad.ops.elementwise.composed import hypot as hypot
+from tensorgrad.ops.elementwise.composed import log10 as log10
+from tensorgrad.ops.elementwise.composed import logaddexp as logaddexp
+from tensorgrad.ops.elementwise.composed import nextafter as nextafter
+from tensorgrad.ops.elementwise.composed import signbit as signbit
 from tensorgrad.ops.elementwise.functions import acos as acos
 from tensorgrad.ops.elementwise.functions import acosh as acosh
 from tensorgrad.ops.elementwise.functions import asin as asin
@@ -183,6 +190,9 @@ from tensorgrad.ops.reduce import var as var
 from tensorgrad.ops.resizing import resize as resize
 from tensorgrad.ops.scatter import scatter as scatter
 from tensorgrad.ops.scatter import scatter_reduce as scatter_reduce
+from tensorgrad.ops.searching import count_nonzero as count_nonzero
+from tensorgrad.ops.searching import isin as isin
+from tensorgrad.ops.searching import searchsorted as searchsorted
 from tensorgrad.ops.shape import arange as arange
 from tensorgrad.ops.shape import array as array
 from tensorgrad.ops.shape import atleast_1d as atleast_1d

@@ -1,4 +1,4 @@
-"""Running sums, products, extremes and logarithms of sums along an axis, in blocks."""
+"""Running sums, products, extremes and logarithms of sums along an axis, in blocks; and differences of neighbours."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from tensorgrad.errors import ShapeError
 from tensorgrad.ops.elementwise.arithmetic import equal, logical_or, maximum, minimum, not_equal, stop_gradient, where
 from tensorgrad.ops.elementwise.functions import exp, isfinite, log1p
 from tensorgrad.ops.joining import concat, moveaxis, pad
@@ -28,6 +29,7 @@ from tensorgrad.ops.shape import (
     take_along_axis,
 )
 from tensorgrad.tracing.dtypes import NAMES, is_float
+from tensorgrad.tracing.location import user_line
 from tensorgrad.tracing.tensor import Tensor
 from tensorgrad.transforms.custom_vjp import custom_vjp
 
@@ -117,6 +119,33 @@ def cummin(x: Any, axis: int | None = None) -> tuple[Tensor, Tensor]:
         ShapeError: The axis is out of range.
     """
     return _extremes(x, axis, "cummin", smallest, minimum, 1)
+
+
+def diff(x: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None) -> Tensor:
+    """Returns the differences of neighbours along `axis`, taken `n` times: of booleans, whether they differ.
+
+    Args:
+        x: Any tensor.
+        n: How often; each time the axis becomes shorter by one.
+        axis: The axis.
+        prepend: What stands in front of `x` along `axis`: a tensor, or a number.
+        append: What stands behind.
+
+    Raises:
+        ShapeError: The axis is out of range, `n` is negative, or what is added does not fit.
+    """
+    tensor = as_tensor(x)
+    place = normalized_axis(axis, tensor.ndim, "diff")
+    if operator.index(n) < 0:
+        raise ShapeError(f"{user_line()}: diff: n is not negative, got {n}")
+    parts = [tensor if part is None else as_tensor(part, tensor.dtype) for part in (prepend, tensor, append)]
+    parts = [part for part, given in zip(parts, (prepend, tensor, append), strict=True) if given is not None]
+    one = (*tensor.shape[:place], 1, *tensor.shape[place + 1 :])
+    rows = moveaxis(concat([part if part.ndim else broadcast_to(part, one) for part in parts], place), place, -1)
+    minus = not_equal if rows.dtype == NAMES["bool"] else operator.sub
+    for _ in range(n):
+        rows = minus(rows[..., 1:], rows[..., :-1])
+    return moveaxis(rows, -1, place)
 
 
 def _extremes(x: Any, axis: int | None, what: str, fold: Fold, combine: Combine, sign: int) -> tuple[Tensor, Tensor]:

@@ -41,6 +41,7 @@ SAME = (
     *("add", "subtract", "multiply", "divide", "floor_divide", "remainder", "power", "matmul", "maximum", "minimum"),
     *("copysign", "negative", "sign", "square", "sqrt", "reciprocal", "exp", "exp2", "expm1", "log", "log1p", "log2"),
     *("sin", "cos", "tan", "sinh", "cosh", "tanh", "floor", "ceil", "trunc", "isnan", "isinf", "isfinite"),
+    *("hypot", "log10", "logaddexp", "nextafter", "signbit"),
     *("equal", "not_equal", "less", "less_equal", "greater", "greater_equal"),
     *("logical_and", "logical_or", "logical_xor", "logical_not", "bitwise_and", "bitwise_or", "bitwise_xor"),
 )

@@ -146,7 +146,6 @@ NAMES: Mapping[str, Mapping[str, str]] = {
         "cpu": "x.numpy() gives the values, and tg.tensor(x, device='cpu') makes a tensor there",
         "cuda": _PLACE,
         "data": "tg.stop_gradient(x) is a constant to derivatives",
-        "device": "what is traced has none yet: training.device says where a program runs",
         "dim": "x.ndim is the number of axes",
         "double": 'x.astype("f64") does that',
         "expand": "tg.broadcast_to(x, shape) does that",

@@ -31,6 +31,34 @@ class Methods:
         """`x.at[key].set(values)` and `x.at[key].add(values)` give a changed copy."""
         return import_module("tensorgrad.ops.index").Changes(self)
 
+    @property
+    def mT(self) -> Any:
+        """The tensor with its last two axes exchanged."""
+        return import_module("tensorgrad.array_api").matrix_transpose(self)
+
+    @property
+    def device(self) -> Any:
+        """The device of the values, as the Array API standard has it."""
+        return import_module("tensorgrad.array_api.devices").DEVICE
+
+    def to_device(self, device: Any, /, *, stream: Any = None) -> Any:
+        """Returns the tensor on a device of the Array API standard: itself, since there is one.
+
+        Raises:
+            OptionError: It is another device.
+        """
+        import_module("tensorgrad.array_api.devices").check_device(device)
+        return self
+
+    def __array_namespace__(self, /, *, api_version: str | None = None) -> Any:
+        """Returns `tensorgrad.array_api`, the functions of the Array API standard.
+
+        Raises:
+            OptionError: It follows no such version of the standard.
+        """
+        import_module("tensorgrad.array_api.inspection").check_version(api_version)
+        return import_module("tensorgrad.array_api")
+
     def __getitem__(self, key: Any) -> Any:
         return import_module("tensorgrad.ops.keys").index(self, key)
 

@@ -4,6 +4,7 @@ A function that is imported in the class is a method of tensors: they are its fi
 """
 
 from collections.abc import Callable
+from types import ModuleType
 from typing import Any, Self
 
 import numpy as np
@@ -15,6 +16,12 @@ from tensorgrad.tracing.tensor import Tensor
 class Methods:
     @property
     def at(self) -> Changes: ...
+    @property
+    def mT(self) -> Tensor: ...
+    @property
+    def device(self) -> str: ...
+    def to_device(self, device: str, /, *, stream: Any = None) -> Tensor: ...
+    def __array_namespace__(self, /, *, api_version: str | None = None) -> ModuleType: ...
     def __getitem__(self, key: Any) -> Tensor: ...
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any: ...
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any: ...
@@ -69,6 +76,7 @@ class Methods:
         cummin,
         cumprod,
         cumsum,
+        diff,
         logcumsumexp,
     )
     from tensorgrad.ops.elementwise.arithmetic import (
@@ -108,6 +116,13 @@ class Methods:
         square,
         stop_gradient,
         subtract,
+    )
+    from tensorgrad.ops.elementwise.composed import (
+        hypot,
+        log10,
+        logaddexp,
+        nextafter,
+        signbit,
     )
     from tensorgrad.ops.elementwise.functions import (
         acos,
@@ -183,6 +198,11 @@ class Methods:
     from tensorgrad.ops.scatter import (
         scatter,
         scatter_reduce,
+    )
+    from tensorgrad.ops.searching import (
+        count_nonzero,
+        isin,
+        searchsorted,
     )
     from tensorgrad.ops.shape import (
         expand_dims,

@@ -223,9 +223,16 @@ def test_powers_of_integers() -> None:
     assert (x**2.0).dtype == tg.f32
     assert np.asarray(tg.array([4, 9]) ** 0.5).tolist() == [2, 3]
     assert np.asarray(tg.array([2, 0]) ** INF).tolist() == [INF, 0]
-    for exponent in (-1, tg.array(np.array([2, 2], np.int32))):
-        with pytest.raises(tg.errors.DTypeError, match="power: integers take a constant exponent"):
-            tg.power(x, exponent)
+    with pytest.raises(tg.errors.DTypeError, match="power: integers take a constant exponent"):
+        tg.power(x, -1)
+    bases, exponents = (part.ravel() for part in np.meshgrid([-3, -2, -1, 0, 1, 2, 7], [0, 1, 2, 5, 31, 2**31 - 1]))
+    expected = [(pow(int(b), int(e), 2**32) + 2**31) % 2**32 - 2**31 for b, e in zip(bases, exponents, strict=True)]
+    for power in (tg.power, tg.jit(tg.power, device="numpy")):
+        found = power(bases.astype(np.int32), exponents.astype(np.int32))
+        assert found.dtype == tg.i32 and np.asarray(found).tolist() == expected
+    assert np.asarray(tg.array([1, -1, -1, 2, 0]) ** tg.array([-3, -3, -2, -1, -1])).tolist() == [1, -1, 1, 0, 0]
+    unsigned = tg.cast([3, 2], "u32") ** tg.array([2**31 + 1, 31], "u32")
+    assert np.asarray(unsigned).tolist() == [pow(3, 2**31 + 1, 2**32), 2**31]
 
 
 @pytest.mark.parametrize("dtype", ["i32", "u32"])

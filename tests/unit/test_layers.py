@@ -40,6 +40,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "nn": (*FUNCTIONS, "", "initializers"),
     "optim": (*FUNCTIONS, "", "nn", "passes"),
     "report": ("errors", "dialects", "runtime", "passes"),
+    "array_api": FUNCTIONS,
     "driver": (*FUNCTIONS, "eager", "nn", "optim", "passes", "report", "web"),
     "train": (*FUNCTIONS, "driver", "nn", "optim"),
     "onnx": (*FUNCTIONS, "", "nn", "optim", "driver"),

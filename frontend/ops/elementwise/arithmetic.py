@@ -68,10 +68,11 @@ def divide(x: Any, y: Any) -> Tensor:
 def power(x: Any, y: Any) -> Tensor:
     """`x` to the power of `y`, as C's pow. A constant whole exponent from -16 to 16 multiplies, which is cheaper.
 
-    Integers take a constant exponent that is whole and not negative, and wrap; beside a float exponent they are f32.
+    Integers wrap, and one that is computed multiplies for each of its 31 bits; a negative one gives 0, but for bases
+    whose size is 1. Beside a float exponent integers are f32.
 
     Raises:
-        DTypeError: The operands are integers and the exponent is negative or no constant, or they are boolean.
+        DTypeError: The operands are integers and the exponent is a negative constant, or they are boolean.
         ShapeError: They don't broadcast.
     """
     base = as_tensor(x)
@@ -82,9 +83,26 @@ def power(x: Any, y: Any) -> Tensor:
         if exact is not None:
             return exact
     left, right = common("power", base, y)
-    if not is_float(left.dtype):
+    if is_float(left.dtype):
+        return emit(arithmetic.PowOp, [left, right])
+    if isinstance(y, int) or left.dtype == NAMES["bool"]:
         raise DTypeError(f"{user_line()}: power: integers take a constant exponent that is not negative; cast first")
-    return emit(arithmetic.PowOp, [left, right])
+    return _integer_power(left, right)
+
+
+def _integer_power(base: Tensor, exponent: Tensor) -> Tensor:
+    """Repeated squaring, by the bits of each exponent."""
+    unsigned = base.dtype.kind == "u"
+    result, squared = emit_full_like(base, 1), base
+    for bit in range(32 if unsigned else 31):
+        taken = not_equal(bitwise_and(exponent, emit_full_like(exponent, 1 << bit)), 0)
+        result = where(taken, multiply(result, squared), result)
+        squared = multiply(squared, squared)
+    if unsigned:
+        return result
+    odd = not_equal(bitwise_and(exponent, 1), 0)
+    reciprocal = where(equal(base, 1), 1, where(equal(base, -1), where(odd, -1, 1), 0))
+    return where(less(exponent, 0), reciprocal, result)
 
 
 def _whole_power(base: Tensor, exponent: int) -> Tensor | None:

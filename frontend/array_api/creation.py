@@ -1,0 +1,160 @@
+"""Functions of the Array API standard that make arrays."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tensorgrad.array_api.devices import check_device
+from tensorgrad.array_api.dtypes import float32
+from tensorgrad.errors import OptionError
+from tensorgrad.ops import joining, shape
+from tensorgrad.ops.promotion import as_tensor, broadcast_to, cast
+from tensorgrad.tracing import trees
+from tensorgrad.tracing.dtypes import SHORT, DType, as_dtype
+from tensorgrad.tracing.location import user_line
+from tensorgrad.tracing.tensor import Array, Tensor, Traced
+
+
+def asarray(obj: Any, /, *, dtype: Any = None, device: Any = None, copy: bool | None = None) -> Tensor:
+    """Returns an array of what an object holds.
+
+    Args:
+        obj: An array, of another library too; a number; or nested lists and tuples of them, traced arrays included.
+        dtype: The dtype. Without it arrays keep their own where tensorgrad has it; Python's numbers become f32, i32
+            or bool.
+        device: `"cpu"`, or `None` for the same.
+        copy: Whether to copy; `None` copies what is not an array of ours.
+
+    Raises:
+        OptionError: `copy` is `False`, and a copy is needed; or there is no such device.
+        DTypeError: Values that don't fit.
+    """
+    check_device(device)
+    if isinstance(obj, Tensor):
+        result = obj if dtype is None else cast(obj, dtype)
+        if copy and isinstance(result, Array):
+            return Array(result.numpy())
+    elif any(isinstance(leaf, Traced) for leaf in trees.flatten(obj)[0]):
+        result = _stacked(obj) if dtype is None else cast(_stacked(obj), dtype)
+    else:
+        result = shape.array(obj, _dtype_within(obj) if dtype is None else dtype)
+    if copy is False and result is not obj:
+        raise OptionError(f"{user_line()}: asarray: copy=False, and {type(obj).__name__} has to be copied")
+    return result
+
+
+def _stacked(nested: Any) -> Tensor:
+    return joining.stack([_stacked(one) for one in nested]) if isinstance(nested, (list, tuple)) else as_tensor(nested)
+
+
+def _dtype_within(obj: Any) -> DType | None:
+    """Returns the dtype that another library's array has, if it is one of ours."""
+    if isinstance(obj, (bool, int, float, list, tuple)) and not isinstance(obj, np.generic):
+        return None
+    found = np.asarray(obj.detach().cpu() if hasattr(obj, "detach") else obj).dtype
+    return found if found in SHORT else None
+
+
+def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> Tensor:
+    """Returns an array of the numbers that another library's array holds, over DLPack: a copy.
+
+    Raises:
+        OptionError: `copy` is `False`, or there is no such device.
+        DTypeError: It has no `__dlpack__`, or values that don't fit.
+    """
+    check_device(device)
+    if copy is False:
+        raise OptionError(f"{user_line()}: from_dlpack: copy=False, and arrays are copied")
+    if isinstance(x, Tensor):
+        return asarray(x, copy=True)
+    return shape.from_dlpack(x) if not hasattr(x, "__dlpack__") else asarray(np.from_dlpack(x))
+
+
+def arange(
+    start: float, /, stop: float | None = None, step: float = 1, *, dtype: Any = None, device: Any = None
+) -> Tensor:
+    """Returns the numbers `start, start + step, …` below `stop`, or from 0 to `start`: i32, or f32 of floats."""
+    check_device(device)
+    return shape.arange(start, stop, step, dtype)
+
+
+def empty(shape: Any, *, dtype: Any = None, device: Any = None) -> Tensor:
+    """Returns zeros, as `zeros` does: the standard leaves the numbers undefined."""
+    return full(shape, 0, dtype=_or_default(dtype), device=device)
+
+
+def empty_like(x: Any, /, *, dtype: Any = None, device: Any = None) -> Tensor:
+    """Returns zeros in the shape of `x`."""
+    return full_like(x, 0, dtype=dtype, device=device)
+
+
+def eye(n_rows: int, n_cols: int | None = None, /, *, k: int = 0, dtype: Any = None, device: Any = None) -> Tensor:
+    """Returns ones on the diagonal `k` above the main one, and zeros elsewhere."""
+    check_device(device)
+    return joining.eye(n_rows, n_cols, k, _or_default(dtype))
+
+
+def full(shape: Any, fill_value: Any, *, dtype: Any = None, device: Any = None) -> Tensor:
+    """Returns an array of a shape filled with a number; without `dtype` in the number's."""
+    check_device(device)
+    extents = (shape,) if isinstance(shape, int) else tuple(shape)
+    return broadcast_to(asarray(fill_value, dtype=dtype), extents)
+
+
+def full_like(x: Any, /, fill_value: Any, *, dtype: Any = None, device: Any = None) -> Tensor:
+    """Returns an array in the shape of `x` filled with a number; without `dtype` in the dtype of `x`."""
+    tensor = as_tensor(x)
+    return full(tensor.shape, fill_value, dtype=tensor.dtype if dtype is None else dtype, device=device)
+
+
+def linspace(
+    start: float, stop: float, /, num: int, *, dtype: Any = None, device: Any = None, endpoint: bool = True
+) -> Tensor:
+    """Returns `num` numbers from `start` to `stop`, equally far apart; without `endpoint`, the last stays below it."""
+    check_device(device)
+    return joining.linspace(start, stop, num, endpoint, _or_default(dtype))
+
+
+def meshgrid(*arrays: Any, indexing: str = "xy") -> tuple[Tensor, ...]:
+    """Returns the coordinates of a grid: for each vector, an array of the grid's shape.
+
+    Raises:
+        OptionError: `indexing` is neither `xy` nor `ij`.
+    """
+    return joining.meshgrid(*arrays, indexing=indexing)
+
+
+def ones(shape: Any, *, dtype: Any = None, device: Any = None) -> Tensor:
+    """Returns an array of ones, of f32 unless `dtype` says otherwise."""
+    return full(shape, 1, dtype=_or_default(dtype), device=device)
+
+
+def ones_like(x: Any, /, *, dtype: Any = None, device: Any = None) -> Tensor:
+    """Returns ones in the shape of `x`."""
+    return full_like(x, 1, dtype=dtype, device=device)
+
+
+def tril(x: Any, /, *, k: int = 0) -> Tensor:
+    """Returns the lower triangle of the last two axes, up to `k` diagonals above the main one; 0 elsewhere."""
+    return joining.tril(x, k)
+
+
+def triu(x: Any, /, *, k: int = 0) -> Tensor:
+    """Returns the upper triangle of the last two axes, from `k` diagonals above the main one on; 0 elsewhere."""
+    return joining.triu(x, k)
+
+
+def zeros(shape: Any, *, dtype: Any = None, device: Any = None) -> Tensor:
+    """Returns an array of zeros, of f32 unless `dtype` says otherwise."""
+    return full(shape, 0, dtype=_or_default(dtype), device=device)
+
+
+def zeros_like(x: Any, /, *, dtype: Any = None, device: Any = None) -> Tensor:
+    """Returns zeros in the shape of `x`."""
+    return full_like(x, 0, dtype=dtype, device=device)
+
+
+def _or_default(dtype: Any) -> DType:
+    return float32 if dtype is None else as_dtype(dtype)

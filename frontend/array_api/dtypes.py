@@ -1,0 +1,164 @@
+"""Dtypes of the Array API standard that tensorgrad has, and the functions of dtypes."""
+
+from __future__ import annotations
+
+import builtins
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tensorgrad.array_api.devices import check_device
+from tensorgrad.errors import DTypeError, OptionError
+from tensorgrad.ops import promotion
+from tensorgrad.ops.elementwise import arithmetic
+from tensorgrad.tracing.dtypes import NAMES, DType, as_dtype, promote
+from tensorgrad.tracing.location import user_line
+from tensorgrad.tracing.tensor import Tensor
+from tensorgrad.tracing.tracer import as_array
+
+bool, int32, uint32, float16, float32, float64 = (NAMES[name] for name in ("bool", "i32", "u32", "f16", "f32", "f64"))
+
+DTYPES: dict[str, DType] = {
+    "bool": bool,
+    "int32": int32,
+    "uint32": uint32,
+    "float32": float32,
+    "float64": float64,
+}
+"""The standard's names of those dtypes that it has itself, which f16 is not."""
+
+DEFAULTS: dict[str, DType] = {"real floating": float32, "integral": int32, "indexing": int32}
+
+KINDS: dict[str, str] = {
+    "bool": "b",
+    "signed integer": "i",
+    "unsigned integer": "u",
+    "integral": "iu",
+    "real floating": "f",
+    "complex floating": "c",
+    "numeric": "iufc",
+}
+"""The kinds of dtypes, by the letters that numpy has for them."""
+
+
+@dataclass(frozen=True)
+class FloatInfo:
+    """The machine limits of a dtype of floats."""
+
+    bits: int
+    eps: float
+    max: float
+    min: float
+    smallest_normal: float
+    dtype: DType
+
+
+@dataclass(frozen=True)
+class IntegerInfo:
+    """The machine limits of a dtype of integers."""
+
+    bits: int
+    max: int
+    min: int
+    dtype: DType
+
+
+def _dtype_of(x: Any) -> DType:
+    return x.dtype if isinstance(x, Tensor) else as_dtype(x)
+
+
+def finfo(type: Any, /) -> FloatInfo:
+    """Returns the machine limits of a dtype of floats, or of an array's.
+
+    Raises:
+        DTypeError: It is another dtype.
+    """
+    dtype = _dtype_of(type)
+    if dtype.kind != "f":
+        raise DTypeError(f"{user_line()}: finfo: takes a dtype of floats, not {dtype}")
+    found = np.finfo(dtype)
+    limits = (float(value) for value in (found.eps, found.max, found.min, found.smallest_normal))
+    return FloatInfo(found.bits, *limits, dtype)
+
+
+def iinfo(type: Any, /) -> IntegerInfo:
+    """Returns the machine limits of a dtype of integers, or of an array's.
+
+    Raises:
+        DTypeError: It is another dtype.
+    """
+    dtype = _dtype_of(type)
+    if dtype.kind not in "iu":
+        raise DTypeError(f"{user_line()}: iinfo: takes a dtype of integers, not {dtype}")
+    found = np.iinfo(dtype)
+    return IntegerInfo(found.bits, found.max, found.min, dtype)
+
+
+def isdtype(dtype: Any, kind: Any) -> builtins.bool:
+    """Returns whether a dtype is of a kind: another dtype, one of the standard's kinds, or one of several in a tuple.
+
+    Raises:
+        OptionError: There is no such kind.
+    """
+    if isinstance(kind, tuple):
+        return any(isdtype(dtype, one) for one in kind)
+    if isinstance(kind, str):
+        if kind not in KINDS:
+            raise OptionError(f"{user_line()}: isdtype: kind {kind!r} is not one of {', '.join(KINDS)}")
+        return as_dtype(dtype).kind in KINDS[kind]
+    return as_dtype(dtype) == as_dtype(kind)
+
+
+def can_cast(from_: Any, to: Any, /) -> builtins.bool:
+    """Returns whether a dtype, or an array's, is cast to another by promotion within its kind."""
+    given, wanted = _dtype_of(from_), as_dtype(to)
+    return given.kind == wanted.kind and promote(given, wanted) == wanted
+
+
+def result_type(*arrays_and_dtypes: Any) -> DType:
+    """Returns the dtype that arrays, dtypes and Python scalars are promoted to.
+
+    Raises:
+        DTypeError: They have no common dtype.
+        OptionError: There is neither an array nor a dtype.
+    """
+    scalars = [x for x in arrays_and_dtypes if isinstance(x, (builtins.bool, int, float))]
+    given = [_dtype_of(x) for x in arrays_and_dtypes if not isinstance(x, (builtins.bool, int, float))]
+    if not given:
+        raise OptionError(f"{user_line()}: result_type: takes at least one array or dtype")
+    result = given[0]
+    try:
+        for dtype in given[1:]:
+            result = promote(result, dtype)
+    except DTypeError as error:
+        raise DTypeError(f"{user_line()}: result_type: {error}") from None
+    for scalar in scalars:
+        own = as_array(scalar).dtype
+        result = promote(result, own) if _ORDER[result.kind] < _ORDER[own.kind] else result
+    return result
+
+
+_ORDER = {"b": 0, "i": 1, "u": 1, "f": 2}
+"""Python scalars have no say in the dtype, unless they are of a later kind than the arrays."""
+
+
+def astype(x: Any, dtype: Any, /, *, copy: builtins.bool = True, device: Any = None) -> Tensor:
+    """Returns an array cast to a dtype.
+
+    Args:
+        x: An array.
+        dtype: The dtype.
+        copy: Ignored, since arrays don't change.
+        device: `"cpu"`, or `None` for the same.
+    """
+    check_device(device)
+    return promotion.cast(x, dtype)
+
+
+def of_default(x: Any, dtype: Any) -> Tensor:
+    """Returns an array in a dtype that is asked for; without one booleans count as the default integers."""
+    tensor = promotion.as_tensor(x)
+    if dtype is not None:
+        return arithmetic.astype(tensor, dtype)
+    return promotion.cast(tensor, int32) if tensor.dtype == bool else tensor

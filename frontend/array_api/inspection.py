@@ -1,0 +1,60 @@
+"""What the namespace is asked about itself: devices, dtypes, and what it is capable of."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tensorgrad.array_api.devices import DEVICE, check_device
+from tensorgrad.array_api.dtypes import DEFAULTS, DTYPES, isdtype
+from tensorgrad.errors import OptionError
+from tensorgrad.tracing.dtypes import DType
+from tensorgrad.tracing.location import user_line
+
+VERSIONS = ("2022.12", "2023.12", "2024.12", "2025.12")
+"""The versions of the standard that the namespace follows."""
+
+
+class NamespaceInfo:
+    """What `__array_namespace_info__` gives."""
+
+    def capabilities(self) -> dict[str, Any]:
+        """Returns what the namespace is capable of: masks and shapes that depend on data, outside of traces."""
+        return {"boolean indexing": True, "data-dependent shapes": True, "max dimensions": 64}
+
+    def default_device(self) -> str:
+        """Returns the device of new arrays."""
+        return DEVICE
+
+    def default_dtypes(self, *, device: Any = None) -> dict[str, DType]:
+        """Returns the dtypes of numbers of which none is asked for, by kind."""
+        check_device(device)
+        return dict(DEFAULTS)
+
+    def dtypes(self, *, device: Any = None, kind: Any = None) -> dict[str, DType]:
+        """Returns the dtypes of a kind, or all, by the names that the standard has for them.
+
+        Raises:
+            OptionError: There is no such device or kind.
+        """
+        check_device(device)
+        return {name: dtype for name, dtype in DTYPES.items() if kind is None or isdtype(dtype, kind)}
+
+    def devices(self) -> list[str]:
+        """Returns the devices that arrays can be on."""
+        return [DEVICE]
+
+
+def __array_namespace_info__() -> NamespaceInfo:
+    """Returns what describes the namespace."""
+    return NamespaceInfo()
+
+
+def check_version(api_version: str | None) -> None:
+    """Checks a version of the standard that is asked for.
+
+    Raises:
+        OptionError: The namespace does not follow it.
+    """
+    if api_version is not None and api_version not in VERSIONS:
+        known = ", ".join(VERSIONS)
+        raise OptionError(f"{user_line()}: version {api_version!r} of the Array API standard is not one of {known}")

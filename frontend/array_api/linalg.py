@@ -1,0 +1,153 @@
+"""Linear algebra of the Array API standard: what needs no decomposition."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from tensorgrad.array_api.dtypes import of_default
+from tensorgrad.array_api.manipulation import matrix_transpose
+from tensorgrad.errors import OptionError, ShapeError
+from tensorgrad.ops import contract, joining, reduce
+from tensorgrad.ops.elementwise import arithmetic
+from tensorgrad.ops.promotion import as_tensor, broadcast_to, common
+from tensorgrad.ops.shape import normalized_axis, reshape
+from tensorgrad.surface.calls import publish
+from tensorgrad.tracing.location import user_line
+from tensorgrad.tracing.tensor import Tensor
+
+__all__ = [
+    "cross",
+    "diagonal",
+    "matmul",
+    "matrix_norm",
+    "matrix_power",
+    "matrix_transpose",
+    "outer",
+    "tensordot",
+    "trace",
+    "vecdot",
+    "vector_norm",
+]
+
+MATRIX_NORMS = ("fro", 1, -1, math.inf, -math.inf)
+"""Those that need no singular values."""
+
+
+def cross(x1: Any, x2: Any, /, *, axis: int = -1) -> Tensor:
+    """Returns the vector products along an axis of extent 3; the others broadcast.
+
+    Raises:
+        ShapeError: The axis has another extent.
+    """
+    rank = max(as_tensor(x1).ndim, as_tensor(x2).ndim)
+    if axis >= 0 and as_tensor(x1).ndim != as_tensor(x2).ndim:
+        raise ShapeError(
+            f"{user_line()}: cross: the axis counts from the end where the arrays differ in rank, not {axis}"
+        )
+    place = normalized_axis(axis, rank, "cross") - rank
+    extents = [x.shape[place] for x in map(as_tensor, (x1, x2))]
+    if extents != [3, 3]:
+        raise ShapeError(f"{user_line()}: cross: axis {axis} is of extent 3, not {extents[0]} and {extents[1]}")
+    left, right = (joining.moveaxis(x, place, 0) for x in common("cross", x1, x2))
+    parts = [left[(i + 1) % 3] * right[(i + 2) % 3] - left[(i + 2) % 3] * right[(i + 1) % 3] for i in range(3)]
+    return joining.stack(parts, place)
+
+
+def diagonal(x: Any, /, *, offset: int = 0) -> Tensor:
+    """Returns the diagonals of matrices, `offset` above the main one."""
+    return joining.diagonal(x, offset, -2, -1)
+
+
+def matmul(x1: Any, x2: Any, /) -> Tensor:
+    """Returns the matrix product: leading axes are batches and broadcast, vectors are rows or columns."""
+    return reduce.matmul(x1, x2)
+
+
+def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Tensor:
+    """Returns norms of matrices: Frobenius' (`fro`), or the largest or smallest sum of sizes along columns (1, -1) or
+    rows (inf, -inf).
+
+    Raises:
+        OptionError: `ord` is none of them; those of singular values are absent.
+        ShapeError: `x` has fewer than two axes.
+    """
+    tensor = as_tensor(x)
+    if tensor.ndim < 2:
+        raise ShapeError(f"{user_line()}: matrix_norm: takes an array of two axes or more, not {tensor.shape}")
+    if ord not in MATRIX_NORMS:
+        raise OptionError(
+            f"{user_line()}: matrix_norm: ord {ord!r} is not one of {', '.join(map(str, MATRIX_NORMS))}: there are no "
+            "singular values"
+        )
+    if ord == "fro":
+        return reduce.norm(tensor, axis=(-2, -1), keepdims=keepdims)
+    along = -2 if abs(ord) == 1 else -1
+    sums = reduce.norm(tensor, 1, axis=along, keepdims=True)
+    found = (reduce.max if ord > 0 else reduce.min)(sums, (-2, -1), True)
+    return found if keepdims else reshape(found, tensor.shape[:-2])
+
+
+def matrix_power(x: Any, n: int, /) -> Tensor:
+    """Returns powers of square matrices, by repeated squaring.
+
+    Raises:
+        OptionError: `n` is negative: there are no inverses.
+        ShapeError: The matrices are not square.
+    """
+    tensor = _square("matrix_power", x)
+    if n < 0:
+        raise OptionError(f"{user_line()}: matrix_power: n is not negative, got {n}: there are no inverses")
+    result = broadcast_to(joining.eye(tensor.shape[-1], dtype=tensor.dtype), tensor.shape)
+    squared = tensor
+    while n:
+        if n & 1:
+            result = reduce.matmul(result, squared)
+        n >>= 1
+        if n:
+            squared = reduce.matmul(squared, squared)
+    return result
+
+
+def _square(what: str, x: Any) -> Tensor:
+    tensor = as_tensor(x)
+    if tensor.ndim < 2 or tensor.shape[-1] != tensor.shape[-2]:
+        raise ShapeError(f"{user_line()}: {what}: takes square matrices, not an array of shape {tensor.shape}")
+    return tensor
+
+
+def outer(x1: Any, x2: Any, /) -> Tensor:
+    """Returns the products of each element of a vector with each of another."""
+    return contract.outer(x1, x2)
+
+
+def tensordot(x1: Any, x2: Any, /, *, axes: Any = 2) -> Tensor:
+    """Returns sums of products over pairs of axes: the last `axes` of `x1` with the first of `x2`, or two lists."""
+    return contract.tensordot(x1, x2, axes)
+
+
+def trace(x: Any, /, *, offset: int = 0, dtype: Any = None) -> Tensor:
+    """Returns the sums of the diagonals of matrices, `offset` above the main one."""
+    return reduce.sum(of_default(diagonal(x, offset=offset), dtype), -1)
+
+
+def vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Tensor:
+    """Returns the sums of products along an axis, which counts from the end; the others broadcast.
+
+    Raises:
+        ShapeError: The arrays have different extents along it.
+    """
+    left, right = as_tensor(x1), as_tensor(x2)
+    places = [normalized_axis(axis, x.ndim, "vecdot") for x in (left, right)]
+    first, second = (joining.moveaxis(x, place, -1) for x, place in zip((left, right), places, strict=True))
+    if first.shape[-1] != second.shape[-1]:
+        raise ShapeError(f"{user_line()}: vecdot: {left.shape} and {right.shape} differ along axis {axis}")
+    return reduce.sum(arithmetic.multiply(first, second), -1)
+
+
+def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: float = 2) -> Tensor:
+    """Returns `sum(|x| ** ord) ** (1 / ord)` along axes, or of all elements; `ord` may be 0 and infinite too."""
+    return reduce.norm(x, ord, axis, keepdims)
+
+
+publish(globals())

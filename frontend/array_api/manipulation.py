@@ -1,0 +1,143 @@
+"""Functions of the Array API standard that shape arrays, and index them by arrays."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tensorgrad.errors import OptionError, ShapeError
+from tensorgrad.ops import joining, promotion
+from tensorgrad.ops import shape as shaping
+from tensorgrad.tracing.location import user_line
+from tensorgrad.tracing.tensor import Tensor
+
+
+def broadcast_arrays(*arrays: Any) -> tuple[Tensor, ...]:
+    """Returns arrays in the shape that they broadcast to.
+
+    Raises:
+        ShapeError: They don't broadcast.
+    """
+    tensors = [promotion.as_tensor(x) for x in arrays]
+    extents = broadcast_shapes(*(x.shape for x in tensors))
+    return tuple(promotion.broadcast_to(x, extents) for x in tensors)
+
+
+def broadcast_shapes(*shapes: tuple[int, ...]) -> tuple[int, ...]:
+    """Returns the shape that shapes broadcast to.
+
+    Raises:
+        ShapeError: They don't broadcast.
+    """
+    return promotion.broadcast_shapes(*shapes, what="broadcast_shapes")
+
+
+def broadcast_to(x: Any, /, shape: tuple[int, ...]) -> Tensor:
+    """Returns `x` repeated along new leading axes and along axes of extent 1, to a shape.
+
+    Raises:
+        ShapeError: It does not broadcast to it.
+    """
+    return promotion.broadcast_to(x, shape)
+
+
+def concat(arrays: Any, /, *, axis: int | None = 0) -> Tensor:
+    """Returns arrays one behind the other along an axis; `None` flattens them first."""
+    return joining.concat(arrays, axis)
+
+
+def expand_dims(x: Any, /, axis: Any = 0) -> Tensor:
+    """Returns `x` with axes of extent 1 at the places in `axis` of the result."""
+    return shaping.expand_dims(x, axis)
+
+
+def flip(x: Any, /, *, axis: Any = None) -> Tensor:
+    """Returns `x` with its elements in reverse order along axes, all by default."""
+    return shaping.flip(x, axis)
+
+
+def moveaxis(x: Any, source: Any, destination: Any, /) -> Tensor:
+    """Returns `x` with the axes in `source` moved to the places in `destination`; the others keep their order."""
+    return joining.moveaxis(x, source, destination)
+
+
+def permute_dims(x: Any, /, axes: tuple[int, ...]) -> Tensor:
+    """Returns `x` with its axes in another order."""
+    return joining.permute(x, tuple(axes))
+
+
+def repeat(x: Any, repeats: Any, /, *, axis: int | None = None) -> Tensor:
+    """Returns each element repeated along an axis (of the flattened array if `None`): all as often, or each by its own
+    number.
+
+    Raises:
+        TraceError: The numbers are known only when the program runs.
+    """
+    return joining.repeat(x, repeats, axis)
+
+
+def reshape(x: Any, /, shape: tuple[int, ...], *, copy: bool | None = None) -> Tensor:
+    """Returns the elements of `x` in row-major order, in another shape; one extent may be -1.
+
+    `copy` is ignored: arrays don't change, so it can't be told whether they are copied.
+    """
+    return shaping.reshape(x, shape if isinstance(shape, int) else tuple(shape))
+
+
+def roll(x: Any, /, shift: Any, *, axis: Any = None) -> Tensor:
+    """Returns `x` with its elements moved along axes; those that leave at one end come in at the other."""
+    return joining.roll(x, shift, axis)
+
+
+def squeeze(x: Any, /, axis: Any) -> Tensor:
+    """Returns `x` without the axes in `axis`, which are of extent 1.
+
+    Raises:
+        ShapeError: One has another extent.
+    """
+    return shaping.squeeze(x, axis)
+
+
+def stack(arrays: Any, /, *, axis: int = 0) -> Tensor:
+    """Returns arrays of one shape along a new axis."""
+    return joining.stack(arrays, axis)
+
+
+def tile(x: Any, repetitions: tuple[int, ...], /) -> Tensor:
+    """Returns the whole array repeated along each axis."""
+    return joining.tile(x, repetitions)
+
+
+def unstack(x: Any, /, *, axis: int = 0) -> tuple[Tensor, ...]:
+    """Returns what lies along an axis, as arrays without it."""
+    return tuple(joining.moveaxis(x, axis, 0))
+
+
+def take(x: Any, indices: Any, /, *, axis: int | None = None) -> Tensor:
+    """Returns slices of `x` along an axis, which a vector needs not name.
+
+    Raises:
+        OptionError: `axis` is missing, and there are several.
+    """
+    tensor = promotion.as_tensor(x)
+    if axis is None and tensor.ndim != 1:
+        raise OptionError(f"{user_line()}: take: axis= is needed for an array of {tensor.ndim} axes")
+    return shaping.take(tensor, indices, 0 if axis is None else axis)
+
+
+def take_along_axis(x: Any, indices: Any, /, *, axis: int = -1) -> Tensor:
+    """Returns elements of `x` along an axis, at indices that differ by position; other axes broadcast."""
+    return shaping.take_along_axis(x, indices, axis)
+
+
+def matrix_transpose(x: Any, /) -> Tensor:
+    """Returns `x` with its last two axes exchanged.
+
+    Raises:
+        ShapeError: It has fewer.
+    """
+    tensor = promotion.as_tensor(x)
+    if tensor.ndim < 2:
+        raise ShapeError(f"{user_line()}: matrix_transpose: takes an array of two axes or more, not {np.shape(x)}")
+    return shaping.swapaxes(tensor, -1, -2)

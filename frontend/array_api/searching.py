@@ -1,0 +1,170 @@
+"""Functions of the Array API standard that search, sort, and tell elements apart."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+from tensorgrad.errors import ShapeError, TraceError
+from tensorgrad.ops import reduce
+from tensorgrad.ops import searching as search
+from tensorgrad.ops import sort as sorting
+from tensorgrad.ops.cumulative import cumsum, diff
+from tensorgrad.ops.elementwise import arithmetic
+from tensorgrad.ops.joining import concat
+from tensorgrad.ops.promotion import as_tensor
+from tensorgrad.ops.shape import arange, full, reshape, take
+from tensorgrad.tracing.dtypes import NAMES
+from tensorgrad.tracing.location import user_line
+from tensorgrad.tracing.tensor import Tensor, Traced
+
+
+class UniqueAll(NamedTuple):
+    """What `unique_all` gives."""
+
+    values: Tensor
+    indices: Tensor
+    inverse_indices: Tensor
+    counts: Tensor
+
+
+class UniqueCounts(NamedTuple):
+    """What `unique_counts` gives."""
+
+    values: Tensor
+    counts: Tensor
+
+
+class UniqueInverse(NamedTuple):
+    """What `unique_inverse` gives."""
+
+    values: Tensor
+    inverse_indices: Tensor
+
+
+def argmax(x: Any, /, *, axis: int | None = None, keepdims: bool = False) -> Tensor:
+    """Returns the position of the largest element along an axis, or in the flattened array; the first of equals."""
+    return reduce.argmax(x, axis, keepdims)
+
+
+def argmin(x: Any, /, *, axis: int | None = None, keepdims: bool = False) -> Tensor:
+    """Returns the position of the smallest element along an axis, or in the flattened array; the first of equals."""
+    return reduce.argmin(x, axis, keepdims)
+
+
+def count_nonzero(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Tensor:
+    """Returns how many elements along axes are not 0."""
+    return search.count_nonzero(x, axis, keepdims)
+
+
+def nonzero(x: Any, /) -> tuple[Tensor, ...]:
+    """Returns the places of elements that are not 0: for each axis, their positions along it.
+
+    Raises:
+        TraceError: The array is traced.
+        ShapeError: It has no axes.
+    """
+    tensor = _known("nonzero", x)
+    if not tensor.ndim:
+        raise ShapeError(f"{user_line()}: nonzero: takes an array of one axis or more")
+    flat = reshape(tensor, -1)
+    places = arange(flat.size)[arithmetic.not_equal(flat, 0)]
+    found: list[Tensor] = []
+    for axis, extent in enumerate(tensor.shape):
+        behind = math.prod(tensor.shape[axis + 1 :])
+        found.append(places // max(behind, 1) % max(extent, 1))
+    return tuple(found)
+
+
+def searchsorted(x1: Any, x2: Any, /, *, side: str = "left", sorter: Any = None) -> Tensor:
+    """Returns where values would be put into a sorted vector so that it stays sorted."""
+    return search.searchsorted(x1, x2, side, sorter)
+
+
+def where(condition: Any, x1: Any, x2: Any, /) -> Tensor:
+    """Returns each element from `x1` where a condition holds, else from `x2`."""
+    return arithmetic.where(condition, x1, x2)
+
+
+def isin(x1: Any, x2: Any, /, *, invert: bool = False) -> Tensor:
+    """Returns whether each element of `x1` is in `x2`, or is not with `invert`."""
+    return search.isin(x1, x2, invert)
+
+
+def argsort(x: Any, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Tensor:
+    """Returns the positions that sort `x` along an axis. Any sort is stable."""
+    return sorting.argsort(x, axis, descending)
+
+
+def sort(x: Any, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Tensor:
+    """Returns `x` sorted along an axis. Any sort is stable."""
+    return sorting.sort(x, axis, descending)
+
+
+def unique_all(x: Any, /) -> UniqueAll:
+    """Returns the different elements in rising order, where each is first, which of them each element is, and how many
+    there are of each. Each NaN differs from the others.
+
+    Raises:
+        TraceError: The array is traced.
+    """
+    return _unique("unique_all", x)
+
+
+def unique_counts(x: Any, /) -> UniqueCounts:
+    """Returns the different elements in rising order, and how many there are of each.
+
+    Raises:
+        TraceError: The array is traced.
+    """
+    found = _unique("unique_counts", x)
+    return UniqueCounts(found.values, found.counts)
+
+
+def unique_inverse(x: Any, /) -> UniqueInverse:
+    """Returns the different elements in rising order, and which of them each element is.
+
+    Raises:
+        TraceError: The array is traced.
+    """
+    found = _unique("unique_inverse", x)
+    return UniqueInverse(found.values, found.inverse_indices)
+
+
+def unique_values(x: Any, /) -> Tensor:
+    """Returns the different elements in rising order.
+
+    Raises:
+        TraceError: The array is traced.
+    """
+    return _unique("unique_values", x).values
+
+
+def _unique(what: str, x: Any) -> UniqueAll:
+    tensor = _known(what, x)
+    flat = reshape(tensor, -1)
+    if not flat.size:
+        nothing = full((0,), 0, NAMES["i32"])
+        return UniqueAll(flat, nothing, full(tensor.shape, 0, NAMES["i32"]), nothing)
+    order = sorting.argsort(flat)
+    ordered = take(flat, order)
+    begins = concat([full((1,), True, NAMES["bool"]), arithmetic.not_equal(ordered[1:], ordered[:-1])])
+    places = arange(flat.size)[begins]
+    group = cumsum(begins) - 1
+    inverse = reshape(take(group, sorting.argsort(order)), tensor.shape)
+    return UniqueAll(take(ordered, places), take(order, places), inverse, diff(places, append=flat.size))
+
+
+def _known(what: str, x: Any) -> Tensor:
+    """Returns an array whose values are known.
+
+    Raises:
+        TraceError: It is traced.
+    """
+    tensor = as_tensor(x)
+    if isinstance(tensor, Traced):
+        raise TraceError(
+            f"{user_line()}: {what}: how many elements the result has is known only when the program runs; choose "
+            "values by where, or call it outside the traced function"
+        )
+    return tensor

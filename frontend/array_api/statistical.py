@@ -1,0 +1,85 @@
+"""Statistical and utility functions of the Array API standard."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tensorgrad.array_api.dtypes import of_default
+from tensorgrad.ops import cumulative, reduce
+from tensorgrad.ops.joining import concat
+from tensorgrad.ops.promotion import as_tensor, cast
+from tensorgrad.ops.shape import full, normalized_axis
+from tensorgrad.tracing.tensor import Tensor
+
+
+def all(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Tensor:
+    """Returns whether every element along axes is true; true where there is none."""
+    return reduce.all(x, axis, keepdims)
+
+
+def any(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Tensor:
+    """Returns whether any element along axes is true; false where there is none."""
+    return reduce.any(x, axis, keepdims)
+
+
+def cumulative_prod(x: Any, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False) -> Tensor:
+    """Returns running products along an axis, which a vector needs not name; from 1 on with `include_initial`."""
+    found = cumulative.cumprod(of_default(x, dtype), axis)
+    return _after(1, found, axis) if include_initial else found
+
+
+def cumulative_sum(x: Any, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False) -> Tensor:
+    """Returns running sums along an axis, which a vector needs not name; from 0 on with `include_initial`."""
+    found = cumulative.cumsum(of_default(x, dtype), axis)
+    return _after(0, found, axis) if include_initial else found
+
+
+def _after(first: int, rest: Tensor, axis: int | None) -> Tensor:
+    place = normalized_axis(0 if axis is None else axis, rest.ndim, "include_initial")
+    extents = [1 if i == place else extent for i, extent in enumerate(rest.shape)]
+    return concat([full(extents, first, rest.dtype), rest], place)
+
+
+def diff(x: Any, /, *, axis: int = -1, n: int = 1, prepend: Any = None, append: Any = None) -> Tensor:
+    """Returns the differences of neighbours along an axis, taken `n` times."""
+    return cumulative.diff(x, n, axis, prepend, append)
+
+
+def max(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Tensor:
+    """Returns the largest element along axes; NaN if any is NaN."""
+    return _extreme(reduce.max, x, axis, keepdims)
+
+
+def min(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Tensor:
+    """Returns the smallest element along axes; NaN if any is NaN."""
+    return _extreme(reduce.min, x, axis, keepdims)
+
+
+def _extreme(kind: Any, x: Any, axis: Any, keepdims: bool) -> Tensor:
+    tensor = as_tensor(x)
+    return cast(kind(tensor, axis, keepdims), tensor.dtype)
+
+
+def mean(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Tensor:
+    """Returns the mean along axes."""
+    return reduce.mean(x, axis, keepdims)
+
+
+def prod(x: Any, /, *, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Tensor:
+    """Returns the product along axes, 1 where there is nothing, in the dtype of `x` unless `dtype` says otherwise."""
+    return reduce.prod(of_default(x, dtype), axis, keepdims)
+
+
+def std(x: Any, /, *, axis: Any = None, correction: float = 0.0, keepdims: bool = False) -> Tensor:
+    """Returns the standard deviation along axes; `correction` is taken off the number of elements."""
+    return reduce.std(x, axis, correction, keepdims)
+
+
+def sum(x: Any, /, *, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Tensor:
+    """Returns the sum along axes, 0 where there is nothing, in the dtype of `x` unless `dtype` says otherwise."""
+    return reduce.sum(of_default(x, dtype), axis, keepdims)
+
+
+def var(x: Any, /, *, axis: Any = None, correction: float = 0.0, keepdims: bool = False) -> Tensor:
+    """Returns the variance along axes; `correction` is taken off the number of elements."""
+    return reduce.var(x, axis, correction, keepdims)

@@ -1,0 +1,96 @@
+"""Searching in sorted vectors, and what is counted or told apart by it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tensorgrad.errors import OptionError, ShapeError
+from tensorgrad.ops.elementwise.arithmetic import (
+    add,
+    equal,
+    less,
+    less_equal,
+    logical_and,
+    logical_not,
+    logical_or,
+    minimum,
+    not_equal,
+    stop_gradient,
+    where,
+)
+from tensorgrad.ops.elementwise.functions import isnan
+from tensorgrad.ops.promotion import as_tensor, cast, common
+from tensorgrad.ops.reduce import sum as total
+from tensorgrad.ops.shape import full, reshape, take, take_rows
+from tensorgrad.ops.sort import sort
+from tensorgrad.tracing.dtypes import NAMES, is_float
+from tensorgrad.tracing.location import user_line
+from tensorgrad.tracing.tensor import Tensor
+
+SIDES = ("left", "right")
+
+
+def count_nonzero(x: Any, axis: Any = None, keepdims: bool = False) -> Tensor:
+    """Returns how many elements along `axis` are not 0, as i32; NaN is not."""
+    return total(cast(not_equal(stop_gradient(as_tensor(x)), 0), NAMES["i32"]), axis, keepdims)
+
+
+def searchsorted(x: Any, values: Any, side: str = "left", sorter: Any = None) -> Tensor:
+    """Returns where values would be put into a sorted vector so that it stays sorted, as i32.
+
+    NaN counts as larger than every number, as `sort` has it. One gather for each power of two in the vector's extent.
+
+    Args:
+        x: A vector in rising order.
+        values: What to search for, of any shape.
+        side: In front of the elements that are equal (`left`) or behind them (`right`).
+        sorter: The positions that sort `x`, where it is not sorted.
+
+    Raises:
+        ShapeError: `x` is not a vector.
+        OptionError: `side` is neither.
+    """
+    vector = as_tensor(x)
+    if vector.ndim != 1:
+        raise ShapeError(f"{user_line()}: searchsorted: takes a vector, not a tensor of shape {vector.shape}")
+    if side not in SIDES:
+        raise OptionError(f"{user_line()}: searchsorted: side {side!r} is not one of {', '.join(SIDES)}")
+    if sorter is not None:
+        vector = take(vector, sorter)
+    wanted = as_tensor(values, vector.dtype) if isinstance(values, (bool, int, float)) else as_tensor(values)
+    extent = vector.size
+    found = full(wanted.shape, 0, "i32")
+    if not extent or not wanted.size:
+        return found
+    for bit in reversed(range(extent.bit_length())):
+        further = add(found, 2**bit)
+        before = take_rows(vector, minimum(further, extent) - 1, 0)
+        found = where(logical_and(less_equal(further, extent), _is_before(before, wanted, side)), further, found)
+    return found
+
+
+def _is_before(element: Tensor, value: Tensor, side: str) -> Tensor:
+    """Returns whether an element stays in front of a value that is put into its vector."""
+    element, value = common("searchsorted", element, value)
+    before = (less if side == "left" else less_equal)(element, value)
+    if not is_float(element.dtype):
+        return before
+    last = isnan(value)
+    return logical_or(before, last if side == "right" else logical_and(last, logical_not(isnan(element))))
+
+
+def isin(x: Any, values: Any, invert: bool = False) -> Tensor:
+    """Returns whether each element is one of the values, or none of them with `invert`; NaN is none.
+
+    Raises:
+        DTypeError: They have no common dtype.
+    """
+    element, wanted = (as_tensor(part) for part in (x, values))
+    ordered = sort(reshape(wanted, -1))
+    if not ordered.size:
+        return full(element.shape, invert, NAMES["bool"])
+    place = minimum(searchsorted(ordered, element), int(np.int32(ordered.size - 1)))
+    near = take_rows(ordered, place, 0)
+    return (not_equal if invert else equal)(near, element)
