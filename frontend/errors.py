@@ -26,6 +26,10 @@ class ShapeError(UserError, ValueError):
     """Shapes that don't fit an op."""
 
 
+class AxisError(ShapeError, IndexError):
+    """An axis that a tensor has not."""
+
+
 class DTypeError(UserError, TypeError):
     """Element types that don't fit an op, or values that don't fit an element type."""
 
@@ -89,6 +93,7 @@ class EmptyAxisWarning(UserWarning, RuntimeWarning):
 
 __all__ = [
     "ArgumentError",
+    "AxisError",
     "CompilerError",
     "DTypeError",
     "DeviceError",

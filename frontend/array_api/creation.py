@@ -12,6 +12,7 @@ from tensorgrad.errors import OptionError
 from tensorgrad.ops import joining, shape
 from tensorgrad.ops.promotion import as_tensor, broadcast_to, cast
 from tensorgrad.tracing import trees
+from tensorgrad.tracing.arrays import as_numpy
 from tensorgrad.tracing.dtypes import SHORT, DType, as_dtype
 from tensorgrad.tracing.location import user_line
 from tensorgrad.tracing.tensor import Array, Tensor, Traced
@@ -51,9 +52,9 @@ def _stacked(nested: Any) -> Tensor:
 
 def _dtype_within(obj: Any) -> DType | None:
     """Returns the dtype that another library's array has, if it is one of ours."""
-    if isinstance(obj, (bool, int, float, list, tuple)) and not isinstance(obj, np.generic):
+    if isinstance(obj, (list, tuple)) or (isinstance(obj, (bool, int, float)) and not isinstance(obj, np.generic)):
         return None
-    found = np.asarray(obj.detach().cpu() if hasattr(obj, "detach") else obj).dtype
+    found = as_numpy("asarray: the object", obj).dtype
     return found if found in SHORT else None
 
 
@@ -93,7 +94,7 @@ def empty_like(x: Any, /, *, dtype: Any = None, device: Any = None) -> Tensor:
 def eye(n_rows: int, n_cols: int | None = None, /, *, k: int = 0, dtype: Any = None, device: Any = None) -> Tensor:
     """Returns ones on the diagonal `k` above the main one, and zeros elsewhere."""
     check_device(device)
-    return joining.eye(n_rows, n_cols, k, _or_default(dtype))
+    return joining.eye(n_rows, n_cols, _within(k, n_rows, n_rows if n_cols is None else n_cols), _or_default(dtype))
 
 
 def full(shape: Any, fill_value: Any, *, dtype: Any = None, device: Any = None) -> Tensor:
@@ -138,12 +139,12 @@ def ones_like(x: Any, /, *, dtype: Any = None, device: Any = None) -> Tensor:
 
 def tril(x: Any, /, *, k: int = 0) -> Tensor:
     """Returns the lower triangle of the last two axes, up to `k` diagonals above the main one; 0 elsewhere."""
-    return joining.tril(x, k)
+    return joining.tril(x, _within(k, *as_tensor(x).shape[-2:]))
 
 
 def triu(x: Any, /, *, k: int = 0) -> Tensor:
     """Returns the upper triangle of the last two axes, from `k` diagonals above the main one on; 0 elsewhere."""
-    return joining.triu(x, k)
+    return joining.triu(x, _within(k, *as_tensor(x).shape[-2:]))
 
 
 def zeros(shape: Any, *, dtype: Any = None, device: Any = None) -> Tensor:
@@ -154,6 +155,11 @@ def zeros(shape: Any, *, dtype: Any = None, device: Any = None) -> Tensor:
 def zeros_like(x: Any, /, *, dtype: Any = None, device: Any = None) -> Tensor:
     """Returns zeros in the shape of `x`."""
     return full_like(x, 0, dtype=dtype, device=device)
+
+
+def _within(k: int, *extents: int) -> int:
+    """Returns the number of a diagonal, or of one next to the matrix where it lies farther away."""
+    return max(-extents[0] - 1, min(k, extents[-1] + 1)) if extents else k
 
 
 def _or_default(dtype: Any) -> DType:

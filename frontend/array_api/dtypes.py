@@ -78,8 +78,8 @@ def finfo(type: Any, /) -> FloatInfo:
     if dtype.kind != "f":
         raise DTypeError(f"{user_line()}: finfo: takes a dtype of floats, not {dtype}")
     found = np.finfo(dtype)
-    limits = (float(value) for value in (found.eps, found.max, found.min, found.smallest_normal))
-    return FloatInfo(found.bits, *limits, dtype)
+    eps, most, least, normal = (float(value) for value in (found.eps, found.max, found.min, found.smallest_normal))
+    return FloatInfo(found.bits, eps, most, least, normal, dtype)
 
 
 def iinfo(type: Any, /) -> IntegerInfo:

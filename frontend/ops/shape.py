@@ -11,7 +11,7 @@ import numpy as np
 from tensorgrad.dialects.tg import index as index_ops
 from tensorgrad.dialects.tg import leaves, shape
 from tensorgrad.dialects.tg.base import ELEMENT_TYPES, NumpyArray, int_value, integer, ints, size_of
-from tensorgrad.errors import ArgumentError, DTypeError, InputError, ShapeError
+from tensorgrad.errors import ArgumentError, AxisError, DTypeError, InputError, ShapeError
 from tensorgrad.ops import promotion
 from tensorgrad.ops.elementwise.arithmetic import add, less, where
 from tensorgrad.ops.promotion import as_tensor
@@ -28,7 +28,8 @@ def normalized_axis(axis: Any, rank: int, what: str) -> int:
     """Returns an axis counted from the front.
 
     Raises:
-        ShapeError: It is out of range.
+        AxisError: It is out of range.
+        ShapeError: It is not an integer.
     """
     try:
         number = operator.index(axis)
@@ -36,7 +37,7 @@ def normalized_axis(axis: Any, rank: int, what: str) -> int:
         given = f"a tensor of shape {axis.shape}" if isinstance(axis, Tensor) else repr(axis)
         raise ShapeError(f"{what}: the axis must be an integer, not {given}") from None
     if not -rank <= number < rank:
-        raise ShapeError(f"{user_line()}: {what}: axis {number} is out of range for a tensor of {rank} axes")
+        raise AxisError(f"{user_line()}: {what}: axis {number} is out of range for a tensor of {rank} axes")
     return number % rank
 
 

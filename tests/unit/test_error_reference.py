@@ -172,6 +172,10 @@ MISTAKES: dict[type[BaseException], Mistake] = {
         lambda: tg.ones((2, 3)) + tg.ones(4),
         HERE + r"add: shapes \(2, 3\) and \(4,\) do not broadcast",
     ),
+    errors.AxisError: Mistake(
+        lambda: tg.sum(tg.ones(2, 3), 2),
+        HERE + "sum: axis 2 is out of range for a tensor of 2 axes",
+    ),
     errors.DTypeError: Mistake(
         lambda: tg.concat([tg.ones(2, "i32"), tg.ones(2, "u32")]),
         HERE + "concat: i32 and u32 have no common type; cast one of them",
