@@ -1,29 +1,37 @@
-"""Linear algebra of the Array API standard: what needs no decomposition."""
+"""Linear algebra of the Array API standard, but for what needs eigenvalues or orthogonal factors."""
 
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 from tensorgrad.array_api.dtypes import of_default
+from tensorgrad.array_api.elimination import cholesky_factor, eliminated, solution
 from tensorgrad.array_api.manipulation import matrix_transpose
 from tensorgrad.errors import OptionError, ShapeError
 from tensorgrad.ops import contract, joining, reduce
+from tensorgrad.ops.contract import numbers
 from tensorgrad.ops.elementwise import arithmetic
-from tensorgrad.ops.promotion import as_tensor, broadcast_to, common
-from tensorgrad.ops.shape import normalized_axis, reshape
+from tensorgrad.ops.elementwise.functions import log
+from tensorgrad.ops.promotion import as_float, as_tensor, broadcast_to, common
+from tensorgrad.ops.shape import expand_dims, normalized_axis, reshape
 from tensorgrad.surface.calls import publish
 from tensorgrad.tracing.location import user_line
 from tensorgrad.tracing.tensor import Tensor
 
 __all__ = [
+    "cholesky",
     "cross",
+    "det",
     "diagonal",
+    "inv",
     "matmul",
     "matrix_norm",
     "matrix_power",
     "matrix_transpose",
     "outer",
+    "slogdet",
+    "solve",
     "tensordot",
     "trace",
     "vecdot",
@@ -32,6 +40,79 @@ __all__ = [
 
 MATRIX_NORMS = ("fro", 1, -1, math.inf, -math.inf)
 """Those that need no singular values."""
+
+
+class Slogdet(NamedTuple):
+    """What `slogdet` gives."""
+
+    sign: Tensor
+    logabsdet: Tensor
+
+
+def cholesky(x: Any, /, *, upper: bool = False) -> Tensor:
+    """Returns the Cholesky factors of symmetric positive definite matrices, lower ones or `upper` ones.
+
+    NaN where a matrix is not positive definite. Of a matrix that is not symmetric the symmetric part counts.
+
+    Raises:
+        ShapeError: The matrices are not square.
+    """
+    factor = cholesky_factor(as_float(_square("cholesky", x)))
+    return matrix_transpose(factor) if upper else factor
+
+
+def det(x: Any, /) -> Tensor:
+    """Returns the determinants of matrices, by elimination with the largest pivot of each column.
+
+    Their derivative is exact where the matrix is regular.
+
+    Raises:
+        ShapeError: The matrices are not square.
+    """
+    return reduce.prod(_pivots("det", x), 0)
+
+
+def slogdet(x: Any, /) -> Slogdet:
+    """Returns the signs of the determinants of matrices, and the logarithms of their sizes.
+
+    Raises:
+        ShapeError: The matrices are not square.
+    """
+    pivots = _pivots("slogdet", x)
+    return Slogdet(reduce.prod(arithmetic.sign(pivots), 0), reduce.sum(log(arithmetic.abs(pivots)), 0))
+
+
+def _pivots(what: str, x: Any) -> Tensor:
+    tensor = as_float(_square(what, x))
+    return eliminated(tensor, tensor.shape[-1], True)[1]
+
+
+def inv(x: Any, /) -> Tensor:
+    """Returns the inverses of matrices; not finite where one is singular.
+
+    Raises:
+        ShapeError: The matrices are not square.
+    """
+    tensor = as_float(_square("inv", x))
+    return solution(tensor, joining.eye(tensor.shape[-1], dtype=tensor.dtype))
+
+
+def solve(x1: Any, x2: Any, /) -> Tensor:
+    """Returns `x` of `x1 @ x = x2`; not finite where a matrix is singular.
+
+    Args:
+        x1: Square matrices.
+        x2: A vector, or matrices whose stacks broadcast with those of `x1`.
+
+    Raises:
+        ShapeError: The matrices are not square, or don't fit the right side.
+    """
+    left, right = numbers("solve", _square("solve", x1), x2)
+    columns = expand_dims(right, -1) if right.ndim == 1 else right
+    if not right.ndim or columns.shape[-2] != left.shape[-1]:
+        raise ShapeError(f"{user_line()}: solve: {left.shape} does not fit a right side of shape {right.shape}")
+    found = solution(left, columns)
+    return found[..., 0] if right.ndim == 1 else found
 
 
 def cross(x1: Any, x2: Any, /, *, axis: int = -1) -> Tensor:
@@ -89,15 +170,14 @@ def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Tenso
 
 
 def matrix_power(x: Any, n: int, /) -> Tensor:
-    """Returns powers of square matrices, by repeated squaring.
+    """Returns powers of square matrices, by repeated squaring: of their inverses where `n` is negative.
 
     Raises:
-        OptionError: `n` is negative: there are no inverses.
         ShapeError: The matrices are not square.
     """
     tensor = _square("matrix_power", x)
     if n < 0:
-        raise OptionError(f"{user_line()}: matrix_power: n is not negative, got {n}: there are no inverses")
+        return matrix_power(inv(tensor), -n)
     result = broadcast_to(joining.eye(tensor.shape[-1], dtype=tensor.dtype), tensor.shape)
     squared = tensor
     while n:

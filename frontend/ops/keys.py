@@ -207,13 +207,15 @@ def index(x: Any, key: Any) -> Tensor:
 
     Several arrays broadcast against each other and choose element by element; an integer beside one counts as one.
     Their axes are where the first of them is, or in front of all others where something is between them. A mask is as
-    many arrays as it has axes.
+    many arrays as it has axes; one without axes, alone in the key, keeps everything, along a new axis, or nothing.
 
     Raises:
         ShapeError: Too many indices, an integer or a known index out of range, or arrays that don't broadcast.
         DTypeError: A key of another kind.
     """
     result = tensor = as_tensor(x)
+    if isinstance(key, (Array, np.ndarray, np.bool_)) and not key.shape and key.dtype == NAMES["bool"]:
+        return take_rows(reshape(tensor, (1, *tensor.shape)), Array(np.arange(int(bool(key)), dtype=np.int32)), 0)
     found = selection(tensor, key)
     if found.extents != list(tensor.shape):
         bounds = {"start": ints(found.start), "stop": ints(found.stop), "step": ints(found.step)}

@@ -58,7 +58,7 @@ NAMES: Mapping[str, Mapping[str, str]] = {
         "jacfwd": "tg.jacobian does that",
         "jacrev": "tg.jacobian does that",
         "le": "tg.less_equal does that",
-        "linalg": "there is tg.norm and tg.matmul; decompositions there are none",
+        "linalg": "tg.array_api.linalg has solve, inv, det, cholesky and others",
         "long": "integers are tg.i32 or tg.u32",
         "lt": "tg.less does that",
         "manual_seed": "seeds are arguments: tg.compile(seed=0), tg.random.key(0)",

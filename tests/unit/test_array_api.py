@@ -164,6 +164,11 @@ SIGNATURES = {
 """The functions of the standard's version 2025.12, and what each takes."""
 
 LINALG = {
+    "cholesky": "x, /, *, upper=False",
+    "det": "x, /",
+    "inv": "x, /",
+    "slogdet": "x, /",
+    "solve": "x1, x2, /",
     "cross": "x1, x2, /, *, axis=-1",
     "diagonal": "x, /, *, offset=0",
     "matmul": "x1, x2, /",
@@ -295,6 +300,9 @@ ROW = np.array([3.0, -1.0, 2.0], np.float32)
 CUBE = np.arange(24.0).reshape(2, 3, 4) - 7
 REPEATED = np.array([[3, 1, 3], [2, 1, 0]])
 SQUARE = np.array([[[2.0, 1.0], [0.5, -1.0]], [[1.0, 3.0], [0.0, 2.0]]])
+MATRICES = np.random.default_rng(1).normal(size=(3, 5, 5))
+MATRICES[0, 0, 0] = 0
+POSITIVE = MATRICES @ MATRICES.swapaxes(-1, -2) + np.eye(5)
 SHARED: dict[str, list[Case]] = {
     "all": [lambda m, a: m.all(a(TRUTHS)), lambda m, a: m.all(a(TRUTHS), axis=0, keepdims=True)],
     "any": [lambda m, a: m.any(a(TRUTHS), axis=(0, 1)), lambda m, a: m.any(a(TRUTHS), axis=-1)],
@@ -393,6 +401,22 @@ SHARED: dict[str, list[Case]] = {
     "vecdot": [lambda m, a: m.vecdot(a(FLOATS), a(ROW)), lambda m, a: m.vecdot(a(CUBE), a(CUBE), axis=-2)],
     "where": [lambda m, a: m.where(a(TRUTHS), a(FLOATS), 0.0), lambda m, a: m.where(a(TRUTHS), a(INTEGERS), 1)],
     "zeros_like": [lambda m, a: m.zeros_like(a(TRUTHS)), lambda m, a: m.zeros_like(a(FLOATS))],
+    "linalg.cholesky": [
+        lambda m, a: m.linalg.cholesky(a(POSITIVE)),
+        lambda m, a: m.linalg.cholesky(a(POSITIVE[0]), upper=True),
+        lambda m, a: m.linalg.cholesky(a(np.ones((0, 3, 3)))),
+    ],
+    "linalg.det": [lambda m, a: m.linalg.det(a(MATRICES)), lambda m, a: m.linalg.det(a(np.ones((2, 0, 0))))],
+    "linalg.inv": [lambda m, a: m.linalg.inv(a(MATRICES)), lambda m, a: m.linalg.inv(a(np.ones((0, 0))))],
+    "linalg.slogdet": [
+        lambda m, a: m.linalg.slogdet(a(MATRICES)),
+        lambda m, a: m.linalg.slogdet(a(np.array([[1.0, 2.0], [2.0, 4.0]]))),
+    ],
+    "linalg.solve": [
+        lambda m, a: m.linalg.solve(a(MATRICES), a(MATRICES[0, :, 0])),
+        lambda m, a: m.linalg.solve(a(MATRICES[0]), a(MATRICES)),
+        lambda m, a: m.linalg.solve(a(MATRICES), a(MATRICES[0, :, :2])),
+    ],
     "linalg.cross": [
         lambda m, a: m.linalg.cross(a(FLOATS), a(FLOATS[::-1])),
         lambda m, a: m.linalg.cross(a(CUBE), a(CUBE * CUBE), axis=1),
@@ -590,6 +614,25 @@ def test_code_for_any_library_has_derivatives() -> None:
     assert np.array_equal(rows, [1, 10, 3]) and rows.dtype == xp.float32
 
 
+@pytest.mark.parametrize("name", ["cholesky", "det", "inv", "slogdet", "solve"])
+def test_derivatives_of_linear_algebra(name: str) -> None:
+    def function(x: Any, y: Any) -> Any:
+        found = getattr(xp.linalg, name)(*((x, y) if name == "solve" else (x,)))
+        return found.logabsdet if name == "slogdet" else found
+
+    matrices = POSITIVE[:2, :3, :3] if name == "cholesky" else MATRICES[1:, 1:4, 1:4]
+    tg.testing.check_grads(function, (matrices, FLOATS[0]), rtol=1e-5, atol=1e-5)
+
+
+def test_singular_matrices() -> None:
+    rows = xp.asarray([[1.0, 2.0], [2.0, 4.0]])
+    assert float(xp.linalg.det(rows)) == 0 and np.asarray(xp.linalg.slogdet(rows)).tolist() == [0, -math.inf]
+    assert not np.isfinite(np.asarray(xp.linalg.inv(rows))).any()
+    assert np.isnan(np.asarray(xp.linalg.cholesky(-xp.eye(2)))).any()
+    half = xp.astype(xp.asarray([[300.0, 0.0], [0.0, 300.0]]), xp.float16)
+    assert float(xp.linalg.inv(half)[0, 0]) == np.float16(1 / 300) and xp.linalg.inv(half).dtype == xp.float16
+
+
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
 def test_steps_to_the_next_float(dtype: str) -> None:
     """On every power of two, its neighbours, and the ends of the range, in both directions."""
@@ -618,7 +661,13 @@ def test_what_cannot_be_is_an_error() -> None:
         ),
         (ShapeError, r"matrix_norm: takes an array of two axes", lambda: xp.linalg.matrix_norm(x[0])),
         (ShapeError, r"matrix_power: takes square matrices", lambda: xp.linalg.matrix_power(x, 2)),
-        (OptionError, "matrix_power: n is not negative, got -1", lambda: xp.linalg.matrix_power(xp.eye(2), -1)),
+        (ShapeError, "det: takes square matrices", lambda: xp.linalg.det(x)),
+        (ShapeError, "cholesky: takes square matrices", lambda: xp.linalg.cholesky(x[0])),
+        (
+            ShapeError,
+            r"solve: \(3, 3\) does not fit a right side of shape \(2, 3\)",
+            lambda: xp.linalg.solve(xp.eye(3), x),
+        ),
         (ShapeError, "cross: axis -1 is of extent 3, not 2 and 2", lambda: xp.linalg.cross(x.mT, x.mT)),
         (ShapeError, r"vecdot: \(2, 3\) and \(3, 2\) differ along axis -1", lambda: xp.vecdot(x, x.mT)),
         (ShapeError, "searchsorted: takes a vector", lambda: xp.searchsorted(x, 1.0)),
@@ -635,3 +684,11 @@ def test_what_cannot_be_is_an_error() -> None:
     for kind, message, call in calls:
         with pytest.raises(kind, match=message):
             call()
+
+
+def test_a_mask_without_axes() -> None:
+    x = xp.asarray(FLOATS[0])
+    for key in (True, False):
+        for mask in (xp.asarray(key), np.asarray(key), np.bool_(key)):
+            assert np.array_equal(x[mask], np.asarray(x)[np.asarray(mask)]) and x[mask].shape == (int(key), 3)
+    assert xp.asarray(2.0)[xp.asarray(True)].shape == (1,)

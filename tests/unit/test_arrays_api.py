@@ -79,7 +79,7 @@ REFUSED: dict[str, tuple[type[Exception], str, Callable[[], Any]]] = {
     "gather along": (tg.errors.ShapeError, "out of range", lambda: tg.take_along_axis(X, np.array([[3]], np.int32), 1)),
     "arrays that don't broadcast": (tg.errors.ShapeError, "broadcast to one", lambda: tg.array(X)[[0, 1], [0, 1, 2]]),
     "a mask of another shape": (tg.errors.ShapeError, "a mask of shape", lambda: tg.array(X)[np.ones((3, 2), bool)]),
-    "a mask without axes": (tg.errors.ShapeError, "a mask of shape", lambda: tg.array(X)[np.array(True)]),
+    "a mask without axes": (tg.errors.ShapeError, "a mask of shape", lambda: tg.array(X)[np.array(True), 0]),
     "two ellipses": (tg.errors.ShapeError, "more than one", lambda: tg.array(X)[..., 0, ...]),
     "cosine of shapes": (tg.errors.ShapeError, "do not broadcast", lambda: tg.cosine_similarity(X, X.T)),
     "pad an empty axis": (tg.errors.ShapeError, "is empty", lambda: tg.pad(X[:0], 1, "edge")),

@@ -231,6 +231,8 @@ def test_powers_of_integers() -> None:
         found = power(bases.astype(np.int32), exponents.astype(np.int32))
         assert found.dtype == tg.i32 and np.asarray(found).tolist() == expected
     assert np.asarray(tg.array([1, -1, -1, 2, 0]) ** tg.array([-3, -3, -2, -1, -1])).tolist() == [1, -1, 1, 0, 0]
+    assert float(0.1 ** tg.array(1.0, "f64")) == 0.1, "a scalar has the other operand's dtype"
+    assert int((3 * 10**9) ** tg.array(1, "u32")) == 3 * 10**9
     unsigned = tg.cast([3, 2], "u32") ** tg.array([2**31 + 1, 31], "u32")
     assert np.asarray(unsigned).tolist() == [pow(3, 2**31 + 1, 2**32), 2**31]
 

@@ -75,14 +75,15 @@ def power(x: Any, y: Any) -> Tensor:
         DTypeError: The operands are integers and the exponent is a negative constant, or they are boolean.
         ShapeError: They don't broadcast.
     """
-    base = as_tensor(x)
-    if isinstance(y, float) and base.dtype.kind in "iu":
-        base = cast(base, NAMES["f32"])
-    if isinstance(y, (int, float)) and not isinstance(y, bool) and y == y // 1:
-        exact = _whole_power(base, int(y))
+    if isinstance(y, (int, float)) and not isinstance(y, bool):
+        base = as_tensor(x)
+        if isinstance(y, float) and base.dtype.kind in "iu":
+            base = cast(base, NAMES["f32"])
+        exact = _whole_power(base, int(y)) if y == y // 1 else None
         if exact is not None:
             return exact
-    left, right = common("power", base, y)
+        x = base
+    left, right = common("power", x, y)
     if is_float(left.dtype):
         return emit(arithmetic.PowOp, [left, right])
     if isinstance(y, int) or left.dtype == NAMES["bool"]:
