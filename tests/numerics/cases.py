@@ -5,6 +5,7 @@ from __future__ import annotations
 from case import Case
 from cases_arithmetic import arithmetic_cases
 from cases_arrays import array_cases
+from cases_composed import composed_cases
 from cases_convolution import convolution_cases
 from cases_cumulative import cumulative_cases
 from cases_functions import function_cases
@@ -27,6 +28,7 @@ CASES: tuple[Case, ...] = (
     *cumulative_cases(),
     *place_cases(),
     *scatter_cases(),
+    *composed_cases(),
 )
 
 SMOOTH: tuple[Case, ...] = tuple(case for case in CASES if case.derivative)

@@ -1,0 +1,58 @@
+"""Cases of functions that are composed of others: each under the op that does most of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from case import SPECIAL, Case, NumpyArray, f32, i32, normal, u32, uniform
+
+import tensorgrad as tg
+from tensorgrad.dialects.tg import index as index_ops
+from tensorgrad.dialects.tg import reduce
+from tensorgrad.dialects.tg.elementwise import arithmetic, functions
+
+PAIRS = (np.repeat(SPECIAL, SPECIAL.size), np.tile(SPECIAL, SPECIAL.size))
+"""Every special value with every other."""
+
+
+def _as_index(x: NumpyArray) -> NumpyArray:
+    return x.astype(np.int32)
+
+
+def composed_cases() -> Iterator[Case]:
+    """Lengths, logarithms, signs, powers of integers, searches and differences."""
+    yield Case(functions.SqrtOp, "hypot", tg.hypot, (normal(3, 1), normal(4)), np.hypot, derivative=True)
+    yield Case(functions.SqrtOp, "hypot special", tg.hypot, PAIRS, np.hypot)
+    yield Case(functions.Log1pOp, "logaddexp", tg.logaddexp, (normal(3, 1), normal(4)), np.logaddexp, derivative=True)
+    yield Case(functions.Log1pOp, "logaddexp special", tg.logaddexp, PAIRS, np.logaddexp)
+    yield Case(functions.LogOp, "to base 10", tg.log10, (uniform(0.2, 40, 5),), np.log10, derivative=True)
+    yield Case(arithmetic.BitcastOp, "signbit", tg.signbit, (SPECIAL,), np.signbit, rtol=0)
+    bases, exponents = np.meshgrid(i32(-3, -1, 0, 1, 2, 46341), i32(0, 1, 2, 5, 31))
+    yield Case(arithmetic.MulOp, "i32 powers", tg.power, (bases, exponents), np.power)
+    yield Case(arithmetic.MulOp, "u32 powers", tg.power, (u32(3, 2**32 - 1, 0), u32(20, 3, 0)), np.power)
+    vector, values = f32(-2, -1, -1, 0.5, 3, np.nan), f32(-3, -1, 0, 0.5, 9, np.nan)
+    for side in ("left", "right"):
+        yield Case(
+            index_ops.TakeOp,
+            f"searchsorted {side}",
+            lambda x, y, s=side: tg.searchsorted(x, y, s),
+            (vector, values),
+            lambda x, y, s=side: _as_index(np.searchsorted(x, y, s)),
+        )
+    yield Case(index_ops.TakeOp, "isin", tg.isin, (values, vector), np.isin)
+    yield Case(
+        arithmetic.SubOp,
+        "diff",
+        lambda x: tg.diff(x, 2, 0),
+        (normal(5, 2),),
+        lambda x: np.diff(x, 2, 0),
+        derivative=True,
+    )
+    yield Case(
+        reduce.SumOp,
+        "of what is not 0",
+        lambda x: tg.count_nonzero(x, 0),
+        (i32(0, 3, 0, -1),),
+        lambda x: _as_index(np.count_nonzero(x, 0)),
+    )
