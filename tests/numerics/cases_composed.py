@@ -38,7 +38,7 @@ def composed_cases() -> Iterator[Case]:
             f"searchsorted {side}",
             lambda x, y, s=side: tg.searchsorted(x, y, s),
             (vector, values),
-            lambda x, y, s=side: _as_index(np.searchsorted(x, y, s)),
+            lambda x, y, s=side: _as_index(np.searchsorted(x, y, "left" if s == "left" else "right")),
         )
     yield Case(index_ops.TakeOp, "isin", tg.isin, (values, vector), np.isin)
     yield Case(

@@ -10,10 +10,24 @@ from typing import Any
 
 import numpy as np
 import pytest
+from array_api_samples import (
+    CUBE,
+    DTYPES,
+    FLOATS,
+    INTEGERS,
+    MATRICES,
+    PAIRS,
+    POSITIVE,
+    REPEATED,
+    ROW,
+    SPECIAL,
+    SQUARE,
+    TRUTHS,
+)
 
 import tensorgrad as tg
 from tensorgrad import array_api as xp
-from tensorgrad.errors import DTypeError, OptionError, ShapeError, TraceError
+from tensorgrad.errors import TraceError
 
 UNARY = [
     "abs",
@@ -184,15 +198,6 @@ LINALG = {
 
 CONSTANTS = {"e": math.e, "inf": math.inf, "nan": math.nan, "newaxis": None, "pi": math.pi}
 
-FLOATS = np.array([[0.5, -0.25, 2.0], [1.0, 0.75, -3.0]])
-SPECIAL = np.array([0.0, -0.0, 1.0, -1.0, 0.5, -2.5, 1e-3, 30.0, np.inf, -np.inf, np.nan])
-INTEGERS = np.array([[3, 1, 2], [0, 7, 5]])
-TRUTHS = np.array([[True, False, True], [False, False, True]])
-
-
-untyped: Any = xp
-"""The namespace as code without types calls it."""
-
 
 def shown(function: Callable[..., Any]) -> str:
     parameters = [one.replace(annotation=one.empty) for one in inspect.signature(function).parameters.values()]
@@ -223,7 +228,6 @@ def test_names_and_signatures() -> None:
         assert getattr(xp, name).__doc__ and getattr(xp, name).__name__ == name
 
 
-DTYPES = ("bool", "int32", "uint32", "float16", "float32", "float64")
 WHOLE = [
     "abs",
     "ceil",
@@ -278,13 +282,6 @@ def test_unary(name: str, dtype: str) -> None:
     assert found.dtype == expected.dtype
 
 
-PAIRS = {
-    "float": (np.repeat(SPECIAL, len(SPECIAL)), np.tile(SPECIAL, len(SPECIAL))),
-    "int": (np.repeat([0, 1, 2, 5, 7], 5), np.tile([1, 2, 3, 7, 4], 5)),
-    "bool": (np.array([True, True, False, False]), np.array([True, False, True, False])),
-}
-
-
 @pytest.mark.parametrize(("name", "dtype"), defined(BINARY))
 def test_binary(name: str, dtype: str) -> None:
     kind = "bool" if dtype == "bool" else "int" if "int" in dtype else "float"
@@ -303,13 +300,6 @@ def test_binary(name: str, dtype: str) -> None:
 Case = Callable[[Any, Callable[[Any], Any]], Any]
 """A call of a namespace's functions, NumPy's or ours, on arrays that a function makes."""
 
-ROW = np.array([3.0, -1.0, 2.0], np.float32)
-CUBE = np.arange(24.0).reshape(2, 3, 4) - 7
-REPEATED = np.array([[3, 1, 3], [2, 1, 0]])
-SQUARE = np.array([[[2.0, 1.0], [0.5, -1.0]], [[1.0, 3.0], [0.0, 2.0]]])
-MATRICES = np.random.default_rng(1).normal(size=(3, 5, 5))
-MATRICES[0, 0, 0] = 0
-POSITIVE = MATRICES @ MATRICES.swapaxes(-1, -2) + np.eye(5)
 SHARED: dict[str, list[Case]] = {
     "all": [lambda m, a: m.all(a(TRUTHS)), lambda m, a: m.all(a(TRUTHS), axis=0, keepdims=True)],
     "any": [lambda m, a: m.any(a(TRUTHS), axis=(0, 1)), lambda m, a: m.any(a(TRUTHS), axis=-1)],
@@ -526,190 +516,3 @@ def test_shapes_that_depend_on_data_are_refused_in_a_trace(name: str) -> None:
     message = f"{name}: how many elements the result has is known only when the program runs; choose values by where"
     with pytest.raises(TraceError, match=message):
         tg.trace(lambda x: getattr(xp, name)(x), (3,))
-
-
-def test_promotion() -> None:
-    """Within a kind as the standard has it; across kinds booleans give way to integers, and they to floats."""
-    dtypes = {name: getattr(xp, name) for name in DTYPES}
-    expected = {
-        **{(name, name): name for name in DTYPES},
-        **{("bool", name): name for name in DTYPES},
-        **{pair: pair[1] for pair in itertools.product(("int32", "uint32"), ("float16", "float32", "float64"))},
-        **{pair: pair[1] for pair in itertools.combinations(("float16", "float32", "float64"), 2)},
-    }
-    for (first, second), wanted in expected.items():
-        for pair in ((first, second), (second, first)):
-            given = [dtypes[name] for name in pair]
-            assert xp.result_type(*given) == dtypes[wanted]
-            if wanted != "bool":
-                assert xp.add(*(xp.ones(2, dtype=dtype) for dtype in given)).dtype == dtypes[wanted]
-    with pytest.raises(DTypeError, match=r"result_type: i32 and u32 have no common type; cast one of them"):
-        xp.result_type(xp.int32, xp.uint32)
-    with pytest.raises(OptionError, match="result_type: takes at least one array or dtype"):
-        xp.result_type(1, 2.0)
-    x = xp.ones(2, dtype=xp.int32)
-    assert xp.result_type(x, 1, True) == xp.int32 and xp.result_type(x, 1.0) == xp.float32
-    assert xp.result_type(xp.float64, 1.0, 3) == xp.float64 and xp.result_type(xp.bool, 2) == xp.int32
-    casts = [(a, b) for a in DTYPES for b in DTYPES if xp.can_cast(dtypes[a], dtypes[b])]
-    floats = set(itertools.combinations(("float16", "float32", "float64"), 2))
-    assert set(casts) == {(name, name) for name in DTYPES} | floats
-    assert xp.can_cast(x, xp.int32)
-
-
-def test_dtypes() -> None:
-    for name in ("float16", "float32", "float64"):
-        found, expected = xp.finfo(getattr(xp, name)), np.finfo(name)
-        for limit in ("bits", "eps", "max", "min", "smallest_normal", "dtype"):
-            assert getattr(found, limit) == getattr(expected, limit)
-        assert {type(found.eps), type(found.max)} == {float}
-    for name in ("int32", "uint32"):
-        found, expected = xp.iinfo(xp.zeros(1, dtype=getattr(xp, name))), np.iinfo(name)
-        assert (found.bits, found.min, found.max, found.dtype) == (32, expected.min, expected.max, np.dtype(name))
-    with pytest.raises(DTypeError, match="finfo: takes a dtype of floats, not int32"):
-        xp.finfo(xp.int32)
-    with pytest.raises(DTypeError, match="iinfo: takes a dtype of integers, not float32"):
-        xp.iinfo(xp.ones(1))
-    kinds = {name: [kind for kind in KINDS if xp.isdtype(getattr(xp, name), kind)] for name in DTYPES}
-    assert kinds["bool"] == ["bool"] and kinds["int32"] == ["signed integer", "integral", "numeric"]
-    assert kinds["uint32"] == ["unsigned integer", "integral", "numeric"]
-    assert kinds["float16"] == kinds["float64"] == ["real floating", "numeric"]
-    assert xp.isdtype(xp.int32, xp.int32) and not xp.isdtype(xp.int32, (xp.uint32, "real floating", "bool"))
-    with pytest.raises(OptionError, match="isdtype: kind 'float' is not one of bool, signed integer"):
-        xp.isdtype(xp.float32, "float")
-
-
-KINDS = ("bool", "signed integer", "unsigned integer", "integral", "real floating", "complex floating", "numeric")
-
-
-def test_inspection() -> None:
-    info = xp.__array_namespace_info__()
-    assert info.capabilities() == {"boolean indexing": True, "data-dependent shapes": True, "max dimensions": 64}
-    assert info.devices() == [info.default_device()] == ["cpu"]
-    assert info.default_dtypes() == {"real floating": xp.float32, "integral": xp.int32, "indexing": xp.int32}
-    assert info.dtypes() == {name: getattr(xp, name) for name in DTYPES if name != "float16"}
-    assert [*info.dtypes(kind=("bool", "integral"))] == ["bool", "int32", "uint32"]
-    assert xp.asarray([1.5]).dtype == xp.zeros(1).dtype == info.default_dtypes()["real floating"]
-    assert xp.asarray([1]).dtype == xp.arange(3).dtype == info.default_dtypes()["integral"]
-    assert xp.argmax(xp.ones(3)).dtype == xp.nonzero(xp.ones(3))[0].dtype == info.default_dtypes()["indexing"]
-    for call in (info.dtypes, info.default_dtypes, lambda device: xp.zeros(2, device=device)):
-        with pytest.raises(OptionError, match="arrays are on the device 'cpu', not on 'gpu'"):
-            call(device="gpu")
-
-
-def test_arrays_know_their_namespace() -> None:
-    x = xp.asarray([[1.0, 2.0], [3.0, 4.0]])
-    assert x.__array_namespace__() is x.__array_namespace__(api_version="2024.12") is xp
-    with pytest.raises(OptionError, match=r"version '2021.12' of the Array API standard is not one of 2022.12, "):
-        x.__array_namespace__(api_version="2021.12")
-    assert x.device == "cpu" and x.to_device("cpu") is x and x.to_device(x.device, stream=None) is x
-    with pytest.raises(OptionError, match="arrays are on the device 'cpu', not on 'cuda'"):
-        x.to_device("cuda")
-    assert np.array_equal(x.mT, np.asarray(x).T)
-    with pytest.raises(ShapeError, match=r"matrix_transpose: takes an array of two axes or more, not \(3,\)"):
-        _ = xp.ones(3).mT
-
-
-def test_code_for_any_library_has_derivatives() -> None:
-    def loss(x: Any, w: Any) -> Any:
-        namespace = x.__array_namespace__()
-        scaled = namespace.matmul(x, w) / namespace.linalg.vector_norm(w, axis=0)
-        zeros = namespace.zeros_like(scaled, device=scaled.device)
-        return namespace.mean(namespace.logaddexp(scaled, zeros) + namespace.hypot(scaled, zeros + 1.0))
-
-    tg.testing.check_grads(loss, (FLOATS, CUBE[0, :, :2] / 7 + 0.1))
-    rows = tg.jit(lambda x: xp.asarray([x[0], x[1] * 2, 3.0]), device="numpy")(np.array([1.0, 5.0], np.float32))
-    assert np.array_equal(rows, [1, 10, 3]) and rows.dtype == xp.float32
-
-
-@pytest.mark.parametrize("name", ["cholesky", "det", "inv", "slogdet", "solve"])
-def test_derivatives_of_linear_algebra(name: str) -> None:
-    def function(x: Any, y: Any) -> Any:
-        found = getattr(xp.linalg, name)(*((x, y) if name == "solve" else (x,)))
-        return found.logabsdet if name == "slogdet" else found
-
-    matrices = POSITIVE[:2, :3, :3] if name == "cholesky" else MATRICES[1:, 1:4, 1:4]
-    tg.testing.check_grads(function, (matrices, FLOATS[0]), rtol=1e-5, atol=1e-5)
-
-
-def test_loops_and_steps_as_native_code() -> None:
-    narrow = [part.astype(np.float32) for part in (POSITIVE, MATRICES[0], *PAIRS["float"])]
-
-    def function(x: Any, y: Any, z: Any, w: Any) -> Any:
-        factor = xp.linalg.cholesky(x)
-        slope = tg.grad(lambda x: tg.sum(xp.linalg.inv(x) ** 2))(x)
-        return factor, xp.linalg.solve(x, y), xp.linalg.det(x), slope, xp.nextafter(z, w)
-
-    found, expected = tg.jit(function, device="cpu")(*narrow), function(*map(tg.array, narrow))
-    for one, wanted in zip(found, expected, strict=True):
-        np.testing.assert_allclose(np.asarray(one), np.asarray(wanted), rtol=1e-4, atol=1e-5)
-    assert np.array_equal(found[-1], expected[-1], equal_nan=True)
-
-
-def test_singular_matrices() -> None:
-    rows = xp.asarray([[1.0, 2.0], [2.0, 4.0]])
-    assert float(xp.linalg.det(rows)) == 0 and np.asarray(xp.linalg.slogdet(rows)).tolist() == [0, -math.inf]
-    assert not np.isfinite(np.asarray(xp.linalg.inv(rows))).any()
-    assert np.isnan(np.asarray(xp.linalg.cholesky(-xp.eye(2)))).any()
-    half = xp.astype(xp.asarray([[300.0, 0.0], [0.0, 300.0]]), xp.float16)
-    assert float(xp.linalg.inv(half)[0, 0]) == np.float16(1 / 300) and xp.linalg.inv(half).dtype == xp.float16
-
-
-@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
-def test_steps_to_the_next_float(dtype: str) -> None:
-    """On every power of two, its neighbours, and the ends of the range, in both directions."""
-    limits, zero, infinity = np.finfo(dtype), np.asarray(0, dtype), np.asarray(np.inf, dtype)
-    powers = np.ldexp(np.ones((), dtype), np.arange(limits.minexp - limits.nmant, limits.maxexp)).astype(dtype)
-    around = np.concatenate([powers, np.nextafter(powers, infinity), np.nextafter(powers, zero)])
-    ends = np.array([0.0, -0.0, np.finfo(dtype).max, np.inf], dtype)
-    values = np.concatenate([around, -around, ends, -ends])
-    for towards in (np.inf, -np.inf, 0.0):
-        with np.errstate(all="ignore"):
-            expected = np.nextafter(values, np.asarray(towards, dtype))
-        found = np.asarray(xp.nextafter(tg.array(values, dtype), tg.array(towards, dtype)))
-        assert found.dtype == expected.dtype and np.array_equal(found, expected)
-
-
-def test_what_cannot_be_is_an_error() -> None:
-    x = xp.ones((2, 3))
-    calls: list[tuple[type[Exception], str, Callable[[], Any]]] = [
-        (OptionError, "asarray: copy=False, and list has to be copied", lambda: xp.asarray([1], copy=False)),
-        (OptionError, "from_dlpack: copy=False, and arrays are copied", lambda: xp.from_dlpack(FLOATS, copy=False)),
-        (OptionError, "take: axis= is needed for an array of 2 axes", lambda: xp.take(x, xp.asarray([0]))),
-        (
-            OptionError,
-            "matrix_norm: ord 2.0 is not one of fro, 1",
-            lambda: xp.linalg.matrix_norm(x, ord=2.0),
-        ),
-        (ShapeError, r"matrix_norm: takes an array of two axes", lambda: xp.linalg.matrix_norm(x[0])),
-        (ShapeError, r"matrix_power: takes square matrices", lambda: xp.linalg.matrix_power(x, 2)),
-        (ShapeError, "det: takes square matrices", lambda: xp.linalg.det(x)),
-        (ShapeError, "cholesky: takes square matrices", lambda: xp.linalg.cholesky(x[0])),
-        (
-            ShapeError,
-            r"solve: \(3, 3\) does not fit a right side of shape \(2, 3\)",
-            lambda: xp.linalg.solve(xp.eye(3), x),
-        ),
-        (ShapeError, "cross: axis -1 is of extent 3, not 2 and 2", lambda: xp.linalg.cross(x.mT, x.mT)),
-        (ShapeError, r"vecdot: \(2, 3\) and \(3, 2\) differ along axis -1", lambda: xp.vecdot(x, x.mT)),
-        (ShapeError, "searchsorted: takes a vector", lambda: xp.searchsorted(x, 1.0)),
-        (
-            OptionError,
-            "searchsorted: side 'both' is not one of left",
-            lambda: xp.searchsorted(x[0], 1.0, side="both"),
-        ),
-        (ShapeError, "diff: n is not negative, got -1", lambda: xp.diff(x, n=-1)),
-        (ShapeError, "nonzero: takes an array of one axis or more", lambda: xp.nonzero(xp.asarray(1.0))),
-        (TypeError, "takes 1 argument by position, and 2 came", lambda: untyped.sum(x, 0)),
-        (TypeError, "abs", lambda: untyped.abs(x=x)),
-    ]
-    for kind, message, call in calls:
-        with pytest.raises(kind, match=message):
-            call()
-
-
-def test_a_mask_without_axes() -> None:
-    x = xp.asarray(FLOATS[0])
-    for key in (True, False):
-        for mask in (xp.asarray(key), np.asarray(key), np.bool_(key)):
-            assert np.array_equal(x[mask], np.asarray(x)[np.asarray(mask)]) and x[mask].shape == (int(key), 3)
-    assert xp.asarray(2.0)[xp.asarray(True)].shape == (1,)
