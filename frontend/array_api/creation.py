@@ -25,7 +25,7 @@ def asarray(obj: Any, /, *, dtype: Any = None, device: Any = None, copy: bool | 
         obj: An array, of another library too; a number; or nested lists and tuples of them, traced arrays included.
         dtype: The dtype. Without it arrays keep their own where tensorgrad has it; Python's numbers become f32, i32
             or bool.
-        device: `"cpu"`, or `None` for the same.
+        device: Where it is to be used; it is an array of the host, which goes along to any device.
         copy: Whether to copy; `None` copies what is not an array of ours.
 
     Raises:

@@ -7,15 +7,18 @@ from typing import Any
 from tensorgrad.errors import OptionError
 from tensorgrad.tracing.location import user_line
 
-DEVICE = "cpu"
-"""Where arrays are: what is computed outside of programs is computed by NumPy, and programs put out arrays there."""
+DEVICE = "host"
+"""Where arrays are that live on no device: they go along with tensors of any."""
+
+TAKEN = (DEVICE, "cpu", "wgpu", "numpy")
+"""What `device=` may be: an array of the host serves as one on any."""
 
 
 def check_device(device: Any) -> None:
-    """Checks a device that an array is to be on.
+    """Checks a device that an array is to be used on.
 
     Raises:
-        OptionError: It is another one than arrays are on.
+        OptionError: There is no such device.
     """
-    if device is not None and device != DEVICE:
-        raise OptionError(f"{user_line()}: arrays are on the device {DEVICE!r}, not on {device!r}")
+    if device is not None and device not in TAKEN:
+        raise OptionError(f"{user_line()}: a device is one of {', '.join(TAKEN)}, not {device!r}")

@@ -150,7 +150,7 @@ def astype(x: Any, dtype: Any, /, *, copy: builtins.bool = True, device: Any = N
         x: An array.
         dtype: The dtype.
         copy: Ignored, since arrays don't change.
-        device: `"cpu"`, or `None` for the same.
+        device: Where it is to be used; it is an array of the host, which goes along to any device.
     """
     check_device(device)
     return promotion.cast(x, dtype)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any, NamedTuple
 
-from tensorgrad.errors import ShapeError, TraceError
-from tensorgrad.ops import reduce
+from tensorgrad.errors import TraceError
+from tensorgrad.ops import index, reduce
 from tensorgrad.ops import searching as search
 from tensorgrad.ops import sort as sorting
 from tensorgrad.ops.cumulative import cumsum, diff
@@ -64,16 +63,7 @@ def nonzero(x: Any, /) -> tuple[Tensor, ...]:
         TraceError: The array is traced.
         ShapeError: It has no axes.
     """
-    tensor = _known("nonzero", x)
-    if not tensor.ndim:
-        raise ShapeError(f"{user_line()}: nonzero: takes an array of one axis or more")
-    flat = reshape(tensor, -1)
-    places = arange(flat.size)[arithmetic.not_equal(flat, 0)]
-    found: list[Tensor] = []
-    for axis, extent in enumerate(tensor.shape):
-        behind = math.prod(tensor.shape[axis + 1 :])
-        found.append(places // max(behind, 1) % max(extent, 1))
-    return tuple(found)
+    return index.nonzero(x)
 
 
 def searchsorted(x1: Any, x2: Any, /, *, side: str = "left", sorter: Any = None) -> Tensor:

@@ -137,8 +137,8 @@ def nonzero(x: Any) -> tuple[Tensor, ...]:
         raise ShapeError(f"{user_line()}: nonzero: a tensor without axes has no indices")
     if not isinstance(tensor, Array):
         raise TraceError(
-            f"{user_line()}: nonzero: how many elements are other than 0 is known only when the program runs, and "
-            "shapes are known before; tg.where(condition, x, 0) keeps the shape"
+            f"{user_line()}: nonzero: how many elements the result has is known only when the program runs; choose "
+            "values by where"
         )
     return tuple(Array(places.astype(np.int32)) for places in np.nonzero(np.asarray(tensor)))
 

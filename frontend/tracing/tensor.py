@@ -13,7 +13,7 @@ from xdsl.ir import SSAValue
 
 from tensorgrad.dialects.tg.base import NumpyArray, numpy_dtype
 from tensorgrad.dialects.tg.build import type_of
-from tensorgrad.errors import ArgumentError, GradientError, ShapeError, TraceError
+from tensorgrad.errors import ArgumentError, GradientError, OptionError, ShapeError, TraceError
 from tensorgrad.runtime.backend import OutputHandle
 from tensorgrad.surface.calls import public
 from tensorgrad.surface.foreign import unknown_attribute
@@ -447,6 +447,19 @@ class Array(Eager, Tensor):
         more = "" if self.live is None else f", device={self.device!r}"
         more += ", requires_grad=True" if self.requires_grad else ""
         return f"Array({np.array2string(self._array, separator=', ')}, dtype={SHORT[self.dtype]}{more})"
+
+    def to_device(self, device: Any, /, *, stream: Any = None) -> Any:
+        """Returns the tensor, where it is on that device; an array of the host is on any.
+
+        Raises:
+            OptionError: There is no such device, or the tensor lives on another one.
+        """
+        if self.live is not None and device != self.device:
+            raise OptionError(
+                f"{user_line()}: to_device: the tensor lives on {self.device}; tg.tensor(x, device={device!r}) makes a "
+                "copy there"
+            )
+        return super().to_device(device, stream=stream)
 
     def __getitem__(self, key: Any) -> Any:
         found = super().__getitem__(key)

@@ -82,7 +82,7 @@ KINDS = ("bool", "signed integer", "unsigned integer", "integral", "real floatin
 def test_inspection() -> None:
     info = xp.__array_namespace_info__()
     assert info.capabilities() == {"boolean indexing": True, "data-dependent shapes": True, "max dimensions": 64}
-    assert info.devices() == [info.default_device()] == ["cpu"]
+    assert info.devices() == [info.default_device()] == ["host"]
     assert info.default_dtypes() == {"real floating": xp.float32, "integral": xp.int32, "indexing": xp.int32}
     assert info.dtypes() == {name: getattr(xp, name) for name in DTYPES if name != "float16"}
     assert [*info.dtypes(kind=("bool", "integral"))] == ["bool", "int32", "uint32"]
@@ -90,7 +90,7 @@ def test_inspection() -> None:
     assert xp.asarray([1]).dtype == xp.arange(3).dtype == info.default_dtypes()["integral"]
     assert xp.argmax(xp.ones(3)).dtype == xp.nonzero(xp.ones(3))[0].dtype == info.default_dtypes()["indexing"]
     for call in (info.dtypes, info.default_dtypes, lambda device: xp.zeros(2, device=device)):
-        with pytest.raises(OptionError, match="arrays are on the device 'cpu', not on 'gpu'"):
+        with pytest.raises(OptionError, match="a device is one of host, cpu, wgpu, numpy, not 'gpu'"):
             call(device="gpu")
 
 
@@ -99,8 +99,8 @@ def test_arrays_know_their_namespace() -> None:
     assert x.__array_namespace__() is x.__array_namespace__(api_version="2024.12") is xp
     with pytest.raises(OptionError, match=r"version '2021.12' of the Array API standard is not one of 2022.12, "):
         x.__array_namespace__(api_version="2021.12")
-    assert x.device == "cpu" and x.to_device("cpu") is x and x.to_device(x.device, stream=None) is x
-    with pytest.raises(OptionError, match="arrays are on the device 'cpu', not on 'cuda'"):
+    assert x.device == "host" and x.to_device("cpu") is x and x.to_device(x.device, stream=None) is x
+    with pytest.raises(OptionError, match="a device is one of host, cpu, wgpu, numpy, not 'cuda'"):
         x.to_device("cuda")
     assert np.array_equal(x.mT, np.asarray(x).T)
     with pytest.raises(ShapeError, match=r"matrix_transpose: takes an array of two axes or more, not \(3,\)"):
@@ -196,7 +196,7 @@ def test_what_cannot_be_is_an_error() -> None:
             lambda: xp.searchsorted(x[0], 1.0, side="both"),
         ),
         (ShapeError, "diff: n is not negative, got -1", lambda: xp.diff(x, n=-1)),
-        (ShapeError, "nonzero: takes an array of one axis or more", lambda: xp.nonzero(xp.asarray(1.0))),
+        (ShapeError, "nonzero: a tensor without axes has no indices", lambda: xp.nonzero(xp.asarray(1.0))),
         (TypeError, "takes 1 argument by position, and 2 came", lambda: untyped.sum(x, 0)),
         (TypeError, "abs", lambda: untyped.abs(x=x)),
     ]
