@@ -12,7 +12,7 @@ import numpy as np
 from tensorgrad.eager.tape import Backward, Edge, Leaf, Node, Operand, is_grad_enabled
 from tensorgrad.eager.templates import Template
 from tensorgrad.eager.values import Kind, Value
-from tensorgrad.errors import ArgumentError, DTypeError, GradientError, ShapeError
+from tensorgrad.errors import ArgumentError, DTypeError, GradientError, ShapeError, TraceError
 from tensorgrad.ops.index import Changes as At
 from tensorgrad.ops.promotion import as_tensor, broadcast_shapes, broadcast_to, cast
 from tensorgrad.ops.shape import reshape
@@ -20,6 +20,7 @@ from tensorgrad.tracing.dtypes import SHORT, is_float, promote
 from tensorgrad.tracing.home import Home, Live
 from tensorgrad.tracing.location import user_line
 from tensorgrad.tracing.tensor import Array, Tensor
+from tensorgrad.tracing.tracer import current_trace
 from tensorgrad.tracing.views import View
 
 
@@ -71,6 +72,12 @@ class ChangingHome(Home):
 
     def assign(self, x: Array, what: str, value: Any) -> None:
         """Gives a tensor, and all that shares its memory, another value; see `Home.assign`."""
+        trace = current_trace()
+        if trace is not None:
+            raise TraceError(
+                f"{user_line()}: {what}: a tensor on {self.device} is changed in place inside {trace.name}, which is "
+                "traced and may run any number of times; return the value from there, and change the tensor outside"
+            )
         self._check_changeable(x, what)
         whole: Tensor = self._fitting(x, what, value)
         root = x

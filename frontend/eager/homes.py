@@ -24,7 +24,7 @@ from tensorgrad.eager.recording import Recording, is_constant, splat_of
 from tensorgrad.eager.tape import Edge, Operand, is_grad_enabled, on_tape
 from tensorgrad.eager.templates import Template
 from tensorgrad.eager.values import Kind, Value, kind_of, read_only, value_of
-from tensorgrad.errors import ArgumentError, DTypeError, TensorgradError
+from tensorgrad.errors import ArgumentError, DeviceError, DTypeError, TensorgradError
 from tensorgrad.interpreters.tensors import TensorExecutor
 from tensorgrad.passes.tensors.moving import copied
 from tensorgrad.runtime.backend import OutputHandle
@@ -190,8 +190,11 @@ class NumpyHome(EagerHome):
         function = self._functions.get(template)
         if function is None:
             function = self._functions[template] = _by_numpy(template)
-        with np.errstate(all="ignore"):
-            found = function(*[operand.numpy() for operand in operands])
+        try:
+            with np.errstate(all="ignore"):
+                found = function(*[operand.numpy() for operand in operands])
+        except MemoryError as error:
+            raise DeviceError(f"{user_line()}: {template.name}: {error}") from error
         return [
             Value(kind, read_only(np.asarray(one).reshape(kind.shape)))
             for kind, one in zip(template.results, found, strict=True)
@@ -268,8 +271,7 @@ class RecordingHome(EagerHome):
     def flush(self) -> None:
         """Computes everything that is recorded and that someone may still look at.
 
-        Raises:
-            TensorgradError: What the compiler or the device reported; whoever looks at a value of the block gets it.
+        What the compiler or the device reports about a value is raised to who looks at it.
         """
         with self._lock:
             recording = self._recording
@@ -278,18 +280,26 @@ class RecordingHome(EagerHome):
             if not alive:
                 return
             try:
-                found = self._program(recording, alive).run(recording)
-            except TensorgradError as error:
-                for value in alive:
-                    value.recording, value.error = None, error
-                raise
+                self._compute(recording, alive)
             except BaseException:
                 self._recording = recording  # interrupted: all is still to be computed
                 raise
             self.flushes += 1
-            for value, source in zip(alive, found, strict=True):
-                value.recording = None
-                value.source = read_only(source) if isinstance(source, np.ndarray) else source
+
+    def _compute(self, recording: Recording, alive: Sequence[Value]) -> None:
+        """Computes values; where that fails, each by itself, so that those which can be had are."""
+        try:
+            found = self._program(recording, alive).run(recording)
+        except TensorgradError as error:
+            if len(alive) == 1:
+                alive[0].recording, alive[0].error = None, error
+                return
+            for value in alive:
+                self._compute(recording, [value])
+            return
+        for value, source in zip(alive, found, strict=True):
+            value.recording = None
+            value.source = read_only(source) if isinstance(source, np.ndarray) else source
 
     def _program(self, recording: Recording, alive: Sequence[Value]) -> Program:
         key = recording.key(alive)

@@ -105,6 +105,7 @@ class Home(ABC):
             value: A tensor, array or number.
 
         Raises:
+            TraceError: This is inside a trace.
             GradientError: It is a leaf that requires a gradient, and gradients are recorded; or it can't be written to.
             ShapeError: The value doesn't broadcast to the tensor's shape.
             DTypeError: The value has a dtype that the tensor's can't hold.

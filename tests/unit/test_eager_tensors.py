@@ -154,6 +154,21 @@ def test_an_error_of_the_device_comes_to_who_looks(home: RecordingHome, monkeypa
     assert (x * 2.0).tolist() == [2.0, 2.0, 2.0]
 
 
+def test_what_fails_takes_nothing_along(place: tg.DeviceName) -> None:
+    x = tensor([1.0, 2.0], place)
+    y = x + 1.0
+    with pytest.raises(tg.errors.TensorgradError):
+        (tg.broadcast_to(x[:1], (10**6, 10**7)) * 2.0).numpy()
+    assert y.tolist() == [2.0, 3.0]
+
+
+def test_changes_inside_a_trace_are_refused(place: tg.DeviceName) -> None:
+    x = tensor([1.0, 2.0], place)
+    with pytest.raises(tg.errors.TraceError, match=r"add_: a tensor on \w+ is changed in place inside"):
+        tg.jit(lambda y: x.add_(1) + y, device="numpy")(np.ones(2, np.float32))
+    assert x.tolist() == [1.0, 2.0]
+
+
 def test_an_interrupted_block_is_not_lost(home: RecordingHome, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(module: object) -> Any:
         raise KeyboardInterrupt
