@@ -22,9 +22,6 @@ from tensorgrad.driver.jit import Jitted as Jitted
 from tensorgrad.driver.jit import jit as jit
 from tensorgrad.driver.load import load as load
 from tensorgrad.driver.training import Training as Training
-from tensorgrad.eager.tape import enable_grad as enable_grad
-from tensorgrad.eager.tape import is_grad_enabled as is_grad_enabled
-from tensorgrad.eager.tape import no_grad as no_grad
 from tensorgrad.ops.activations import elu as elu
 from tensorgrad.ops.activations import gelu as gelu
 from tensorgrad.ops.activations import hard_sigmoid as hard_sigmoid
@@ -228,6 +225,9 @@ from tensorgrad.tracing.dtypes import f64 as f64
 from tensorgrad.tracing.dtypes import i32 as i32
 from tensorgrad.tracing.dtypes import spec as spec
 from tensorgrad.tracing.dtypes import u32 as u32
+from tensorgrad.tracing.grad_mode import enable_grad as enable_grad
+from tensorgrad.tracing.grad_mode import is_grad_enabled as is_grad_enabled
+from tensorgrad.tracing.grad_mode import no_grad as no_grad
 from tensorgrad.tracing.tensor import Array as Array
 from tensorgrad.tracing.tensor import Tensor as Tensor
 from tensorgrad.tracing.tracer import trace as trace

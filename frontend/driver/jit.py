@@ -16,7 +16,6 @@ from tensorgrad.driver.device import DeviceName, check_name, find_device
 from tensorgrad.driver.model_tracing import checked_results
 from tensorgrad.driver.pipeline import Compilation, Phases
 from tensorgrad.driver.precision import Precision, check_device, checked_precision, while_tracing
-from tensorgrad.eager.tape import is_grad_enabled
 from tensorgrad.errors import DTypeError, InputError, OptionError
 from tensorgrad.nn.values import check_kept, closed, opened
 from tensorgrad.ops.promotion import as_tensor
@@ -24,6 +23,7 @@ from tensorgrad.passes.buffers.lower_precision import LowerPrecisionPass
 from tensorgrad.passes.pipelines import forward_passes
 from tensorgrad.tracing import trees
 from tensorgrad.tracing.dtypes import Spec
+from tensorgrad.tracing.grad_mode import is_grad_enabled
 from tensorgrad.tracing.location import user_line
 from tensorgrad.tracing.tensor import Array
 from tensorgrad.tracing.tracer import as_array, checked_module, current_trace, function_name, trace_call, unique

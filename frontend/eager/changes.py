@@ -5,11 +5,12 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import count
 from typing import Any
 
 import numpy as np
 
-from tensorgrad.eager.tape import Backward, Edge, Leaf, Node, Operand, is_grad_enabled
+from tensorgrad.eager.tape import Backward, Edge, Leaf, Node, Operand
 from tensorgrad.eager.templates import Template
 from tensorgrad.eager.values import Kind, Value
 from tensorgrad.errors import ArgumentError, DTypeError, GradientError, ShapeError, TraceError
@@ -17,11 +18,14 @@ from tensorgrad.ops.index import Changes as At
 from tensorgrad.ops.promotion import as_tensor, broadcast_shapes, broadcast_to, cast
 from tensorgrad.ops.shape import reshape
 from tensorgrad.tracing.dtypes import SHORT, is_float, promote
+from tensorgrad.tracing.grad_mode import is_grad_enabled, recording
 from tensorgrad.tracing.home import Home, Live
 from tensorgrad.tracing.location import user_line
 from tensorgrad.tracing.tensor import Array, Tensor
 from tensorgrad.tracing.tracer import current_trace
 from tensorgrad.tracing.views import View
+
+_hook_numbers = count()
 
 
 class ChangingHome(Home):
@@ -51,6 +55,11 @@ class ChangingHome(Home):
     def wrap(self, value: Value, edge: Edge | None) -> Array:
         """Returns a tensor of a value."""
 
+    def alias(self, x: Array) -> Array:
+        """Returns another tensor with the value of `x`; see `Home.alias`."""
+        value, edge = self.operand(x)
+        return self.wrap(value, edge if is_grad_enabled() else None)
+
     def share(self, x: Array, view: Array) -> None:
         """Notes that a tensor is a view of `x`; see `Home.share`."""
         storage = self.operand(x)[0].shared()
@@ -66,8 +75,9 @@ class ChangingHome(Home):
             own.value = storage.value
             return
         _check_certain(own.view, x)
-        found = own.view.again(own.view.parent)
-        own.value, own.edge = self.operand(found)
+        with recording(own.view.is_recorded):  # whoever looks at it first
+            found = own.view.again(own.view.parent)
+            own.value, own.edge = self.operand(found)
         own.value.storage, own.value.version = storage, storage.version
 
     def assign(self, x: Array, what: str, value: Any) -> None:
@@ -91,7 +101,7 @@ class ChangingHome(Home):
         storage.replace(made, user_line())
         own = live(root)
         own.value = made
-        if is_grad_enabled() and not isinstance(_target(root), Leaf):
+        if is_grad_enabled() and not isinstance(self._target(root), Leaf):
             own.edge = edge
         if root is not x:
             self.update(x)
@@ -109,7 +119,7 @@ class ChangingHome(Home):
     def _check_changeable(self, x: Array, what: str) -> None:
         one: Array | None = x if is_grad_enabled() else None
         while one is not None:
-            if isinstance(_target(one), Leaf):
+            if isinstance(self._target(one), Leaf):
                 that = "" if one is x else ", which this tensor is a view of,"
                 raise GradientError(
                     f"{user_line()}: {what}: a leaf{that} requires a gradient, so that it can't be changed in place; "
@@ -131,17 +141,16 @@ class ChangingHome(Home):
 
     def require_gradient(self, x: Array, required: bool) -> None:
         """Makes a tensor a leaf that gathers its gradient, or one that doesn't."""
-        target = _target(x)
+        target, own = self._target(x), live(x)
         if isinstance(target, Node):
             raise GradientError(
                 f"{user_line()}: requires_grad can be set on leaves only; detach() gives a tensor without the graph"
             )
         if required and not is_float(x.dtype):
             raise GradientError(f"{user_line()}: a tensor of {SHORT[x.dtype]} has no gradient; only floats have")
-        if required and target is None:
-            live(x).edge = (Leaf(), 0)
-        elif not required:
-            live(x).edge = None
+        if required:
+            own.leaf = own.leaf or Leaf()
+        own.edge = (own.leaf, 0) if required else None
 
     def backward(
         self,
@@ -193,7 +202,7 @@ class ChangingHome(Home):
             raise GradientError(f"{user_line()}: register_hook: the tensor requires no gradient")
         target, place = edge
         hooks = target.hooks if isinstance(target, Leaf) else target.hooks.setdefault(place, {})
-        number = max(hooks, default=-1) + 1
+        number = next(_hook_numbers)
         hooks[number] = hook
         return lambda: hooks.pop(number, None) and None
 
@@ -204,27 +213,49 @@ class ChangingHome(Home):
             raise GradientError(f"{user_line()}: retain_grad: the tensor requires no gradient")
         target, place = edge
         if isinstance(target, Node):
-            target.retained.setdefault(place, Leaf())
+            target.retained.setdefault(place, Leaf()).gathers = True
 
-    def is_leaf(self, live: Live) -> bool:
+    def edge(self, x: Array) -> Edge | None:
+        """Returns where a derivative by a tensor goes, if anything asks for one."""
+        return self.operand(x)[1]
+
+    def is_leaf(self, x: Array) -> bool:
         """Returns whether no recorded op made a tensor."""
-        return live.edge is None or isinstance(live.edge[0], Leaf)
+        return not isinstance(self._target(x), Node)
+
+    def _target(self, x: Array) -> Node | Leaf | None:
+        edge = self.edge(x)
+        return None if edge is None else edge[0]
+
+    def _kept(self, x: Array) -> Leaf | None:
+        """Returns where the gradient of a tensor is gathered."""
+        edge = self.edge(x)
+        if edge is None:
+            return live(x).leaf
+        target, place = edge
+        return target if isinstance(target, Leaf) else target.retained.get(place)
 
     def gradient(self, x: Array) -> Array | None:
         """Returns the gradient that a tensor has gathered."""
-        kept = _kept(x)
+        kept = self._kept(x)
         return None if kept is None else kept.grad
 
     def set_gradient(self, x: Array, gradient: Array | None) -> None:
         """Sets the gradient of a tensor."""
-        kept = _kept(x)
-        if gradient is not None and (gradient.shape != x.shape or gradient.dtype != x.dtype):
-            raise GradientError(f"{user_line()}: grad: a gradient has the tensor's shape {x.shape} and its dtype")
+        kept = self._kept(x)
+        if gradient is None:
+            if kept is not None:
+                kept.grad = None
+            return
         if kept is None:
-            if gradient is None:
-                return
             raise GradientError(f"{user_line()}: grad: the tensor requires no gradient")
-        kept.grad = gradient
+        if not isinstance(gradient, Array) or gradient.shape != x.shape or gradient.dtype != x.dtype:
+            given = f"a tensor of shape {gradient.shape}" if isinstance(gradient, Array) else type(gradient).__name__
+            raise GradientError(
+                f"{user_line()}: grad: a gradient is a tensor of the shape {x.shape} and the dtype {SHORT[x.dtype]}, "
+                f"not {given}"
+            )
+        kept.grad = gradient if gradient.home is self else self.wrap(*self.operand(gradient))
 
 
 def live(x: Array) -> Live:
@@ -233,28 +264,15 @@ def live(x: Array) -> Live:
     return x.live
 
 
-def _target(x: Array) -> Node | Leaf | None:
-    edge: Edge | None = live(x).edge
-    return None if edge is None else edge[0]
-
-
-def _kept(x: Array) -> Leaf | None:
-    edge: Edge | None = live(x).edge
-    if edge is None:
-        return None
-    target, place = edge
-    return target if isinstance(target, Leaf) else target.retained.get(place)
-
-
 def _edges(inputs: Sequence[Any]) -> set[Edge]:
     found: set[Edge] = set()
     for one in inputs:
-        edge: Edge | None = one.live.edge if isinstance(one, Array) and one.live is not None else None
+        edge: Edge | None = one.live.home.edge(one) if isinstance(one, Array) and one.live is not None else None
         if edge is None:
             raise GradientError(f"{user_line()}: backward: inputs are tensors that require a gradient, not {one!r}")
         found.add(edge)
         if isinstance(edge[0], Node):
-            edge[0].retained.setdefault(edge[1], Leaf())
+            edge[0].retained.setdefault(edge[1], Leaf(gathers=False))
     return found
 
 

@@ -21,7 +21,7 @@ from tensorgrad.dialects.tg.shape import BroadcastOp, ReshapeOp
 from tensorgrad.eager.blocks import Load, Program
 from tensorgrad.eager.changes import ChangingHome
 from tensorgrad.eager.recording import Recording, is_constant, splat_of
-from tensorgrad.eager.tape import Edge, Operand, is_grad_enabled, on_tape
+from tensorgrad.eager.tape import Edge, Operand, on_tape
 from tensorgrad.eager.templates import Template
 from tensorgrad.eager.values import Kind, Value, kind_of, read_only, value_of
 from tensorgrad.errors import ArgumentError, DeviceError, DTypeError, TensorgradError
@@ -29,6 +29,7 @@ from tensorgrad.interpreters.tensors import TensorExecutor
 from tensorgrad.passes.tensors.moving import copied
 from tensorgrad.runtime.backend import OutputHandle
 from tensorgrad.tracing.dtypes import SHORT, DType
+from tensorgrad.tracing.grad_mode import is_grad_enabled
 from tensorgrad.tracing.location import user_line
 from tensorgrad.tracing.tensor import Array
 

@@ -2,94 +2,26 @@
 
 from __future__ import annotations
 
-import functools
 import heapq
-import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from itertools import count
-from typing import Any, ClassVar, Protocol, TypeAlias, TypeVar
+from typing import Protocol, TypeAlias
 
 from tensorgrad.eager.templates import Derivative, Place, Template
 from tensorgrad.eager.values import Kind, Value
 from tensorgrad.errors import GradientError
 from tensorgrad.runtime.errors import user_frame
+from tensorgrad.tracing.grad_mode import recording
 from tensorgrad.tracing.location import user_line
 from tensorgrad.tracing.tensor import Array
 
-Function = TypeVar("Function", bound=Callable[..., Any])
 Hook: TypeAlias = Callable[[Array], "Array | None"]
 Edge: TypeAlias = "tuple[Node | Leaf, int]"
 """Where the derivative by a value goes: what made the value, and which of its results it is."""
 Operand: TypeAlias = "tuple[Value, Edge | None]"
 
 
-class _Mode(threading.local):
-    is_recording: bool = True
-
-
-_mode = _Mode()
 _numbers = count()
-
-
-def is_grad_enabled() -> bool:
-    """Returns whether what is applied to tensors that require a gradient is recorded for it."""
-    return _mode.is_recording
-
-
-class _GradMode:
-    """A mode of recording, as a context manager and as a decorator."""
-
-    records: ClassVar[bool]
-
-    def __init__(self) -> None:
-        self._before: list[bool] = []
-
-    def __enter__(self) -> None:
-        self._before.append(_mode.is_recording)
-        _mode.is_recording = self.records
-
-    def __exit__(self, *_: object) -> None:
-        _mode.is_recording = self._before.pop()
-
-    def __call__(self, function: Function) -> Function:
-        @functools.wraps(function)
-        def inside(*args: Any, **kwargs: Any) -> Any:
-            with type(self)():
-                return function(*args, **kwargs)
-
-        return inside  # type: ignore[return-value]
-
-
-class no_grad(_GradMode):
-    """Records nothing for gradients inside: `with tg.no_grad():`, or as a decorator `@tg.no_grad()`.
-
-    Example:
-        >>> import tensorgrad as tg
-        >>> x = tg.tensor(2.0, device="numpy", requires_grad=True)
-        >>> with tg.no_grad():
-        ...     y = x * 3.0
-        >>> y.requires_grad
-        False
-    """
-
-    records = False
-
-
-class enable_grad(_GradMode):
-    """Records for gradients inside, also where `no_grad` is around it."""
-
-    records = True
-
-
-@contextmanager
-def recording(enabled: bool) -> Iterator[None]:
-    """Records for gradients inside, or not."""
-    before, _mode.is_recording = _mode.is_recording, enabled
-    try:
-        yield
-    finally:
-        _mode.is_recording = before
 
 
 class Leaf:
@@ -98,11 +30,13 @@ class Leaf:
     Attributes:
         grad: The sum of the gradients so far.
         hooks: What is called with each gradient.
+        gathers: Whether passes add to it that don't name it.
     """
 
-    __slots__ = ("grad", "hooks")
+    __slots__ = ("gathers", "grad", "hooks")
 
-    def __init__(self) -> None:
+    def __init__(self, gathers: bool = True) -> None:
+        self.gathers = gathers
         self.grad: Array | None = None
         self.hooks: dict[int, Hook] = {}
 
@@ -259,7 +193,7 @@ class Backward:
         for hook in list(node.hooks.get(place, {}).values()):
             found = self._hooked(hook, found)
         kept = node.retained.get(place)
-        if kept is not None and (self._only is None or (node, place) in self._only):
+        if kept is not None and (kept.gathers if self._only is None else (node, place) in self._only):
             self._keep(kept, found)
         return found
 

@@ -53,7 +53,7 @@ class Eager:
     @property
     def requires_grad(self) -> bool:
         """Whether the gradient by the tensor, or by what it was computed from, is asked for; can be set on leaves."""
-        return self.live is not None and self.live.edge is not None
+        return self.live is not None and self.live.home.edge(self) is not None
 
     @requires_grad.setter
     def requires_grad(self, required: bool) -> None:
@@ -72,7 +72,7 @@ class Eager:
     @property
     def is_leaf(self) -> bool:
         """Whether no recorded op made the tensor."""
-        return self.live is None or self.live.home.is_leaf(self.live)
+        return self.live is None or self.live.home.is_leaf(self)
 
     @property
     def grad(self) -> Any:

@@ -22,13 +22,15 @@ class Live:
         value: Its value, in the device's own terms.
         edge: Where a derivative by it goes; `None` where nothing asks for one.
         view: What it is a view of; see `tensorgrad.tracing.views`.
+        leaf: Where its gradient is gathered, in the device's own terms, once it was to be.
     """
 
-    __slots__ = ("edge", "home", "value", "view")
+    __slots__ = ("edge", "home", "leaf", "value", "view")
 
     def __init__(self, home: Home, value: Any, edge: Any):
         self.home, self.value, self.edge = home, value, edge
         self.view: Any = None
+        self.leaf: Any = None
 
 
 class Concrete(Protocol):
@@ -92,6 +94,10 @@ class Home(ABC):
         """Returns the numbers of a tensor that lives here: a read-only array, or what is still on the device."""
 
     @abstractmethod
+    def alias(self, x: Any) -> Any:
+        """Returns another tensor with the value of `x`, which `share` makes a view of it."""
+
+    @abstractmethod
     def share(self, x: Any, view: Any) -> None:
         """Notes that a tensor is a view of `x`, so that it follows changes in place."""
 
@@ -152,8 +158,12 @@ class Home(ABC):
         """Has a function called with the gradient of `x` in each backward pass; returns what removes it."""
 
     @abstractmethod
-    def is_leaf(self, live: Live) -> bool:
+    def is_leaf(self, x: Any) -> bool:
         """Returns whether no recorded op made a tensor."""
+
+    @abstractmethod
+    def edge(self, x: Any) -> Any:
+        """Returns where a derivative by a tensor goes; `None` where nothing asks for one."""
 
     @abstractmethod
     def gradient(self, x: Any) -> Any:

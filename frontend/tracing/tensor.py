@@ -23,7 +23,7 @@ from tensorgrad.tracing.eager import Eager
 from tensorgrad.tracing.home import Home, Live
 from tensorgrad.tracing.location import user_line
 from tensorgrad.tracing.trace import Trace
-from tensorgrad.tracing.views import is_basic, keeps_order, linked
+from tensorgrad.tracing.views import fixed, is_basic, keeps_order, linked
 
 
 def _operator(name: str, x: Any, y: Any) -> Any:
@@ -462,9 +462,10 @@ class Array(Eager, Tensor):
         return super().to_device(device, stream=stream)
 
     def __getitem__(self, key: Any) -> Any:
-        found = super().__getitem__(key)
         if self.live is None or not is_basic(key):
-            return found
+            return super().__getitem__(key)
+        key = fixed(key)
+        found = super().__getitem__(key)
         return linked(self, found, lambda other: other[key], keeps_order(key))
 
     def __setitem__(self, key: Any, value: Any) -> None:

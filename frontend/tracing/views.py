@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import operator
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -10,6 +11,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from tensorgrad.tracing.eager import Eager
+from tensorgrad.tracing.grad_mode import is_grad_enabled
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -24,12 +26,14 @@ class View:
         in_order: Whether it has the elements in the order in which they lie in memory.
         is_certain: Whether it shares memory in any case. A reshape of elements that lie in another order copies them in
             other libraries.
+        is_recorded: Whether derivatives go through it: not where it was made inside `no_grad`.
     """
 
     parent: Any
     again: Callable[[Any], Any]
     in_order: bool
     is_certain: bool
+    is_recorded: bool
 
 
 def linked(x: Any, result: Any, again: Callable[[Any], Any], in_order: bool, reshapes: bool = False) -> Any:
@@ -49,11 +53,13 @@ def linked(x: Any, result: Any, again: Callable[[Any], Any], in_order: bool, res
         for i, part in enumerate(parts):
             linked(x, part, lambda other, i=i: again(other)[i], in_order, reshapes)
         return parts
-    if isinstance(result, Eager) and result is not x and result.live is not None:
+    if result is x:
+        result = x.live.home.alias(x)
+    if isinstance(result, Eager) and result.live is not None:
         around: View | None = x.live.view
         ordered = around is None or around.in_order
         certain = (around is None or around.is_certain) and (ordered or not reshapes)
-        result.live.view = View(x, again, in_order and ordered, certain)
+        result.live.view = View(x, again, in_order and ordered, certain, is_grad_enabled())
         x.live.home.share(x, result)
     return result
 
@@ -68,6 +74,15 @@ def is_basic(key: Any) -> bool:
         or (isinstance(entry, int | np.integer) and not isinstance(entry, bool))
         for entry in entries
     )
+
+
+def fixed(key: Any) -> Any:
+    """Returns a basic key that nothing can change any more: bounds that are tensors are numbers in it."""
+    if isinstance(key, tuple):
+        return tuple(fixed(entry) for entry in key)
+    if isinstance(key, slice):
+        return slice(*(None if bound is None else operator.index(bound) for bound in (key.start, key.stop, key.step)))
+    return key
 
 
 def keeps_order(key: Any) -> bool:
@@ -87,7 +102,8 @@ def viewing(in_order: bool, reshapes: bool = False) -> Callable[[Function], Func
             result = function(x, *args, **kwargs)
             if not isinstance(x, Eager) or x.live is None:
                 return result
-            return linked(x, result, lambda other: function(other, *args, **kwargs), in_order, reshapes)
+            given = [tuple(arg) if isinstance(arg, list) else arg for arg in args]  # which the caller may change later
+            return linked(x, result, lambda other: function(other, *given, **kwargs), in_order, reshapes)
 
         made: Any = call
         return made
