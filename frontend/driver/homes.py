@@ -77,7 +77,7 @@ def tensor(x: Any, dtype: object = None, *, device: DeviceName | None = None, re
     `array` makes.
 
     Args:
-        x: Numbers: a nested list, an array, or a tensor, which is copied.
+        x: Numbers: a nested list, an array, or a tensor, which is copied without the graph behind it.
         dtype: The dtype; float64 rounds to f32 unless it asks for f64.
         device: "auto" for a hardware adapter where there is one, else the CPU; "cpu", "wgpu" or "numpy". By default
             that of `x` where it is a tensor that lives on one, else "auto".
@@ -85,7 +85,8 @@ def tensor(x: Any, dtype: object = None, *, device: DeviceName | None = None, re
 
     Raises:
         DTypeError: Values that don't fit, or a dtype that the device has not.
-        GradientError: It is to have a gradient, and is not of floats.
+        GradientError: It is to have a gradient, and is not of floats; or a list holds tensors that require one, which
+            `tg.stack` makes one tensor of.
         OptionError: There is no such device, or a gradient is asked for inside a trace.
 
     Example:
@@ -108,5 +109,5 @@ def tensor(x: Any, dtype: object = None, *, device: DeviceName | None = None, re
         home = cast(EagerHome, x.home)
     else:
         home = home_named("auto" if device is None else device)
-    made = home.made(np.array(as_array(x, wanted)))
+    made = home.made(np.array(as_array(x.detach() if isinstance(x, Array) else x, wanted)))
     return made.requires_grad_() if requires_grad else made

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from abc import abstractmethod
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from xdsl.dialects import func
@@ -18,13 +20,13 @@ from tensorgrad.dialects.tg.base import NumpyArray, TensorOp, ints
 from tensorgrad.dialects.tg.call import returned
 from tensorgrad.dialects.tg.elementwise.arithmetic import AddOp
 from tensorgrad.dialects.tg.shape import BroadcastOp, ReshapeOp
-from tensorgrad.eager.blocks import Load, Program
+from tensorgrad.eager.blocks import Load, Loaded, Program
 from tensorgrad.eager.changes import ChangingHome
 from tensorgrad.eager.recording import Recording, is_constant, splat_of
 from tensorgrad.eager.tape import Edge, Operand, on_tape
 from tensorgrad.eager.templates import Template
 from tensorgrad.eager.values import Kind, Value, kind_of, read_only, value_of
-from tensorgrad.errors import ArgumentError, DeviceError, DTypeError, TensorgradError
+from tensorgrad.errors import ArgumentError, DeviceError, DeviceLostError, DTypeError, ProgramError, TensorgradError
 from tensorgrad.interpreters.tensors import TensorExecutor
 from tensorgrad.passes.tensors.moving import copied
 from tensorgrad.runtime.backend import OutputHandle
@@ -33,8 +35,13 @@ from tensorgrad.tracing.grad_mode import is_grad_enabled
 from tensorgrad.tracing.location import user_line
 from tensorgrad.tracing.tensor import Array
 
+_log = logging.getLogger("tensorgrad")
+
 MOST_PROGRAMS = 128
 """For how many structures of blocks a device keeps programs."""
+
+MOST_TEMPLATES = 4096
+"""How many ops and functions a device keeps; one that comes again after so many others is another one."""
 
 MOST_QUICK = 8192
 """How many ops are known by the identities of their properties."""
@@ -54,7 +61,7 @@ class EagerHome(ChangingHome):
     def __init__(self, device: str, lacks: frozenset[DType] = frozenset()):
         self.device = device
         self._lacks = lacks
-        self._templates: dict[Hashable, Template] = {}
+        self._templates: OrderedDict[Hashable, Template] = OrderedDict()
         # By the identities of properties, which are kept with it: to hash an attribute takes longer than the rest.
         self._quick: dict[tuple[object, ...], tuple[Template, Mapping[str, Attribute]]] = {}
 
@@ -78,11 +85,17 @@ class EagerHome(ChangingHome):
             found = Template.of_op(kind, operands, properties)
             if found.results[0].dtype in self._lacks:
                 raise DTypeError(f"{user_line()}: {found.name}: {self.device} has no {SHORT[found.results[0].dtype]}")
-            self._templates[key] = found
+            self._keep(key, found)
         if len(self._quick) == MOST_QUICK:
             self._quick.clear()
         self._quick[quick] = found, dict(properties)
         return found
+
+    def _keep(self, key: Hashable, template: Template) -> None:
+        self._templates[key] = template
+        if len(self._templates) > MOST_TEMPLATES:
+            self._templates.popitem(last=False)
+            self._quick.clear()
 
     def operand(self, x: Array) -> Operand:
         """Returns a tensor's present value, and where its derivative goes.
@@ -154,7 +167,10 @@ class EagerHome(ChangingHome):
         """Applies a traced function; see `Home.call`."""
         template = self._templates.get(key)
         if template is None:
-            template = self._templates[key] = Template.of_function(function)
+            template = Template.of_function(function)
+            self._keep(key, template)
+        else:
+            self._templates.move_to_end(key)
         return [self.wrap(*one) for one in self.applied(template, [self.operand(operand) for operand in operands])]
 
     def output(self, source: OutputHandle | NumpyArray) -> Array:
@@ -177,7 +193,7 @@ class NumpyHome(EagerHome):
 
     def __init__(self) -> None:
         super().__init__("numpy")
-        self._functions: dict[Template, Callable[..., Any]] = {}
+        self._functions: WeakKeyDictionary[Template, Callable[..., Any]] = WeakKeyDictionary()
 
     def constant(self, array: NumpyArray) -> Value:
         """Returns an array of the host as a value."""
@@ -223,6 +239,24 @@ def _module_of(template: Template) -> ModuleOp:
     return ModuleOp([FuncOp("function", kinds, Region(block))])
 
 
+def _compute_alone(recording: Recording, value: Value, error: TensorgradError | None) -> None:
+    """Computes a value of a block by NumPy, or gives it an error."""
+    value.recording = None
+    if error is None:
+        try:
+            (source,) = Program(recording, [value], _never, compiled_at=2).run(recording)
+        except TensorgradError as found:
+            value.error = found
+        else:
+            value.source = read_only(np.asarray(source))
+    else:
+        value.error = error
+
+
+def _never(module: ModuleOp) -> Loaded:
+    raise AssertionError("a block that is computed once is interpreted")
+
+
 class RecordingHome(EagerHome):
     """A device that computes blocks of ops, each by a program of its own.
 
@@ -266,8 +300,17 @@ class RecordingHome(EagerHome):
             return made
 
     def synchronize(self) -> None:
-        """Computes what is recorded."""
-        self.flush()
+        """Computes what is recorded.
+
+        Raises:
+            TensorgradError: A value can't be had.
+        """
+        with self._lock:
+            alive = self._recording.alive()
+            self.flush()
+            for value in alive:
+                if value.error is not None:
+                    raise value.error
 
     def flush(self) -> None:
         """Computes everything that is recorded and that someone may still look at.
@@ -288,15 +331,16 @@ class RecordingHome(EagerHome):
             self.flushes += 1
 
     def _compute(self, recording: Recording, alive: Sequence[Value]) -> None:
-        """Computes values; where that fails, each by itself, so that those which can be had are."""
+        """Computes values; where the device can't, NumPy does each by itself, so that those which can be had are."""
         try:
             found = self._program(recording, alive).run(recording)
         except TensorgradError as error:
-            if len(alive) == 1:
-                alive[0].recording, alive[0].error = None, error
-                return
+            apart = isinstance(error, DeviceError | ProgramError) and not isinstance(error, DeviceLostError)
+            apart = apart and len(alive) > 1
+            if apart:
+                _log.warning("a block of tensors on %s is computed by NumPy, value by value: %s", self.device, error)
             for value in alive:
-                self._compute(recording, [value])
+                _compute_alone(recording, value, error if not apart else None)
             return
         for value, source in zip(alive, found, strict=True):
             value.recording = None

@@ -129,8 +129,8 @@ class Stepper:
                     home.replace(self._parameters[slot.name], value)
                 else:
                     self._state[slot.name] = value
-        self.step_count += 1
         home.synchronize()
+        self.step_count += 1
 
     def _operand(self, slot: Slot, values: Mapping[str, Mapping[str, Array]]) -> Array:
         role = "gradient" if slot.role == "input" else slot.role

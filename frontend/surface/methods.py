@@ -69,5 +69,10 @@ class Methods:
         return import_module("tensorgrad.ops.numpy_functions").other(function, args, kwargs)
 
 
+def revived(values: Any, dtype: str, device: str, requires_grad: bool) -> Any:
+    """Returns a tensor on a device as it was pickled."""
+    return import_module("tensorgrad").tensor(values, dtype, device=device, requires_grad=requires_grad)
+
+
 for _name in listed("surface/methods.pyi"):
     setattr(Methods, _name, _Unloaded(_name))

@@ -42,6 +42,11 @@ class Concrete(Protocol):
         ...
 
     @property
+    def source(self) -> Any:
+        """The numbers, wherever they are."""
+        ...
+
+    @property
     def shape(self) -> tuple[int, ...]:
         """The extent of each axis."""
         ...

@@ -17,7 +17,7 @@ from tensorgrad.errors import ArgumentError, GradientError, OptionError, ShapeEr
 from tensorgrad.runtime.backend import OutputHandle
 from tensorgrad.surface.calls import public
 from tensorgrad.surface.foreign import unknown_attribute
-from tensorgrad.surface.methods import Methods
+from tensorgrad.surface.methods import Methods, revived
 from tensorgrad.tracing.dtypes import SHORT, DType
 from tensorgrad.tracing.eager import Eager
 from tensorgrad.tracing.home import Home, Live
@@ -378,9 +378,15 @@ class Array(Eager, Tensor):
         """The dtype of the elements."""
         return self._source.dtype
 
-    def __reduce__(self) -> tuple[type[Array], tuple[NumpyArray]]:
-        """Copied and pickled as its numbers, wherever they are."""
-        return Array, (self.numpy(),)
+    def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
+        """Pickled as its numbers, with its device, and whether it is a leaf that requires a gradient."""
+        if self.live is None:
+            return Array, (self.numpy(),)
+        return revived, (self.numpy(), str(self.dtype), self.device, self.is_leaf and self.requires_grad)
+
+    def __copy__(self) -> Array:
+        """Returns a tensor that shares the memory of this one, and its gradient where it is a leaf."""
+        return self if self.live is None else linked(self, self, lambda other: other, in_order=True)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Array:
         """Returns a tensor of its own: a leaf on the same device, which gathers a gradient if this one does."""
@@ -415,7 +421,13 @@ class Array(Eager, Tensor):
         return np.array(self._array, dtype=dtype, copy=copy)
 
     def __dlpack__(self, **options: Any) -> Any:
-        """Returns a DLPack capsule, by which other libraries take the values: a copy on the CPU, theirs to change."""
+        """Returns a DLPack capsule, by which other libraries take the values.
+
+        They share the memory where they ask for `copy=False` and take arrays that can't be written to, as of version
+        1.0 of DLPack; otherwise it is a copy on the CPU, theirs to change.
+        """
+        if options.get("copy") is False:
+            return self._array.__dlpack__(**options)
         return self.numpy().__dlpack__(**options)
 
     def __await__(self) -> Generator[Any, None, Array]:

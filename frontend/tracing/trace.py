@@ -5,12 +5,49 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
+import numpy as np
 from xdsl.ir import Block, SSAValue
 
 from tensorgrad.dialects.tg.base import ELEMENT_TYPES, tensor
 from tensorgrad.dialects.tg.build import TensorBuilder
 from tensorgrad.tracing.home import Concrete
 from tensorgrad.tracing.index_ranges import Note
+
+
+class Lifting:
+    """Concrete tensors that a traced function uses from around it, as further arguments.
+
+    Args:
+        arrays: Whether arrays of the host are among them too, unless they are small or all their elements are one: a
+            program with another array is the same one then.
+
+    Attributes:
+        tensors: What the arguments are.
+    """
+
+    def __init__(self, arrays: bool):
+        self._arrays = arrays
+        self._arguments: dict[int, SSAValue] = {}
+        self.tensors: list[Any] = []
+
+    def takes(self, x: Concrete) -> bool:
+        """Returns whether a tensor becomes an argument."""
+        if x.live is not None:
+            return True
+        source: Any = x.source if self._arrays else None
+        return isinstance(source, np.ndarray) and source.nbytes > MOST_CONSTANT and any(source.strides)
+
+    def argument(self, x: Concrete, block: Block) -> SSAValue:
+        """Returns the argument that a tensor is."""
+        if id(x) not in self._arguments:
+            kind = tensor(x.shape, ELEMENT_TYPES[x.dtype])
+            self._arguments[id(x)] = block.insert_arg(kind, len(block.args))
+            self.tensors.append(x)
+        return self._arguments[id(x)]
+
+
+MOST_CONSTANT = 64
+"""Arrays of at most so many bytes stay constants, by which a program is simplified."""
 
 
 class Trace:
@@ -26,9 +63,11 @@ class Trace:
         """What `tg.capture` has named, and on which line; of the outermost trace."""
         self.calls: Counter[str] = Counter()
         """How often each module has been called, by its path; of the outermost trace."""
-        self.eager: dict[int, tuple[Any, SSAValue]] | None = None
-        """The eager tensors that the function uses from around it, which are further arguments; `None` where they are
-        constants. Of the outermost trace."""
+        self.lifting: Lifting | None = None
+        """What the function uses from around it that becomes further arguments; `None` makes constants of it. Of the
+        outermost trace."""
+        self.is_closed = False
+        """Whether nothing from around it may be used in it but constants."""
         self.notes: list[Note] = []
         """What is asked of indices; those of an inner trace become the outer one's."""
 
@@ -38,14 +77,17 @@ class Trace:
         return self if self.parent is None else self.parent.outermost
 
     def lifted(self, x: Concrete) -> SSAValue | None:
-        """Returns the argument that an eager tensor is, where the outermost trace takes such."""
+        """Returns the argument that a concrete tensor is, where the outermost trace takes such."""
         outermost = self.outermost
-        if outermost.eager is None:
+        if outermost.lifting is None or not outermost.lifting.takes(x) or self._is_within_closed():
             return None
-        if id(x) not in outermost.eager:
-            kind = tensor(x.shape, ELEMENT_TYPES[x.dtype])
-            outermost.eager[id(x)] = x, outermost.block.insert_arg(kind, len(outermost.block.args))
-        return outermost.eager[id(x)][1]
+        return outermost.lifting.argument(x, outermost.block)
+
+    def _is_within_closed(self) -> bool:
+        trace: Trace | None = self
+        while trace is not None and not trace.is_closed:
+            trace = trace.parent
+        return trace is not None
 
     def sees(self, other: Trace) -> bool:
         """Returns whether values of `other` may be used here."""

@@ -19,16 +19,17 @@ from xdsl.utils.exceptions import VerifyException
 from tensorgrad.dialects.signature import Slot, slots_attribute
 from tensorgrad.dialects.tg.base import ELEMENT_TYPES, NumpyArray, TensorOp, tensor
 from tensorgrad.dialects.tg.base import Tensor as TensorType
-from tensorgrad.errors import DTypeError, InputError, OptionError, ShapeError, TraceError
+from tensorgrad.errors import DTypeError, GradientError, InputError, OptionError, ShapeError, TraceError
 from tensorgrad.runtime.conversion import converted, to_numpy
 from tensorgrad.tracing import trees
 from tensorgrad.tracing.declared import Declared
 from tensorgrad.tracing.dtypes import SHORT, DType, Spec, spec
+from tensorgrad.tracing.grad_mode import is_grad_enabled
 from tensorgrad.tracing.home import Home
 from tensorgrad.tracing.index_ranges import IndexRanges
 from tensorgrad.tracing.location import user_line, user_location
 from tensorgrad.tracing.tensor import Array, Tensor, Traced
-from tensorgrad.tracing.trace import Trace
+from tensorgrad.tracing.trace import Lifting, Trace
 
 
 class _Current(threading.local):
@@ -97,9 +98,15 @@ def as_array(value: object, dtype: DType | None = None) -> NumpyArray:
     Raises:
         DTypeError: Values that don't fit: a finite float that overflows, an integer out of range, no numbers at all.
         ParameterError: A declared parameter, which has no values.
+        GradientError: A tensor that requires a gradient, alone or in a list: it would be a constant.
     """
     if isinstance(value, Declared):
         value.refuse()
+    if is_grad_enabled() and _requires_gradient(value):
+        raise GradientError(
+            f"{user_line()}: a tensor that requires a gradient would be a constant here: tg.stack makes one tensor of "
+            "a list, and detach() a constant"
+        )
     if isinstance(value, Array):
         array = np.asarray(value)
         return array if dtype is None else array.astype(dtype)
@@ -117,6 +124,13 @@ def as_array(value: object, dtype: DType | None = None) -> NumpyArray:
         raise DTypeError(f"{user_line()}: {error}") from None
     # A copy: what the caller does to its array later changes nothing here.
     return found.copy() if found is array else found
+
+
+def _requires_gradient(value: object) -> bool:
+    """Returns whether an array requires a gradient, or one in nested lists does."""
+    if isinstance(value, list | tuple):
+        return any(_requires_gradient(part) for part in value if isinstance(part, list | tuple | Array))
+    return isinstance(value, Array) and value.requires_grad
 
 
 _DEFAULTS: dict[str, DType] = {"f": np.dtype(np.float32), "i": np.dtype(np.int32), "u": np.dtype(np.uint32)}
@@ -167,14 +181,15 @@ def home_of(operands: Sequence[Tensor]) -> Home | None:
 def value_in(trace: Trace, x: Tensor) -> SSAValue:
     """Returns the value of a tensor in a trace; a concrete one becomes a constant.
 
-    An eager tensor becomes an argument where the trace takes such, so that derivatives go through it.
+    An eager tensor becomes an argument where the trace takes such, so that derivatives go through it; a large array
+    may, too.
 
     Raises:
         TraceError: It requires a gradient, which would be lost.
     """
     if isinstance(x, Traced):
         return x.value
-    if isinstance(x, Array) and x.live is not None:
+    if isinstance(x, Array):
         lifted = trace.lifted(x)
         if lifted is not None:
             return lifted
@@ -224,7 +239,7 @@ def trace_call(
     arguments: Sequence[Any],
     slots: Sequence[Slot],
     keep: Callable[[IndexRanges], None] = lambda ranges: None,
-    eager: list[Array] | None = None,
+    lifting: Lifting | None = None,
 ) -> tuple[FuncOp, Any]:
     """Traces `function` on trees whose leaves are specifications.
 
@@ -234,7 +249,7 @@ def trace_call(
         arguments: Positional arguments: trees of `Spec`s.
         slots: A name and role for each leaf, in order.
         keep: Is given what the function asks of its inputs as indices.
-        eager: Gets the eager tensors that the function uses from around it, which are further arguments of role
+        lifting: Gets the tensors that the function uses from around it and that become further arguments, of role
             `input`; `None` makes constants of them.
 
     Returns:
@@ -247,7 +262,7 @@ def trace_call(
     with tracing(name) as trace:
         flat = [trees.flatten(argument) for argument in arguments]
         traced = [rebuild([new_argument(trace, leaf_type(leaf)) for leaf in leaves]) for leaves, rebuild in flat]
-        trace.eager = None if eager is None else {}
+        trace.lifting = lifting
         result = function(*traced)
         leaves, rebuild = trees.flatten(result)
         tensors = [as_result(leaf, name) for leaf in leaves]
@@ -256,9 +271,8 @@ def trace_call(
                 check_usable(leaf)
         trace.builder.location = user_location()
         values = [value_in(trace, leaf) for leaf in tensors]
-    if eager is not None and trace.eager:
-        eager += [tensor for tensor, _ in trace.eager.values()]
-        slots = [*slots, *(Slot(f"eager{i}", "input") for i in range(len(eager)))]
+    if lifting is not None:
+        slots = [*slots, *(Slot(f"lifted{i}", "input") for i in range(len(lifting.tensors)))]
     keep(IndexRanges(trace.notes, trace.block, slots))
     returned = func.ReturnOp(*values)
     returned.location = user_location()
@@ -341,6 +355,8 @@ def as_specs(argument: Any) -> Any:
     """Turns shapes, arrays and declared parameters in a tree into specifications."""
     if isinstance(argument, Spec):
         return argument
+    if isinstance(argument, Array):
+        return Spec(argument.shape, argument.dtype)
     if isinstance(argument, Declared) and argument.kind == "parameter":
         return Spec(argument.shape, argument.dtype)
     if isinstance(argument, (tuple, list)) and all(isinstance(x, (int, np.integer)) for x in argument):

@@ -198,6 +198,7 @@ class _Call:
     ) -> tuple[Block, Sequence[Tensor]]:
         """Traces a region; it may use its arguments and constants only."""
         with tracing(f"{self.owner.name}{part}") as inner:
+            inner.is_closed = True
             found = run([new_argument(inner, kind) for kind in kinds])
             for tensor in found:
                 if isinstance(tensor, Traced):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
+from hashlib import sha256
 from typing import Any, cast
 
 import numpy as np
@@ -22,6 +23,7 @@ from tensorgrad.tracing import trees
 from tensorgrad.tracing.dtypes import SHORT, Spec, is_float
 from tensorgrad.tracing.location import user_line, user_location
 from tensorgrad.tracing.tensor import Array, Tensor, Traced
+from tensorgrad.tracing.trace import Lifting
 from tensorgrad.tracing.tracer import (
     as_array,
     as_result,
@@ -182,15 +184,15 @@ def computed(name: str, program: Callable[..., Any], arguments: Sequence[Tensor]
     slots = [Slot(f"arg{i}", "input") for i in range(len(arguments))]
     specs = [Spec(argument.shape, argument.dtype) for argument in arguments]
     given = {slot.name: argument for slot, argument in zip(slots, arguments, strict=True)}
-    eager: list[Array] = []
+    lifting = Lifting(arrays=home_of(arguments) is not None)
     made, positions = trace_call(
-        sanitized(name), program, specs, slots, lambda ranges: ranges.check_known(given), eager
+        sanitized(name), program, specs, slots, lambda ranges: ranges.check_known(given), lifting
     )
     order, rebuild = trees.flatten(positions)
-    operands = [*cast("Sequence[Array]", arguments), *eager]
+    operands = [*cast("Sequence[Array]", arguments), *lifting.tensors]
     home = home_of(operands)
     if home is not None:
-        found = home.call(made, operands, str(made))
+        found = home.call(made, operands, sha256(str(made).encode()).digest())
         return rebuild([found[position] for position in order])
     module = ModuleOp([made])
     for one in (InlineCallsPass(), SimplifyPass()):

@@ -178,7 +178,7 @@ def test_gradients_are_tensors_of_their_own(place: tg.DeviceName) -> None:
     assert (x.grad.tolist(), y.grad.tolist()) == ([2.0, 2.0], [1.0, 1.0])
     x.grad = x.grad * 2
     assert x.grad.tolist() == [4.0, 4.0]
-    with pytest.raises(tg.errors.GradientError, match="a gradient has the tensor's shape"):
+    with pytest.raises(tg.errors.GradientError, match="a gradient is a tensor of the shape"):
         x.grad = x.grad.sum()
 
 
@@ -303,6 +303,87 @@ def test_transformations_let_gradients_through(place: tg.DeviceName) -> None:
         expected = np.asarray(tg.grad(loss)(np.array([0.5, -0.25], np.float32)))
         np.testing.assert_allclose(of(loss), expected, rtol=1e-5, atol=1e-6, err_msg=name)
     np.testing.assert_array_equal(of(lambda w: odd(w).sum()), w.numpy())
+
+
+def test_a_look_inside_no_grad_loses_nothing(place: tg.DeviceName) -> None:
+    w = leaf([1.0, 2.0, 3.0], place)
+    y = w * 1.0
+    view = y[0:2]
+    y.mul_(2.0)
+    with tg.no_grad():
+        assert view.tolist() == [2.0, 4.0]
+    (view.sum() + y.sum()).backward()
+    assert w.grad.tolist() == [4.0, 4.0, 2.0]
+
+
+def test_a_view_requires_what_its_tensor_does(place: tg.DeviceName) -> None:
+    w, x = leaf(5.0, place), tg.tensor([1.0, 2.0], device=place)
+    view = x[:1]
+    x.mul_(w)
+    assert view.requires_grad
+    with pytest.raises(tg.errors.TraceError, match="that requires a gradient is used in"):
+        tg.jit(lambda a: (a * view).sum(), device="numpy")(np.ones(1, np.float32))
+    with tg.no_grad():
+        unrecorded = w.reshape(())
+    assert not unrecorded.requires_grad
+
+
+def test_lists_of_tensors_are_no_constants() -> None:
+    v = leaf(2.0)
+    for use in (
+        lambda: tg.array([v, v * 2]),
+        lambda: tg.sum([v, v]),
+        lambda: tg.add(tg.array([1.0, 2.0]), [v, v]),
+        lambda: tg.tensor([v, v]),
+        lambda: tg.array(v),
+    ):
+        with pytest.raises(tg.errors.GradientError, match=r"would be a constant here: tg\.stack makes one tensor"):
+            use()
+    tg.stack([v, v * 2]).sum().backward()
+    assert float(v.grad) == 3.0
+    assert not tg.tensor(v).requires_grad
+
+
+def test_hooks_are_taken_back_once() -> None:
+    w = leaf(1.0)
+    first = w.register_hook(lambda g: g * 2)
+    first.remove()
+    w.register_hook(lambda g: g * 10)
+    first.remove()
+    (w * 1.0).backward()
+    assert float(w.grad) == 10.0
+
+
+def test_what_a_pass_is_asked_for_is_not_gathered_by_others() -> None:
+    w = leaf(2.0)
+    y = w * 2
+    z = y * y
+    z.backward(inputs=[y], retain_graph=True)
+    z.backward()
+    assert (float(y.grad), float(w.grad)) == (8.0, 16.0)
+
+
+def test_a_frozen_leaf_keeps_its_gradient() -> None:
+    w = leaf(2.0)
+    (w * 3).backward()
+    w.requires_grad_(False)
+    assert float(w.grad) == 3.0
+    w.requires_grad_()
+    (w * 3).backward()
+    assert float(w.grad) == 6.0
+
+
+def test_a_gradient_that_is_set() -> None:
+    x = leaf([1.0, 2.0], "cpu")
+    x.grad = tg.array([1.0, 2.0])
+    (x * 2).sum().backward()
+    assert (x.grad.device, x.grad.tolist()) == ("cpu", [3.0, 4.0])
+    wrong: Any
+    for wrong in (np.ones(2), [1.0, 2.0]):
+        with pytest.raises(tg.errors.GradientError, match="a gradient is a tensor of the shape"):
+            x.grad = wrong
+    with pytest.raises(tg.errors.ArgumentError, match="a tensor on numpy is used together with one on cpu"):
+        x.grad = leaf([1.0, 2.0]).detach()
 
 
 def test_numpy_loses_no_gradient() -> None:

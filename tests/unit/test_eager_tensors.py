@@ -162,6 +162,49 @@ def test_what_fails_takes_nothing_along(place: tg.DeviceName) -> None:
     assert y.tolist() == [2.0, 3.0]
 
 
+def test_a_program_that_fails_to_compile_fails_each_time() -> None:
+    def fails(module: object) -> Any:
+        raise tg.errors.CompilerError("a pass crashed")
+
+    home = RecordingHome("cpu", fails, 2)
+    x = home.made(np.ones(3, np.float32))
+    assert (x + 1.0).tolist() == [2.0, 2.0, 2.0]  # which is interpreted
+    for _ in range(2):
+        with pytest.raises(tg.errors.CompilerError):
+            (x + 1.0).numpy()
+
+
+def test_arrays_that_change_are_no_other_program() -> None:
+    """A function is differentiated with another batch from around it each time."""
+    home = new_home("cpu", CpuDevice(), 1)
+    w = home.made(np.ones(32, np.float32))
+
+    def loss_on(batch: np.ndarray) -> Any:
+        held = tg.array(batch)
+        return lambda w: (w * w * held).sum()
+
+    for seed in range(4):
+        batch = np.random.default_rng(seed).normal(size=32).astype(np.float32)
+        found = tg.grad(loss_on(batch))(w)
+        np.testing.assert_allclose(np.asarray(found), 2 * batch, rtol=1e-6)
+    assert [one.compilations for one in home.programs] == [1]
+
+
+def test_views_keep_what_they_were_made_by(place: tg.DeviceName) -> None:
+    x = tensor(np.arange(6.0), place)
+    shape, first = [2, 3], tensor(1, place)
+    view, rest = x.reshape(shape), x[first:]
+    shape[:] = [3, 2]
+    first += 2
+    x += 1
+    assert (view.shape, view.tolist(), rest.shape) == ((2, 3), [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]], (5,))
+    assert rest.tolist() == [2.0, 3.0, 4.0, 5.0, 6.0]
+    whole = x[:]
+    assert whole is not x
+    whole.zero_()
+    assert x.tolist() == [0.0] * 6
+
+
 def test_changes_inside_a_trace_are_refused(place: tg.DeviceName) -> None:
     x = tensor([1.0, 2.0], place)
     with pytest.raises(tg.errors.TraceError, match=r"add_: a tensor on \w+ is changed in place inside"):
@@ -359,7 +402,9 @@ def test_numpy_takes_it_without_a_copy() -> None:
     first, second = np.asarray(y), np.asarray(y)
     assert np.shares_memory(first, second)
     assert not first.flags.writeable
-    assert np.from_dlpack(y)[1] == 2.0
+    shared = np.from_dlpack(y, copy=False)
+    assert np.shares_memory(first, shared) and not shared.flags.writeable
+    assert not np.shares_memory(first, np.from_dlpack(y))
     own = y.numpy()
     own[0] = 5.0
     assert float(y[0]) == 1.0
@@ -380,7 +425,11 @@ def test_copied_and_pickled(place: tg.DeviceName) -> None:
     with tg.no_grad():
         other += 1
     assert (x.tolist(), other.tolist(), other.requires_grad, other.device) == ([1.0, 2.0], [2.0, 3.0], True, place)
-    assert pickle.loads(pickle.dumps(x)).tolist() == [1.0, 2.0]
+    revived = pickle.loads(pickle.dumps(x))
+    assert (revived.tolist(), revived.device, revived.requires_grad) == ([1.0, 2.0], place, True)
+    shallow = copy.copy(x)
+    (shallow * 3).sum().backward()
+    assert (x.grad.tolist(), shallow.is_leaf) == ([3.0, 3.0], True)
     with pytest.raises(tg.errors.GradientError, match="a tensor with a graph behind it can't be copied"):
         copy.deepcopy(x * 2)
 
