@@ -13,6 +13,8 @@ from tensorgrad.ops.index import Changes
 from tensorgrad.tracing.eager import HookHandle
 from tensorgrad.tracing.tensor import Tensor
 
+def revived(values: Any, dtype: str, device: str, requires_grad: bool) -> Any: ...
+
 class Methods:
     @property
     def at(self) -> Changes: ...
