@@ -197,12 +197,15 @@ from tensorgrad.ops.shape import atleast_2d as atleast_2d
 from tensorgrad.ops.shape import atleast_3d as atleast_3d
 from tensorgrad.ops.shape import broadcast_to as broadcast_to
 from tensorgrad.ops.shape import empty as empty
+from tensorgrad.ops.shape import empty_like as empty_like
 from tensorgrad.ops.shape import expand_dims as expand_dims
 from tensorgrad.ops.shape import flip as flip
 from tensorgrad.ops.shape import from_dlpack as from_dlpack
 from tensorgrad.ops.shape import full as full
+from tensorgrad.ops.shape import full_like as full_like
 from tensorgrad.ops.shape import numel as numel
 from tensorgrad.ops.shape import ones as ones
+from tensorgrad.ops.shape import ones_like as ones_like
 from tensorgrad.ops.shape import reshape as reshape
 from tensorgrad.ops.shape import squeeze as squeeze
 from tensorgrad.ops.shape import swapaxes as swapaxes
@@ -211,6 +214,7 @@ from tensorgrad.ops.shape import take_along_axis as take_along_axis
 from tensorgrad.ops.shape import transpose as transpose
 from tensorgrad.ops.shape import unsqueeze as unsqueeze
 from tensorgrad.ops.shape import zeros as zeros
+from tensorgrad.ops.shape import zeros_like as zeros_like
 from tensorgrad.ops.sort import argsort as argsort
 from tensorgrad.ops.sort import sort as sort
 from tensorgrad.ops.sort import top_k as top_k

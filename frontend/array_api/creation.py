@@ -36,7 +36,7 @@ def asarray(obj: Any, /, *, dtype: Any = None, device: Any = None, copy: bool | 
     if isinstance(obj, Tensor):
         result = obj if dtype is None else cast(obj, dtype)
         if copy and isinstance(result, Array):
-            return Array(result.numpy())
+            return Array(result.numpy()) if result.live is None else result.clone()
     elif any(isinstance(leaf, Traced) for leaf in trees.flatten(obj)[0]):
         result = _stacked(obj) if dtype is None else cast(_stacked(obj), dtype)
     else:

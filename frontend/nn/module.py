@@ -108,6 +108,20 @@ class Module:
         """Returns the values of `named_buffers()`."""
         return list(self.named_buffers().values())
 
+    def zero_grad(self) -> None:
+        """Lets the gradients go that the parameters of a model on a device have gathered.
+
+        Raises:
+            ParameterError: The parameters are declared, and have no gradients: see `initialized`.
+        """
+        for path, parameter in self.named_parameters().items():
+            if not isinstance(parameter, Array):
+                raise ParameterError(
+                    f"{user_line()}: zero_grad: {path} is declared and gathers no gradient: that is for a model of "
+                    "initialized(seed, device=...); a training's step makes its gradients anew"
+                )
+            parameter.zero_grad()
+
     def _opened(self) -> tuple[Module, dict[int, Any] | None]:
         """Returns the declared module, and the values that it is bound to, if it is."""
         return (self, None) if self._binding is None else (self._binding.origin, self._binding.values)

@@ -135,6 +135,27 @@ def empty(*shape_: Any, dtype: object = None) -> Tensor:
     return _filled("empty", 0, shape_, dtype)
 
 
+def full_like(x: Any, value: float, dtype: object = None) -> Tensor:
+    """Returns a tensor of the shape of `x` filled with `value`, of its dtype unless another is given."""
+    tensor = as_tensor(x)
+    return full(tensor.shape, value, tensor.dtype if dtype is None else dtype)
+
+
+def zeros_like(x: Any, dtype: object = None) -> Tensor:
+    """Returns zeros of the shape of `x`, of its dtype unless another is given."""
+    return full_like(x, 0, dtype)
+
+
+def ones_like(x: Any, dtype: object = None) -> Tensor:
+    """Returns ones of the shape of `x`, of its dtype unless another is given."""
+    return full_like(x, 1, dtype)
+
+
+def empty_like(x: Any, dtype: object = None) -> Tensor:
+    """Returns zeros of the shape of `x`, as `empty` does."""
+    return full_like(x, 0, dtype)
+
+
 def arange(start: float, stop: float | None = None, step: float = 1, dtype: object = None) -> Tensor:
     """Returns the numbers `start, start + step, …` below `stop` (or from 0 to `start`); i32, or f32 if one of them is a
     float.

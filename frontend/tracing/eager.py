@@ -208,6 +208,38 @@ class Eager:
         """Brings elements into a range in place; returns the tensor. Raises as `add_` does."""
         return self._changed("clamp_", "clamp", min, max)
 
+    def abs_(self) -> Self:
+        """Takes magnitudes in place; returns the tensor. Raises as `add_` does."""
+        return self._changed("abs_", "abs")
+
+    def neg_(self) -> Self:
+        """Negates in place; returns the tensor. Raises as `add_` does."""
+        return self._changed("neg_", "negative")
+
+    def exp_(self) -> Self:
+        """Takes the exponential in place; returns the tensor. Raises as `add_` does."""
+        return self._changed("exp_", "exp")
+
+    def sqrt_(self) -> Self:
+        """Takes the square root in place; returns the tensor. Raises as `add_` does."""
+        return self._changed("sqrt_", "sqrt")
+
+    def relu_(self) -> Self:
+        """Sets what is negative to 0 in place; returns the tensor. Raises as `add_` does."""
+        return self._changed("relu_", "relu")
+
+    def sigmoid_(self) -> Self:
+        """Applies the logistic function in place; returns the tensor. Raises as `add_` does."""
+        return self._changed("sigmoid_", "sigmoid")
+
+    def tanh_(self) -> Self:
+        """Takes the hyperbolic tangent in place; returns the tensor. Raises as `add_` does."""
+        return self._changed("tanh_", "tanh")
+
+    def masked_fill_(self, mask: Any, value: Any) -> Self:
+        """Sets the elements where a mask holds to a value, in place; returns the tensor. Raises as `add_` does."""
+        return self._changed("masked_fill_", "masked_fill", mask, value)
+
     def _augmented(self, what: str, function: str, other: Any) -> Any:
         # Python takes the plain operator where there is nothing to change: `x += y` names a new array then.
         return NotImplemented if self.live is None else self._changed(what, function, other)

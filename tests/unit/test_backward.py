@@ -570,6 +570,16 @@ def test_batch_norm_keeps_its_statistics() -> None:
     assert float(tg.mean(evaluated)) != pytest.approx(0.0, abs=1e-3)
 
 
+def test_a_model_lets_its_gradients_go() -> None:
+    model = tg.nn.Linear(2, 1).initialized(device="numpy")
+    model(np.ones((1, 2), np.float32)).sum().backward()
+    assert all(one.grad is not None for one in model.parameters())
+    model.zero_grad()
+    assert all(one.grad is None for one in model.parameters())
+    with pytest.raises(tg.errors.ParameterError, match="zero_grad: weight is declared and gathers no gradient"):
+        tg.nn.Linear(2, 1).zero_grad()
+
+
 def test_frozen_parameters_gather_none() -> None:
     model = classifier()
     model.freeze("0.*")

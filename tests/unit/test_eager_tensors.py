@@ -248,6 +248,32 @@ def test_changes_in_place(place: tg.DeviceName) -> None:
     assert x.zero_().tolist() == [0.0, 0.0, 0.0]
 
 
+def test_functions_in_place(place: tg.DeviceName) -> None:
+    start = np.array([-1.0, 0.25, 4.0], np.float32)
+    for name, function in (
+        ("abs_", np.abs),
+        ("neg_", np.negative),
+        ("exp_", np.exp),
+        ("sqrt_", lambda x: np.sqrt(np.abs(x))),
+        ("relu_", lambda x: np.maximum(x, 0)),
+        ("sigmoid_", lambda x: 1 / (1 + np.exp(-x))),
+        ("tanh_", np.tanh),
+    ):
+        x = tensor(np.abs(start) if name == "sqrt_" else start, place)
+        assert getattr(x, name)() is x
+        np.testing.assert_allclose(x.numpy(), function(start), rtol=1e-6, err_msg=name)
+    x = tensor(start, place)
+    assert x.masked_fill_(x < 0, 7.0).tolist() == [7.0, 0.25, 4.0]
+
+
+def test_tensors_like_others(place: tg.DeviceName) -> None:
+    x = tensor([[1, 2]], place)
+    for make, value in ((tg.zeros_like, 0), (tg.ones_like, 1), (tg.empty_like, 0)):
+        assert (make(x) + x).tolist() == [[1 + value, 2 + value]]
+        assert str(make(x).dtype) == "int32" and str(make(x, "f32").dtype) == "float32"
+    assert tg.full_like(x, 2.5, "f32").tolist() == [[2.5, 2.5]]
+
+
 def test_arrays_of_the_host_stay(place: tg.DeviceName) -> None:
     x = tg.array([1.0, 2.0])
     same = x
