@@ -171,7 +171,9 @@ class EagerHome(ChangingHome):
             self._keep(key, template)
         else:
             self._templates.move_to_end(key)
-        return [self.wrap(*one) for one in self.applied(template, [self.operand(operand) for operand in operands])]
+        given = [self.operand(operand) for operand in operands]
+        assert all(value.kind is kind for (value, _), kind in zip(given, template.operands, strict=True)), template.name
+        return [self.wrap(*one) for one in self.applied(template, given)]
 
     def output(self, source: OutputHandle | NumpyArray) -> Array:
         """Returns what a program on this device has put out as a tensor."""

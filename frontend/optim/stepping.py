@@ -15,7 +15,8 @@ from xdsl.ir import Block, Region
 
 import tensorgrad as tg
 from tensorgrad.dialects.signature import Slot, arguments_of, results_of, slots_attribute
-from tensorgrad.dialects.tg.base import ELEMENT_TYPES, tensor
+from tensorgrad.dialects.tg.base import ELEMENT_TYPES, numpy_dtype, tensor
+from tensorgrad.dialects.tg.build import type_of
 from tensorgrad.errors import GradientError, InputError, OptionError
 from tensorgrad.nn.module import Module
 from tensorgrad.optim.optimizers import adagrad, adam, adamw, lion, rmsprop, sgd
@@ -25,6 +26,7 @@ from tensorgrad.optim.transforms import Optimizer
 from tensorgrad.passes.tensors.append_updates import AppendUpdatesPass
 from tensorgrad.runtime.backend import ArraySlot, ScalarInputs, check_inputs
 from tensorgrad.runtime.formula import Formula
+from tensorgrad.tracing.arrays import slot_of
 from tensorgrad.tracing.dtypes import SHORT, Spec
 from tensorgrad.tracing.location import user_line
 from tensorgrad.tracing.tensor import Array
@@ -40,12 +42,14 @@ class _Update:
     Attributes:
         function: Takes parameters, gradients, states and scalars, by the names of its slots; gives what is new.
         arguments: Its arguments.
+        specs: The shapes and dtypes of these: state may have others than its parameter.
         results: Its results.
         scalars: What computes its scalars.
     """
 
     function: FuncOp
     arguments: Sequence[Slot]
+    specs: Sequence[Spec]
     results: Sequence[Slot]
     scalars: ScalarInputs
 
@@ -119,7 +123,7 @@ class Stepper:
             "state": self._state,
             "scalar": {name: Array(value) for name, value in scalars.items()},
         }
-        operands = [self._operand(slot, values) for slot in update.arguments]
+        operands = [_operand(slot, spec, values) for slot, spec in zip(update.arguments, update.specs, strict=True)]
         home = next(iter(self._parameters.values())).home
         assert home is not None
         with tg.no_grad():
@@ -131,15 +135,6 @@ class Stepper:
                     self._state[slot.name] = value
         home.synchronize()
         self.step_count += 1
-
-    def _operand(self, slot: Slot, values: Mapping[str, Mapping[str, Array]]) -> Array:
-        role = "gradient" if slot.role == "input" else slot.role
-        found = values[role].get(slot.name.removeprefix(GRADIENT))
-        if found is not None:
-            return found
-        _, _, path = slot.name.partition("/")
-        parameter = self._parameters[path]
-        return Array(np.broadcast_to(np.zeros((), parameter.dtype), parameter.shape))
 
     def state_dict(self) -> dict[str, np.ndarray]:
         """Returns the optimizer's state, its settings and the step count by name, as `Training.state_dict` has them."""
@@ -160,17 +155,15 @@ class Stepper:
         steps = int(np.asarray(given.pop(STEP)))
         settings = {name: float(np.asarray(given.pop(name))) for name in list(given) if name.startswith("training/")}
         update = self._update(tuple(self._parameters))
-        shapes = {slot.name: self._shape(slot) for slot in update.arguments if slot.role == "state"}
-        slots = {name: ArraySlot(name, shape, dtype) for name, (shape, dtype) in shapes.items()}
+        pairs = zip(update.arguments, update.specs, strict=True)
+        slots = {slot.name: slot_of(slot.name, spec) for slot, spec in pairs if slot.role == "state"}
         arrays = check_inputs(slots, given, what="state", partial=True)
         new = self._settings.load({name.removeprefix("training/"): value for name, value in settings.items()})
         self._settings.values = new
-        self._state = {name: _like(self._parameters[name.partition("/")[2]], one) for name, one in arrays.items()}
+        device = cast("tg.DeviceName", next(iter(self._parameters.values())).device)
+        made = {name: tg.tensor(one, one.dtype, device=device) for name, one in arrays.items()}
+        self._state = cast("dict[str, Array]", made)
         self.step_count = steps
-
-    def _shape(self, slot: Slot) -> tuple[tuple[int, ...], str]:
-        parameter = self._parameters[slot.name.partition("/")[2]]
-        return parameter.shape, SHORT[parameter.dtype]
 
     def _update(self, names: tuple[str, ...]) -> _Update:
         """Returns the update of some of the parameters, traced once."""
@@ -178,6 +171,13 @@ class Stepper:
             specs = {name: Spec(self._parameters[name].shape, self._parameters[name].dtype) for name in names}
             self._updates[names] = _traced(specs, self._optimizer)
         return self._updates[names]
+
+
+def _operand(slot: Slot, spec: Spec, values: Mapping[str, Mapping[str, Array]]) -> Array:
+    """Returns what an update takes as an argument; state is zero before the first step."""
+    role = "gradient" if slot.role == "input" else slot.role
+    found = values[role].get(slot.name.removeprefix(GRADIENT))
+    return Array(np.broadcast_to(np.zeros((), spec.dtype), spec.shape)) if found is None else found
 
 
 def _traced(parameters: Mapping[str, Spec], optimizer: Optimizer) -> _Update:
@@ -194,9 +194,15 @@ def _traced(parameters: Mapping[str, Spec], optimizer: Optimizer) -> _Update:
     add_updates(module, optimizer, parameters)
     AppendUpdatesPass("step").apply(Context(), module)
     arguments = arguments_of(function)
-    scalars = [ArraySlot(one.name, (), "f32", one.formula) for one in arguments if one.role == "scalar"]
+    types_of = [type_of(argument) for argument in function.body.block.args]
+    specs = [Spec(one.get_shape(), numpy_dtype(one)) for one in types_of]
+    scalars = [
+        ArraySlot(one.name, (), SHORT[spec.dtype], one.formula)
+        for one, spec in zip(arguments, specs, strict=True)
+        if one.role == "scalar"
+    ]
     function.detach()
-    return _Update(function, arguments, results_of(function), ScalarInputs(scalars))
+    return _Update(function, arguments, specs, results_of(function), ScalarInputs(scalars))
 
 
 def _named(parameters: Any) -> dict[str, Array]:
@@ -225,13 +231,6 @@ def _named(parameters: Any) -> dict[str, Array]:
     homes = {one.device for one in found.values()}
     if len(homes) > 1:
         raise OptionError(f"{user_line()}: an optimizer takes parameters of one device, not of {', '.join(homes)}")
-    return found
-
-
-def _like(parameter: Array, value: np.ndarray) -> Array:
-    """Returns an array as a tensor on the device of a parameter."""
-    found = tg.tensor(value, parameter.dtype, device=cast("tg.DeviceName", parameter.device))
-    assert isinstance(found, Array)
     return found
 
 
