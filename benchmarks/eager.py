@@ -45,7 +45,10 @@ def contestants(
     device: tg.DeviceName,
 ) -> list[Contestant]:
     """Returns the eager step, the compiled one, and PyTorch's, of a perceptron."""
-    build = lambda: tg.nn.MLP(sizes[0], tuple(sizes[1:-1]), sizes[-1], activation=getattr(tg, activation))  # noqa: E731
+
+    def build() -> tg.nn.MLP:
+        return tg.nn.MLP(sizes[0], tuple(sizes[1:-1]), sizes[-1], activation=getattr(tg, activation))
+
     model = build().initialized(device=device)
     optimizer = tg.optim.Adam(model.parameters(), lr=1e-3)
     x, y = (tg.tensor(batch[name], device=device) for name in ("x", "y"))

@@ -86,7 +86,7 @@ class Eager:
 
     def zero_grad(self) -> None:
         """Lets the gradient go: `grad` is `None` again."""
-        if self.requires_grad:
+        if self.live is not None:
             self.grad = None
 
     def backward(

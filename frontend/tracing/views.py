@@ -102,8 +102,10 @@ def viewing(in_order: bool, reshapes: bool = False) -> Callable[[Function], Func
             result = function(x, *args, **kwargs)
             if not isinstance(x, Eager) or x.live is None:
                 return result
-            given = [tuple(arg) if isinstance(arg, list) else arg for arg in args]  # which the caller may change later
-            return linked(x, result, lambda other: function(other, *given, **kwargs), in_order, reshapes)
+            # Lists are the caller's, who may change them later.
+            given = [tuple(arg) if isinstance(arg, list) else arg for arg in args]
+            named = {name: tuple(arg) if isinstance(arg, list) else arg for name, arg in kwargs.items()}
+            return linked(x, result, lambda other: function(other, *given, **named), in_order, reshapes)
 
         made: Any = call
         return made

@@ -103,15 +103,19 @@ def test_no_grad_and_enable_grad() -> None:
     assert tg.is_grad_enabled()
 
 
+def wave(x: Any) -> Any:
+    return tg.sin(x) * x**3
+
+
 def test_any_order(place: tg.DeviceName) -> None:
     x = leaf(1.5, place)
-    value: Any = tg.sin(x) * x**3
+    value: Any = wave(x)
     for order in range(1, 4):
         x.grad = None
         value.backward(create_graph=True)
         value = x.grad
         assert value is not None
-        expected = lambda x: tg.sin(x) * x**3  # noqa: E731
+        expected: Any = wave
         for _ in range(order):
             expected = tg.grad(expected)
         assert float(value) == pytest.approx(float(expected(1.5)), rel=2e-5)
@@ -499,6 +503,33 @@ def test_optimizers_do_what_the_compiled_ones_do(name: str) -> None:
     assert optimizer.step_count == 4
 
 
+@pytest.mark.parametrize("dtype", ["f16", "f32", "f64"])
+@pytest.mark.parametrize("name", ["adam", "adafactor"])
+def test_state_has_shapes_and_dtypes_of_its_own(name: str, dtype: str) -> None:
+    """State of half floats is f32, and adafactor keeps rows and columns; both go on from a file."""
+    make: Any = {"adam": lambda: tg.optim.adam(0.05), "adafactor": lambda: tg.optim.adafactor()}[name]
+    start = np.random.default_rng(0).normal(size=(4, 3))
+
+    def trained(parts: list[int]) -> np.ndarray:
+        x: Any = tg.tensor(start, dtype, device="numpy", requires_grad=True)
+        state: Any = None
+        for steps in parts:
+            optimizer = tg.optim.Stepper([x], make())
+            if state is not None:
+                optimizer.load_state_dict(state)
+            for _ in range(steps):
+                optimizer.zero_grad()
+                (x * x).sum().backward()
+                optimizer.step()
+            state = optimizer.state_dict()
+        assert str(x.dtype) == str(tg.array(0.0, dtype).dtype)
+        return x.numpy()
+
+    whole = trained([4])
+    assert np.sum(whole.astype(np.float64) ** 2) < np.sum(start**2)
+    np.testing.assert_array_equal(trained([2, 2]), whole)
+
+
 def test_the_state_of_an_optimizer_goes_on() -> None:
     def trained(steps: int, state: Any = None, start: Any = None) -> tuple[Any, Any]:
         model = tg.nn.Linear(3, 2).initialized(device="cpu", values=start)
@@ -539,6 +570,7 @@ def test_settings_of_an_optimizer() -> None:
 
 
 def test_what_optimizers_refuse() -> None:
+    no_optimizer: Any = 0.1
     with pytest.raises(tg.errors.OptionError, match="an optimizer takes parameters: there are none"):
         tg.optim.SGD([], 0.1)
     with pytest.raises(tg.errors.OptionError, match=r"model\.initialized\(seed, device=\.\.\.\) has tensors"):
@@ -548,7 +580,7 @@ def test_what_optimizers_refuse() -> None:
     with pytest.raises(tg.errors.OptionError, match="parameters of one device"):
         tg.optim.SGD([leaf([1.0]), leaf([1.0], "cpu")], 0.1)
     with pytest.raises(tg.errors.OptionError, match=r"Stepper takes an optimizer such as tg\.optim\.adam"):
-        tg.optim.Stepper([leaf([1.0])], 0.1)  # type: ignore[arg-type]
+        tg.optim.Stepper([leaf([1.0])], no_optimizer)
 
 
 def test_parameters_without_a_gradient_stay() -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 import tensorgrad as tg
 from tensorgrad.driver.homes import home_named, new_home
@@ -437,7 +438,6 @@ def test_numpy_takes_it_without_a_copy() -> None:
 
 
 def test_torch_takes_it_and_gives_it() -> None:
-    torch = pytest.importorskip("torch")
     x = tensor([1.0, 2.0], "cpu")
     assert torch.from_dlpack(x + 1.0).tolist() == [2.0, 3.0]
     assert tg.tensor(torch.tensor([3.0, 4.0]), device="cpu").tolist() == [3.0, 4.0]
