@@ -6,6 +6,7 @@ A line `from tensorgrad.module import name as name` makes `tg.name`. Methods of 
 from tensorgrad import array_api as array_api
 from tensorgrad import callbacks as callbacks
 from tensorgrad import data as data
+from tensorgrad import distributed as distributed
 from tensorgrad import errors as errors
 from tensorgrad import initializers as initializers
 from tensorgrad import nn as nn

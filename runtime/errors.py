@@ -116,6 +116,10 @@ class DeviceLostWarning(UserWarning):
     """A device was lost, and the program went on on another; says from where, and how many steps were repeated."""
 
 
+class GroupError(TensorgradError, RuntimeError):
+    """Processes that were to compute together don't: one did not come, or ended, or they disagree; names the rank."""
+
+
 class NoAdapterError(DeviceError):
     """There is no adapter to run on; says what to install."""
 

@@ -242,6 +242,10 @@ MISTAKES: dict[type[BaseException], Mistake] = {
         r"the device was lost: running 'squared_error', .*lost\. The program goes on on .+: from its last snapshot 1 "
         r"steps were repeated, and none is lost",
     ),
+    errors.GroupError: Mistake(
+        lambda: tg.distributed.simulate(2, lambda group: group.rank == 1 and group.barrier()),
+        "rank 1 of 2 waited in barrier, but rank 0 returned",
+    ),
     errors.NoAdapterError: Mistake(
         lambda: compile_without("tensorgrad.runtime.webgpu"),
         r"device 'wgpu' needs the package wgpu: pip install wgpu \(import of tensorgrad\.runtime\.webgpu halted; .*\)",

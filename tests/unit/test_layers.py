@@ -46,6 +46,7 @@ MAY_IMPORT: dict[str, tuple[str, ...]] = {
     "onnx": (*FUNCTIONS, "", "nn", "optim", "driver"),
     "callbacks": ("surface", "train"),
     "data": ("surface", "train"),
+    "distributed": ("errors", "surface", "tracing", "runtime"),
     "initializers": ("surface", "nn"),
     "random": ("surface", "ops"),
     "logs": ("errors",),
@@ -76,6 +77,7 @@ OPTIONAL = (
     "safetensors",
     "jax",
     "igraph",
+    "mpi4py",
     "vl_convert",
 )
 """What may be missing where it is not used; the driver of wgpu imports it."""

@@ -1,0 +1,378 @@
+"""What the ranks of a group can do together, whatever carries their bytes.
+
+A transport moves bytes, by three methods; arithmetic is done here, in the order of ranks. So a group of some size has
+the same bits on every transport and on every rank.
+"""
+
+from __future__ import annotations
+
+import abc
+import os
+import pickle
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tensorgrad.runtime.errors import GroupError, InputError
+from tensorgrad.runtime.group.reductions import COMBINED_BY, DTYPE_NAMES, REDUCTIONS_OF, Array, reduce_in_rank_order
+
+TIMEOUT_VARIABLE = "TG_GROUP_TIMEOUT"
+DEFAULT_TIMEOUT = 300.0
+"""Seconds that a rank waits for the others."""
+
+SMALL_BYTES = 16 << 10
+"""Arrays of fewer bytes are sent whole to every rank: one exchange instead of two, of the same bits."""
+
+SEGMENT_BYTES = 64 << 20
+"""Longer arrays are reduced in segments, whose parts of the other ranks lie in memory that is kept."""
+
+LARGEST_COUNT = 2**31 - 1
+"""Elements that one exchange has at most: MPI counts them in 32 bits."""
+
+
+@dataclass
+class Traffic:
+    """What a rank has sent to the others, and how long its calls took.
+
+    Attributes:
+        bytes_sent: Bytes that it handed to the transport for other ranks.
+        calls: Calls of the group's operations.
+        seconds: Seconds spent in them, waiting included.
+    """
+
+    bytes_sent: int = 0
+    calls: int = 0
+    seconds: float = 0.0
+
+    def reset(self) -> None:
+        """Begins to count anew."""
+        self.bytes_sent, self.calls, self.seconds = 0, 0, 0.0
+
+
+def timeout_seconds(chosen: float | None = None) -> float:
+    """Returns how many seconds a rank waits for the others: what is chosen, `TG_GROUP_TIMEOUT`, or 300.
+
+    Raises:
+        GroupError: It is no positive number.
+    """
+    what = "timeout" if chosen is not None else TIMEOUT_VARIABLE
+    given: object = chosen if chosen is not None else os.environ.get(TIMEOUT_VARIABLE) or DEFAULT_TIMEOUT
+    try:
+        seconds = float(str(given))
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds < float("inf"):
+        raise GroupError(f"{what} must be a positive number of seconds, got {given!r}")
+    return seconds
+
+
+def parts_of(count: int, size: int) -> list[int]:
+    """Returns how many elements each rank has of `count`: as equal as possible, the longer parts first."""
+    least, longer = divmod(count, size)
+    return [least + (rank < longer) for rank in range(size)]
+
+
+class Group(abc.ABC):
+    """Ranks that compute together: each calls the same operations, in the same order, on arrays of the same sizes.
+
+    Arrays are contiguous, of f16, f32, f64, i32, u32 or bool. A call is over when this rank's arrays can be used again.
+    Sums are taken in the order of ranks. A group whose call has failed can't be used any more.
+
+    Args:
+        rank: This process's or thread's place, from 0.
+        size: How many there are.
+        timeout: Seconds to wait for the others; by default `TG_GROUP_TIMEOUT`, or 300.
+
+    Attributes:
+        rank: This one's place.
+        size: How many there are.
+        timeout: Seconds that a call waits for the others.
+        traffic: What was sent so far.
+    """
+
+    def __init__(self, rank: int, size: int, timeout: float | None = None):
+        self.rank = rank
+        self.size = size
+        self.timeout: float = timeout_seconds(timeout)
+        self.traffic = Traffic()
+        self._ended: str = ""
+        self._kept = np.empty(0, np.uint8)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(rank={self.rank}, size={self.size})"
+
+    # ------------------------------------------------------------------------------------------------ what it can do
+
+    def all_reduce(self, array: Array, reduction: str = "sum", out: Array | None = None, *, label: str = "") -> Array:
+        """Returns the reduction of all ranks' arrays, on every rank.
+
+        Args:
+            array: This rank's array.
+            reduction: sum, mean (the sum times 1/size), prod, max or min; bools have max, which is or, and min, and.
+            out: Takes the result; of the array's dtype and size. It may be the array itself.
+            label: What the array is, for messages.
+
+        Raises:
+            InputError: The array, `out` or the reduction is not one of these.
+            GroupError: Another rank did not come, or ended.
+        """
+        out = np.empty_like(array, order="C") if out is None else out
+        what = _described("all_reduce", array, label)
+        self._check_reduced(array, reduction, out, array.size)
+        with self._call(what):
+            flat, result = array.reshape(-1), out.reshape(-1)
+            step = SEGMENT_BYTES // array.itemsize
+            for start in range(0, array.size, step):
+                segment = slice(start, start + step)
+                self._all_reduce_segment(flat[segment], reduction, result[segment], what)
+        return out
+
+    def reduce_scatter(
+        self, array: Array, reduction: str = "sum", out: Array | None = None, *, label: str = ""
+    ) -> Array:
+        """Returns this rank's part of the reduction of all ranks' arrays.
+
+        Of the flat array of size * k elements, rank r has the k from r * k on.
+
+        Args:
+            array: This rank's array.
+            reduction: As in `all_reduce`.
+            out: Takes the part; of k elements. By default the array's first axis is divided, if it can be.
+            label: What the array is, for messages.
+
+        Raises:
+            InputError: The array does not divide into equal parts, or as in `all_reduce`.
+            GroupError: Another rank did not come, or ended.
+        """
+        what = _described("reduce_scatter", array, label)
+        part, rest = divmod(array.size, self.size)
+        if rest:
+            raise InputError(f"{what}: {array.size:,} elements do not divide among {self.size} ranks")
+        if out is None:
+            is_divided = array.ndim > 0 and array.shape[0] % self.size == 0
+            out = np.empty((array.shape[0] // self.size, *array.shape[1:]) if is_divided else part, array.dtype)
+        self._check_reduced(array, reduction, out, part)
+        self._check_count(array.size, what)
+        with self._call(what):
+            self._reduce_scatter(array.reshape(-1), [part] * self.size, reduction, out.reshape(-1), what)
+        return out
+
+    def all_gather(self, array: Array, out: Array | None = None, *, label: str = "") -> Array:
+        """Returns the arrays of all ranks one after the other, flat, in the order of ranks.
+
+        Args:
+            array: This rank's array; all have the same size.
+            out: Takes them; of size times as many elements. By default the first axis is as many times as long.
+            label: What the array is, for messages.
+
+        Raises:
+            InputError: The array or `out` is none of these.
+            GroupError: Another rank did not come, or ended.
+        """
+        if out is None:
+            out = np.empty((array.shape[0] * self.size, *array.shape[1:]) if array.ndim else self.size, array.dtype)
+        what = _described("all_gather", array, label)
+        _check_arrays(array, out, array.size * self.size, what)
+        self._check_count(out.size, what)
+        with self._call(what):
+            self._gather(array.reshape(-1), out.reshape(-1), [array.size] * self.size, what)
+        return out
+
+    def broadcast(self, array: Array, root: int = 0, *, label: str = "") -> Array:
+        """Writes one rank's array into those of all others, and returns it.
+
+        Args:
+            array: On `root` what is sent; elsewhere an array of the same dtype and size that takes it.
+            root: The rank that sends.
+            label: What the array is, for messages.
+
+        Raises:
+            InputError: There is no such rank, or the array is none of these.
+            GroupError: Another rank did not come, or ended.
+        """
+        what = _described("broadcast", array, label)
+        if not 0 <= root < self.size:
+            raise InputError(f"{what}: root must be a rank from 0 to {self.size - 1}, got {root!r}")
+        _check_arrays(array, array, array.size, what)
+        self._check_count(array.size, what)
+        with self._call(what):
+            if array.size and self.size > 1:
+                self.traffic.bytes_sent += array.nbytes * (self.size - 1) * (self.rank == root)
+                self._broadcast(array.reshape(-1), root, what)
+        return array
+
+    def barrier(self, *, label: str = "") -> None:
+        """Waits until every rank is here.
+
+        Raises:
+            GroupError: Another rank did not come, or ended.
+        """
+        what = f"barrier ({label})" if label else "barrier"
+        with self._call(what):
+            everyone = np.zeros(self.size, np.uint8)
+            self._gather(everyone[:1], everyone, [1] * self.size, what)
+
+    def gather_objects(self, value: Any, *, label: str = "") -> list[Any]:
+        """Returns the values of all ranks, in the order of ranks, on every rank.
+
+        Args:
+            value: A small value that can be pickled.
+            label: What the value is, for messages.
+
+        Raises:
+            GroupError: Another rank did not come, or ended.
+        """
+        what = f"gather_objects ({label})" if label else "gather_objects"
+        own = np.frombuffer(pickle.dumps(value), np.uint8)
+        with self._call(what):
+            sizes = np.zeros(self.size, np.int64)
+            self._gather(np.array([own.size], np.int64), sizes, [1] * self.size, what)
+            counts = [int(one) for one in sizes]
+            self._check_count(sum(counts), what)
+            texts = np.empty(sum(counts), np.uint8)
+            self._gather(own, texts, counts, what)
+        ends = np.cumsum(counts)
+        return [pickle.loads(texts[end - count : end].tobytes()) for end, count in zip(ends, counts, strict=True)]
+
+    def close(self) -> None:
+        """Ends this rank's part in the group: it can't be used any more."""
+        self._ended = self._ended or "it was closed"
+
+    # ---------------------------------------------------------------------------------------------- what carries bytes
+
+    @abc.abstractmethod
+    def _all_to_all(
+        self, send: Array, send_counts: Sequence[int], receive: Array, receive_counts: Sequence[int], what: str
+    ) -> None:
+        """Sends each rank its slice of `send`, and receives one from each: slices lie one after the other by rank.
+
+        Args:
+            send: Flat.
+            send_counts: How many elements each rank gets.
+            receive: Flat, of the same dtype.
+            receive_counts: How many elements each rank sends to this one.
+            what: The call, for messages.
+        """
+
+    @abc.abstractmethod
+    def _all_gather(self, array: Array, counts: Sequence[int], what: str) -> None:
+        """Fills a flat array with all ranks' parts of it, one after the other by rank; this rank's is there already."""
+
+    @abc.abstractmethod
+    def _broadcast(self, array: Array, root: int, what: str) -> None:
+        """Sends a flat array of `root` to all others, where it is written."""
+
+    # ------------------------------------------------------------------------------------------------------- the parts
+
+    def _all_reduce_segment(self, flat: Array, reduction: str, out: Array, what: str) -> None:
+        if self.size == 1:
+            np.copyto(out, flat)
+        elif flat.nbytes < SMALL_BYTES:
+            everyone = self._scratch(flat.size * self.size, flat.dtype)
+            self._gather(flat, everyone, [flat.size] * self.size, what)
+            reduce_in_rank_order(everyone.reshape(self.size, -1), reduction, out)
+        else:
+            counts = parts_of(flat.size, self.size)
+            start = sum(counts[: self.rank])
+            part = out[start : start + counts[self.rank]]
+            self._reduce_scatter(flat, counts, reduction, part, what)
+            self._gather(part, out, counts, what)
+
+    def _reduce_scatter(self, flat: Array, counts: Sequence[int], reduction: str, out: Array, what: str) -> None:
+        if self.size == 1 or not flat.size:
+            np.copyto(out, flat)
+            return
+        received = self._scratch(out.size * self.size, flat.dtype)
+        self.traffic.bytes_sent += (flat.size - counts[self.rank]) * flat.itemsize
+        self._all_to_all(flat, counts, received, [out.size] * self.size, what)
+        reduce_in_rank_order(received.reshape(self.size, -1), reduction, out)
+
+    def _gather(self, own: Array, everyone: Array, counts: Sequence[int], what: str) -> None:
+        start = sum(counts[: self.rank])
+        np.copyto(everyone[start : start + counts[self.rank]], own)
+        self.traffic.bytes_sent += own.nbytes * (self.size - 1)
+        if self.size > 1 and everyone.size:
+            self._all_gather(everyone, counts, what)
+
+    def _scratch(self, count: int, dtype: np.dtype[Any]) -> Array:
+        """Returns memory for what comes from all ranks, which the next call uses again."""
+        needed = count * dtype.itemsize
+        if self._kept.nbytes < needed:
+            self._kept = np.empty(needed, np.uint8)
+        return self._kept[:needed].view(dtype)
+
+    @contextmanager
+    def _call(self, what: str) -> Iterator[None]:
+        """Counts a call. If it fails, the group has failed: its ranks are no longer at the same place."""
+        if self._ended:
+            raise GroupError(f"rank {self.rank} of {self.size}: {what}: the group is over, since {self._ended}")
+        start = time.perf_counter()
+        try:
+            yield
+        except BaseException as error:
+            self._ended = f"{what} failed: {str(error) or type(error).__name__}"
+            raise
+        finally:
+            self.traffic.calls += 1
+            self.traffic.seconds += time.perf_counter() - start
+
+    def _check_reduced(self, array: Array, reduction: str, out: Array, count: int) -> None:
+        what = _described("reduction", array)
+        if reduction not in COMBINED_BY:
+            raise InputError(f"{what}: reduction must be one of {', '.join(COMBINED_BY)}, not {reduction!r}")
+        _check_arrays(array, out, count, what)
+        if reduction not in REDUCTIONS_OF[array.dtype.kind]:
+            has = ", ".join(REDUCTIONS_OF[array.dtype.kind])
+            raise InputError(f"{what}: there is no {reduction} of {DTYPE_NAMES[array.dtype]}; there are {has}")
+
+    def _check_count(self, count: int, what: str) -> None:
+        if count > LARGEST_COUNT:
+            raise InputError(f"{what}: {count:,} elements are more than {LARGEST_COUNT:,}; send it in pieces")
+
+
+def _described(operation: str, array: Array, label: str = "") -> str:
+    name = DTYPE_NAMES.get(array.dtype, array.dtype)
+    return f"{operation} of {array.size:,} {name}{f' ({label})' if label else ''}"
+
+
+def _check_arrays(array: Array, out: Array, count: int, what: str) -> None:
+    """Raises an `InputError` unless arrays can be handed to a transport as they are."""
+    if array.dtype not in DTYPE_NAMES:
+        raise InputError(f"{what}: the dtype must be one of {', '.join(DTYPE_NAMES.values())}, not {array.dtype}")
+    if not array.flags.c_contiguous:
+        raise InputError(f"{what}: the array is not contiguous; give np.ascontiguousarray of it")
+    if out.dtype != array.dtype or out.size != count or not out.flags.c_contiguous or not out.flags.writeable:
+        raise InputError(
+            f"{what}: out must be a contiguous array of {count:,} {DTYPE_NAMES[array.dtype]} that can be written, "
+            f"got {out.size:,} {out.dtype}"
+        )
+
+
+def agree(group: Group, facts: Mapping[str, object]) -> None:
+    """Checks that all ranks have the same facts: versions, shapes, names, hashes.
+
+    Args:
+        group: The group.
+        facts: Values by name; they are compared by their `repr`.
+
+    Raises:
+        GroupError: They differ: the same error on every rank, which names the first fact that does and its values.
+    """
+    everyone: list[dict[str, str]] = group.gather_objects(
+        {name: repr(value) for name, value in facts.items()}, label="facts to agree on"
+    )
+    for name in dict.fromkeys(name for one in everyone for name in one):
+        ranks_by_value: dict[str, list[int]] = {}
+        for rank, one in enumerate(everyone):
+            ranks_by_value.setdefault(one.get(name, "missing"), []).append(rank)
+        if len(ranks_by_value) > 1:
+            values = "; ".join(f"{value} on {_ranks(ranks)}" for value, ranks in ranks_by_value.items())
+            raise GroupError(f"the ranks do not agree on {name}: {values}")
+
+
+def _ranks(ranks: Sequence[int]) -> str:
+    return f"rank{'s' if len(ranks) > 1 else ''} {', '.join(map(str, ranks))}"

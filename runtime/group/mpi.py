@@ -1,0 +1,179 @@
+"""Groups of processes that an MPI launcher started."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import sys
+import time
+from collections.abc import Callable, Sequence
+from itertools import accumulate
+from types import TracebackType
+from typing import Any
+
+from tensorgrad.runtime.errors import GroupError
+from tensorgrad.runtime.group.group import Group
+from tensorgrad.runtime.group.reductions import Array
+
+SIZE_VARIABLES = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE")
+"""In which variable launchers say how many processes they started: Open MPI; MPICH and what is made of it."""
+
+LAUNCHER_VARIABLES = (*SIZE_VARIABLES, "PMI_RANK", "PMIX_RANK")
+"""What launchers set: these two, and Slurm's `srun --mpi=pmi2` and `--mpi=pmix`."""
+
+SPINNING = 200e-6
+"""Seconds for which a rank that waits for others only gives its core away before it sleeps."""
+
+LONGEST_SLEEP = 1e-3
+"""Seconds that a rank that waits for others sleeps at most before it looks again."""
+
+MOVING = 0.1
+"""Seconds for which a rank that moves bytes only gives its core away: MPI moves them while it is asked."""
+
+MOVING_SLEEP = 50e-6
+"""Seconds that it sleeps then before it asks again."""
+
+MET_BYTES = 64 << 10
+"""Of as many bytes the ranks meet before they move them: till then they sleep, and from then on they do not."""
+
+
+_give_core_away: Callable[[], None] = getattr(os, "sched_yield", lambda: time.sleep(0))
+
+
+def is_launched() -> bool:
+    """Returns whether an MPI launcher started this process."""
+    return any(variable in os.environ for variable in LAUNCHER_VARIABLES)
+
+
+def _mpi() -> Any:
+    """Returns the module `mpi4py.MPI`, whose import begins this process's part in MPI."""
+    try:
+        from mpi4py import MPI
+    except (ImportError, RuntimeError) as error:  # the second if it finds no library of MPI
+        raise GroupError(
+            f"this process was started by an MPI launcher, but MPI can't be used: pip install 'tensorgrad-xdsl[mpi]' "
+            f"({error})"
+        ) from error
+    return MPI
+
+
+class MPIGroup(Group):
+    """All processes that a launcher started, on a communicator of our own.
+
+    Arrays are handed to MPI as they are. A process that dies of an exception ends all.
+
+    Args:
+        timeout: Seconds to wait for the others; by default `TG_GROUP_TIMEOUT`, or 300.
+
+    Raises:
+        GroupError: There is no MPI, or it is not the launcher's.
+    """
+
+    def __init__(self, timeout: float | None = None):
+        self._mpi = _mpi()
+        world = self._mpi.COMM_WORLD
+        super().__init__(world.Get_rank(), world.Get_size(), timeout)
+        self._check_size()
+        self._communicator = world.Dup()
+        bits = {1: self._mpi.UINT8_T, 2: self._mpi.UINT16_T, 4: self._mpi.UINT32_T, 8: self._mpi.UINT64_T}
+        self._types: dict[int, Any] = bits
+        self._pending: list[Any] = []
+        _end_all_when_one_ends(self)
+
+    def close(self) -> None:
+        """Ends this process's part in the group: it can't be used any more. MPI stays, for others."""
+        if not self._ended:
+            self._communicator.Free()
+        super().close()
+
+    def end_all(self, status: int) -> None:
+        """Ends all processes at once, and this one with a status."""
+        sys.stdout.flush()
+        sys.stderr.flush()
+        self._mpi.COMM_WORLD.Abort(status)
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether a call has failed, after which MPI can't come to an orderly end."""
+        return bool(self._pending)
+
+    def _check_size(self) -> None:
+        started = next((os.environ[one] for one in SIZE_VARIABLES if one in os.environ), str(self.size))
+        if started != str(self.size):
+            library = self._mpi.Get_library_version().splitlines()[0].split(",")[0].strip("\0 ")
+            raise GroupError(
+                f"the launcher started {started} processes, but MPI knows of {self.size}: mpi4py uses {library}, and "
+                "the launcher is another MPI's"
+            )
+
+    def _all_to_all(
+        self, send: Array, send_counts: Sequence[int], receive: Array, receive_counts: Sequence[int], what: str
+    ) -> None:
+        sent, received = self._buffer(send, send_counts), self._buffer(receive, receive_counts)
+        self._move(lambda: self._communicator.Ialltoallv(sent, received), send.nbytes, what)
+
+    def _all_gather(self, array: Array, counts: Sequence[int], what: str) -> None:
+        received = self._buffer(array, counts)
+        self._move(lambda: self._communicator.Iallgatherv(self._mpi.IN_PLACE, received), array.nbytes, what)
+
+    def _broadcast(self, array: Array, root: int, what: str) -> None:
+        sent = [array, array.size, self._types[array.itemsize]]
+        self._move(lambda: self._communicator.Ibcast(sent, root), array.nbytes, what)
+
+    def _buffer(self, array: Array, counts: Sequence[int]) -> list[Any]:
+        """Describes an array to MPI, as words of its elements' width: f16 and bool have no type there."""
+        starts = [0, *accumulate(counts)][:-1]
+        return [array, list(counts), starts, self._types[array.itemsize]]
+
+    def _move(self, begin: Callable[[], Any], size: int, what: str) -> None:
+        """Begins a call that moves bytes, and waits until it is over.
+
+        Raises:
+            GroupError: It was not over in time, or MPI reports an error.
+        """
+        start = time.perf_counter()
+        try:
+            if size >= MET_BYTES:
+                self._wait(self._communicator.Ibarrier(), start, SPINNING, LONGEST_SLEEP, what)
+                self._wait(begin(), start, MOVING, MOVING_SLEEP, what)
+            else:
+                self._wait(begin(), start, SPINNING, LONGEST_SLEEP, what)
+        except self._mpi.Exception as error:
+            raise GroupError(f"rank {self.rank} of {self.size}: {what}: {error}") from error
+
+    def _wait(self, request: Any, start: float, spinning: float, sleep: float, what: str) -> None:
+        self._pending.append(request)  # which holds the arrays, too, if the call is never over
+        begun = time.perf_counter()
+        while not request.Test():
+            now = time.perf_counter()
+            if now - start > self.timeout:
+                raise GroupError(
+                    f"rank {self.rank} of {self.size} waited {now - start:.4g} s in {what}: another rank did not come "
+                    "to it"
+                )
+            if now - begun < spinning:
+                _give_core_away()
+            else:
+                time.sleep(min((now - begun) / 8, sleep))
+        self._pending.pop()
+
+
+def _end_all_when_one_ends(group: MPIGroup) -> None:
+    """Has an exception that ends this process, or a failed call of which none did, end the others too.
+
+    They would wait for it, as would MPI at the end of this process.
+    """
+    write = sys.excepthook
+
+    def end(kind: type[BaseException], error: BaseException, traceback: TracebackType | None) -> None:
+        write(kind, error, traceback)
+        print(f"rank {group.rank} of {group.size} ended by {kind.__name__}; it ends all", file=sys.stderr)
+        group.end_all(130 if issubclass(kind, KeyboardInterrupt) else 1)
+
+    def end_failed() -> None:
+        if group.has_failed:
+            print(f"rank {group.rank} of {group.size} ended after a call that failed; it ends all", file=sys.stderr)
+            group.end_all(1)
+
+    sys.excepthook = end
+    atexit.register(end_failed)
