@@ -48,6 +48,7 @@ from xdsl.traits import IsolatedFromAbove, NoTerminator, Pure
 from xdsl.utils.exceptions import VerifyException
 
 from tensorgrad.dialects.attention import AttentionOp
+from tensorgrad.dialects.collective import CollectiveOp
 from tensorgrad.dialects.schedule import AttentionSchedule, ScheduleAttr
 
 ROW = "buf.row"
@@ -134,12 +135,12 @@ class KernelOp(IRDLOperation):
     """Stages that run in order at every point of a grid; one dispatch, or its share of one.
 
     The body holds `linalg.generic` stages over the block arguments (one an operand) and over locals
-    (`memref.alloca`); or it holds one `buf.attention`. The first loops of every stage are the grid's, all parallel;
-    further loops are the stage's own and run inside a point. A local has the grid's shape: it holds one value a point,
-    so it lives in a register. A stage may read what an earlier one wrote, at its own point only. Every output and every
-    local has one writer. `schedule`, set by a later pass, says how the points map to threads; it never changes what is
-    computed. Kernels in a row with the same number `dispatch` don't depend on each other and run side by side, in one
-    dispatch.
+    (`memref.alloca`); or it holds one `buf.attention` or `buf.collective`. The first loops of every stage are the
+    grid's, all parallel; further loops are the stage's own and run inside a point. A local has the grid's shape: it
+    holds one value a point, so it lives in a register. A stage may read what an earlier one wrote, at its own point
+    only. Every output and every local has one writer. `schedule`, set by a later pass, says how the points map to
+    threads; it never changes what is computed. Kernels in a row with the same number `dispatch` don't depend on each
+    other and run side by side, in one dispatch.
 
     Example:
         buf.kernel grid = [4] ins(%x : memref<4x3xf32>) outs(%y : memref<4xf32>) {
@@ -197,10 +198,20 @@ class KernelOp(IRDLOperation):
         return tuple(op for op in self.body.block.ops if isinstance(op, GenericOp))
 
     @property
+    def single(self) -> AttentionOp | CollectiveOp | None:
+        """The one op that the kernel is, if it has no stages."""
+        first = self.body.block.first_op
+        return first if isinstance(first, AttentionOp | CollectiveOp) else None
+
+    @property
     def attention(self) -> AttentionOp | None:
         """The attention that the kernel is, if it is one."""
-        first = self.body.block.first_op
-        return first if isinstance(first, AttentionOp) else None
+        return self.single if isinstance(self.single, AttentionOp) else None
+
+    @property
+    def collective(self) -> CollectiveOp | None:
+        """The collective that the kernel is, if it is one; the runtime runs it, and it has no schedule."""
+        return self.single if isinstance(self.single, CollectiveOp) else None
 
     @property
     def locals(self) -> tuple[memref.AllocaOp, ...]:
@@ -220,11 +231,11 @@ class KernelOp(IRDLOperation):
     def verify_(self) -> None:
         if [a.type for a in self.body.block.args] != [operand.type for operand in self.operands]:
             raise VerifyException("the block's arguments must have the operands' types, in order")
-        attention = self.attention
-        if attention is not None and (len(self.body.block.ops) != 1 or attention.grid != self.extents):
-            raise VerifyException(f"a buf.attention stands alone in a kernel over its grid {list(attention.grid)}")
+        single = self.single
+        if single is not None and (len(self.body.block.ops) != 1 or single.grid != self.extents):
+            raise VerifyException(f"a {single.name} stands alone in a kernel over its grid {list(single.grid)}")
         for op in self.body.block.ops:
-            if op is not attention and not isinstance(op, GenericOp | memref.AllocaOp):
+            if op is not single and not isinstance(op, GenericOp | memref.AllocaOp):
                 raise VerifyException(f"a kernel holds stages (linalg.generic) and locals, not {op.name}")
         for local in self.locals:
             if not is_shape_only(local.memref) and shape_of(local.memref) != self.extents:
@@ -234,7 +245,9 @@ class KernelOp(IRDLOperation):
         self._verify_own_points()
         if self.schedule is not None:
             schedule = self.schedule.data
-            if isinstance(schedule, AttentionSchedule) != (attention is not None):
+            if self.collective is not None:
+                raise VerifyException("a buf.collective has no schedule: no kernel computes it")
+            if isinstance(schedule, AttentionSchedule) != (self.attention is not None):
                 raise VerifyException(f"a buf.attention, and nothing else, has a schedule of attention: {schedule}")
             schedule.check_covers(self.extents)
 
@@ -250,7 +263,7 @@ class KernelOp(IRDLOperation):
 
     def _verify_single_writers(self) -> None:
         inside = [output for stage in self.stages for output in stage.outputs]
-        inside += [] if self.attention is None else self.attention.outputs
+        inside += [] if self.single is None else self.single.outputs
         expected = {*self.output_arguments, *(x.memref for x in self.locals if not is_shape_only(x.memref))}
         if len(inside) != len(set(inside)) or set(inside) != expected:
             raise VerifyException("every output and every local needs exactly one stage that writes it")

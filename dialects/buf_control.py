@@ -52,6 +52,7 @@ from tensorgrad.dialects.buf import (
     element_of,
     shape_of,
 )
+from tensorgrad.dialects.collective import CollectiveOp
 from tensorgrad.dialects.schedule import ScheduleAttr
 
 
@@ -465,7 +466,20 @@ def _parse_group(parser: Parser, name: str) -> Sequence[SSAValue]:
 
 Buf = Dialect(
     "buf",
-    [KernelOp, AttentionOp, ArenaOp, ViewOp, PackOp, DispatchOp, RunOp, ChooseOp, RepeatOp, BranchOp, RowOp],
+    [
+        KernelOp,
+        AttentionOp,
+        CollectiveOp,
+        ArenaOp,
+        ViewOp,
+        PackOp,
+        DispatchOp,
+        RunOp,
+        ChooseOp,
+        RepeatOp,
+        BranchOp,
+        RowOp,
+    ],
     [ScheduleAttr],
 )
 """The dialect object that a context registers."""

@@ -77,7 +77,7 @@ def _without_unit_loops(affine: AffineMap, shape: tuple[int, ...], extents: tupl
 
 def works_in_place(kernel: buf.KernelOp, source: BlockArgument, target: BlockArgument) -> bool:
     """Returns whether `source` and `target` may share bytes: each point reads only what it alone writes, and first."""
-    if source.type != target.type or kernel.attention is not None:
+    if source.type != target.type or kernel.single is not None:
         return False
     shape = buf.shape_of(source)
     reads: list[tuple[int, AffineMap]] = []

@@ -22,11 +22,13 @@ from tensorgrad.dialects.locations import line_in
 from tensorgrad.dialects.tg.base import NumpyArray, Tensor, TensorOp, int_list, numpy_dtype
 from tensorgrad.dialects.tg.call import CallOp
 from tensorgrad.dialects.tg.call import returned as returned_by
+from tensorgrad.dialects.tg.collective import CollectiveOp
 from tensorgrad.dialects.tg.contract import DotGeneralOp
 from tensorgrad.dialects.tg.control import CondOp, RegionOp, ScanOp
 from tensorgrad.dialects.tg.elementwise.arithmetic import BinaryOp, CompareOp, UnaryOp
 from tensorgrad.dialects.tg.reduce import ReduceOp
 from tensorgrad.dialects.tg.shape import BroadcastOp, ReshapeOp
+from tensorgrad.interpreters.collectives import prepare_collective
 from tensorgrad.runtime.errors import DeviceError, ProgramError, TensorgradError
 
 Several: TypeAlias = Callable[..., Sequence[NumpyArray]]
@@ -175,7 +177,7 @@ class _Text:
             keyword = "out=" if function in (np.maximum, np.minimum) else ""
             given = f"{given}, {keyword}{self._name(step.overwritten)}"
         else:
-            function = step.op.prepare() if isinstance(step.op, TensorOp) else _meaning(step.op, step.bodies)
+            function = _prepared(step.op) if isinstance(step.op, TensorOp) else _meaning(step.op, step.bodies)
             function = function if self._observe is None else self._observe(step.op, function)
         call = f"{self._function(function)}({given})"
         results = self._listed(step.op.results) + ("" if isinstance(step.op, TensorOp) else ",")
@@ -307,6 +309,10 @@ def _bodies(op: TensorOp | RegionOp) -> tuple[Block, ...]:
     if isinstance(op, CallOp | ScanOp):
         return (op.body.block,)
     return op.branches if isinstance(op, CondOp) else ()
+
+
+def _prepared(op: TensorOp) -> Callable[..., NumpyArray]:
+    return prepare_collective(op) if isinstance(op, CollectiveOp) else op.prepare()
 
 
 def _meaning(op: RegionOp, bodies: Sequence[Plan]) -> Several:

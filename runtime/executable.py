@@ -11,7 +11,16 @@ import numpy as np
 
 from tensorgrad.runtime.backend import BufferT, OutputHandle, OutputRing, ScalarInputs, check_inputs
 from tensorgrad.runtime.errors import InputError, ProgramError
-from tensorgrad.runtime.program import DISPATCH_COSTS, PERSISTENT_ROLES, Copy, Dispatch, Program, TensorSlot, runs
+from tensorgrad.runtime.program import (
+    DISPATCH_COSTS,
+    PERSISTENT_ROLES,
+    Collective,
+    Copy,
+    Dispatch,
+    Program,
+    TensorSlot,
+    runs,
+)
 from tensorgrad.runtime.sharing import persistent_in, temporary_in
 from tensorgrad.runtime.stepwise import Stepwise
 from tensorgrad.runtime.target import Target
@@ -189,6 +198,7 @@ class ProgramExecutable(ABC, Generic[DeviceT, BufferT]):
             **{name: value for name, value in self.program.statistics.items() if name != DISPATCH_COSTS},
             "dispatches": sum(times for _, times in dispatches),
             "copies": sum(times for step, times in steps if isinstance(step, Copy)),
+            "collectives": sum(times for step, times in steps if isinstance(step, Collective)),
             "submits": 1,
             "kernels": len({step.kernel for step, _ in dispatches}),
             "device_bytes": sum(sizes) + self._ring.bytes,

@@ -36,6 +36,16 @@ TENSOR_BUFFERS = {
 PERSISTENT_ROLES = ("parameter", "state")
 
 
+COLLECTIVES = {
+    "all_reduce": (False, False),
+    "reduce_scatter": (False, True),
+    "all_gather": (True, False),
+    "broadcast": (False, False),
+}
+"""The kinds of collectives, each with whether what a process gives, and what it takes, is one part of as many as there
+are processes."""
+
+
 def fault_name(entry: str) -> str:
     """Returns the name of two words in which native code notes an index outside of its memory, if it looks for one.
 
@@ -158,6 +168,57 @@ class Copy:
 
 
 @dataclass(frozen=True)
+class Exchange:
+    """One tensor of a collective: what each process gives, and where it takes the result.
+
+    Offsets are in bytes, counts in elements.
+    """
+
+    source: int
+    source_offset: int
+    count: int
+    destination: int
+    destination_offset: int
+    result_count: int
+
+
+@dataclass(frozen=True)
+class Collective:
+    """An exchange with the other processes of a group, of several tensors at once.
+
+    Attributes:
+        kind: "all_reduce", "reduce_scatter", "all_gather" or "broadcast".
+        reduction: "sum", "max" or "min"; what an all-reduce combines by.
+        root: The rank whose tensors a broadcast gives.
+        size: How many processes the group has.
+        dtype: The elements of all tensors.
+        parts: The tensors.
+        label: Where they come from.
+    """
+
+    kind: str
+    reduction: str
+    root: int
+    size: int
+    dtype: str
+    parts: tuple[Exchange, ...]
+    label: str
+
+    @property
+    def reads(self) -> list[tuple[int, int, int]]:
+        """The ranges that are read: buffers, first bytes, and how many, in whole words."""
+        return [(one.source, one.source_offset, self._bytes(one.count)) for one in self.parts]
+
+    @property
+    def writes(self) -> list[tuple[int, int, int]]:
+        """The ranges that are written."""
+        return [(one.destination, one.destination_offset, self._bytes(one.result_count)) for one in self.parts]
+
+    def _bytes(self, count: int) -> int:
+        return -(-count * ELEMENT_BYTES[self.dtype] // WORD) * WORD
+
+
+@dataclass(frozen=True)
 class Repeat:
     """Runs its steps `count` times; bindings with strides advance with each iteration."""
 
@@ -165,10 +226,14 @@ class Repeat:
     steps: tuple[Step, ...]
 
 
-Step: TypeAlias = Dispatch | Copy | Repeat
-STEP_TYPES: dict[str, type[Dispatch] | type[Copy] | type[Repeat]] = {
+Leaf: TypeAlias = Dispatch | Copy | Collective
+"""A step that holds no others."""
+
+Step: TypeAlias = Leaf | Repeat
+STEP_TYPES: dict[str, type[Dispatch] | type[Copy] | type[Collective] | type[Repeat]] = {
     "dispatch": Dispatch,
     "copy": Copy,
+    "collective": Collective,
     "repeat": Repeat,
 }
 
@@ -176,8 +241,8 @@ MOST_MOVING = 4
 """The most bindings of a dispatch that may move with iterations: what every WebGPU device takes."""
 
 
-def runs(steps: Sequence[Step], counts: tuple[int, ...] = ()) -> Iterator[tuple[Dispatch | Copy, tuple[int, ...]]]:
-    """Yields each dispatch and copy of a plan once, with how often each loop around it runs, the outermost first."""
+def runs(steps: Sequence[Step], counts: tuple[int, ...] = ()) -> Iterator[tuple[Leaf, tuple[int, ...]]]:
+    """Yields each leaf of a plan once, with how often each loop around it runs, the outermost first."""
     for step in steps:
         if isinstance(step, Repeat):
             yield from runs(step.steps, (*counts, step.count))
@@ -185,8 +250,8 @@ def runs(steps: Sequence[Step], counts: tuple[int, ...] = ()) -> Iterator[tuple[
             yield step, counts
 
 
-def unrolled(steps: Sequence[Step], times: tuple[int, ...] = ()) -> Iterator[tuple[Dispatch | Copy, tuple[int, ...]]]:
-    """Yields each dispatch and copy as often as it runs, in order, with the iteration index of each loop around it."""
+def unrolled(steps: Sequence[Step], times: tuple[int, ...] = ()) -> Iterator[tuple[Leaf, tuple[int, ...]]]:
+    """Yields each leaf as often as it runs, in order, with the iteration index of each loop around it."""
     for step in steps:
         if isinstance(step, Repeat):
             for time in range(step.count):

@@ -18,6 +18,7 @@ from tensorgrad.runtime.formula import Formula
 from tensorgrad.runtime.notebooks import html_table
 from tensorgrad.runtime.plan import (
     BUFFER_ROLES,
+    COLLECTIVES,
     ELEMENT_BYTES,
     HOST_DTYPES,
     MOST_MOVING,
@@ -27,9 +28,12 @@ from tensorgrad.runtime.plan import (
     WORD,
     Binding,
     Buffer,
+    Collective,
     Copy,
     Dispatch,
+    Exchange,
     Kernel,
+    Leaf,
     Repeat,
     Step,
     TensorSlot,
@@ -46,9 +50,12 @@ __all__ = [
     "PERSISTENT_ROLES",
     "Binding",
     "Buffer",
+    "Collective",
     "Copy",
     "Dispatch",
+    "Exchange",
     "Kernel",
+    "Leaf",
     "Program",
     "Repeat",
     "Step",
@@ -138,6 +145,8 @@ class Program:
         for position, (step, counts) in enumerate(runs(self.plan)):
             if isinstance(step, Dispatch):
                 _check_dispatch(step, f"dispatch {position} ({step.label!r})", self, counts)
+            elif isinstance(step, Collective):
+                _check_collective(step, f"collective {position} ({step.label!r})", self.buffers)
             else:
                 _check_copy(step, f"copy {position}", self.buffers)
 
@@ -382,6 +391,22 @@ def _check_copy(step: Copy, where: str, buffers: Sequence[Buffer]) -> None:
     _require(buffers[step.destination].role != "constant", f"{where} writes a constant")
 
 
+def _check_collective(step: Collective, where: str, buffers: Sequence[Buffer]) -> None:
+    _require(step.kind in COLLECTIVES, f"{where}: unknown kind {step.kind!r}")
+    _require(step.reduction in ("sum", "max", "min"), f"{where}: unknown reduction {step.reduction!r}")
+    _require(step.dtype in ELEMENT_BYTES, f"{where}: unknown dtype {step.dtype!r}")
+    _require(_is_whole(step.size, step.root) and step.root < step.size, f"{where}: rank {step.root} of {step.size}")
+    _require(len(step.parts) > 0, f"{where} is empty")
+    given, made = COLLECTIVES[step.kind]
+    for part in step.parts:
+        _require(_is_whole(part.count, part.result_count) and part.count > 0, f"{where}: a bad number of elements")
+        equal = part.count * (step.size if given else 1) == part.result_count * (step.size if made else 1)
+        _require(equal, f"{where}: {part.count} elements become {part.result_count} in a group of {step.size}")
+        for buffer, offset, size in (*step.reads, *step.writes):
+            _check_range(where, buffer, offset, size, buffers)
+        _require(buffers[part.destination].role != "constant", f"{where} writes a constant")
+
+
 def _within(target: Target, limit: str, value: int, where: str) -> None:
     allowed = getattr(target, limit)
     if value > allowed:
@@ -569,6 +594,8 @@ def program_from_json(text: str, tensors: Mapping[str, np.ndarray], source: str,
             entry["bindings"] = tuple(bound(binding) for binding in entry["bindings"])
             entry["workgroups"] = tuple(entry["workgroups"])
             entry["indirect"] = None if entry.get("indirect") is None else tuple(entry["indirect"])
+        if kind is Collective:
+            entry["parts"] = tuple(Exchange(**part) for part in entry["parts"])
         return kind(**entry)
 
     def bound(entry: dict[str, Any]) -> Binding:

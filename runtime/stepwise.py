@@ -8,7 +8,7 @@ from typing import Generic, TypeAlias
 import numpy as np
 
 from tensorgrad.runtime.backend import BufferT
-from tensorgrad.runtime.program import Copy, Dispatch
+from tensorgrad.runtime.program import Leaf
 
 Range: TypeAlias = tuple[int, int, int]
 """The index of one of the program's buffers, the first byte, and how many bytes."""
@@ -27,7 +27,7 @@ class Stepwise(Generic[BufferT]):
     def __init__(
         self,
         buffers: Mapping[int, BufferT],
-        run: Callable[[Dispatch | Copy, tuple[int, ...]], None],
+        run: Callable[[Leaf, tuple[int, ...]], None],
         read: Callable[[Sequence[tuple[BufferT, int, int]]], list[np.ndarray]],
         write: Callable[[Iterable[tuple[BufferT, int, np.ndarray]]], None],
     ):

@@ -8,7 +8,7 @@ from xdsl.dialect_interfaces.constant_materialization import ConstantMaterializa
 from xdsl.dialects.builtin import DenseIntOrFPElementsAttr
 from xdsl.ir import Attribute, Dialect, Operation
 
-from tensorgrad.dialects.tg import contract, convolution, index, leaves, random, reduce, shape, sort
+from tensorgrad.dialects.tg import collective, contract, convolution, index, leaves, random, reduce, shape, sort
 from tensorgrad.dialects.tg.base import Tensor, TensorOp
 from tensorgrad.dialects.tg.control import REGION_OPS
 from tensorgrad.dialects.tg.elementwise import arithmetic, functions
@@ -25,6 +25,7 @@ OPS: tuple[type[TensorOp], ...] = (
     *index.OPS,
     *sort.OPS,
     *random.OPS,
+    *collective.OPS,
 )
 """Every op of the dialect but those with regions."""
 

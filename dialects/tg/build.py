@@ -10,7 +10,7 @@ import numpy as np
 from xdsl.dialects.builtin import LocationAttr, StringAttr, UnknownLoc
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
-from tensorgrad.dialects.tg import contract, convolution, index, leaves, reduce, shape
+from tensorgrad.dialects.tg import collective, contract, convolution, index, leaves, reduce, shape
 from tensorgrad.dialects.tg.base import (
     NumpyArray,
     Tensor,
@@ -247,6 +247,20 @@ class TensorBuilder:
     def scatter_add_along_axis(self, updates: SSAValue, indices: SSAValue, axis: int, extent: int) -> SSAValue:
         """Returns the transpose of `take_along_axis`."""
         return self.emit(index.ScatterAddAlongAxisOp, [updates, indices], axis=integer(axis), extent=integer(extent))
+
+    # Between processes
+
+    def all_reduce(self, x: SSAValue, size: int, reduction: str = "sum") -> SSAValue:
+        """Returns `x` combined over a group."""
+        return self.emit(collective.AllReduceOp, [x], reduction=StringAttr(reduction), size=integer(size))
+
+    def reduce_scatter(self, x: SSAValue, axis: int, size: int) -> SSAValue:
+        """Returns this process's part along `axis` of the sum of `x` over a group."""
+        return self.emit(collective.ReduceScatterOp, [x], axis=integer(axis), size=integer(size))
+
+    def all_gather(self, x: SSAValue, axis: int, size: int) -> SSAValue:
+        """Returns `x` of all processes of a group, behind each other along `axis`."""
+        return self.emit(collective.AllGatherOp, [x], axis=integer(axis), size=integer(size))
 
     def zeros(self, extents: Sequence[int], element: Attribute) -> SSAValue:
         """Returns a tensor of zeros."""

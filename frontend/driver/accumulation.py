@@ -11,6 +11,7 @@ from xdsl.dialects.func import FuncOp
 from tensorgrad.dialects.signature import arguments_of
 from tensorgrad.dialects.tg.base import numpy_dtype
 from tensorgrad.dialects.tg.build import element_of, shape_of
+from tensorgrad.driver.distribution import Distribution
 from tensorgrad.driver.pipeline import Compilation
 from tensorgrad.errors import OptionError, ProgramError
 from tensorgrad.optim.parts import Losses
@@ -77,7 +78,9 @@ def micro_batches(accumulate: object) -> int:
     return accumulate
 
 
-def compiled_accumulation(step: Compilation, executable: Executable, losses: Losses, steps: int) -> Accumulation:
+def compiled_accumulation(
+    step: Compilation, executable: Executable, losses: Losses, steps: int, distribution: Distribution | None = None
+) -> Accumulation:
     """Compiles the program for all micro-batches but the last.
 
     Args:
@@ -85,6 +88,7 @@ def compiled_accumulation(step: Compilation, executable: Executable, losses: Los
         executable: What it was loaded as.
         losses: By which parameters each loss is differentiated.
         steps: How many micro-batches a step has.
+        distribution: How it is divided among processes, if it is.
 
     Raises:
         ProgramError: Both together take more memory than the limit.
@@ -99,7 +103,10 @@ def compiled_accumulation(step: Compilation, executable: Executable, losses: Los
     compilation = Compilation(
         name,
         module,
-        lambda segments: tensor_passes(name, [add], segments, wrt),
+        lambda segments: [
+            *tensor_passes(name, [add], segments, wrt),
+            *([] if distribution is None else distribution.passes(name)),
+        ],
         step.device,
         step.phases,
         segments=step.segments,

@@ -12,6 +12,7 @@ from xdsl.passes import ModulePass
 from tensorgrad.dialects.signature import arguments_of
 from tensorgrad.driver.accumulation import bytes_of_outputs, compiled_accumulation, micro_batches
 from tensorgrad.driver.device import DeviceName, find_device
+from tensorgrad.driver.distribution import Distribution, checked_distribution
 from tensorgrad.driver.model_tracing import checked_loss, input_specs, parameters_of, takes_key, trace_model, unreached
 from tensorgrad.driver.pipeline import Compilation, EditPasses, Phases, tuning_seconds
 from tensorgrad.driver.precision import Precision, check_device, checked_precision, while_tracing
@@ -28,6 +29,7 @@ from tensorgrad.passes.pipelines import tensor_passes
 from tensorgrad.passes.tensors.accumulate_gradients import AccumulateGradientsPass
 from tensorgrad.passes.tensors.append_updates import AppendUpdatesPass
 from tensorgrad.runtime.backend import is_timeout
+from tensorgrad.runtime.group.group import Group
 from tensorgrad.tracing.dtypes import spec
 from tensorgrad.tracing.location import user_line
 from tensorgrad.tracing.tracer import checked_module, function_name, refuse_inside_trace
@@ -62,6 +64,9 @@ def compile(
     timeout: float | None = None,
     on_device_lost: Literal["raise", "restart"] = "raise",
     snapshot_every: int = 100,
+    group: Group | None = None,
+    shard: Literal["optimizer"] | None = None,
+    replicated: Sequence[str] = (),
 ) -> Training[Result]:
     """Compiles a training step: the loss, its gradient by every parameter, and the optimizer's update.
 
@@ -129,6 +134,15 @@ def compile(
         snapshot_every: With "restart", after how many calls of `step` a snapshot is taken, which waits for the device
             and reads the state; also when inputs since the last take 256 MiB. Whatever reads all of the state, such as
             `state_dict` and checkpoints, is one too.
+        group: The processes that run each step together, as `tg.distributed.group()` gives them; each has a part of
+            the batch, and all have the same parameters. `inputs` are then those of the whole batch, whose first axes
+            have an equal part for each process, and a step computes what one process would with all of it, but for
+            roundings: batch statistics, norms, random numbers and metrics are those of the whole batch. `step` takes
+            this process's part, or the whole batch, of which it takes that part. Every process calls the same functions
+            in the same order. A group of one is as none.
+        shard: With "optimizer", each process of the group keeps a part of the optimizer's state, and updates that part
+            of the parameters.
+        replicated: The inputs that every process of the group is given whole.
 
     Returns:
         What runs the step; see `Training`.
@@ -174,6 +188,10 @@ def compile(
     phases = Phases()
     with_key = takes_key(loss) and isinstance(inputs, Mapping) and "key" not in inputs
     specs = input_specs({**inputs, "key": spec(2, "u32")} if with_key else inputs)
+    distribution = checked_distribution(group, shard, replicated, specs, with_key)
+    if distribution is not None and (verify or on_device_lost == RESTART):
+        what = "verify" if verify else "on_device_lost='restart'"
+        raise OptionError(f"{user_line()}: {what} is for a process on its own, not for a group")
     untrained = parameters.keys() - {*parts.trained}
     with phases.measure("trace"), while_tracing("tg.compile", rounding):
         traced = trace_model(declared, loss, specs, checked_loss, "kept", untrained)
@@ -196,7 +214,11 @@ def compile(
 
     def passes(segments: int) -> Sequence[ModulePass]:
         mean = [AccumulateGradientsPass(steps=micro, function=name)] if micro > 1 else []
-        return tensor_passes(name, [*mean, _updating(name, found)] if parts.all else [], segments, wrt)
+        updates = [*mean, _updating(name, found, distribution)] if parts.all else []
+        return [
+            *tensor_passes(name, updates, segments, wrt),
+            *([] if distribution is None else distribution.passes(name)),
+        ]
 
     module = checked_module(traced.function)
     with phases.measure("trace"):
@@ -218,7 +240,7 @@ def compile(
         verify=verify,
     )
     executable = compilation.load(share=None)
-    accumulation = None if micro == 1 else compiled_accumulation(compilation, executable, losses, micro)
+    accumulation = None if micro == 1 else compiled_accumulation(compilation, executable, losses, micro, distribution)
     executable.write(values)
     options = {
         "device": device,
@@ -235,6 +257,9 @@ def compile(
         "timeout": timeout,
         "on_device_lost": on_device_lost,
         "snapshot_every": snapshot_every,
+        "group": group,
+        "shard": shard,
+        "replicated": replicated,
     }
     source = Source(
         declared,
@@ -248,6 +273,7 @@ def compile(
         optimizer,
         options,
         compile,
+        distribution,
     )
     return Training(source, parts, compilation, executable, seed, with_key, checks, accumulation)
 
@@ -261,8 +287,10 @@ def _warn_of_unused(function: FuncOp, losses: Losses, name: str) -> None:
             warnings.warn(f"{user_line()}: {message}", UnusedParameterWarning, stacklevel=4)
 
 
-def _updating(function: str, device: ProgramDevice | None) -> AppendUpdatesPass:
+def _updating(function: str, device: ProgramDevice | None, distribution: Distribution | None) -> AppendUpdatesPass:
     """Returns the pass that appends the updates, which knows how much a kernel of the device may bind."""
+    if distribution is not None and distribution.shard is not None:
+        return AppendUpdatesPass(function, row_bytes=0)  # A part of a row is no part of each of its parameters.
     if device is None:
         return AppendUpdatesPass(function)
     limits = device.target.max_storage_buffer_binding_size, device.target.max_buffer_size

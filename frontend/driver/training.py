@@ -144,6 +144,8 @@ class Training(ReplayedTraining[Result]):
         """
         refuse_inside_trace("step")
         self._check_model()
+        if self._source.distribution is not None:
+            inputs = self._source.distribution.own(inputs)
         inputs = self._with_key(inputs, "step")
         if self._checks:
             check_values(inputs, self._source.ranges)

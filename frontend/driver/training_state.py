@@ -13,6 +13,7 @@ import numpy as np
 from tensorgrad.driver import checkpoints
 from tensorgrad.driver.accumulation import Accumulation
 from tensorgrad.driver.compiled import Compiled
+from tensorgrad.driver.distribution import Distribution
 from tensorgrad.driver.pipeline import Compilation
 from tensorgrad.errors import FrozenWarning, InputError, OptionError, PartialStateWarning
 from tensorgrad.nn.module import Module, check_same, declarations
@@ -45,6 +46,7 @@ class Source:
         optimizer: The optimizer, or those of the parts, as the caller gave it.
         options: The other settings of `tg.compile`, as the caller gave them.
         compile: `tg.compile`.
+        distribution: How the step is divided among processes, if it is.
     """
 
     model: Module
@@ -58,6 +60,7 @@ class Source:
     optimizer: Any
     options: Mapping[str, Any]
     compile: Callable[..., Any]
+    distribution: Distribution | None = None
 
 
 class Replaced(NamedTuple):

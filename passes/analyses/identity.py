@@ -50,7 +50,7 @@ def teams_of(kernels: Sequence[KernelOp]) -> list[list[KernelOp]]:
     teams: dict[object, list[KernelOp]] = {}
     for kernel in kernels:
         key: object = kernel
-        if len(kernels) > 1 and kernel.attention is None:
+        if len(kernels) > 1 and kernel.single is None:
             key = (kernel_structure(kernel), kernel.schedule)
         teams.setdefault(key, []).append(kernel)
     return list(teams.values())

@@ -29,6 +29,7 @@ from tensorgrad.dialects.buf import (
     maps_of,
     shape_of,
 )
+from tensorgrad.dialects.collective import CollectiveOp
 from tensorgrad.passes.analyses import affine
 from tensorgrad.passes.analyses.axes import loops_of_values
 from tensorgrad.passes.analyses.kinds import contracts
@@ -146,7 +147,7 @@ class Parts:
         stages: What runs at each point.
         outputs: The buffers that it writes.
         locals: The buffers that only it sees.
-        attention: What the kernel is instead of stages.
+        single: The one op that the kernel is instead of stages.
     """
 
     def __init__(
@@ -156,14 +157,14 @@ class Parts:
         outputs: list[SSAValue],
         local: list[SSAValue],
         location: LocationAttr | None = None,
-        attention: AttentionOp | None = None,
+        single: AttentionOp | CollectiveOp | None = None,
     ):
         self.grid = grid
         self.stages = stages
         self.outputs = outputs
         self.locals = local
         self.location = location
-        self.attention = attention
+        self.single = single
 
     def changed(self) -> None:
         """Forgets what is known of the stages."""
@@ -177,8 +178,8 @@ class Parts:
 
     @cached_property
     def _read(self) -> list[SSAValue]:
-        if self.attention is not None:
-            return list(dict[SSAValue, None].fromkeys(self.attention.inputs))
+        if self.single is not None:
+            return list(dict[SSAValue, None].fromkeys(self.single.inputs))
         own = {*self.outputs, *self.locals}
         return list(dict.fromkeys(b for stage in self.stages for b in stage.buffers() if b not in own))
 
@@ -205,7 +206,7 @@ class Parts:
     @property
     def is_pointwise(self) -> bool:
         """Whether no stage has loops of its own."""
-        return self.attention is None and not any(stage.own for stage in self.stages)
+        return self.single is None and not any(stage.own for stage in self.stages)
 
 
 def _nesting(block: Block) -> int:
@@ -218,10 +219,10 @@ def take_apart(kernel: KernelOp) -> Parts:
     grid = kernel.extents
     for argument, operand in zip(kernel.body.block.args, list(kernel.operands), strict=True):
         argument.replace_all_uses_with(operand)
-    attention = kernel.attention
-    if attention is not None:
-        attention.detach()
-        return Parts(grid, [], list(kernel.outputs), [], kernel.location, attention)
+    single = kernel.single
+    if single is not None:
+        single.detach()
+        return Parts(grid, [], list(kernel.outputs), [], kernel.location, single)
     stages = [_stage(op, len(grid)) for op in kernel.stages]
     local: list[SSAValue] = [op.memref for op in kernel.locals if not is_shape_only(op.memref)]
     for op in reversed(list(kernel.body.block.ops)):
@@ -254,9 +255,9 @@ def put_together(parts: Parts) -> KernelOp:
     inside: dict[SSAValue, SSAValue] = dict(zip(buffers, block.args, strict=True))
     for local in parts.locals:
         block.add_op(cast(memref.AllocaOp, local.owner))
-    if parts.attention is not None:
-        parts.attention.operands = [inside[operand] for operand in parts.attention.operands]
-        block.add_op(parts.attention)
+    if parts.single is not None:
+        parts.single.operands = [inside[operand] for operand in parts.single.operands]
+        block.add_op(parts.single)
     for stage in parts.stages:
         block.add_op(_generic(stage, block, inside, len(parts.grid)))
     kernel = KernelOp.build_kernel(parts.grid, inputs, parts.outputs, block)

@@ -98,7 +98,7 @@ def writes_in_place(writer: KernelOp, old: SSAValue, new: SSAValue) -> bool:
     """Returns whether a kernel may write `new` where `old` lies."""
     if old not in writer.inputs:
         return True
-    if writer.attention is not None:
+    if writer.single is not None:
         return False
     reading = writer.input_arguments[list(writer.inputs).index(old)]
     writing = writer.output_arguments[list(writer.outputs).index(new)]

@@ -10,7 +10,14 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.ir.affine import AffineMap
 
 from tensorgrad.dialects.attention import FORWARD, QUERIES, AttentionOp
-from tensorgrad.dialects.buf import KernelOp, element_bytes, element_of, loop_extents, maps_of, shape_of
+from tensorgrad.dialects.buf import (
+    KernelOp,
+    element_bytes,
+    element_of,
+    loop_extents,
+    maps_of,
+    shape_of,
+)
 from tensorgrad.passes.analyses.affine import used_dims
 from tensorgrad.passes.analyses.walking import operations
 
@@ -26,6 +33,8 @@ def bytes_moved(kernel: KernelOp) -> int:
     """
     touched: dict[SSAValue, dict[AffineMap, int]] = {}
     loaded: dict[SSAValue, int] = {}
+    if kernel.collective is not None:
+        return sum(math.prod(shape_of(operand)) * element_bytes(element_of(operand)) for operand in kernel.operands)
     if kernel.attention is not None:
         for operand, m, count in _of_attention(kernel.attention):
             touched.setdefault(operand, {})[m] = count

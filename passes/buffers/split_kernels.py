@@ -60,7 +60,7 @@ class _Splitting:
     def run(self) -> None:
         """Splits them in place."""
         for kernel in [op for op in self.block.ops if isinstance(op, KernelOp)]:
-            if kernel.attention is not None or kernel.schedule is not None or self.bindings.fit(kernel.operands):
+            if kernel.single is not None or kernel.schedule is not None or self.bindings.fit(kernel.operands):
                 continue
             for piece in self._pieces(take_apart(kernel)):
                 self.block.insert_op_before(put_together(piece), kernel)

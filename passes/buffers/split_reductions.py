@@ -52,7 +52,7 @@ class SplitReductionsPass(LevelPass):
 def is_splittable(kernel: KernelOp) -> bool:
     """Returns whether a kernel's first stage is its only one with loops of its own, which all reduce."""
     rank, stages = len(kernel.extents), kernel.stages
-    if kernel.attention is not None or kernel.schedule is not None or not stages or not is_reduction(stages[0]):
+    if kernel.single is not None or kernel.schedule is not None or not stages or not is_reduction(stages[0]):
         return False
     if any(len(iterators_of(stage)) > rank for stage in stages[1:]):
         return False

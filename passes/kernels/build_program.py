@@ -27,8 +27,18 @@ from xdsl.ir import Attribute, Block, SSAValue
 from xdsl.utils.exceptions import DiagnosticException
 
 from tensorgrad.dialects import wgsl
-from tensorgrad.dialects.buf import ArenaOp, DispatchOp, ViewOp, buffer_bytes, element_bytes, element_of, shape_of
+from tensorgrad.dialects.buf import (
+    ArenaOp,
+    DispatchOp,
+    KernelOp,
+    ViewOp,
+    buffer_bytes,
+    element_bytes,
+    element_of,
+    shape_of,
+)
 from tensorgrad.dialects.buf_control import RepeatOp, RowOp
+from tensorgrad.dialects.collective import CollectiveOp
 from tensorgrad.dialects.signature import Slot, read_slot
 from tensorgrad.dialects.tg.base import dense_to_numpy
 from tensorgrad.passes.analyses.traffic import BYTES_MOVED, FLOPS
@@ -43,8 +53,10 @@ from tensorgrad.runtime.program import (
     LOOP_ITERATIONS,
     Binding,
     Buffer,
+    Collective,
     Copy,
     Dispatch,
+    Exchange,
     Kernel,
     Program,
     Repeat,
@@ -128,6 +140,8 @@ class _Builder:
                 steps.append(self._dispatch(op, loops))
             elif isinstance(op, memref.CopyOp):
                 steps.append(self._copy(op))
+            elif isinstance(op, KernelOp) and op.collective is not None:
+                self._exchange(op, op.collective, steps)
             elif isinstance(op, RepeatOp):
                 steps.append(Repeat(op.times, self._steps(op.body.block, (*loops, op))))
             elif not isinstance(op, RowOp | func.ReturnOp):
@@ -209,6 +223,46 @@ class _Builder:
             one = [int(index is loop.iteration) for index in row.indices]
             strides.append(width * (row.start(one) - row.start(zero)))
         return Binding(self.arena_index[view.arena], start, size, access, tuple(strides))
+
+    def _exchange(self, kernel: KernelOp, op: CollectiveOp, steps: list[Step]) -> None:
+        """Appends a collective, or adds its tensor to the one in front of it, if that does the same to others."""
+        source, result = (self._whole(value) for value in kernel.operands)
+        part = Exchange(
+            self.arena_index[source.arena],
+            source.start,
+            math.prod(shape_of(source.result)),
+            self.arena_index[result.arena],
+            result.start,
+            math.prod(shape_of(result.result)),
+        )
+        made = Collective(
+            op.kind.data,
+            op.reduction.data,
+            op.rank_of_root,
+            op.size,
+            DTYPES[element_of(source.result)],
+            (part,),
+            label_of(kernel.location, self.here),
+        )
+        self.bytes_moved += source.size + result.size
+        last = steps[-1] if steps else None
+        if isinstance(last, Collective) and last == replace(made, parts=last.parts, label=last.label):
+            written = [(buffer, start, start + size) for buffer, start, size in last.writes]
+            begin, end = source.start, source.start + source.size
+            if not any(b == part.source and start < end and begin < stop for b, start, stop in written):
+                steps[-1] = replace(last, parts=(*last.parts, part))
+                self.costs[-1][0] += source.size + result.size
+                return
+        steps.append(made)
+        self.costs.append([source.size + result.size, 0])
+
+    def _whole(self, value: SSAValue) -> ViewOp:
+        """Returns the view that a collective's operand is."""
+        if not isinstance(value.owner, ViewOp):
+            raise DiagnosticException(
+                f"a collective takes a whole buffer, not a slice that moves in a loop: {value.type}"
+            )
+        return value.owner
 
     def _copy(self, op: memref.CopyOp) -> Copy:
         source, target = cast(ViewOp, op.source.owner), cast(ViewOp, op.destination.owner)

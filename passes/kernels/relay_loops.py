@@ -86,7 +86,9 @@ class RelayLoopsPass(TargetedPass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         found = level_of(op)
         # Where nothing is computed, a lowered module holds what a planned one does.
-        if found in (Level.TG, Level.BUF) or any(isinstance(one, BufKernelOp) for one in op.walk()):
+        if found in (Level.TG, Level.BUF) or any(
+            isinstance(one, BufKernelOp) and one.collective is None for one in op.walk()
+        ):
             level = "buf" if found is None else found.value
             raise DiagnosticException(
                 f"{self.name} expects a module at level wgsl, this one is at level {level}: "

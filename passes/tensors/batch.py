@@ -9,7 +9,7 @@ from typing import TypeAlias, TypeVar, cast
 from xdsl.dialects.builtin import i1, i32
 from xdsl.ir import Block, SSAValue
 
-from tensorgrad.dialects.tg import contract, convolution, index, reduce, shape, sort
+from tensorgrad.dialects.tg import collective, contract, convolution, index, reduce, shape, sort
 from tensorgrad.dialects.tg.base import Tensor, TensorOp, int_list, int_value, integer, ints, tensor
 from tensorgrad.dialects.tg.build import TensorBuilder, element_of, shape_of
 from tensorgrad.dialects.tg.call import CallOp, returned
@@ -319,3 +319,14 @@ def _windows(b: TensorBuilder, op: TensorOp, count: int, operands: Operands) -> 
 @rule(sort.ArgsortOp)
 def _argsort(b: TensorBuilder, op: sort.ArgsortOp, count: int, operands: Operands) -> SSAValue:
     return b.emit(type(op), [operands[0][0]], **op.properties)
+
+
+@rule(collective.AllReduceOp, collective.CollectiveBroadcastOp)
+def _same_in_all(b: TensorBuilder, op: collective.CollectiveOp, count: int, operands: Operands) -> SSAValue:
+    return b.emit(type(op), [operands[0][0]], **op.properties)
+
+
+@rule(collective.ReduceScatterOp, collective.AllGatherOp)
+def _cut_or_joined(b: TensorBuilder, op: collective.CollectiveOp, count: int, operands: Operands) -> SSAValue:
+    axis = int_value(op.properties, "axis") + 1
+    return b.emit(type(op), [operands[0][0]], **{**op.properties, "axis": integer(axis)})

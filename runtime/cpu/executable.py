@@ -13,10 +13,11 @@ import numpy as np
 from tensorgrad.runtime.backend import OutputHandle, OutputRing
 from tensorgrad.runtime.cpu.code import NativeCode
 from tensorgrad.runtime.cpu.device import ALIGNMENT, CpuDevice
+from tensorgrad.runtime.cpu.exchanges import Exchanges
 from tensorgrad.runtime.cpu.stepping import STEP, Layout, caller, instructions, kernel_texts, native_runtime, table
 from tensorgrad.runtime.errors import DeviceError
 from tensorgrad.runtime.executable import ProgramExecutable
-from tensorgrad.runtime.program import Copy, Dispatch, Program, Step, fault_name, runs
+from tensorgrad.runtime.program import Collective, Dispatch, Leaf, Program, Step, fault_name, runs
 from tensorgrad.runtime.stepwise import Stepwise
 
 
@@ -62,6 +63,8 @@ class CpuExecutable(ProgramExecutable[CpuDevice, np.ndarray]):
             if f"@{fault_name(kernel.entry)} =" in kernel.code
         }
         self._layout = Layout.of(program)
+        self._exchanges = Exchanges()
+        self._is_shared = any(isinstance(step, Collective) for step, _ in runs(program.plan))
         self._plan = self.table(program.plan)
         self._plan_address: int = self._plan.ctypes.data
         self._step = native_runtime().function(STEP, *[ctypes.c_void_p] * 4)
@@ -113,6 +116,7 @@ class CpuExecutable(ProgramExecutable[CpuDevice, np.ndarray]):
         Raises:
             InputError: Something is missing, unknown, or of the wrong shape or dtype; nothing has changed.
             DeviceError: A kernel that checks its indices had one outside of its memory.
+            GroupError: Another process of the group did not come, or ended; what the step has computed is lost.
         """
         self._fill(inputs, scalars, constant)
         pool = 0
@@ -127,6 +131,8 @@ class CpuExecutable(ProgramExecutable[CpuDevice, np.ndarray]):
                 self.device.pool.release()
             if self._borrowed:
                 self._borrowed = {name: array for name, array in self._borrowed.items() if name in constant}
+        if self._is_shared:
+            self._exchanges.check()
         if self._faults:
             self.check_faults()
         return self._ring.handles(index)
@@ -160,7 +166,7 @@ class CpuExecutable(ProgramExecutable[CpuDevice, np.ndarray]):
 
     def table(self, steps: Sequence[Step]) -> np.ndarray:
         """Returns steps of the plan as a table of instructions, for `run`."""
-        return table(instructions(steps, self._layout, self._kernels))
+        return table(instructions(steps, self._layout, self._kernels, self._exchanges))
 
     def prepare(self, inputs: Mapping[str, Any], scalars: Mapping[str, float]) -> tuple[Frame, int]:
         """Prepares a step without running it.
@@ -184,7 +190,7 @@ class CpuExecutable(ProgramExecutable[CpuDevice, np.ndarray]):
         index = self._ring.acquire()
         frame = self._frame(index)
 
-        def run(step: Dispatch | Copy, indices: tuple[int, ...]) -> None:
+        def run(step: Leaf, indices: tuple[int, ...]) -> None:
             with self.pool() as pool:
                 self.run(self.table([step]), frame, pool, indices)
             self.check_faults()
@@ -213,6 +219,7 @@ class CpuExecutable(ProgramExecutable[CpuDevice, np.ndarray]):
         start = self._layout.indices
         frame.words[start : start + len(indices)] = indices
         self._step(part.ctypes.data, frame.address, pool, self._scratch)
+        self._exchanges.check()
 
     def _frame(self, index: int) -> Frame:
         """Returns the frame of a step whose outputs go to a slot of the ring."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import ctypes
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import cache
@@ -19,7 +19,17 @@ import numpy as np
 
 from tensorgrad.runtime.cpu.code import NativeCode
 from tensorgrad.runtime.cpu.tasks import pool_text
-from tensorgrad.runtime.program import ELEMENT_BYTES, Copy, Dispatch, Program, Repeat, Step, TensorSlot, runs
+from tensorgrad.runtime.program import (
+    ELEMENT_BYTES,
+    Collective,
+    Copy,
+    Dispatch,
+    Program,
+    Repeat,
+    Step,
+    TensorSlot,
+    runs,
+)
 
 STEP = "tg_step"
 """The function's name; its arguments are the table, the frame, the pool, and scratch memory.
@@ -51,9 +61,13 @@ class Opcode(IntEnum):
     """frame[a] = b"""
     REPEAT = 7
     """frame[a] += 1, and goes b instructions back while that is less than c."""
+    HOST = 8
+    """Calls the function of the host at address a with the number b and the slots from c on; ends the step if it
+    returns anything but 0."""
 
 
 Instruction = tuple[int, int, int, int]
+Exchanges = Callable[[Collective], tuple[int, int]]
 END: Instruction = (Opcode.END, 0, 0, 0)
 
 
@@ -108,10 +122,11 @@ class Layout:
         """Returns the layout of a program's frame."""
         steps = [step for step, _ in runs(program.plan)]
         arguments = max((len(step.bindings) for step in steps if isinstance(step, Dispatch)), default=0)
+        exchanged = max((2 * len(step.parts) for step in steps if isinstance(step, Collective)), default=0)
         inputs = dict(enumerate(borrowed_inputs(program), len(program.buffers)))
         indices = len(program.buffers) + len(inputs)
         start = indices + _depth(program.plan)
-        return Layout(inputs, indices, start, start + max(arguments, 2))
+        return Layout(inputs, indices, start, start + max(arguments, exchanged, 2))
 
     def base(self, buffer: int, offset: int) -> tuple[int, int]:
         """Returns the slot from which a place in a buffer is counted, and the bytes from there on."""
@@ -128,6 +143,9 @@ def borrowed_inputs(program: Program) -> list[TensorSlot]:
     """
     ranges: list[tuple[int, int, int, bool]] = []
     for step, counts in runs(program.plan):
+        if isinstance(step, Collective):
+            ranges += [(*one, False) for one in step.reads] + [(*one, True) for one in step.writes]
+            continue
         if isinstance(step, Copy):
             ranges.append((step.source, step.source_offset, step.size, False))
             ranges.append((step.destination, step.destination_offset, step.size, True))
@@ -158,7 +176,7 @@ def _depth(steps: Sequence[Step]) -> int:
 
 
 def instructions(
-    steps: Sequence[Step], layout: Layout, kernels: Sequence[int], depth: int = 0
+    steps: Sequence[Step], layout: Layout, kernels: Sequence[int], exchange: Exchanges, depth: int = 0
 ) -> Iterator[Instruction]:
     """Returns the instructions of steps of a plan.
 
@@ -166,11 +184,12 @@ def instructions(
         steps: The steps.
         layout: The frame's layout.
         kernels: The address of what calls each kernel.
+        exchange: Returns the address of the function that runs a collective, and the number to call it with.
         depth: How many loops are around them.
     """
     for step in steps:
         if isinstance(step, Repeat):
-            body = list(instructions(step.steps, layout, kernels, depth + 1))
+            body = list(instructions(step.steps, layout, kernels, exchange, depth + 1))
             index = layout.indices + depth
             yield (Opcode.SET, index, 0, 0)
             yield from body
@@ -180,6 +199,10 @@ def instructions(
             yield (Opcode.ADDRESS, source, *layout.base(step.source, step.source_offset))
             yield (Opcode.ADDRESS, target, step.destination, step.destination_offset)
             yield (Opcode.COPY, step.size, source, target)
+        elif isinstance(step, Collective):
+            for slot, (buffer, offset, _) in enumerate((*step.reads, *step.writes), layout.arguments):
+                yield (Opcode.ADDRESS, slot, *layout.base(buffer, offset))
+            yield (Opcode.HOST, *exchange(step), layout.arguments)
         else:
             yield from _dispatch(step, layout, kernels[step.kernel])
 
@@ -296,5 +319,10 @@ _BODIES: Mapping[Opcode, str] = {
   %distant = select i1 %more, i64 %length, i64 4
   %back = getelementptr i64, ptr %at, i64 %distant
   br label %fetch""",
+    Opcode.HOST: """
+  %host = inttoptr i64 %a to ptr
+  %status = call i64 %host(i64 %b, ptr %sc)
+  %fine = icmp eq i64 %status, 0
+  br i1 %fine, label %next, label %do.end""",
 }
 """The native code of each instruction."""

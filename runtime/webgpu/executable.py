@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import groupby
 from typing import Any, TypeVar
 
 import numpy as np
@@ -14,10 +15,11 @@ from tensorgrad.runtime.backend import OutputHandle, OutputRing
 from tensorgrad.runtime.errors import DeviceError
 from tensorgrad.runtime.executable import ProgramExecutable
 from tensorgrad.runtime.profile import busiest, named
-from tensorgrad.runtime.program import Copy, Dispatch, Program, runs, unrolled
+from tensorgrad.runtime.program import Collective, Copy, Dispatch, Leaf, Program, runs, unrolled
 from tensorgrad.runtime.stepwise import Stepwise
 from tensorgrad.runtime.webgpu.device import MOST_STAGING, WebGPUDevice
 from tensorgrad.runtime.webgpu.encoding import Command, CopyCommand, Recording, Segment
+from tensorgrad.runtime.webgpu.exchanging import Exchanging
 from tensorgrad.runtime.webgpu.patient_device import PatientDevice
 from tensorgrad.runtime.webgpu.pipelines import Pipeline, pipelines_of
 
@@ -69,7 +71,7 @@ class WebGPUExecutable(ProgramExecutable[WebGPUDevice, wgpu.GPUBuffer]):
         self._buffers = self._within("allocating", lambda: self._allocated(share, in_turn))
         self._ring = self._new_ring(PatientDevice(self.device, self.timeout, self._described))
         self._groups: dict[tuple[object, ...], wgpu.GPUBindGroup] = {}
-        self._recordings: dict[int, Recording] = {}
+        self._recordings: dict[int, list[Recording | Exchanging]] = {}
         self._prepare_inputs()
 
     def _compile(self) -> dict[Dispatch, Pipeline]:
@@ -166,9 +168,21 @@ class WebGPUExecutable(ProgramExecutable[WebGPUDevice, wgpu.GPUBuffer]):
         with self.device.reporting(self._running):
             index = self._next()
             if index not in self._recordings:
-                self._recordings[index] = self.device.recorded(self._segments(index))
-            self._recordings[index].submit()
+                self._recordings[index] = self._recorded(index)
+            for part in self._recordings[index]:
+                part.submit()
         return index
+
+    def _recorded(self, index: int) -> list[Recording | Exchanging]:
+        """Returns the plan with this ring slot's buffers: submits, and between them exchanges with the group."""
+        buffers = {**self._buffers, **self._ring.buffers(index)}
+        parts: list[Recording | Exchanging] = []
+        for is_collective, found in groupby(self._segments(index), lambda one: isinstance(one, Collective)):
+            if is_collective:
+                parts += [Exchanging(self.device, one, buffers) for one in found if isinstance(one, Collective)]
+            else:
+                parts.append(self.device.recorded([one for one in found if not isinstance(one, Collective)]))
+        return parts
 
     def prepare(self, inputs: Mapping[str, Any], scalars: Mapping[str, float]) -> tuple[list[Segment], int]:
         """Prepares a step without running it.
@@ -177,12 +191,15 @@ class WebGPUExecutable(ProgramExecutable[WebGPUDevice, wgpu.GPUBuffer]):
             The commands, for the caller to run before any other step, and what `outputs` takes afterwards.
 
         Raises:
-            InputError, DeviceError: As `step`.
+            InputError: As `step`.
+            DeviceError: As `step`; or the step has exchanges with other processes.
         """
+        if any(isinstance(step, Collective) for step, _ in runs(self.program.plan)):
+            raise DeviceError(f"{self.program.name!r} has collectives: such a step can be measured on the CPU alone")
         self._new_ranges = self._ranges_without(self._fill(inputs, scalars, ()))
         with self.device.reporting(f"preparing {self.program.name!r}"):
             index = self._next()
-            return self._segments(index), index
+            return [one for one in self._segments(index) if not isinstance(one, Collective)], index
 
     def stepwise(self, inputs: Mapping[str, Any], scalars: Mapping[str, float]) -> Stepwise[wgpu.GPUBuffer]:
         """Prepares a step; see `ProgramExecutable.stepwise`."""
@@ -191,7 +208,10 @@ class WebGPUExecutable(ProgramExecutable[WebGPUDevice, wgpu.GPUBuffer]):
             index = self._next()
         buffers = {**self._buffers, **self._ring.buffers(index)}
 
-        def run(step: Dispatch | Copy, times: tuple[int, ...]) -> None:
+        def run(step: Leaf, times: tuple[int, ...]) -> None:
+            if isinstance(step, Collective):
+                Exchanging(self.device, step, buffers).submit()
+                return
             doing = "copying" if isinstance(step, Copy) else f"running {named(self.program, step)}"
             with self.device.reporting(doing):
                 segment = (
@@ -229,12 +249,15 @@ class WebGPUExecutable(ProgramExecutable[WebGPUDevice, wgpu.GPUBuffer]):
                 self.device.write_range(self._input_buffer, start, self._host[start:end])
         return index
 
-    def _segments(self, index: int) -> list[Segment]:
+    def _segments(self, index: int) -> list[Segment | Collective]:
         """Returns the plan with this ring slot's buffers; dispatches that touch no output share their bind groups."""
         buffers = {**self._buffers, **self._ring.buffers(index)}
-        segments: list[Segment] = []
+        segments: list[Segment | Collective] = []
         known: dict[int, Command] = {}
         for step, times in unrolled(self.program.plan):
+            if isinstance(step, Collective):
+                segments.append(step)
+                continue
             if isinstance(step, Copy):
                 segments.append(_copied(step, buffers))
                 continue

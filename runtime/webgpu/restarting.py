@@ -17,7 +17,7 @@ import wgpu
 
 from tensorgrad.runtime.backend import OutputHandle, OutputRing, RingSlot, check_inputs
 from tensorgrad.runtime.errors import DeviceLostError, DeviceLostWarning, user_frame
-from tensorgrad.runtime.program import PERSISTENT_ROLES, Copy, Program, TensorSlot, runs
+from tensorgrad.runtime.program import PERSISTENT_ROLES, Collective, Copy, Dispatch, Program, TensorSlot, runs
 from tensorgrad.runtime.webgpu.device import LOST, WebGPUDevice
 from tensorgrad.runtime.webgpu.encoding import Segment
 from tensorgrad.runtime.webgpu.executable import WebGPUExecutable
@@ -359,11 +359,13 @@ def _changes_state(program: Program) -> bool:
     """Returns whether a step changes parameters or state."""
     kept = {index for index, buffer in enumerate(program.buffers) if buffer.role in PERSISTENT_ROLES}
     for step, _ in runs(program.plan):
-        written = (
-            [step.destination]
-            if isinstance(step, Copy)
-            else [binding.buffer for binding in step.bindings if binding.access != "read"]
-        )
+        match step:
+            case Copy():
+                written = [step.destination]
+            case Collective():
+                written = [buffer for buffer, _, _ in step.writes]
+            case Dispatch():
+                written = [binding.buffer for binding in step.bindings if binding.access != "read"]
         if not kept.isdisjoint(written):
             return True
     return False

@@ -21,7 +21,18 @@ from tensorgrad.runtime.cpu import CpuExecutable, code, objects, stepping, threa
 from tensorgrad.runtime.cpu.device import debug_flags
 from tensorgrad.runtime.cpu.profile import profile
 from tensorgrad.runtime.errors import TargetError
-from tensorgrad.runtime.program import Binding, Buffer, Copy, Dispatch, Kernel, Program, Repeat, TensorSlot
+from tensorgrad.runtime.program import (
+    Binding,
+    Buffer,
+    Collective,
+    Copy,
+    Dispatch,
+    Exchange,
+    Kernel,
+    Program,
+    Repeat,
+    TensorSlot,
+)
 
 SHAPES = {"x": (256, 96), "y": (256, 1)}
 
@@ -336,9 +347,10 @@ def test_a_plan_is_a_table() -> None:
     steps = (
         Copy(0, 4, 1, 8, 12),
         Repeat(3, (Dispatch(1, (binding, moving), (7, 1, 1), "inner", indirect=(2, 4)),)),
+        Collective("all_gather", "sum", 0, 2, "f32", (Exchange(0, 4, 3, 1, 8, 6),), "gathered"),
     )
     frame = stepping.Layout({}, indices=3, arguments=5, size=7)
-    assert stepping.table(stepping.instructions(steps, frame, [100, 200])).tolist() == [
+    assert stepping.table(stepping.instructions(steps, frame, [100, 200], lambda step: (300, 5))).tolist() == [
         [stepping.Opcode.ADDRESS, 5, 0, 4],
         [stepping.Opcode.ADDRESS, 6, 1, 8],
         [stepping.Opcode.COPY, 12, 5, 6],
@@ -350,6 +362,9 @@ def test_a_plan_is_a_table() -> None:
         [stepping.Opcode.MOVE, 6, 3, 16],
         [stepping.Opcode.CALL, 200, 7, 5],
         [stepping.Opcode.REPEAT, 3, 6, 3],
+        [stepping.Opcode.ADDRESS, 5, 0, 4],
+        [stepping.Opcode.ADDRESS, 6, 1, 8],
+        [stepping.Opcode.HOST, 300, 5, 5],
         [stepping.Opcode.END, 0, 0, 0],
     ]
 

@@ -38,8 +38,8 @@ def stored(first: Parts, second: Parts, reason: str) -> None:
 def described(kernel: Parts) -> str:
     """Returns the line that a kernel is from, what it computes, and its grid."""
     kind = "pointwise" if kernel.is_pointwise else "reduction"
-    if kernel.attention is not None:
-        kind = "attention"
+    if kernel.single is not None:
+        kind = kernel.single.name.removeprefix("buf.")
     elif kernel.contraction is not None:
         kind = "contraction"
     grid = " x ".join(map(str, kernel.grid)) or "one point"

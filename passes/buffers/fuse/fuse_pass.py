@@ -175,7 +175,7 @@ class Fusion:
         changed = False
         groups: dict[tuple[int, ...], list[Parts]] = {}
         for kernel in self.graph.kernels:
-            if kernel.contraction is None and kernel.attention is None:
+            if kernel.contraction is None and kernel.single is None:
                 groups.setdefault(kernel.grid, []).append(kernel)
         for group in groups.values():
             current: list[Parts] = []
@@ -209,8 +209,8 @@ class Fusion:
     def _refusal(self, producer: Parts, reader: Parts, in_sum: bool = False) -> str | None:
         """Returns why `producer` can't be computed inside `reader`; as a prologue if it only moves, or any."""
         source = producer.outputs[0]
-        if reader.attention is not None:
-            return "attention computes no operands"
+        if reader.single is not None:
+            return f"{reader.single.name} computes no operands"
         if producer.has_computed_loops and any(one.own for one in reader.stages if source in one.buffers()):
             return "its loops are as long as values say, and each row would run as often as the longest"
         if any(self.graph.runs_before(w, reader) for w in self.graph.waiting_updates(producer) if w is not reader):
@@ -238,8 +238,8 @@ class Fusion:
 
     def _alignment(self, producer: Parts, kernel: Parts, rows: bool) -> list[int] | str:
         """Returns which loops of `kernel` are the grid of `producer`, which it may run behind; or why it may not."""
-        if kernel.attention is not None or producer.attention is not None:
-            return "attention is a kernel of its own"
+        if single := kernel.single or producer.single:
+            return f"{single.name} is a kernel of its own"
         demoted = len(kernel.grid) - len(producer.grid)
         if demoted < 0 or (demoted > 0) != rows:
             return "the grids differ"
@@ -344,8 +344,8 @@ class Fusion:
         """Forgets a kernel and erases what it did."""
         self.graph.remove(kernel)
         done: list[Operation] = [op for stage in kernel.stages for op in stage.body.ops]
-        if kernel.attention is not None:
-            done.append(kernel.attention)
+        if kernel.single is not None:
+            done.append(kernel.single)
         for op in reversed(done):
             op.detach()
             op.erase()
@@ -400,7 +400,7 @@ def _is_private(kernel: Parts) -> bool:
 
 def _updates_over(kernel: Parts, old: SSAValue, new: SSAValue) -> bool:
     """Returns whether a kernel may write a new value where the old one lies."""
-    if kernel.attention is not None:
+    if kernel.single is not None:
         return old not in kernel.inputs
     return _all_may_write_over([stage.accesses() for stage in kernel.stages], [(old, new)])
 

@@ -130,7 +130,9 @@ def _may_change(name: SSAValue) -> bool:
         return False
     if isinstance(name, BlockArgument):
         around = name.block.parent_op()
-        return isinstance(around, KernelOp) or (isinstance(around, FuncOp) and is_private(around))
+        if isinstance(around, KernelOp):
+            return around.collective is None  # which is the same in all processes
+        return isinstance(around, FuncOp) and is_private(around)
     uses = (use.operation for use in name.uses)
     return isinstance(name.owner, memref.AllocOp) and all(isinstance(op, KernelOp | RunOp | ChooseOp) for op in uses)
 

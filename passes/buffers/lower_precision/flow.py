@@ -15,6 +15,7 @@ from xdsl.ir import Operation, SSAValue
 from tensorgrad.dialects.attention import FORWARD, AttentionOp
 from tensorgrad.dialects.buf import KernelOp, PackOp, is_shape_only, iterators_of, maps_of
 from tensorgrad.dialects.buf_control import ChooseOp, RunOp
+from tensorgrad.dialects.collective import CollectiveOp
 from tensorgrad.passes.analyses.affine import used_dims
 
 
@@ -156,6 +157,8 @@ class Flow:
             for inner in op.body.block.ops:
                 if isinstance(inner, GenericOp | AttentionOp):
                     self._note_stage(inner)
+                elif isinstance(inner, CollectiveOp):
+                    self.value_of(inner.destination).made_from[self.value_of(inner.source)] = None
 
     def _note_stage(self, stage: GenericOp | AttentionOp) -> None:
         if isinstance(stage, GenericOp):

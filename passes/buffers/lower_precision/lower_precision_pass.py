@@ -72,7 +72,7 @@ class LowerPrecisionPass(LevelPass):
             if isinstance(function, FuncOp) and function.body.blocks:
                 _follow(function)
                 for kernel in function.body.block.ops:
-                    if isinstance(kernel, KernelOp) and kernel.attention is None:  # which extends and rounds by itself
+                    if isinstance(kernel, KernelOp) and kernel.single is None:  # which extends and rounds by itself
                         arguments: list[SSAValue] = [one for one in kernel.body.block.args if one in scales]
                         rewrite(kernel, {one: scales[one] for one in arguments}, element)
 

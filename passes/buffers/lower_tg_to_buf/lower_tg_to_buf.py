@@ -23,6 +23,7 @@ from tensorgrad.dialects.signature import Slot, arguments_of, results_of
 from tensorgrad.dialects.tg.base import Tensor, TensorOp, int_list, ints, numpy_dtype, size_of, splat_value, ui32
 from tensorgrad.dialects.tg.build import element_of, shape_of
 from tensorgrad.dialects.tg.call import CallOp
+from tensorgrad.dialects.tg.collective import CollectiveOp
 from tensorgrad.dialects.tg.leaves import ConstantOp
 from tensorgrad.dialects.tg.shape import PACK_ALIGNMENT, ConcatOp, PackOp, PadOp, ReshapeOp, SliceOp
 from tensorgrad.passes.analyses import affine
@@ -37,6 +38,7 @@ from tensorgrad.passes.buffers.lower_tg_to_buf.kernels import (
 from tensorgrad.passes.buffers.lower_tg_to_buf.outline import Outlining, has_control
 from tensorgrad.passes.buffers.lower_tg_to_buf.rules import MEMORY_OPERANDS, RULES, SEQUENCES, VIEWS
 from tensorgrad.passes.buffers.lower_tg_to_buf.rules.attention import lower_attention
+from tensorgrad.passes.buffers.lower_tg_to_buf.rules.collective import lower_collective
 from tensorgrad.passes.buffers.lower_tg_to_buf.scalars import storage
 from tensorgrad.passes.buffers.lower_tg_to_buf.views import Lowered, Splat, View, through
 from tensorgrad.passes.functions import block_of, return_of, set_returned, set_signature
@@ -52,7 +54,7 @@ class LowerTgToBufPass(LevelPass):
     `gradient`, `update`); constants that are not the same number everywhere become arguments with role `constant`;
     nothing is returned. Every buffer has exactly one writer. Reshapes, transposes, broadcasts, slices and reversals are
     index maps and dispatch nothing, nor does an op without elements. What is packed is in a `buf.pack`, and so are
-    updates that are parts of one row. A composite attention is one kernel, two for its derivative.
+    updates that are parts of one row. A composite attention is one kernel, two for its derivative; a collective is one.
 
     A function with loops or branches becomes one that calls private functions, by `buf.run` and `buf.choose`: the ops
     between them, and the regions. What a loop begins with lies in a buffer of its own.
@@ -175,6 +177,9 @@ class _Lowering:
             return self._without_elements(op, operands)
         for position in MEMORY_OPERANDS.get(type(op), ()):
             operands[position] = self._in_memory(op.operands[position], operands[position], op)
+        if isinstance(op, CollectiveOp):
+            operand = self._in_memory(op.operand, operands[0], op)
+            return lower_collective(op, operand, lambda spec: self._emit(spec, op), self._add)
         several = SEQUENCES.get(type(op))
         if several is not None:
             return several(op, operands, lambda spec: self._emit(spec, op))

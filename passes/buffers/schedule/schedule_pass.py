@@ -27,8 +27,8 @@ _log = logging.getLogger("tensorgrad.schedule")
 class SchedulePass(LevelPass):
     """Chooses how each kernel's grid maps to threads, and writes it on the kernel.
 
-    Expects kernels at any point after `fuse`. Guarantees a `schedule` on every kernel, within the target's limits; one
-    that is there already stays. What a kernel computes doesn't change. The archetypes:
+    Expects kernels at any point after `fuse`. Guarantees a `schedule` on every kernel but collectives, within the
+    target's limits; one that is there already stays. What a kernel computes doesn't change. The archetypes:
 
     - `thread`: a thread a grid point. Pointwise kernels, of which it may take several neighbours; many short rows, of
       which it may unroll the loops (on a CPU, those of long ones too); columns.
@@ -51,7 +51,7 @@ class SchedulePass(LevelPass):
     def rewrite(self, ctx: Context, op: ModuleOp) -> None:
         table = {} if self.tuned is None else read_table(Path(self.tuned))
         for kernel in operations(op.body.block):
-            if isinstance(kernel, KernelOp) and kernel.schedule is None:
+            if isinstance(kernel, KernelOp) and kernel.schedule is None and kernel.collective is None:
                 found = table.get(kernel_key(kernel)) if table else None
                 kernel.properties["schedule"] = ScheduleAttr(found or choose(kernel, self.target))
                 if found is not None:

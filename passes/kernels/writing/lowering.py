@@ -131,14 +131,14 @@ class FunctionLowering(ABC):
         """Lowers the kernels of a block, and of the loops and branches in it, which run under some conditions."""
         kernels = [op for op in block.ops if isinstance(op, KernelOp)]
         for kernel in kernels:
-            if kernel.schedule is None:
+            if kernel.schedule is None and kernel.collective is None:
                 raise DiagnosticException(
                     f"{self.name} expects a schedule on every kernel; the one at {kernel.location} has none "
                     "(run `schedule` first)"
                 )
         steps = steps_of(kernels)
         for _, found in groupby(kernels, key=steps.__getitem__):
-            self._lower(list(found))
+            self._lower([kernel for kernel in found if kernel.collective is None])
         for op in list(block.ops):
             if isinstance(op, RepeatOp):
                 self._lower_block(op.body.block, conditions)
@@ -148,7 +148,9 @@ class FunctionLowering(ABC):
                 self._decide(op, conditions)
 
     def _lower(self, kernels: Sequence[KernelOp]) -> None:
-        """Lowers the kernels of one dispatch."""
+        """Lowers the kernels of one dispatch; collectives stay, for the runtime."""
+        if not kernels:
+            return
         operands = [operand for kernel in kernels for operand in kernel.operands]
         layout = self.placing.layout(teams_of(kernels))
         views = layout.views

@@ -6,6 +6,7 @@ returns `None` for an operand without a derivative.
 
 from tensorgrad.passes.tensors.grad.registry import NO_DERIVATIVE, RULES
 from tensorgrad.passes.tensors.grad.rules import (
+    collective,
     contract,
     convolution,
     elementwise,
@@ -17,7 +18,7 @@ from tensorgrad.passes.tensors.grad.rules import (
     sort,
 )
 
-FAMILIES = (elementwise, shape, reduce, contract, convolution, index, sort, random, leaves)
+FAMILIES = (elementwise, shape, reduce, contract, convolution, index, sort, random, leaves, collective)
 """The modules that hold rules: importing one registers its own."""
 
 __all__ = ["FAMILIES", "NO_DERIVATIVE", "RULES"]

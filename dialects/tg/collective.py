@@ -1,0 +1,198 @@
+"""Collectives: ops over a group of processes, each of which runs the same program on values of its own.
+
+The meaning of a collective is a function of the values of all processes, in the order of their ranks. Sums are taken
+in that order, so that a group of one size gives the same bits on any transport, to every rank.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from functools import reduce
+from typing import ClassVar, cast
+
+import numpy as np
+from xdsl.dialects.builtin import StringAttr
+from xdsl.ir import Attribute, SSAValue
+from xdsl.irdl import irdl_op_definition, operand_def, prop_def, result_def, traits_def
+from xdsl.traits import Pure
+
+from tensorgrad.dialects.tg.base import (
+    Evaluate,
+    NumpyArray,
+    Properties,
+    Tensor,
+    TensorOp,
+    int_value,
+    is_float,
+    is_integer,
+    require,
+    tensor,
+)
+
+COMBINERS: Mapping[str, Callable[[NumpyArray, NumpyArray], NumpyArray]] = {
+    "sum": np.add,
+    "max": np.maximum,
+    "min": np.minimum,
+}
+"""What `tg.all_reduce` combines values by."""
+
+
+class CollectiveOp(TensorOp):
+    """An op whose result depends on the operand's values in all processes of a group of `size`.
+
+    Every process has to run the same collectives in the same order.
+    """
+
+    operand = operand_def()
+    group = prop_def(prop_name="size")
+    result = result_def()
+    traits = traits_def(Pure())
+
+    @property
+    def size(self) -> int:
+        """The number of processes."""
+        return int_value(self.properties, "size")
+
+    @abstractmethod
+    def exchange(self, values: Sequence[NumpyArray]) -> list[NumpyArray]:
+        """Returns the result of each process, given the operand's value in each, both in the order of ranks."""
+
+    def prepare(self) -> Evaluate:
+        """Returns what the op gives in a group of one process; others are run by what knows the group."""
+        require(self.size == 1, lambda: f"{self.name} needs the values of a group of {self.size} processes")
+
+        def alone(x: NumpyArray) -> NumpyArray:
+            return self.exchange([x])[0]
+
+        return alone
+
+    def fold(self) -> Sequence[SSAValue | Attribute] | None:
+        return None  # Whether processes agree on a constant is not for one of them to know.
+
+
+def _require_size(properties: Properties) -> int:
+    size = int_value(properties, "size")
+    require(size >= 1, f"a group has at least one process, not {size}")
+    return size
+
+
+def _split(properties: Properties, shape: Sequence[int]) -> tuple[int, int]:
+    """Returns the axis that an op cuts or joins along, and the size of the group."""
+    size, axis = _require_size(properties), int_value(properties, "axis")
+    require(0 <= axis < len(shape), f"axis {axis} is out of range for rank {len(shape)}")
+    return axis, size
+
+
+def combined(values: Sequence[NumpyArray], reduction: str) -> NumpyArray:
+    """Returns the values of all ranks as one, combined in the order of ranks; sums of f16 in f32, rounded once."""
+    first = values[0]
+    if first.dtype != np.float16:
+        return np.asarray(reduce(COMBINERS[reduction], values), first.dtype)
+    with np.errstate(over="ignore"):
+        return np.asarray(reduce(COMBINERS[reduction], [one.astype(np.float32) for one in values])).astype(np.float16)
+
+
+@irdl_op_definition
+class AllReduceOp(CollectiveOp):
+    """The values of all processes combined element by element, by "sum", "max" or "min"; the same in every process.
+
+    Sums of f16 are taken in f32 and rounded once; integers wrap; NaN wins over every maximum and minimum. The cotangent
+    of a sum is the sum of all cotangents, that of a maximum the same where an element is the maximum, in equal shares
+    at ties.
+
+    Example:
+        %1 = tg.all_reduce %0 reduction = "sum" size = 4 : tensor<8xf32>
+    """
+
+    name = "tg.all_reduce"
+    reduction = prop_def(StringAttr)
+    PROPERTIES: ClassVar = ("reduction", "size")
+
+    @classmethod
+    def infer(cls, operands: Sequence[Tensor], properties: Properties) -> Tensor:
+        _require_size(properties)
+        reduction, element = cast(StringAttr, properties["reduction"]).data, operands[0].get_element_type()
+        require(reduction in COMBINERS, f'reduction "{reduction}" is not one of {", ".join(COMBINERS)}')
+        require(is_float(element) or is_integer(element), f"combines numbers, not {element}")
+        return operands[0]
+
+    def exchange(self, values: Sequence[NumpyArray]) -> list[NumpyArray]:
+        return [combined(values, self.reduction.data)] * len(values)
+
+
+@irdl_op_definition
+class ReduceScatterOp(CollectiveOp):
+    """The sum over all processes, of which each keeps one of `size` equal parts along `axis`, by its rank.
+
+    Its cotangent is an `tg.all_gather`.
+
+    Example:
+        %1 = tg.reduce_scatter %0 axis = 0 size = 4 : tensor<8x3xf32>   // tensor<2x3xf32>
+    """
+
+    name = "tg.reduce_scatter"
+    axis = prop_def()
+    PROPERTIES: ClassVar = ("axis", "size")
+
+    @classmethod
+    def infer(cls, operands: Sequence[Tensor], properties: Properties) -> Tensor:
+        shape, element = list(operands[0].get_shape()), operands[0].get_element_type()
+        axis, size = _split(properties, shape)
+        require(is_float(element) or is_integer(element), f"adds numbers, not {element}")
+        require(shape[axis] % size == 0, f"axis {axis} of {shape} is not cut into {size} equal parts")
+        shape[axis] //= size
+        return tensor(shape, element)
+
+    def exchange(self, values: Sequence[NumpyArray]) -> list[NumpyArray]:
+        return np.split(combined(values, "sum"), self.size, int_value(self.properties, "axis"))
+
+
+@irdl_op_definition
+class AllGatherOp(CollectiveOp):
+    """The values of all processes behind each other along `axis`, in the order of ranks; the same in every process.
+
+    Its cotangent is a `tg.reduce_scatter`.
+
+    Example:
+        %1 = tg.all_gather %0 axis = 0 size = 4 : tensor<2x3xf32>   // tensor<8x3xf32>
+    """
+
+    name = "tg.all_gather"
+    axis = prop_def()
+    PROPERTIES: ClassVar = ("axis", "size")
+
+    @classmethod
+    def infer(cls, operands: Sequence[Tensor], properties: Properties) -> Tensor:
+        shape = list(operands[0].get_shape())
+        axis, size = _split(properties, shape)
+        shape[axis] *= size
+        return tensor(shape, operands[0].get_element_type())
+
+    def exchange(self, values: Sequence[NumpyArray]) -> list[NumpyArray]:
+        return [np.concatenate(values, int_value(self.properties, "axis"))] * len(values)
+
+
+@irdl_op_definition
+class CollectiveBroadcastOp(CollectiveOp):
+    """The value of the process of rank `root`, in every process. The root's cotangent is the sum of all.
+
+    Example:
+        %1 = tg.collective_broadcast %0 root = 0 size = 4 : tensor<8xf32>
+    """
+
+    name = "tg.collective_broadcast"
+    root = prop_def()
+    PROPERTIES: ClassVar = ("root", "size")
+
+    @classmethod
+    def infer(cls, operands: Sequence[Tensor], properties: Properties) -> Tensor:
+        size, root = _require_size(properties), int_value(properties, "root")
+        require(0 <= root < size, f"root {root} is not a rank of a group of {size}")
+        return operands[0]
+
+    def exchange(self, values: Sequence[NumpyArray]) -> list[NumpyArray]:
+        return [values[int_value(self.properties, "root")]] * len(values)
+
+
+OPS = (AllReduceOp, ReduceScatterOp, AllGatherOp, CollectiveBroadcastOp)

@@ -1,0 +1,97 @@
+"""A step that a group of processes runs together, each on its part of the batch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from xdsl.passes import ModulePass
+
+from tensorgrad.errors import OptionError
+from tensorgrad.passes.tensors.distribute import DistributePass
+from tensorgrad.passes.tensors.distribute.distribute_pass import OPTIMIZER
+from tensorgrad.passes.tensors.group_collectives import GroupCollectivesPass
+from tensorgrad.runtime.group.group import Group
+from tensorgrad.tracing.dtypes import Spec
+from tensorgrad.tracing.location import user_line
+
+
+@dataclass(frozen=True)
+class Distribution:
+    """How a step is divided among processes.
+
+    Attributes:
+        group: The processes.
+        shard: What each process keeps a part of, besides the batch; nothing, or "optimizer".
+        replicated: The inputs that each process is given whole.
+        inputs: What the step takes as a whole, by name.
+    """
+
+    group: Group
+    shard: str | None
+    replicated: tuple[str, ...]
+    inputs: Mapping[str, Spec]
+
+    @property
+    def cut(self) -> tuple[str, ...]:
+        """The inputs of which each process has a part."""
+        return tuple(name for name, one in self.inputs.items() if one.shape and name not in self.replicated)
+
+    def passes(self, function: str) -> list[ModulePass]:
+        """Returns the passes that make the step of this process."""
+        group = self.group
+        return [
+            DistributePass(group.size, group.rank, self.shard, self.replicated, function),
+            GroupCollectivesPass(),
+        ]
+
+    def own(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
+        """Returns this process's part of inputs: those that are given as a whole are cut, others are parts already."""
+        return {name: self._own(name, value) if name in self.cut else value for name, value in inputs.items()}
+
+    def _own(self, name: str, value: Any) -> Any:
+        whole, shape = self.inputs[name].shape, getattr(value, "shape", None)
+        if shape is None or tuple(shape) != whole:
+            return value
+        part = whole[0] // self.group.size
+        return value[self.group.rank * part : (self.group.rank + 1) * part]
+
+
+def checked_distribution(
+    group: object, shard: object, replicated: object, inputs: Mapping[str, Spec], key: bool
+) -> Distribution | None:
+    """Returns how a step is divided, from what a caller said; `None` for a process on its own.
+
+    Args:
+        group: The processes; or `None`.
+        shard: "optimizer" or `None`.
+        replicated: Names of inputs.
+        inputs: What the step takes.
+        key: Whether the step's key is among them, which is the same for all.
+
+    Raises:
+        OptionError: One is out of range; or an input has no equal parts.
+    """
+    where = user_line()
+    if group is not None and not isinstance(group, Group):
+        raise OptionError(f"{where}: group must be what tg.distributed.group() gives, or None, got {group!r}")
+    if shard not in (None, OPTIMIZER):
+        raise OptionError(f"{where}: shard must be {OPTIMIZER!r} or None, got {shard!r}")
+    if isinstance(replicated, str) or not isinstance(replicated, Sequence):
+        raise OptionError(f"{where}: replicated must be names of inputs, got {replicated!r}")
+    names = tuple(str(name) for name in replicated)
+    for name in names:
+        if name not in inputs:
+            raise OptionError(f"{where}: replicated: there is no input {name!r}; there are {', '.join(inputs)}")
+    if group is None or group.size == 1:
+        return None
+    found = Distribution(group, OPTIMIZER if shard else None, (*names, *(("key",) if key else ())), inputs)
+    for name in found.cut:
+        if inputs[name].shape[0] % group.size:
+            raise OptionError(
+                f"{where}: input {name!r} of shape {inputs[name].shape} is the batch of all {group.size} processes, "
+                f"but {inputs[name].shape[0]} examples have no {group.size} equal parts; "
+                "an input that every process has whole is named in `replicated`"
+            )
+    return found

@@ -1,0 +1,79 @@
+"""Collectives: each is a kernel of its own, over buffers that are whole and in row-major order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from xdsl.ir import Block, Operation
+from xdsl.ir.affine import AffineMap
+
+from tensorgrad.dialects import collective as buffers
+from tensorgrad.dialects.buf import KernelOp, buffer_type
+from tensorgrad.dialects.buf import shape_of as buffer_shape
+from tensorgrad.dialects.tg import collective
+from tensorgrad.dialects.tg.base import int_value
+from tensorgrad.dialects.tg.build import element_of, shape_of
+from tensorgrad.passes.analyses import affine
+from tensorgrad.passes.buffers.lower_tg_to_buf.kernels import KernelSpec, alloc, set_location
+from tensorgrad.passes.buffers.lower_tg_to_buf.registry import Emit
+from tensorgrad.passes.buffers.lower_tg_to_buf.scalars import storage
+from tensorgrad.passes.buffers.lower_tg_to_buf.views import View
+
+KINDS: dict[type[collective.CollectiveOp], str] = {
+    collective.AllReduceOp: buffers.ALL_REDUCE,
+    collective.ReduceScatterOp: buffers.REDUCE_SCATTER,
+    collective.AllGatherOp: buffers.ALL_GATHER,
+    collective.CollectiveBroadcastOp: buffers.BROADCAST,
+}
+"""What each op is on buffers."""
+
+
+def lower_collective(op: collective.CollectiveOp, operand: View, emit: Emit, add: Callable[[Operation], None]) -> View:
+    """Returns the buffer of a collective's result, as the result indexes it.
+
+    Args:
+        op: The collective; with at least one element in its result.
+        operand: Its operand.
+        emit: Emits a kernel.
+        add: Puts an op behind those before.
+    """
+    axis = int_value(op.properties, "axis") if "axis" in op.properties else 0
+    there, back = _axis_first(len(op.shape), axis)
+    given, made = _permuted(shape_of(op.operand), there), _permuted(op.shape, there)
+    source = operand.through(_map(back), given)
+    if not affine.is_identity(source.map) or buffer_shape(source.buffer) != given:
+        element = storage(element_of(op.operand))
+        copy = KernelSpec(given, [source], element, lambda b, args: args[0], location=op.location)
+        source = emit(copy)
+    result = alloc(made, storage(element_of(op.result)), op.location)
+    result.memref.name_hint = op.result.name_hint
+    add(result)
+    block = Block(arg_types=[buffer_type(given, storage(element_of(op.operand))), result.memref.type])
+    block.add_op(
+        buffers.CollectiveOp.of(
+            KINDS[type(op)],
+            op.size,
+            *block.args,
+            reduction=op.reduction.data if isinstance(op, collective.AllReduceOp) else "sum",
+            root=int_value(op.properties, "root") if "root" in op.properties else 0,
+        )
+    )
+    kernel = KernelOp.build_kernel((), [source.buffer], [result.memref], block)
+    set_location(kernel, op.location)
+    add(kernel)
+    return View(result.memref, affine.identity(len(made))).through(_map(there), op.shape)
+
+
+def _axis_first(rank: int, axis: int) -> tuple[list[int], list[int]]:
+    """Returns which axis of a tensor each axis of one with `axis` first is, and the other way round."""
+    there = [axis, *(other for other in range(rank) if other != axis)] if rank else []
+    return there, [there.index(one) for one in range(rank)]
+
+
+def _permuted(shape: Sequence[int], order: Sequence[int]) -> tuple[int, ...]:
+    return tuple(shape[axis] for axis in order)
+
+
+def _map(order: Sequence[int]) -> AffineMap:
+    loops = affine.dims(len(order))
+    return AffineMap(len(loops), 0, tuple(loops[axis] for axis in order))

@@ -1,0 +1,5 @@
+"""From the step of a whole batch to that of one process of a group."""
+
+from tensorgrad.passes.tensors.distribute.distribute_pass import DistributePass
+
+__all__ = ["DistributePass"]

@@ -1,0 +1,295 @@
+"""How each op of `tg` runs on tensors that a group of processes holds: rules by class.
+
+A rule gets the op of the whole program and its operands as this process has them, at least one of which is not whole.
+It emits the op on what this process has, and says how the group holds the result; or returns `None` where that needs
+more than what this process has. Then the operands are made whole, which is always right.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeAlias, TypeVar, cast
+
+from xdsl.ir import Attribute, SSAValue
+
+from tensorgrad.dialects.tg import contract, convolution, index, reduce, shape, sort
+from tensorgrad.dialects.tg.base import TensorOp, int_list, int_value, ints, is_float, size_of, splat_value
+from tensorgrad.dialects.tg.build import element_of, shape_of
+from tensorgrad.dialects.tg.contract import free_axes
+from tensorgrad.dialects.tg.elementwise import arithmetic
+from tensorgrad.passes.tensors.distribute.placement import PARTIAL, Distribution, Layout, Placed
+
+OpT = TypeVar("OpT", bound=TensorOp)
+Operands: TypeAlias = Sequence[Placed]
+Rule: TypeAlias = Callable[[Distribution, OpT, Operands], Placed | None]
+
+RULES: dict[type[TensorOp], Callable[[Distribution, TensorOp, Operands], Placed | None]] = {}
+"""The rules for operands of which some are cut along an axis, and none is a partial sum."""
+
+LINEAR: dict[type[TensorOp], Callable[[TensorOp, Operands], bool]] = {}
+"""The ops that give a partial sum of their result for partial sums, and of which operands they do."""
+
+
+def rule(*kinds: type[OpT]) -> Callable[[Rule[OpT]], Rule[OpT]]:
+    """Registers how ops run where operands are cut."""
+
+    def register(function: Rule[OpT]) -> Rule[OpT]:
+        for kind in kinds:
+            RULES[kind] = cast("Callable[[Distribution, TensorOp, Operands], Placed | None]", function)
+        return function
+
+    return register
+
+
+def linear(*kinds: type[TensorOp]) -> Callable[[Callable[[TensorOp, Operands], bool]], None]:
+    """Registers for which operands ops are linear."""
+
+    def register(function: Callable[[TensorOp, Operands], bool]) -> None:
+        LINEAR.update(dict.fromkeys(kinds, function))
+
+    return register
+
+
+def emit(d: Distribution, op: TensorOp, values: Sequence[SSAValue], **changed: Attribute) -> SSAValue:
+    """Returns an op of the same kind on other operands."""
+    return d.builder.emit(type(op), values, **{**op.properties, **changed})
+
+
+def _values(operands: Operands) -> list[SSAValue]:
+    return [one.value for one in operands]
+
+
+# Partial sums
+
+
+@linear(arithmetic.NegOp, arithmetic.StopGradientOp, arithmetic.AddOp, arithmetic.SubOp)
+def _sums(op: TensorOp, operands: Operands) -> bool:
+    return all(one.is_partial for one in operands)
+
+
+@linear(shape.ReshapeOp, shape.TransposeOp, shape.SliceOp, shape.ReverseOp, shape.ConcatOp, shape.PackOp)
+def _moves(op: TensorOp, operands: Operands) -> bool:
+    return all(one.is_partial for one in operands)
+
+
+@linear(reduce.SumOp, convolution.FoldOp)
+def _sums_up(op: TensorOp, operands: Operands) -> bool:
+    return operands[0].is_partial
+
+
+@linear(shape.PadOp)
+def _pads(op: TensorOp, operands: Operands) -> bool:
+    return operands[0].is_partial and splat_value(op.operands[1]) == 0
+
+
+@linear(arithmetic.MulOp)
+def _products(op: TensorOp, operands: Operands) -> bool:
+    return sorted((one.layout for one in operands), key=lambda one: one.partial) == [Layout(), PARTIAL]
+
+
+@linear(arithmetic.DivOp)
+def _quotients(op: TensorOp, operands: Operands) -> bool:
+    # A quotient of integers is rounded.
+    return operands[0].is_partial and operands[1].is_whole and is_float(element_of(op.results[0]))
+
+
+@linear(arithmetic.SelectOp)
+def _choices(op: TensorOp, operands: Operands) -> bool:
+    return operands[0].is_whole and operands[1].is_partial and operands[2].is_partial
+
+
+@linear(arithmetic.CastOp)
+def _widened(op: TensorOp, operands: Operands) -> bool:
+    kinds = [element_of(value) for value in (op.operands[0], op.results[0])]
+    widths = [getattr(kind, "bitwidth", 0) for kind in kinds]
+    return all(map(is_float, kinds)) and widths[0] < widths[1]
+
+
+# Element by element
+
+
+def elementwise(d: Distribution, op: TensorOp, operands: Operands) -> Placed | None:
+    """Returns an op that works element by element on parts along the axis of the first operand that is cut."""
+    axis = next(one.axis for one in operands if one.axis is not None)
+    parts = [d.cut(one, axis) for one in operands]
+    return Placed(emit(d, op, _values(parts)), Layout(axis))
+
+
+# Shape
+
+
+@rule(shape.ReshapeOp)
+def _reshape(d: Distribution, op: shape.ReshapeOp, operands: Operands) -> Placed | None:
+    """An axis stays cut where another one begins at the same place of the row-major order, and has equal parts."""
+    (x,) = operands
+    assert x.axis is not None
+    before = size_of(shape_of(op.operand)[: x.axis])
+    for axis in range(len(op.shape)):
+        if size_of(op.shape[:axis]) == before and d.can_cut(op.shape, axis) and 0 not in op.shape:
+            extents = list(op.shape)
+            extents[axis] //= d.size
+            return Placed(d.builder.reshape(x.value, extents), Layout(axis))
+    return None
+
+
+@rule(shape.TransposeOp)
+def _transpose(d: Distribution, op: shape.TransposeOp, operands: Operands) -> Placed | None:
+    permutation = int_list(op.properties, "permutation")
+    return Placed(emit(d, op, _values(operands)), Layout(permutation.index(cast(int, operands[0].axis))))
+
+
+@rule(shape.BroadcastOp)
+def _broadcast(d: Distribution, op: shape.BroadcastOp, operands: Operands) -> Placed | None:
+    axis = int_list(op.properties, "dims")[cast(int, operands[0].axis)]
+    extents = list(op.shape)
+    extents[axis] //= d.size
+    return Placed(emit(d, op, _values(operands), shape=ints(extents)), Layout(axis))
+
+
+@rule(shape.SliceOp)
+def _slice(d: Distribution, op: shape.SliceOp, operands: Operands) -> Placed | None:
+    (x,) = operands
+    assert x.axis is not None
+    start, stop, step = (list(int_list(op.properties, name)) for name in ("start", "stop", "step"))
+    if (start[x.axis], stop[x.axis], step[x.axis]) != (0, shape_of(op.operand)[x.axis], 1):
+        return None
+    stop[x.axis] //= d.size
+    return Placed(d.builder.slice(x.value, start, stop, step), x.layout)
+
+
+@rule(shape.ReverseOp)
+def _reverse(d: Distribution, op: shape.ReverseOp, operands: Operands) -> Placed | None:
+    return _apart_from(d, op, operands, int_list(op.properties, "axes"))
+
+
+@rule(convolution.WindowsOp, convolution.FoldOp)
+def _windows(d: Distribution, op: TensorOp, operands: Operands) -> Placed | None:
+    rank = min(len(op.shape), len(shape_of(op.operands[0])))
+    return _apart_from(d, op, operands, (*int_list(op.properties, "axes"), *range(rank, rank + len(op.shape))))
+
+
+def _apart_from(d: Distribution, op: TensorOp, operands: Operands, axes: Sequence[int]) -> Placed | None:
+    """Returns an op on one tensor that mixes no elements along other axes than these, and keeps those in place."""
+    if operands[0].axis in axes:
+        return None
+    return Placed(emit(d, op, _values(operands)), operands[0].layout)
+
+
+@rule(shape.PadOp)
+def _pad(d: Distribution, op: shape.PadOp, operands: Operands) -> Placed | None:
+    axis = operands[0].axis
+    if axis is None or any(int_list(op.properties, name)[axis] for name in ("low", "high", "interior")):
+        return None
+    return Placed(emit(d, op, _values(operands)), operands[0].layout)
+
+
+@rule(shape.ConcatOp)
+def _concat(d: Distribution, op: shape.ConcatOp, operands: Operands) -> Placed | None:
+    if any(one.axis == int_value(op.properties, "axis") for one in operands):
+        return None
+    return elementwise(d, op, operands)
+
+
+# Reductions and sorting
+
+
+@rule(reduce.SumOp, reduce.MaxOp, reduce.MinOp, reduce.ProdOp)
+def _reduce(d: Distribution, op: reduce.ReduceOp, operands: Operands) -> Placed | None:
+    (x,), axes = operands, int_list(op.properties, "axes")
+    assert x.axis is not None
+    if x.axis not in axes:
+        return Placed(emit(d, op, [x.value]), Layout(x.axis - sum(axis < x.axis for axis in axes)))
+    if isinstance(op, reduce.ProdOp):
+        return None
+    reduced = emit(d, op, [x.value])
+    if isinstance(op, reduce.SumOp):
+        return Placed(reduced, PARTIAL)
+    return Placed(d.builder.all_reduce(reduced, d.size, op.name.removeprefix("tg.")))
+
+
+@rule(sort.ArgsortOp)
+def _argsort(d: Distribution, op: sort.ArgsortOp, operands: Operands) -> Placed | None:
+    return _apart_from(d, op, operands, [len(op.shape) - 1])
+
+
+# Contractions
+
+
+@rule(contract.DotGeneralOp)
+def _dot_general(d: Distribution, op: contract.DotGeneralOp, operands: Operands) -> Placed | None:
+    """Batches stay cut; a contraction of an axis that is cut gives a partial sum; else one side is cut, one whole."""
+    lb, rb, lc, rc = (
+        int_list(op.properties, name) for name in ("lhs_batch", "rhs_batch", "lhs_contracting", "rhs_contracting")
+    )
+    left, right = operands
+    paired = [(*pair, place) for place, pair in enumerate(zip(lb, rb, strict=True))]
+    paired += [(*pair, None) for pair in zip(lc, rc, strict=True)]
+    for on_left, on_right, place in paired:
+        if left.axis == on_left or right.axis == on_right:
+            values = [d.cut(left, on_left).value, d.cut(right, on_right).value]
+            return Placed(emit(d, op, values), PARTIAL if place is None else Layout(place))
+    free = [*lb, *free_axes(len(shape_of(op.operands[0])), lb, lc)]
+    if left.axis is not None and (right.axis is None or size_of(d.shape(right)) <= size_of(d.shape(left))):
+        return Placed(emit(d, op, [left.value, d.whole(right).value]), Layout(free.index(left.axis)))
+    other = free_axes(len(shape_of(op.operands[1])), rb, rc).index(cast(int, right.axis))
+    return Placed(emit(d, op, [d.whole(left).value, right.value]), Layout(len(free) + other))
+
+
+@rule(convolution.ConvOp)
+def _conv(d: Distribution, op: convolution.ConvOp, operands: Operands) -> Placed | None:
+    """The batch stays cut, or the outputs; a contraction of features that are cut gives a partial sum."""
+    left, right = operands
+    if left.axis == 0:
+        return Placed(emit(d, op, [left.value, d.whole(right).value]), Layout(0))
+    if int_value(op.properties, "groups") != 1:
+        return None
+    if left.axis == 1 or right.axis == 1:
+        return Placed(emit(d, op, [d.cut(left, 1).value, d.cut(right, 1).value]), PARTIAL)
+    if right.axis == 0:
+        return Placed(emit(d, op, [d.whole(left).value, right.value]), Layout(1))
+    return None
+
+
+# Indexing
+
+
+@rule(index.TakeOp)
+def _take(d: Distribution, op: index.TakeOp, operands: Operands) -> Placed | None:
+    (x, indices), axis = operands, int_value(op.properties, "axis")
+    if indices.axis is not None:
+        return Placed(emit(d, op, [d.whole(x).value, indices.value]), Layout(axis + indices.axis))
+    assert x.axis is not None
+    if x.axis == axis:
+        return None
+    moved = x.axis if x.axis < axis else x.axis - 1 + len(shape_of(op.indices))
+    return Placed(emit(d, op, _values(operands)), Layout(moved))
+
+
+@rule(index.ScatterAddOp)
+def _scatter_add(d: Distribution, op: index.ScatterAddOp, operands: Operands) -> Placed | None:
+    """Indices that are cut give a partial sum."""
+    (updates, indices), axis = operands, int_value(op.properties, "axis")
+    rank = len(shape_of(op.indices))
+    if updates.axis is not None and not axis <= updates.axis < axis + rank:
+        moved = updates.axis if updates.axis < axis else updates.axis + 1 - rank
+        return Placed(emit(d, op, [updates.value, d.whole(indices).value]), Layout(moved))
+    place = updates.axis - axis if updates.axis is not None else cast(int, indices.axis)
+    return Placed(emit(d, op, [d.cut(updates, axis + place).value, d.cut(indices, place).value]), PARTIAL)
+
+
+@rule(index.TakeAlongAxisOp)
+def _take_along_axis(d: Distribution, op: index.TakeAlongAxisOp, operands: Operands) -> Placed | None:
+    (x, indices), axis = operands, int_value(op.properties, "axis")
+    if axis in (x.axis, indices.axis):
+        if indices.axis != axis:
+            return None
+        return Placed(emit(d, op, [d.whole(x).value, indices.value]), Layout(axis))
+    return elementwise(d, op, operands)
+
+
+@rule(index.ScatterAddAlongAxisOp)
+def _scatter_add_along_axis(d: Distribution, op: index.ScatterAddAlongAxisOp, operands: Operands) -> Placed | None:
+    axis = int_value(op.properties, "axis")
+    cut = next(one.axis for one in operands if one.axis is not None)
+    values = _values([d.cut(one, cut) for one in operands])
+    return Placed(emit(d, op, values), PARTIAL if cut == axis else Layout(cut))

@@ -1,0 +1,203 @@
+"""Rebuilds a block of the whole program as what one process of a group runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import cast
+
+from xdsl.dialects.builtin import DictionaryAttr
+from xdsl.ir import Block, Operation, SSAValue
+from xdsl.utils.exceptions import DiagnosticException
+
+from tensorgrad.dialects.attention import Attention
+from tensorgrad.dialects.tg.base import Tensor, TensorOp, splat_value
+from tensorgrad.dialects.tg.build import TensorBuilder, shape_of
+from tensorgrad.dialects.tg.call import CallOp, ReturnOp, returned
+from tensorgrad.dialects.tg.collective import CollectiveOp
+from tensorgrad.dialects.tg.control import CondOp, ScanOp
+from tensorgrad.dialects.tg.traits import is_elementwise
+from tensorgrad.passes.tensors.distribute.placement import PARTIAL, WHOLE, Distribution, Layout, Placed
+from tensorgrad.passes.tensors.distribute.rules import LINEAR, RULES, elementwise, emit
+
+Known = dict[SSAValue, Placed]
+
+
+def distribute(d: Distribution, ops: Sequence[Operation], known: Known) -> None:
+    """Emits what this process runs of some ops, and notes what their results are.
+
+    Args:
+        d: Where ops go.
+        ops: Of the whole program, but for a terminator.
+        known: What their operands are.
+
+    Raises:
+        DiagnosticException: One is a collective: what the whole program sees is whole already.
+    """
+    for op in ops:
+        d.builder.location = op.location
+        operands = [known[operand] for operand in op.operands]
+        if isinstance(op, CollectiveOp):
+            raise DiagnosticException(
+                f"{op.name} at {op.location} is in a step that is distributed, which sees the batch of all processes "
+                "already; leave it out"
+            )
+        if isinstance(op, TensorOp):
+            found = [_tensor_op(d, op, operands)]
+        elif isinstance(op, CallOp):
+            found = _call(d, op, operands)
+        elif isinstance(op, ScanOp):
+            found = _scan(d, op, operands)
+        elif isinstance(op, CondOp):
+            found = _cond(d, op, operands)
+        else:
+            raise DiagnosticException(f"distribute expects tg ops, not {op.name}")
+        for result, one in zip(op.results, found, strict=True):
+            one.value.name_hint = one.value.name_hint or result.name_hint
+            # What several ops read is exchanged once.
+            shared = one.is_partial and len(list(result.uses)) > 1
+            known[result] = d.resolved(one, result) if shared else one
+
+
+def _tensor_op(d: Distribution, op: TensorOp, operands: Sequence[Placed]) -> Placed:
+    if all(one.is_whole for one in operands):
+        return Placed(emit(d, op, [one.value for one in operands]))
+    is_linear = LINEAR.get(type(op))
+    if any(one.is_partial for one in operands) and is_linear is not None:
+        as_sums = [_zero_as_sum(one) for one in operands]
+        if is_linear(op, as_sums):
+            return Placed(emit(d, op, [one.value for one in operands]), PARTIAL)
+    operands = [d.resolved(one, value) for one, value in zip(operands, op.operands, strict=True)]
+    if all(one.is_whole for one in operands):
+        return Placed(emit(d, op, [one.value for one in operands]))
+    rule = elementwise if is_elementwise(op) else RULES.get(type(op))
+    found = None if rule is None else rule(d, op, operands)
+    if found is None:
+        found = Placed(emit(d, op, [d.whole(one).value for one in operands]))
+    return found
+
+
+def _zero_as_sum(one: Placed) -> Placed:
+    """Returns zeros everywhere as what they are too: a sum of zeros."""
+    return Placed(one.value, PARTIAL) if one.is_whole and splat_value(one.value) == 0 else one
+
+
+def _body(
+    d: Distribution, block: Block, layouts: Sequence[Layout], wanted: Sequence[Layout] | None = None
+) -> tuple[Block, list[Layout]]:
+    """Returns a region's block as this process runs it, and how the group holds what it returns.
+
+    Args:
+        d: The group.
+        block: Of the whole program.
+        layouts: How the group holds its arguments.
+        wanted: How it is to hold what the block returns; else as it comes, but for partial sums, which are made whole.
+    """
+    kinds = [d.local(cast(Tensor, argument.type), one) for argument, one in zip(block.args, layouts, strict=True)]
+    made = Block(arg_types=kinds)
+    for old, new in zip(block.args, made.args, strict=True):
+        new.location, new.name_hint = old.location, old.name_hint
+    known: Known = {old: Placed(new, one) for old, new, one in zip(block.args, made.args, layouts, strict=True)}
+    inner = d.at(TensorBuilder(made))
+    last = cast(ReturnOp, block.last_op)
+    distribute(inner, [op for op in block.ops if op is not last], known)
+    inner.builder.location = last.location
+    values = [known[value] for value in returned(block)]
+    if wanted is None:
+        values = [inner.resolved(one, value) for one, value in zip(values, returned(block), strict=True)]
+    else:
+        values = [inner.as_layout(one, layout) for one, layout in zip(values, wanted, strict=True)]
+    new_return = ReturnOp([one.value for one in values])
+    new_return.location = last.location
+    made.add_op(new_return)
+    return made, [one.layout for one in values]
+
+
+def _call(d: Distribution, op: CallOp, operands: Sequence[Placed]) -> list[Placed]:
+    operands = [d.resolved(one, value) for one, value in zip(operands, op.operands, strict=True)]
+    composite = op.composite
+    if composite is not None and any(not one.is_whole for one in operands):
+        operands, composite = _attention(d, op, operands)
+    body, layouts = _body(d, op.body.block, [one.layout for one in operands])
+    if op.composite is not None and {one.axis for one in operands} != {layout.axis for layout in layouts}:
+        operands, composite = [d.whole(one) for one in operands], op.composite
+        body, layouts = _body(d, op.body.block, [WHOLE] * len(operands))
+    # Derivatives have been taken by now.
+    call = CallOp.of(
+        op.function,
+        [one.value for one in operands],
+        body,
+        recompute=op.recompute is not None,
+        composite=composite,
+    )
+    return _inserted(d, op, call, layouts)
+
+
+def _attention(d: Distribution, op: CallOp, operands: Sequence[Placed]) -> tuple[list[Placed], DictionaryAttr]:
+    """Returns operands cut along the groups that attend each on their own, where these are equal parts; else whole."""
+    assert op.composite is not None
+    whole = Attention.read(op.composite)
+    if whole.groups % d.size or any(shape_of(value)[:1] != (whole.groups,) for value in op.operands):
+        return [d.whole(one) for one in operands], op.composite
+    return [d.cut(one, 0) for one in operands], replace(whole, groups=whole.groups // d.size).attribute()
+
+
+def _scan(d: Distribution, op: ScanOp, operands: Sequence[Placed]) -> list[Placed]:
+    """What a loop carries has the layout that it begins with, or one that an iteration gives it, or is whole."""
+    first, second = len(op.consts), len(op.consts) + op.carries
+    operands = [d.resolved(one, value) for one, value in zip(operands, op.operands, strict=True)]
+    consts = operands[:first]
+    xs = [d.whole(one) if one.axis == 0 else one for one in operands[second:]]
+    rows = [Layout(None if one.axis is None else one.axis - 1) for one in xs]
+    carried = [one.layout for one in operands[first:second]]
+    tried = 0
+    while True:
+        given = [*(one.layout for one in consts), *carried, *rows]
+        inner = _found_layouts(d, op.body.block, given)
+        if inner[: op.carries] == carried:
+            break
+        tried += 1
+        carried = [
+            old if old == new else (new if tried == 1 and old == WHOLE else WHOLE)
+            for old, new in zip(carried, inner, strict=False)
+        ]
+    stacks = [WHOLE if layout.partial else layout for layout in inner[op.carries :]]
+    body, _ = _body(d, op.body.block, given, [*carried, *stacks])
+    init = [d.as_layout(one, layout) for one, layout in zip(operands[first:second], carried, strict=True)]
+    scan = ScanOp.of(
+        [one.value for one in consts],
+        [one.value for one in init],
+        [one.value for one in xs],
+        op.count,
+        op.reverse is not None,
+        body,
+    )
+    moved = [Layout(None if layout.axis is None else layout.axis + 1) for layout in stacks]
+    return _inserted(d, op, scan, [*carried, *moved])
+
+
+def _found_layouts(d: Distribution, block: Block, layouts: Sequence[Layout]) -> list[Layout]:
+    """Returns how the group would hold what a block returns, partial sums as such."""
+    made = Block(arg_types=[d.local(cast(Tensor, a.type), one) for a, one in zip(block.args, layouts, strict=True)])
+    known: Known = {old: Placed(new, one) for old, new, one in zip(block.args, made.args, layouts, strict=True)}
+    distribute(d.at(TensorBuilder(made)), [op for op in block.ops if op is not block.last_op], known)
+    found = [known[value].layout for value in returned(block)]
+    made.erase()
+    return found
+
+
+def _cond(d: Distribution, op: CondOp, operands: Sequence[Placed]) -> list[Placed]:
+    operands = [d.resolved(one, value) for one, value in zip(operands, op.operands, strict=True)]
+    predicate, inputs = d.whole(operands[0]), operands[1:]
+    given = [one.layout for one in inputs]
+    found = [_body(d, block, given)[1] for block in op.branches]
+    agreed = [one if one == other else WHOLE for one, other in zip(*found, strict=True)]
+    then, otherwise = (_body(d, block, given, agreed)[0] for block in op.branches)
+    return _inserted(d, op, CondOp.of(predicate.value, [one.value for one in inputs], then, otherwise), agreed)
+
+
+def _inserted(d: Distribution, op: Operation, made: Operation, layouts: Sequence[Layout]) -> list[Placed]:
+    made.location = op.location
+    made.attributes.update(op.attributes)
+    d.builder.insert(made)
+    return [Placed(value, layout) for value, layout in zip(made.results, layouts, strict=True)]

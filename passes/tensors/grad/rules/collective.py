@@ -1,0 +1,43 @@
+"""Derivatives of collectives, of the sum of what all processes compute: each is a collective itself."""
+
+from __future__ import annotations
+
+from xdsl.ir import SSAValue
+
+from tensorgrad.dialects.tg import collective
+from tensorgrad.dialects.tg.base import int_value
+from tensorgrad.dialects.tg.build import TensorBuilder, element_of, shape_of
+from tensorgrad.dialects.tg.elementwise import arithmetic
+from tensorgrad.passes.tensors.grad.registry import Cotangents, rule
+
+
+@rule(collective.AllReduceOp)
+def _all_reduce(b: TensorBuilder, op: collective.AllReduceOp, g: SSAValue) -> Cotangents:
+    total = b.all_reduce(g, op.size)
+    if op.reduction.data == "sum":
+        return [total]
+    x = op.operand
+    ties = b.compare("eq", x, op.result)
+    ties = b.binary(arithmetic.OrOp, ties, b.compare("ne", x, x))
+    count = b.all_reduce(b.cast(ties, element_of(x)), op.size)
+    return [b.select(ties, b.div(total, count), b.full_like(x, 0))]
+
+
+@rule(collective.ReduceScatterOp)
+def _reduce_scatter(b: TensorBuilder, op: collective.ReduceScatterOp, g: SSAValue) -> Cotangents:
+    return [b.all_gather(g, int_value(op.properties, "axis"), op.size)]
+
+
+@rule(collective.AllGatherOp)
+def _all_gather(b: TensorBuilder, op: collective.AllGatherOp, g: SSAValue) -> Cotangents:
+    return [b.reduce_scatter(g, int_value(op.properties, "axis"), op.size)]
+
+
+@rule(collective.CollectiveBroadcastOp)
+def _collective_broadcast(b: TensorBuilder, op: collective.CollectiveBroadcastOp, g: SSAValue) -> Cotangents:
+    """Returns the sum where the operand is the root's: each process has one row of a sum whose other rows are 0."""
+    root, shape = int_value(op.properties, "root"), shape_of(g)
+    row, still = b.reshape(g, (1, *shape)), [0] * len(shape)
+    zero = b.zeros((), element_of(g))
+    rows = b.pad(row, zero, [root, *still], [op.size - 1 - root, *still], [0, *still])
+    return [b.reshape(b.reduce_scatter(rows, 0, op.size), shape)]

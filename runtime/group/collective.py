@@ -1,0 +1,70 @@
+"""The collectives of a program's plan, on arrays of the host."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from tensorgrad.runtime.errors import GroupError
+from tensorgrad.runtime.group.group import Group
+from tensorgrad.runtime.group.reductions import Array
+from tensorgrad.runtime.plan import HOST_DTYPES, Collective
+
+
+def check_size(group: Group, size: int) -> None:
+    """Requires that a group has the size that a program was compiled for.
+
+    Raises:
+        GroupError: It has another.
+    """
+    if group.size != size:
+        raise GroupError(
+            f"the program is for a group of {size} processes, this one is in a group of {group.size}; compile it again"
+        )
+
+
+def host_dtype(step: Collective) -> np.dtype[np.generic]:
+    """Returns what the elements of a collective are on the host, where a bool is a word as on devices."""
+    return np.dtype(np.uint32 if step.dtype == "bool" else HOST_DTYPES[step.dtype])
+
+
+def exchange(group: Group, step: Collective, sources: Sequence[Array], results: Sequence[Array]) -> None:
+    """Runs a collective: several tensors are one message, which is what a group of many processes is fast at.
+
+    Args:
+        group: The group.
+        step: The collective.
+        sources: What this process gives of each tensor, flat.
+        results: Takes each result, flat; contiguous.
+
+    Raises:
+        GroupError: Another process did not come, or ended.
+    """
+    if len(sources) == 1:
+        _run(group, step, sources[0], results[0])
+        return
+    # In a message, what belongs to one rank lies together.
+    rows = step.size if step.kind == "reduce_scatter" else 1
+    message = np.concatenate([one.reshape(rows, -1) for one in sources], axis=1).reshape(-1)
+    rows = step.size if step.kind == "all_gather" else 1
+    answer = np.empty(sum(one.size for one in results), message.dtype)
+    _run(group, step, message, answer)
+    columns, start = answer.reshape(rows, -1), 0
+    for result in results:
+        width = result.size // rows
+        result.reshape(rows, -1)[...] = columns[:, start : start + width]
+        start += width
+
+
+def _run(group: Group, step: Collective, source: Array, result: Array) -> None:
+    match step.kind:
+        case "all_reduce":
+            group.all_reduce(source, step.reduction, result, label=step.label)
+        case "reduce_scatter":
+            group.reduce_scatter(source, step.reduction, result, label=step.label)
+        case "all_gather":
+            group.all_gather(source, result, label=step.label)
+        case _:
+            result[...] = source
+            group.broadcast(result, step.root, label=step.label)
