@@ -12,8 +12,6 @@ from typing import TypeAlias, cast
 
 from xdsl.dialects import memref
 from xdsl.dialects.builtin import (
-    AffineMapAttr,
-    ArrayAttr,
     DenseArrayBase,
     IntegerAttr,
     IntegerType,
@@ -25,7 +23,7 @@ from xdsl.dialects.builtin import (
     i32,
     i64,
 )
-from xdsl.dialects.linalg.attrs import IteratorType, IteratorTypeAttr
+from xdsl.dialects.linalg.attrs import IteratorType
 from xdsl.dialects.linalg.ops import GenericOp
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineMap
@@ -178,7 +176,7 @@ class KernelOp(IRDLOperation):
         """Returns a kernel over `grid`, whose block takes `inputs` and then `outputs`."""
         properties: dict[str, Attribute] = {
             "grid": DenseArrayBase.from_list(i64, list(grid)),
-            "operandSegmentSizes": _segments(len(inputs), len(outputs)),
+            "operandSegmentSizes": segments(len(inputs), len(outputs)),
         }
         return cls.create(operands=[*inputs, *outputs], properties=properties, regions=[Region(block)])
 
@@ -681,30 +679,7 @@ class DispatchOp(IRDLOperation):
         return op
 
 
-def generic(
-    inputs: Sequence[SSAValue],
-    outputs: Sequence[SSAValue],
-    maps: Sequence[AffineMap],
-    parallel: int,
-    reductions: int,
-    block: Block,
-) -> GenericOp:
-    """Returns a stage with `parallel` parallel loops first and then `reductions` reduction loops."""
-    properties: dict[str, Attribute] = {
-        "indexing_maps": ArrayAttr([AffineMapAttr(affine) for affine in maps]),
-        "iterator_types": _iterator_types(parallel, reductions),
-        "operandSegmentSizes": _segments(len(inputs), len(outputs)),
-    }
-    return GenericOp.create(operands=[*inputs, *outputs], properties=properties, regions=[Region(block)])
-
-
 @cache
-def _iterator_types(parallel: int, reductions: int) -> ArrayAttr[IteratorTypeAttr]:
-    kinds = [IteratorType.PARALLEL] * parallel + [IteratorType.REDUCTION] * reductions
-    return ArrayAttr([IteratorTypeAttr(kind) for kind in kinds])
-
-
-@cache
-def _segments(inputs: int, outputs: int) -> Attribute:
+def segments(inputs: int, outputs: int) -> Attribute:
     """Returns how many operands are inputs, and how many outputs."""
     return DenseArrayBase.from_list(i32, [inputs, outputs])

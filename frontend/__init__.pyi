@@ -33,6 +33,10 @@ from tensorgrad.ops.activations import mish as mish
 from tensorgrad.ops.activations import selu as selu
 from tensorgrad.ops.activations import silu as silu
 from tensorgrad.ops.activations import softplus as softplus
+from tensorgrad.ops.collective import all_gather as all_gather
+from tensorgrad.ops.collective import all_reduce as all_reduce
+from tensorgrad.ops.collective import broadcast_from as broadcast_from
+from tensorgrad.ops.collective import reduce_scatter as reduce_scatter
 from tensorgrad.ops.columns import col2im as col2im
 from tensorgrad.ops.columns import im2col as im2col
 from tensorgrad.ops.columns import unfold as unfold

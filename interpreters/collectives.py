@@ -1,19 +1,24 @@
-"""Runs a collective of `tg` by numpy: the values of the other processes come from the group that this one is in."""
+"""Runs collectives by numpy: the values of the other processes come from the group that this one is in."""
 
 from __future__ import annotations
 
-import numpy as np
+from collections.abc import Callable, Mapping
 
+import numpy as np
+from xdsl.ir import SSAValue
+
+from tensorgrad.dialects import collective as buffers
 from tensorgrad.dialects.tg.base import Evaluate, NumpyArray, int_value
 from tensorgrad.dialects.tg.collective import (
     AllGatherOp,
     AllReduceOp,
-    CollectiveBroadcastOp,
     CollectiveOp,
     ReduceScatterOp,
 )
-from tensorgrad.runtime.group.collective import check_size
+from tensorgrad.runtime.group.collective import check_size, exchange
+from tensorgrad.runtime.group.group import Group
 from tensorgrad.runtime.group.membership import current_group
+from tensorgrad.runtime.plan import HOST_DTYPES, Collective, Exchange
 
 
 def prepare_collective(op: CollectiveOp) -> Evaluate:
@@ -22,22 +27,57 @@ def prepare_collective(op: CollectiveOp) -> Evaluate:
     Raises:
         GroupError: When it runs, if the group has another size, or another process did not come.
     """
-    size = op.size
-    axis = int_value(op.properties, "axis") if isinstance(op, ReduceScatterOp | AllGatherOp) else 0
+    size, run = op.size, _run(op)
 
-    def exchange(x: NumpyArray) -> NumpyArray:
+    def exchanged(x: NumpyArray) -> NumpyArray:
         group = current_group()
         check_size(group, size)
-        match op:
-            case AllReduceOp():
-                return group.all_reduce(np.ascontiguousarray(x), op.reduction.data).reshape(x.shape)
-            case ReduceScatterOp():
-                return np.moveaxis(group.reduce_scatter(np.ascontiguousarray(np.moveaxis(x, axis, 0))), 0, axis)
-            case AllGatherOp():
-                return np.moveaxis(group.all_gather(np.ascontiguousarray(np.moveaxis(x, axis, 0))), 0, axis)
-            case CollectiveBroadcastOp():
-                return group.broadcast(np.array(x, order="C"), int_value(op.properties, "root"))
-            case _:
-                raise NotImplementedError(op.name)
+        return run(group, x)
 
-    return exchange
+    return exchanged
+
+
+def _run(op: CollectiveOp) -> Callable[[Group, NumpyArray], NumpyArray]:
+    """Returns the function of a group and of this process's value, which looks at nothing of the op."""
+    match op:
+        case AllReduceOp():
+            reduction = op.reduction.data
+            return lambda group, x: group.all_reduce(np.ascontiguousarray(x), reduction).reshape(x.shape)
+        case ReduceScatterOp() | AllGatherOp():
+            axis, gathers = int_value(op.properties, "axis"), isinstance(op, AllGatherOp)
+
+            def along(group: Group, x: NumpyArray) -> NumpyArray:
+                rows = np.ascontiguousarray(np.moveaxis(x, axis, 0))
+                found = group.all_gather(rows) if gathers else group.reduce_scatter(rows)
+                return np.ascontiguousarray(np.moveaxis(found, 0, axis))
+
+            return along
+        case _:
+            root = int_value(op.properties, "root")
+            return lambda group, x: group.broadcast(np.array(x, order="C"), root)
+
+
+def run_collective(stage: buffers.CollectiveOp, arrays: Mapping[SSAValue, NumpyArray]) -> None:
+    """Runs a collective on buffers.
+
+    Args:
+        stage: The collective.
+        arrays: Of its buffers; that of the result is written in place.
+
+    Raises:
+        GroupError: The group has another size, or another process did not come.
+    """
+    group = current_group()
+    check_size(group, stage.size)
+    source, result = (arrays[value] for value in (stage.source, stage.destination))
+    part = Exchange(0, 0, source.size, 1, 0, result.size)
+    dtype = _NAMES[source.dtype]
+    step = Collective(
+        stage.kind.data, stage.reduction.data, stage.rank_of_root, stage.size, dtype, (part,), stage.kind.data
+    )
+    found = np.empty(result.size, result.dtype)
+    exchange(group, step, [np.ascontiguousarray(source).reshape(-1)], [found])
+    result[...] = found.reshape(result.shape)
+
+
+_NAMES = {np.dtype(dtype): name for name, dtype in HOST_DTYPES.items()}

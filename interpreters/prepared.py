@@ -13,6 +13,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 
 from tensorgrad.dialects import buf
 from tensorgrad.interpreters.attention import run_attention
+from tensorgrad.interpreters.collectives import run_collective
 from tensorgrad.interpreters.control import Storage
 from tensorgrad.interpreters.scalars import Array
 from tensorgrad.interpreters.stages import Stage
@@ -40,6 +41,7 @@ class PreparedKernel:
         self._stages = [Stage(stage) for stage in op.stages]
         self._locals = [Storage.of(x.memref) for x in op.locals if not buf.is_shape_only(x.memref)]
         self._attention = op.attention
+        self._collective = op.collective
 
     def run(self, operands: Sequence[Array], seed: int | None = None) -> None:
         """Runs the kernel.
@@ -61,6 +63,8 @@ class PreparedKernel:
                 stage.run(arrays, seed)
             if self._attention is not None:
                 run_attention(self._attention, arrays)
+            if self._collective is not None:
+                run_collective(self._collective, arrays)
 
 
 def widened_kernel(op: buf.KernelOp) -> buf.KernelOp:

@@ -22,7 +22,6 @@ from tensorgrad.dialects.attention import AttentionOp
 from tensorgrad.dialects.buf import (
     KernelOp,
     element_of,
-    generic,
     is_shape_only,
     iterators_of,
     loop_extents,
@@ -30,6 +29,7 @@ from tensorgrad.dialects.buf import (
     shape_of,
 )
 from tensorgrad.dialects.collective import CollectiveOp
+from tensorgrad.dialects.stages import generic
 from tensorgrad.passes.analyses import affine
 from tensorgrad.passes.analyses.axes import loops_of_values
 from tensorgrad.passes.analyses.kinds import contracts

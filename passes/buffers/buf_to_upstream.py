@@ -36,11 +36,11 @@ from tensorgrad.dialects.buf import (
     buffer_type,
     element_bytes,
     element_of,
-    generic,
     shape_of,
 )
 from tensorgrad.dialects.buf_control import BranchOp, ChooseOp, RepeatOp, RunOp
 from tensorgrad.dialects.signature import arguments_of, read_slot
+from tensorgrad.dialects.stages import generic
 from tensorgrad.dialects.wgsl import RemFOp
 from tensorgrad.passes.analyses import affine
 from tensorgrad.passes.analyses.storage import PACKED

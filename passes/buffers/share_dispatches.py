@@ -72,7 +72,7 @@ def _check_scheduled(function: FuncOp) -> None:
     Raises:
         DiagnosticException: They have not.
     """
-    kernels = [op for op in function.body.block.ops if isinstance(op, KernelOp)]
+    kernels = [op for op in function.body.block.ops if isinstance(op, KernelOp) and op.collective is None]
     if kernels and all(kernel.schedule is None for kernel in kernels):
         raise DiagnosticException("share-dispatches expects a schedule on every kernel: run `schedule` first")
 

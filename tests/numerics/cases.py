@@ -5,6 +5,7 @@ from __future__ import annotations
 from case import Case
 from cases_arithmetic import arithmetic_cases
 from cases_arrays import array_cases
+from cases_collective import collective_cases
 from cases_composed import composed_cases
 from cases_convolution import convolution_cases
 from cases_cumulative import cumulative_cases
@@ -28,6 +29,7 @@ CASES: tuple[Case, ...] = (
     *cumulative_cases(),
     *place_cases(),
     *scatter_cases(),
+    *collective_cases(),
     *composed_cases(),
 )
 

@@ -41,7 +41,7 @@ def _has_derivative(op: type[TensorOp]) -> bool:
 
 
 def _has_lowering(op: type[TensorOp]) -> bool:
-    return op in {*lowering.RULES, *lowering.VIEWS, *lowering.SEQUENCES, ConstantOp, PackOp}
+    return op in {*lowering.RULES, *lowering.VIEWS, *lowering.SEQUENCES, *lowering.COLLECTIVES, ConstantOp, PackOp}
 
 
 def _is_differentiated(op: type[TensorOp]) -> bool:

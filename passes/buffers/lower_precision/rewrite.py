@@ -12,7 +12,8 @@ from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineMap
 from xdsl.rewriter import Rewriter
 
-from tensorgrad.dialects.buf import KernelOp, buffer_type, generic, is_reduction, maps_of
+from tensorgrad.dialects.buf import KernelOp, buffer_type, is_reduction, maps_of
+from tensorgrad.dialects.stages import generic
 from tensorgrad.passes.analyses import affine
 from tensorgrad.passes.analyses.stages import new_local
 

@@ -13,7 +13,8 @@ from xdsl.dialects.linalg.ops import IndexOp, YieldOp
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineExpr, AffineMap
 
-from tensorgrad.dialects.buf import KernelOp, buffer_type, element_of, generic, shape_of
+from tensorgrad.dialects.buf import KernelOp, buffer_type, element_of, shape_of
+from tensorgrad.dialects.stages import generic
 from tensorgrad.passes.analyses import affine
 from tensorgrad.passes.analyses.stages import shape_only
 from tensorgrad.passes.analyses.trips import MOST_TRIPS

@@ -2,6 +2,7 @@
 
 from tensorgrad.passes.buffers.lower_tg_to_buf.registry import MEMORY_OPERANDS, RULES, SEQUENCES, VIEWS
 from tensorgrad.passes.buffers.lower_tg_to_buf.rules import (
+    collective,
     contract,
     convolution,
     elementwise,
@@ -13,7 +14,10 @@ from tensorgrad.passes.buffers.lower_tg_to_buf.rules import (
     sort,
 )
 
-FAMILIES = (elementwise, shape, reduce, contract, convolution, index, sort, random, leaves)
+FAMILIES = (elementwise, shape, reduce, contract, convolution, index, sort, random, leaves, collective)
 """The modules that hold rules: importing one registers its own."""
 
-__all__ = ["FAMILIES", "MEMORY_OPERANDS", "RULES", "SEQUENCES", "VIEWS"]
+COLLECTIVES = collective.KINDS
+"""The ops that the runtime runs, each with what it is on buffers."""
+
+__all__ = ["COLLECTIVES", "FAMILIES", "MEMORY_OPERANDS", "RULES", "SEQUENCES", "VIEWS"]

@@ -1,0 +1,114 @@
+"""Values of all processes of a group: what the process of a rank computes with those of the others.
+
+These are for functions that each process runs on values of its own, such as one that `tg.jit` compiles. A step that
+`tg.compile` divides among processes has none of them: it sees the whole batch, and exchanges what it needs by itself.
+Every process has to call the same collectives in the same order.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from xdsl.dialects.builtin import StringAttr
+
+from tensorgrad.dialects.tg import collective
+from tensorgrad.dialects.tg.base import integer
+from tensorgrad.errors import DTypeError, OptionError, ShapeError
+from tensorgrad.ops.elementwise.arithmetic import multiply
+from tensorgrad.ops.promotion import as_tensor
+from tensorgrad.ops.shape import normalized_axis
+from tensorgrad.runtime.group.membership import current_group
+from tensorgrad.tracing.dtypes import SHORT, is_float
+from tensorgrad.tracing.location import user_line
+from tensorgrad.tracing.tensor import Tensor
+from tensorgrad.tracing.tracer import emit
+
+MEAN = "mean"
+REDUCTIONS = (*collective.COMBINERS, MEAN)
+
+
+def all_reduce(x: Any, reduction: str = "sum") -> Tensor:
+    """Returns `x` of all processes combined, element by element; the same bits in every process.
+
+    Sums are taken in the order of ranks. The derivative is that of the sum of what all processes compute.
+
+    Args:
+        x: A tensor of numbers, of the same shape in every process.
+        reduction: "sum", "mean" (of floats), "max" or "min".
+
+    Raises:
+        OptionError: The reduction is none of these.
+        DTypeError: The mean of integers, or anything of booleans.
+    """
+    tensor = as_tensor(x)
+    if reduction not in REDUCTIONS:
+        raise OptionError(
+            f"{user_line()}: all_reduce: reduction must be one of {', '.join(REDUCTIONS)}, not {reduction!r}"
+        )
+    _check_numbers(tensor, "all_reduce")
+    if reduction == MEAN and not is_float(tensor.dtype):
+        raise DTypeError(f"{user_line()}: all_reduce: a mean is of floats, not of {SHORT[tensor.dtype]}; cast first")
+    size = current_group().size
+    combiner = StringAttr("sum" if reduction == MEAN else reduction)
+    found = emit(collective.AllReduceOp, [tensor], reduction=combiner, size=integer(size))
+    return multiply(found, 1 / size) if reduction == MEAN else found
+
+
+def reduce_scatter(x: Any, axis: int = 0) -> Tensor:
+    """Returns this process's part of the sum of `x` over all processes: of as many equal parts, the one of its rank.
+
+    Args:
+        x: A tensor of numbers, of the same shape in every process.
+        axis: The axis that is cut.
+
+    Raises:
+        ShapeError: There is no such axis, or it has no equal parts.
+        DTypeError: The elements are booleans.
+    """
+    tensor, size = as_tensor(x), current_group().size
+    place = normalized_axis(axis, tensor.ndim, "reduce_scatter")
+    _check_numbers(tensor, "reduce_scatter")
+    if tensor.shape[place] % size:
+        raise ShapeError(
+            f"{user_line()}: reduce_scatter: axis {axis} of shape {tensor.shape} has no {size} equal parts, "
+            "one for each process"
+        )
+    return emit(collective.ReduceScatterOp, [tensor], axis=integer(place), size=integer(size))
+
+
+def all_gather(x: Any, axis: int = 0) -> Tensor:
+    """Returns `x` of all processes behind each other along an axis, in the order of ranks.
+
+    Args:
+        x: A tensor, of the same shape in every process.
+        axis: The axis along which they are joined.
+
+    Raises:
+        ShapeError: There is no such axis.
+    """
+    tensor = as_tensor(x)
+    place = normalized_axis(axis, tensor.ndim, "all_gather")
+    return emit(collective.AllGatherOp, [tensor], axis=integer(place), size=integer(current_group().size))
+
+
+def broadcast_from(x: Any, root: int = 0) -> Tensor:
+    """Returns `x` of the process of rank `root`, in every process.
+
+    Args:
+        x: A tensor, of the same shape in every process.
+        root: Whose it is.
+
+    Raises:
+        OptionError: There is no such rank.
+    """
+    size = current_group().size
+    if isinstance(root, bool) or not isinstance(root, int) or not 0 <= root < size:
+        raise OptionError(
+            f"{user_line()}: broadcast_from: root must be a rank of the group, from 0 to {size - 1}, got {root!r}"
+        )
+    return emit(collective.CollectiveBroadcastOp, [as_tensor(x)], root=integer(root), size=integer(size))
+
+
+def _check_numbers(tensor: Tensor, what: str) -> None:
+    if SHORT[tensor.dtype] == "bool":
+        raise DTypeError(f"{user_line()}: {what}: combines numbers, not booleans; cast first")
