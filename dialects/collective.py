@@ -76,6 +76,12 @@ class CollectiveOp(IRDLOperation):
         return cast("IntegerAttr[Any]", self.root).value.data
 
     @property
+    def alike(self) -> object:
+        """What collectives have in common that one message can carry."""
+        element = cast("MemRefType[Attribute]", self.source.type).element_type
+        return self.kind, self.reduction, self.root, self.group, element
+
+    @property
     def inputs(self) -> Sequence[SSAValue]:
         """What is read."""
         return (self.source,)

@@ -17,7 +17,6 @@ CLASSES: dict[str, tuple[str, str]] = {
     "accumulate-gradients": ("tensorgrad.passes.tensors.accumulate_gradients", "AccumulateGradientsPass"),
     "append-updates": ("tensorgrad.passes.tensors.append_updates", "AppendUpdatesPass"),
     "distribute": ("tensorgrad.passes.tensors.distribute", "DistributePass"),
-    "group-collectives": ("tensorgrad.passes.tensors.group_collectives", "GroupCollectivesPass"),
     "inline-calls": ("tensorgrad.passes.tensors.inline_calls", "InlineCallsPass"),
     "recompute": ("tensorgrad.passes.tensors.recompute", "RecomputePass"),
     "lower-tg-to-buf": ("tensorgrad.passes.buffers.lower_tg_to_buf", "LowerTgToBufPass"),

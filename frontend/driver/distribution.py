@@ -11,7 +11,6 @@ from xdsl.passes import ModulePass
 from tensorgrad.errors import OptionError
 from tensorgrad.passes.tensors.distribute import DistributePass
 from tensorgrad.passes.tensors.distribute.distribute_pass import OPTIMIZER
-from tensorgrad.passes.tensors.group_collectives import GroupCollectivesPass
 from tensorgrad.runtime.group.group import Group
 from tensorgrad.tracing.dtypes import Spec
 from tensorgrad.tracing.location import user_line
@@ -41,10 +40,7 @@ class Distribution:
     def passes(self, function: str) -> list[ModulePass]:
         """Returns the passes that make the step of this process."""
         group = self.group
-        return [
-            DistributePass(group.size, group.rank, self.shard, self.replicated, function),
-            GroupCollectivesPass(),
-        ]
+        return [DistributePass(group.size, group.rank, self.shard, self.replicated, function)]
 
     def own(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
         """Returns this process's part of inputs: those that are given as a whole are cut, others are parts already."""

@@ -9,8 +9,10 @@ from typing import Generic, Protocol, TypeVar
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import SSAValue
 
+from tensorgrad.dialects.attention import AttentionOp
 from tensorgrad.dialects.buf import KernelOp, PackOp, parts_of, row_of
 from tensorgrad.dialects.buf_control import ChooseOp, RunOp
+from tensorgrad.dialects.collective import CollectiveOp
 from tensorgrad.dialects.signature import arguments_of
 from tensorgrad.passes.analyses.storage import writes_in_place
 
@@ -26,6 +28,11 @@ class Node(Protocol):
     @property
     def outputs(self) -> Sequence[SSAValue]:
         """The buffers that it writes."""
+        ...
+
+    @property
+    def single(self) -> AttentionOp | CollectiveOp | None:
+        """The one op that it is, if it has no stages."""
         ...
 
 
@@ -238,8 +245,16 @@ class KernelGraph(Generic[N]):
         del self._bit[kernel], self._reach[kernel]
 
     def order(self) -> list[N]:
-        """Returns the kernels in an order that runs: as they stand, as far as dependences let them."""
-        return topological(self.kernels, self.successors)
+        """Returns the kernels in an order that runs: as they stand, as far as dependences let them.
+
+        Collectives come in rounds: what needs none, then all that this allows, alike ones side by side, then what needs
+        no others than these, and so on. So one message carries several, and there are as few messages in a row as the
+        longest path has collectives.
+        """
+        found = topological(self.kernels, self.successors)
+        if not any(isinstance(kernel.single, CollectiveOp) for kernel in found):
+            return found
+        return topological(_in_rounds(found, self.successors), self.successors)
 
 
 def topological(kernels: Sequence[N], successors: Callable[[N], Sequence[N]]) -> list[N]:
@@ -262,6 +277,20 @@ def topological(kernels: Sequence[N], successors: Callable[[N], Sequence[N]]) ->
                 heapq.heappush(ready, number[later])
     assert len(result) == len(kernels), "the kernels depend on each other in a circle"
     return result
+
+
+def _in_rounds(kernels: Sequence[N], successors: Callable[[N], Sequence[N]]) -> list[N]:
+    """Returns kernels, which are in an order that runs, by how many collectives run before each at least."""
+    before = dict.fromkeys(kernels, 0)
+    kinds: dict[object, int] = {}
+    place: dict[N, tuple[int, int]] = {}
+    for kernel in kernels:
+        op = kernel.single if isinstance(kernel.single, CollectiveOp) else None
+        place[kernel] = before[kernel], 0 if op is None else 1 + kinds.setdefault(op.alike, len(kinds))
+        for later in successors(kernel):
+            if later in before:
+                before[later] = max(before[later], before[kernel] + (op is not None))
+    return sorted(kernels, key=place.__getitem__)
 
 
 def _with_parts(values: Iterable[SSAValue]) -> list[SSAValue]:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import wgpu
 
-from tensorgrad.runtime.errors import DeviceError
+from tensorgrad.runtime.errors import DeviceError, TensorgradError
 
 
 class _LateErrors(logging.Handler):
@@ -87,7 +87,7 @@ def reporting(doing: str) -> Iterator[None]:
     _processes.add(os.getpid())
     try:
         yield
-    except DeviceError:
+    except TensorgradError:
         raise
     except (wgpu.GPUError, wgpu.GPUPipelineError, RuntimeError, MemoryError) as error:
         before = _late_errors.take()

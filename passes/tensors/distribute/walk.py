@@ -143,24 +143,28 @@ def _attention(d: Distribution, op: CallOp, operands: Sequence[Placed]) -> tuple
 
 
 def _scan(d: Distribution, op: ScanOp, operands: Sequence[Placed]) -> list[Placed]:
-    """What a loop carries has the layout that it begins with, or one that an iteration gives it, or is whole."""
+    """What a loop carries is the sum of what processes have, or as it begins, or as an iteration gives it, or whole.
+
+    The first of these that every iteration keeps. Only what begins as zeros is tried as a sum.
+    """
     first, second = len(op.consts), len(op.consts) + op.carries
     operands = [d.resolved(one, value) for one, value in zip(operands, op.operands, strict=True)]
     consts = operands[:first]
     xs = [d.whole(one) if one.axis == 0 else one for one in operands[second:]]
     rows = [Layout(None if one.axis is None else one.axis - 1) for one in xs]
-    carried = [one.layout for one in operands[first:second]]
-    tried = 0
+    begun = [one.layout for one in operands[first:second]]
+    carried = [PARTIAL if splat_value(one.value) == 0 else one.layout for one in operands[first:second]]
+    changed = [False] * op.carries
     while True:
         given = [*(one.layout for one in consts), *carried, *rows]
         inner = _found_layouts(d, op.body.block, given)
-        if inner[: op.carries] == carried:
+        before = list(carried)
+        for place, (old, new) in enumerate(zip(before, inner, strict=False)):
+            if old != new:
+                carried[place] = WHOLE if changed[place] or begun[place] != WHOLE else new
+                changed[place] = True
+        if carried == before:  # what an iteration gives otherwise is brought back
             break
-        tried += 1
-        carried = [
-            old if old == new else (new if tried == 1 and old == WHOLE else WHOLE)
-            for old, new in zip(carried, inner, strict=False)
-        ]
     stacks = [WHOLE if layout.partial else layout for layout in inner[op.carries :]]
     body, _ = _body(d, op.body.block, given, [*carried, *stacks])
     init = [d.as_layout(one, layout) for one, layout in zip(operands[first:second], carried, strict=True)]

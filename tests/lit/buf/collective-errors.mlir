@@ -1,0 +1,43 @@
+// RUN: tg-opt %s --split-input-file --parsing-diagnostics --verify-diagnostics | filecheck %s
+
+func.func @f(%x: memref<2xf32>, %y: memref<8xf32>) {
+  buf.kernel grid = [] ins(%x : memref<2xf32>) outs(%y : memref<8xf32>) {
+  ^bb0(%0: memref<2xf32>, %1: memref<8xf32>):
+    // CHECK: all_gather of a group of 2 makes no memref<8xf32> of memref<2xf32>
+    buf.collective "all_gather" ins(%0 : memref<2xf32>) outs(%1 : memref<8xf32>) {reduction = "sum", root = 0 : i64, size = 2 : i64}
+  }
+  func.return
+}
+
+// -----
+
+func.func @f(%x: memref<8xf32>, %y: memref<8xf32>) {
+  buf.kernel grid = [] ins(%x : memref<8xf32>) outs(%y : memref<8xf32>) {
+  ^bb0(%0: memref<8xf32>, %1: memref<8xf32>):
+    // CHECK: 'all_to_all' is not one of all_reduce, reduce_scatter, all_gather, broadcast
+    buf.collective "all_to_all" ins(%0 : memref<8xf32>) outs(%1 : memref<8xf32>) {reduction = "sum", root = 0 : i64, size = 2 : i64}
+  }
+  func.return
+}
+
+// -----
+
+func.func @f(%x: memref<8xf32>, %y: memref<8xf32>) {
+  buf.kernel grid = [] ins(%x : memref<8xf32>) outs(%y : memref<8xf32>) {
+  ^bb0(%0: memref<8xf32>, %1: memref<8xf32>):
+    // CHECK: rank 2 is not one of a group of 2
+    buf.collective "broadcast" ins(%0 : memref<8xf32>) outs(%1 : memref<8xf32>) {reduction = "sum", root = 2 : i64, size = 2 : i64}
+  }
+  func.return
+}
+
+// -----
+
+// CHECK: a buf.collective stands alone in a kernel over its grid []
+func.func @f(%x: memref<8xf32>, %y: memref<8xf32>) {
+  buf.kernel grid = [8] ins(%x : memref<8xf32>) outs(%y : memref<8xf32>) {
+  ^bb0(%0: memref<8xf32>, %1: memref<8xf32>):
+    buf.collective "all_reduce" ins(%0 : memref<8xf32>) outs(%1 : memref<8xf32>) {reduction = "sum", root = 0 : i64, size = 2 : i64}
+  }
+  func.return
+}
