@@ -10,7 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from tensorgrad.eager.tape import Backward, Edge, Leaf, Node, Operand
+from tensorgrad.eager.backward import Backward
+from tensorgrad.eager.folding import Folded, Graph
+from tensorgrad.eager.tape import Edge, Leaf, Node, Operand
 from tensorgrad.eager.templates import Template
 from tensorgrad.eager.values import Kind, Value
 from tensorgrad.errors import ArgumentError, DTypeError, GradientError, ShapeError, TraceError
@@ -50,6 +52,10 @@ class ChangingHome(Home):
     @abstractmethod
     def zeros(self, kind: Kind) -> Operand:
         """Returns zeros."""
+
+    def folded(self, graph: Graph, seed: Kind) -> Folded | None:
+        """Returns the backward pass through a graph as one template; `None`: what computes at once gains nothing."""
+        return None
 
     @abstractmethod
     def wrap(self, value: Value, edge: Edge | None) -> Array:

@@ -7,7 +7,7 @@ import threading
 from abc import abstractmethod
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -22,6 +22,7 @@ from tensorgrad.dialects.tg.elementwise.arithmetic import AddOp
 from tensorgrad.dialects.tg.shape import BroadcastOp, ReshapeOp
 from tensorgrad.eager.blocks import Load, Loaded, Program
 from tensorgrad.eager.changes import ChangingHome
+from tensorgrad.eager.folding import Folded, Graph, folded
 from tensorgrad.eager.recording import Recording, is_constant, splat_of
 from tensorgrad.eager.tape import Edge, Operand, on_tape
 from tensorgrad.eager.templates import Template
@@ -35,10 +36,12 @@ from tensorgrad.tracing.grad_mode import is_grad_enabled
 from tensorgrad.tracing.location import user_line
 from tensorgrad.tracing.tensor import Array
 
+Made = TypeVar("Made")
+
 _log = logging.getLogger("tensorgrad")
 
 MOST_PROGRAMS = 128
-"""For how many structures of blocks a device keeps programs."""
+"""For how many structures of blocks a device keeps programs, and of graphs templates."""
 
 MOST_TEMPLATES = 4096
 """How many ops and functions a device keeps; one that comes again after so many others is another one."""
@@ -278,6 +281,7 @@ class RecordingHome(EagerHome):
         self._lock = threading.RLock()
         self._recording = Recording(self)
         self._programs: OrderedDict[Hashable, Program] = OrderedDict()
+        self._folded: OrderedDict[Hashable, Folded] = OrderedDict()
         self._longest = LONGEST
         self.flushes = 0
 
@@ -300,6 +304,10 @@ class RecordingHome(EagerHome):
                 self.flush()
                 self._longest = LONGEST // period * period if period else LONGEST
             return made
+
+    def folded(self, graph: Graph, seed: Kind) -> Folded:
+        """Returns the backward pass through a graph, which is one for all graphs of its structure."""
+        return _kept(self._folded, graph.key, lambda: folded(graph, seed))
 
     def synchronize(self) -> None:
         """Computes what is recorded.
@@ -350,10 +358,15 @@ class RecordingHome(EagerHome):
 
     def _program(self, recording: Recording, alive: Sequence[Value]) -> Program:
         key = recording.key(alive)
-        found = self._programs.get(key)
-        if found is None:
-            found = self._programs[key] = Program(recording, alive, self._load, self._compiled_at)
-            if len(self._programs) > MOST_PROGRAMS:
-                self._programs.popitem(last=False)
-        self._programs.move_to_end(key)
-        return found
+        return _kept(self._programs, key, lambda: Program(recording, alive, self._load, self._compiled_at))
+
+
+def _kept(cache: OrderedDict[Hashable, Made], key: Hashable, make: Callable[[], Made]) -> Made:
+    """Returns what a device keeps for a structure, which is made where there is none; the one used last goes last."""
+    found = cache.get(key)
+    if found is None:
+        found = cache[key] = make()
+        if len(cache) > MOST_PROGRAMS:
+            cache.popitem(last=False)
+    cache.move_to_end(key)
+    return found

@@ -1,0 +1,148 @@
+"""Backward passes as one application: graphs of one structure share a template that goes through all their nodes."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Hashable, Iterator
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from xdsl.ir import Block, SSAValue
+
+from tensorgrad.dialects.tg.build import TensorBuilder
+from tensorgrad.dialects.tg.call import ReturnOp
+from tensorgrad.eager.tape import Leaf, Node
+from tensorgrad.eager.templates import Template
+from tensorgrad.eager.values import Kind, Value
+
+Target: TypeAlias = tuple[int, int]
+"""Where a cotangent goes, by number: a node, or a leaf, which counts from -1 down; and which of its results."""
+
+
+def nodes_behind(root: Node) -> Iterator[Node]:
+    """Yields the nodes of a graph, each once, the last one first."""
+    waiting, seen = [root], {root}
+    while waiting:
+        node = heapq.heappop(waiting)
+        for edge in node.edges:
+            if edge is not None and isinstance(edge[0], Node) and edge[0] not in seen:
+                seen.add(edge[0])
+                heapq.heappush(waiting, edge[0])
+        yield node
+
+
+@dataclass
+class Graph:
+    """What a plain backward pass goes through.
+
+    Attributes:
+        nodes: The last one first.
+        numbers: What targets call each node.
+        targets: For each node, where the cotangents of its operands go.
+        leaves: By number: the first one is -1.
+        root: Which result of the first node the pass begins with.
+        values: What the derivatives take, in order.
+    """
+
+    nodes: list[Node]
+    numbers: list[int]
+    targets: list[tuple[Target | None, ...]]
+    leaves: list[Leaf]
+    root: int
+    values: list[Value]
+
+    @property
+    def key(self) -> Hashable:
+        """Equal for graphs that one template goes through."""
+        derivatives = tuple([node.derivative for node in self.nodes])
+        return self.root, derivatives, tuple(self.numbers), tuple(self.targets)
+
+    @staticmethod
+    def behind(root: Node, place: int) -> Graph | None:
+        """Returns the graph behind a result of a node.
+
+        It is `None` where the pass has to stop on its way: someone looks at a gradient, or has to be told of a value
+        that is there no more.
+        """
+        graph = Graph([], [], [], [], place, [])
+        numbers: dict[Node | Leaf, int] = {root: 0}
+        count = 1
+        for node in nodes_behind(root):
+            if node.values is None or node.hooks or node.retained:
+                return None
+            targets: list[Target | None] = []
+            for edge in node.edges:
+                if edge is None:
+                    targets.append(None)
+                    continue
+                target, place = edge
+                number = numbers.get(target)
+                if number is None:
+                    if isinstance(target, Node):
+                        number = numbers[target] = count
+                        count += 1
+                    elif target.hooks:
+                        return None
+                    else:
+                        graph.leaves.append(target)
+                        number = numbers[target] = -len(graph.leaves)
+                targets.append((number, place))
+            for value in node.values:
+                if value is not None:
+                    if value.is_outdated:
+                        return None
+                    graph.values.append(value)
+            graph.nodes.append(node)
+            graph.numbers.append(numbers[node])
+            graph.targets.append(tuple(targets))
+        return graph
+
+
+@dataclass(frozen=True)
+class Folded:
+    """The backward pass through graphs of one structure.
+
+    Attributes:
+        template: Takes the cotangent of the root, then the graph's values; gives the gradients of leaves.
+        leaves: Whose gradients these are.
+    """
+
+    template: Template
+    leaves: tuple[int, ...]
+
+
+def folded(graph: Graph, seed: Kind) -> Folded:
+    """Returns the backward pass through a graph.
+
+    Args:
+        graph: What it goes through.
+        seed: The type of the cotangent that it begins with.
+    """
+    block = Block(arg_types=[seed.type, *(value.kind.type for value in graph.values)])
+    builder = TensorBuilder(block)
+    given = iter(block.args)
+    found: dict[Target, SSAValue] = {(0, graph.root): next(given)}
+    for number, node, targets in zip(graph.numbers, graph.nodes, graph.targets, strict=True):
+        assert node.values is not None
+        used = [None if value is None else next(given) for value in node.values]
+        cotangents = [found.pop((number, place), None) for place in range(len(node.results))]
+        template = node.derivative.template
+        if template is None or all(one is None for one in cotangents):
+            continue
+        places = [place for _, place in node.derivative.uses]
+        operands = [
+            _cotangent(cotangents[place], node.results[place], builder) if one is None else one
+            for place, one in zip(places, used, strict=True)
+        ]
+        pieces = template.inlined(operands, builder)
+        for target, piece in zip(targets, node.derivative.pieces, strict=True):
+            if target is not None and piece is not None:
+                before = found.get(target)
+                found[target] = pieces[piece] if before is None else builder.add(before, pieces[piece])
+    leaves = [target for target in found if target[0] < 0]
+    block.add_op(ReturnOp([found[target] for target in leaves]))
+    return Folded(Template("backward", block), tuple(-1 - number for number, _ in leaves))
+
+
+def _cotangent(found: SSAValue | None, kind: Kind, builder: TensorBuilder) -> SSAValue:
+    return builder.zeros(kind.shape, kind.type.get_element_type()) if found is None else found
