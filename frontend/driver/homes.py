@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 
+from tensorgrad.dialects.signature import arguments_of, results_of
+from tensorgrad.dialects.tg.base import NumpyArray
 from tensorgrad.driver.device import DeviceName, check_name, find_device
 from tensorgrad.driver.pipeline import Compilation, Phases
-from tensorgrad.eager.blocks import NAME, Loaded
+from tensorgrad.eager.blocks import NAME, Run
 from tensorgrad.eager.homes import EagerHome, NumpyHome, RecordingHome
 from tensorgrad.errors import OptionError
+from tensorgrad.passes.functions import find_function
 from tensorgrad.passes.pipelines import forward_passes
+from tensorgrad.runtime.backend import Executable, OutputHandle
+from tensorgrad.runtime.cpu import CpuExecutable
 from tensorgrad.tracing.dtypes import DType, as_dtype
 from tensorgrad.tracing.location import user_line
 from tensorgrad.tracing.tensor import Array, Tensor, Traced
@@ -63,11 +69,21 @@ def new_home(name: str, device: ProgramDevice, compiled_at: int) -> RecordingHom
         compiled_at: How often a block comes until it is compiled.
     """
 
-    def load(module: ModuleOp) -> Loaded:
-        return Compilation(NAME, module, lambda _: forward_passes(), device, Phases()).load(None)
+    def load(module: ModuleOp) -> Run:
+        executable = Compilation(NAME, module, lambda _: forward_passes(), device, Phases()).load(None)
+        function = find_function(module, None)
+        inputs, outputs = ([slot.name for slot in slots] for slots in (arguments_of(function), results_of(function)))
+        if isinstance(executable, CpuExecutable):
+            return executable.caller(inputs, outputs)
+        return lambda arrays: _called(executable, dict(zip(inputs, arrays, strict=True)), outputs)
 
     lacks = frozenset[DType]() if device.target.native else frozenset({np.dtype(np.float64)})
     return RecordingHome(name, load, compiled_at, lacks)
+
+
+def _called(executable: Executable, inputs: Mapping[str, NumpyArray], outputs: Sequence[str]) -> list[OutputHandle]:
+    found = executable.step(inputs, {}, list(inputs))
+    return [found[name] for name in outputs]
 
 
 def tensor(x: Any, dtype: object = None, *, device: DeviceName | None = None, requires_grad: bool = False) -> Tensor:

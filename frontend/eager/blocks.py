@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol, TypeAlias
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
 
 import numpy as np
 from xdsl.dialects import func
@@ -23,15 +23,10 @@ from tensorgrad.tracing.tracer import checked_module
 NAME = "eager_block"
 
 
-class Loaded(Protocol):
-    """A block on its device."""
+Run: TypeAlias = Callable[[Sequence[NumpyArray]], Sequence[NumpyArray | OutputHandle]]
+"""Runs a block on arrays by position, which never change."""
 
-    def step(self, inputs: Mapping[str, Any], scalars: Mapping[str, float], constant: Any) -> Mapping[str, Any]:
-        """Runs it once; see `Executable.step`."""
-        ...
-
-
-Load: TypeAlias = Callable[[ModuleOp], Loaded]
+Load: TypeAlias = Callable[[ModuleOp], Run]
 """Compiles a module with one function for a device, and loads it."""
 
 
@@ -55,11 +50,12 @@ class Program:
         self._outputs = [value.number for value in alive]
         self._load, self._compiled_at = load, compiled_at
         self._runs = 0
-        self._run: Callable[[Sequence[Value]], list[NumpyArray | OutputHandle]] | None = None
+        self._run: Run | None = None
+        self._places: Sequence[int] = ()
         self._is_compiled = False
         self.compilations = 0
 
-    def run(self, recording: Recording) -> list[NumpyArray | OutputHandle]:
+    def run(self, recording: Recording) -> Sequence[NumpyArray | OutputHandle]:
         """Returns the results that are asked for.
 
         Args:
@@ -68,34 +64,29 @@ class Program:
         Raises:
             TensorgradError: What the compiler or the device reported.
         """
-        for place, (before, now) in enumerate(zip(self._constants, recording.constants, strict=True)):
-            if before is not None and before != now:
-                self._constants[place] = None
-                self._run = None
+        if recording.constants != self._constants:
+            self._vary(recording.constants)
         self._runs += 1
         if self._run is None or (not self._is_compiled and self._runs >= self._compiled_at):
             self._prepare()
         assert self._run is not None
-        return self._run(recording.inputs)
+        return self._run([recording.inputs[place].numpy() for place in self._places])
+
+    def _vary(self, constants: Sequence[bytes | None]) -> None:
+        """Makes inputs of constants that are others now."""
+        for place, (before, now) in enumerate(zip(self._constants, constants, strict=True)):
+            if before is not None and before != now:
+                self._constants[place] = None
+                self._run = None
 
     def _prepare(self) -> None:
-        module, places = self._module()
-        names = [f"x{place}" for place in places]
+        module, self._places = self._module()
         if self._runs < self._compiled_at:
-            executor = TensorExecutor(module)
-            self._run = lambda inputs: list(executor.call([inputs[place].numpy() for place in places]))
+            self._run = TensorExecutor(module).call
             return
-        loaded = self._load(module)
+        self._run = self._load(module)
         self._is_compiled = True
         self.compilations += 1
-        outputs = [f"y{i}" for i in range(len(self._outputs))]
-
-        def run(inputs: Sequence[Value]) -> list[NumpyArray | OutputHandle]:
-            given = {name: inputs[place].numpy() for name, place in zip(names, places, strict=True)}
-            found = loaded.step(given, {}, names)
-            return [found[name] for name in outputs]
-
-        self._run = run
 
     def _module(self) -> tuple[ModuleOp, list[int]]:
         """Returns the block as a module, and which inputs its arguments are."""

@@ -20,7 +20,7 @@ from tensorgrad.dialects.tg.base import NumpyArray, TensorOp, ints
 from tensorgrad.dialects.tg.call import returned
 from tensorgrad.dialects.tg.elementwise.arithmetic import AddOp
 from tensorgrad.dialects.tg.shape import BroadcastOp, ReshapeOp
-from tensorgrad.eager.blocks import Load, Loaded, Program
+from tensorgrad.eager.blocks import Load, Program, Run
 from tensorgrad.eager.changes import ChangingHome
 from tensorgrad.eager.folding import Folded, Graph, folded
 from tensorgrad.eager.recording import Recording, is_constant, splat_of
@@ -258,7 +258,7 @@ def _compute_alone(recording: Recording, value: Value, error: TensorgradError | 
         value.error = error
 
 
-def _never(module: ModuleOp) -> Loaded:
+def _never(module: ModuleOp) -> Run:
     raise AssertionError("a block that is computed once is interpreted")
 
 

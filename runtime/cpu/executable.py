@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from tensorgrad.runtime.backend import OutputHandle, OutputRing
+from tensorgrad.runtime.cpu.calling import Places
 from tensorgrad.runtime.cpu.code import NativeCode
 from tensorgrad.runtime.cpu.device import ALIGNMENT, CpuDevice
 from tensorgrad.runtime.cpu.exchanges import Exchanges
@@ -136,6 +137,35 @@ class CpuExecutable(ProgramExecutable[CpuDevice, np.ndarray]):
         if self._faults:
             self.check_faults()
         return self._ring.handles(index)
+
+    def caller(
+        self, inputs: Sequence[str], outputs: Sequence[str]
+    ) -> Callable[[Sequence[np.ndarray]], list[np.ndarray]]:
+        """Returns what runs the program once, which has no scalars, on arrays by position; `step` is not used then.
+
+        It takes arrays of the inputs' shapes and dtypes that never change: one that was given in the last call is not
+        copied again. It gives read-only arrays of the caller's own, and raises `DeviceError` as `step` does.
+
+        Args:
+            inputs: The names of all inputs, in the order in which they are given.
+            outputs: The names of the outputs that are wanted, in order.
+        """
+        views = [(self._input_views[name], self._slots.get(name)) for name in inputs]
+        places = Places(self.program, self.device, self._layout.size, self._buffers, views, outputs)
+
+        def call(arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+            places.fill(arrays)
+            pool = self.device.pool.acquire(self._scratch_bytes) if self._is_parallel else 0
+            try:
+                self._step(self._plan_address, places.frame, pool, self._scratch)
+            finally:
+                if pool:
+                    self.device.pool.release()
+            if self._faults:
+                self.check_faults()
+            return places.outputs()
+
+        return call
 
     def check_faults(self) -> None:
         """Forgets what kernels noted of indices outside of their memory.
