@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import count
 from typing import Any
@@ -112,15 +112,17 @@ class ChangingHome(Home):
         if root is not x:
             self.update(x)
 
-    def replace(self, x: Array, new: Array) -> None:
-        """Gives a tensor a new value, which no other tensor has; see `Home.replace`."""
-        if live(x).view is not None:
-            self.assign(x, "replace", new)
-            return
-        value: Value = self.operand(x)[0]
-        made = self.operand(new)[0]
-        value.shared().replace(made, user_line())
-        live(x).value = made
+    def replace(self, new: Mapping[Array, Array]) -> None:
+        """Gives tensors new values, which no other tensors have; see `Home.replace`."""
+        line = user_line()
+        for x, value in new.items():
+            own = live(x)
+            if own.view is not None:
+                self.assign(x, "replace", value)
+                continue
+            before: Value = self.operand(x)[0]
+            own.value = self.operand(value)[0]
+            before.shared().replace(own.value, line)
 
     def _check_changeable(self, x: Array, what: str) -> None:
         one: Array | None = x if is_grad_enabled() else None

@@ -42,6 +42,7 @@ class _Update:
     Attributes:
         function: Takes parameters, gradients, states and scalars, by the names of its slots; gives what is new.
         arguments: Its arguments.
+        sources: For each, whether it is a parameter, a gradient, state or a scalar, and which.
         specs: The shapes and dtypes of these: state may have others than its parameter.
         results: Its results.
         scalars: What computes its scalars.
@@ -49,6 +50,7 @@ class _Update:
 
     function: FuncOp
     arguments: Sequence[Slot]
+    sources: Sequence[tuple[str, str]]
     specs: Sequence[Spec]
     results: Sequence[Slot]
     scalars: ScalarInputs
@@ -110,7 +112,7 @@ class Stepper:
         Raises:
             GradientError: None has.
         """
-        gradients = {name: one.grad for name, one in self._parameters.items() if one.grad is not None}
+        gradients = {name: gradient for name, one in self._parameters.items() if (gradient := one.grad) is not None}
         if not gradients:
             raise GradientError(f"{user_line()}: step: no parameter has a gradient; call loss.backward() before")
         update = self._update(tuple(gradients))
@@ -123,16 +125,17 @@ class Stepper:
             "state": self._state,
             "scalar": {name: Array(value) for name, value in scalars.items()},
         }
-        operands = [_operand(slot, spec, values) for slot, spec in zip(update.arguments, update.specs, strict=True)]
+        operands = [
+            _zeros(spec) if (found := values[role].get(name)) is None else found
+            for (role, name), spec in zip(update.sources, update.specs, strict=True)
+        ]
         home = next(iter(self._parameters.values())).home
         assert home is not None
         with tg.no_grad():
             found = home.call(update.function, operands, update.function)
-            for slot, value in zip(update.results, found, strict=True):
-                if slot.name in self._parameters:
-                    home.replace(self._parameters[slot.name], value)
-                else:
-                    self._state[slot.name] = value
+            new = {slot.name: value for slot, value in zip(update.results, found, strict=True)}
+            home.replace({one: new.pop(name) for name, one in self._parameters.items() if name in new})
+        self._state.update(new)
         home.synchronize()
         self.step_count += 1
 
@@ -173,11 +176,9 @@ class Stepper:
         return self._updates[names]
 
 
-def _operand(slot: Slot, spec: Spec, values: Mapping[str, Mapping[str, Array]]) -> Array:
-    """Returns what an update takes as an argument; state is zero before the first step."""
-    role = "gradient" if slot.role == "input" else slot.role
-    found = values[role].get(slot.name.removeprefix(GRADIENT))
-    return Array(np.broadcast_to(np.zeros((), spec.dtype), spec.shape)) if found is None else found
+def _zeros(spec: Spec) -> Array:
+    """Returns what state is before the first step."""
+    return Array(np.broadcast_to(np.zeros((), spec.dtype), spec.shape))
 
 
 def _traced(parameters: Mapping[str, Spec], optimizer: Optimizer) -> _Update:
@@ -202,7 +203,11 @@ def _traced(parameters: Mapping[str, Spec], optimizer: Optimizer) -> _Update:
         if one.role == "scalar"
     ]
     function.detach()
-    return _Update(function, arguments, specs, results_of(function), ScalarInputs(scalars))
+    sources = [
+        ("gradient", one.name.removeprefix(GRADIENT)) if one.role == "input" else (one.role, one.name)
+        for one in arguments
+    ]
+    return _Update(function, arguments, sources, specs, results_of(function), ScalarInputs(scalars))
 
 
 def _named(parameters: Any) -> dict[str, Array]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from xdsl.dialects.func import FuncOp
@@ -57,6 +58,19 @@ class Concrete(Protocol):
         ...
 
 
+@dataclass(frozen=True)
+class TracedFunction:
+    """A function of tensors, traced for operands of some types.
+
+    Attributes:
+        function: In `tg`; gives one result.
+        allows: Whether the function may be applied to such operands, where that depends on their values.
+    """
+
+    function: FuncOp
+    allows: Callable[[Sequence[Any]], bool] | None
+
+
 class Home(ABC):
     """A device that tensors live on, and on which ops on them run.
 
@@ -89,6 +103,18 @@ class Home(ABC):
             operands: Tensors that live here, and arrays of the host.
             key: Equal for functions that are the same.
         """
+
+    def apply_traced(
+        self, key: Hashable, operands: Sequence[Any], traced: Callable[[], TracedFunction | None]
+    ) -> Any | None:
+        """Applies a function as one op; gives `None` where its ops are to be applied one by one.
+
+        Args:
+            key: Equal for functions that are the same for operands of the same types.
+            operands: Tensors that live here, and arrays of the host.
+            traced: Traces the function for such operands; gives `None` where that is not possible.
+        """
+        return None
 
     @abstractmethod
     def synchronize(self) -> None:
@@ -123,12 +149,12 @@ class Home(ABC):
         """
 
     @abstractmethod
-    def replace(self, x: Any, new: Any) -> None:
-        """Gives a tensor, and all that shares its memory, the value of a new one of its shape and dtype.
+    def replace(self, new: Mapping[Any, Any]) -> None:
+        """Gives tensors that live here, and all that share their memory, new values of their shapes and dtypes.
 
         Args:
-            x: Lives here. What is recorded for its gradient stays.
-            new: What an op or a function has given, and nobody else has.
+            new: For each tensor, what an op or a function has given, and nobody else has. What is recorded for its
+                gradient stays.
         """
 
     @abstractmethod
