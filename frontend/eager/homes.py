@@ -7,7 +7,7 @@ import threading
 from abc import abstractmethod
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -33,10 +33,14 @@ from tensorgrad.passes.tensors.moving import copied
 from tensorgrad.runtime.backend import OutputHandle
 from tensorgrad.tracing.dtypes import SHORT, DType
 from tensorgrad.tracing.grad_mode import is_grad_enabled
+from tensorgrad.tracing.home import TracedFunction
 from tensorgrad.tracing.location import user_line
 from tensorgrad.tracing.tensor import Array
 
 Made = TypeVar("Made")
+
+_Applicable: TypeAlias = tuple[Template, Callable[[Sequence[Any]], bool] | None]
+_UNKNOWN: Any = object()
 
 _log = logging.getLogger("tensorgrad")
 
@@ -281,6 +285,7 @@ class RecordingHome(EagerHome):
         self._lock = threading.RLock()
         self._recording = Recording(self)
         self._programs: OrderedDict[Hashable, Program] = OrderedDict()
+        self._functions: OrderedDict[Hashable, _Applicable | None] = OrderedDict()
         self._folded: OrderedDict[Hashable, Folded] = OrderedDict()
         self._longest = LONGEST
         self.flushes = 0
@@ -304,6 +309,26 @@ class RecordingHome(EagerHome):
                 self.flush()
                 self._longest = LONGEST // period * period if period else LONGEST
             return made
+
+    def apply_traced(
+        self, key: Hashable, operands: Sequence[Array], traced: Callable[[], TracedFunction | None]
+    ) -> Array | None:
+        """Applies a function as one op; see `Home.apply_traced`."""
+        kinds = tuple([_kind_of(operand) for operand in operands])
+        found = self._functions.get((key, kinds), _UNKNOWN)
+        if found is _UNKNOWN:
+            found = self._functions[key, kinds] = self._applicable(traced())
+            if len(self._functions) > MOST_TEMPLATES:
+                self._functions.popitem(last=False)
+        if found is None or (found[1] is not None and not found[1](operands)):
+            return None
+        return self.wrap(*self.applied(found[0], [self.operand(operand) for operand in operands])[0])
+
+    def _applicable(self, traced: TracedFunction | None) -> _Applicable | None:
+        if traced is None:
+            return None
+        template = Template.of_function(traced.function)
+        return None if template.results[0].dtype in self._lacks else (template, traced.allows)
 
     def folded(self, graph: Graph, seed: Kind) -> Folded:
         """Returns the backward pass through a graph, which is one for all graphs of its structure."""
@@ -359,6 +384,11 @@ class RecordingHome(EagerHome):
     def _program(self, recording: Recording, alive: Sequence[Value]) -> Program:
         key = recording.key(alive)
         return _kept(self._programs, key, lambda: Program(recording, alive, self._load, self._compiled_at))
+
+
+def _kind_of(x: Array) -> Kind:
+    """Returns the type of a tensor's value."""
+    return kind_of(x.shape, x.dtype) if x.live is None else x.live.value.kind
 
 
 def _kept(cache: OrderedDict[Hashable, Made], key: Hashable, make: Callable[[], Made]) -> Made:

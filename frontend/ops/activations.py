@@ -23,6 +23,7 @@ from tensorgrad.ops.elementwise.arithmetic import (
 )
 from tensorgrad.ops.elementwise.functions import erfc, expm1, sigmoid, tanh
 from tensorgrad.ops.promotion import as_float
+from tensorgrad.ops.recorded import recorded_whole
 from tensorgrad.tracing.location import user_line
 from tensorgrad.tracing.tensor import Tensor
 from tensorgrad.tracing.tracer import emit
@@ -38,12 +39,14 @@ def _gated(x: Any, limit: float) -> tuple[Tensor, Tensor]:
     return factor, where(greater(factor, limit), limit, factor)
 
 
+@recorded_whole
 def leaky_relu(x: Any, negative_slope: float = 0.01) -> Tensor:
     """`x` where it is positive, else `negative_slope * x`; its derivative at 0 is `negative_slope`."""
     tensor = as_float(x)
     return where(greater(tensor, 0), tensor, multiply(tensor, negative_slope))
 
 
+@recorded_whole
 def elu(x: Any, alpha: float = 1.0) -> Tensor:
     """`x` where it is positive, else `alpha * (exp(x) - 1)`; its derivative at 0 is `alpha`."""
     tensor = as_float(x)
@@ -51,11 +54,13 @@ def elu(x: Any, alpha: float = 1.0) -> Tensor:
     return where(positive, tensor, multiply(expm1(where(positive, 0, tensor)), alpha))
 
 
+@recorded_whole
 def selu(x: Any) -> Tensor:
     """Returns the self-normalizing `elu`: scale 1.0507, alpha 1.6733."""
     return multiply(elu(x, 1.6732632423543772), 1.0507009873554805)
 
 
+@recorded_whole
 def gelu(x: Any, approximate: str = "none") -> Tensor:
     """`x` times the normal distribution's probability below `x`.
 
@@ -76,12 +81,14 @@ def gelu(x: Any, approximate: str = "none") -> Tensor:
     raise OptionError(f'{user_line()}: gelu: approximate must be "none" or "tanh", not {approximate!r}')
 
 
+@recorded_whole
 def silu(x: Any) -> Tensor:
     """`x * sigmoid(x)`."""
     factor, gate = _gated(x, 1000.0)
     return multiply(factor, sigmoid(gate))
 
 
+@recorded_whole
 def softplus(x: Any, beta: float = 1.0, threshold: float | None = None) -> Tensor:
     """`log(1 + exp(beta * x)) / beta`, without overflow; its derivative is the sigmoid of `beta * x`, 0.5 at 0.
 
@@ -105,6 +112,7 @@ def softplus(x: Any, beta: float = 1.0, threshold: float | None = None) -> Tenso
     return where(beyond, tensor, divide(bent, beta))
 
 
+@recorded_whole
 def log_sigmoid(x: Any) -> Tensor:
     """Returns the logarithm of the sigmoid, `-softplus(-x)`, without overflow."""
     return negative(softplus(negative(as_float(x))))

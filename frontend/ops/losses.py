@@ -30,6 +30,7 @@ from tensorgrad.ops.elementwise.arithmetic import (
 )
 from tensorgrad.ops.elementwise.functions import exp, log, sqrt
 from tensorgrad.ops.promotion import as_float, as_tensor, cast, common
+from tensorgrad.ops.recorded import recorded_whole
 from tensorgrad.ops.reduce import log_softmax, logsumexp, mean, norm, sum
 from tensorgrad.ops.shape import check_range, expand_dims, normalized_axis, squeeze
 from tensorgrad.tracing.dtypes import NAMES, SHORT, is_float
@@ -130,6 +131,7 @@ def _check_ignored(what: str, labels: Tensor, ignore_index: int | None) -> None:
         raise OptionError(f"{user_line()}: {what}: no {SHORT[labels.dtype]} label can be {ignore_index}, ignore_index")
 
 
+@recorded_whole
 def cross_entropy(
     logits: Any,
     labels: Any,
@@ -189,6 +191,7 @@ def _soft_losses(scores: Tensor, wanted: Tensor, weights: Tensor | None, label_s
     return negative(sum(products if weights is None else multiply(products, weights), -1))
 
 
+@recorded_whole
 def nll(
     log_probabilities: Any,
     labels: Any,
@@ -221,6 +224,7 @@ def nll(
     return found.reduced(found.weighted(negative(_picked(what, scores, found.places))), reduction)
 
 
+@recorded_whole
 def binary_cross_entropy_with_logits(
     logits: Any, target: Any, reduction: str = "mean", *, weight: Any = None, pos_weight: Any = None
 ) -> Tensor:
@@ -256,6 +260,7 @@ def binary_cross_entropy_with_logits(
 # Distances
 
 
+@recorded_whole
 def mse(prediction: Any, target: Any, reduction: str = "mean") -> Tensor:
     """Returns the squared error, `(prediction - target) ** 2`.
 
@@ -272,6 +277,7 @@ def mse(prediction: Any, target: Any, reduction: str = "mean") -> Tensor:
     return _reduced("mse", lambda: square(subtract(left, right)), reduction)
 
 
+@recorded_whole
 def l1(prediction: Any, target: Any, reduction: str = "mean") -> Tensor:
     """Returns the absolute error, `abs(prediction - target)`; its derivative where they are equal is 0.
 
@@ -288,6 +294,7 @@ def l1(prediction: Any, target: Any, reduction: str = "mean") -> Tensor:
     return _reduced("l1", lambda: absolute(subtract(left, right)), reduction)
 
 
+@recorded_whole
 def huber(prediction: Any, target: Any, reduction: str = "mean", *, delta: float = 1.0) -> Tensor:
     """Half the squared error where it is within `delta`, and `delta * (abs(error) - delta / 2)` beyond.
 
@@ -315,6 +322,7 @@ def huber(prediction: Any, target: Any, reduction: str = "mean", *, delta: float
     return _reduced("huber", losses, reduction)
 
 
+@recorded_whole
 def kl_div(input: Any, target: Any, reduction: str = "mean", *, log_target: bool = False) -> Tensor:
     """Returns the Kullback-Leibler divergence, `target * (log(target) - input)`, element by element.
 

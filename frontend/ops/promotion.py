@@ -107,6 +107,21 @@ def _scalar_dtype(scalar: float, other: DType) -> DType:
     return NAMES["i32"] if other == NAMES["bool"] else other
 
 
+def common_dtype(dtypes: Sequence[DType], scalars: Sequence[float]) -> DType:
+    """Returns the dtype of what tensors of these dtypes, and Python numbers beside them, give together.
+
+    Raises:
+        DTypeError: There is none, or a number doesn't fit.
+    """
+    dtype: DType | None = None
+    for one in dtypes:
+        dtype = one if dtype is None else promote(dtype, one)
+    for scalar in scalars:
+        dtype = as_array(scalar).dtype if dtype is None else promote(dtype, _scalar_dtype(scalar, dtype))
+    assert dtype is not None
+    return dtype
+
+
 def common(what: str, *operands: Any) -> list[Tensor]:
     """Operands as tensors of one dtype and one shape.
 
@@ -117,14 +132,9 @@ def common(what: str, *operands: Any) -> list[Tensor]:
     tensors = {i: as_tensor(x) for i, x in enumerate(operands) if not _is_scalar(x)}
     scalars = {i: x for i, x in enumerate(operands) if _is_scalar(x)}
     try:
-        dtype = None
-        for tensor in tensors.values():
-            dtype = tensor.dtype if dtype is None else promote(dtype, tensor.dtype)
-        for scalar in scalars.values():
-            dtype = as_array(scalar).dtype if dtype is None else promote(dtype, _scalar_dtype(scalar, dtype))
+        dtype = common_dtype([tensor.dtype for tensor in tensors.values()], list(scalars.values()))
     except DTypeError as error:
         raise DTypeError(f"{user_line()}: {what}: {error}") from None
-    assert dtype is not None
     made = {i: Array(as_array(x, dtype)) for i, x in scalars.items()}
     ready = [cast(x, dtype) for _, x in sorted({**tensors, **made}.items())]
     extents = broadcast_shapes(*(x.shape for x in ready), what=what)

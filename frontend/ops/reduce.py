@@ -17,6 +17,7 @@ from tensorgrad.ops.elementwise.arithmetic import stop_gradient, where
 from tensorgrad.ops.elementwise.arithmetic import where as choose
 from tensorgrad.ops.elementwise.functions import exp, isfinite, log, sqrt
 from tensorgrad.ops.promotion import as_float, as_tensor, broadcast_shapes, broadcast_to, cast
+from tensorgrad.ops.recorded import recorded_whole
 from tensorgrad.ops.shape import full, normalized_axes, normalized_axis, positions, reshape
 from tensorgrad.tracing.dtypes import NAMES, SHORT, as_dtype, is_float, promote
 from tensorgrad.tracing.location import user_line
@@ -65,6 +66,7 @@ def numbers(x: Any, dtype: object, what: str, floats: bool = False) -> Tensor:
     return cast(x, wanted)
 
 
+@recorded_whole
 def sum(x: Any, axis: Any = None, keepdims: bool = False, *, dtype: object = None) -> Tensor:
     """Returns the sum along `axis`: one axis, several, or all (None). Booleans count.
 
@@ -76,6 +78,7 @@ def sum(x: Any, axis: Any = None, keepdims: bool = False, *, dtype: object = Non
     return _reduce("sum", reduce.SumOp, numbers(x, dtype, "sum"), axis, keepdims)
 
 
+@recorded_whole
 def max(x: Any, axis: Any = None, keepdims: bool = False) -> Tensor:
     """Returns the largest element along `axis`, NaN if any is NaN; equal maxima, or all NaN, share the derivative
     evenly.
@@ -86,6 +89,7 @@ def max(x: Any, axis: Any = None, keepdims: bool = False) -> Tensor:
     return _reduce("max", reduce.MaxOp, x, axis, keepdims)
 
 
+@recorded_whole
 def min(x: Any, axis: Any = None, keepdims: bool = False) -> Tensor:
     """Returns the smallest element along `axis`, NaN if any is NaN; equal minima, or all NaN, share the derivative
     evenly.
@@ -96,6 +100,7 @@ def min(x: Any, axis: Any = None, keepdims: bool = False) -> Tensor:
     return _reduce("min", reduce.MinOp, x, axis, keepdims)
 
 
+@recorded_whole
 def mean(x: Any, axis: Any = None, keepdims: bool = False, *, dtype: object = None) -> Tensor:
     """Returns the mean along `axis`; integers and booleans average as f32; f16 is averaged in f32 and rounded once.
 
@@ -135,6 +140,7 @@ def _count(x: Tensor, axes: list[int]) -> int:
     return math.prod(x.shape[axis] for axis in axes)
 
 
+@recorded_whole
 def matmul(x: Any, y: Any) -> Tensor:
     """Returns the matrix product, by NumPy's rules: leading axes are batches and broadcast, vectors are rows or
     columns.
@@ -179,6 +185,7 @@ def _dot(left: Tensor, right: Tensor, batch: int) -> Tensor:
     )
 
 
+@recorded_whole
 def logsumexp(x: Any, axis: Any = None, keepdims: bool = False, where: Any = None) -> Tensor:
     """`log(sum(exp(x)))` along `axis`, without overflow, of the elements where `where` holds. Of none it is `-inf`.
 
@@ -227,6 +234,7 @@ def _masked_powers(x: Tensor, axis: Any, mask: Tensor) -> tuple[Tensor, Tensor, 
     return shifted, powers, choose(total == 0.0, 1.0, total)
 
 
+@recorded_whole
 def softmax(x: Any, axis: Any = -1, where: Any = None) -> Tensor:
     """`exp(x) / sum(exp(x))` along `axis`, one or several, without overflow.
 
@@ -250,6 +258,7 @@ def softmax(x: Any, axis: Any = -1, where: Any = None) -> Tensor:
     return powers / sum(powers, axis, keepdims=True)
 
 
+@recorded_whole
 def log_softmax(x: Any, axis: Any = -1, where: Any = None) -> Tensor:
     """Returns the logarithm of `softmax`, without overflow, and as exact for large elements as for small ones.
 
@@ -318,6 +327,7 @@ def _root(x: Tensor) -> Tensor:
     return where(zero, x, sqrt(where(zero, 1.0, x)))
 
 
+@recorded_whole
 def var(x: Any, axis: Any = None, correction: float = 0, keepdims: bool = False) -> Tensor:
     """Returns the variance along `axis`: the mean of the squared distances from the mean; integers and booleans as f32.
 
@@ -341,6 +351,7 @@ def _spread(x: Tensor, axes: list[int], share: float, keepdims: bool) -> Tensor:
     return _scaled_sum(distance * distance, axes, keepdims, share)
 
 
+@recorded_whole
 def std(x: Any, axis: Any = None, correction: float = 0, keepdims: bool = False) -> Tensor:
     """Returns the standard deviation along `axis`, the root of `var`; its derivative is 0 where all elements are equal.
 

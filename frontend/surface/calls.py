@@ -87,8 +87,14 @@ METHODS = ("__init__", "__call__")
 
 
 def _around(function: Any) -> Any:
+    whole = getattr(function, "__whole__", None)  # of tensorgrad.ops.recorded
+
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
+        if whole is not None:
+            found = whole(args, kwargs)
+            if found is not None:
+                return found
         try:
             return function(*args, **kwargs)
         except TypeError as error:

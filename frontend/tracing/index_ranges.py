@@ -80,7 +80,11 @@ def allowed(low: int, high: int) -> str:
 
 
 class IndexRanges:
-    """What a traced function asks of indices that depend on nothing but its inputs."""
+    """What a traced function asks of indices that depend on nothing but its inputs.
+
+    Attributes:
+        is_complete: Whether there are no other indices of which it asks something.
+    """
 
     def __init__(self, notes: Sequence[Note], block: Block, slots: Sequence[Slot]):
         """Keeps copies of the ops that indices come from, and checks those that come from no argument.
@@ -92,16 +96,27 @@ class IndexRanges:
             argument: slot for argument, slot in zip(block.args, slots, strict=True) if slot.role == "input"
         }
         self._specs = {slot.name: type_of(argument) for argument, slot in inputs.items()}
-        self._parts: list[tuple[Note, tuple[str, ...], ModuleOp]] = []
+        self._parts: list[tuple[Note, tuple[str, ...], TensorExecutor]] = []
+        self.is_complete = True
         for note in notes:
             ops = _origin(note.value, block, inputs)
             if ops is None:
+                self.is_complete = False
                 continue
-            used, module = _copied(note.value, ops, inputs)
+            used, index = _copied(note.value, ops, inputs)
             if used:
-                self._parts.append((note, used, module))
-            elif (complaint := note.complaint(_value(module, []))) is not None:
+                self._parts.append((note, used, index))
+            elif (complaint := note.complaint(index.call([])[0])) is not None:
                 raise ShapeError(f"{note.line}: {complaint}")
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether it asks nothing of its inputs."""
+        return not self._parts
+
+    def allow(self, inputs: Mapping[str, Any]) -> bool:
+        """Returns whether no index is out of range."""
+        return not self._parts or next(self._complaints(inputs), None) is None
 
     def check(self, inputs: Mapping[str, Any]) -> None:
         """Checks the inputs of a call; those that are missing or of another shape are left to the program's own check.
@@ -124,7 +139,7 @@ class IndexRanges:
 
     def _complaints(self, inputs: Mapping[str, Any]) -> Iterator[tuple[Note, tuple[str, ...], str]]:
         arrays: dict[str, NumpyArray] = {}
-        for note, used, module in self._parts:
+        for note, used, index in self._parts:
             for name in used:
                 if name not in arrays and name in inputs:
                     dtype = numpy_dtype(self._specs[name])
@@ -132,7 +147,7 @@ class IndexRanges:
                     arrays[name] = converted(array, dtype, SHORT[dtype], f"input {name!r}")
             if any(name not in arrays or arrays[name].shape != self._specs[name].get_shape() for name in used):
                 continue
-            complaint = note.complaint(_value(module, [arrays[name] for name in used]))
+            complaint = note.complaint(index.call([arrays[name] for name in used])[0])
             if complaint is not None:
                 yield note, used, complaint
 
@@ -178,8 +193,8 @@ def _is_within(op: Operation, root: Block) -> bool:
 
 def _copied(
     value: SSAValue, ops: Sequence[TensorOp], inputs: Mapping[SSAValue, Slot]
-) -> tuple[tuple[str, ...], ModuleOp]:
-    """Returns the names of the inputs that ops use, and a function of these that gives a value."""
+) -> tuple[tuple[str, ...], TensorExecutor]:
+    """Returns the names of the inputs that ops use, and what computes a value of these."""
     operands = [_passed(operand) for op in ops for operand in op.operands] + [_passed(value)]
     used = [argument for argument in inputs if argument in operands]
     block = Block(arg_types=[argument.type for argument in used])
@@ -195,9 +210,5 @@ def _copied(
     result = known[source]
     block.add_op(func.ReturnOp(result))
     kinds = FunctionType.from_lists([argument.type for argument in used], [result.type])
-    return tuple(inputs[argument].name for argument in used), ModuleOp([FuncOp("index", kinds, Region(block))])
-
-
-def _value(module: ModuleOp, arrays: Sequence[NumpyArray]) -> NumpyArray:
-
-    return TensorExecutor(module).call(arrays)[0]
+    module = ModuleOp([FuncOp("index", kinds, Region(block))])
+    return tuple(inputs[argument].name for argument in used), TensorExecutor(module)

@@ -12,6 +12,7 @@ from tensorgrad.dialects.tg.base import NumpyArray, TensorOp
 from tensorgrad.dialects.tg.elementwise import arithmetic
 from tensorgrad.errors import DTypeError
 from tensorgrad.ops.promotion import as_float, as_tensor, bitcast, broadcast_shapes, broadcast_to, cast, common
+from tensorgrad.ops.recorded import recorded_operator, recorded_whole
 from tensorgrad.tracing import trees
 from tensorgrad.tracing.dtypes import NAMES, SHORT, is_float
 from tensorgrad.tracing.location import user_line
@@ -42,21 +43,25 @@ def _compare(what: str, predicate: str, x: Any, y: Any) -> Tensor:
     return emit(arithmetic.CompareOp, operands, predicate=StringAttr(predicate))
 
 
+@recorded_operator
 def add(x: Any, y: Any) -> Tensor:
     """`x + y`."""
     return _binary("add", arithmetic.AddOp, x, y)
 
 
+@recorded_operator
 def subtract(x: Any, y: Any) -> Tensor:
     """`x - y`."""
     return _binary("subtract", arithmetic.SubOp, x, y)
 
 
+@recorded_operator
 def multiply(x: Any, y: Any) -> Tensor:
     """`x * y`."""
     return _binary("multiply", arithmetic.MulOp, x, y)
 
 
+@recorded_operator
 def divide(x: Any, y: Any) -> Tensor:
     """`x / y` as floats; integers divide as f32."""
     left, right = common("divide", x, y)
@@ -65,6 +70,7 @@ def divide(x: Any, y: Any) -> Tensor:
     return emit(arithmetic.DivOp, [left, right])
 
 
+@recorded_whole
 def power(x: Any, y: Any) -> Tensor:
     """`x` to the power of `y`, as C's pow. A constant whole exponent from -16 to 16 multiplies, which is cheaper.
 
@@ -136,6 +142,7 @@ def _extreme(what: str, kind: type[TensorOp], of_truths: type[TensorOp], x: Any,
     return emit(of_truths if left.dtype == NAMES["bool"] else kind, [left, right])
 
 
+@recorded_operator
 def maximum(x: Any, y: Any) -> Tensor:
     """Returns the larger of two elements; NaN when either is NaN. Equal elements share the derivative by halves.
 
@@ -144,6 +151,7 @@ def maximum(x: Any, y: Any) -> Tensor:
     return _extreme("maximum", arithmetic.MaximumOp, arithmetic.OrOp, x, y)
 
 
+@recorded_operator
 def minimum(x: Any, y: Any) -> Tensor:
     """Returns the smaller of two elements; NaN when either is NaN. Equal elements share the derivative by halves.
 
@@ -171,31 +179,37 @@ def logical_not(x: Any) -> Tensor:
     return _unary(arithmetic.NotOp, cast(x, NAMES["bool"]), floats=False)
 
 
+@recorded_operator
 def equal(x: Any, y: Any) -> Tensor:
     """Returns whether elements are equal."""
     return _compare("equal", "eq", x, y)
 
 
+@recorded_operator
 def not_equal(x: Any, y: Any) -> Tensor:
     """Returns whether elements differ; NaN differs from everything."""
     return _compare("not_equal", "ne", x, y)
 
 
+@recorded_operator
 def less(x: Any, y: Any) -> Tensor:
     """Returns whether `x < y`."""
     return _compare("less", "lt", x, y)
 
 
+@recorded_operator
 def less_equal(x: Any, y: Any) -> Tensor:
     """Returns whether `x <= y`."""
     return _compare("less_equal", "le", x, y)
 
 
+@recorded_operator
 def greater(x: Any, y: Any) -> Tensor:
     """Returns whether `x > y`."""
     return _compare("greater", "gt", x, y)
 
 
+@recorded_operator
 def greater_equal(x: Any, y: Any) -> Tensor:
     """Returns whether `x >= y`."""
     return _compare("greater_equal", "ge", x, y)
@@ -236,11 +250,13 @@ def masked_fill(x: Any, mask: Any, value: Any) -> Tensor:
     return where(broadcast_to(test, tensor.shape), broadcast_to(cast(value, tensor.dtype), tensor.shape), tensor)
 
 
+@recorded_whole
 def negative(x: Any) -> Tensor:
     """`-x`."""
     return _unary(arithmetic.NegOp, x, floats=False)
 
 
+@recorded_whole
 def abs(x: Any) -> Tensor:
     """`|x|`; its derivative at 0 is 0."""
     return _unary(arithmetic.AbsOp, x, floats=False)
@@ -259,6 +275,7 @@ def copysign(x: Any, y: Any) -> Tensor:
     )
 
 
+@recorded_whole
 def square(x: Any) -> Tensor:
     """`x * x`."""
     tensor = as_tensor(x)

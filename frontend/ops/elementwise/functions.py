@@ -12,6 +12,7 @@ from tensorgrad.dialects.tg.base import TensorOp
 from tensorgrad.dialects.tg.elementwise import arithmetic, functions
 from tensorgrad.ops.elementwise.arithmetic import divide, equal, logical_not, not_equal
 from tensorgrad.ops.promotion import as_float, as_tensor, common
+from tensorgrad.ops.recorded import recorded_whole
 from tensorgrad.tracing.dtypes import is_float
 from tensorgrad.tracing.tensor import Tensor
 from tensorgrad.tracing.tracer import emit
@@ -27,41 +28,49 @@ def _whole(kind: type[TensorOp], x: Any) -> Tensor:
     return emit(kind, [tensor]) if is_float(tensor.dtype) else tensor
 
 
+@recorded_whole
 def exp(x: Any) -> Tensor:
     """`e` to the power of `x`; 0 and infinity beyond the range."""
     return _float(functions.ExpOp, x)
 
 
+@recorded_whole
 def log(x: Any) -> Tensor:
     """Returns the natural logarithm; `-inf` at 0, NaN below."""
     return _float(functions.LogOp, x)
 
 
+@recorded_whole
 def sqrt(x: Any) -> Tensor:
     """Returns the square root; NaN below 0."""
     return _float(functions.SqrtOp, x)
 
 
+@recorded_whole
 def sin(x: Any) -> Tensor:
     """Returns the sine of `x` in radians."""
     return _float(functions.SinOp, x)
 
 
+@recorded_whole
 def cos(x: Any) -> Tensor:
     """Returns the cosine of `x` in radians."""
     return _float(functions.CosOp, x)
 
 
+@recorded_whole
 def tanh(x: Any) -> Tensor:
     """Returns the hyperbolic tangent."""
     return _float(functions.TanhOp, x)
 
 
+@recorded_whole
 def relu(x: Any) -> Tensor:
     """`x` where it is positive, else 0; its derivative at 0 is 0."""
     return emit(functions.ReluOp, [as_tensor(x)])
 
 
+@recorded_whole
 def sigmoid(x: Any) -> Tensor:
     """`1 / (1 + exp(-x))`, without overflow on either side."""
     return _float(functions.SigmoidOp, x)
