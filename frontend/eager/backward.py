@@ -38,8 +38,8 @@ class Applier(Protocol):
         """Returns the same values, as the value of another tensor."""
         ...
 
-    def zeros(self, kind: Kind) -> Operand:
-        """Returns zeros."""
+    def full(self, kind: Kind, number: float) -> Operand:
+        """Returns a number in all places."""
         ...
 
     def folded(self, graph: Graph, seed: Kind) -> Folded | None:
@@ -150,7 +150,7 @@ class Backward:
         return value
 
     def _cotangent(self, node: Node, number: int, given: dict[int, Operand]) -> Operand:
-        return given[number] if number in given else self._home.zeros(node.results[number])
+        return given[number] if number in given else self._home.full(node.results[number], 0)
 
     def _value(self, node: Node, place: Place, value: Value) -> Operand:
         """Returns an operand or a result of a node, as it was.

@@ -50,8 +50,8 @@ class ChangingHome(Home):
         """Returns the sum of two tensors of one type."""
 
     @abstractmethod
-    def zeros(self, kind: Kind) -> Operand:
-        """Returns zeros."""
+    def full(self, kind: Kind, number: float) -> Operand:
+        """Returns a number in all places."""
 
     def folded(self, graph: Graph, seed: Kind) -> Folded | None:
         """Returns the backward pass through a graph as one template; `None`: what computes at once gains nothing."""
@@ -180,14 +180,19 @@ class ChangingHome(Home):
                 f"{user_line()}: backward: a tensor of shape {value.shape} needs a gradient of that shape; only one of "
                 "one element needs none"
             )
-        given = as_tensor(np.ones((), value.dtype) if gradient is None else gradient, value.dtype)
-        if gradient is not None and given.shape != value.shape:
-            raise ShapeError(f"{user_line()}: backward: the gradient has shape {given.shape}, the tensor {value.shape}")
-        seed = broadcast_to(cast(given, value.dtype), value.shape)
-        assert isinstance(seed, Array)
+        seed = self.full(value.kind, 1) if gradient is None else self._seed(value.kind, gradient)
         only = None if inputs is None else _edges([inputs] if isinstance(inputs, Array) else inputs)
         retain = create_graph if retain_graph is None else retain_graph
-        Backward(self, retain, create_graph, only).run(edge, self.operand(seed))
+        Backward(self, retain, create_graph, only).run(edge, seed)
+
+    def _seed(self, kind: Kind, gradient: Any) -> Operand:
+        """Returns what gradients are multiplied by."""
+        given = as_tensor(gradient, kind.dtype)
+        if given.shape != kind.shape:
+            raise ShapeError(f"{user_line()}: backward: the gradient has shape {given.shape}, the tensor {kind.shape}")
+        seed = cast(given, kind.dtype)
+        assert isinstance(seed, Array)
+        return self.operand(seed)
 
     def detached(self, x: Array) -> Array:
         """Returns a tensor that shares the memory of `x`, and through which no derivative goes."""

@@ -118,9 +118,11 @@ class EagerHome(ChangingHome):
                 f"{user_line()}: a tensor on {own.home.device} is used together with one on {self.device}; "
                 f"tg.tensor(x, device={self.device!r}) makes one there"
             )
-        if own.value.is_outdated:
+        value: Value = own.value
+        if value.storage is not None and value.is_outdated:
             self.update(x)
-        return own.value, own.edge
+            value = own.value
+        return value, own.edge
 
     def computed(self, x: Array) -> NumpyArray | OutputHandle:
         """Returns the numbers of a tensor that lives here, wherever they are."""
@@ -140,15 +142,18 @@ class EagerHome(ChangingHome):
         properties = {"shape": ints(shape), "dims": ints([])}
         return self.run(self.template(BroadcastOp, [single.kind], properties), [single])[0]
 
-    def zeros(self, kind: Kind) -> Operand:
-        """Returns zeros."""
-        return self._from_host(np.broadcast_to(np.zeros((), kind.dtype), kind.shape)), None
+    def full(self, kind: Kind, number: float) -> Operand:
+        """Returns a number in all places."""
+        single = np.array(number, kind.dtype)
+        return self._from_host(np.broadcast_to(single, kind.shape) if kind.shape else single), None
 
     def applied(self, template: Template, operands: Sequence[Operand]) -> list[Operand]:
         """Applies a template, and puts that on the tape where a derivative goes through it."""
         results = self.run(template, [value for value, _ in operands])
-        if is_grad_enabled() and any(edge is not None for _, edge in operands):
-            return list(zip(results, on_tape(template, operands, results), strict=True))
+        if is_grad_enabled():
+            for _, edge in operands:
+                if edge is not None:
+                    return list(zip(results, on_tape(template, operands, results), strict=True))
         return [(result, None) for result in results]
 
     def sum(self, x: Operand, y: Operand) -> Operand:
@@ -304,17 +309,17 @@ class RecordingHome(EagerHome):
         """Records an application."""
         with self._lock:
             made = self._recording.record(template, operands)
-            if len(self._recording) >= self._longest:
+            if self._recording.size >= self._longest:
                 period = self._recording.period()
                 self.flush()
-                self._longest = LONGEST // period * period if period else LONGEST
+                self._longest = LONGEST // period * period if 0 < period <= LONGEST else LONGEST
             return made
 
     def apply_traced(
         self, key: Hashable, operands: Sequence[Array], traced: Callable[[], TracedFunction | None]
     ) -> Array | None:
         """Applies a function as one op; see `Home.apply_traced`."""
-        kinds = tuple([_kind_of(operand) for operand in operands])
+        kinds = tuple([kind_of(x.shape, x.dtype) if x.live is None else x.live.value.kind for x in operands])
         found = self._functions.get((key, kinds), _UNKNOWN)
         if found is _UNKNOWN:
             found = self._functions[key, kinds] = self._applicable(traced())
@@ -384,11 +389,6 @@ class RecordingHome(EagerHome):
     def _program(self, recording: Recording, alive: Sequence[Value]) -> Program:
         key = recording.key(alive)
         return _kept(self._programs, key, lambda: Program(recording, alive, self._load, self._compiled_at))
-
-
-def _kind_of(x: Array) -> Kind:
-    """Returns the type of a tensor's value."""
-    return kind_of(x.shape, x.dtype) if x.live is None else x.live.value.kind
 
 
 def _kept(cache: OrderedDict[Hashable, Made], key: Hashable, make: Callable[[], Made]) -> Made:

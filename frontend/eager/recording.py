@@ -27,6 +27,7 @@ class Recording:
         entries: The ops in order.
         inputs: What they take from outside the block.
         constants: For each input, its bytes where it is a small array of the host, else `None`.
+        size: How many ops there are in all.
     """
 
     def __init__(self, recorder: Recorder):
@@ -34,22 +35,19 @@ class Recording:
         self.entries: list[Entry] = []
         self.inputs: list[Value] = []
         self.constants: list[bytes | None] = []
+        self.size = 0
         self._numbers: dict[int, int] = {}
         self._results: list[weakref.ref[Value]] = []
-
-    def __len__(self) -> int:
-        return len(self.entries)
 
     def record(self, template: Template, operands: Sequence[Value]) -> list[Value]:
         """Adds an application; returns its results, which are yet to be computed."""
         numbers = [operand.number if operand.recording is self else self._input(operand) for operand in operands]
         self.entries.append((template, tuple(numbers)))
-        made: list[Value] = []
-        for kind in template.results:
-            value = Value(kind)
-            value.recording, value.number = self, len(self._results)
-            self._results.append(weakref.ref(value))
-            made.append(value)
+        self.size += template.size
+        made = [Value(kind) for kind in template.results]
+        for number, value in enumerate(made, len(self._results)):
+            value.recording, value.number = self, number
+        self._results += map(weakref.ref, made)
         return made
 
     def _input(self, value: Value) -> int:
@@ -87,7 +85,7 @@ class Recording:
         names = [id(template) for template, _ in self.entries]
         for length in range(1, len(names) // 3 + 1):
             if names[-length:] == names[-2 * length : -length] == names[-3 * length : -2 * length]:
-                return length
+                return sum(template.size for template, _ in self.entries[-length:])
         return 0
 
 

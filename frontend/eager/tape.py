@@ -84,7 +84,11 @@ def on_tape(template: Template, operands: Sequence[Operand], results: Sequence[V
     derivative = template.derivative(tuple([edge is not None for _, edge in operands]))
     if derivative.template is None or True not in derivative.active:
         return [None] * len(results)
-    values = {"operand": [value for value, _ in operands], "result": list(results), "cotangent": []}
-    kept = tuple([values[place][i] if place != "cotangent" else None for place, i in derivative.uses])
+    kept = tuple(
+        [
+            operands[i][0] if place == "operand" else results[i] if place == "result" else None
+            for place, i in derivative.uses
+        ]
+    )
     node = Node(template.results, derivative, tuple([edge for _, edge in operands]), kept)
     return [(node, i) if active else None for i, active in enumerate(derivative.active)]

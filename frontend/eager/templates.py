@@ -30,6 +30,7 @@ class Template:
         operands: The types that it takes.
         results: The types that it gives.
         op: The op, where it is a single one on the operands as they come.
+        size: How many ops it has.
     """
 
     def __init__(self, name: str, block: Block):
@@ -41,6 +42,7 @@ class Template:
         self.op: TensorOp | None = None
         if isinstance(first, TensorOp) and list(first.operands) == list(block.args):
             self.op = first if returned(block) == tuple(first.results) else None
+        self.size = len(block.ops) - 1
         self._derivatives: dict[tuple[bool, ...], Derivative] = {}
 
     @classmethod

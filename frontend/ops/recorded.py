@@ -11,7 +11,7 @@ from xdsl.ir import OpResult
 
 from tensorgrad.dialects.signature import Slot
 from tensorgrad.errors import TensorgradError
-from tensorgrad.ops.promotion import as_tensor, common_dtype
+from tensorgrad.ops.promotion import common_dtype
 from tensorgrad.tracing.dtypes import Spec
 from tensorgrad.tracing.home import TracedFunction
 from tensorgrad.tracing.index_ranges import IndexRanges
@@ -44,6 +44,10 @@ def recorded_operator(function: Function) -> Function:
     return function
 
 
+_OPERAND = object()
+"""Stands for an operand in keys, in which its type comes last."""
+
+
 class _Whole:
     """What records a function whole.
 
@@ -61,43 +65,51 @@ class _Whole:
             return None
         home = None
         operands: list[Array] = []
-        key: list[Hashable] = [self, len(args), *kwargs]
-        for one in (*args, *kwargs.values()):
+        given = [*args, *kwargs.values()] if kwargs else args
+        parts: list[Hashable] = [self, len(args), *kwargs]
+        for one in given:
             kind = type(one)
             if isinstance(one, Array):
                 home = one.live.home if home is None and one.live is not None else home
+                operand = one
             elif kind is np.ndarray:
-                one = as_tensor(one)
-                assert isinstance(one, Array)
+                operand = Array(as_array(one))
             elif self._takes_numbers and (kind is float or kind is int):
-                one = _number_beside(args, one)
-                if one is None:
+                operand = _number_beside(args, one)
+                if operand is None:
                     return None
             elif kind in STATIC or (kind is tuple and all(type(part) is int for part in one)):
-                key.append((kind, one))
+                parts.append((kind, one))
                 continue
             else:
                 return None
-            key.append(Array)
-            operands.append(one)
+            parts.append(_OPERAND)
+            operands.append(operand)
         if home is None:
             return None
-        return home.apply_traced(tuple(key), operands, lambda: self._traced(args, kwargs, operands))
+        # In the key, what is known of each argument stands behind the function, the count and the names.
+        known = parts[2 + len(kwargs) :]
+        return home.apply_traced(tuple(parts), operands, lambda: self._traced(given, known, list(kwargs), operands))
 
     def _traced(
-        self, args: Sequence[Any], kwargs: Mapping[str, Any], operands: Sequence[Array]
+        self, given: Sequence[Any], known: Sequence[Hashable], names: Sequence[str], operands: Sequence[Array]
     ) -> TracedFunction | None:
-        """Returns the function for operands of such types; `None` where it is more than a function of these."""
+        """Returns the function for operands of such types; `None` where it is more than a function of these.
+
+        Args:
+            given: The arguments; those by keyword come last.
+            known: For each, `_OPERAND` where it is one.
+            names: The keywords.
+            operands: The operands among them, in order.
+        """
         if any(0 in one.shape for one in operands):
             return None  # there are warnings about those
 
         def function(*tensors: Any) -> Any:
             rest = iter(tensors)
-            given = [one if _is_static(one) else next(rest) for one in (*args, *kwargs.values())]
-            return self._function(*given[: len(args)], **dict(zip(kwargs, given[len(args) :], strict=True)))
-
-        def _is_static(one: Any) -> bool:
-            return type(one) in (*STATIC, tuple) and not (self._takes_numbers and type(one) is int)
+            values = [next(rest) if what is _OPERAND else one for one, what in zip(given, known, strict=True)]
+            count = len(values) - len(names)
+            return self._function(*values[:count], **dict(zip(names, values[count:], strict=True)))
 
         specs = [Spec(one.shape, one.dtype) for one in operands]
         slots = [Slot(f"x{i}", "input") for i in range(len(operands))]

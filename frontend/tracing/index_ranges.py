@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -96,7 +96,7 @@ class IndexRanges:
             argument: slot for argument, slot in zip(block.args, slots, strict=True) if slot.role == "input"
         }
         self._specs = {slot.name: type_of(argument) for argument, slot in inputs.items()}
-        self._parts: list[tuple[Note, tuple[str, ...], TensorExecutor]] = []
+        self._parts: list[tuple[Note, tuple[str, ...], Callable[..., NumpyArray]]] = []
         self.is_complete = True
         for note in notes:
             ops = _origin(note.value, block, inputs)
@@ -106,7 +106,7 @@ class IndexRanges:
             used, index = _copied(note.value, ops, inputs)
             if used:
                 self._parts.append((note, used, index))
-            elif (complaint := note.complaint(index.call([])[0])) is not None:
+            elif (complaint := note.complaint(index())) is not None:
                 raise ShapeError(f"{note.line}: {complaint}")
 
     @property
@@ -147,7 +147,7 @@ class IndexRanges:
                     arrays[name] = converted(array, dtype, SHORT[dtype], f"input {name!r}")
             if any(name not in arrays or arrays[name].shape != self._specs[name].get_shape() for name in used):
                 continue
-            complaint = note.complaint(index.call([arrays[name] for name in used])[0])
+            complaint = note.complaint(index(*[arrays[name] for name in used]))
             if complaint is not None:
                 yield note, used, complaint
 
@@ -193,7 +193,7 @@ def _is_within(op: Operation, root: Block) -> bool:
 
 def _copied(
     value: SSAValue, ops: Sequence[TensorOp], inputs: Mapping[SSAValue, Slot]
-) -> tuple[tuple[str, ...], TensorExecutor]:
+) -> tuple[tuple[str, ...], Callable[..., NumpyArray]]:
     """Returns the names of the inputs that ops use, and what computes a value of these."""
     operands = [_passed(operand) for op in ops for operand in op.operands] + [_passed(value)]
     used = [argument for argument in inputs if argument in operands]
@@ -210,5 +210,8 @@ def _copied(
     result = known[source]
     block.add_op(func.ReturnOp(result))
     kinds = FunctionType.from_lists([argument.type for argument in used], [result.type])
-    module = ModuleOp([FuncOp("index", kinds, Region(block))])
-    return tuple(inputs[argument].name for argument in used), TensorExecutor(module)
+    names = tuple(inputs[argument].name for argument in used)
+    if not ops:
+        return names, lambda array: array
+    executor = TensorExecutor(ModuleOp([FuncOp("index", kinds, Region(block))]))
+    return names, lambda *arrays: executor.call(arrays)[0]

@@ -25,10 +25,12 @@ from tensorgrad.tracing.location import user_line
 from tensorgrad.tracing.trace import Trace
 from tensorgrad.tracing.views import fixed, is_basic, keeps_order, linked
 
+_NO_OPERANDS = (str, bytes, dict, set, type(None))
+
 
 def _operator(name: str, x: Any, y: Any) -> Any:
     """Returns a binary operator; what can be no tensor is left to Python's other side."""
-    if any(isinstance(side, (str, bytes, dict, set)) or side is None for side in (x, y)):
+    if isinstance(x, _NO_OPERANDS) or isinstance(y, _NO_OPERANDS):
         return NotImplemented
     return getattr(Tensor, name)(x, y)
 

@@ -56,6 +56,7 @@ class Places:
         self._given = [tensor.size >= LEAST_GIVEN and tensor.dtype != "bool" for tensor in self._outputs]
         self._views = [np.empty(0)] * len(self._outputs)
         self._renewed = {one.buffer for one, is_given in zip(self._outputs, self._given, strict=True) if is_given}
+        self._special = bool(self._renewed) or any(tensor.dtype == "bool" for tensor in self._outputs)
         self._renew({tensor.buffer for tensor in slots.values()})
 
     def _renew(self, numbers: set[int]) -> None:
@@ -84,11 +85,17 @@ class Places:
 
     def outputs(self) -> list[np.ndarray]:
         """Returns the outputs of a call, once it has run: read-only arrays of the caller's own."""
-        found: list[np.ndarray] = []
-        for tensor, view, is_given in zip(self._outputs, self._views, self._given, strict=True):
-            array = view if is_given else view != 0 if tensor.dtype == "bool" else view.copy()
+        found = [view.copy() for view in self._views] if not self._special else self._apart()
+        for array in found:
             array.setflags(write=False)
-            found.append(array)
+        return found
+
+    def _apart(self) -> list[np.ndarray]:
+        """Returns outputs of which some are not copied as they lie."""
+        found = [
+            view if is_given else np.asarray(view != 0) if tensor.dtype == "bool" else view.copy()
+            for tensor, view, is_given in zip(self._outputs, self._views, self._given, strict=True)
+        ]
         if self._renewed:
             self._renew(self._renewed)
         return found

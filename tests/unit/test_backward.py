@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 
 import tensorgrad as tg
+from tensorgrad.driver.homes import new_home
 from tensorgrad.eager.tape import Node
+from tensorgrad.runtime.cpu import CpuDevice
 
 DEVICES: tuple[tg.DeviceName, ...] = ("numpy", "cpu", "wgpu")
 
@@ -61,6 +63,47 @@ def test_what_backward_refuses() -> None:
     with pytest.raises(tg.errors.GradientError, match="requires_grad can be set on leaves only"):
         (x * 2).requires_grad_(False)
     assert x.grad is None
+
+
+def test_a_pass_is_one_application() -> None:
+    home = new_home("cpu", CpuDevice(), 1)
+    w, b = (home.made(np.array(one, np.float32)).requires_grad_() for one in ([0.5, -1.0], [0.25, 2.0]))
+
+    def passed(retain_graph: bool = False) -> list[str]:
+        y = tg.tanh(w * b) + w
+        loss = (y * y).sum()
+        before = len(home._recording.entries)
+        loss.backward(retain_graph=retain_graph)
+        found = [template.name for template, _ in home._recording.entries[before:]]
+        if retain_graph:
+            loss.backward()
+        return found
+
+    assert passed() == ["backward"]
+    assert passed() == ["backward", "add", "add"]  # which add to what there is
+    assert len(home._folded) == 1
+    expected = tg.grad(lambda w, b: tg.sum((tg.tanh(w * b) + w) ** 2), argnums=(0, 1))(w.numpy(), b.numpy())
+    for leaf_, gradient in zip((w, b), expected, strict=True):
+        assert leaf_.grad is not None
+        np.testing.assert_allclose(leaf_.grad.numpy(), 2 * np.asarray(gradient), rtol=1e-5)
+        leaf_.zero_grad()
+    passed(retain_graph=True)
+    assert w.grad is not None
+    np.testing.assert_allclose(w.grad.numpy(), 2 * np.asarray(expected[0]), rtol=1e-5)
+
+
+def test_a_graph_of_another_form_is_another_pass() -> None:
+    """The same derivatives, between other values."""
+    home = new_home("cpu", CpuDevice(), 1)
+    x, y = (home.made(np.array(one, np.float32)).requires_grad_() for one in (3.0, 5.0))
+    for inner, gradients in ((lambda: (x * y) * x, (30.0, 9.0)), (lambda: (x * y) * y, (25.0, 30.0))):
+        inner().backward()
+        assert (float(x.grad), float(y.grad)) == gradients
+        x.zero_grad()
+        y.zero_grad()
+    ((x * y) * (x * x)).backward()
+    assert (float(x.grad), float(y.grad)) == (3 * 9 * 5.0, 27.0)
+    assert len(home._folded) == 3
 
 
 def test_the_graph_is_let_go(place: tg.DeviceName) -> None:

@@ -494,6 +494,70 @@ def test_random_keys_on_a_device(home: RecordingHome) -> None:
     np.testing.assert_allclose(drawn.numpy(), np.asarray(tg.random.normal(tg.random.key(0), (100,))), atol=1e-5)
 
 
+def names_recorded(home: RecordingHome) -> list[str]:
+    return [template.name for template, _ in home._recording.entries]
+
+
+def test_functions_are_recorded_whole(home: RecordingHome) -> None:
+    x = home.made(np.linspace(-1, 1, 12, dtype=np.float32).reshape(3, 4))
+    labels = np.array([0, 3, 1], np.int32)
+    found = [tg.cross_entropy(x, labels), tg.mse(x, np.zeros((3, 4), np.float32)), 1 - x, tg.softmax(x, axis=1)]
+    assert names_recorded(home) == ["cross_entropy", "mse", "subtract", "softmax"]
+    on_numpy = tensor(x.numpy(), "numpy")
+    expected = [tg.cross_entropy(on_numpy, labels), tg.mean(on_numpy**2), 1 - on_numpy, tg.softmax(on_numpy, 1)]
+    for ours, theirs in zip(found, expected, strict=True):
+        np.testing.assert_allclose(np.asarray(ours), np.asarray(theirs), rtol=1e-6)
+
+
+def test_what_a_trace_is_not_sure_of_goes_the_long_way(home: RecordingHome) -> None:
+    x = home.made(np.array([[1.0, 4.0], [9.0, 16.0]], np.float32))
+    assert tg.cross_entropy(x, np.array([0, 1], np.int32)).shape == ()
+    for _ in range(2):  # whatever was traced before
+        with pytest.raises(tg.errors.ShapeError, match=r"test_eager_tensors.py:\d+: cross_entropy: labels: index 2 is"):
+            tg.cross_entropy(x, np.array([0, 2], np.int32))
+        with pytest.raises(tg.errors.ShapeError, match=r"test_eager_tensors.py:\d+: matmul: inner extents differ"):
+            tg.matmul(x, np.ones((3, 2), np.float32))
+    assert tg.huber(x, x, delta=0.5).shape == ()  # a float that is no operand
+    assert "huber" not in names_recorded(home)
+    empty = home.made(np.zeros((0, 2), np.float32))
+    for _ in range(2):
+        with pytest.warns(tg.errors.EmptyAxisWarning) as found:
+            tg.mean(empty, 0)
+        assert found[0].filename == __file__
+
+
+def test_arguments_of_one_value_and_another_type_are_others(home: RecordingHome) -> None:
+    x = home.made(np.array([1.0, 2.0], np.float32))
+    n = home.made(np.array([1, 2], np.int32))
+    assert [str((n * number).dtype) for number in (1, 1.0, True)] == ["int32", "float32", "int32"]
+    assert [(x.sum(0, keepdims=keep).shape) for keep in (False, True)] == [(), (1,)]
+    assert [np.signbit((x[:1] * zero).numpy()[0]) for zero in (0.0, -0.0)] == [False, True]
+
+
+def test_a_number_is_an_operand(home: RecordingHome) -> None:
+    x = home.made(np.ones(3, np.float32))
+    for number in range(5):
+        assert (x * (number + 0.5)).tolist() == [number + 0.5] * 3
+    assert len(home._functions) == 1
+
+
+def test_large_arrays_of_any_order_and_truths(home: RecordingHome) -> None:
+    """What a program on the CPU reads where it is, converts, or gives out as it lies."""
+    start = np.arange(40_000, dtype=np.float32).reshape(200, 200)
+    rows, columns = home.made(start.copy()), home.made(np.asfortranarray(start))
+    results = [(rows + columns, rows > 100, columns * number) for number in (1.0, 2.0, 3.0)]
+    again: list[Any] = []
+    for number in (1.0, 2.0, 3.0):
+        again.append((rows + columns, rows > 100, columns * number))
+        assert again[-1][0].numpy()[1, 2] == 404.0
+        rows, columns = columns, rows
+    for number, found in zip((1.0, 2.0, 3.0) * 2, (*results, *again), strict=True):
+        expected = (start * 2, start > 100, start * np.float32(number))
+        for one, values in zip(found, expected, strict=True):
+            np.testing.assert_array_equal(np.asarray(one), values)
+            assert not np.asarray(one.source).flags.writeable
+
+
 def test_no_collection_is_needed() -> None:
     """Neither values nor graphs are in cycles: what is dropped is gone at once."""
     home = home_named("cpu")
