@@ -141,7 +141,7 @@ class Value:
 
     def numpy(self) -> NumpyArray:
         """Returns the numbers as a read-only array of the host."""
-        source = self.compute()
+        source = self.source if isinstance(self.source, np.ndarray) else self.compute()
         return source if isinstance(source, np.ndarray) else source.numpy()
 
 

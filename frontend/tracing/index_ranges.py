@@ -95,7 +95,8 @@ class IndexRanges:
         inputs: dict[SSAValue, Slot] = {
             argument: slot for argument, slot in zip(block.args, slots, strict=True) if slot.role == "input"
         }
-        self._specs = {slot.name: type_of(argument) for argument, slot in inputs.items()}
+        kinds = {slot.name: type_of(argument) for argument, slot in inputs.items()}
+        self._specs = {name: (kind.get_shape(), numpy_dtype(kind)) for name, kind in kinds.items()}
         self._parts: list[tuple[Note, tuple[str, ...], Callable[..., NumpyArray]]] = []
         self.is_complete = True
         for note in notes:
@@ -142,10 +143,10 @@ class IndexRanges:
         for note, used, index in self._parts:
             for name in used:
                 if name not in arrays and name in inputs:
-                    dtype = numpy_dtype(self._specs[name])
+                    dtype = self._specs[name][1]
                     array = to_numpy(inputs[name], f"input {name!r}")
                     arrays[name] = converted(array, dtype, SHORT[dtype], f"input {name!r}")
-            if any(name not in arrays or arrays[name].shape != self._specs[name].get_shape() for name in used):
+            if any(name not in arrays or arrays[name].shape != self._specs[name][0] for name in used):
                 continue
             complaint = note.complaint(index(*[arrays[name] for name in used]))
             if complaint is not None:
