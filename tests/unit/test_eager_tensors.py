@@ -555,7 +555,7 @@ def test_large_arrays_of_any_order_and_truths(home: RecordingHome) -> None:
         expected = (start * 2, start > 100, start * np.float32(number))
         for one, values in zip(found, expected, strict=True):
             np.testing.assert_array_equal(np.asarray(one), values)
-            assert not np.asarray(one.source).flags.writeable
+            assert not np.asarray(one).flags.writeable
 
 
 def test_no_collection_is_needed() -> None:
