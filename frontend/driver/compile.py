@@ -155,6 +155,7 @@ def compile(
         OptionError: A setting is out of range.
         NoAdapterError: There is no adapter for device "wgpu".
         ProgramError, TargetError: The device can't run the program.
+        GroupError: The processes of the group have not compiled the same, or one did not come.
         NumericsError: With `verify`, a pass changes a value, or a kernel gives another one on the device; says which,
             where and how much.
     """
@@ -240,6 +241,8 @@ def compile(
         verify=verify,
     )
     executable = compilation.load(share=None)
+    if distribution is not None:
+        distribution.agree(executable, seed, values)
     accumulation = None if micro == 1 else compiled_accumulation(compilation, executable, losses, micro, distribution)
     executable.write(values)
     options = {

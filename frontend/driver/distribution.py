@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from importlib.metadata import version
 from typing import Any
 
+import numpy as np
 from xdsl.passes import ModulePass
 
 from tensorgrad.errors import OptionError
 from tensorgrad.passes.tensors.distribute import DistributePass
 from tensorgrad.passes.tensors.distribute.distribute_pass import OPTIMIZER
-from tensorgrad.runtime.group.group import Group
+from tensorgrad.runtime.backend import Executable
+from tensorgrad.runtime.executable import ProgramExecutable
+from tensorgrad.runtime.group.group import Group, agree
+from tensorgrad.runtime.program import Collective, runs
 from tensorgrad.tracing.dtypes import Spec
 from tensorgrad.tracing.location import user_line
 
@@ -45,6 +51,35 @@ class Distribution:
     def own(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
         """Returns this process's part of inputs: those that are given as a whole are cut, others are parts already."""
         return {name: self._own(name, value) if name in self.cut else value for name, value in inputs.items()}
+
+    def agree(self, executable: Executable, seed: int, values: Mapping[str, np.ndarray]) -> None:
+        """Checks that all processes have compiled the same step, and begin with the same values.
+
+        Args:
+            executable: The step.
+            seed: What keys and values are drawn from.
+            values: The parameters and buffers that it begins with.
+
+        Raises:
+            GroupError: They have not: the same error in every process, which names the first difference.
+        """
+        steps = runs(executable.program.plan) if isinstance(executable, ProgramExecutable) else ()
+        exchanges = [step for step, _ in steps if isinstance(step, Collective)]
+        digest = hashlib.sha256()
+        for name in sorted(values):
+            digest.update(np.ascontiguousarray(values[name]).tobytes())
+        agree(
+            self.group,
+            {
+                "the version of tensorgrad": version("tensorgrad-xdsl"),
+                "the inputs": {name: (one.shape, str(one.dtype)) for name, one in self.inputs.items()},
+                "the parameters": {name: (value.shape, str(value.dtype)) for name, value in values.items()},
+                "seed": seed,
+                "shard and replicated": (self.shard, self.replicated),
+                "the first values of the parameters": digest.hexdigest()[:16],
+                "the exchanges of a step": [(one.kind, one.dtype, [p.count for p in one.parts]) for one in exchanges],
+            },
+        )
 
     def _own(self, name: str, value: Any) -> Any:
         whole, shape = self.inputs[name].shape, getattr(value, "shape", None)

@@ -254,7 +254,21 @@ class KernelGraph(Generic[N]):
         found = topological(self.kernels, self.successors)
         if not any(isinstance(kernel.single, CollectiveOp) for kernel in found):
             return found
-        return topological(_in_rounds(found, self.successors), self.successors)
+        rounds, kinds = self.rounds(), dict[object, int]()
+
+        def place(kernel: N) -> tuple[int, int]:
+            op = kernel.single
+            return rounds[kernel], 1 + kinds.setdefault(op.alike, len(kinds)) if isinstance(op, CollectiveOp) else 0
+
+        return topological(sorted(found, key=place), self.successors)
+
+    def rounds(self) -> dict[N, int]:
+        """Returns how many collectives run before each kernel, one after another, at least."""
+        found = dict.fromkeys(topological(self.kernels, self.successors), 0)
+        for kernel, before in found.items():
+            for later in self.successors(kernel):
+                found[later] = max(found[later], before + isinstance(kernel.single, CollectiveOp))
+        return found
 
 
 def topological(kernels: Sequence[N], successors: Callable[[N], Sequence[N]]) -> list[N]:
@@ -277,20 +291,6 @@ def topological(kernels: Sequence[N], successors: Callable[[N], Sequence[N]]) ->
                 heapq.heappush(ready, number[later])
     assert len(result) == len(kernels), "the kernels depend on each other in a circle"
     return result
-
-
-def _in_rounds(kernels: Sequence[N], successors: Callable[[N], Sequence[N]]) -> list[N]:
-    """Returns kernels, which are in an order that runs, by how many collectives run before each at least."""
-    before = dict.fromkeys(kernels, 0)
-    kinds: dict[object, int] = {}
-    place: dict[N, tuple[int, int]] = {}
-    for kernel in kernels:
-        op = kernel.single if isinstance(kernel.single, CollectiveOp) else None
-        place[kernel] = before[kernel], 0 if op is None else 1 + kinds.setdefault(op.alike, len(kinds))
-        for later in successors(kernel):
-            if later in before:
-                before[later] = max(before[later], before[kernel] + (op is not None))
-    return sorted(kernels, key=place.__getitem__)
 
 
 def _with_parts(values: Iterable[SSAValue]) -> list[SSAValue]:

@@ -161,6 +161,8 @@ class CpuExecutable(ProgramExecutable[CpuDevice, np.ndarray]):
             finally:
                 if pool:
                     self.device.pool.release()
+            if self._is_shared:
+                self._exchanges.check()
             if self._faults:
                 self.check_faults()
             return places.outputs()

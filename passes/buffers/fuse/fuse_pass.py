@@ -173,10 +173,11 @@ class Fusion:
     def merge_siblings(self) -> bool:
         """Merges independent kernels over one grid: pointwise ones, reductions that share an input or are small."""
         changed = False
-        groups: dict[tuple[int, ...], list[Parts]] = {}
+        groups: dict[tuple[int, tuple[int, ...]], list[Parts]] = {}
+        rounds = self.graph.rounds()  # Nobody waits for an exchange because of a sibling.
         for kernel in self.graph.kernels:
             if kernel.contraction is None and kernel.single is None:
-                groups.setdefault(kernel.grid, []).append(kernel)
+                groups.setdefault((rounds[kernel], kernel.grid), []).append(kernel)
         for group in groups.values():
             current: list[Parts] = []
             for kernel in group:

@@ -11,8 +11,8 @@ from xdsl.ir import Block, Operation, SSAValue
 from xdsl.utils.exceptions import DiagnosticException
 
 from tensorgrad.dialects.attention import Attention
-from tensorgrad.dialects.tg.base import Tensor, TensorOp, splat_value
-from tensorgrad.dialects.tg.build import TensorBuilder, shape_of
+from tensorgrad.dialects.tg.base import Tensor, TensorOp, is_float, splat_value
+from tensorgrad.dialects.tg.build import TensorBuilder, element_of, shape_of
 from tensorgrad.dialects.tg.call import CallOp, ReturnOp, returned
 from tensorgrad.dialects.tg.collective import CollectiveOp
 from tensorgrad.dialects.tg.control import CondOp, ScanOp
@@ -54,9 +54,26 @@ def distribute(d: Distribution, ops: Sequence[Operation], known: Known) -> None:
             raise DiagnosticException(f"distribute expects tg ops, not {op.name}")
         for result, one in zip(op.results, found, strict=True):
             one.value.name_hint = one.value.name_hint or result.name_hint
-            # What several ops read is exchanged once.
-            shared = one.is_partial and len(list(result.uses)) > 1
-            known[result] = d.resolved(one, result) if shared else one
+            known[result] = one
+            if one.is_partial and not _stays_partial(result, known):
+                known[result] = d.resolved(one, result)
+
+
+def _stays_partial(value: SSAValue, known: Known) -> bool:
+    """Returns whether a sum over the processes has one reader, or only such as it stays a sum for.
+
+    Else several would exchange it, or what they make of it. Of operands that are not known yet, floats count as sums.
+    """
+
+    def assumed(operand: SSAValue) -> Placed:
+        is_sum = is_float(element_of(operand))
+        return known[operand] if operand in known else Placed(operand, PARTIAL if is_sum else WHOLE)
+
+    users = [use.operation for use in value.uses]
+    return len(users) < 2 or all(
+        isinstance(op, TensorOp) and type(op) in LINEAR and LINEAR[type(op)](op, [assumed(one) for one in op.operands])
+        for op in users
+    )
 
 
 def _tensor_op(d: Distribution, op: TensorOp, operands: Sequence[Placed]) -> Placed:

@@ -1,0 +1,223 @@
+"""A step that a group of processes runs together gives what one process gives with the whole batch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Literal
+
+import numpy as np
+import pytest
+
+import tensorgrad as tg
+from tensorgrad.runtime.group.group import Group
+from tensorgrad.runtime.group.simulated import simulate
+
+TIMEOUT = 300.0
+STEPS, BATCH = 50, 16
+CLOSE = 1e-6
+
+Losses = list[float]
+
+
+class Mlp(tg.nn.Module):
+    def __init__(self) -> None:
+        self.hidden = tg.nn.Linear(12, 24)
+        self.out = tg.nn.Linear(24, 4)
+
+    def __call__(self, x: Any, key: Any) -> Any:
+        return self.out(tg.tanh(self.hidden(x)))
+
+
+class Cnn(tg.nn.Module):
+    def __init__(self) -> None:
+        self.conv = tg.nn.Conv2d(1, 4, 3, padding=1)
+        self.norm = tg.nn.BatchNorm2d(4)
+        self.out = tg.nn.Linear(4 * 3 * 2, 4)
+
+    def __call__(self, x: Any, key: Any) -> Any:
+        maps = tg.relu(self.norm(self.conv(tg.reshape(x, (-1, 1, 6, 4)))))
+        return self.out(tg.reshape(tg.max_pool(maps, 2), (maps.shape[0], -1)))
+
+
+class Gpt(tg.nn.Module):
+    """Two tokens of six features: causal attention, dropout, a tied embedding of positions."""
+
+    def __init__(self) -> None:
+        self.read = tg.nn.Linear(3, 8)
+        self.places = tg.nn.Embedding(4, 8)
+        self.norm = tg.nn.LayerNorm(8)
+        self.attention = tg.nn.MultiHeadAttention(8, 2, causal=True)
+        self.dropout = tg.nn.Dropout(0.2)
+        self.out = tg.nn.Linear(8, 4)
+
+    def __call__(self, x: Any, key: Any) -> Any:
+        first, second = tg.random.split(key)
+        tokens = self.read(tg.reshape(x, (-1, 4, 3))) + self.places(tg.arange(4))
+        mixed = self.attention(self.norm(tokens))
+        tokens = tokens + self.dropout(mixed, key=first)
+        return self.out(self.dropout(tg.mean(tokens, axis=1), key=second))
+
+
+MODELS: dict[str, tuple[Callable[[], Any], int, Any]] = {
+    "mlp": (Mlp, 12, tg.optim.sgd(0.1, momentum=0.9)),
+    "cnn with batch norm": (Cnn, 24, tg.optim.adam(1e-2)),
+    "gpt with clipping and dropout": (Gpt, 12, tg.optim.adamw(1e-2, clip_norm=0.5)),
+}
+
+
+def batches(features: int, steps: int = STEPS) -> list[dict[str, Any]]:
+    rng = np.random.default_rng(features)
+    inputs = rng.normal(size=(steps, BATCH, features)).astype(np.float32)
+    labels = rng.integers(0, 4, (steps, BATCH)).astype(np.int32)
+    return [{"x": x, "y": y} for x, y in zip(inputs, labels, strict=True)]
+
+
+def compiled(name: str, device: Any, group: Group | None, **options: Any) -> Any:
+    model, features, optimizer = MODELS[name]
+
+    def loss(model: Any, x: Any, y: Any, key: Any) -> Any:
+        scores = model(x, key)
+        return tg.cross_entropy(scores, y), {"accuracy": tg.mean(tg.argmax(scores, axis=-1) == y)}
+
+    shapes = {"x": (BATCH, features), "y": tg.spec((BATCH,), "i32")}
+    return tg.compile(model(), loss=loss, optimizer=optimizer, inputs=shapes, device=device, group=group, **options)
+
+
+def trained(name: str, device: Any, group: Group | None, steps: int = STEPS, **options: Any) -> dict[str, Any]:
+    training = compiled(name, device, group, **options)
+    results = [training.step(**batch) for batch in batches(MODELS[name][1], steps)]
+    return {
+        "losses": [float(loss) for loss, _ in results],
+        "accuracy": [float(metrics["accuracy"]) for _, metrics in results],
+        "parameters": {path: np.asarray(value) for path, value in training.parameters().items()},
+        "statistics": training.stats(),
+    }
+
+
+def on_group(name: str, device: Any, size: int, steps: int = STEPS, **options: Any) -> list[dict[str, Any]]:
+    return simulate(size, lambda group: trained(name, device, group, steps, **options), timeout=TIMEOUT)
+
+
+@pytest.mark.parametrize("device", ["numpy", "cpu"])
+@pytest.mark.parametrize("name", MODELS)
+def test_losses_are_those_of_the_whole_batch(name: str, device: str) -> None:
+    one = trained(name, device, None)
+    for size in (2, 4):
+        for shard in (None, "optimizer"):
+            found = on_group(name, device, size, shard=shard)
+            for rank in found:
+                np.testing.assert_allclose(rank["losses"], one["losses"], rtol=CLOSE)
+                np.testing.assert_allclose(rank["accuracy"], one["accuracy"], atol=1.01 / BATCH)
+                assert rank["losses"] == found[0]["losses"]
+                for path, value in rank["parameters"].items():
+                    np.testing.assert_array_equal(value, found[0]["parameters"][path])
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_on_wgpu(name: str) -> None:
+    one = trained(name, "wgpu", None, 5)
+    for rank in on_group(name, "wgpu", 2, 5):
+        np.testing.assert_allclose(rank["losses"], one["losses"], rtol=CLOSE)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_the_same_run_has_the_same_bits(name: str) -> None:
+    first, second = (on_group(name, "cpu", 4, 10) for _ in range(2))
+    assert first[0]["losses"] == second[0]["losses"]
+    for path, value in first[0]["parameters"].items():
+        np.testing.assert_array_equal(value, second[0]["parameters"][path])
+
+
+def test_micro_batches_are_exchanged_once() -> None:
+    """Sums of micro-batches stay where they are; the last one's step exchanges them."""
+    one = trained("mlp", "cpu", None, 12, accumulate=3)
+    for rank in on_group("mlp", "cpu", 2, 12, accumulate=3):
+        np.testing.assert_allclose(rank["losses"], one["losses"], rtol=CLOSE)
+
+    def calls(group: Group) -> list[int]:
+        training = compiled("mlp", "cpu", group, accumulate=3)
+        found = []
+        for batch in batches(12, 6):
+            before = group.traffic.bytes_sent
+            training.step(**batch)
+            found.append(group.traffic.bytes_sent - before)
+        return found
+
+    sent = simulate(2, calls, timeout=TIMEOUT)[0]
+    assert sent[:3] == sent[3:]
+    assert sent[0] == sent[1] == 2 * 4  # the loss and the accuracy
+    parameters = 12 * 24 + 24 + 24 * 4 + 4
+    assert sent[2] >= 4 * parameters
+
+
+def test_a_step_has_one_message() -> None:
+    """Gradients of all parameters, the loss and a metric."""
+    assert on_group("mlp", "cpu", 2, 1)[0]["statistics"]["collectives"] == 1
+
+
+@pytest.mark.parametrize("size", [2, 4])
+def test_shards_of_the_state(size: int) -> None:
+    """Each process keeps one of as many parts of each state whose extents have them."""
+
+    def sizes(group: Group | None, shard: Literal["optimizer"] | None = None) -> dict[str, int]:
+        program = compiled("cnn with batch norm", "cpu", group, shard=shard).program
+        return {slot.name: slot.size for slot in program.slots("state").values()}
+
+    whole = sizes(None)
+    for found in simulate(size, lambda group: sizes(group, "optimizer"), timeout=TIMEOUT):
+        state = [name for name in whole if name.startswith("adam.")]
+        assert sum(found[name] for name in state) == sum(whole[name] for name in state) // size
+        assert all(found[name] == whole[name] for name in whole if name not in state)
+
+
+def test_half_precision() -> None:
+    one = trained("mlp", "cpu", None, 10, precision="f16", loss_scale=256.0)
+    for rank in on_group("mlp", "cpu", 2, 10, precision="f16", loss_scale=256.0):
+        np.testing.assert_allclose(rank["losses"], one["losses"], rtol=2e-4)
+
+
+def test_a_part_of_the_batch_is_taken_as_it_is() -> None:
+    def run(group: Group) -> tuple[float, float]:
+        batch = batches(12, 1)[0]
+        whole, part = (compiled("mlp", "numpy", group) for _ in range(2))
+        return float(whole.step(**batch)[0]), float(part.step(**tg.distributed.shard(batch))[0])
+
+    for whole, part in simulate(2, run, timeout=TIMEOUT):
+        assert whole == part
+
+
+def test_errors() -> None:
+    def run(group: Group) -> None:
+        with pytest.raises(tg.errors.OptionError, match="but 16 examples have no 3 equal parts"):
+            compiled("mlp", "numpy", group)
+        with pytest.raises(tg.errors.OptionError, match="there is no input 'z'; there are x, y, key"):
+            compiled("mlp", "numpy", group, replicated=("z",))
+        with pytest.raises(tg.errors.OptionError, match="shard must be 'optimizer' or None, got 'all'"):
+            compiled("mlp", "numpy", group, shard="all")
+        with pytest.raises(tg.errors.OptionError, match="verify is for a process on its own"):
+            compiled("mlp", "numpy", group, replicated=("x", "y"), verify=True)
+
+    simulate(3, run, timeout=TIMEOUT)
+    with pytest.raises(tg.errors.OptionError, match="group must be what tg.distributed.group.. gives, or None"):
+        given: Any = 2
+        compiled("mlp", "numpy", given)
+
+
+@pytest.mark.parametrize(
+    ("what", "differs"),
+    [
+        ("seed", lambda rank: {"seed": rank}),
+        ("shard and replicated", lambda rank: {"replicated": ("x",) if rank else ("y",)}),
+    ],
+)
+def test_processes_that_compile_otherwise(what: str, differs: Callable[[int], dict[str, Any]]) -> None:
+    """Every process is told, before a step runs."""
+
+    def run(group: Group) -> str:
+        with pytest.raises(tg.errors.GroupError) as error:
+            compiled("mlp", "cpu", group, **differs(group.rank))
+        return str(error.value)
+
+    first, second = simulate(2, run, timeout=TIMEOUT)
+    assert first == second
+    assert f"the ranks do not agree on {what}" in first
