@@ -85,7 +85,7 @@ def _part(leaf: Any, axis: int) -> Any:
     if rest:
         raise InputError(
             f"shard: axis {axis} of an array of shape {tuple(array.shape)} has {extent} elements, which do not divide "
-            f"among {own.size} processes"
+            f"among {own.size} ranks"
         )
     return array[(*[slice(None)] * place, slice(own.rank * part, (own.rank + 1) * part))]
 

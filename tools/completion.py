@@ -16,7 +16,7 @@ from tensorgrad.tools.printing import print_json
 SHELLS = ("bash", "zsh", "fish")
 PROGRAMS = ("tg", "tg-opt")
 
-FILES = frozenset({"CHECKPOINT", "FILE", "FILE[:NAME]", "HTML", "NPZ", "input_file", "output_file"})
+FILES = frozenset({"CHECKPOINT", "FILE", "FILE[:NAME]", "HOSTS", "HTML", "NPZ", "input_file", "output_file"})
 """What usage messages call arguments that are files."""
 
 

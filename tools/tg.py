@@ -19,6 +19,7 @@ from tensorgrad.tools.completion import PROGRAMS, SHELLS, Completion
 from tensorgrad.tools.devices import Devices
 from tensorgrad.tools.exporting import Export, Serve
 from tensorgrad.tools.inspecting import Inspect
+from tensorgrad.tools.launching import Launch
 from tensorgrad.tools.reducing import Reduce
 from tensorgrad.tools.replaying import Replay
 from tensorgrad.tools.reporting import Report
@@ -50,8 +51,8 @@ Runs a function that `save` wrote on arrays from .npy files, or steps of a train
 class Command(Protocol):
     """What a subcommand does."""
 
-    def run(self, console: Console) -> None:
-        """Does it."""
+    def run(self, console: Console) -> int | None:
+        """Does it; returns the exit status, if it is another than 0."""
         ...
 
 
@@ -90,6 +91,21 @@ def _export(parser: Parser) -> None:
 def _inspect(parser: Parser) -> None:
     parser.add_argument("path", metavar="FILE", help="a saved program")
     parser.add_argument("--rows", type=_positive, default=20, help="how many rows a table has (default: 20)")
+
+
+def _launch(parser: Parser) -> None:
+    parser.add_argument("script", metavar="FILE", help="a Python file")
+    parser.add_argument("arguments", metavar="ARGUMENT", nargs=argparse.REMAINDER, help="its arguments")
+    parser.add_argument("-n", "--processes", type=_positive, required=True, metavar="N", help="how many processes")
+    parser.add_argument("--hostfile", metavar="HOSTS", help="a file with the hosts to run on, in the MPI's format")
+    parser.add_argument("--cores-per-process", type=_positive, metavar="N", help="threads of each (default: its share)")
+    parser.add_argument("--timeout", type=_seconds, metavar="SECONDS", help="for how long one waits for the others")
+    parser.add_argument(
+        "--restarts", type=_count, default=0, metavar="N", help="how often to start a run that died again"
+    )
+    parser.add_argument(
+        "--restart-with", type=_positive, metavar="N", help="how many processes then (default: as many)"
+    )
 
 
 def _reduce(parser: Parser) -> None:
@@ -146,6 +162,7 @@ COMMANDS: dict[str, tuple[str, str, Callable[[Parser], None], Callable[..., Comm
     "devices": ("list devices and what they can do", str(Devices.__doc__), _devices, Devices),
     "export": ("write a folder for web servers", str(Export.__doc__), _export, Export),
     "inspect": ("show what is in a saved program", str(Inspect.__doc__), _inspect, Inspect),
+    "launch": ("run a script as several processes", str(Launch.__doc__), _launch, Launch),
     "reduce": ("shrink a module on which something fails", str(Reduce.__doc__), _reduce, Reduce),
     "replay": ("run a step of a training op by op", REPLAY, _replay, Replay),
     "report": ("write a page about a program", str(Report.__doc__), _report, Report),
@@ -159,6 +176,13 @@ def _positive(text: str) -> int:
     number = int(text)
     if number < 1:
         raise argparse.ArgumentTypeError(f"must be at least 1, got {number}")
+    return number
+
+
+def _count(text: str) -> int:
+    number = int(text)
+    if number < 0:
+        raise argparse.ArgumentTypeError(f"must not be negative, got {number}")
     return number
 
 
@@ -197,16 +221,16 @@ def main(args: Sequence[str] | None = None) -> int:
         args: The command line without the program's name; by default the process's own.
 
     Returns:
-        The exit status: 0, or 1 after an error that the input caused, which goes to stderr.
+        The exit status: 0, or 1 after an error that the input caused, which goes to stderr; or that of what was run.
     """
     options: dict[str, Any] = vars(command_line().parse_args(args))
     make = COMMANDS[options.pop("command")][3]
     try:
-        make(**options).run(Console())
+        status = make(**options).run(Console())
     except (TensorgradError, OSError, ValueError) as error:
         print(f"tg: error: {_message(error)}", file=sys.stderr)
         return 1
-    return 0
+    return status or 0
 
 
 def _message(error: Exception) -> str:

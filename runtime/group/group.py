@@ -122,7 +122,7 @@ class Group(abc.ABC):
         """
         out = np.empty_like(array, order="C") if out is None else out
         what = _described("all_reduce", array, label)
-        self._check_reduced(array, reduction, out, array.size)
+        self._check_reduced(array, reduction, out, array.size, what)
         with self._call(what):
             flat, result = array.reshape(-1), out.reshape(-1)
             step = SEGMENT_BYTES // array.itemsize
@@ -155,7 +155,7 @@ class Group(abc.ABC):
         if out is None:
             is_divided = array.ndim > 0 and array.shape[0] % self.size == 0
             out = np.empty((array.shape[0] // self.size, *array.shape[1:]) if is_divided else part, array.dtype)
-        self._check_reduced(array, reduction, out, part)
+        self._check_reduced(array, reduction, out, part, what)
         self._check_count(array.size, what)
         with self._call(what):
             self._reduce_scatter(array.reshape(-1), [part] * self.size, reduction, out.reshape(-1), what)
@@ -320,8 +320,7 @@ class Group(abc.ABC):
             self.traffic.calls += 1
             self.traffic.seconds += time.perf_counter() - start
 
-    def _check_reduced(self, array: Array, reduction: str, out: Array, count: int) -> None:
-        what = _described("reduction", array)
+    def _check_reduced(self, array: Array, reduction: str, out: Array, count: int, what: str) -> None:
         if reduction not in COMBINED_BY:
             raise InputError(f"{what}: reduction must be one of {', '.join(COMBINED_BY)}, not {reduction!r}")
         _check_arrays(array, out, count, what)

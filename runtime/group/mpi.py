@@ -9,17 +9,17 @@ import time
 from collections.abc import Callable, Sequence
 from itertools import accumulate
 from types import TracebackType
-from typing import Any
+from typing import Any, NoReturn
 
 from tensorgrad.runtime.errors import GroupError
 from tensorgrad.runtime.group.group import Group
 from tensorgrad.runtime.group.reductions import Array
 
-SIZE_VARIABLES = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE")
-"""In which variable launchers say how many processes they started: Open MPI; MPICH and what is made of it."""
+RANKS = ("OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK")
+"""In which variable launchers say which process one is: Open MPI; MPICH and what is made of it; Slurm by PMIx."""
 
-LAUNCHER_VARIABLES = (*SIZE_VARIABLES, "PMI_RANK", "PMIX_RANK")
-"""What launchers set: these two, and Slurm's `srun --mpi=pmi2` and `--mpi=pmix`."""
+SIZES = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE")
+"""In which variable launchers say how many processes they started. By PMIx, processes ask."""
 
 SPINNING = 200e-6
 """Seconds for which a rank that waits for others only gives its core away before it sleeps."""
@@ -37,12 +37,21 @@ MET_BYTES = 64 << 10
 """Of as many bytes the ranks meet before they move them: till then they sleep, and from then on they do not."""
 
 
+FORWARDING = 0.2
+"""Seconds in which a launcher forwards what a process has written, before that process ends all and the launcher."""
+
 _give_core_away: Callable[[], None] = getattr(os, "sched_yield", lambda: time.sleep(0))
+
+
+def launched_as() -> tuple[int, int]:
+    """Returns this process's rank and the number of processes, as the launcher says; (0, 1) if none did."""
+    found = [next((int(os.environ[one]) for one in names if one in os.environ), None) for names in (RANKS, SIZES)]
+    return found[0] or 0, found[1] or 1
 
 
 def is_launched() -> bool:
     """Returns whether an MPI launcher started this process."""
-    return any(variable in os.environ for variable in LAUNCHER_VARIABLES)
+    return any(variable in os.environ for variable in (*RANKS, *SIZES))
 
 
 def _mpi() -> Any:
@@ -86,19 +95,13 @@ class MPIGroup(Group):
             self._communicator.Free()
         super().close()
 
-    def end_all(self, status: int) -> None:
-        """Ends all processes at once, and this one with a status."""
-        sys.stdout.flush()
-        sys.stderr.flush()
-        self._mpi.COMM_WORLD.Abort(status)
-
     @property
     def has_failed(self) -> bool:
         """Whether a call has failed, after which MPI can't come to an orderly end."""
         return bool(self._pending)
 
     def _check_size(self) -> None:
-        started = next((os.environ[one] for one in SIZE_VARIABLES if one in os.environ), str(self.size))
+        started = next((os.environ[one] for one in SIZES if one in os.environ), str(self.size))
         if started != str(self.size):
             library = self._mpi.Get_library_version().splitlines()[0].split(",")[0].strip("\0 ")
             raise GroupError(
@@ -158,6 +161,18 @@ class MPIGroup(Group):
         self._pending.pop()
 
 
+def end_all(rank: int, size: int, reason: str, status: int) -> NoReturn:
+    """Ends all processes of this one's launch, with a status; says before which one did it, and why."""
+    print(f"rank {rank} of {size} ended by {reason} with status {status}; it ends all", file=sys.stderr)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    MPI = sys.modules.get("mpi4py.MPI")
+    if MPI is not None and MPI.Is_initialized() and not MPI.Is_finalized():
+        time.sleep(FORWARDING)
+        MPI.COMM_WORLD.Abort(status)
+    os._exit(status)
+
+
 def _end_all_when_one_ends(group: MPIGroup) -> None:
     """Has an exception that ends this process, or a failed call of which none did, end the others too.
 
@@ -167,13 +182,11 @@ def _end_all_when_one_ends(group: MPIGroup) -> None:
 
     def end(kind: type[BaseException], error: BaseException, traceback: TracebackType | None) -> None:
         write(kind, error, traceback)
-        print(f"rank {group.rank} of {group.size} ended by {kind.__name__}; it ends all", file=sys.stderr)
-        group.end_all(130 if issubclass(kind, KeyboardInterrupt) else 1)
+        end_all(group.rank, group.size, kind.__name__, 130 if issubclass(kind, KeyboardInterrupt) else 1)
 
     def end_failed() -> None:
         if group.has_failed:
-            print(f"rank {group.rank} of {group.size} ended after a call that failed; it ends all", file=sys.stderr)
-            group.end_all(1)
+            end_all(group.rank, group.size, "a call that failed", 1)
 
     sys.excepthook = end
     atexit.register(end_failed)

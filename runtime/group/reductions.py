@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -32,22 +31,22 @@ _BLOCK = 1 << 15
 """Elements that are reduced over all ranks before the next ones, so that partial sums stay in the cache."""
 
 
-def reduce_in_rank_order(parts: Sequence[Array], reduction: str, out: Array) -> None:
+def reduce_in_rank_order(parts: Array, reduction: str, out: Array) -> None:
     """Writes the reduction of the ranks' arrays: `((part 0 + part 1) + part 2) + …`, and for a mean times 1/ranks.
 
     f16 is reduced in f32 and rounded once. Integers wrap around.
 
     Args:
-        parts: One flat array for each rank, of equal dtypes and sizes.
+        parts: A row for each rank; of shape (ranks, elements).
         reduction: A name of `COMBINED_BY`.
-        out: Takes the result; of the parts' dtype and size. It may be the first part.
+        out: Takes the result; of shape (elements,) and the parts' dtype.
     """
     for start in range(0, out.size, _BLOCK):
         block = slice(start, start + _BLOCK)
-        _reduce_block([part[block] for part in parts], reduction, out[block])
+        _reduce_block(parts[:, block], reduction, out[block])
 
 
-def _reduce_block(parts: Sequence[Array], reduction: str, out: Array) -> None:
+def _reduce_block(parts: Array, reduction: str, out: Array) -> None:
     is_half = out.dtype == np.float16
     total = parts[0].astype(np.float32) if is_half else out
     with np.errstate(all="ignore"):

@@ -24,7 +24,7 @@ from tensorgrad.passes.registry import CLASSES, pass_class
 
 ROOT = Path(__file__).resolve().parents[2]
 # What `tg` takes from elsewhere, or which is a module.
-NOT_DOCUMENTED_ALONE = {"callbacks", "data", "errors", "initializers", "nn", "onnx", "optim", "random"}
+NOT_DOCUMENTED_ALONE = {"callbacks", "data", "distributed", "errors", "initializers", "nn", "onnx", "optim", "random"}
 
 
 def one_tree(folder: Path) -> None:

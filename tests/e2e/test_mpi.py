@@ -1,0 +1,175 @@
+"""Groups of processes that `tg launch` starts, by a real MPI: their bits, and what happens when one of them dies."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import runpy
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tensorgrad.runtime.group.simulated import simulate
+
+SCRIPT = Path(__file__).with_name("group_run.py")
+LIMIT = 120.0
+"""Seconds after which a launch is ended, and its test fails."""
+
+
+def launched(*arguments: object, **variables: str) -> subprocess.CompletedProcess[str]:
+    """Runs `tg launch` with the arguments."""
+    command = [sys.executable, "-m", "tensorgrad.tools.tg", "launch", *map(str, arguments)]
+    environment = {**os.environ, "TG_GROUP_TIMEOUT": "60", **variables}
+    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=LIMIT)
+
+
+def last_report(errors: str) -> str:
+    """What was printed after the last line of a process."""
+    return errors[errors.rindex("tg launch: ") :]
+
+
+@pytest.mark.parametrize("size", [1, 2, 3])
+def test_processes_have_the_bits_of_a_simulated_group(size: int) -> None:
+    done = launched("-n", size, SCRIPT, "agreed")
+    assert done.returncode == 0, done.stderr
+    expected = simulate(size, runpy.run_path(str(SCRIPT))["operations"], timeout=LIMIT)[0]
+    assert done.stdout.splitlines() == [f"[0] {line}" for line in expected]
+
+
+def test_lines_have_the_rank_in_front() -> None:
+    done = launched("-n", 2, SCRIPT, "settings", "--an", "argument")
+    assert done.returncode == 0, done.stderr
+    assert [re.match(r"\[(\d)\] TG_NUM_THREADS", line) is not None for line in done.stdout.splitlines()] == [True] * 2
+    assert sorted(line[:3] for line in done.stdout.splitlines()) == ["[0]", "[1]"]
+    assert all(line.endswith("['--an', 'argument']") for line in done.stdout.splitlines())
+    assert sorted(done.stderr.splitlines()) == ["[0] a line of 0", "[1] a line of 1"]
+
+
+def test_options_reach_the_processes() -> None:
+    options = ("--cores-per-process", 3, "--timeout", 45, "--json")
+    done = launched("-n", 2, *options, SCRIPT, "settings", OPENBLAS_NUM_THREADS="1")
+    assert done.returncode == 0, done.stderr
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    text = "TG_NUM_THREADS=3 OPENBLAS_NUM_THREADS=1 TG_GROUP_TIMEOUT=45 []"
+    for rank in (0, 1):
+        assert {"rank": rank, "stream": "stdout", "text": text} in lines
+        assert {"rank": rank, "stream": "stderr", "text": f"a line of {rank}"} in lines
+    assert len(lines) == 4
+
+
+def test_cores_are_shared_out() -> None:
+    done = launched("-n", 3, SCRIPT, "settings", TG_NUM_THREADS="", OPENBLAS_NUM_THREADS="")
+    share = max(1, len(os.sched_getaffinity(0)) // 3)
+    assert done.returncode == 0, done.stderr
+    found = re.findall(r"TG_NUM_THREADS=(\d+) OPENBLAS_NUM_THREADS=\1 ", done.stdout)
+    assert len(found) == 3 and all(1 <= int(threads) <= share for threads in found)
+
+
+def test_a_rank_that_raises_ends_all() -> None:
+    done = launched("-n", 3, SCRIPT, "raising")
+    assert done.returncode == 1
+    report = last_report(done.stderr)
+    assert report.startswith("tg launch: rank 1 ended by ValueError\nTraceback (most recent call last):\n")
+    assert report.endswith("\nValueError: a mistake of rank 1\n")
+    assert report.count("File ") == 2 and str(SCRIPT) in report, "the frames of the script alone"
+    assert "[1] ValueError: a mistake of rank 1\n" in done.stderr and "MPI_ABORT" not in done.stderr
+
+
+def test_a_rank_that_is_killed_is_noticed() -> None:
+    done = launched("-n", 3, SCRIPT, "killed")
+    assert done.returncode == 128 + signal.SIGKILL
+    assert last_report(done.stderr) == "tg launch: rank 1 was ended by SIGKILL\n"
+
+
+def test_a_rank_that_hangs_is_not_waited_for() -> None:
+    done = launched("-n", 3, SCRIPT, "hanging", TG_GROUP_TIMEOUT="1")
+    assert done.returncode == 1
+    waited = r"GroupError: rank [02] of 3 waited [\d.]+ s in all_reduce of 100,000 f32 \(gradient of w1\): another rank"
+    report = last_report(done.stderr)
+    assert re.match(r"tg launch: rank [02] ended by GroupError\n", report) and re.search(waited, report)
+
+
+def test_the_status_of_an_exit_is_that_of_the_run() -> None:
+    done = launched("-n", 3, SCRIPT, "exiting")
+    assert (done.returncode, last_report(done.stderr)) == (7, "tg launch: rank 1 ended by SystemExit\n")
+
+
+def test_a_failed_call_that_is_caught_ends_all_at_the_end() -> None:
+    done = launched("-n", 2, SCRIPT, "caught", TG_GROUP_TIMEOUT="1")
+    assert done.stdout == "[0] it goes on\n"
+    assert (done.returncode, last_report(done.stderr)) == (1, "tg launch: rank 0 ended by a call that failed\n")
+
+
+def test_a_run_that_died_is_started_again(tmp_path: Path) -> None:
+    done = launched("-n", 2, "--restarts", 3, "--restart-with", 3, SCRIPT, "resuming", tmp_path / "step")
+    assert done.returncode == 0, done.stderr
+    runs = [f"[{rank}] step {step} of {size} processes" for step, size in enumerate((2, 3, 3)) for rank in range(size)]
+    assert sorted(done.stdout.splitlines()) == sorted(runs)
+    said = [line for line in done.stderr.splitlines() if line.startswith("tg launch: ")]
+    assert said == [
+        "tg launch: rank 1 ended by RuntimeError",
+        "tg launch: restart 1 of 3, with 3 processes",
+        "tg launch: rank 2 ended by RuntimeError",
+        "tg launch: restart 2 of 3, with 3 processes",
+    ]
+
+
+def test_restarts_are_counted(tmp_path: Path) -> None:
+    done = launched("-n", 2, "--restarts", 1, SCRIPT, "resuming", tmp_path / "step")
+    assert done.returncode == 1
+    assert last_report(done.stderr).endswith("RuntimeError: died at step 1\n")
+
+
+def test_a_launcher_alone_will_do() -> None:
+    """Without `tg launch` the hook of the group ends all."""
+    command = [str(Path(sys.executable).with_name("mpiexec")), "--map-by", ":OVERSUBSCRIBE", "-n", "2"]
+    environment = {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+    done = subprocess.run(
+        [*command, sys.executable, str(SCRIPT), "raising"],
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=LIMIT,
+    )
+    assert done.returncode != 0
+    assert "ValueError: a mistake of rank 1\n" in done.stderr
+    assert "rank 1 of 2 ended by ValueError with status 1; it ends all\n" in done.stderr
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_ends_all(number: signal.Signals) -> None:
+    command = [sys.executable, "-m", "tensorgrad.tools.tg", "launch", "-n", "2", str(SCRIPT), "hanging"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        deadline = time.monotonic() + LIMIT
+        while len(children := _descendants(process.pid)) < 3 and time.monotonic() < deadline:
+            time.sleep(0.05)
+        process.send_signal(number)
+        _, errors = process.communicate(timeout=LIMIT)
+        while any(map(_is_running, children)) and time.monotonic() < deadline:
+            time.sleep(0.05)
+    assert process.returncode == 130 and last_report(errors) == "tg launch: it was interrupted\n"
+    assert len(children) >= 3 and not any(map(_is_running, children))
+
+
+def _descendants(process: int) -> list[int]:
+    """The processes that one started, and those that they started."""
+    found: list[int] = []
+    for task in Path(f"/proc/{process}/task").glob("*"):
+        for child in map(int, (task / "children").read_text(encoding="ascii").split()):
+            found += [child, *_descendants(child)]
+    return found
+
+
+def _is_running(process: int) -> bool:
+    """Whether there is such a process that has not ended, though nobody may have asked for its status yet."""
+    try:
+        return Path(f"/proc/{process}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False

