@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import atexit
+import faulthandler
 import os
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import accumulate
 from types import TracebackType
 from typing import Any, NoReturn
 
 from tensorgrad.runtime.errors import GroupError
-from tensorgrad.runtime.group.group import Group
+from tensorgrad.runtime.group.group import Group, timeout_seconds
 from tensorgrad.runtime.group.reductions import Array
 
 RANKS = ("OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK")
@@ -54,6 +56,20 @@ def is_launched() -> bool:
     return any(variable in os.environ for variable in (*RANKS, *SIZES))
 
 
+@contextmanager
+def _watched(timeout: float) -> Iterator[None]:
+    """Ends this process, with where it is, if what is inside takes longer.
+
+    The beginning of MPI waits for all processes, in calls that neither return before nor let other threads of Python
+    run.
+    """
+    faulthandler.dump_traceback_later(timeout, exit=True, file=2)
+    try:
+        yield
+    finally:
+        faulthandler.cancel_dump_traceback_later()
+
+
 def _mpi() -> Any:
     """Returns the module `mpi4py.MPI`, whose import begins this process's part in MPI."""
     try:
@@ -79,11 +95,12 @@ class MPIGroup(Group):
     """
 
     def __init__(self, timeout: float | None = None):
-        self._mpi = _mpi()
-        world = self._mpi.COMM_WORLD
-        super().__init__(world.Get_rank(), world.Get_size(), timeout)
-        self._check_size()
-        self._communicator = world.Dup()
+        with _watched(timeout_seconds(timeout)):
+            self._mpi = _mpi()
+            world = self._mpi.COMM_WORLD
+            super().__init__(world.Get_rank(), world.Get_size(), timeout)
+            self._check_size()
+            self._communicator = world.Dup()
         bits = {1: self._mpi.UINT8_T, 2: self._mpi.UINT16_T, 4: self._mpi.UINT32_T, 8: self._mpi.UINT64_T}
         self._types: dict[int, Any] = bits
         self._pending: list[Any] = []

@@ -14,6 +14,7 @@ import numpy as np
 
 import tensorgrad as tg
 from tensorgrad.distributed import Group
+from tensorgrad.runtime.group.mpi import launched_as
 
 COUNTS = (1, 1000, 50_001)
 DTYPES = (np.float32, np.float64, np.float16, np.int32, np.uint32, np.bool_)
@@ -79,6 +80,7 @@ def exiting(group: Group) -> None:
 
 def caught(group: Group) -> None:
     """One rank does not come, and those that wait go on to the end of the program."""
+    tg.distributed.group(timeout=1)
     if group.rank == 1:
         time.sleep(600)
     try:
@@ -100,6 +102,13 @@ def resuming(group: Group) -> None:
         raise RuntimeError(f"died at step {step}")
 
 
+def leaving(group: Group) -> None:
+    """One rank is at its end while the others wait for it."""
+    tg.distributed.group(timeout=1)
+    if group.rank != 1:
+        group.barrier(label="the end of an epoch")
+
+
 def settings(group: Group) -> None:
     """What the launcher set."""
     names = ("TG_NUM_THREADS", "OPENBLAS_NUM_THREADS", "TG_GROUP_TIMEOUT")
@@ -108,8 +117,20 @@ def settings(group: Group) -> None:
 
 
 WAYS: dict[str, Callable[[Group], None]] = {
-    function.__name__: function for function in (agreed, raising, killed, hanging, exiting, caught, resuming, settings)
+    function.__name__: function
+    for function in (agreed, raising, killed, hanging, exiting, leaving, caught, resuming, settings)
 }
 
+
+def raises_before() -> None:
+    """Dies before it has a group, for which the others wait."""
+    raise ValueError("a mistake before the group")
+
+
+BEFORE: dict[str, Callable[[], None]] = {"raises_before": raises_before, "never": lambda: time.sleep(600)}
+"""What rank 1 does instead of asking for its group."""
+
 if __name__ == "__main__":
-    WAYS[sys.argv[1]](tg.distributed.group())
+    if sys.argv[1] in BEFORE and launched_as()[0] == 1:
+        BEFORE[sys.argv[1]]()
+    WAYS.get(sys.argv[1], Group.barrier)(tg.distributed.group())

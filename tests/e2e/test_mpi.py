@@ -87,11 +87,32 @@ def test_a_rank_that_is_killed_is_noticed() -> None:
 
 
 def test_a_rank_that_hangs_is_not_waited_for() -> None:
-    done = launched("-n", 3, SCRIPT, "hanging", TG_GROUP_TIMEOUT="1")
+    done = launched("-n", 3, SCRIPT, "hanging", TG_GROUP_TIMEOUT="10")
     assert done.returncode == 1
-    waited = r"GroupError: rank [02] of 3 waited [\d.]+ s in all_reduce of 100,000 f32 \(gradient of w1\): another rank"
+    waited = r"GroupError: rank [02] of 3 waited 10[\d.]* s in all_reduce of 100,000 f32 \(gradient of w1\): another"
     report = last_report(done.stderr)
     assert re.match(r"tg launch: rank [02] ended by GroupError\n", report) and re.search(waited, report)
+
+
+def test_a_rank_that_leaves_is_not_waited_for() -> None:
+    done = launched("-n", 2, SCRIPT, "leaving")
+    assert done.returncode == 1
+    waited = (
+        r"GroupError: rank 0 of 2 waited [\d.]+ s in barrier \(the end of an epoch\): another rank did not come to it"
+    )
+    assert re.search(waited, last_report(done.stderr))
+
+
+def test_a_rank_that_raises_before_it_has_a_group_ends_all() -> None:
+    done = launched("-n", 2, SCRIPT, "raises_before")
+    assert done.returncode == 1
+    assert last_report(done.stderr).endswith("\nValueError: a mistake before the group\n")
+
+
+def test_a_rank_that_never_has_a_group_is_not_waited_for() -> None:
+    done = launched("-n", 2, SCRIPT, "never", TG_GROUP_TIMEOUT="4")
+    assert done.returncode == 1
+    assert "[0] Timeout (0:00:04)!\n" in done.stderr and "in current_group\n" in done.stderr
 
 
 def test_the_status_of_an_exit_is_that_of_the_run() -> None:
@@ -100,7 +121,7 @@ def test_the_status_of_an_exit_is_that_of_the_run() -> None:
 
 
 def test_a_failed_call_that_is_caught_ends_all_at_the_end() -> None:
-    done = launched("-n", 2, SCRIPT, "caught", TG_GROUP_TIMEOUT="1")
+    done = launched("-n", 2, SCRIPT, "caught")
     assert done.stdout == "[0] it goes on\n"
     assert (done.returncode, last_report(done.stderr)) == (1, "tg launch: rank 0 ended by a call that failed\n")
 
