@@ -198,7 +198,7 @@ def test_errors() -> None:
             compiled("mlp", "numpy", group, replicated=("x", "y"), verify=True)
 
     simulate(3, run, timeout=TIMEOUT)
-    with pytest.raises(tg.errors.OptionError, match="group must be what tg.distributed.group.. gives, or None"):
+    with pytest.raises(tg.errors.OptionError, match=r"group must be what tg\.distributed\.group\(\) gives, or None"):
         given: Any = 2
         compiled("mlp", "numpy", given)
 
