@@ -81,10 +81,10 @@ class AccumulateGradientsPass(LevelPass):
         """Returns the mean with what was added up before, or the sum."""
         b.location = gradient.owner.location if isinstance(gradient.owner, Operation) else b.location
         gradient = b.cast(gradient, element_of(before))
-        total = b.add(before, gradient)
         if kept is None:
-            return b.scale(total, 1 / self.steps)
-        return b.select(b.broadcast(kept, shape_of(total), []), total, gradient)
+            return b.scale(b.add(before, gradient), 1 / self.steps)
+        # The gradient is read once: in a group it stays what each process has of it.
+        return b.add(b.select(b.broadcast(kept, shape_of(before), []), before, b.full_like(before, 0.0)), gradient)
 
 
 def _summed(gradient: SSAValue) -> Attribute:

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 
 from xdsl.ir import SSAValue
 
-from tensorgrad.dialects.tg.base import Tensor, int_list, splat_value, tensor
-from tensorgrad.dialects.tg.build import TensorBuilder, shape_of, type_of
+from tensorgrad.dialects.tg.base import Tensor, int_list, is_float, splat_value, tensor
+from tensorgrad.dialects.tg.build import TensorBuilder, element_of, shape_of, type_of
 from tensorgrad.dialects.tg.shape import BroadcastOp
 
 
@@ -122,10 +122,16 @@ class Distribution:
         return self.builder.slice(value, start, stop, [1] * len(shape))
 
     def summand(self, one: Placed) -> Placed:
-        """Returns a tensor as a sum over the processes, to which the first one adds all of it."""
+        """Returns a tensor as a sum over the processes, of equal parts: all ranks compute the same.
+
+        Integers have none: there the first process adds all of it.
+        """
         if one.is_partial:
             return one
         value = self.whole(one).value
+        if is_float(element_of(value)):
+            # Where a rank made zeros of it, an exchange before it would be of no use to that rank, and left out.
+            return Placed(self.builder.scale(value, 1 / self.size), PARTIAL)
         return Placed(value if self.rank == 0 else self.builder.full_like(value, 0), PARTIAL)
 
     def as_layout(self, one: Placed, layout: Layout) -> Placed:

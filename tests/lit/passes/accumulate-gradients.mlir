@@ -30,10 +30,11 @@ func.func @step(%w: tensor<2xf16> {tg.name = "w", tg.role = "parameter"}, %g: te
 // SUM: %0: tensor<2xf32> {tg.name = "accumulated/w", tg.role = "state"}, %1: tensor<f32> {tg.name = "accumulated.kept", tg.role = "scalar", tg.formula = "0.0 if micro_step == 1 else 1.0"}) -> (tensor<f32> {tg.name = "loss", tg.role = "output"}, tensor<2xf32> {tg.name = "accumulated/w", tg.role = "update"}) {
 // SUM-NEXT:   %2 = tg.constant value = dense<0.000000e+00> : tensor<f32>
 // SUM-NEXT:   %3 = tg.compare %1, %2 predicate = "gt" : tensor<f32>, tensor<f32>
-// SUM-NEXT:   %4 = tg.add %0, %g : tensor<2xf32>, tensor<2xf32>
-// SUM-NEXT:   %5 = tg.broadcast %3 shape = [2] dims = [] : tensor<i1>
-// SUM-NEXT:   %6 = tg.select %5, %4, %g : tensor<2xi1>, tensor<2xf32>, tensor<2xf32>
-// SUM-NEXT:   func.return %l, %6 : tensor<f32>, tensor<2xf32>
+// SUM-NEXT:   %4 = tg.broadcast %3 shape = [2] dims = [] : tensor<i1>
+// SUM-NEXT:   %5 = tg.constant value = dense<0.000000e+00> : tensor<2xf32>
+// SUM-NEXT:   %6 = tg.select %4, %0, %5 : tensor<2xi1>, tensor<2xf32>, tensor<2xf32>
+// SUM-NEXT:   %7 = tg.add %6, %g : tensor<2xf32>, tensor<2xf32>
+// SUM-NEXT:   func.return %l, %7 : tensor<f32>, tensor<2xf32>
 // SUM-NEXT: }
 
 // UPDATE: tg.name = "accumulated/w", tg.role = "state"}, %1: tensor<f32> {tg.name = "learning_rate"
