@@ -11,7 +11,7 @@ from xdsl.dialects.func import FuncOp
 from tensorgrad.dialects.signature import arguments_of
 from tensorgrad.dialects.tg.base import numpy_dtype
 from tensorgrad.dialects.tg.build import element_of, shape_of
-from tensorgrad.driver.distribution import Distribution
+from tensorgrad.driver.distribution import Distribution, passes_of
 from tensorgrad.driver.pipeline import Compilation
 from tensorgrad.errors import OptionError, ProgramError
 from tensorgrad.optim.parts import Losses
@@ -105,7 +105,7 @@ def compiled_accumulation(
         module,
         lambda segments: [
             *tensor_passes(name, [add], segments, wrt),
-            *([] if distribution is None else distribution.passes(name)),
+            *passes_of(distribution, name),
         ],
         step.device,
         step.phases,

@@ -14,8 +14,9 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
+from tensorgrad.driver.group_state import Persistent
 from tensorgrad.errors import InputError, OptionError, ProgramError
-from tensorgrad.runtime.backend import DTYPES, Executable
+from tensorgrad.runtime.backend import DTYPES
 from tensorgrad.runtime.files import parsed_json, read_metadata, read_safetensors, write_safetensors
 from tensorgrad.runtime.program import FORMAT as PROGRAM
 from tensorgrad.runtime.saved import STEP, Saved
@@ -65,9 +66,9 @@ def checked_parts(parts: str | Sequence[str] | None) -> tuple[str, ...]:
     return named
 
 
-def names_of(executable: Executable) -> dict[str, str]:
+def names_of(holder: Persistent) -> dict[str, str]:
     """Returns the name in checkpoints of each parameter and state, by the name that it has in the program."""
-    return {name: name_of(name) for name in executable.persistent}
+    return {name: name_of(name) for name in holder.persistent}
 
 
 def name_of(persistent: str) -> str:
@@ -75,15 +76,22 @@ def name_of(persistent: str) -> str:
     return OPTIMIZER + persistent if "/" in persistent else persistent
 
 
-def state_of(executable: Executable, kept: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Copies of parameters and state, and of what the host keeps, by their names in checkpoints."""
-    values = executable.read()
-    state = {name: values[own] for own, name in names_of(executable).items()}
-    return {**state, **{TRAINING + name: np.array(value) for name, value in kept.items()}}
+def state_of(holder: Persistent, kept: Mapping[str, np.ndarray], parts: Sequence[str] = PARTS) -> dict[str, np.ndarray]:
+    """Copies of parameters and state, and of what the host keeps, by their names in checkpoints.
+
+    Args:
+        holder: Has the parameters and state.
+        kept: What the host keeps.
+        parts: Which of them.
+    """
+    values = holder.read([own for own, name in names_of(holder).items() if part_of(name) in parts])
+    state = {name_of(own): value for own, value in values.items()}
+    host = {TRAINING + name: np.array(value) for name, value in kept.items()}
+    return {**state, **{name: value for name, value in host.items() if part_of(name) in parts}}
 
 
 def checked_state(
-    executable: Executable,
+    holder: Persistent,
     kept: Mapping[str, np.ndarray],
     values: Mapping[str, Any],
     strict: bool,
@@ -92,7 +100,7 @@ def checked_state(
     """Checks values against what there is.
 
     Args:
-        executable: The program.
+        holder: Has the parameters and state.
         kept: What the host keeps, as it is.
         values: By their names in checkpoints.
         strict: Whether names of these parts that are missing or unexpected are errors.
@@ -107,8 +115,8 @@ def checked_state(
     if not isinstance(values, Mapping):
         raise InputError(f"{user_line()}: load_state_dict takes arrays by name, got {type(values).__name__}")
     own = {
-        name: (executable.persistent[key].shape, DTYPES[executable.persistent[key].dtype])
-        for key, name in names_of(executable).items()
+        name: (holder.persistent[key].shape, DTYPES[holder.persistent[key].dtype])
+        for key, name in names_of(holder).items()
     }
     every = {**own, **{TRAINING + name: (value.shape, value.dtype) for name, value in kept.items()}}
     expected = {name: kind for name, kind in every.items() if part_of(name) in parts}
@@ -130,7 +138,7 @@ def checked_state(
             f"{user_line()}: the state is not this training's, nothing is loaded. {listed}. parts= and strict=False "
             "load a part of it; replace_model keeps what fits another model"
         )
-    for_program = {key: given[name] for key, name in names_of(executable).items() if name in given}
+    for_program = {key: given[name] for key, name in names_of(holder).items() if name in given}
     for_host = {name: given[TRAINING + name] for name in kept if TRAINING + name in given}
     return for_program, for_host, loaded
 

@@ -12,7 +12,7 @@ from xdsl.passes import ModulePass
 from tensorgrad.dialects.signature import arguments_of
 from tensorgrad.driver.accumulation import bytes_of_outputs, compiled_accumulation, micro_batches
 from tensorgrad.driver.device import DeviceName, find_device
-from tensorgrad.driver.distribution import Distribution, checked_distribution
+from tensorgrad.driver.distribution import Distribution, checked_distribution, passes_of
 from tensorgrad.driver.model_tracing import checked_loss, input_specs, parameters_of, takes_key, trace_model, unreached
 from tensorgrad.driver.pipeline import Compilation, EditPasses, Phases, tuning_seconds
 from tensorgrad.driver.precision import Precision, check_device, checked_precision, while_tracing
@@ -190,8 +190,8 @@ def compile(
     with_key = takes_key(loss) and isinstance(inputs, Mapping) and "key" not in inputs
     specs = input_specs({**inputs, "key": spec(2, "u32")} if with_key else inputs)
     distribution = checked_distribution(group, shard, replicated, specs, with_key)
-    if distribution is not None and (verify or on_device_lost == RESTART):
-        what = "verify" if verify else "on_device_lost='restart'"
+    if distribution is not None and (verify or on_device_lost == RESTART or tuning):
+        what = "verify" if verify else "tune" if tuning else "on_device_lost='restart'"
         raise OptionError(f"{user_line()}: {what} is for a process on its own, not for a group")
     untrained = parameters.keys() - {*parts.trained}
     with phases.measure("trace"), while_tracing("tg.compile", rounding):
@@ -218,7 +218,7 @@ def compile(
         updates = [*mean, _updating(name, found, distribution)] if parts.all else []
         return [
             *tensor_passes(name, updates, segments, wrt),
-            *([] if distribution is None else distribution.passes(name)),
+            *passes_of(distribution, name),
         ]
 
     module = checked_module(traced.function)

@@ -12,6 +12,7 @@ from typing import Any, Generic, NoReturn, TypeAlias, TypeVar, cast
 import numpy as np
 
 from tensorgrad.driver.device import described
+from tensorgrad.driver.distribution import Distribution, refuse_to_save
 from tensorgrad.driver.homes import home_on
 from tensorgrad.driver.pipeline import Compilation
 from tensorgrad.driver.profiling import StepProfile
@@ -144,9 +145,15 @@ class Specialization(Compiled):
     """A function compiled for one set of shapes."""
 
     def __init__(
-        self, compilation: Compilation, executable: Executable, results: Any, ranges: IndexRanges | None = None
+        self,
+        compilation: Compilation,
+        executable: Executable,
+        results: Any,
+        ranges: IndexRanges | None = None,
+        distribution: Distribution | None = None,
     ):
         super().__init__(compilation, executable)
+        self._distribution = distribution
         self._tree = results
         self._results = Results(results, home_of_results(compilation))
         self.ranges = ranges
@@ -155,13 +162,16 @@ class Specialization(Compiled):
         """Runs it; gives the tree of its results.
 
         Args:
-            inputs: An array for each input.
+            inputs: An array for each input; where a group runs it, the whole or this process's part.
             constant: The inputs whose arrays never change.
         """
+        if self._distribution is not None:
+            inputs = self._distribution.own(inputs)
         return self._results.of(self._executable.step(inputs, {}, constant))
 
     def save(self, path: str | os.PathLike[str], target: str | None) -> None:
         """See `Inference.save`."""
+        refuse_to_save(self._distribution, "save")
         program = self.program if target is None else self.program_for(target)
         state = self._executable.read(program.slots(*PERSISTENT_ROLES))
         Saved(program, state, Host(FUNCTION, structure_of(self._tree))).save(path)
@@ -352,6 +362,7 @@ class Inference(Specializations[tuple[tuple[str, Spec], ...]], Generic[Result]):
 
         Raises:
             InputError: It has neither been called nor declared inputs.
+            OptionError: A group of processes runs it.
             TargetError: There is no such target, or the program doesn't fit it.
             ProgramError: No WebGPU device could run the program: it has f64, or is too large.
             OSError: The file can't be written; what was there before is still there.

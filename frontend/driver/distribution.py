@@ -4,22 +4,27 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 from typing import Any
 
 import numpy as np
 from xdsl.passes import ModulePass
 
-from tensorgrad.errors import OptionError
+from tensorgrad.errors import InputError, OptionError
 from tensorgrad.passes.tensors.distribute import DistributePass
 from tensorgrad.passes.tensors.distribute.distribute_pass import OPTIMIZER
-from tensorgrad.runtime.backend import Executable
+from tensorgrad.runtime.backend import Executable, check_inputs
+from tensorgrad.runtime.conversion import to_numpy
 from tensorgrad.runtime.executable import ProgramExecutable
 from tensorgrad.runtime.group.group import Group, agree
 from tensorgrad.runtime.program import Collective, runs
+from tensorgrad.tracing.arrays import slot_of
 from tensorgrad.tracing.dtypes import Spec
 from tensorgrad.tracing.location import user_line
+
+DISTRIBUTING = (DistributePass,)
+"""The passes that make the step of one process of that of a whole batch."""
 
 
 @dataclass(frozen=True)
@@ -48,8 +53,18 @@ class Distribution:
         group = self.group
         return [DistributePass(group.size, group.rank, self.shard, self.replicated, function)]
 
+    def of_inputs(self, inputs: Mapping[str, Spec]) -> Distribution | None:
+        """Returns how another function of the model is divided; `None` where an input has no equal parts."""
+        found = replace(self, shard=None, inputs=inputs, replicated=tuple(name for name in self.replicated if name in inputs))
+        extents = [inputs[name].shape[0] for name in found.cut]
+        return None if any(extent == 0 or extent % self.group.size for extent in extents) else found
+
     def own(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
-        """Returns this process's part of inputs: those that are given as a whole are cut, others are parts already."""
+        """Returns this process's part of inputs: those that are given as a whole are cut, others are parts already.
+
+        Raises:
+            InputError: One is neither the whole nor a part.
+        """
         return {name: self._own(name, value) if name in self.cut else value for name, value in inputs.items()}
 
     def agree(self, executable: Executable, seed: int, values: Mapping[str, np.ndarray]) -> None:
@@ -82,11 +97,58 @@ class Distribution:
         )
 
     def _own(self, name: str, value: Any) -> Any:
-        whole, shape = self.inputs[name].shape, getattr(value, "shape", None)
-        if shape is None or tuple(shape) != whole:
-            return value
-        part = whole[0] // self.group.size
-        return value[self.group.rank * part : (self.group.rank + 1) * part]
+        array = value if hasattr(value, "shape") else to_numpy(value, f"input {name!r}")
+        shape, whole, part = tuple(array.shape), self.inputs[name].shape, self._part(name)
+        if shape == whole:
+            return array[self.group.rank * part[0] : (self.group.rank + 1) * part[0]]
+        if shape != part:
+            raise InputError(
+                f"{user_line()}: input {name!r} has shape {shape}; a group of {self.group.size} processes takes the "
+                f"whole batch, {whole}, or this process's part of it, {part}"
+            )
+        return array
+
+    def _part(self, name: str) -> tuple[int, ...]:
+        """Returns the shape that this process has of an input."""
+        first, *others = self.inputs[name].shape
+        return (first // self.group.size, *others)
+
+    def whole(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
+        """Returns inputs with all of what each process has a part of.
+
+        Raises:
+            InputError: One is neither the whole nor a part.
+            GroupError: Another process did not come.
+        """
+        own = self.own(inputs)
+        shapes = {
+            name: (self.inputs[name].shape[0] // self.group.size, *self.inputs[name].shape[1:]) for name in self.cut
+        }
+        slots = {name: slot_of(name, Spec(shape, self.inputs[name].dtype)) for name, shape in shapes.items()}
+        parts = check_inputs(slots, {name: own[name] for name in self.cut if name in own}, partial=True)
+        gathered = {
+            name: self.group.all_gather(np.ascontiguousarray(part), label=f"input {name!r}")
+            for name, part in sorted(parts.items())
+        }
+        return {**own, **gathered}
+
+
+def passes_of(distribution: Distribution | None, function: str) -> list[ModulePass]:
+    """Returns the passes that make of a function what this process runs; none for a process on its own."""
+    return [] if distribution is None else distribution.passes(function)
+
+
+def refuse_to_save(distribution: Distribution | None, what: str) -> None:
+    """Requires a program to be for a process on its own.
+
+    Raises:
+        OptionError: It is for a group.
+    """
+    if distribution is not None:
+        raise OptionError(
+            f"{user_line()}: {what}: the program is for one of {distribution.group.size} processes, and of no use "
+            "without the others; save from training.replace_model(group=None), which every process has to call"
+        )
 
 
 def checked_distribution(

@@ -11,6 +11,7 @@ import numpy as np
 from tensorgrad.driver.accumulation import Accumulation
 from tensorgrad.driver.blame import Blame, Blamer
 from tensorgrad.driver.compiled import Results, home_of_results
+from tensorgrad.driver.distribution import DISTRIBUTING
 from tensorgrad.driver.inspection import Inspected, Inspector
 from tensorgrad.driver.pipeline import Compilation
 from tensorgrad.driver.reference_step import ReferenceStep
@@ -20,6 +21,7 @@ from tensorgrad.nn.module import first_path
 from tensorgrad.optim.parts import Parts
 from tensorgrad.runtime.backend import Executable, OutputHandle, check_inputs
 from tensorgrad.tracing import trees
+from tensorgrad.tracing.arrays import slot_of
 from tensorgrad.tracing.location import user_line
 from tensorgrad.tracing.tracer import refuse_inside_trace
 
@@ -105,8 +107,16 @@ class ReplayedTraining(TrainingState, Generic[Result]):
             path, number, call = where.partition("#")
             where = first_path(self._model, path) + number + call
         inspector = Inspector(self._on_reference(compilation), where)
-        arrays = check_inputs(executable.program_inputs, self._with_key(inputs, what))
-        return self._replayed.of(inspector.run(look, arrays, executable.read(), self._host_values()))
+        arrays = self._whole_inputs(executable, self._with_key(inputs, what))
+        return self._replayed.of(inspector.run(look, arrays, self._state.read(), self._host_values()))
+
+    def _whole_inputs(self, executable: Executable, inputs: Mapping[str, Any]) -> dict[str, np.ndarray]:
+        """Returns the step's inputs, checked, as one process takes them."""
+        distribution = self._source.distribution
+        if distribution is None:
+            return check_inputs(executable.program_inputs, inputs)
+        slots = {name: slot_of(name, spec) for name, spec in distribution.inputs.items()}
+        return check_inputs(slots, distribution.whole(inputs))
 
     def blame(self, /, **inputs: Any) -> Blame | None:
         """Finds the op that makes the first NaN or infinity of a step from the present state, and changes nothing.
@@ -130,11 +140,11 @@ class ReplayedTraining(TrainingState, Generic[Result]):
         """
         refuse_inside_trace("blame")
         self._check_model()
-        return self._blame(self._with_key(inputs, "blame"), self._next()[0].read())
+        return self._blame(self._with_key(inputs, "blame"), self._state.read())
 
     def _blame(self, inputs: Mapping[str, Any], before: Mapping[str, np.ndarray]) -> Blame | None:
         executable, compilation = self._next()
-        arrays = check_inputs(executable.program_inputs, inputs)
+        arrays = self._whole_inputs(executable, inputs)
         if compilation not in self._blamers:
             self._blamers[compilation] = Blamer(self._on_reference(compilation))
         losses = self._losses
@@ -144,7 +154,9 @@ class ReplayedTraining(TrainingState, Generic[Result]):
 
     def _on_reference(self, compilation: Compilation) -> ReferenceStep:
         if compilation not in self._references:
-            self._references[compilation] = ReferenceStep(compilation.traced, compilation.tensor_passes())
+            # A group's step is that of one process with all of the batch.
+            passes = [one for one in compilation.tensor_passes() if not isinstance(one, DISTRIBUTING)]
+            self._references[compilation] = ReferenceStep(compilation.traced, passes)
         return self._references[compilation]
 
     def _check_finite(
@@ -157,11 +169,14 @@ class ReplayedTraining(TrainingState, Generic[Result]):
         """
         executable, _ = self._next()
         # What was not finite before is no fault of this step: a mask of infinities, say.
-        if all(np.isfinite(outputs[name].numpy()).all() for name in self._losses) and all(
+        is_finite = all(np.isfinite(outputs[name].numpy()).all() for name in self._losses) and all(
             (np.isfinite(value) | ~np.isfinite(before[name])).all() for name, value in executable.read().items()
-        ):
+        )
+        if self.group is not None:
+            is_finite = all(self.group.gather_objects(is_finite, label="check_numerics"))
+        if is_finite:
             return
         executable.write(before)
-        found = self._blame(inputs, before)
+        found = self._blame(inputs, before if self._group_state is None else self._group_state.whole(before))
         reason = "a value is NaN or infinite on the device, but none is on the reference" if found is None else found
         raise DivergenceError(f"{user_line()}: step {self.step_count + 1}, which has been taken back: {reason}")

@@ -24,6 +24,7 @@ from tensorgrad.driver.compiled import (
     checked_batch,
     structure_of,
 )
+from tensorgrad.driver.distribution import Distribution, passes_of, refuse_to_save
 from tensorgrad.driver.model_tracing import (
     Check,
     checked_loss,
@@ -48,6 +49,7 @@ from tensorgrad.passes.buffers.lower_precision import LowerPrecisionPass
 from tensorgrad.passes.functions import order_parameters
 from tensorgrad.passes.pipelines import forward_passes, tensor_passes
 from tensorgrad.runtime.backend import Executable
+from tensorgrad.runtime.group.agreement import together
 from tensorgrad.runtime.saved import STEP, STEP_KEY, Host, Saved
 from tensorgrad.surface.calls import public
 from tensorgrad.surface.foreign import unknown_attribute
@@ -144,11 +146,7 @@ class Training(ReplayedTraining[Result]):
         """
         refuse_inside_trace("step")
         self._check_model()
-        if self._source.distribution is not None:
-            inputs = self._source.distribution.own(inputs)
-        inputs = self._with_key(inputs, "step")
-        if self._checks:
-            check_values(inputs, self._source.ranges)
+        inputs = self._own(inputs, "step")
         executable, compilation = self._next()
         before = executable.read() if self._check_numerics else {}
         settings = self._host_values()
@@ -161,6 +159,18 @@ class Training(ReplayedTraining[Result]):
             adding.advance()
         self.step_count += self.accumulated == 0
         return self._results.of(outputs)
+
+    def _own(self, inputs: dict[str, Any], what: str) -> dict[str, Any]:
+        """Returns what this process's program is given of inputs, the step's key included.
+
+        Raises:
+            InputError: One is neither the whole nor a part; or, with `checks`, a value is out of range in any process.
+        """
+        distribution = self._source.distribution
+        own = self._with_key(inputs if distribution is None else distribution.own(inputs), what)
+        if self._checks:
+            together(self.group, lambda: check_values(own, self._source.ranges), what)
+        return own
 
     @contextmanager
     def profile(self) -> Iterator[StepProfile]:
@@ -270,11 +280,15 @@ class Training(ReplayedTraining[Result]):
             check = chosen_captures(patterns)
             precision = self._compilation.precision
             self._variants[patterns] = self._specialized(
-                self._source.loss, self._source.inputs, check, "dropped", "capture", precision
+                self._source.loss,
+                self._source.inputs,
+                check,
+                "dropped",
+                "capture",
+                precision,
+                self._source.distribution,
             )
-        if self._checks:
-            check_values(inputs, self._source.ranges)
-        return self._variants[patterns].run(self._with_key(inputs, "capture"))
+        return self._variants[patterns].run(self._own(inputs, "capture"))
 
     def gradients(self, /, **inputs: Any) -> dict[str, Array]:
         """Returns the gradients of the loss by the parameters as they are, and changes nothing.
@@ -298,11 +312,10 @@ class Training(ReplayedTraining[Result]):
         self._check_model()
         if not self._source.losses:
             raise OptionError(f"{user_line()}: gradients: this program trains nothing")
-        if self._checks:
-            check_values(inputs, self._source.ranges)
+        inputs = self._own(inputs, "gradients")
         if self._gradients is None:
             self._gradients = self._differentiated()
-        found = self._gradients.run(self._with_key(inputs, "gradients"))
+        found = self._gradients.run(inputs)
         return {path: found[path] for path in self._parameters if path in found}
 
     def model(self) -> Any:
@@ -394,9 +407,12 @@ class Training(ReplayedTraining[Result]):
         check_device("attach", rounding, self._compilation.device)
         self._check_model()
 
+        whole = self._source.distribution
+
         def specialize(specs: Mapping[str, Spec]) -> Specialization:
             self._check_model()
-            return self._specialized(forward, specs, checked_results, "refused", "attach", rounding)
+            distribution = None if whole is None else whole.of_inputs(specs)
+            return self._specialized(forward, specs, checked_results, "refused", "attach", rounding, distribution)
 
         declared = None if inputs is None else input_specs(inputs)
         return Inference(function_name(forward), declared, specialize, self._checks)
@@ -409,6 +425,7 @@ class Training(ReplayedTraining[Result]):
         assigning: Assigning,
         what: str,
         precision: LowerPrecisionPass | None,
+        distribution: Distribution | None,
     ) -> Specialization:
         phases = Phases()
         with phases.measure("trace"), while_tracing(what, precision):
@@ -419,14 +436,15 @@ class Training(ReplayedTraining[Result]):
         compilation = Compilation(
             name,
             module,
-            lambda _: forward_passes(),
+            lambda _: [*forward_passes(), *passes_of(distribution, name)],
             step.device,
             phases,
             precision=precision,
             timeout=step.timeout,
             verify=step.verify,
         )
-        return Specialization(compilation, compilation.load(share=self._executable), traced.results, traced.ranges)
+        executable = compilation.load(share=self._executable)
+        return Specialization(compilation, executable, traced.results, traced.ranges, distribution)
 
     def _differentiated(self) -> Specialization:
         """Returns the loss with its gradients, which are results by `gradient/<path>`."""
@@ -438,7 +456,7 @@ class Training(ReplayedTraining[Result]):
         compilation = Compilation(
             name,
             checked_module(traced.function),
-            lambda segments: tensor_passes(name, [], segments, wrt),
+            lambda segments: [*tensor_passes(name, [], segments, wrt), *passes_of(source.distribution, name)],
             step.device,
             phases,
             segments=step.segments,
@@ -449,7 +467,8 @@ class Training(ReplayedTraining[Result]):
             verify=step.verify,
         )
         results = {path: f"gradient/{path}" for paths in source.losses for path in paths}
-        return Specialization(compilation, compilation.load(share=self._executable), results)
+        executable = compilation.load(share=self._executable)
+        return Specialization(compilation, executable, results, distribution=source.distribution)
 
     def save(self, path: str | os.PathLike[str], target: str | None = None) -> None:
         """Writes the step with all that it needs to go on to one file, which `tg.load` runs without the compiler.
@@ -463,10 +482,12 @@ class Training(ReplayedTraining[Result]):
             target: What to compile for, instead of the device here; see `Inference.save`.
 
         Raises:
+            OptionError: A group of processes runs the step.
             TargetError: There is no such target, or the program doesn't fit it.
             ProgramError: No WebGPU device could run the program, or a schedule is a function of Python.
             OSError: The file can't be written; what was there before is still there.
         """
+        refuse_to_save(self._source.distribution, "save")
         self._settings.refuse_functions(f"{user_line()}: save")
         adding = self._accumulation
         program = self.program if target is None else self.program_for(target)
@@ -506,11 +527,13 @@ class Training(ReplayedTraining[Result]):
                 arrays of these shapes. The page invents the others.
 
         Raises:
-            OptionError: The module for pages is not built, or a function can't have its name.
+            OptionError: The module for pages is not built, a function can't have its name, or a group of processes runs
+                the step.
             InputError: The example doesn't fit, or a function has neither been called nor declared inputs.
             TargetError, ProgramError: No browser can run a program; see `save`.
             OSError: A file can't be written.
         """
+        refuse_to_save(self._source.distribution, "export_web")
         named = dict(functions or {})
         if TRAINING in named:
             raise OptionError(f"{user_line()}: export_web: a function can't be called {TRAINING!r}")

@@ -14,6 +14,7 @@ from tensorgrad.driver import checkpoints
 from tensorgrad.driver.accumulation import Accumulation
 from tensorgrad.driver.compiled import Compiled
 from tensorgrad.driver.distribution import Distribution
+from tensorgrad.driver.group_state import GroupState, Persistent
 from tensorgrad.driver.pipeline import Compilation
 from tensorgrad.errors import FrozenWarning, InputError, OptionError, PartialStateWarning
 from tensorgrad.nn.module import Module, check_same, declarations
@@ -23,6 +24,8 @@ from tensorgrad.ops import random
 from tensorgrad.optim.parts import Losses, Parts
 from tensorgrad.optim.settings import HostSettings
 from tensorgrad.runtime.backend import Executable, check_inputs
+from tensorgrad.runtime.group.agreement import by_first, together
+from tensorgrad.runtime.group.group import Group
 from tensorgrad.tracing.arrays import slot_of
 from tensorgrad.tracing.dtypes import Spec
 from tensorgrad.tracing.index_ranges import IndexRanges
@@ -97,6 +100,9 @@ class TrainingState(Compiled):
     ):
         super().__init__(compilation, executable)
         self._source = source
+        self._group_state = (
+            None if source.distribution is None else GroupState.of(source.distribution, compilation, executable)
+        )
         self._model = source.model
         self._declared, self._watch = declarations(source.model), Watch(source.model)
         self._slots = {path: slot_of(path, Spec(p.shape, p.dtype)) for path, p in self._declared.items()}
@@ -130,6 +136,11 @@ class TrainingState(Compiled):
     def schedules(self) -> dict[str, str]:
         """The names of what scales learning rates, by part; "" is what has one optimizer for all."""
         return {name or "": one.name for name, (_, one) in self._rates.items() if one is not None}
+
+    @property
+    def group(self) -> Group | None:
+        """The processes that run each step together, of which this is one; `None` for a process on its own."""
+        return None if self._source.distribution is None else self._source.distribution.group
 
     @property
     def accumulate(self) -> int:
@@ -254,6 +265,10 @@ class TrainingState(Compiled):
     def state_dict(self, parts: str | Sequence[str] | None = None) -> dict[str, np.ndarray]:
         """Copies of everything that another training of the same program needs to continue bit for bit, or of a part.
 
+        With a `group`, these are the whole values, which any number of processes goes on from: every process has to
+        call this, since what each has a part of is gathered. Sums of micro-batches are added up, so that a step which
+        goes on in its middle has other roundings.
+
         Args:
             parts: "model" for parameters and buffers; "optimizer" for the optimizer's state and the step count;
                 "settings" for the learning rate and the others, and the random key; or several of these. `None` is all.
@@ -266,14 +281,24 @@ class TrainingState(Compiled):
         Raises:
             OptionError: There is no such part.
         """
-        chosen = checkpoints.checked_parts(parts)
-        state = checkpoints.state_of(self._executable, self._kept())
-        return {name: value for name, value in state.items() if checkpoints.part_of(name) in chosen}
+        return checkpoints.state_of(self._state, self._kept(), checkpoints.checked_parts(parts))
+
+    @property
+    def _state(self) -> Persistent:
+        """Parameters and state as a whole."""
+        return self._executable if self._group_state is None else self._group_state
+
+    def _state_to_write(self) -> dict[str, np.ndarray]:
+        """Returns `state_dict()` for a file; in processes that write none it lacks what others have parts of."""
+        found = self._state if self._group_state is None else self._group_state.to_write()
+        return checkpoints.state_of(found, self._kept())
 
     def load_state_dict(
         self, values: Mapping[str, Any], strict: bool = True, parts: str | Sequence[str] | None = None
     ) -> checkpoints.Loaded:
         """Continues from what `state_dict` gave.
+
+        With a `group`, every process is given the same values, and takes its part of them.
 
         Args:
             values: Arrays by name.
@@ -293,7 +318,7 @@ class TrainingState(Compiled):
         """
         refuse_inside_trace("load_state_dict")
         chosen = checkpoints.checked_parts("model" if parts is None and not strict else parts)
-        state, kept, loaded = checkpoints.checked_state(self._executable, self._kept(), values, strict, chosen)
+        state, kept, loaded = checkpoints.checked_state(self._state, self._kept(), values, strict, chosen)
         own = {**self._kept(), **kept}
         (step_count,) = checkpoints.whole("step", own["step"])
         done = 0
@@ -301,7 +326,7 @@ class TrainingState(Compiled):
             (done,) = checkpoints.whole("accumulated", own["accumulated"], most=self._accumulation.steps - 1)
         high, low = checkpoints.whole("key", own["key"], most=0xFFFFFFFF)
         settings = self._settings.load({name: own[name].item() for name in self._settings.labeled()})
-        self._executable.write(state)
+        self._state.write(state)
         self._settings.values = settings
         self._set_place(step_count, done)
         self._seed = high << 32 | low
@@ -321,28 +346,36 @@ class TrainingState(Compiled):
     def save_checkpoint(self, path: str | os.PathLike[str]) -> None:
         """Writes `state_dict()` to a safetensors file, which is replaced at once when it is complete and on the disk.
 
+        With a `group`, every process has to call this: the first one writes, and the others wait until it has.
+
         Raises:
-            OSError: The file can't be written; what was there before is still there.
+            OSError: The file can't be written; what was there before is still there. All processes raise it.
+            GroupError: Another process did not come.
         """
-        checkpoints.write_checkpoint(path, self.state_dict())
+        state = self._state_to_write()
+        by_first(self.group, lambda: checkpoints.write_checkpoint(path, state), "save_checkpoint")
 
     def load_checkpoint(
         self, path: str | os.PathLike[str], strict: bool = True, parts: str | Sequence[str] | None = None
     ) -> checkpoints.Loaded:
         """Continues from a file of `save_checkpoint`, of `tg.fit`, or of `save`; see `load_state_dict`.
 
-        What a page saved is a file of `save`: the training goes on here, on any device.
+        What a page saved is a file of `save`: the training goes on here, on any device. With a `group`, every process
+        has to call this, and reads the file; any number of processes may have written it.
 
         Raises:
             InputError: The file is not a checkpoint, or not of this training. Then nothing has changed.
-            OSError: The file can't be read.
+            OSError: The file can't be read. Then all processes of a group raise, and nothing has changed.
+            GroupError: Another process did not come.
         """
         refuse_inside_trace("load_checkpoint")
-        if checkpoints.is_saved(path):
-            state = checkpoints.of_saved(path, self._settings.by_label)
-        else:
-            state = checkpoints.of_training(checkpoints.read_checkpoint(path)[0])
+        state = together(self.group, lambda: self._read_checkpoint(path), "load_checkpoint")
         return self.load_state_dict(state, strict, parts)
+
+    def _read_checkpoint(self, path: str | os.PathLike[str]) -> checkpoints.State:
+        if checkpoints.is_saved(path):
+            return checkpoints.of_saved(path, self._settings.by_label)
+        return checkpoints.of_training(checkpoints.read_checkpoint(path)[0])
 
     def _take(self, other: TrainingState, parts: Sequence[str]) -> None:
         """Takes what fits of another training's state, by name, shape and dtype."""

@@ -188,6 +188,23 @@ def updates_of(module: ModuleOp) -> list[Update]:
     return [Update(op) for op in module.ops if isinstance(op, FuncOp) and UPDATES in op.attributes]
 
 
+def state_shapes(module: ModuleOp, function: FuncOp) -> dict[str, tuple[int, ...]]:
+    """Returns the shapes of all state that update functions keep, by the names that `append-updates` gives it.
+
+    Args:
+        module: Has the update functions.
+        function: The function whose parameters they are for.
+    """
+    arguments = zip(arguments_of(function), function.body.block.args, strict=True)
+    parameters = {slot.name: shape_of(value) for slot, value in arguments if slot.role == "parameter"}
+    return {
+        f"{kind}/{name}": parameters[name] if one.is_elementwise else shape
+        for one in updates_of(module)
+        for name in one.parameters
+        for kind, shape in one.states.items()
+    }
+
+
 def drop_updates(module: ModuleOp) -> None:
     """Removes the update functions of a module."""
     for one in updates_of(module):
