@@ -14,7 +14,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -202,6 +202,9 @@ class Checkpoints(Callback):
 
     def on_start(self, run: Run) -> None:
         """Makes the folder, and deletes what a killed process left there unfinished."""
+        run.by_first(self._prepare)
+
+    def _prepare(self) -> None:
         folder = Path(self.folder)
         folder.mkdir(parents=True, exist_ok=True)
         for part in folder.glob(f".step-*{PART}"):
@@ -238,7 +241,7 @@ class Checkpoints(Callback):
         elif self._improved:
             self.best_value, self.best_step = self._before
         self._improved = False
-        self._prune()
+        run.by_first(self._prune)
 
     def _prune(self) -> None:
         found = self.steps()
@@ -266,6 +269,8 @@ class LossCurve(Callback):
     Raises:
         OptionError: There is no matplotlib.
     """
+
+    first_only: ClassVar[bool] = True
 
     path: str | os.PathLike[str]
 
@@ -322,6 +327,8 @@ class TensorBoard(Callback):
     Raises:
         OptionError: There is no tensorboard.
     """
+
+    first_only: ClassVar[bool] = True
 
     folder: str | os.PathLike[str]
 

@@ -11,7 +11,7 @@ import abc
 import math
 import queue
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
@@ -44,7 +44,7 @@ class Seekable(Protocol):
         ...
 
 
-class _Placed(abc.ABC):
+class Placed(abc.ABC):
     """Data whose batches can be found by epoch and number.
 
     Attributes:
@@ -60,6 +60,25 @@ class _Placed(abc.ABC):
     def at(self, epoch: int, index: int) -> Batch:
         """Returns a batch."""
 
+    def part_at(self, epoch: int, index: int, names: Collection[str], rank: int, size: int) -> Batch:
+        """Returns a batch, of some inputs only this process's part, where that is cheaper to make than the whole.
+
+        Args:
+            epoch: The epoch.
+            index: The batch's number in it.
+            names: The inputs of which each process needs one of as many equal parts, along the first axis.
+            rank: This process.
+            size: How many there are.
+        """
+        return self.at(epoch, index)
+
+    def check_parts(self) -> None:
+        """Requires every batch to be as large as the others, since a group takes its parts of whole batches.
+
+        Raises:
+            InputError: The last one is smaller.
+        """
+
     @abc.abstractmethod
     def _length(self) -> float:
         """Returns the number of batches of an epoch."""
@@ -70,8 +89,12 @@ class _Placed(abc.ABC):
 
     def __iter__(self) -> Iterator[Batch]:
         """Yields the rest of the present epoch; then the next one is the present one."""
+        return self.parts((), 0, 1)
+
+    def parts(self, names: Collection[str], rank: int, size: int) -> Iterator[Batch]:
+        """Yields the rest of the present epoch as one process of a group needs it; see `part_at`."""
         while self.index < self._length():
-            batch = self.at(self.epoch, self.index)
+            batch = self.part_at(self.epoch, self.index, names, rank, size)
             self.index += 1
             yield batch
         self.epoch, self.index = self.epoch + 1, 0
@@ -106,7 +129,7 @@ def _is_count(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
-class Batches(_Placed):
+class Batches(Placed):
     """Batches of arrays; `batches` makes it. Its length is the number of batches in an epoch."""
 
     def __init__(self, arrays: Mapping[str, np.ndarray], size: int, key: np.ndarray | None, last: str, mask: str):
@@ -133,20 +156,44 @@ class Batches(_Placed):
         Raises:
             InputError: There is none of that number.
         """
+        return self.part_at(epoch, index, (), 0, 1)
+
+    def part_at(self, epoch: int, index: int, names: Collection[str], rank: int, size: int) -> Batch:
+        """Returns a batch, of some inputs only this process's part; all of it where it has no equal parts.
+
+        Raises:
+            InputError: There is no batch of that number.
+        """
         if not 0 <= index < len(self):
             raise InputError(f"{user_line()}: there are {len(self)} batches in an epoch, none of number {index}")
-        start, stop = index * self._size, min((index + 1) * self._size, self._examples)
-        chosen: Any = slice(start, stop) if self._key is None else self._permutation(epoch)[start:stop]
-        batch = {name: array[chosen] for name, array in self._arrays.items()}
+        start = index * self._size
+        there = min(self._size, self._examples - start)
+        count = self._size if self._last == "pad" else there
+        each, rest = divmod(count, size)
+        part = slice(0, count) if rest else slice(rank * each, (rank + 1) * each)
+
+        def rows(wanted: slice) -> Any:
+            """Returns which examples are in a part of the batch; padding repeats those that are there."""
+            moved: Any = slice(start + wanted.start, start + wanted.stop)
+            if count > there:
+                moved = start + np.arange(wanted.start, wanted.stop) % there
+            return moved if self._key is None else self._permutation(epoch)[moved]
+
+        batch = {name: array[rows(part if name in names else slice(0, count))] for name, array in self._arrays.items()}
         if self._last != "pad":
             return batch
-        lacking = self._size - (stop - start)
-        if lacking:
-            repeated = np.arange(self._size) % (stop - start)
-            batch = {name: values[repeated] for name, values in batch.items()}
-        mask = np.ones(self._size, np.float32)
-        mask[self._size - lacking :] = 0
-        return {**batch, self._mask: mask}
+        mask = np.ones(count, np.float32)
+        mask[there:] = 0
+        return {**batch, self._mask: mask[part] if self._mask in names else mask}
+
+    def check_parts(self) -> None:
+        """See `Placed`."""
+        rest = self._examples % self._size
+        if rest and self._last == "keep":
+            raise InputError(
+                f"{user_line()}: the last batch of an epoch has {rest} examples, the others {self._size}: a group takes "
+                "its parts of equal batches; give last='pad' or last='drop'"
+            )
 
     def _permutation(self, epoch: int) -> np.ndarray:
         """Returns the order of an epoch: `tg.random.permutation(tg.random.fold_in(key, epoch), examples)`."""
@@ -227,7 +274,7 @@ def _key(shuffle: Any) -> np.ndarray | None:
     return key
 
 
-class Generated(_Placed):
+class Generated(Placed):
     """Batches that a function makes; `generated` makes it."""
 
     def __init__(self, function: Callable[[int], Mapping[str, Any]], length: int | None):

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Siz
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -19,22 +19,23 @@ from tensorgrad.driver import checkpoints
 from tensorgrad.driver.compiled import checked_batch
 from tensorgrad.driver.training import Training
 from tensorgrad.errors import DivergenceError, InputError, OptionError, TensorgradError
-from tensorgrad.tracing import trees
+from tensorgrad.runtime.group.agreement import of_first, together
 from tensorgrad.tracing.location import user_line
 from tensorgrad.tracing.tracer import refuse_inside_trace
 from tensorgrad.train.callbacks import Checkpoints, LossCurve, watched
-from tensorgrad.train.data import Ahead, Seekable
+from tensorgrad.train.data import Ahead, Placed, Seekable
 from tensorgrad.train.log import Log
+from tensorgrad.train.meetings import Meetings
 from tensorgrad.train.progress import ProgressBar
-from tensorgrad.train.run import Callback, Record, Report, Run
-from tensorgrad.train.run_state import LOSSES, read_run
+from tensorgrad.train.records import Done, checked_metrics, record, scalars
+from tensorgrad.train.run import Callback, Report, Run
+from tensorgrad.train.run_state import LOSSES, RunState, read_run
 
-RECORDS_AT_ONCE, SECONDS_BETWEEN_READS = 32, 1.0
-"""After how many steps, or how long, what they gave is read from the device."""
 INTERRUPTED = "interrupted"
 STOP, RAISE, IGNORE = ON_NAN = ("stop", "raise", "ignore")
 """What `fit` does about a loss that is NaN or infinite."""
 
+T = TypeVar("T")
 Evaluate: TypeAlias = Callable[[Training], float | Mapping[str, float]]
 Batches: TypeAlias = Iterable[Mapping[str, Any]]
 
@@ -46,15 +47,6 @@ class _Item(NamedTuple):
     place: dict[str, Any] | None
 
 
-class _Done(NamedTuple):
-    """A step that has run, with what its micro-batches gave, or the only one."""
-
-    step: int
-    epoch: int
-    rate: float
-    results: list[Any]
-
-
 class _Run(Run):
     """The run that `fit` drives."""
 
@@ -63,12 +55,14 @@ class _Run(Run):
     ):
         super().__init__(training, steps)
         self._on_nan = on_nan
-        self._hooks = hooks
+        self._all_hooks = hooks
+        self._hooks = [hook for hook in hooks if self.is_first or not hook.first_only]
+        self._meetings = Meetings(training.group, hooks)
         self._data = data
         self._place = data.state_dict() if isinstance(data, Seekable) else None
-        self._pending: list[_Done] = []
+        self._pending: list[Done] = []
         self._micro: list[Any] = []
-        self._started = self._last_read = time.perf_counter()
+        self._started = time.perf_counter()
         self._first_here = self._start
 
     def diverge(self, step: int, what: str) -> None:
@@ -81,6 +75,22 @@ class _Run(Run):
         self.diverged_at = step
         self.reason = f"{what} at step {step}; {last}"
 
+    def stop(self, reason: str) -> None:
+        """See `Run`."""
+        if self.training.group is None:
+            super().stop(reason)
+        else:
+            self._meetings.wish = self._meetings.wish or reason
+
+    def finish(self, reason: str) -> None:
+        """Ends the run for what all processes see at the same step."""
+        self.reason = self.reason or reason
+
+    def goes_on(self) -> bool:
+        """Returns whether there are further steps to run, once all processes agree."""
+        self.reason = self.reason or self._meetings.agreed_reason()
+        return self.reason is None
+
     def train(self, item: _Item) -> None:
         """Runs a step, or a micro-batch of it, without waiting for it."""
         assert item.batch is not None
@@ -89,10 +99,9 @@ class _Run(Run):
         self._place = item.place
         if self.is_within_step:
             return
-        self._pending.append(_Done(self.step, self.epoch, rate, self._micro))
+        self._pending.append(Done(self.step, self.epoch, rate, self._micro))
         self._micro = []
-        late = time.perf_counter() - self._last_read > SECONDS_BETWEEN_READS
-        if late or len(self._pending) >= RECORDS_AT_ONCE:
+        if self._meetings.are_due(len(self._pending)):
             self.flush()
 
     def end_epoch(self, item: _Item) -> None:
@@ -105,7 +114,7 @@ class _Run(Run):
         self.flush()
         if self.diverged_at is not None:
             return
-        metrics = _metrics(function(self.training))
+        metrics = of_first(self.training.group, checked_metrics(function(self.training)), "tg.fit: an evaluation")
         self.evaluations.append((self.step, metrics))
         self.tell("on_evaluate", metrics)
 
@@ -115,15 +124,15 @@ class _Run(Run):
         Raises:
             InputError: One is missing.
         """
-        for hook in self._hooks:
+        for hook in self._all_hooks:
             if (name := hook.watches()) is not None:
                 watched(type(hook).__name__, name, found)
 
     def flush(self) -> None:
         """Reads what steps gave, and tells it."""
-        records = [_record(done) for done in self._pending]
+        records = [record(done) for done in self._pending]
         self._pending.clear()
-        self._last_read = time.perf_counter()
+        self._meetings.have_read(len(records))
         if records:
             self.losses += [float(record.loss) for record in records]
             self.tell("on_records", records)
@@ -133,6 +142,7 @@ class _Run(Run):
 
     def tell(self, event: str, *arguments: Any) -> None:
         """Calls a method of all callbacks, in order."""
+        self._meetings.are_told(event)
         for hook in self._hooks:
             getattr(hook, event)(self, *arguments)
 
@@ -141,13 +151,17 @@ class _Run(Run):
         self.flush()
         if self.diverged_at is not None:
             return False
-        state = self.training.state_dict()
+        state = self.training._state_to_write()
         if self._on_nan != IGNORE:
             bad = next((path for path in self.training._parameters if not np.isfinite(state[path]).all()), None)
             if bad is not None:
                 self.diverge(self.step, f"the parameter {bad} was not finite after the update")
                 return False
-        self._micro = [_scalars(result) for result in self._micro]
+        self._micro = [scalars(result) for result in self._micro]
+        self.by_first(lambda: self._write(path, state))
+        return True
+
+    def _write(self, path: str | os.PathLike[str], state: Mapping[str, np.ndarray]) -> None:
         run = {
             "start": self._start,
             "micro": [
@@ -160,7 +174,6 @@ class _Run(Run):
             "evaluations": self.evaluations,
         }
         checkpoints.write_checkpoint(path, {**state, LOSSES: np.array(self.losses, np.float64)}, run)
-        return True
 
     def resume(self, path: Path) -> None:
         """Goes on from a checkpoint.
@@ -168,28 +181,18 @@ class _Run(Run):
         Raises:
             InputError: It is of another run. Then the training and the data are as they were.
         """
-        state, saved = checkpoints.read_checkpoint(path)
         where = f"{user_line()}: {path}"
-        run = read_run(saved, state, where)
-        if not isinstance(self._data, Seekable) or run.data is None:
-            raise InputError(
-                f"{where}: the data can't be brought to where it was, as what has state_dict and load_state_dict can, "
-                "such as tg.data.batches and tg.data.generated"
-            )
-        kept = self._kept()
-        names, found = [name for name, _ in kept], [name for name, _ in run.callbacks]
-        if names != found:
-            raise InputError(f"{where}: the callbacks are {_listed(names)}, they were {_listed(found)}")
-        if _schedule(self.training) != run.schedule:
-            raise InputError(f"{where}: the schedule is {_schedule(self.training)}, it was {run.schedule}")
-        if run.evaluations:
-            self.check_watched(run.evaluations[-1][1])
+        state, run = self._together(lambda: self._checked(path, where))
+        told = {id(hook) for hook in self._hooks}
         parts = [("the data", self._data, run.data)]
-        parts += [(name, hook, values) for (name, hook), (_, values) in zip(kept, run.callbacks, strict=True)]
+        parts += [
+            (name, hook, values)
+            for (name, hook), (_, values) in zip(self._kept(), run.callbacks, strict=True)
+            if id(hook) in told
+        ]
         before = [part.state_dict() for _, part, _ in parts]
         try:
-            for name, part, values in parts:
-                _bring(part, values, f"{where}: {name}")
+            self._together(lambda: [_bring(part, values, f"{where}: {name}") for name, part, values in parts])
             self.training.load_state_dict(checkpoints.of_training(state))
         except BaseException:
             for (_, part, _), values in zip(parts, before, strict=True):
@@ -201,12 +204,43 @@ class _Run(Run):
         self.evaluations = run.evaluations
         self._first_here = self.step
 
+    def _together(self, act: Callable[[], T]) -> T:
+        """Calls what can fail in one process of a group alone, so that all raise then."""
+        return together(self.training.group, act, "tg.fit: resume")
+
+    def _checked(self, path: Path, where: str) -> tuple[checkpoints.State, RunState]:
+        """Reads a checkpoint, and checks that it is of this run.
+
+        Raises:
+            InputError: It is of another one.
+        """
+        state, saved = checkpoints.read_checkpoint(path)
+        run = read_run(saved, state, where)
+        if not isinstance(self._data, Seekable) or run.data is None:
+            raise InputError(
+                f"{where}: the data can't be brought to where it was, as what has state_dict and load_state_dict can, "
+                "such as tg.data.batches and tg.data.generated"
+            )
+        names, found = [name for name, _ in self._kept()], [name for name, _ in run.callbacks]
+        if names != found:
+            raise InputError(f"{where}: the callbacks are {_listed(names)}, they were {_listed(found)}")
+        if _schedule(self.training) != run.schedule:
+            raise InputError(f"{where}: the schedule is {_schedule(self.training)}, it was {run.schedule}")
+        if run.evaluations:
+            self.check_watched(run.evaluations[-1][1])
+        return state, run
+
     def close(self) -> None:
         """Closes callbacks, and puts the data where the run has come to, however far it was prepared."""
         for hook in self._hooks:
             hook.close()
         if isinstance(self._data, Seekable) and self._place is not None:
             self._data.load_state_dict(self._place)
+
+    def end(self) -> None:
+        """Tells callbacks that the run is over; the summary names the last checkpoint, and comes behind it."""
+        for hook in sorted(self._hooks, key=lambda hook: isinstance(hook, ProgressBar)):
+            hook.on_end(self)
 
     def report(self) -> Report:
         """See `Run`."""
@@ -230,7 +264,7 @@ class _Run(Run):
 
     def _kept(self) -> list[tuple[str, Callback]]:
         """Returns the callbacks that have something to keep, by the names of their classes."""
-        kept = [hook for hook in self._hooks if type(hook).state_dict is not Callback.state_dict]
+        kept = [hook for hook in self._all_hooks if type(hook).state_dict is not Callback.state_dict]
         return [(type(hook).__name__, hook) for hook in kept]
 
 
@@ -256,51 +290,6 @@ def _schedule(training: Training) -> str | dict[str, str] | None:
     """Returns what scales learning rates, as checkpoints have it."""
     found = training.schedules
     return found.get("") if found.keys() <= {""} else found
-
-
-def _metrics(found: Any) -> dict[str, float]:
-    """Returns the results of an evaluation, by name.
-
-    Raises:
-        InputError: It is neither a number nor several by name.
-    """
-    try:
-        if isinstance(found, Mapping):
-            return {str(name): float(value) for name, value in found.items()}
-        return {"value": float(found)}
-    except (TypeError, ValueError):
-        raise InputError(
-            f"{user_line()}: fit: evaluate must give a number, or several by name, got {found!r}"
-        ) from None
-
-
-def _scalar(value: Any) -> Any:
-    return np.asarray(value)[()]
-
-
-def _scalars(result: Any) -> tuple[Any, dict[str, Any]]:
-    """Returns the loss and the metrics that are scalars, by path, of what a step gave."""
-    loss, metrics = result if isinstance(result, tuple) else (result, {})
-    if isinstance(loss, Mapping):  # of several parts: what is told is their sum, and each by its name
-        metrics = {**metrics, "loss": loss}
-        loss = sum(_scalar(one) for one in loss.values())
-    leaves = zip(trees.paths(metrics), trees.flatten(metrics)[0], strict=True)
-    return _scalar(loss), {path: _scalar(leaf) for path, leaf in leaves if np.ndim(leaf) == 0}
-
-
-def _mean(values: Sequence[Any]) -> Any:
-    """Returns the mean over micro-batches, of the last one's dtype where that is a float."""
-    if len(values) == 1:
-        return values[0]
-    mean = np.mean(np.asarray(values, np.float64))
-    return mean.astype(values[-1].dtype) if values[-1].dtype.kind == "f" else mean
-
-
-def _record(done: _Done) -> Record:
-    rows = [_scalars(result) for result in done.results]
-    loss = _mean([loss for loss, _ in rows])
-    metrics = {path: _mean([values[path] for _, values in rows]) for path in rows[-1][1]}
-    return Record(done.step, done.epoch, loss, metrics, done.rate)
 
 
 def fit(
@@ -332,6 +321,11 @@ def fit(
     A run whose loss is NaN or infinite ends, unless `on_nan` says otherwise. That is seen when losses are read anyway,
     so that some dozens of steps may run on; checkpoints are looked at before they are written, and none is from then
     on, so that the last one is from before.
+
+    Where the training has a `group`, every process makes the same call, and has the same data: those of `tg.data` give
+    each the part of every batch that it needs, in the order that one process has, so that a run goes on from its
+    checkpoint with any number of processes. Files are written, and progress is shown, by the first process. All end
+    together, whichever is interrupted.
 
     Args:
         training: What `tg.compile` gives.
@@ -366,6 +360,8 @@ def fit(
     """
     refuse_inside_trace("tg.fit")
     _check(training, data, steps, epochs, evaluate, evaluate_every, prefetch)
+    if training.group is not None and isinstance(data, Placed):
+        data.check_parts()
     for name, path in (("log", log), ("plot", plot)):
         if path is not None and not isinstance(path, str | os.PathLike):
             raise OptionError(f"{user_line()}: fit: {name} must be a path, got {path!r}")
@@ -384,8 +380,8 @@ def fit(
     _check_watching(hooks, evaluate)
     resumed = _resume(run, files, resume)
     if evaluate is not None and not run.evaluations and any(hook.watches() is not None for hook in hooks):
-        run.check_watched(_metrics(evaluate(training)))
-    with _closing(run), _interruptible(run), _items(data, prefetch, resumed) as items:
+        run.check_watched(checked_metrics(evaluate(training)))
+    with _closing(run), _interruptible(run), _items(data, prefetch, resumed, training) as items:
         run.tell("on_start")
         _loop(run, items, steps, epochs, evaluate, evaluate_every)
         if run.reason != INTERRUPTED and evaluate is not None and not _is_evaluated(run):
@@ -393,9 +389,7 @@ def fit(
         run.flush()
         if run.diverged_at is not None and on_nan == RAISE:
             raise DivergenceError(f"{user_line()}: fit: {run.reason}")
-        # The summary names the last checkpoint: it comes when that is written.
-        for hook in sorted(hooks, key=lambda hook: isinstance(hook, ProgressBar)):
-            hook.on_end(run)
+        run.end()
     return run.report()
 
 
@@ -407,11 +401,11 @@ def _loop(
     evaluate: Evaluate | None,
     evaluate_every: int | None,
 ) -> None:
-    while run.reason is None:
+    while run.goes_on():
         if steps is not None and run.steps_done >= steps:
-            return run.stop("all steps done")
+            return run.finish("all steps done")
         if epochs is not None and run.epoch >= epochs:
-            return run.stop("all epochs done")
+            return run.finish("all epochs done")
         item = next(items, None)
         if item is None:
             of = "" if steps is None else f" of {steps}"
@@ -494,7 +488,7 @@ def _resume(run: _Run, files: Checkpoints | None, resume: bool) -> bool:
         if resume:
             raise OptionError(f"{user_line()}: fit: resume needs checkpoint=, the folder to go on from")
         return False
-    latest = files.latest()
+    latest = of_first(run.training.group, files.latest(), "tg.fit: resume")
     if latest is None:
         return False
     if not resume:
@@ -506,7 +500,15 @@ def _resume(run: _Run, files: Checkpoints | None, resume: bool) -> bool:
     return True
 
 
-def _walk(data: Batches, resumed: bool) -> Iterator[_Item]:
+def _epoch(data: Batches, training: Training) -> Iterator[Mapping[str, Any]]:
+    """Returns the batches of an epoch; of those that data makes by their number, what this process needs."""
+    distribution = training._source.distribution
+    if distribution is None or not isinstance(data, Placed):
+        return iter(data)
+    return data.parts(distribution.cut, distribution.group.rank, distribution.group.size)
+
+
+def _walk(data: Batches, resumed: bool, training: Training) -> Iterator[_Item]:
     """Batches, epoch by epoch, with the data's place behind each."""
     first, seekable = True, isinstance(data, Seekable)
 
@@ -515,7 +517,7 @@ def _walk(data: Batches, resumed: bool) -> Iterator[_Item]:
 
     while True:
         count = 0
-        for batch in data:
+        for batch in _epoch(data, training):
             count += 1
             yield _Item(batch, place())
         if not count and not (first and seekable):
@@ -529,8 +531,8 @@ def _walk(data: Batches, resumed: bool) -> Iterator[_Item]:
 
 
 @contextmanager
-def _items(data: Batches, prefetch: int, resumed: bool) -> Iterator[Iterator[_Item]]:
-    items = _walk(data, resumed)
+def _items(data: Batches, prefetch: int, resumed: bool, training: Training) -> Iterator[Iterator[_Item]]:
+    items = _walk(data, resumed, training)
     if not prefetch:
         yield items
         return

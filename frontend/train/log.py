@@ -36,6 +36,8 @@ class Log(Callback):
         OptionError: Its name ends otherwise.
     """
 
+    first_only = True
+
     def __init__(self, path: str | os.PathLike[str]):
         self.path = Path(path)
         if self.path.suffix not in (".csv", ".jsonl"):

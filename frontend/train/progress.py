@@ -19,6 +19,8 @@ STEPS_A_LINE = 1000
 class ProgressBar(Callback):
     """Shows the step, the loss, the rate and the time that is left."""
 
+    first_only = True
+
     def __init__(self) -> None:
         self._console = Console()
         self._bar: Progress | None = None

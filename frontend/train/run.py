@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from tensorgrad.driver.training import Training
+from tensorgrad.runtime.group.agreement import by_first
 
 
 def numbers(metrics: Mapping[str, float]) -> str:
@@ -113,8 +114,24 @@ class Run(ABC):
         """Whether some micro-batches of a step have run, and others have not."""
         return self.training.accumulated > 0
 
+    @property
+    def is_first(self) -> bool:
+        """Whether this is the first process of the training's group, or one on its own."""
+        return self.training.group is None or self.training.group.rank == 0
+
+    def by_first(self, act: Callable[[], object]) -> None:
+        """Calls a function, such as one that writes a file, in the first process; others wait, and raise what it does.
+
+        Every process of a group has to call this.
+        """
+        by_first(self.training.group, act, "tg.fit")
+
     def stop(self, reason: str) -> None:
-        """Ends the run after this step."""
+        """Ends the run after this step.
+
+        The processes of a group end it together, whichever asks for it: when all of them were told something, and at
+        the latest when losses are read.
+        """
         self.reason = self.reason or reason
 
     @abstractmethod
@@ -162,7 +179,13 @@ class Record:
 
 
 class Callback:
-    """Something that is told what happens in a run; override what it needs."""
+    """Something that is told what happens in a run; override what it needs.
+
+    Every process of a group has its own, which is told the same. One whose `first_only` is true is told in the first
+    process alone: it writes, and must not do what all have to do, such as `run.save`.
+    """
+
+    first_only: ClassVar[bool] = False
 
     def on_start(self, run: Run) -> None:
         """Before the first step, and once more after a checkpoint is loaded."""
@@ -190,7 +213,7 @@ class Callback:
         return None
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns the state that this needs to resume, as JSON. Called for each checkpoint."""
+        """Returns the state that this needs to resume, as JSON. Called for each checkpoint, in the first process."""
         return {}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:

@@ -132,7 +132,7 @@ def test_losses_are_read_seldom(device, monkeypatch):
             return read(self, ranges, *doing)
 
         monkeypatch.setattr(WebGPUDevice, "read_ranges", counted)
-        monkeypatch.setattr("tensorgrad.train.fit.SECONDS_BETWEEN_READS", 1e9)
+        monkeypatch.setattr("tensorgrad.train.meetings.SECONDS_BETWEEN_READS", 1e9)
     assert len(fitted(one, steps=64, evaluate=None, evaluate_every=None).losses) == 64
     assert len(reads) <= 64 // 16
 

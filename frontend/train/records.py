@@ -1,0 +1,68 @@
+"""What steps and evaluations gave, as callbacks are told it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tensorgrad.errors import InputError
+from tensorgrad.tracing import trees
+from tensorgrad.tracing.location import user_line
+from tensorgrad.train.run import Record
+
+
+class Done(NamedTuple):
+    """A step that has run, with what its micro-batches gave, or the only one."""
+
+    step: int
+    epoch: int
+    rate: float
+    results: list[Any]
+
+
+def checked_metrics(found: Any) -> dict[str, float]:
+    """Returns the results of an evaluation, by name.
+
+    Raises:
+        InputError: It is neither a number nor several by name.
+    """
+    try:
+        if isinstance(found, Mapping):
+            return {str(name): float(value) for name, value in found.items()}
+        return {"value": float(found)}
+    except (TypeError, ValueError):
+        raise InputError(
+            f"{user_line()}: fit: evaluate must give a number, or several by name, got {found!r}"
+        ) from None
+
+
+def _scalar(value: Any) -> Any:
+    return np.asarray(value)[()]
+
+
+def scalars(result: Any) -> tuple[Any, dict[str, Any]]:
+    """Returns the loss and the metrics that are scalars, by path, of what a step gave."""
+    loss, metrics = result if isinstance(result, tuple) else (result, {})
+    if isinstance(loss, Mapping):  # of several parts: what is told is their sum, and each by its name
+        metrics = {**metrics, "loss": loss}
+        loss = sum(_scalar(one) for one in loss.values())
+    leaves = zip(trees.paths(metrics), trees.flatten(metrics)[0], strict=True)
+    return _scalar(loss), {path: _scalar(leaf) for path, leaf in leaves if np.ndim(leaf) == 0}
+
+
+def _mean(values: Sequence[Any]) -> Any:
+    """Returns the mean over micro-batches, of the last one's dtype where that is a float."""
+    if len(values) == 1:
+        return values[0]
+    mean = np.mean(np.asarray(values, np.float64))
+    return mean.astype(values[-1].dtype) if values[-1].dtype.kind == "f" else mean
+
+
+def record(done: Done) -> Record:
+    """Returns what a step gave, read from the device."""
+    rows = [scalars(result) for result in done.results]
+    loss = _mean([loss for loss, _ in rows])
+    metrics = {path: _mean([values[path] for _, values in rows]) for path in rows[-1][1]}
+    return Record(done.step, done.epoch, loss, metrics, done.rate)
