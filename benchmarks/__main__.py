@@ -5,7 +5,8 @@ the steps cost without running them, `scaling` shows how costs grow with the mod
 processes with drivers' caches off, `driver` times what creating pipelines and encoding cost, `small` a step of many
 small parameters on numpy beside the same by hand, `initialization` draws parameters beside PyTorch, `blame` looks for
 a planted NaN, `pages` times steps in a browser beside Python's on the same software adapter, `eager` times an eager
-training step beside the compiled one and PyTorch's. `all` is all of it.
+training step beside the compiled one and PyTorch's, `distributed` a step of two processes beside that of one. `all` is
+all of it.
 """
 
 from __future__ import annotations
@@ -15,14 +16,26 @@ import os
 from pathlib import Path
 from typing import cast
 
-from benchmarks import blame, cold, counts, driver, eager, initialization, kernels, pages, scaling, small
+from benchmarks import blame, cold, counts, distributed, driver, eager, initialization, kernels, pages, scaling, small
 from benchmarks.harness import Contestant, Timing, measure, report
 from benchmarks.peers import peers
 from benchmarks.workloads import NAMES, gpt, workload
 from tensorgrad import DeviceName
 from tensorgrad.driver.program_cache import SWITCH
 
-OTHERS = ("kernels", "counts", "scaling", "cold", "driver", "small", "initialization", "blame", "pages", "eager")
+OTHERS = (
+    "kernels",
+    "counts",
+    "scaling",
+    "cold",
+    "driver",
+    "small",
+    "initialization",
+    "blame",
+    "pages",
+    "eager",
+    "distributed",
+)
 """What there is besides training steps."""
 
 COUNTED = ("dispatches", "submits", "copies", "kernels", "peak_bytes", "bytes_moved", "compile_seconds")
@@ -94,6 +107,8 @@ def main(arguments: list[str] | None = None) -> None:
         elif what == "eager":
             device = cast(DeviceName, "cpu" if options.device == "all" else options.device)
             eager.report_eager(device, options.rounds, options.seconds, options.out)
+        elif what == "distributed":
+            distributed.report_distributed(min(options.rounds, 3), options.out / "distributed.json")
         elif what == "pages":
             pages.report_pages(options.rounds, options.seconds, options.out)
         elif what in ("scaling", "cold", "driver"):

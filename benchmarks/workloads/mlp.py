@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
@@ -35,8 +36,10 @@ def batch() -> dict[str, np.ndarray]:
     return {"x": images, "y": generator.integers(0, SIZES[-1], BATCH).astype(np.int32)}
 
 
-def build(device: tg.DeviceName, tune: bool | float = False) -> tuple[tg.Training, dict[str, np.ndarray]]:
-    """Returns the training step on a device, and a batch."""
+def build(
+    device: tg.DeviceName, tune: bool | float = False, **options: Any
+) -> tuple[tg.Training, dict[str, np.ndarray]]:
+    """Returns the training step on a device, and a batch; what else there is goes to `tg.compile`."""
     training = tg.compile(
         Classifier(),
         loss=loss,
@@ -44,5 +47,6 @@ def build(device: tg.DeviceName, tune: bool | float = False) -> tuple[tg.Trainin
         inputs={"x": (BATCH, SIZES[0]), "y": tg.spec(BATCH, "i32")},
         device=device,
         tune=tune,
+        **options,
     )
     return training, batch()
