@@ -106,6 +106,8 @@ def environment() -> dict[str, str]:
     variables = dict(os.environ)
     # A rank that waits inside of MPI, as at the beginning and the end, leaves its core to others.
     variables.setdefault("OMPI_MCA_mpi_yield_when_idle", "1")
+    # Open MPI's handler of a fault takes memory, and waits forever where that is what broke; without, the rank ends.
+    variables.setdefault("OMPI_MCA_opal_signal", "")
     if hasattr(os, "getuid") and os.getuid() == 0:
         # Open MPI refuses to run as root unless it is told twice; in containers everything does.
         variables |= {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}

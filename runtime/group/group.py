@@ -121,7 +121,7 @@ class Group(abc.ABC):
             GroupError: Another rank did not come, or ended.
         """
         out = np.empty_like(array, order="C") if out is None else out
-        what = _described("all_reduce", array, label)
+        what = _described(_of("all_reduce", reduction), array, label)
         self._check_reduced(array, reduction, out, array.size, what)
         with self._call(what):
             flat, result = array.reshape(-1), out.reshape(-1)
@@ -148,7 +148,7 @@ class Group(abc.ABC):
             InputError: The array does not divide into equal parts, or as in `all_reduce`.
             GroupError: Another rank did not come, or ended.
         """
-        what = _described("reduce_scatter", array, label)
+        what = _described(_of("reduce_scatter", reduction), array, label)
         part, rest = divmod(array.size, self.size)
         if rest:
             raise InputError(f"{what}: {array.size:,} elements do not divide among {self.size} ranks")
@@ -194,7 +194,7 @@ class Group(abc.ABC):
             InputError: There is no such rank, or the array is none of these.
             GroupError: Another rank did not come, or ended.
         """
-        what = _described("broadcast", array, label)
+        what = _described(f"broadcast from rank {root}", array, label)
         if not 0 <= root < self.size:
             raise InputError(f"{what}: root must be a rank from 0 to {self.size - 1}, got {root!r}")
         _check_arrays(array, array, array.size, what)
@@ -331,6 +331,10 @@ class Group(abc.ABC):
     def _check_count(self, count: int, what: str) -> None:
         if count > LARGEST_COUNT:
             raise InputError(f"{what}: {count:,} elements are more than {LARGEST_COUNT:,}; send it in pieces")
+
+
+def _of(operation: str, reduction: str) -> str:
+    return operation if reduction == "sum" else f"{operation} ({reduction})"
 
 
 def _described(operation: str, array: Array, label: str = "") -> str:

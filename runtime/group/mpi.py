@@ -7,11 +7,14 @@ import faulthandler
 import os
 import sys
 import time
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import accumulate
 from types import TracebackType
 from typing import Any, NoReturn
+
+import numpy as np
 
 from tensorgrad.runtime.errors import GroupError
 from tensorgrad.runtime.group.group import Group, timeout_seconds
@@ -35,9 +38,8 @@ MOVING = 0.1
 MOVING_SLEEP = 50e-6
 """Seconds that it sleeps then before it asks again."""
 
-MET_BYTES = 64 << 10
-"""Of as many bytes the ranks meet before they move them: till then they sleep, and from then on they do not."""
-
+TEXT_BYTES = 240
+"""Bytes of what a rank is in that the others are told, if they are in something else."""
 
 FORWARDING = 0.2
 """Seconds in which a launcher forwards what a process has written, before that process ends all and the launcher."""
@@ -130,36 +132,54 @@ class MPIGroup(Group):
         self, send: Array, send_counts: Sequence[int], receive: Array, receive_counts: Sequence[int], what: str
     ) -> None:
         sent, received = self._buffer(send, send_counts), self._buffer(receive, receive_counts)
-        self._move(lambda: self._communicator.Ialltoallv(sent, received), send.nbytes, what)
+        self._move(lambda: self._communicator.Ialltoallv(sent, received), what)
 
     def _all_gather(self, array: Array, counts: Sequence[int], what: str) -> None:
         received = self._buffer(array, counts)
-        self._move(lambda: self._communicator.Iallgatherv(self._mpi.IN_PLACE, received), array.nbytes, what)
+        self._move(lambda: self._communicator.Iallgatherv(self._mpi.IN_PLACE, received), what)
 
     def _broadcast(self, array: Array, root: int, what: str) -> None:
         sent = [array, array.size, self._types[array.itemsize]]
-        self._move(lambda: self._communicator.Ibcast(sent, root), array.nbytes, what)
+        self._move(lambda: self._communicator.Ibcast(sent, root), what)
 
     def _buffer(self, array: Array, counts: Sequence[int]) -> list[Any]:
         """Describes an array to MPI, as words of its elements' width: f16 and bool have no type there."""
         starts = [0, *accumulate(counts)][:-1]
         return [array, list(counts), starts, self._types[array.itemsize]]
 
-    def _move(self, begin: Callable[[], Any], size: int, what: str) -> None:
-        """Begins a call that moves bytes, and waits until it is over.
+    def _move(self, begin: Callable[[], Any], what: str) -> None:
+        """Meets the other ranks, begins a call that moves bytes, and waits until it is over.
+
+        Till they have met ranks sleep, and from then on they do not.
 
         Raises:
-            GroupError: It was not over in time, or MPI reports an error.
+            GroupError: It was not over in time, another rank is in another call, or MPI reports an error.
         """
         start = time.perf_counter()
         try:
-            if size >= MET_BYTES:
-                self._wait(self._communicator.Ibarrier(), start, SPINNING, LONGEST_SLEEP, what)
-                self._wait(begin(), start, MOVING, MOVING_SLEEP, what)
-            else:
-                self._wait(begin(), start, SPINNING, LONGEST_SLEEP, what)
+            self._meet(start, what)
+            self._wait(begin(), start, MOVING, MOVING_SLEEP, what)
         except self._mpi.Exception as error:
             raise GroupError(f"rank {self.rank} of {self.size}: {what}: {error}") from error
+
+    def _meet(self, start: float, what: str) -> None:
+        """Waits until all ranks are in the same call; MPI itself may write beyond arrays where sizes differ."""
+        text = what.encode()
+        everyone = self._gathered(np.array([zlib.crc32(text)], np.uint32), start, what)
+        if (everyone == everyone[0]).all():
+            return
+        texts = self._gathered(np.frombuffer(text[:TEXT_BYTES].ljust(TEXT_BYTES, b"\0"), np.uint8), start, what)
+        others = [one.tobytes().rstrip(b"\0").decode(errors="replace") for one in texts]
+        other = next(rank for rank in range(self.size) if everyone[rank] != everyone[self.rank])
+        raise GroupError(f"rank {self.rank} of {self.size} is in {what}, but rank {other} in {others[other]}")
+
+    def _gathered(self, own: Array, start: float, what: str) -> Array:
+        """Returns a short array of every rank, as rows."""
+        everyone = np.empty((self.size, own.size), own.dtype)
+        datatype = self._types[own.itemsize]
+        request = self._communicator.Iallgather([own, datatype], [everyone, datatype])
+        self._wait(request, start, SPINNING, LONGEST_SLEEP, what)
+        return everyone
 
     def _wait(self, request: Any, start: float, spinning: float, sleep: float, what: str) -> None:
         self._pending.append(request)  # which holds the arrays, too, if the call is never over

@@ -106,8 +106,6 @@ class Simulated(Group):
 def simulate(size: int, function: Callable[[Group], Result], timeout: float | None = None) -> list[Result]:
     """Runs a function as every rank of a group at once, each in a thread, and returns the results in their order.
 
-    Unlike processes, the ranks are checked to make the same calls.
-
     Args:
         size: How many ranks.
         function: Takes its rank's group. `tg.distributed` finds the same group in its thread.

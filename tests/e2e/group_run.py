@@ -102,6 +102,18 @@ def resuming(group: Group) -> None:
         raise RuntimeError(f"died at step {step}")
 
 
+def differing(group: Group) -> None:
+    """One rank's array is longer than the other's."""
+    group.all_reduce(np.ones(1000 * (group.rank + 1), np.float32))
+
+
+def crashing(group: Group) -> None:
+    """One rank has a fault of memory while the others wait for it."""
+    if group.rank == 1:
+        os.kill(os.getpid(), signal.SIGSEGV)
+    group.barrier()
+
+
 def leaving(group: Group) -> None:
     """One rank is at its end while the others wait for it."""
     tg.distributed.group(timeout=1)
@@ -117,8 +129,8 @@ def settings(group: Group) -> None:
 
 
 WAYS: dict[str, Callable[[Group], None]] = {
-    function.__name__: function
-    for function in (agreed, raising, killed, hanging, exiting, leaving, caught, resuming, settings)
+    way.__name__: way
+    for way in (agreed, raising, killed, crashing, hanging, differing, exiting, leaving, caught, resuming, settings)
 }
 
 

@@ -80,10 +80,23 @@ def test_a_rank_that_raises_ends_all() -> None:
     assert "[1] ValueError: a mistake of rank 1\n" in done.stderr and "MPI_ABORT" not in done.stderr
 
 
-def test_a_rank_that_is_killed_is_noticed() -> None:
-    done = launched("-n", 3, SCRIPT, "killed")
-    assert done.returncode == 128 + signal.SIGKILL
-    assert last_report(done.stderr) == "tg launch: rank 1 was ended by SIGKILL\n"
+@pytest.mark.parametrize(("way", "number"), [("killed", signal.SIGKILL), ("crashing", signal.SIGSEGV)])
+def test_a_rank_that_is_killed_is_noticed(way: str, number: signal.Signals) -> None:
+    done = launched("-n", 3, SCRIPT, way)
+    assert done.returncode == 128 + number
+    assert last_report(done.stderr) == f"tg launch: rank 1 was ended by {number.name}\n"
+
+
+def test_arrays_of_other_sizes_are_found_before_they_are_sent() -> None:
+    done = launched("-n", 2, SCRIPT, "differing")
+    assert done.returncode == 1
+    calls = ["all_reduce of 1,000 f32", "all_reduce of 2,000 f32"]
+    report = last_report(done.stderr)
+    ends = [
+        f"GroupError: rank {rank} of 2 is in {calls[rank]}, but rank {1 - rank} in {calls[1 - rank]}\n"
+        for rank in (0, 1)
+    ]
+    assert report.endswith(tuple(ends))
 
 
 def test_a_rank_that_hangs_is_not_waited_for() -> None:

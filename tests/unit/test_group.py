@@ -285,8 +285,8 @@ def test_different_calls_are_found() -> None:
         return told(group, lambda: group.broadcast(np.ones(2)) if group.rank else group.barrier())
 
     assert simulate(2, work, WAIT) == [
-        "rank 0 of 2 is in barrier, but rank 1 in broadcast of 2 f64",
-        "rank 1 of 2 is in broadcast of 2 f64, but rank 0 in barrier",
+        "rank 0 of 2 is in barrier, but rank 1 in broadcast from rank 0 of 2 f64",
+        "rank 1 of 2 is in broadcast from rank 0 of 2 f64, but rank 0 in barrier",
     ]
 
 
