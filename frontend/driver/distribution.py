@@ -55,7 +55,9 @@ class Distribution:
 
     def of_inputs(self, inputs: Mapping[str, Spec]) -> Distribution | None:
         """Returns how another function of the model is divided; `None` where an input has no equal parts."""
-        found = replace(self, shard=None, inputs=inputs, replicated=tuple(name for name in self.replicated if name in inputs))
+        found = replace(
+            self, shard=None, inputs=inputs, replicated=tuple(name for name in self.replicated if name in inputs)
+        )
         extents = [inputs[name].shape[0] for name in found.cut]
         return None if any(extent == 0 or extent % self.group.size for extent in extents) else found
 
