@@ -1,12 +1,15 @@
-"""What every test shares: reproducible random examples and one GPU device for the whole run."""
+"""What every test shares: random examples that come again, one GPU device, and what makes compiling cheaper."""
 
 from __future__ import annotations
 
+import gc
 import os
 from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
+from verified_once import remembering
+from xdsl.irdl import OpDef
 
 if TYPE_CHECKING:
     from tensorgrad.runtime.webgpu import WebGPUDevice
@@ -19,6 +22,19 @@ os.environ["TENSORGRAD_CACHE_PROGRAMS"] = "0"
 settings.register_profile("change", derandomize=True, deadline=None, database=None, print_blob=True)
 settings.register_profile("nightly", deadline=None, database=None, print_blob=True, max_examples=1000)
 settings.load_profile("change")
+
+OpDef.verify = remembering(OpDef.verify)
+
+COLLECT_AFTER = (50_000, 20, 20)
+"""Python's garbage collector runs after so many new objects, and so many runs; by default 700, where IR, which is all
+cycles, has a fifth of the time spent on collecting."""
+
+
+def pytest_collection_finish() -> None:
+    """Keeps the collector from looking through the tests themselves, of which there are tens of thousands."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(*COLLECT_AFTER)
 
 
 @pytest.fixture(scope="session")

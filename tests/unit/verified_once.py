@@ -1,0 +1,43 @@
+"""Has xDSL verify what is declared of an op once for each signature: tests verify millions of ops, few of them unlike.
+
+What an op's declaration says (IRDL: constraints on types and attributes, and how many there are) depends on the op's
+signature alone, so what held once holds for every op of the same signature. Everything else is verified every time:
+traits, verifiers written by hand, and the structure around the op. A failure is never remembered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+
+from xdsl.ir import Operation
+from xdsl.irdl import OpDef
+
+
+def signature(op: Operation) -> Hashable:
+    """Returns all of an op that its declaration constrains."""
+    return (
+        op.operand_types,
+        op.result_types,
+        tuple(op.properties.items()),
+        tuple(op.attributes.items()),
+        tuple((len(region.blocks), region.first_block and region.first_block.arg_types) for region in op.regions),
+        len(op.successors),
+    )
+
+
+def remembering(verify: Callable[[OpDef, Operation], None]) -> Callable[[OpDef, Operation], None]:
+    """Returns xDSL's check of an op's declaration so that each signature is checked once."""
+    # By identity: a definition has no hash, and is kept, so that no other takes its place.
+    accepted: dict[int, tuple[OpDef, set[Hashable]]] = {}
+
+    def remembered(definition: OpDef, op: Operation) -> None:
+        _, known = accepted.setdefault(id(definition), (definition, set()))
+        found = signature(op)
+        if found not in known:
+            verify(definition, op)
+            known.add(found)
+            return
+        for trait in definition.traits:  # they look at the ops around this one
+            trait.verify(op)
+
+    return remembered
