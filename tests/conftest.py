@@ -25,16 +25,14 @@ settings.load_profile("change")
 
 OpDef.verify = remembering(OpDef.verify)
 
-COLLECT_AFTER = (50_000, 20, 20)
-"""Python's garbage collector runs after so many new objects, and so many runs; by default 700, where IR, which is all
-cycles, has a fifth of the time spent on collecting."""
+# By default it is 700 new objects, and IR, which is all cycles, has a fifth of the time spent on collecting.
+gc.set_threshold(50_000, 20, 20)
 
 
 def pytest_collection_finish() -> None:
-    """Keeps the collector from looking through the tests themselves, of which there are tens of thousands."""
+    """Keeps the garbage collector from looking through the tests themselves, of which there are tens of thousands."""
     gc.collect()
     gc.freeze()
-    gc.set_threshold(*COLLECT_AFTER)
 
 
 @pytest.fixture(scope="session")

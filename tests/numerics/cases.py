@@ -16,6 +16,10 @@ from cases_random import random_cases
 from cases_scatter import scatter_cases
 from cases_tensor import tensor_cases
 from cases_windows import window_function_cases
+from harness import specs
+from xdsl.dialects.builtin import Float16Type, Float64Type, TensorType
+
+from tensorgrad.tracing.tracer import trace
 
 CASES: tuple[Case, ...] = (
     *arithmetic_cases(),
@@ -35,3 +39,15 @@ CASES: tuple[Case, ...] = (
 
 SMOOTH: tuple[Case, ...] = tuple(case for case in CASES if case.derivative)
 """The cases whose derivatives are checked."""
+
+
+def fits_devices(case: Case) -> bool:
+    """Whether no value of a case is of a type that devices don't have."""
+    module = trace(case.function, *specs(case.inputs))
+    values = [value for op in module.walk() for value in (*op.operands, *op.results)]
+    types = [value.type for value in values if isinstance(value.type, TensorType)]
+    return not any(isinstance(kind.element_type, Float16Type | Float64Type) for kind in types)
+
+
+ON_DEVICE: tuple[Case, ...] = tuple(case for case in CASES if fits_devices(case))
+"""The cases that run on devices."""

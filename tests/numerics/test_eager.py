@@ -7,10 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 from case import Case
-from cases import CASES
+from cases import CASES, ON_DEVICE
 from differences import float_positions, in_f64, mid_graph, mid_graph_inputs
 from harness import GRADIENT, NumpyArray, assert_same, reference, traced
-from test_on_device import fits_devices
 
 from tensorgrad.driver.homes import home_named, new_home
 from tensorgrad.eager.homes import EagerHome, RecordingHome
@@ -20,6 +19,7 @@ from tensorgrad.tracing.tensor import Array, Tensor
 from tensorgrad.transforms.grad import value_and_grad
 
 SMOOTH = [case for case in CASES if case.derivative and not case.refused]
+SMOOTH_ON_DEVICE = [case for case in ON_DEVICE if case.derivative and not case.refused]
 VALUES = [case for case in CASES if case.inputs and not case.refused]
 GROUP = 40
 """How many cases are recorded before a value is looked at, so that one program computes them all."""
@@ -100,8 +100,6 @@ def test_native_gradients(cases: Sequence[Case]) -> None:
     check_group(new_home("cpu", CpuDevice(), 1), cases)
 
 
-@pytest.mark.parametrize(
-    "cases", groups(first_of_each(2, [case for case in SMOOTH if fits_devices(case)])), ids=lambda cases: cases[0].id
-)
+@pytest.mark.parametrize("cases", groups(first_of_each(2, SMOOTH_ON_DEVICE)), ids=lambda cases: cases[0].id)
 def test_device_gradients(device: WebGPUDevice, cases: Sequence[Case]) -> None:
     check_group(new_home("wgpu", device, 1), cases)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from case import Case
-from cases import CASES
+from cases import CASES, fits_devices
 from differences import float_positions, mid_graph, mid_graph_inputs
 from harness import Names, NumpyArray, specs
 from hypothesis import given
@@ -21,7 +21,6 @@ from kernel_by_kernel import BUGS, DEVICES, Compiled, device_of
 from programs import Program as RandomProgram
 from programs import programs
 from rounding import parsed
-from test_on_device import fits_devices
 from test_programs import differentiated, some
 
 import tensorgrad as tg

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 from case import Case
+from cases import ON_DEVICE
 from differences import float_positions, mid_graph, mid_graph_inputs
 from harness import Names, NumpyArray, apply, assert_same, reference, traced
-from test_on_device import ON_DEVICE
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.utils.exceptions import DiagnosticException

@@ -9,24 +9,15 @@ import numpy as np
 import pytest
 import tint
 from case import Case
-from cases import CASES
+from cases import CASES, ON_DEVICE
 from differences import float_positions, in_f64, mid_graph, mid_graph_inputs
-from harness import GRADIENT, TOLERANCE, Names, NumpyArray, apply, assert_same, reference, specs, traced
-from xdsl.dialects.builtin import Float16Type, Float64Type, ModuleOp, TensorType
+from harness import GRADIENT, TOLERANCE, Names, NumpyArray, apply, assert_same, reference, traced
+from xdsl.dialects.builtin import ModuleOp
 
 from tensorgrad.passes.kernels.build_program import build_program
 from tensorgrad.passes.pipelines import inference_passes
 from tensorgrad.runtime.webgpu import WebGPUDevice, WebGPUExecutable
-from tensorgrad.tracing.tracer import trace
 from tensorgrad.transforms.grad import value_and_grad
-
-
-def fits_devices(case: Case) -> bool:
-    """Whether no value of a case is of a type that devices don't have."""
-    module = trace(case.function, *specs(case.inputs))
-    values = [value for op in module.walk() for value in (*op.operands, *op.results)]
-    types = [value.type for value in values if isinstance(value.type, TensorType)]
-    return not any(isinstance(kind.element_type, Float16Type | Float64Type) for kind in types)
 
 
 def on_device(device: WebGPUDevice, module: ModuleOp, inputs: Sequence[NumpyArray]) -> list[NumpyArray]:
@@ -38,9 +29,6 @@ def on_device(device: WebGPUDevice, module: ModuleOp, inputs: Sequence[NumpyArra
     executable = WebGPUExecutable(build_program(module, target), device)
     outputs = executable.step(dict(zip(names.arguments, inputs, strict=True)), {})
     return [outputs[key.removeprefix("output/")].numpy() for key in names.results]
-
-
-ON_DEVICE = [case for case in CASES if fits_devices(case)]
 
 
 def test_most_cases_run_on_devices() -> None:
