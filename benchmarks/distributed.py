@@ -23,11 +23,11 @@ from typing import Any
 import numpy as np
 
 import tensorgrad as tg
-from benchmarks.workloads import workload
+from benchmarks.workloads import gpt, mlp
 from tensorgrad.runtime.cpu.threads import THREADS_VARIABLE
 from tensorgrad.runtime.group.group import SMALL_BYTES
 
-NAMES = ("mlp", "gpt")
+BUILDS = {"mlp": mlp.build, "gpt": gpt.build}
 SIZES = tuple(1 << power for power in range(8, 25, 2))
 """Bytes of the all-reduces that the model is fitted to."""
 WORKERS = (2, 8, 64, 1024)
@@ -77,7 +77,7 @@ def efficiency(link: Link, size: int, compute: float, count: int) -> float:
 def worker(name: str, steps: int, out: Path) -> None:
     """Measures a step in this process of a group; the first one writes what it saw."""
     group = tg.distributed.group()
-    training, batch = workload(name)("cpu", group=group)
+    training, batch = BUILDS[name]("cpu", group=group)
     for _ in range(5):
         float(training.step(**batch))
     found: dict[str, Any] = {"step": [], "exchange": [], "bytes": 0, "calls": 0}
@@ -124,7 +124,7 @@ def launched(name: str, processes: int, threads: int, steps: int) -> dict[str, A
 def report_distributed(rounds: int, out: Path, steps: int = 30) -> dict[str, Any]:
     """Measures both forms of each workload in turn, prints them with the model, and writes JSON."""
     result: dict[str, Any] = {}
-    for name in NAMES:
+    for name in BUILDS:
         runs = [(launched(name, 1, 2, steps), launched(name, 2, 1, steps)) for _ in range(rounds)]
         ones, twos = zip(*runs, strict=True)
         one, two = (median(run["step"] for run in found) for found in (ones, twos))

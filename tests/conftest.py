@@ -23,7 +23,7 @@ settings.register_profile("change", derandomize=True, deadline=None, database=No
 settings.register_profile("nightly", deadline=None, database=None, print_blob=True, max_examples=1000)
 settings.load_profile("change")
 
-OpDef.verify = remembering(OpDef.verify)
+pytest.MonkeyPatch().setattr(OpDef, "verify", remembering(OpDef.verify))
 
 # By default it is 700 new objects, and IR, which is all cycles, has a fifth of the time spent on collecting.
 gc.set_threshold(50_000, 20, 20)

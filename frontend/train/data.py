@@ -72,6 +72,7 @@ class Placed(abc.ABC):
         """
         return self.at(epoch, index)
 
+    @abc.abstractmethod
     def check_parts(self) -> None:
         """Requires every batch to be as large as the others, since a group takes its parts of whole batches.
 
@@ -191,8 +192,8 @@ class Batches(Placed):
         rest = self._examples % self._size
         if rest and self._last == "keep":
             raise InputError(
-                f"{user_line()}: the last batch of an epoch has {rest} examples, the others {self._size}: a group takes "
-                "its parts of equal batches; give last='pad' or last='drop'"
+                f"{user_line()}: the last batch of an epoch has {rest} examples, the others {self._size}: a group "
+                "takes its parts of equal batches; give last='pad' or last='drop'"
             )
 
     def _permutation(self, epoch: int) -> np.ndarray:
@@ -280,6 +281,9 @@ class Generated(Placed):
     def __init__(self, function: Callable[[int], Mapping[str, Any]], length: int | None):
         super().__init__()
         self._function, self._count = function, length
+
+    def check_parts(self) -> None:
+        """See `Placed`; a step checks the shapes of what the function makes."""
 
     def __len__(self) -> int:
         if self._count is None:

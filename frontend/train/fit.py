@@ -184,7 +184,7 @@ class _Run(Run):
         where = f"{user_line()}: {path}"
         state, run = self._together(lambda: self._checked(path, where))
         told = {id(hook) for hook in self._hooks}
-        parts = [("the data", self._data, run.data)]
+        parts: list[tuple[str, Any, Any]] = [("the data", self._data, run.data)]
         parts += [
             (name, hook, values)
             for (name, hook), (_, values) in zip(self._kept(), run.callbacks, strict=True)

@@ -21,14 +21,16 @@ from tensorgrad.runtime.group.simulated import simulate
 
 TIMEOUT = 120.0
 SIZES = (1, 2, 3, 4)
-DEVICES = ("numpy", "cpu", "wgpu")
+DEVICES: tuple[tg.DeviceName, ...] = ("numpy", "cpu", "wgpu")
 
 
 def drawn(rank: int, *shape: int) -> NumpyArray:
     return np.random.default_rng([rank, *shape]).normal(size=shape).astype(np.float32)
 
 
-def on_all(size: int, function: Callable[..., Any], values: Sequence[Any], device: str = "numpy") -> list[NumpyArray]:
+def on_all(
+    size: int, function: Callable[..., Any], values: Sequence[Any], device: tg.DeviceName = "numpy"
+) -> list[NumpyArray]:
     """Returns what a compiled function gives on each rank for its value."""
 
     def run(group: Group) -> NumpyArray:
@@ -76,7 +78,7 @@ def _scanned(all_: list[NumpyArray]) -> NumpyArray:
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("form", FORMS)
-def test_values(form: str, size: int, device: str) -> None:
+def test_values(form: str, size: int, device: tg.DeviceName) -> None:
     function, expected = FORMS[form]
     values = [drawn(rank, 12, 24) for rank in range(size)]
     for rank, found in enumerate(on_all(size, function, values, device)):
@@ -88,7 +90,7 @@ def test_values(form: str, size: int, device: str) -> None:
 
 
 @pytest.mark.parametrize("device", DEVICES)
-def test_several_are_one_message(device: str) -> None:
+def test_several_are_one_message(device: tg.DeviceName) -> None:
     """Equal kinds side by side share a message, each with its own shape, and are taken apart rightly."""
 
     def function(x: Any) -> Any:
@@ -182,7 +184,7 @@ def test_the_meaning_in_the_dialect_is_that_of_a_group() -> None:
 
 
 @pytest.mark.parametrize("device", DEVICES)
-def test_a_group_of_another_size_is_refused(device: str) -> None:
+def test_a_group_of_another_size_is_refused(device: tg.DeviceName) -> None:
     x = np.ones(3, np.float32)
 
     def compiled(group: Group) -> Any:

@@ -58,7 +58,7 @@ def run(group: Any, folder: Any = None, training: Any = None, **options: Any) ->
 
 @pytest.mark.parametrize(("device", "size"), [("numpy", 1), ("numpy", 2), ("numpy", 4), ("cpu", 2)])
 def test_a_group_fits_as_one_process_does(device, size, tmp_path):
-    alone, training = run(None, tmp_path / "alone", device=device)
+    alone, _ = run(None, tmp_path / "alone", device=device)
     together = in_group(size, lambda group: run(group, tmp_path / "group", device=device)[0])
     for report in together:
         close(report.losses, alone.losses)
