@@ -129,6 +129,8 @@ class Distribution:
         if one.is_partial:
             return one
         value = self.whole(one).value
+        if splat_value(value) == 0:
+            return Placed(value, PARTIAL)
         if is_float(element_of(value)):
             # Where a rank made zeros of it, an exchange before it would be of no use to that rank, and left out.
             return Placed(self.builder.scale(value, 1 / self.size), PARTIAL)
