@@ -13,19 +13,11 @@ import time
 from pathlib import Path
 
 import pytest
+from processes import LIMIT, launched
 
 from tensorgrad.runtime.group.simulated import simulate
 
 SCRIPT = Path(__file__).with_name("group_run.py")
-LIMIT = 120.0
-"""Seconds after which a launch is ended, and its test fails."""
-
-
-def launched(*arguments: object, **variables: str) -> subprocess.CompletedProcess[str]:
-    """Runs `tg launch` with the arguments."""
-    command = [sys.executable, "-m", "tensorgrad.tools.tg", "launch", *map(str, arguments)]
-    environment = {**os.environ, "TG_GROUP_TIMEOUT": "60", **variables}
-    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=LIMIT)
 
 
 def last_report(errors: str) -> str:

@@ -1,0 +1,56 @@
+"""A training by processes of a real MPI: bits of one run and of the next, and a run that is killed again and again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from processes import launched
+
+SCRIPT = Path(__file__).with_name("trained_run.py")
+PROCESSES, STEPS = 2, 40
+
+
+def end_of(folder: Path) -> dict[str, np.ndarray]:
+    """The state at the end of a run."""
+    with np.load(folder / "end.npz") as found:
+        return dict(found)
+
+
+def check_bits(folder: Path, other: Path) -> None:
+    first, second = end_of(folder), end_of(other)
+    assert first.keys() == second.keys()
+    for name, value in first.items():
+        np.testing.assert_array_equal(value, second[name], name)
+
+
+def run(folder: Path, moments: list[str], processes: int = PROCESSES) -> str:
+    """Runs the training, which is started again as often as there are moments; what `tg launch` says."""
+    folder.mkdir()
+    listed = folder / "moments"
+    listed.write_text("\n".join(moments))
+    done = launched("-n", processes, "--restarts", len(moments), SCRIPT, folder, listed)
+    assert done.returncode == 0, done.stderr
+    return done.stderr
+
+
+def killed_at(count: int) -> list[str]:
+    """Random moments: which rank, from which step on, and how many seconds behind that step's beginning."""
+    rng = np.random.default_rng(count)
+    steps = np.sort(rng.integers(1, STEPS - 1, count))
+    return [f"{rng.integers(PROCESSES)} {step} {rng.uniform(0, 0.005):.4f}" for step in steps]
+
+
+def test_the_same_run_has_the_same_bits(tmp_path: Path) -> None:
+    for name in ("first", "second"):
+        run(tmp_path / name, [])
+    check_bits(tmp_path / "first", tmp_path / "second")
+
+
+@pytest.mark.parametrize("count", [3, pytest.param(10, marks=pytest.mark.nightly)])
+def test_a_killed_run_ends_with_the_bits_of_another(tmp_path: Path, count: int) -> None:
+    run(tmp_path / "whole", [])
+    said = run(tmp_path / "killed", killed_at(count))
+    assert said.count("restart ") == count
+    check_bits(tmp_path / "whole", tmp_path / "killed")
