@@ -168,8 +168,9 @@ class Training(ReplayedTraining[Result]):
         """
         distribution = self._source.distribution
         own = self._with_key(inputs if distribution is None else distribution.own(inputs), what)
-        if self._checks:
-            together(self.group, lambda: check_values(own, self._source.ranges), what)
+        if self._checks:  # of the whole batch, as the loss indexes by it
+            whole = own if distribution is None else distribution.whole(inputs)
+            together(self.group, lambda: check_values(whole, self._source.ranges), what)
         return own
 
     @contextmanager
