@@ -11,6 +11,7 @@ import signal
 import sys
 import threading
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -61,7 +62,7 @@ def main() -> None:
         float(training.step(x=x, y=y))
         if training.step_count % EVERY == 0:
             training.save_checkpoint(checkpoint)
-    state = training.state_dict()
+    state: dict[str, Any] = training.state_dict()
     if tg.distributed.is_first():
         np.savez(folder / "end.npz", **state)
 
