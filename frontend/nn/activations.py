@@ -90,6 +90,70 @@ class Hardsigmoid(Activation):
     function = "hard_sigmoid"
 
 
+class Hardswish(Activation):
+    """`x * relu6(x + 3) / 6`; see `tg.hard_swish`."""
+
+    function = "hard_swish"
+
+
+class ReLU6(Activation):
+    """`x` clamped to `[0, 6]`; see `tg.relu6`."""
+
+    function = "relu6"
+
+
+class Softsign(Activation):
+    """`x / (1 + |x|)`; see `tg.softsign`."""
+
+    function = "softsign"
+
+
+class Tanhshrink(Activation):
+    """`x - tanh(x)`; see `tg.tanh_shrink`."""
+
+    function = "tanh_shrink"
+
+
+class Hardshrink(Activation):
+    """`x` where it is further from 0 than `lambd`, else 0; see `tg.hard_shrink`."""
+
+    function, options = "hard_shrink", ("lambd",)
+
+    def __init__(self, lambd: float = 0.5):
+        super().__init__()
+        self.lambd = lambd
+
+
+class Softshrink(Activation):
+    """`x` moved towards 0 by `lambd`, 0 where it is nearer; see `tg.soft_shrink`."""
+
+    function, options = "soft_shrink", ("lambd",)
+
+    def __init__(self, lambd: float = 0.5):
+        super().__init__()
+        self.lambd = lambd
+
+
+class CELU(Activation):
+    """`x` where it is positive, else `alpha * (exp(x / alpha) - 1)`; see `tg.celu`."""
+
+    function, options = "celu", ("alpha",)
+
+    def __init__(self, alpha: float = 1.0):
+        super().__init__()
+        self.alpha = alpha
+
+
+class GLU(Activation):
+    """One half of `x` along the axis `dim` times the sigmoid of the other; see `tg.glu`."""
+
+    function, options = "glu", ("dim",)
+
+    def __init__(self, dim: int = -1):
+        super().__init__()
+        self.dim = dim
+
+
 class LeakyReLU(Activation):
     """`x` where it is positive, else `negative_slope * x`; see `tg.leaky_relu`."""
 

@@ -12,12 +12,11 @@ import numpy as np
 
 import tensorgrad as tg
 from tensorgrad.errors import OptionError, ShapeError
-from tensorgrad.nn.checks import listed, number_between, positive
+from tensorgrad.nn.checks import listed, number_between, positive, trailing
 from tensorgrad.nn.initializers import Initializer, normal, uniform
 from tensorgrad.nn.module import Module
 from tensorgrad.nn.parameters import Init, Parameter, as_initializer, param
 from tensorgrad.ops.promotion import as_tensor
-from tensorgrad.ops.shape import normalized_axis
 from tensorgrad.tracing.location import user_line
 
 
@@ -193,6 +192,110 @@ class Dropout(Module):
         return x
 
 
+class _ChannelDropout(Dropout):
+    """Drops whole channels: what the layers below share."""
+
+    spatial: ClassVar[int]
+
+    def __call__(self, x: Any, key: Any) -> tg.Tensor:
+        """Applies the layer to `[batch, channels, spatial...]`.
+
+        Args:
+            x: A tensor of floats.
+            key: A random key, another one for each layer and step; None at inference, which leaves `x` as it is.
+
+        Raises:
+            ShapeError: `x` has another number of axes.
+            OptionError: `key` is not a key.
+            DTypeError: `x` holds no floats.
+        """
+        tensor = as_tensor(x)
+        if tensor.ndim != self.spatial + 2:
+            raise ShapeError(
+                f"{user_line()}: {type(self).__name__}: expected {self.spatial + 2} axes, [batch, channels, "
+                f"spatial...], got {tensor.shape}"
+            )
+        if key is None:
+            return tensor
+        channels = tg.ones((*tensor.shape[:2], *[1] * self.spatial), dtype=tensor.dtype)
+        return tensor * tg.random.dropout(key, channels, self.p)
+
+
+class Dropout1d(_ChannelDropout):
+    """Sets channels of `[batch, channels, length]` to 0 with probability `p`, and divides the others by `1 - p`.
+
+    J. Tompson et al., Efficient Object Localization Using Convolutional Networks, 2015. Arguments and errors are those
+    of `Dropout`.
+    """
+
+    spatial = 1
+
+
+class Dropout2d(_ChannelDropout):
+    """Sets channels of `[batch, channels, height, width]` to 0 with probability `p`; see `Dropout1d`."""
+
+    spatial = 2
+
+
+class Dropout3d(_ChannelDropout):
+    """Sets channels of `[batch, channels, depth, height, width]` to 0 with probability `p`; see `Dropout1d`."""
+
+    spatial = 3
+
+
+class Bilinear(Module):
+    """`y[k] = x1 @ weight[k] @ x2 + bias[k]`, over the last axes.
+
+    Parameters start as in PyTorch: uniform within `1 / sqrt(in1_features)` of zero.
+
+    Args:
+        in1_features: The extent of the last axis of `x1`.
+        in2_features: The extent of the last axis of `x2`.
+        out_features: The extent of the last axis of the result.
+        bias: Whether there is a bias.
+        dtype: Of the parameters.
+        init: What the weight starts from instead: an initializer, a number or an array, as for `tg.nn.param`.
+        bias_init: What the bias starts from instead.
+
+    Attributes:
+        weight: Parameter of shape `[out_features, in1_features, in2_features]`.
+        bias: Parameter of shape `[out_features]`, or None.
+
+    Raises:
+        ShapeError: An extent is not a positive integer.
+    """
+
+    def __init__(
+        self,
+        in1_features: int,
+        in2_features: int,
+        out_features: int,
+        bias: bool = True,
+        dtype: object = "f32",
+        *,
+        init: Init | None = None,
+        bias_init: Init | None = None,
+    ):
+        super().__init__()
+        positive("Bilinear", in1_features=in1_features, in2_features=in2_features, out_features=out_features)
+        bound = 1 / math.sqrt(in1_features)
+        near = uniform(-bound, bound)
+        self.weight = param((out_features, in1_features, in2_features), near if init is None else init, dtype)
+        self.bias = param((out_features,), near if bias_init is None else bias_init, dtype) if bias else None
+
+    def __call__(self, x1: Any, x2: Any) -> tg.Tensor:
+        """Applies the layer to `[..., in1_features]` and `[..., in2_features]` of the same leading axes.
+
+        Raises:
+            ShapeError: The shapes don't fit.
+        """
+        left, right = (trailing("Bilinear", x, (n,)) for x, n in zip((x1, x2), self.weight.shape[1:], strict=True))
+        if left.shape[:-1] != right.shape[:-1]:
+            raise ShapeError(f"{user_line()}: Bilinear: leading axes of {left.shape} and {right.shape} differ")
+        product = tg.einsum("...i,kij,...j->...k", left, self.weight, right)
+        return product if self.bias is None else product + self.bias
+
+
 class Identity(Module):
     """`x` as it is."""
 
@@ -214,13 +317,7 @@ class Flatten(Module):
         Raises:
             ShapeError: There are no such axes, or they are in the wrong order.
         """
-
-        tensor = as_tensor(x)
-        first, last = (normalized_axis(axis, tensor.ndim, "Flatten") for axis in (self.start_dim, self.end_dim))
-        if first > last:
-            raise ShapeError(f"{user_line()}: Flatten: axis {self.start_dim} comes after {self.end_dim}")
-        merged = math.prod(tensor.shape[first : last + 1])
-        return tg.reshape(tensor, [*tensor.shape[:first], merged, *tensor.shape[last + 1 :]])
+        return tg.flatten(x, self.start_dim, self.end_dim)
 
 
 class Sequential(Module):

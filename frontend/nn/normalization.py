@@ -6,8 +6,6 @@ import math
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-import numpy as np
-
 import tensorgrad as tg
 from tensorgrad.errors import ShapeError
 from tensorgrad.nn.checks import channelled, divides, listed, number_between, positive, trailing
@@ -16,11 +14,6 @@ from tensorgrad.nn.module import Module
 from tensorgrad.nn.parameters import Init, buffer, param
 from tensorgrad.ops.promotion import as_tensor
 from tensorgrad.tracing.location import user_line
-
-
-def _standardized(x: Any, axes: tuple[int, ...], eps: float) -> Any:
-    centred = x - tg.mean(x, axes, keepdims=True)
-    return centred * tg.rsqrt(tg.mean(centred * centred, axes, keepdims=True) + eps)
 
 
 class LayerNorm(Module):
@@ -69,9 +62,7 @@ class LayerNorm(Module):
             ShapeError: The last axes of `x` have other extents.
         """
         tensor = trailing("LayerNorm", x, self.normalized_shape)
-        result = _standardized(tensor, tuple(range(-len(self.normalized_shape), 0)), self.eps)
-        result = result if self.weight is None else result * self.weight
-        return result if self.bias is None else result + self.bias
+        return tg.layer_norm(tensor, self.normalized_shape, self.weight, self.bias, self.eps)
 
 
 class RMSNorm(Module):
@@ -113,10 +104,7 @@ class RMSNorm(Module):
             ShapeError: The last axes of `x` have other extents.
         """
         tensor = trailing("RMSNorm", x, self.normalized_shape)
-        eps = float(np.finfo(tensor.dtype).eps) if self.eps is None else self.eps
-        axes = tuple(range(-len(self.normalized_shape), 0))
-        result = tensor * tg.rsqrt(tg.mean(tensor * tensor, axes, keepdims=True) + eps)
-        return result if self.weight is None else result * self.weight
+        return tg.rms_norm(tensor, self.normalized_shape, self.weight, self.eps)
 
 
 class GroupNorm(Module):
@@ -168,13 +156,102 @@ class GroupNorm(Module):
             ShapeError: `x` has other channels.
         """
         tensor = channelled("GroupNorm", x, self.num_channels, None)
-        batch, channels, *rest = tensor.shape
-        split = tg.reshape(tensor, [batch, self.num_groups, channels // self.num_groups, *rest])
-        result = tg.reshape(_standardized(split, tuple(range(2, split.ndim)), self.eps), tensor.shape)
-        each = [channels, *[1] * len(rest)]
-        if self.weight is None or self.bias is None:
-            return result
-        return result * tg.reshape(self.weight, each) + tg.reshape(self.bias, each)
+        return tg.group_norm(tensor, self.num_groups, self.weight, self.bias, self.eps)
+
+
+class _InstanceNorm(Module):
+    spatial: ClassVar[int]
+
+    def __init__(
+        self,
+        num_features: int,
+        eps: float = 1e-5,
+        affine: bool = False,
+        dtype: object = "f32",
+        *,
+        init: Init = ones,
+        bias_init: Init = zeros,
+    ):
+        super().__init__()
+        name = type(self).__name__
+        positive(name, num_features=num_features)
+        self.num_features = num_features
+        self.eps = number_between(name, "eps", eps, 0, math.inf)
+        self.weight = param((num_features,), init, dtype) if affine else None
+        self.bias = param((num_features,), bias_init, dtype) if affine else None
+
+    def __call__(self, x: Any) -> tg.Tensor:
+        """Applies the layer to `[batch, num_features, spatial...]`.
+
+        Raises:
+            ShapeError: `x` has other axes or channels.
+        """
+        tensor = channelled(type(self).__name__, x, self.num_features, self.spatial)
+        return tg.group_norm(tensor, self.num_features, self.weight, self.bias, self.eps)
+
+
+class InstanceNorm1d(_InstanceNorm):
+    """Standardizes each channel of each example of `[batch, channels, length]` by its own mean and biased variance.
+
+    D. Ulyanov, A. Vedaldi and V. Lempitsky, Instance Normalization, 2016. There are no running statistics.
+
+    Args:
+        num_features: How many channels.
+        eps: Is added to the variance.
+        affine: Whether there are parameters.
+        dtype: Of the parameters.
+        init: What the weight starts from instead of 1: an initializer, a number or an array, as for `tg.nn.param`.
+        bias_init: What the bias starts from instead of 0.
+
+    Attributes:
+        weight: Parameter of shape `[num_features]`, 1 at first, or None.
+        bias: Parameter of shape `[num_features]`, 0 at first, or None.
+
+    Raises:
+        ShapeError: `num_features` is not a positive integer.
+        OptionError: `eps` is negative or no number.
+    """
+
+    spatial = 1
+
+
+class InstanceNorm2d(_InstanceNorm):
+    """Standardizes each channel of each example of `[batch, channels, height, width]`; see `InstanceNorm1d`."""
+
+    spatial = 2
+
+
+class InstanceNorm3d(_InstanceNorm):
+    """Standardizes each channel of each example of `[batch, channels, depth, height, width]`; see `InstanceNorm1d`."""
+
+    spatial = 3
+
+
+class LocalResponseNorm(Module):
+    """Divides each element by a power of the mean square of its channel's neighbours; see `tg.local_response_norm`.
+
+    Args:
+        size: How many channels.
+        alpha: Of the formula.
+        beta: Of the formula.
+        k: Of the formula.
+
+    Raises:
+        ShapeError: `size` is not a positive integer.
+    """
+
+    def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0):
+        super().__init__()
+        positive("LocalResponseNorm", size=size)
+        self.size, self.alpha, self.beta, self.k = size, alpha, beta, k
+
+    def __call__(self, x: Any) -> tg.Tensor:
+        """Applies the layer to `[batch, channels, ...]`.
+
+        Raises:
+            ShapeError: There are fewer than two axes.
+        """
+        return tg.local_response_norm(x, self.size, self.alpha, self.beta, self.k)
 
 
 class _BatchNorm(Module):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
+from dataclasses import dataclass
 from typing import Any, ClassVar, cast
 
 import numpy as np
@@ -80,14 +81,8 @@ class Recurrent(Module):
         self.bias, self.batch_first, self.bidirectional = bias, batch_first, bidirectional
         self.dropout = number_between(self.name, "dropout", dropout, 0, 1)
         self.directions = 2 if bidirectional else 1
-        bound = 1 / math.sqrt(hidden_size)
+        declared = Starts(hidden_size, self.GATES, dtype).declared
         rows = self.GATES * hidden_size
-
-        def declared(start: Init | None, *shape: int) -> Parameter:
-            if callable(start) and len(shape) == 2:
-                return param(shape, _by_gate(cast("Initializer", start), self.GATES), dtype)
-            return param(shape, uniform(-bound, bound) if start is None else start, dtype)
-
         for layer in range(num_layers):
             inputs = input_size if layer == 0 else hidden_size * self.directions
             for direction in range(self.directions):
@@ -251,10 +246,21 @@ class Recurrent(Module):
 
         return f"{user_line()}: {self.name}"
 
-    def _gates(self, x: Any) -> list[Any]:
-        """Returns the parts of a linear map that belong to each gate."""
-        size = self.hidden_size
-        return [x[:, i * size : (i + 1) * size] for i in range(self.GATES)]
+
+@dataclass(frozen=True)
+class Starts:
+    """What the parameters of a recurrent layer or cell start from."""
+
+    hidden_size: int
+    gates: int
+    dtype: object
+
+    def declared(self, start: Init | None, *shape: int) -> Parameter:
+        """Returns a parameter that starts from what a user gave, else uniform within `1 / sqrt(hidden_size)` of 0."""
+        if callable(start) and len(shape) == 2:
+            return param(shape, _by_gate(cast("Initializer", start), self.gates), self.dtype)
+        bound = 1 / math.sqrt(self.hidden_size)
+        return param(shape, uniform(-bound, bound) if start is None else start, self.dtype)
 
 
 def _by_gate(initializer: Initializer, gates: int) -> Initializer:
@@ -270,6 +276,32 @@ def _by_gate(initializer: Initializer, gates: int) -> Initializer:
 
 def _suffix(layer: int, direction: int) -> str:
     return f"_l{layer}{'_reverse' if direction else ''}"
+
+
+def gates(x: Any, count: int) -> list[Any]:
+    """Returns the parts of a linear map, `[batch, count * hidden_size]`, that belong to each gate."""
+    size = x.shape[-1] // count
+    return [x[:, i * size : (i + 1) * size] for i in range(count)]
+
+
+def rnn_step(inputs: Any, hidden: Any, nonlinearity: str) -> tuple[Any]:
+    """Returns the next state of an `RNN`; arguments are those of `Recurrent.step`."""
+    return (tg.tanh(inputs + hidden) if nonlinearity == "tanh" else tg.relu(inputs + hidden),)
+
+
+def gru_step(inputs: Any, hidden: Any, state: tuple[Any, ...]) -> tuple[Any]:
+    """Returns the next state of a `GRU`; arguments are those of `Recurrent.step`."""
+    (ir, iz, inew), (hr, hz, hnew) = gates(inputs, 3), gates(hidden, 3)
+    update = tg.sigmoid(iz + hz)
+    new = tg.tanh(inew + tg.sigmoid(ir + hr) * hnew)
+    return ((1.0 - update) * new + update * state[0],)
+
+
+def lstm_step(inputs: Any, hidden: Any, state: tuple[Any, ...]) -> tuple[Any, Any]:
+    """Returns the next state of an `LSTM`; arguments are those of `Recurrent.step`."""
+    i, f, g, o = gates(inputs + hidden, 4)
+    cell = tg.sigmoid(f) * state[1] + tg.sigmoid(i) * tg.tanh(g)
+    return tg.sigmoid(o) * tg.tanh(cell), cell
 
 
 class RNN(Recurrent):
@@ -297,7 +329,7 @@ class RNN(Recurrent):
 
     def step(self, inputs: Any, hidden: Any, state: tuple[Any, ...]) -> tuple[Any, ...]:
         """Returns the next state; see `Recurrent.step`."""
-        return (tg.tanh(inputs + hidden) if self.nonlinearity == "tanh" else tg.relu(inputs + hidden),)
+        return rnn_step(inputs, hidden, self.nonlinearity)
 
 
 class GRU(Recurrent):
@@ -320,10 +352,7 @@ class GRU(Recurrent):
 
     def step(self, inputs: Any, hidden: Any, state: tuple[Any, ...]) -> tuple[Any, ...]:
         """Returns the next state; see `Recurrent.step`."""
-        (ir, iz, inew), (hr, hz, hnew) = self._gates(inputs), self._gates(hidden)
-        update = tg.sigmoid(iz + hz)
-        new = tg.tanh(inew + tg.sigmoid(ir + hr) * hnew)
-        return ((1.0 - update) * new + update * state[0],)
+        return gru_step(inputs, hidden, state)
 
 
 class LSTM(Recurrent):
@@ -350,6 +379,4 @@ class LSTM(Recurrent):
 
     def step(self, inputs: Any, hidden: Any, state: tuple[Any, ...]) -> tuple[Any, ...]:
         """Returns the next state; see `Recurrent.step`."""
-        i, f, g, o = self._gates(inputs + hidden)
-        cell = tg.sigmoid(f) * state[1] + tg.sigmoid(i) * tg.tanh(g)
-        return tg.sigmoid(o) * tg.tanh(cell), cell
+        return lstm_step(inputs, hidden, state)

@@ -10,7 +10,8 @@ import math
 from typing import Any
 
 from tensorgrad.dialects.tg.elementwise import functions
-from tensorgrad.errors import OptionError
+from tensorgrad.errors import OptionError, ShapeError
+from tensorgrad.ops.elementwise.arithmetic import abs as absolute
 from tensorgrad.ops.elementwise.arithmetic import (
     divide,
     greater,
@@ -22,8 +23,10 @@ from tensorgrad.ops.elementwise.arithmetic import (
     where,
 )
 from tensorgrad.ops.elementwise.functions import erfc, expm1, sigmoid, tanh
+from tensorgrad.ops.joining import narrow
 from tensorgrad.ops.promotion import as_float
 from tensorgrad.ops.recorded import recorded_whole
+from tensorgrad.ops.shape import normalized_axis
 from tensorgrad.tracing.location import user_line
 from tensorgrad.tracing.tensor import Tensor
 from tensorgrad.tracing.tracer import emit
@@ -135,3 +138,86 @@ def hard_sigmoid(x: Any) -> Tensor:
     tensor = as_float(x)
     line = multiply(tensor, 1 / 6) + 0.5
     return where(less_equal(tensor, -3), 0, where(greater_equal(tensor, 3), 1, line))
+
+
+def relu6(x: Any) -> Tensor:
+    """`x` clamped to `[0, 6]`; its derivative at both is 0."""
+    tensor = as_float(x)
+    return where(less_equal(tensor, 0), 0, where(greater_equal(tensor, 6), 6, tensor))
+
+
+def hard_swish(x: Any) -> Tensor:
+    """`x * relu6(x + 3) / 6`; its derivative at -3 is 0, at 3 it is 1.
+
+    A. Howard et al., Searching for MobileNetV3, 2019.
+    """
+    tensor = as_float(x)
+    inside = where(less_equal(tensor, -3), 0, where(greater_equal(tensor, 3), 0, tensor))
+    curve = multiply(multiply(inside, inside + 3.0), 1 / 6)
+    return where(less_equal(tensor, -3), 0, where(greater_equal(tensor, 3), tensor, curve))
+
+
+def softsign(x: Any) -> Tensor:
+    """`x / (1 + |x|)`, which goes to -1 and 1 at the infinities."""
+    tensor = as_float(x)
+    magnitude = absolute(tensor)
+    is_large = greater(magnitude, 1e30)
+    held = where(is_large, 0, tensor)
+    return where(is_large, where(less(tensor, 0), -1, 1), divide(held, absolute(held) + 1.0))
+
+
+def celu(x: Any, alpha: float = 1.0) -> Tensor:
+    """`x` where it is positive, else `alpha * (exp(x / alpha) - 1)`, whose derivative is continuous.
+
+    J. T. Barron, Continuously Differentiable Exponential Linear Units, 2017.
+
+    Raises:
+        OptionError: `alpha` is 0.
+    """
+    if not alpha:
+        raise OptionError(f"{user_line()}: celu: alpha is 0")
+    tensor = as_float(x)
+    positive = greater(tensor, 0)
+    return where(positive, tensor, multiply(expm1(multiply(where(positive, 0, tensor), 1 / alpha)), alpha))
+
+
+def hard_shrink(x: Any, threshold: float = 0.5) -> Tensor:
+    """`x` where it is further from 0 than the threshold, else 0."""
+    tensor = as_float(x)
+    return where(less_equal(absolute(tensor), threshold), 0, tensor)
+
+
+def soft_shrink(x: Any, threshold: float = 0.5) -> Tensor:
+    """`x` moved towards 0 by the threshold, 0 where it is nearer: the proximal operator of the absolute value.
+
+    Raises:
+        OptionError: The threshold is negative.
+    """
+    if not threshold >= 0:
+        raise OptionError(f"{user_line()}: soft_shrink: the threshold must not be negative, got {threshold!r}")
+    tensor = as_float(x)
+    above, below = greater(tensor, threshold), less(tensor, -threshold)
+    moved = where(above, tensor - threshold, tensor + threshold)
+    return where(above, moved, where(below, moved, multiply(tensor, 0)))
+
+
+def tanh_shrink(x: Any) -> Tensor:
+    """`x - tanh(x)`."""
+    tensor = as_float(x)
+    return tensor - tanh(tensor)
+
+
+def glu(x: Any, axis: int = -1) -> Tensor:
+    """`a * sigmoid(b)`, where `a` and `b` are the halves of `x` along `axis`.
+
+    Y. N. Dauphin et al., Language Modeling with Gated Convolutional Networks, 2017.
+
+    Raises:
+        ShapeError: There is no such axis, or its extent is odd.
+    """
+    tensor = as_float(x)
+    place = normalized_axis(axis, tensor.ndim, "glu")
+    half, rest = divmod(tensor.shape[place], 2)
+    if rest:
+        raise ShapeError(f"{user_line()}: glu: axis {place} of {tensor.shape} has no two equal halves")
+    return multiply(narrow(tensor, place, 0, half), sigmoid(narrow(tensor, place, half, half)))

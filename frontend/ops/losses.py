@@ -25,6 +25,7 @@ from tensorgrad.ops.elementwise.arithmetic import (
     negative,
     not_equal,
     square,
+    stop_gradient,
     subtract,
     where,
 )
@@ -42,19 +43,33 @@ REDUCTIONS: dict[str, Callable[[Tensor], Tensor]] = {"mean": mean, "sum": sum, "
 """What a loss does with the losses of the examples."""
 
 
-def _check_reduction(what: str, reduction: str, also: tuple[str, ...] = ()) -> None:
+def check_reduction(what: str, reduction: str, also: tuple[str, ...] = ()) -> None:
+    """Checks the name of a reduction.
+
+    Raises:
+        OptionError: It is none.
+    """
     allowed = (*REDUCTIONS, *also)
     if reduction not in allowed:
         raise OptionError(f"{user_line()}: {what}: reduction must be one of {', '.join(allowed)}, not {reduction!r}")
 
 
-def _reduced(what: str, losses: Callable[[], Tensor], reduction: str) -> Tensor:
-    _check_reduction(what, reduction)
+def reduced_by(what: str, losses: Callable[[], Tensor], reduction: str) -> Tensor:
+    """Returns losses, which are computed once the reduction is known to be one, reduced.
+
+    Raises:
+        OptionError: There is no such reduction.
+    """
+    check_reduction(what, reduction)
     return REDUCTIONS[reduction](losses())
 
 
-def _alike(what: str, x: Any, y: Any) -> tuple[Tensor, Tensor]:
-    """Returns two tensors of one shape."""
+def alike(what: str, x: Any, y: Any) -> tuple[Tensor, Tensor]:
+    """Returns two tensors of one shape.
+
+    Raises:
+        ShapeError: The shapes differ.
+    """
     left, right = as_tensor(x), as_tensor(y)
     if left.shape != right.shape:
         raise ShapeError(f"{user_line()}: {what}: shapes {left.shape} and {right.shape} differ")
@@ -64,7 +79,8 @@ def _alike(what: str, x: Any, y: Any) -> tuple[Tensor, Tensor]:
 # Classes
 
 
-def _picked(what: str, scores: Tensor, labels: Tensor) -> Tensor:
+def picked(what: str, scores: Tensor, labels: Tensor) -> Tensor:
+    """Returns the score of each label; NaN where the label is no class."""
     check_range(labels, 0, scores.shape[-1] - 1, f"{what}: labels")
     # The op itself, not take_along_axis: a negative label is wrong, it doesn't count from the end.
     axis = integer(scores.ndim - 1)
@@ -108,7 +124,13 @@ class _Labels:
         return divide(sum(losses), sum(weights))
 
 
-def _check_labels(what: str, scores: Tensor, labels: Tensor) -> None:
+def check_labels(what: str, scores: Tensor, labels: Tensor) -> None:
+    """Checks that there are float scores of classes along the last axis, and an integer label for each row.
+
+    Raises:
+        DTypeError: The dtypes are others.
+        ShapeError: The labels' shape is not that of the scores without the last axis.
+    """
     if not is_float(scores.dtype) or labels.dtype not in (NAMES["i32"], NAMES["u32"]):
         raise DTypeError(
             f"{user_line()}: {what}: takes float logits and integer labels, "
@@ -161,7 +183,7 @@ def cross_entropy(
     """
     what = "cross_entropy"
     scores, wanted = as_tensor(logits), as_tensor(labels)
-    _check_reduction(what, reduction)
+    check_reduction(what, reduction)
     if isinstance(label_smoothing, bool) or not 0 <= label_smoothing <= 1:
         raise OptionError(f"{user_line()}: {what}: label_smoothing must be in [0, 1], not {label_smoothing!r}")
     if is_float(wanted.dtype) and is_float(scores.dtype) and wanted.shape == scores.shape and scores.shape:
@@ -169,15 +191,15 @@ def cross_entropy(
             raise OptionError(f"{user_line()}: {what}: ignore_index is for integer labels, these are probabilities")
         weights = _class_weights(what, weight, scores)
         return REDUCTIONS[reduction](_soft_losses(scores, wanted, weights, label_smoothing))
-    _check_labels(what, scores, wanted)
+    check_labels(what, scores, wanted)
     _check_ignored(what, wanted, ignore_index)
     weights = _class_weights(what, weight, scores)
     found = _Labels(wanted, weights, ignore_index)
     if not label_smoothing:
-        losses = found.weighted(subtract(logsumexp(scores, -1), _picked(what, scores, found.places)))
+        losses = found.weighted(subtract(logsumexp(scores, -1), picked(what, scores, found.places)))
         return found.reduced(losses, reduction)
     likelihoods = log_softmax(scores, -1)
-    hard = found.weighted(negative(_picked(what, likelihoods, found.places)))
+    hard = found.weighted(negative(picked(what, likelihoods, found.places)))
     even = negative(sum(likelihoods if weights is None else multiply(likelihoods, weights), -1))
     even = even if found.kept is None else where(found.kept, even, 0)
     share = label_smoothing / scores.shape[-1]
@@ -217,11 +239,11 @@ def nll(
     """
     what = "nll"
     scores, wanted = as_tensor(log_probabilities), as_tensor(labels)
-    _check_reduction(what, reduction)
-    _check_labels(what, scores, wanted)
+    check_reduction(what, reduction)
+    check_labels(what, scores, wanted)
     _check_ignored(what, wanted, ignore_index)
     found = _Labels(wanted, _class_weights(what, weight, scores), ignore_index)
-    return found.reduced(found.weighted(negative(_picked(what, scores, found.places))), reduction)
+    return found.reduced(found.weighted(negative(picked(what, scores, found.places))), reduction)
 
 
 @recorded_whole
@@ -243,8 +265,8 @@ def binary_cross_entropy_with_logits(
         OptionError: Another reduction.
     """
     what = "binary_cross_entropy_with_logits"
-    _check_reduction(what, reduction)
-    x, t = _alike(what, logits, target)
+    check_reduction(what, reduction)
+    x, t = alike(what, logits, target)
     if not is_float(x.dtype) or not is_float(t.dtype):
         raise DTypeError(f"{user_line()}: {what}: takes floats, not {SHORT[x.dtype]} and {SHORT[t.dtype]}")
     for name, given in (("weight", weight), ("pos_weight", pos_weight)):
@@ -255,6 +277,41 @@ def binary_cross_entropy_with_logits(
         likelihood = multiply(likelihood, multiply(subtract(pos_weight, 1.0), t) + 1.0)
     losses = subtract(multiply(subtract(1.0, t), x), likelihood)
     return REDUCTIONS[reduction](losses if weight is None else multiply(losses, weight))
+
+
+@recorded_whole
+def binary_cross_entropy(probabilities: Any, target: Any, reduction: str = "mean", *, weight: Any = None) -> Tensor:
+    """`-(t * log(p) + (1 - t) * log(1 - p))`, with logarithms held above -100, as in PyTorch.
+
+    `binary_cross_entropy_with_logits` takes logits instead, and is exact where probabilities round to 0 or 1.
+
+    Args:
+        probabilities: Floats in `[0, 1]`.
+        target: Probabilities of the same shape, floats.
+        reduction: "mean", "sum", or "none" for the loss of each element.
+        weight: What each loss is multiplied with; broadcasts to the probabilities.
+
+    Raises:
+        ShapeError: The shapes differ, or the weight doesn't broadcast.
+        DTypeError: The operands are not floats.
+        OptionError: Another reduction.
+    """
+    what = "binary_cross_entropy"
+    check_reduction(what, reduction)
+    p, t = alike(what, probabilities, target)
+    if not is_float(p.dtype) or not is_float(t.dtype):
+        raise DTypeError(f"{user_line()}: {what}: takes floats, not {SHORT[p.dtype]} and {SHORT[t.dtype]}")
+    if weight is not None and (p * as_tensor(weight)).shape != p.shape:
+        raise ShapeError(f"{user_line()}: {what}: weight does not broadcast to shape {p.shape}")
+    yes, no = (_held_logarithm(part) for part in (p, subtract(1.0, p)))
+    losses = negative(multiply(t, yes) + multiply(subtract(1.0, t), no))
+    return REDUCTIONS[reduction](losses if weight is None else multiply(losses, weight))
+
+
+def _held_logarithm(x: Tensor) -> Tensor:
+    """Returns the logarithm, not below -100, where its derivative is 0."""
+    low = equal(x, 0)
+    return maximum(where(low, -100.0, log(where(low, 1.0, x))), -100.0)
 
 
 # Distances
@@ -273,8 +330,8 @@ def mse(prediction: Any, target: Any, reduction: str = "mean") -> Tensor:
         ShapeError: The shapes differ.
         OptionError: Another reduction.
     """
-    left, right = _alike("mse", prediction, target)
-    return _reduced("mse", lambda: square(subtract(left, right)), reduction)
+    left, right = alike("mse", prediction, target)
+    return reduced_by("mse", lambda: square(subtract(left, right)), reduction)
 
 
 @recorded_whole
@@ -290,8 +347,8 @@ def l1(prediction: Any, target: Any, reduction: str = "mean") -> Tensor:
         ShapeError: The shapes differ.
         OptionError: Another reduction.
     """
-    left, right = _alike("l1", prediction, target)
-    return _reduced("l1", lambda: absolute(subtract(left, right)), reduction)
+    left, right = alike("l1", prediction, target)
+    return reduced_by("l1", lambda: absolute(subtract(left, right)), reduction)
 
 
 @recorded_whole
@@ -308,7 +365,7 @@ def huber(prediction: Any, target: Any, reduction: str = "mean", *, delta: float
         ShapeError: The shapes differ.
         OptionError: Another reduction, or `delta` is not positive.
     """
-    left, right = _alike("huber", prediction, target)
+    left, right = alike("huber", prediction, target)
     if not 0 < delta < math.inf:
         raise OptionError(f"{user_line()}: huber: delta must be positive and finite, not {delta!r}")
 
@@ -319,7 +376,7 @@ def huber(prediction: Any, target: Any, reduction: str = "mean", *, delta: float
         beyond = greater(size, delta)
         return where(beyond, line, multiply(square(where(beyond, 0, error)), 0.5))
 
-    return _reduced("huber", losses, reduction)
+    return reduced_by("huber", losses, reduction)
 
 
 @recorded_whole
@@ -337,8 +394,8 @@ def kl_div(input: Any, target: Any, reduction: str = "mean", *, log_target: bool
         ShapeError: The shapes differ, or there is no first axis for "batchmean".
         OptionError: Another reduction.
     """
-    left, right = _alike("kl_div", input, target)
-    _check_reduction("kl_div", reduction, ("batchmean",))
+    left, right = alike("kl_div", input, target)
+    check_reduction("kl_div", reduction, ("batchmean",))
     if reduction == "batchmean" and not left.ndim:
         raise ShapeError(f"{user_line()}: kl_div: batchmean needs a first axis")
     if log_target:
@@ -365,7 +422,7 @@ def cosine_embedding(x: Any, y: Any, target: Any, reduction: str = "mean", *, ma
         ShapeError: The shapes don't fit each other.
         OptionError: Another reduction.
     """
-    left, right = _alike("cosine_embedding", x, y)
+    left, right = alike("cosine_embedding", x, y)
     kind = as_tensor(target)
     if not left.ndim or kind.shape != left.shape[:-1]:
         raise ShapeError(
@@ -380,7 +437,7 @@ def cosine_embedding(x: Any, y: Any, target: Any, reduction: str = "mean", *, ma
         apart = maximum(cosine - margin, 0)
         return where(equal(kind, 1), subtract(1.0, cosine), where(equal(kind, -1), apart, 0))
 
-    return _reduced("cosine_embedding", losses, reduction)
+    return reduced_by("cosine_embedding", losses, reduction)
 
 
 def cosine_similarity(x: Any, y: Any, axis: int = -1, eps: float = 1e-8) -> Tensor:
@@ -417,8 +474,8 @@ def hinge(scores: Any, target: Any, reduction: str = "mean", *, margin: float = 
         ShapeError: The shapes differ.
         OptionError: Another reduction.
     """
-    left, right = _alike("hinge", scores, target)
-    return _reduced("hinge", lambda: maximum(subtract(margin, multiply(left, right)), 0), reduction)
+    left, right = alike("hinge", scores, target)
+    return reduced_by("hinge", lambda: maximum(subtract(margin, multiply(left, right)), 0), reduction)
 
 
 def hinge_embedding(distances: Any, target: Any, reduction: str = "mean", *, margin: float = 1.0) -> Tensor:
@@ -434,11 +491,92 @@ def hinge_embedding(distances: Any, target: Any, reduction: str = "mean", *, mar
         ShapeError: The shapes differ.
         OptionError: Another reduction.
     """
-    left, right = _alike("hinge_embedding", distances, target)
+    left, right = alike("hinge_embedding", distances, target)
 
     def losses() -> Tensor:
         # As PyTorch: a target that is neither adds both.
         near = where(equal(right, -1), 0, left)
         return near + where(equal(right, 1), 0, maximum(subtract(margin, left), 0))
 
-    return _reduced("hinge_embedding", losses, reduction)
+    return reduced_by("hinge_embedding", losses, reduction)
+
+
+# Likelihoods
+
+
+def gaussian_nll(
+    mean: Any, target: Any, variance: Any, reduction: str = "mean", *, full: bool = False, eps: float = 1e-6
+) -> Tensor:
+    """Returns `(log(v) + (target - mean)**2 / v) / 2`, where `v` is the variance, not below `eps`.
+
+    D. A. Nix and A. S. Weigend, Estimating the mean and variance of the target probability distribution, 1994.
+
+    Args:
+        mean: The expected values.
+        target: Of the same shape.
+        variance: Broadcasts to the shape; must not be negative. The derivative ignores the bound by `eps`.
+        reduction: "mean", "sum", or "none" for the loss of each element.
+        full: Whether `log(2 * pi) / 2` is added.
+        eps: The least variance.
+
+    Raises:
+        ShapeError: Shapes differ, or the variance doesn't broadcast.
+        OptionError: Another reduction, or `eps` is not positive.
+    """
+    what = "gaussian_nll"
+    left, right = alike(what, mean, target)
+    spread = as_float(variance)
+    if (left * spread).shape != left.shape:
+        raise ShapeError(
+            f"{user_line()}: {what}: a variance of shape {spread.shape} does not broadcast to {left.shape}"
+        )
+    if not eps > 0:
+        raise OptionError(f"{user_line()}: {what}: eps must be positive, got {eps!r}")
+    # As PyTorch: the value is held, its derivative isn't.
+    held = spread + stop_gradient(subtract(maximum(spread, eps), spread))
+
+    def losses() -> Tensor:
+        found = multiply(log(held) + divide(square(subtract(left, right)), held), 0.5)
+        return found + 0.5 * math.log(2 * math.pi) if full else found
+
+    return reduced_by(what, losses, reduction)
+
+
+def poisson_nll(
+    prediction: Any,
+    target: Any,
+    reduction: str = "mean",
+    *,
+    log_input: bool = True,
+    full: bool = False,
+    eps: float = 1e-8,
+) -> Tensor:
+    """Returns the negative log-likelihood of counts, `rate - target * log(rate)`.
+
+    Args:
+        prediction: Logarithms of rates, or rates.
+        target: Counts of the same shape.
+        reduction: "mean", "sum", or "none" for the loss of each element.
+        log_input: Whether `prediction` holds logarithms.
+        full: Whether Stirling's approximation of `log(target!)` is added where the target is above 1.
+        eps: Is added to rates in the logarithm.
+
+    Raises:
+        ShapeError: The shapes differ.
+        OptionError: Another reduction.
+    """
+    left, right = alike("poisson_nll", as_float(prediction), as_float(target))
+
+    def losses() -> Tensor:
+        if log_input:
+            found = subtract(exp(left), multiply(right, left))
+        else:
+            found = subtract(left, multiply(right, log(left + eps)))
+        if not full:
+            return found
+        large = greater(right, 1)
+        count = where(large, right, 1.0)
+        stirling = subtract(multiply(count, log(count)), count) + multiply(log(multiply(count, 2 * math.pi)), 0.5)
+        return found + where(large, stirling, 0)
+
+    return reduced_by("poisson_nll", losses, reduction)

@@ -29,10 +29,12 @@ RENAMED = {
     "arctan": "atan",
     "arctan2": "atan2",
     "arctanh": "atanh",
+    "degrees": "rad2deg",
     "fabs": "abs",
     "invert": "bitwise_invert",
     "left_shift": "bitwise_left_shift",
     "right_shift": "bitwise_right_shift",
+    "radians": "deg2rad",
     "rint": "round",
 }
 """NumPy's elementwise functions that have another name here."""
@@ -41,7 +43,7 @@ SAME = (
     *("add", "subtract", "multiply", "divide", "floor_divide", "remainder", "power", "matmul", "maximum", "minimum"),
     *("copysign", "negative", "sign", "square", "sqrt", "reciprocal", "exp", "exp2", "expm1", "log", "log1p", "log2"),
     *("sin", "cos", "tan", "sinh", "cosh", "tanh", "floor", "ceil", "trunc", "isnan", "isinf", "isfinite"),
-    *("hypot", "log10", "logaddexp", "nextafter", "signbit"),
+    *("hypot", "log10", "logaddexp", "nextafter", "signbit", "fmax", "fmin", "fmod", "heaviside", "deg2rad", "rad2deg"),
     *("equal", "not_equal", "less", "less_equal", "greater", "greater_equal"),
     *("logical_and", "logical_or", "logical_xor", "logical_not", "bitwise_and", "bitwise_or", "bitwise_xor"),
 )
@@ -64,13 +66,11 @@ ADVICE = {
     "cumulative_sum": "cumsum",
     "dot": "matmul",
     "full_like": "full",
-    "hstack": "concat",
     "inner": "tensordot",
     "linalg.norm": "norm",
     "ones_like": "ones",
     "permute_dims": "permute",
     "rollaxis": "moveaxis",
-    "vstack": "concat",
     "zeros_like": "zeros",
 }
 """What to use for NumPy's other functions, where there is none of the same name."""

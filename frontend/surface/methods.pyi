@@ -65,16 +65,24 @@ class Methods:
     def masked_fill_(self, mask: Any, value: Any) -> Self: ...
 
     from tensorgrad.ops.activations import (
+        celu,
         elu,
         gelu,
+        glu,
+        hard_shrink,
         hard_sigmoid,
+        hard_swish,
         hard_tanh,
         leaky_relu,
         log_sigmoid,
         mish,
+        relu6,
         selu,
         silu,
+        soft_shrink,
         softplus,
+        softsign,
+        tanh_shrink,
     )
     from tensorgrad.ops.columns import (
         unfold,
@@ -126,11 +134,21 @@ class Methods:
         subtract,
     )
     from tensorgrad.ops.elementwise.composed import (
+        deg2rad,
+        fmax,
+        fmin,
+        fmod,
         hypot,
+        isclose,
         log10,
         logaddexp,
+        logit,
+        nan_to_num,
         nextafter,
+        rad2deg,
         signbit,
+        sinc,
+        xlogy,
     )
     from tensorgrad.ops.elementwise.functions import (
         acos,
@@ -185,6 +203,20 @@ class Methods:
         tril,
         triu,
     )
+    from tensorgrad.ops.normalization import (
+        normalize,
+    )
+    from tensorgrad.ops.products import (
+        cross,
+        kron,
+    )
+    from tensorgrad.ops.rearranging import (
+        diag,
+        flatten,
+        rot90,
+        unbind,
+        unflatten,
+    )
     from tensorgrad.ops.reduce import (
         all,
         any,
@@ -228,4 +260,11 @@ class Methods:
         argsort,
         sort,
         top_k,
+    )
+    from tensorgrad.ops.statistics import (
+        allclose,
+        median,
+        nanmean,
+        nansum,
+        quantile,
     )

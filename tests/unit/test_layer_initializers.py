@@ -35,10 +35,21 @@ LAYERS: dict[str, Callable[..., nn.Module]] = {
     "GRU": lambda **inits: nn.GRU(3, 4, bidirectional=True, **inits),
     "LSTM": lambda **inits: nn.LSTM(3, 4, **inits),
     "PReLU": lambda **inits: nn.PReLU(4, **inits),
+    "Bilinear": lambda **inits: nn.Bilinear(2, 3, 4, **inits),
+    "InstanceNorm1d": lambda **inits: nn.InstanceNorm1d(4, affine=True, **inits),
+    "InstanceNorm2d": lambda **inits: nn.InstanceNorm2d(4, affine=True, **inits),
+    "InstanceNorm3d": lambda **inits: nn.InstanceNorm3d(4, affine=True, **inits),
+    "RNNCell": lambda **inits: nn.RNNCell(3, 4, **inits),
+    "GRUCell": lambda **inits: nn.GRUCell(3, 4, **inits),
+    "LSTMCell": lambda **inits: nn.LSTMCell(3, 4, **inits),
+    "TransformerEncoderLayer": lambda **inits: nn.TransformerEncoderLayer(4, 2, 8, **inits),
+    "TransformerDecoderLayer": lambda **inits: nn.TransformerDecoderLayer(4, 2, 8, **inits),
 }
 RECURRENT = ("RNN", "GRU", "LSTM")
+CELLS = ("RNNCell", "GRUCell", "LSTMCell")
 WITHOUT_BIAS = ("Embedding", "RMSNorm", "PReLU")
-CONTAINERS = ("Module", "Sequential")
+OF_LAYERS = ("Module", "Sequential", "TransformerEncoder", "TransformerDecoder")
+OF_EITHER = ("Upsample",)  # needs one of two arguments, and has no parameters
 
 
 def drawn(layer: nn.Module, seed: int = 0) -> dict[str, np.ndarray]:
@@ -54,7 +65,7 @@ def test_every_layer_is_listed() -> None:
         name for name in nn.__all__ if inspect.isclass(kind := getattr(nn, name)) and issubclass(kind, nn.Module)
     }
     assert {*LAYERS} <= classes
-    for name in classes - {*LAYERS, *CONTAINERS}:
+    for name in classes - {*LAYERS, *OF_LAYERS, *OF_EITHER}:
         parameters = inspect.signature(getattr(nn, name)).parameters
         sizes = [1 for one in parameters.values() if one.default is one.empty and one.kind is one.POSITIONAL_OR_KEYWORD]
         assert not declarations(getattr(nn, name)(*sizes)), f"{name} has parameters: what do they start from?"
@@ -66,10 +77,13 @@ def test_parameters_start_from_what_is_given(name: str) -> None:
     usual = drawn(LAYERS[name]())
     for weight, bias in ((2.0, 3.0), (tg.initializers.constant(2.0), tg.initializers.constant(3.0))):
         inits = {"init": weight} | ({} if name in WITHOUT_BIAS else {"bias_init": bias})
-        inits |= {"recurrent_init": 4.0} if name in RECURRENT else {}
+        inits |= {"recurrent_init": 4.0} if name in (*RECURRENT, *CELLS) else {}
         found = drawn(LAYERS[name](**inits))
         assert found.keys() == usual.keys()
         for path, value in found.items():
+            if "norm" in path:  # of a transformer: starts as the identity
+                assert np.array_equal(value, usual[path])
+                continue
             wanted = 3.0 if "bias" in path else 4.0 if "weight_hh" in path else 2.0
             assert value.shape == usual[path].shape and (value == wanted).all(), path
     partly = drawn(LAYERS[name](init=2.0))

@@ -69,9 +69,7 @@ def test_numpy_reads_concrete_tensors():
         assert isinstance(function(x), (np.ndarray, np.generic))
         assert np.array_equal(function(x), function(X))
     assert np.array_equal(np.concatenate([x, X], axis=1), np.concatenate([X, X], axis=1))
-    assert (
-        np.allclose(np.heaviside(x, 1.0), np.heaviside(X, 1)) and np.add.reduce(x, axis=0).tolist() == X.sum(0).tolist()
-    )
+    assert np.allclose(np.cbrt(x), np.cbrt(X)) and np.add.reduce(x, axis=0).tolist() == X.sum(0).tolist()
     total = X.copy()
     total += x
     np.add(x, 1, out=total, where=x > 0)
@@ -85,7 +83,7 @@ REFUSED = [
     (lambda x: np.linalg.norm(x), "np.linalg.norm .*use tg.norm"),
     (lambda x: np.linalg.svd(x), "np.linalg.svd .*compose it"),
     (lambda x: np.fft.fft(x), "np.fft.fft .*compose it"),
-    (lambda x: np.heaviside(x, 1.0), "np.heaviside .*compose it"),
+    (lambda x: np.cbrt(x), "np.cbrt .*compose it"),
     (lambda x: np.add.reduce(x), "np.add.reduce .*use tg.sum"),
     (lambda x: np.add.accumulate(x), "np.add.accumulate .*use tg.add"),
     (lambda x: np.exp(x, dtype=np.float64), "np.exp .*use tg.exp"),

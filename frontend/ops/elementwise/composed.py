@@ -3,29 +3,39 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from tensorgrad.errors import DTypeError, OptionError
 from tensorgrad.ops.elementwise.arithmetic import (
     abs,
     add,
     bitwise_and,
+    clip,
+    divide,
     equal,
     greater,
     less,
+    less_equal,
+    logical_and,
+    logical_not,
     logical_or,
     maximum,
+    minimum,
     multiply,
     negative,
     not_equal,
+    remainder,
     stop_gradient,
     subtract,
     where,
 )
-from tensorgrad.ops.elementwise.functions import exp, isfinite, isinf, isnan, log, log1p, sqrt
+from tensorgrad.ops.elementwise.functions import exp, isfinite, isinf, isnan, log, log1p, sin, sqrt
 from tensorgrad.ops.promotion import as_float, as_tensor, bitcast, cast, common
-from tensorgrad.tracing.dtypes import NAMES
+from tensorgrad.tracing.dtypes import NAMES, is_float
+from tensorgrad.tracing.location import user_line
 from tensorgrad.tracing.tensor import Array, Tensor
 
 ROUNDING_64 = 2.0**-53 * (1 + 2.0**-52)
@@ -68,6 +78,157 @@ def hypot(x: Any, y: Any) -> Tensor:
     origin = equal(squares, 0.0)
     length = where(origin, squares, sqrt(where(origin, 1.0, squares))) * scale
     return where(logical_or(isinf(left), isinf(right)), math.inf, length)
+
+
+def xlogy(x: Any, y: Any) -> Tensor:
+    """`x * log(y)` as floats, 0 where `x` is 0 and `y` is not NaN; entropies are sums of it.
+
+    Its derivative where `x` is 0 is `log(y)` with respect to `x` and 0 with respect to `y`, as in PyTorch.
+
+    Raises:
+        ShapeError: They don't broadcast.
+    """
+    factor, argument = (as_float(part) for part in common("xlogy", x, y))
+    zero = logical_and(equal(factor, 0.0), logical_not(isnan(argument)))
+    # Two products, so that the derivative with respect to `x` keeps the logarithm where the value drops it.
+    slope = stop_gradient(log(argument))
+    held = where(zero, multiply(subtract(factor, stop_gradient(factor)), where(isfinite(slope), slope, 0.0)), 0.0)
+    return where(zero, held, multiply(factor, log(where(zero, 1.0, argument))))
+
+
+def logit(x: Any, eps: float | None = None) -> Tensor:
+    """Returns `log(x / (1 - x))`, the inverse of `sigmoid`: infinite at 0 and 1, NaN outside.
+
+    Args:
+        x: Probabilities; integers and booleans are taken as f32.
+        eps: If given, `x` is first clamped to `[eps, 1 - eps]`.
+
+    Raises:
+        OptionError: `eps` is not between 0 and 0.5.
+    """
+    tensor = as_float(x)
+    if eps is not None:
+        if not 0 <= eps <= 0.5:
+            raise OptionError(f"{user_line()}: logit: eps must be between 0 and 0.5, got {eps!r}")
+        tensor = clip(tensor, eps, 1 - eps)
+    return subtract(log(tensor), log1p(negative(tensor)))
+
+
+def sinc(x: Any) -> Tensor:
+    """Returns `sin(pi * x) / (pi * x)`, 1 at 0, where its derivative is 0."""
+    angle = multiply(as_float(x), math.pi)
+    zero = equal(angle, 0.0)
+    nonzero = where(zero, 1.0, angle)
+    # Near 0 the series, whose derivatives are right there too.
+    return where(zero, subtract(1.0, multiply(multiply(angle, angle), 1 / 6)), divide(sin(nonzero), nonzero))
+
+
+def deg2rad(x: Any) -> Tensor:
+    """Returns angles given in degrees in radians, as floats."""
+    return multiply(as_float(x), math.pi / 180)
+
+
+def rad2deg(x: Any) -> Tensor:
+    """Returns angles given in radians in degrees, as floats."""
+    return multiply(as_float(x), 180 / math.pi)
+
+
+def fmod(x: Any, y: Any) -> Tensor:
+    """Returns the remainder of a division rounded towards zero: it has the sign of `x`, as C's `fmod`.
+
+    Floats divided by 0 give NaN, integers 0. For the remainder with the sign of `y` see `remainder`.
+
+    Raises:
+        DTypeError: The operands are boolean, or have no common dtype.
+        ShapeError: They don't broadcast.
+    """
+    left, right = common("fmod", x, y)
+    if left.dtype.kind == "b":
+        raise DTypeError(f"{user_line()}: fmod: takes numbers, not bool; cast first")
+    if left.dtype.kind == "u":
+        return remainder(left, right)
+    magnitude = remainder(abs(left), abs(right))
+    if not is_float(left.dtype):
+        return where(less(left, 0), negative(magnitude), magnitude)
+    unchanged = logical_and(isinf(right), isfinite(left))
+    return where(unchanged, left, where(signbit(left), negative(magnitude), magnitude))
+
+
+def fmax(x: Any, y: Any) -> Tensor:
+    """Returns the larger of two elements, the other one where one is NaN; see `maximum`."""
+    left, right = common("fmax", x, y)
+    return _ignoring_nan(left, right, maximum)
+
+
+def fmin(x: Any, y: Any) -> Tensor:
+    """Returns the smaller of two elements, the other one where one is NaN; see `minimum`."""
+    left, right = common("fmin", x, y)
+    return _ignoring_nan(left, right, minimum)
+
+
+def _ignoring_nan(x: Tensor, y: Tensor, choose: Callable[[Any, Any], Tensor]) -> Tensor:
+    if not is_float(x.dtype):
+        return choose(x, y)
+    return where(isnan(x), y, where(isnan(y), x, choose(where(isnan(x), 0, x), where(isnan(y), 0, y))))
+
+
+def heaviside(x: Any, values: Any) -> Tensor:
+    """Returns 0 where `x` is negative, 1 where it is positive, `values` where it is 0, NaN where it is NaN.
+
+    Without derivative with respect to `x`.
+
+    Raises:
+        ShapeError: They don't broadcast.
+        DTypeError: They have no common dtype.
+    """
+    tensor, middle = common("heaviside", x, values)
+    if tensor.dtype.kind == "b":
+        raise DTypeError(f"{user_line()}: heaviside: takes numbers, not bool; cast first")
+    step = cast(greater(stop_gradient(tensor), 0), tensor.dtype)
+    result = where(equal(tensor, 0), middle, step)
+    return where(isnan(tensor), math.nan, result) if is_float(tensor.dtype) else result
+
+
+def nan_to_num(x: Any, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None) -> Tensor:
+    """Replaces NaN and infinities by numbers; the derivative there is 0.
+
+    Args:
+        x: A tensor; integers and booleans are returned as they are.
+        nan: Replaces NaN.
+        posinf: Replaces infinity; by default the largest number of the dtype.
+        neginf: Replaces negative infinity; by default the lowest number of the dtype.
+    """
+    tensor = as_tensor(x)
+    if not is_float(tensor.dtype):
+        return tensor.clone()
+    limits = np.finfo(tensor.dtype)
+    numbers = (nan, limits.max if posinf is None else posinf, limits.min if neginf is None else neginf)
+    undefined, highest, lowest = (Array(np.asarray(number, tensor.dtype)) for number in numbers)
+    infinite = where(greater(tensor, 0), highest, lowest)
+    return where(isfinite(tensor), tensor, where(isnan(tensor), undefined, infinite))
+
+
+def isclose(x: Any, y: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Tensor:
+    """Returns whether `|x - y| <= atol + rtol * |y|`, element by element; equal infinities are close.
+
+    Args:
+        x: A tensor.
+        y: The reference, to which `rtol` is relative.
+        rtol: The relative tolerance.
+        atol: The absolute tolerance.
+        equal_nan: Whether NaN is close to NaN.
+
+    Raises:
+        ShapeError: They don't broadcast.
+        DTypeError: They have no common dtype.
+        OptionError: A tolerance is negative.
+    """
+    if not (rtol >= 0 and atol >= 0):
+        raise OptionError(f"{user_line()}: isclose: tolerances must not be negative, got rtol={rtol!r}, atol={atol!r}")
+    left, right = (as_float(stop_gradient(part)) for part in common("isclose", x, y))
+    near = less_equal(abs(subtract(left, right)), add(multiply(abs(right), rtol), atol))
+    close = logical_or(equal(left, right), logical_and(isfinite(right), near))
+    return logical_or(close, logical_and(isnan(left), isnan(right))) if equal_nan else close
 
 
 def signbit(x: Any) -> Tensor:

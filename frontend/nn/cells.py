@@ -1,0 +1,137 @@
+"""Recurrent cells: one step of a recurrent layer, for loops that a model writes itself."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Any, ClassVar
+
+import tensorgrad as tg
+from tensorgrad.errors import OptionError, ShapeError
+from tensorgrad.nn.checks import positive, trailing
+from tensorgrad.nn.module import Module
+from tensorgrad.nn.parameters import Init
+from tensorgrad.nn.recurrent import ACTIVATIONS, Starts, gru_step, lstm_step, rnn_step
+from tensorgrad.ops.promotion import as_tensor
+from tensorgrad.tracing.location import user_line
+
+
+class _Cell(Module):
+    """What the cells share.
+
+    Parameters have PyTorch's names and layouts and start as there, uniform within `1 / sqrt(hidden_size)` of zero:
+    `weight_ih` `[gates * hidden_size, input_size]`, `weight_hh` `[gates * hidden_size, hidden_size]`, `bias_ih` and
+    `bias_hh` `[gates * hidden_size]`.
+    """
+
+    GATES: ClassVar[int] = 1
+    STATES: ClassVar[int] = 1
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        bias: bool = True,
+        dtype: object = "f32",
+        *,
+        init: Init | None = None,
+        recurrent_init: Init | None = None,
+        bias_init: Init | None = None,
+    ):
+        super().__init__()
+        positive(type(self).__name__, input_size=input_size, hidden_size=hidden_size)
+        self.input_size, self.hidden_size = input_size, hidden_size
+        starts = Starts(hidden_size, self.GATES, dtype)
+        rows = self.GATES * hidden_size
+        self.weight_ih = starts.declared(init, rows, input_size)
+        self.weight_hh = starts.declared(recurrent_init, rows, hidden_size)
+        self.bias_ih = starts.declared(bias_init, rows) if bias else None
+        self.bias_hh = starts.declared(bias_init, rows) if bias else None
+
+    @abstractmethod
+    def step(self, inputs: Any, hidden: Any, state: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Returns the next state, given linear maps of the input and of the state's first tensor."""
+
+    def __call__(self, x: Any, state: Any = None) -> Any:
+        """Returns the next state.
+
+        Args:
+            x: `[batch, input_size]` or `[input_size]`.
+            state: `[batch, hidden_size]` or `[hidden_size]`, for an LSTM a pair of these; zeros by default.
+
+        Raises:
+            ShapeError: The shapes don't fit each other.
+        """
+        name = type(self).__name__
+        tensor = trailing(name, x, (self.input_size,))
+        if tensor.ndim > 2:
+            raise ShapeError(f"{user_line()}: {name}: expected [batch, {self.input_size}], got {tensor.shape}")
+        shape = (*tensor.shape[:-1], self.hidden_size)
+        if state is None:
+            states = (tg.zeros(shape, dtype=tensor.dtype),) * self.STATES
+        else:
+            given = state if isinstance(state, tuple) else (state,)
+            states = tuple(as_tensor(one) for one in given)
+            if len(states) != self.STATES or any(one.shape != shape for one in states):
+                raise ShapeError(
+                    f"{user_line()}: {name}: expected a state of {self.STATES} of shape {shape}, "
+                    f"got {[one.shape for one in states]}"
+                )
+        rows = [tg.reshape(one, (-1, one.shape[-1])) for one in (tensor, *states)]
+        inputs = rows[0] @ tg.transpose(self.weight_ih)
+        hidden = rows[1] @ tg.transpose(self.weight_hh)
+        if self.bias_ih is not None and self.bias_hh is not None:
+            inputs, hidden = inputs + self.bias_ih, hidden + self.bias_hh
+        found = tuple(tg.reshape(one, shape) for one in self.step(inputs, hidden, tuple(rows[1:])))
+        return found if self.STATES > 1 else found[0]
+
+
+class RNNCell(_Cell):
+    """`h' = tanh(W_ih x + b_ih + W_hh h + b_hh)`, or with `relu`.
+
+    Args:
+        input_size: The features of `x`.
+        hidden_size: The features of the state.
+        bias: Whether there are biases.
+        nonlinearity: "tanh" or "relu".
+        dtype: Of the parameters.
+        init: What the weights of the input start from, as for `Recurrent`.
+        recurrent_init: What the weights of the state start from.
+        bias_init: What the biases start from.
+
+    Raises:
+        ShapeError: An extent is not a positive integer.
+        OptionError: There is no such nonlinearity.
+    """
+
+    def __init__(
+        self, input_size: int, hidden_size: int, bias: bool = True, nonlinearity: str = "tanh", **options: Any
+    ):
+        super().__init__(input_size, hidden_size, bias, **options)
+        if nonlinearity not in ACTIVATIONS:
+            raise OptionError(f"RNNCell: nonlinearity must be one of {', '.join(ACTIVATIONS)}, got {nonlinearity!r}")
+        self.nonlinearity = nonlinearity
+
+    def step(self, inputs: Any, hidden: Any, state: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Returns the next state."""
+        return rnn_step(inputs, hidden, self.nonlinearity)
+
+
+class GRUCell(_Cell):
+    """A step of `GRU`, whose formulas it has; arguments are those of `RNNCell` but for `nonlinearity`."""
+
+    GATES = 3
+
+    def step(self, inputs: Any, hidden: Any, state: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Returns the next state."""
+        return gru_step(inputs, hidden, state)
+
+
+class LSTMCell(_Cell):
+    """A step of `LSTM`, whose formulas it has; its state is a pair. Arguments are those of `GRUCell`."""
+
+    GATES = 4
+    STATES = 2
+
+    def step(self, inputs: Any, hidden: Any, state: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Returns the next state."""
+        return lstm_step(inputs, hidden, state)

@@ -1,0 +1,245 @@
+"""Layers without parameters that pad, resize and rearrange images and sequences."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import tensorgrad as tg
+from tensorgrad.errors import OptionError, ShapeError
+from tensorgrad.nn.checks import positive
+from tensorgrad.nn.module import Module
+from tensorgrad.ops.promotion import as_tensor
+from tensorgrad.tracing.location import user_line
+
+
+class _Pad(Module):
+    """Pads the last axes: what the layers below share."""
+
+    spatial: ClassVar[int]
+    mode: ClassVar[str]
+
+    def __init__(self, padding: int | Sequence[int]):
+        super().__init__()
+        name = type(self).__name__
+        given = [padding] * (2 * self.spatial) if isinstance(padding, int) else list(padding)
+        if len(given) != 2 * self.spatial or any(isinstance(n, bool) or not isinstance(n, int) for n in given):
+            raise ShapeError(f"{name}: padding must be one integer or {2 * self.spatial}, got {padding!r}")
+        # As PyTorch has them: the last axis first, each before and behind.
+        self.padding = [(given[2 * i], given[2 * i + 1]) for i in reversed(range(self.spatial))]
+
+    def __call__(self, x: Any) -> tg.Tensor:
+        """Applies the layer to `[..., spatial...]`.
+
+        Raises:
+            ShapeError: There are fewer axes, or an axis is too short for the mode.
+        """
+        tensor = as_tensor(x)
+        if tensor.ndim < self.spatial:
+            raise ShapeError(
+                f"{user_line()}: {type(self).__name__}: needs {self.spatial} axes or more, got {tensor.shape}"
+            )
+        none = [(0, 0)] * (tensor.ndim - self.spatial)
+        return tg.pad(tensor, [*none, *self.padding], self.mode, constant_values=self._value())
+
+    def _value(self) -> float:
+        return 0
+
+
+class _ConstantPad(_Pad):
+    mode = "constant"
+
+    def __init__(self, padding: int | Sequence[int], value: float = 0.0):
+        super().__init__(padding)
+        self.value = value
+
+    def _value(self) -> float:
+        return self.value
+
+
+class ConstantPad1d(_ConstantPad):
+    """Pads the last axis by a number: `padding` elements at both ends, or `(before, behind)`."""
+
+    spatial = 1
+
+
+class ConstantPad2d(_ConstantPad):
+    """Pads the last two axes by a number: `padding` elements on all sides, or `(left, right, top, bottom)`."""
+
+    spatial = 2
+
+
+class ConstantPad3d(_ConstantPad):
+    """Pads the last three axes by a number: `padding` on all sides, or `(left, right, top, bottom, front, back)`."""
+
+    spatial = 3
+
+
+class _ZeroPad(_Pad):
+    mode = "constant"
+
+
+class ZeroPad1d(_ZeroPad):
+    """Pads the last axis by zeros; `padding` as for `ConstantPad1d`."""
+
+    spatial = 1
+
+
+class ZeroPad2d(_ZeroPad):
+    """Pads the last two axes by zeros; `padding` as for `ConstantPad2d`."""
+
+    spatial = 2
+
+
+class ZeroPad3d(_ZeroPad):
+    """Pads the last three axes by zeros; `padding` as for `ConstantPad3d`."""
+
+    spatial = 3
+
+
+class _ReflectionPad(_Pad):
+    mode = "reflect"
+
+
+class ReflectionPad1d(_ReflectionPad):
+    """Pads the last axis by its reflection at its ends; `padding` as for `ConstantPad1d`."""
+
+    spatial = 1
+
+
+class ReflectionPad2d(_ReflectionPad):
+    """Pads the last two axes by their reflection at the edges; `padding` as for `ConstantPad2d`."""
+
+    spatial = 2
+
+
+class ReflectionPad3d(_ReflectionPad):
+    """Pads the last three axes by their reflection at the faces; `padding` as for `ConstantPad3d`."""
+
+    spatial = 3
+
+
+class _ReplicationPad(_Pad):
+    mode = "edge"
+
+
+class ReplicationPad1d(_ReplicationPad):
+    """Pads the last axis by its outermost elements; `padding` as for `ConstantPad1d`."""
+
+    spatial = 1
+
+
+class ReplicationPad2d(_ReplicationPad):
+    """Pads the last two axes by their outermost elements; `padding` as for `ConstantPad2d`."""
+
+    spatial = 2
+
+
+class ReplicationPad3d(_ReplicationPad):
+    """Pads the last three axes by their outermost elements; `padding` as for `ConstantPad3d`."""
+
+    spatial = 3
+
+
+class _CircularPad(_Pad):
+    mode = "wrap"
+
+
+class CircularPad1d(_CircularPad):
+    """Pads the last axis by its other end; `padding` as for `ConstantPad1d`."""
+
+    spatial = 1
+
+
+class CircularPad2d(_CircularPad):
+    """Pads the last two axes by their other ends; `padding` as for `ConstantPad2d`."""
+
+    spatial = 2
+
+
+class CircularPad3d(_CircularPad):
+    """Pads the last three axes by their other ends; `padding` as for `ConstantPad3d`."""
+
+    spatial = 3
+
+
+class Upsample(Module):
+    """Resizes all axes but the first two; see `tg.resize`, whose methods `mode` names.
+
+    Args:
+        size: The new extents, or one number for all.
+        scale_factor: The new extents over the old ones, in the place of `size`.
+        mode: How new elements are made. "nearest" is PyTorch's "nearest-exact"; they are the same for whole factors.
+        align_corners: Whether the centres of the first and last elements stay where they are; of weighted elements.
+
+    Raises:
+        OptionError: Not exactly one of `size` and `scale_factor` is given.
+    """
+
+    def __init__(
+        self,
+        size: int | Sequence[int] | None = None,
+        scale_factor: float | Sequence[float] | None = None,
+        mode: str = "nearest",
+        align_corners: bool = False,
+    ):
+        super().__init__()
+        if (size is None) == (scale_factor is None):
+            raise OptionError("Upsample: takes either size or scale_factor")
+        self.size, self.scale_factor, self.mode, self.align_corners = size, scale_factor, mode, align_corners
+
+    def __call__(self, x: Any) -> tg.Tensor:
+        """Applies the layer to `[batch, channels, spatial...]`; raises what `tg.resize` raises."""
+        return tg.resize(x, self.size, self.mode, self.align_corners, self.scale_factor)
+
+
+class PixelShuffle(Module):
+    """`[..., c * f**2, h, w]` as `[..., c, h * f, w * f]`, with the factor `f`; see `tg.pixel_shuffle`."""
+
+    def __init__(self, upscale_factor: int):
+        super().__init__()
+        positive("PixelShuffle", upscale_factor=upscale_factor)
+        self.upscale_factor = upscale_factor
+
+    def __call__(self, x: Any) -> tg.Tensor:
+        """Applies the function; raises what it raises."""
+        return tg.pixel_shuffle(x, self.upscale_factor)
+
+
+class PixelUnshuffle(Module):
+    """`[..., c, h * f, w * f]` as `[..., c * f**2, h, w]`, with the factor `f`; see `tg.pixel_unshuffle`."""
+
+    def __init__(self, downscale_factor: int):
+        super().__init__()
+        positive("PixelUnshuffle", downscale_factor=downscale_factor)
+        self.downscale_factor = downscale_factor
+
+    def __call__(self, x: Any) -> tg.Tensor:
+        """Applies the function; raises what it raises."""
+        return tg.pixel_unshuffle(x, self.downscale_factor)
+
+
+class ChannelShuffle(Module):
+    """Interleaves the channels of groups; see `tg.channel_shuffle`."""
+
+    def __init__(self, groups: int):
+        super().__init__()
+        positive("ChannelShuffle", groups=groups)
+        self.groups = groups
+
+    def __call__(self, x: Any) -> tg.Tensor:
+        """Applies the function; raises what it raises."""
+        return tg.channel_shuffle(x, self.groups)
+
+
+class Unflatten(Module):
+    """Divides the axis `dim` into several; see `tg.unflatten`."""
+
+    def __init__(self, dim: int, unflattened_size: int | Sequence[int]):
+        super().__init__()
+        self.dim = dim
+        self.unflattened_size = (unflattened_size,) if isinstance(unflattened_size, int) else tuple(unflattened_size)
+
+    def __call__(self, x: Any) -> tg.Tensor:
+        """Applies the function; raises what it raises."""
+        return tg.unflatten(x, self.dim, self.unflattened_size)

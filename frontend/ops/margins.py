@@ -1,0 +1,172 @@
+"""Losses that ask for a margin between scores or distances, with PyTorch's formulas."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tensorgrad.errors import OptionError, ShapeError
+from tensorgrad.ops.activations import log_sigmoid, softplus
+from tensorgrad.ops.elementwise.arithmetic import (
+    add,
+    equal,
+    maximum,
+    minimum,
+    multiply,
+    negative,
+    power,
+    subtract,
+    where,
+)
+from tensorgrad.ops.losses import alike, check_labels, picked, reduced_by
+from tensorgrad.ops.promotion import as_float, as_tensor, cast, common
+from tensorgrad.ops.recorded import recorded_whole
+from tensorgrad.ops.reduce import mean, norm, sum
+from tensorgrad.ops.shape import arange, expand_dims, take
+from tensorgrad.tracing.location import user_line
+from tensorgrad.tracing.tensor import Tensor
+
+
+@recorded_whole
+def soft_margin(scores: Any, target: Any, reduction: str = "mean") -> Tensor:
+    """Returns `log(1 + exp(-target * scores))`, without overflow: the logistic loss of a classifier into 1 and -1.
+
+    Args:
+        scores: A tensor.
+        target: 1 or -1 for each score.
+        reduction: "mean", "sum", or "none" for the loss of each element.
+
+    Raises:
+        ShapeError: The shapes differ.
+        OptionError: Another reduction.
+    """
+    left, right = alike("soft_margin", scores, target)
+    return reduced_by("soft_margin", lambda: softplus(negative(multiply(right, left))), reduction)
+
+
+def margin_ranking(x: Any, y: Any, target: Any, reduction: str = "mean", *, margin: float = 0.0) -> Tensor:
+    """Returns `max(margin - target * (x - y), 0)`: `x` is to rank higher where the target is 1, `y` where it is -1.
+
+    Args:
+        x: Scores.
+        y: Scores that broadcast against `x`.
+        target: 1 or -1, broadcasting against both.
+        reduction: "mean", "sum", or "none" for the loss of each element.
+        margin: The distance from which a right order costs nothing.
+
+    Raises:
+        ShapeError: The shapes don't broadcast.
+        OptionError: Another reduction.
+    """
+    left, right, sign = common("margin_ranking", as_float(x), as_float(y), as_float(target))
+    return reduced_by(
+        "margin_ranking", lambda: maximum(subtract(margin, multiply(sign, subtract(left, right))), 0), reduction
+    )
+
+
+def triplet_margin(
+    anchor: Any,
+    positive: Any,
+    negative: Any,
+    reduction: str = "mean",
+    *,
+    margin: float = 1.0,
+    p: float = 2.0,
+    eps: float = 1e-6,
+    swap: bool = False,
+) -> Tensor:
+    """Returns `max(margin + d(anchor, positive) - d(anchor, negative), 0)`, with distances along the last axis.
+
+    F. Schroff, D. Kalenichenko and J. Philbin, FaceNet, 2015.
+
+    Args:
+        anchor: `[..., features]`.
+        positive: Of the anchor's class.
+        negative: Of another class.
+        reduction: "mean", "sum", or "none" for the loss of each triplet.
+        margin: By how much the negative is to be further away.
+        p: The order of the norm.
+        eps: Is added to each difference, which keeps roots away from 0.
+        swap: Whether the negative's distance is that to the positive, where that is smaller (V. Balntas et al., 2016).
+
+    Raises:
+        ShapeError: The shapes don't broadcast.
+        OptionError: Another reduction, or the margin is not positive.
+    """
+    what = "triplet_margin"
+    if not margin > 0:
+        raise OptionError(f"{user_line()}: {what}: margin must be positive, got {margin!r}")
+    here, near, far = common(what, as_float(anchor), as_float(positive), as_float(negative))
+
+    def distance(x: Tensor, y: Tensor) -> Tensor:
+        return norm(add(subtract(x, y), eps), p, -1)
+
+    def losses() -> Tensor:
+        apart = distance(here, far)
+        apart = minimum(apart, distance(near, far)) if swap else apart
+        return maximum(add(subtract(distance(here, near), apart), margin), 0)
+
+    return reduced_by(what, losses, reduction)
+
+
+def multi_margin(
+    scores: Any, labels: Any, reduction: str = "mean", *, p: int = 1, margin: float = 1.0, weight: Any = None
+) -> Tensor:
+    """Returns the mean over classes of `max(margin - scores[label] + scores[class], 0) ** p`, but for the label itself.
+
+    Args:
+        scores: `[..., classes]`.
+        labels: Integers of shape `[...]`.
+        reduction: "mean", "sum", or "none" for a loss of each label.
+        p: 1 or 2.
+        margin: By how much the label's score is to be larger.
+        weight: What each class counts as a label, `[classes]`; 1 by default.
+
+    Raises:
+        DTypeError: The scores are not floats or the labels no integers.
+        ShapeError: The labels' shape is not that of the scores without the last axis, or the weight's not `[classes]`.
+        OptionError: Another reduction, or `p` is neither 1 nor 2.
+    """
+    what = "multi_margin"
+    if p not in (1, 2):
+        raise OptionError(f"{user_line()}: {what}: p must be 1 or 2, got {p!r}")
+    values, places = as_tensor(scores), as_tensor(labels)
+    check_labels(what, values, places)
+    classes = values.shape[-1]
+    given = None if weight is None else cast(as_tensor(weight), values.dtype)
+    if given is not None and given.shape != (classes,):
+        raise ShapeError(f"{user_line()}: {what}: weight has shape {given.shape}, expected {(classes,)}")
+
+    def losses() -> Tensor:
+        short = maximum(add(subtract(values, expand_dims(picked(what, values, places), -1)), margin), 0)
+        powers = short if p == 1 else power(short, p)
+        if given is not None:
+            powers = multiply(powers, expand_dims(take(given, places), -1))
+        own = equal(expand_dims(places, -1), cast(arange(classes), places.dtype))
+        return multiply(sum(where(own, 0, powers), -1), 1 / classes)
+
+    return reduced_by(what, losses, reduction)
+
+
+def multilabel_soft_margin(logits: Any, target: Any, reduction: str = "mean", *, weight: Any = None) -> Tensor:
+    """Returns the mean over classes of the binary cross-entropy of each class's logit.
+
+    Args:
+        logits: `[..., classes]`.
+        target: 1 or 0 for each class, of the same shape.
+        reduction: "mean", "sum", or "none" for the loss of each example.
+        weight: What each class counts, `[classes]`; 1 by default.
+
+    Raises:
+        ShapeError: The shapes differ, or there are no axes.
+        OptionError: Another reduction.
+    """
+    what = "multilabel_soft_margin"
+    left, right = alike(what, as_float(logits), as_float(target))
+    if not left.ndim:
+        raise ShapeError(f"{user_line()}: {what}: logits need an axis of classes")
+
+    def losses() -> Tensor:
+        likelihood = add(multiply(right, log_sigmoid(left)), multiply(subtract(1.0, right), log_sigmoid(-left)))
+        return negative(mean(likelihood if weight is None else multiply(likelihood, weight), -1))
+
+    return reduced_by(what, losses, reduction)

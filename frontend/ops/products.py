@@ -1,0 +1,76 @@
+"""Products of vectors and matrices beside contractions, and distances between points."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tensorgrad.errors import OptionError, ShapeError
+from tensorgrad.ops.elementwise.arithmetic import multiply, subtract
+from tensorgrad.ops.joining import moveaxis, stack
+from tensorgrad.ops.promotion import as_float, as_tensor, common
+from tensorgrad.ops.reduce import norm
+from tensorgrad.ops.shape import expand_dims, normalized_axis, reshape
+from tensorgrad.tracing.location import user_line
+from tensorgrad.tracing.tensor import Tensor
+
+
+def kron(x: Any, y: Any) -> Tensor:
+    """Returns the Kronecker product: each element of `x` times all of `y`, in blocks.
+
+    The shorter shape gets axes of extent 1 in front. Axis `i` of the result has extent `x.shape[i] * y.shape[i]`.
+
+    Raises:
+        DTypeError: They have no common dtype.
+    """
+    left, right = as_tensor(x), as_tensor(y)
+    rank = max(left.ndim, right.ndim)
+    left, right = (reshape(part, [*[1] * (rank - part.ndim), *part.shape]) for part in (left, right))
+    extents = [a * b for a, b in zip(left.shape, right.shape, strict=True)]
+    outer = reshape(left, [n for extent in left.shape for n in (extent, 1)])
+    inner = reshape(right, [n for extent in right.shape for n in (1, extent)])
+    return reshape(multiply(outer, inner), extents)
+
+
+def cross(x: Any, y: Any, axis: int = -1) -> Tensor:
+    """Returns the cross product of vectors of three elements along `axis`.
+
+    Raises:
+        ShapeError: They don't broadcast, or the axis has not three elements.
+        DTypeError: They have no common dtype.
+    """
+    left, right = common("cross", x, y)
+    place = normalized_axis(axis, left.ndim, "cross")
+    if left.shape[place] != 3:
+        raise ShapeError(f"{user_line()}: cross: axis {place} of {left.shape} must have 3 elements")
+    a, b = (moveaxis(part, place, 0) for part in (left, right))
+    parts = [subtract(multiply(a[i - 2], b[i - 1]), multiply(a[i - 1], b[i - 2])) for i in range(3)]
+    return stack(parts, place)
+
+
+def cdist(x: Any, y: Any, p: float = 2.0) -> Tensor:
+    """Returns the distances between all pairs of points: `norm(x[..., i, :] - y[..., j, :], p)`.
+
+    Differences are taken before they are squared, so that near points don't cancel; their derivative where two points
+    are equal is 0.
+
+    Args:
+        x: `[..., n, features]`.
+        y: `[..., m, features]`; leading axes broadcast.
+        p: The order of the norm, positive; may be infinite.
+
+    Returns:
+        `[..., n, m]`.
+
+    Raises:
+        ShapeError: The shapes don't fit each other.
+        OptionError: `p` is not positive.
+    """
+    left, right = as_float(x), as_float(y)
+    if not p > 0:
+        raise OptionError(f"{user_line()}: cdist: p must be positive, got {p!r}")
+    if left.ndim < 2 or right.ndim < 2 or left.shape[-1] != right.shape[-1]:
+        raise ShapeError(
+            f"{user_line()}: cdist: needs points [..., n, features] and [..., m, features], got {left.shape} "
+            f"and {right.shape}"
+        )
+    return norm(subtract(expand_dims(left, -2), expand_dims(right, -3)), p, -1)

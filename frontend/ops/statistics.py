@@ -1,0 +1,251 @@
+"""Statistics beyond sums and means: order statistics, covariances, counts; and comparison of whole tensors."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from tensorgrad.errors import DTypeError, OptionError, ShapeError
+from tensorgrad.ops.elementwise.arithmetic import (
+    add,
+    divide,
+    equal,
+    greater_equal,
+    lerp,
+    less,
+    logical_and,
+    multiply,
+    stop_gradient,
+    subtract,
+    where,
+)
+from tensorgrad.ops.elementwise.composed import isclose
+from tensorgrad.ops.elementwise.functions import isnan, sqrt
+from tensorgrad.ops.joining import diagonal, linspace, narrow, stack
+from tensorgrad.ops.promotion import as_float, as_tensor, cast
+from tensorgrad.ops.reduce import all as every
+from tensorgrad.ops.reduce import matmul, max, mean, min, sum
+from tensorgrad.ops.searching import searchsorted
+from tensorgrad.ops.shape import arange, expand_dims, full_like, normalized_axes, reshape, transpose, zeros
+from tensorgrad.ops.sort import sort
+from tensorgrad.tracing.dtypes import NAMES, SHORT
+from tensorgrad.tracing.location import user_line
+from tensorgrad.tracing.tensor import Tensor
+
+INTERPOLATIONS: dict[str, Callable[[float], tuple[int, int, float]]] = {
+    "linear": lambda place: (math.floor(place), math.ceil(place), place - math.floor(place)),
+    "lower": lambda place: (math.floor(place), math.floor(place), 0.0),
+    "higher": lambda place: (math.ceil(place), math.ceil(place), 0.0),
+    "midpoint": lambda place: (math.floor(place), math.ceil(place), 0.0 if place == math.floor(place) else 0.5),
+    "nearest": lambda place: (round(place), round(place), 0.0),
+}
+"""Between which two positions of a sorted row a quantile lies, and how far from the first."""
+
+
+def allclose(x: Any, y: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Tensor:
+    """Returns whether all elements are close, as one boolean; see `isclose`.
+
+    Raises:
+        ShapeError: They don't broadcast.
+        DTypeError: They have no common dtype.
+        OptionError: A tolerance is negative.
+    """
+    return every(isclose(x, y, rtol, atol, equal_nan))
+
+
+def quantile(x: Any, q: Any, axis: Any = None, keepdims: bool = False, *, method: str = "linear") -> Tensor:
+    """Returns quantiles along `axis`: one axis, several, or all (None). NaN where a row has a NaN.
+
+    Args:
+        x: The samples; integers and booleans are taken as f32.
+        q: A number in `[0, 1]`, or a list of them, which then are the first axis of the result.
+        axis: The axes that samples lie along.
+        keepdims: Whether reduced axes stay, with extent 1.
+        method: What is taken between two samples: "linear" interpolates, "lower", "higher" and "nearest" are one of
+            them, "midpoint" is their mean.
+
+    Raises:
+        OptionError: `q` is not in `[0, 1]`, or the method is unknown.
+        ShapeError: There are no samples.
+    """
+    if method not in INTERPOLATIONS:
+        raise OptionError(f"{user_line()}: quantile: method {method!r} is not one of {', '.join(INTERPOLATIONS)}")
+    wanted = np.asarray(q, np.float64)
+    if wanted.ndim > 1 or not np.all((wanted >= 0) & (wanted <= 1)):
+        raise OptionError(f"{user_line()}: quantile: q must be a number in [0, 1] or a list of them, got {q!r}")
+    tensor = as_float(x)
+    axes = normalized_axes(axis, tensor.ndim, "quantile")
+    found = _quantiles("quantile", tensor, axes, [float(one) for one in wanted.reshape(-1)], method)
+    extents = [1 if i in axes else extent for i, extent in enumerate(tensor.shape)]
+    kept = extents if keepdims else [extent for i, extent in enumerate(tensor.shape) if i not in axes]
+    return reshape(found, [*wanted.shape, *kept])
+
+
+def median(x: Any, axis: Any = None, keepdims: bool = False) -> Tensor:
+    """Returns the median along `axis`, as NumPy does: the mean of the middle two of an even number of samples.
+
+    NaN where a row has a NaN; integers and booleans are taken as f32.
+
+    Raises:
+        ShapeError: There are no samples.
+    """
+    tensor = as_float(x)
+    axes = normalized_axes(axis, tensor.ndim, "median")
+    found = _quantiles("median", tensor, axes, [0.5], "midpoint")
+    return reshape(
+        found,
+        [1 if i in axes else extent for i, extent in enumerate(tensor.shape) if keepdims or i not in axes],
+    )
+
+
+def _quantiles(what: str, x: Tensor, axes: Sequence[int], wanted: Sequence[float], method: str) -> Tensor:
+    """Returns `[quantiles, rows]`."""
+    kept = [axis for axis in range(x.ndim) if axis not in axes]
+    count = math.prod(x.shape[axis] for axis in axes)
+    if not count:
+        raise ShapeError(f"{user_line()}: {what}: axes {list(axes)} of {x.shape} are empty")
+    rows = reshape(transpose(x, [*kept, *axes]) if x.ndim > 1 else x, [-1, count])
+    # NaN is sorted to the end.
+    ordered = sort(rows, -1)
+    is_undefined = isnan(ordered[:, -1])
+    found: list[Tensor] = []
+    for one in wanted:
+        low, high, share = INTERPOLATIONS[method](one * (count - 1))
+        value = ordered[:, low]
+        if share:
+            value = add(multiply(value, 1 - share), multiply(ordered[:, high], share))
+        found.append(where(is_undefined, math.nan, value))
+    return stack(found)
+
+
+def nansum(x: Any, axis: Any = None, keepdims: bool = False) -> Tensor:
+    """Returns the sum along `axis` of the elements that are not NaN, whose derivative alone is not 0."""
+    return sum(_without_nan(as_tensor(x)), axis, keepdims)
+
+
+def nanmean(x: Any, axis: Any = None, keepdims: bool = False) -> Tensor:
+    """Returns the mean along `axis` of the elements that are not NaN; NaN where there are none."""
+    tensor = as_float(x)
+    count = sum(cast(equal(tensor, tensor), tensor.dtype), axis, keepdims)
+    return divide(sum(_without_nan(tensor), axis, keepdims), count)
+
+
+def _without_nan(x: Tensor) -> Tensor:
+    return where(isnan(x), 0, x) if x.dtype.kind == "f" else x
+
+
+def cov(x: Any, correction: int = 1) -> Tensor:
+    """Returns the covariances of variables: the variance of a vector, a matrix for the rows of a matrix.
+
+    Args:
+        x: `[samples]` or `[variables, samples]`; integers and booleans are taken as f32.
+        correction: Is subtracted from the number of samples that sums are divided by; 1 gives the unbiased estimate.
+
+    Raises:
+        ShapeError: There are more than two axes, or no more samples than the correction.
+    """
+    tensor = as_float(x)
+    if tensor.ndim not in (1, 2):
+        raise ShapeError(f"{user_line()}: cov: takes a shape [samples] or [variables, samples], not {tensor.shape}")
+    count = tensor.shape[-1] - correction
+    if count <= 0:
+        raise ShapeError(f"{user_line()}: cov: {tensor.shape[-1]} samples are too few for correction {correction}")
+    rows = reshape(tensor, [-1, tensor.shape[-1]])
+    centred = subtract(rows, mean(rows, -1, keepdims=True))
+    found = multiply(matmul(centred, transpose(centred)), 1 / count)
+    return reshape(found, ()) if tensor.ndim == 1 else found
+
+
+def corrcoef(x: Any) -> Tensor:
+    """Returns the correlation coefficients of the rows of a matrix, or 1 for a vector; see `cov`.
+
+    Raises:
+        ShapeError: There are more than two axes, or fewer than two samples.
+    """
+    covariances = cov(x)
+    if not covariances.ndim:
+        return divide(covariances, covariances)
+    deviation = sqrt(diagonal(covariances))
+    return divide(covariances, multiply(expand_dims(deviation, 1), deviation))
+
+
+def bincount(x: Any, length: int, weights: Any = None) -> Tensor:
+    """Returns how often each of the integers from 0 to `length - 1` occurs, others counting nowhere.
+
+    NumPy's `minlength` makes the result longer where a value is; here its length is given.
+
+    Args:
+        x: Integers, of any shape.
+        length: The extent of the result.
+        weights: What each element counts instead of 1, of the shape of `x`.
+
+    Returns:
+        `[length]`: i32, or the dtype of the weights.
+
+    Raises:
+        DTypeError: `x` is not of integers.
+        ShapeError: The weights have another shape.
+        OptionError: `length` is not a positive integer.
+    """
+    places = as_tensor(x)
+    if places.dtype.kind not in "iu":
+        raise DTypeError(f"{user_line()}: bincount: takes integers, not {SHORT[places.dtype]}")
+    if isinstance(length, bool) or not isinstance(length, int) or length < 1:
+        raise OptionError(f"{user_line()}: bincount: length must be a positive integer, got {length!r}")
+    counted = full_like(places, 1, NAMES["i32"]) if weights is None else as_tensor(weights)
+    if counted.shape != places.shape:
+        raise ShapeError(f"{user_line()}: bincount: weights of shape {counted.shape} for {places.shape}")
+    inside = logical_and(greater_equal(places, 0), less(places, length))
+    chosen = where(inside, places, length)
+    totals = zeros(length + 1, dtype=counted.dtype).at[reshape(chosen, -1)].add(reshape(counted, -1))
+    return narrow(totals, 0, 0, length)
+
+
+def histogram(x: Any, bins: Any = 10, range: tuple[float, float] | None = None) -> tuple[Tensor, Tensor]:
+    """Returns how many elements lie in each bin, and the edges of the bins.
+
+    A bin contains its lower edge, the last one its upper edge too. NaN, and what lies outside, count nowhere.
+
+    Args:
+        x: Numbers, of any shape.
+        bins: How many bins of equal width; or their edges, in rising order.
+        range: The outer edges, where `bins` is a number; by default the least and the largest element.
+
+    Returns:
+        Counts of shape `[bins]`, i32, and edges of shape `[bins + 1]`. Neither has a derivative with respect to `x`.
+
+    Raises:
+        OptionError: `bins` is neither, or the range is empty.
+    """
+    tensor = reshape(stop_gradient(as_float(x)), -1)
+    if isinstance(bins, int) and not isinstance(bins, bool):
+        if bins < 1:
+            raise OptionError(f"{user_line()}: histogram: bins must be positive, got {bins}")
+        edges = _even_edges(tensor, bins, range)
+    else:
+        edges = as_float(stop_gradient(as_tensor(bins)))
+        if edges.ndim != 1 or edges.shape[0] < 2:
+            raise OptionError(f"{user_line()}: histogram: bins must be a number, or two edges or more, got {bins!r}")
+    count = edges.shape[0] - 1
+    # The last bin is closed: its upper edge belongs to it.
+    place = subtract(searchsorted(edges, tensor, "right"), 1)
+    place = where(equal(tensor, edges[count]), count - 1, place)
+    return bincount(where(isnan(tensor), -1, place), count), edges
+
+
+def _even_edges(x: Tensor, bins: int, range: tuple[float, float] | None) -> Tensor:
+    if range is not None:
+        low, high = range
+        if not low < high:
+            raise OptionError(f"{user_line()}: histogram: range must rise, got {range!r}")
+        return cast(linspace(low, high, bins + 1), x.dtype)
+    if not x.size:
+        return cast(linspace(0, 1, bins + 1), x.dtype)
+    low, high = min(x), max(x)
+    single = equal(low, high)  # as NumPy: a bin of width 1 around it
+    low, high = where(single, subtract(low, 0.5), low), where(single, add(high, 0.5), high)
+    share = multiply(cast(arange(bins + 1), x.dtype), 1 / bins)
+    return lerp(low, high, share)
