@@ -167,7 +167,7 @@ COMMANDS: dict[str, tuple[str, str, Callable[[Parser], None], Callable[..., Comm
     "replay": ("run a step of a training op by op", REPLAY, _replay, Replay),
     "report": ("write a page about a program", str(Report.__doc__), _report, Report),
     "run": ("run a saved program", RUN, _run, Run),
-    "serve": ("serve a folder to browsers here", str(Serve.__doc__), _serve, Serve),
+    "serve": ("serve a folder to browsers on this machine", str(Serve.__doc__), _serve, Serve),
 }
 """By name: a line of help, the description, what adds the options, and what they are given to."""
 

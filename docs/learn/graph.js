@@ -131,7 +131,7 @@ export function draw(root, data) {
     if (!count) return `${steps.length} steps: forward, then back. Inputs are known at the start.`;
     const { kind, index } = steps[count - 1];
     const { name, operands } = nodes[index];
-    if (kind === "seed") return `Step ${count}: the derivative of the result by itself is 1. Now the way back begins.`;
+    if (kind === "seed") return `Step ${count}: the derivative of the result by itself is 1. The backward pass begins.`;
     if (kind === "forward") {
       const given = operands.map((one) => operand(values[one]));
       const call =
