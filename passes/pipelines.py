@@ -146,10 +146,11 @@ def training_passes(
         precision: The pass that stores values between kernels with fewer bits, if they are to be.
     """
     from tensorgrad.passes.tensors.append_updates import AppendUpdatesPass
+    from tensorgrad.passes.tensors.pack_updates import PackUpdatesPass
 
     if optimizer is None:
         return [*tensor_passes(function, []), *device_passes(target, precision=precision)]
-    updating = tensor_passes(function, [AppendUpdatesPass(function)])
+    updating = tensor_passes(function, [PackUpdatesPass(function), AppendUpdatesPass(function)])
     return [optimizer, *updating, *device_passes(target, precision=precision)]
 
 

@@ -15,6 +15,7 @@ CLASSES: dict[str, tuple[str, str]] = {
     "grad": ("tensorgrad.passes.tensors.grad", "GradPass"),
     "jvp": ("tensorgrad.passes.tensors.jvp", "JvpPass"),
     "accumulate-gradients": ("tensorgrad.passes.tensors.accumulate_gradients", "AccumulateGradientsPass"),
+    "pack-updates": ("tensorgrad.passes.tensors.pack_updates", "PackUpdatesPass"),
     "append-updates": ("tensorgrad.passes.tensors.append_updates", "AppendUpdatesPass"),
     "distribute": ("tensorgrad.passes.tensors.distribute", "DistributePass"),
     "inline-calls": ("tensorgrad.passes.tensors.inline_calls", "InlineCallsPass"),

@@ -28,6 +28,7 @@ from tensorgrad.optim.parts import Losses, losses_of, parts_of, wrt_of
 from tensorgrad.passes.pipelines import tensor_passes
 from tensorgrad.passes.tensors.accumulate_gradients import AccumulateGradientsPass
 from tensorgrad.passes.tensors.append_updates import AppendUpdatesPass
+from tensorgrad.passes.tensors.pack_updates import PackUpdatesPass
 from tensorgrad.runtime.backend import is_timeout
 from tensorgrad.runtime.group.group import Group
 from tensorgrad.tracing.dtypes import spec
@@ -215,7 +216,7 @@ def compile(
 
     def passes(segments: int) -> Sequence[ModulePass]:
         mean = [AccumulateGradientsPass(steps=micro, function=name)] if micro > 1 else []
-        updates = [*mean, _updating(name, found, distribution)] if parts.all else []
+        updates = [*mean, *_updating(name, found, distribution)] if parts.all else []
         return [
             *tensor_passes(name, updates, segments, wrt),
             *passes_of(distribution, name),
@@ -290,11 +291,12 @@ def _warn_of_unused(function: FuncOp, losses: Losses, name: str) -> None:
             warnings.warn(f"{user_line()}: {message}", UnusedParameterWarning, stacklevel=4)
 
 
-def _updating(function: str, device: ProgramDevice | None, distribution: Distribution | None) -> AppendUpdatesPass:
-    """Returns the pass that appends the updates, which knows how much a kernel of the device may bind."""
+def _updating(function: str, device: ProgramDevice | None, distribution: Distribution | None) -> list[ModulePass]:
+    """Returns the passes that append the updates, in rows that a kernel of the device can bind."""
+    appending = AppendUpdatesPass(function)
     if distribution is not None and distribution.shard is not None:
-        return AppendUpdatesPass(function, row_bytes=0)  # A part of a row is no part of each of its parameters.
+        return [appending]  # A part of a row is no part of each of its parameters.
     if device is None:
-        return AppendUpdatesPass(function)
+        return [PackUpdatesPass(function), appending]
     limits = device.target.max_storage_buffer_binding_size, device.target.max_buffer_size
-    return AppendUpdatesPass(function, row_bytes=min(limits))
+    return [PackUpdatesPass(function, row_bytes=min(limits)), appending]

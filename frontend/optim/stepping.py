@@ -24,6 +24,7 @@ from tensorgrad.optim.settings import HostSettings
 from tensorgrad.optim.tracing import add_updates
 from tensorgrad.optim.transforms import Optimizer
 from tensorgrad.passes.tensors.append_updates import AppendUpdatesPass
+from tensorgrad.passes.tensors.pack_updates import PackUpdatesPass
 from tensorgrad.runtime.backend import ArraySlot, ScalarInputs, check_inputs
 from tensorgrad.runtime.formula import Formula
 from tensorgrad.tracing.arrays import slot_of
@@ -193,7 +194,8 @@ def _traced(parameters: Mapping[str, Spec], optimizer: Optimizer) -> _Update:
     function.properties["res_attrs"] = slots_attribute([Slot(name, "gradient") for name in parameters])
     module = ModuleOp([function])
     add_updates(module, optimizer, parameters)
-    AppendUpdatesPass("step").apply(Context(), module)
+    for one in (PackUpdatesPass("step"), AppendUpdatesPass("step")):
+        one.apply(Context(), module)
     arguments = arguments_of(function)
     types_of = [type_of(argument) for argument in function.body.block.args]
     specs = [Spec(one.get_shape(), numpy_dtype(one)) for one in types_of]

@@ -2,36 +2,35 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import LocationAttr, ModuleOp, f16, f32, f64
+from xdsl.dialects.builtin import LocationAttr, ModuleOp, f32, f64
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.utils.exceptions import DiagnosticException
 
 from tensorgrad.dialects.signature import Slot, arguments_of, results_of
-from tensorgrad.dialects.tg.base import Tensor, numpy_dtype, tensor
+from tensorgrad.dialects.tg.base import tensor
 from tensorgrad.dialects.tg.build import TensorBuilder, element_of, shape_of
-from tensorgrad.dialects.tg.control import CondOp, ScanOp
 from tensorgrad.dialects.tg.elementwise.functions import SqrtOp
-from tensorgrad.passes.functions import find_function, order_parameters, return_of, set_returned, set_signature
+from tensorgrad.passes.functions import find_function, return_of, set_returned, set_signature
 from tensorgrad.passes.levels import TENSORS, LevelPass
+from tensorgrad.passes.tensors.pack_updates import ROWS, Rows, chosen_rows
 from tensorgrad.passes.tensors.packing import (
     Chunk,
-    Member,
     Row,
-    packed,
+    laid_out,
     row_of_squares,
     stacked,
     sum_of_squares,
     unstacked,
 )
-from tensorgrad.passes.tensors.updates import Update, drop_updates, updates_of
+from tensorgrad.passes.tensors.update_plans import Pair, Plan, pairs_of, plans_of
+from tensorgrad.passes.tensors.updates import Update, drop_updates
 
 NORM = ("norm", "norm")
 """The role and name of the argument that is the norm of all gradients."""
@@ -48,151 +47,51 @@ class AppendUpdatesPass(LevelPass):
     state of one kind, then that of the next, then the scalars that the host computes, which are called by their
     formulas. Gradients that no update function is for stay.
 
-    Where the norm of all gradients counts, such as where they are clipped, all of them are needed before any parameter
-    changes. Then gradients, parameters and state are packed, each as rows in which one kernel works on all parameters
-    that are updated alike, and those parameters come one behind another among the function's arguments. Else, and in
-    functions with loops or branches, each parameter has an update of its own, which can run in the kernel that computes
-    its gradient.
+    Parameters that are listed in the function's attribute `tg.rows`, as `pack-updates` leaves it, are updated together:
+    their gradients, values and state are packed. The attribute is gone afterwards. Every other parameter has an update
+    of its own, which can run in the kernel that computes its gradient.
 
     Attributes:
         function: The function; may be absent where there is only one.
-        row_bytes: The most bytes of parameters, gradients or state that one kernel binds as one row: the target's
-            limits on bindings and buffers.
     """
 
     name = "append-updates"
     levels = TENSORS
 
     function: str | None = None
-    row_bytes: int = 1 << 27
 
     def rewrite(self, ctx: Context, op: ModuleOp) -> None:
-        function, updates = find_function(op, self.function), updates_of(op)
+        function = find_function(op, self.function)
         where = f"{self.name}: @{function.sym_name.data}"
-        if not updates:
-            raise DiagnosticException(f"{where}: the module has no update functions; run trace-optimizer first")
-        optimizers = sorted({one.optimizer for one in updates})
-        plans = [_Plan.of(function, [one for one in updates if one.optimizer == n], where) for n in optimizers]
-        counts = Counter(name for plan in plans for name in plan.computed)
-        twice = [name for name, count in counts.items() if count > 1]
-        if twice:
-            raise DiagnosticException(f"{where}: two optimizers update {twice[0]!r}")
+        plans = plans_of(op, function, where)
         for plan in plans:
             plan.check_names(function, where)
-        for plan in plans:
-            _append(function, plan, where, self.row_bytes)
+        rows = chosen_rows(function, where)
+        parts = [_rows_of(plan, rows, where) for plan in plans]
+        function.attributes.pop(ROWS, None)
+        for plan, part in zip(plans, parts, strict=True):
+            _append(function, plan, where, part)
         drop_updates(op)
 
 
-@dataclass(frozen=True)
-class _Pair:
-    """A parameter and its gradient, in the element type that the function has and in that of the update."""
+def _rows_of(plan: Plan, rows: Rows, where: str) -> Rows:
+    """Returns the rows of a plan's parameters.
 
-    name: str
-    parameter: SSAValue
-    gradient: SSAValue
-
-    @property
-    def stored(self) -> Attribute:
-        return element_of(self.parameter)
-
-    @property
-    def computed(self) -> Attribute:
-        """The element type of state and arithmetic: half floats are updated in f32."""
-        return f32 if self.stored == f16 else self.stored
-
-    def member(self, alike: Hashable) -> Member[_Pair]:
-        """Returns what is packed, with those that are updated alike."""
-        return Member(
-            item=self,
-            size=math.prod(shape_of(self.parameter)),
-            stored=numpy_dtype(self.stored).itemsize,
-            computed=numpy_dtype(self.computed).itemsize,
-            group=alike,
-            dtype=self.computed,
-        )
-
-
-@dataclass(frozen=True)
-class _Plan:
-    """Which update functions each parameter of one optimizer goes through.
-
-    Attributes:
-        updates: The functions by stage, and of each stage by parameter.
-        computed: For each parameter, in the order of the gradients, the type that it has in its update.
-        alone: Whether nothing may be packed, since the function has loops or branches.
+    Raises:
+        DiagnosticException: They don't name each of its parameters once.
     """
-
-    updates: Mapping[int, Mapping[str, Update]]
-    computed: Mapping[str, Tensor]
-    alone: bool
-
-    @classmethod
-    def of(cls, function: FuncOp, updates: Sequence[Update], where: str) -> _Plan:
-        by_stage: dict[int, dict[str, Update]] = {}
-        for one in sorted(updates, key=lambda one: one.stage):
-            by_stage.setdefault(one.stage, {}).update(dict.fromkeys(one.parameters, one))
-        wanted = {name for one in updates if one.is_last for name in one.parameters}
-        pairs = [pair for pair in _pairs(function, where) if pair.name in wanted]
-        missing = {name for one in updates for name in one.parameters} - {pair.name for pair in pairs}
-        if missing:
-            raise DiagnosticException(f"{where} has no gradient of {min(missing)!r}, which is to be updated")
-        # Rows are for functions without loops and branches, also once calls are inlined.
-        loops = any(isinstance(op, ScanOp | CondOp) for op in function.walk())
-        kinds = {pair.name: tensor(shape_of(pair.parameter), pair.computed) for pair in pairs}
-        return cls(by_stage, kinds, loops)
-
-    @property
-    def all(self) -> list[Update]:
-        """Every function once, in order."""
-        return list({id(one): one for stage in self.updates.values() for one in stage.values()}.values())
-
-    @property
-    def first_in_rows(self) -> int | None:
-        """The stage from which on parameters are in rows, if there is one."""
-        if self.alone:
-            return None
-        return min((one.stage for one in self.all if one.needs_norm or one.is_batched), default=None)
-
-    def states(self) -> dict[tuple[str, str], Tensor]:
-        """Returns the types of all state, by kind and parameter; all of one kind, then those of the next."""
-        kinds = dict.fromkeys(kind for one in self.all for kind in one.states)
-        return {
-            (kind, name): whole if stage[name].is_elementwise else tensor(stage[name].states[kind], whole.element_type)
-            for kind in kinds
-            for name, whole in self.computed.items()
-            for stage in self.updates.values()
-            if name in stage and kind in stage[name].states
-        }
-
-    def scalars(self) -> list[Slot]:
-        """Returns the scalars that the host computes."""
-        return list(dict.fromkeys(slot for one in self.all for slot in one.slots if slot.role == "scalar"))
-
-    def check_names(self, function: FuncOp, where: str) -> None:
-        """Requires state to have names that no argument has."""
-        taken = {(slot.role, slot.name) for slot in arguments_of(function)}
-        for kind, name in self.states():
-            if ("state", f"{kind}/{name}") in taken:
-                raise DiagnosticException(f"{where} has a state {kind}/{name} already")
-
-    def alike(self, pair: _Pair) -> Hashable:
-        """Returns what a parameter has in common with those that one kernel may update with it."""
-        start = self.first_in_rows or 0
-        path = [stage[pair.name] for place, stage in self.updates.items() if place >= start and pair.name in stage]
-        batched = any(one.is_batched for one in path)
-        alone = any(not one.is_elementwise and not one.is_batched for one in path)
-        shape = shape_of(pair.parameter) if batched else None
-        return tuple(map(id, path)), shape, pair.name if alone else None, pair.stored
+    own = [row for row in rows if any(name in plan.computed for chunk in row for name in chunk)]
+    found = Counter(name for row in own for chunk in row for name in chunk)
+    wanted = Counter(name for name, type_ in plan.computed.items() if 0 not in type_.get_shape())
+    if own and found != wanted:
+        wrong = min((found - wanted) + (wanted - found))
+        raise DiagnosticException(f"{where}: {ROWS} must name each parameter of an optimizer once, unlike {wrong!r}")
+    return own
 
 
-def _append(function: FuncOp, plan: _Plan, where: str, row_bytes: int) -> None:
+def _append(function: FuncOp, plan: Plan, where: str, rows: Rows) -> None:
     """Replaces gradients of a function by the updates of one optimizer."""
-    together = plan.first_in_rows is not None
-    pairs = [pair for pair in _pairs(function, where) if pair.name in plan.computed]
-    if together:
-        _bring_together(function, plan, pairs)
-        pairs = [pair for pair in _pairs(function, where) if pair.name in plan.computed]
+    pairs = [pair for pair in pairs_of(function, where) if pair.name in plan.computed]
     block, slots = function.body.block, arguments_of(function)
     entries = list(zip(results_of(function), return_of(function).operands, strict=True))
     parameters = (value for slot, value in zip(slots, block.args, strict=True) if slot.role == "parameter")
@@ -202,7 +101,7 @@ def _append(function: FuncOp, plan: _Plan, where: str, row_bytes: int) -> None:
     new = [slot for slot in plan.scalars() if slot.name not in there]
     there |= {slot.name: block.insert_arg(tensor((), wide), len(block.args)) for slot in new}
     builder = TensorBuilder(block, before=return_of(function), location=function.location)
-    written = _Writing(builder, plan, states, there, row_bytes, wide, function.location).run(pairs)
+    written = _Writing(builder, plan, states, there, rows, wide, function.location).run(pairs)
     kept = [(slot, value) for slot, value in entries if slot.role != "gradient" or slot.name not in plan.computed]
     kept += [(Slot(pair.name, "update"), written["", pair.name]) for pair in pairs]
     kept += [(Slot(f"{kind}/{name}", "update"), written[kind, name]) for kind, name in states]
@@ -224,7 +123,7 @@ class _Unit:
         location: Where ops that update them belong to.
     """
 
-    pairs: Sequence[_Pair]
+    pairs: Sequence[Pair]
     offsets: Sequence[int]
     parameter: SSAValue
     gradient: SSAValue
@@ -237,26 +136,25 @@ class _Writing:
     """Writes updates of parameters into a function."""
 
     builder: TensorBuilder
-    plan: _Plan
+    plan: Plan
     states: Mapping[tuple[str, str], SSAValue]
     scalars: Mapping[str, SSAValue]
-    row_bytes: int
+    rows: Rows
     wide: Attribute
     location: LocationAttr
     written: dict[tuple[str, str], SSAValue] = field(default_factory=dict[tuple[str, str], SSAValue])
 
-    def run(self, pairs: Sequence[_Pair]) -> dict[tuple[str, str], SSAValue]:
+    def run(self, pairs: Sequence[Pair]) -> dict[tuple[str, str], SSAValue]:
         """Returns the next values of each parameter and its state, by kind and name; a parameter has the kind "".
 
-        All from the first norm on is computed in rows of parameters; what comes before it can run in the kernels that
-        compute gradients.
+        Stages before the first norm can run in the kernels that compute gradients, so rows are packed behind them.
         """
         for pair in pairs:
             if 0 in shape_of(pair.parameter):  # needs no room, and is up to date
                 self.written["", pair.name] = pair.parameter
                 self.written |= {key: value for key, value in self.states.items() if key[1] == pair.name}
         pairs = [pair for pair in pairs if 0 not in shape_of(pair.parameter)]
-        start = self.plan.first_in_rows
+        start = self.plan.first_in_rows if self.rows else None
         stages = list(self.plan.updates.items())
         early = [stage for place, stage in stages if start is None or place < start]
         late = [stage for place, stage in stages if start is not None and place >= start]
@@ -291,27 +189,26 @@ class _Writing:
     def _norm(self, squares: Sequence[SSAValue]) -> SSAValue | None:
         return self.builder.unary(SqrtOp, reduce(self.builder.add, squares)) if squares else None
 
-    def _in_rows(self, pairs: Sequence[_Pair], normed: bool) -> tuple[SSAValue | None, Iterator[_Unit]]:
+    def _in_rows(self, pairs: Sequence[Pair], normed: bool) -> tuple[SSAValue | None, Iterator[_Unit]]:
         """Returns the norm of all gradients, and the parameters in rows."""
         b = self.builder
         b.location = self.location
-        places: dict[SSAValue, int] = {argument: place for place, argument in enumerate(b.block.args)}
-        ordered = sorted(pairs, key=lambda pair: places[pair.parameter])
-        rows = packed([pair.member(self.plan.alike(pair)) for pair in ordered], self.row_bytes)
+        members = {pair.name: pair.member(self.plan.alike(pair)) for pair in pairs}
+        rows = laid_out([[[members[name] for name in chunk] for chunk in row] for row in self.rows])
         gradients = [self._gradients(row) for row in rows]
         made = list(zip(rows, gradients, strict=True))
         squares = [row_of_squares(b, one, row.columns, self.wide) for row, one in made] if normed else []
         units = (self._unit(chunk, gradient) for row, gradient in made for chunk in row.chunks)
         return self._norm(squares), units
 
-    def _gradients(self, row: Row[_Pair]) -> SSAValue:
+    def _gradients(self, row: Row[Pair]) -> SSAValue:
         """Returns a row of gradients, with zeros at its end."""
         pairs = [member.item for chunk in row.chunks for member in chunk.members]
         offsets = [chunk.start + offset for chunk in row.chunks for offset in chunk.offsets]
         parts = [self.builder.cast(pair.gradient, pair.computed) for pair in pairs]
         return self.builder.pack(parts, offsets, row.padded)
 
-    def _single(self, pair: _Pair, gradient: SSAValue) -> _Unit:
+    def _single(self, pair: Pair, gradient: SSAValue) -> _Unit:
         """Returns a parameter on its own."""
         b, owner = self.builder, gradient.owner
         b.location = owner.location if isinstance(owner, Operation) else b.location
@@ -319,7 +216,7 @@ class _Writing:
         parameter, gradient = b.cast(pair.parameter, pair.computed), b.cast(gradient, pair.computed)
         return _Unit([pair], [0], parameter, gradient, states, b.location)
 
-    def _unit(self, chunk: Chunk[_Pair], row: SSAValue) -> _Unit:
+    def _unit(self, chunk: Chunk[Pair], row: SSAValue) -> _Unit:
         """Returns the parameters of a chunk, with a row of gradients that theirs are a part of."""
         b, pairs = self.builder, [member.item for member in chunk.members]
         if len(pairs) == 1:
@@ -383,43 +280,4 @@ def _segments(stages: Sequence[Mapping[str, Update]]) -> list[list[Mapping[str, 
         if not found or any(one.needs_norm for one in stage.values()):
             found.append([])
         found[-1].append(stage)
-    return found
-
-
-def _bring_together(function: FuncOp, plan: _Plan, pairs: Sequence[_Pair]) -> None:
-    """Puts parameters that are updated alike one behind another among the arguments, and others behind them."""
-    names = [slot.name for slot in arguments_of(function) if slot.role == "parameter"]
-    by_name = {pair.name: pair for pair in pairs}
-    ranks: dict[Hashable, int] = {}
-
-    def rank(name: str) -> int:
-        if name not in by_name:
-            return len(names)
-        return ranks.setdefault(plan.alike(by_name[name]), len(ranks))
-
-    order_parameters(function, sorted(names, key=rank))
-
-
-def _pairs(function: FuncOp, where: str) -> list[_Pair]:
-    """Returns the parameters with their gradients, in the order of the gradients.
-
-    Raises:
-        DiagnosticException: There is no gradient, one without its parameter, or one of another type.
-    """
-    arguments = zip(arguments_of(function), function.body.block.args, strict=True)
-    parameters: dict[str, SSAValue] = {slot.name: value for slot, value in arguments if slot.role == "parameter"}
-    results = zip(results_of(function), return_of(function).operands, strict=True)
-    gradients = {slot.name: value for slot, value in results if slot.role == "gradient"}
-    if not gradients:
-        raise DiagnosticException(f"{where} returns no gradient; run grad first")
-    found: list[_Pair] = []
-    for name, gradient in gradients.items():
-        if name not in parameters:
-            raise DiagnosticException(f"{where} has a gradient but no parameter {name!r}")
-        pair = _Pair(name, parameters[name], gradient)
-        if gradient.type not in [tensor(shape_of(pair.parameter), one) for one in (pair.stored, pair.computed)]:
-            raise DiagnosticException(
-                f"{where}: parameter {name!r} is {parameters[name].type}, its gradient {gradient.type}"
-            )
-        found.append(pair)
     return found

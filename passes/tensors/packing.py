@@ -1,4 +1,4 @@
-"""Which parameters an optimizer updates together: rows of them, and of their gradients, that one kernel can bind."""
+"""Rows of parameters, and of their gradients, that an optimizer updates together."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from tensorgrad.dialects.tg.build import TensorBuilder, element_of, shape_of
 from tensorgrad.dialects.tg.shape import PACK_ALIGNMENT
 
 ROW = 1024
-"""How many squares one workgroup adds up for a norm, at least; a row of gradients has a multiple of it."""
+"""The least number of squares that one workgroup adds up for a norm; the size of a row is a multiple of it."""
 
 MOST_ROWS = 4096
-"""How many such sums there are at most for a row of gradients."""
+"""The most such sums for a row of gradients."""
 
 T = TypeVar("T")
 
@@ -56,6 +56,16 @@ class Chunk(Generic[T]):
     size: int = 0
     start: int = 0
 
+    def end_with(self, member: Member[T]) -> int:
+        """Returns the size of the chunk with one more member."""
+        return up_to(self.size, member.alignment) + member.size
+
+    def add(self, member: Member[T]) -> None:
+        """Adds a member behind the others, at its alignment."""
+        self.size = self.end_with(member)
+        self.members.append(member)
+        self.offsets.append(self.size - member.size)
+
 
 @dataclass
 class Row(Generic[T]):
@@ -64,9 +74,19 @@ class Row(Generic[T]):
     chunks: list[Chunk[T]] = field(default_factory=list[Chunk[T]])
     size: int = 0
 
+    def end_with(self, chunk: Chunk[T]) -> int:
+        """Returns the size of the row with one more chunk."""
+        return up_to(self.size, chunk.members[0].alignment) + chunk.size
+
+    def add(self, chunk: Chunk[T]) -> None:
+        """Adds a chunk behind the others, at the alignment of its first member."""
+        self.size = self.end_with(chunk)
+        chunk.start = self.size - chunk.size
+        self.chunks.append(chunk)
+
     @property
     def columns(self) -> int:
-        """How many squares to add up in one workgroup."""
+        """The number of squares that one workgroup adds up."""
         return columns_of(self.size)
 
     @property
@@ -76,7 +96,7 @@ class Row(Generic[T]):
 
 
 def columns_of(size: int) -> int:
-    """Returns how many of as many squares to add up in one workgroup."""
+    """Returns how many of `size` squares one workgroup adds up."""
     columns = ROW
     while columns * MOST_ROWS < size:
         columns *= 2
@@ -84,36 +104,46 @@ def columns_of(size: int) -> int:
 
 
 def up_to(size: int, alignment: int) -> int:
-    """`size` rounded up to a multiple."""
+    """Returns `size` rounded up to a multiple of `alignment`."""
     return -(-size // alignment) * alignment
 
 
+def laid_out(rows: Sequence[Sequence[Sequence[Member[T]]]]) -> list[Row[T]]:
+    """Returns rows with the given members in their chunks."""
+    found: list[Row[T]] = []
+    for chunks in rows:
+        row = Row[T]()
+        for members in chunks:
+            chunk = Chunk[T]()
+            for member in members:
+                chunk.add(member)
+            row.add(chunk)
+        found.append(row)
+    return found
+
+
 def packed(members: Sequence[Member[T]], limit: int) -> list[Row[T]]:
-    """Rows of gradients, and the chunks of parameters in them, so that none takes more bytes than `limit`.
+    """Divides parameters into rows of gradients, and chunks in them, none of which takes more bytes than `limit`.
 
     Args:
         members: The parameters in the order in which they lie in their arenas, groups together.
         limit: The most bytes of a binding, and of an arena.
 
     Returns:
-        One chunk for each run of members of one group, unless it takes more bytes; as few rows as that takes.
+        One chunk for each run of members of one group, unless it takes more bytes; as few rows as possible.
     """
     rows: list[Row[T]] = []
     for chunk in _chunks(members, limit):
         first = chunk.members[0]
-        start = up_to(rows[-1].size, first.alignment) if rows else 0
-        fits = (start + chunk.size) * first.computed <= _room(limit)
-        if not rows or not fits or rows[-1].chunks[0].members[0].dtype != first.dtype:
+        fits = bool(rows) and rows[-1].end_with(chunk) * first.computed <= _room(limit)
+        if not fits or rows[-1].chunks[0].members[0].dtype != first.dtype:
             rows.append(Row())
-            start = 0
-        chunk.start = start
-        rows[-1].chunks.append(chunk)
-        rows[-1].size = start + chunk.size
+        rows[-1].add(chunk)
     return rows
 
 
 def _room(limit: int) -> int:
-    """Returns the limit, less what padding a row may take."""
+    """Returns the limit, less the padding that a row may need."""
     return limit - limit % (1 << 20 if limit >= 1 << 20 else 4 * ROW)
 
 
@@ -125,14 +155,11 @@ def _chunks(members: Sequence[Member[T]], limit: int) -> list[Chunk[T]]:
         start = up_to(place, PACK_ALIGNMENT)
         arena_ends = start + bytes_stored > limit  # as plan-memory lays parameters out
         place = bytes_stored if arena_ends else start + bytes_stored
-        offset = up_to(chunks[-1].size, member.alignment) if chunks else 0
-        fits = (offset + member.size) * max(member.stored, member.computed) <= _room(limit)
-        if not chunks or arena_ends or not fits or chunks[-1].members[0].group != member.group:
+        most = max(member.stored, member.computed)
+        fits = bool(chunks) and chunks[-1].end_with(member) * most <= _room(limit)
+        if arena_ends or not fits or chunks[-1].members[0].group != member.group:
             chunks.append(Chunk())
-            offset = 0
-        chunks[-1].members.append(member)
-        chunks[-1].offsets.append(offset)
-        chunks[-1].size = offset + member.size
+        chunks[-1].add(member)
     return chunks
 
 

@@ -24,6 +24,7 @@ from tensorgrad.passes.buffers.lower_tg_to_buf import LowerTgToBufPass
 from tensorgrad.passes.buffers.plan_memory import PlanMemoryPass
 from tensorgrad.passes.pipelines import tensor_passes
 from tensorgrad.passes.tensors.append_updates import AppendUpdatesPass
+from tensorgrad.passes.tensors.pack_updates import PackUpdatesPass
 from tensorgrad.passes.tensors.packing import Member, packed
 from tensorgrad.passes.tensors.updates import drop_updates
 from tensorgrad.runtime.program import Dispatch, Program
@@ -140,7 +141,7 @@ def test_buffers_are_packed_at_every_level(row_bytes):
     module = Parser(context, trained(16, tg.optim.sgd(1.0), "numpy", 0)[0].module("traced")).parse_module()
     drop_updates(module)
     tracing = TraceOptimizerPass('adamw(clip_norm=0.1, decay="layers.*.weight")')
-    for one in (tracing, *tensor_passes(None, [AppendUpdatesPass(row_bytes=row_bytes)])):
+    for one in (tracing, *tensor_passes(None, [PackUpdatesPass(row_bytes=row_bytes), AppendUpdatesPass()])):
         one.apply(context, module)
     executor, random = TensorExecutor(module), np.random.default_rng(0)
     arguments = zip(executor.arguments, executor.function.body.block.args, strict=True)

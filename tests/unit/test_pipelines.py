@@ -21,6 +21,7 @@ from tensorgrad.passes.pipelines import (
 )
 from tensorgrad.passes.tensors.append_updates import AppendUpdatesPass
 from tensorgrad.passes.tensors.grad import GradPass
+from tensorgrad.passes.tensors.pack_updates import PackUpdatesPass
 from tensorgrad.runtime.target import Target
 from tensorgrad.tools.tg_opt import main
 from tensorgrad.tools.trace_optimizer import TraceOptimizerPass
@@ -69,7 +70,7 @@ def test_pipelines_run_the_passes_of_the_python_api() -> None:
     assert list(read_passes(text, AVAILABLE)) == training_passes("f", optimizer, Target.named("lavapipe"))
     assert training_passes("f", optimizer, Target.named("lavapipe")) == [
         optimizer,
-        *tensor_passes("f", [AppendUpdatesPass("f")]),
+        *tensor_passes("f", [PackUpdatesPass("f"), AppendUpdatesPass("f")]),
         *device_passes(Target.named("lavapipe")),
     ]
     assert TrainingPipeline(optimizer, "f", Target.named("lavapipe")).expand() == read_passes(text, AVAILABLE)

@@ -1,5 +1,5 @@
-// RUN: tg-opt %s -p 'trace-optimizer{optimizer="sgd(Schedule(0.1, \"1 / sqrt(step)\"), clip_norm=2.5, weight_decay=0.5, decay=(\"a\", \"c\"))"},append-updates' | filecheck %s
-// RUN: tg-opt %s -p 'trace-optimizer{optimizer="sgd(0.1, groups={\"a\": {\"learning_rate\": 0.5}})"},append-updates' | filecheck %s --check-prefix GROUPS
+// RUN: tg-opt %s -p 'trace-optimizer{optimizer="sgd(Schedule(0.1, \"1 / sqrt(step)\"), clip_norm=2.5, weight_decay=0.5, decay=(\"a\", \"c\"))"},pack-updates,append-updates' | filecheck %s
+// RUN: tg-opt %s -p 'trace-optimizer{optimizer="sgd(0.1, groups={\"a\": {\"learning_rate\": 0.5}})"},pack-updates,append-updates' | filecheck %s --check-prefix GROUPS
 // RUN: not tg-opt %s -p 'trace-optimizer{optimizer="sgd(0.1, clip_norm=0)"}' 2>&1 | filecheck %s --check-prefix ERROR
 // RUN: not tg-opt %s -p 'trace-optimizer{optimizer="sgd(0.1, groups={\"a\": {\"colour\": 1}})"}' 2>&1 | filecheck %s --check-prefix SETTING
 

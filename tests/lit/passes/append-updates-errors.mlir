@@ -32,3 +32,17 @@ func.func @f(%w: tensor<f32> {tg.name = "w", tg.role = "parameter"}, %v: tensor<
 func.func @f(%w: tensor<f32> {tg.name = "w", tg.role = "parameter"}, %g: tensor<f32>, %a: tensor<f32> {tg.name = "adam.m/w", tg.role = "state"}) -> (tensor<f32> {tg.name = "w", tg.role = "gradient"}) {
   func.return %g : tensor<f32>
 }
+
+// -----
+
+// CHECK: append-updates: @f: tg.rows must name each parameter of an optimizer once, unlike 'v'
+func.func @f(%w: tensor<2xf32> {tg.name = "w", tg.role = "parameter"}) -> (tensor<2xf32> {tg.name = "w", tg.role = "gradient"}) attributes {tg.rows = [[["w", "v"]]]} {
+  func.return %w : tensor<2xf32>
+}
+
+// -----
+
+// CHECK: append-updates: @f: tg.rows must be an array of rows, which are arrays of arrays of names
+func.func @f(%w: tensor<2xf32> {tg.name = "w", tg.role = "parameter"}) -> (tensor<2xf32> {tg.name = "w", tg.role = "gradient"}) attributes {tg.rows = ["w"]} {
+  func.return %w : tensor<2xf32>
+}

@@ -1,8 +1,8 @@
-// RUN: tg-opt %s -p 'trace-optimizer{optimizer="chain(clip(0.5), ema(0.9, debias=False), scale(schedules.step(-0.0, 1)), sgd(0.1))"},append-updates' | filecheck %s
-// RUN: tg-opt %s -p 'trace-optimizer{optimizer="chain(add_decayed_weights(0.1, decay=\"b\"), normalize(2), scale_by_lion((0.5, 0.99)), sgd(0.1))"},append-updates' | filecheck %s --check-prefix NORM
-// RUN: tg-opt %s -p 'trace-optimizer{optimizer="chain(ema(0.9), clip_by_global_norm(1), ema(0.5), scale_by_learning_rate(0.1))"},append-updates' | filecheck %s --check-prefix MEANS
+// RUN: tg-opt %s -p 'trace-optimizer{optimizer="chain(clip(0.5), ema(0.9, debias=False), scale(schedules.step(-0.0, 1)), sgd(0.1))"},pack-updates,append-updates' | filecheck %s
+// RUN: tg-opt %s -p 'trace-optimizer{optimizer="chain(add_decayed_weights(0.1, decay=\"b\"), normalize(2), scale_by_lion((0.5, 0.99)), sgd(0.1))"},pack-updates,append-updates' | filecheck %s --check-prefix NORM
+// RUN: tg-opt %s -p 'trace-optimizer{optimizer="chain(ema(0.9), clip_by_global_norm(1), ema(0.5), scale_by_learning_rate(0.1))"},pack-updates,append-updates' | filecheck %s --check-prefix MEANS
 // RUN: tg-opt %s -p 'trace-optimizer{optimizer="chain(scale_by_sgd(0.9), scale_by_adagrad(), scale_by_rmsprop(), scale_by_adam(), adam())"}' | filecheck %s --check-prefix CORES
-// RUN: tg-opt %s -p 'trace-optimizer{optimizer="chain(normalize_per_parameter(2), sgd(0.1))"},append-updates,simplify' | filecheck %s --check-prefix EACH
+// RUN: tg-opt %s -p 'trace-optimizer{optimizer="chain(normalize_per_parameter(2), sgd(0.1))"},pack-updates,append-updates,simplify' | filecheck %s --check-prefix EACH
 // RUN: not tg-opt %s -p 'trace-optimizer{optimizer="chain(blur(1), sgd(0.1))"}' 2>&1 | filecheck %s --check-prefix UNKNOWN
 // RUN: not tg-opt %s -p 'trace-optimizer{optimizer="chain(clip(0), sgd(0.1))"}' 2>&1 | filecheck %s --check-prefix RANGE
 // RUN: not tg-opt %s -p 'trace-optimizer{optimizer="chain(add_decayed_weights(0.1, decay=\"c\"), sgd(0.1))"}' 2>&1 | filecheck %s --check-prefix MASK

@@ -1,5 +1,5 @@
 // RUN: tg-opt %s -p 'trace-optimizer{optimizer="muon(ns_steps=1, others=sgd(1e-3, momentum=0.9))"}' | filecheck %s
-// RUN: tg-opt %s -p 'trace-optimizer{optimizer="muon(ns_steps=1, others=sgd(1e-3, momentum=0.9))"},append-updates,simplify' | filecheck %s --check-prefix ROWS
+// RUN: tg-opt %s -p 'trace-optimizer{optimizer="muon(ns_steps=1, others=sgd(1e-3, momentum=0.9))"},pack-updates,append-updates,simplify' | filecheck %s --check-prefix ROWS
 // RUN: not tg-opt %s -p 'trace-optimizer{optimizer="muon"}' 2>&1 | filecheck %s --check-prefix ALONE
 // RUN: not tg-opt %s -p 'trace-optimizer{optimizer="muon(others=muon())"}' 2>&1 | filecheck %s --check-prefix OTHERS
 // RUN: not tg-opt %s -p 'trace-optimizer{optimizer="muon(others=sgd(1e-3, clip_norm=1))"}' 2>&1 | filecheck %s --check-prefix CLIPPED

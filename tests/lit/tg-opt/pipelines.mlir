@@ -1,13 +1,13 @@
 // RUN: tg-opt %s -p 'training-pipeline{function=loss optimizer="adam(eps=1e-7)" target=lavapipe}' > %t.whole
-// RUN: tg-opt %s -p 'trace-optimizer{optimizer="adam(eps=1e-7)" function=loss},simplify,grad{function=loss},append-updates{function=loss},inline-calls{recompute=false},simplify,inline-calls,recompute,lower-tg-to-buf,fuse{target=lavapipe},schedule{target=lavapipe},share-dispatches{target=lavapipe},plan-memory{target=lavapipe},lower-buf-to-wgsl{target=lavapipe},keep-ieee,expand-math' > %t.parts
+// RUN: tg-opt %s -p 'trace-optimizer{optimizer="adam(eps=1e-7)" function=loss},simplify,grad{function=loss},pack-updates{function=loss},append-updates{function=loss},inline-calls{recompute=false},simplify,inline-calls,recompute,lower-tg-to-buf,fuse{target=lavapipe},schedule{target=lavapipe},share-dispatches{target=lavapipe},plan-memory{target=lavapipe},lower-buf-to-wgsl{target=lavapipe},keep-ieee,expand-math' > %t.parts
 // RUN: cmp %t.whole %t.parts
 
 // Pass by pass, each from the text that the one before it printed.
-// RUN: tg-opt %s -p 'trace-optimizer{optimizer="adam(eps=1e-7)"}' | tg-opt -p simplify | tg-opt -p grad | tg-opt -p append-updates | tg-opt -p 'inline-calls{recompute=false}' | tg-opt -p simplify | tg-opt -p inline-calls | tg-opt -p recompute | tg-opt -p lower-tg-to-buf | tg-opt -p 'fuse{target=lavapipe}' | tg-opt -p 'schedule{target=lavapipe}' | tg-opt -p 'share-dispatches{target=lavapipe}' | tg-opt -p 'plan-memory{target=lavapipe}' | tg-opt -p 'lower-buf-to-wgsl{target=lavapipe}' | tg-opt -p keep-ieee | tg-opt -p expand-math > %t.steps
+// RUN: tg-opt %s -p 'trace-optimizer{optimizer="adam(eps=1e-7)"}' | tg-opt -p simplify | tg-opt -p grad | tg-opt -p pack-updates | tg-opt -p append-updates | tg-opt -p 'inline-calls{recompute=false}' | tg-opt -p simplify | tg-opt -p inline-calls | tg-opt -p recompute | tg-opt -p lower-tg-to-buf | tg-opt -p 'fuse{target=lavapipe}' | tg-opt -p 'schedule{target=lavapipe}' | tg-opt -p 'share-dispatches{target=lavapipe}' | tg-opt -p 'plan-memory{target=lavapipe}' | tg-opt -p 'lower-buf-to-wgsl{target=lavapipe}' | tg-opt -p keep-ieee | tg-opt -p expand-math > %t.steps
 // RUN: cmp %t.whole %t.steps
 
 // And by upstream's driver, which finds the passes by their entry point.
-// RUN: xdsl-opt %s -p 'trace-optimizer{optimizer="adam(eps=1e-7)"},simplify,grad,append-updates,inline-calls{recompute=false},simplify,inline-calls,recompute,lower-tg-to-buf,fuse{target="lavapipe"},schedule{target="lavapipe"},share-dispatches{target="lavapipe"},plan-memory{target="lavapipe"},lower-buf-to-wgsl{target="lavapipe"},keep-ieee,expand-math' -t tg-wgsl > %t.upstream
+// RUN: xdsl-opt %s -p 'trace-optimizer{optimizer="adam(eps=1e-7)"},simplify,grad,pack-updates,append-updates,inline-calls{recompute=false},simplify,inline-calls,recompute,lower-tg-to-buf,fuse{target="lavapipe"},schedule{target="lavapipe"},share-dispatches{target="lavapipe"},plan-memory{target="lavapipe"},lower-buf-to-wgsl{target="lavapipe"},keep-ieee,expand-math' -t tg-wgsl > %t.upstream
 // RUN: tg-opt %t.whole -f mlir -t wgsl > %t.wgsl
 // RUN: cmp %t.wgsl %t.upstream
 // RUN: filecheck %s --input-file %t.wgsl
@@ -17,7 +17,7 @@
 
 // Other optimizers, and none.
 // RUN: tg-opt %s -p 'training-pipeline{optimizer="sgd(0.1, momentum=0.9, nesterov=True)"}' > %t.whole
-// RUN: tg-opt %s -p 'trace-optimizer{optimizer="sgd(0.1, momentum=0.9, nesterov=True)"},simplify,grad,append-updates,inline-calls{recompute=false},simplify,inline-calls,recompute,lower-tg-to-buf,fuse,schedule,share-dispatches,plan-memory,lower-buf-to-wgsl,keep-ieee,expand-math' > %t.parts
+// RUN: tg-opt %s -p 'trace-optimizer{optimizer="sgd(0.1, momentum=0.9, nesterov=True)"},simplify,grad,pack-updates,append-updates,inline-calls{recompute=false},simplify,inline-calls,recompute,lower-tg-to-buf,fuse,schedule,share-dispatches,plan-memory,lower-buf-to-wgsl,keep-ieee,expand-math' > %t.parts
 // RUN: cmp %t.whole %t.parts
 // RUN: tg-opt %s -p 'training-pipeline{optimizer=none}' > %t.whole
 // RUN: tg-opt %s -p 'simplify,grad,inline-calls{recompute=false},simplify,inline-calls,recompute,lower-tg-to-buf,fuse,schedule,share-dispatches,plan-memory,lower-buf-to-wgsl,keep-ieee,expand-math' > %t.parts

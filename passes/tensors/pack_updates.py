@@ -1,0 +1,111 @@
+"""The pass `pack-updates`."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ArrayAttr, ModuleOp, StringAttr
+from xdsl.dialects.func import FuncOp
+from xdsl.utils.exceptions import DiagnosticException
+from xdsl.utils.hints import isa
+
+from tensorgrad.dialects.signature import arguments_of
+from tensorgrad.dialects.tg.control import CondOp, ScanOp
+from tensorgrad.passes.functions import find_function, order_parameters
+from tensorgrad.passes.levels import TENSORS, LevelPass
+from tensorgrad.passes.tensors.packing import packed
+from tensorgrad.passes.tensors.update_plans import Pair, Plan, pairs_of, plans_of
+
+ROWS = "tg.rows"
+"""The attribute of a function that lists the parameters of each chunk of each row, by name."""
+
+Rows: TypeAlias = Sequence[Sequence[Sequence[str]]]
+"""The names of parameters by row and chunk."""
+
+
+@dataclass(frozen=True)
+class PackUpdatesPass(LevelPass):
+    """Chooses which parameters are updated together, in rows, for `append-updates`.
+
+    One kernel can update all parameters of a row that are updated alike. That pays where all gradients are needed
+    before any parameter changes, as for the norm of all of them, or where matrices of one shape run through an update
+    as a batch; other updates run in the kernels that compute the gradients, so they stay apart. Functions with loops
+    or branches have no rows.
+
+    Expects a function whose results of role `gradient` bear the names of arguments of role `parameter`, such as `grad`
+    leaves behind, and update functions, such as `trace-optimizer` makes. Guarantees: where an update function needs the
+    norm of all gradients or runs by batch, the function has an attribute `tg.rows`. It lists rows of gradients, each a
+    list of chunks, which are lists of the parameters that one kernel updates. No row or chunk takes more bytes than the
+    limit, and the parameters of a chunk come one behind another among the function's arguments.
+
+    Attributes:
+        function: The function; may be absent where there is only one.
+        row_bytes: The most bytes of parameters, gradients or state in a row: the target's limits on bindings and
+            buffers.
+    """
+
+    name = "pack-updates"
+    levels = TENSORS
+
+    function: str | None = None
+    row_bytes: int = 1 << 27
+
+    def rewrite(self, ctx: Context, op: ModuleOp) -> None:
+        function = find_function(op, self.function)
+        where = f"{self.name}: @{function.sym_name.data}"
+        plans = plans_of(op, function, where)
+        if any(isinstance(one, ScanOp | CondOp) for one in function.walk()):
+            return
+        rows: list[list[list[str]]] = []
+        for plan in plans:
+            if plan.first_in_rows is not None:
+                _bring_together(function, plan, where)
+                rows += _rows_of(function, plan, where, self.row_bytes)
+        if rows:
+            function.attributes[ROWS] = ArrayAttr(
+                [ArrayAttr([ArrayAttr([StringAttr(name) for name in chunk]) for chunk in row]) for row in rows]
+            )
+
+
+def chosen_rows(function: FuncOp, where: str) -> Rows:
+    """Returns the rows that `pack-updates` chose for a function; none if it has no such attribute.
+
+    Raises:
+        DiagnosticException: The attribute is not a list of rows.
+    """
+    found = function.attributes.get(ROWS)
+    if found is None:
+        return []
+    if not isa(found, ArrayAttr[ArrayAttr[ArrayAttr[StringAttr]]]):
+        raise DiagnosticException(f"{where}: {ROWS} must be an array of rows, which are arrays of arrays of names")
+    return [[[name.data for name in chunk] for chunk in row] for row in found]
+
+
+def _bring_together(function: FuncOp, plan: Plan, where: str) -> None:
+    """Puts parameters that are updated alike one behind another among the arguments, and others behind them."""
+    names = [slot.name for slot in arguments_of(function) if slot.role == "parameter"]
+    by_name = {pair.name: pair for pair in _pairs(function, plan, where)}
+    ranks: dict[Hashable, int] = {}
+
+    def rank(name: str) -> int:
+        if name not in by_name:
+            return len(names)
+        return ranks.setdefault(plan.alike(by_name[name]), len(ranks))
+
+    order_parameters(function, sorted(names, key=rank))
+
+
+def _rows_of(function: FuncOp, plan: Plan, where: str, limit: int) -> list[list[list[str]]]:
+    """Returns rows of the parameters of a plan, in their order among the arguments."""
+    places = {slot.name: place for place, slot in enumerate(arguments_of(function))}
+    pairs = sorted(_pairs(function, plan, where), key=lambda pair: places[pair.name])
+    members = [pair.member(plan.alike(pair)) for pair in pairs]
+    rows = packed([member for member in members if member.size], limit)
+    return [[[member.item.name for member in chunk.members] for chunk in row.chunks] for row in rows]
+
+
+def _pairs(function: FuncOp, plan: Plan, where: str) -> list[Pair]:
+    return [pair for pair in pairs_of(function, where) if pair.name in plan.computed]

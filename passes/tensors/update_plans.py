@@ -1,0 +1,167 @@
+"""Which update functions each parameter of a function goes through."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+
+from xdsl.dialects.builtin import ModuleOp, f16, f32
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Attribute, SSAValue
+from xdsl.utils.exceptions import DiagnosticException
+
+from tensorgrad.dialects.signature import Slot, arguments_of, results_of
+from tensorgrad.dialects.tg.base import Tensor, numpy_dtype, tensor
+from tensorgrad.dialects.tg.build import element_of, shape_of
+from tensorgrad.passes.functions import return_of
+from tensorgrad.passes.tensors.packing import Member
+from tensorgrad.passes.tensors.updates import Update, updates_of
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A parameter and its gradient, in the element type of the function or of the update."""
+
+    name: str
+    parameter: SSAValue
+    gradient: SSAValue
+
+    @property
+    def stored(self) -> Attribute:
+        return element_of(self.parameter)
+
+    @property
+    def computed(self) -> Attribute:
+        """The element type of state and arithmetic: half floats are updated in f32."""
+        return f32 if self.stored == f16 else self.stored
+
+    def member(self, alike: Hashable) -> Member[Pair]:
+        """Returns the parameter's size and alignment in a row, with the group of those that are updated alike."""
+        return Member(
+            item=self,
+            size=math.prod(shape_of(self.parameter)),
+            stored=numpy_dtype(self.stored).itemsize,
+            computed=numpy_dtype(self.computed).itemsize,
+            group=alike,
+            dtype=self.computed,
+        )
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Which update functions each parameter of one optimizer goes through.
+
+    Attributes:
+        updates: The functions by stage, and of each stage by parameter.
+        computed: For each parameter, in the order of the gradients, the type that it has in its update.
+    """
+
+    updates: Mapping[int, Mapping[str, Update]]
+    computed: Mapping[str, Tensor]
+
+    @classmethod
+    def of(cls, function: FuncOp, updates: Sequence[Update], where: str) -> Plan:
+        by_stage: dict[int, dict[str, Update]] = {}
+        for one in sorted(updates, key=lambda one: one.stage):
+            by_stage.setdefault(one.stage, {}).update(dict.fromkeys(one.parameters, one))
+        wanted = {name for one in updates if one.is_last for name in one.parameters}
+        pairs = [pair for pair in pairs_of(function, where) if pair.name in wanted]
+        missing = {name for one in updates for name in one.parameters} - {pair.name for pair in pairs}
+        if missing:
+            raise DiagnosticException(f"{where} has no gradient of {min(missing)!r}, which is to be updated")
+        return cls(by_stage, {pair.name: tensor(shape_of(pair.parameter), pair.computed) for pair in pairs})
+
+    @property
+    def all(self) -> list[Update]:
+        """Every function once, in order."""
+        return list({id(one): one for stage in self.updates.values() for one in stage.values()}.values())
+
+    @property
+    def first_in_rows(self) -> int | None:
+        """The first stage that needs the norm of all gradients or runs by batch: packing starts there."""
+        return min((one.stage for one in self.all if one.needs_norm or one.is_batched), default=None)
+
+    def states(self) -> dict[tuple[str, str], Tensor]:
+        """Returns the types of all state, by kind and parameter; all of one kind, then those of the next."""
+        kinds = dict.fromkeys(kind for one in self.all for kind in one.states)
+        return {
+            (kind, name): whole if stage[name].is_elementwise else tensor(stage[name].states[kind], whole.element_type)
+            for kind in kinds
+            for name, whole in self.computed.items()
+            for stage in self.updates.values()
+            if name in stage and kind in stage[name].states
+        }
+
+    def scalars(self) -> list[Slot]:
+        """Returns the scalars that the host computes."""
+        return list(dict.fromkeys(slot for one in self.all for slot in one.slots if slot.role == "scalar"))
+
+    def check_names(self, function: FuncOp, where: str) -> None:
+        """Checks that no argument has the name of a state.
+
+        Raises:
+            DiagnosticException: One has.
+        """
+        taken = {(slot.role, slot.name) for slot in arguments_of(function)}
+        for kind, name in self.states():
+            if ("state", f"{kind}/{name}") in taken:
+                raise DiagnosticException(f"{where} has a state {kind}/{name} already")
+
+    def alike(self, pair: Pair) -> Hashable:
+        """Returns a key that is equal for parameters that one kernel may update together."""
+        start = self.first_in_rows or 0
+        path = [stage[pair.name] for place, stage in self.updates.items() if place >= start and pair.name in stage]
+        batched = any(one.is_batched for one in path)
+        alone = any(not one.is_elementwise and not one.is_batched for one in path)
+        shape = shape_of(pair.parameter) if batched else None
+        return tuple(map(id, path)), shape, pair.name if alone else None, pair.stored
+
+
+def plans_of(module: ModuleOp, function: FuncOp, where: str) -> list[Plan]:
+    """Returns the plan of each optimizer whose update functions a module has.
+
+    Args:
+        module: Has the update functions.
+        function: Its gradients are those of the parameters to update.
+        where: How messages begin.
+
+    Raises:
+        DiagnosticException: There are no update functions, a parameter has no gradient, or two optimizers update it.
+    """
+    updates = updates_of(module)
+    if not updates:
+        raise DiagnosticException(f"{where}: the module has no update functions; run trace-optimizer first")
+    optimizers = sorted({one.optimizer for one in updates})
+    plans = [Plan.of(function, [one for one in updates if one.optimizer == number], where) for number in optimizers]
+    counts = Counter(name for plan in plans for name in plan.computed)
+    twice = [name for name, count in counts.items() if count > 1]
+    if twice:
+        raise DiagnosticException(f"{where}: two optimizers update {twice[0]!r}")
+    return plans
+
+
+def pairs_of(function: FuncOp, where: str) -> list[Pair]:
+    """Returns the parameters with their gradients, in the order of the gradients.
+
+    Raises:
+        DiagnosticException: There is no gradient, one without its parameter, or one of another type.
+    """
+    arguments = zip(arguments_of(function), function.body.block.args, strict=True)
+    parameters: dict[str, SSAValue] = {slot.name: value for slot, value in arguments if slot.role == "parameter"}
+    results = zip(results_of(function), return_of(function).operands, strict=True)
+    gradients = {slot.name: value for slot, value in results if slot.role == "gradient"}
+    if not gradients:
+        raise DiagnosticException(f"{where} returns no gradient; run grad first")
+    found: list[Pair] = []
+    for name, gradient in gradients.items():
+        if name not in parameters:
+            raise DiagnosticException(f"{where} has a gradient but no parameter {name!r}")
+        pair = Pair(name, parameters[name], gradient)
+        if gradient.type not in [tensor(shape_of(pair.parameter), one) for one in (pair.stored, pair.computed)]:
+            raise DiagnosticException(
+                f"{where}: parameter {name!r} is {parameters[name].type}, its gradient {gradient.type}"
+            )
+        found.append(pair)
+    return found
