@@ -293,9 +293,9 @@ def _warn_of_unused(function: FuncOp, losses: Losses, name: str) -> None:
 
 def _updating(function: str, device: ProgramDevice | None, distribution: Distribution | None) -> list[ModulePass]:
     """Returns the passes that append the updates, in rows that a kernel of the device can bind."""
-    appending = AppendUpdatesPass(function)
     if distribution is not None and distribution.shard is not None:
-        return [appending]  # A part of a row is no part of each of its parameters.
+        return [AppendUpdatesPass(function, by_axes=True)]  # a part of a row is no part of each of its parameters
+    appending = AppendUpdatesPass(function)
     if device is None:
         return [PackUpdatesPass(function), appending]
     limits = device.target.max_storage_buffer_binding_size, device.target.max_buffer_size

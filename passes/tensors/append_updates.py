@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
+from typing import TypeAlias
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import LocationAttr, ModuleOp, f32, f64
@@ -27,10 +28,14 @@ from tensorgrad.passes.tensors.packing import (
     row_of_squares,
     stacked,
     sum_of_squares,
+    sum_of_squares_by_axes,
     unstacked,
 )
 from tensorgrad.passes.tensors.update_plans import Pair, Plan, pairs_of, plans_of
 from tensorgrad.passes.tensors.updates import Update, drop_updates
+
+SumOfSquares: TypeAlias = Callable[[TensorBuilder, SSAValue, Attribute], SSAValue]
+"""Builds the sum of the squares of a gradient, in a wide element type."""
 
 NORM = ("norm", "norm")
 """The role and name of the argument that is the norm of all gradients."""
@@ -53,12 +58,15 @@ class AppendUpdatesPass(LevelPass):
 
     Attributes:
         function: The function; may be absent where there is only one.
+        by_axes: Whether norms are summed axis by axis, for `distribute` to divide each gradient along an axis of its
+            own.
     """
 
     name = "append-updates"
     levels = TENSORS
 
     function: str | None = None
+    by_axes: bool = False
 
     def rewrite(self, ctx: Context, op: ModuleOp) -> None:
         function = find_function(op, self.function)
@@ -70,7 +78,7 @@ class AppendUpdatesPass(LevelPass):
         parts = [_rows_of(plan, rows, where) for plan in plans]
         function.attributes.pop(ROWS, None)
         for plan, part in zip(plans, parts, strict=True):
-            _append(function, plan, where, part)
+            _append(function, plan, where, part, sum_of_squares_by_axes if self.by_axes else sum_of_squares)
         drop_updates(op)
 
 
@@ -89,7 +97,7 @@ def _rows_of(plan: Plan, rows: Rows, where: str) -> Rows:
     return own
 
 
-def _append(function: FuncOp, plan: Plan, where: str, rows: Rows) -> None:
+def _append(function: FuncOp, plan: Plan, where: str, rows: Rows, add_up: SumOfSquares) -> None:
     """Replaces gradients of a function by the updates of one optimizer."""
     pairs = [pair for pair in pairs_of(function, where) if pair.name in plan.computed]
     block, slots = function.body.block, arguments_of(function)
@@ -101,7 +109,7 @@ def _append(function: FuncOp, plan: Plan, where: str, rows: Rows) -> None:
     new = [slot for slot in plan.scalars() if slot.name not in there]
     there |= {slot.name: block.insert_arg(tensor((), wide), len(block.args)) for slot in new}
     builder = TensorBuilder(block, before=return_of(function), location=function.location)
-    written = _Writing(builder, plan, states, there, rows, wide, function.location).run(pairs)
+    written = _Writing(builder, plan, states, there, rows, wide, add_up, function.location).run(pairs)
     kept = [(slot, value) for slot, value in entries if slot.role != "gradient" or slot.name not in plan.computed]
     kept += [(Slot(pair.name, "update"), written["", pair.name]) for pair in pairs]
     kept += [(Slot(f"{kind}/{name}", "update"), written[kind, name]) for kind, name in states]
@@ -141,6 +149,7 @@ class _Writing:
     scalars: Mapping[str, SSAValue]
     rows: Rows
     wide: Attribute
+    add_up: SumOfSquares
     location: LocationAttr
     written: dict[tuple[str, str], SSAValue] = field(default_factory=dict[tuple[str, str], SSAValue])
 
@@ -181,7 +190,7 @@ class _Writing:
             norm = None
             if any(one.needs_norm for one in segment[0].values()):
                 found = list(units)
-                norm = self._norm([sum_of_squares(self.builder, unit.gradient, self.wide) for unit in found])
+                norm = self._norm([self.add_up(self.builder, unit.gradient, self.wide) for unit in found])
                 units = iter(found)
             units = iter([self._through(unit, norm, segment) for unit in units])
         return units

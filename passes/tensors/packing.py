@@ -182,6 +182,14 @@ def sum_of_squares(builder: TensorBuilder, value: SSAValue, wide: Attribute) -> 
     return row_of_squares(builder, row, columns, wide)
 
 
+def sum_of_squares_by_axes(builder: TensorBuilder, value: SSAValue, wide: Attribute) -> SSAValue:
+    """Returns the sum of the squares of a tensor, along its last axis first: no axis is divided or merged."""
+    total = builder.mul(value, value)
+    for axis in reversed(range(len(shape_of(value)))):
+        total = builder.sum(total, [axis])
+    return builder.cast(total, wide)
+
+
 def stacked(b: TensorBuilder, row: SSAValue, offsets: Sequence[int], extents: Sequence[int]) -> SSAValue:
     """Returns the tensors of one shape that lie in a row, with an axis of them in front."""
     count, size, stride = len(offsets), math.prod(extents), offsets[1]
