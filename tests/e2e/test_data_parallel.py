@@ -155,6 +155,29 @@ def test_a_step_has_one_message() -> None:
     assert on_group("mlp", "cpu", 2, 1)[0]["statistics"]["collectives"] == 1
 
 
+@pytest.mark.parametrize("shard", [None, "optimizer"])
+@pytest.mark.parametrize("clip", [None, 1.0])
+def test_gradients_are_sent_once(clip: float | None, shard: Literal["optimizer"] | None) -> None:
+    """Also where their norm is needed before the update, and where the update is divided."""
+
+    def sent(group: Group) -> tuple[int, int]:
+        training = tg.compile(
+            tg.nn.MLP(16, (64,), 8),
+            loss=lambda model, x: tg.mean(tg.square(model(x))),
+            optimizer=tg.optim.adam(1e-2, clip_norm=clip),
+            inputs={"x": (BATCH, 16)},
+            device="cpu",
+            group=group,
+            shard=shard,
+        )
+        before = group.traffic.bytes_sent
+        training.step(x=np.ones((BATCH, 16), np.float32))
+        return group.traffic.bytes_sent - before, sum(value.nbytes for value in training.parameters().values())
+
+    for found, parameters in simulate(2, sent, timeout=TIMEOUT):
+        assert parameters <= found <= 1.3 * parameters  # with padding, the loss, and the norm
+
+
 @pytest.mark.parametrize("size", [2, 4])
 def test_shards_of_the_state(size: int) -> None:
     """Each process keeps one of as many parts of each state whose extents have them."""

@@ -19,10 +19,17 @@ class Layout:
     Attributes:
         axis: The axis along which each process has one of as many equal parts, by its rank.
         partial: Whether the tensor is the sum of what the processes have.
+        blocks: How many equal blocks the axis consists of, of each of which a process has its part: more than one where
+            axes were merged of which an inner one is cut, such as lengths and a batch.
     """
 
     axis: int | None = None
     partial: bool = False
+    blocks: int = 1
+
+    def along(self, axis: int) -> Layout:
+        """Returns the same for a tensor whose axis that is cut is another one."""
+        return replace(self, axis=axis)
 
 
 WHOLE, PARTIAL = Layout(), Layout(partial=True)
@@ -71,9 +78,11 @@ class Distribution:
         """Returns the same with ops going elsewhere."""
         return replace(self, builder=builder)
 
-    def can_cut(self, shape: Sequence[int], axis: int) -> bool:
-        """Returns whether a tensor of the whole program has equal parts along an axis."""
-        return shape[axis] % self.size == 0 and shape[axis] > 0
+    def can_cut(self, shape: Sequence[int], layout: Layout) -> bool:
+        """Returns whether a tensor of the whole program has equal parts along the axis of a layout."""
+        assert layout.axis is not None
+        extent = shape[layout.axis]
+        return extent > 0 and extent % (layout.blocks * self.size) == 0
 
     def local(self, kind: Tensor, layout: Layout) -> Tensor:
         """Returns the type that a process has of a tensor."""
@@ -93,33 +102,48 @@ class Distribution:
         """Returns a tensor with all of it in every process."""
         if one.is_partial:
             return Placed(self.builder.all_reduce(one.value, self.size))
-        if one.axis is not None:
-            return Placed(self.builder.all_gather(one.value, one.axis, self.size))
-        return one
-
-    def cut(self, one: Placed, axis: int) -> Placed:
-        """Returns a tensor cut along an axis, which has equal parts."""
-        if one.axis == axis:
+        if one.axis is None:
             return one
-        if one.is_partial:
-            return Placed(self.builder.reduce_scatter(one.value, axis, self.size), Layout(axis))
-        return Placed(self._part(self.whole(one).value, axis), Layout(axis))
+        blocks, axis = self._in_blocks(one.value, one.layout)
+        return Placed(self.builder.reshape(self.builder.all_gather(blocks, axis, self.size), self.shape(one)))
 
-    def _part(self, value: SSAValue, axis: int) -> SSAValue:
+    def cut(self, one: Placed, layout: Layout) -> Placed:
+        """Returns a tensor cut as a layout says, which gives equal parts."""
+        if one.layout == layout:
+            return one
+        if not one.is_partial:
+            return Placed(self._part(self.whole(one).value, layout), layout)
+        kind = self.local(type_of(one.value), layout)
+        blocks, axis = self._in_blocks(one.value, layout)
+        scattered = self.builder.reduce_scatter(blocks, axis, self.size)
+        return Placed(self.builder.reshape(scattered, kind.get_shape()), layout)
+
+    def _in_blocks(self, value: SSAValue, layout: Layout) -> tuple[SSAValue, int]:
+        """Returns a value with an axis of blocks in front of the axis that is cut, and the place of the latter."""
+        assert layout.axis is not None
+        if layout.blocks == 1:
+            return value, layout.axis
+        shape = shape_of(value)
+        extents = (*shape[: layout.axis], layout.blocks, shape[layout.axis] // layout.blocks)
+        return self.builder.reshape(value, (*extents, *shape[layout.axis + 1 :])), layout.axis + 1
+
+    def _part(self, value: SSAValue, layout: Layout) -> SSAValue:
         """Returns this process's part of a value; what is repeated along the axis is repeated less often."""
-        shape = list(shape_of(value))
-        part = shape[axis] // self.size
+        kind, axis = self.local(type_of(value), layout), layout.axis
         number = splat_value(value)
         if number is not None:
-            return self.builder.full(self.local(type_of(value), Layout(axis)), number)
+            return self.builder.full(kind, number)
         if isinstance(value.owner, BroadcastOp):
             dims = int_list(value.owner.properties, "dims")
-            operand = self._part(value.owner.operand, dims.index(axis)) if axis in dims else value.owner.operand
-            shape[axis] = part
-            return self.builder.broadcast(operand, shape, dims)
-        start, stop = [0] * len(shape), shape
+            operand = value.owner.operand
+            if axis in dims:
+                operand = self._part(operand, layout.along(dims.index(axis)))
+            return self.builder.broadcast(operand, kind.get_shape(), dims)
+        blocks, axis = self._in_blocks(value, layout)
+        stop = list(shape_of(blocks))
+        start, part = [0] * len(stop), stop[axis] // self.size
         start[axis], stop[axis] = self.rank * part, (self.rank + 1) * part
-        return self.builder.slice(value, start, stop, [1] * len(shape))
+        return self.builder.reshape(self.builder.slice(blocks, start, stop, [1] * len(stop)), kind.get_shape())
 
     def summand(self, one: Placed) -> Placed:
         """Returns a tensor as a sum over the processes, of equal parts: all ranks compute the same.
@@ -140,7 +164,7 @@ class Distribution:
         """Returns a tensor in a layout."""
         if layout.partial:
             return self.summand(one)
-        return self.whole(one) if layout.axis is None else self.cut(one, layout.axis)
+        return self.whole(one) if layout.axis is None else self.cut(one, layout)
 
     def resolved(self, one: Placed, original: SSAValue) -> Placed:
         """Returns a tensor that is no partial sum: cut as it is wanted, or whole.
@@ -152,4 +176,4 @@ class Distribution:
         if not one.is_partial:
             return one
         axis = self.wanted.get(original)
-        return self.whole(one) if axis is None else self.cut(one, axis)
+        return self.whole(one) if axis is None else self.cut(one, Layout(axis))

@@ -110,9 +110,13 @@ def _widened(op: TensorOp, operands: Operands) -> bool:
 
 def elementwise(d: Distribution, op: TensorOp, operands: Operands) -> Placed | None:
     """Returns an op that works element by element on parts along the axis of the first operand that is cut."""
-    axis = next(one.axis for one in operands if one.axis is not None)
-    parts = [d.cut(one, axis) for one in operands]
-    return Placed(emit(d, op, _values(parts)), Layout(axis))
+    layout = _of_first(operands)
+    return Placed(emit(d, op, _values([d.cut(one, layout) for one in operands])), layout)
+
+
+def _of_first(operands: Operands) -> Layout:
+    """Returns how the first operand that is cut is."""
+    return next(one.layout for one in operands if one.axis is not None)
 
 
 # Shape
@@ -120,30 +124,32 @@ def elementwise(d: Distribution, op: TensorOp, operands: Operands) -> Placed | N
 
 @rule(shape.ReshapeOp)
 def _reshape(d: Distribution, op: shape.ReshapeOp, operands: Operands) -> Placed | None:
-    """An axis stays cut where another one begins at the same place of the row-major order, and has equal parts."""
+    """What is cut stays cut: it is the axis that begins at the same place of the row-major order, or a part of one."""
     (x,) = operands
     assert x.axis is not None
-    before = size_of(shape_of(op.operand)[: x.axis])
-    for axis in range(len(op.shape)):
-        if size_of(op.shape[:axis]) == before and d.can_cut(op.shape, axis) and 0 not in op.shape:
-            extents = list(op.shape)
-            extents[axis] //= d.size
-            return Placed(d.builder.reshape(x.value, extents), Layout(axis))
+    before = size_of(shape_of(op.operand)[: x.axis]) * x.layout.blocks
+    found: list[Layout] = []
+    for axis, extent in enumerate(op.shape):
+        blocks, rest = divmod(before, max(size_of(op.shape[:axis]), 1))
+        if not rest and blocks and extent % blocks == 0:
+            found.append(Layout(axis, blocks=blocks))
+    for layout in sorted(found, key=lambda one: one.blocks):
+        if d.can_cut(op.shape, layout):
+            return Placed(d.builder.reshape(x.value, d.local(op.type, layout).get_shape()), layout)
     return None
 
 
 @rule(shape.TransposeOp)
 def _transpose(d: Distribution, op: shape.TransposeOp, operands: Operands) -> Placed | None:
-    permutation = int_list(op.properties, "permutation")
-    return Placed(emit(d, op, _values(operands)), Layout(permutation.index(cast(int, operands[0].axis))))
+    (x,), permutation = operands, int_list(op.properties, "permutation")
+    return Placed(emit(d, op, [x.value]), x.layout.along(permutation.index(cast(int, x.axis))))
 
 
 @rule(shape.BroadcastOp)
 def _broadcast(d: Distribution, op: shape.BroadcastOp, operands: Operands) -> Placed | None:
-    axis = int_list(op.properties, "dims")[cast(int, operands[0].axis)]
-    extents = list(op.shape)
-    extents[axis] //= d.size
-    return Placed(emit(d, op, _values(operands), shape=ints(extents)), Layout(axis))
+    (x,) = operands
+    layout = x.layout.along(int_list(op.properties, "dims")[cast(int, x.axis)])
+    return Placed(emit(d, op, [x.value], shape=ints(d.local(op.type, layout).get_shape())), layout)
 
 
 @rule(shape.SliceOp)
@@ -198,7 +204,7 @@ def _reduce(d: Distribution, op: reduce.ReduceOp, operands: Operands) -> Placed 
     (x,), axes = operands, int_list(op.properties, "axes")
     assert x.axis is not None
     if x.axis not in axes:
-        return Placed(emit(d, op, [x.value]), Layout(x.axis - sum(axis < x.axis for axis in axes)))
+        return Placed(emit(d, op, [x.value]), x.layout.along(x.axis - sum(axis < x.axis for axis in axes)))
     if isinstance(op, reduce.ProdOp):
         return None
     reduced = emit(d, op, [x.value])
@@ -226,27 +232,33 @@ def _dot_general(d: Distribution, op: contract.DotGeneralOp, operands: Operands)
     paired += [(*pair, None) for pair in zip(lc, rc, strict=True)]
     for on_left, on_right, place in paired:
         if left.axis == on_left or right.axis == on_right:
-            values = [d.cut(left, on_left).value, d.cut(right, on_right).value]
-            return Placed(emit(d, op, values), PARTIAL if place is None else Layout(place))
+            layout = left.layout if left.axis == on_left else right.layout
+            values = [d.cut(left, layout.along(on_left)).value, d.cut(right, layout.along(on_right)).value]
+            return Placed(emit(d, op, values), PARTIAL if place is None else layout.along(place))
     free = [*lb, *free_axes(len(shape_of(op.operands[0])), lb, lc)]
     if left.axis is not None and (right.axis is None or size_of(d.shape(right)) <= size_of(d.shape(left))):
-        return Placed(emit(d, op, [left.value, d.whole(right).value]), Layout(free.index(left.axis)))
+        layout = left.layout.along(free.index(left.axis))
+        return Placed(emit(d, op, [left.value, d.whole(right).value]), layout)
     other = free_axes(len(shape_of(op.operands[1])), rb, rc).index(cast(int, right.axis))
-    return Placed(emit(d, op, [d.whole(left).value, right.value]), Layout(len(free) + other))
+    return Placed(emit(d, op, [d.whole(left).value, right.value]), right.layout.along(len(free) + other))
 
 
 @rule(convolution.ConvOp)
 def _conv(d: Distribution, op: convolution.ConvOp, operands: Operands) -> Placed | None:
-    """The batch stays cut, or the outputs; a contraction of features that are cut gives a partial sum."""
-    left, right = operands
+    """The batch stays cut, or the outputs; a contraction of features that are cut gives a partial sum.
+
+    Each group contracts features of its own, so what is cut is each group's.
+    """
+    (left, right), groups = operands, int_value(op.properties, "groups")
     if left.axis == 0:
-        return Placed(emit(d, op, [left.value, d.whole(right).value]), Layout(0))
-    if int_value(op.properties, "groups") != 1:
-        return None
-    if left.axis == 1 or right.axis == 1:
-        return Placed(emit(d, op, [d.cut(left, 1).value, d.cut(right, 1).value]), PARTIAL)
-    if right.axis == 0:
-        return Placed(emit(d, op, [d.whole(left).value, right.value]), Layout(1))
+        return Placed(emit(d, op, [left.value, d.whole(right).value]), left.layout)
+    if right.axis == 1 or (left.axis == 1 and left.layout.blocks % groups == 0):
+        blocks = right.layout.blocks if right.axis == 1 else left.layout.blocks // groups
+        features = Layout(1, blocks=blocks * groups), Layout(1, blocks=blocks)
+        values = [d.cut(one, layout).value for one, layout in zip(operands, features, strict=True)]
+        return Placed(emit(d, op, values), PARTIAL)
+    if right.axis == 0 and right.layout.blocks % groups == 0:
+        return Placed(emit(d, op, [d.whole(left).value, right.value]), right.layout.along(1))
     return None
 
 
@@ -257,12 +269,12 @@ def _conv(d: Distribution, op: convolution.ConvOp, operands: Operands) -> Placed
 def _take(d: Distribution, op: index.TakeOp, operands: Operands) -> Placed | None:
     (x, indices), axis = operands, int_value(op.properties, "axis")
     if indices.axis is not None:
-        return Placed(emit(d, op, [d.whole(x).value, indices.value]), Layout(axis + indices.axis))
+        return Placed(emit(d, op, [d.whole(x).value, indices.value]), indices.layout.along(axis + indices.axis))
     assert x.axis is not None
     if x.axis == axis:
         return None
     moved = x.axis if x.axis < axis else x.axis - 1 + len(shape_of(op.indices))
-    return Placed(emit(d, op, _values(operands)), Layout(moved))
+    return Placed(emit(d, op, _values(operands)), x.layout.along(moved))
 
 
 @rule(index.ScatterAddOp)
@@ -272,9 +284,10 @@ def _scatter_add(d: Distribution, op: index.ScatterAddOp, operands: Operands) ->
     rank = len(shape_of(op.indices))
     if updates.axis is not None and not axis <= updates.axis < axis + rank:
         moved = updates.axis if updates.axis < axis else updates.axis + 1 - rank
-        return Placed(emit(d, op, [updates.value, d.whole(indices).value]), Layout(moved))
-    place = updates.axis - axis if updates.axis is not None else cast(int, indices.axis)
-    return Placed(emit(d, op, [d.cut(updates, axis + place).value, d.cut(indices, place).value]), PARTIAL)
+        return Placed(emit(d, op, [updates.value, d.whole(indices).value]), updates.layout.along(moved))
+    layout = indices.layout if updates.axis is None else updates.layout.along(updates.axis - axis)
+    values = [d.cut(updates, layout.along(axis + cast(int, layout.axis))).value, d.cut(indices, layout).value]
+    return Placed(emit(d, op, values), PARTIAL)
 
 
 @rule(index.TakeAlongAxisOp)
@@ -283,13 +296,12 @@ def _take_along_axis(d: Distribution, op: index.TakeAlongAxisOp, operands: Opera
     if axis in (x.axis, indices.axis):
         if indices.axis != axis:
             return None
-        return Placed(emit(d, op, [d.whole(x).value, indices.value]), Layout(axis))
+        return Placed(emit(d, op, [d.whole(x).value, indices.value]), indices.layout)
     return elementwise(d, op, operands)
 
 
 @rule(index.ScatterAddAlongAxisOp)
 def _scatter_add_along_axis(d: Distribution, op: index.ScatterAddAlongAxisOp, operands: Operands) -> Placed | None:
-    axis = int_value(op.properties, "axis")
-    cut = next(one.axis for one in operands if one.axis is not None)
-    values = _values([d.cut(one, cut) for one in operands])
-    return Placed(emit(d, op, values), PARTIAL if cut == axis else Layout(cut))
+    layout = _of_first(operands)
+    values = _values([d.cut(one, layout) for one in operands])
+    return Placed(emit(d, op, values), PARTIAL if layout.axis == int_value(op.properties, "axis") else layout)

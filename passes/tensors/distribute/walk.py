@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import cast
 
-from xdsl.dialects.builtin import DictionaryAttr
+from xdsl.dialects.builtin import DictionaryAttr, f32, f64
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.utils.exceptions import DiagnosticException
 
 from tensorgrad.dialects.attention import Attention
-from tensorgrad.dialects.tg.base import Tensor, TensorOp, is_float, splat_value
+from tensorgrad.dialects.tg.base import Tensor, TensorOp, is_float, size_of, splat_value
 from tensorgrad.dialects.tg.build import TensorBuilder, element_of, shape_of
 from tensorgrad.dialects.tg.call import CallOp, ReturnOp, returned
 from tensorgrad.dialects.tg.collective import CollectiveOp
@@ -60,20 +60,36 @@ def distribute(d: Distribution, ops: Sequence[Operation], known: Known) -> None:
 
 
 def _stays_partial(value: SSAValue, known: Known) -> bool:
-    """Returns whether a sum over the processes has one reader, or only such as it stays a sum for.
+    """Returns whether a sum over the processes has one reader, or is exchanged for fewer bytes by what reads it."""
+    return value.uses.get_length() < 2 or _exchanged(value, known, {}) < size_of(shape_of(value))
 
-    Else several would exchange it, or what they make of it. Of operands that are not known yet, floats count as sums.
+
+def _exchanged(value: SSAValue, known: Known, seen: dict[SSAValue, int]) -> int:
+    """Returns how many elements are exchanged for a sum over the processes: all of it, or what its readers make of it.
+
+    Of operands that are not known yet, floats count as sums.
+
+    Args:
+        value: The sum, of the whole program.
+        known: What operands are.
+        seen: What is known of other sums.
     """
 
     def assumed(operand: SSAValue) -> Placed:
         is_sum = is_float(element_of(operand))
         return known[operand] if operand in known else Placed(operand, PARTIAL if is_sum else WHOLE)
 
-    users = [use.operation for use in value.uses]
-    return len(users) < 2 or all(
-        isinstance(op, TensorOp) and type(op) in LINEAR and LINEAR[type(op)](op, [assumed(one) for one in op.operands])
-        for op in users
-    )
+    if value in seen:
+        return seen[value]
+    seen[value] = size_of(shape_of(value))
+    later = 0
+    for op in dict.fromkeys(use.operation for use in value.uses):
+        operands = [Placed(value, PARTIAL) if one is value else assumed(one) for one in op.operands]
+        if not isinstance(op, TensorOp) or type(op) not in LINEAR or not LINEAR[type(op)](op, operands):
+            return seen[value]
+        later += _exchanged(op.results[0], known, seen)
+    seen[value] = min(seen[value], later)
+    return seen[value]
 
 
 def _tensor_op(d: Distribution, op: TensorOp, operands: Sequence[Placed]) -> Placed:
@@ -156,7 +172,7 @@ def _attention(d: Distribution, op: CallOp, operands: Sequence[Placed]) -> tuple
     whole = Attention.read(op.composite)
     if whole.groups % d.size or any(shape_of(value)[:1] != (whole.groups,) for value in op.operands):
         return [d.whole(one) for one in operands], op.composite
-    return [d.cut(one, 0) for one in operands], replace(whole, groups=whole.groups // d.size).attribute()
+    return [d.cut(one, Layout(0)) for one in operands], replace(whole, groups=whole.groups // d.size).attribute()
 
 
 def _scan(d: Distribution, op: ScanOp, operands: Sequence[Placed]) -> list[Placed]:
@@ -168,7 +184,7 @@ def _scan(d: Distribution, op: ScanOp, operands: Sequence[Placed]) -> list[Place
     operands = [d.resolved(one, value) for one, value in zip(operands, op.operands, strict=True)]
     consts = operands[:first]
     xs = [d.whole(one) if one.axis == 0 else one for one in operands[second:]]
-    rows = [Layout(None if one.axis is None else one.axis - 1) for one in xs]
+    rows = [WHOLE if one.axis is None else one.layout.along(one.axis - 1) for one in xs]
     begun = [one.layout for one in operands[first:second]]
     carried = [PARTIAL if splat_value(one.value) == 0 else one.layout for one in operands[first:second]]
     changed = [False] * op.carries
@@ -193,7 +209,7 @@ def _scan(d: Distribution, op: ScanOp, operands: Sequence[Placed]) -> list[Place
         op.reverse is not None,
         body,
     )
-    moved = [Layout(None if layout.axis is None else layout.axis + 1) for layout in stacks]
+    moved = [WHOLE if layout.axis is None else layout.along(layout.axis + 1) for layout in stacks]
     return _inserted(d, op, scan, [*carried, *moved])
 
 
@@ -208,13 +224,23 @@ def _found_layouts(d: Distribution, block: Block, layouts: Sequence[Layout]) -> 
 
 
 def _cond(d: Distribution, op: CondOp, operands: Sequence[Placed]) -> list[Placed]:
+    """What both branches give alike stays so; what one of them has whole is as the other gives it, else it is whole."""
     operands = [d.resolved(one, value) for one, value in zip(operands, op.operands, strict=True)]
     predicate, inputs = d.whole(operands[0]), operands[1:]
     given = [one.layout for one in inputs]
-    found = [_body(d, block, given)[1] for block in op.branches]
-    agreed = [one if one == other else WHOLE for one, other in zip(*found, strict=True)]
+    ones, others = (_found_layouts(d, block, given) for block in op.branches)
+    agreed = [_agreed(*found) for found in zip(ones, others, op.results, strict=True)]
     then, otherwise = (_body(d, block, given, agreed)[0] for block in op.branches)
     return _inserted(d, op, CondOp.of(predicate.value, [one.value for one in inputs], then, otherwise), agreed)
+
+
+def _agreed(one: Layout, other: Layout, result: SSAValue) -> Layout:
+    """Returns how the group holds a result that each of two branches gives in a layout of its own."""
+    if one == other:
+        return one
+    found = other if one == WHOLE else one
+    is_divided = not found.partial or element_of(result) in (f32, f64)  # of f16, a sum of equal parts loses bits
+    return found if WHOLE in (one, other) and is_divided else WHOLE
 
 
 def _inserted(d: Distribution, op: Operation, made: Operation, layouts: Sequence[Layout]) -> list[Placed]:
