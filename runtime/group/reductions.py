@@ -48,11 +48,14 @@ def reduce_in_rank_order(parts: Array, reduction: str, out: Array) -> None:
 
 def _reduce_block(parts: Array, reduction: str, out: Array) -> None:
     is_half = out.dtype == np.float16
-    total = parts[0].astype(np.float32) if is_half else out
+    total = np.empty(out.size, np.float32) if is_half else out
     with np.errstate(all="ignore"):
-        if not is_half:
+        # The first two are read and written once, which is all there is for two ranks.
+        if len(parts) == 1:
             np.copyto(total, parts[0])
-        for part in parts[1:]:
+        else:
+            COMBINED_BY[reduction](parts[0], parts[1], out=total, dtype=total.dtype)
+        for part in parts[2:]:
             COMBINED_BY[reduction](total, part, out=total)
         if reduction == "mean":
             np.multiply(total, total.dtype.type(1 / len(parts)), out=total)
