@@ -6,15 +6,17 @@ import math
 from collections.abc import Sequence
 from typing import Any, cast
 
-from xdsl.dialects.builtin import IntegerAttr, MemRefType, StringAttr, i64
+from xdsl.dialects.builtin import IntegerAttr, MemRefType, StringAttr, i32, i64
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
+    AttrSizedOperandSegments,
     IRDLOperation,
     ParsePropInAttrDict,
     irdl_op_definition,
-    operand_def,
+    opt_prop_def,
     prop_def,
     traits_def,
+    var_operand_def,
 )
 from xdsl.traits import MemoryReadEffect, MemoryWriteEffect
 from xdsl.utils.exceptions import VerifyException
@@ -22,19 +24,27 @@ from xdsl.utils.exceptions import VerifyException
 ALL_REDUCE, REDUCE_SCATTER, ALL_GATHER, BROADCAST = "all_reduce", "reduce_scatter", "all_gather", "broadcast"
 KINDS = (ALL_REDUCE, REDUCE_SCATTER, ALL_GATHER, BROADCAST)
 REDUCTIONS = ("sum", "max", "min")
+START, WAIT = PHASES = ("start", "wait")
+REQUEST = MemRefType(i32, [])
+"""What a start hands to its wait."""
 
 
 @irdl_op_definition
 class CollectiveOp(IRDLOperation):
-    """A stage of a `buf.kernel` that exchanges values with the other processes of a group of `size`.
+    """A stage of a `buf.kernel` that exchanges values with the other processes of a group of `size`, in one message.
 
-    Buffers are whole, in row-major order, and count as flat. `all_reduce` combines the inputs of all processes by
-    `reduction`, in the order of their ranks; `reduce_scatter` gives each process one of `size` equal parts of that;
-    `all_gather` puts the inputs behind each other; `broadcast` gives every process the input of the one of rank `root`.
-    No kernel computes it: the runtime does it between dispatches.
+    Buffers are whole, in row-major order, and count as flat; there is a result for each. `all_reduce` combines the
+    inputs of all processes by `reduction`, in the order of their ranks; `reduce_scatter` gives each process one of
+    `size` equal parts of that; `all_gather` puts the inputs behind each other; `broadcast` gives every process the
+    input of the one of rank `root`. No kernel computes it: the runtime does it between dispatches.
+
+    It may come in two phases, between which other kernels run: "start" reads the inputs and makes a request, and
+    "wait", which has the same inputs and, behind them, the request, writes the results. From the start to the wait the
+    inputs must stay as they are, and the results belong to the runtime.
 
     Example:
-        buf.collective "all_reduce" ins(%x : memref<8xf32>) outs(%y : memref<8xf32>) {reduction = "sum", size = 4 : i64}
+        buf.collective "all_reduce" ins(%x : memref<8xf32>) outs(%y : memref<8xf32>) {reduction = "sum", root = 0 : i64,
+          size = 4 : i64}
     """
 
     name = "buf.collective"
@@ -42,21 +52,28 @@ class CollectiveOp(IRDLOperation):
     reduction = prop_def(StringAttr)
     root = prop_def(IntegerAttr)
     group = prop_def(IntegerAttr, prop_name="size")
-    source = operand_def(MemRefType)
-    destination = operand_def(MemRefType)
-    irdl_options = (ParsePropInAttrDict(),)
+    phase = opt_prop_def(StringAttr)
+    inputs = var_operand_def(MemRefType)
+    outputs = var_operand_def(MemRefType)
+    irdl_options = (AttrSizedOperandSegments(as_property=True), ParsePropInAttrDict())
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
     assembly_format = (
-        "$kind `ins` `(` $source `:` type($source) `)` `outs` `(` $destination `:` type($destination) `)` attr-dict"
+        "$kind `ins` `(` $inputs `:` type($inputs) `)` `outs` `(` $outputs `:` type($outputs) `)` attr-dict"
     )
 
     @classmethod
     def of(
-        cls, kind: str, size: int, source: SSAValue, destination: SSAValue, reduction: str = "sum", root: int = 0
+        cls,
+        kind: str,
+        size: int,
+        inputs: Sequence[SSAValue],
+        outputs: Sequence[SSAValue],
+        reduction: str = "sum",
+        root: int = 0,
     ) -> CollectiveOp:
         """Returns a stage."""
         return cls.build(
-            operands=[source, destination],
+            operands=[list(inputs), list(outputs)],
             properties={
                 "kind": StringAttr(kind),
                 "reduction": StringAttr(reduction),
@@ -64,6 +81,13 @@ class CollectiveOp(IRDLOperation):
                 "size": IntegerAttr(size, i64),
             },
         )
+
+    def like(self, inputs: Sequence[SSAValue], outputs: Sequence[SSAValue], phase: str | None = None) -> CollectiveOp:
+        """Returns a stage of the same kind on other buffers."""
+        made = CollectiveOp.of(self.kind.data, self.size, inputs, outputs, self.reduction.data, self.rank_of_root)
+        if phase is not None:
+            made.properties["phase"] = StringAttr(phase)
+        return made
 
     @property
     def size(self) -> int:
@@ -78,18 +102,23 @@ class CollectiveOp(IRDLOperation):
     @property
     def alike(self) -> object:
         """What collectives have in common that one message can carry."""
-        element = cast("MemRefType[Attribute]", self.source.type).element_type
+        element = cast("MemRefType[Attribute]", self.inputs[0].type).element_type
         return self.kind, self.reduction, self.root, self.group, element
 
     @property
-    def inputs(self) -> Sequence[SSAValue]:
-        """What is read."""
-        return (self.source,)
+    def is_start(self) -> bool:
+        """Whether it only begins an exchange."""
+        return self.phase is not None and self.phase.data == START
 
     @property
-    def outputs(self) -> Sequence[SSAValue]:
-        """What is written."""
-        return (self.destination,)
+    def is_wait(self) -> bool:
+        """Whether it ends an exchange that was begun."""
+        return self.phase is not None and self.phase.data == WAIT
+
+    @property
+    def sources(self) -> Sequence[SSAValue]:
+        """The buffers whose values are exchanged."""
+        return self.inputs[:-1] if self.is_wait else self.inputs
 
     @property
     def grid(self) -> tuple[int, ...]:
@@ -97,16 +126,29 @@ class CollectiveOp(IRDLOperation):
         return ()
 
     def verify_(self) -> None:
-        kind, size = self.kind.data, self.size
-        if kind not in KINDS:
-            raise VerifyException(f"{kind!r} is not one of {', '.join(KINDS)}")
+        if self.kind.data not in KINDS:
+            raise VerifyException(f"{self.kind.data!r} is not one of {', '.join(KINDS)}")
         if self.reduction.data not in REDUCTIONS:
             raise VerifyException(f"{self.reduction.data!r} is not one of {', '.join(REDUCTIONS)}")
-        if size < 1 or not 0 <= self.rank_of_root < size:
-            raise VerifyException(f"rank {self.rank_of_root} is not one of a group of {size}")
-        given, made = (cast("MemRefType[Attribute]", one.type) for one in (self.source, self.destination))
-        counts = [math.prod(one.get_shape()) for one in (given, made)]
-        counts[0] *= size if kind == ALL_GATHER else 1
-        counts[1] *= size if kind == REDUCE_SCATTER else 1
-        if given.element_type != made.element_type or counts[0] != counts[1]:
-            raise VerifyException(f"{kind} of a group of {size} makes no {made} of {given}")
+        if self.size < 1 or not 0 <= self.rank_of_root < self.size:
+            raise VerifyException(f"rank {self.rank_of_root} is not one of a group of {self.size}")
+        if self.phase is not None and self.phase.data not in PHASES:
+            raise VerifyException(f"{self.phase.data!r} is not one of {', '.join(PHASES)}")
+        requests = self.outputs if self.is_start else self.inputs[len(self.sources) :]
+        if (self.is_start or self.is_wait) and [one.type for one in requests] != [REQUEST]:
+            raise VerifyException(f"a start makes one request of {REQUEST}, which its wait takes behind its inputs")
+        if not self.sources:
+            raise VerifyException("exchanges nothing")
+        if not self.is_start:
+            self._verify_results()
+
+    def _verify_results(self) -> None:
+        if len(self.sources) != len(self.outputs):
+            raise VerifyException(f"{len(self.sources)} inputs have {len(self.outputs)} results")
+        for source, result in zip(self.sources, self.outputs, strict=True):
+            given, made = (cast("MemRefType[Attribute]", one.type) for one in (source, result))
+            counts = [math.prod(one.get_shape()) for one in (given, made)]
+            counts[0] *= self.size if self.kind.data == ALL_GATHER else 1
+            counts[1] *= self.size if self.kind.data == REDUCE_SCATTER else 1
+            if given.element_type != made.element_type or counts[0] != counts[1]:
+                raise VerifyException(f"{self.kind.data} of a group of {self.size} makes no {made} of {given}")

@@ -58,7 +58,7 @@ def _run(op: CollectiveOp) -> Callable[[Group, NumpyArray], NumpyArray]:
 
 
 def run_collective(stage: buffers.CollectiveOp, arrays: Mapping[SSAValue, NumpyArray]) -> None:
-    """Runs a collective on buffers.
+    """Runs a collective on buffers; of one in two phases the second.
 
     Args:
         stage: The collective.
@@ -69,15 +69,18 @@ def run_collective(stage: buffers.CollectiveOp, arrays: Mapping[SSAValue, NumpyA
     """
     group = current_group()
     check_size(group, stage.size)
-    source, result = (arrays[value] for value in (stage.source, stage.destination))
-    part = Exchange(0, 0, source.size, 1, 0, result.size)
-    dtype = _NAMES[source.dtype]
-    step = Collective(
-        stage.kind.data, stage.reduction.data, stage.rank_of_root, stage.size, dtype, (part,), stage.kind.data
-    )
-    found = np.empty(result.size, result.dtype)
-    exchange(group, step, [np.ascontiguousarray(source).reshape(-1)], [found])
-    result[...] = found.reshape(result.shape)
+    if stage.is_start:
+        arrays[stage.outputs[0]][...] = 0
+        return
+    sources = [np.ascontiguousarray(arrays[value]).reshape(-1) for value in stage.sources]
+    results = [arrays[value] for value in stage.outputs]
+    found = [np.empty(result.size, result.dtype) for result in results]
+    parts = tuple(Exchange(0, 0, source.size, 0, 0, result.size) for source, result in zip(sources, found, strict=True))
+    kind, dtype = stage.kind.data, _NAMES[sources[0].dtype]
+    step = Collective(kind, stage.reduction.data, stage.rank_of_root, stage.size, dtype, parts, kind)
+    exchange(group, step, sources, found)
+    for result, one in zip(results, found, strict=True):
+        result[...] = one.reshape(result.shape)
 
 
 _NAMES = {np.dtype(dtype): name for name, dtype in HOST_DTYPES.items()}

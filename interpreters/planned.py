@@ -25,7 +25,7 @@ from tensorgrad.interpreters.prepared import PreparedKernel, poison, widened_ker
 from tensorgrad.interpreters.scalars import Array, scalar_dtype
 from tensorgrad.interpreters.stages import read
 from tensorgrad.runtime.errors import ExecutionError
-from tensorgrad.runtime.program import Collective, Copy, Dispatch, Program, Repeat, Step
+from tensorgrad.runtime.program import Collective, Copy, Dispatch, Program, Repeat, Step, Wait
 
 UNDEFINED_ROLES = ("workspace", "output")
 """The roles of the buffers whose contents nothing may rely on before a step."""
@@ -161,12 +161,10 @@ class PlannedSteps:
         found: list[Dispatch] = []
         kernels = iter([op for op in block.ops if isinstance(op, buf.KernelOp)])
         noted: set[buf.KernelOp] = set()
-        exchanged = 0
         for op in block.ops:
             if isinstance(op, buf.KernelOp) and op.collective is not None:
                 next(kernels)
-                exchanged = exchanged or len(_next(steps, Collective).parts)
-                exchanged -= 1
+                _ = _next(steps, Wait) if op.collective.is_wait else _next(steps, Collective)
             elif isinstance(op, buf.KernelOp) and op not in noted:
                 step = _next(steps, Dispatch)
                 team = tuple(itertools.islice(kernels, next(self._counts, 0)))
@@ -272,7 +270,7 @@ class PlannedSteps:
         return Place(self._buffers[label], start, buf.shape_of(value), element, name)
 
 
-StepT = TypeVar("StepT", Dispatch, Copy, Collective, Repeat)
+StepT = TypeVar("StepT", Dispatch, Copy, Collective, Wait, Repeat)
 
 
 def _next(steps: Iterator[Step], kind: type[StepT]) -> StepT:

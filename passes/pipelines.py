@@ -101,6 +101,7 @@ def device_passes(
 
 def scheduled_passes(target: Target) -> list[ModulePass]:
     """Returns the passes from scheduled kernels down to `wgsl`, or to `llvm` where the target is native code."""
+    from tensorgrad.passes.buffers.overlap_collectives import OverlapCollectivesPass
     from tensorgrad.passes.buffers.plan_memory import PlanMemoryPass
     from tensorgrad.passes.kernels.convert_to_llvm import ConvertToLlvmPass
     from tensorgrad.passes.kernels.expand_math import ExpandMathPass
@@ -109,16 +110,16 @@ def scheduled_passes(target: Target) -> list[ModulePass]:
     from tensorgrad.passes.kernels.lower_buf_to_wgsl import LowerBufToWgslPass
     from tensorgrad.passes.kernels.relay_loops import RelayLoopsPass
 
-    planning = PlanMemoryPass(target=target)
+    planning = [OverlapCollectivesPass(), PlanMemoryPass(target=target)]
     if target.native:
         return [
-            planning,
+            *planning,
             LowerBufToCpuPass(target=target),
             ExpandMathPass(target=target),
             ConvertToLlvmPass(target=target),
         ]
     return [
-        planning,
+        *planning,
         LowerBufToWgslPass(target=target),
         RelayLoopsPass(target=target),
         KeepIeeePass(),

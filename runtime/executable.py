@@ -19,6 +19,7 @@ from tensorgrad.runtime.program import (
     Dispatch,
     Program,
     TensorSlot,
+    Wait,
     runs,
 )
 from tensorgrad.runtime.sharing import persistent_in, temporary_in
@@ -199,6 +200,7 @@ class ProgramExecutable(ABC, Generic[DeviceT, BufferT]):
             "dispatches": sum(times for _, times in dispatches),
             "copies": sum(times for step, times in steps if isinstance(step, Copy)),
             "collectives": sum(times for step, times in steps if isinstance(step, Collective)),
+            "overlapped": sum(times for step, times in steps if isinstance(step, Wait)),
             "submits": 1,
             "kernels": len({step.kernel for step, _ in dispatches}),
             "device_bytes": sum(sizes) + self._ring.bytes,

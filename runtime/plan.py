@@ -194,6 +194,7 @@ class Collective:
         dtype: The elements of all tensors.
         parts: The tensors.
         label: Where they come from.
+        request: Where it is only started here, its number, by which a `Wait` finds it; else it is over at once.
     """
 
     kind: str
@@ -203,6 +204,7 @@ class Collective:
     dtype: str
     parts: tuple[Exchange, ...]
     label: str
+    request: int | None = None
 
     @property
     def reads(self) -> list[tuple[int, int, int]]:
@@ -219,6 +221,13 @@ class Collective:
 
 
 @dataclass(frozen=True)
+class Wait:
+    """Waits until a collective that was started is over: from its start to here nothing else touches its results."""
+
+    request: int
+
+
+@dataclass(frozen=True)
 class Repeat:
     """Runs its steps `count` times; bindings with strides advance with each iteration."""
 
@@ -226,19 +235,47 @@ class Repeat:
     steps: tuple[Step, ...]
 
 
-Leaf: TypeAlias = Dispatch | Copy | Collective
+Leaf: TypeAlias = Dispatch | Copy | Collective | Wait
 """A step that holds no others."""
 
 Step: TypeAlias = Leaf | Repeat
-STEP_TYPES: dict[str, type[Dispatch] | type[Copy] | type[Collective] | type[Repeat]] = {
+STEP_TYPES: dict[str, type[Dispatch] | type[Copy] | type[Collective] | type[Wait] | type[Repeat]] = {
     "dispatch": Dispatch,
     "copy": Copy,
     "collective": Collective,
+    "wait": Wait,
     "repeat": Repeat,
 }
 
 MOST_MOVING = 4
 """The most bindings of a dispatch that may move with iterations: what every WebGPU device takes."""
+
+
+Touched: TypeAlias = list[tuple[int, int, int, bool]]
+"""Ranges of buffers: the buffer, the first byte, how many there are, and whether they are written."""
+
+
+def touched(step: Leaf, counts: Sequence[int]) -> Touched:
+    """Returns what a step touches, in all iterations of the loops around it; of a dispatch, what it binds.
+
+    Args:
+        step: The step; a wait touches nothing that the collective does not.
+        counts: How often each loop around it runs, the outermost first.
+    """
+    match step:
+        case Wait():
+            return []
+        case Copy():
+            source = (step.source, step.source_offset, step.size, False)
+            return [source, (step.destination, step.destination_offset, step.size, True)]
+        case Collective():
+            return [*((*one, False) for one in step.reads), *((*one, True) for one in step.writes)]
+        case Dispatch():
+            found: Touched = []
+            for one in step.bindings:
+                moved = sum(stride * (count - 1) for stride, count in zip(one.strides, counts, strict=False))
+                found.append((one.buffer, one.offset, one.size + moved, one.access != "read"))
+            return found if step.indirect is None else [*found, (*step.indirect, WORD, True)]
 
 
 def runs(steps: Sequence[Step], counts: tuple[int, ...] = ()) -> Iterator[tuple[Leaf, tuple[int, ...]]]:

@@ -37,10 +37,13 @@ from tensorgrad.runtime.plan import (
     Repeat,
     Step,
     TensorSlot,
+    Wait,
     fault_name,
     runs,
+    touched,
     unrolled,
 )
+from tensorgrad.runtime.requests import check_requests
 from tensorgrad.runtime.shaders import check_shader
 from tensorgrad.runtime.target import LANGUAGES, Features, Target, check_features
 
@@ -60,9 +63,11 @@ __all__ = [
     "Repeat",
     "Step",
     "TensorSlot",
+    "Wait",
     "fault_name",
     "requirements",
     "runs",
+    "touched",
     "unrolled",
 ]
 
@@ -109,14 +114,21 @@ class Program:
         )
 
     def _repr_html_(self) -> str:
-        """Returns the dispatches and copies of a step as a table, for notebooks."""
-        rows = [
-            (step.label, self.kernels[step.kernel].entry, " x ".join(map(str, step.workgroups)))
-            if isinstance(step, Dispatch)
-            else ("", "copy", f"{step.size:,} bytes")
-            for step, _ in runs(self.plan)
-        ]
+        """Returns what a step does as a table, for notebooks."""
+        rows = [self._row(step) for step, _ in runs(self.plan)]
         return html_table(repr(self), ("from", "kernel", "workgroups"), rows)
+
+    def _row(self, step: Leaf) -> tuple[str, str, str]:
+        match step:
+            case Dispatch():
+                return step.label, self.kernels[step.kernel].entry, " x ".join(map(str, step.workgroups))
+            case Copy():
+                return "", "copy", f"{step.size:,} bytes"
+            case Collective():
+                kind = step.kind if step.request is None else f"{step.kind}, request {step.request}"
+                return step.label, kind, f"{sum(size for _, _, size in step.reads):,} bytes"
+            case Wait():
+                return "", "wait", f"request {step.request}"
 
     def slots(self, *roles: str) -> dict[str, TensorSlot]:
         """Returns the tensors of these roles, by name."""
@@ -147,8 +159,9 @@ class Program:
                 _check_dispatch(step, f"dispatch {position} ({step.label!r})", self, counts)
             elif isinstance(step, Collective):
                 _check_collective(step, f"collective {position} ({step.label!r})", self.buffers)
-            else:
+            elif isinstance(step, Copy):
                 _check_copy(step, f"copy {position}", self.buffers)
+        check_requests(self.plan, is_native=not shaders)
 
     def check_fits(self, target: Target) -> None:
         """Checks that a device of this target can run the program.

@@ -12,6 +12,7 @@ import numpy as np
 from xdsl.passes import ModulePass
 
 from tensorgrad.errors import InputError, OptionError
+from tensorgrad.passes.tensors.bucket_collectives import BucketCollectivesPass
 from tensorgrad.passes.tensors.distribute import DistributePass
 from tensorgrad.passes.tensors.distribute.distribute_pass import OPTIMIZER
 from tensorgrad.runtime.backend import Executable, check_inputs
@@ -23,7 +24,7 @@ from tensorgrad.tracing.arrays import slot_of
 from tensorgrad.tracing.dtypes import Spec
 from tensorgrad.tracing.location import user_line
 
-DISTRIBUTING = (DistributePass,)
+DISTRIBUTING = (DistributePass, BucketCollectivesPass)
 """The passes that make the step of one process of that of a whole batch."""
 
 
@@ -51,7 +52,10 @@ class Distribution:
     def passes(self, function: str) -> list[ModulePass]:
         """Returns the passes that make the step of this process."""
         group = self.group
-        return [DistributePass(group.size, group.rank, self.shard, self.replicated, function)]
+        return [
+            DistributePass(group.size, group.rank, self.shard, self.replicated, function),
+            BucketCollectivesPass(function=function),
+        ]
 
     def of_inputs(self, inputs: Mapping[str, Spec]) -> Distribution | None:
         """Returns how another function of the model is divided; `None` where an input has no equal parts."""

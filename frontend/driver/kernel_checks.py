@@ -19,7 +19,7 @@ from tensorgrad.errors import ExecutionError, NumericsError
 from tensorgrad.interpreters.planned import KernelRun, PlannedSteps
 from tensorgrad.runtime.executable import ProgramExecutable
 from tensorgrad.runtime.profile import named
-from tensorgrad.runtime.program import Collective, Copy, Dispatch, unrolled
+from tensorgrad.runtime.program import Collective, Copy, Dispatch, Wait, runs, unrolled
 from tensorgrad.runtime.stepwise import Range
 from tensorgrad.tracing.location import line_of
 
@@ -65,9 +65,10 @@ class _Checks:
         steps.poison()
         stepwise.write((index, 0, steps.memory[index]) for index, _, _ in whole)
         for step, times in unrolled(self._program.plan):
-            if isinstance(step, Collective):  # which has tests of its own
+            if isinstance(step, Collective | Wait):  # which have tests of their own
                 stepwise.run(step, times)
-                for (buffer, start, size), data in zip(step.writes, stepwise.read(step.writes), strict=True):
+                ranges = self._exchanged(step)
+                for (buffer, start, size), data in zip(ranges, stepwise.read(ranges), strict=True):
                     steps.memory[buffer][start : start + size] = data
                 continue
             ran = steps.run(step, times)
@@ -79,6 +80,13 @@ class _Checks:
                 self._compare(step, times, ran, ranges, found)
                 places = ((buffer, start) for buffer, start, _ in ranges)
                 stepwise.write((*place, data) for place, data in zip(places, expected, strict=True))
+
+    def _exchanged(self, step: Collective | Wait) -> Sequence[Range]:
+        """Returns what an exchange that is over by this step has written."""
+        if isinstance(step, Collective):
+            return step.writes if step.request is None else []
+        begun = (one for one, _ in runs(self._program.plan) if isinstance(one, Collective))
+        return next(one.writes for one in begun if one.request == step.request)
 
     def _compare(
         self,

@@ -14,7 +14,7 @@ from tensorgrad.dialects.buf import ArenaOp, KernelOp, ViewOp, buffer_bytes, ele
 from tensorgrad.dialects.buf_control import RowOp
 from tensorgrad.report.facts import Place, Value
 from tensorgrad.report.locations import Sources
-from tensorgrad.runtime.program import Collective, Copy, Program, runs
+from tensorgrad.runtime.program import Collective, Copy, Program, Wait, runs
 
 
 @dataclass
@@ -140,6 +140,9 @@ def flow_of_program(program: Program) -> Flow:
         if isinstance(step, Copy):
             read = number(step.source, step.source_offset, step.size)
             flow.uses.append(Use((read,), (number(step.destination, step.destination_offset, step.size),)))
+            continue
+        if isinstance(step, Wait):
+            flow.uses.append(Use((), ()))
             continue
         if isinstance(step, Collective):
             read, written = (tuple(number(*one) for one in found) for found in (step.reads, step.writes))

@@ -245,13 +245,17 @@ class KernelGraph(Generic[N]):
         del self._bit[kernel], self._reach[kernel]
 
     def order(self) -> list[N]:
-        """Returns the kernels in an order that runs: as they stand, as far as dependences let them.
+        """Returns the kernels in an order that runs: as they stand, as far as dependences let them."""
+        return topological(self.kernels, self.successors)
 
-        Collectives come in rounds: what needs none, then all that this allows, alike ones side by side, then what needs
-        no others than these, and so on. So one message carries several, and there are as few messages in a row as the
+    def in_rounds(self) -> list[N]:
+        """Returns the kernels in an order that runs, with collectives in rounds.
+
+        First comes what needs none, then all collectives that this allows, alike ones side by side, then what needs no
+        others than these, and so on. So one message can carry several, and there are as few messages in a row as the
         longest path has collectives.
         """
-        found = topological(self.kernels, self.successors)
+        found = self.order()
         if not any(isinstance(kernel.single, CollectiveOp) for kernel in found):
             return found
         rounds, kinds = self.rounds(), dict[object, int]()
@@ -312,6 +316,12 @@ def users(buffer: SSAValue) -> list[KernelOp]:
         if isinstance(use.operation, KernelOp) and use.index < len(use.operation.inputs)
     )
     return list(dict.fromkeys(found))
+
+
+def starts_of(order: Sequence[KernelOp]) -> dict[KernelOp, KernelOp]:
+    """Returns, for each kernel that ends an exchange, the one that starts it: from there on its results are written."""
+    starts = {one.outputs[0]: one for one in order if one.collective is not None and one.collective.is_start}
+    return {one: starts[one.inputs[-1]] for one in order if one.collective is not None and one.collective.is_wait}
 
 
 def steps_of(order: Sequence[KernelOp]) -> dict[KernelOp, int]:

@@ -204,6 +204,11 @@ class Parts:
         return max((_nesting(stage.body) for stage in self.stages), default=0)
 
     @property
+    def is_exchange(self) -> bool:
+        """Whether it is a collective."""
+        return isinstance(self.single, CollectiveOp)
+
+    @property
     def is_pointwise(self) -> bool:
         """Whether no stage has loops of its own."""
         return self.single is None and not any(stage.own for stage in self.stages)

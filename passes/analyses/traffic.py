@@ -33,6 +33,8 @@ def bytes_moved(kernel: KernelOp) -> int:
     """
     touched: dict[SSAValue, dict[AffineMap, int]] = {}
     loaded: dict[SSAValue, int] = {}
+    if kernel.collective is not None and kernel.collective.is_start:
+        return 0
     if kernel.collective is not None:
         return sum(math.prod(shape_of(operand)) * element_bytes(element_of(operand)) for operand in kernel.operands)
     if kernel.attention is not None:

@@ -62,6 +62,7 @@ from tensorgrad.runtime.program import (
     Repeat,
     Step,
     TensorSlot,
+    Wait,
     requirements,
 )
 from tensorgrad.runtime.target import Target
@@ -98,6 +99,7 @@ class _Builder:
         self.costs: list[list[int]] = []
         self.here = working_folder()
         self.iterations = 0
+        self.requests: dict[SSAValue, int] = {}
 
     def build(self) -> Program:
         """Returns the program."""
@@ -141,7 +143,7 @@ class _Builder:
             elif isinstance(op, memref.CopyOp):
                 steps.append(self._copy(op))
             elif isinstance(op, KernelOp) and op.collective is not None:
-                self._exchange(op, op.collective, steps)
+                steps.append(self._exchange(op, op.collective))
             elif isinstance(op, RepeatOp):
                 steps.append(Repeat(op.times, self._steps(op.body.block, (*loops, op))))
             elif not isinstance(op, RowOp | func.ReturnOp):
@@ -224,37 +226,36 @@ class _Builder:
             strides.append(width * (row.start(one) - row.start(zero)))
         return Binding(self.arena_index[view.arena], start, size, access, tuple(strides))
 
-    def _exchange(self, kernel: KernelOp, op: CollectiveOp, steps: list[Step]) -> None:
-        """Appends a collective, or adds its tensor to the one in front of it, if that does the same to others."""
-        source, result = (self._whole(value) for value in kernel.operands)
-        part = Exchange(
-            self.arena_index[source.arena],
-            source.start,
-            math.prod(shape_of(source.result)),
-            self.arena_index[result.arena],
-            result.start,
-            math.prod(shape_of(result.result)),
-        )
-        made = Collective(
+    def _exchange(self, kernel: KernelOp, op: CollectiveOp) -> Collective | Wait:
+        """Returns the step that runs a collective, or starts it, or waits for its end."""
+        if op.is_wait:
+            self.costs.append([0, 0])
+            return Wait(self.requests[kernel.inputs[-1]])
+        request = None
+        last = kernel
+        if op.is_start:
+            request = self.requests[kernel.outputs[0]] = len(self.requests)
+            last = _wait_for(kernel)
+        moved = 0
+        parts: list[Exchange] = []
+        for given, made in zip(kernel.inputs, last.outputs, strict=True):
+            source, result = self._whole(given), self._whole(made)
+            places = (self.arena_index[source.arena], source.start), (self.arena_index[result.arena], result.start)
+            counts = math.prod(shape_of(given)), math.prod(shape_of(made))
+            parts.append(Exchange(*places[0], counts[0], *places[1], counts[1]))
+            moved += source.size + result.size
+        self.bytes_moved += moved
+        self.costs.append([moved, 0])
+        return Collective(
             op.kind.data,
             op.reduction.data,
             op.rank_of_root,
             op.size,
-            DTYPES[element_of(source.result)],
-            (part,),
+            DTYPES[element_of(kernel.inputs[0])],
+            tuple(parts),
             label_of(kernel.location, self.here),
+            request,
         )
-        self.bytes_moved += source.size + result.size
-        last = steps[-1] if steps else None
-        if isinstance(last, Collective) and last == replace(made, parts=last.parts, label=last.label):
-            written = [(buffer, start, start + size) for buffer, start, size in last.writes]
-            begin, end = source.start, source.start + source.size
-            if not any(b == part.source and start < end and begin < stop for b, start, stop in written):
-                steps[-1] = replace(last, parts=(*last.parts, part))
-                self.costs[-1][0] += source.size + result.size
-                return
-        steps.append(made)
-        self.costs.append([source.size + result.size, 0])
 
     def _whole(self, value: SSAValue) -> ViewOp:
         """Returns the view that a collective's operand is."""
@@ -273,6 +274,15 @@ class _Builder:
 
 
 DTYPES: dict[Attribute, str] = {f32: "f32", i32: "i32", i1: "bool", f16: "f16", f64: "f64"}
+
+
+def _wait_for(start: KernelOp) -> KernelOp:
+    """Returns the kernel that ends an exchange."""
+    users = (use.operation for use in start.outputs[0].uses if use.operation is not start)
+    found = next((one for one in users if isinstance(one, KernelOp)), None)
+    if found is None:
+        raise DiagnosticException(f"an exchange at {start.location} starts and is never waited for")
+    return found
 
 
 def _count(op: DispatchOp, name: str) -> int:

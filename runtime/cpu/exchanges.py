@@ -3,29 +3,37 @@
 from __future__ import annotations
 
 import ctypes
+import time
 from typing import Any
 
 import numpy as np
 
+from tensorgrad.runtime.group.background import Task
 from tensorgrad.runtime.group.collective import check_size, exchange, host_dtype
+from tensorgrad.runtime.group.group import Group
 from tensorgrad.runtime.group.membership import current_group
-from tensorgrad.runtime.plan import Collective
+from tensorgrad.runtime.plan import Collective, Wait
 
 _FUNCTION = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.POINTER(ctypes.c_uint64))
 
 
 class Exchanges:
-    """The collectives of an executable, by number. Arrays are handed over where they lie, without a copy."""
+    """The collectives of an executable, by number. Arrays are handed over where they lie, without a copy.
+
+    One that is started runs on a thread of its own until it is waited for, while the step goes on. All that come behind
+    it meanwhile run there too, so that they are in the order of the plan in every process.
+    """
 
     def __init__(self) -> None:
-        self._numbers: dict[Collective, int] = {}
-        self._steps: list[Collective] = []
+        self._numbers: dict[Collective | Wait, int] = {}
+        self._steps: list[Collective | Wait] = []
         self._failure: BaseException | None = None
         self._function = _FUNCTION(self._run)
         self._address = ctypes.cast(self._function, ctypes.c_void_p).value or 0
+        self._under_way: dict[int, Task] = {}
 
-    def __call__(self, step: Collective) -> tuple[int, int]:
-        """Returns the address of the function that runs a collective, and the number to call it with."""
+    def __call__(self, step: Collective | Wait) -> tuple[int, int]:
+        """Returns the address of the function that exchanges, or waits, and the number to call it with."""
         if step not in self._numbers:
             self._numbers[step] = len(self._steps)
             self._steps.append(step)
@@ -42,17 +50,47 @@ class Exchanges:
             raise failure
 
     def _run(self, number: int, addresses: Any) -> int:
-        step = self._steps[number]
+        step, group, begun = self._steps[number], current_group(), time.perf_counter()
         try:
-            group = current_group()
-            check_size(group, step.size)
-            counts = [part.count for part in step.parts] + [part.result_count for part in step.parts]
-            arrays = [_array(addresses[slot], count, host_dtype(step)) for slot, count in enumerate(counts)]
-            exchange(group, step, arrays[: len(step.parts)], arrays[len(step.parts) :])
+            if isinstance(step, Wait):
+                self._wait(step.request)
+            else:
+                self._exchange(group, step, addresses)
         except BaseException as error:  # raised again by `check`, behind the native step
-            self._failure = error
+            self._failure = self._abandoned(group, error)
             return 1
+        finally:
+            group.traffic.stalled += time.perf_counter() - begun
         return 0
+
+    def _exchange(self, group: Group, step: Collective, addresses: Any) -> None:
+        check_size(group, step.size)
+        counts = [part.count for part in step.parts] + [part.result_count for part in step.parts]
+        arrays = [_array(addresses[slot], count, host_dtype(step)) for slot, count in enumerate(counts)]
+
+        def act() -> None:
+            exchange(group, step, arrays[: len(step.parts)], arrays[len(step.parts) :])
+
+        if step.request is not None and group.has_threads:
+            self._under_way[step.request] = group.begin(act)
+        elif self._under_way:
+            group.begin(act).result()
+        else:
+            act()
+
+    def _wait(self, request: int) -> None:
+        if request in self._under_way:
+            self._under_way[request].result()
+            del self._under_way[request]
+
+    def _abandoned(self, group: Group, error: BaseException) -> BaseException:
+        """Ends what is under way, before the step ends whose memory it uses; returns the first error."""
+        tasks = list(self._under_way.values())
+        self._under_way.clear()
+        if tasks:
+            group.abandon(f"a step failed: {str(error) or type(error).__name__}")
+        failures = [failure for task in tasks if (failure := task.joined()) is not None]
+        return failures[0] if failures and isinstance(error, Exception) else error
 
 
 def _array(address: int, count: int, dtype: np.dtype[np.generic]) -> np.ndarray[Any, Any]:

@@ -28,7 +28,9 @@ from tensorgrad.runtime.program import (
     Repeat,
     Step,
     TensorSlot,
+    Wait,
     runs,
+    touched,
 )
 
 STEP = "tg_step"
@@ -67,7 +69,7 @@ class Opcode(IntEnum):
 
 
 Instruction = tuple[int, int, int, int]
-Exchanges = Callable[[Collective], tuple[int, int]]
+Exchanges = Callable[[Collective | Wait], tuple[int, int]]
 END: Instruction = (Opcode.END, 0, 0, 0)
 
 
@@ -141,20 +143,7 @@ def borrowed_inputs(program: Program) -> list[TensorSlot]:
 
     A bool is a word here, so that it has to be converted; an array that is no whole number of words has none behind it.
     """
-    ranges: list[tuple[int, int, int, bool]] = []
-    for step, counts in runs(program.plan):
-        if isinstance(step, Collective):
-            ranges += [(*one, False) for one in step.reads] + [(*one, True) for one in step.writes]
-            continue
-        if isinstance(step, Copy):
-            ranges.append((step.source, step.source_offset, step.size, False))
-            ranges.append((step.destination, step.destination_offset, step.size, True))
-            continue
-        for binding in step.bindings:
-            moved = sum(stride * (count - 1) for stride, count in zip(binding.strides, counts, strict=False))
-            ranges.append((binding.buffer, binding.offset, binding.size + moved, binding.access != "read"))
-        if step.indirect is not None:
-            ranges.append((*step.indirect, 4, True))
+    ranges = [one for step, counts in runs(program.plan) for one in touched(step, counts)]
 
     def is_only_read(tensor: TensorSlot) -> bool:
         end = tensor.offset + tensor.size
@@ -184,7 +173,7 @@ def instructions(
         steps: The steps.
         layout: The frame's layout.
         kernels: The address of what calls each kernel.
-        exchange: Returns the address of the function that runs a collective, and the number to call it with.
+        exchange: Returns the address of the function that exchanges, or waits, and the number to call it with.
         depth: How many loops are around them.
     """
     for step in steps:
@@ -202,6 +191,8 @@ def instructions(
         elif isinstance(step, Collective):
             for slot, (buffer, offset, _) in enumerate((*step.reads, *step.writes), layout.arguments):
                 yield (Opcode.ADDRESS, slot, *layout.base(buffer, offset))
+            yield (Opcode.HOST, *exchange(step), layout.arguments)
+        elif isinstance(step, Wait):
             yield (Opcode.HOST, *exchange(step), layout.arguments)
         else:
             yield from _dispatch(step, layout, kernels[step.kernel])

@@ -10,7 +10,7 @@ import abc
 import os
 import pickle
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from tensorgrad.runtime.errors import GroupError, InputError
+from tensorgrad.runtime.group.background import Background, Task
 from tensorgrad.runtime.group.reductions import COMBINED_BY, DTYPE_NAMES, REDUCTIONS_OF, Array, reduce_in_rank_order
 
 TIMEOUT_VARIABLE = "TG_GROUP_TIMEOUT"
@@ -42,15 +43,17 @@ class Traffic:
         bytes_sent: Bytes that it handed to the transport for other ranks.
         calls: Calls of the group's operations.
         seconds: Seconds spent in them, waiting included.
+        stalled: Seconds in which steps stood still for them: fewer than those where an exchange overlaps kernels.
     """
 
     bytes_sent: int = 0
     calls: int = 0
     seconds: float = 0.0
+    stalled: float = 0.0
 
     def reset(self) -> None:
         """Begins to count anew."""
-        self.bytes_sent, self.calls, self.seconds = 0, 0, 0.0
+        self.bytes_sent, self.calls, self.seconds, self.stalled = 0, 0, 0.0, 0.0
 
 
 def timeout_seconds(chosen: float | None = None) -> float:
@@ -92,6 +95,7 @@ class Group(abc.ABC):
         size: How many there are.
         timeout: Seconds that a call waits for the others.
         traffic: What was sent so far.
+        has_threads: Whether calls may come from another thread than the one that made the group, one at a time.
     """
 
     def __init__(self, rank: int, size: int, timeout: float | None = None):
@@ -99,7 +103,10 @@ class Group(abc.ABC):
         self.size = size
         self.timeout: float = timeout_seconds(timeout)
         self.traffic = Traffic()
+        self.has_threads = True
+        self._background: Background | None = None
         self._ended: str = ""
+        self._is_met = False  # whether the ranks are known to be in the same call
         self._kept = np.empty(0, np.uint8)
 
     def __repr__(self) -> str:
@@ -238,6 +245,23 @@ class Group(abc.ABC):
         ends = np.cumsum(counts)
         return [pickle.loads(texts[end - count : end].tobytes()) for end, count in zip(ends, counts, strict=True)]
 
+    def begin(self, act: Callable[[], None]) -> Task:
+        """Runs a function that calls the group on a thread of its own, behind those that were begun before.
+
+        The group is not to be called directly until it is over.
+        """
+        if self._background is None:
+            self._background = Background()
+        return self._background.begin(act)
+
+    def abandon(self, reason: str) -> None:
+        """Gives the group up, also for a call that is under way on another thread, which raises.
+
+        Args:
+            reason: What messages say of it.
+        """
+        self._ended = self._ended or reason
+
     def close(self) -> None:
         """Ends this rank's part in the group: it can't be used any more."""
         self._ended = self._ended or "it was closed"
@@ -311,6 +335,7 @@ class Group(abc.ABC):
         if self._ended:
             raise GroupError(f"rank {self.rank} of {self.size}: {what}: the group is over, since {self._ended}")
         start = time.perf_counter()
+        self._is_met = False
         try:
             yield
         except BaseException as error:

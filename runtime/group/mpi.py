@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import faulthandler
+import logging
 import os
 import sys
 import time
@@ -43,6 +44,8 @@ TEXT_BYTES = 240
 
 FORWARDING = 0.2
 """Seconds in which a launcher forwards what a process has written, before that process ends all and the launcher."""
+
+_log = logging.getLogger("tensorgrad.group")
 
 _give_core_away: Callable[[], None] = getattr(os, "sched_yield", lambda: time.sleep(0))
 
@@ -103,6 +106,9 @@ class MPIGroup(Group):
             super().__init__(world.Get_rank(), world.Get_size(), timeout)
             self._check_size()
             self._communicator = world.Dup()
+        self.has_threads = self._mpi.Query_thread() >= self._mpi.THREAD_SERIALIZED
+        if not self.has_threads and self.rank == 0:
+            _log.warning("MPI serves one thread of a process alone: nothing is computed while values are exchanged")
         bits = {1: self._mpi.UINT8_T, 2: self._mpi.UINT16_T, 4: self._mpi.UINT32_T, 8: self._mpi.UINT64_T}
         self._types: dict[int, Any] = bits
         self._pending: list[Any] = []
@@ -148,7 +154,7 @@ class MPIGroup(Group):
         return [array, list(counts), starts, self._types[array.itemsize]]
 
     def _move(self, begin: Callable[[], Any], what: str) -> None:
-        """Meets the other ranks, begins a call that moves bytes, and waits until it is over.
+        """Begins to move bytes, and waits until that is over; at the beginning of a call ranks meet before.
 
         Till they have met ranks sleep, and from then on they do not.
 
@@ -157,7 +163,9 @@ class MPIGroup(Group):
         """
         start = time.perf_counter()
         try:
-            self._meet(start, what)
+            if not self._is_met:
+                self._meet(start, what)
+                self._is_met = True
             self._wait(begin(), start, MOVING, MOVING_SLEEP, what)
         except self._mpi.Exception as error:
             raise GroupError(f"rank {self.rank} of {self.size}: {what}: {error}") from error
@@ -185,6 +193,8 @@ class MPIGroup(Group):
         self._pending.append(request)  # which holds the arrays, too, if the call is never over
         begun = time.perf_counter()
         while not request.Test():
+            if self._ended:
+                raise GroupError(f"rank {self.rank} of {self.size}: {what}: {self._ended}")
             now = time.perf_counter()
             if now - start > self.timeout:
                 raise GroupError(

@@ -27,6 +27,7 @@ class _Meeting:
         self.taken: list[tuple[str, Any]] = []
         self.round = 0
         self.ended: dict[int, str] = {}
+        self.abandoned: dict[int, str] = {}
         self.failed: tuple[int, BaseException] | None = None
 
     def meet(self, rank: int, what: str, value: Any) -> list[Any]:
@@ -44,7 +45,7 @@ class _Meeting:
                 self.round += 1
                 self.changed.notify_all()
             start = time.monotonic()
-            self.changed.wait_for(lambda: self.round > present or bool(self.ended), self.timeout)
+            self.changed.wait_for(lambda: self.round > present or bool(self.ended or self.abandoned), self.timeout)
             if self.round == present:
                 self._give_up(rank, what, time.monotonic() - start)
             others = [(one, text) for one, (text, _) in enumerate(self.taken) if text != what]
@@ -53,11 +54,20 @@ class _Meeting:
             return [value for _, value in self.taken]
 
     def _give_up(self, rank: int, what: str, waited: float) -> None:
-        if self.ended:
-            other, reason = next(iter(self.ended.items()))
+        gone = {**self.abandoned, **self.ended}
+        if rank in gone:
+            raise GroupError(f"rank {rank} of {self.size}: {what}: {gone[rank]}")
+        if gone:
+            other, reason = next(iter(gone.items()))
             raise GroupError(f"rank {rank} of {self.size} waited in {what}, but rank {other} {reason}")
         missing = ", ".join(str(one) for one in range(self.size) if one not in self.brought)
         raise GroupError(f"rank {rank} of {self.size} waited {waited:g} s in {what}; not there: {missing}")
+
+    def abandon(self, rank: int, reason: str) -> None:
+        """Says that a rank comes to no further call."""
+        with self.changed:
+            self.abandoned[rank] = f"gave up: {reason}"
+            self.changed.notify_all()
 
     def leave(self, rank: int, error: BaseException | None) -> None:
         """Says that a rank is at its end, so that nobody waits for it any more."""
@@ -74,6 +84,11 @@ class Simulated(Group):
     def __init__(self, rank: int, meeting: _Meeting):
         super().__init__(rank, meeting.size, meeting.timeout)
         self._meeting = meeting
+
+    def abandon(self, reason: str) -> None:
+        """See `Group`; the other ranks are told."""
+        super().abandon(reason)
+        self._meeting.abandon(self.rank, reason)
 
     def _all_to_all(
         self, send: Array, send_counts: Sequence[int], receive: Array, receive_counts: Sequence[int], what: str

@@ -5,7 +5,6 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from itertools import groupby
 from typing import Any, TypeVar
 
 import numpy as np
@@ -15,11 +14,11 @@ from tensorgrad.runtime.backend import OutputHandle, OutputRing
 from tensorgrad.runtime.errors import DeviceError
 from tensorgrad.runtime.executable import ProgramExecutable
 from tensorgrad.runtime.profile import busiest, named
-from tensorgrad.runtime.program import Collective, Copy, Dispatch, Leaf, Program, runs, unrolled
+from tensorgrad.runtime.program import Collective, Copy, Dispatch, Leaf, Program, Wait, runs, unrolled
 from tensorgrad.runtime.stepwise import Stepwise
 from tensorgrad.runtime.webgpu.device import MOST_STAGING, WebGPUDevice
 from tensorgrad.runtime.webgpu.encoding import Command, CopyCommand, Recording, Segment
-from tensorgrad.runtime.webgpu.exchanging import Exchanging
+from tensorgrad.runtime.webgpu.exchanging import Exchanging, UnderWay, Waiting
 from tensorgrad.runtime.webgpu.patient_device import PatientDevice
 from tensorgrad.runtime.webgpu.pipelines import Pipeline, pipelines_of
 
@@ -71,7 +70,8 @@ class WebGPUExecutable(ProgramExecutable[WebGPUDevice, wgpu.GPUBuffer]):
         self._buffers = self._within("allocating", lambda: self._allocated(share, in_turn))
         self._ring = self._new_ring(PatientDevice(self.device, self.timeout, self._described))
         self._groups: dict[tuple[object, ...], wgpu.GPUBindGroup] = {}
-        self._recordings: dict[int, list[Recording | Exchanging]] = {}
+        self._recordings: dict[int, list[Recording | Exchanging | Waiting]] = {}
+        self._under_way: UnderWay = {}
         self._prepare_inputs()
 
     def _compile(self) -> dict[Dispatch, Pipeline]:
@@ -169,19 +169,31 @@ class WebGPUExecutable(ProgramExecutable[WebGPUDevice, wgpu.GPUBuffer]):
             index = self._next()
             if index not in self._recordings:
                 self._recordings[index] = self._recorded(index)
-            for part in self._recordings[index]:
-                part.submit()
+            try:
+                for part in self._recordings[index]:
+                    part.submit()
+            finally:
+                self._under_way.clear()  # of a step that fails in its middle
         return index
 
-    def _recorded(self, index: int) -> list[Recording | Exchanging]:
+    def _recorded(self, index: int) -> list[Recording | Exchanging | Waiting]:
         """Returns the plan with this ring slot's buffers: submits, and between them exchanges with the group."""
         buffers = {**self._buffers, **self._ring.buffers(index)}
-        parts: list[Recording | Exchanging] = []
-        for is_collective, found in groupby(self._segments(index), lambda one: isinstance(one, Collective)):
-            if is_collective:
-                parts += [Exchanging(self.device, one, buffers) for one in found if isinstance(one, Collective)]
+        parts: list[Recording | Exchanging | Waiting] = []
+        submitted: list[Segment] = []
+        for segment in self._segments(index):
+            if not isinstance(segment, Collective | Wait):
+                submitted.append(segment)
+                continue
+            if submitted:
+                parts.append(self.device.recorded(submitted))
+                submitted = []
+            if isinstance(segment, Wait):
+                parts.append(Waiting(segment, self._under_way))
             else:
-                parts.append(self.device.recorded([one for one in found if not isinstance(one, Collective)]))
+                parts.append(Exchanging(self.device, segment, buffers, self._under_way))
+        if submitted or not parts:
+            parts.append(self.device.recorded(submitted))
         return parts
 
     def prepare(self, inputs: Mapping[str, Any], scalars: Mapping[str, float]) -> tuple[list[Segment], int]:
@@ -199,7 +211,7 @@ class WebGPUExecutable(ProgramExecutable[WebGPUDevice, wgpu.GPUBuffer]):
         self._new_ranges = self._ranges_without(self._fill(inputs, scalars, ()))
         with self.device.reporting(f"preparing {self.program.name!r}"):
             index = self._next()
-            return [one for one in self._segments(index) if not isinstance(one, Collective)], index
+            return [one for one in self._segments(index) if not isinstance(one, Collective | Wait)], index
 
     def stepwise(self, inputs: Mapping[str, Any], scalars: Mapping[str, float]) -> Stepwise[wgpu.GPUBuffer]:
         """Prepares a step; see `ProgramExecutable.stepwise`."""
@@ -210,7 +222,10 @@ class WebGPUExecutable(ProgramExecutable[WebGPUDevice, wgpu.GPUBuffer]):
 
         def run(step: Leaf, times: tuple[int, ...]) -> None:
             if isinstance(step, Collective):
-                Exchanging(self.device, step, buffers).submit()
+                Exchanging(self.device, step, buffers, self._under_way).submit()
+                return
+            if isinstance(step, Wait):
+                Waiting(step, self._under_way).submit()
                 return
             doing = "copying" if isinstance(step, Copy) else f"running {named(self.program, step)}"
             with self.device.reporting(doing):
@@ -249,13 +264,13 @@ class WebGPUExecutable(ProgramExecutable[WebGPUDevice, wgpu.GPUBuffer]):
                 self.device.write_range(self._input_buffer, start, self._host[start:end])
         return index
 
-    def _segments(self, index: int) -> list[Segment | Collective]:
+    def _segments(self, index: int) -> list[Segment | Collective | Wait]:
         """Returns the plan with this ring slot's buffers; dispatches that touch no output share their bind groups."""
         buffers = {**self._buffers, **self._ring.buffers(index)}
-        segments: list[Segment | Collective] = []
+        segments: list[Segment | Collective | Wait] = []
         known: dict[int, Command] = {}
         for step, times in unrolled(self.program.plan):
-            if isinstance(step, Collective):
+            if isinstance(step, Collective | Wait):
                 segments.append(step)
                 continue
             if isinstance(step, Copy):

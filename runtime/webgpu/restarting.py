@@ -17,7 +17,7 @@ import wgpu
 
 from tensorgrad.runtime.backend import OutputHandle, OutputRing, RingSlot, check_inputs
 from tensorgrad.runtime.errors import DeviceLostError, DeviceLostWarning, user_frame
-from tensorgrad.runtime.program import PERSISTENT_ROLES, Collective, Copy, Dispatch, Program, TensorSlot, runs
+from tensorgrad.runtime.program import PERSISTENT_ROLES, Collective, Copy, Dispatch, Program, TensorSlot, Wait, runs
 from tensorgrad.runtime.webgpu.device import LOST, WebGPUDevice
 from tensorgrad.runtime.webgpu.encoding import Segment
 from tensorgrad.runtime.webgpu.executable import WebGPUExecutable
@@ -364,6 +364,8 @@ def _changes_state(program: Program) -> bool:
                 written = [step.destination]
             case Collective():
                 written = [buffer for buffer, _, _ in step.writes]
+            case Wait():
+                written = []
             case Dispatch():
                 written = [binding.buffer for binding in step.bindings if binding.access != "read"]
         if not kept.isdisjoint(written):

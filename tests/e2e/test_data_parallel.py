@@ -145,7 +145,7 @@ def test_micro_batches_are_exchanged_once() -> None:
 
     sent = simulate(2, calls, timeout=TIMEOUT)[0]
     assert sent[:3] == sent[3:]
-    assert sent[0] == sent[1] == 2 * 4  # the loss and the accuracy
+    assert sent[0] == sent[1] == 2 * 256  # the loss and the accuracy, each where a device can bind it
     parameters = 12 * 24 + 24 + 24 * 4 + 4
     assert sent[2] >= 4 * parameters
 
@@ -175,7 +175,7 @@ def test_gradients_are_sent_once(clip: float | None, shard: Literal["optimizer"]
         return group.traffic.bytes_sent - before, sum(value.nbytes for value in training.parameters().values())
 
     for found, parameters in simulate(2, sent, timeout=TIMEOUT):
-        assert parameters <= found <= 1.3 * parameters  # with padding, the loss, and the norm
+        assert parameters <= found <= 1.4 * parameters  # with padding, the loss, and the norm
 
 
 @pytest.mark.parametrize("size", [2, 4])

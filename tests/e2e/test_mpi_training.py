@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from processes import launched
+from processes import LIMIT, launched
 
 SCRIPT = Path(__file__).with_name("trained_run.py")
 PROCESSES, STEPS = 2, 40
@@ -25,12 +25,13 @@ def check_bits(folder: Path, other: Path) -> None:
         np.testing.assert_array_equal(value, second[name], name)
 
 
-def run(folder: Path, moments: list[str], processes: int = PROCESSES) -> str:
+def run(folder: Path, moments: list[str], processes: int = PROCESSES, **variables: str) -> str:
     """Runs the training, which is started again as often as there are moments; what `tg launch` says."""
     folder.mkdir()
     listed = folder / "moments"
     listed.write_text("\n".join(moments))
-    done = launched("-n", processes, "--restarts", len(moments), SCRIPT, folder, listed)
+    limit = LIMIT * (1 + len(moments))
+    done = launched("-n", processes, "--restarts", len(moments), SCRIPT, folder, listed, limit=limit, **variables)
     assert done.returncode == 0, done.stderr
     return done.stderr
 
@@ -43,8 +44,10 @@ def killed_at(count: int) -> list[str]:
 
 
 def test_the_same_run_has_the_same_bits(tmp_path: Path) -> None:
-    for name in ("first", "second"):
-        run(tmp_path / name, [])
+    """Also where MPI serves one thread alone, so that nothing is computed while values are exchanged."""
+    assert run(tmp_path / "first", []) == ""
+    said = run(tmp_path / "second", [], MPI4PY_RC_THREAD_LEVEL="single")
+    assert said == "[0] MPI serves one thread of a process alone: nothing is computed while values are exchanged\n"
     check_bits(tmp_path / "first", tmp_path / "second")
 
 

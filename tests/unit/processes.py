@@ -10,8 +10,8 @@ LIMIT = 120.0
 """Seconds after which a launch is ended, and its test fails."""
 
 
-def launched(*arguments: object, **variables: str) -> subprocess.CompletedProcess[str]:
+def launched(*arguments: object, limit: float = LIMIT, **variables: str) -> subprocess.CompletedProcess[str]:
     """Runs `tg launch` with the arguments."""
     command = [sys.executable, "-m", "tensorgrad.tools.tg", "launch", *map(str, arguments)]
     environment = {**os.environ, "TG_GROUP_TIMEOUT": "60", **variables}
-    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=LIMIT)
+    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=limit)

@@ -173,11 +173,13 @@ class Fusion:
     def merge_siblings(self) -> bool:
         """Merges independent kernels over one grid: pointwise ones, reductions that share an input or are small."""
         changed = False
-        groups: dict[tuple[int, tuple[int, ...]], list[Parts]] = {}
-        rounds = self.graph.rounds()  # Nobody waits for an exchange because of a sibling.
+        groups: dict[tuple[int, Parts | None, tuple[int, ...]], list[Parts]] = {}
+        rounds = self.graph.rounds()
         for kernel in self.graph.kernels:
             if kernel.contraction is None and kernel.single is None:
-                groups.setdefault((rounds[kernel], kernel.grid), []).append(kernel)
+                # No kernel waits for an exchange because of a sibling, and no exchange for a sibling of what it is of.
+                exchange = next((one for one in self.graph.readers(kernel) if one.is_exchange), None)
+                groups.setdefault((rounds[kernel], exchange, kernel.grid), []).append(kernel)
         for group in groups.values():
             current: list[Parts] = []
             for kernel in group:
@@ -361,7 +363,7 @@ class Fusion:
     def _finish(self) -> None:
         """Puts allocations first and kernels in an order that runs."""
         block, last = self.function.body.block, return_of(self.function)
-        order = self.graph.order()
+        order = self.graph.in_rounds()
         kept = {
             part
             for kernel in order

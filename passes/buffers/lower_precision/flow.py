@@ -158,7 +158,8 @@ class Flow:
                 if isinstance(inner, GenericOp | AttentionOp):
                     self._note_stage(inner)
                 elif isinstance(inner, CollectiveOp):
-                    self.value_of(inner.destination).made_from[self.value_of(inner.source)] = None
+                    for source, result in zip(inner.sources, inner.outputs, strict=True):
+                        self.value_of(result).made_from[self.value_of(source)] = None
 
     def _note_stage(self, stage: GenericOp | AttentionOp) -> None:
         if isinstance(stage, GenericOp):

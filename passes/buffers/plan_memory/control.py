@@ -15,7 +15,7 @@ from xdsl.utils.exceptions import DiagnosticException
 
 from tensorgrad.dialects.buf import Buffer, KernelOp, buffer_bytes, element_bytes, element_of
 from tensorgrad.dialects.buf_control import ChooseOp, RepeatOp, RunOp, row_type
-from tensorgrad.passes.analyses.graph import KernelGraph, has_calls, steps_of, users
+from tensorgrad.passes.analyses.graph import KernelGraph, has_calls, starts_of, steps_of, users
 from tensorgrad.passes.analyses.storage import writes_in_place
 from tensorgrad.passes.buffers.plan_memory.arenas import aligned
 
@@ -231,13 +231,15 @@ class ControlTree:
         for op in function.body.block.ops:
             if isinstance(op, memref.AllocOp):
                 env[op.memref] = Place(self._root(_size(op.memref), op.location, loops))
-        steps = steps_of(order)
+        steps, starts = steps_of(order), starts_of(order)
         items: list[Item] = []
         highest = -1
         for kernel in order:
             places = [env[operand] for operand in kernel.operands]
             for place in places:
                 place.root.uses.append((self.step + steps[kernel], loops))
+            for result in kernel.outputs if kernel in starts else ():
+                env[result].root.uses.append((self.step + steps[starts[kernel]], loops))
             number = kernel.dispatch_number
             if number is not None:
                 highest = max(highest, number)
@@ -278,12 +280,13 @@ def _updates_in_place(function: FuncOp) -> dict[SSAValue, SSAValue]:
         return {}
     graph = KernelGraph.of(function)
     order = graph.order()
+    starts = starts_of(order)
     found: dict[SSAValue, SSAValue] = {}
     for old, new in graph.updates.items():
         writer = graph.writer(new)
         if writer is None or new not in graph.in_place or not writes_in_place(writer, old, new):
             continue
-        behind = order[order.index(writer) + 1 :]
+        behind = order[order.index(starts.get(writer, writer)) + 1 :]
         if not any(kernel in behind for kernel in users(old)):
             found[new] = old
     return found

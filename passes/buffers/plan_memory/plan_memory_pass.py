@@ -32,7 +32,7 @@ from tensorgrad.dialects.buf import (
 from tensorgrad.dialects.buf_control import BranchOp, RowOp
 from tensorgrad.dialects.signature import Slot, arguments_of
 from tensorgrad.dialects.tg.shape import PACK_ALIGNMENT
-from tensorgrad.passes.analyses.graph import KernelGraph, has_calls, steps_of, updates_of, users
+from tensorgrad.passes.analyses.graph import KernelGraph, has_calls, starts_of, steps_of, updates_of, users
 from tensorgrad.passes.analyses.storage import (
     LEAST_WORKSPACE_BYTES,
     PACKED,
@@ -60,9 +60,10 @@ class PlanMemoryPass(LevelPass):
     arguments, and each kind of optimizer state (the part of its name before the first `/`) in one. The buffers of a
     `buf.pack` lie side by side as it says, with zeros between them, and it becomes one view; packed allocations, such
     as gradients, have an arena to themselves. Inputs and scalars share one arena, scalars packed at its start.
-    Everything else shares the workspace, by lifetime. Updates happen in place where no reader of the old value comes
-    later, else by a copy at the end. No range crosses another that is in use. The function says `buf.peak_bytes` (all
-    arenas), `buf.workspace_bytes`, and `buf.least_workspace_bytes`, which no plan for this order can go below.
+    Everything else shares the workspace, by lifetime, which is from start to wait for what an exchange in two phases
+    reads and writes. Updates happen in place where no reader of the old value comes later, else by a copy at the end.
+    No range crosses another that is in use. The function says `buf.peak_bytes` (all arenas), `buf.workspace_bytes`, and
+    `buf.least_workspace_bytes`, which no plan for this order can go below.
 
     The kernels of private functions that a function runs come to stand in it, in `buf.repeat` and `buf.branch`. What a
     loop carries is updated in place, or double-buffered; slices of sequences are read and written where they
@@ -103,6 +104,7 @@ class _Plan:
         self.arguments = list(self.block.args)
         self.graph = KernelGraph.of(function)
         self.order = self.graph.order()
+        self.starts = starts_of(self.order)
         self.packs: dict[PackOp, SSAValue | None] = {}
         self.total = 0
 
@@ -195,8 +197,8 @@ class _Plan:
         return possible and not any(self._read_again(part, writer) for part in parts)
 
     def _read_again(self, old: SSAValue, writer: KernelOp) -> bool:
-        """Returns whether a kernel behind the writer still reads the old value."""
-        behind = self.order[self.order.index(writer) + 1 :]
+        """Returns whether a kernel behind the writer, or behind where it starts to write, reads the old value."""
+        behind = self.order[self.order.index(self.starts.get(writer, writer)) + 1 :]
         return any(kernel in behind for kernel in users(old))
 
     # Rows
@@ -330,7 +332,9 @@ class _Plan:
         values = [op.memref for op in self._allocations() if row_of(op.memref) is None]
         ranges: list[Range] = []
         for value in values:
-            steps = [number[use.operation] for use in value.uses if isinstance(use.operation, KernelOp)]
+            kernels = [use.operation for use in value.uses if isinstance(use.operation, KernelOp)]
+            begun = [self.starts[one] for one in kernels if one in self.starts and value in one.outputs]
+            steps = [number[one] for one in (*kernels, *begun)]
             ranges.append(Range(buffer_bytes(value.type), min(steps), max(steps)))
         alignment = self.target.min_storage_buffer_offset_alignment
         layout = by_lifetime(ranges, alignment, self._workspace_limit())

@@ -41,3 +41,58 @@ func.func @f(%x: memref<8xf32>, %y: memref<8xf32>) {
   }
   func.return
 }
+
+// -----
+
+func.func @f(%x: memref<8xf32>, %y: memref<8xf32>) {
+  buf.kernel grid = [] ins(%x : memref<8xf32>) outs(%y : memref<8xf32>) {
+  ^bb0(%0: memref<8xf32>, %1: memref<8xf32>):
+    // CHECK: 'begin' is not one of start, wait
+    buf.collective "all_reduce" ins(%0 : memref<8xf32>) outs(%1 : memref<8xf32>) {reduction = "sum", root = 0 : i64, size = 2 : i64, phase = "begin"}
+  }
+  func.return
+}
+
+// -----
+
+func.func @f(%x: memref<8xf32>, %y: memref<8xf32>) {
+  buf.kernel grid = [] ins(%x : memref<8xf32>) outs(%y : memref<8xf32>) {
+  ^bb0(%0: memref<8xf32>, %1: memref<8xf32>):
+    // CHECK: a start makes one request of memref<i32>, which its wait takes behind its inputs
+    buf.collective "all_reduce" ins(%0 : memref<8xf32>) outs(%1 : memref<8xf32>) {reduction = "sum", root = 0 : i64, size = 2 : i64, phase = "start"}
+  }
+  func.return
+}
+
+// -----
+
+func.func @f(%x: memref<8xf32>, %y: memref<8xf32>) {
+  buf.kernel grid = [] ins(%x : memref<8xf32>) outs(%y : memref<8xf32>) {
+  ^bb0(%0: memref<8xf32>, %1: memref<8xf32>):
+    // CHECK: a start makes one request of memref<i32>, which its wait takes behind its inputs
+    buf.collective "all_reduce" ins(%0 : memref<8xf32>) outs(%1 : memref<8xf32>) {reduction = "sum", root = 0 : i64, size = 2 : i64, phase = "wait"}
+  }
+  func.return
+}
+
+// -----
+
+func.func @f(%r: memref<i32>, %y: memref<8xf32>) {
+  buf.kernel grid = [] ins(%r : memref<i32>) outs(%y : memref<8xf32>) {
+  ^bb0(%0: memref<i32>, %1: memref<8xf32>):
+    // CHECK: exchanges nothing
+    buf.collective "all_reduce" ins(%0 : memref<i32>) outs(%1 : memref<8xf32>) {reduction = "sum", root = 0 : i64, size = 2 : i64, phase = "wait"}
+  }
+  func.return
+}
+
+// -----
+
+func.func @f(%x: memref<8xf32>, %z: memref<8xf32>, %y: memref<8xf32>) {
+  buf.kernel grid = [] ins(%x, %z : memref<8xf32>, memref<8xf32>) outs(%y : memref<8xf32>) {
+  ^bb0(%0: memref<8xf32>, %1: memref<8xf32>, %2: memref<8xf32>):
+    // CHECK: 2 inputs have 1 results
+    buf.collective "all_reduce" ins(%0, %1 : memref<8xf32>, memref<8xf32>) outs(%2 : memref<8xf32>) {reduction = "sum", root = 0 : i64, size = 2 : i64}
+  }
+  func.return
+}

@@ -53,7 +53,8 @@ def lower_collective(op: collective.CollectiveOp, operand: View, emit: Emit, add
         buffers.CollectiveOp.of(
             KINDS[type(op)],
             op.size,
-            *block.args,
+            block.args[:1],
+            block.args[1:],
             reduction=op.reduction.data if isinstance(op, collective.AllReduceOp) else "sum",
             root=int_value(op.properties, "root") if "root" in op.properties else 0,
         )

@@ -1,9 +1,9 @@
 // RUN: tg-opt %s -p lower-tg-to-buf | filecheck %s
 // RUN: tg-opt %s -p 'inference-pipeline{target=webgpu-default}' | filecheck %s --check-prefix PLANNED
-// RUN: tg-opt %s -p 'inference-pipeline{target=cpu}' | filecheck %s --check-prefix PLANNED
+// RUN: tg-opt %s -p 'inference-pipeline{target=cpu}' | filecheck %s --check-prefix NATIVE
 
 // A collective is a kernel over whole buffers, with the axis that it cuts in front. It stays one for the runtime, between
-// dispatches.
+// dispatches; here one of them runs while the other's operand is computed.
 func.func @f(%x: tensor<4x6xf32>) -> (tensor<4x3xf32>, tensor<4x6xf32>) {
   %0 = tg.reduce_scatter %x axis = 1 size = 2 : tensor<4x6xf32>
   %1 = tg.all_reduce %x reduction = "max" size = 2 : tensor<4x6xf32>
@@ -48,9 +48,19 @@ func.func @f(%x: tensor<4x6xf32>) -> (tensor<4x3xf32>, tensor<4x6xf32>) {
 // CHECK-NEXT:   func.return
 // CHECK-NEXT: }
 
+// PLANNED: buf.kernel grid = [] ins(%x : memref<4x6xf32>) outs({{%.*}} : memref<i32>) {
+// PLANNED: buf.collective "all_reduce" {{.*}} phase = "start"
 // PLANNED: buf.dispatch
 // PLANNED: buf.kernel grid = [] ins({{%.*}} : memref<6x4xf32>) outs({{%.*}} : memref<3x4xf32>) {
 // PLANNED: buf.collective "reduce_scatter"
-// PLANNED: buf.kernel grid = [] ins({{%.*}} : memref<4x6xf32>) outs({{%.*}} : memref<4x6xf32>) {
-// PLANNED: buf.collective "all_reduce"
+// PLANNED: buf.kernel grid = [] ins(%x, {{%.*}} : memref<4x6xf32>, memref<i32>) outs({{%.*}} : memref<4x6xf32>) {
+// PLANNED: buf.collective "all_reduce" {{.*}} phase = "wait"
 // PLANNED: buf.dispatch
+
+// NATIVE: buf.collective "all_reduce" {{.*}} phase = "start"
+// NATIVE: buf.dispatch
+// NATIVE: buf.collective "reduce_scatter" {{.*}} phase = "start"
+// NATIVE: buf.collective "all_reduce" {{.*}} phase = "wait"
+// NATIVE: buf.dispatch
+// NATIVE: buf.collective "reduce_scatter" {{.*}} phase = "wait"
+// NATIVE: buf.dispatch

@@ -1,0 +1,185 @@
+"""The pass `overlap-collectives`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import cast
+
+from xdsl.context import Context
+from xdsl.dialects import memref
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Block, Operation, SSAValue
+
+from tensorgrad.dialects.buf import Buffer, KernelOp, buffer_bytes
+from tensorgrad.dialects.collective import REQUEST, START, WAIT
+from tensorgrad.passes.analyses.graph import KernelGraph, has_calls, steps_of
+from tensorgrad.passes.buffers.lower_tg_to_buf.kernels import set_location
+from tensorgrad.passes.functions import return_of
+from tensorgrad.passes.levels import KERNELS, LevelPass
+
+MESSAGE_BYTES = 1 << 20
+"""The bytes that several buffers in one message have at most: they are copied side by side."""
+
+
+@dataclass(frozen=True)
+class OverlapCollectivesPass(LevelPass):
+    """Lets kernels run while values are exchanged.
+
+    Expects functions of `buf` before `plan-memory`, with their kernels in the order in which they are to run.
+    Guarantees the same results, bit for bit, with the same kernels in the same order. Collectives that can be one
+    message are one, of at most `message_bytes` unless it has one buffer. An exchange that needs not be over at once is
+    in two phases: its start stands behind the last kernel that it has to wait for, and its wait in front of the first
+    that waits for it. Where no kernel is between them it stays as it is. Starts are in one order, which is that of the
+    exchanges.
+
+    Attributes:
+        message_bytes: The bytes that several buffers in one message have at most.
+    """
+
+    name = "overlap-collectives"
+    levels = KERNELS
+
+    message_bytes: int = MESSAGE_BYTES
+
+    def rewrite(self, ctx: Context, op: ModuleOp) -> None:
+        for function in op.ops:
+            if isinstance(function, FuncOp) and function.body.blocks and not has_calls(function):
+                _overlap(function, self.message_bytes)
+
+
+@dataclass
+class _Message:
+    """Collectives that are exchanged together.
+
+    Attributes:
+        kernels: They.
+        start: Behind which place of the order all that they need is there.
+        wait: In front of which place something needs them.
+        bytes: What they exchange.
+    """
+
+    kernels: list[KernelOp] = field(default_factory=list[KernelOp])
+    start: float = -1.0
+    wait: float = float("inf")
+    bytes: int = 0
+
+    def takes(self, other: _Message, most: int) -> bool:
+        """Returns whether another message, which starts no earlier, can be a part of this one."""
+        buffers = {buffer for kernel in self.kernels for buffer in kernel.operands}
+        return (
+            other.start < self.wait
+            and self.bytes + other.bytes <= most
+            and not any(buffer in buffers for kernel in other.kernels for buffer in kernel.operands)
+        )
+
+    def take(self, other: _Message) -> None:
+        """Makes another message a part of this one."""
+        self.kernels += other.kernels
+        self.start, self.wait = max(self.start, other.start), min(self.wait, other.wait)
+        self.bytes += other.bytes
+
+
+def _overlap(function: FuncOp, most: int) -> None:
+    if not any(isinstance(op, KernelOp) and _is_at_once(op) for op in function.body.block.ops):
+        return
+    graph = KernelGraph.of(function)
+    order = graph.order()
+    places = {kernel: place for place, kernel in enumerate(order)}
+    events: list[tuple[float, KernelOp]] = [(places[one], one) for one in order if not _is_at_once(one)]
+    computing = [place for place, kernel in enumerate(order) if kernel.collective is None]
+    for message in _messages(graph, order, most):
+        if any(message.start < place < message.wait for place in computing):
+            events += zip((message.start, message.wait), _in_two_phases(message.kernels), strict=True)
+        else:
+            events.append((message.start, _as_one(message.kernels)))
+    last = return_of(function)
+    for kernel in order:
+        kernel.detach()
+    for _, kernel in sorted(events, key=lambda event: event[0]):
+        function.body.block.insert_op_before(kernel, last)
+    for kernel in order:
+        if kernel.parent is None:  # part of a message
+            kernel.erase()
+
+
+def _is_at_once(kernel: KernelOp) -> bool:
+    return kernel.collective is not None and kernel.collective.phase is None
+
+
+def _messages(graph: KernelGraph[KernelOp], order: Sequence[KernelOp], most: int) -> list[_Message]:
+    """Returns what is exchanged together, in the order in which it is there."""
+    alone = sorted(_alone(graph, order), key=lambda message: message.start)
+    found: list[_Message] = []
+    open_by_kind: dict[object, _Message] = {}
+    for message in alone:
+        op = message.kernels[0].collective
+        assert op is not None
+        into = open_by_kind.get(op.alike)
+        if into is not None and into.takes(message, most):
+            into.take(message)
+        else:
+            open_by_kind[op.alike] = message
+            found.append(message)
+    return sorted(found, key=lambda message: message.start)
+
+
+def _alone(graph: KernelGraph[KernelOp], order: Sequence[KernelOp]) -> list[_Message]:
+    """Returns a message for each collective, with the places between which it can be exchanged."""
+    places = {kernel: place for place, kernel in enumerate(order)}
+    before: dict[KernelOp, list[KernelOp]] = {kernel: [] for kernel in order}
+    for kernel in order:
+        for later in graph.successors(kernel):
+            before[later].append(kernel)
+    first, last = _ends_of_dispatches(order)
+    found: list[_Message] = []
+    for kernel in filter(_is_at_once, order):
+        start = max((last[one] + 0.25 for one in before[kernel]), default=-0.5)
+        if any(one.collective is not None for one in before[kernel]):
+            start = places[kernel]  # behind where those that it waits for are over at the latest
+        wait = min((first[one] - 0.25 for one in graph.successors(kernel)), default=len(order) - 0.25)
+        size = sum(buffer_bytes(cast(Buffer, value.type)) for value in kernel.operands)
+        found.append(_Message([kernel], start, wait, size))
+    return found
+
+
+def _ends_of_dispatches(order: Sequence[KernelOp]) -> tuple[Mapping[KernelOp, int], Mapping[KernelOp, int]]:
+    """Returns the place of the first and of the last kernel of each kernel's dispatch."""
+    steps = steps_of(order)
+    first: dict[int, int] = {}
+    last: dict[int, int] = {}
+    for place, kernel in enumerate(order):
+        first.setdefault(steps[kernel], place)
+        last[steps[kernel]] = place
+    return {one: first[steps[one]] for one in order}, {one: last[steps[one]] for one in order}
+
+
+def _as_one(kernels: Sequence[KernelOp]) -> KernelOp:
+    """Returns a kernel that exchanges what several do; the only one as it is."""
+    if len(kernels) == 1:
+        return kernels[0]
+    inputs = [value for kernel in kernels for value in kernel.inputs]
+    return _kernel(kernels[0], inputs, [value for kernel in kernels for value in kernel.outputs], None)
+
+
+def _in_two_phases(kernels: Sequence[KernelOp]) -> tuple[KernelOp, KernelOp]:
+    """Returns kernels that start and end what several exchange; their request is allocated with the other buffers."""
+    request = memref.AllocOp([], [], REQUEST)
+    request.location = kernels[0].location
+    block = cast(Block, kernels[0].parent)
+    block.insert_op_before(request, cast(Operation, block.first_op))
+    inputs = [value for kernel in kernels for value in kernel.inputs]
+    outputs = [value for kernel in kernels for value in kernel.outputs]
+    start = _kernel(kernels[0], inputs, [request.memref], START)
+    return start, _kernel(kernels[0], [*inputs, request.memref], outputs, WAIT)
+
+
+def _kernel(like: KernelOp, inputs: Sequence[SSAValue], outputs: Sequence[SSAValue], phase: str | None) -> KernelOp:
+    op = like.collective
+    assert op is not None
+    block = Block(arg_types=[value.type for value in (*inputs, *outputs)])
+    block.add_op(op.like(block.args[: len(inputs)], block.args[len(inputs) :], phase))
+    made = KernelOp.build_kernel((), inputs, outputs, block)
+    set_location(made, like.location)
+    return made

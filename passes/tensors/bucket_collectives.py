@@ -1,0 +1,222 @@
+"""The pass `bucket-collectives`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import TypeGuard, cast
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.utils.exceptions import DiagnosticException
+
+from tensorgrad.dialects.tg.base import int_list, numpy_dtype, size_of
+from tensorgrad.dialects.tg.build import TensorBuilder, element_of, shape_of
+from tensorgrad.dialects.tg.collective import AllReduceOp, CollectiveOp
+from tensorgrad.dialects.tg.control import CondOp, ScanOp
+from tensorgrad.dialects.tg.shape import PACK_ALIGNMENT, PackOp, SliceOp
+from tensorgrad.dialects.tg.traits import is_elementwise, is_leaf, is_view
+from tensorgrad.passes.functions import block_of, find_function, return_of
+from tensorgrad.passes.levels import TENSORS, LevelPass
+
+BUCKET_BYTES = 1 << 20
+"""The bytes of a bucket: enough that moving them takes longer than a message's latency, on networks of today."""
+
+SMALL = 8
+"""What is no more than one of so many parts of a bucket is copied rather than exchanged on its own."""
+
+
+@dataclass(frozen=True)
+class BucketCollectivesPass(LevelPass):
+    """Exchanges sums in buckets: rows of several tensors, which are one message each and need no copy.
+
+    Expects a function of `tg`, such as `distribute` leaves behind. Guarantees the same results, bit for bit, and that a
+    `tg.all_reduce` of sums takes at most `bucket_bytes`, but for padding, unless it is of one tensor. Small ones that
+    are not for each other to wait for are packed (`tg.pack`), and of a row of many tensors, such as of all gradients
+    where their norm is taken, runs of its tensors are exchanged one by one. So the gradients of a model's last layers
+    are exchanged while those of the first are computed.
+
+    Ops come in rounds: what needs no exchange, then all exchanges that this allows, in the order in which their values
+    are there, then what needs no others than these, and so on.
+
+    A function with loops or branches stays as it is, since its kernels have no rows.
+
+    Attributes:
+        bucket_bytes: The bytes of a bucket.
+        function: The function; may be absent where there is only one.
+    """
+
+    name = "bucket-collectives"
+    levels = TENSORS
+
+    bucket_bytes: int = BUCKET_BYTES
+    function: str | None = None
+
+    def rewrite(self, ctx: Context, op: ModuleOp) -> None:
+        if self.bucket_bytes < 1:
+            raise DiagnosticException(f"{self.name}: a bucket has at least one byte, not {self.bucket_bytes}")
+        function = find_function(op, self.function)
+        ops = list(block_of(function).ops)
+        if any(isinstance(one, ScanOp | CondOp) for one in function.walk()):
+            return
+        for one in ops:
+            if _is_sum(one):
+                _split_row(one, self.bucket_bytes)
+        _Rounds(function, self.bucket_bytes).run()
+
+
+def _is_sum(op: Operation) -> TypeGuard[AllReduceOp]:
+    return isinstance(op, AllReduceOp) and op.reduction.data == "sum"
+
+
+def _width(value: SSAValue) -> int:
+    """Returns the bytes of an element."""
+    return numpy_dtype(element_of(value)).itemsize
+
+
+def _bytes(value: SSAValue) -> int:
+    return size_of(shape_of(value)) * _width(value)
+
+
+def _aligned(value: SSAValue) -> int:
+    """Returns how many elements a tensor takes in a row, with padding."""
+    unit = PACK_ALIGNMENT // _width(value)
+    return -(-size_of(shape_of(value)) // unit) * unit
+
+
+# Rows
+
+
+def _split_row(op: AllReduceOp, limit: int) -> None:
+    """Exchanges a row that is larger than a bucket in runs of its tensors."""
+    row = op.operand.owner
+    if not isinstance(row, PackOp) or _bytes(op.operand) <= limit:
+        return
+    starts = {0} | {int_list(one.properties, "start")[0] for one in _slices(op)}
+    runs: list[list[tuple[SSAValue, int]]] = []
+    size = 0
+    for part, offset in zip(row.parts, int_list(row.properties, "offsets"), strict=True):
+        if not runs or offset in starts or size + _bytes(part) > limit:
+            runs.append([])
+            size = 0
+        runs[-1].append((part, offset))
+        size += _bytes(part)
+    if len(runs) == 1:
+        return
+    builder = TensorBuilder(cast(Block, op.parent), before=op, location=op.location)
+    sums = [builder.all_reduce(_run(builder, run), op.size) for run in runs]
+    whole = builder.pack(sums, [run[0][1] for run in runs], row.shape[0])
+    _replace(op, whole)
+
+
+def _replace(op: CollectiveOp, value: SSAValue) -> None:
+    """Puts a value in the place of an exchange, whose row may be read by nothing else."""
+    op.result.replace_all_uses_with(value)
+    value.name_hint = value.name_hint or op.result.name_hint
+    row = op.operand.owner
+    op.detach()
+    op.erase()
+    if isinstance(row, PackOp) and not row.result.uses:
+        row.detach()
+        row.erase()
+
+
+def _slices(op: AllReduceOp) -> list[SliceOp]:
+    return [use.operation for use in op.result.uses if isinstance(use.operation, SliceOp)]
+
+
+def _run(builder: TensorBuilder, run: Sequence[tuple[SSAValue, int]]) -> SSAValue:
+    """Returns tensors that lie in a row as a row of their own; a single one as it is."""
+    (first, start), (last, end) = run[0], run[-1]
+    if len(run) == 1:
+        return first
+    size = end - start + size_of(shape_of(last))
+    return builder.pack([part for part, _ in run], [offset - start for _, offset in run], size)
+
+
+# Rounds
+
+
+class _Rounds:
+    """The ops of a function in rounds, with exchanges in buckets between them."""
+
+    def __init__(self, function: FuncOp, limit: int):
+        self.block, self.last = block_of(function), return_of(function)
+        self.limit = limit
+        self.rounds: list[tuple[list[Operation], list[CollectiveOp]]] = []
+        self.ready: dict[Operation, int] = {}
+        number: dict[Operation, int] = {}
+        for place, op in enumerate(self.block.ops):
+            made = [one for one in (value.owner for value in op.operands) if isinstance(one, Operation)]
+            number[op] = max((number[one] + isinstance(one, CollectiveOp) for one in made), default=0)
+            # What only moves or changes single elements runs along with what computes them.
+            is_along = is_elementwise(op) or is_view(op) or is_leaf(op) or isinstance(op, CollectiveOp | PackOp)
+            self.ready[op] = max((self.ready[one] for one in made), default=0) if is_along else place
+            if op is self.last:
+                continue
+            while len(self.rounds) <= number[op]:
+                self.rounds.append(([], []))
+            others, collectives = self.rounds[number[op]]
+            if isinstance(op, CollectiveOp):
+                collectives.append(op)
+            else:
+                others.append(op)
+
+    def run(self) -> None:
+        """Puts ops in order, and packs what is exchanged."""
+        for others, collectives in self.rounds:
+            for op in others:
+                self._append(op)
+            collectives.sort(key=self.ready.__getitem__)
+            apart = [op for op in collectives if not self._may_share(op)]
+            buckets = [[op] for op in apart] + self._buckets([op for op in collectives if op not in apart])
+            for bucket in sorted(buckets, key=lambda ops: max(self.ready[op] for op in ops)):
+                if len(bucket) == 1:
+                    self._append(bucket[0])
+                else:
+                    self._exchange(bucket)
+
+    def _append(self, op: Operation) -> None:
+        op.detach()
+        self.block.insert_op_before(op, self.last)
+
+    def _may_share(self, op: CollectiveOp) -> bool:
+        """Returns whether a collective may be part of another row: what goes into a row already would be copied."""
+        is_moved = any(isinstance(use.operation, PackOp) for use in op.result.uses)
+        return _is_sum(op) and (not is_moved or _bytes(op.operand) <= self.limit // SMALL)
+
+    def _buckets(self, sums: Sequence[CollectiveOp]) -> list[list[CollectiveOp]]:
+        """Returns sums, in the order in which they are there, by what is exchanged together."""
+        found: list[list[CollectiveOp]] = []
+        open_by_kind: dict[tuple[Attribute, int], list[CollectiveOp]] = {}
+        for op in sums:
+            kind = element_of(op.operand), op.size
+            bucket = open_by_kind.get(kind)
+            if bucket is None or sum(_bytes(one.operand) for one in [*bucket, op]) > self.limit:
+                bucket = open_by_kind[kind] = []
+                found.append(bucket)
+            bucket.append(op)
+        return found
+
+    def _exchange(self, bucket: Sequence[CollectiveOp]) -> None:
+        """Exchanges a bucket as a row."""
+        builder = TensorBuilder(self.block, before=self.last, location=bucket[0].location)
+        starts = list(accumulate((_aligned(op.operand) for op in bucket), initial=0))
+        parts: list[SSAValue] = []
+        offsets: list[int] = []
+        for op, start in zip(bucket, starts, strict=False):
+            row = op.operand.owner
+            if isinstance(row, PackOp):
+                parts += row.parts
+                offsets += [start + offset for offset in int_list(row.properties, "offsets")]
+            else:
+                parts.append(op.operand)
+                offsets.append(start)
+        row = builder.pack(parts, offsets, starts[-1])
+        total = builder.all_reduce(row, bucket[0].size)
+        for op, start in zip(bucket, starts, strict=False):
+            builder.location = op.location
+            _replace(op, builder.part(total, start, shape_of(op.operand)))

@@ -1,0 +1,61 @@
+"""Exchanges of a plan that are started at one step and waited for at a later one: what must hold of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tensorgrad.runtime.errors import ProgramError
+from tensorgrad.runtime.plan import Collective, Dispatch, Repeat, Step, Touched, Wait, touched
+
+
+def check_requests(plan: Sequence[Step], is_native: bool) -> None:
+    """Checks that each collective that is started is waited for once, and that its memory is left alone till then.
+
+    Whether a dispatch writes what it binds is not for the plan to say: a device tracks that by buffer. So a dispatch is
+    only checked for touching results.
+
+    Args:
+        plan: The steps of a program.
+        is_native: Whether dispatches bind what they touch, and nothing around it.
+
+    Raises:
+        ProgramError: One is not.
+    """
+    _check(plan, is_native, set())
+
+
+def _check(steps: Sequence[Step], is_native: bool, known: set[int]) -> None:
+    under_way: dict[int, Collective] = {}
+    for step in steps:
+        if isinstance(step, Wait):
+            if type(step.request) is not int or step.request not in under_way:
+                raise ProgramError(f"a wait for request {step.request}, which is not under way")
+            del under_way[step.request]
+            continue
+        if isinstance(step, Repeat):
+            if under_way:
+                raise ProgramError("a loop runs while values are exchanged")
+            _check(step.steps, is_native, known)
+            continue
+        ranges = touched(step, ())
+        if isinstance(step, Dispatch):
+            ranges = [(buffer, start, size, False) for buffer, start, size, _ in ranges] if is_native else []
+        for request, other in under_way.items():
+            if _disturbs(ranges, other):
+                raise ProgramError(f"a step touches what request {request} ({other.label!r}) exchanges")
+        if isinstance(step, Collective) and step.request is not None:
+            if type(step.request) is not int or step.request in known:
+                raise ProgramError(f"request {step.request!r} is no number, or another's")
+            known.add(step.request)
+            under_way[step.request] = step
+    if under_way:
+        raise ProgramError(f"nothing waits for request {next(iter(under_way))}")
+
+
+def _disturbs(ranges: Touched, other: Collective) -> bool:
+    """Returns whether what is touched is what a collective writes, or written what it reads."""
+    return any(
+        buffer == one and start < begin + count and begin < start + size and (is_written or is_result)
+        for buffer, start, size, is_written in ranges
+        for one, begin, count, is_result in touched(other, ())
+    )
