@@ -1,9 +1,11 @@
 """A step of two processes beside that of one, and a model of what exchanges cost.
 
-`tg launch` runs this file as two processes of one thread each, and as one process of two threads, in turn, with the
-same global batch. The model of cost is that of messages: one takes a latency, and a time for each byte. An all-reduce
-of B bytes by n processes is a reduce-scatter by all-to-all and an all-gather, each of which sends n - 1 messages of
-B / n bytes; a small one is one all-gather of n - 1 messages of B bytes. Both numbers are fitted to a sweep over sizes.
+`tg launch` runs this file as one process of two threads, as two of one, and as two whose exchanges overlap nothing, in
+turn, with the same global batch. The model of an exchange is that of messages: one takes a latency, and a time for each
+byte. An all-reduce of B bytes by n processes is a reduce-scatter by all-to-all and an all-gather, each of which sends
+n - 1 messages of B / n bytes; in between each process combines n parts of B / n bytes. A small one is one all-gather of
+n - 1 messages of B bytes. Combining is measured on its own; latency and time a byte are fitted to a sweep over sizes. A
+step has its exchanges at the places of its plan, one after another: what is not over when a kernel needs it delays it.
 """
 
 from __future__ import annotations
@@ -15,21 +17,25 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 import numpy as np
+from xdsl.passes import ModulePass
 
 import tensorgrad as tg
 from benchmarks.workloads import gpt, mlp
 from tensorgrad.runtime.cpu.threads import THREADS_VARIABLE
 from tensorgrad.runtime.group.group import SMALL_BYTES
+from tensorgrad.runtime.group.reductions import reduce_in_rank_order
+from tensorgrad.runtime.program import Collective, Dispatch, Program, Wait, runs
 
 BUILDS = {"mlp": mlp.build, "gpt": gpt.build}
-SIZES = tuple(1 << power for power in range(8, 25, 2))
-"""Bytes of the all-reduces that the model is fitted to."""
+SIZES = tuple(1 << power for power in range(8, 21))
+"""Bytes of the all-reduces that the model is fitted to: up to those of a bucket."""
 WORKERS = (2, 8, 64, 1024)
 
 NETWORKS = {"10 GbE": (30e-6, 1.25e9), "100 Gb/s InfiniBand": (2e-6, 12.5e9)}
@@ -43,75 +49,149 @@ class Link:
     Attributes:
         latency: Seconds, however short it is.
         byte: Seconds for each byte.
+        combined: Seconds for each byte that a process combines with those of others.
     """
 
     latency: float
     byte: float
+    combined: float
 
     def all_reduce(self, size: int, count: int) -> float:
         """Returns the seconds of an all-reduce of so many bytes by `size` processes."""
-        messages, sent = terms(size, count)
-        return messages * self.latency + sent * self.byte
+        messages, sent, combined = terms(size, count)
+        return messages * self.latency + sent * self.byte + combined * self.combined
 
 
-def terms(size: int, count: int) -> tuple[float, float]:
-    """Returns how many messages a process sends in an all-reduce of `count` bytes, one after another, and the bytes."""
+def terms(size: int, count: int) -> tuple[float, float, float]:
+    """Returns how many messages a process sends in an all-reduce of `count` bytes, one after another, the bytes in
+    them, and those that it combines."""
     if count < SMALL_BYTES:
-        return size - 1, (size - 1) * count
-    return 2 * (size - 1), 2 * (size - 1) / size * count
+        return size - 1, (size - 1) * count, size * count
+    return 2 * (size - 1), 2 * (size - 1) / size * count, count
 
 
-def fitted(size: int, seconds: dict[int, float]) -> Link:
+def fitted(size: int, seconds: dict[int, float], combined: float) -> Link:
     """Returns the link that explains measured all-reduces, by least squares of the relative error."""
     rows = np.array([terms(size, count) for count in seconds])
     times = np.array(list(seconds.values()))
-    found, *_ = np.linalg.lstsq(rows / times[:, None], np.ones(len(times)), rcond=None)
-    return Link(max(float(found[0]), 0.0), max(float(found[1]), 0.0))
+    rest = 1 - rows[:, 2] * combined / times
+    found, *_ = np.linalg.lstsq(rows[:, :2] / times[:, None], rest, rcond=None)
+    return Link(max(float(found[0]), 0.0), max(float(found[1]), 0.0), combined)
 
 
-def efficiency(link: Link, size: int, compute: float, count: int) -> float:
-    """Returns the share of a step in which a process computes, with one exchange that nothing overlaps."""
-    return compute / (compute + link.all_reduce(size, count))
+@dataclass(frozen=True)
+class Exchanged:
+    """One exchange of a step.
+
+    Attributes:
+        bytes: What is exchanged.
+        start: Which share of the kernels' time has passed when it starts.
+        wait: Which share has when it has to be over.
+    """
+
+    bytes: int
+    start: float
+    wait: float
 
 
-def worker(name: str, steps: int, out: Path) -> None:
+def exchanges_of(program: Program, seconds: Sequence[float]) -> list[Exchanged]:
+    """Returns the exchanges of a plan, by what its dispatches take."""
+    total, passed, measured = sum(seconds), 0.0, iter(seconds)
+    found: list[Exchanged] = []
+    under_way: dict[int, tuple[int, float]] = {}
+    for step, _ in runs(program.plan):
+        if isinstance(step, Dispatch):
+            passed += next(measured) / total
+        elif isinstance(step, Collective):
+            count = sum(size for _, _, size in step.reads)
+            if step.request is None:
+                found.append(Exchanged(count, passed, passed))
+            else:
+                under_way[step.request] = count, passed
+        elif isinstance(step, Wait):
+            found.append(Exchanged(*under_way.pop(step.request), passed))
+    return sorted(found, key=lambda one: one.start)
+
+
+def step_seconds(link: Link, size: int, compute: float, exchanges: Sequence[Exchanged], overlaps: bool = True) -> float:
+    """Returns what a step takes, whose kernels take `compute` seconds.
+
+    Args:
+        link: What messages cost.
+        size: How many processes there are.
+        compute: Seconds of the kernels.
+        exchanges: In the order in which they start.
+        overlaps: Whether kernels run meanwhile.
+    """
+    late = over = 0.0
+    for one in exchanges:
+        # Kernels stand still for `late` seconds in all; exchanges are over one after another.
+        over = max(over, one.start * compute + late) + link.all_reduce(size, one.bytes)
+        wait = (one.wait if overlaps else one.start) * compute + late
+        late += max(over - wait, 0.0)
+    return compute + late
+
+
+def at_once(passes: list[ModulePass]) -> list[ModulePass]:
+    return [one for one in passes if one.name != "overlap-collectives"]
+
+
+def worker(name: str, steps: int, overlap: bool, out: Path) -> None:
     """Measures a step in this process of a group; the first one writes what it saw."""
     group = tg.distributed.group()
-    training, batch = BUILDS[name]("cpu", group=group)
+    training, batch = BUILDS[name]("cpu", group=group, edit_passes=None if overlap else at_once)
     for _ in range(5):
         float(training.step(**batch))
-    found: dict[str, Any] = {"step": [], "exchange": [], "bytes": 0, "calls": 0}
+    found: dict[str, Any] = {"step": [], "exchange": [], "stalled": [], "bytes": 0, "calls": 0}
     for _ in range(steps):
         group.traffic.reset()
         start = time.perf_counter()
         float(training.step(**batch))
         found["step"].append(time.perf_counter() - start)
         found["exchange"].append(group.traffic.seconds)
+        found["stalled"].append(group.traffic.stalled)
         found["bytes"], found["calls"] = group.traffic.bytes_sent, group.traffic.calls
-    parameters = sum(value.nbytes for value in training.parameters().values())
-    sweep = {count: _all_reduce_seconds(group, count) for count in SIZES} if group.size > 1 else {}
-    alone = _all_reduce_seconds(group, parameters)
+    with training.profile() as profile:
+        for _ in range(5):
+            float(training.step(**batch))
+    kernels = [one.seconds for one in profile.dispatches]
+    exchanges = exchanges_of(training.program, kernels)
+    sizes = sorted({*SIZES, *(one.bytes for one in exchanges)})
+    sweep = {count: _all_reduce_seconds(group, count) for count in sizes} if group.size > 1 else {}
     if group.rank == 0:
         record = {key: median(value) if isinstance(value, list) else value for key, value in found.items()}
-        record |= {"parameters": parameters, "sweep": sweep, "alone": alone}
+        record |= {"kernels": sum(kernels), "exchanges": [(one.bytes, one.start, one.wait) for one in exchanges]}
+        record |= {"sweep": sweep, "combined": _combined_seconds(group.size)}
         out.write_text(json.dumps(record), encoding="utf-8")
 
 
 def _all_reduce_seconds(group: tg.distributed.Group, count: int) -> float:
     array, seconds = np.ones(count // 4, np.float32), []
-    for _ in range(7):
+    for _ in range(9):
         group.barrier()
         start = time.perf_counter()
-        group.all_reduce(array)
+        group.all_reduce(array, out=array)
         seconds.append(time.perf_counter() - start)
     return median(seconds)
 
 
-def launched(name: str, processes: int, threads: int, steps: int) -> dict[str, Any]:
+def _combined_seconds(size: int) -> float:
+    """Returns what combining the parts of processes takes, for each byte."""
+    parts, out = np.ones((size, 1 << 17), np.float32), np.empty(1 << 17, np.float32)
+    seconds: list[float] = []
+    for _ in range(9):
+        start = time.perf_counter()
+        reduce_in_rank_order(parts, "sum", out)
+        seconds.append(time.perf_counter() - start)
+    return median(seconds) / parts.nbytes
+
+
+def launched(name: str, processes: int, threads: int, steps: int, overlap: bool = True) -> dict[str, Any]:
     """Returns what the first of several processes measured."""
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "found.json"
         script = [__file__, "--worker", name, "--steps", str(steps), "--found", str(out)]
+        script += [] if overlap else ["--at-once"]
         command = [sys.executable, "-m", "tensorgrad.tools.tg", "launch", "-n", str(processes)]
         command += ["--cores-per-process", str(threads), *script]
         root = str(Path(__file__).parents[1])
@@ -122,51 +202,70 @@ def launched(name: str, processes: int, threads: int, steps: int) -> dict[str, A
 
 
 def report_distributed(rounds: int, out: Path, steps: int = 30) -> dict[str, Any]:
-    """Measures both forms of each workload in turn, prints them with the model, and writes JSON."""
+    """Measures all forms of each workload in turn, prints them with the model, and writes JSON."""
     result: dict[str, Any] = {}
     for name in BUILDS:
-        runs = [(launched(name, 1, 2, steps), launched(name, 2, 1, steps)) for _ in range(rounds)]
-        ones, twos = zip(*runs, strict=True)
-        one, two = (median(run["step"] for run in found) for found in (ones, twos))
-        exchange = median(run["exchange"] for run in twos)
-        sweep = {int(count): median(run["sweep"][count] for run in twos) for count in twos[0]["sweep"]}
-        link = fitted(2, sweep)
-        gradients = twos[0]["parameters"]
-        predicted = link.all_reduce(2, gradients)
-        print(f"{name}: one process of 2 threads {one * 1e3:.2f} ms, two of one {two * 1e3:.2f} ms ({one / two:.2f})")
-        print(f"  exchanges: {exchange / two:.0%} of the step with the waiting for the other process, ", end="")
-        print(f"{twos[0]['bytes']} bytes sent in {twos[0]['calls']} calls")
-        print(f"  model: {link.latency * 1e6:.1f} us a message, {1e-9 / max(link.byte, 1e-15):.2f} GB/s; ", end="")
-        alone = median(run["alone"] for run in twos)
-        print(f"for the gradients {predicted * 1e3:.2f} ms predicted, {alone * 1e3:.2f} ms measured on their own")
-        compute = two - exchange
-        table = {
-            network: {size: round(efficiency(Link(latency, 1 / rate), size, compute, gradients), 3) for size in WORKERS}
-            for network, (latency, rate) in NETWORKS.items()
-        }
-        for network, row in table.items():
-            cells = ", ".join(f"{size}: {share:.0%}" for size, share in row.items())
-            print(f"  extrapolated to {network}, the same batch a process: {cells}")
-        result[name] = {
-            "one process": one,
-            "two processes": two,
-            "exchange": exchange,
-            "predicted": predicted,
-            "measured on its own": alone,
-            "latency": link.latency,
-            "seconds per byte": link.byte,
-            "sweep": sweep,
-            "extrapolated": table,
-        }
+        forms = ((1, 2, True), (2, 1, True), (2, 1, False))
+        found = [[launched(name, *form[:2], steps, form[2]) for form in forms] for _ in range(rounds)]
+        one, two, plain = zip(*found, strict=True)
+        result[name] = _reported(name, one, two, plain)
     out.parent.mkdir(parents=True, exist_ok=True)
     out.write_text(json.dumps(result, indent=2), encoding="utf-8")
     return result
+
+
+def _reported(
+    name: str, ones: Sequence[dict[str, Any]], twos: Sequence[dict[str, Any]], plains: Sequence[dict[str, Any]]
+) -> dict[str, Any]:
+    """Prints what one workload took, with the model, and returns it."""
+    one, two, plain = (median(run["step"] for run in found) for found in (ones, twos, plains))
+    exchange, stalled, kernels, combined = (
+        median(run[key] for run in twos) for key in ("exchange", "stalled", "kernels", "combined")
+    )
+    sweep = {int(count): median(run["sweep"][count] for run in twos) for count in twos[0]["sweep"]}
+    link = fitted(2, {count: seconds for count, seconds in sweep.items() if count in SIZES}, combined)
+    exchanges = [Exchanged(*each) for each in twos[0]["exchanges"]]
+    predicted = sum(link.all_reduce(2, each.bytes) for each in exchanges)
+    alone = sum(sweep[each.bytes] for each in exchanges)
+    print(
+        f"{name}: one process of 2 threads {one * 1e3:.2f} ms, two of one {two * 1e3:.2f} ms ({one / two:.2f}), ",
+        end="",
+    )
+    print(f"{plain * 1e3:.2f} ms without overlap ({plain / two:.2f})")
+    print(f"  {twos[0]['bytes']} bytes sent in {twos[0]['calls']} calls of {exchange * 1e3:.2f} ms; ", end="")
+    print(f"the step stands still for {stalled / two:.0%} of its time; kernels take {kernels * 1e3:.2f} ms")
+    print(f"  model: {link.latency * 1e6:.1f} us a message, {1e-9 / max(link.byte, 1e-15):.2f} GB/s sent, ", end="")
+    print(f"{1e-9 / combined:.2f} GB/s combined; ", end="")
+    print(f"for the exchanges {predicted * 1e3:.2f} ms predicted, {alone * 1e3:.2f} ms measured on their own")
+    table: dict[str, dict[int, float]] = {}
+    for network, (latency, rate) in NETWORKS.items():
+        far = Link(latency, 1 / rate, combined)
+        table[network] = {size: round(kernels / step_seconds(far, size, kernels, exchanges), 3) for size in WORKERS}
+        apart = {size: kernels / step_seconds(far, size, kernels, exchanges, overlaps=False) for size in WORKERS}
+        cells = ", ".join(f"{size}: {table[network][size]:.0%} ({apart[size]:.0%})" for size in WORKERS)
+        print(f"  extrapolated to {network}, the same batch a process, and without overlap: {cells}")
+    return {
+        "one process": one,
+        "two processes": two,
+        "without overlap": plain,
+        "exchange": exchange,
+        "stalled": stalled,
+        "kernels": kernels,
+        "predicted": predicted,
+        "measured on its own": alone,
+        "latency": link.latency,
+        "seconds per byte": link.byte,
+        "seconds per byte combined": combined,
+        "sweep": sweep,
+        "extrapolated": table,
+    }
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("--worker", required=True)
     parser.add_argument("--steps", type=int, default=30)
+    parser.add_argument("--at-once", action="store_true")
     parser.add_argument("--found", type=Path, required=True)
     given = parser.parse_args()
-    worker(given.worker, given.steps, given.found)
+    worker(given.worker, given.steps, not given.at_once, given.found)

@@ -54,6 +54,20 @@ def holds_sums(tile: Tile) -> bool:
     return not tile.chunk and 4 * tile.rows * tile.columns * tile.threads <= MOST_HELD_BYTES
 
 
+# Exchanges between processes.
+
+BUCKET_BYTES = 1 << 20
+"""The bytes that are exchanged at a time, at least: fewer would take the latency of messages more often."""
+
+BUCKET_BYTES_A_PROCESS = 1 << 15
+"""The bytes that one process sends another of a bucket, at least: about what networks move in a message's latency."""
+
+
+def bucket_bytes(size: int) -> int:
+    """Returns how many bytes a group of processes exchanges at a time."""
+    return max(BUCKET_BYTES, size * BUCKET_BYTES_A_PROCESS)
+
+
 # Fusion.
 
 CHEAP_OPS = 12

@@ -15,12 +15,10 @@ from xdsl.ir import Block, Operation, SSAValue
 from tensorgrad.dialects.buf import Buffer, KernelOp, buffer_bytes
 from tensorgrad.dialects.collective import REQUEST, START, WAIT
 from tensorgrad.passes.analyses.graph import KernelGraph, has_calls, steps_of
+from tensorgrad.passes.analyses.machine import bucket_bytes
 from tensorgrad.passes.buffers.lower_tg_to_buf.kernels import set_location
 from tensorgrad.passes.functions import return_of
 from tensorgrad.passes.levels import KERNELS, LevelPass
-
-MESSAGE_BYTES = 1 << 20
-"""The bytes that several buffers in one message have at most: they are copied side by side."""
 
 
 @dataclass(frozen=True)
@@ -35,13 +33,14 @@ class OverlapCollectivesPass(LevelPass):
     exchanges.
 
     Attributes:
-        message_bytes: The bytes that several buffers in one message have at most.
+        message_bytes: The bytes that several buffers in one message have at most: they are copied side by side. By
+            default more for larger groups, see `bucket_bytes` of the machine model.
     """
 
     name = "overlap-collectives"
     levels = KERNELS
 
-    message_bytes: int = MESSAGE_BYTES
+    message_bytes: int | None = None
 
     def rewrite(self, ctx: Context, op: ModuleOp) -> None:
         for function in op.ops:
@@ -81,7 +80,7 @@ class _Message:
         self.bytes += other.bytes
 
 
-def _overlap(function: FuncOp, most: int) -> None:
+def _overlap(function: FuncOp, most: int | None) -> None:
     if not any(isinstance(op, KernelOp) and _is_at_once(op) for op in function.body.block.ops):
         return
     graph = KernelGraph.of(function)
@@ -108,7 +107,7 @@ def _is_at_once(kernel: KernelOp) -> bool:
     return kernel.collective is not None and kernel.collective.phase is None
 
 
-def _messages(graph: KernelGraph[KernelOp], order: Sequence[KernelOp], most: int) -> list[_Message]:
+def _messages(graph: KernelGraph[KernelOp], order: Sequence[KernelOp], most: int | None) -> list[_Message]:
     """Returns what is exchanged together, in the order in which it is there."""
     alone = sorted(_alone(graph, order), key=lambda message: message.start)
     found: list[_Message] = []
@@ -117,7 +116,7 @@ def _messages(graph: KernelGraph[KernelOp], order: Sequence[KernelOp], most: int
         op = message.kernels[0].collective
         assert op is not None
         into = open_by_kind.get(op.alike)
-        if into is not None and into.takes(message, most):
+        if into is not None and into.takes(message, most or bucket_bytes(op.size)):
             into.take(message)
         else:
             open_by_kind[op.alike] = message

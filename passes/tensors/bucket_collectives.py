@@ -19,11 +19,9 @@ from tensorgrad.dialects.tg.collective import AllReduceOp, CollectiveOp
 from tensorgrad.dialects.tg.control import CondOp, ScanOp
 from tensorgrad.dialects.tg.shape import PACK_ALIGNMENT, PackOp, SliceOp
 from tensorgrad.dialects.tg.traits import is_elementwise, is_leaf, is_view
+from tensorgrad.passes.analyses.machine import bucket_bytes
 from tensorgrad.passes.functions import block_of, find_function, return_of
 from tensorgrad.passes.levels import TENSORS, LevelPass
-
-BUCKET_BYTES = 1 << 20
-"""The bytes of a bucket: enough that moving them takes longer than a message's latency, on networks of today."""
 
 SMALL = 8
 """What is no more than one of so many parts of a bucket is copied rather than exchanged on its own."""
@@ -45,27 +43,30 @@ class BucketCollectivesPass(LevelPass):
     A function with loops or branches stays as it is, since its kernels have no rows.
 
     Attributes:
-        bucket_bytes: The bytes of a bucket.
+        bucket_bytes: The bytes of a bucket; by default more for larger groups, see `bucket_bytes` of the machine model.
         function: The function; may be absent where there is only one.
     """
 
     name = "bucket-collectives"
     levels = TENSORS
 
-    bucket_bytes: int = BUCKET_BYTES
+    bucket_bytes: int | None = None
     function: str | None = None
 
     def rewrite(self, ctx: Context, op: ModuleOp) -> None:
-        if self.bucket_bytes < 1:
+        if self.bucket_bytes is not None and self.bucket_bytes < 1:
             raise DiagnosticException(f"{self.name}: a bucket has at least one byte, not {self.bucket_bytes}")
         function = find_function(op, self.function)
         ops = list(block_of(function).ops)
         if any(isinstance(one, ScanOp | CondOp) for one in function.walk()):
             return
+        size = max((one.size for one in ops if isinstance(one, CollectiveOp)), default=0)
+        limit = self.bucket_bytes or bucket_bytes(size)
         for one in ops:
             if _is_sum(one):
-                _split_row(one, self.bucket_bytes)
-        _Rounds(function, self.bucket_bytes).run()
+                _split_row(one, limit)
+        if size:
+            _Rounds(function, limit).run()
 
 
 def _is_sum(op: Operation) -> TypeGuard[AllReduceOp]:
