@@ -8,7 +8,8 @@ import runpy
 import sys
 from typing import NoReturn
 
-from tensorgrad.runtime.group.mpi import end_all, launched_as
+from tensorgrad.runtime.group.launched import launched_as
+from tensorgrad.runtime.group.mpi import end_all
 
 
 def run(script: str, arguments: list[str]) -> None:

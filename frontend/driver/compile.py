@@ -243,7 +243,12 @@ def compile(
     )
     executable = compilation.load(share=None)
     if distribution is not None:
-        distribution.agree(executable, seed, values)
+        settings = {
+            label: (one.value, None if one.schedule is None else one.schedule.name)
+            for label, one in parts.host_settings().items()
+        }
+        agreed = {"seed": seed, "accumulate": micro, "precision": (precision, loss_scale), "the settings": settings}
+        distribution.agree(module, executable, agreed, values)
     accumulation = None if micro == 1 else compiled_accumulation(compilation, executable, losses, micro, distribution)
     executable.write(values)
     options = {

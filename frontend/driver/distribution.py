@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from typing import Any
 
 import numpy as np
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
 from tensorgrad.errors import InputError, OptionError
@@ -23,6 +25,8 @@ from tensorgrad.runtime.program import Collective, runs
 from tensorgrad.tracing.arrays import slot_of
 from tensorgrad.tracing.dtypes import Spec
 from tensorgrad.tracing.location import user_line
+
+_log = logging.getLogger("tensorgrad.group")
 
 DISTRIBUTING = (DistributePass, BucketCollectivesPass)
 """The passes that make the step of one process of that of a whole batch."""
@@ -73,12 +77,21 @@ class Distribution:
         """
         return {name: self._own(name, value) if name in self.cut else value for name, value in inputs.items()}
 
-    def agree(self, executable: Executable, seed: int, values: Mapping[str, np.ndarray]) -> None:
+    def agree(
+        self,
+        traced: ModuleOp,
+        executable: Executable,
+        settings: Mapping[str, object],
+        values: Mapping[str, np.ndarray],
+    ) -> None:
         """Checks that all processes have compiled the same step, and begin with the same values.
 
+        Where they compile for different processors, the first one logs that: roundings may differ then.
+
         Args:
-            executable: The step.
-            seed: What keys and values are drawn from.
+            traced: The step as it was traced, with the updates of the optimizer.
+            executable: What it was loaded as.
+            settings: What else processes have to agree on, by name.
             values: The parameters and buffers that it begins with.
 
         Raises:
@@ -86,21 +99,30 @@ class Distribution:
         """
         steps = runs(executable.program.plan) if isinstance(executable, ProgramExecutable) else ()
         exchanges = [step for step, _ in steps if isinstance(step, Collective)]
-        digest = hashlib.sha256()
+        first = hashlib.sha256()
         for name in sorted(values):
-            digest.update(np.ascontiguousarray(values[name]).tobytes())
+            first.update(np.ascontiguousarray(values[name]).tobytes())
         agree(
             self.group,
             {
                 "the version of tensorgrad": version("tensorgrad-xdsl"),
                 "the inputs": {name: (one.shape, str(one.dtype)) for name, one in self.inputs.items()},
                 "the parameters": {name: (value.shape, str(value.dtype)) for name, value in values.items()},
-                "seed": seed,
                 "shard and replicated": (self.shard, self.replicated),
-                "the first values of the parameters": digest.hexdigest()[:16],
+                **settings,
+                "the loss, the model or the optimizer": hashlib.sha256(str(traced).encode()).hexdigest()[:16],
+                "the first values of the parameters": first.hexdigest()[:16],
                 "the exchanges of a step": [(one.kind, one.dtype, [p.count for p in one.parts]) for one in exchanges],
             },
         )
+        if isinstance(executable, ProgramExecutable):
+            self._log_targets(executable.device.target.name)
+
+    def _log_targets(self, name: str) -> None:
+        names = self.group.gather_objects(name, label="what processes compile for")
+        if self.group.rank == 0 and len(set(names)) > 1:
+            listed = "; ".join(f"rank {rank}: {one}" for rank, one in enumerate(names))
+            _log.warning("processes compile for different processors, whose roundings may differ: %s", listed)
 
     def _own(self, name: str, value: Any) -> Any:
         array = value if hasattr(value, "shape") else to_numpy(value, f"input {name!r}")

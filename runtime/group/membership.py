@@ -6,7 +6,8 @@ import threading
 
 from tensorgrad.runtime.group.alone import Alone
 from tensorgrad.runtime.group.group import Group, timeout_seconds
-from tensorgrad.runtime.group.mpi import MPIGroup, is_launched
+from tensorgrad.runtime.group.launched import is_launched
+from tensorgrad.runtime.group.mpi import MPIGroup
 from tensorgrad.runtime.group.simulated import own_group
 
 _lock = threading.Lock()

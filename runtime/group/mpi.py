@@ -19,13 +19,8 @@ import numpy as np
 
 from tensorgrad.runtime.errors import GroupError
 from tensorgrad.runtime.group.group import Group, timeout_seconds
+from tensorgrad.runtime.group.launched import SIZES
 from tensorgrad.runtime.group.reductions import Array
-
-RANKS = ("OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK")
-"""In which variable launchers say which process one is: Open MPI; MPICH and what is made of it; Slurm by PMIx."""
-
-SIZES = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE")
-"""In which variable launchers say how many processes they started. By PMIx, processes ask."""
 
 SPINNING = 200e-6
 """Seconds for which a rank that waits for others only gives its core away before it sleeps."""
@@ -48,17 +43,6 @@ FORWARDING = 0.2
 _log = logging.getLogger("tensorgrad.group")
 
 _give_core_away: Callable[[], None] = getattr(os, "sched_yield", lambda: time.sleep(0))
-
-
-def launched_as() -> tuple[int, int]:
-    """Returns this process's rank and the number of processes, as the launcher says; (0, 1) if none did."""
-    found = [next((int(os.environ[one]) for one in names if one in os.environ), None) for names in (RANKS, SIZES)]
-    return found[0] or 0, found[1] or 1
-
-
-def is_launched() -> bool:
-    """Returns whether an MPI launcher started this process."""
-    return any(variable in os.environ for variable in (*RANKS, *SIZES))
 
 
 @contextmanager

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import wgpu
 
 from tensorgrad.runtime.errors import NoAdapterError
+from tensorgrad.runtime.group.launched import local_rank
 from tensorgrad.runtime.webgpu.reporting import reporting
 
 ADAPTER_TYPES = ("DiscreteGPU", "IntegratedGPU", "Unknown", "CPU")
@@ -65,7 +66,7 @@ def list_adapters() -> list[AdapterInfo]:
 
 
 def request_adapter(software: bool | None = None) -> wgpu.GPUAdapter:
-    """Returns the best adapter.
+    """Returns the best adapter; of several that are as good, each process that a launcher of MPI started has another.
 
     Args:
         software: True for a CPU that plays the GPU, False for hardware, None for hardware where there is some.
@@ -73,9 +74,10 @@ def request_adapter(software: bool | None = None) -> wgpu.GPUAdapter:
     Raises:
         NoAdapterError: There is none; says what to install.
     """
-    for adapter in _adapters():
-        if software is None or is_software(adapter) == software:
-            return adapter
+    found = [one for one in _adapters() if software is None or is_software(one) == software]
+    if found:
+        equal = [one for one in found if _rank(one) == _rank(found[0])]
+        return equal[local_rank() % len(equal)]
     kind = {None: "", True: "software ", False: "hardware "}[software]
     advice = (
         "install your GPU's Vulkan driver"

@@ -14,7 +14,7 @@ import numpy as np
 
 import tensorgrad as tg
 from tensorgrad.distributed import Group
-from tensorgrad.runtime.group.mpi import launched_as
+from tensorgrad.runtime.group.launched import launched_as
 
 COUNTS = (1, 1000, 50_001)
 DTYPES = (np.float32, np.float64, np.float16, np.int32, np.uint32, np.bool_)

@@ -80,7 +80,8 @@ def compiled(name: str, device: Any, group: Group | None, **options: Any) -> Any
         return tg.cross_entropy(scores, y), {"accuracy": tg.mean(tg.argmax(scores, axis=-1) == y)}
 
     shapes = {"x": (BATCH, features), "y": tg.spec((BATCH,), "i32")}
-    return tg.compile(model(), loss=loss, optimizer=optimizer, inputs=shapes, device=device, group=group, **options)
+    chosen = {"loss": loss, "optimizer": optimizer, **options}
+    return tg.compile(model(), inputs=shapes, device=device, group=group, **chosen)
 
 
 def trained(name: str, device: Any, group: Group | None, steps: int = STEPS, **options: Any) -> dict[str, Any]:
@@ -126,6 +127,11 @@ def test_the_same_run_has_the_same_bits(name: str) -> None:
     assert first[0]["losses"] == second[0]["losses"]
     for path, value in first[0]["parameters"].items():
         np.testing.assert_array_equal(value, second[0]["parameters"][path])
+
+
+def other_loss(model: Any, x: Any, power: int) -> Any:
+    """A loss that differs in a number alone."""
+    return tg.mean(model(x, None) ** (2 + power))
 
 
 def test_micro_batches_are_exchanged_once() -> None:
@@ -231,6 +237,13 @@ def test_errors() -> None:
     [
         ("seed", lambda rank: {"seed": rank}),
         ("shard and replicated", lambda rank: {"replicated": ("x",) if rank else ("y",)}),
+        ("accumulate", lambda rank: {"accumulate": rank + 1}),
+        ("the settings", lambda rank: {"optimizer": tg.optim.sgd(0.1 * (rank + 1), momentum=0.9)}),
+        ("the settings", lambda rank: {"optimizer": tg.optim.sgd(0.1, momentum=0.9 - 0.1 * rank)}),
+        (
+            "the loss, the model or the optimizer",
+            lambda rank: {"loss": lambda model, x, y, key: other_loss(model, x, rank)},
+        ),
     ],
 )
 def test_processes_that_compile_otherwise(what: str, differs: Callable[[int], dict[str, Any]]) -> None:

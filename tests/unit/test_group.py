@@ -17,7 +17,8 @@ from tensorgrad.errors import GroupError, InputError
 from tensorgrad.runtime.group import group as group_module
 from tensorgrad.runtime.group.alone import Alone
 from tensorgrad.runtime.group.group import SMALL_BYTES, Group, agree, parts_of
-from tensorgrad.runtime.group.mpi import RANKS, SIZES, MPIGroup, is_launched, launched_as
+from tensorgrad.runtime.group.launched import LOCAL_RANKS, RANKS, SIZES, is_launched, launched_as, local_rank
+from tensorgrad.runtime.group.mpi import MPIGroup
 from tensorgrad.runtime.group.reductions import COMBINED_BY, DTYPE_NAMES, REDUCTIONS_OF, Array
 from tensorgrad.runtime.group.simulated import simulate
 
@@ -341,7 +342,7 @@ def test_ranks_that_agree_go_on() -> None:
 
 @pytest.fixture
 def not_launched(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in (*RANKS, *SIZES):
+    for name in (*RANKS, *SIZES, *LOCAL_RANKS):
         monkeypatch.delenv(name, raising=False)
 
 
@@ -363,6 +364,16 @@ def test_launchers_are_known_by_their_variables(variable: str, monkeypatch: pyte
     monkeypatch.setenv(variable, "3")
     assert is_launched()
     assert launched_as() == ((3, 1) if variable in RANKS else (0, 3))
+    assert local_rank() == 0
+
+
+@pytest.mark.parametrize("variable", LOCAL_RANKS)
+@pytest.mark.usefixtures("not_launched")
+def test_places_on_a_host(variable: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(variable, "2")
+    assert local_rank() == 0, "of a shell that no launcher of MPI started"
+    monkeypatch.setenv(RANKS[0], "6")
+    assert local_rank() == 2
 
 
 def test_the_group_in_a_thread_is_the_simulated_one() -> None:

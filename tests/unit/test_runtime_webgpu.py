@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -310,6 +311,25 @@ def test_no_adapter(monkeypatch: pytest.MonkeyPatch) -> None:
         with pytest.raises(NoAdapterError, match=message):
             request_adapter(software)
     assert list_adapters() == []
+
+
+@pytest.mark.parametrize(
+    ("local_rank", "software", "expected"),
+    [("0", None, "a"), ("1", None, "b"), ("2", None, "a"), ("1", False, "b"), ("3", True, "e")],
+)
+def test_processes_of_a_host_share_out_equal_adapters(
+    monkeypatch: pytest.MonkeyPatch, local_rank: str, software: bool | None, expected: str
+) -> None:
+    kinds = [("a", "DiscreteGPU", "Vulkan"), ("b", "DiscreteGPU", "Vulkan"), ("c", "DiscreteGPU", "OpenGL")]
+    kinds += [("d", "IntegratedGPU", "Vulkan"), ("e", "CPU", "Vulkan")]
+    found = [
+        SimpleNamespace(info={"device": name, "adapter_type": kind, "backend_type": backend, "description": ""})
+        for name, kind, backend in kinds
+    ]
+    monkeypatch.setattr(adapters, "_adapters", lambda: found)
+    monkeypatch.setenv("OMPI_COMM_WORLD_RANK", "9")
+    monkeypatch.setenv("OMPI_COMM_WORLD_LOCAL_RANK", local_rank)
+    assert request_adapter(software).info["device"] == expected
 
 
 def run_python(code: str, *arguments: str) -> str:
