@@ -254,7 +254,8 @@ class Launch:
                 break
             self._report(ending)
             processes = self.restart_with or processes
-            self._say(f"restart {number} of {self.restarts}, with {processes} processes")
+            several = "1 process" if processes == 1 else f"{processes} processes"
+            self._say(f"restart {number} of {self.restarts}, with {several}")
             ending = self._run_once(launcher, processes)
         if ending.status:
             self._report(ending)

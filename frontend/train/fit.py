@@ -20,6 +20,7 @@ from tensorgrad.driver.compiled import checked_batch
 from tensorgrad.driver.training import Training
 from tensorgrad.errors import DivergenceError, InputError, OptionError, TensorgradError
 from tensorgrad.runtime.group.agreement import of_first, together
+from tensorgrad.runtime.group.group import agree
 from tensorgrad.tracing.location import user_line
 from tensorgrad.tracing.tracer import refuse_inside_trace
 from tensorgrad.train.callbacks import Checkpoints, LossCurve, watched
@@ -264,8 +265,12 @@ class _Run(Run):
 
     def _kept(self) -> list[tuple[str, Callback]]:
         """Returns the callbacks that have something to keep, by the names of their classes."""
-        kept = [hook for hook in self._all_hooks if type(hook).state_dict is not Callback.state_dict]
-        return [(type(hook).__name__, hook) for hook in kept]
+        return [(type(hook).__name__, hook) for hook in self._all_hooks if is_kept(hook)]
+
+
+def is_kept(hook: Callback) -> bool:
+    """Returns whether a callback has something that checkpoints keep."""
+    return type(hook).state_dict is not Callback.state_dict
 
 
 def _bring(part: Any, values: Mapping[str, Any], where: str) -> None:
@@ -325,7 +330,7 @@ def fit(
     Where the training has a `group`, every process makes the same call, and has the same data: those of `tg.data` give
     each the part of every batch that it needs, in the order that one process has, so that a run goes on from its
     checkpoint with any number of processes. Files are written, and progress is shown, by the first process. All end
-    together, whichever is interrupted.
+    together, whichever is interrupted. A callback for the first process alone is given to all, with `first_only` true.
 
     Args:
         training: What `tg.compile` gives.
@@ -355,6 +360,7 @@ def fit(
             doesn't belong to this run: another model, optimizer, schedule, data or callbacks, or data without a place.
             Then nothing is loaded.
         DivergenceError: The loss was NaN or infinite, and `on_nan` is "raise".
+        GroupError: Processes were given different arguments, or one did not come.
         TraceError: This is inside a trace.
         OSError: A file can't be read or written.
     """
@@ -378,6 +384,11 @@ def fit(
     hooks += [files] if files is not None else []
     run = _Run(training, data, hooks, _known_steps(training, data, steps, epochs), on_nan)
     _check_watching(hooks, evaluate)
+    if training.group is not None:
+        told = [type(hook).__name__ for hook in hooks if not hook.first_only or is_kept(hook)]
+        asked = {"steps": steps, "epochs": epochs, "evaluate_every": evaluate_every, "on_nan": on_nan, "resume": resume}
+        facts = {**asked, "evaluate": evaluate is not None, "the callbacks": told, "batches": _length(data)}
+        agree(training.group, {f"{name} of tg.fit": value for name, value in facts.items()})
     resumed = _resume(run, files, resume)
     if evaluate is not None and not run.evaluations and any(hook.watches() is not None for hook in hooks):
         run.check_watched(checked_metrics(evaluate(training)))
@@ -473,13 +484,18 @@ def _check_watching(hooks: Sequence[Callback], evaluate: object) -> None:
 
 def _known_steps(training: Training, data: Batches, steps: int | None, epochs: int | None) -> int | None:
     """Returns the total number of steps, for progress displays."""
-    try:
-        batches = epochs * len(data) if epochs is not None and isinstance(data, Sized) else None
-        whole = None if batches is None else (training.accumulated + batches) // training.accumulate
-    except TypeError:  # of what knows its length only at times
-        whole = None
+    length = _length(data)
+    batches = None if epochs is None or length is None else epochs * length
+    whole = None if batches is None else (training.accumulated + batches) // training.accumulate
     known = [number for number in (steps, whole) if number is not None]
     return min(known) if known else None
+
+
+def _length(data: Batches) -> int | None:
+    try:
+        return len(data) if isinstance(data, Sized) else None
+    except TypeError:  # of what knows its length only at times
+        return None
 
 
 def _resume(run: _Run, files: Checkpoints | None, resume: bool) -> bool:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from processes import LIMIT, launched
 
+FITTED = Path(__file__).with_name("fitted_run.py")
 SCRIPT = Path(__file__).with_name("trained_run.py")
 PROCESSES, STEPS = 2, 40
 
@@ -49,6 +50,30 @@ def test_the_same_run_has_the_same_bits(tmp_path: Path) -> None:
     said = run(tmp_path / "second", [], MPI4PY_RC_THREAD_LEVEL="single")
     assert said == "[0] MPI serves one thread of a process alone: nothing is computed while values are exchanged\n"
     check_bits(tmp_path / "first", tmp_path / "second")
+
+
+def fitted(folder: Path, *options: object, killed: object = "") -> str:
+    """Runs `tg.fit`, which is killed behind a step and started again with other options; what the processes print."""
+    folder.mkdir()
+    done = launched(*options, FITTED, folder, *([killed] if killed else []), limit=2 * LIMIT)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [(2, 1), *(pytest.param(*sizes, marks=pytest.mark.nightly) for sizes in [(2, 4), (4, 2), (1, 2)])],
+)
+def test_a_killed_fit_goes_on_with_other_processes_at_its_sample(tmp_path: Path, before: int, after: int) -> None:
+    """Behind step 8 the last checkpoint is that of step 6; what follows has the losses of a run that nobody killed."""
+    fitted(tmp_path / "whole", "-n", 1)
+    options = ("-n", before, "--restarts", 1, "--restart-with", after)
+    said = fitted(tmp_path / "killed", *options, killed=8)
+    assert said == f"[0] {after} processes ran the steps 7 to 20\n"
+    whole, killed = end_of(tmp_path / "whole"), end_of(tmp_path / "killed")
+    for name, value in whole.items():
+        np.testing.assert_allclose(killed[name], value, rtol=1e-5, atol=1e-6, err_msg=name)
+    np.testing.assert_allclose(killed["losses"], whole["losses"], rtol=1e-6)
 
 
 @pytest.mark.parametrize("count", [3, pytest.param(10, marks=pytest.mark.nightly)])

@@ -14,7 +14,7 @@ from distributed_models import CLASSES, EXAMPLES, FEATURES, INPUTS, compiled, in
 
 import tensorgrad as tg
 from tensorgrad.callbacks import Callback, Checkpoints, EarlyStop
-from tensorgrad.errors import DivergenceError, InputError
+from tensorgrad.errors import DivergenceError, GroupError, InputError
 
 TOTAL = 52
 """Six batches and a half."""
@@ -167,6 +167,31 @@ class StoppingAtStep(Stopping):
     def on_step(self, run):
         if self.is_asking and run.step == self.at:
             run.stop("a step was reached")
+
+
+@pytest.mark.parametrize(
+    ("what", "differs"),
+    [
+        ("the callbacks", lambda first: {"callbacks": [Stopping(False, 5)] if first else []}),
+        ("the callbacks", lambda first: {"callbacks": [EarlyStop("loss")] if first else []}),
+        ("steps", lambda first: {"steps": 4 if first else 5}),
+        ("on_nan", lambda first: {"on_nan": "raise" if first else "stop"}),
+        ("evaluate", lambda first: {} if first else {"evaluate": None}),
+    ],
+)
+def test_processes_that_ask_for_other_runs_are_told(what, differs):
+    def fit(group):
+        with pytest.raises(GroupError) as caught:
+            run(group, **{"steps": 4, **differs(group.rank == 0)})
+        return str(caught.value)
+
+    messages = in_group(2, fit)
+    assert messages[0] == messages[1] and messages[0].startswith(f"the ranks do not agree on {what} of tg.fit: ")
+
+
+def test_the_first_process_may_show_progress_alone():
+    found = in_group(2, lambda group: run(group, steps=4, progress=group.rank == 0)[0].step)
+    assert found == [4, 4]
 
 
 def test_all_end_where_one_wishes():
