@@ -5,9 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import parallel_models
 import pytest
+from parallel_models import MODELS
 from processes import LIMIT, launched
 
+LOSSES = Path(__file__).with_name("losses_run.py")
 FITTED = Path(__file__).with_name("fitted_run.py")
 SCRIPT = Path(__file__).with_name("trained_run.py")
 PROCESSES, STEPS = 2, 40
@@ -50,6 +53,28 @@ def test_the_same_run_has_the_same_bits(tmp_path: Path) -> None:
     said = run(tmp_path / "second", [], MPI4PY_RC_THREAD_LEVEL="single")
     assert said == "[0] MPI serves one thread of a process alone: nothing is computed while values are exchanged\n"
     check_bits(tmp_path / "first", tmp_path / "second")
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("name", MODELS)
+def test_losses_of_several_processes(tmp_path: Path, name: str) -> None:
+    """50 steps of 1, 2 and 4 processes with the same batches; the same number of processes has the same bits."""
+
+    def losses(processes: int, run: str) -> dict[str, np.ndarray]:
+        file = tmp_path / f"{run}.npz"
+        models = str(Path(parallel_models.__file__).parent)
+        done = launched("-n", processes, LOSSES, name, file, limit=4 * LIMIT, PYTHONPATH=models)
+        assert done.returncode == 0, done.stderr
+        with np.load(file) as found:
+            return dict(found)
+
+    one = losses(1, "one")
+    assert len(one["losses"]) == 50
+    for processes in (2, 4):
+        first, second = (losses(processes, f"{processes}{run}") for run in "ab")
+        np.testing.assert_allclose(first["losses"], one["losses"], rtol=1e-6)
+        for path, value in first.items():
+            np.testing.assert_array_equal(value, second[path])
 
 
 def fitted(folder: Path, *options: object, killed: object = "") -> str:

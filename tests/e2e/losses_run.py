@@ -1,0 +1,17 @@
+"""The losses of a model of `parallel_models`, of all processes together; writes them, and the parameters at the end.
+
+Arguments: the model, and a file.
+"""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+from parallel_models import trained
+
+import tensorgrad as tg
+
+found = trained(sys.argv[1], "cpu", tg.distributed.group())
+if tg.distributed.is_first():
+    np.savez(sys.argv[2], losses=found["losses"], **found["parameters"])
