@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import weakref
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -176,6 +177,34 @@ class OutputHandle:
 
     def __repr__(self) -> str:
         return f"OutputHandle({self.name!r}, {self.numpy()!r})"
+
+
+class Outputs(ABC):
+    """What one run of a program has put out. It never changes."""
+
+    __slots__ = ("__weakref__",)
+
+    @abstractmethod
+    def array(self, place: int) -> np.ndarray:
+        """Returns an output, by position, as an array of the host that can't be written to.
+
+        Raises:
+            DeviceError: What the device reported.
+        """
+
+
+Part: TypeAlias = tuple[Outputs, int]
+"""One of several outputs, by position."""
+
+Source: TypeAlias = np.ndarray | OutputHandle | Part
+"""Numbers that never change: an array of the host, or what a program has put out."""
+
+
+def array_of(source: Source) -> np.ndarray:
+    """Returns numbers as a read-only array of the host."""
+    if isinstance(source, np.ndarray):
+        return source
+    return source[0].array(source[1]) if isinstance(source, tuple) else source.numpy()
 
 
 BufferT = TypeVar("BufferT")
@@ -379,9 +408,10 @@ class ScalarInputs:
         """
         self._slots = {slot.name: slot for slot in slots}
         self._formulas = {slot.name: Formula(slot.formula) for slot in slots if slot.formula is not None}
-        self._inputs = {
-            name: tuple(self._formulas[name].names) if name in self._formulas else (name,) for name in self._slots
-        }
+        self._used_by: dict[str, list[str]] = {}
+        for name in self._slots:
+            for used in self._formulas[name].names if name in self._formulas else (name,):
+                self._used_by.setdefault(used, []).append(name)
         self._given: dict[str, float] = {}
         self._numbers: dict[str, float] = {}
         self._values: dict[str, np.ndarray] = {}
@@ -402,20 +432,18 @@ class ScalarInputs:
             raise InputError(_name_error("scalar", unknown, missing, self.names))
         # Most settings are the same object step after step, and a Python number never changes.
         given = self._given
-        changed = {
-            name
-            for name, value in scalars.items()
-            if given.get(name) is not value or (type(value) is not float and type(value) is not int)
-        }
+        changed = [name for name, one in scalars.items() if given.get(name) is not one or type(one) not in (float, int)]
         if changed or len(self._values) < len(self._slots):
             numbers = {**self._numbers, **{name: _check_number(name, scalars[name]) for name in changed}}
-            new = {
-                name: self._value(name, slot, numbers)
-                for name, slot in self._slots.items()
-                if name not in self._values or not changed.isdisjoint(self._inputs[name])
-            }
+            new = {name: self._value(name, self._slots[name], numbers) for name in self._computed_from(changed)}
             self._values, self._given, self._numbers = {**self._values, **new}, dict(scalars), numbers
         return self._values
+
+    def _computed_from(self, changed: Sequence[str]) -> Iterable[str]:
+        """Returns the scalars that are to be computed again where these numbers have changed."""
+        if not self._values:
+            return self._slots
+        return dict.fromkeys(one for name in changed for one in self._used_by[name])
 
     def _value(self, name: str, slot: ScalarSlot, values: Mapping[str, float]) -> np.ndarray:
         value = values.get(name, math.nan)

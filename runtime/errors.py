@@ -26,9 +26,13 @@ def _is_library(file: str) -> bool:
     return found
 
 
-def user_frame() -> FrameType | None:
-    """Returns the innermost frame that is neither ours nor the standard library's."""
-    frame: FrameType | None = sys._getframe(1)
+def user_frame(skipped: int = 0) -> FrameType | None:
+    """Returns the innermost frame that is neither ours nor the standard library's.
+
+    Args:
+        skipped: How many callers are known to be ours; a look at each takes time.
+    """
+    frame: FrameType | None = sys._getframe(1 + skipped)
     while frame is not None:
         file = frame.f_code.co_filename
         found = _is_users.get(file)

@@ -111,8 +111,7 @@ class TensorSlot:
     def view(self, raw: np.ndarray, offset: int = 0) -> np.ndarray:
         """Returns the tensor in the device's bytes `raw`, from `offset`: shares memory; a bool is a uint32."""
         dtype = np.dtype(np.uint32 if self.dtype == "bool" else HOST_DTYPES[self.dtype])
-        size = math.prod(self.shape) * dtype.itemsize
-        return raw[offset : offset + size].view(dtype).reshape(self.shape)
+        return np.ndarray(self.shape, dtype, raw, offset)
 
     def decode(self, raw: np.ndarray) -> np.ndarray:
         """Returns the tensor that the device's bytes `raw` say, in its dtype on the host."""

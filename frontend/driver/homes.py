@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping, Sequence
+from itertools import repeat
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -18,7 +19,7 @@ from tensorgrad.eager.homes import EagerHome, NumpyHome, RecordingHome
 from tensorgrad.errors import OptionError
 from tensorgrad.passes.functions import find_function
 from tensorgrad.passes.pipelines import forward_passes
-from tensorgrad.runtime.backend import Executable, OutputHandle
+from tensorgrad.runtime.backend import Executable, OutputHandle, array_of
 from tensorgrad.runtime.cpu import CpuExecutable
 from tensorgrad.tracing.dtypes import DType, as_dtype
 from tensorgrad.tracing.location import user_line
@@ -74,8 +75,9 @@ def new_home(name: str, device: ProgramDevice, compiled_at: int) -> RecordingHom
         function = find_function(module, None)
         inputs, outputs = ([slot.name for slot in slots] for slots in (arguments_of(function), results_of(function)))
         if isinstance(executable, CpuExecutable):
-            return executable.caller(inputs, outputs)
-        return lambda arrays: _called(executable, dict(zip(inputs, arrays, strict=True)), outputs)
+            call, places = executable.caller(inputs, outputs), range(len(outputs))
+            return lambda given: zip(repeat(call(given)), places)
+        return lambda given: _called(executable, dict(zip(inputs, map(array_of, given), strict=True)), outputs)
 
     lacks = frozenset[DType]() if device.target.native else frozenset({np.dtype(np.float64)})
     return RecordingHome(name, load, compiled_at, lacks)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from tensorgrad.eager.folding import Folded, Graph, nodes_behind
+from tensorgrad.eager.folding import Pass, nodes_behind
 from tensorgrad.eager.tape import Edge, Hook, Leaf, Node, Operand
 from tensorgrad.eager.templates import Place, Template
 from tensorgrad.eager.values import Kind, Value
@@ -20,6 +20,12 @@ class Applier(Protocol):
 
     def applied(self, template: Template, operands: Sequence[Operand]) -> list[Operand]:
         """Applies a template, and puts that on the tape where a derivative goes through it."""
+        ...
+
+    def run(
+        self, template: Template, operands: Sequence[Value], edges: Sequence[Edge | None] | None
+    ) -> tuple[list[Value], list[Edge | None] | None]:
+        """Applies a template; see `ChangingHome.run`."""
         ...
 
     def operand(self, x: Array) -> Operand:
@@ -39,11 +45,11 @@ class Applier(Protocol):
         ...
 
     def full(self, kind: Kind, number: float) -> Operand:
-        """Returns a number in all places."""
+        """Returns a number in all places: one of those that backward passes begin with."""
         ...
 
-    def folded(self, graph: Graph, seed: Kind) -> Folded | None:
-        """Returns the backward pass through a graph as one template; `None` where it is to go node by node."""
+    def whole_pass(self, root: Node, place: int, seed: Kind) -> Pass | None:
+        """Returns the backward pass from a result as one application; `None` where it is to go node by node."""
         ...
 
 
@@ -68,9 +74,9 @@ class Backward:
         Raises:
             GradientError: A value that is needed was changed in place, or let go.
         """
+        if self._at_once(root, cotangent):
+            return
         with recording(self._create):
-            if self._at_once(root, cotangent):
-                return
             self._add(root, cotangent)
             if isinstance(root[0], Node):
                 for node in nodes_behind(root[0]):
@@ -83,19 +89,17 @@ class Backward:
         """Goes through all nodes by one application, where nothing is to be done on the way; returns whether it did."""
         if self._create or self._only is not None or not isinstance(root[0], Node):
             return False
-        graph = Graph.behind(root[0], root[1])
-        found = None if graph is None else self._home.folded(graph, cotangent[0].kind)
-        if graph is None or found is None:
+        found = self._home.whole_pass(root[0], root[1], cotangent[0].kind)
+        if found is None:
             return False
-        gradients = self._home.applied(found.template, [cotangent, *[(value, None) for value in graph.values]])
+        gradients, _ = self._home.run(found.template, [cotangent[0], *found.values], None)
         if not self._retain:
-            for node in graph.nodes:
+            for node in found.nodes:
                 node.let_go()
-        for number, gradient in zip(found.leaves, gradients, strict=True):
-            leaf = graph.leaves[number]
+        for leaf, gradient in zip(found.leaves, gradients, strict=True):
             if leaf.grad is not None:
-                gradient = self._home.sum(self._home.operand(leaf.grad), gradient)
-            leaf.grad = self._home.wrap(*gradient)
+                gradient, _ = self._home.sum(self._home.operand(leaf.grad), (gradient, None))
+            leaf.grad = self._home.wrap(gradient, None)
         return True
 
     def _add(self, edge: Edge, piece: Operand) -> None:
@@ -106,8 +110,8 @@ class Backward:
         """Takes the cotangents of a node's results to its operands."""
         if node.values is None:
             raise GradientError(
-                f"{user_line()}: backward: what the line {_named(node)} left for it was let go by an earlier backward "
-                "pass; backward(retain_graph=True) keeps it for another one"
+                f"{user_line()}: backward: what the line {_named(node.line)} left for it was let go by an earlier "
+                "backward pass; backward(retain_graph=True) keeps it for another one"
             )
         given: dict[int, Operand] = {}
         for place in range(len(node.results)):
@@ -162,7 +166,8 @@ class Backward:
             assert value.storage is not None
             raise GradientError(
                 f"{user_line()}: backward: a tensor of shape {value.shape}, which the derivative of the line "
-                f"{_named(node)} needs, was changed in place by the line {value.storage.line}; change a clone() of it"
+                f"{_named(node.line)} needs, was changed in place by the line {_named(value.storage.line)}; change a "
+                "clone() of it"
             )
         what, number = place
         return value, (node.edges[number] if what == "operand" else (node, number))
@@ -183,5 +188,5 @@ class Backward:
         leaf.grad = self._home.wrap(*found)
 
 
-def _named(node: Node) -> str:
-    return f"{node.line[0]}:{node.line[1]}"
+def _named(line: tuple[str, int]) -> str:
+    return f"{line[0]}:{line[1]}"

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import weakref
+from collections.abc import Callable, Iterable, Sequence
 from typing import TypeAlias
 
 import numpy as np
@@ -12,19 +13,18 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Region, SSAValue
 
 from tensorgrad.dialects.signature import Slot, slots_attribute
-from tensorgrad.dialects.tg.base import NumpyArray
 from tensorgrad.dialects.tg.build import TensorBuilder
-from tensorgrad.eager.recording import Recording
-from tensorgrad.eager.values import Value
+from tensorgrad.eager.recording import Entry, Recording
+from tensorgrad.eager.values import Value, read_only
 from tensorgrad.interpreters.tensors import TensorExecutor
-from tensorgrad.runtime.backend import OutputHandle
+from tensorgrad.runtime.backend import Outputs, Source, array_of
 from tensorgrad.tracing.tracer import checked_module
 
 NAME = "eager_block"
 
 
-Run: TypeAlias = Callable[[Sequence[NumpyArray]], Sequence[NumpyArray | OutputHandle]]
-"""Runs a block on arrays by position, which never change."""
+Run: TypeAlias = Callable[[Sequence[Source]], Iterable[Source]]
+"""Runs a block on inputs by position; what it gives never changes."""
 
 Load: TypeAlias = Callable[[ModuleOp], Run]
 """Compiles a module with one function for a device, and loads it."""
@@ -44,18 +44,21 @@ class Program:
     """
 
     def __init__(self, recording: Recording, alive: Sequence[Value], load: Load, compiled_at: int):
-        self._entries = list(recording.entries)
+        self._structure = recording.structure
         self._kinds = [value.kind for value in recording.inputs]
-        self._constants = list(recording.constants)
+        self._constants: dict[int, bytes] = {
+            place: value.numpy().tobytes() for place, value in enumerate(recording.inputs) if value.is_constant
+        }
         self._outputs = [value.number for value in alive]
         self._load, self._compiled_at = load, compiled_at
         self._runs = 0
         self._run: Run | None = None
         self._places: Sequence[int] = ()
         self._is_compiled = False
+        self._past: list[tuple[weakref.ref[Outputs], Sequence[weakref.ref[Value]]]] = []
         self.compilations = 0
 
-    def run(self, recording: Recording) -> Sequence[NumpyArray | OutputHandle]:
+    def run(self, recording: Recording) -> Iterable[Source]:
         """Returns the results that are asked for.
 
         Args:
@@ -64,25 +67,42 @@ class Program:
         Raises:
             TensorgradError: What the compiler or the device reported.
         """
-        if recording.constants != self._constants:
-            self._vary(recording.constants)
+        inputs = recording.inputs
+        others = [place for place, known in self._constants.items() if inputs[place].numpy().tobytes() != known]
+        if others:
+            self._vary(others)
         self._runs += 1
         if self._run is None or (not self._is_compiled and self._runs >= self._compiled_at):
             self._prepare()
         assert self._run is not None
-        return self._run([recording.inputs[place].numpy() for place in self._places])
+        return self._run([inputs[place].known() for place in self._places])
 
-    def _vary(self, constants: Sequence[bytes | None]) -> None:
+    def note(self, recording: Recording, alive: Sequence[Value]) -> None:
+        """Has results share the memory of what they were put out with no longer than until the second run after this.
+
+        Until then most of them are replaced by newer ones; what someone keeps longer, such as a loss, is copied.
+        """
+        if not alive or not isinstance(alive[0].source, tuple):
+            return
+        self._past.append((weakref.ref(alive[0].source[0]), recording.results))
+        if len(self._past) > 2:
+            outputs, results = self._past.pop(0)
+            if outputs() is not None:
+                for value in (reference() for reference in results):
+                    if value is not None and isinstance(value.source, tuple):
+                        value.settled()
+
+    def _vary(self, places: Sequence[int]) -> None:
         """Makes inputs of constants that are others now."""
-        for place, (before, now) in enumerate(zip(self._constants, constants, strict=True)):
-            if before is not None and before != now:
-                self._constants[place] = None
-                self._run = None
+        for place in places:
+            del self._constants[place]
+        self._run = None
 
     def _prepare(self) -> None:
         module, self._places = self._module()
         if self._runs < self._compiled_at:
-            self._run = TensorExecutor(module).call
+            executor = TensorExecutor(module)
+            self._run = lambda given: [read_only(np.asarray(one)) for one in executor.call([*map(array_of, given)])]
             return
         self._run = self._load(module)
         self._is_compiled = True
@@ -90,22 +110,16 @@ class Program:
 
     def _module(self) -> tuple[ModuleOp, list[int]]:
         """Returns the block as a module, and which inputs its arguments are."""
-        places = [place for place, constant in enumerate(self._constants) if constant is None]
+        places = [place for place in range(len(self._kinds)) if place not in self._constants]
         block = Block(arg_types=[self._kinds[place].type for place in places])
         builder = TensorBuilder(block)
         values: dict[int, SSAValue] = {-1 - place: one for place, one in zip(places, block.args, strict=True)}
-        for place, constant in enumerate(self._constants):
-            if constant is not None:
-                kind = self._kinds[place]
-                values[-1 - place] = builder.constant(np.frombuffer(constant, kind.dtype).reshape(kind.shape))
-        needed = self._needed()
-        count = 0
-        for number, (template, operands) in enumerate(self._entries):
-            results = range(count, count + len(template.results))
-            count += len(template.results)
-            if number in needed:
-                found = template.inlined([values[operand] for operand in operands], builder)
-                values.update(zip(results, found, strict=True))
+        for place, constant in self._constants.items():
+            kind = self._kinds[place]
+            values[-1 - place] = builder.constant(np.frombuffer(constant, kind.dtype).reshape(kind.shape))
+        for one in self._needed():
+            found = one.template.inlined([values[operand] for operand in one.operands], builder)
+            values.update(zip(range(one.first, one.count), found, strict=True))
         returned = [values[number] for number in self._outputs]
         block.add_op(func.ReturnOp(*returned))
         kinds = FunctionType.from_lists([one.type for one in block.args], [one.type for one in returned])
@@ -114,14 +128,15 @@ class Program:
         made.properties["res_attrs"] = slots_attribute([Slot(f"y{i}", "output") for i in range(len(returned))])
         return checked_module(made), places
 
-    def _needed(self) -> set[int]:
-        """Returns the entries that the outputs depend on."""
-        owners = [number for number, (template, _) in enumerate(self._entries) for _ in template.results]
+    def _needed(self) -> list[Entry]:
+        """Returns the entries that the outputs depend on, in order."""
+        entries = self._structure.entries()
+        owners = [place for place, one in enumerate(entries) for _ in range(one.first, one.count)]
         waiting = [owners[number] for number in self._outputs]
         found: set[int] = set()
         while waiting:
-            number = waiting.pop()
-            if number not in found:
-                found.add(number)
-                waiting += [owners[operand] for operand in self._entries[number][1] if operand >= 0]
-        return found
+            place = waiting.pop()
+            if place not in found:
+                found.add(place)
+                waiting += [owners[operand] for operand in entries[place].operands if operand >= 0]
+        return [entries[place] for place in sorted(found)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import count
 from typing import Any
@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from tensorgrad.eager.backward import Backward
-from tensorgrad.eager.folding import Folded, Graph
+from tensorgrad.eager.folding import Pass
 from tensorgrad.eager.tape import Edge, Leaf, Node, Operand
 from tensorgrad.eager.templates import Template
-from tensorgrad.eager.values import Kind, Value
+from tensorgrad.eager.values import Kind, Storage, Value
 from tensorgrad.errors import ArgumentError, DTypeError, GradientError, ShapeError, TraceError
 from tensorgrad.ops.index import Changes as At
 from tensorgrad.ops.promotion import as_tensor, broadcast_shapes, broadcast_to, cast
@@ -22,7 +22,7 @@ from tensorgrad.ops.shape import reshape
 from tensorgrad.tracing.dtypes import SHORT, is_float, promote
 from tensorgrad.tracing.grad_mode import is_grad_enabled, recording
 from tensorgrad.tracing.home import Home, Live
-from tensorgrad.tracing.location import user_line
+from tensorgrad.tracing.location import user_line, user_place
 from tensorgrad.tracing.tensor import Array, Tensor
 from tensorgrad.tracing.tracer import current_trace
 from tensorgrad.tracing.views import View
@@ -32,6 +32,21 @@ _hook_numbers = count()
 
 class ChangingHome(Home):
     """What changes tensors of a device, as far as it does not matter which device it is."""
+
+    @abstractmethod
+    def run(
+        self, template: Template, operands: Sequence[Value], edges: Sequence[Edge | None] | None
+    ) -> tuple[list[Value], list[Edge | None] | None]:
+        """Applies a template.
+
+        Args:
+            template: What is applied.
+            operands: To what.
+            edges: Where derivatives by the operands go; `None` where no derivative is recorded.
+
+        Returns:
+            The results, and their edges, if any have one.
+        """
 
     @abstractmethod
     def applied(self, template: Template, operands: Sequence[Operand]) -> list[Operand]:
@@ -53,8 +68,8 @@ class ChangingHome(Home):
     def full(self, kind: Kind, number: float) -> Operand:
         """Returns a number in all places."""
 
-    def folded(self, graph: Graph, seed: Kind) -> Folded | None:
-        """Returns the backward pass through a graph as one template; `None`: what computes at once gains nothing."""
+    def whole_pass(self, root: Node, place: int, seed: Kind) -> Pass | None:
+        """Returns the backward pass from a result as one application; `None`: what computes at once gains nothing."""
         return None
 
     @abstractmethod
@@ -104,7 +119,7 @@ class ChangingHome(Home):
         storage = self.operand(root)[0].shared()
         assert isinstance(whole, Array)
         made, edge = self.copy(self.operand(whole))
-        storage.replace(made, user_line())
+        storage.replace(made, user_place())
         own = live(root)
         own.value = made
         if is_grad_enabled() and not isinstance(self._target(root), Leaf):
@@ -112,17 +127,21 @@ class ChangingHome(Home):
         if root is not x:
             self.update(x)
 
-    def replace(self, new: Mapping[Array, Array]) -> None:
-        """Gives tensors new values, which no other tensors have; see `Home.replace`."""
-        line = user_line()
-        for x, value in new.items():
-            own = live(x)
-            if own.view is not None:
-                self.assign(x, "replace", value)
-                continue
-            before: Value = self.operand(x)[0]
-            own.value = self.operand(value)[0]
-            before.shared().replace(own.value, line)
+    def take(self, x: Array, value: Value, line: tuple[str, int]) -> None:
+        """Gives a tensor a new value, which no other tensor has; what is recorded for its gradient stays.
+
+        Args:
+            x: Lives here.
+            value: Of its shape and dtype.
+            line: Where that is done.
+        """
+        own = live(x)
+        if own.view is not None:
+            self.assign(x, "replace", self.wrap(value, None))
+            return
+        storage: Storage | None = own.value.storage
+        (own.value.shared() if storage is None else storage).replace(value, line)
+        own.value = value
 
     def _check_changeable(self, x: Array, what: str) -> None:
         one: Array | None = x if is_grad_enabled() else None
@@ -242,9 +261,10 @@ class ChangingHome(Home):
 
     def _kept(self, x: Array) -> Leaf | None:
         """Returns where the gradient of a tensor is gathered."""
-        edge = self.edge(x)
+        own = live(x)
+        edge: Edge | None = own.edge if own.view is None else self.edge(x)  # which a view gets by an update
         if edge is None:
-            return live(x).leaf
+            return own.leaf
         target, place = edge
         return target if isinstance(target, Leaf) else target.retained.get(place)
 

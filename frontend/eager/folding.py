@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -11,6 +11,7 @@ from xdsl.ir import Block, SSAValue
 
 from tensorgrad.dialects.tg.build import TensorBuilder
 from tensorgrad.dialects.tg.call import ReturnOp
+from tensorgrad.eager.recording import KnownPass, Recording
 from tensorgrad.eager.tape import Leaf, Node
 from tensorgrad.eager.templates import Template
 from tensorgrad.eager.values import Kind, Value
@@ -99,6 +100,23 @@ class Graph:
 
 
 @dataclass(frozen=True)
+class Pass:
+    """A backward pass that is one application.
+
+    Attributes:
+        template: Takes the cotangent of the root, then `values`; gives the gradients of `leaves`.
+        nodes: What it goes through.
+        values: What their derivatives take.
+        leaves: Whose gradients it gives.
+    """
+
+    template: Template
+    nodes: Sequence[Node]
+    values: Sequence[Value]
+    leaves: Sequence[Leaf]
+
+
+@dataclass(frozen=True)
 class Folded:
     """The backward pass through graphs of one structure.
 
@@ -109,6 +127,10 @@ class Folded:
 
     template: Template
     leaves: tuple[int, ...]
+
+    def through(self, graph: Graph) -> Pass:
+        """Returns the pass through a graph of the structure."""
+        return Pass(self.template, graph.nodes, graph.values, [graph.leaves[number] for number in self.leaves])
 
 
 def folded(graph: Graph, seed: Kind) -> Folded:
@@ -146,3 +168,38 @@ def folded(graph: Graph, seed: Kind) -> Folded:
 
 def _cotangent(found: SSAValue | None, kind: Kind, builder: TensorBuilder) -> SSAValue:
     return builder.zeros(kind.shape, kind.type.get_element_type()) if found is None else found
+
+
+def known_pass(graph: Graph, folded: Folded, recording: Recording) -> KnownPass | None:
+    """Returns what is known of the pass through a graph; `None` where that is not of the recorded block alone."""
+    numbers = {node: number for number, node in enumerate(recording.nodes) if node is not None}
+    leaves = [recording.target((leaf, 0)) for leaf in graph.leaves]
+    if any(node not in numbers for node in graph.nodes):
+        return None
+    known = [number for number in leaves if number is not None]
+    assert len(known) == len(leaves)  # an op of the block has them
+    return KnownPass(folded.template, [numbers[node] for node in graph.nodes], known, folded.leaves)
+
+
+def known_again(known: KnownPass, recording: Recording) -> Pass | None:
+    """Returns a pass through a block of the same structure; `None` where it has to stop on its way, as in `Graph`."""
+    edges = recording.edges()
+    leaves: list[Leaf] = []
+    for number in known.leaves:
+        leaf = edges[number][0]
+        if not isinstance(leaf, Leaf) or leaf.hooks:
+            return None
+        leaves.append(leaf)
+    nodes: list[Node] = []
+    values: list[Value] = []
+    for number in known.nodes:
+        node = recording.nodes[number]
+        if node is None or node.values is None or node.hooks or node.retained:
+            return None
+        nodes.append(node)
+        for value in node.values:
+            if value is not None:
+                if value.storage is not None and value.is_outdated:
+                    return None
+                values.append(value)
+    return Pass(known.template, nodes, values, [leaves[number] for number in known.answered])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import threading
-from abc import abstractmethod
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, TypeAlias, TypeVar
@@ -22,9 +21,16 @@ from tensorgrad.dialects.tg.elementwise.arithmetic import AddOp
 from tensorgrad.dialects.tg.shape import BroadcastOp, ReshapeOp
 from tensorgrad.eager.blocks import Load, Program, Run
 from tensorgrad.eager.changes import ChangingHome
-from tensorgrad.eager.folding import Folded, Graph, folded
-from tensorgrad.eager.recording import Recording, is_constant, splat_of
-from tensorgrad.eager.tape import Edge, Operand, on_tape
+from tensorgrad.eager.folding import Folded, Graph, Pass, folded, known_again, known_pass
+from tensorgrad.eager.recording import (
+    MOST_STRUCTURES,
+    Recording,
+    Structure,
+    constant_of,
+    is_constant,
+    splat_of,
+)
+from tensorgrad.eager.tape import Edge, Node, Operand
 from tensorgrad.eager.templates import Template
 from tensorgrad.eager.values import Kind, Value, kind_of, read_only, value_of
 from tensorgrad.errors import ArgumentError, DeviceError, DeviceLostError, DTypeError, ProgramError, TensorgradError
@@ -34,7 +40,7 @@ from tensorgrad.runtime.backend import OutputHandle
 from tensorgrad.tracing.dtypes import SHORT, DType
 from tensorgrad.tracing.grad_mode import is_grad_enabled
 from tensorgrad.tracing.home import TracedFunction
-from tensorgrad.tracing.location import user_line
+from tensorgrad.tracing.location import user_line, user_place
 from tensorgrad.tracing.tensor import Array
 
 Made = TypeVar("Made")
@@ -69,16 +75,9 @@ class EagerHome(ChangingHome):
         self.device = device
         self._lacks = lacks
         self._templates: OrderedDict[Hashable, Template] = OrderedDict()
+        self._numbers: dict[tuple[DType, float], Value] = {}
         # By the identities of properties, which are kept with it: to hash an attribute takes longer than the rest.
         self._quick: dict[tuple[object, ...], tuple[Template, Mapping[str, Attribute]]] = {}
-
-    @abstractmethod
-    def run(self, template: Template, operands: Sequence[Value]) -> list[Value]:
-        """Returns the results of an application."""
-
-    @abstractmethod
-    def constant(self, array: NumpyArray) -> Value:
-        """Returns a small array of the host as a value."""
 
     def template(self, kind: type[TensorOp], operands: Sequence[Kind], properties: Mapping[str, Attribute]) -> Template:
         """Returns an op on operands of these types."""
@@ -132,29 +131,29 @@ class EagerHome(ChangingHome):
         if not isinstance(source, np.ndarray):
             return Value(kind_of(source.shape, source.dtype), source)
         if is_constant(source):
-            return self.constant(source)
+            return constant_of(source)
         single = splat_of(source)
-        if single is None:
-            return value_of(source)
-        return self._splat(self.constant(single), source.shape)
+        return value_of(source) if single is None else self._splat(constant_of(single), source.shape)
 
     def _splat(self, single: Value, shape: tuple[int, ...]) -> Value:
         properties = {"shape": ints(shape), "dims": ints([])}
-        return self.run(self.template(BroadcastOp, [single.kind], properties), [single])[0]
+        return self.run(self.template(BroadcastOp, [single.kind], properties), [single], None)[0][0]
 
     def full(self, kind: Kind, number: float) -> Operand:
-        """Returns a number in all places."""
-        single = np.array(number, kind.dtype)
-        return self._from_host(np.broadcast_to(single, kind.shape) if kind.shape else single), None
+        """Returns a number in all places: one of those that backward passes begin with."""
+        single = self._numbers.get((kind.dtype, number))
+        if single is None:
+            single = self._numbers[kind.dtype, number] = constant_of(np.array(number, kind.dtype))
+        return (self._splat(single, kind.shape) if kind.shape else single), None
 
     def applied(self, template: Template, operands: Sequence[Operand]) -> list[Operand]:
         """Applies a template, and puts that on the tape where a derivative goes through it."""
-        results = self.run(template, [value for value, _ in operands])
+        edges = None
         if is_grad_enabled():
-            for _, edge in operands:
-                if edge is not None:
-                    return list(zip(results, on_tape(template, operands, results), strict=True))
-        return [(result, None) for result in results]
+            edges = [edge for _, edge in operands]
+            edges = None if edges.count(None) == len(edges) else edges
+        results, made = self.run(template, [value for value, _ in operands], edges)
+        return [(result, None) for result in results] if made is None else list(zip(results, made, strict=True))
 
     def sum(self, x: Operand, y: Operand) -> Operand:
         """Returns the sum of two tensors of one type."""
@@ -175,17 +174,39 @@ class EagerHome(ChangingHome):
         template = self.template(kind, [value.kind for value, _ in given], properties)
         return self.wrap(*self.applied(template, given)[0])
 
-    def call(self, function: FuncOp, operands: Sequence[Array], key: Hashable) -> list[Array]:
-        """Applies a traced function; see `Home.call`."""
+    def _function(self, function: FuncOp, key: Hashable) -> Template:
+        """Returns a traced function."""
         template = self._templates.get(key)
         if template is None:
             template = Template.of_function(function)
             self._keep(key, template)
         else:
             self._templates.move_to_end(key)
+        return template
+
+    def call(self, function: FuncOp, operands: Sequence[Array], key: Hashable) -> list[Array]:
+        """Applies a traced function; see `Home.call`."""
+        template = self._function(function, key)
         given = [self.operand(operand) for operand in operands]
         assert all(value.kind is kind for (value, _), kind in zip(given, template.operands, strict=True)), template.name
         return [self.wrap(*one) for one in self.applied(template, given)]
+
+    def change(self, function: FuncOp, changed: Sequence[Array], given: Sequence[Array], key: Hashable) -> None:
+        """Changes tensors by a traced function; see `Home.change`."""
+        values = [self._present(x) for x in (*changed, *given)]
+        results, _ = self.run(self._function(function, key), values, None)
+        line = user_place()
+        for x, value in zip(changed, results, strict=True):
+            self.take(x, value, line)
+
+    def _present(self, x: Array) -> Value:
+        """Returns a tensor's present value, as `operand` does."""
+        own = x.live
+        if own is None or own.home is not self:
+            return self.operand(x)[0]
+        value: Value = own.value
+        storage = value.storage
+        return value if storage is None or storage.version == value.version else self.operand(x)[0]
 
     def output(self, source: OutputHandle | NumpyArray) -> Array:
         """Returns what a program on this device has put out as a tensor."""
@@ -209,15 +230,13 @@ class NumpyHome(EagerHome):
         super().__init__("numpy")
         self._functions: WeakKeyDictionary[Template, Callable[..., Any]] = WeakKeyDictionary()
 
-    def constant(self, array: NumpyArray) -> Value:
-        """Returns an array of the host as a value."""
-        return value_of(array)
-
     def synchronize(self) -> None:
         """Does nothing: all is computed."""
 
-    def run(self, template: Template, operands: Sequence[Value]) -> list[Value]:
-        """Computes the results of an application."""
+    def run(
+        self, template: Template, operands: Sequence[Value], edges: Sequence[Edge | None] | None
+    ) -> tuple[list[Value], list[Edge | None] | None]:
+        """Computes the results of an application; see `ChangingHome.run`."""
         function = self._functions.get(template)
         if function is None:
             function = self._functions[template] = _by_numpy(template)
@@ -226,10 +245,14 @@ class NumpyHome(EagerHome):
                 found = function(*[operand.numpy() for operand in operands])
         except MemoryError as error:
             raise DeviceError(f"{user_line()}: {template.name}: {error}") from error
-        return [
+        results = [
             Value(kind, read_only(np.asarray(one).reshape(kind.shape)))
             for kind, one in zip(template.results, found, strict=True)
         ]
+        if edges is None:
+            return results, None
+        derivative = template.derivative(tuple([edge is not None for edge in edges]))
+        return results, Node(derivative, edges, operands, results).made() if derivative.has_any else None
 
 
 def _by_numpy(template: Template) -> Callable[..., Sequence[Any]]:
@@ -262,7 +285,7 @@ def _compute_alone(recording: Recording, value: Value, error: TensorgradError | 
         except TensorgradError as found:
             value.error = found
         else:
-            value.source = read_only(np.asarray(source))
+            value.source = source
     else:
         value.error = error
 
@@ -288,7 +311,8 @@ class RecordingHome(EagerHome):
         super().__init__(device, lacks)
         self._load, self._compiled_at = load, compiled_at
         self._lock = threading.RLock()
-        self._recording = Recording(self)
+        self._root = Structure()
+        self._recording = Recording(self, self._root)
         self._programs: OrderedDict[Hashable, Program] = OrderedDict()
         self._functions: OrderedDict[Hashable, _Applicable | None] = OrderedDict()
         self._folded: OrderedDict[Hashable, Folded] = OrderedDict()
@@ -300,17 +324,15 @@ class RecordingHome(EagerHome):
         """The programs that it keeps."""
         return list(self._programs.values())
 
-    def constant(self, array: NumpyArray) -> Value:
-        """Returns a small array of the host as a constant of the block."""
+    def run(
+        self, template: Template, operands: Sequence[Value], edges: Sequence[Edge | None] | None
+    ) -> tuple[list[Value], list[Edge | None] | None]:
+        """Records an application; see `ChangingHome.run`."""
         with self._lock:
-            return self._recording.constant(array)
-
-    def run(self, template: Template, operands: Sequence[Value]) -> list[Value]:
-        """Records an application."""
-        with self._lock:
-            made = self._recording.record(template, operands)
-            if self._recording.size >= self._longest:
-                period = self._recording.period()
+            recording = self._recording
+            made = recording.record(template, operands, edges)
+            if recording.structure.size >= self._longest:
+                period = recording.period()
                 self.flush()
                 self._longest = LONGEST // period * period if 0 < period <= LONGEST else LONGEST
             return made
@@ -319,15 +341,26 @@ class RecordingHome(EagerHome):
         self, key: Hashable, operands: Sequence[Array], traced: Callable[[], TracedFunction | None]
     ) -> Array | None:
         """Applies a function as one op; see `Home.apply_traced`."""
-        kinds = tuple([kind_of(x.shape, x.dtype) if x.live is None else x.live.value.kind for x in operands])
-        found = self._functions.get((key, kinds), _UNKNOWN)
+        found = self._functions.get(key, _UNKNOWN)
         if found is _UNKNOWN:
-            found = self._functions[key, kinds] = self._applicable(traced())
+            found = self._functions[key] = self._applicable(traced())
             if len(self._functions) > MOST_TEMPLATES:
                 self._functions.popitem(last=False)
         if found is None or (found[1] is not None and not found[1](operands)):
             return None
-        return self.wrap(*self.applied(found[0], [self.operand(operand) for operand in operands])[0])
+        values: list[Value] = []
+        edges: list[Edge | None] = []
+        for x in operands:
+            own = x.live
+            if own is None or own.home is not self or own.value.storage is not None:
+                value, edge = self.operand(x)
+            else:
+                value, edge = own.value, own.edge
+            values.append(value)
+            edges.append(edge)
+        is_on_tape = edges.count(None) < len(edges) and is_grad_enabled()
+        (result,), made = self.run(found[0], values, edges if is_on_tape else None)
+        return Array.eager(result, self, None if made is None else made[0])
 
     def _applicable(self, traced: TracedFunction | None) -> _Applicable | None:
         if traced is None:
@@ -335,9 +368,21 @@ class RecordingHome(EagerHome):
         template = Template.of_function(traced.function)
         return None if template.results[0].dtype in self._lacks else (template, traced.allows)
 
-    def folded(self, graph: Graph, seed: Kind) -> Folded:
-        """Returns the backward pass through a graph, which is one for all graphs of its structure."""
-        return _kept(self._folded, graph.key, lambda: folded(graph, seed))
+    def whole_pass(self, root: Node, place: int, seed: Kind) -> Pass | None:
+        """Returns the backward pass from a result as one application; it is one for all graphs of a structure."""
+        recording = self._recording
+        number = recording.target((root, place))
+        known = None if number is None else recording.structure.passes.get(number)
+        if known is not None:
+            return known_again(known, recording)
+        graph = Graph.behind(root, place)
+        if graph is None:
+            return None
+        found = _kept(self._folded, graph.key, lambda: folded(graph, seed))
+        known = None if number is None else known_pass(graph, found, recording)
+        if number is not None and known is not None:
+            recording.structure.passes[number] = known
+        return found.through(graph)
 
     def synchronize(self) -> None:
         """Computes what is recorded.
@@ -345,35 +390,41 @@ class RecordingHome(EagerHome):
         Raises:
             TensorgradError: A value can't be had.
         """
-        with self._lock:
-            alive = self._recording.alive()
-            self.flush()
-            for value in alive:
-                if value.error is not None:
-                    raise value.error
+        for value in self._flushed():
+            if value.error is not None:
+                raise value.error
 
     def flush(self) -> None:
         """Computes everything that is recorded and that someone may still look at.
 
         What the compiler or the device reports about a value is raised to who looks at it.
         """
+        self._flushed()
+
+    def _flushed(self) -> list[Value]:
+        """Computes what is recorded, as `flush` says; returns the values."""
         with self._lock:
             recording = self._recording
-            alive = recording.alive()
-            self._recording = Recording(self)
+            if self._root.total > MOST_STRUCTURES:
+                self._root = Structure()
+                self._programs.clear()
+            self._recording = Recording(self, self._root)
+            alive = recording.end()
             if not alive:
-                return
+                return alive
             try:
                 self._compute(recording, alive)
             except BaseException:
                 self._recording = recording  # interrupted: all is still to be computed
                 raise
             self.flushes += 1
+            return alive
 
     def _compute(self, recording: Recording, alive: Sequence[Value]) -> None:
         """Computes values; where the device can't, NumPy does each by itself, so that those which can be had are."""
+        program = self._program(recording, alive)
         try:
-            found = self._program(recording, alive).run(recording)
+            found = program.run(recording)
         except TensorgradError as error:
             apart = isinstance(error, DeviceError | ProgramError) and not isinstance(error, DeviceLostError)
             apart = apart and len(alive) > 1
@@ -383,8 +434,8 @@ class RecordingHome(EagerHome):
                 _compute_alone(recording, value, error if not apart else None)
             return
         for value, source in zip(alive, found, strict=True):
-            value.recording = None
-            value.source = read_only(source) if isinstance(source, np.ndarray) else source
+            value.recording, value.source = None, source
+        program.note(recording, alive)
 
     def _program(self, recording: Recording, alive: Sequence[Value]) -> Program:
         key = recording.key(alive)

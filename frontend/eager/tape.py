@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from itertools import count
 from typing import TypeAlias
 
-from tensorgrad.eager.templates import Derivative, Template
-from tensorgrad.eager.values import Kind, Value
-from tensorgrad.runtime.errors import user_frame
+from tensorgrad.eager.templates import Derivative
+from tensorgrad.eager.values import Value
+from tensorgrad.tracing.location import user_place
 from tensorgrad.tracing.tensor import Array
 
 Hook: TypeAlias = Callable[[Array], "Array | None"]
@@ -18,6 +18,9 @@ Operand: TypeAlias = "tuple[Value, Edge | None]"
 
 
 _numbers = count()
+
+WITHIN = 4
+"""How many callers of a new node are ours at least: what applies a template, and what is called to do so."""
 
 
 class Leaf:
@@ -49,23 +52,31 @@ class Node:
         line: The user's line.
         hooks: For each result, what is called with its gradient.
         retained: For some results, where their gradient is kept.
+
+    Args:
+        derivative: What computes the cotangents of the operands that have an edge.
+        edges: Where derivatives by the operands go.
+        operands: What was applied to.
+        results: What that gave.
     """
 
     __slots__ = ("derivative", "edges", "hooks", "line", "number", "results", "retained", "values")
 
     def __init__(
-        self,
-        results: tuple[Kind, ...],
-        derivative: Derivative,
-        edges: tuple[Edge | None, ...],
-        values: tuple[Value | None, ...] | None,
+        self, derivative: Derivative, edges: Sequence[Edge | None], operands: Sequence[Value], results: Sequence[Value]
     ):
         self.number = next(_numbers)
-        self.results, self.derivative, self.edges, self.values = results, derivative, edges, values
-        frame = user_frame()
-        self.line = ("<unknown>", 0) if frame is None else (frame.f_code.co_filename, frame.f_lineno)
+        self.derivative, self.edges = derivative, edges
+        self.results = derivative.results
+        both = [*operands, *results]
+        self.values: list[Value | None] | None = [None if place is None else both[place] for place in derivative.taken]
+        self.line = user_place(WITHIN)
         self.hooks: dict[int, dict[int, Hook]] = {}
         self.retained: dict[int, Leaf] = {}
+
+    def made(self) -> list[Edge | None]:
+        """Returns the edge of each result, where it depends on an operand with an edge."""
+        return [(self, i) if active else None for i, active in enumerate(self.derivative.active)]
 
     def let_go(self) -> None:
         """Lets go of what only a backward pass needs, and of the graph behind it."""
@@ -73,22 +84,3 @@ class Node:
 
     def __lt__(self, other: Node) -> bool:
         return self.number > other.number  # the last one is the first of a heap
-
-
-def on_tape(template: Template, operands: Sequence[Operand], results: Sequence[Value]) -> list[Edge | None]:
-    """Puts an application on the tape, where a result depends on an operand that requires a gradient.
-
-    Returns:
-        The edge of each result.
-    """
-    derivative = template.derivative(tuple([edge is not None for _, edge in operands]))
-    if derivative.template is None or True not in derivative.active:
-        return [None] * len(results)
-    kept = tuple(
-        [
-            operands[i][0] if place == "operand" else results[i] if place == "result" else None
-            for place, i in derivative.uses
-        ]
-    )
-    node = Node(template.results, derivative, tuple([edge for _, edge in operands]), kept)
-    return [(node, i) if active else None for i, active in enumerate(derivative.active)]

@@ -94,12 +94,21 @@ class Derivative:
         uses: What it takes, in order.
         pieces: For each operand, which of its results is the cotangent, or `None` for zero.
         active: The results that depend on a wanted operand differentiably.
+        results: The types of the results.
+        taken: The same as `uses`, as places in a list of all operands and results; `None` for cotangents.
     """
 
     template: Template | None
     uses: tuple[Place, ...]
     pieces: tuple[int | None, ...]
     active: tuple[bool, ...]
+    results: tuple[Kind, ...]
+    taken: tuple[int | None, ...]
+
+    @property
+    def has_any(self) -> bool:
+        """Whether anything is to be put on the tape for it."""
+        return self.template is not None and True in self.active
 
 
 def _derived(template: Template, wanted: tuple[bool, ...]) -> Derivative:
@@ -137,4 +146,5 @@ def _derived(template: Template, wanted: tuple[bool, ...]) -> Derivative:
             block.erase_arg(cast("Any", value))
     indices = tuple(None if piece is None else kept.index(piece) for piece in pieces)
     made = Template(f"{template.name}'", block) if kept else None
-    return Derivative(made, tuple(uses), indices, active)
+    taken = tuple(None if what == "cotangent" else i + (what == "result") * len(operands) for what, i in uses)
+    return Derivative(made, tuple(uses), indices, active, template.results, taken)

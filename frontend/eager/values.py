@@ -9,7 +9,7 @@ import numpy as np
 
 from tensorgrad.dialects.tg.base import ELEMENT_TYPES, NumpyArray, Tensor, numpy_dtype, tensor
 from tensorgrad.errors import TensorgradError
-from tensorgrad.runtime.backend import OutputHandle
+from tensorgrad.runtime.backend import OutputHandle, Source, array_of
 from tensorgrad.tracing.dtypes import DType
 
 
@@ -47,7 +47,7 @@ class Storage:
     Attributes:
         value: The present value of the whole.
         version: How often it was changed in place.
-        line: Where that was done last.
+        line: Where that was done last: a file, and the number of a line.
     """
 
     __slots__ = ("line", "value", "version")
@@ -55,9 +55,9 @@ class Storage:
     def __init__(self, value: Value):
         self.value = value
         self.version = 0
-        self.line = ""
+        self.line = ("", 0)
 
-    def replace(self, value: Value, line: str) -> None:
+    def replace(self, value: Value, line: tuple[str, int]) -> None:
         """Takes another value, which no other tensor has."""
         self.version += 1
         self.value, self.line = value, line
@@ -88,20 +88,22 @@ class Value:
         kind: Its type.
         recording: The block that it is recorded in; `None` once it is computed.
         number: Its place in that block.
-        source: The numbers, once they are computed: an array of the host, or an output that is still on the device.
+        source: The numbers, once they are computed.
         error: Why they could not be computed.
+        is_constant: Whether blocks may take the numbers for a part of their program.
         storage: What tensors that share the memory have in common, once there are several or one was changed in place.
         version: Which version of the storage this value is of.
     """
 
-    __slots__ = ("__weakref__", "error", "kind", "number", "recording", "source", "storage", "version")
+    __slots__ = ("__weakref__", "error", "is_constant", "kind", "number", "recording", "source", "storage", "version")
 
-    def __init__(self, kind: Kind, source: NumpyArray | OutputHandle | None = None):
+    def __init__(self, kind: Kind, source: Source | None = None, recording: InRecording | None = None, number: int = 0):
         self.kind = kind
         self.source = source
-        self.recording: InRecording | None = None
-        self.number = 0
+        self.recording = recording
+        self.number = number
         self.error: TensorgradError | None = None
+        self.is_constant = False
         self.storage: Storage | None = None
         self.version = 0
 
@@ -132,12 +134,26 @@ class Value:
         Raises:
             TensorgradError: What the compiler or the device reported.
         """
+        source = self.known()
+        return self.settled() if isinstance(source, tuple) else source
+
+    def known(self) -> Source:
+        """Returns the numbers as they are, once they are computed.
+
+        Raises:
+            TensorgradError: What the compiler or the device reported.
+        """
         if self.recording is not None:
             self.recording.recorder.flush()
         if self.error is not None:
             raise self.error
         assert self.source is not None
         return self.source
+
+    def settled(self) -> NumpyArray:
+        """Returns the numbers as an array of its own, which from now on is all that the value has."""
+        found = self.source = array_of(self.known())
+        return found
 
     def numpy(self) -> NumpyArray:
         """Returns the numbers as a read-only array of the host."""

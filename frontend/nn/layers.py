@@ -17,6 +17,8 @@ from tensorgrad.nn.initializers import Initializer, normal, uniform
 from tensorgrad.nn.module import Module
 from tensorgrad.nn.parameters import Init, Parameter, as_initializer, param
 from tensorgrad.ops.promotion import as_tensor
+from tensorgrad.ops.recorded import recorded_whole
+from tensorgrad.surface.calls import public
 from tensorgrad.tracing.location import user_line
 
 
@@ -70,8 +72,15 @@ class Linear(Module):
         Raises:
             ShapeError: The last axis of `x` is not of `in_features`.
         """
-        product = x @ self.weight
-        return product if self.bias is None else product + self.bias
+        return _linear(x, self.weight, self.bias)
+
+
+@public
+@recorded_whole
+def _linear(x: Any, weight: Any, bias: Any) -> tg.Tensor:
+    """Returns `x @ weight + bias`, which eager tensors record as one application."""
+    product = x @ weight
+    return product if bias is None else product + bias
 
 
 def _check_tied(shape: tuple[int, ...], given: tuple[int, ...]) -> None:

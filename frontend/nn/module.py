@@ -273,9 +273,12 @@ def _located(function: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(function)
     def call(self: Module, *args: Any, **kwargs: Any) -> Any:
+        trace = current_trace()
+        if trace is None:
+            return function(self, *args, **kwargs)
         path = "" if self._binding is None else self._binding.path
-        trace, around = current_trace(), current_call()
-        if not path or trace is None or (around is not None and around.path == path):  # of a base class, from its own
+        around = current_call()
+        if not path or (around is not None and around.path == path):  # of a base class, from its own
             return function(self, *args, **kwargs)
         calls = trace.outermost.calls
         calls[path] += 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -10,6 +11,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import OpResult
 
 from tensorgrad.dialects.signature import Slot
+from tensorgrad.dialects.tg.base import NumpyArray
 from tensorgrad.errors import TensorgradError
 from tensorgrad.ops.promotion import common_dtype
 from tensorgrad.tracing.dtypes import Spec
@@ -44,10 +46,6 @@ def recorded_operator(function: Function) -> Function:
     return function
 
 
-_OPERAND = object()
-"""Stands for an operand in keys, in which its type comes last."""
-
-
 class _Whole:
     """What records a function whole.
 
@@ -65,41 +63,44 @@ class _Whole:
             return None
         home = None
         operands: list[Array] = []
-        given = [*args, *kwargs.values()] if kwargs else args
-        parts: list[Hashable] = [self, len(args), *kwargs]
-        for one in given:
+        # An operand is its type in the key, by the object that all tensors of a device have for it or as a shape and
+        # dtype; another argument is a pair of a class and a value.
+        key: list[Hashable] = [self, len(args), *kwargs]
+        for one in (*args, *kwargs.values()) if kwargs else args:
             kind = type(one)
-            if isinstance(one, Array):
-                home = one.live.home if home is None and one.live is not None else home
-                operand = one
+            if kind is Array or isinstance(one, Array):
+                operand: Array = one
             elif kind is np.ndarray:
                 operand = Array(as_array(one))
             elif self._takes_numbers and (kind is float or kind is int):
-                operand = _number_beside(args, one)
-                if operand is None:
+                beside = _number_beside(args, one)
+                if beside is None:
                     return None
+                operand = beside
             elif kind in STATIC or (kind is tuple and all(type(part) is int for part in one)):
-                parts.append((kind, one))
+                key.append((kind, one))
                 continue
             else:
                 return None
-            parts.append(_OPERAND)
             operands.append(operand)
+            own = operand.live
+            if own is None:
+                key.append((operand.shape, operand.dtype))
+            else:
+                home = own.home if home is None else home
+                key.append(own.value.kind)
         if home is None:
             return None
-        # In the key, what is known of each argument stands behind the function, the count and the names.
-        known = parts[2 + len(kwargs) :]
-        return home.apply_traced(tuple(parts), operands, lambda: self._traced(given, known, list(kwargs), operands))
+        return home.apply_traced(tuple(key), operands, lambda: self._traced(args, kwargs, operands))
 
     def _traced(
-        self, given: Sequence[Any], known: Sequence[Hashable], names: Sequence[str], operands: Sequence[Array]
+        self, args: Sequence[Any], kwargs: Mapping[str, Any], operands: Sequence[Array]
     ) -> TracedFunction | None:
         """Returns the function for operands of such types; `None` where it is more than a function of these.
 
         Args:
-            given: The arguments; those by keyword come last.
-            known: For each, `_OPERAND` where it is one.
-            names: The keywords.
+            args: The arguments by position.
+            kwargs: Those by keyword.
             operands: The operands among them, in order.
         """
         if any(0 in one.shape for one in operands):
@@ -107,9 +108,8 @@ class _Whole:
 
         def function(*tensors: Any) -> Any:
             rest = iter(tensors)
-            values = [next(rest) if what is _OPERAND else one for one, what in zip(given, known, strict=True)]
-            count = len(values) - len(names)
-            return self._function(*values[:count], **dict(zip(names, values[count:], strict=True)))
+            values = [next(rest) if self._is_operand(one) else one for one in (*args, *kwargs.values())]
+            return self._function(*values[: len(args)], **dict(zip(kwargs, values[len(args) :], strict=True)))
 
         specs = [Spec(one.shape, one.dtype) for one in operands]
         slots = [Slot(f"x{i}", "input") for i in range(len(operands))]
@@ -120,7 +120,10 @@ class _Whole:
             return None  # the function itself says what is wrong
         if result != 0 or not ranges[0].is_complete or not _computes(made):
             return None
-        return TracedFunction(made, None if ranges[0].is_empty else _checked_by(ranges[0]))
+        return TracedFunction(made, None if ranges[0].is_empty else _Checked(ranges[0]))
+
+    def _is_operand(self, one: Any) -> bool:
+        return isinstance(one, Array | np.ndarray) or (self._takes_numbers and type(one) in (float, int))
 
 
 def _number_beside(args: Sequence[Any], number: float) -> Array | None:
@@ -142,5 +145,25 @@ def _computes(function: FuncOp) -> bool:
     return isinstance(value, OpResult) and bool(value.owner.operands)
 
 
-def _checked_by(ranges: IndexRanges) -> Callable[[Sequence[Any]], bool]:
-    return lambda operands: ranges.allow({f"x{i}": one for i, one in enumerate(operands)})
+class _Checked:
+    """Says whether no index in operands is out of range. Those of the last call need no second look.
+
+    Args:
+        ranges: What is asked of the operands, which are called x0, x1, ….
+    """
+
+    def __init__(self, ranges: IndexRanges):
+        self._ranges = ranges
+        self._places = [int(name[1:]) for name in ranges.inputs]
+        self._last: Sequence[weakref.ref[NumpyArray]] = ()
+
+    def __call__(self, operands: Sequence[Any]) -> bool:
+        """Returns whether these may be used; their arrays never change."""
+        sources = [operands[place].source for place in self._places]
+        arrays = [one if isinstance(one, np.ndarray) else one.numpy() for one in sources]
+        if self._last and all(one is last() for one, last in zip(arrays, self._last, strict=True)):
+            return True
+        if not self._ranges.allow({f"x{place}": one for place, one in zip(self._places, arrays, strict=True)}):
+            return False
+        self._last = [weakref.ref(one) for one in arrays]
+        return True

@@ -3,58 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
-from xdsl.context import Context
-from xdsl.dialects import func
-from xdsl.dialects.builtin import FunctionType, ModuleOp
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Block, Region
 
 import tensorgrad as tg
-from tensorgrad.dialects.signature import Slot, arguments_of, results_of, slots_attribute
-from tensorgrad.dialects.tg.base import ELEMENT_TYPES, numpy_dtype, tensor
-from tensorgrad.dialects.tg.build import type_of
 from tensorgrad.errors import GradientError, InputError, OptionError
 from tensorgrad.nn.module import Module
 from tensorgrad.optim.optimizers import adagrad, adam, adamw, lion, rmsprop, sgd
+from tensorgrad.optim.packed_update import PackedUpdate, packed_update, rows_of, state_specs, traced_update
 from tensorgrad.optim.settings import HostSettings
-from tensorgrad.optim.tracing import add_updates
 from tensorgrad.optim.transforms import Optimizer
-from tensorgrad.passes.tensors.append_updates import AppendUpdatesPass
-from tensorgrad.passes.tensors.pack_updates import PackUpdatesPass
-from tensorgrad.runtime.backend import ArraySlot, ScalarInputs, check_inputs
-from tensorgrad.runtime.formula import Formula
+from tensorgrad.runtime.backend import check_inputs
 from tensorgrad.tracing.arrays import slot_of
-from tensorgrad.tracing.dtypes import SHORT, Spec
+from tensorgrad.tracing.dtypes import Spec
 from tensorgrad.tracing.location import user_line
 from tensorgrad.tracing.tensor import Array
 
 STEP = "training/step"
-GRADIENT = "gradient/"
-
-
-@dataclass(frozen=True)
-class _Update:
-    """The update of some parameters, traced.
-
-    Attributes:
-        function: Takes parameters, gradients, states and scalars, by the names of its slots; gives what is new.
-        arguments: Its arguments.
-        sources: For each, whether it is a parameter, a gradient, state or a scalar, and which.
-        specs: The shapes and dtypes of these: state may have others than its parameter.
-        results: Its results.
-        scalars: What computes its scalars.
-    """
-
-    function: FuncOp
-    arguments: Sequence[Slot]
-    sources: Sequence[tuple[str, str]]
-    specs: Sequence[Spec]
-    results: Sequence[Slot]
-    scalars: ScalarInputs
 
 
 class Stepper:
@@ -78,12 +45,14 @@ class Stepper:
         self._parameters = _named(parameters)
         self._optimizer = optimizer
         optimizer.check_parameters({name: one.shape for name, one in self._parameters.items()})
-        self._state: dict[str, Array] = {}
-        self._updates: dict[tuple[str, ...], _Update] = {}
+        names = tuple(self._parameters)
+        traced = self._traced(names)
+        self._specs = state_specs(traced)
+        self._rows = rows_of(self._specs)
+        self._state: list[Array] | None = None  # a tensor for each row, once there is any
+        self._updates: dict[tuple[str, ...], PackedUpdate] = {names: packed_update(traced, self._rows)}
+        self._settings = HostSettings(optimizer.host_settings(), self._updates[names].scalars.names)
         self.step_count = 0
-        update = self._update(tuple(self._parameters))
-        used = {name for slot in update.arguments if slot.formula for name in Formula(slot.formula).names}
-        self._settings = HostSettings(optimizer.host_settings(), used)
 
     @property
     def learning_rate(self) -> float:
@@ -117,33 +86,29 @@ class Stepper:
         if not gradients:
             raise GradientError(f"{user_line()}: step: no parameter has a gradient; call loss.backward() before")
         update = self._update(tuple(gradients))
-        settings = self._settings.at(self.step_count + 1)
-        given = {**settings, "step": float(self.step_count + 1)}
-        scalars = update.scalars.evaluate({name: given[name] for name in update.scalars.names})
-        values = {
-            "parameter": self._parameters,
-            "gradient": gradients,
-            "state": self._state,
-            "scalar": {name: Array(value) for name, value in scalars.items()},
-        }
-        operands = [
-            _zeros(spec) if (found := values[role].get(name)) is None else found
-            for (role, name), spec in zip(update.sources, update.specs, strict=True)
-        ]
+        scalars = update.scalars_at(self._settings.at(self.step_count + 1), self.step_count + 1)
+        if self._state is None:
+            self._state = self._from_arrays({})
         home = next(iter(self._parameters.values())).home
         assert home is not None
-        with tg.no_grad():
-            found = home.call(update.function, operands, update.function)
-            new = {slot.name: value for slot, value in zip(update.results, found, strict=True)}
-            home.replace({one: new.pop(name) for name, one in self._parameters.items() if name in new})
-        self._state.update(new)
+        tensors = {"gradient": gradients, "parameter": self._parameters}
+        changed = [self._parameters[name] for name in update.parameters] + [self._state[row] for row in update.rows]
+        read = [tensors[role][name] for role, name in update.read]
+        home.change(update.function, changed, [*read, *scalars], update.function)
         home.synchronize()
         self.step_count += 1
+
+    def _from_arrays(self, states: Mapping[str, np.ndarray]) -> list[Array]:
+        """Returns a tensor for each row of state; states that are missing are zero."""
+        device = cast("tg.DeviceName", next(iter(self._parameters.values())).device)
+        rows = [tg.tensor(row.joined(states), row.dtype, device=device) for row in self._rows]
+        return cast("list[Array]", rows)
 
     def state_dict(self) -> dict[str, np.ndarray]:
         """Returns the optimizer's state, its settings and the step count by name, as `Training.state_dict` has them."""
         settings = {f"training/{label}": np.array(value) for label, value in self._settings.labeled().items()}
-        state = {name: value.numpy() for name, value in self._state.items()}
+        rows = zip(self._rows, [] if self._state is None else self._state, strict=False)
+        state = {name: one for row, tensor in rows for name, one in row.split(tensor.numpy()).items()}
         return {**state, **settings, STEP: np.array(self.step_count)}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -158,58 +123,23 @@ class Stepper:
             raise InputError(f"{user_line()}: load_state_dict: {STEP!r} is missing")
         steps = int(np.asarray(given.pop(STEP)))
         settings = {name: float(np.asarray(given.pop(name))) for name in list(given) if name.startswith("training/")}
-        update = self._update(tuple(self._parameters))
-        pairs = zip(update.arguments, update.specs, strict=True)
-        slots = {slot.name: slot_of(slot.name, spec) for slot, spec in pairs if slot.role == "state"}
+        slots = {name: slot_of(name, spec) for name, spec in self._specs.items()}
         arrays = check_inputs(slots, given, what="state", partial=True)
         new = self._settings.load({name.removeprefix("training/"): value for name, value in settings.items()})
         self._settings.values = new
-        device = cast("tg.DeviceName", next(iter(self._parameters.values())).device)
-        made = {name: tg.tensor(one, one.dtype, device=device) for name, one in arrays.items()}
-        self._state = cast("dict[str, Array]", made)
+        self._state = self._from_arrays(arrays)
         self.step_count = steps
 
-    def _update(self, names: tuple[str, ...]) -> _Update:
+    def _update(self, names: tuple[str, ...]) -> PackedUpdate:
         """Returns the update of some of the parameters, traced once."""
-        if names not in self._updates:
-            specs = {name: Spec(self._parameters[name].shape, self._parameters[name].dtype) for name in names}
-            self._updates[names] = _traced(specs, self._optimizer)
-        return self._updates[names]
+        found = self._updates.get(names)
+        if found is None:
+            found = self._updates[names] = packed_update(self._traced(names), self._rows)
+        return found
 
-
-def _zeros(spec: Spec) -> Array:
-    """Returns what state is before the first step."""
-    return Array(np.broadcast_to(np.zeros((), spec.dtype), spec.shape))
-
-
-def _traced(parameters: Mapping[str, Spec], optimizer: Optimizer) -> _Update:
-    """Returns the update of parameters by gradients that are given."""
-    types = [tensor(one.shape, ELEMENT_TYPES[one.dtype]) for one in parameters.values()]
-    block = Block(arg_types=[*types, *types])
-    gradients = list(block.args[len(types) :])
-    block.add_op(func.ReturnOp(*gradients))
-    function = FuncOp("step", FunctionType.from_lists([*types, *types], types), Region(block))
-    slots = [Slot(name, "parameter") for name in parameters] + [Slot(GRADIENT + name, "input") for name in parameters]
-    function.properties["arg_attrs"] = slots_attribute(slots)
-    function.properties["res_attrs"] = slots_attribute([Slot(name, "gradient") for name in parameters])
-    module = ModuleOp([function])
-    add_updates(module, optimizer, parameters)
-    for one in (PackUpdatesPass("step"), AppendUpdatesPass("step")):
-        one.apply(Context(), module)
-    arguments = arguments_of(function)
-    types_of = [type_of(argument) for argument in function.body.block.args]
-    specs = [Spec(one.get_shape(), numpy_dtype(one)) for one in types_of]
-    scalars = [
-        ArraySlot(one.name, (), SHORT[spec.dtype], one.formula)
-        for one, spec in zip(arguments, specs, strict=True)
-        if one.role == "scalar"
-    ]
-    function.detach()
-    sources = [
-        ("gradient", one.name.removeprefix(GRADIENT)) if one.role == "input" else (one.role, one.name)
-        for one in arguments
-    ]
-    return _Update(function, arguments, sources, specs, results_of(function), ScalarInputs(scalars))
+    def _traced(self, names: tuple[str, ...]) -> FuncOp:
+        specs = {name: Spec(self._parameters[name].shape, self._parameters[name].dtype) for name in names}
+        return traced_update(specs, self._optimizer)
 
 
 def _named(parameters: Any) -> dict[str, Array]:

@@ -77,12 +77,15 @@ class Eager:
     @property
     def grad(self) -> Any:
         """The sum of the gradients of the backward passes so far; `None` before the first. It can be set."""
-        return None if self.live is None else self.live.home.gradient(self._at_home("grad")[1])
+        return None if self.live is None else self.live.home.gradient(self)
 
     @grad.setter
     def grad(self, gradient: Any) -> None:
-        home, itself = self._at_home("grad")
-        home.set_gradient(itself, gradient)
+        live = self.live
+        if live is None:
+            self._at_home("grad")
+        else:
+            live.home.set_gradient(self, gradient)
 
     def zero_grad(self) -> None:
         """Lets the gradient go: `grad` is `None` again."""

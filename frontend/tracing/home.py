@@ -20,7 +20,7 @@ class Live:
 
     Attributes:
         home: The device.
-        value: Its value, in the device's own terms.
+        value: Its value, in the device's own terms. It has a `kind`, which is the same object for all of its type.
         edge: Where a derivative by it goes; `None` where nothing asks for one.
         view: What it is a view of; see `tensorgrad.tracing.views`.
         leaf: Where its gradient is gathered, in the device's own terms, once it was to be.
@@ -110,7 +110,7 @@ class Home(ABC):
         """Applies a function as one op; gives `None` where its ops are to be applied one by one.
 
         Args:
-            key: Equal for functions that are the same for operands of the same types.
+            key: Equal for applications of the same function to operands of the same types.
             operands: Tensors that live here, and arrays of the host.
             traced: Traces the function for such operands; gives `None` where that is not possible.
         """
@@ -149,12 +149,16 @@ class Home(ABC):
         """
 
     @abstractmethod
-    def replace(self, new: Mapping[Any, Any]) -> None:
-        """Gives tensors that live here, and all that share their memory, new values of their shapes and dtypes.
+    def change(self, function: FuncOp, changed: Sequence[Any], given: Sequence[Any], key: Hashable) -> None:
+        """Gives tensors that live here, and all that share their memory, new values by a traced function.
+
+        No derivative is recorded for it, and what is recorded for their own gradients stays.
 
         Args:
-            new: For each tensor, what an op or a function has given, and nobody else has. What is recorded for its
-                gradient stays.
+            function: In `tg`; takes `changed`, then `given`, and gives a new value for each of `changed`.
+            changed: Tensors that live here.
+            given: Tensors that live here, and arrays of the host.
+            key: Equal for functions that are the same.
         """
 
     @abstractmethod

@@ -66,9 +66,10 @@ class Note:
 
     def complaint(self, found: NumpyArray) -> str | None:
         """Returns what is wrong with the index' values, if anything."""
-        outside = (found < self.low) | (found > self.high)
-        if not outside.any():
+        # Twice a count takes less time than `any` of both, for few indices as for many.
+        if not np.count_nonzero(found < self.low) and not np.count_nonzero(found > self.high):
             return None
+        outside = (found < self.low) | (found > self.high)
         place = tuple(int(i) for i in np.argwhere(outside)[0])
         at = f" at {place}" if place else ""
         return f"{self.what}: index {found[place]}{at} is out of range, {allowed(self.low, self.high)}"
@@ -114,6 +115,11 @@ class IndexRanges:
     def is_empty(self) -> bool:
         """Whether it asks nothing of its inputs."""
         return not self._parts
+
+    @property
+    def inputs(self) -> list[str]:
+        """The inputs of which it asks something."""
+        return list(dict.fromkeys(name for _, used, _ in self._parts for name in used))
 
     def allow(self, inputs: Mapping[str, Any]) -> bool:
         """Returns whether no index is out of range."""

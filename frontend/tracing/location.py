@@ -60,10 +60,19 @@ def calling(path: str, number: int) -> Iterator[None]:
         _current.call = before
 
 
+def user_place(skipped: int = 0) -> tuple[str, int]:
+    """Returns the file and the number of the user's line.
+
+    Args:
+        skipped: How many callers are known to be ours; a look at each takes time.
+    """
+    frame = user_frame(1 + skipped)
+    return ("<unknown>", 0) if frame is None else (frame.f_code.co_filename, frame.f_lineno)
+
+
 def user_location() -> LocationAttr:
     """Returns the user's line as an IR location, with the calls of modules that it is in."""
-    frame = user_frame()
-    key = ("<unknown>", 0) if frame is None else (frame.f_code.co_filename, frame.f_lineno)
+    key = user_place()
     call = _current.call
     if call is None:
         return _line(key)

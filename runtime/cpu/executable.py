@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from tensorgrad.runtime.backend import OutputHandle, OutputRing
+from tensorgrad.runtime.backend import OutputHandle, OutputRing, Outputs, Source
 from tensorgrad.runtime.cpu.calling import Places
 from tensorgrad.runtime.cpu.code import NativeCode
 from tensorgrad.runtime.cpu.device import ALIGNMENT, CpuDevice
@@ -138,26 +138,28 @@ class CpuExecutable(ProgramExecutable[CpuDevice, np.ndarray]):
             self.check_faults()
         return self._ring.handles(index)
 
-    def caller(
-        self, inputs: Sequence[str], outputs: Sequence[str]
-    ) -> Callable[[Sequence[np.ndarray]], list[np.ndarray]]:
-        """Returns what runs the program once, which has no scalars, on arrays by position; `step` is not used then.
+    def caller(self, inputs: Sequence[str], outputs: Sequence[str]) -> Callable[[Sequence[Source]], Outputs]:
+        """Returns what runs the program once, which has no scalars, on inputs by position; `step` is not used then.
 
-        It takes arrays of the inputs' shapes and dtypes that never change: one that was given in the last call is not
-        copied again. It gives read-only arrays of the caller's own, and raises `DeviceError` as `step` does.
+        It takes what has the inputs' shapes and dtypes and never changes, among it outputs of such calls, and raises
+        `DeviceError` as `step` does. What was given in the last call too, or put out by one, is not copied.
 
         Args:
             inputs: The names of all inputs, in the order in which they are given.
             outputs: The names of the outputs that are wanted, in order.
         """
-        views = [(self._input_views[name], self._slots.get(name)) for name in inputs]
-        places = Places(self.program, self.device, self._layout.size, self._buffers, views, outputs)
+        layout = Layout.of(self.program, least_borrowed=0)
+        plan = table(instructions(self.program.plan, layout, self._kernels, self._exchanges))
+        slots = {tensor.name: slot for slot, tensor in layout.inputs.items()}
+        views = [(self._input_views[name], slots.get(name)) for name in inputs]
+        places = Places(self.program, self.device, layout.size, plan, self._buffers, views, outputs)
 
-        def call(arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
-            places.fill(arrays)
+        def call(given: Sequence[Source]) -> Outputs:
+            places.fill(given)
+            found = places.outputs()
             pool = self.device.pool.acquire(self._scratch_bytes) if self._is_parallel else 0
             try:
-                self._step(self._plan_address, places.frame, pool, self._scratch)
+                self._step(places.plan, places.frame, pool, self._scratch)
             finally:
                 if pool:
                     self.device.pool.release()
@@ -165,7 +167,7 @@ class CpuExecutable(ProgramExecutable[CpuDevice, np.ndarray]):
                 self._exchanges.check()
             if self._faults:
                 self.check_faults()
-            return places.outputs()
+            return found
 
         return call
 

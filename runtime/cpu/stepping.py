@@ -120,12 +120,17 @@ class Layout:
     size: int
 
     @staticmethod
-    def of(program: Program) -> Layout:
-        """Returns the layout of a program's frame."""
+    def of(program: Program, least_borrowed: int = LEAST_BORROWED) -> Layout:
+        """Returns the layout of a program's frame.
+
+        Args:
+            program: The program.
+            least_borrowed: From how many bytes on an input may be read where the caller has it.
+        """
         steps = [step for step, _ in runs(program.plan)]
         arguments = max((len(step.bindings) for step in steps if isinstance(step, Dispatch)), default=0)
         exchanged = max((2 * len(step.parts) for step in steps if isinstance(step, Collective)), default=0)
-        inputs = dict(enumerate(borrowed_inputs(program), len(program.buffers)))
+        inputs = dict(enumerate(borrowed_inputs(program, least_borrowed), len(program.buffers)))
         indices = len(program.buffers) + len(inputs)
         start = indices + _depth(program.plan)
         return Layout(inputs, indices, start, start + max(arguments, exchanged, 2))
@@ -138,8 +143,8 @@ class Layout:
         return buffer, offset
 
 
-def borrowed_inputs(program: Program) -> list[TensorSlot]:
-    """Returns the inputs that steps may read where the caller has them: large ones that no step writes to.
+def borrowed_inputs(program: Program, least: int = LEAST_BORROWED) -> list[TensorSlot]:
+    """Returns the inputs that steps may read where the caller has them: those of so many bytes that no step writes to.
 
     A bool is a word here, so that it has to be converted; an array that is no whole number of words has none behind it.
     """
@@ -155,7 +160,7 @@ def borrowed_inputs(program: Program) -> list[TensorSlot]:
             for buffer, offset, size, is_written in ranges
         )
 
-    found = [one for one in program.slots("input").values() if one.size >= LEAST_BORROWED and is_only_read(one)]
+    found = [one for one in program.slots("input").values() if one.size >= least and is_only_read(one)]
     return [one for one in found if one.dtype != "bool" and one.size == math.prod(one.shape) * ELEMENT_BYTES[one.dtype]]
 
 

@@ -8,10 +8,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 import tensorgrad as tg
 from tensorgrad.driver.homes import new_home
 from tensorgrad.eager.tape import Node
+from tensorgrad.optim import packed_update
 from tensorgrad.runtime.cpu import CpuDevice
 
 DEVICES: tuple[tg.DeviceName, ...] = ("numpy", "cpu", "wgpu")
@@ -72,9 +74,9 @@ def test_a_pass_is_one_application() -> None:
     def passed(retain_graph: bool = False) -> list[str]:
         y = tg.tanh(w * b) + w
         loss = (y * y).sum()
-        before = len(home._recording.entries)
+        before = len(home._recording.structure.entries())
         loss.backward(retain_graph=retain_graph)
-        found = [template.name for template, _ in home._recording.entries[before:]]
+        found = [entry.template.name for entry in home._recording.structure.entries()[before:]]
         if retain_graph:
             loss.backward()
         return found
@@ -632,6 +634,30 @@ def test_parameters_without_a_gradient_stay() -> None:
     (x * 2).sum().backward()
     optimizer.step()
     assert (x.tolist() != [1.0], y.tolist()) == (True, [1.0])
+
+
+@pytest.mark.parametrize("place", ["numpy", "cpu"])
+@pytest.mark.parametrize("row_bytes", [1, 1 << 26])
+def test_state_lies_in_rows(row_bytes: int, place: tg.DeviceName, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many rows there are, and though some parameters have no gradient in some steps."""
+    monkeypatch.setattr(packed_update, "ROW_BYTES", row_bytes)
+    start = np.random.default_rng(0).normal(size=(3, 5)).astype(np.float32)
+    parameters = [leaf(one, place) for one in start]
+    others = [torch.nn.Parameter(torch.tensor(one)) for one in start]
+    ours, theirs = tg.optim.Adam(parameters, lr=0.1), torch.optim.Adam(others, lr=0.1)
+    for step in range(6):
+        for optimizer, values in ((ours, parameters), (theirs, others)):
+            optimizer.zero_grad()
+            given: Any = values if step != 5 else values[:2]
+            loss: Any = sum((one**2).sum() for one in given)
+            loss.backward()
+            optimizer.step()
+    for one, other in zip(parameters, others, strict=True):
+        np.testing.assert_allclose(one.numpy(), other.detach().numpy(), rtol=1e-5, atol=1e-6)
+    state = ours.state_dict()
+    for number, other in enumerate(others):
+        for key, theirs_ in (("m", "exp_avg"), ("v", "exp_avg_sq")):
+            np.testing.assert_allclose(state[f"adam.{key}/{number}"], theirs.state[other][theirs_].numpy(), rtol=1e-4)
 
 
 def test_batch_norm_keeps_its_statistics() -> None:

@@ -487,6 +487,46 @@ def test_results_of_programs_are_tensors_on_their_device() -> None:
     assert losses[0].device == "cpu"
 
 
+def test_what_a_program_puts_out_stays_as_it_is(home: RecordingHome) -> None:
+    """Memory is used again once nobody has what lies in it, and what is kept for long is copied out of it."""
+    x = home.made(np.zeros(40_000, np.float32))  # large enough to be read where it lies
+    small, large, inputs = [], [], []
+    for _ in range(8):
+        inputs.append(x)
+        x = x + 1
+        small.append(x[:3] * 2)
+        large.append(x * 3)
+        flags = x > 2
+        home.synchronize()
+        assert flags[0] == (x[0] > 2)
+    sources = [one.live.value.source for one in small]
+    assert [isinstance(one, np.ndarray) for one in sources] == [True] * 6 + [False] * 2
+    for step, one in enumerate(large, 1):
+        assert set(one.numpy().tolist()) == {3.0 * step}
+    for step, one in enumerate(small, 1):
+        assert one.tolist() == [2.0 * step] * 3
+    for step, one in enumerate(inputs):
+        assert set(one.numpy().tolist()) == {float(step)}
+
+
+def test_memory_of_outputs_is_used_again(home: RecordingHome, monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[int] = []
+    create = CpuDevice.create_buffer
+    monkeypatch.setattr(
+        CpuDevice, "create_buffer", lambda self, label, size: made.append(size) or create(self, label, size)
+    )
+    x = home.made(np.zeros((8, 8), np.float32))
+    losses = []
+    for step in range(50):
+        x = x + 1
+        losses.append(x.sum())
+        home.synchronize()
+        if step == 5:
+            made.clear()
+    assert made == []
+    assert [float(one) for one in losses] == [64.0 * step for step in range(1, 51)]
+
+
 def test_random_keys_on_a_device(home: RecordingHome) -> None:
     key = home.made(np.array(tg.random.key(0)))
     drawn = tg.random.normal(key, (100,))
@@ -495,7 +535,7 @@ def test_random_keys_on_a_device(home: RecordingHome) -> None:
 
 
 def names_recorded(home: RecordingHome) -> list[str]:
-    return [template.name for template, _ in home._recording.entries]
+    return [entry.template.name for entry in home._recording.structure.entries()]
 
 
 def test_functions_are_recorded_whole(home: RecordingHome) -> None:

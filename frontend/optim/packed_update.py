@@ -1,0 +1,225 @@
+"""The update of eager parameters as one function: state and scalars come and go in few tensors."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from xdsl.context import Context
+from xdsl.dialects import func
+from xdsl.dialects.builtin import FunctionType, ModuleOp
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Block, Region, SSAValue
+
+from tensorgrad.dialects.signature import Slot, arguments_of, results_of, slots_attribute
+from tensorgrad.dialects.tg.base import ELEMENT_TYPES, numpy_dtype, tensor
+from tensorgrad.dialects.tg.build import TensorBuilder, type_of
+from tensorgrad.dialects.tg.shape import PACK_ALIGNMENT
+from tensorgrad.optim.tracing import add_updates
+from tensorgrad.optim.transforms import Optimizer
+from tensorgrad.passes.functions import return_of
+from tensorgrad.passes.tensors.append_updates import AppendUpdatesPass
+from tensorgrad.passes.tensors.moving import moved
+from tensorgrad.passes.tensors.pack_updates import PackUpdatesPass
+from tensorgrad.runtime.backend import ArraySlot, ScalarInputs
+from tensorgrad.tracing.dtypes import SHORT, DType, Spec
+from tensorgrad.tracing.tensor import Array
+
+GRADIENT = "gradient/"
+
+ROW_BYTES = 1 << 26
+"""How large a row of state gets, unless one tensor is larger; any device binds that."""
+
+
+@dataclass
+class Row:
+    """State of several parameters in one tensor, since each tensor that a step takes and gives costs time.
+
+    Attributes:
+        dtype: Of its elements.
+        places: For each state, where it starts, and its shape.
+        size: How many elements there are.
+    """
+
+    dtype: DType
+    places: dict[str, tuple[int, tuple[int, ...]]] = field(default_factory=dict[str, tuple[int, tuple[int, ...]]])
+    size: int = 0
+
+    def add(self, name: str, shape: tuple[int, ...]) -> bool:
+        """Makes room for a state; returns whether there was."""
+        step = PACK_ALIGNMENT // self.dtype.itemsize
+        start = -(-self.size // step) * step
+        if self.places and (start + math.prod(shape)) * self.dtype.itemsize > ROW_BYTES:
+            return False
+        self.places[name] = start, shape
+        self.size = start + math.prod(shape)
+        return True
+
+    def split(self, values: np.ndarray) -> dict[str, np.ndarray]:
+        """Returns the states that are in its values."""
+        return {
+            name: values[start : start + math.prod(shape)].reshape(shape).copy()
+            for name, (start, shape) in self.places.items()
+        }
+
+    def joined(self, states: Mapping[str, np.ndarray]) -> np.ndarray:
+        """Returns its values for states; those that are missing are zero."""
+        found = np.zeros(self.size, self.dtype)
+        for name, (start, shape) in self.places.items():
+            if name in states:
+                found[start : start + math.prod(shape)] = states[name].reshape(-1)
+        return found
+
+
+class Vector:
+    """Scalars of one dtype, by name, in one tensor."""
+
+    def __init__(self, names: Sequence[str], dtype: DType):
+        self.names, self.dtype = names, dtype
+        self._known: list[np.ndarray | None] = [None] * len(names)
+        self._values = np.zeros(len(names), dtype)
+
+    def of(self, values: Mapping[str, np.ndarray]) -> Array:
+        """Returns it for scalars; those that are the same arrays as the last time are there already."""
+        for place, name in enumerate(self.names):
+            value = values[name]
+            if value is not self._known[place]:
+                self._values[place] = self._known[place] = value
+        return Array(self._values.copy())
+
+
+@dataclass(frozen=True)
+class PackedUpdate:
+    """The update of some parameters, traced.
+
+    Attributes:
+        function: Takes parameters, rows of state, what it only reads, and vectors of scalars; gives new parameters and
+            rows.
+        parameters: Which parameters it changes.
+        rows: Which rows it changes.
+        read: What it only reads: the role and name of each gradient, and of parameters that it leaves as they are.
+        scalars: What computes the scalars.
+        vectors: What gathers them.
+    """
+
+    function: FuncOp
+    parameters: Sequence[str]
+    rows: Sequence[int]
+    read: Sequence[tuple[str, str]]
+    scalars: ScalarInputs
+    vectors: Sequence[Vector]
+
+    def scalars_at(self, settings: Mapping[str, float], step: int) -> list[Array]:
+        """Returns the scalars of a step.
+
+        Raises:
+            InputError: A value is not a number that fits its dtype.
+        """
+        given = {**settings, "step": float(step)}
+        values = self.scalars.evaluate({name: given[name] for name in self.scalars.names})
+        return [vector.of(values) for vector in self.vectors]
+
+
+def traced_update(parameters: Mapping[str, Spec], optimizer: Optimizer) -> FuncOp:
+    """Returns the update of parameters by gradients as the compiler has it: a tensor for each state and scalar."""
+    types = [tensor(one.shape, ELEMENT_TYPES[one.dtype]) for one in parameters.values()]
+    block = Block(arg_types=[*types, *types])
+    gradients = list(block.args[len(types) :])
+    block.add_op(func.ReturnOp(*gradients))
+    function = FuncOp("step", FunctionType.from_lists([*types, *types], types), Region(block))
+    slots = [Slot(name, "parameter") for name in parameters] + [Slot(GRADIENT + name, "input") for name in parameters]
+    function.properties["arg_attrs"] = slots_attribute(slots)
+    function.properties["res_attrs"] = slots_attribute([Slot(name, "gradient") for name in parameters])
+    module = ModuleOp([function])
+    add_updates(module, optimizer, parameters)
+    for one in (PackUpdatesPass("step"), AppendUpdatesPass("step")):
+        one.apply(Context(), module)
+    function.detach()
+    return function
+
+
+def state_specs(function: FuncOp) -> dict[str, Spec]:
+    """Returns the state that a traced update has."""
+    pairs = zip(arguments_of(function), function.body.block.args, strict=True)
+    return {slot.name: _spec_of(value) for slot, value in pairs if slot.role == "state"}
+
+
+def rows_of(states: Mapping[str, Spec]) -> list[Row]:
+    """Returns the rows that states are kept in."""
+    rows: list[Row] = []
+    for name, spec in states.items():
+        alike = [row for row in rows if row.dtype == spec.dtype]
+        if not alike or not alike[-1].add(name, spec.shape):
+            rows.append(Row(spec.dtype))
+            rows[-1].add(name, spec.shape)
+    return rows
+
+
+def packed_update(function: FuncOp, rows: Sequence[Row]) -> PackedUpdate:
+    """Returns a traced update with its state in rows and its scalars in vectors.
+
+    Args:
+        function: Is taken apart.
+        rows: Where all state lies, some of which may be that of parameters which this update leaves alone.
+    """
+    slots, block = arguments_of(function), function.body.block
+    specs = {slot.name: _spec_of(value) for slot, value in zip(slots, block.args, strict=True)}
+    results = {one.name: value for one, value in zip(results_of(function), return_of(function).operands, strict=True)}
+    changed = [one.name for one in slots if one.role == "parameter" and one.name in results]
+    used = [number for number, row in enumerate(rows) if not row.places.keys().isdisjoint(specs)]
+    read = [one for one in slots if one.role not in ("state", "scalar") and one.name not in changed]
+    scalars = [one for one in slots if one.role == "scalar"]
+    vectors = _vectors({one.name: specs[one.name].dtype for one in scalars})
+    packed = [(rows[number].size, rows[number].dtype) for number in used]
+    kinds = [
+        *(specs[name] for name in changed),
+        *(Spec((size,), dtype) for size, dtype in packed),
+        *(specs[one.name] for one in read),
+        *(Spec((len(one.names),), one.dtype) for one in vectors),
+    ]
+    made = Block(arg_types=[tensor(one.shape, ELEMENT_TYPES[one.dtype]) for one in kinds])
+    builder, arguments = TensorBuilder(made), iter(made.args)
+    known = {name: next(arguments) for name in changed}
+    for number in used:
+        row, places = next(arguments), rows[number].places
+        known |= {name: builder.part(row, start, shape) for name, (start, shape) in places.items()}
+    known |= {one.name: next(arguments) for one in read}
+    for one in vectors:
+        vector = next(arguments)
+        known |= {name: builder.part(vector, place, ()) for place, name in enumerate(one.names)}
+    found = moved(block, [known[one.name] for one in slots], list(results.values()), builder)
+    new = {**known, **dict(zip(results, found, strict=True))}
+    outputs = [new[name] for name in changed] + [_joined(rows[number], new, builder) for number in used]
+    made.add_op(func.ReturnOp(*outputs))
+    kind = FunctionType.from_lists([one.type for one in made.args], [one.type for one in outputs])
+    return PackedUpdate(
+        FuncOp("step", kind, Region(made)),
+        changed,
+        used,
+        [
+            ("gradient", one.name.removeprefix(GRADIENT)) if one.role == "input" else (one.role, one.name)
+            for one in read
+        ],
+        ScalarInputs([ArraySlot(one.name, (), SHORT[specs[one.name].dtype], one.formula) for one in scalars]),
+        vectors,
+    )
+
+
+def _source(slot: Slot) -> tuple[str, str]:
+    return ("gradient", slot.name.removeprefix(GRADIENT)) if slot.role == "input" else (slot.role, slot.name)
+
+
+def _vectors(scalars: Mapping[str, DType]) -> list[Vector]:
+    dtypes = dict.fromkeys(scalars.values())
+    return [Vector([name for name, one in scalars.items() if one == dtype], dtype) for dtype in dtypes]
+
+
+def _joined(row: Row, states: Mapping[str, SSAValue], builder: TensorBuilder) -> SSAValue:
+    return builder.pack([states[name] for name in row.places], [start for start, _ in row.places.values()], row.size)
+
+
+def _spec_of(value: SSAValue) -> Spec:
+    kind = type_of(value)
+    return Spec(kind.get_shape(), numpy_dtype(kind))

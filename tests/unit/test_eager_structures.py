@@ -1,0 +1,331 @@
+"""What is known of a block by its structure is used for no other: variations of a loop between plain rounds of it."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tensorgrad as tg
+from tensorgrad.driver.homes import home_named, new_home
+from tensorgrad.eager import homes
+from tensorgrad.eager.homes import EagerHome, RecordingHome
+from tensorgrad.runtime.cpu import CpuDevice
+
+GENERATOR = np.random.default_rng(0)
+X, W, B = (GENERATOR.normal(size=shape).astype(np.float32) for shape in ((4, 3), (3, 3), (3,)))
+
+
+class Loop:
+    """A model of two layers with the same weight, and what happened to its gradients."""
+
+    def __init__(self, home: EagerHome):
+        self.home = home
+        self.x = home.made(X.copy())
+        self.w, self.b = (home.made(one.copy()).requires_grad_() for one in (W, B))
+        self.seen: list[Any] = []
+
+    def hidden(self, w: Any = None) -> Any:
+        return tg.tanh(self.x @ (self.w if w is None else w) + self.b)
+
+    def loss(self, hidden: Any) -> Any:
+        return ((hidden @ self.w) ** 2).sum()
+
+    def read(self, *others: Any) -> None:
+        for one in (self.w, self.b, *others):
+            self.seen.append(None if one.grad is None else one.grad.numpy())
+            one.grad = None
+
+
+def plain(loop: Loop) -> None:
+    loop.loss(loop.hidden()).backward()
+    loop.read()
+
+
+def looked_at_before(loop: Loop) -> None:
+    loss = loop.loss(loop.hidden())
+    loop.seen.append(loss.numpy())
+    loss.backward()
+    loop.read()
+
+
+def hooked(loop: Loop) -> None:
+    handle = loop.w.register_hook(lambda gradient: gradient * 3)
+    plain(loop)
+    handle.remove()
+
+
+def hooked_inside(loop: Loop) -> None:
+    hidden = loop.hidden()
+    hidden.register_hook(lambda gradient: gradient * 0.5)
+    loop.loss(hidden).backward()
+    loop.read()
+
+
+def retained(loop: Loop) -> None:
+    hidden = loop.hidden()
+    hidden.retain_grad()
+    loop.loss(hidden).backward()
+    loop.read(hidden)
+
+
+def without_gradient(loop: Loop) -> None:
+    with tg.no_grad():
+        hidden = loop.hidden()
+    loop.loss(hidden).backward()
+    loop.read()
+
+
+def detached(loop: Loop) -> None:
+    loop.loss(loop.hidden(loop.w.detach())).backward()
+    loop.read()
+
+
+def frozen(loop: Loop) -> None:
+    loop.b.requires_grad_(False)
+    plain(loop)
+    loop.b.requires_grad_()
+
+
+def another_leaf_of_the_same_value(loop: Loop) -> None:
+    other = loop.w.detach().requires_grad_()
+    loop.loss(loop.hidden(other)).backward()
+    loop.read(other)
+
+
+def another_leaf_of_equal_values(loop: Loop) -> None:
+    other = loop.home.made(loop.w.numpy()).requires_grad_()
+    loop.loss(loop.hidden(other)).backward()
+    loop.read(other)
+
+
+def result_as_leaf(loop: Loop) -> None:
+    hidden = loop.hidden().detach().requires_grad_()
+    loop.loss(hidden).backward()
+    loop.read(hidden)
+
+
+def result_without_gradient_as_leaf(loop: Loop) -> None:
+    with tg.no_grad():
+        hidden = loop.hidden()
+    hidden.requires_grad_()
+    loop.loss(hidden).backward()
+    loop.read(hidden)
+
+
+def from_the_block_before(loop: Loop) -> None:
+    hidden = loop.hidden()
+    loop.seen.append(hidden.numpy())
+    loop.loss(hidden).backward()
+    loop.read()
+
+
+def interrupted(loop: Loop) -> None:
+    hidden = loop.hidden()
+    if isinstance(loop.home, RecordingHome):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(loop.home, "_compute", raise_interrupt)
+            with pytest.raises(KeyboardInterrupt):
+                hidden.numpy()
+    loop.loss(hidden).backward()
+    loop.read()
+
+
+def raise_interrupt(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
+def twice(loop: Loop) -> None:
+    loss = loop.loss(loop.hidden())
+    loss.backward(retain_graph=True)
+    loss.backward()
+    loop.read()
+
+
+def let_go(loop: Loop) -> None:
+    loss = loop.loss(loop.hidden())
+    loss.backward()
+    with pytest.raises(tg.errors.GradientError, match="let go by an earlier backward pass"):
+        loss.backward()
+    loop.read()
+
+
+def partly_let_go(loop: Loop) -> None:
+    hidden = loop.hidden()
+    loop.loss(hidden).backward()
+    with pytest.raises(tg.errors.GradientError, match="let go by an earlier backward pass"):
+        loop.loss(hidden).backward()
+    loop.read()
+
+
+def two_roots(loop: Loop) -> None:
+    hidden = loop.hidden()
+    first, second = loop.loss(hidden), hidden.sum()
+    first.backward(retain_graph=True)
+    second.backward()
+    loop.read()
+
+
+def added_up(loop: Loop) -> None:
+    for _ in range(2):
+        loop.loss(loop.hidden()).backward()
+    loop.read()
+
+
+def weighted(loop: Loop) -> None:
+    loop.loss(loop.hidden()).backward(tg.array(2.5))
+    loop.read()
+
+
+def asked_for(loop: Loop) -> None:
+    loop.loss(loop.hidden()).backward(inputs=[loop.b])
+    loop.read()
+
+
+def of_second_order(loop: Loop) -> None:
+    loop.loss(loop.hidden()).backward(create_graph=True)
+    slope = loop.w.grad
+    assert slope is not None
+    loop.w.grad = loop.b.grad = None
+    (slope * slope).sum().backward()
+    loop.read()
+
+
+def changed_needed(loop: Loop) -> None:
+    hidden = loop.hidden()
+    loss = loop.loss(hidden)
+    with tg.no_grad():
+        hidden += 1
+    with pytest.raises(tg.errors.GradientError, match="was changed in place"):
+        loss.backward()
+    loop.read()
+
+
+def changed_parameter(loop: Loop) -> None:
+    loss = loop.loss(loop.hidden())
+    with tg.no_grad():
+        loop.w.mul_(1.5)
+    with pytest.raises(tg.errors.GradientError, match="was changed in place"):
+        loss.backward()
+    with tg.no_grad():
+        loop.w.copy_(W)
+    loop.read()
+
+
+def changed_not_needed(loop: Loop) -> None:
+    loss = loop.loss(loop.hidden())
+    with tg.no_grad():
+        loop.b.add_(0.25)
+    loss.backward()
+    loop.read()
+
+
+def replaced(loop: Loop) -> None:
+    """What is recorded is the same, whichever tensor gets the new value."""
+    other = loop.home.made(W).requires_grad_()
+    for changed in (other, loop.w):
+        loss = loop.loss(loop.hidden())
+        with tg.no_grad():
+            changed.copy_(loop.home.made(W))
+        if changed is other:
+            loss.backward()
+        else:
+            with pytest.raises(tg.errors.GradientError, match="was changed in place"):
+                loss.backward()
+        loop.read(other)
+
+
+def through_a_view(loop: Loop) -> None:
+    hidden = loop.hidden()
+    loop.loss(hidden[:]).backward()
+    loop.read()
+
+
+def with_another_function(loop: Loop) -> None:
+    loop.loss(tg.sigmoid(loop.x @ loop.w + loop.b)).backward()
+    loop.read()
+
+
+def with_other_numbers(loop: Loop) -> None:
+    ((loop.hidden() @ loop.w) ** 3).sum().backward()
+    loop.read()
+
+
+VARIATIONS = (
+    looked_at_before,
+    hooked,
+    hooked_inside,
+    retained,
+    without_gradient,
+    detached,
+    frozen,
+    another_leaf_of_the_same_value,
+    another_leaf_of_equal_values,
+    result_as_leaf,
+    result_without_gradient_as_leaf,
+    from_the_block_before,
+    interrupted,
+    twice,
+    let_go,
+    partly_let_go,
+    two_roots,
+    added_up,
+    weighted,
+    asked_for,
+    of_second_order,
+    changed_needed,
+    changed_parameter,
+    changed_not_needed,
+    replaced,
+    through_a_view,
+    with_another_function,
+    with_other_numbers,
+)
+
+
+def check_equal(rounds: list[Callable[[Loop], None]], home: RecordingHome) -> None:
+    ours, theirs = Loop(home), Loop(home_named("numpy"))
+    for one in rounds:
+        for loop in (ours, theirs):
+            loop.seen = []
+            one(loop)
+        assert len(ours.seen) == len(theirs.seen)
+        for found, expected in zip(ours.seen, theirs.seen, strict=True):
+            assert (found is None) == (expected is None), one.__name__
+            if expected is not None:
+                np.testing.assert_allclose(found, expected, rtol=2e-4, atol=2e-5, err_msg=one.__name__)
+
+
+@pytest.fixture(scope="module")
+def home() -> RecordingHome:
+    """A device that interprets what comes for the first time, as the CPU does; all tests of the module use it."""
+    return new_home("cpu", CpuDevice(), 2)
+
+
+@pytest.mark.parametrize("variation", VARIATIONS)
+def test_a_variation_between_plain_rounds(variation: Callable[[Loop], None], home: RecordingHome) -> None:
+    check_equal([plain, plain, variation, plain, variation, variation, plain], home)
+
+
+def test_variations_in_any_order(home: RecordingHome) -> None:
+    order = np.random.default_rng(1).permutation([i for i, _ in itertools.product(range(len(VARIATIONS)), range(3))])
+    check_equal([VARIATIONS[i] for i in order], home)
+
+
+def test_a_plain_round_is_known_by_its_structure(home: RecordingHome, monkeypatch: pytest.MonkeyPatch) -> None:
+    loop = Loop(home)
+    plain(loop)
+    monkeypatch.setattr(homes.Graph, "behind", None)  # is not looked at again
+    before = home._recording.structure.total
+    plain(loop)
+    assert home._recording.structure.total == before
+
+
+def test_structures_that_are_too_many_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(homes, "MOST_STRUCTURES", 30)
+    home = new_home("cpu", CpuDevice(), 2)
+    check_equal([plain, *VARIATIONS, plain], home)
+    assert home._recording.structure.total < 30 + 40
