@@ -2,8 +2,8 @@
 
 A key is a tensor of two u32, traced or concrete. Nothing has a hidden state: the same key gives the same numbers, on
 every backend, and `fold_in` and `split` make new keys. Keys may have leading axes; what is drawn has them too. Numbers
-agree with `jax.random` under `jax_threefry_partitionable=True`: bits, `uniform`, `bernoulli` and `permutation` exactly,
-`normal` and `categorical` to rounding.
+agree with `jax.random` under `jax_threefry_partitionable=True`: bits, `uniform`, `randint`, `bernoulli` and
+`permutation` exactly, `normal` and `categorical` to rounding.
 
 With a concrete key outside a trace, numbers are drawn at once. Inside a trace they are drawn whenever the program runs,
 and the same each time unless the key is one of the program's inputs.
@@ -24,9 +24,19 @@ from tensorgrad.dialects.tg import random as ops
 from tensorgrad.dialects.tg.elementwise import arithmetic
 from tensorgrad.errors import DTypeError, OptionError
 from tensorgrad.ops import drawing
-from tensorgrad.ops.elementwise.arithmetic import add, equal, less, maximum, multiply, negative, subtract, where
+from tensorgrad.ops.elementwise.arithmetic import (
+    add,
+    equal,
+    less,
+    maximum,
+    multiply,
+    negative,
+    remainder,
+    subtract,
+    where,
+)
 from tensorgrad.ops.elementwise.functions import log
-from tensorgrad.ops.promotion import as_tensor, broadcast_shapes, broadcast_to, cast, common
+from tensorgrad.ops.promotion import as_tensor, bitcast, broadcast_shapes, broadcast_to, cast, common
 from tensorgrad.ops.reduce import argmax
 from tensorgrad.ops.shape import (
     arange,
@@ -38,7 +48,7 @@ from tensorgrad.ops.shape import (
     transpose,
 )
 from tensorgrad.ops.sort import argsort
-from tensorgrad.tracing.dtypes import NAMES, SHORT, is_float, spec
+from tensorgrad.tracing.dtypes import NAMES, SHORT, DType, as_dtype, is_float, spec
 from tensorgrad.tracing.location import user_line
 from tensorgrad.tracing.tensor import Array, Tensor
 from tensorgrad.tracing.tracer import current_trace, emit
@@ -146,6 +156,58 @@ def uniform(key: Key, shape: Shape = (), low: Any = 0.0, high: Any = 1.0) -> Ten
     if least == 0:
         return unit if span == 1 else multiply(unit, span)
     return maximum(least, add(multiply(unit, span), least))
+
+
+def randint(key: Key, shape: Shape, low: Any, high: Any, dtype: object = "i32") -> Tensor:
+    """Random integers in `[low, high)`, as likely as each other to within a part in 2³².
+
+    Each is made of 64 random bits, as JAX does it and with the same results: `bits` of two keys, of which the number
+    that they are together is divided by `high - low`; the remainder counts from `low`.
+
+    Args:
+        key: A key.
+        shape: The shape of the result, behind the key's leading axes.
+        low: The least integer, a number or a tensor of integers.
+        high: One more than the largest, a number or a tensor of integers. Where it is not larger than `low`, as a
+            tensor, the result is `low`.
+        dtype: i32 or u32.
+
+    Raises:
+        OptionError: `key` is not a key, a bound is no integer, or numbers are not in order or not in the dtype's range.
+        DTypeError: The dtype is another one.
+
+    Example:
+        >>> import tensorgrad as tg
+        >>> tg.random.randint(tg.random.key(0), 3, 0, 10).shape
+        (3,)
+    """
+    first, second = (split(key)[..., place, :] for place in range(2))
+    kind = as_dtype(dtype)
+    if kind not in (NAMES["i32"], NAMES["u32"]):
+        raise DTypeError(f"{user_line()}: randint: the dtype is i32 or u32, not {SHORT[kind]}")
+    least, span = _integer_bounds(low, high, kind)
+    upper, lower = bits(first, shape), bits(second, shape)
+    if span is not None:
+        half = remainder(_word(1 << 16), span)
+        upper = multiply(remainder(upper, span), remainder(multiply(half, half), span))
+        lower = remainder(add(upper, remainder(lower, span)), span)
+    return bitcast(add(least, lower), kind)
+
+
+def _integer_bounds(low: Any, high: Any, kind: DType) -> tuple[Tensor, Tensor | None]:
+    """Returns the lower bound and how many integers there are, as words; `None` where that is all words."""
+    if isinstance(low, Tensor | np.ndarray) or isinstance(high, Tensor | np.ndarray):
+        least, most = (as_tensor(one, kind) for one in (low, high))
+        start = _integers("randint: a bound", least)
+        span = subtract(_integers("randint: a bound", most), start)
+        return start, where(less(least, most), span, 1)
+    first, last = _integer("randint: low", low), _integer("randint: high", high)
+    limits = np.iinfo(kind)
+    if not limits.min <= first < last <= limits.max + 1:
+        raise OptionError(
+            f"{user_line()}: randint: bounds must be in order, and integers of {SHORT[kind]}, got {low} and {high}"
+        )
+    return _word(first & WORD), None if last - first > WORD else _word(last - first)
 
 
 def _bounds(low: float, high: float) -> tuple[float, float]:
@@ -380,6 +442,7 @@ __all__ = [
     "key",
     "normal",
     "permutation",
+    "randint",
     "split",
     "uniform",
 ]

@@ -26,6 +26,8 @@ def exact(key: Any) -> list[Any]:
         random.uniform(folded, (2, 2, 9)),
         random.bernoulli(key, 0.3, 17),
         random.permutation(key, 11),
+        random.randint(key, 9, -4, 1000),
+        random.randint(key, 9, 5, 3_000_000_000, "u32"),
         random.key(random.bits(key)),
     ]
 

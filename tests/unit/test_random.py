@@ -65,6 +65,46 @@ def test_numbers_are_those_of_jax_bit_for_bit():
     assert listed(random.bernoulli(KEY, chances)) == listed(random.uniform(KEY, 37) < chances)
 
 
+def test_integers_are_those_of_jax_bit_for_bit():
+    assert checksum(random.randint(KEY, (100, 37), 0, 10)) == 3382641500
+    assert checksum(random.randint(KEY, (100, 37), -5, 1000)) == 3359098798
+    assert checksum(random.randint(KEY, 1000, -(2**31), 2**31 - 1)) == 1589085860
+    assert checksum(random.randint(KEY, 1000, 0, 2**32 - 1, "u32")) == 4064948510
+    assert listed(random.randint(KEYS, 4, 0, 7)) == [[3, 0, 5, 2], [2, 6, 5, 3], [2, 1, 0, 4]]
+    bounds = np.array([0, 100]), tg.array([10, 200])
+    assert listed(random.randint(KEY, (3, 2), *bounds)) == [[1, 114], [5, 149], [0, 184]]
+    assert listed(random.randint(KEY, 3, tg.array(3), tg.array(3))) == [3, 3, 3]
+
+
+def test_integers_of_the_whole_range():
+    drawn = np.asarray(random.randint(KEY, 1000, 0, 2**32, "u32"))
+    assert np.array_equal(drawn, np.asarray(random.bits(random.split(KEY)[1], 1000)))
+    signed = np.asarray(random.randint(KEY, 1000, -(2**31), 2**31))
+    assert np.array_equal(signed, (drawn ^ np.uint32(1 << 31)).view(np.int32))
+
+
+@pytest.mark.parametrize(
+    ("bounds", "dtype", "message"),
+    [
+        ((3, 3), "i32", "in order"),
+        ((0, 2**31 + 1), "i32", "integers of i32"),
+        ((-1, 3), "u32", "integers of u32"),
+        ((0.5, 3), "i32", "low must be an integer"),
+        ((0, 1.5), "i32", "high must be an integer"),
+    ],
+)
+def test_bounds_of_integers_are_checked(bounds, dtype, message):
+    with pytest.raises(OptionError, match=message):
+        random.randint(KEY, 3, *bounds, dtype)
+
+
+def test_integers_have_a_dtype_of_integers():
+    with pytest.raises(DTypeError, match="randint: the dtype is i32 or u32, not f32"):
+        random.randint(KEY, 3, 0, 2, "f32")
+    with pytest.raises(OptionError, match="a bound must be an integer, got f32"):
+        random.randint(KEY, 3, tg.array(0.5), 2)
+
+
 def test_normal_numbers_are_those_of_jax():
     drawn = np.asarray(random.normal(KEY, (100, 37)), np.float64)
     first = [-1.4759539365768433, -1.196785807609558, 1.0295886993408203, -0.9443373680114746]
