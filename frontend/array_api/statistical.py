@@ -7,7 +7,6 @@ from typing import Any
 from tensorgrad.array_api.dtypes import of_default
 from tensorgrad.ops import cumulative, reduce
 from tensorgrad.ops.joining import concat
-from tensorgrad.ops.promotion import as_tensor, cast
 from tensorgrad.ops.shape import full, normalized_axis
 from tensorgrad.tracing.tensor import Tensor
 
@@ -47,17 +46,12 @@ def diff(x: Any, /, *, axis: int = -1, n: int = 1, prepend: Any = None, append: 
 
 def max(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Tensor:
     """Returns the largest element along axes; NaN if any is NaN."""
-    return _extreme(reduce.max, x, axis, keepdims)
+    return reduce.max(x, axis, keepdims)
 
 
 def min(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Tensor:
     """Returns the smallest element along axes; NaN if any is NaN."""
-    return _extreme(reduce.min, x, axis, keepdims)
-
-
-def _extreme(kind: Any, x: Any, axis: Any, keepdims: bool) -> Tensor:
-    tensor = as_tensor(x)
-    return cast(kind(tensor, axis, keepdims), tensor.dtype)
+    return reduce.min(x, axis, keepdims)
 
 
 def mean(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Tensor:

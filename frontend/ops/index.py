@@ -65,6 +65,20 @@ def axis_of_indices(tensor: Tensor, indices: Tensor, axis: int, what: str) -> in
     return place
 
 
+def updates_at(indices: Tensor, updates: Tensor, what: str) -> Tensor:
+    """Returns those updates that indices go with: on each axis the first ones, as PyTorch does.
+
+    Raises:
+        ShapeError: There are fewer of them than indices on an axis, or they have another number of axes.
+    """
+    extents = indices.shape
+    if updates.ndim != len(extents) or any(one < wanted for one, wanted in zip(updates.shape, extents, strict=True)):
+        raise ShapeError(f"{user_line()}: {what}: updates {updates.shape} do not cover the indices {extents}")
+    for axis, extent in enumerate(extents):
+        updates = narrow(updates, axis, 0, extent)
+    return updates
+
+
 def gather(x: Any, axis: int, indices: Any) -> Tensor:
     """Elements of `x` along `axis` at indices that differ by position, as PyTorch's: other axes may be shorter.
 
@@ -86,19 +100,17 @@ def scatter_add(x: Any, axis: int, indices: Any, updates: Any) -> Tensor:
     """Adds `updates` to `x` along `axis` at indices that differ by position, as PyTorch's: other axes may be shorter.
 
     `scatter_add(x, 1, i, u)` adds `u[a, b]` to `x[a, i[a, b]]`; equal indices add up in rising order of their
-    position, an index out of range is dropped. Few indices are compared with every place; many are sorted, and each
-    place sums its segment.
+    position. An index out of range is dropped, and so are updates behind the last index of an axis. Few indices are
+    compared with every place; many are sorted, and each place sums its segment.
 
     Raises:
         DTypeError: The indices are not integers.
-        ShapeError: Indices and updates differ in shape, or are longer than `x` on another axis.
+        ShapeError: There are fewer updates than indices on an axis, or these are longer than `x` on another one.
     """
     tensor, given = as_tensor(x), as_tensor(indices)
     place = axis_of_indices(tensor, given, axis, "scatter_add")
     extent = tensor.shape[place]
-    parts = cast(as_tensor(updates), tensor.dtype)
-    if parts.shape != given.shape:
-        raise ShapeError(f"{user_line()}: scatter_add: indices {given.shape} and updates {parts.shape} differ")
+    parts = updates_at(given, cast(as_tensor(updates), tensor.dtype), "scatter_add")
     kind = index_ops.ScatterAddAlongAxisOp
     places = counted_from_front(given, extent, "scatter_add")
     added = emit(kind, [parts, places], axis=integer(place), extent=integer(extent))

@@ -81,23 +81,28 @@ def sum(x: Any, axis: Any = None, keepdims: bool = False, *, dtype: object = Non
 @recorded_whole
 def max(x: Any, axis: Any = None, keepdims: bool = False) -> Tensor:
     """Returns the largest element along `axis`, NaN if any is NaN; equal maxima, or all NaN, share the derivative
-    evenly.
+    evenly. False is smaller than True.
 
     Raises:
         ShapeError: A reduced axis is empty.
     """
-    return _reduce("max", reduce.MaxOp, x, axis, keepdims)
+    return _extreme("max", reduce.MaxOp, x, axis, keepdims)
 
 
 @recorded_whole
 def min(x: Any, axis: Any = None, keepdims: bool = False) -> Tensor:
     """Returns the smallest element along `axis`, NaN if any is NaN; equal minima, or all NaN, share the derivative
-    evenly.
+    evenly. False is smaller than True.
 
     Raises:
         ShapeError: A reduced axis is empty.
     """
-    return _reduce("min", reduce.MinOp, x, axis, keepdims)
+    return _extreme("min", reduce.MinOp, x, axis, keepdims)
+
+
+def _extreme(what: str, kind: type[reduce.ReduceOp], x: Any, axis: Any, keepdims: bool) -> Tensor:
+    tensor = as_tensor(x)
+    return cast(_reduce(what, kind, tensor, axis, keepdims), tensor.dtype)
 
 
 @recorded_whole

@@ -8,7 +8,7 @@ from typing import Any
 
 from tensorgrad.dialects.tg import index as index_ops
 from tensorgrad.dialects.tg.base import integer
-from tensorgrad.errors import DTypeError, OptionError, ShapeError
+from tensorgrad.errors import DTypeError, OptionError
 from tensorgrad.ops.cumulative import Combine, Parts, associative_scan, farthest
 from tensorgrad.ops.elementwise.arithmetic import (
     equal,
@@ -23,7 +23,7 @@ from tensorgrad.ops.elementwise.arithmetic import (
     not_equal,
     where,
 )
-from tensorgrad.ops.index import axis_of_indices
+from tensorgrad.ops.index import axis_of_indices, updates_at
 from tensorgrad.ops.joining import concat, moveaxis, narrow, pad
 from tensorgrad.ops.promotion import as_tensor, broadcast_to, cast
 from tensorgrad.ops.shape import counted_from_front, full, positions, take_along_axis
@@ -66,12 +66,13 @@ def scatter(x: Any, axis: int, indices: Any, updates: Any) -> Tensor:
         x: Any tensor.
         axis: The axis that the indices count along.
         indices: Integers, of as many axes as `x`; negative ones count from the end.
-        updates: As many elements as there are indices, or one number for all; they are cast to `x`'s dtype.
+        updates: An element for each index, or one number for all, cast to `x`'s dtype. Where they are longer than the
+            indices on an axis, those at its end are left out, as PyTorch does.
 
     Raises:
         DTypeError: The indices are not integers.
-        ShapeError: Indices and updates differ in shape, or are longer than `x` on another axis; or an index is out of
-            range whose value is known.
+        ShapeError: Updates are shorter than the indices, or these are longer than `x` on another axis; or an index
+            is out of range whose value is known.
     """
     tensor = as_tensor(x)
     place, lines = _lines(tensor, axis, indices, updates, "scatter")
@@ -92,7 +93,8 @@ def scatter_reduce(x: Any, axis: int, indices: Any, updates: Any, reduce: str, i
         x: A tensor of numbers. f16 is reduced in f32 and rounded once.
         axis: The axis that the indices count along.
         indices: Integers, of as many axes as `x`; other axes may be shorter, and negative ones count from the end.
-        updates: As many elements as there are indices, or one number for all; they are cast to `x`'s dtype.
+        updates: An element for each index, or one number for all, cast to `x`'s dtype. Where they are longer than the
+            indices on an axis, those at its end are left out, as PyTorch does.
         reduce: `sum`, `prod`, `mean` (of integers rounded down), `amax` or `amin`.
         include_self: Whether the elements of `x` that are written to take part.
 
@@ -103,8 +105,8 @@ def scatter_reduce(x: Any, axis: int, indices: Any, updates: Any, reduce: str, i
     Raises:
         OptionError: `reduce` is another name.
         DTypeError: The indices are not integers, or `x` is boolean.
-        ShapeError: Indices and updates differ in shape, or are longer than `x` on another axis; or an index is out of
-            range whose value is known.
+        ShapeError: Updates are shorter than the indices, or these are longer than `x` on another axis; or an index
+            is out of range whose value is known.
     """
     if reduce not in REDUCTIONS:
         raise OptionError(f"{user_line()}: scatter_reduce: reduce {reduce!r} is not one of {', '.join(REDUCTIONS)}")
@@ -126,8 +128,7 @@ def _lines(x: Tensor, axis: int, indices: Any, updates: Any, what: str) -> tuple
     place = axis_of_indices(x, given, axis, what)
     if not parts.ndim:
         parts = broadcast_to(parts, given.shape)
-    if parts.shape != given.shape:
-        raise ShapeError(f"{user_line()}: {what}: indices {given.shape} and updates {parts.shape} differ")
+    parts = updates_at(given, parts, what)
     extent = x.shape[place]
     counted = counted_from_front(given, extent, what)
     if not given.size or not x.size:

@@ -195,6 +195,40 @@ def test_booleans_count_beside_numbers() -> None:
 
 
 @pytest.mark.parametrize(
+    ("numbers", "dtype", "values"),
+    [
+        ((5e-324, -5e-324), "f32", [0.0, -0.0]),
+        ((1, 2), "i32", [1, 2]),
+        ((1, 2.5), "f32", [1.0, 2.5]),
+        ((True, False), "bool", [True, False]),
+        ((True, 3), "i32", [1, 3]),
+    ],
+)
+def test_a_choice_of_two_numbers_has_the_dtype_that_they_have_by_themselves(numbers, dtype, values):
+    """That of PyTorch, but for integers, which are i32."""
+    found = tg.where(np.array([True, False]), *numbers)
+    assert (found.dtype, found.numpy().tolist()) == (tg.array(0, dtype).dtype, values)
+    expected = torch.where(torch.tensor([True, False]), *numbers)
+    assert expected.dtype in {"f32": [torch.float32], "i32": [torch.int64], "bool": [torch.bool]}[dtype]
+    double = tg.where(np.array([True, False]), tg.array(5e-324, "f64"), -5e-324)
+    assert double.numpy().tolist() == [5e-324, -5e-324]
+
+
+@pytest.mark.parametrize("place", ["numpy", "cpu", "wgpu"])
+def test_the_largest_of_booleans_is_one(place):
+    flags = tg.tensor([[True, False], [False, False]], device=place)
+    for found, expected in (
+        (tg.max(flags, 1), [True, False]),
+        (tg.min(flags, 1), [False, False]),
+        (flags.max(), True),
+        (flags.min(), False),
+        (tg.max(flags, 1, keepdims=True), [[True], [False]]),
+    ):
+        assert (str(found.dtype), found.tolist()) == ("bool", expected)
+    assert tg.argmax(flags, 1).tolist() == [0, 0]
+
+
+@pytest.mark.parametrize(
     ("x", "dtype", "what"),
     [
         (np.ones(1, np.float16), "i32", "f16 has 16 bits"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -33,6 +35,33 @@ def test_reductions_and_their_gradients(reduce: str, include_self: bool) -> None
         for found, part in zip(gradients, theirs, strict=True):
             assert part.grad is not None
             np.testing.assert_allclose(found, part.grad, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("place", ["numpy", "cpu", "wgpu"])
+def test_updates_behind_the_last_index_are_left_out(place: tg.DeviceName) -> None:
+    random = np.random.default_rng(2)
+    x, updates = random.normal(size=(3, 5)).astype(np.float32), random.normal(size=(4, 6)).astype(np.float32)
+    indices = np.array([[4, 0, 2], [1, 3, 0]], np.int32)
+    wide = torch.tensor(indices, dtype=torch.int64)
+    functions: dict[str, tuple[Any, Any]] = {
+        "scatter": (tg.scatter, torch.scatter),
+        "scatter_add": (tg.scatter_add, torch.scatter_add),
+        "amax": (
+            lambda x, axis, i, u: tg.scatter_reduce(x, axis, i, u, "amax"),
+            lambda x, axis, i, u: torch.scatter_reduce(x, axis, i, u, "amax"),
+        ),
+    }
+    for name, (function, theirs) in functions.items():
+        parts: list[Any] = [tg.tensor(one, device=place, requires_grad=True) for one in (x, updates)]
+        others = [torch.tensor(one, requires_grad=True) for one in (x, updates)]
+        found, expected = function(parts[0], 1, indices, parts[1]), theirs(others[0], 1, wide, others[1])
+        np.testing.assert_allclose(found.numpy(), expected.detach(), err_msg=name)
+        # PyTorch has no gradient where there are more updates than indices.
+        expected = theirs(others[0], 1, wide, others[1][:2, :3])
+        (found**2).sum().backward()
+        (expected**2).sum().backward()
+        for part, other in zip(parts, others, strict=True):
+            np.testing.assert_allclose(part.grad.numpy(), other.grad, rtol=1e-6, err_msg=name)
 
 
 def test_means_of_integers_round_down() -> None:

@@ -221,6 +221,8 @@ def where(condition: Any, x: Any, y: Any) -> Tensor:
     Both sides are computed; the derivative selects cotangents, so `where(x > 0, sqrt(x), 0)` has derivative NaN at
     0, as in PyTorch and JAX: the untaken side's infinite slope meets a cotangent of 0.
 
+    A Python number takes the other side's dtype; two of them give what `tg.array` makes of them, f32, i32 or bool.
+
     Raises:
         DTypeError: `condition` is not boolean.
     """
