@@ -95,7 +95,8 @@ def test_integers_of_the_whole_range():
 )
 def test_bounds_of_integers_are_checked(bounds, dtype, message):
     with pytest.raises(OptionError, match=message):
-        random.randint(KEY, 3, *bounds, dtype)
+        low, high = bounds
+        random.randint(KEY, 3, low, high, dtype)
 
 
 def test_integers_have_a_dtype_of_integers():
