@@ -10,9 +10,10 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
@@ -48,7 +49,10 @@ KEPT_LINES = 400
 """Lines of a rank's standard error of which the traceback at the end is taken."""
 
 GRACE = 10.0
-"""Seconds in which a launcher that is told to end all has to."""
+"""Seconds that a launcher has to end all processes once it is told to, or once one of them says that it does."""
+
+POLLING = 1.0
+"""Seconds between looks at whether a launcher has ended the others after a process said that it ends all."""
 
 
 @dataclass(frozen=True)
@@ -144,6 +148,7 @@ class Log:
     _errors: dict[int, deque[str]] = field(default_factory=dict)
     _launcher: list[str] = field(default_factory=list)
     _ended: tuple[int, str, int, list[str]] | None = None
+    _ended_at: float = float("inf")
 
     def read(self, stream: IO[str], name: str) -> None:
         """Prints the lines of one of the launcher's streams, "stdout" or "stderr"."""
@@ -167,6 +172,7 @@ class Log:
             ended = ENDED.fullmatch(text)
             if ended and self._ended is None:
                 self._ended = (int(ended[1]), ended[2], int(ended[3]), last_traceback(self._errors[rank]))
+                self._ended_at = time.monotonic()
         self._print(text, rank, name)
 
     def _print(self, text: str, rank: int | None, name: str) -> None:
@@ -175,6 +181,10 @@ class Log:
         elif text or rank is not None:
             prefix = "" if rank is None else f"[{rank}] "
             print(f"{prefix}{text}", file=sys.stdout if name == "stdout" else sys.stderr, flush=True)
+
+    def ends(self, seconds: float) -> bool:
+        """Returns whether a rank said this many seconds ago that it ends all."""
+        return time.monotonic() - self._ended_at > seconds
 
     def ending(self, returned: int) -> Ending:
         """Returns how the run ended, after its launcher returned a status."""
@@ -346,7 +356,11 @@ def _followed(process: subprocess.Popen[str], log: Log) -> Ending:
     for reader in readers:
         reader.start()
     try:
-        process.wait()
+        while process.poll() is None:
+            if log.ends(GRACE):  # but the launcher still waits for the others
+                _end(process)
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(POLLING)
     except KeyboardInterrupt:
         _end(process)
         return Ending(INTERRUPTED, "it was interrupted")

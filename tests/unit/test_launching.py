@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from tensorgrad.tools import launching
 from tensorgrad.tools.launching import Launch, Launcher, Log, environment, find_launcher, last_traceback
@@ -187,3 +188,18 @@ def test_the_last_traceback_has_those_that_it_came_of() -> None:
     assert last_traceback(["a line", *first, "another", *chain]) == chain
     assert last_traceback([*first, "another", head, "ValueError: 2"]) == [head, "ValueError: 2"]
     assert last_traceback(["a line"]) == []
+
+
+def test_a_launcher_that_goes_on_when_a_process_ended_all_is_ended(
+    nowhere: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As Open MPI does at times, where the others are still in the beginning of MPI."""
+    launcher = program(nowhere / "first", "mpiexec.test", "mpiexec (Open MPI) 5.0.8")
+    end = "rank 1 of 2 ended by KeyError with status 5; it ends all"
+    goes_on = f"[ $# -gt 1 ] && echo '[1,1]<stderr>: {end}' >&2 && exec sleep 600\n"
+    launcher.write_text(f"{launcher.read_text(encoding='utf-8')}{goes_on}", encoding="utf-8")
+    (nowhere / "run.py").touch()
+    monkeypatch.setattr(launching, "GRACE", 0.2)
+    monkeypatch.setattr(launching, "POLLING", 0.1)
+    assert Launch(str(nowhere / "run.py"), (), 2).run(Console()) == 5
+    assert capsys.readouterr().err.splitlines()[-1] == "tg launch: rank 1 ended by KeyError"
