@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+import pytest
 from case import Case
 from cases_arithmetic import arithmetic_cases
 from cases_arrays import array_cases
@@ -39,6 +42,21 @@ CASES: tuple[Case, ...] = (
 
 SMOOTH: tuple[Case, ...] = tuple(case for case in CASES if case.derivative)
 """The cases whose derivatives are checked."""
+
+
+def spread(cases: Sequence[Case], each: int) -> list[Case]:
+    """Returns one of so many cases of each op."""
+    by_op: dict[type, list[Case]] = {}
+    for case in cases:
+        by_op.setdefault(case.op, []).append(case)
+    return [case for some in by_op.values() for case in some[::each]]
+
+
+def by_turns(cases: Sequence[Case], each: int) -> list[object]:
+    """Returns the cases as parameters of a test: one of so many of each op for every change, all by `make nightly`."""
+    chosen = {case.id for case in spread(cases, each)}
+    marks = {False: [pytest.mark.nightly], True: []}
+    return [pytest.param(case, id=case.id, marks=marks[case.id in chosen]) for case in cases]
 
 
 def fits_devices(case: Case) -> bool:

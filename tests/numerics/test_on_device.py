@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import tint
 from case import Case
-from cases import CASES, ON_DEVICE
+from cases import CASES, ON_DEVICE, by_turns
 from differences import float_positions, in_f64, mid_graph, mid_graph_inputs
 from harness import GRADIENT, TOLERANCE, Names, NumpyArray, apply, assert_same, reference, traced
 from xdsl.dialects.builtin import ModuleOp
@@ -43,7 +43,7 @@ def test_value(device: WebGPUDevice, case: Case) -> None:
     assert_same(result, expected, case.rtol and max(case.rtol, TOLERANCE.get(case.op, 0.0)), "device")
 
 
-@pytest.mark.parametrize("case", [case for case in ON_DEVICE if case.derivative], ids=lambda case: case.id)
+@pytest.mark.parametrize("case", by_turns([case for case in ON_DEVICE if case.derivative], 2))
 def test_gradient(device: WebGPUDevice, case: Case) -> None:
     inputs = [np.asarray(x, np.float32) if x.dtype.kind == "f" else x for x in mid_graph_inputs(case)]
     wrt = float_positions(inputs)
