@@ -10,6 +10,7 @@ import numpy as np
 from tensorgrad.errors import DTypeError, OptionError
 from tensorgrad.surface.calls import publish
 from tensorgrad.tracing import trees
+from tensorgrad.tracing.checks import is_integer
 from tensorgrad.tracing.dtypes import NAMES, SHORT, is_float
 from tensorgrad.tracing.location import user_line
 from tensorgrad.tracing.tensor import Array, Tensor
@@ -65,7 +66,7 @@ def check_grads(
         >>> import tensorgrad as tg
         >>> tg.testing.check_grads(lambda x: tg.sin(x) * x, (tg.array([0.5, -1.0]),))
     """
-    if isinstance(order, bool) or not isinstance(order, int) or order < 1:
+    if not is_integer(order, 1):
         raise OptionError(f"{user_line()}: check_grads: order is a positive integer, not {order!r}")
     if isinstance(modes, str) or not modes or any(mode not in MODES for mode in modes):
         raise OptionError(f"{user_line()}: check_grads: modes are some of {', '.join(MODES)}, not {modes!r}")

@@ -22,6 +22,7 @@ from tensorgrad.passes.tensors.updates import drop_updates
 from tensorgrad.runtime.backend import Executable
 from tensorgrad.runtime.executable import ProgramExecutable
 from tensorgrad.runtime.program import Program
+from tensorgrad.tracing.checks import is_integer
 from tensorgrad.tracing.location import user_line
 
 ALIGNMENT = 256
@@ -73,7 +74,7 @@ def micro_batches(accumulate: object) -> int:
     Raises:
         OptionError: It is not an integer from 1.
     """
-    if isinstance(accumulate, bool) or not isinstance(accumulate, int) or accumulate < 1:
+    if not is_integer(accumulate, 1):
         raise OptionError(f"{user_line()}: accumulate must be an integer from 1, got {accumulate!r}")
     return accumulate
 

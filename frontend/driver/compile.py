@@ -4,45 +4,43 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from xdsl.dialects.func import FuncOp
 from xdsl.passes import ModulePass
 
 from tensorgrad.dialects.signature import arguments_of
-from tensorgrad.driver.accumulation import bytes_of_outputs, compiled_accumulation, micro_batches
+from tensorgrad.driver.accumulation import bytes_of_outputs, compiled_accumulation
 from tensorgrad.driver.device import DeviceName, find_device
 from tensorgrad.driver.distribution import Distribution, checked_distribution, passes_of
 from tensorgrad.driver.model_tracing import checked_loss, input_specs, parameters_of, takes_key, trace_model, unreached
-from tensorgrad.driver.pipeline import Compilation, EditPasses, Phases, tuning_seconds
-from tensorgrad.driver.precision import Precision, check_device, checked_precision, while_tracing
+from tensorgrad.driver.pipeline import Compilation, EditPasses, Phases
+from tensorgrad.driver.precision import Precision, while_tracing
+from tensorgrad.driver.step_options import StepOptions
 from tensorgrad.driver.training import Training
 from tensorgrad.driver.training_state import Source
 from tensorgrad.errors import OptionError, UnusedParameterWarning
 from tensorgrad.nn.module import Module, declarations
-from tensorgrad.nn.parameters import drawn
+from tensorgrad.nn.parameters import Parameter, drawn
 from tensorgrad.nn.values import declared_model
 from tensorgrad.ops import random
 from tensorgrad.optim import Optimizer
-from tensorgrad.optim.parts import Losses, losses_of, parts_of, wrt_of
+from tensorgrad.optim.parts import Losses, Parts, losses_of, parts_of, wrt_of
 from tensorgrad.passes.pipelines import tensor_passes
 from tensorgrad.passes.tensors.accumulate_gradients import AccumulateGradientsPass
 from tensorgrad.passes.tensors.append_updates import AppendUpdatesPass
 from tensorgrad.passes.tensors.pack_updates import PackUpdatesPass
-from tensorgrad.runtime.backend import is_timeout
 from tensorgrad.runtime.group.group import Group
 from tensorgrad.tracing.dtypes import spec
 from tensorgrad.tracing.location import user_line
+from tensorgrad.tracing.tensor import Tensor
 from tensorgrad.tracing.tracer import checked_module, function_name, refuse_inside_trace
 
 if TYPE_CHECKING:
     from tensorgrad.driver.device import ProgramDevice
 
 Result = TypeVar("Result")
-
-RESTART = "restart"
-ON_DEVICE_LOST = ("raise", RESTART)
-"""What happens when the device is lost."""
 
 
 def compile(
@@ -161,115 +159,74 @@ def compile(
             where and how much.
     """
     refuse_inside_trace("tg.compile")
-    if not isinstance(checks, bool):
-        raise OptionError(f"checks must be True or False, got {checks!r}")
-    if not isinstance(verify, bool):
-        raise OptionError(f"verify must be True or False, got {verify!r}")
-    if not isinstance(check_numerics, bool):
-        raise OptionError(f"check_numerics must be True or False, got {check_numerics!r}")
-    if memory_limit is not None and (
-        isinstance(memory_limit, bool) or not isinstance(memory_limit, int) or memory_limit <= 0
-    ):
-        raise OptionError(f"memory_limit must be a positive number of bytes, an integer, got {memory_limit!r}")
-    if timeout is not None and not is_timeout(timeout):
-        raise OptionError(f"timeout must be a positive number of seconds, or None, got {timeout!r}")
-    if on_device_lost not in ON_DEVICE_LOST:
-        raise OptionError(f"on_device_lost must be one of {', '.join(ON_DEVICE_LOST)}, got {on_device_lost!r}")
-    if isinstance(snapshot_every, bool) or not isinstance(snapshot_every, int) or snapshot_every < 1:
-        raise OptionError(f"snapshot_every must be a positive integer, got {snapshot_every!r}")
-    tuning, micro = tuning_seconds(tune), micro_batches(accumulate)
-    rounding = checked_precision("tg.compile", precision, loss_scale)
+    options = StepOptions(
+        device=device,
+        seed=seed,
+        checks=checks,
+        check_numerics=check_numerics,
+        memory_limit=memory_limit,
+        tune=tune,
+        accumulate=accumulate,
+        precision=precision,
+        loss_scale=loss_scale,
+        edit_passes=edit_passes,
+        verify=verify,
+        timeout=timeout,
+        on_device_lost=on_device_lost,
+        snapshot_every=snapshot_every,
+        group=group,
+        shard=shard,
+        replicated=replicated,
+    )
+    options.check()
+    phases = Phases()
+    return _built(_traced(model, loss, optimizer, inputs, options, phases), options, phases)
+
+
+@dataclass(frozen=True)
+class _Traced:
+    """A step, traced.
+
+    Attributes:
+        source: What it was traced from.
+        parameters: All parameters by path.
+        parts: Which optimizer updates which of them.
+        function: The loss.
+        key: The key of the initialization.
+        with_key: Whether the loss takes a key of each step.
+    """
+
+    source: Source
+    parameters: Mapping[str, Parameter]
+    parts: Parts
+    function: FuncOp
+    key: Tensor
+    with_key: bool
+
+
+def _traced(
+    model: Any, loss: Callable[..., Any], optimizer: Any, inputs: Any, options: StepOptions, phases: Phases
+) -> _Traced:
+    """Returns the step of a model and a loss, once what is given has been checked."""
     declared = declared_model(model)
     parameters = parameters_of(declared, trained=optimizer is not None)
     parts = parts_of(optimizer, parameters)
-    if micro > 1 and not parts.all:
+    if options.micro_batches > 1 and not parts.all:
         raise OptionError(
-            f"{user_line()}: accumulate={micro} is for a program that trains; this one has nothing to train"
+            f"{user_line()}: accumulate={options.accumulate} is for a program that trains; "
+            "this one has nothing to train"
         )
-    key = random.key(seed)
-    phases = Phases()
+    key = random.key(options.seed)
     with_key = takes_key(loss) and isinstance(inputs, Mapping) and "key" not in inputs
     specs = input_specs({**inputs, "key": spec(2, "u32")} if with_key else inputs)
-    distribution = checked_distribution(group, shard, replicated, specs, with_key)
-    if distribution is not None and (verify or on_device_lost == RESTART or tuning):
-        what = "verify" if verify else "tune" if tuning else "on_device_lost='restart'"
-        raise OptionError(f"{user_line()}: {what} is for a process on its own, not for a group")
+    distribution = checked_distribution(options.group, options.shard, options.replicated, specs, with_key)
+    if distribution is not None:
+        options.check_alone()
     untrained = parameters.keys() - {*parts.trained}
-    with phases.measure("trace"), while_tracing("tg.compile", rounding):
+    with phases.measure("trace"), while_tracing("tg.compile", options.rounding):
         traced = trace_model(declared, loss, specs, checked_loss, "kept", untrained)
     losses = losses_of(traced.results.loss, parts, function_name(loss))
     _warn_of_unused(traced.function, losses, function_name(loss))
-    with phases.measure("initialize"):
-        values = drawn(declarations(declared), key)
-    with phases.measure("load"):
-        found = find_device(device)
-    if memory_limit is not None and found is None:
-        raise OptionError("memory_limit is for a device that plans its memory; numpy plans none")
-    if timeout is not None and device != "auto" and (found is None or found.target.native):
-        raise OptionError("timeout is for a device that is waited for; numpy and cpu run in the call")
-    if on_device_lost == RESTART and device != "auto" and (found is None or found.target.native):
-        raise OptionError("on_device_lost='restart' is for a device that can be lost; numpy and cpu can't")
-    check_device("tg.compile", rounding, found)
-
-    name = traced.function.sym_name.data
-    wrt = wrt_of(traced.function, losses)
-
-    def passes(segments: int) -> Sequence[ModulePass]:
-        mean = [AccumulateGradientsPass(steps=micro, function=name)] if micro > 1 else []
-        updates = [*mean, *_updating(name, found, distribution)] if parts.all else []
-        return [
-            *tensor_passes(name, updates, segments, wrt),
-            *passes_of(distribution, name),
-        ]
-
-    module = checked_module(traced.function)
-    with phases.measure("trace"):
-        parts.add_updates(module, parameters)
-    reserved = 0 if micro == 1 else bytes_of_outputs(traced.function)
-    compilation = Compilation(
-        name,
-        module,
-        passes,
-        found,
-        phases,
-        memory_limit,
-        reserved,
-        tuning,
-        precision=rounding,
-        timeout=timeout,
-        snapshot_every=snapshot_every if on_device_lost == RESTART else None,
-        edit_passes=edit_passes,
-        verify=verify,
-    )
-    executable = compilation.load(share=None)
-    if distribution is not None:
-        settings = {
-            label: (one.value, None if one.schedule is None else one.schedule.name)
-            for label, one in parts.host_settings().items()
-        }
-        agreed = {"seed": seed, "accumulate": micro, "precision": (precision, loss_scale), "the settings": settings}
-        distribution.agree(module, executable, agreed, values)
-    accumulation = None if micro == 1 else compiled_accumulation(compilation, executable, losses, micro, distribution)
-    executable.write(values)
-    options = {
-        "device": device,
-        "seed": seed,
-        "checks": checks,
-        "check_numerics": check_numerics,
-        "memory_limit": memory_limit,
-        "tune": tune,
-        "accumulate": accumulate,
-        "precision": precision,
-        "loss_scale": loss_scale,
-        "edit_passes": edit_passes,
-        "verify": verify,
-        "timeout": timeout,
-        "on_device_lost": on_device_lost,
-        "snapshot_every": snapshot_every,
-        "group": group,
-        "shard": shard,
-        "replicated": replicated,
-    }
     source = Source(
         declared,
         loss,
@@ -280,11 +237,66 @@ def compile(
         losses,
         frozenset(untrained),
         optimizer,
-        options,
+        options.given(),
         compile,
         distribution,
     )
-    return Training(source, parts, compilation, executable, seed, with_key, checks, accumulation)
+    return _Traced(source, parameters, parts, traced.function, key, with_key)
+
+
+def _built(traced: _Traced, options: StepOptions, phases: Phases) -> Training[Any]:
+    """Returns the training of a traced step, compiled and on its device."""
+    source, parts, function = traced.source, traced.parts, traced.function
+    with phases.measure("initialize"):
+        values = drawn(declarations(source.model), traced.key)
+    with phases.measure("load"):
+        found = find_device(options.device)
+    options.check_device(found)
+    name, micro, distribution = function.sym_name.data, options.micro_batches, source.distribution
+    wrt = wrt_of(function, source.losses)
+
+    def passes(segments: int) -> Sequence[ModulePass]:
+        mean = [AccumulateGradientsPass(steps=micro, function=name)] if micro > 1 else []
+        updates = [*mean, *_updating(name, found, distribution)] if parts.all else []
+        return [*tensor_passes(name, updates, segments, wrt), *passes_of(distribution, name)]
+
+    module = checked_module(function)
+    with phases.measure("trace"):
+        parts.add_updates(module, traced.parameters)
+    compilation = Compilation(
+        name,
+        module,
+        passes,
+        found,
+        phases,
+        options.memory_limit,
+        0 if micro == 1 else bytes_of_outputs(function),
+        options.tuning_seconds,
+        precision=options.rounding,
+        timeout=options.timeout,
+        snapshot_every=options.snapshot_every if options.restarts else None,
+        edit_passes=options.edit_passes,
+        verify=options.verify,
+    )
+    executable = compilation.load(share=None)
+    if distribution is not None:
+        distribution.agree(module, executable, _agreed(options, parts), values)
+    accumulation = (
+        None if micro == 1 else compiled_accumulation(compilation, executable, source.losses, micro, distribution)
+    )
+    executable.write(values)
+    return Training(source, parts, compilation, executable, options.seed, traced.with_key, options.checks, accumulation)
+
+
+def _agreed(options: StepOptions, parts: Parts) -> dict[str, object]:
+    """Returns what all processes of a group must have chosen alike, by what it is called in an error."""
+    settings = {
+        label: (one.value, None if one.schedule is None else one.schedule.name)
+        for label, one in parts.host_settings().items()
+    }
+    precision = options.precision, options.loss_scale
+    chosen = {"seed": options.seed, "accumulate": options.micro_batches, "precision": precision}
+    return {**chosen, "the settings": settings}
 
 
 def _warn_of_unused(function: FuncOp, losses: Losses, name: str) -> None:
@@ -293,7 +305,7 @@ def _warn_of_unused(function: FuncOp, losses: Losses, name: str) -> None:
         places = {slot.name: place for place, slot in enumerate(arguments_of(function)) if slot.name in {*paths}}
         for path in unreached(function, places, result):
             message = f"{name}() does not depend on the parameter {path!r}, which is to be trained"
-            warnings.warn(f"{user_line()}: {message}", UnusedParameterWarning, stacklevel=4)
+            warnings.warn(f"{user_line()}: {message}", UnusedParameterWarning, stacklevel=5)
 
 
 def _updating(function: str, device: ProgramDevice | None, distribution: Distribution | None) -> list[ModulePass]:

@@ -54,6 +54,7 @@ from tensorgrad.runtime.saved import STEP, STEP_KEY, Host, Saved
 from tensorgrad.surface.calls import public
 from tensorgrad.surface.foreign import unknown_attribute
 from tensorgrad.tracing import trees
+from tensorgrad.tracing.checks import is_integer
 from tensorgrad.tracing.dtypes import Spec
 from tensorgrad.tracing.location import user_line
 from tensorgrad.tracing.tensor import Array
@@ -213,7 +214,7 @@ class Training(ReplayedTraining[Result]):
             OptionError: `steps` is not a positive integer.
         """
         refuse_inside_trace("run")
-        if isinstance(steps, bool) or not isinstance(steps, int) or steps < 1:
+        if not is_integer(steps, 1):
             raise OptionError(f"{user_line()}: run: steps must be a positive integer, got {steps!r}")
         if not isinstance(data, Iterable):
             raise InputError(f"{user_line()}: run: data must be dicts of inputs, or one, got {type(data).__name__}")

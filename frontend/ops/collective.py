@@ -18,6 +18,7 @@ from tensorgrad.ops.elementwise.arithmetic import multiply
 from tensorgrad.ops.promotion import as_tensor
 from tensorgrad.ops.shape import normalized_axis
 from tensorgrad.runtime.group.membership import current_group
+from tensorgrad.tracing.checks import is_integer
 from tensorgrad.tracing.dtypes import SHORT, is_float
 from tensorgrad.tracing.location import user_line
 from tensorgrad.tracing.tensor import Tensor
@@ -102,7 +103,7 @@ def broadcast_from(x: Any, root: int = 0) -> Tensor:
         OptionError: There is no such rank.
     """
     size = current_group().size
-    if isinstance(root, bool) or not isinstance(root, int) or not 0 <= root < size:
+    if not is_integer(root, 0) or root >= size:
         raise OptionError(
             f"{user_line()}: broadcast_from: root must be a rank of the group, from 0 to {size - 1}, got {root!r}"
         )

@@ -34,6 +34,7 @@ from tensorgrad.ops.promotion import as_float, as_tensor, cast, common
 from tensorgrad.ops.recorded import recorded_whole
 from tensorgrad.ops.reduce import log_softmax, logsumexp, mean, norm, sum
 from tensorgrad.ops.shape import check_range, expand_dims, normalized_axis, squeeze
+from tensorgrad.tracing.checks import is_integer
 from tensorgrad.tracing.dtypes import NAMES, SHORT, is_float
 from tensorgrad.tracing.location import user_line
 from tensorgrad.tracing.tensor import Tensor
@@ -146,7 +147,7 @@ def check_labels(what: str, scores: Tensor, labels: Tensor) -> None:
 def _check_ignored(what: str, labels: Tensor, ignore_index: int | None) -> None:
     if ignore_index is None:
         return
-    if isinstance(ignore_index, bool) or not isinstance(ignore_index, int):
+    if not is_integer(ignore_index):
         raise OptionError(f"{user_line()}: {what}: ignore_index must be an integer, not {ignore_index!r}")
     low, high = (-(2**31), 2**31 - 1) if labels.dtype == NAMES["i32"] else (0, 2**32 - 1)
     if not low <= ignore_index <= high:

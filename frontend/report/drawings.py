@@ -109,56 +109,61 @@ def data_flow(facts: Facts) -> Spec:
             {"name": "nodes", "values": boxes},
             {"name": "points", "values": points},
         ],
-        "marks": [
-            {
-                "type": "group",
-                "from": {"facet": {"name": "path", "data": "points", "groupby": "edge"}},
-                "marks": [
-                    {
-                        "type": "line",
-                        "from": {"data": "path"},
-                        "encode": {
-                            "enter": {
-                                "interpolate": {"value": "monotone"},
-                                "orient": {"value": "vertical"},
-                                "stroke": {"value": "#888"},
-                                "strokeOpacity": {"value": 0.45},
-                                "tooltip": {"signal": "datum.what"},
-                            },
-                            "update": {
-                                **_moved("x", "y"),
-                                "strokeWidth": {"signal": "max(1, zoom * 0.9 * log(2 + datum.bytes / 4096))"},
-                            },
-                            "hover": {"strokeOpacity": {"value": 1}},
+        "marks": _flow_marks(),
+    }
+
+
+def _flow_marks() -> list[Spec]:
+    """Returns the marks of the data flow: edges, boxes and their texts."""
+    return [
+        {
+            "type": "group",
+            "from": {"facet": {"name": "path", "data": "points", "groupby": "edge"}},
+            "marks": [
+                {
+                    "type": "line",
+                    "from": {"data": "path"},
+                    "encode": {
+                        "enter": {
+                            "interpolate": {"value": "monotone"},
+                            "orient": {"value": "vertical"},
+                            "stroke": {"value": "#888"},
+                            "strokeOpacity": {"value": 0.45},
+                            "tooltip": {"signal": "datum.what"},
                         },
-                    }
-                ],
-            },
-            {
-                "name": "node",
-                "type": "rect",
-                "from": {"data": "nodes"},
-                "encode": {
-                    "enter": {
-                        "cornerRadius": {"value": 5},
-                        "fill": {"signal": f"{ROLES!r}[datum.role]".replace("'", '"')},
-                        "cursor": {"value": "pointer"},
-                        "tooltip": {"signal": "datum.name + ' ' + datum.label"},
+                        "update": {
+                            **_moved("x", "y"),
+                            "strokeWidth": {"signal": "max(1, zoom * 0.9 * log(2 + datum.bytes / 4096))"},
+                        },
+                        "hover": {"strokeOpacity": {"value": 1}},
                     },
-                    "update": {
-                        "xc": {"signal": "width / 2 + zoom * (datum.x - middle[0])"},
-                        "yc": {"signal": "height / 2 + zoom * (datum.y - middle[1])"},
-                        "width": {"signal": f"zoom * {ACROSS - 30}"},
-                        "height": {"signal": "zoom * 40"},
-                        "stroke": {"signal": "datum.run >= 0 && datum.run == chosen ? 'orange' : null"},
-                        "strokeWidth": {"value": 3},
-                    },
+                }
+            ],
+        },
+        {
+            "name": "node",
+            "type": "rect",
+            "from": {"data": "nodes"},
+            "encode": {
+                "enter": {
+                    "cornerRadius": {"value": 5},
+                    "fill": {"signal": f"{ROLES!r}[datum.role]".replace("'", '"')},
+                    "cursor": {"value": "pointer"},
+                    "tooltip": {"signal": "datum.name + ' ' + datum.label"},
+                },
+                "update": {
+                    "xc": {"signal": "width / 2 + zoom * (datum.x - middle[0])"},
+                    "yc": {"signal": "height / 2 + zoom * (datum.y - middle[1])"},
+                    "width": {"signal": f"zoom * {ACROSS - 30}"},
+                    "height": {"signal": "zoom * 40"},
+                    "stroke": {"signal": "datum.run >= 0 && datum.run == chosen ? 'orange' : null"},
+                    "strokeWidth": {"value": 3},
                 },
             },
-            _text("datum.name", 11, -7),
-            _text("datum.label", 9, 9),
-        ],
-    }
+        },
+        _text("datum.name", 11, -7),
+        _text("datum.label", 9, 9),
+    ]
 
 
 def _named(facts: Facts, number: int) -> str:
@@ -201,6 +206,43 @@ def _text(field: str, size: int, below: int) -> Spec:
             },
         },
     }
+
+
+LIVES: list[Spec] = [
+    {
+        "name": "life",
+        "type": "rect",
+        "from": {"data": "lives"},
+        "encode": {
+            "enter": {
+                "x": {"scale": "x", "field": "first"},
+                "y": {"scale": "y", "field": "high"},
+                "y2": {"scale": "y", "field": "low"},
+                "fill": {"scale": "colour", "field": "label"},
+                "fillOpacity": {"value": 0.75},
+                "stroke": {"value": "#888"},
+                "strokeWidth": {"value": 0.5},
+                "tooltip": {"field": "what"},
+                "cursor": {"value": "pointer"},
+            },
+            "update": {"x": {"scale": "x", "field": "first"}, "x2": {"scale": "x", "field": "end"}},
+            "hover": {"fillOpacity": {"value": 1}},
+        },
+    },
+    {
+        "type": "line",
+        "from": {"data": "live"},
+        "encode": {
+            "enter": {
+                "interpolate": {"value": "step-after"},
+                "stroke": {"value": "#e45756"},
+                "strokeWidth": {"value": 2},
+            },
+            "update": {"x": {"scale": "x", "field": "dispatch"}, "y": {"scale": "y", "field": "bytes"}},
+        },
+    },
+]
+"""The marks of buffers by dispatch and offset, and of the bytes that are live."""
 
 
 def memory(facts: Facts) -> Spec:
@@ -247,38 +289,7 @@ def memory(facts: Facts) -> Spec:
             {"orient": "left", "scale": "y", "title": "bytes", "format": ".3s", "grid": True, "gridOpacity": 0.3},
         ],
         "marks": [
-            {
-                "name": "life",
-                "type": "rect",
-                "from": {"data": "lives"},
-                "encode": {
-                    "enter": {
-                        "x": {"scale": "x", "field": "first"},
-                        "y": {"scale": "y", "field": "high"},
-                        "y2": {"scale": "y", "field": "low"},
-                        "fill": {"scale": "colour", "field": "label"},
-                        "fillOpacity": {"value": 0.75},
-                        "stroke": {"value": "#888"},
-                        "strokeWidth": {"value": 0.5},
-                        "tooltip": {"field": "what"},
-                        "cursor": {"value": "pointer"},
-                    },
-                    "update": {"x": {"scale": "x", "field": "first"}, "x2": {"scale": "x", "field": "end"}},
-                    "hover": {"fillOpacity": {"value": 1}},
-                },
-            },
-            {
-                "type": "line",
-                "from": {"data": "live"},
-                "encode": {
-                    "enter": {
-                        "interpolate": {"value": "step-after"},
-                        "stroke": {"value": "#e45756"},
-                        "strokeWidth": {"value": 2},
-                    },
-                    "update": {"x": {"scale": "x", "field": "dispatch"}, "y": {"scale": "y", "field": "bytes"}},
-                },
-            },
+            *LIVES,
             {
                 "type": "rule",
                 "encode": {

@@ -196,11 +196,6 @@ class KernelGraph(Generic[N]):
         """Returns whether `second` must run behind `first`."""
         return bool(self._reach[first] & self._bit[second])
 
-    def waits_for(self, kernel: N, others: Iterable[N]) -> bool:
-        """Returns whether a kernel must run behind one of the others."""
-        bit = self._bit[kernel]
-        return any(self._reach[other] & bit for other in others)
-
     def can_merge(self, first: N, second: N) -> bool:
         """Returns whether no third kernel must run between the two, and `second` need not run first."""
         if self.runs_before(second, first):

@@ -29,7 +29,6 @@ from tensorgrad.passes.levels import Level, LevelPass
 from tensorgrad.runtime.target import WEBGPU_DEFAULT, Target
 
 INFINITY_BITS = 0x7F800000
-SMALLEST_NORMAL = 2.0**-126
 LOG2_E = 1.4426950408889634
 LN_2 = 0.6931471805599453
 # ln 2 in two parts, the first of so few bits that its product with an exponent is exact.

@@ -1,0 +1,122 @@
+"""The options of `tg.compile`, checked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any
+
+from tensorgrad.driver.accumulation import micro_batches
+from tensorgrad.driver.device import DeviceName
+from tensorgrad.driver.pipeline import EditPasses, tuning_seconds
+from tensorgrad.driver.precision import Precision, check_device, checked_precision
+from tensorgrad.errors import OptionError
+from tensorgrad.runtime.backend import is_timeout
+from tensorgrad.runtime.group.group import Group
+from tensorgrad.tracing.checks import is_integer
+from tensorgrad.tracing.location import user_line
+
+if TYPE_CHECKING:
+    from tensorgrad.driver.device import ProgramDevice
+    from tensorgrad.passes.buffers.lower_precision import LowerPrecisionPass
+
+RESTART = "restart"
+ON_DEVICE_LOST = ("raise", RESTART)
+"""What happens when the device is lost."""
+
+
+@dataclass(frozen=True)
+class StepOptions:
+    """How `tg.compile` compiles a step, as the caller gave it; the attributes are its arguments of the same names."""
+
+    device: DeviceName
+    seed: int
+    checks: bool
+    check_numerics: bool
+    memory_limit: int | None
+    tune: bool | float
+    accumulate: int
+    precision: Precision
+    loss_scale: float | None
+    edit_passes: EditPasses | None
+    verify: bool
+    timeout: float | None
+    on_device_lost: str
+    snapshot_every: int
+    group: Group | None
+    shard: str | None
+    replicated: Sequence[str]
+
+    def given(self) -> Mapping[str, Any]:
+        """Returns them as keyword arguments of `tg.compile`."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+    @property
+    def micro_batches(self) -> int:
+        """The micro-batches of a step."""
+        return micro_batches(self.accumulate)
+
+    @property
+    def tuning_seconds(self) -> float:
+        """How long schedules are measured."""
+        return tuning_seconds(self.tune)
+
+    @property
+    def rounding(self) -> LowerPrecisionPass | None:
+        """The pass that stores activations with fewer bits, if they are to be."""
+        return checked_precision("tg.compile", self.precision, self.loss_scale)
+
+    @property
+    def restarts(self) -> bool:
+        """Whether the training continues on another device when its own is lost."""
+        return self.on_device_lost == RESTART
+
+    def check(self) -> None:
+        """Checks what can be checked without a model or a device.
+
+        Raises:
+            OptionError: An option is of the wrong type or out of range; names it.
+        """
+        for name in ("checks", "verify", "check_numerics"):
+            if not isinstance(value := getattr(self, name), bool):
+                raise OptionError(f"{name} must be True or False, got {value!r}")
+        if self.memory_limit is not None and not is_integer(self.memory_limit, 1):
+            raise OptionError(f"memory_limit must be a positive number of bytes, an integer, got {self.memory_limit!r}")
+        if self.timeout is not None and not is_timeout(self.timeout):
+            raise OptionError(f"timeout must be a positive number of seconds, or None, got {self.timeout!r}")
+        if self.on_device_lost not in ON_DEVICE_LOST:
+            raise OptionError(f"on_device_lost must be one of {', '.join(ON_DEVICE_LOST)}, got {self.on_device_lost!r}")
+        if not is_integer(self.snapshot_every, 1):
+            raise OptionError(f"snapshot_every must be a positive integer, got {self.snapshot_every!r}")
+        tuning_seconds(self.tune)
+        micro_batches(self.accumulate)
+        checked_precision("tg.compile", self.precision, self.loss_scale)
+
+    def check_alone(self) -> None:
+        """Checks that no option is set that a process of a group can't have.
+
+        Raises:
+            OptionError: One is; names it.
+        """
+        chosen = {"verify": self.verify, "tune": self.tuning_seconds, "on_device_lost='restart'": self.restarts}
+        for what, is_set in chosen.items():
+            if is_set:
+                raise OptionError(f"{user_line()}: {what} is for a process on its own, not for a group")
+
+    def check_device(self, found: ProgramDevice | None) -> None:
+        """Checks that a device can do what the options ask for.
+
+        Args:
+            found: The device; `None` for numpy.
+
+        Raises:
+            OptionError: It can't; names the option.
+        """
+        if self.memory_limit is not None and found is None:
+            raise OptionError("memory_limit is for a device that plans its memory; numpy plans none")
+        if self.device != "auto" and (found is None or found.target.native):
+            if self.timeout is not None:
+                raise OptionError("timeout is for a device that is waited for; numpy and cpu run in the call")
+            if self.restarts:
+                raise OptionError("on_device_lost='restart' is for a device that can be lost; numpy and cpu can't")
+        check_device("tg.compile", self.rounding, found)
