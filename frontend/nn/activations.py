@@ -15,14 +15,14 @@ class Activation(Module):
 
     Attributes:
         function: The function's name in `tg`.
-        options: The attributes of the layer that the function takes, behind the tensor.
+        options: The attributes of the layer that are passed to the function, after the tensor.
     """
 
     function: ClassVar[str]
     options: ClassVar[tuple[str, ...]] = ()
 
     def __call__(self, x: Any) -> tg.Tensor:
-        """Applies the function; raises what it raises."""
+        """Applies the function."""
         return getattr(tg, self.function)(x, *(getattr(self, option) for option in self.options))
 
 
@@ -63,7 +63,7 @@ class Mish(Activation):
 
 
 class Softplus(Activation):
-    """`log(1 + exp(beta * x)) / beta`, `x` where `beta * x` is above a threshold; see `tg.softplus`."""
+    """`log(1 + exp(beta * x)) / beta`, `x` if `beta * x` is above a threshold; see `tg.softplus`."""
 
     function, options = "softplus", ("beta", "threshold")
 
@@ -79,13 +79,13 @@ class LogSigmoid(Activation):
 
 
 class Hardtanh(Activation):
-    """`x` held between -1 and 1; see `tg.hard_tanh`."""
+    """`x` clipped to the range from -1 to 1; see `tg.hard_tanh`."""
 
     function = "hard_tanh"
 
 
 class Hardsigmoid(Activation):
-    """`x / 6 + 1 / 2` held between 0 and 1; see `tg.hard_sigmoid`."""
+    """`x / 6 + 1 / 2` clipped to the range from 0 to 1; see `tg.hard_sigmoid`."""
 
     function = "hard_sigmoid"
 
@@ -155,7 +155,7 @@ class GLU(Activation):
 
 
 class LeakyReLU(Activation):
-    """`x` where it is positive, else `negative_slope * x`; see `tg.leaky_relu`."""
+    """`x` if it is positive, otherwise `negative_slope * x`; see `tg.leaky_relu`."""
 
     function, options = "leaky_relu", ("negative_slope",)
 
@@ -165,7 +165,7 @@ class LeakyReLU(Activation):
 
 
 class ELU(Activation):
-    """`x` where it is positive, else `alpha * (exp(x) - 1)`; see `tg.elu`."""
+    """`x` if it is positive, otherwise `alpha * (exp(x) - 1)`; see `tg.elu`."""
 
     function, options = "elu", ("alpha",)
 
@@ -205,12 +205,12 @@ class LogSoftmax(Activation):
 
 
 class PReLU(Module):
-    """`x` where it is positive, else a learned multiple of it.
+    """`x` if it is positive, otherwise a learned multiple of it.
 
     Args:
         num_parameters: 1 for one slope, or the number of channels of `[batch, channels, ...]`.
-        init: What the slopes start from: a number, an initializer or an array, as for `tg.nn.param`.
-        dtype: Of the parameter.
+        init: The initial slopes: a number, an initializer or an array, as for `tg.nn.param`.
+        dtype: The dtype of the parameter.
 
     Attributes:
         weight: Parameter of shape `[num_parameters]`.
@@ -229,7 +229,7 @@ class PReLU(Module):
         """Applies the function.
 
         Raises:
-            ShapeError: There are several slopes, and `x` has other channels.
+            ShapeError: There are several slopes, and `x` has a different number of channels.
         """
         slope: Any = self.weight
         if self.num_parameters > 1:

@@ -1,4 +1,4 @@
-"""Attention: of queries to keys, with masks, shared heads and rotary positions."""
+"""Attention, with masks, shared heads and rotary position embeddings."""
 
 from __future__ import annotations
 
@@ -26,21 +26,21 @@ def _at(what: str) -> str:
 
 
 def rotary_embedding(x: Any, positions: Any = None, base: float = 10000.0) -> Any:
-    """Turns pairs of features by angles that grow with the position, so that products depend on distances alone.
+    """Rotates pairs of features by angles that grow with the position, so that products depend only on distances.
 
-    Feature `i` of the first half makes a pair with feature `i` of the second; at position `t` it turns by
+    Feature `i` of the first half forms a pair with feature `i` of the second half; at position `t` it is rotated by
     `t * base ** (-2 i / features)`.
 
     Args:
         x: `[..., length, features]`, floats.
         positions: `[length]`, numbers or a tensor; 0, 1, 2, ... by default.
-        base: What sets the slowest turn.
+        base: Determines the lowest frequency.
 
     Returns:
         A tensor of the same shape.
 
     Raises:
-        ShapeError: The number of features is odd, or there is not one position for each.
+        ShapeError: The number of features is odd, or the number of positions is wrong.
         OptionError: The base is not positive.
     """
 
@@ -67,11 +67,11 @@ def rotary_embedding(x: Any, positions: Any = None, base: float = 10000.0) -> An
 
 
 def split_heads(x: Any, num_heads: int) -> Any:
-    """`[..., length, features]` as `[..., num_heads, length, features / num_heads]`: to each head its share.
+    """Reshapes `[..., length, features]` to `[..., num_heads, length, features / num_heads]`.
 
     Args:
-        x: A tensor; its last axis is that of all heads, one behind another.
-        num_heads: How many heads; it divides the features.
+        x: A tensor whose last axis has the features of all heads, one after the other.
+        num_heads: The number of heads; it must divide the features.
 
     Raises:
         ShapeError: There are fewer than two axes, or the heads don't divide the last.
@@ -92,7 +92,7 @@ def split_heads(x: Any, num_heads: int) -> Any:
 
 
 def merge_heads(x: Any) -> Any:
-    """`[..., heads, length, features]` as `[..., length, heads * features]`: what `split_heads` was given.
+    """Reshapes `[..., heads, length, features]` to `[..., length, heads * features]`: the inverse of `split_heads`.
 
     Raises:
         ShapeError: There are fewer than three axes.
@@ -122,17 +122,17 @@ def scaled_dot_product_attention(
 ) -> Any:
     """`softmax(query @ key.T * scale) @ value`, for each head.
 
-    With fewer heads of keys than of queries, neighbouring heads of queries share one (grouped-query attention).
+    If there are fewer heads of keys than of queries, neighbouring query heads share one (grouped-query attention).
 
     Args:
         query: `[..., heads, queries, features]`.
         key: `[..., kv_heads, keys, features]`, of the same leading axes; `kv_heads` divides `heads`.
         value: `[..., kv_heads, keys, value features]`.
         mask: Broadcasts to `[..., heads, queries, keys]`: booleans say which keys a query attends to, floats are added
-            to the scores. A query that attends to none gives zeros.
-        is_causal: Whether a query attends to no key behind it; the last query is at the last key.
-        scale: Of the scores; `1 / sqrt(features)` by default.
-        dropout: The probability with which a weight is dropped, where there is a key.
+            to the scores. A query that attends to none yields zeros.
+        is_causal: Whether queries can't attend to later keys; the last query is at the position of the last key.
+        scale: The factor of the scores; `1 / sqrt(features)` by default.
+        dropout: The probability of dropping a weight, if there is a key.
         dropout_key: A random key, or None.
 
     Returns:
@@ -147,7 +147,7 @@ def scaled_dot_product_attention(
     lead, groups = _checked_heads(q, k, v)
     heads, queries, features = q.shape[-3:]
     keys, kv_heads = k.shape[-2], k.shape[-3]
-    # Heads that share keys are more queries of one head: a view, no copy of the keys.
+    # Query heads that share keys become more queries of one head: a view, without a copy of the keys.
     merged = tg.reshape(q, [*lead, kv_heads, groups * queries, features])
     merged = merged * (1 / math.sqrt(features) if scale is None else scale)
     scores = tg.reshape(merged @ tg.swapaxes(k, -1, -2), [*lead, heads, queries, keys])
@@ -173,7 +173,7 @@ def scaled_dot_product_attention(
 
 
 def _checked_heads(q: Any, k: Any, v: Any) -> tuple[tuple[int, ...], int]:
-    """Returns the leading axes, and how many heads of queries share one of keys."""
+    """Returns the leading axes, and how many query heads share a head of keys."""
     fits = q.ndim == k.ndim == v.ndim >= 3 and q.shape[:-3] == k.shape[:-3]
     fits = fits and q.shape[-1] == k.shape[-1] and k.shape[:-1] == v.shape[:-1]
     if not fits or not k.shape[-3] or q.shape[-3] % k.shape[-3]:
@@ -187,24 +187,24 @@ def _checked_heads(q: Any, k: Any, v: Any) -> tuple[tuple[int, ...], int]:
 
 
 class MultiHeadAttention(Module):
-    """Attention of several heads, each on its share of the features.
+    """Multi-head attention, in which each head works on its share of the features.
 
-    Parameters start as in PyTorch: projections by Xavier's rule, biases at 0. Give it a query alone for self-attention;
-    a query and a key (which is the value too), or all three, for cross-attention.
+    Parameters are initialized as in PyTorch: projections by Xavier's rule, biases with 0. Pass only a query for
+    self-attention; a query and a key (which is also the value), or all three, for cross-attention.
 
     Args:
         embed_dim: Features of the query and of the result.
-        num_heads: How many heads; it divides `embed_dim`.
-        num_kv_heads: How many heads keys and values have, a divisor of `num_heads`; as many by default.
+        num_heads: The number of heads; it must divide `embed_dim`.
+        num_kv_heads: The number of heads of keys and values, a divisor of `num_heads`, which is the default.
         bias: Whether projections have biases.
-        causal: Whether a query attends to no key behind it; the last query is at the last key.
+        causal: Whether queries can't attend to later keys; the last query is at the position of the last key.
         rotary: The base of rotary positions, such as 10000.0, or None for no positions.
-        dropout: The probability with which a weight is dropped, where a random key is given.
+        dropout: The probability of dropping a weight, if a random key is given.
         kdim: Features of the key; `embed_dim` by default.
         vdim: Features of the value; `kdim` by default.
-        dtype: Of the parameters.
-        init: What the weight of each projection starts from instead: an initializer, or a number.
-        bias_init: What the bias of each projection starts from instead.
+        dtype: The dtype of the parameters.
+        init: The initial weight of each projection: an initializer, or a number.
+        bias_init: The initial bias of each projection.
 
     Attributes:
         q, k, v, out: The projections, `Linear`.
@@ -251,7 +251,7 @@ class MultiHeadAttention(Module):
         self.causal, self.rotary, self.dropout = causal, rotary, Dropout(dropout)
         kv_features = shared * (embed_dim // num_heads)
         projections = {"q": (embed_dim, embed_dim), "k": (kdim, kv_features), "v": (vdim, kv_features)}
-        # Of one input, the three are one matrix to Xavier's rule, as in PyTorch.
+        # With a single input, Xavier's rule treats the three as one matrix, as in PyTorch.
         packed = kdim == vdim == embed_dim
         for part, (taken, given) in projections.items():
             outputs = embed_dim + 2 * kv_features if packed else given
@@ -270,7 +270,8 @@ class MultiHeadAttention(Module):
             key: `[..., keys, kdim]`, of the same leading axes; the query by default.
             value: `[..., keys, vdim]`; the key by default.
             mask: Broadcasts to `[..., heads, queries, keys]`: booleans say which keys a query attends to, floats are
-                added to the scores. For a mask `[batch, keys]` of what is not padding give `mask[:, None, None, :]`.
+                added to the scores. For a mask `[batch, keys]` that is false for padding, use
+                `mask[:, None, None, :]`.
             dropout_key: A random key for dropout, or None at inference.
 
         Returns:

@@ -1,4 +1,4 @@
-"""Checks that layers share."""
+"""Checks shared by layers."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 
 from tensorgrad.errors import OptionError, ShapeError
 from tensorgrad.ops.promotion import as_tensor
+from tensorgrad.tracing.checks import is_integer
 from tensorgrad.tracing.location import user_line
 
 
@@ -18,15 +19,15 @@ def positive(layer: str, **extents: Any) -> None:
         ShapeError: One is not; names it.
     """
     for name, extent in extents.items():
-        if isinstance(extent, bool) or not isinstance(extent, int) or extent < 1:
+        if not is_integer(extent, 1):
             raise ShapeError(f"{layer}: {name} must be a positive integer, got {extent!r}")
 
 
 def listed(layer: str, name: str, value: int | Sequence[int], count: int | None = None) -> tuple[int, ...]:
-    """Positive integers from one, for each of `count` axes, or from a sequence of them.
+    """Returns positive integers from a single one, repeated for each of `count` axes, or from a sequence.
 
     Raises:
-        ShapeError: They are none, or not `count`.
+        ShapeError: They are not positive integers, or not `count` of them.
     """
     repeated = [value] * (1 if count is None else count)
     given: list[Any] = list(value) if isinstance(value, (tuple, list)) else repeated
@@ -53,7 +54,7 @@ def number_between(layer: str, name: str, value: Any, low: float, high: float) -
     """Returns a number in `[low, high]`.
 
     Raises:
-        OptionError: It is none.
+        OptionError: It is not.
     """
     if isinstance(value, bool) or not isinstance(value, Real) or not low <= float(value) <= high:
         raise OptionError(f"{layer}: {name} must be a number between {low} and {high}, got {value!r}")
@@ -75,10 +76,10 @@ def trailing(layer: str, x: Any, shape: tuple[int, ...]) -> Any:
 
 
 def channelled(layer: str, x: Any, channels: int, spatial: int | None) -> Any:
-    """Returns a tensor `[batch, channels, spatial...]`, with as many spatial axes.
+    """Returns a tensor `[batch, channels, spatial...]`, with the given number of spatial axes.
 
     Raises:
-        ShapeError: It has other channels, or another number of axes.
+        ShapeError: It has a different number of channels or axes.
     """
 
     tensor = as_tensor(x)

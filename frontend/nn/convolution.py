@@ -16,7 +16,7 @@ _Sizes = int | Sequence[int]
 
 
 class _Convolution(Module):
-    """What both kinds share: settings, and parameters that start as PyTorch's."""
+    """The base of both kinds: settings, and parameters initialized as in PyTorch."""
 
     spatial: ClassVar[int]
 
@@ -36,7 +36,7 @@ class _Convolution(Module):
             setattr(self, setting, listed(name, setting, value, self.spatial))
         self.padding = padding
         shape = (*leading, *vars(self)["kernel_size"])
-        # PyTorch's fan: of the weight's second axis, whichever way the convolution goes.
+        # PyTorch's fan-in uses the weight's second axis, also for transposed convolutions.
         bound = 1 / math.sqrt(math.prod(shape[1:]))
         first, second = (uniform(-bound, bound) if init is None else init for init in inits)
         self.weight = param(shape, first, dtype)
@@ -78,7 +78,7 @@ class _Conv(_Convolution):
         """Applies the layer to `[batch, in_channels, spatial...]`.
 
         Raises:
-            ShapeError: `x` has other axes or channels, or a window does not fit.
+            ShapeError: `x` has a different number of axes or channels, or a window does not fit.
         """
         images = channelled(type(self).__name__, x, self.in_channels, self.spatial)
         return tg.conv(images, self.weight, self.bias, self.stride, self.padding, self.dilation, self.groups)
@@ -115,7 +115,7 @@ class _ConvTranspose(_Convolution):
         """Applies the layer to `[batch, in_channels, spatial...]`.
 
         Raises:
-            ShapeError: `x` has other axes or channels, or nothing is left of the result.
+            ShapeError: `x` has a different number of axes or channels, or nothing is left of the result.
         """
         images = channelled(type(self).__name__, x, self.in_channels, self.spatial)
         settings = (self.stride, self.padding, self.output_padding, self.dilation, self.groups)
@@ -125,20 +125,20 @@ class _ConvTranspose(_Convolution):
 class Conv1d(_Conv):
     """The convolution of `[batch, in_channels, length]`, as `tg.conv1d`.
 
-    Parameters start as in PyTorch: uniform within `1 / sqrt(in_channels / groups * window)` of zero.
+    Parameters are initialized as in PyTorch: uniform within `1 / sqrt(in_channels / groups * window)` of zero.
 
     Args:
         in_channels: The channels of the input.
         out_channels: The channels of the result.
-        kernel_size: The window's extent.
+        kernel_size: The extents of the window.
         stride: Elements between neighbouring windows.
-        padding: Zeros around the input: a number, a pair (before, behind) for each axis, "same" or "valid".
+        padding: Zeros around the input: a number, a pair (before, after) for each axis, "same" or "valid".
         dilation: Elements between neighbours in a window.
-        groups: How many separate convolutions lie side by side; it divides both channels.
+        groups: The number of independent convolutions; it must divide both numbers of channels.
         bias: Whether there is a bias.
-        dtype: Of the parameters.
-        init: What the weight starts from instead: an initializer, a number or an array, as for `tg.nn.param`.
-        bias_init: What the bias starts from instead.
+        dtype: The dtype of the parameters.
+        init: The initial weight: an initializer, a number or an array, as for `tg.nn.param`.
+        bias_init: The initial bias.
 
     Attributes:
         weight: Parameter of shape `[out_channels, in_channels / groups, window...]`.
@@ -166,21 +166,21 @@ class Conv3d(_Conv):
 class ConvTranspose1d(_ConvTranspose):
     """The transposed convolution of `[batch, in_channels, length]`, as `tg.conv_transpose`.
 
-    Parameters start as in PyTorch: uniform within `1 / sqrt(out_channels / groups * window)` of zero.
+    Parameters are initialized as in PyTorch: uniform within `1 / sqrt(out_channels / groups * window)` of zero.
 
     Args:
         in_channels: The channels of the input.
         out_channels: The channels of the result.
-        kernel_size: The window's extent.
+        kernel_size: The extents of the window.
         stride: Elements between neighbouring windows in the result.
-        padding: Elements cut off around the result.
-        output_padding: Elements more behind the result.
-        groups: How many separate convolutions lie side by side; it divides both channels.
+        padding: Elements cropped from the borders of the result.
+        output_padding: Elements added at the end of the result.
+        groups: The number of independent convolutions; it must divide both numbers of channels.
         bias: Whether there is a bias.
         dilation: Elements between neighbours in a window.
-        dtype: Of the parameters.
-        init: What the weight starts from instead: an initializer, a number or an array, as for `tg.nn.param`.
-        bias_init: What the bias starts from instead.
+        dtype: The dtype of the parameters.
+        init: The initial weight: an initializer, a number or an array, as for `tg.nn.param`.
+        bias_init: The initial bias.
 
     Attributes:
         weight: Parameter of shape `[in_channels, out_channels / groups, window...]`.

@@ -1,7 +1,7 @@
 """Initializers: how `tg.compile` draws a declared parameter from its key.
 
-An initializer is any function of a key, a shape and a dtype that gives a numpy array. Those here know a weight's fans:
-of a matrix `[in, out]`, and of a convolution's weight `[out, in / groups, window...]`.
+An initializer is any function of a key, a shape and a dtype that returns a numpy array. Those here know the fan-in and
+fan-out of a matrix `[in, out]` and of a convolution's weight `[out, in / groups, window...]`.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ Initializer: TypeAlias = "Callable[[random.Key, tuple[int, ...], DType], np.ndar
 
 
 def fans(shape: tuple[int, ...], in_axis: int | None = None, out_axis: int | None = None) -> tuple[int, int]:
-    """Returns how many inputs each output of a weight has, and how many outputs each input.
+    """Returns the fan-in and fan-out of a weight: the inputs per output, and the outputs per input.
 
     Args:
-        shape: `[in, out]`; or `[out, in / groups, window...]`, of a convolution.
-        in_axis: Another axis of the inputs; all axes but the two are the window.
-        out_axis: Another axis of the outputs.
+        shape: `[in, out]`, or `[out, in / groups, window...]` for a convolution.
+        in_axis: The axis of the inputs, if different; all axes but these two are the window.
+        out_axis: The axis of the outputs, if different.
 
     Raises:
         ShapeError: The shape has fewer than two axes, or not these two, so it has no fans.
@@ -58,7 +58,7 @@ zeros, ones = constant(0.0), constant(1.0)
 
 @dataclass(frozen=True)
 class uniform:
-    """Uniformly random in `[low, high)`."""
+    """Uniformly distributed in `[low, high)`."""
 
     low: float
     high: float
@@ -74,7 +74,7 @@ class uniform:
 
 @dataclass(frozen=True)
 class normal:
-    """Normally distributed, of mean 0 unless given."""
+    """Normally distributed, with mean 0 by default."""
 
     standard_deviation: float
     mean: float = 0.0
@@ -91,9 +91,9 @@ class normal:
 
 @dataclass(frozen=True)
 class truncated_normal:
-    """Normally distributed, without what lies outside `[low, high]`; as PyTorch's, these are values, not deviations.
+    """Normally distributed, truncated to `[low, high]`; as in PyTorch, these are values, not standard deviations.
 
-    The deviation is that of the distribution before it is cut.
+    The standard deviation is that of the distribution before truncation.
     """
 
     standard_deviation: float = 1.0
@@ -127,7 +127,7 @@ class truncated_normal:
 class orthogonal:
     """`gain` times a random matrix with orthonormal rows or columns, whichever are fewer.
 
-    A weight of more axes is taken for a matrix of its first axis by all others, as in PyTorch.
+    A weight with more axes is treated as a matrix of its first axis by all others, as in PyTorch.
     """
 
     gain: float = 1.0
@@ -154,7 +154,7 @@ class orthogonal:
 
 @dataclass(frozen=True, eq=False)
 class from_array:
-    """The given values, for a parameter of their shape.
+    """The given values, for a parameter of the same shape.
 
     Raises:
         OptionError: They are not numbers.
@@ -172,7 +172,7 @@ class from_array:
         """Returns the values.
 
         Raises:
-            ShapeError: The parameter has another shape.
+            ShapeError: The parameter has a different shape.
         """
         if self.values.shape != shape:
             raise ShapeError(f"from_array: the values have shape {self.values.shape}, the parameter {shape}")
@@ -181,13 +181,13 @@ class from_array:
 
 @dataclass(frozen=True)
 class variance_scaling:
-    """Random of mean 0 and variance `scale / fan`.
+    """Random, with mean 0 and variance `scale / fan`.
 
     Attributes:
-        scale: What the variance is a fraction of.
+        scale: The numerator of the variance.
         fan: "in", "out", or "mean" for the average of both.
         distribution: "uniform" or "normal".
-        in_axis: The axis of the inputs; None for the usual one, see `fans`.
+        in_axis: The axis of the inputs; None for the default, see `fans`.
         out_axis: The axis of the outputs.
     """
 
@@ -243,7 +243,7 @@ _MODES = {"fan_in": "in", "fan_out": "out"}
 
 
 def gain(nonlinearity: str, a: float = 0.01) -> float:
-    """Returns what the activation after a layer asks its deviation to be multiplied with, as PyTorch has it.
+    """Returns the gain by which the standard deviation of a layer is scaled for its activation, as in PyTorch.
 
     Args:
         nonlinearity: "linear", "sigmoid", "tanh", "relu", "leaky_relu" or "selu".
@@ -266,7 +266,7 @@ def _kaiming(distribution: str, a: float, mode: str, nonlinearity: str) -> varia
 
 
 def kaiming_uniform(a: float = 0.0, mode: str = "fan_in", nonlinearity: str = "leaky_relu") -> variance_scaling:
-    """Uniformly random of variance `gain(nonlinearity, a) ** 2 / fan`.
+    """Uniformly distributed, with variance `gain(nonlinearity, a) ** 2 / fan`.
 
     Raises:
         OptionError: `mode` is neither "fan_in" nor "fan_out", or there is no such nonlinearity.
@@ -275,7 +275,7 @@ def kaiming_uniform(a: float = 0.0, mode: str = "fan_in", nonlinearity: str = "l
 
 
 def kaiming_normal(a: float = 0.0, mode: str = "fan_in", nonlinearity: str = "leaky_relu") -> variance_scaling:
-    """Normally distributed, of variance `gain(nonlinearity, a) ** 2 / fan`.
+    """Normally distributed, with variance `gain(nonlinearity, a) ** 2 / fan`.
 
     Raises:
         OptionError: `mode` is neither "fan_in" nor "fan_out", or there is no such nonlinearity.
@@ -284,12 +284,12 @@ def kaiming_normal(a: float = 0.0, mode: str = "fan_in", nonlinearity: str = "le
 
 
 def xavier_uniform(gain: float = 1.0) -> variance_scaling:
-    """Uniformly random of variance `gain ** 2 * 2 / (fan_in + fan_out)`."""
+    """Uniformly distributed, with variance `gain ** 2 * 2 / (fan_in + fan_out)`."""
     return variance_scaling(gain**2, "mean", "uniform")
 
 
 def xavier_normal(gain: float = 1.0) -> variance_scaling:
-    """Normally distributed, of variance `gain ** 2 * 2 / (fan_in + fan_out)`."""
+    """Normally distributed, with variance `gain ** 2 * 2 / (fan_in + fan_out)`."""
     return variance_scaling(gain**2, "mean", "normal")
 
 

@@ -1,4 +1,4 @@
-"""Layers over the last axis, and what puts layers together."""
+"""Layers over the last axis, and containers of layers."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ from tensorgrad.tracing.location import user_line
 class Linear(Module):
     """`y = x @ weight + bias` over the last axis of `x`.
 
-    Parameters start as in PyTorch: uniform within `1 / sqrt(in_features)` of zero.
+    Parameters are initialized as in PyTorch: uniform within `1 / sqrt(in_features)` of zero.
 
     Args:
         in_features: The extent of the last axis of `x`.
         out_features: The extent of the last axis of `y`.
         bias: Whether there is a bias.
-        dtype: Of the parameters.
-        init: What the weight starts from instead: an initializer, a number or an array, as for `tg.nn.param`.
-        bias_init: What the bias starts from instead.
+        dtype: The dtype of the parameters.
+        init: The initial weight: an initializer, a number or an array, as for `tg.nn.param`.
+        bias_init: The initial bias.
 
     Attributes:
         weight: Parameter of shape `[in_features, out_features]`.
@@ -84,10 +84,10 @@ def _linear(x: Any, weight: Any, bias: Any) -> tg.Tensor:
 
 
 def _check_tied(shape: tuple[int, ...], given: tuple[int, ...]) -> None:
-    """Requires that a weight which takes a linear layer's place is not the other way round.
+    """Checks that a weight used by a linear layer is not transposed.
 
     Raises:
-        ShapeError: It is, as an embedding's table is; says what to do.
+        ShapeError: It is, like an embedding's table; says what to do.
     """
     if given == shape[::-1] != shape:
         raise ShapeError(
@@ -97,16 +97,16 @@ def _check_tied(shape: tuple[int, ...], given: tuple[int, ...]) -> None:
 
 
 class Embedding(Module):
-    """The rows of a table at integers.
+    """The rows of a table, selected by integers.
 
-    The table starts normally distributed, of deviation 1, as in PyTorch.
+    The table is initialized as in PyTorch: normally distributed, with standard deviation 1.
 
     Args:
-        num_embeddings: How many rows.
-        embedding_dim: How long they are.
-        padding_idx: A row that starts as zeros and gets no gradient, or None; negative ones count from the end.
-        init: What the table starts from instead: an initializer, a number or an array, as for `tg.nn.param`.
-        dtype: Of the table.
+        num_embeddings: The number of rows.
+        embedding_dim: Their length.
+        padding_idx: A row that is initially zero and gets no gradient, or None; negative ones count from the end.
+        init: The initial table: an initializer, a number or an array, as for `tg.nn.param`.
+        dtype: The dtype of the table.
 
     Attributes:
         weight: Parameter of shape `[num_embeddings, embedding_dim]`.
@@ -135,7 +135,7 @@ class Embedding(Module):
         self.weight = param((num_embeddings, embedding_dim), init=drawn, dtype=dtype)
 
     def __call__(self, indices: Any) -> tg.Tensor:
-        """Returns the rows at `indices`, i32 or u32: `[*indices.shape, embedding_dim]`; out of range they are NaN.
+        """Returns the rows at `indices`, i32 or u32: `[*indices.shape, embedding_dim]`; NaN for indices out of range.
 
         Raises:
             DTypeError: The indices are not integers.
@@ -149,11 +149,10 @@ class Embedding(Module):
         return tg.where(tg.expand_dims(is_padding, -1), tg.stop_gradient(rows), rows)
 
     def attend(self, x: Any) -> Any:
-        """Returns the products of `x`, `[..., embedding_dim]`, with all rows: the logits of a model with tied
-        embeddings.
+        """Returns the products of `x`, `[..., embedding_dim]`, with all rows: the logits of tied embeddings.
 
         Raises:
-            ShapeError: The last axis of `x` has another extent.
+            ShapeError: The last axis of `x` has a different extent.
         """
         return x @ tg.transpose(self.weight)
 
@@ -188,16 +187,16 @@ class Dropout(Module):
 
         Args:
             x: A tensor of floats.
-            key: A random key, another one for each layer and step; None at inference, which leaves `x` as it is.
+            key: A random key, different for each layer and step; None at inference, which returns `x` unchanged.
 
         Raises:
             OptionError: `key` is not a key.
-            DTypeError: `x` holds no floats.
+            DTypeError: `x` has no floats.
         """
         return x if key is None else tg.random.dropout(key, x, self.p)
 
     def inference_call(self, x: Any, key: Any = None) -> Any:
-        """Gives `x`, whether there is a key or not; see `tg.nn.inference`."""
+        """Returns `x`, with or without a key; see `tg.nn.inference`."""
         return x
 
 
@@ -306,15 +305,15 @@ class Bilinear(Module):
 
 
 class Identity(Module):
-    """`x` as it is."""
+    """The identity function as a layer."""
 
     def __call__(self, x: Any) -> Any:
-        """Gives `x`."""
+        """Returns `x`."""
         return x
 
 
 class Flatten(Module):
-    """Makes the axes from `start_dim` to `end_dim` one."""
+    """Merges the axes from `start_dim` to `end_dim` into one."""
 
     def __init__(self, start_dim: int = 1, end_dim: int = -1):
         super().__init__()
@@ -330,7 +329,7 @@ class Flatten(Module):
 
 
 class Sequential(Module):
-    """Layers one after another.
+    """Layers in sequence.
 
     Args:
         *layers: Modules or functions of one tensor; or one dict of them by name. Parameters are named by position
@@ -359,7 +358,7 @@ class Sequential(Module):
         """Applies the layers.
 
         Args:
-            x: What the first layer takes.
+            x: The input of the first layer.
             key: A random key, from which each layer that takes one gets its own, by `tg.random.fold_in` with its
                 position: a layer whose class has the argument's name as `key_argument`. None at inference.
         """
@@ -391,9 +390,9 @@ class MLP(Module):
         activation: A function of one tensor; `tg.relu` by default.
         bias: Whether the layers have biases.
         dropout: The probability of `Dropout`.
-        dtype: Of the parameters.
-        init: What each layer's weight starts from instead of `Linear`'s: an initializer, or a number.
-        bias_init: What each layer's bias starts from instead.
+        dtype: The dtype of the parameters.
+        init: The initial weight of each layer: an initializer, or a number; by default that of `Linear`.
+        bias_init: The initial bias of each layer.
 
     Attributes:
         layers: The `Linear`s.

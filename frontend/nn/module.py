@@ -36,18 +36,18 @@ T = TypeVar("T", bound="Module")
 
 
 class Module:
-    """A part of a model: an object with parameters, and other modules, as attributes.
+    """A part of a model: an object with parameters and other modules as attributes.
 
     Parameters are declared at construction, `self.w = tg.nn.param(...)`, and named by the path of attributes that leads
-    to them, through modules, lists, tuples and dicts: `blocks.0.attention.w`. What several paths lead to is one set of
-    parameters, named by the first. A compiled loss gets a copy of the tree that has tensors for parameters; the module
-    itself never changes, so one instance serves several programs.
+    to them, through modules, lists, tuples and dicts: `blocks.0.attention.w`. A module that is reached by several paths
+    has one set of parameters, named by the first. A compiled loss gets a copy of the tree with tensors as parameters;
+    the module itself never changes, so one instance serves several programs.
 
-    An array of floats that is assigned to an attribute, `self.w = np.zeros((3, 4))`, becomes a parameter that starts
-    from it; `tg.nn.buffer` holds floats that are not trained. Arrays of integers and of bools are constants.
+    Assigning an array of floats to an attribute, `self.w = np.zeros((3, 4))`, makes a parameter with that initial
+    value; `tg.nn.buffer` holds floats that are not trained. Arrays of integers and booleans are constants.
 
     Raises:
-        InputError: An array that is assigned has values too large for f32, or records a gradient.
+        InputError: An assigned array has values too large for f32, or requires a gradient.
     """
 
     leaf_role: ClassVar[str] = "parameter"  # of its leaves, where it is an argument of a traced function
@@ -67,7 +67,7 @@ class Module:
         object.__setattr__(self, name, value)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Applies the module, as a subclass defines it.
+        """Applies the module, as defined by a subclass.
 
         Raises:
             ArgumentError: The class defines no `__call__`.
@@ -83,8 +83,7 @@ class Module:
             raise unknown_attribute("Module", f"a module {type(self).__name__}", name, self)
 
     def named_parameters(self) -> dict[str, Any]:
-        """Returns the parameters by path, each once: declared ones, or the tensors for them that a traced function is
-        given.
+        """Returns the parameters by path, each once: declared ones, or, in a traced function, their tensors.
 
         Raises:
             ParameterError: Two of them have the same path.
@@ -96,8 +95,7 @@ class Module:
         return list(self.named_parameters().values())
 
     def named_buffers(self) -> dict[str, Any]:
-        """Returns the buffers by path, each once: declared ones, or what a traced function is given, which can be
-        assigned to.
+        """Returns the buffers by path, each once: declared ones, or, in a traced function, tensors to assign to.
 
         Raises:
             ParameterError: Two of them, or of the parameters, have the same path.
@@ -109,7 +107,7 @@ class Module:
         return list(self.named_buffers().values())
 
     def zero_grad(self) -> None:
-        """Lets the gradients go that the parameters of a model on a device have gathered.
+        """Clears the gradients of the parameters of a model on a device.
 
         Raises:
             ParameterError: The parameters are declared, and have no gradients: see `initialized`.
@@ -123,7 +121,7 @@ class Module:
             parameter.zero_grad()
 
     def _opened(self) -> tuple[Module, dict[int, Any] | None]:
-        """Returns the declared module, and the values that it is bound to, if it is."""
+        """Returns the declared module, and the values that it is bound to, if any."""
         return (self, None) if self._binding is None else (self._binding.origin, self._binding.values)
 
     def _named(self, kind: type) -> dict[str, Any]:
@@ -134,20 +132,20 @@ class Module:
     def initialized(
         self, seed: int = 0, values: Mapping[str, Any] | None = None, device: DeviceName | None = None
     ) -> Any:
-        """Returns the model with arrays in the place of what is declared: it can be called, eagerly and in `tg.jit`.
+        """Returns the model with arrays as parameters and buffers: it can be called, eagerly and in `tg.jit`.
 
-        On a device its parameters are eager tensors that gather their gradients, for `loss.backward()` and
-        `tg.optim.Adam(model.parameters())`; those that are frozen gather none. Its buffers change when it is called, as
-        in a training.
+        On a device its parameters are eager tensors that collect gradients, for `loss.backward()` and
+        `tg.optim.Adam(model.parameters())`; frozen ones don't. Its buffers are updated when it is called, as in a
+        training.
 
-        `tg.compile` takes it too, and starts from its values; every call gives parameters of their own. It is a tree
-        of its parameters for `tg.grad` and the others. Without a device its buffers stay as they are: what would change
-        them, such as batch norm, is called in the form `tg.nn.inference(model)`.
+        `tg.compile` accepts it too, and starts from its values; each call has its own parameters. It is a pytree of its
+        parameters for `tg.grad` and the other transformations. Without a device its buffers never change: layers that
+        would update them, such as batch norm, have to be called as `tg.nn.inference(model)`.
 
         Args:
-            seed: What parameters and buffers are drawn from, each with its path, as `tg.compile` draws them.
-            values: Arrays by path that are taken instead, such as `training.state_dict(parts="model")`.
-            device: Where parameters and buffers are to live, as `tg.tensor` takes it; `None` makes constants of them.
+            seed: The seed from which parameters and buffers are drawn, each with its path, as `tg.compile` does.
+            values: Arrays by path to use instead, such as `training.state_dict(parts="model")`.
+            device: The device of parameters and buffers, as for `tg.tensor`; `None` makes constants.
 
         Raises:
             InputError: A name among the values is unknown, or a shape or dtype differs.
@@ -168,7 +166,7 @@ class Module:
         return with_values(origin, [_on_device(leaf, found[path], device) for path, leaf in declared.items()])
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Module:
-        """Returns a model of its own; values that nothing changes are shared."""
+        """Returns a separate model; immutable values are shared."""
         if self._binding is not None:
             values = {place: copy.deepcopy(value, memo) for place, value in self._binding.values.items()}
             memo[id(self)] = clone = bind(self._binding.origin, values, self._binding.path)
@@ -178,27 +176,27 @@ class Module:
         return clone
 
     def freeze(self, *patterns: str) -> None:
-        """Leaves parameters as they are: programs compiled from now on have no gradient, state or update of them.
+        """Excludes parameters from training: programs compiled from now on don't compute their gradients or updates.
 
         Args:
-            *patterns: Paths, or patterns such as `encoder.*`; none is all parameters.
+            *patterns: Paths, or patterns such as `encoder.*`; none means all parameters.
 
         Raises:
-            ParameterError: A pattern fits no parameter, and names the nearest; or this is inside a trace. Then nothing
-                has changed.
+            ParameterError: A pattern matches no parameter (the error names the nearest), or this is inside a trace.
+                Then nothing has changed.
         """
         for parameter in self._matching("freeze", patterns):
             parameter.trainable = False
 
     def trainable(self, *patterns: str) -> None:
-        """Takes back `freeze`: programs compiled from now on train these parameters again.
+        """Undoes `freeze`: programs compiled from now on train these parameters again.
 
         Args:
-            *patterns: Paths, or patterns such as `encoder.*`; none is all parameters.
+            *patterns: Paths, or patterns such as `encoder.*`; none means all parameters.
 
         Raises:
-            ParameterError: A pattern fits no parameter, and names the nearest; or this is inside a trace. Then nothing
-                has changed.
+            ParameterError: A pattern matches no parameter (the error names the nearest), or this is inside a trace.
+                Then nothing has changed.
         """
         for parameter in self._matching("trainable", patterns):
             parameter.trainable = True
@@ -222,7 +220,7 @@ class Module:
         ]
 
     def tree_children(self) -> tuple[list[Any], Rebuild]:
-        """Returns the parameters as leaves, or what stands for them, and what binds others."""
+        """Returns the parameters, or their values, as leaves, and a function that binds others."""
         origin, values = self._opened()
         parameters = list(origin._named(Parameter).values())
         leaves = parameters if values is None else [values[id(parameter)] for parameter in parameters]
@@ -241,18 +239,18 @@ class Module:
         return described(self._opened()[0]).text()
 
     def _repr_html_(self) -> str:
-        """Returns the same for notebooks, as a tree that folds."""
+        """Returns the summary for notebooks, as a collapsible tree."""
         return f'<div style="font-family: monospace">{described(self._opened()[0]).html()}</div>'
 
 
 @dataclass(frozen=True)
 class Binding:
-    """What a bound module stands for.
+    """The binding of a module to values.
 
     Attributes:
-        origin: The module as it was declared.
-        values: What stands for parameters and buffers, by the identity of these.
-        path: Where the module is in the model; nothing for the model itself.
+        origin: The declared module.
+        values: The values of parameters and buffers, by their identity.
+        path: The path of the module in the model; empty for the model itself.
     """
 
     origin: Module
@@ -269,7 +267,7 @@ def _on_device(leaf: Parameter | Buffer, values: np.ndarray, device: DeviceName)
 
 
 def _located(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Returns a module's `__call__` that says, while it is traced, that ops are of it."""
+    """Returns a module's `__call__` that marks the ops traced in it with the module."""
 
     @functools.wraps(function)
     def call(self: Module, *args: Any, **kwargs: Any) -> Any:
@@ -289,9 +287,9 @@ def _located(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class Path(str):
-    """Where a parameter is, such as `layers.0.weight`.
+    """The path of a parameter, such as `layers.0.weight`.
 
-    It does not unpack, so that a loop over PyTorch's pairs of a name and a parameter says what there is instead.
+    Unpacking it raises, so that a PyTorch loop over pairs of a name and a parameter gets a helpful error.
     """
 
     __slots__ = ()
@@ -304,10 +302,10 @@ class Path(str):
 
 
 class Tree(Module):
-    """A dict, list or tuple of parameters and modules, as a model: paths are those in it.
+    """A dict, list or tuple of parameters and modules as a model; paths are relative to it.
 
     Attributes:
-        tree: What it is of.
+        tree: The dict, list or tuple.
     """
 
     def __init__(self, tree: Any):
@@ -316,15 +314,15 @@ class Tree(Module):
 
 
 def argument_of(model: Module) -> Any:
-    """Returns what functions of a model are given for it: itself, or the tree that it is of."""
+    """Returns the model as functions receive it: itself, or its tree."""
     return vars(model)["tree"] if isinstance(model, Tree) else model
 
 
 def _check_replaceable(module: Module, name: str) -> None:
-    """Requires that a module is not initialized, whose attributes stay as they are.
+    """Checks that a module is not initialized: those are immutable.
 
     Raises:
-        ParameterError: It is.
+        ParameterError: It is initialized.
     """
 
     assert module._binding is not None
@@ -336,7 +334,7 @@ def _check_replaceable(module: Module, name: str) -> None:
 
 
 def is_container(value: object) -> bool:
-    """Returns whether parameters are looked for inside a value."""
+    """Returns whether a value may contain parameters."""
     return isinstance(value, Module | list | tuple | dict)
 
 
@@ -387,11 +385,11 @@ def described(model: Module) -> Entry:
 
 
 def walk(root: Module, is_leaf: Callable[[Any], bool]) -> Iterator[tuple[str, Any]]:
-    """Yields the leaves of a module tree with their paths, each object once, in the order of assignment."""
+    """Yields the leaves of a module tree with their paths, each object once, in order of assignment."""
     return _walk("", root, is_leaf, set())
 
 
-# No function inside another: one that calls itself is a cycle, which every step would leave to the garbage collector.
+# Not a nested function: one that calls itself is a reference cycle, which every step would leave to the collector.
 def _walk(path: str, node: Any, is_leaf: Callable[[Any], bool], seen: set[int]) -> Iterator[tuple[str, Any]]:
     if id(node) in seen:
         return
@@ -405,7 +403,7 @@ def _walk(path: str, node: Any, is_leaf: Callable[[Any], bool], seen: set[int]) 
 
 
 def first_path(root: Module, path: str) -> str:
-    """Returns the first of the paths that lead to what a path leads to; itself where it leads to no module."""
+    """Returns the first path to the module at a path; the path itself if there is no module."""
     wanted = _at(root, path)
     return next((found for found, node in _containers("", root, set()) if node is wanted), path)
 
@@ -434,8 +432,8 @@ def declarations(root: Module) -> dict[str, Parameter | Buffer]:
     """Returns the declared parameters and buffers of a module tree by path, each once, in the order of assignment.
 
     Raises:
-        ParameterError: Two of them have the same path; or a list, tuple or dict has an array of floats, which may be
-            meant as a parameter or as a constant.
+        ParameterError: Two of them have the same path; or a list, tuple or dict contains an array of floats, which
+            could be meant as a parameter or as a constant.
     """
     found: dict[str, Parameter | Buffer] = {}
     for path, leaf in walk(root, lambda value: isinstance(value, Parameter | Buffer) or is_float_array(value)):
@@ -451,15 +449,14 @@ def declarations(root: Module) -> dict[str, Parameter | Buffer]:
 
 
 def bind(root: Module, values: Mapping[int, Any], path: str = "") -> Module:
-    """Returns a copy of a module tree that has `values[id(parameter)]` in place of each parameter, and of buffers so
-    far.
+    """Returns a copy of a module tree with `values[id(parameter)]` in place of each parameter and buffer.
 
-    What a traced function does to modules and containers stays in the copy.
+    Changes that a traced function makes to modules and containers affect only the copy.
 
     Args:
         root: The tree.
-        values: By the identities of parameters and buffers.
-        path: Where the tree is in its model.
+        values: The values, by the identity of parameters and buffers.
+        path: The path of the tree in its model.
     """
     binding = dict(values)
 
@@ -475,7 +472,7 @@ def bind(root: Module, values: Mapping[int, Any], path: str = "") -> Module:
 def with_values(origin: Module, values: Sequence[Any]) -> Module:
     """Returns a declared model with values for its parameters and buffers, in the order of `declarations`.
 
-    Buffers are values that refuse to be assigned to.
+    Its buffers can't be assigned to.
     """
     found: dict[int, Any] = {}
     for (path, leaf), value in zip(declarations(origin).items(), values, strict=True):
@@ -489,15 +486,15 @@ def with_values(origin: Module, values: Sequence[Any]) -> Module:
 
 
 def inference(model: T) -> T:
-    """Returns a model's form for inference: a copy whose layers do what they do once training is over.
+    """Returns a version of a model for inference: a copy whose layers behave as after training.
 
-    Batch norm takes its running statistics, and updates none; dropout leaves everything as it is. It has the same
+    Batch norm uses its running statistics without updating them; dropout does nothing. It has the same
     parameters and buffers as the model. Use it in attached functions, `tg.nn.inference(model)(x)`, and in losses.
 
-    A layer of one's own takes part by a method `inference_call`, which then is called in the place of `__call__`.
+    A custom layer can define a method `inference_call`, which is then called instead of `__call__`.
 
     Args:
-        model: A module, declared, or as a traced function is given it.
+        model: A module, declared or as a traced function receives it.
 
     Raises:
         ParameterError: It is not a module.
@@ -521,11 +518,11 @@ def _inference_form(kind: Any) -> Any:
 
 
 def copied_tree(root: Module, leaf: Callable[[Any], Any], made: Callable[[Module, Module, str], None]) -> Module:
-    """Returns a copy of a module tree: of modules and containers, once each; all else is shared.
+    """Returns a copy of a module tree: modules and containers are copied once each, everything else is shared.
 
     Args:
         root: The tree.
-        leaf: What stands for a declared parameter or buffer.
+        leaf: Returns the value for a declared parameter or buffer.
         made: Called with each module's copy, the module, and the first path to it.
     """
     copies: dict[int, Any] = {}
@@ -562,10 +559,10 @@ def copied_tree(root: Module, leaf: Callable[[Any], Any], made: Callable[[Module
 
 
 def check_bound(bound: Module, where: str) -> None:
-    """Checks that the parameters and buffers of a bound tree are where they were bound.
+    """Checks that the parameters and buffers of a bound tree are still where they were bound.
 
     Raises:
-        ParameterError: What was traced has replaced, moved, added or removed one.
+        ParameterError: The traced function has replaced, moved, added or removed one.
     """
     assert bound._binding is not None
     origin, values = bound._opened()
@@ -577,9 +574,9 @@ def check_bound(bound: Module, where: str) -> None:
 
 
 def check_attributes(bound: Module, where: str) -> None:
-    """Checks that no tensor and no number was assigned to an attribute that the declared module has too.
+    """Checks that no tensor or number was assigned to an attribute of the declared module.
 
-    It would be lost with the copy, though the function reads as if it were kept from step to step.
+    It would be lost with the copy, although the code looks as if it were kept from step to step.
 
     Raises:
         ParameterError: One was; names the attributes.

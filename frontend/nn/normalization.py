@@ -1,4 +1,4 @@
-"""Normalization layers: by the statistics of each example, or, for batch norm, of each channel of the batch."""
+"""Normalization layers, with the statistics of each example or, for batch norm, of each channel of the batch."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ class LayerNorm(Module):
 
     Args:
         normalized_shape: The extents of the last axes: a number for one axis, or several.
-        eps: What keeps the root away from 0.
+        eps: Keeps the square root away from 0.
         elementwise_affine: Whether there are parameters.
-        bias: Whether there is a bias among them.
-        dtype: Of the parameters.
-        init: What the weight starts from instead of 1: an initializer, a number or an array, as for `tg.nn.param`.
-        bias_init: What the bias starts from instead of 0.
+        bias: Whether one of them is a bias.
+        dtype: The dtype of the parameters.
+        init: The initial weight, instead of 1: an initializer, a number or an array, as for `tg.nn.param`.
+        bias_init: The initial bias, instead of 0.
 
     Attributes:
-        weight: Parameter of shape `normalized_shape`, 1 at first, or None.
-        bias: Parameter of shape `normalized_shape`, 0 at first, or None.
+        weight: Parameter of shape `normalized_shape`, initially 1, or None.
+        bias: Parameter of shape `normalized_shape`, initially 0, or None.
 
     Raises:
         ShapeError: An extent is not a positive integer.
-        OptionError: `eps` is negative or no number.
+        OptionError: `eps` is negative or not a number.
     """
 
     def __init__(
@@ -70,17 +70,17 @@ class RMSNorm(Module):
 
     Args:
         normalized_shape: The extents of the last axes: a number for one axis, or several.
-        eps: What keeps the root away from 0; None for the spacing of the dtype's numbers at 1.
+        eps: Keeps the square root away from 0; None for the spacing of the dtype's numbers at 1.
         elementwise_affine: Whether there is a parameter.
-        dtype: Of the parameter.
-        init: What it starts from instead of 1: an initializer, a number or an array, as for `tg.nn.param`.
+        dtype: The dtype of the parameter.
+        init: Its initial value, instead of 1: an initializer, a number or an array, as for `tg.nn.param`.
 
     Attributes:
-        weight: Parameter of shape `normalized_shape`, 1 at first, or None.
+        weight: Parameter of shape `normalized_shape`, initially 1, or None.
 
     Raises:
         ShapeError: An extent is not a positive integer.
-        OptionError: `eps` is negative or no number.
+        OptionError: `eps` is negative or not a number.
     """
 
     def __init__(
@@ -108,26 +108,26 @@ class RMSNorm(Module):
 
 
 class GroupNorm(Module):
-    """Standardizes each group of neighbouring channels of each example; then a weight and a bias for each channel.
+    """Standardizes each group of neighbouring channels of each example, then applies a weight and bias per channel.
 
-    With one group it normalizes all channels together, with as many groups as channels each alone.
+    One group normalizes all channels together; as many groups as channels normalize each channel on its own.
 
     Args:
-        num_groups: How many groups.
-        num_channels: How many channels; a multiple of `num_groups`.
-        eps: What keeps the root away from 0.
+        num_groups: The number of groups.
+        num_channels: The number of channels; a multiple of `num_groups`.
+        eps: Keeps the square root away from 0.
         affine: Whether there are parameters.
-        dtype: Of the parameters.
-        init: What the weight starts from instead of 1: an initializer, a number or an array, as for `tg.nn.param`.
-        bias_init: What the bias starts from instead of 0.
+        dtype: The dtype of the parameters.
+        init: The initial weight, instead of 1: an initializer, a number or an array, as for `tg.nn.param`.
+        bias_init: The initial bias, instead of 0.
 
     Attributes:
-        weight: Parameter of shape `[num_channels]`, 1 at first, or None.
-        bias: Parameter of shape `[num_channels]`, 0 at first, or None.
+        weight: Parameter of shape `[num_channels]`, initially 1, or None.
+        bias: Parameter of shape `[num_channels]`, initially 0, or None.
 
     Raises:
         ShapeError: A number is not a positive integer, or the groups don't divide the channels.
-        OptionError: `eps` is negative or no number.
+        OptionError: `eps` is negative or not a number.
     """
 
     def __init__(
@@ -153,7 +153,7 @@ class GroupNorm(Module):
         """Applies the layer to `[batch, num_channels, ...]`.
 
         Raises:
-            ShapeError: `x` has other channels.
+            ShapeError: `x` has a different number of channels.
         """
         tensor = channelled("GroupNorm", x, self.num_channels, None)
         return tg.group_norm(tensor, self.num_groups, self.weight, self.bias, self.eps)
@@ -283,11 +283,11 @@ class _BatchNorm(Module):
     def __call__(self, x: Any) -> tg.Tensor:
         """Applies the layer to a batch, `[batch, num_features, spatial...]`, and updates the running statistics.
 
-        Only the loss of `tg.compile` can do that; the form for inference is `tg.nn.inference(model)`.
+        Only the loss of `tg.compile` can do that; use `tg.nn.inference(model)` elsewhere.
 
         Raises:
-            ShapeError: `x` has other axes or channels, or a channel has only one number, which has no variance.
-            ParameterError: This is in a function that changes no buffers, such as one that is attached.
+            ShapeError: `x` has a different number of axes or channels, or a channel has a single element.
+            ParameterError: This is in a function that can't change buffers, such as an attached one.
             TraceError: This is inside a function that `tg.grad`, `tg.scan` or the like traces.
         """
         tensor = self._checked(x)
@@ -305,10 +305,10 @@ class _BatchNorm(Module):
         return self._scaled(centred * tg.rsqrt(variance + self.eps))
 
     def inference_call(self, x: Any) -> Any:
-        """Applies the layer by the running statistics, to each example alone, and updates nothing.
+        """Applies the layer with the running statistics, to each example independently, and updates nothing.
 
         Raises:
-            ShapeError: `x` has other axes or channels.
+            ShapeError: `x` has a different number of axes or channels.
         """
         tensor = self._checked(x)
         each = [self.num_features, *[1] * (tensor.ndim - 2)]
@@ -316,7 +316,7 @@ class _BatchNorm(Module):
         return self._scaled((tensor - mean) * tg.rsqrt(variance + self.eps))
 
     def _track(self, mean: Any, variance: Any) -> None:
-        """Moves the running statistics towards those of a batch."""
+        """Updates the running statistics with those of a batch."""
         before: Any = self.num_batches_tracked
         tracked = before + 1
         kept: Any = 1 / tg.cast(tracked, self.running_mean.dtype) if self.momentum is None else self.momentum
@@ -342,30 +342,30 @@ class BatchNorm1d(_BatchNorm):
     """Standardizes each channel of `[batch, channels]` or `[batch, channels, length]`.
 
     In training, `layer(x)` is `(x - mean) / sqrt(variance + eps) * weight + bias`, with the mean and the biased
-    variance of the channel in this batch (S. Ioffe and C. Szegedy, Batch Normalization, 2015). It moves the running
-    mean, and the running variance, which is the unbiased one, towards the batch's:
-    `(1 - momentum) * running + momentum * batch`, as in PyTorch. At inference, `tg.nn.inference(model)` takes the
-    running statistics instead, and updates none.
+    variance of the channel in this batch (S. Ioffe and C. Szegedy, Batch Normalization, 2015). It updates the running
+    mean, and the running variance, which is unbiased, with the batch's:
+    `(1 - momentum) * running + momentum * batch`, as in PyTorch. At inference, `tg.nn.inference(model)` uses the
+    running statistics instead, and doesn't update them.
 
     Args:
-        num_features: How many channels.
-        eps: What keeps the root away from 0.
-        momentum: How far a batch moves the running statistics; None for the averages of all batches so far.
+        num_features: The number of channels.
+        eps: Keeps the square root away from 0.
+        momentum: The weight of a batch in the running statistics; None for averages over all batches so far.
         affine: Whether there are parameters.
-        dtype: Of the parameters and running statistics.
-        init: What the weight starts from instead of 1: an initializer, a number or an array, as for `tg.nn.param`.
-        bias_init: What the bias starts from instead of 0.
+        dtype: The dtype of the parameters and running statistics.
+        init: The initial weight, instead of 1: an initializer, a number or an array, as for `tg.nn.param`.
+        bias_init: The initial bias, instead of 0.
 
     Attributes:
-        weight: Parameter of shape `[num_features]`, 1 at first, or None.
-        bias: Parameter of shape `[num_features]`, 0 at first, or None.
-        running_mean: Buffer of shape `[num_features]`, 0 at first.
-        running_var: Buffer of shape `[num_features]`, 1 at first.
-        num_batches_tracked: Buffer, an i32 scalar: how many batches the layer was applied to in training.
+        weight: Parameter of shape `[num_features]`, initially 1, or None.
+        bias: Parameter of shape `[num_features]`, initially 0, or None.
+        running_mean: Buffer of shape `[num_features]`, initially 0.
+        running_var: Buffer of shape `[num_features]`, initially 1.
+        num_batches_tracked: Buffer, an i32 scalar: the number of batches seen in training.
 
     Raises:
         ShapeError: `num_features` is not a positive integer.
-        OptionError: `eps` is negative or no number, or `momentum` not between 0 and 1.
+        OptionError: `eps` is negative or not a number, or `momentum` not between 0 and 1.
     """
 
     spatial = (0, 1)

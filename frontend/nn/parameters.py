@@ -1,4 +1,4 @@
-"""Parameters and buffers: what a model declares, and how its values are drawn."""
+"""Parameters and buffers: how a model declares them, and how their values are drawn."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Parameter(Declared):
 
 
 Init: TypeAlias = "Initializer | float | np.ndarray[Any, Any]"
-"""What a parameter starts from: an initializer, a number to fill with, or an array of the values."""
+"""An initial value: an initializer, a fill value, or an array of values."""
 
 
 def param(shape: int | Sequence[int], init: Init, dtype: object = "f32") -> Parameter:
@@ -51,14 +51,14 @@ def param(shape: int | Sequence[int], init: Init, dtype: object = "f32") -> Para
 
     Args:
         shape: The extents.
-        init: One of `tg.initializers` or any function of a key, a shape and a dtype; a number to fill with; or an array
-            of the values.
+        init: One of `tg.initializers` or any function of a key, a shape and a dtype; a fill value; or an array of
+            values.
         dtype: A floating-point dtype.
 
     Raises:
         ShapeError: The shape is not a shape.
         DTypeError: The dtype is not a floating-point one.
-        OptionError: `init` is none of those, or an array of another shape.
+        OptionError: `init` is none of those, or an array of a different shape.
     """
     wanted = spec(shape, dtype)
     if not is_float(wanted.dtype):
@@ -68,10 +68,10 @@ def param(shape: int | Sequence[int], init: Init, dtype: object = "f32") -> Para
 
 @dataclass(frozen=True, eq=False, repr=False, slots=True)
 class Buffer(Declared):
-    """Declared state that no optimizer changes: a shape, a dtype and an initializer, but no values.
+    """Declared state that optimizers don't change: a shape, a dtype and an initializer, but no values.
 
-    In the loss of `tg.compile` it is a tensor that can be assigned to: `self.mean.assign(value)`. Its last value is
-    what the next step reads, and what attached functions read; see `tensorgrad.nn.state`.
+    In the loss of `tg.compile` it is a tensor that can be assigned to: `self.mean.assign(value)`. The next step and
+    attached functions read its last value; see `tensorgrad.nn.state`.
 
     Attributes:
         shape: The extents.
@@ -86,10 +86,10 @@ class Buffer(Declared):
     initializer: Initializer
 
     def assign(self, value: object) -> None:
-        """Possible where it is a tensor: in the loss of `tg.compile`.
+        """Raises, since only the tensor in the loss of `tg.compile` can be assigned to.
 
         Raises:
-            ParameterError: Here it is only declared.
+            ParameterError: Always: here it is only declared.
         """
 
         raise ParameterError(
@@ -142,9 +142,7 @@ def as_initializer(init: object, shape: tuple[int, ...]) -> Initializer:
 
 
 def is_float_array(value: object) -> bool:
-    """Returns whether a value is a concrete array of floats: numpy's, ours or another library's; traced tensors are
-    none.
-    """
+    """Returns whether a value is a concrete array of floats, of any library; traced tensors aren't."""
     if not (hasattr(value, "__array__") or hasattr(value, "__dlpack__")) or isinstance(value, np.generic):
         return False
 
@@ -155,7 +153,7 @@ def is_float_array(value: object) -> bool:
 
 
 def parameter_of(values: object, where: str) -> Parameter:
-    """Returns the parameter that starts from an array of floats: of f16 if that is what they are, else of f32."""
+    """Returns a parameter with an array of floats as its initial value: f16 if the array is, otherwise f32."""
     array = to_numpy(values, where)
     dtype = NAMES["f16" if array.dtype == np.float16 else "f32"]
     array = np.array(converted(array, dtype, SHORT[dtype], where))
@@ -163,10 +161,10 @@ def parameter_of(values: object, where: str) -> Parameter:
 
 
 def drawn(parameters: Mapping[str, Parameter | Buffer], key: random.Key) -> dict[str, np.ndarray]:
-    """Returns the values that parameters and buffers start with; each depends on the key and its path alone.
+    """Returns the initial values of parameters and buffers; each depends only on the key and its path.
 
     Raises:
-        ParameterError: An initializer gives another shape or dtype.
+        ParameterError: An initializer returns a different shape or dtype.
     """
     return {path: _draw(path, parameter, key) for path, parameter in parameters.items()}
 

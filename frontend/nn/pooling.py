@@ -43,10 +43,10 @@ class _MaxPool(_Pool):
         self.return_indices = return_indices
 
     def __call__(self, x: Any) -> Any:
-        """Returns the largest element of each window; with `return_indices` also where it lies.
+        """Returns the largest element of each window; with `return_indices` also its index.
 
         Raises:
-            ShapeError: A window fits nowhere, or would hold padding only.
+            ShapeError: No window fits, or one would contain only padding.
         """
         settings = (self.kernel_size, self.stride, self.padding, self.dilation, self.ceil_mode)
         return tg.max_pool(x, *settings, return_indices=True) if self.return_indices else tg.max_pool(x, *settings)
@@ -70,7 +70,7 @@ class _AvgPool(_Pool):
         """Returns the mean of each window.
 
         Raises:
-            ShapeError: A window fits nowhere, or would hold padding only.
+            ShapeError: No window fits, or one would contain only padding.
         """
         return tg.avg_pool(
             x,
@@ -99,7 +99,7 @@ class _MaxUnpool(Module):
         self.padding = padding
 
     def __call__(self, x: Any, indices: Any, output_size: Sequence[int] | None = None) -> tg.Tensor:
-        """Returns zeros with the elements of `x` at the places that a max pooling returned.
+        """Returns zeros, with the elements of `x` at the indices that a max pooling returned.
 
         Raises:
             ShapeError: The shapes of `x` and `indices` differ, or a known index lies outside of the result.
@@ -134,7 +134,7 @@ class _AdaptiveMaxPool(_Adaptive):
         self.return_indices = return_indices
 
     def __call__(self, x: Any) -> Any:
-        """Returns the largest element of each part; with `return_indices` also where it lies.
+        """Returns the largest element of each part; with `return_indices` also its index.
 
         Raises:
             ShapeError: There are no such axes, or one has no elements.
@@ -202,19 +202,22 @@ class MaxUnpool3d(_MaxUnpool):
 
 
 class AdaptiveAvgPool1d(_AdaptiveAvgPool):
-    """The means of so many parts of each axis of `[batch, channels, length]`; see `tg.adaptive_avg_pool`."""
+    """The means of `output_size` parts of each axis of `[batch, channels, length]`; see `tg.adaptive_avg_pool`."""
 
     spatial = 1
 
 
 class AdaptiveAvgPool2d(_AdaptiveAvgPool):
-    """The means of so many parts of each axis of `[batch, channels, height, width]`; see `tg.adaptive_avg_pool`."""
+    """The means of `output_size` parts of each axis of `[batch, channels, height, width]`.
+
+    See `tg.adaptive_avg_pool`.
+    """
 
     spatial = 2
 
 
 class AdaptiveAvgPool3d(_AdaptiveAvgPool):
-    """The means of so many parts of each axis of `[batch, channels, depth, height, width]`.
+    """The means of `output_size` parts of each axis of `[batch, channels, depth, height, width]`.
 
     See `tg.adaptive_avg_pool`.
     """
@@ -223,13 +226,16 @@ class AdaptiveAvgPool3d(_AdaptiveAvgPool):
 
 
 class AdaptiveMaxPool1d(_AdaptiveMaxPool):
-    """The largest elements of so many parts of each axis of `[batch, channels, length]`; see `tg.adaptive_max_pool`."""
+    """The largest elements of `output_size` parts of each axis of `[batch, channels, length]`.
+
+    See `tg.adaptive_max_pool`.
+    """
 
     spatial = 1
 
 
 class AdaptiveMaxPool2d(_AdaptiveMaxPool):
-    """The largest elements of so many parts of each axis of `[batch, channels, height, width]`.
+    """The largest elements of `output_size` parts of each axis of `[batch, channels, height, width]`.
 
     See `tg.adaptive_max_pool`.
     """
@@ -238,7 +244,7 @@ class AdaptiveMaxPool2d(_AdaptiveMaxPool):
 
 
 class AdaptiveMaxPool3d(_AdaptiveMaxPool):
-    """The largest elements of so many parts of each axis of `[batch, channels, depth, height, width]`.
+    """The largest elements of `output_size` parts of each axis of `[batch, channels, depth, height, width]`.
 
     See `tg.adaptive_max_pool`.
     """

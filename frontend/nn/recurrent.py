@@ -34,13 +34,12 @@ class Recurrent(Module):
     Args:
         input_size: The features of `x`.
         hidden_size: The features of the state.
-        num_layers: How many layers, each on the output of the one before.
+        num_layers: The number of layers, each on the output of the previous one.
         bias: Whether there are biases.
         batch_first: Whether `x` and the output are `[batch, length, features]`, not `[length, batch, features]`.
-        dropout: The probability with which an output of a layer is dropped that another layer reads, where there is a
-            key.
+        dropout: The probability of dropping an output of a layer that another layer reads, if there is a key.
         bidirectional: Whether each layer also runs from the end of the sequence, with parameters of its own.
-        dtype: Of the parameters.
+        dtype: The dtype of the parameters.
         init: What the weights of inputs start from instead: an initializer, which draws `[inputs, hidden_size]` for
             each gate, so that fans are those of a gate; a number; or an array.
         recurrent_init: What the weights of the state start from instead, likewise; such as `orthogonal()`.

@@ -1,4 +1,4 @@
-"""Buffers in a trace: tensors that a loss assigns to, so that the next step reads what this one has made of them."""
+"""Buffers in a trace: tensors that a loss assigns to, so that the next step reads the new values."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from tensorgrad.tracing.tensor import Array, Tensor, Traced
 from tensorgrad.tracing.tracer import check_usable, current_trace, value_in
 
 Assigning: TypeAlias = Literal["kept", "dropped", "refused"]
-"""What becomes of assignments in a traced function: a step keeps them, a look at its values drops them, and a function
-that is attached refuses them."""
+"""What happens to assignments in a traced function: a step keeps them, an inspection drops them, and an attached
+function refuses them."""
 
 
 class Held(Array):
-    """A buffer of an initialized model: an array, which nothing assigns to."""
+    """A buffer of an initialized model: an immutable array."""
 
     __slots__ = ("_path",)
 
@@ -30,10 +30,10 @@ class Held(Array):
         self._path = path
 
     def assign(self, value: Any) -> None:
-        """Possible in the loss of `tg.compile`.
+        """Raises, since buffers can only be assigned to in the loss of `tg.compile`.
 
         Raises:
-            ParameterError: An initialized model stays as it is.
+            ParameterError: Always: an initialized model is immutable.
         """
         raise ParameterError(
             f"{user_line()}: assign: buffer {self._path!r} is that of an initialized model, which stays as it is: only "
@@ -42,7 +42,7 @@ class Held(Array):
 
 
 class Kept(Array):
-    """A buffer of a model that is initialized on a device: an eager tensor, which the model assigns to."""
+    """A buffer of a model on a device: an eager tensor, which the model assigns to."""
 
     __slots__ = ()
 
@@ -55,14 +55,14 @@ class Kept(Array):
         return found
 
     def assign(self, value: Any) -> None:
-        """Sets it to a value, through which no derivative goes.
+        """Sets it to a value; derivatives don't propagate through it.
 
         Args:
-            value: A tensor of the same shape and dtype, or a number to fill it with.
+            value: A tensor of the same shape and dtype, or a fill value.
 
         Raises:
-            ShapeError: The value has another shape.
-            DTypeError: It has another dtype.
+            ShapeError: The value has a different shape.
+            DTypeError: It has a different dtype.
         """
         new = value if isinstance(value, Real) else stop_gradient(as_tensor(value))
         if isinstance(new, Tensor):
@@ -77,10 +77,10 @@ class Kept(Array):
 
 
 class State(Traced):
-    """A buffer or an untrained parameter that a traced function is given: a tensor, and what can be assigned to.
+    """A buffer or an untrained parameter in a traced function: a tensor that can be assigned to.
 
-    Read after an assignment, it is what was assigned; before the first one, what the last step left. So several
-    assignments within a step take effect in order, as in Python. To derivatives it is a constant.
+    After an assignment it has the assigned value; before the first one, the value from the last step. So several
+    assignments within a step take effect in order, as in Python. Derivatives treat it as a constant.
     """
 
     __slots__ = ("_assigning", "_kind", "_path", "_what", "is_assigned")
@@ -91,16 +91,16 @@ class State(Traced):
         self.is_assigned = False
 
     def assign(self, value: Any) -> None:
-        """Sets it to a value, once the step is done; what reads it in the same step reads that too.
+        """Sets it to a value for the following steps; later reads in the same step see it too.
 
         Args:
-            value: A tensor of the same shape and dtype, or a number to fill it with.
+            value: A tensor of the same shape and dtype, or a fill value.
 
         Raises:
-            ParameterError: The function is not the loss of a training step, but one that changes nothing.
+            ParameterError: The function is not the loss of a training step, so it can't change anything.
             TraceError: This is inside a function that `tg.grad`, `tg.scan`, `tg.cond`, `tg.vmap` or the like traces.
-            ShapeError: The value has another shape.
-            DTypeError: It has another dtype.
+            ShapeError: The value has a different shape.
+            DTypeError: It has a different dtype.
         """
         check_usable(self)
         where, trace = f"{user_line()}: assign: {self._kind} {self._path!r}", current_trace()

@@ -1,4 +1,4 @@
-"""Models with values: arrays in the place of what is declared, and what holds arrays as a declared model."""
+"""Models with values: initialized modules, and pytrees of arrays as models."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ from tensorgrad.tracing.tensor import Array, Traced
 
 
 def declared_model(model: Any) -> Module:
-    """Returns a model as `tg.compile` takes it, with everything declared.
+    """Returns a model as `tg.compile` needs it, with everything declared.
 
-    Arrays of floats, and floats, in a dict, list or tuple are parameters that start from them; an initialized module
-    stands for parameters of its own that start from its values.
+    Arrays of floats, and floats, in a dict, list or tuple become parameters with these initial values; an initialized
+    module becomes one whose parameters start from its values.
 
     Raises:
-        ParameterError: It is none.
+        ParameterError: It is not a model.
     """
     if isinstance(model, Module):
         return model if model._binding is None else _declared_again(model)
@@ -63,7 +63,7 @@ def declared_model(model: Any) -> Module:
 
 
 def _declared_again(model: Module) -> Module:
-    """Returns a model of its own that starts from the values of an initialized one."""
+    """Returns a declared model that starts from the values of an initialized one."""
     assert model._binding is not None
     origin, values = model._binding.origin, model._binding.values
     if any(isinstance(value, Traced) for value in values.values()):
@@ -83,10 +83,10 @@ def _declared_again(model: Module) -> Module:
 
 @dataclass
 class Opened:
-    """A module as an argument or a result of a compiled function: a tree of parameters and buffers.
+    """A module as an argument or a result of a compiled function: a pytree of parameters and buffers.
 
     Attributes:
-        module: The module, with values of any kind.
+        module: The module, with any values.
     """
 
     module: Module
@@ -102,7 +102,7 @@ class Opened:
         return list(declarations(self._origin))
 
     def tree_key(self) -> Hashable:
-        """Returns what else the module is made of: equal for modules of one structure and the same other attributes."""
+        """Returns a key that is equal for modules with the same structure and the same other attributes."""
         return _fixed(self._origin, {})
 
     @property
@@ -121,11 +121,11 @@ def closed(tree: Any) -> Any:
 
 
 def check_kept(given: Any, where: str) -> None:
-    """Checks that a traced function left the modules that it was given as they are.
+    """Checks that a traced function did not change its module arguments.
 
     Args:
-        given: What `opened` gave, with tensors.
-        where: How messages begin.
+        given: The result of `opened`, with tensors.
+        where: The prefix of messages.
 
     Raises:
         ParameterError: It replaced, added or removed a parameter or buffer of one.
@@ -151,7 +151,7 @@ def _mapped(tree: Any, kind: type, change: Callable[[Any], Any]) -> Any:
 
 @dataclass(frozen=True, eq=False)
 class _Same:
-    """What is equal to itself alone."""
+    """A key that is equal only to itself."""
 
     value: Any
 

@@ -1,4 +1,4 @@
-"""Optimizers, which become a part of the training step: the built-in ones, what they are made of, and your own."""
+"""Optimizers, which become part of the training step: built-in and custom ones, and their building blocks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which parameters something is for, by name."""
+"""Selections of parameters by name."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from tensorgrad.errors import OptionError
 Decay: TypeAlias = str | Sequence[str] | Callable[[str], bool]
 """Which parameters decay, by name: a glob such as `*.weight`, several, or a predicate."""
 Groups: TypeAlias = Mapping[str, Mapping[str, Any]]
-"""Settings by pattern, for parameters that have others: `{"*.bias": {"weight_decay": 0.0}}`."""
+"""Settings that override others for some parameters, by pattern: `{"*.bias": {"weight_decay": 0.0}}`."""
 
 
 def chosen(owner: str, patterns: Decay, parameters: Sequence[str], what: str = "decay") -> tuple[str, ...]:
-    """Returns the parameters that patterns or a predicate choose.
+    """Returns the parameters that match patterns or a predicate.
 
     Raises:
-        OptionError: A pattern fits none.
+        OptionError: A pattern matches none.
     """
     if callable(patterns):
         return tuple(name for name in parameters if patterns(name))
@@ -31,10 +31,10 @@ def chosen(owner: str, patterns: Decay, parameters: Sequence[str], what: str = "
 
 
 def check_choice(owner: str, patterns: Decay | None, what: str = "decay") -> None:
-    """Checks that parameters are chosen by patterns or by a function.
+    """Checks that a selection is made of patterns, or is a function.
 
     Raises:
-        OptionError: They are not.
+        OptionError: It is neither.
     """
     names = isinstance(patterns, Sequence) and all(isinstance(pattern, str) for pattern in patterns)
     if patterns is not None and not names and not callable(patterns):
@@ -46,10 +46,10 @@ def check_choice(owner: str, patterns: Decay | None, what: str = "decay") -> Non
 def group_numbers(
     owner: str, groups: Mapping[str, Mapping[str, float]], parameters: Sequence[str]
 ) -> dict[str, dict[str, int]]:
-    """Returns the number of the group that gives a setting, by parameter and setting: the last whose pattern fits.
+    """Returns the group that determines each setting of each parameter: the last whose pattern matches.
 
     Raises:
-        OptionError: A pattern fits no parameter; names the nearest.
+        OptionError: A pattern matches no parameter; names the nearest.
     """
     for pattern in groups:
         if not any(fnmatch.fnmatchcase(path, pattern) for path in parameters):

@@ -1,4 +1,4 @@
-"""Links of `chain`: what becomes of gradients before an optimizer takes them, in the manner of optax."""
+"""Links of `chain`: gradient transformations, as in optax."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from tensorgrad.optim.schedules import Rate, as_schedule
 from tensorgrad.optim.transforms import Transformation, no_state, transformation, zeros_of
 
 COLUMNS, MOST_ROWS = 1024, 4096
-"""How many squares one workgroup adds up at least, and how many such sums there are at most."""
+"""The least number of squares that one workgroup adds up, and the most such sums."""
 
 
 def norm_of(x: Any) -> Any:
-    """Returns the norm of a tensor; those of large ones are sums of two steps, which workgroups share."""
+    """Returns the norm of a tensor; large tensors are summed in two steps, spread over workgroups."""
     flat, columns = tg.reshape(x, -1), COLUMNS
     if x.size <= columns:
         return tg.sqrt(tg.sum(flat * flat))
@@ -26,9 +26,9 @@ def norm_of(x: Any) -> Any:
 
 
 def clip(max_delta: float) -> Transformation:
-    """Brings each element of a gradient into the range from `-max_delta` to `max_delta`.
+    """Clips each element of a gradient to the range from `-max_delta` to `max_delta`.
 
-    As `torch.nn.utils.clip_grad_value_` and `optax.clip`; NaN stays NaN.
+    Like `torch.nn.utils.clip_grad_value_` and `optax.clip`; NaN stays NaN.
 
     Args:
         max_delta: The largest magnitude.
@@ -44,13 +44,13 @@ def clip(max_delta: float) -> Transformation:
 
 
 def add_decayed_weights(weight_decay: float, *, decay: Decay | None = None) -> Transformation:
-    """Adds `weight_decay` times the parameter to its gradient; as `optax.add_decayed_weights`.
+    """Adds `weight_decay` times the parameter to its gradient, like `optax.add_decayed_weights`.
 
-    Behind a `scale_by_...`, and in front of `scale_by_learning_rate`, that is decoupled decay, as `adamw` has it.
+    Between a `scale_by_...` and `scale_by_learning_rate`, this is decoupled decay, as in `adamw`.
 
     Args:
-        weight_decay: How much of the parameter.
-        decay: Which parameters decay, by name: a glob such as `*.weight`, several, or a predicate; all if absent.
+        weight_decay: The factor.
+        decay: Which parameters decay, by name: a glob such as `*.weight`, several, or a predicate; all by default.
 
     Raises:
         OptionError: A setting is out of range.
@@ -63,13 +63,13 @@ def add_decayed_weights(weight_decay: float, *, decay: Decay | None = None) -> T
 
 
 def normalize(scale: float = 1.0, eps: float = 1e-6) -> Transformation:
-    """Scales gradients by `scale / (norm + eps)`, where `norm` is that of all of them together.
+    """Scales gradients by `scale / (norm + eps)`, where `norm` is their global norm.
 
-    As `optax.normalize_by_update_norm`.
+    Like `optax.normalize_by_update_norm`.
 
     Args:
-        scale: The norm that they then have.
-        eps: What keeps the divisor from 0.
+        scale: The resulting norm.
+        eps: Keeps the divisor from being 0.
 
     Raises:
         OptionError: A setting is out of range.
@@ -82,15 +82,15 @@ def normalize(scale: float = 1.0, eps: float = 1e-6) -> Transformation:
 
 
 def normalize_per_parameter(scale: float = 1.0, eps: float = 1e-6) -> Transformation:
-    """Scales each parameter's gradient by `scale / (norm + eps)`, where `norm` is its own.
+    """Scales each parameter's gradient by `scale / (norm + eps)`, where `norm` is its own norm.
 
-    So each parameter moves by a step of one length, however steep the loss is in it. A gradient of zeros stays zeros.
-    Norms of several parameters run side by side: in as many dispatches as `clip_by_global_norm` takes; behind a link
-    that depends on the norm of all gradients, in one more for every four parameters or so.
+    So each parameter moves by the same length, however steep the loss is. A gradient of zeros stays zero. The norms of
+    several parameters are computed side by side, in as many dispatches as `clip_by_global_norm` takes; after a link
+    that depends on the global norm, in one more for every four parameters or so.
 
     Args:
-        scale: The norm that each gradient then has.
-        eps: What keeps the divisor from 0.
+        scale: The resulting norm of each gradient.
+        eps: Keeps the divisor from being 0.
 
     Raises:
         OptionError: A setting is out of range.
@@ -103,11 +103,11 @@ def normalize_per_parameter(scale: float = 1.0, eps: float = 1e-6) -> Transforma
 
 
 def ema(decay: float, debias: bool = True) -> Transformation:
-    """Takes a running mean of the gradients: `mean = decay * mean + (1 - decay) * gradient`; as `optax.ema`.
+    """Replaces gradients with their running mean: `mean = decay * mean + (1 - decay) * gradient`; like `optax.ema`.
 
     Args:
-        decay: How much of the mean stays at each step.
-        debias: Whether to divide it by `1 - decay ** step`, which the weights of all gradients so far add up to.
+        decay: The decay rate of the mean.
+        debias: Whether to divide it by `1 - decay ** step`, the sum of the weights of all gradients so far.
 
     Raises:
         OptionError: The decay is not a number from 0 to below 1.
@@ -121,11 +121,10 @@ def ema(decay: float, debias: bool = True) -> Transformation:
 
 
 def scale(factor: Rate) -> Transformation:
-    """Scales gradients; as `optax.scale` and `optax.scale_by_schedule`.
+    """Scales gradients, like `optax.scale` and `optax.scale_by_schedule`.
 
     Args:
-        factor: By how much, of any sign; or one of `tg.optim.schedules`, which are not for learning rates alone, or a
-            function of the step.
+        factor: A number of any sign, one of `tg.optim.schedules`, or a function of the step.
 
     Raises:
         OptionError: It is not a finite number.

@@ -1,4 +1,4 @@
-"""Adafactor and Muon: optimizers that look at a parameter as a matrix."""
+"""Adafactor and Muon: optimizers that treat parameters as matrices."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ from tensorgrad.optim.groups import Decay, Groups, check_choice
 from tensorgrad.optim.optimizers import shrunk
 from tensorgrad.optim.schedules import Rate, checked
 from tensorgrad.optim.transforms import Optimizer, Transformation, no_state, optimizer, zeros_of
+from tensorgrad.tracing.checks import is_integer
 
 
 def _adafactor_state(parameter: Any) -> Any:
-    """Means over an axis keep it, of one element."""
+    """Returns the state of Adafactor; means over an axis keep it, with extent 1."""
     shape = parameter.shape
     if len(shape) < 2:
         return {"v": tg.zeros(shape)}
@@ -23,8 +24,8 @@ def _adafactor_state(parameter: Any) -> Any:
 
 
 def _per_element(x: Any) -> Any:
-    """Returns the root of the mean of the squares of all elements."""
-    # First over the last axis, row by row side by side.
+    """Returns the root mean square of all elements."""
+    # First over the last axis, so that rows are summed in parallel.
     squares = tg.sum(x * x, axis=-1) if x.ndim else x * x
     return tg.sqrt(tg.sum(squares) * (1 / x.size))
 
@@ -34,7 +35,7 @@ def _mean(x: Any, axis: int) -> Any:
 
 
 def _adafactor_variance(gradient: Any, state: Any, step: Any, least: Any, hyper: Any) -> Any:
-    """Returns the second moment of a gradient, of a matrix as the product of those of its rows and columns."""
+    """Returns the second moment of a gradient; for a matrix, the product of those of its rows and columns."""
     squares, new = gradient * gradient, step**hyper.beta2_decay
     if "v" in state:
         square = state["v"] + (squares - state["v"]) * new
@@ -55,23 +56,23 @@ def adafactor(
     clip_norm: float | None = None,
     groups: Groups | None = None,
 ) -> Optimizer:
-    """Adafactor (Shazeer and Stern, 2018), by PyTorch's formulas: state of one row and one column for a matrix.
+    """Adafactor (Shazeer and Stern, 2018), with PyTorch's formulas: the state of a matrix is one row and one column.
 
-    Steps are in proportion to the norm of the parameter. Each parameter has norms of its own, so one kernel can't
-    update them all; what is computed for several runs side by side, in a few dispatches more than others take.
+    Steps are proportional to the norm of the parameter. Since every parameter has its own norms, one kernel can't
+    update them all; their updates run side by side, in a few more dispatches than those of other optimizers.
 
     Args:
         learning_rate: The largest size of the update, one of `tg.optim.schedules`, or a function of the step; it falls
-            by the root of the step.
-        beta2_decay: The exponent of the step that says how much of the means of squares is new; at most 0.
-        eps: The least divisor of a gradient, where `None` is the distance from 1 to the next float; and the least norm
-            of a parameter, per element, that the step is taken in proportion to.
+            with the square root of the step.
+        beta2_decay: The exponent of the step in the weight of new squares in their running mean; at most 0.
+        eps: The least divisor of a gradient, where `None` is the distance from 1 to the next float; and the least
+            norm of a parameter, per element, to which the step is proportional.
         d: The largest norm of an update, per element; at least 1.
-        weight_decay: How much of a parameter each step takes off it, times the learning rate.
-        decay: Which parameters decay, by name: a glob such as `*.weight`, several, or a predicate; all if absent.
-        clip_norm: The norm of all gradients together above which they are scaled down to it.
-        groups: Settings that some parameters have of their own, by pattern; for each setting, the last pattern that
-            fits and gives it counts.
+        weight_decay: The fraction of a parameter that each step subtracts, times the learning rate.
+        decay: Which parameters decay, by name: a glob such as `*.weight`, several, or a predicate; all by default.
+        clip_norm: The global norm to which larger gradients are scaled down.
+        groups: Settings that some parameters override, by pattern; for each setting, the last matching pattern that
+            gives it applies.
 
     Raises:
         OptionError: A setting is out of range.
@@ -105,13 +106,13 @@ def _muon_momentum(nesterov: bool) -> Any:
 
 
 def _orthogonalized(steps: int, coefficients: tuple[float, float, float], adjust: str | None) -> Any:
-    """Brings a matrix near to one with singular values of 1, by a Newton-Schulz iteration (Jordan et al., 2024)."""
+    """Approximately orthogonalizes a matrix by a Newton-Schulz iteration (Jordan et al., 2024)."""
     first, second, third = coefficients
 
     def update(gradient: Any, state: Any, parameter: Any, step: Any, hyper: Any) -> Any:
         rows, columns = gradient.shape
         x = tg.transpose(gradient) if rows > columns else gradient
-        x = x / tg.maximum(tg.sqrt(tg.sum(tg.sum(x * x, axis=1))), hyper.eps)  # row by row side by side at first
+        x = x / tg.maximum(tg.sqrt(tg.sum(tg.sum(x * x, axis=1))), hyper.eps)  # first per row, in parallel
         for _ in range(steps):
             gram = tg.einsum("ik,jk->ij", x, x)
             x = x * first + (gram * second + gram @ gram * third) @ x
@@ -138,30 +139,30 @@ def muon(
     clip_norm: float | None = None,
     groups: Groups | None = None,
 ) -> Optimizer:
-    """Muon (Jordan et al., 2024), by PyTorch's formulas: matrices move along an orthogonal matrix near their momentum.
+    """Muon (Jordan et al., 2024), with PyTorch's formulas: matrices move along their orthogonalized momentum.
 
-    It is for the matrices of hidden layers. Everything else needs `others`, and embeddings and a last layer do better
+    It is for the matrices of hidden layers. Everything else needs `others`, and embeddings and the last layer do better
     with it: `muon(0.02, only="blocks.*.weight", others=adamw(3e-4))`. The Newton-Schulz iteration computes in the dtype
-    of the optimizer's state, where PyTorch's is in bfloat16; matrices of one shape go through it together.
+    of the optimizer's state, while PyTorch's uses bfloat16; matrices of the same shape go through it as a batch.
 
     Args:
         learning_rate: The factor of the update, one of `tg.optim.schedules`, or a function of the step.
-        weight_decay: How much of a parameter each step takes off it, times the learning rate.
-        momentum: How much of the mean of the gradients stays at each step.
-        nesterov: Whether to look ahead by the momentum.
-        ns_coefficients: Those of the iteration's polynomial, of `x`, of `x ** 3` and of `x ** 5`.
+        weight_decay: The fraction of a parameter that each step subtracts, times the learning rate.
+        momentum: The decay rate of the running mean of the gradients.
+        nesterov: Whether to use Nesterov momentum.
+        ns_coefficients: The coefficients of `x`, `x ** 3` and `x ** 5` in the iteration's polynomial.
         eps: The least norm that a matrix is divided by.
-        ns_steps: How often the iteration runs; less than 100.
-        adjust_lr_fn: What the rate is scaled by for a matrix of shape `[in, out]`, as `Linear` has it (PyTorch's is the
-            other way round): `None` and "original" are the root of `out / in`, where that is above 1,
-            "match_rms_adamw" 0.2 times the root of the larger.
-        only: Which matrices it updates, by name: a glob, several, or a predicate; all if absent.
-        others: The optimizer of all other parameters, such as `adamw(3e-4)`; its settings change by
-            `Training.set(group="others", ...)`. Without links and `clip_norm`: those of this one are for all gradients.
-        decay: Which parameters decay, by name: a glob such as `*.weight`, several, or a predicate; all if absent.
-        clip_norm: The norm of all gradients together above which they are scaled down to it.
-        groups: Settings that some parameters have of their own, by pattern; for each setting, the last pattern that
-            fits and gives it counts.
+        ns_steps: The number of iterations; less than 100.
+        adjust_lr_fn: How the rate is scaled for a matrix of shape `[in, out]`, as in `Linear` (PyTorch's is
+            transposed): `None` and "original" use the square root of `out / in`, if that is above 1, and
+            "match_rms_adamw" 0.2 times the square root of the larger extent.
+        only: Which matrices it updates, by name: a glob, several, or a predicate; all by default.
+        others: The optimizer of all other parameters, such as `adamw(3e-4)`; `Training.set(group="others", ...)`
+            changes its settings. It can't have links or `clip_norm`: those of this one apply to all gradients.
+        decay: Which parameters decay, by name: a glob such as `*.weight`, several, or a predicate; all by default.
+        clip_norm: The global norm to which larger gradients are scaled down.
+        groups: Settings that some parameters override, by pattern; for each setting, the last matching pattern that
+            gives it applies.
 
     Raises:
         OptionError: A setting is out of range.
@@ -172,7 +173,7 @@ def muon(
         raise OptionError(f"muon: ns_coefficients must be three numbers, got {ns_coefficients!r}") from None
     if not all(map(math.isfinite, (first, second, third))):
         raise OptionError(f"muon: ns_coefficients must be finite, got {ns_coefficients!r}")
-    if isinstance(ns_steps, bool) or not isinstance(ns_steps, int) or not 0 <= ns_steps < 100:
+    if not is_integer(ns_steps, 0) or ns_steps >= 100:
         raise OptionError(f"muon: ns_steps must be an integer from 0 to below 100, got {ns_steps!r}")
     if adjust_lr_fn not in (None, "original", "match_rms_adamw"):
         raise OptionError(f"muon: adjust_lr_fn must be 'original' or 'match_rms_adamw', got {adjust_lr_fn!r}")

@@ -1,7 +1,7 @@
-"""The built-in optimizers, written as one of your own would be: two functions of tensors each; see `optimizer`.
+"""The built-in optimizers, written like custom ones: two functions of tensors each; see `optimizer`.
 
-Formulas are PyTorch's where it has the optimizer. The steps of some are links of `chain` too, such as `scale_by_adam`:
-`_adam_step` gives what is taken off the parameter, for both.
+Formulas are PyTorch's if it has the optimizer. The steps of some are also links of `chain`, such as `scale_by_adam`:
+both use `_adam_step`, which returns the value to subtract from the parameter.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ def _decayed(gradient: Any, parameter: Any, hyper: Any) -> Any:
 
 
 def shrunk(parameter: Any, hyper: Any) -> Any:
-    """Returns the parameter after a decay that stays out of the gradient (Loshchilov and Hutter, 2019)."""
+    """Returns the parameter after decoupled weight decay (Loshchilov and Hutter, 2019)."""
     return parameter * (1 - hyper.learning_rate * hyper.weight_decay) if hyper.weight_decay else parameter
 
 
 def _sgd_step(gradient: Any, state: Any, step: Any, hyper: Any, nesterov: bool) -> Any:
     if not state:
         return gradient, {}
-    # The first gradient starts the running sum whole.
+    # The first gradient is not dampened.
     added = gradient * (step == 1).select(1.0, 1 - hyper.dampening) if hyper.dampening else gradient
     velocity = state["momentum"] * hyper.momentum + added
     return (gradient + velocity * hyper.momentum if nesterov else velocity), {"momentum": velocity}
@@ -47,21 +47,21 @@ def sgd(
     clip_norm: float | None = None,
     groups: Groups | None = None,
 ) -> Optimizer:
-    """Stochastic gradient descent, by PyTorch's formulas.
+    """Stochastic gradient descent, with PyTorch's formulas.
 
     Args:
         learning_rate: The factor of the update, one of `tg.optim.schedules`, or a function of the step.
-        momentum: The factor of the running sum of gradients; 0 keeps none.
-        dampening: How much of each gradient after the first is left out of that sum.
-        nesterov: Whether to look ahead by the momentum.
-        weight_decay: The factor of the parameter that is added to its gradient.
-        decay: Which parameters decay, by name: a glob such as `*.weight`, several, or a predicate; all if absent.
-        clip_norm: The norm of all gradients together above which they are scaled down to it.
-        groups: Settings that some parameters have of their own, by pattern; for each setting, the last pattern that
-            fits and gives it counts.
+        momentum: The factor of the running sum of gradients; 0 means none.
+        dampening: The fraction of each gradient after the first that is left out of that sum.
+        nesterov: Whether to use Nesterov momentum.
+        weight_decay: The factor with which the parameter is added to its gradient.
+        decay: Which parameters decay, by name: a glob such as `*.weight`, several, or a predicate; all by default.
+        clip_norm: The global norm to which larger gradients are scaled down.
+        groups: Settings that some parameters override, by pattern; for each setting, the last matching pattern that
+            gives it applies.
 
     Raises:
-        OptionError: A setting is out of range, or nesterov goes without momentum or with dampening.
+        OptionError: A setting is out of range, or nesterov is used without momentum or with dampening.
     """
 
     def update(gradient: Any, state: Any, parameter: Any, step: Any, hyper: Any) -> Any:
@@ -81,11 +81,11 @@ def scale_by_sgd(momentum: float, dampening: float = 0.0, nesterov: bool = False
 
     Args:
         momentum: The factor of the running sum of gradients.
-        dampening: How much of each gradient after the first is left out of that sum.
-        nesterov: Whether to look ahead by the momentum.
+        dampening: The fraction of each gradient after the first that is left out of that sum.
+        nesterov: Whether to use Nesterov momentum.
 
     Raises:
-        OptionError: A setting is out of range, or nesterov goes without momentum or with dampening.
+        OptionError: A setting is out of range, or nesterov is used without momentum or with dampening.
     """
     if nesterov and (not momentum or dampening):
         raise OptionError("scale_by_sgd: nesterov needs a momentum, and no dampening")
@@ -97,7 +97,7 @@ def scale_by_sgd(momentum: float, dampening: float = 0.0, nesterov: bool = False
 
 
 def scale_by_learning_rate(learning_rate: Rate) -> Optimizer:
-    """Ends a chain without an optimizer: parameters go against what links made of gradients, times a rate.
+    """Ends a chain without an optimizer: subtracts the transformed gradients from the parameters, times a rate.
 
     Args:
         learning_rate: The factor of the update, one of `tg.optim.schedules`, or a function of the step.
@@ -131,17 +131,17 @@ def adam(
     clip_norm: float | None = None,
     groups: Groups | None = None,
 ) -> Optimizer:
-    """Adam, by PyTorch's formulas.
+    """Adam, with PyTorch's formulas.
 
     Args:
         learning_rate: The factor of the update, one of `tg.optim.schedules`, or a function of the step.
-        betas: How much of the means of the gradients and of their squares stays at each step.
-        eps: Added to the root of the latter, after its bias correction.
-        weight_decay: The factor of the parameter that is added to its gradient.
-        decay: Which parameters decay, by name: a glob such as `*.weight`, several, or a predicate; all if absent.
-        clip_norm: The norm of all gradients together above which they are scaled down to it.
-        groups: Settings that some parameters have of their own, by pattern; for each setting, the last pattern that
-            fits and gives it counts.
+        betas: The decay rates of the running means of the gradients and of their squares.
+        eps: Added to the square root of the latter, after its bias correction.
+        weight_decay: The factor with which the parameter is added to its gradient.
+        decay: Which parameters decay, by name: a glob such as `*.weight`, several, or a predicate; all by default.
+        clip_norm: The global norm to which larger gradients are scaled down.
+        groups: Settings that some parameters override, by pattern; for each setting, the last matching pattern that
+            gives it applies.
 
     Raises:
         OptionError: A setting is out of range.
@@ -168,17 +168,17 @@ def adamw(
     clip_norm: float | None = None,
     groups: Groups | None = None,
 ) -> Optimizer:
-    """Adam with decoupled weight decay, by PyTorch's formulas.
+    """Adam with decoupled weight decay, with PyTorch's formulas.
 
     Args:
         learning_rate: The factor of the update, one of `tg.optim.schedules`, or a function of the step.
-        betas: How much of the means of the gradients and of their squares stays at each step.
-        eps: Added to the root of the latter, after its bias correction.
-        weight_decay: How much of a parameter each step takes off it, times the learning rate.
-        decay: Which parameters decay, by name: a glob such as `*.weight`, several, or a predicate; all if absent.
-        clip_norm: The norm of all gradients together above which they are scaled down to it.
-        groups: Settings that some parameters have of their own, by pattern; for each setting, the last pattern that
-            fits and gives it counts.
+        betas: The decay rates of the running means of the gradients and of their squares.
+        eps: Added to the square root of the latter, after its bias correction.
+        weight_decay: The fraction of a parameter that each step subtracts, times the learning rate.
+        decay: Which parameters decay, by name: a glob such as `*.weight`, several, or a predicate; all by default.
+        clip_norm: The global norm to which larger gradients are scaled down.
+        groups: Settings that some parameters override, by pattern; for each setting, the last matching pattern that
+            gives it applies.
 
     Raises:
         OptionError: A setting is out of range.
@@ -196,11 +196,11 @@ def adamw(
 
 
 def scale_by_adam(betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8) -> Transformation:
-    """Returns the step of `adam` in place of the gradient, without its learning rate.
+    """Returns the step of `adam` instead of the gradient, without its learning rate.
 
     Args:
-        betas: How much of the means of the gradients and of their squares stays at each step.
-        eps: Added to the root of the latter, after its bias correction.
+        betas: The decay rates of the running means of the gradients and of their squares.
+        eps: Added to the square root of the latter, after its bias correction.
 
     Raises:
         OptionError: A setting is out of range.
@@ -220,7 +220,7 @@ def _rmsprop_step(gradient: Any, state: Any, hyper: Any, centered: bool) -> Any:
     if centered:
         mean = found["m"] = state["m"] + (gradient - state["m"]) * new
         variance = square - mean * mean
-        # Rounding may put the square of the mean above the mean of the squares.
+        # Rounding may make the square of the mean larger than the mean of the squares.
         variance = tg.where(variance < 0.0, 0.0, variance)
     move = gradient / (tg.sqrt(variance) + hyper.eps)
     if hyper.momentum:
@@ -244,19 +244,19 @@ def rmsprop(
     clip_norm: float | None = None,
     groups: Groups | None = None,
 ) -> Optimizer:
-    """RMSprop, by PyTorch's formulas.
+    """RMSprop, with PyTorch's formulas.
 
     Args:
         learning_rate: The factor of the update, one of `tg.optim.schedules`, or a function of the step.
-        alpha: How much of the mean of the squares of the gradients stays at each step.
-        eps: Added to the root of that mean.
-        weight_decay: The factor of the parameter that is added to its gradient.
-        momentum: The factor of the running sum of updates; 0 keeps none.
+        alpha: The decay rate of the running mean of squared gradients.
+        eps: Added to the square root of that mean.
+        weight_decay: The factor with which the parameter is added to its gradient.
+        momentum: The factor of the running sum of updates; 0 means none.
         centered: Whether to divide by the deviation from the mean of the gradients.
-        decay: Which parameters decay, by name: a glob such as `*.weight`, several, or a predicate; all if absent.
-        clip_norm: The norm of all gradients together above which they are scaled down to it.
-        groups: Settings that some parameters have of their own, by pattern; for each setting, the last pattern that
-            fits and gives it counts.
+        decay: Which parameters decay, by name: a glob such as `*.weight`, several, or a predicate; all by default.
+        clip_norm: The global norm to which larger gradients are scaled down.
+        groups: Settings that some parameters override, by pattern; for each setting, the last matching pattern that
+            gives it applies.
 
     Raises:
         OptionError: A setting is out of range.
@@ -277,12 +277,12 @@ def rmsprop(
 def scale_by_rmsprop(
     alpha: float = 0.99, eps: float = 1e-8, momentum: float = 0.0, centered: bool = False
 ) -> Transformation:
-    """Returns the step of `rmsprop` in place of the gradient, without its learning rate.
+    """Returns the step of `rmsprop` instead of the gradient, without its learning rate.
 
     Args:
-        alpha: How much of the mean of the squares of the gradients stays at each step.
-        eps: Added to the root of that mean.
-        momentum: The factor of the running sum of updates; 0 keeps none.
+        alpha: The decay rate of the running mean of squared gradients.
+        eps: Added to the square root of that mean.
+        momentum: The factor of the running sum of updates; 0 means none.
         centered: Whether to divide by the deviation from the mean of the gradients.
 
     Raises:
@@ -313,18 +313,18 @@ def adagrad(
     clip_norm: float | None = None,
     groups: Groups | None = None,
 ) -> Optimizer:
-    """Adagrad, by PyTorch's formulas.
+    """Adagrad, with PyTorch's formulas.
 
     Args:
         learning_rate: The factor of the update, one of `tg.optim.schedules`, or a function of the step.
-        lr_decay: How fast the learning rate falls: it is divided by `1 + lr_decay` times the steps before.
-        weight_decay: The factor of the parameter that is added to its gradient.
-        initial_accumulator_value: What the sum of the squares of the gradients starts from.
-        eps: Added to the root of that sum.
-        decay: Which parameters decay, by name: a glob such as `*.weight`, several, or a predicate; all if absent.
-        clip_norm: The norm of all gradients together above which they are scaled down to it.
-        groups: Settings that some parameters have of their own, by pattern; for each setting, the last pattern that
-            fits and gives it counts.
+        lr_decay: The decay of the learning rate, which is divided by `1 + lr_decay` times the previous steps.
+        weight_decay: The factor with which the parameter is added to its gradient.
+        initial_accumulator_value: The initial value of the sum of squared gradients.
+        eps: Added to the square root of that sum.
+        decay: Which parameters decay, by name: a glob such as `*.weight`, several, or a predicate; all by default.
+        clip_norm: The global norm to which larger gradients are scaled down.
+        groups: Settings that some parameters override, by pattern; for each setting, the last matching pattern that
+            gives it applies.
 
     Raises:
         OptionError: A setting is out of range.
@@ -345,11 +345,11 @@ def adagrad(
 
 
 def scale_by_adagrad(initial_accumulator_value: float = 0.0, eps: float = 1e-10) -> Transformation:
-    """Returns the step of `adagrad` in place of the gradient, without its learning rate.
+    """Returns the step of `adagrad` instead of the gradient, without its learning rate.
 
     Args:
-        initial_accumulator_value: What the sum of the squares of the gradients starts from.
-        eps: Added to the root of that sum.
+        initial_accumulator_value: The initial value of the sum of squared gradients.
+        eps: Added to the square root of that sum.
 
     Raises:
         OptionError: A setting is out of range.
@@ -379,16 +379,16 @@ def lion(
     clip_norm: float | None = None,
     groups: Groups | None = None,
 ) -> Optimizer:
-    """Lion (Chen et al., 2023): steps of one size, in the direction of the sign of a mean of the gradients.
+    """Lion (Chen et al., 2023): steps of constant size, in the direction of the sign of a mean of the gradients.
 
     Args:
         learning_rate: The size of the update, one of `tg.optim.schedules`, or a function of the step.
-        betas: How much of the mean goes into the direction, and how much of it stays at each step.
-        weight_decay: How much of a parameter each step takes off it, times the learning rate.
-        decay: Which parameters decay, by name: a glob such as `*.weight`, several, or a predicate; all if absent.
-        clip_norm: The norm of all gradients together above which they are scaled down to it.
-        groups: Settings that some parameters have of their own, by pattern; for each setting, the last pattern that
-            fits and gives it counts.
+        betas: The weight of the mean in the direction, and the decay rate of the mean.
+        weight_decay: The fraction of a parameter that each step subtracts, times the learning rate.
+        decay: Which parameters decay, by name: a glob such as `*.weight`, several, or a predicate; all by default.
+        clip_norm: The global norm to which larger gradients are scaled down.
+        groups: Settings that some parameters override, by pattern; for each setting, the last matching pattern that
+            gives it applies.
 
     Raises:
         OptionError: A setting is out of range.
@@ -405,10 +405,10 @@ def lion(
 
 
 def scale_by_lion(betas: tuple[float, float] = (0.9, 0.99)) -> Transformation:
-    """Returns the step of `lion` in place of the gradient, without its learning rate: a sign.
+    """Returns the step of `lion` instead of the gradient, without its learning rate: a sign.
 
     Args:
-        betas: How much of the mean goes into the direction, and how much of it stays at each step.
+        betas: The weight of the mean in the direction, and the decay rate of the mean.
 
     Raises:
         OptionError: A setting is out of range.

@@ -1,4 +1,4 @@
-"""Which optimizer updates which parameters of a model: one for all that are trained, or one for each part."""
+"""The parts of a model: which optimizer updates which parameters."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ class Part:
     """Parameters that one optimizer updates.
 
     Attributes:
-        name: The part of the model that they are in; `None` where there is one optimizer for all.
+        name: The part of the model; `None` if there is one optimizer for all.
         optimizer: The optimizer.
         parameters: Their paths.
-        host: How the names begin by which the host gives settings.
+        host: The prefix of the names by which the host gives settings.
     """
 
     name: str | None
@@ -43,7 +43,7 @@ class Part:
     host: str = ""
 
     def host_settings(self) -> dict[str, Setting]:
-        """Returns the settings that `Training.set` changes, by the names that formulas have for them."""
+        """Returns the settings that `Training.set` changes, by their names in formulas."""
         found = dict(self.optimizer.host_settings())
         if self.name is None:
             return found
@@ -65,14 +65,14 @@ class Parts:
         return [path for part in self.all for path in part.parameters]
 
     def host_settings(self) -> dict[str, Setting]:
-        """Returns the settings of all optimizers, by the names that formulas have for them."""
+        """Returns the settings of all optimizers, by their names in formulas."""
         return {name: one for part in self.all for name, one in part.host_settings().items()}
 
     def add_updates(self, module: ModuleOp, parameters: Mapping[str, Parameter]) -> None:
         """Adds the update functions of all optimizers to a module.
 
         Raises:
-            OptionError: A pattern of an optimizer fits no parameter, or an update function gives something wrong.
+            OptionError: A pattern of an optimizer matches no parameter, or an update function returns something wrong.
         """
         for number, part in enumerate(self.all):
             specs = {path: Spec(parameters[path].shape, parameters[path].dtype) for path in part.parameters}
@@ -80,7 +80,7 @@ class Parts:
 
     @property
     def rates(self) -> dict[str | None, tuple[str, Schedule | None]]:
-        """For each part, the name that formulas have for its learning rate, and what scales it."""
+        """For each part, the name of its learning rate in formulas, and its schedule."""
         return {part.name: (part.host + RATE, part.optimizer.schedule) for part in self.all}
 
 
@@ -93,7 +93,7 @@ def parts_of(optimizer: Any, parameters: Mapping[str, Parameter]) -> Parts:
         parameters: All parameters of the model by path.
 
     Raises:
-        OptionError: It is none of these, a path is that of no part, or an optimizer can't update a parameter.
+        OptionError: It is none of these, there is no such part, or an optimizer can't update a parameter.
         ParameterError: A parameter is in no part, or in two.
     """
     trainable = [path for path, parameter in parameters.items() if parameter.trainable]
@@ -130,7 +130,7 @@ def _check_optimizer(optimizer: object) -> None:
 
 
 def _owners(names: Sequence[Any], trainable: Sequence[str], parameters: Mapping[str, Parameter]) -> dict[str, str]:
-    """Returns the part of each parameter that could be trained."""
+    """Returns the part of each trainable parameter."""
     owners: dict[str, str] = {}
     for name in names:
         inside = [path for path in parameters if path == name or path.startswith(f"{name}.")]
@@ -155,15 +155,15 @@ def _owners(names: Sequence[Any], trainable: Sequence[str], parameters: Mapping[
 
 
 def losses_of(results: Any, parts: Parts, function: str) -> Losses:
-    """By which parameters each loss is differentiated: one by all that are trained, several each by those of its part.
+    """Returns the parameters by which each loss is differentiated: all trained ones, or those of the loss' own part.
 
     Args:
-        results: What the function gives: the name of one loss, or those of several by part.
-        parts: What is trained.
-        function: What messages call it.
+        results: The function's result: the name of one loss, or those of several by part.
+        parts: The parts that are trained.
+        function: The function's name in messages.
 
     Raises:
-        OptionError: Losses are by other names than the parts that are trained.
+        OptionError: The names of the losses are not those of the parts that are trained.
     """
     if not isinstance(results, Mapping):
         return (tuple(parts.trained),) if parts.all else ()

@@ -1,9 +1,9 @@
-"""Host scalars: hyper-parameters and the step, and what arithmetic makes of them, which the host computes.
+"""Host scalars: hyper-parameters, the step, and arithmetic on them, which the host computes.
 
-Update functions are given them for the step and for their hyper-parameters. Arithmetic of host scalars with numbers and
-with each other stays on the host: `learning_rate / (1 - beta1 ** step)` is one scalar of the program, computed in
-float64 at each step, so that powers of the step are exact and another value needs no other program. Beside a tensor, a
-host scalar is a tensor without axes.
+Update functions receive the step and their hyper-parameters as host scalars. Arithmetic of host scalars with numbers
+and with each other stays on the host: `learning_rate / (1 - beta1 ** step)` is one scalar of the program, computed in
+float64 at each step, so that powers of the step are exact and a new value doesn't need a new program. In an operation
+with a tensor, a host scalar is a tensor without axes.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ from tensorgrad.tracing.tracer import Trace, new_argument
 Number: TypeAlias = "float | HostScalar"
 
 NORM = "norm"
-"""What update functions call the norm of all gradients together."""
+"""The name of the global norm of the gradients in update functions."""
 CHOICE, COMPARISON, SUM, PRODUCT, SIGN, POWER, ATOM = range(7)
-"""How tightly the parts of a formula bind, in Python's order."""
+"""The precedence of the parts of a formula, in Python's order."""
 
 
 class Scalars:
-    """The host scalars that a trace reads: arguments that are added when they are first read.
+    """The host scalars that a trace reads: arguments that are added on first use.
 
     Attributes:
         trace: The trace of an update function.
         element: Their element type: that of the parameter's state.
-        slots: What the host computes for each argument.
+        slots: The slots of the arguments, with the formulas that the host computes.
     """
 
     def __init__(self, trace: Trace, element: Attribute):
@@ -45,7 +45,7 @@ class Scalars:
         self._values: dict[str, SSAValue] = {}
 
     def value(self, formula: str) -> SSAValue:
-        """Returns the argument that a formula is computed for."""
+        """Returns the argument for a formula."""
         if formula not in self._values:
             self._values[formula] = self.argument(Slot(formula, "scalar", formula))
         return self._values[formula]
@@ -56,15 +56,15 @@ class Scalars:
         return new_argument(self.trace, tensor((), self.element)).value
 
     def named(self, name: str) -> HostScalar:
-        """Returns the schedule that the host calls for a name."""
+        """Returns the host scalar of a name."""
         return HostScalar(name, ATOM, self)
 
 
 class HostScalar(Traced):
-    """A number that the host computes for each step.
+    """A number that the host computes at each step.
 
     Attributes:
-        formula: What it is computed by.
+        formula: The formula that computes it.
     """
 
     __slots__ = ("_binding", "_scalars", "formula")
@@ -77,7 +77,7 @@ class HostScalar(Traced):
 
     @property
     def value(self) -> SSAValue:
-        """The argument in the IR; of a comparison, whether it is other than 0."""
+        """The argument in the IR; for a comparison, whether it is nonzero."""
         found = self._scalars.value(self.formula)
         if self._binding != COMPARISON:
             return found
@@ -98,7 +98,7 @@ class HostScalar(Traced):
         return f"HostScalar({self.formula})"
 
     def __bool__(self) -> bool:
-        """Returns whether the program has it: what is 0 for all parameters at `tg.compile` is a Python number.
+        """Returns True: a setting that is 0 for all parameters at `tg.compile` is a Python number instead.
 
         Raises:
             TraceError: It is a comparison, whose outcome differs from step to step.
@@ -113,7 +113,7 @@ class HostScalar(Traced):
         return self.formula if self._binding >= binding else f"({self.formula})"
 
     def _joined(self, other: Any, symbol: str, binding: int, swapped: bool = False) -> Any:
-        """Returns an operator between this and another number; `NotImplemented` where that is none of the host's."""
+        """Returns an operator applied to this and another number; `NotImplemented` unless that is a host number."""
         if not isinstance(other, HostScalar) and not (isinstance(other, int | float) and not isinstance(other, bool)):
             return NotImplemented
         left, right = self, _hosted(other, self._scalars)
@@ -140,23 +140,23 @@ class HostScalar(Traced):
         return self._called("exp")
 
     def minimum(self, other: Number) -> HostScalar:
-        """Returns the smaller of two numbers of the host."""
+        """Returns the smaller of two host numbers."""
         return self._called("min", other)
 
     def maximum(self, other: Number) -> HostScalar:
-        """Returns the larger of two numbers of the host."""
+        """Returns the larger of two host numbers."""
         return self._called("max", other)
 
     def select(self, then: Number, otherwise: Number) -> HostScalar:
-        """`then` where this comparison holds, else `otherwise`."""
+        """Returns `then` if this comparison holds, otherwise `otherwise`."""
         first, second = (_hosted(one, self._scalars)._inside(COMPARISON) for one in (then, otherwise))
         return HostScalar(f"{first} if {self.formula} else {second}", CHOICE, self._scalars)
 
 
 class Hyper:
-    """The hyper-parameters of an update function, as attributes, and `norm`, the norm of all gradients together.
+    """The hyper-parameters of an update function, as attributes, and `norm`, the global norm of the gradients.
 
-    They are host scalars, or 0.0 where the program does without.
+    They are host scalars, or 0.0 for hyper-parameters that the program doesn't use.
     """
 
     def __init__(self, owner: str, values: Mapping[str, Number], scalars: Scalars):

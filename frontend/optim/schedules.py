@@ -1,8 +1,8 @@
 """Learning-rate schedules: formulas of the step, which the host evaluates, so that they cost the device nothing.
 
-Steps count from 1. Every schedule is `Schedule`: a rate, and a factor of it that depends on the step. A program that is
-saved carries it, and `Training.set_learning_rate` changes the rate, not the factor. A factor may also be a function of
-Python, see `from_function`, which a saved program can't carry.
+Steps count from 1. Every schedule is a `Schedule`: a rate, and a factor that depends on the step. A saved program
+contains it, and `Training.set_learning_rate` changes the rate, not the factor. A factor may also be a Python function,
+see `from_function`, which a saved program can't contain.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from tensorgrad.errors import OptionError
 from tensorgrad.runtime.errors import FormulaError
 from tensorgrad.runtime.formula import Formula
 from tensorgrad.surface.calls import publish
+from tensorgrad.tracing.checks import is_integer
 
 __all__ = [
     "Schedule",
@@ -41,13 +42,13 @@ class Schedule:
     """A learning rate that depends on the step: `rate` times `factor`.
 
     Attributes:
-        rate: What the factor scales.
-        factor: A formula of `step`, which is 1 at first: numbers, `+ - * / **`, comparisons, `a if c else b`, and the
+        rate: The rate that the factor scales.
+        factor: A formula of `step`, which counts from 1: numbers, `+ - * / **`, comparisons, `a if c else b`, and the
             functions `min`, `max`, `sqrt`, `cos`, `exp` and `floor`; such as `"1 / sqrt(step)"`. Or a function of the
-            step, which gives a number; see `from_function`.
+            step, which returns a number; see `from_function`.
 
     Raises:
-        OptionError: The rate is not a finite number or negative, or the factor no such formula.
+        OptionError: The rate is negative or not finite, or the factor is not such a formula.
     """
 
     rate: float
@@ -73,7 +74,7 @@ class Schedule:
         return self.at(step, self.rate)
 
     def at(self, step: int, rate: float) -> float:
-        """Returns the learning rate of a step, where the factor scales another rate."""
+        """Returns the learning rate of a step, with a given rate for the factor to scale."""
         return rate * self.factor_at(step)
 
     def factor_at(self, step: int) -> float:
@@ -91,35 +92,35 @@ class Schedule:
 
     @property
     def name(self) -> str:
-        """What tells it from others: the formula, or the function's name."""
+        """Its name: the formula, or the name of the function."""
         if isinstance(self.factor, str):
             return self.factor
         return getattr(self.factor, "__qualname__", type(self.factor).__qualname__)
 
     @property
     def text(self) -> str | None:
-        """The factor as a formula; None where it is a function."""
+        """The factor as a formula; None if it is a function."""
         return self.factor if isinstance(self.factor, str) else None
 
     def formula(self) -> str:
         """Returns the learning rate, in terms of `step` and of the rate, called `learning_rate`.
 
-        Where the factor is a function, the host has it in the rate.
+        If the factor is a function, the host includes it in the rate.
         """
         return "learning_rate" if self.text is None else f"learning_rate * ({self.text})"
 
 
 Rate: TypeAlias = float | Schedule | Callable[[int], float]
-"""What an optimizer takes for its learning rate: a number, a schedule, or a function of the step."""
+"""A learning rate for an optimizer: a number, a schedule, or a function of the step."""
 
 
 def from_function(function: Callable[[int], float]) -> Schedule:
-    """Returns the rates that a function of Python gives for each step, of which the first is 1.
+    """Returns a schedule whose rates are computed by a Python function of the step, which counts from 1.
 
-    `from_function(lambda step: 1e-3 if step < 100 else 1e-4)`; optimizers take such a function itself, too. The host
-    calls it at each step, and maybe more than once: it is to depend on the step alone, so that a run that goes on from
-    a checkpoint goes on alike. `Training.set_learning_rate` scales what it gives, by 1 at first. A program that is
-    saved can't carry a function: `Training.save` refuses.
+    `from_function(lambda step: 1e-3 if step < 100 else 1e-4)`; optimizers also accept the function itself. The host
+    calls it at each step, possibly more than once: it should depend only on the step, so that a resumed run continues
+    the same way. `Training.set_learning_rate` scales its result, initially by 1. A saved program can't contain a
+    function: `Training.save` refuses.
 
     Raises:
         OptionError: It is not a function.
@@ -130,7 +131,7 @@ def from_function(function: Callable[[int], float]) -> Schedule:
 
 
 def shifted(formula: str, steps: int) -> str:
-    """Returns a factor, where the schedule starts after as many steps."""
+    """Returns the formula of a factor whose schedule starts after `steps` steps."""
     return re.sub(r"\bstep\b", f"(step - {steps})", formula)
 
 
@@ -140,7 +141,7 @@ def _parsed(formula: str) -> Formula:
 
 
 F32_MAX = 3.4028234663852886e38
-"""The largest f32: settings reach devices as one."""
+"""The largest f32: settings are passed to devices as f32."""
 
 
 def checked(owner: str, name: str, value: float, *, below: float = math.inf, signed: bool = False) -> float:
@@ -163,7 +164,7 @@ def checked(owner: str, name: str, value: float, *, below: float = math.inf, sig
 
 
 def _count(owner: str, name: str, value: int, least: int = 1) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+    if not is_integer(value, least):
         raise OptionError(f"{owner}: {name} must be an integer from {least}, got {value!r}")
     return value
 
@@ -176,7 +177,7 @@ def _decay_steps(owner: str, steps: int, warmup: int) -> int:
 
 
 def _ratio(owner: str, end: float, rate: float) -> float:
-    """`end` as a factor of `rate`."""
+    """Returns `end` as a factor of `rate`."""
     rate, end = checked(owner, "rate", rate), checked(owner, "end", end)
     if end and not rate:
         raise OptionError(f"{owner}: end must be 0 where rate is, got {end}")
@@ -189,7 +190,7 @@ def constant(rate: float, warmup: int = 0) -> Schedule:
 
 
 def linear(rate: float, steps: int, end: float = 0.0, warmup: int = 0) -> Schedule:
-    """From `rate` in equal parts to `end`, which the rate is after `steps` steps, warm-up included.
+    """Returns a rate that falls linearly from `rate` to `end`, which it reaches after `steps` steps, warm-up included.
 
     Raises:
         OptionError: A setting is out of range, or the warm-up is as long as all of it.
@@ -199,7 +200,7 @@ def linear(rate: float, steps: int, end: float = 0.0, warmup: int = 0) -> Schedu
 
 
 def cosine(rate: float, steps: int, end: float = 0.0, warmup: int = 0) -> Schedule:
-    """From `rate` by half a period of the cosine to `end`, which the rate is after `steps` steps, warm-up included.
+    """Returns a rate that follows half a cosine from `rate` to `end`, reached after `steps` steps, warm-up included.
 
     `cosine(3e-4, 1000, warmup=100)` rises for 100 steps, is 3e-4 at step 101, and falls to 0 at step 1001.
 
@@ -212,9 +213,9 @@ def cosine(rate: float, steps: int, end: float = 0.0, warmup: int = 0) -> Schedu
 
 
 def warm_up(schedule: Rate, steps: int) -> Schedule:
-    """Returns a schedule after `steps` steps in which the rate rises in equal parts to the schedule's first.
+    """Returns a schedule preceded by `steps` steps in which the rate rises linearly to the schedule's first.
 
-    Step k of them has `k / (steps + 1)` of that, so that no step is lost with a rate of 0; the one after them is the
+    Step k of them has the fraction `k / (steps + 1)`, so that no step has a rate of 0; the next one is the
     schedule's own first step.
 
     Raises:
@@ -234,7 +235,7 @@ def warm_up(schedule: Rate, steps: int) -> Schedule:
 
 
 def step(rate: float, every: int, factor: float = 0.1) -> Schedule:
-    """`rate`, multiplied by `factor` each time that `every` steps are done.
+    """Returns `rate`, multiplied by `factor` after every `every` steps.
 
     Raises:
         OptionError: A setting is out of range.
@@ -244,7 +245,7 @@ def step(rate: float, every: int, factor: float = 0.1) -> Schedule:
 
 
 def multi_step(rate: float, milestones: Sequence[int], factor: float = 0.1) -> Schedule:
-    """`rate`, multiplied by `factor` when as many steps are done as each of the milestones says.
+    """Returns `rate`, multiplied by `factor` after as many steps as each of the milestones says.
 
     Raises:
         OptionError: A setting is out of range, or the milestones don't increase.
@@ -257,14 +258,14 @@ def multi_step(rate: float, milestones: Sequence[int], factor: float = 0.1) -> S
 def one_cycle(
     rate: float, steps: int, rise: float = 0.3, start_divisor: float = 25.0, end_divisor: float = 1e4
 ) -> Schedule:
-    """Goes up to `rate` and down again by halves of the cosine, as PyTorch's OneCycleLR.
+    """Returns a rate that rises to `rate` and falls again along halves of a cosine, like PyTorch's OneCycleLR.
 
     Args:
-        rate: The highest.
-        steps: How many there are; the last has the lowest rate, as have those after it.
-        rise: The part of the steps in which the rate rises.
-        start_divisor: What `rate` is divided by for the first step.
-        end_divisor: What the first step's rate is divided by for the last.
+        rate: The highest rate.
+        steps: The number of steps; the last step, and those after it, have the lowest rate.
+        rise: The fraction of the steps in which the rate rises.
+        start_divisor: The first step's rate is `rate` divided by this.
+        end_divisor: The last step's rate is the first step's divided by this.
 
     Raises:
         OptionError: A setting is out of range, or there are too few steps to rise and to fall.
@@ -285,7 +286,7 @@ def one_cycle(
 
 
 def piecewise(rates: Mapping[int, float]) -> Schedule:
-    """Constant rates by the step that each starts at; the first starts at step 1.
+    """Returns constant rates, each from a given step on; the first starts at step 1.
 
     `piecewise({1: 1e-3, 501: 1e-4})` has 1e-3 for 500 steps.
 
@@ -301,14 +302,14 @@ def piecewise(rates: Mapping[int, float]) -> Schedule:
 
 
 def join(schedules: Sequence[Rate], boundaries: Sequence[int]) -> Schedule:
-    """Schedules one after the other; each starts with a step 1 of its own.
+    """Returns schedules one after the other; the steps of each count from 1.
 
     Args:
         schedules: The schedules; or numbers for constant rates, or functions of the step.
-        boundaries: How many steps are done when the second starts, when the third does, and so on.
+        boundaries: The number of steps before the second starts, before the third starts, and so on.
 
     Raises:
-        OptionError: There is not one schedule more than boundaries, or the boundaries don't increase.
+        OptionError: There must be one schedule more than boundaries, and the boundaries must increase.
     """
     found = [as_schedule("join", one) for one in schedules]
     marks = _increasing("join", "boundaries", boundaries)
@@ -332,7 +333,7 @@ def join(schedules: Sequence[Rate], boundaries: Sequence[int]) -> Schedule:
 
 
 def _chosen(parts: Sequence[str], marks: Sequence[int]) -> str:
-    """Returns the part for a step, by halves, so that many of them don't nest deeply."""
+    """Returns the formula that selects a part by the step, as a balanced tree, so that it doesn't nest deeply."""
     if not marks:
         return parts[0]
     middle = len(marks) // 2

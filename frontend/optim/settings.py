@@ -1,4 +1,4 @@
-"""Settings of optimizers that change without another program: which there are, for whom, and their values."""
+"""Settings of optimizers that can change without another program."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ RANGES: dict[str, tuple[float, float]] = {
     ),
     **dict.fromkeys(("clip_norm", "max_norm", "max_delta"), (math.nextafter(0, 1), INF)),
 }
-"""The least value of a setting, and what it must stay below; any finite number for others."""
+"""The least value of a setting, and an exclusive upper bound; other settings may be any finite number."""
 ALWAYS = {"learning_rate", "beta1", "beta2", "alpha", "eps", "eps1", "eps2", "beta2_decay", "decay", "factor", "scale"}
-"""Settings that the program has also where they are 0."""
+"""Settings that the program has even if they are 0."""
 POSITIVE = ("clip_norm", "max_norm", "max_delta")
 RATE, CLIP, DECAY = "learning_rate", "clip_norm", "weight_decay"
 
 
 @dataclass(frozen=True)
 class Setting:
-    """A setting that the host gives to each step.
+    """A setting that the host provides at each step.
 
     Attributes:
-        name: Which it is.
-        group: The pattern of the group that has it of its own, or the link or other optimizer that it is of; `None` for
-            what all others have.
-        value: What it is at first.
-        schedule: What the host scales it by at each step, where no formula in the program does.
+        name: Its name.
+        group: The pattern of the group, the link or the other optimizer that it belongs to; `None` for the setting of
+            all other parameters.
+        value: Its initial value.
+        schedule: The schedule by which the host scales it, unless a formula in the program does.
     """
 
     name: str
@@ -50,11 +50,11 @@ class Setting:
 
     @property
     def label(self) -> str:
-        """How checkpoints call it."""
+        """Its name in checkpoints."""
         return self.name if self.group is None else f"{self.group}/{self.name}"
 
     def checked(self, owner: str, value: Any) -> float:
-        """Returns another value.
+        """Returns a new value, checked.
 
         Raises:
             OptionError: It is out of range.
@@ -81,7 +81,7 @@ def checked_setting(owner: str, name: str, value: Any) -> float:
 
 
 def spread(owner: str, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings with `betas` as `beta1` and `beta2`.
+    """Returns settings with `betas` as `beta1` and `beta2`.
 
     Raises:
         OptionError: `betas` are not two.
@@ -105,7 +105,7 @@ def checked_groups(owner: str, groups: Any, settings: Collection[str]) -> dict[s
         settings: Which settings the optimizer has.
 
     Raises:
-        OptionError: It is none, or a setting is unknown or out of range.
+        OptionError: It is not such a mapping, or a setting is unknown or out of range.
     """
     if not isinstance(groups, Mapping) or not all(
         isinstance(pattern, str) and isinstance(given, Mapping) for pattern, given in groups.items()
@@ -127,9 +127,9 @@ def checked_groups(owner: str, groups: Any, settings: Collection[str]) -> dict[s
 def host_settings(
     settings: Mapping[str, float], clip_norm: float | None, groups: Mapping[str, Mapping[str, float]]
 ) -> dict[str, Setting]:
-    """Returns the settings of an optimizer that can change, by the names that formulas of scalars have for them.
+    """Returns the settings of an optimizer that can change, by their names in formulas.
 
-    What is zero for all parameters takes no part in the program, so it can't change: a momentum, a decay.
+    A momentum or decay that is zero for all parameters isn't part of the program, so it can't change.
     """
     found: dict[str, Setting] = {}
     for name, value in settings.items():
@@ -146,12 +146,12 @@ def host_settings(
 
 
 def host_name(number: int, setting: str) -> str:
-    """Returns what formulas call the setting of a group; 0 is that of all parameters that are in none."""
+    """Returns the name of a group's setting in formulas; group 0 has the parameters that are in no other."""
     return f"group{number}_{setting}" if number else setting
 
 
 class HostSettings:
-    """The values that settings have at present."""
+    """The current values of settings."""
 
     def __init__(self, declared: Mapping[str, Setting], used: Collection[str]):
         self._declared = {name: one for name, one in declared.items() if one.name == RATE or name in used}
@@ -160,14 +160,14 @@ class HostSettings:
         self.reset()
 
     def reset(self) -> None:
-        """Gives every setting its first value."""
+        """Sets every setting to its initial value."""
         self.values = {name: one.value for name, one in self._declared.items()}
 
     def at(self, step: int) -> dict[str, float]:
-        """Returns the values that a step's program is given.
+        """Returns the values for a step.
 
         Raises:
-            OptionError: A schedule gives none, or one that is out of range.
+            OptionError: A schedule returns something else than a number in range.
         """
         found = dict(self.values)
         for name, one in self._declared.items():
@@ -178,7 +178,7 @@ class HostSettings:
         return found
 
     def refuse_functions(self, what: str) -> None:
-        """Refuses schedules that are functions of Python, which no file can hold.
+        """Refuses schedules that are Python functions, which a file can't hold.
 
         Raises:
             ProgramError: There is one; names it.
@@ -191,16 +191,16 @@ class HostSettings:
                 )
 
     def labeled(self) -> dict[str, float]:
-        """Returns the values by how checkpoints call them."""
+        """Returns the values by their names in checkpoints."""
         return {label: self.values[name] for label, name in self._by_label.items()}
 
     def by_label(self, values: Mapping[str, float]) -> dict[str, float]:
-        """Returns values, given by how formulas call them, by how checkpoints do; unknown names stay."""
+        """Renames values from their names in formulas to those in checkpoints; unknown names are kept."""
         labels = {name: label for label, name in self._by_label.items()}
         return {labels.get(name, name): value for name, value in values.items()}
 
     def load(self, values: Mapping[str, Any]) -> dict[str, float]:
-        """Returns all values, with those that are given by label; changes nothing.
+        """Returns all values, updated with those given by label; changes nothing.
 
         Raises:
             OptionError: One is out of range.
@@ -235,7 +235,7 @@ class HostSettings:
 
 
 def checked_betas(owner: str, betas: tuple[float, float]) -> dict[str, float]:
-    """Returns both as settings.
+    """Returns both betas as settings.
 
     Raises:
         OptionError: They are not two numbers from 0 to below 1.

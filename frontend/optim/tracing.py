@@ -1,4 +1,4 @@
-"""Update functions in the IR: an optimizer's functions, traced once for each way in which parameters are updated."""
+"""Traces an optimizer into update functions, one for each way in which parameters are updated."""
 
 from __future__ import annotations
 
@@ -30,20 +30,20 @@ def add_updates(
 ) -> None:
     """Adds the update functions of parameters to a module.
 
-    Parameters that have the same settings share one, if their shapes and dtypes are the same, or if the update works
-    element by element.
+    Parameters with the same settings share one if their shapes and dtypes are the same, or if the update is
+    elementwise.
 
     Args:
-        module: Gets the functions.
-        optimizer: What updates the parameters.
-        parameters: Their shapes and dtypes, by path.
-        number: Which optimizer of the module it is.
-        host: How the names begin by which the host gives settings.
+        module: The module to add the functions to.
+        optimizer: The optimizer.
+        parameters: The parameters' shapes and dtypes, by path.
+        number: The number of the optimizer in the module.
+        host: The prefix of the names by which the host gives settings.
 
     Raises:
-        OptionError: A pattern fits no parameter, or an update function gives something else than a pair of a tensor of
-            the parameter's shape and a dict of states.
-        TensorgradError: What an update function does can't be traced.
+        OptionError: A pattern matches no parameter, or an update function doesn't return a pair of a tensor of the
+            parameter's shape and a dict of states.
+        TensorgradError: An update function can't be traced.
     """
     taken = {op.sym_name.data for op in module.ops if isinstance(op, FuncOp)}
     shapes = {path: one.shape for path, one in parameters.items()}
@@ -60,7 +60,7 @@ def add_updates(
 
 
 def _versions(stage: Stage, parameters: Mapping[str, Spec]) -> list[tuple[Update, list[str]]]:
-    """Returns the update functions of a stage, and the parameters that each is for."""
+    """Returns the update functions of a stage, each with the parameters that it updates."""
     exact: dict[Hashable, tuple[Update, list[str]]] = {}
     found: dict[Hashable, tuple[Update, list[str]]] = {}
     for path, table in stage.tables.items():
@@ -68,7 +68,7 @@ def _versions(stage: Stage, parameters: Mapping[str, Spec]) -> list[tuple[Update
         key = (shape, element, *table.items())
         if key not in exact:
             update = Update(_traced(stage, shape, element, table))
-            # Element by element, another shape makes no other function.
+            # An elementwise function is the same for every shape.
             same = key if update.structure is None else update.structure
             exact[key] = found.setdefault(same, (update, []))
         exact[key][1].append(path)
@@ -107,10 +107,10 @@ def _traced(stage: Stage, shape: tuple[int, ...], element: Attribute, table: Map
 
 
 def _states(label: str, first: Any, scalars: Scalars, step: HostScalar) -> dict[str, Tensor]:
-    """Returns the state before the step, by name: arguments that are zero at first.
+    """Returns the state before the step, by name: arguments that are initially zero.
 
     Raises:
-        OptionError: `init` gave something else than a dict of tensors.
+        OptionError: `init` didn't return a dict of tensors.
     """
     if not isinstance(first, Mapping):
         raise OptionError(f"{label}: init() must give a dict of tensors, it gave {type(first).__name__}")
@@ -120,7 +120,7 @@ def _states(label: str, first: Any, scalars: Scalars, step: HostScalar) -> dict[
         scalars.slots.append(Slot(f"{label}.{key}", "state"))
         found[key] = new_argument(scalars.trace, tensor(start.shape, scalars.element))
         if not isinstance(start, Array) or np.asarray(start).any():
-            # State starts from zero, so the first step takes what it is to start from.
+            # State starts as zeros, so the first step uses the initial value instead.
             found[key] = where(step == 1, start, found[key])
     return found
 
@@ -129,7 +129,7 @@ def _results(label: str, found: Any, shape: tuple[int, ...], state: Mapping[str,
     """Returns the next gradient or parameter, and the states in order.
 
     Raises:
-        OptionError: `update` gave something else than these, or of other shapes.
+        OptionError: `update` returned something else, or other shapes.
     """
     if not isinstance(found, tuple) or len(found) != 2 or not isinstance(found[1], Mapping):
         raise OptionError(f"{label}: update() must give a tensor and a dict of states, it gave {found!r}")

@@ -1,8 +1,8 @@
-"""What optimizers are made of: gradient transformations, and optimizers, which change parameters.
+"""Gradient transformations, and optimizers, which update parameters.
 
 Each is two functions of tensors, `init(parameter)` and `update(gradient, state, parameter, step, hyper)`, as in optax.
-They are traced into the training step like a loss. `hyper` has the hyper-parameters, which are host scalars as the step
-is: see `tensorgrad.optim.scalars`.
+They are traced into the training step like a loss. `hyper` has the hyper-parameters, which are host scalars like the
+step: see `tensorgrad.optim.scalars`.
 """
 
 from __future__ import annotations
@@ -27,36 +27,36 @@ from tensorgrad.optim.settings import (
 )
 
 OTHERS = "others_"
-"""How the names begin that formulas have for the settings of the optimizer of the rest."""
+"""The prefix of the names in formulas of the settings of `others`."""
 
 Init: TypeAlias = Callable[..., Mapping[str, Any]]
-"""Gives the first state of a parameter, by name."""
+"""Returns the initial state of a parameter, by name."""
 Update: TypeAlias = Callable[..., tuple[Any, Mapping[str, Any]]]
-"""Gives the next gradient, or parameter, and state."""
+"""Returns the next gradient, or parameter, and the next state."""
 
 
 def no_state(parameter: Any) -> Mapping[str, Any]:
-    """Returns the state of what has none."""
+    """Returns no state."""
     return {}
 
 
 def zeros_of(*names: str) -> Init:
-    """Returns the state of what has tensors of the parameter's shape, zero at first."""
+    """Returns an `init` whose state is tensors of the parameter's shape, initially zero."""
     return lambda parameter: {name: tg.zeros(parameter.shape) for name in names}
 
 
 @dataclass(frozen=True)
 class Transformation:
-    """What becomes of gradients before an optimizer takes them: one of `chain`'s arguments.
+    """A gradient transformation, applied before an optimizer: a link of `chain`.
 
     Attributes:
-        name: What it does; state and settings go by it.
-        init: `init(parameter)` gives the first state by name.
-        update: `update(gradient, state, parameter, step, hyper)` gives the next gradient and state.
+        name: Its name, which state and settings have as a prefix.
+        init: `init(parameter)` returns the initial state by name.
+        update: `update(gradient, state, parameter, step, hyper)` returns the next gradient and state.
         settings: Its hyper-parameters.
-        schedule: What scales the first of them with the steps, if anything does.
-        only: The parameters that it is for, if not for all.
-        batched: Whether parameters of one shape run through it as a batch, in rows with those behind it.
+        schedule: A schedule that scales the first of them, if there is one.
+        only: The parameters that it applies to, if not to all.
+        batched: Whether parameters of the same shape run through it as a batch, in rows with the following links.
     """
 
     name: str
@@ -70,16 +70,16 @@ class Transformation:
 
 @dataclass(frozen=True)
 class Stage:
-    """A pair of functions in its place, to be traced.
+    """A link or an optimizer in a chain, to be traced.
 
     Attributes:
-        label: How names of state begin.
-        init: Gives the first state.
-        update: Gives the next gradient or parameter, and state.
-        tables: For each parameter that it is for, what stands for each hyper-parameter: a formula, or 0.0 for what the
-            program does without.
-        batched: Whether parameters of one shape run through it as a batch.
-        is_last: Whether it gives the parameter.
+        label: The prefix of the names of its state.
+        init: Returns the initial state.
+        update: Returns the next gradient or parameter, and state.
+        tables: For each parameter that it applies to, the formula of each hyper-parameter, or 0.0 for one that the
+            program doesn't use.
+        batched: Whether parameters of the same shape run through it as a batch.
+        is_last: Whether it returns the parameter.
     """
 
     label: str
@@ -92,23 +92,23 @@ class Stage:
 
 @dataclass(frozen=True)
 class Optimizer:
-    """An optimizer with its settings; `sgd`, `adam` and the others make it, and `optimizer` one of your own.
+    """An optimizer with its settings, as `sgd`, `adam` and so on return it, or `optimizer` for a custom one.
 
     Attributes:
-        name: What it is called; state goes by it.
-        init: `init(parameter)` gives the first state by name.
-        update: `update(gradient, state, parameter, step, hyper)` gives the next parameter and state.
-        settings: Its hyper-parameters, of which the first is the learning rate.
-        schedule: What scales the learning rate, if anything does.
-        clip_norm: The norm of all gradients together above which they are scaled down to it, if there is one.
+        name: Its name, which state has as a prefix.
+        init: `init(parameter)` returns the initial state by name.
+        update: `update(gradient, state, parameter, step, hyper)` returns the next parameter and state.
+        settings: Its hyper-parameters; the first is the learning rate.
+        schedule: The schedule of the learning rate, if there is one.
+        clip_norm: The global norm to which larger gradients are scaled down, if there is one.
         decay: Which parameters have a weight decay; `None` is all of them.
-        groups: The settings of some parameters, by pattern.
-        links: What becomes of gradients before, in order.
-        inner: What becomes of them then, with the optimizer's own settings and state.
+        groups: Settings that some parameters override, by pattern.
+        links: The gradient transformations before it, in order.
+        inner: The gradient transformations after these, which share the optimizer's settings and state.
         only: Which parameters it updates, if not all that it can.
-        others: What updates the rest, if there is any.
-        rank: How many axes the parameters have that it can update, if not any number.
-        state: What state goes by, if not by the name.
+        others: The optimizer of the remaining parameters, if there is one.
+        rank: The rank of the parameters that it can update, if not any rank.
+        state: The prefix of its state, if not the name.
     """
 
     name: str
@@ -128,26 +128,26 @@ class Optimizer:
 
     @property
     def learning_rate(self) -> float:
-        """The learning rate at first, or what the schedule scales."""
+        """The initial learning rate, or the rate that the schedule scales."""
         return self.settings[RATE]
 
     @property
     def label(self) -> str:
-        """What state goes by."""
+        """The prefix of its state."""
         return self.name if self.state is None else self.state
 
     def uses(self, setting: str) -> bool:
-        """Returns whether a setting is other than zero for any parameter."""
+        """Returns whether a setting is nonzero for any parameter."""
         return any(values.get(setting) for values in (self.settings, *self.groups.values()))
 
     def check_parameters(self, shapes: Mapping[str, tuple[int, ...]]) -> None:
         """Checks that every parameter has an optimizer.
 
         Args:
-            shapes: The shapes of those that are trained, by path.
+            shapes: The shapes of the trained parameters, by path.
 
         Raises:
-            OptionError: One has none; says why, and what to do.
+            OptionError: One has none; says why, and what to do about it.
         """
         if self.rank is None or self.others is not None:
             return
@@ -161,7 +161,7 @@ class Optimizer:
                 )
 
     def host_settings(self) -> dict[str, Setting]:
-        """Returns the settings that `Training.set` changes, by the names that formulas have for them."""
+        """Returns the settings that `Training.set` changes, by their names in formulas."""
         own = host_settings(self.settings, self.clip_norm, self.groups)
         rates = _called(self.schedule)
         own = {name: replace(one, schedule=rates) if one.name == RATE else one for name, one in own.items()}
@@ -177,7 +177,7 @@ class Optimizer:
         return own
 
     def labeled(self) -> list[tuple[Transformation, str]]:
-        """Returns the links, each with the name of its own that settings and state have."""
+        """Returns the links, each with the unique name that its settings and state have."""
         names = [link.name for link in self.links]
         numbers = [names[: place + 1].count(name) for place, name in enumerate(names)]
         return [
@@ -186,14 +186,14 @@ class Optimizer:
         ]
 
     def stages(self, shapes: Mapping[str, tuple[int, ...]], host: str = "") -> list[Stage]:
-        """Returns what the gradients of parameters go through, in order.
+        """Returns the stages that the gradients of parameters go through, in order.
 
         Args:
             shapes: The shapes of the parameters by path.
-            host: How the names begin that formulas have for the settings.
+            host: The prefix of the names of settings in formulas.
 
         Raises:
-            OptionError: A pattern fits no parameter.
+            OptionError: A pattern matches no parameter.
         """
         paths = list(shapes)
         found: list[Stage] = []
@@ -232,7 +232,7 @@ class Optimizer:
         ]
 
     def _taken(self, shapes: Mapping[str, tuple[int, ...]]) -> list[str]:
-        """Returns the parameters that it updates itself."""
+        """Returns the parameters that it updates itself, rather than `others`."""
         paths = list(shapes) if self.only is None else chosen(self.name, self.only, list(shapes), "only")
         return [path for path in paths if self.rank is None or len(shapes[path]) == self.rank]
 
@@ -260,7 +260,7 @@ def _scaled(name: str, factor: str) -> str:
 
 
 def _called(schedule: Schedule | None) -> Schedule | None:
-    """Returns a schedule, if the host is to call it: formulas are part of the program."""
+    """Returns a schedule that the host has to call; `None` for a formula, which is part of the program."""
     return None if schedule is None or schedule.text is not None else schedule
 
 
@@ -275,26 +275,26 @@ def optimizer(
     clip_norm: float | None = None,
     groups: Groups | None = None,
 ) -> Optimizer:
-    """Returns an optimizer of your own, from two functions of tensors. It goes wherever one of `tg.optim` does.
+    """Returns a custom optimizer, from two functions of tensors. It can be used wherever one of `tg.optim` can.
 
-    `init(parameter)` gives the first state, a dict of tensors. `update(gradient, state, parameter, step, hyper)` gives
-    the parameter after the step and the next state. `hyper.learning_rate` and the other hyper-parameters, and `step`,
-    which is 1 first, are host scalars, with which the host computes; a hyper-parameter that is 0 for all parameters is
-    the number 0.0, so that `if hyper.momentum:` leaves out what needs none. `hyper.weight_decay` is 0.0 for parameters
-    that `decay` leaves out. `hyper.norm` is the norm of all gradients together.
+    `init(parameter)` returns the initial state, a dict of tensors. `update(gradient, state, parameter, step, hyper)`
+    returns the updated parameter and the next state. `hyper.learning_rate` and the other hyper-parameters, and `step`,
+    which counts from 1, are host scalars: the host computes expressions of them. A hyper-parameter that is 0 for all
+    parameters is the number 0.0, so that `if hyper.momentum:` omits the code that it needs. `hyper.weight_decay` is 0.0
+    for parameters that `decay` excludes. `hyper.norm` is the global norm of the gradients.
 
-    Both functions are traced once for each shape of a parameter. Where each element depends on the same element alone,
-    all parameters are updated by one kernel wherever a built-in optimizer's are.
+    Both functions are traced once for each shape of a parameter. If they are elementwise, one kernel updates all
+    parameters wherever that is so for a built-in optimizer.
 
     Args:
-        name: What the optimizer is called. State is `<name>.<key>/<path>` in checkpoints.
-        init: Gives the first state.
-        update: Gives the next parameter and state.
+        name: The optimizer's name. State is `<name>.<key>/<path>` in checkpoints.
+        init: Returns the initial state.
+        update: Returns the next parameter and state.
         learning_rate: A number, one of `tg.optim.schedules`, or a function of the step.
-        settings: The other hyper-parameters with their first values; `Training.set` changes them.
-        decay: Which parameters have a weight decay, by name: a glob, several, or a predicate; all if absent.
-        clip_norm: The norm of all gradients together above which they are scaled down to it.
-        groups: Settings that some parameters have of their own, by pattern.
+        settings: The other hyper-parameters with their initial values; `Training.set` changes them.
+        decay: Which parameters have a weight decay, by name: a glob, several, or a predicate; all by default.
+        clip_norm: The global norm to which larger gradients are scaled down.
+        groups: Settings that some parameters override, by pattern.
 
     Raises:
         OptionError: A setting is out of range.
@@ -314,10 +314,10 @@ def optimizer(
 
 
 def _check_functions(name: str, init: Init, update: Update) -> None:
-    """Checks what is the same for optimizers and links.
+    """Checks the name and the functions of an optimizer or a link.
 
     Raises:
-        OptionError: The name could not be told from a parameter's in a checkpoint, or something is not a function.
+        OptionError: The name could be mistaken for a parameter's in a checkpoint, or one is not a function.
     """
     if not isinstance(name, str) or not name or "/" in name:
         raise OptionError(f"an optimizer's name must be text without a slash, got {name!r}")
@@ -334,14 +334,14 @@ def transformation(
     *,
     only: Decay | None = None,
 ) -> Transformation:
-    """Returns a link of `chain` of your own, from two functions of tensors; see `optimizer`.
+    """Returns a custom link of `chain`, from two functions of tensors; see `optimizer`.
 
     Args:
-        name: What the link is called. State is `<name>.<key>/<path>` in checkpoints.
-        init: `init(parameter)` gives the first state, a dict of tensors.
-        update: `update(gradient, state, parameter, step, hyper)` gives the next gradient and state.
-        settings: Its hyper-parameters with their first values; `Training.set(group=name, ...)` changes them.
-        only: The parameters that it is for, by name: a glob, several, or a predicate; all if absent.
+        name: The link's name. State is `<name>.<key>/<path>` in checkpoints.
+        init: `init(parameter)` returns the initial state, a dict of tensors.
+        update: `update(gradient, state, parameter, step, hyper)` returns the next gradient and state.
+        settings: Its hyper-parameters with their initial values; `Training.set(group=name, ...)` changes them.
+        only: The parameters that it applies to, by name: a glob, several, or a predicate; all by default.
 
     Raises:
         OptionError: A setting is out of range.
@@ -353,23 +353,22 @@ def transformation(
 
 
 def chain(*links: Transformation | Optimizer) -> Optimizer:
-    """Returns an optimizer that takes gradients which have gone through links before.
+    """Returns an optimizer preceded by gradient transformations.
 
-    `chain(clip_by_global_norm(1.0), add_decayed_weights(0.1), adam(1e-3))`: each link takes what the one before made of
-    the gradients, and the last is an optimizer. Links compute in the kernels of gradients and of the update, and take
-    none of their own, but for those that depend on the norm of all gradients: two each, or two for each group of
-    parameters that are updated alike where it is not the first such link; and for `normalize_per_parameter`.
+    `chain(clip_by_global_norm(1.0), add_decayed_weights(0.1), adam(1e-3))`: each link takes the gradients from the
+    previous one, and the last is an optimizer. Links are fused into the kernels of gradients and of the update, and add
+    none, except those that depend on the global norm: two each, or, if it is not the first such link, two for each
+    group of parameters that are updated together; and except `normalize_per_parameter`.
 
     Args:
-        *links: What functions of this module give that say so, and at the end an optimizer, or
-            `scale_by_learning_rate`.
+        *links: Gradient transformations, and at the end an optimizer or `scale_by_learning_rate`.
 
     Returns:
-        The optimizer. `Training.set(group=name, ...)` changes settings of the link of that name; of two links of one
-        name, the second is called `<name>.2`, and so on.
+        The optimizer. `Training.set(group=name, ...)` changes settings of the link of that name; if two links have the
+        same name, the second is called `<name>.2`, and so on.
 
     Raises:
-        OptionError: There is no optimizer at the end, or one before it.
+        OptionError: The last is not an optimizer, or an earlier one is.
     """
     *before, last = links or (None,)
     if not isinstance(last, Optimizer):
@@ -386,14 +385,14 @@ def chain(*links: Transformation | Optimizer) -> Optimizer:
 
 
 def masked(link: Transformation, only: Decay) -> Transformation:
-    """Applies a link to some parameters only; the gradients of others pass by it, without state; as `optax.masked`.
+    """Applies a link to some parameters only, like `optax.masked`; the gradients of others are unchanged.
 
     Args:
-        link: The link. A norm of all gradients that it depends on is still that of all.
-        only: The parameters that it is for, by name: a glob, several, or a predicate.
+        link: The link. If it depends on the global norm, that is still the norm of all gradients.
+        only: The parameters that it applies to, by name: a glob, several, or a predicate.
 
     Raises:
-        OptionError: It is not a link, or chooses its parameters itself.
+        OptionError: It is not a link, or already selects its parameters.
     """
     if not isinstance(link, Transformation) or link.only is not None:
         raise OptionError(f"masked: takes a link such as tg.optim.clip(1.0), without a choice of its own, got {link!r}")
@@ -402,13 +401,13 @@ def masked(link: Transformation, only: Decay) -> Transformation:
 
 
 def clip_by_global_norm(max_norm: float) -> Transformation:
-    """Scales gradients down to a norm that they together may have: by `max_norm / (norm + 1e-6)`, if that is below 1.
+    """Scales gradients down to a maximum global norm: by `max_norm / (norm + 1e-6)`, if that is below 1.
 
-    That is what `torch.nn.utils.clip_grad_norm_` does; optax does without the `1e-6`. An optimizer's `clip_norm=` is
-    this link right before it.
+    This is what `torch.nn.utils.clip_grad_norm_` does; optax omits the `1e-6`. An optimizer's `clip_norm=` is this link
+    immediately before it.
 
     Args:
-        max_norm: The norm.
+        max_norm: The maximum norm.
 
     Raises:
         OptionError: It is not a number, or not more than 0.

@@ -1,7 +1,7 @@
-"""What happens beside a training run: early stops, checkpoints, logs, a picture of the loss.
+"""Callbacks of a training run: early stopping, checkpoints, logs, a plot of the loss.
 
-A callback is a `Callback` with some of its methods overridden. What it keeps between steps belongs into its
-`state_dict`, so that a run which goes on from a checkpoint is the run that was stopped.
+A callback is a `Callback` with some of its methods overridden. State that it keeps between steps belongs in its
+`state_dict`, so that a resumed run equals an uninterrupted one.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import numpy as np
 
 from tensorgrad.errors import InputError, OptionError
 from tensorgrad.runtime.files import PART, synchronize
+from tensorgrad.tracing.checks import is_integer
 from tensorgrad.tracing.location import user_line
 from tensorgrad.train.run import Callback, Record, Run
 from tensorgrad.train.run_state import count, kept, number, optional
@@ -33,7 +34,7 @@ def watched(owner: str, monitor: str, metrics: Mapping[str, float]) -> float:
     """Returns one of an evaluation's metrics.
 
     Raises:
-        InputError: There is none of that name.
+        InputError: There is no metric of that name.
     """
     if monitor not in metrics:
         raise InputError(f"{owner}: the evaluation has no {monitor!r}; it has {', '.join(metrics)}")
@@ -47,7 +48,7 @@ def _mode(owner: str, mode: str) -> str:
 
 
 def _count(owner: str, name: str, value: int | None, least: int = 1) -> None:
-    if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < least):
+    if value is not None and not is_integer(value, least):
         raise OptionError(f"{user_line()}: {owner}: {name} must be an integer from {least}, got {value!r}")
 
 
@@ -61,13 +62,13 @@ def _is_better(value: float, best: float | None, mode: str, by: float = 0.0) -> 
 
 @dataclass
 class EarlyStop(Callback):
-    """Ends a run when evaluations get no better.
+    """Ends a run when evaluations stop improving.
 
     Attributes:
         monitor: The metric of the evaluation.
-        patience: How many evaluations in a row may be no better than the best.
-        mode: "min" where less is better, "max" where more is.
-        min_delta: How much better is better.
+        patience: How many consecutive evaluations without an improvement to tolerate.
+        mode: "min" if lower is better, "max" if higher is.
+        min_delta: The smallest change that counts as an improvement.
 
     Raises:
         OptionError: A setting is out of range.
@@ -91,11 +92,11 @@ class EarlyStop(Callback):
         return self.monitor
 
     def on_start(self, run: Run) -> None:
-        """Stops what had been stopped."""
+        """Ends a run at once if it had been stopped before it was resumed."""
         self._check(run)
 
     def on_evaluate(self, run: Run, metrics: Mapping[str, float]) -> None:
-        """Counts the evaluations that are no better."""
+        """Counts the evaluations without an improvement."""
         value = watched("EarlyStop", self.monitor, metrics)
         if _is_better(value, self.best, self.mode, self.min_delta):
             self.best, self.waited = value, 0
@@ -109,28 +110,28 @@ class EarlyStop(Callback):
             run.stop(f"{self.monitor} was no better than {best} in {self.waited} evaluations")
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns the best value, and how many evaluations were no better since."""
+        """Returns the best value, and the number of evaluations since."""
         return {"best": self.best, "waited": self.waited}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Goes on from there."""
+        """Restores the state."""
         best = kept("EarlyStop", state, "best", optional(number))
         self.best, self.waited = best, kept("EarlyStop", state, "waited", count)
 
 
 class TerminateOnNaN(Callback):
-    """Ends a run when the loss, a metric beside it or an evaluation is NaN or infinite.
+    """Ends a run when the loss, a metric or an evaluation is NaN or infinite.
 
-    `tg.fit` does that for the loss alone, unless `on_nan="ignore"`. No checkpoint is written from then on.
+    `tg.fit` on its own does that only for the loss, unless `on_nan="ignore"`. No checkpoint is written from then on.
     """
 
     def on_records(self, run: Run, records: Sequence[Record]) -> None:
-        """Looks at what steps gave."""
+        """Checks losses and metrics."""
         for record in records:
             self._check(run, record.step, {"the loss": record.loss, **record.metrics})
 
     def on_evaluate(self, run: Run, metrics: Mapping[str, float]) -> None:
-        """Looks at what was found."""
+        """Checks an evaluation."""
         self._check(run, run.step, {f"the evaluation's {name}": value for name, value in metrics.items()})
 
     def _check(self, run: Run, step: int, values: Mapping[str, Any]) -> None:
@@ -151,15 +152,15 @@ FILE = re.compile(r"step-(\d{8,})\.safetensors")
 class Checkpoints(Callback):
     """Keeps the last checkpoints of a run, and the best, as `step-00001000.safetensors` in a folder.
 
-    A file appears at once, when it is complete and on the disk; older ones go after that. One is written at the end of
-    a run, however it ends but by a failure.
+    Files are written atomically, and older ones are deleted afterwards. A checkpoint is also written at the end of a
+    run, unless it fails.
 
     Attributes:
-        folder: The folder; it is made if need be. It is for one run alone.
-        every: After how many steps there is one; `None` is after each epoch.
-        keep: How many are kept.
-        best: A metric of the evaluation, if the checkpoint where it was best is to be written and kept as well.
-        mode: "min" where less is better, "max" where more is.
+        folder: The folder, which is created if necessary. Each run needs its own.
+        every: The number of steps between checkpoints; `None` writes one after each epoch.
+        keep: How many to keep.
+        best: A metric of the evaluation; the checkpoint with its best value is written and kept as well.
+        mode: "min" if lower is better, "max" if higher is.
 
     Raises:
         OptionError: A setting is out of range.
@@ -183,7 +184,7 @@ class Checkpoints(Callback):
         self._saved: tuple[int, int, int] | None = None
 
     def watches(self) -> str | None:
-        """Returns the metric that says which is the best."""
+        """Returns the metric by which the best checkpoint is chosen."""
         return self.best
 
     def path(self, step: int) -> Path:
@@ -191,17 +192,17 @@ class Checkpoints(Callback):
         return Path(self.folder) / f"step-{step:08d}.safetensors"
 
     def steps(self) -> list[int]:
-        """Returns the steps that there are files of, in order."""
+        """Returns the steps that have files, in order."""
         found = [FILE.fullmatch(file.name) for file in Path(self.folder).glob("step-*.safetensors")]
         return sorted(int(match[1]) for match in found if match)
 
     def latest(self) -> Path | None:
-        """Returns the file to go on from."""
+        """Returns the file to resume from."""
         found = self.steps()
         return self.path(found[-1]) if found else None
 
     def on_start(self, run: Run) -> None:
-        """Makes the folder, and deletes what a killed process left there unfinished."""
+        """Creates the folder, and deletes unfinished files of a killed process."""
         run.by_first(self._prepare)
 
     def _prepare(self) -> None:
@@ -212,7 +213,7 @@ class Checkpoints(Callback):
         self._prune()
 
     def on_evaluate(self, run: Run, metrics: Mapping[str, float]) -> None:
-        """Sees whether this is the best."""
+        """Notes whether this evaluation is the best."""
         if self.best is None:
             return
         value = watched("Checkpoints", self.best, metrics)
@@ -231,7 +232,7 @@ class Checkpoints(Callback):
             self._save(run)
 
     def on_end(self, run: Run) -> None:
-        """Saves, if that has not been done already."""
+        """Saves, unless this step is already saved."""
         if self._improved or self._saved != _moment(run):
             self._save(run)
 
@@ -250,24 +251,24 @@ class Checkpoints(Callback):
                 self.path(step).unlink(missing_ok=True)
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns which is the best."""
+        """Returns which checkpoint is the best."""
         return {"best_value": self.best_value, "best_step": self.best_step}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Goes on from there."""
+        """Restores the state."""
         best = kept("Checkpoints", state, "best_value", optional(number))
         self.best_value, self.best_step = best, kept("Checkpoints", state, "best_step", optional(count))
 
 
 @dataclass
 class LossCurve(Callback):
-    """Draws the losses of all steps, and what evaluations gave, when the run ends. Needs matplotlib.
+    """Plots the losses of all steps and the evaluations when the run ends. Needs matplotlib.
 
     Attributes:
-        path: The picture; its name's ending says of which kind.
+        path: The file to write; its suffix determines the format.
 
     Raises:
-        OptionError: There is no matplotlib.
+        OptionError: matplotlib is not installed.
     """
 
     first_only: ClassVar[bool] = True
@@ -282,7 +283,7 @@ class LossCurve(Callback):
             raise OptionError(f"{user_line()}: a loss curve needs matplotlib: {advice} ({error})") from None
 
     def on_end(self, run: Run) -> None:
-        """Writes the picture, at once."""
+        """Writes the plot, atomically."""
         from matplotlib.figure import Figure
 
         losses = np.asarray(run.losses)
@@ -315,17 +316,16 @@ class LossCurve(Callback):
 
 @dataclass
 class TensorBoard(Callback):
-    """Writes what steps and evaluations give for TensorBoard: `tensorboard --logdir folder`. Needs tensorboard.
+    """Writes losses, metrics and evaluations for TensorBoard: `tensorboard --logdir folder`. Needs tensorboard.
 
     Losses and metrics are `train/<name>`, learning rates `train/learning_rate`, evaluations `evaluation/<name>`. A run
-    that goes on from a checkpoint, or that is started again, writes another file: TensorBoard drops what an earlier
-    file has from that step on.
+    that is resumed or restarted writes another file: TensorBoard drops the data of earlier files from that step on.
 
     Attributes:
-        folder: Where to write; one folder a run.
+        folder: The folder to write to; each run needs its own.
 
     Raises:
-        OptionError: There is no tensorboard.
+        OptionError: tensorboard is not installed.
     """
 
     first_only: ClassVar[bool] = True
@@ -343,21 +343,21 @@ class TensorBoard(Callback):
         self._writer: Any = None
 
     def on_start(self, run: Run) -> None:
-        """Begins a file, which takes the place of others from the next step on."""
+        """Begins a file, which replaces others from the next step on."""
         self.close()
         self._writer = self._writers.EventFileWriter(os.fspath(self.folder))
         start = self._events.SessionLog(status=self._events.SessionLog.START)
         self._writer.add_event(self._events.Event(wall_time=time.time(), step=run.step + 1, session_log=start))
 
     def on_records(self, run: Run, records: Sequence[Record]) -> None:
-        """Writes what steps gave."""
+        """Writes losses and metrics."""
         for record in records:
             values = {"loss": record.loss, **record.metrics, "learning_rate": record.learning_rate}
             self._write(record.step, {f"train/{name}": value for name, value in values.items()})
         self._writer.flush()
 
     def on_evaluate(self, run: Run, metrics: Mapping[str, float]) -> None:
-        """Writes what was found."""
+        """Writes an evaluation."""
         self._write(run.step, {f"evaluation/{name}": value for name, value in metrics.items()})
         self._writer.flush()
 

@@ -1,8 +1,8 @@
-"""Batches to train on: from arrays, from functions or from any iterable, prepared while the step before runs.
+"""Batches to train on: from arrays, from functions or from any iterable, prefetched while the previous step runs.
 
-What a training run takes is any iterable of dicts that have an array for each input; going through it once is an epoch.
-`batches` and `generated` know their place, so that a run which was stopped finds its way back: a batch is a function of
-the epoch and of its number in it, and of nothing else.
+A training run takes any iterable of dicts that have an array for each input; one pass over it is an epoch. `batches`
+and `generated` know their position, so that a run can be resumed: a batch depends only on the epoch and on its number
+within the epoch.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import numpy as np
 from tensorgrad.errors import InputError, OptionError
 from tensorgrad.ops import random
 from tensorgrad.runtime.conversion import to_numpy
+from tensorgrad.tracing.checks import is_integer
 from tensorgrad.tracing.location import user_line
 
 __all__ = ["Ahead", "Batches", "Generated", "Seekable", "batches", "generated", "prefetch"]
@@ -29,17 +30,17 @@ LAST = ("drop", "pad", "keep")
 
 @runtime_checkable
 class Seekable(Protocol):
-    """Data that knows its place, which a checkpoint can hold."""
+    """Data that knows its position, which a checkpoint can hold."""
 
     def state_dict(self) -> dict[str, Any]:
         """Returns the position, and what must be equal to resume there, as JSON."""
         ...
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Goes to where another was.
+        """Restores the position of a state.
 
         Raises:
-            InputError: That one's batches were others. Then nothing has changed.
+            InputError: It belongs to different batches. Then nothing has changed.
         """
         ...
 
@@ -48,8 +49,8 @@ class Placed(abc.ABC):
     """Data whose batches can be found by epoch and number.
 
     Attributes:
-        epoch: How many epochs have been gone through.
-        index: How many batches of the present one.
+        epoch: The number of completed epochs.
+        index: The number of batches of the current epoch that have been used.
     """
 
     def __init__(self) -> None:
@@ -61,20 +62,20 @@ class Placed(abc.ABC):
         """Returns a batch."""
 
     def part_at(self, epoch: int, index: int, names: Collection[str], rank: int, size: int) -> Batch:
-        """Returns a batch, of some inputs only this process's part, where that is cheaper to make than the whole.
+        """Returns a batch, with only this process's part of some inputs if that is cheaper than the whole.
 
         Args:
             epoch: The epoch.
             index: The batch's number in it.
-            names: The inputs of which each process needs one of as many equal parts, along the first axis.
-            rank: This process.
-            size: How many there are.
+            names: The inputs that are divided among the processes, along the first axis.
+            rank: The rank of this process.
+            size: The number of processes.
         """
         return self.at(epoch, index)
 
     @abc.abstractmethod
     def check_parts(self) -> None:
-        """Requires every batch to be as large as the others, since a group takes its parts of whole batches.
+        """Checks that all batches have the same size, since a group divides whole batches.
 
         Raises:
             InputError: The last one is smaller.
@@ -86,14 +87,14 @@ class Placed(abc.ABC):
 
     @abc.abstractmethod
     def _kind(self) -> dict[str, Any]:
-        """Returns a fingerprint of the data that these batches come from."""
+        """Returns a fingerprint of the data behind these batches."""
 
     def __iter__(self) -> Iterator[Batch]:
-        """Yields the rest of the present epoch; then the next one is the present one."""
+        """Yields the rest of the current epoch, and then advances to the next."""
         return self.parts((), 0, 1)
 
     def parts(self, names: Collection[str], rank: int, size: int) -> Iterator[Batch]:
-        """Yields the rest of the present epoch as one process of a group needs it; see `part_at`."""
+        """Yields the rest of the current epoch as one process of a group needs it; see `part_at`."""
         while self.index < self._length():
             batch = self.part_at(self.epoch, self.index, names, rank, size)
             self.index += 1
@@ -105,10 +106,10 @@ class Placed(abc.ABC):
         return {"epoch": self.epoch, "index": self.index, **self._kind()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Goes to where `state_dict` was taken.
+        """Restores the position at which `state_dict` was taken.
 
         Raises:
-            InputError: The state is of other data; lists what differs. Then nothing has changed.
+            InputError: The state belongs to different data; lists the differences. Then nothing has changed.
         """
         if not isinstance(state, Mapping) or not all(isinstance(name, str) for name in state):
             raise InputError(f"{user_line()}: the data's place must be a dict by name, got {state!r}")
@@ -131,7 +132,7 @@ def _is_count(value: Any) -> bool:
 
 
 class Batches(Placed):
-    """Batches of arrays; `batches` makes it. Its length is the number of batches in an epoch."""
+    """Batches of arrays, as `batches` returns them. The length is the number of batches in an epoch."""
 
     def __init__(self, arrays: Mapping[str, np.ndarray], size: int, key: np.ndarray | None, last: str, mask: str):
         super().__init__()
@@ -155,12 +156,12 @@ class Batches(Placed):
         """Returns a batch, by its number in an epoch.
 
         Raises:
-            InputError: There is none of that number.
+            InputError: There is no batch of that number.
         """
         return self.part_at(epoch, index, (), 0, 1)
 
     def part_at(self, epoch: int, index: int, names: Collection[str], rank: int, size: int) -> Batch:
-        """Returns a batch, of some inputs only this process's part; all of it where it has no equal parts.
+        """Returns a batch, with only this process's part of some inputs, or all of it if it can't be divided equally.
 
         Raises:
             InputError: There is no batch of that number.
@@ -174,7 +175,7 @@ class Batches(Placed):
         part = slice(0, count) if rest else slice(rank * each, (rank + 1) * each)
 
         def rows(wanted: slice) -> Any:
-            """Returns which examples are in a part of the batch; padding repeats those that are there."""
+            """Returns which examples are in a part of the batch; padding repeats examples."""
             moved: Any = slice(start + wanted.start, start + wanted.stop)
             if count > there:
                 moved = start + np.arange(wanted.start, wanted.stop) % there
@@ -210,7 +211,7 @@ class Batches(Placed):
 
 
 def _permutation(key: random.Key, count: int) -> np.ndarray:
-    """As `tg.random.permutation`, by numpy's sort."""
+    """Returns the same as `tg.random.permutation`, using numpy's sort."""
     order = np.arange(count, dtype=np.int64)
     for _ in range(math.ceil(3 * math.log(max(1, count)) / math.log(random.WORD))):
         key, own = np.asarray(random.split(key))
@@ -221,23 +222,24 @@ def _permutation(key: random.Key, count: int) -> np.ndarray:
 def batches(
     arrays: Mapping[str, Any], size: int, *, shuffle: Any = None, last: str = "drop", mask: str = "mask"
 ) -> Batches:
-    """Batches of arrays.
+    """Returns batches of arrays.
 
     Args:
-        arrays: An array for each input, by name, all with as many examples along their first axis.
-        size: How many examples a batch has.
-        shuffle: A seed or key, by which each epoch has another order; in order by default.
-        last: What becomes of the examples that fill no batch: "drop" leaves them out; "keep" gives them as a smaller
-            batch, for functions that are attached; "pad" repeats some of them to fill one, and every batch gets a mask.
+        arrays: An array for each input, by name, all with the same number of examples along their first axis.
+        size: The number of examples in a batch.
+        shuffle: A seed or key, with which each epoch has a different order; in order by default.
+        last: What to do with the last examples if they don't fill a batch: "drop" leaves them out; "keep" yields them
+            as a smaller batch, for attached functions; "pad" repeats some of them to fill it, and adds a mask to every
+            batch.
         mask: With "pad", the input that is 1.0 for examples and 0.0 for padding, f32 `[size]`; the loss has to weight
             by it.
 
     Returns:
-        An iterable that goes on where it stopped.
+        An iterable that continues where it stopped.
 
     Raises:
-        InputError: There are no arrays, they have other numbers of examples, or one is called as the mask.
-        OptionError: Another setting is out of range, or no batch is full with "drop".
+        InputError: There are no arrays, they have different numbers of examples, or one has the name of the mask.
+        OptionError: A setting is out of range, or no batch is full with "drop".
     """
     if not isinstance(arrays, Mapping) or not arrays:
         given = "none" if isinstance(arrays, Mapping) else type(arrays).__name__
@@ -249,7 +251,7 @@ def batches(
     wrong = {name: array.dtype for name, array in found.items() if array.dtype.kind in "OSU"}
     if wrong:
         raise InputError(f"{user_line()}: batches: arrays must be of numbers, there are {wrong}")
-    if isinstance(size, bool) or not isinstance(size, int) or size < 1:
+    if not is_integer(size, 1):
         raise OptionError(f"{user_line()}: batches: size must be a positive integer, got {size!r}")
     if last not in LAST:
         raise OptionError(f"{user_line()}: batches: last must be one of {', '.join(LAST)}, got {last!r}")
@@ -276,14 +278,14 @@ def _key(shuffle: Any) -> np.ndarray | None:
 
 
 class Generated(Placed):
-    """Batches that a function makes; `generated` makes it."""
+    """Batches made by a function, as `generated` returns them."""
 
     def __init__(self, function: Callable[[int], Mapping[str, Any]], length: int | None):
         super().__init__()
         self._function, self._count = function, length
 
     def check_parts(self) -> None:
-        """See `Placed`; a step checks the shapes of what the function makes."""
+        """See `Placed`; a step checks the shapes of the batches."""
 
     def __len__(self) -> int:
         if self._count is None:
@@ -309,23 +311,23 @@ class Generated(Placed):
 
 
 def generated(function: Callable[[int], Mapping[str, Any]], length: int | None = None) -> Generated:
-    """Batches that a function makes from their number.
+    """Returns batches that a function makes from their number.
 
     `generated(lambda number: windows(text, tg.random.fold_in(key, number)))` never ends.
 
     Args:
-        function: Called with 0, 1, 2, ...; gives an array for each input. It must give the same for the same number.
-        length: How many batches make an epoch; `None` for epochs without end.
+        function: Called with 0, 1, 2, ...; returns an array for each input, which must depend only on the number.
+        length: The number of batches in an epoch; `None` for an endless epoch.
 
     Returns:
-        An iterable that goes on where it stopped.
+        An iterable that continues where it stopped.
 
     Raises:
         OptionError: `function` can't be called, or the length is not a positive integer.
     """
     if not callable(function):
         raise OptionError(f"{user_line()}: generated: takes a function of a number, got {function!r}")
-    if length is not None and (isinstance(length, bool) or not isinstance(length, int) or length < 1):
+    if length is not None and not is_integer(length, 1):
         raise OptionError(f"{user_line()}: generated: length must be a positive integer, got {length!r}")
     return Generated(function, length)
 
@@ -334,9 +336,9 @@ T = TypeVar("T")
 
 
 class Ahead(Generic[T]):
-    """An iterator over what a thread prepares, some items ahead; `prefetch` makes it.
+    """An iterator whose items a thread prepares ahead, as `prefetch` returns it.
 
-    What the thread raises is raised here, in its place.
+    An exception in the thread is raised here, in the place of the item.
     """
 
     def __init__(self, items: Iterable[T], ahead: int):
@@ -380,7 +382,7 @@ class Ahead(Generic[T]):
         raise StopIteration
 
     def close(self, patience: float = 5.0) -> bool:
-        """Stops the thread; says whether it has ended within so many seconds."""
+        """Stops the thread; returns whether it ended within the given number of seconds."""
         self._stopped.set()
         self._ended = True
         self._thread.join(patience)
@@ -388,18 +390,18 @@ class Ahead(Generic[T]):
 
 
 def prefetch(items: Iterable[T], ahead: int = 2) -> Ahead[T]:
-    """Goes through an iterable once, in a thread that is some items ahead.
+    """Iterates over an iterable once, in a thread that is some items ahead.
 
-    Steps are submitted without waiting, and what they are given is copied at once: so the next batches are prepared,
-    and go to the device, while it is busy.
+    Steps are submitted without waiting, and their inputs are copied immediately, so the next batches are prepared and
+    uploaded while the device is busy.
 
     Args:
-        items: Anything to go through. Nothing else should use it meanwhile.
-        ahead: How many items may wait.
+        items: The iterable. Nothing else should use it meanwhile.
+        ahead: The largest number of prepared items.
 
     Raises:
         OptionError: `ahead` is not a positive integer.
     """
-    if isinstance(ahead, bool) or not isinstance(ahead, int) or ahead < 1:
+    if not is_integer(ahead, 1):
         raise OptionError(f"{user_line()}: prefetch: ahead must be a positive integer, got {ahead!r}")
     return Ahead(items, ahead)

@@ -1,4 +1,4 @@
-"""`tg.fit`: the loop around a training step, with evaluations, checkpoints, a log, and a way back after a kill."""
+"""`tg.fit`: the training loop, with evaluations, checkpoints, a log, and resumption after a kill."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from tensorgrad.driver.training import Training
 from tensorgrad.errors import DivergenceError, InputError, OptionError, TensorgradError
 from tensorgrad.runtime.group.agreement import of_first, together
 from tensorgrad.runtime.group.group import agree
+from tensorgrad.tracing.checks import is_integer
 from tensorgrad.tracing.location import user_line
 from tensorgrad.tracing.tracer import refuse_inside_trace
 from tensorgrad.train.callbacks import Checkpoints, LossCurve, watched
@@ -34,7 +35,7 @@ from tensorgrad.train.run_state import LOSSES, RunState, read_run
 
 INTERRUPTED = "interrupted"
 STOP, RAISE, IGNORE = ON_NAN = ("stop", "raise", "ignore")
-"""What `fit` does about a loss that is NaN or infinite."""
+"""How `fit` reacts to a loss that is NaN or infinite."""
 
 T = TypeVar("T")
 Evaluate: TypeAlias = Callable[[Training], float | Mapping[str, float]]
@@ -42,7 +43,7 @@ Batches: TypeAlias = Iterable[Mapping[str, Any]]
 
 
 class _Item(NamedTuple):
-    """A batch, or the end of an epoch, and where the data is then."""
+    """A batch, or the end of an epoch, and the position of the data afterwards."""
 
     batch: Mapping[str, Any] | None
     place: dict[str, Any] | None
@@ -84,7 +85,7 @@ class _Run(Run):
             self._meetings.wish = self._meetings.wish or reason
 
     def finish(self, reason: str) -> None:
-        """Ends the run for what all processes see at the same step."""
+        """Ends the run for a reason that all processes see at the same step."""
         self.reason = self.reason or reason
 
     def goes_on(self) -> bool:
@@ -111,7 +112,7 @@ class _Run(Run):
         self._place = item.place
 
     def evaluate(self, function: Evaluate) -> None:
-        """Evaluates, once everything before is known; not where that has diverged."""
+        """Evaluates once all earlier results are known, unless the run has diverged."""
         self.flush()
         if self.diverged_at is not None:
             return
@@ -120,7 +121,7 @@ class _Run(Run):
         self.tell("on_evaluate", metrics)
 
     def check_watched(self, found: Mapping[str, float]) -> None:
-        """Requires what evaluations give to have the metrics that callbacks watch.
+        """Checks that evaluations have the metrics that callbacks watch.
 
         Raises:
             InputError: One is missing.
@@ -130,7 +131,7 @@ class _Run(Run):
                 watched(type(hook).__name__, name, found)
 
     def flush(self) -> None:
-        """Reads what steps gave, and tells it."""
+        """Reads the results of steps, and passes them to the callbacks."""
         records = [record(done) for done in self._pending]
         self._pending.clear()
         self._meetings.have_read(len(records))
@@ -177,10 +178,10 @@ class _Run(Run):
         checkpoints.write_checkpoint(path, {**state, LOSSES: np.array(self.losses, np.float64)}, run)
 
     def resume(self, path: Path) -> None:
-        """Goes on from a checkpoint.
+        """Resumes from a checkpoint.
 
         Raises:
-            InputError: It is of another run. Then the training and the data are as they were.
+            InputError: It belongs to a different run. Then the training and the data are unchanged.
         """
         where = f"{user_line()}: {path}"
         state, run = self._together(lambda: self._checked(path, where))
@@ -206,14 +207,14 @@ class _Run(Run):
         self._first_here = self.step
 
     def _together(self, act: Callable[[], T]) -> T:
-        """Calls what can fail in one process of a group alone, so that all raise then."""
+        """Calls a function that may fail in only one process of a group, so that all processes raise."""
         return together(self.training.group, act, "tg.fit: resume")
 
     def _checked(self, path: Path, where: str) -> tuple[checkpoints.State, RunState]:
-        """Reads a checkpoint, and checks that it is of this run.
+        """Reads a checkpoint, and checks that it belongs to this run.
 
         Raises:
-            InputError: It is of another one.
+            InputError: It belongs to a different one.
         """
         state, saved = checkpoints.read_checkpoint(path)
         run = read_run(saved, state, where)
@@ -232,14 +233,14 @@ class _Run(Run):
         return state, run
 
     def close(self) -> None:
-        """Closes callbacks, and puts the data where the run has come to, however far it was prepared."""
+        """Closes callbacks, and sets the data's position to that of the run, however far it was prefetched."""
         for hook in self._hooks:
             hook.close()
         if isinstance(self._data, Seekable) and self._place is not None:
             self._data.load_state_dict(self._place)
 
     def end(self) -> None:
-        """Tells callbacks that the run is over; the summary names the last checkpoint, and comes behind it."""
+        """Tells callbacks that the run is over; the summary names the last checkpoint, so it comes last."""
         for hook in sorted(self._hooks, key=lambda hook: isinstance(hook, ProgressBar)):
             hook.on_end(self)
 
@@ -264,7 +265,7 @@ class _Run(Run):
         return next((hook for hook in self._hooks if isinstance(hook, Checkpoints)), None)
 
     def _kept(self) -> list[tuple[str, Callback]]:
-        """Returns the callbacks that have something to keep, by the names of their classes."""
+        """Returns the callbacks that have state to keep, by the names of their classes."""
         return [(type(hook).__name__, hook) for hook in self._all_hooks if is_kept(hook)]
 
 
@@ -274,10 +275,10 @@ def is_kept(hook: Callback) -> bool:
 
 
 def _bring(part: Any, values: Mapping[str, Any], where: str) -> None:
-    """Brings data or a callback to where a checkpoint has it.
+    """Restores the state of data or a callback from a checkpoint.
 
     Raises:
-        InputError: It can't go on from there.
+        InputError: It can't resume from there.
     """
     try:
         part.load_state_dict(values)
@@ -292,7 +293,7 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def _schedule(training: Training) -> str | dict[str, str] | None:
-    """Returns what scales learning rates, as checkpoints have it."""
+    """Returns the name of the learning rate's schedule, as in checkpoints."""
     found = training.schedules
     return found.get("") if found.keys() <= {""} else found
 
@@ -316,49 +317,51 @@ def fit(
 ) -> Report:
     """Trains on data, step by step. With `tg.compile(..., accumulate=n)`, a step is n batches of the data.
 
-    Steps are submitted without waiting; losses are read after some dozens of them, or a second. Ctrl-C ends the run
-    after the present step, as if that were its end, but without another evaluation; a second one at once.
+    Steps are submitted without waiting; losses are read every few dozen steps, or every second. Ctrl-C ends the run
+    after the current step, as if it had been the last, but without another evaluation; a second Ctrl-C ends it
+    immediately.
 
-    With `checkpoint` and `resume`, a run that was stopped at any moment goes on from its last checkpoint when the same
-    call is made again, and gives the same bits as if it had not been stopped: parameters, optimizer, random key, the
-    order and place of the data, callbacks, and the log, which is cut back to the checkpoint.
+    With `checkpoint` and `resume`, a run that was stopped at any moment resumes from its last checkpoint when the same
+    call is made again, and gives the same bits as an uninterrupted one: parameters, optimizer, random key, the order of
+    the data and the position in it, callbacks, and the log, which is truncated to the checkpoint.
 
-    A run whose loss is NaN or infinite ends, unless `on_nan` says otherwise. That is seen when losses are read anyway,
-    so that some dozens of steps may run on; checkpoints are looked at before they are written, and none is from then
-    on, so that the last one is from before.
+    A run ends when its loss becomes NaN or infinite, unless `on_nan` says otherwise. That is noticed when losses are
+    read anyway, so some dozens of further steps may run; no checkpoint is written after that step, so the last one is
+    from before.
 
-    Where the training has a `group`, every process makes the same call, and has the same data: those of `tg.data` give
-    each the part of every batch that it needs, in the order that one process has, so that a run goes on from its
-    checkpoint with any number of processes. Files are written, and progress is shown, by the first process. All end
+    If the training has a `group`, every process makes the same call, with the same data: `tg.data` gives each process
+    the part of every batch that it needs, in the order that a single process has, so that a run resumes from its
+    checkpoint with any number of processes. The first process writes files and shows progress. All processes end
     together, whichever is interrupted. A callback for the first process alone is given to all, with `first_only` true.
 
     Args:
-        training: What `tg.compile` gives.
-        data: The inputs of each step; going through it once is an epoch. Such as `tg.data.batches` gives.
-        steps: How many steps to run, all in all when it goes on from a checkpoint.
-        epochs: How many epochs to run. With both, what comes first ends the run. A step that an epoch's batches do not
-            fill goes on in the next one, or in the next run.
-        evaluate: Called as `evaluate(training)`, to give a number, or several by name. Where a callback watches one of
-            them, such as `EarlyStop`, it is also called before the first step, only to see that there is such a metric.
-        evaluate_every: After how many steps; `None` is after each epoch. And at the end.
-        callbacks: What else happens, in order; see `tg.callbacks`.
+        training: A training, as `tg.compile` returns it.
+        data: The inputs of each step, such as those of `tg.data.batches`; one pass over it is an epoch.
+        steps: How many steps to run, including those before the checkpoint that the run resumes from.
+        epochs: How many epochs to run. With both, whichever comes first ends the run. A step that the batches of an
+            epoch don't fill is completed in the next epoch or run.
+        evaluate: Called as `evaluate(training)`; returns a number, or several by name. If a callback watches a metric,
+            such as `EarlyStop`, it is also called before the first step, to check that the metric exists.
+        evaluate_every: The number of steps between evaluations; `None` evaluates after each epoch. The end is always
+            evaluated.
+        callbacks: Callbacks, in order; see `tg.callbacks`.
         checkpoint: A folder to keep checkpoints in, after each epoch, or `tg.callbacks.Checkpoints`.
-        resume: Whether to go on from the last checkpoint in that folder, if there is one.
-        log: A `.csv` or `.jsonl` file for what steps and evaluations give.
-        plot: A picture of the losses, written at the end; needs matplotlib.
-        prefetch: How many batches a thread prepares ahead; 0 for none, where data depends on what is trained.
-        progress: Whether to show a bar, or lines where there is no terminal, and a summary.
-        on_nan: What to do about a loss that is NaN or infinite: "stop" ends the run, with the step and the last
-            checkpoint in the report's `reason`; "raise" raises an error that says the same; "ignore" goes on.
+        resume: Whether to resume from the last checkpoint in that folder, if there is one.
+        log: A `.csv` or `.jsonl` file for the results of steps and evaluations.
+        plot: A file for a plot of the losses, written at the end; needs matplotlib.
+        prefetch: How many batches a thread prepares ahead; 0 for none, if the data depends on the training.
+        progress: Whether to show a progress bar, or lines without a terminal, and a summary.
+        on_nan: What to do when the loss is NaN or infinite: "stop" ends the run, with the step and the last checkpoint
+            in the report's `reason`; "raise" raises an error that says the same; "ignore" continues.
 
     Returns:
-        How it went.
+        A report of the run.
 
     Raises:
         OptionError: A setting is out of range.
         InputError: The data ends early or doesn't fit, the folder holds another run's checkpoints, or the checkpoint
-            doesn't belong to this run: another model, optimizer, schedule, data or callbacks, or data without a place.
-            Then nothing is loaded.
+            doesn't belong to this run: a different model, optimizer, schedule, data or callbacks, or data without a
+            position. Then nothing is loaded.
         DivergenceError: The loss was NaN or infinite, and `on_nan` is "raise".
         GroupError: Processes were given different arguments, or one did not come.
         TraceError: This is inside a trace.
@@ -459,7 +462,7 @@ def _check(
     least = {"steps": (steps, 1), "epochs": (epochs, 1), "evaluate_every": (evaluate_every, 1)}
     least["prefetch"] = (prefetch, 0)
     for name, (value, lowest) in least.items():
-        if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < lowest):
+        if value is not None and not is_integer(value, lowest):
             raise OptionError(f"{where} {name} must be an integer from {lowest}, got {value!r}")
     if isinstance(data, Iterator) and epochs is not None and epochs > 1:
         raise InputError(f"{where} an iterator can be gone through once, not for {epochs} epochs")
@@ -499,7 +502,7 @@ def _length(data: Batches) -> int | None:
 
 
 def _resume(run: _Run, files: Checkpoints | None, resume: bool) -> bool:
-    """Loads the last checkpoint, if it is to be and there is one."""
+    """Loads the last checkpoint, if there is one and `resume` asks for it."""
     if files is None:
         if resume:
             raise OptionError(f"{user_line()}: fit: resume needs checkpoint=, the folder to go on from")
@@ -517,7 +520,7 @@ def _resume(run: _Run, files: Checkpoints | None, resume: bool) -> bool:
 
 
 def _epoch(data: Batches, training: Training) -> Iterator[Mapping[str, Any]]:
-    """Returns the batches of an epoch; of those that data makes by their number, what this process needs."""
+    """Returns the batches of an epoch; of data with a position, only the parts that this process needs."""
     distribution = training._source.distribution
     if distribution is None or not isinstance(data, Placed):
         return iter(data)
@@ -525,7 +528,7 @@ def _epoch(data: Batches, training: Training) -> Iterator[Mapping[str, Any]]:
 
 
 def _walk(data: Batches, resumed: bool, training: Training) -> Iterator[_Item]:
-    """Batches, epoch by epoch, with the data's place behind each."""
+    """Yields batches, epoch by epoch, with the data's position after each."""
     first, seekable = True, isinstance(data, Seekable)
 
     def place() -> dict[str, Any] | None:
@@ -561,7 +564,7 @@ def _items(data: Batches, prefetch: int, resumed: bool, training: Training) -> I
 
 @contextmanager
 def _closing(run: _Run) -> Iterator[None]:
-    """Puts everything in order at the end, whatever happens."""
+    """Closes everything at the end, whatever happens."""
     try:
         yield
     finally:
@@ -570,7 +573,7 @@ def _closing(run: _Run) -> Iterator[None]:
 
 @contextmanager
 def _interruptible(run: _Run) -> Iterator[None]:
-    """Makes of the first Ctrl-C a wish to stop, in the main thread, where signals arrive."""
+    """Turns the first Ctrl-C into a request to stop, in the main thread, where signals arrive."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

@@ -1,4 +1,4 @@
-"""Logs of training runs: a row for each step and each evaluation, cut back to the checkpoint when a run goes on."""
+"""Logs of training runs: a row for each step and evaluation, truncated to the checkpoint when a run resumes."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ Row = Mapping[str, Any]
 
 
 class Log(Callback):
-    """Writes what steps and evaluations gave to a file, `.csv` or `.jsonl`.
+    """Writes the results of steps and evaluations to a file, `.csv` or `.jsonl`.
 
-    A row of a step has `step`, `epoch`, `loss`, the loss' metrics by path, and `learning_rate`; one of an evaluation
+    The row of a step has `step`, `epoch`, `loss`, the loss' metrics by path, and `learning_rate`; that of an evaluation
     has `step`, `epoch`, and its metrics as `evaluation.<name>`. Nothing in it depends on the clock.
 
     Args:
-        path: The file. A new run replaces it; one that goes on first cuts it back to where the checkpoint was written.
+        path: The file. A new run replaces it; a resumed one first truncates it to the checkpoint.
 
     Raises:
-        OptionError: Its name ends otherwise.
+        OptionError: Its suffix is neither.
     """
 
     first_only = True
@@ -48,7 +48,7 @@ class Log(Callback):
         self._file: io.TextIOWrapper | None = None
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Goes on after as many rows.
+        """Continues after the given number of rows.
 
         Raises:
             InputError: The file has fewer.
@@ -63,14 +63,14 @@ class Log(Callback):
         self._rows = rows
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns how many rows there are; they are on the disk then."""
+        """Flushes the rows to the disk, and returns their number."""
         if self._file is not None:
             self._file.flush()
             os.fsync(self._file.fileno())
         return {"rows": self._rows}
 
     def on_start(self, run: Run) -> None:
-        """Cuts the file back."""
+        """Truncates the file."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         kept = self._lines()[: self._rows + self._is_csv] if self._rows else []
         self._columns = next(csv.reader(kept[:1]), []) if self._is_csv else []
@@ -97,13 +97,13 @@ class Log(Callback):
             self._file = None
 
     def _lines(self) -> list[str]:
-        """Returns the file's lines that are complete."""
+        """Returns the complete lines of the file."""
         if not self.path.exists():
             return []
         return [line + "\n" for line in self.path.read_text("utf-8").split("\n")[:-1]]
 
     def _replace(self, lines: Sequence[str]) -> None:
-        """Opens a new file that begins with these lines, in the place of the old one."""
+        """Replaces the file with a new one that begins with the given lines, and opens it."""
         self.close()
         aside = self.path.with_name(f".{self.path.name}.{os.getpid()}.part")
         aside.write_text("".join(lines), "utf-8", newline="")
@@ -126,7 +126,7 @@ class Log(Callback):
         return json.dumps({name: _number(value) for name, value in row.items()}) + "\n"
 
     def _widen(self, columns: Sequence[str]) -> None:
-        """Adds columns, which are empty in the rows that there are."""
+        """Adds columns, which are empty in existing rows."""
         old = self._lines()[1:] if self._columns else []
         self._columns += columns
         empty = "," * len(columns)
@@ -140,12 +140,12 @@ def _csv_line(cells: Sequence[str]) -> str:
 
 
 def _text(value: Any) -> str:
-    """Returns a number in as few digits as its dtype needs."""
+    """Returns a number with as few digits as its dtype needs."""
     return str(value.item() if isinstance(value, (np.integer, np.bool_)) else value)
 
 
 def _number(value: Any) -> Any:
-    """Returns a number for JSON, which has none that is not finite: those are null."""
+    """Returns a number for JSON, in which numbers that aren't finite are null."""
     if isinstance(value, (np.floating, float)):
         return float(str(value)) if math.isfinite(value) else None
     return value.item() if isinstance(value, np.generic) else value

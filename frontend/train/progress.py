@@ -1,4 +1,4 @@
-"""What a training run shows of itself: a bar on terminals, a few lines elsewhere."""
+"""The progress display of a training run: a bar on terminals, a few lines elsewhere."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ STEPS_A_LINE = 1000
 
 
 class ProgressBar(Callback):
-    """Shows the step, the loss, the rate and the time that is left."""
+    """Shows the step, the loss, the rate and the remaining time."""
 
     first_only = True
 
@@ -45,7 +45,7 @@ class ProgressBar(Callback):
             self._bar.start()
 
     def on_records(self, run: Run, records: Sequence[Record]) -> None:
-        """Shows the last of them."""
+        """Shows the last record."""
         last = records[-1]
         rate = (run.steps_done - self._first) / max(time.perf_counter() - self._started, 1e-9)
         shown = f"loss {last.loss:.4g}, {rate:.3g} steps/s"
@@ -57,19 +57,19 @@ class ProgressBar(Callback):
             self._print(f"step {last.step}{total}: {shown}")
 
     def on_evaluate(self, run: Run, metrics: Mapping[str, float]) -> None:
-        """Shows what was found."""
+        """Shows the evaluation."""
         if self._bar is not None:
             self._evaluation = f"; {numbers(metrics)}"
         else:
             self._print(f"step {run.step}, evaluation: {numbers(metrics)}")
 
     def on_end(self, run: Run) -> None:
-        """Takes the bar away and sums up."""
+        """Removes the bar and prints a summary."""
         self.close()
         self._print(str(run.report()))
 
     def close(self) -> None:
-        """Takes the bar away."""
+        """Removes the bar."""
         if self._bar is not None:
             self._bar.stop()
             self._bar = None

@@ -1,4 +1,4 @@
-"""What steps and evaluations gave, as callbacks are told it."""
+"""The results of steps and evaluations, as callbacks receive them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tensorgrad.train.run import Record
 
 
 class Done(NamedTuple):
-    """A step that has run, with what its micro-batches gave, or the only one."""
+    """A step that has run, with the results of its micro-batches."""
 
     step: int
     epoch: int
@@ -43,7 +43,7 @@ def _scalar(value: Any) -> Any:
 
 
 def scalars(result: Any) -> tuple[Any, dict[str, Any]]:
-    """Returns the loss and the metrics that are scalars, by path, of what a step gave."""
+    """Returns the loss of a step and its scalar metrics by path."""
     loss, metrics = result if isinstance(result, tuple) else (result, {})
     if isinstance(loss, Mapping):  # of several parts: what is told is their sum, and each by its name
         metrics = {**metrics, "loss": loss}
@@ -53,7 +53,7 @@ def scalars(result: Any) -> tuple[Any, dict[str, Any]]:
 
 
 def _mean(values: Sequence[Any]) -> Any:
-    """Returns the mean over micro-batches, of the last one's dtype where that is a float."""
+    """Returns the mean over micro-batches, with the dtype of the last one if that is a float."""
     if len(values) == 1:
         return values[0]
     mean = np.mean(np.asarray(values, np.float64))
@@ -61,7 +61,7 @@ def _mean(values: Sequence[Any]) -> Any:
 
 
 def record(done: Done) -> Record:
-    """Returns what a step gave, read from the device."""
+    """Returns the results of a step, read from the device."""
     rows = [scalars(result) for result in done.results]
     loss = _mean([loss for loss, _ in rows])
     metrics = {path: _mean([values[path] for _, values in rows]) for path in rows[-1][1]}

@@ -1,4 +1,4 @@
-"""A training run as callbacks see it, what they are told, and the report at its end."""
+"""A training run as callbacks see it, the records that they receive, and the final report."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ def numbers(metrics: Mapping[str, float]) -> str:
 
 @dataclass(frozen=True)
 class Report:
-    """How a run went.
+    """The report of a run.
 
     Attributes:
         step: The training's step count.
-        epoch: How many epochs are over.
+        epoch: The number of completed epochs.
         reason: Why it ended.
         seconds: How long this process ran it.
         steps_run: How many steps this process ran.
-        losses: The loss of every step of the run, f64, those before it went on from a checkpoint included; the mean
-            over micro-batches, where a step has several.
-        evaluations: What evaluations gave, with their steps.
+        losses: The loss of every step of the run, f64, including those before it was resumed; the mean over
+            micro-batches, if a step has several.
+        evaluations: The evaluations, with their steps.
         checkpoint: The last checkpoint, if there is one.
-        best: The best one, if it was to be kept.
-        diverged_at: The first step whose loss, or whose parameters, were NaN or infinite, if that ended the run.
+        best: The best checkpoint, if it was requested.
+        diverged_at: The first step whose loss or parameters were NaN or infinite, if that ended the run.
     """
 
     step: int
@@ -70,13 +70,13 @@ class Run(ABC):
     """A training run, as callbacks see it.
 
     Attributes:
-        training: What is trained.
-        epoch: How many epochs are over.
-        steps: How many steps the run has in all, if that is known.
-        losses: The losses that have been read, of every step from the run's first.
-        evaluations: What evaluations gave, with their steps.
-        reason: Why it ends, or None.
-        diverged_at: The step that `diverge` was called with first, or None.
+        training: The training.
+        epoch: The number of completed epochs.
+        steps: The total number of steps, if it is known.
+        losses: The losses read so far, from the run's first step on.
+        evaluations: The evaluations, with their steps.
+        reason: Why the run ends, or None.
+        diverged_at: The first step that `diverge` was called with, or None.
     """
 
     def __init__(self, training: Training, steps: int | None):
@@ -96,7 +96,7 @@ class Run(ABC):
 
     @property
     def steps_done(self) -> int:
-        """How many steps of the run are done."""
+        """The number of completed steps of the run."""
         return self.step - self._start
 
     @property
@@ -106,21 +106,21 @@ class Run(ABC):
 
     @property
     def last_step(self) -> int | None:
-        """The number of the run's last step, if that is known."""
+        """The number of the run's last step, if it is known."""
         return None if self.steps is None else self._start + self.steps
 
     @property
     def is_within_step(self) -> bool:
-        """Whether some micro-batches of a step have run, and others have not."""
+        """Whether a step is incomplete: only some of its micro-batches have run."""
         return self.training.accumulated > 0
 
     @property
     def is_first(self) -> bool:
-        """Whether this is the first process of the training's group, or one on its own."""
+        """Whether this is the first process of the training's group, or the only one."""
         return self.training.group is None or self.training.group.rank == 0
 
     def by_first(self, act: Callable[[], object]) -> None:
-        """Calls a function, such as one that writes a file, in the first process; others wait, and raise what it does.
+        """Calls a function, such as one that writes a file, in the first process; others wait, and raise if it does.
 
         Every process of a group has to call this.
         """
@@ -129,45 +129,45 @@ class Run(ABC):
     def stop(self, reason: str) -> None:
         """Ends the run after this step.
 
-        The processes of a group end it together, whichever asks for it: when all of them were told something, and at
-        the latest when losses are read.
+        The processes of a group end it together, whichever asks for it: after the next callback, or when losses are
+        read at the latest.
         """
         self.reason = self.reason or reason
 
     @abstractmethod
     def diverge(self, step: int, what: str) -> None:
-        """Ends the run because of numbers that are NaN or infinite; from now on no checkpoint is written.
+        """Ends the run because of a NaN or an infinity; no checkpoint is written from now on.
 
         Args:
-            step: Whose numbers they are.
-            what: Which, such as "the loss was nan".
+            step: The step in which it occurred.
+            what: Where it occurred, such as "the loss was nan".
         """
 
     @abstractmethod
     def save(self, path: str | os.PathLike[str]) -> bool:
-        """Writes a checkpoint of everything that the run needs to resume; none where it has diverged.
+        """Writes a checkpoint of everything that the run needs to resume, unless it has diverged.
 
-        A loss is that before its step's update, so that a checkpoint behind it may have parameters that are NaN: those
-        are looked at, too, unless `on_nan` is "ignore".
+        The loss of a step is computed before its update, so parameters may be NaN although the loss isn't: they are
+        checked too, unless `on_nan` is "ignore".
 
         Returns:
-            Whether it is written.
+            Whether it was written.
         """
 
     @abstractmethod
     def report(self) -> Report:
-        """Returns how the run went so far."""
+        """Returns the report of the run so far."""
 
 
 @dataclass(frozen=True)
 class Record:
-    """What a step gave.
+    """The results of a step.
 
     Attributes:
         step: Its number; the first is 1.
-        epoch: How many epochs were over.
-        loss: The loss before the update; the mean over micro-batches, where a step has several.
-        metrics: The loss' metrics that are scalars, by path; means likewise.
+        epoch: The number of completed epochs.
+        loss: The loss before the update; the mean over micro-batches, if a step has several.
+        metrics: The loss' scalar metrics by path; means likewise.
         learning_rate: The learning rate.
     """
 
@@ -179,42 +179,42 @@ class Record:
 
 
 class Callback:
-    """Something that is told what happens in a run; override what it needs.
+    """A base class with a method for each event of a run; override those that you need.
 
-    Every process of a group has its own, which is told the same. One whose `first_only` is true is told in the first
-    process alone: it writes, and must not do what all have to do, such as `run.save`.
+    Every process of a group has its own instance, which gets the same calls. One whose `first_only` is true is called
+    only in the first process: it may write files, but not do what all processes have to do, such as `run.save`.
     """
 
     first_only: ClassVar[bool] = False
 
     def on_start(self, run: Run) -> None:
-        """Before the first step, and once more after a checkpoint is loaded."""
+        """Called before the first step, and again after a checkpoint has been loaded."""
 
     def on_records(self, run: Run, records: Sequence[Record]) -> None:
-        """What steps gave, in order, read from the device some dozens at a time; all are given before an evaluation."""
+        """Called with the results of steps, in order, some dozens at a time; all arrive before an evaluation."""
 
     def on_evaluate(self, run: Run, metrics: Mapping[str, float]) -> None:
-        """After an evaluation; its place is `run.step`."""
+        """Called after an evaluation, at `run.step`."""
 
     def on_step(self, run: Run) -> None:
-        """After each step, and its evaluation if it has one, without waiting for the device."""
+        """Called after each step and its evaluation, if any, without waiting for the device."""
 
     def on_epoch(self, run: Run) -> None:
-        """After the last step of an epoch, and its evaluation."""
+        """Called after the last step of an epoch and its evaluation."""
 
     def on_end(self, run: Run) -> None:
-        """When the run is over, or interrupted; not when it fails."""
+        """Called when the run is over or interrupted, but not when it fails."""
 
     def close(self) -> None:
-        """At last, whatever has happened."""
+        """Called last, whatever has happened."""
 
     def watches(self) -> str | None:
-        """Returns the evaluation metric that this needs, if any; `tg.fit` checks first that it exists."""
+        """Returns the evaluation metric that the callback needs, if any; `tg.fit` checks that it exists."""
         return None
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns the state that this needs to resume, as JSON. Called for each checkpoint, in the first process."""
+        """Returns the state that the callback needs to resume, as JSON. Called per checkpoint, in the first process."""
         return {}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Goes on from there; called before `on_start`."""
+        """Restores the state; called before `on_start`."""

@@ -1,4 +1,4 @@
-"""What `tg.fit` keeps in a checkpoint besides the training, read from an untrusted file."""
+"""The state that `tg.fit` keeps in a checkpoint besides the training, read from an untrusted file."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import numpy as np
 
 from tensorgrad.driver import checkpoints
 from tensorgrad.errors import InputError
+from tensorgrad.tracing.checks import is_integer
 from tensorgrad.tracing.location import user_line
 
 LOSSES = checkpoints.RUN + "losses"
@@ -19,17 +20,17 @@ MOST = 2**53
 
 @dataclass(frozen=True)
 class RunState:
-    """Where a run was.
+    """The state of a run.
 
     Attributes:
         start: The training's step count at its start.
-        epoch: How many epochs were over.
-        data: What the data's `state_dict` gave, or `None`.
+        epoch: The number of completed epochs.
+        data: The data's `state_dict`, or `None`.
         schedule: The name of the rate's schedule, or `None`.
-        callbacks: The names of callbacks that keep something, and what they kept.
+        callbacks: The states of callbacks by name.
         micro: The loss and metrics of the micro-batches of an unfinished step.
         losses: The losses of its steps.
-        evaluations: What evaluations gave, with their steps.
+        evaluations: The evaluations, with their steps.
     """
 
     start: int
@@ -46,12 +47,12 @@ def read_run(saved: Mapping[str, Any] | None, state: Mapping[str, np.ndarray], w
     """Returns the record of a run in a checkpoint of `tg.fit`.
 
     Args:
-        saved: What it has besides arrays.
+        saved: Its contents other than arrays.
         state: Its arrays.
-        where: What messages begin with.
+        where: The prefix of messages.
 
     Raises:
-        InputError: It is no such checkpoint, or a damaged one; says what is wrong.
+        InputError: It is not such a checkpoint, or is damaged; says what is wrong.
     """
     if saved is None:
         raise InputError(f"{where} is not a checkpoint of tg.fit")
@@ -95,7 +96,7 @@ def count(value: Any) -> int:
     Raises:
         ValueError: This is none.
     """
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= MOST:
+    if not is_integer(value, 0) or value > MOST:
         raise ValueError(f"{value!r} is not a count")
     return value
 
@@ -134,8 +135,8 @@ def kept(owner: str, state: Mapping[str, Any], name: str, read: Callable[[Any], 
     """Returns the record that a callback keeps under a name.
 
     Args:
-        owner: What messages call the callback.
-        state: What it kept.
+        owner: The callback's name in messages.
+        state: Its state.
         name: The name.
         read: Checks the value, such as `count`.
 

@@ -1,4 +1,4 @@
-"""`checkpoint`: functions whose values are computed again for the derivative, instead of being kept for it."""
+"""`checkpoint`: functions whose values are recomputed for the derivative instead of kept."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ from tensorgrad.transforms.grad import computed
 
 
 def checkpoint(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Makes a function keep nothing for its derivative but what it takes and gives.
+    """Returns a function whose derivative keeps only the arguments and results, and recomputes everything else.
 
-    The derivative computes the function once more and then goes backwards, which trades time for memory (T. Chen et
-    al., Training Deep Nets with Sublinear Memory Cost, 2016). Values and derivatives are the same, to any order.
+    The derivative runs the function again before it goes backwards, which trades time for memory (T. Chen et al.,
+    Training Deep Nets with Sublinear Memory Cost, 2016). Values and derivatives are the same, to any order.
 
     Args:
-        function: Takes anything, and gives a tensor or a tree of them. A module will do. Tensors from around it, such
-            as a module's parameters, may be used in it.
+        function: Takes anything, and returns a pytree of tensors. A module will do. It may capture tensors, such as a
+            module's parameters.
 
     Returns:
-        The function, to be called in its place.
+        A function to call instead.
 
     Raises:
         TraceError: It is not a function; or, when called: a result is not a tensor.
@@ -80,7 +80,7 @@ def checkpoint(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _filling(function: Callable[..., Any], leaves: Sequence[Any], rebuild: trees.Rebuild) -> Callable[..., Any]:
-    """Returns a function of the arrays among arguments alone."""
+    """Returns a function of only the arrays among the arguments."""
 
     def call(*tensors: Any) -> Any:
         rest = iter(tensors)
@@ -91,7 +91,7 @@ def _filling(function: Callable[..., Any], leaves: Sequence[Any], rebuild: trees
 
 
 def _closed(block: Block) -> list[SSAValue]:
-    """Makes the values that a block uses from around it arguments of it; returns them."""
+    """Turns the values that a block captures into arguments, and returns them."""
     inside = {result for op in block.ops for result in op.results}
     arguments: dict[SSAValue, SSAValue] = {}
     for op in block.ops:

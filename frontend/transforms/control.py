@@ -1,4 +1,4 @@
-"""Control flow in the IR: `scan`, a loop with a state, and `cond`, a choice between two computations."""
+"""Control flow in the IR: `scan`, a loop with state, and `cond`, a choice between two computations."""
 
 from __future__ import annotations
 
@@ -40,28 +40,28 @@ def scan(
     length: int | None = None,
     reverse: bool = False,
 ) -> tuple[Any, Any]:
-    """Runs a function once for each position, with a state: a loop that stays a loop in the compiled program.
+    """Runs a function once for each position, with state: a loop that remains a loop in the compiled program.
 
-    The body is traced once, so that neither compile time nor the number of kernels grows with the length. Derivatives
-    of any order go through it, by the arguments and by tensors that the body uses from around it. For a derivative in
-    reverse the loop keeps those values of each iteration that the derivative reads.
+    The body is traced once, so neither compile time nor the number of kernels grows with the length. It can be
+    differentiated to any order, with respect to the arguments and to captured tensors. For reverse mode, the loop keeps
+    the values of each iteration that the derivative reads.
 
     Args:
-        body: Takes `(carry, x)`, gives `(carry, y)`. The carry is a tree like `init`, of the same shapes and dtypes; x
-            has the slices of `xs` at one position along axis 0; y is any tree of tensors, or None.
-        init: The carry of the first time: a tree of tensors, arrays and numbers (a number is f32 or i32).
-        xs: A tree of tensors of equal extent along axis 0, or None.
-        length: How often the body runs; must be given where `xs` is None.
+        body: Takes `(carry, x)`, returns `(carry, y)`. The carry is a pytree like `init`, with the same shapes and
+            dtypes; x has the slices of `xs` at one position along axis 0; y is any pytree of tensors, or None.
+        init: The carry of the first iteration: a pytree of tensors, arrays and numbers (a number is f32 or i32).
+        xs: A pytree of tensors of equal extent along axis 0, or None.
+        length: The trip count; required if `xs` is None.
         reverse: Whether to go from the last position to the first, in `xs` and in the result.
 
     Returns:
-        `(carry, ys)`: what the last time carried over (`init` where the length is 0), and a tree like y with each
-        tensor stacked along a new axis 0.
+        `(carry, ys)`: the carry of the last iteration (`init` if the length is 0), and a pytree like y with each tensor
+        stacked along a new axis 0.
 
     Raises:
         ShapeError: The extents differ from each other or from `length`, or the carry changes its structure or shape.
         DTypeError: The carry changes its dtype.
-        TraceError: The body doesn't give a pair, or gives what is not a tensor.
+        TraceError: The body doesn't return a pair, or returns something other than tensors.
         OptionError: There is neither `xs` nor `length`, or it is negative.
 
     Example:
@@ -88,19 +88,19 @@ def cond(predicate: Any, true_function: Callable[..., Any], false_function: Call
     """Applies one of two functions; only the chosen one runs (`tg.where` computes both sides and selects).
 
     Args:
-        predicate: A bool scalar, that may be known at run time only.
-        true_function: Takes the operands, and runs where the predicate holds.
-        false_function: Takes the operands, and runs where it doesn't. Its result has the same structure, shapes and
-            dtypes as that of `true_function`.
-        *operands: Trees of tensors. Both functions may also use tensors from around them.
+        predicate: A bool scalar, which may be known only at run time.
+        true_function: Takes the operands, and runs if the predicate is true.
+        false_function: Takes the operands, and runs otherwise. Its result has the same structure, shapes and dtypes as
+            that of `true_function`.
+        *operands: Pytrees of tensors. Both functions may also capture tensors.
 
     Returns:
-        What the chosen function gives.
+        The result of the chosen function.
 
     Raises:
         DTypeError: The predicate is not a bool, or the results differ in dtype.
         ShapeError: The predicate is not a scalar, or the results differ in structure or shape.
-        TraceError: A function gives what is not a tensor.
+        TraceError: A function returns something other than tensors.
 
     Example:
         >>> import tensorgrad as tg
@@ -135,12 +135,12 @@ def _as_tensor(leaf: Any) -> Tensor:
 
 
 class _Leaves:
-    """A tree of tensors.
+    """A pytree of tensors.
 
     Attributes:
         tensors: Its leaves.
-        paths: Where each stands.
-        rebuild: Makes the tree from as many others.
+        paths: The path of each.
+        rebuild: Rebuilds the tree with other leaves.
     """
 
     def __init__(self, tree: Any):
@@ -177,12 +177,12 @@ def _length(rows: _Leaves, length: int | None) -> int:
 
 
 class _Region:
-    """A function traced into a region of its own, which may use tensors from around it.
+    """A function traced into a region, which may capture tensors.
 
     Attributes:
-        tree: What the function gave.
+        tree: The function's result.
         values: Its tensors in the region.
-        outside: The values from around the region that it uses.
+        outside: The captured values.
     """
 
     def __init__(
@@ -202,7 +202,7 @@ class _Region:
         self.outside = list(dict.fromkeys(value for value in used if value not in own))
 
     def close(self, outside: Sequence[SSAValue], place: int) -> Block:
-        """Makes arguments of values from around the region, from a position on, and ends it."""
+        """Turns captured values into arguments, starting at a position, and terminates the region."""
         inside = {value: self.block.insert_arg(value.type, place + i) for i, value in enumerate(outside)}
         for argument in self.block.args:
             argument.location = user_location()
@@ -215,7 +215,7 @@ class _Region:
 
 
 def _compared(what: str, name: str, found: Any, expected: Any) -> None:
-    """Requires that two trees of tensors have the same structure, shapes and dtypes."""
+    """Checks that two pytrees of tensors have the same structure, shapes and dtypes."""
     here, there = trees.paths(found), trees.paths(expected)
     if here != there:
         listed = [", ".join(path or "one tensor" for path in paths) or "nothing" for paths in (here, there)]
@@ -245,7 +245,7 @@ class _Scan:
         self.body, self.carry, self.rows, self.length, self.reverse = body, carry, rows, length, reverse
 
     def emit(self) -> tuple[Any, Any]:
-        """Adds the scan to the trace; gives the carry and the stacks."""
+        """Adds the scan to the trace; returns the carry and the stacks."""
         self.trace.builder.location = user_location()
         init = [value_in(self.trace, leaf) for leaf in self.carry.tensors]
         xs = [value_in(self.trace, leaf) for leaf in self.rows.tensors]

@@ -1,4 +1,4 @@
-"""`custom_vjp`: functions with a derivative of their own."""
+"""`custom_vjp`: functions with a custom derivative."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _derivatives = _Derivatives()
 
 
 class CustomVjp:
-    """A function with a derivative of its own; made by `custom_vjp`."""
+    """A function with a custom derivative, as `custom_vjp` returns it."""
 
     def __init__(self, function: Callable[..., Any], nondiff_argnums: Sequence[int] = ()):
         functools.update_wrapper(self, function)
@@ -56,18 +56,18 @@ class CustomVjp:
 
     @property
     def name(self) -> str:
-        """What messages and the IR call the function."""
+        """The function's name in messages and in the IR."""
         return function_name(self._function)
 
     def defvjp(self, forward: Callable[..., Any], backward: Callable[..., Any]) -> None:
         """Sets the derivative.
 
         Args:
-            forward: Takes the function's arguments; gives a tuple of the function's result and of residuals, a tree of
-                whatever `backward` needs.
-            backward: Takes the arguments in `nondiff_argnums`, the residuals, and the cotangent of the result: a tree
-                like it, with `None` for what is not a float. Returns a tuple with the cotangent of each other argument;
-                one that is `None`, as a whole or in part, is zero.
+            forward: Takes the function's arguments; returns a tuple of the function's result and of residuals, a pytree
+                of whatever `backward` needs.
+            backward: Takes the arguments in `nondiff_argnums`, the residuals, and the cotangent of the result: a pytree
+                like it, with `None` for leaves that aren't floats. Returns a tuple with the cotangent of each other
+                argument; `None`, for all or part of one, means zero.
         """
         self._forward, self._backward = forward, backward
 
@@ -91,15 +91,15 @@ class CustomVjp:
 
 
 def custom_vjp(function: Callable[..., Any], nondiff_argnums: Sequence[int] = ()) -> CustomVjp:
-    """Gives a function a derivative of its own, set by `defvjp`.
+    """Gives a function a custom derivative, set by `defvjp`.
 
-    The value is always the function's. Its derivative is `backward` of the residuals that `forward` gives; derivatives
-    of that follow from the ops in `forward` and `backward`, and forward mode works as far as `backward` is linear in
-    the cotangent. What the function, `forward` and `backward` compute alike is computed once.
+    The value is always the function's. Its derivative is `backward` of the residuals that `forward` returns; higher
+    derivatives follow from the ops in `forward` and `backward`, and forward mode works if `backward` is linear in the
+    cotangent. Common subexpressions of the function, `forward` and `backward` are computed once.
 
     Args:
-        function: A function of trees of tensors, all of them arguments: it must not use traced tensors from around it.
-        nondiff_argnums: The positions of arguments that are passed on as they are, such as numbers and names.
+        function: A function of pytrees of tensors, all of them arguments: it must not capture traced tensors.
+        nondiff_argnums: The positions of arguments that are passed on unchanged, such as numbers and names.
 
     Example:
         >>> import tensorgrad as tg
@@ -163,7 +163,7 @@ class _Call:
         self.kinds = tuple(type_of(value) for value in self.operands)
 
     def emit(self) -> Any:
-        """Adds the call to the trace; gives the tree of results."""
+        """Adds the call to the trace; returns the tree of results."""
         body, outputs = self._traced("", self.kinds, self._value)
         around = [entry for entry in _derivatives.stack if entry[0] is self.owner and entry[1] == self.kinds]
         if around:
@@ -196,7 +196,7 @@ class _Call:
     def _traced(
         self, part: str, kinds: Sequence[TensorType], run: Callable[[list[Traced]], Sequence[Tensor]]
     ) -> tuple[Block, Sequence[Tensor]]:
-        """Traces a region; it may use its arguments and constants only."""
+        """Traces a region, which may use only its arguments and constants."""
         with tracing(f"{self.owner.name}{part}") as inner:
             inner.is_closed = True
             found = run([new_argument(inner, kind) for kind in kinds])

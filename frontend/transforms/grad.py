@@ -40,15 +40,15 @@ from tensorgrad.tracing.tracer import (
 
 
 def value_and_grad(function: Callable[..., Any], argnums: int | Sequence[int] = 0) -> Callable[..., Any]:
-    """Returns a function that gives `function`'s value and its gradient.
+    """Returns a function that computes the value and the gradient of `function`.
 
     Args:
-        function: Gives a float scalar.
-        argnums: The positions of the arguments to differentiate by; each may be a tree of tensors.
+        function: Returns a float scalar.
+        argnums: The positions of the arguments to differentiate by; each may be a pytree of tensors.
 
     Returns:
-        A function of the same arguments that gives `(value, gradient)`. The gradient has the shape of the argument, or
-        is a tuple with one for each of `argnums`. On numpy arrays it computes at once; inside a trace it is traced.
+        A function of the same arguments that returns `(value, gradient)`. The gradient has the shape of the argument,
+        or is a tuple with one for each of `argnums`. On numpy arrays it computes eagerly; inside a trace it is traced.
     """
     numbers = (argnums,) if isinstance(argnums, int) else tuple(argnums)
     if not all(isinstance(number, int) for number in numbers):
@@ -69,7 +69,7 @@ def value_and_grad(function: Callable[..., Any], argnums: int | Sequence[int] = 
 
 
 def grad(function: Callable[..., Any], argnums: int | Sequence[int] = 0) -> Callable[..., Any]:
-    """Returns a function that gives the gradient of `function`; see `value_and_grad`.
+    """Returns a function that computes the gradient of `function`; see `value_and_grad`.
 
     Example:
         >>> import tensorgrad as tg
@@ -88,7 +88,7 @@ def grad(function: Callable[..., Any], argnums: int | Sequence[int] = 0) -> Call
 def _differentiate(
     function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], chosen: Sequence[int], single: bool
 ) -> tuple[Any, Any]:
-    """Traces `function` into a block of its own, differentiates that, and moves its ops into the outer trace."""
+    """Traces `function` into a separate block, differentiates it, and moves its ops into the outer trace."""
     note_derivative()
     outer = current_trace()
     assert outer is not None
@@ -176,10 +176,10 @@ def _at_once(
 
 
 def computed(name: str, program: Callable[..., Any], arguments: Sequence[Tensor]) -> Any:
-    """Traces a program of concrete tensors, runs it, and gives its results in the same tree.
+    """Traces a program of concrete tensors, runs it, and returns its results in the same tree.
 
-    It runs on the device of the first tensor that lives on one, eager tensors that the program uses from around it
-    included, and derivatives go through it; without any it runs by the reference.
+    It runs on the device of the first tensor that lives on one, including captured eager tensors, and can be
+    differentiated; if there is none, the reference runs it.
     """
     slots = [Slot(f"arg{i}", "input") for i in range(len(arguments))]
     specs = [Spec(argument.shape, argument.dtype) for argument in arguments]

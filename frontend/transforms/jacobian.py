@@ -29,12 +29,12 @@ def jvp(function: Callable[..., Any], primals: Sequence[Any], tangents: Sequence
     """Returns the value of a function and its derivative along a direction, by forward mode.
 
     Args:
-        function: A function of trees of float tensors to a tree of tensors.
+        function: A function of pytrees of float tensors that returns a pytree of tensors.
         primals: Its arguments.
-        tangents: The direction: for each argument, a tree of the same structure and shapes.
+        tangents: The direction: for each argument, a pytree of the same structure and shapes.
 
     Returns:
-        `(value, tangent)`. The tangent is a tree like the value, with `None` for what is not a float.
+        `(value, tangent)`. The tangent is a pytree like the value, with `None` for leaves that aren't floats.
 
     Raises:
         TraceError: A custom derivative is not linear in its cotangent.
@@ -62,17 +62,17 @@ def jvp(function: Callable[..., Any], primals: Sequence[Any], tangents: Sequence
 
 
 def vjp(function: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[[Any], tuple[Any, ...]]]:
-    """Returns the value of a function, and what takes a cotangent of it back to its arguments.
+    """Returns the value of a function and its pullback, which maps a cotangent of it to those of the arguments.
 
-    Outside a trace each call of the pullback computes what it needs of the function again.
+    Outside a trace, each call of the pullback recomputes what it needs of the function.
 
     Args:
-        function: A function of trees of float tensors to a tree of tensors.
+        function: A function of pytrees of float tensors that returns a pytree of tensors.
         *primals: Its arguments.
 
     Returns:
-        `(value, pullback)`. The pullback takes a tree like the value, with `None` for what is not a float, and gives a
-        tuple of one tree of cotangents for each argument.
+        `(value, pullback)`. The pullback takes a pytree like the value, with `None` for leaves that aren't floats, and
+        returns a tuple with one pytree of cotangents for each argument.
 
     Raises:
         DTypeError: An argument is not a float.
@@ -108,23 +108,23 @@ def jacobian(
     argnums: int | Sequence[int] = 0,
     mode: Literal["reverse", "forward"] = "reverse",
 ) -> Callable[..., Any]:
-    """Returns a function that gives every derivative of every element of `function`'s result.
+    """Returns a function that computes every derivative of every element of `function`'s result.
 
-    The derivative is traced once and runs for all elements at once, along a new axis: a reverse Jacobian costs as much
-    memory as one pullback times the elements of the result, a forward one as one tangent times those of the arguments.
+    The derivative is traced once and batched over all elements along a new axis: a reverse Jacobian needs the memory of
+    one pullback times the elements of the result, a forward one that of one tangent times those of the arguments.
 
     Args:
-        function: Gives a tree of float tensors.
-        argnums: The positions of the arguments to differentiate by; each may be a tree of tensors.
-        mode: "reverse", best where the result is smaller than the arguments, or "forward".
+        function: Returns a pytree of float tensors.
+        argnums: The positions of the arguments to differentiate by; each may be a pytree of tensors.
+        mode: "reverse", best if the result is smaller than the arguments, or "forward".
 
     Returns:
-        A function of the same arguments. It gives a tree like the result, with what belongs to the arguments as leaves:
-        a tree like the argument, or a tuple of one for each of `argnums`, of tensors of the shape of the result and
-        then that of the argument.
+        A function of the same arguments. It returns a pytree like the result; each leaf is a pytree like the argument,
+        or a tuple with one for each of `argnums`, of tensors whose shape is that of the result followed by that of the
+        argument.
 
     Raises:
-        OptionError: Another mode.
+        OptionError: The mode is neither.
     """
     if mode not in ("reverse", "forward"):
         raise OptionError(f"{user_line()}: jacobian: mode must be reverse or forward, not {mode!r}")
@@ -155,16 +155,16 @@ def jacobian(
 
 
 def hessian(function: Callable[..., Any], argnums: int | Sequence[int] = 0) -> Callable[..., Any]:
-    """Returns a function that gives every second derivative of a scalar function: the forward Jacobian of its gradient.
+    """Returns a function that computes the Hessian of a scalar function: the forward Jacobian of its gradient.
 
-    For a product with one vector, `tg.jvp(tg.grad(function), (x,), (v,))` costs as much as a few gradients.
+    A product with one vector, `tg.jvp(tg.grad(function), (x,), (v,))`, costs only as much as a few gradients.
 
     Args:
-        function: Gives a float scalar.
-        argnums: The positions of the arguments to differentiate by; each may be a tree of tensors.
+        function: Returns a float scalar.
+        argnums: The positions of the arguments to differentiate by; each may be a pytree of tensors.
 
     Returns:
-        A function of the same arguments; see `jacobian`. For one tensor, it gives its shape twice over.
+        A function of the same arguments; see `jacobian`. For a tensor of shape `s`, its result has shape `s + s`.
     """
     return jacobian(grad(function, argnums), argnums, "forward")
 
@@ -174,11 +174,11 @@ def _name(what: str, function: Callable[..., Any]) -> str:
 
 
 class _Tree:
-    """A tree of float tensors: what to differentiate by, or what a cotangent must be like.
+    """A pytree of float tensors to differentiate by, or that a cotangent must match.
 
     Attributes:
         leaves: The tensors.
-        rebuild: Makes the tree from as many others.
+        rebuild: Rebuilds the tree with other leaves.
     """
 
     def __init__(self, what: str, tree: Any):
@@ -208,7 +208,7 @@ class _Tree:
 
 
 def _floats_only(value: Any) -> Any:
-    """Returns the tree with `None` for what is not a float."""
+    """Returns the tree with `None` for leaves that aren't floats."""
     leaves, rebuild = trees.flatten(value)
     return rebuild([leaf if is_float(leaf.dtype) else None for leaf in leaves])
 
@@ -218,10 +218,10 @@ def _expected(value: Any) -> _Tree:
 
 
 class _Application:
-    """A function applied inside a trace, to copies of its arguments that nothing else uses.
+    """A function applied inside a trace, to copies of its arguments that have no other uses.
 
     Attributes:
-        trace: Where it is traced.
+        trace: The trace.
         wrt: The copies.
         value: The tree of results.
         outputs: Its leaves.
@@ -255,7 +255,7 @@ class _Application:
         return Traced(self.trace, self.trace.builder.emit(ReshapeOp, [value], shape=ints(point.shape)))
 
     def seeds(self, given: Sequence[SSAValue | None], builder: TensorBuilder) -> dict[SSAValue, SSAValue]:
-        """Cotangents by value: a value that is a result twice has their sum."""
+        """Returns cotangents by value; those of a value that is returned twice are summed."""
         found: dict[SSAValue, SSAValue] = {}
         for output, one in zip(self.outputs, given, strict=True):
             if one is not None and isinstance(output, Traced):
@@ -343,7 +343,7 @@ def _jacobian(
 
 
 def _by_results(done: _Application, rows: Sequence[SSAValue]) -> dict[tuple[int, int], SSAValue]:
-    """Reverse mode: the unit cotangents of each result at once."""
+    """Computes a Jacobian in reverse mode, for all unit cotangents of each result at once."""
     note_derivative()
     block, found = done.trace.block, dict[tuple[int, int], SSAValue]()
     builder = TensorBuilder(block, location=user_location())
@@ -360,7 +360,7 @@ def _by_results(done: _Application, rows: Sequence[SSAValue]) -> dict[tuple[int,
 
 
 def _by_arguments(done: _Application, rows: Sequence[SSAValue]) -> dict[tuple[int, int], SSAValue]:
-    """Forward mode: the unit tangents of each argument at once."""
+    """Computes a Jacobian in forward mode, for all unit tangents of each argument at once."""
     block, found = done.trace.block, dict[tuple[int, int], SSAValue]()
     builder = TensorBuilder(block, location=user_location())
     for number, column in enumerate(done.wrt):
@@ -381,7 +381,7 @@ def _by_arguments(done: _Application, rows: Sequence[SSAValue]) -> dict[tuple[in
 def _repeat(
     scratch: Block, unit: SSAValue, pieces: Sequence[SSAValue | None], builder: TensorBuilder
 ) -> list[SSAValue | None]:
-    """Returns what is linear in `unit`, for every unit tensor along a new leading axis."""
+    """Returns values that are linear in `unit`, for every unit tensor along a new leading axis."""
     builder.location = user_location()
     present = [piece for piece in pieces if piece is not None]
     if not type_of(unit).element_count():

@@ -1,4 +1,4 @@
-"""`vmap`: a function of one example as a function of many, op by op."""
+"""`vmap`: maps a function of one example over a batch, op by op."""
 
 from __future__ import annotations
 
@@ -34,21 +34,21 @@ from tensorgrad.transforms.grad import computed
 
 
 def vmap(function: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0) -> Callable[..., Any]:
-    """Returns a function that runs `function` for every position along an axis of its arguments, at once.
+    """Returns a function that maps `function` over an axis of its arguments.
 
-    Each op runs once, along a new leading axis: the program is as long for many examples as for few. It nests with
-    itself and with every derivative, and works inside a trace and outside.
+    Each op runs once, along a new leading axis, so the length of the program doesn't depend on the number of examples.
+    It nests with itself and with every derivative, inside and outside of a trace.
 
     Args:
-        function: Gives a tree of tensors for one example.
-        in_axes: Along which axis each argument has its examples: one integer for all positional arguments, or a tuple
-            with one entry for each; an entry is an integer, None (the same for every example), or a tree of these that
-            is a prefix of the argument. Keyword arguments have their examples along axis 0.
-        out_axes: Where the results get theirs: an integer, None (for what is the same for every example), or a tree of
-            these that is a prefix of the result.
+        function: Returns a pytree of tensors for one example.
+        in_axes: The batch axis of each argument: one integer for all positional arguments, or a tuple with one entry
+            for each; an entry is an integer, None (the same for every example), or a pytree of these that is a prefix
+            of the argument. Keyword arguments are batched along axis 0.
+        out_axes: The batch axis of the results: an integer, None (if they are the same for every example), or a pytree
+            of these that is a prefix of the result.
 
     Returns:
-        The function of all examples.
+        A function of all examples.
 
     Raises:
         ShapeError: At the call: an axis is out of range, the arguments have different numbers of examples or none, or
