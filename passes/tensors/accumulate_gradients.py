@@ -16,27 +16,28 @@ from tensorgrad.passes.functions import find_function, return_of, set_returned, 
 from tensorgrad.passes.levels import TENSORS, LevelPass
 
 PREFIX, KEPT = "accumulated", "accumulated.kept"
-"""How the names begin of the sums, and the scalar that says whether there is one yet."""
+"""The prefix of the sums' names, and the scalar that says whether there is a sum yet."""
 
 
 @dataclass(frozen=True)
 class AccumulateGradientsPass(LevelPass):
-    """Adds gradients up over micro-batches, so that one update takes the mean over all of them.
+    """Accumulates gradients over micro-batches, so that one update uses their mean.
 
-    A step takes two functions with the same state `accumulated/<parameter>`. Each of the first `steps - 1`
-    micro-batches runs the one that this pass makes with `last=false`, and the last of them runs the other.
+    A step needs two functions with the same state `accumulated/<parameter>`. Each of the first `steps - 1`
+    micro-batches runs the function that this pass makes with `last=false`, and the last micro-batch runs the other.
 
     Expects a function whose results of role `gradient` bear the names of arguments of role `parameter`, such as `grad`
-    leaves behind. Guarantees, with `last`: each gradient becomes the mean of itself and of what was added up before,
-    for an optimizer pass to go on with; the sums stay as they are, for the next step starts them anew. Without: results
-    of role `update` take the gradients' places, which add them up. There the host gives the scalar
-    `accumulated.kept`, by the number `micro_step` of the micro-batch, which is 1 at first: then the sum is the gradient
-    itself, whatever was there before, be it NaN. Half floats are added up in f32, and their means stay in it.
+    leaves behind. Guarantees, with `last`: each gradient becomes the mean of itself and the accumulated ones, for an
+    optimizer pass to use; the sums are unchanged, because the next step starts them anew. Without `last`: the gradients
+    are replaced with results of role `update` that accumulate them. There the host provides the scalar
+    `accumulated.kept`, computed from the number `micro_step` of the micro-batch, which counts from 1: in the first, the
+    sum is the gradient itself, whatever was there before, even NaN. Half floats are accumulated in f32, and their means
+    remain f32.
 
     Attributes:
-        steps: How many micro-batches a step has; at least 2.
-        last: Whether this is what runs on the last of them.
-        function: The function; may be absent where there is only one.
+        steps: The number of micro-batches in a step; at least 2.
+        last: Whether to make the function for the last of them.
+        function: The function; may be omitted if there is only one.
     """
 
     name = "accumulate-gradients"
@@ -78,15 +79,15 @@ class AccumulateGradientsPass(LevelPass):
         set_signature(function, [*slots, *new_slots], [slot for slot, _ in results])
 
     def _write(self, b: TensorBuilder, gradient: SSAValue, before: SSAValue, kept: SSAValue | None) -> SSAValue:
-        """Returns the mean with what was added up before, or the sum."""
+        """Returns the mean with the accumulated gradients, or their sum."""
         b.location = gradient.owner.location if isinstance(gradient.owner, Operation) else b.location
         gradient = b.cast(gradient, element_of(before))
         if kept is None:
             return b.scale(b.add(before, gradient), 1 / self.steps)
-        # The gradient is read once: in a group it stays what each process has of it.
+        # The gradient is read only once, so in a group it remains a partial sum.
         return b.add(b.select(b.broadcast(kept, shape_of(before), []), before, b.full_like(before, 0.0)), gradient)
 
 
 def _summed(gradient: SSAValue) -> Attribute:
-    """Returns the element type that a gradient is added up in."""
+    """Returns the element type in which a gradient is accumulated."""
     return f32 if element_of(gradient) == f16 else element_of(gradient)

@@ -38,26 +38,26 @@ SumOfSquares: TypeAlias = Callable[[TensorBuilder, SSAValue, Attribute], SSAValu
 """Builds the sum of the squares of a gradient, in a wide element type."""
 
 NORM = ("norm", "norm")
-"""The role and name of the argument that is the norm of all gradients."""
+"""The role and name of the argument for the global norm of the gradients."""
 
 
 @dataclass(frozen=True)
 class AppendUpdatesPass(LevelPass):
-    """Replaces a function's gradients by updates of its parameters, as the update functions of the module say.
+    """Replaces a function's gradients with updates of its parameters, computed by the module's update functions.
 
     Expects a function whose results of role `gradient` bear the names of arguments of role `parameter`, such as `grad`
-    leaves behind, and update functions, such as `trace-optimizer` makes. Guarantees: the update functions are gone, and
-    the other results stay, in front; behind them comes a result of role `update` for each parameter and for its state,
-    `adam.m/<parameter>`. State is zero at first. New arguments come in groups, each in the order of the gradients: all
-    state of one kind, then that of the next, then the scalars that the host computes, which are called by their
-    formulas. Gradients that no update function is for stay.
+    leaves behind, and update functions, such as `trace-optimizer` makes. Guarantees: the update functions are gone;
+    other results stay in front, followed by a result of role `update` for each parameter and for its state,
+    `adam.m/<parameter>`. State is initially zero. New arguments come in groups, each in the order of the gradients: all
+    state of one kind, then that of the next, then the scalars that the host computes, which are named by their
+    formulas. Gradients without an update function stay.
 
     Parameters that are listed in the function's attribute `tg.rows`, as `pack-updates` leaves it, are updated together:
-    their gradients, values and state are packed. The attribute is gone afterwards. Every other parameter has an update
-    of its own, which can run in the kernel that computes its gradient.
+    their gradients, values and state are packed. The attribute is gone afterwards. Every other parameter is updated
+    separately, which can be done in the kernel that computes its gradient.
 
     Attributes:
-        function: The function; may be absent where there is only one.
+        function: The function; may be omitted if there is only one.
         by_axes: Whether norms are summed axis by axis, for `distribute` to divide each gradient along an axis of its
             own.
     """
@@ -98,7 +98,7 @@ def _rows_of(plan: Plan, rows: Rows, where: str) -> Rows:
 
 
 def _append(function: FuncOp, plan: Plan, where: str, rows: Rows, add_up: SumOfSquares) -> None:
-    """Replaces gradients of a function by the updates of one optimizer."""
+    """Replaces gradients of a function with the updates of one optimizer."""
     pairs = [pair for pair in pairs_of(function, where) if pair.name in plan.computed]
     block, slots = function.body.block, arguments_of(function)
     entries = list(zip(results_of(function), return_of(function).operands, strict=True))
@@ -120,15 +120,15 @@ def _append(function: FuncOp, plan: Plan, where: str, rows: Rows, add_up: SumOfS
 
 @dataclass
 class _Unit:
-    """Parameters that the same ops update: one of them, or several in a row.
+    """Parameters that the same ops update: a single one, or several in a row.
 
     Attributes:
         pairs: The parameters; they all have the same settings.
-        offsets: Where each of them starts.
+        offsets: The offset of each of them.
         parameter: Their values before the step, in the element type of the update.
-        gradient: What has become of the gradient so far.
+        gradient: The gradient, as transformed so far.
         states: The values of their state before the step, by kind.
-        location: Where ops that update them belong to.
+        location: The location of the ops that update them.
     """
 
     pairs: Sequence[Pair]
@@ -141,7 +141,7 @@ class _Unit:
 
 @dataclass
 class _Writing:
-    """Writes updates of parameters into a function."""
+    """Appends updates of parameters to a function."""
 
     builder: TensorBuilder
     plan: Plan
@@ -156,10 +156,10 @@ class _Writing:
     def run(self, pairs: Sequence[Pair]) -> dict[tuple[str, str], SSAValue]:
         """Returns the next values of each parameter and its state, by kind and name; a parameter has the kind "".
 
-        Stages before the first norm can run in the kernels that compute gradients, so rows are packed behind them.
+        Stages before the first norm can run in the kernels that compute gradients, so rows are packed after them.
         """
         for pair in pairs:
-            if 0 in shape_of(pair.parameter):  # needs no room, and is up to date
+            if 0 in shape_of(pair.parameter):  # has no elements to update
                 self.written["", pair.name] = pair.parameter
                 self.written |= {key: value for key, value in self.states.items() if key[1] == pair.name}
         pairs = [pair for pair in pairs if 0 not in shape_of(pair.parameter)]
@@ -185,7 +185,7 @@ class _Writing:
     def _through_all(
         self, units: Iterator[_Unit], segments: Sequence[Sequence[Mapping[str, Update]]]
     ) -> Iterator[_Unit]:
-        """Units through segments, each but the first of which starts with a stage that needs the norm."""
+        """Returns units after several segments; all but the first start with a stage that needs the norm."""
         for segment in segments:
             norm = None
             if any(one.needs_norm for one in segment[0].values()):
@@ -211,7 +211,7 @@ class _Writing:
         return self._norm(squares), units
 
     def _gradients(self, row: Row[Pair]) -> SSAValue:
-        """Returns a row of gradients, with zeros at its end."""
+        """Returns a row of gradients, padded with zeros."""
         pairs = [member.item for chunk in row.chunks for member in chunk.members]
         offsets = [chunk.start + offset for chunk in row.chunks for offset in chunk.offsets]
         parts = [self.builder.cast(pair.gradient, pair.computed) for pair in pairs]
@@ -226,7 +226,7 @@ class _Writing:
         return _Unit([pair], [0], parameter, gradient, states, b.location)
 
     def _unit(self, chunk: Chunk[Pair], row: SSAValue) -> _Unit:
-        """Returns the parameters of a chunk, with a row of gradients that theirs are a part of."""
+        """Returns the parameters of a chunk, whose gradients are a part of a row."""
         b, pairs = self.builder, [member.item for member in chunk.members]
         if len(pairs) == 1:
             unit = self._single(pairs[0], b.part(row, chunk.start, shape_of(pairs[0].parameter)))
@@ -243,7 +243,7 @@ class _Writing:
         return _Unit(pairs, chunk.offsets, parameter, gradient, states, b.location)
 
     def _through(self, unit: _Unit, norm: SSAValue | None, stages: Sequence[Mapping[str, Update]]) -> _Unit:
-        """Returns a unit with what the update functions of some stages make of its gradient, its state and itself."""
+        """Returns a unit after the update functions of some stages."""
         self.builder.location = unit.location
         for stage in stages:
             update = stage.get(unit.pairs[0].name)
@@ -275,7 +275,7 @@ class _Writing:
         return unit
 
     def _put(self, unit: _Unit, kind: str, value: SSAValue) -> None:
-        """Takes the next value of parameters, or of their state."""
+        """Records the next value of parameters, or of their state."""
         for pair, offset in zip(unit.pairs, unit.offsets, strict=True):
             alone = len(unit.pairs) == 1
             own = value if alone else self.builder.part(value, offset, shape_of(pair.parameter))
@@ -283,7 +283,7 @@ class _Writing:
 
 
 def _segments(stages: Sequence[Mapping[str, Update]]) -> list[list[Mapping[str, Update]]]:
-    """Returns the stages up to the first that needs the norm, and then each such stage with those behind it."""
+    """Returns the stages up to the first that needs the norm, and then each such stage with its successors."""
     found: list[list[Mapping[str, Update]]] = []
     for stage in stages:
         if not found or any(one.needs_norm for one in stage.values()):

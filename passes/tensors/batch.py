@@ -1,4 +1,4 @@
-"""Runs a part of a program for many values at once: along a new leading axis of some of its values."""
+"""Batching (vmap): adds a leading batch axis to a part of a program."""
 
 from __future__ import annotations
 
@@ -23,26 +23,26 @@ from tensorgrad.passes.tensors.moving import copied
 
 OpT = TypeVar("OpT", bound=TensorOp)
 Operands: TypeAlias = Sequence["tuple[SSAValue, bool]"]
-"""Values, each with whether it has the new axis; at least one has."""
+"""Values, and whether each has the batch axis; at least one has it."""
 Rule: TypeAlias = Callable[[TensorBuilder, OpT, int, Operands], SSAValue]
 
 RULES: dict[type[TensorOp], Callable[[TensorBuilder, TensorOp, int, Operands], SSAValue]] = {}
-"""How ops run along a new axis: as one of their kind and a few beside it, however many positions the axis has."""
+"""Batching rules by class of op; the number of ops that one emits doesn't depend on the extent of the batch axis."""
 
 
 def repeated(
     block: Block, known: dict[SSAValue, SSAValue], values: Sequence[SSAValue], builder: TensorBuilder
 ) -> list[SSAValue]:
-    """Moves a block to where the builder stands, with a new leading axis on what depends on some values.
+    """Moves a block to the builder's insertion point, with a batch axis on everything that depends on some values.
 
     Args:
         block: Has no terminator, and is empty afterwards.
-        known: What takes the place of some values, with the new axis in front; at least one.
+        known: Replacements for some values, with the batch axis in front; at least one.
         values: Results of the block's ops, or values that are visible in it.
-        builder: Where the ops go.
+        builder: The insertion point.
 
     Returns:
-        What `values` are now, all with the new axis.
+        The replacements of `values`, all with the batch axis.
     """
     count = shape_of(next(iter(known.values())))[0]
     erase_unneeded(block, values)
@@ -71,7 +71,7 @@ def basis(kind: Tensor, builder: TensorBuilder) -> SSAValue:
 
 
 def _batch(block: Block, known: dict[SSAValue, SSAValue], count: int, builder: TensorBuilder) -> None:
-    """Repeats the ops that depend on the values in `known`, and adds their results to it."""
+    """Batches the ops that depend on the values in `known`, and adds their results to it."""
     for op in list(block.ops):
         if not any(operand in known for operand in op.operands):
             continue
@@ -112,7 +112,7 @@ def _all(builder: TensorBuilder, operands: Operands, count: int) -> list[SSAValu
 
 
 def rule(*kinds: type[OpT]) -> Callable[[Rule[OpT]], Rule[OpT]]:
-    """Registers how ops run along a new axis."""
+    """Registers the batching rule of ops."""
 
     def register(function: Rule[OpT]) -> Rule[OpT]:
         for kind in kinds:
@@ -194,7 +194,7 @@ def _reduce(b: TensorBuilder, op: reduce.ReduceOp, count: int, operands: Operand
 
 @rule(contract.DotGeneralOp)
 def _dot_general(b: TensorBuilder, op: contract.DotGeneralOp, count: int, operands: Operands) -> SSAValue:
-    """Returns a batch axis where both sides have the new one; else a free one, which goes to the front again."""
+    """Batches a contraction: a batch axis if both sides have one, otherwise a free one, moved to the front again."""
     names = ("lhs_batch", "rhs_batch", "lhs_contracting", "rhs_contracting")
     lb, rb, lc, rc = (list(int_list(op.properties, name)) for name in names)
     (lhs, in_lhs), (rhs, in_rhs) = operands
@@ -206,7 +206,7 @@ def _dot_general(b: TensorBuilder, op: contract.DotGeneralOp, count: int, operan
     if in_lhs and in_rhs:
         return b.dot_general(lhs, rhs, ([0, *lb], [0, *rb]), (lc, rc))
     result = b.dot_general(lhs, rhs, (lb, rb), (lc, rc))
-    # The new axis is the first free one of its side.
+    # The batch axis is the first free axis of its side.
     place = len(lb) if in_lhs else len(lb) + len(free_axes(left_rank, lb, lc))
     rank = len(shape_of(result))
     return b.transpose(result, [place, *(axis for axis in range(rank) if axis != place)])
@@ -257,9 +257,9 @@ def _to_front(b: TensorBuilder, x: SSAValue, axis: int) -> SSAValue:
 
 
 def _apart(b: TensorBuilder, indices: SSAValue, count: int, extent: int) -> SSAValue:
-    """Indices of an axis of `extent` for each of `count` positions, as indices of all of these axes in a row.
+    """Returns indices into `count` axes of `extent`, one after another, from indices into each of them.
 
-    One that is out of range stays so.
+    Indices out of range remain out of range.
     """
     whole, kind = b.full_like(indices, extent), element_of(indices)
     start = b.mul(b.iota(shape_of(indices), 0, kind), whole)
@@ -286,7 +286,7 @@ def _scatter_add_along_axis(
 
 @rule(convolution.ConvOp)
 def _conv(b: TensorBuilder, op: convolution.ConvOp, count: int, operands: Operands) -> SSAValue:
-    """Returns the new axis goes into the batch, into each group's outputs, or (on both sides) into the groups."""
+    """Batches a convolution: the axis joins the batch, the outputs of each group, or (on both sides) the groups."""
     (lhs, in_lhs), (rhs, in_rhs) = operands
     groups = int_value(op.properties, "groups")
     batch, outputs, *space = op.shape

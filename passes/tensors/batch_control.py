@@ -1,4 +1,4 @@
-"""Loops and branches for many values at once."""
+"""Batching rules of loops and branches."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from tensorgrad.dialects.tg.control import CondOp, ScanOp, set_returned
 from tensorgrad.passes.tensors.moving import copied
 
 Batch: TypeAlias = Callable[[Block, dict[SSAValue, SSAValue], int, TensorBuilder], None]
-"""`batch._batch`: repeats the ops of a block that depend on known values, and adds their results to these."""
+"""`batch._batch`: batches the ops of a block that depend on known values, and adds their results to these."""
 
 
 def everywhere(builder: TensorBuilder, value: SSAValue, count: int) -> SSAValue:
-    """Returns a value repeated along a new leading axis."""
+    """Returns a value broadcast along a new leading axis."""
     old = shape_of(value)
     return builder.broadcast(value, (count, *old), range(1, len(old) + 1))
 
 
 def batch_scan(op: ScanOp, known: dict[SSAValue, SSAValue], count: int, builder: TensorBuilder, batch: Batch) -> None:
-    """Repeats a scan: the new axis stands behind that of the positions in sequences and stacks.
+    """Batches a scan: in sequences and stacks the batch axis comes after the axis of positions.
 
-    A carried value has the new axis if it has it at the start or anything that has it goes into it.
+    A carried value has the batch axis if it has it initially, or if it depends on a value that has it.
     """
     first, carries = len(op.consts), op.carries
     has = [operand in known for operand in op.operands]
@@ -70,16 +70,16 @@ def _operand(
 
 
 def _swapped(builder: TensorBuilder, value: SSAValue) -> SSAValue:
-    """Returns the two leading axes in the other order."""
+    """Returns a value with its two leading axes swapped."""
     return builder.transpose(value, [1, 0, *range(2, len(shape_of(value)))])
 
 
 def _batched(
     body: Block, has: Sequence[bool], count: int, batch: Batch
 ) -> tuple[dict[SSAValue, SSAValue], Sequence[SSAValue]]:
-    """Repeats a region's block in place for arguments that have the new axis; gives what is repeated, and the results.
+    """Batches a region's block in place for arguments with the batch axis; returns the batched values and the results.
 
-    The arguments and ops that were repeated stay, unused by what matters, until `_erase_replaced`.
+    The original arguments and ops remain, without relevant uses, until `_erase_replaced`.
     """
     known: dict[SSAValue, SSAValue] = {}
     for argument, one in zip(list(body.args), has, strict=True):
@@ -94,7 +94,7 @@ def _batched(
 
 
 def _erase_replaced(body: Block, known: dict[SSAValue, SSAValue]) -> None:
-    """Erases the ops and arguments whose place repeated ones took; the arguments keep their order."""
+    """Erases the ops and arguments that were replaced with batched ones; the arguments keep their order."""
     for op in reversed(list(body.ops)):
         if op.results and any(result in known for result in op.results):
             op.detach()
@@ -111,7 +111,7 @@ def _erase_replaced(body: Block, known: dict[SSAValue, SSAValue]) -> None:
 
 
 def batch_cond(op: CondOp, known: dict[SSAValue, SSAValue], count: int, builder: TensorBuilder, batch: Batch) -> None:
-    """Repeats a cond: where the predicate has the new axis, both branches run, and each position selects."""
+    """Batches a cond: if the predicate has the batch axis, both branches run, and each position selects."""
     if op.predicate in known:
         _select(op, known, count, builder, batch)
         return
@@ -141,7 +141,7 @@ def _select(op: CondOp, known: dict[SSAValue, SSAValue], count: int, builder: Te
 def _branch(
     region: Region, op: CondOp, known: dict[SSAValue, SSAValue], count: int, builder: TensorBuilder, batch: Batch
 ) -> list[SSAValue]:
-    """Returns a branch's results with the new axis, computed where the builder stands."""
+    """Returns a branch's results with the batch axis, computed at the builder's insertion point."""
     block = copied(region)
     values = list(returned(block))
     inside: dict[SSAValue, SSAValue] = {}

@@ -16,9 +16,9 @@ from tensorgrad.passes.tensors.moving import moved
 
 
 def prune(op: Operation, is_needed: Callable[[SSAValue], bool]) -> None:
-    """Drops the results of a scan or cond that are not needed, and what only they needed; other ops stay.
+    """Drops unused results of a scan or cond, and everything that only they need; other ops are unchanged.
 
-    The results that remain are the same values as before.
+    The remaining results are the same values as before.
     """
     if isinstance(op, ScanOp):
         _prune_scan(op, is_needed)
@@ -32,7 +32,7 @@ def prune(op: Operation, is_needed: Callable[[SSAValue], bool]) -> None:
 
 
 def erase_unneeded(block: Block, values: Sequence[SSAValue]) -> None:
-    """Erases the ops of a block, which has no terminator, that none of `values` needs."""
+    """Erases the ops of a block without a terminator that none of `values` needs."""
     needed: set[SSAValue] = set(values)
     for op in reversed(list(block.ops)):
         if any(result in needed for result in op.results):
@@ -44,7 +44,7 @@ def erase_unneeded(block: Block, values: Sequence[SSAValue]) -> None:
 
 
 def erase_unused(block: Block) -> None:
-    """Erases what the block's return doesn't need, also inside of scans and conds."""
+    """Erases everything that the block's return doesn't need, also inside scans and conds."""
     for op in reversed(list(block.ops)):
         if isinstance(op, ReturnOp):
             continue
@@ -72,9 +72,9 @@ def _prune_scan(op: ScanOp, is_needed: Callable[[SSAValue], bool]) -> None:
 
 
 def _live(op: ScanOp, is_needed: Callable[[SSAValue], bool]) -> tuple[set[int], set[SSAValue]]:
-    """Returns the results of a scan that have to stay for some to stay, and what they need inside of the body.
+    """Returns the results of a scan that are required for some of them, and the values that they need in the body.
 
-    A carried value has to stay where what is needed at a later time is made of it.
+    A carried value is required if a later iteration needs a value that depends on it.
     """
     values, carries = returned(op.body.block), op.arguments[1]
     kept = {position for position, result in enumerate(op.results) if is_needed(result)}
@@ -87,7 +87,7 @@ def _live(op: ScanOp, is_needed: Callable[[SSAValue], bool]) -> tuple[set[int], 
 
 
 def _reached(block: Block, values: Iterable[SSAValue]) -> set[SSAValue]:
-    """Everything in a block that some of its values are made of, themselves included."""
+    """Returns all values of a block that some of its values depend on, including themselves."""
     found = set(values)
     for op in reversed(list(block.ops)):
         if any(result in found for result in op.results):
@@ -96,7 +96,7 @@ def _reached(block: Block, values: Iterable[SSAValue]) -> set[SSAValue]:
 
 
 def _needed_operands(op: Operation, needed: set[SSAValue]) -> list[SSAValue]:
-    """Returns the operands that the needed results of an op are made of."""
+    """Returns the operands that the needed results of an op depend on."""
     if isinstance(op, ScanOp):
         kept, reached = _live(op, lambda result: result in needed)
         first = len(op.consts)
@@ -116,7 +116,7 @@ def _needed_operands(op: Operation, needed: set[SSAValue]) -> list[SSAValue]:
 
 
 def _drop_arguments(op: ScanOp, dropped: Callable[[BlockArgument], bool]) -> None:
-    """Drops constants and sequences, with the body's arguments, which nothing may use."""
+    """Drops constants and sequences, with the corresponding arguments of the body, which must be unused."""
     inside, _, slices = op.arguments
     consts = [(value, argument) for value, argument in zip(op.consts, inside, strict=True)]
     xs = [(value, argument) for value, argument in zip(op.xs, slices, strict=True)]
@@ -145,7 +145,7 @@ def _drop_inputs(op: CondOp) -> None:
 
 
 def enter(op: Operation) -> None:
-    """Lets equal operands of a scan or cond be one, and repeats constants inside, where they fold."""
+    """Merges equal operands of a scan or cond, and copies constants into it, where they fold."""
     if isinstance(op, ScanOp):
         _sink_views(op)
         _share(op)
@@ -158,11 +158,11 @@ def enter(op: Operation) -> None:
 def leave(op: Operation) -> list[Operation]:
     """Simplifies a scan or cond whose regions have been simplified.
 
-    A carried value that never changes becomes a constant; what a loop computes anew every time is computed in front of
-    it; a cond whose predicate is known becomes one of its branches; operands that nothing uses go.
+    A carried value that never changes becomes a constant; loop-invariant ops are hoisted; a cond whose predicate is
+    known is replaced with one of its branches; unused operands are dropped.
 
     Returns:
-        New ops in front of `op`, or in its place.
+        New ops before `op`, or in its place.
     """
     if isinstance(op, ScanOp):
         _settle_carries(op)
@@ -177,7 +177,7 @@ def leave(op: Operation) -> list[Operation]:
 
 
 def _settle_carries(op: ScanOp) -> None:
-    """Makes constants of the carried values that the body returns as they are."""
+    """Turns carried values that the body returns unchanged into constants."""
     values, (_, carries, _) = returned(op.body.block), op.arguments
     fixed = [position for position, carry in enumerate(carries) if values[position] is carry]
     if not fixed:
@@ -196,7 +196,7 @@ def _settle_carries(op: ScanOp) -> None:
 
 
 def _share(op: ScanOp) -> None:
-    """Lets equal constants, equal sequences and equal stacks be one."""
+    """Merges equal constants, equal sequences and equal stacks."""
     inside, _, slices = op.arguments
     for operands, arguments in ((op.consts, inside), (op.xs, slices)):
         first: dict[SSAValue, BlockArgument] = {}
@@ -210,7 +210,7 @@ def _share(op: ScanOp) -> None:
 
 
 def _sink_views(op: ScanOp) -> None:
-    """Looks inside of a loop at what it is given in another way from outside: there it costs nothing."""
+    """Moves views of a loop's constants into its body, where they cost nothing."""
     block = op.body.block
     position = 0
     while position < len(op.consts):
@@ -230,7 +230,7 @@ def _sink_views(op: ScanOp) -> None:
 
 
 def _sink_constants(arguments: Sequence[BlockArgument], operands: Sequence[SSAValue]) -> None:
-    """Repeats constants inside, where they fold with what uses them."""
+    """Copies constants into the body, where they fold with their users."""
     for argument, value in zip(arguments, operands, strict=True):
         if isinstance(value.owner, ConstantOp) and argument.uses:
             block, clone = argument.block, value.owner.clone()
@@ -242,9 +242,9 @@ def _sink_constants(arguments: Sequence[BlockArgument], operands: Sequence[SSAVa
 
 
 def _hoist(op: ScanOp) -> list[Operation]:
-    """Computes in front of a loop what its body makes of nothing but constants; returns the new ops.
+    """Hoists ops of a loop's body that depend only on constants; returns the new ops.
 
-    What only looks at a constant in another way stays: there it costs nothing, and in front it would be written out.
+    Views of constants are not hoisted: in the body they cost nothing, but outside they would be stored.
     """
     parent = op.parent
     assert parent is not None
@@ -300,7 +300,7 @@ def _copied_before(value: SSAValue, op: Operation, made: list[Operation]) -> SSA
 
 
 def _decide(op: CondOp) -> list[Operation]:
-    """Puts the chosen branch in the place of a cond whose predicate is a constant."""
+    """Replaces a cond whose predicate is a constant with the chosen branch."""
     value, parent = constant_value(op.predicate), op.parent
     assert value is not None and parent is not None
     block = op.branches[0 if bool(value) else 1]

@@ -20,18 +20,18 @@ from tensorgrad.runtime.target import Target
 
 @dataclass(frozen=True)
 class InlineCallsPass(LevelPass):
-    """Replaces every `tg.call` by its body, also inside of other ops; custom derivatives are dropped.
+    """Replaces every `tg.call` with its body, also inside other ops; custom derivatives are dropped.
 
-    Composite calls stay calls, for a lowering that knows them; but inside of loops, of which each takes a binding too,
-    only those whose kernels fit the target's binding limit. Native code has no kernels of composites.
+    Composite calls remain, for a lowering that knows them; inside loops, each of which needs a binding too, only those
+    whose kernels fit the target's binding limit remain. Native code has no kernels for composites.
 
     Expects functions on `tg`, after everything that differentiates them. Guarantees the same results. Ops keep their
     locations.
 
     Attributes:
-        recompute: Whether calls marked `recompute` are inlined too. They stay apart until no later pass would merge
-            what they compute with what was computed before.
-        target: A profile or JSON that says how many bindings a kernel may have; any number if absent.
+        recompute: Whether calls marked `recompute` are inlined too. They remain until no later pass merges their ops
+            with equal ones outside.
+        target: A profile or JSON with the number of bindings that a kernel may have; unlimited if absent.
     """
 
     name = "inline-calls"
@@ -48,7 +48,7 @@ class InlineCallsPass(LevelPass):
                     self._inline(block, 0, limit)
 
     def _is_native(self) -> bool:
-        """Returns whether the program becomes native code, which has no kernels of composites."""
+        """Returns whether the program becomes native code, which has no kernels for composites."""
         return self.target is not None and self.target.native
 
     def _inline(self, block: Block, loops: int, limit: int | None) -> None:
@@ -75,7 +75,7 @@ class InlineCallsPass(LevelPass):
 
 
 def most_bindings(call: CallOp) -> int:
-    """Returns how many buffers a kernel of a composite call binds at most: its operands', and two results."""
+    """Returns the most buffers that a kernel of a composite call binds: its operands and two results."""
 
     def viewed(value: SSAValue) -> SSAValue:
         while is_view(owner := value.owner):
@@ -86,7 +86,7 @@ def most_bindings(call: CallOp) -> int:
 
 
 def drop_derivative(call: CallOp) -> None:
-    """Erases the custom derivative of a call, or the mark that it has one of a call around it."""
+    """Erases the custom derivative of a call, or the mark that it uses that of an enclosing call."""
     for region in list(call.derivative):
         call.detach_region(region)
         region.erase()

@@ -20,13 +20,13 @@ from tensorgrad.passes.tensors.grad.forward import tangents
 class JvpPass(LevelPass):
     """Appends the derivatives of a function's float results along a direction, by forward mode.
 
-    Expects a `tg` function of one block. Guarantees: arguments and results that were there stay, in front. Behind the
-    arguments comes one direction for each argument in `wrt`, an input called `tangent.` and the argument's name; behind
-    the results one derivative for each float result, an output called `tangent.` and the result's name.
+    Expects a `tg` function of one block. Guarantees: existing arguments and results stay in front. The arguments are
+    followed by one direction for each argument in `wrt`, an input named `tangent.` plus the argument's name; the
+    results by one derivative for each float result, an output named `tangent.` plus the result's name.
 
     Attributes:
-        function: The function to differentiate; may be absent where there is only one.
-        wrt: The arguments that move. Default: every float.
+        function: The function to differentiate; may be omitted if there is only one.
+        wrt: The arguments to differentiate by. Default: every float.
     """
 
     name = "jvp"

@@ -1,4 +1,4 @@
-"""How ops move from one block to another."""
+"""Moves and copies ops between blocks."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from tensorgrad.dialects.tg.call import returned
 def moved(
     block: Block, operands: Sequence[SSAValue], values: Sequence[SSAValue], builder: TensorBuilder
 ) -> list[SSAValue]:
-    """Moves the ops of a block, all but a terminator, to where the builder stands.
+    """Moves the ops of a block, except a terminator, to the builder's insertion point.
 
     Args:
         block: Is left without ops, and its arguments without uses.
-        operands: What takes the place of its arguments.
+        operands: Replacements for its arguments.
         values: Values that are visible in the block.
-        builder: Where the ops go.
+        builder: The insertion point.
 
     Returns:
-        What `values` are now.
+        The replacements of `values`.
     """
     known: dict[SSAValue, SSAValue] = dict(zip(block.args, operands, strict=True))
     found = [known.get(value, value) for value in values]
@@ -38,13 +38,13 @@ def moved(
 
 
 def inlined(region: Region, operands: Sequence[SSAValue], builder: TensorBuilder) -> list[SSAValue]:
-    """Copies the ops of a region of `tg.call` to where the builder stands; returns what the region returns."""
+    """Copies the ops of a region of `tg.call` to the builder's insertion point; returns the region's results."""
     block = copied(region)
     return moved(block, operands, returned(block), builder)
 
 
 def copied(region: Region) -> Block:
-    """Returns a copy of the only block of a region, in no region itself."""
+    """Returns a detached copy of the only block of a region."""
     new = region.clone()
     block = new.block
     new.detach_block(block)

@@ -42,7 +42,7 @@ class PackUpdatesPass(LevelPass):
     limit, and the parameters of a chunk come one behind another among the function's arguments.
 
     Attributes:
-        function: The function; may be absent where there is only one.
+        function: The function; may be omitted if there is only one.
         row_bytes: The most bytes of parameters, gradients or state in a row: the target's limits on bindings and
             buffers.
     """

@@ -23,15 +23,15 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Member(Generic[T]):
-    """A parameter that is to be packed.
+    """A parameter to pack.
 
     Attributes:
-        item: Whatever stands for it.
+        item: Any value that identifies it.
         size: The number of its elements.
         stored: The bytes of an element of the parameter.
         computed: The bytes of an element of its state.
-        group: What it has in common with those that one kernel may update with it.
-        dtype: What its gradient has in common with those that may lie in one row with it.
+        group: Equal for parameters that one kernel may update together.
+        dtype: Equal for parameters whose gradients may share a row.
     """
 
     item: T
@@ -43,7 +43,7 @@ class Member(Generic[T]):
 
     @property
     def alignment(self) -> int:
-        """The elements at whose multiples it starts: 256 bytes of whatever has the smallest elements."""
+        """Its alignment in elements: 256 bytes of the smallest element type involved."""
         return PACK_ALIGNMENT // min(self.stored, self.computed)
 
 
@@ -61,7 +61,7 @@ class Chunk(Generic[T]):
         return up_to(self.size, member.alignment) + member.size
 
     def add(self, member: Member[T]) -> None:
-        """Adds a member behind the others, at its alignment."""
+        """Appends a member, at its alignment."""
         self.size = self.end_with(member)
         self.members.append(member)
         self.offsets.append(self.size - member.size)
@@ -79,7 +79,7 @@ class Row(Generic[T]):
         return up_to(self.size, chunk.members[0].alignment) + chunk.size
 
     def add(self, chunk: Chunk[T]) -> None:
-        """Adds a chunk behind the others, at the alignment of its first member."""
+        """Appends a chunk, at the alignment of its first member."""
         self.size = self.end_with(chunk)
         chunk.start = self.size - chunk.size
         self.chunks.append(chunk)
@@ -164,14 +164,14 @@ def _chunks(members: Sequence[Member[T]], limit: int) -> list[Chunk[T]]:
 
 
 def row_of_squares(builder: TensorBuilder, row: SSAValue, columns: int, wide: Attribute) -> SSAValue:
-    """Returns the sum of the squares of a row, added up some at a time."""
+    """Returns the sum of the squares of a row, via partial sums."""
     several = builder.reshape(row, [shape_of(row)[0] // columns, columns])
     sums = builder.sum(builder.mul(several, several), [1])
     return builder.cast(builder.sum(sums, [0]), wide)
 
 
 def sum_of_squares(builder: TensorBuilder, value: SSAValue, wide: Attribute) -> SSAValue:
-    """Returns the sum of the squares of a tensor: in two steps, where it is large."""
+    """Returns the sum of the squares of a tensor, via partial sums if it is large."""
     size = math.prod(shape_of(value))
     flat = builder.reshape(value, [size])
     columns = columns_of(size)
@@ -191,7 +191,7 @@ def sum_of_squares_by_axes(builder: TensorBuilder, value: SSAValue, wide: Attrib
 
 
 def stacked(b: TensorBuilder, row: SSAValue, offsets: Sequence[int], extents: Sequence[int]) -> SSAValue:
-    """Returns the tensors of one shape that lie in a row, with an axis of them in front."""
+    """Returns the tensors of the same shape in a row, stacked along a new leading axis."""
     count, size, stride = len(offsets), math.prod(extents), offsets[1]
     padded = b.pad(row, b.zeros((), element_of(row)), [0], [count * stride - shape_of(row)[0]], [0])
     apart = b.slice(b.reshape(padded, [count, stride]), [0, 0], [count, size], [1, 1])
@@ -199,7 +199,7 @@ def stacked(b: TensorBuilder, row: SSAValue, offsets: Sequence[int], extents: Se
 
 
 def unstacked(b: TensorBuilder, stack: SSAValue, offsets: Sequence[int]) -> SSAValue:
-    """Returns the row that `stacked` was given."""
+    """Returns the row from which `stacked` made a stack."""
     count, stride = len(offsets), offsets[1]
     size = math.prod(shape_of(stack)) // count
     flat, zero = b.reshape(stack, [count, size]), b.zeros((), element_of(stack))

@@ -1,4 +1,4 @@
-"""The pass `recompute`: which values of the forward pass are kept for the derivative, and which are computed again."""
+"""The pass `recompute`: chooses which values of the forward pass are kept for the derivative, and which recomputed."""
 
 from __future__ import annotations
 
@@ -22,22 +22,23 @@ from tensorgrad.passes.levels import TENSORS, LevelPass
 
 
 def _is_cheap(op: object) -> TypeGuard[TensorOp]:
-    """Returns whether a kernel that reads an op's result can compute it on the way."""
+    """Returns whether a kernel that reads an op's result can compute it itself."""
     return is_elementwise(op) or is_view(op)
 
 
 @dataclass(frozen=True)
 class RecomputePass(LevelPass):
-    """Computes values of the forward pass again where the derivative reads them, if that keeps fewer bytes.
+    """Recomputes values of the forward pass where the derivative reads them, if that keeps fewer bytes.
 
     Expects functions on `tg` with gradients or updates among their results, when no later pass merges equal ops.
     Guarantees the same results, bit for bit.
 
-    The forward pass is what the results of role `output` need. Of its values that the derivative reads element by
-    element, it keeps those of a minimum cut between what only other ops can compute (products, reductions) and what is
-    read; all behind the cut are computed again, from what is kept and from what is there anyway: arguments, constants,
-    and what the derivative reads in other ways. A value counts its bytes; twice, where the forward pass does not have
-    to write it. (Z. Jia et al. and PyTorch's AOTAutograd choose by such a cut too.)
+    The forward pass is everything that the results of role `output` need. Of its values that the derivative reads
+    elementwise, the pass keeps those of a minimum cut between values that can't be recomputed elementwise (products,
+    reductions) and the values that are read. Values after the cut are recomputed from the kept ones and from those that
+    are available anyway: arguments, constants, and values that the derivative reads in other ways. The weight of a
+    value is its bytes; twice as many if the forward pass doesn't have to store it. (Z. Jia et al. and PyTorch's
+    AOTAutograd choose by such a cut, too.)
     """
 
     name = "recompute"
@@ -65,7 +66,7 @@ def _recompute(function: FuncOp) -> None:
 
 
 def _needed(values: Iterable[SSAValue]) -> set[Operation | Block]:
-    """Returns the ops that values are computed by."""
+    """Returns the ops that compute values."""
     found: set[Operation | Block] = set()
     waiting = [value.owner for value in values]
     while waiting:
@@ -82,7 +83,7 @@ def _is_free(value: SSAValue) -> bool:
 
 @dataclass
 class _Node:
-    """An end of a value in the network: an edge leads from its first to its second end, as wide as its bytes."""
+    """An end of a value in the flow network; the edge from its first to its second end has its bytes as capacity."""
 
     edges: dict[_Node, float] = field(default_factory=dict["_Node", float])
 
@@ -91,7 +92,7 @@ class _Node:
 
 
 class _Cut:
-    """A minimum cut between what can't be computed again and what is wanted."""
+    """A minimum cut between values that can't be recomputed and the wanted ones."""
 
     def __init__(self, forward: set[Operation | Block], saved: set[SSAValue], wanted: list[SSAValue]):
         self.forward, self.saved, self.wanted = forward, saved, wanted
@@ -99,7 +100,7 @@ class _Cut:
         self.ends: dict[SSAValue, tuple[_Node, _Node]] = {}
 
     def kept(self) -> set[SSAValue]:
-        """Returns the values on the cut that is nearest to what is wanted, so that the least is computed again."""
+        """Returns the values on the minimum cut nearest to the wanted values, which recomputes the least."""
         for value in self.wanted:
             self._connect(self._add(value)[1], self.sink, float("inf"))
         while self._push():
@@ -108,7 +109,7 @@ class _Cut:
         return {value for value, (first, second) in self.ends.items() if first not in behind and second in behind}
 
     def _add(self, value: SSAValue) -> tuple[_Node, _Node]:
-        """Adds a value, and all that it can be computed from, to the network."""
+        """Adds a value, and everything that it can be computed from, to the network."""
         waiting, uses = [value], list[tuple[SSAValue, _Node]]()
         while waiting:
             one = waiting.pop()
@@ -131,7 +132,7 @@ class _Cut:
         second.edges.setdefault(first, 0.0)
 
     def _push(self) -> bool:
-        """Sends as much as it can along a shortest way that has room (Edmonds and Karp, 1972)."""
+        """Augments the flow along a shortest path with residual capacity (Edmonds and Karp, 1972)."""
         came: dict[_Node, _Node] = {self.source: self.source}
         waiting = deque([self.source])
         while waiting and self.sink not in came:
@@ -165,14 +166,14 @@ class _Cut:
 
 
 def _cost(value: SSAValue, forward: set[Operation | Block]) -> float:
-    """Returns what keeping a value costs: its bytes; twice, where the forward pass need not write it."""
+    """Returns the cost of keeping a value: its bytes, doubled if the forward pass need not store it."""
     size = size_of(shape_of(value)) * element_bytes(element_of(value))
     written = any(use.operation in forward and not _is_cheap(use.operation) for use in value.uses)
     return float(size if written else 2 * size)
 
 
 class _Copies:
-    """Copies of ops of the forward pass, in front of where the derivative first reads them."""
+    """Copies ops of the forward pass to where the derivative first reads them."""
 
     def __init__(self, block: Block, forward: set[Operation | Block], kept: set[SSAValue]):
         self.block, self.kept = block, kept
@@ -180,7 +181,7 @@ class _Copies:
         self.made: dict[SSAValue, SSAValue] = {}
 
     def replace(self, backward: list[Operation]) -> None:
-        """Makes the derivative read copies of all that is not kept."""
+        """Makes the derivative read copies of all values that aren't kept."""
         for op in backward:
             if _is_cheap(op):
                 for source in self._missing(op):

@@ -1,4 +1,4 @@
-"""The pass `remat`: a forward pass in segments that the derivative computes again, instead of keeping their values."""
+"""The pass `remat`: divides the forward pass into segments that the derivative recomputes instead of keeping."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from tensorgrad.passes.levels import TENSORS, LevelPass
 
 @dataclass(frozen=True)
 class RematPass(LevelPass):
-    """Wraps runs of a function's ops in calls marked `recompute`, all but the last run.
+    """Wraps segments of a function's ops in calls marked `recompute`, except the last segment.
 
-    Expects a `tg` function of one block, before `grad`. Guarantees the same results. `grad` then keeps only what
-    crosses from one run to another, and computes each run again when its derivative is due (T. Chen et al., Training
-    Deep Nets with Sublinear Memory Cost, 2016). Runs have about equal bytes of values each, and end where few bytes
-    cross. Constants stay where they are used.
+    Expects a `tg` function of one block, before `grad`. Guarantees the same results. `grad` then keeps only
+    values that cross from one segment to another, and recomputes each segment for its derivative (T. Chen et al.,
+    Training Deep Nets with Sublinear Memory Cost, 2016). Segments have about equal bytes of values, and end where few
+    bytes cross. Constants stay with their users.
 
     Attributes:
-        segments: The number of runs; with 1, nothing changes.
-        function: The function; may be absent where there is only one.
+        segments: The number of segments; with 1, nothing changes.
+        function: The function; may be omitted if there is only one.
     """
 
     name = "remat"
@@ -51,7 +51,7 @@ class RematPass(LevelPass):
 
 
 def wrap(block: Block, ops: Sequence[Operation], name: str) -> CallOp:
-    """Moves ops of a block, which stand in order, into a call marked `recompute` in the place of the last.
+    """Moves ops of a block, given in order, into a call marked `recompute` in the place of the last.
 
     Constants among their operands are copied into the call.
     """
@@ -102,7 +102,7 @@ def _is_used_outside(value: SSAValue, ops: set[Operation]) -> bool:
 
 
 def _cuts(ops: Sequence[Operation], segments: int) -> list[int]:
-    """Returns where the runs end but the last: near equal shares of bytes, where the fewest bytes cross."""
+    """Returns the ends of all segments but the last: near equal shares of bytes, where the fewest bytes cross."""
     if len(ops) < 2 or segments < 2:
         return []
     made = list(accumulate(sum(_bytes(result) for result in op.results) for op in ops))
@@ -118,12 +118,12 @@ def _cuts(ops: Sequence[Operation], segments: int) -> list[int]:
 
 
 def _crossing(ops: Sequence[Operation]) -> list[int]:
-    """For each position between ops, the bytes of the values made before it and used behind it."""
+    """Returns, for each position between ops, the bytes of values computed before it and used after it."""
     places = {op: place for place, op in enumerate(ops)}
     change = [0] * (len(ops) + 1)
     for place, op in enumerate(ops):
         for result in op.results:
-            # What the function returns is used behind all of them.
+            # The function's results are used after all of them.
             last = max((places.get(use.operation, len(ops)) for use in result.uses), default=place)
             size = _bytes(result)
             change[place + 1] += size
@@ -133,7 +133,7 @@ def _crossing(ops: Sequence[Operation]) -> list[int]:
 
 
 def _bytes(value: SSAValue) -> int:
-    """Returns what keeping a value takes; of a broadcast, its operand is kept."""
+    """Returns the bytes that keeping a value takes; for a broadcast, those of its operand."""
     if isinstance(value.owner, BroadcastOp):
         value = value.owner.operands[0]
     return size_of(shape_of(value)) * element_bytes(element_of(value))

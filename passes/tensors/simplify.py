@@ -28,11 +28,11 @@ Key: TypeAlias = tuple[object, ...]
 class SimplifyPass(ModulePass):
     """Folds constants and identities of `tg`, merges equal pure ops, and erases dead ones.
 
-    Expects any module. Guarantees the same results, bit for bit, and a location on every op it makes (upstream's
-    `canonicalize` loses those of folded constants). One walk forwards, one backwards: linear in the number of ops.
-    Ops that hold regions are walked into and never merged, but for composite calls with equal bodies. What a scan
-    computes of constants alone moves in front of it, carried values that never change become constants, and results
-    without uses are erased.
+    Expects any module. Guarantees the same results, bit for bit, and a location on every new op (upstream's
+    `canonicalize` loses those of folded constants). One walk forwards and one backwards: linear in the number of ops.
+    Ops with regions are walked into and never merged, except composite calls with equal bodies. Ops of a scan that
+    depend only on constants are hoisted, carried values that never change become constants, and results without uses
+    are erased.
     """
 
     name = "simplify"
@@ -76,7 +76,7 @@ def _simplify_inside(op: Operation, seen: dict[Key, SSAValue], calls: dict[Key, 
 
 
 def _folded(op: TensorOp) -> Operation | None:
-    """Replaces an op that folds; returns the op that stands for it now, if it is new or unchanged."""
+    """Replaces an op that folds; returns the op in its place, if it is new or unchanged."""
     if isinstance(op, ConstantOp):
         op.properties["value"] = compact(cast("DenseIntOrFPElementsAttr[Any]", op.value))
         return op
@@ -114,7 +114,7 @@ def _merge(op: Operation, seen: dict[Key, SSAValue]) -> None:
 
 
 def _merge_composite(op: CallOp, seen: dict[Key, list[CallOp]]) -> None:
-    """Merges a composite call with an equal one: a forward pass and what a derivative computes again."""
+    """Merges a composite call with an equal one, such as one of the forward pass that a derivative repeats."""
     found = seen.setdefault((op.callee, tuple(op.operands), op.composite), [])
     for other in found:
         if len(op.regions) == len(other.regions) and all(

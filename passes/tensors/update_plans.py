@@ -1,4 +1,4 @@
-"""Which update functions each parameter of a function goes through."""
+"""Plans of updates: which update functions each parameter of a function goes through."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def plans_of(module: ModuleOp, function: FuncOp, where: str) -> list[Plan]:
     Args:
         module: Has the update functions.
         function: Its gradients are those of the parameters to update.
-        where: How messages begin.
+        where: The prefix of messages.
 
     Raises:
         DiagnosticException: There are no update functions, a parameter has no gradient, or two optimizers update it.

@@ -1,9 +1,9 @@
-"""Update functions: what an optimizer does to one parameter, as a function of the module.
+"""Update functions: an optimizer's update of one parameter, as a function of the module.
 
-A private function with the attribute `tg.updates`, the names of the parameters that it is for. Its arguments have the
-roles `gradient`, `parameter`, `state`, `scalar` and `norm`, the norm of all gradients together; it returns the next
-gradient or, where it is the last of its optimizer, the next value of the parameter, and then of each state. The
-functions of one parameter run in the order of `tg.stage`.
+An update function is private and has the attribute `tg.updates`, the names of the parameters that it updates. Its
+arguments have the roles `gradient`, `parameter`, `state`, `scalar` and `norm`, the global norm of the gradients; it
+returns the next gradient or, if it is the last of its optimizer, the next value of the parameter, and then that of each
+state. The functions of one parameter run in the order of `tg.stage`.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from tensorgrad.passes.tensors.moving import copied
 UPDATES, STAGE, OPTIMIZER, BATCHED = "tg.updates", "tg.stage", "tg.optimizer", "tg.batched"
 
 Given: TypeAlias = Mapping[tuple[str, str], SSAValue]
-"""Values for arguments, by role and name."""
+"""The values of arguments, by role and name."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Update:
     """An update function.
 
     Attributes:
-        function: In the IR.
+        function: The function in the IR.
     """
 
     function: FuncOp
@@ -64,24 +64,24 @@ class Update:
 
     @cached_property
     def parameters(self) -> list[str]:
-        """The names of the parameters that it is for."""
+        """The names of the parameters that it updates."""
         names = self.function.attributes[UPDATES]
         assert isa(names, ArrayAttr[StringAttr])
         return [one.data for one in names]
 
     @property
     def stage(self) -> int:
-        """Its place among the functions of a parameter."""
+        """Its position among the functions of a parameter."""
         return self._number(STAGE)
 
     @property
     def optimizer(self) -> int:
-        """Which optimizer it belongs to, of those that update parts of a model."""
+        """The number of the optimizer that it belongs to."""
         return self._number(OPTIMIZER)
 
     @property
     def is_batched(self) -> bool:
-        """Whether parameters of one shape run through it as a batch."""
+        """Whether parameters of the same shape run through it as a batch."""
         return BATCHED in self.function.attributes
 
     @cached_property
@@ -92,7 +92,7 @@ class Update:
 
     @property
     def needs_norm(self) -> bool:
-        """Whether it takes the norm of all gradients."""
+        """Whether it takes the global norm of the gradients."""
         return any(slot.role == "norm" for slot in self.slots)
 
     @property
@@ -102,12 +102,12 @@ class Update:
 
     @cached_property
     def is_elementwise(self) -> bool:
-        """Whether each element of the results depends on the same element of the arguments, and on scalars."""
+        """Whether each element of the results depends only on the same element of the arguments, and on scalars."""
         return self.structure is not None
 
     @cached_property
     def structure(self) -> Hashable | None:
-        """What element-wise functions have in common that differ in the shape of the parameter; `None` for others."""
+        """A key that is equal for elementwise functions that differ only in the parameter's shape, or `None`."""
         names: dict[SSAValue, Hashable] = {argument: place for place, argument in enumerate(self.block.args)}
         shape = shape_of(self.block.args[0])
         if any(state != shape for state in self.states.values()):
@@ -120,7 +120,7 @@ class Update:
             elif isinstance(op, ConstantOp) and _is_splat(op):
                 names[op.result] = ("constant", _number_of(op), element_of(op.result))
             elif isinstance(op, BroadcastOp) and op.operands[0] not in full:
-                # A parameter without axes needs none.
+                # The same function for a parameter without axes has no broadcast.
                 names[op.result] = names[op.operands[0]]
             elif is_elementwise(op):
                 operands = tuple(names[value] for value in op.operands)
@@ -131,7 +131,7 @@ class Update:
         return tuple(found)
 
     def per_element(self) -> set[SSAValue]:
-        """Returns the values that differ by the element of the parameter."""
+        """Returns the values that depend on the element of the parameter."""
         arguments = zip(self.slots, self.block.args, strict=True)
         full: set[SSAValue] = {value for slot, value in arguments if slot.role in ("gradient", "parameter", "state")}
         for op in self.block.ops:
@@ -151,11 +151,11 @@ class Update:
         }
 
     def applied(self, builder: TensorBuilder, given: Given) -> list[SSAValue]:
-        """Copies the body to where the builder stands.
+        """Copies the body to the builder's insertion point.
 
         Args:
-            builder: Where ops go, with the location that they get.
-            given: The arguments; those of an element-wise function may have another shape than its own.
+            builder: The insertion point, with the location of the ops.
+            given: The arguments; those of an elementwise function may have a different shape than its own.
 
         Returns:
             The results.
@@ -164,7 +164,7 @@ class Update:
         return _elementwise(self, builder, operands) if self.is_elementwise else _copied(self, builder, operands)
 
     def batched(self, builder: TensorBuilder, given: Given) -> list[SSAValue]:
-        """Returns the same for several parameters at once: all arguments but scalars have a new leading axis."""
+        """Like `applied`, for several parameters at once: all arguments except scalars have a new leading axis."""
         block, operands = copied(self.function.body), self._operands(given)
         known: dict[SSAValue, SSAValue] = {}
         for argument, old in zip(block.args, self.block.args, strict=True):
@@ -189,11 +189,11 @@ def updates_of(module: ModuleOp) -> list[Update]:
 
 
 def state_shapes(module: ModuleOp, function: FuncOp) -> dict[str, tuple[int, ...]]:
-    """Returns the shapes of all state that update functions keep, by the names that `append-updates` gives it.
+    """Returns the shapes of all state of update functions, by the names that `append-updates` gives it.
 
     Args:
         module: Has the update functions.
-        function: The function whose parameters they are for.
+        function: The function whose parameters they update.
     """
     arguments = zip(arguments_of(function), function.body.block.args, strict=True)
     parameters = {slot.name: shape_of(value) for slot, value in arguments if slot.role == "parameter"}
@@ -213,7 +213,7 @@ def drop_updates(module: ModuleOp) -> None:
 
 
 def mark(function: FuncOp, parameters: Sequence[str], stage: int, optimizer: int, batched: bool) -> None:
-    """Makes a function an update function."""
+    """Marks a function as an update function."""
     function.attributes[UPDATES] = ArrayAttr([StringAttr(name) for name in parameters])
     function.attributes[STAGE] = IntegerAttr(stage, i64)
     if optimizer:
@@ -243,7 +243,7 @@ def _copied(update: Update, builder: TensorBuilder, known: dict[SSAValue, SSAVal
 
 
 def _elementwise(update: Update, builder: TensorBuilder, known: dict[SSAValue, SSAValue]) -> list[SSAValue]:
-    """Copies an element-wise body for parameters of any shape. What is the same for all elements stays a scalar."""
+    """Copies an elementwise body for parameters of any shape. Values common to all elements remain scalars."""
     full = update.per_element()
     shape = next(shape_of(value) for old, value in known.items() if old in full)
     numbers: dict[SSAValue, ConstantOp] = {}

@@ -1,4 +1,4 @@
-"""`fuse`: fewer kernels, fewer bytes. `cost` says what pays, `inline` and `merge` do it, `graph` keeps it legal."""
+"""`fuse`: merges kernels. `cost` decides what pays, `inline` and `merge` rewrite, and `graph` keeps it legal."""
 
 from tensorgrad.passes.buffers.fuse.fuse_pass import FusePass
 

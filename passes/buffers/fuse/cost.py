@@ -1,4 +1,4 @@
-"""What fusion weighs: kinds of kernels, bytes, bindings, parallelism, recomputation."""
+"""The costs that fusion weighs: kinds of kernels, bytes, bindings, parallelism, recomputation."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tensorgrad.passes.analyses.walking import operations
 
 
 def work(kernel: Parts) -> int:
-    """Returns the points of a kernel's stages, all loops counted."""
+    """Returns the number of points of a kernel's stages, over all loops."""
     return sum(points(stage.extents) for stage in kernel.stages)
 
 
@@ -44,7 +44,7 @@ def is_cheap(kernel: Parts) -> bool:
 
 
 def moves_only(kernel: Parts) -> bool:
-    """Returns whether a kernel only moves: it copies, makes constants or positions, and compares integers."""
+    """Returns whether a kernel only moves data: it copies, makes constants or positions, and compares integers."""
     allowed = (
         YieldOp,
         arith.ConstantOp,
@@ -59,7 +59,7 @@ def moves_only(kernel: Parts) -> bool:
 
 
 def reading_points(kernel: Parts, buffer: SSAValue) -> int:
-    """Returns how often a stage reads a buffer at most: at every point, for each load at a computed index."""
+    """Returns an upper bound on the reads of a buffer by a stage: one per point and load at a computed index."""
     result = 0
     for stage in kernel.stages:
         direct = any(read is buffer for read, _ in stage.reads)
@@ -79,6 +79,6 @@ def copies(kernel: Parts, buffer: SSAValue) -> int:
 
 
 def parallel_enough(grid: Sequence[int], own: Sequence[int]) -> bool:
-    """Returns whether a kernel over `grid` keeps the device busy though `own` loops run inside a point."""
+    """Returns whether a kernel over `grid` keeps the device busy although `own` loops run inside a point."""
     rows, inside = points(grid), points(own)
     return rows * min(inside, ROW_LANES) >= min(rows * inside, ENOUGH_LANES)

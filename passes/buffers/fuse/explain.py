@@ -1,4 +1,4 @@
-"""What fusion decides and why, for the log topic `fusion`."""
+"""Explains the decisions of fusion, for the log topic `fusion`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tensorgrad.passes.analyses.walking import operations
 from tensorgrad.passes.labels import label_of, working_folder
 
 MOST_NAMES = 4
-"""How many ops a kernel is described by."""
+"""The number of ops in the description of a kernel."""
 
 _UNNAMED = (arith.ConstantOp, YieldOp)
 
@@ -20,23 +20,23 @@ _log = logging.getLogger("tensorgrad.fusion")
 
 
 def is_logged() -> bool:
-    """Returns whether anybody wants to know."""
+    """Returns whether the topic is logged."""
     return _log.isEnabledFor(logging.DEBUG)
 
 
 def fused(rule: str, first: Parts, second: Parts) -> None:
-    """Logs that two kernels become one."""
+    """Logs that two kernels are merged."""
     if is_logged():
         _log.debug("%s: %s into %s", rule, described(first), described(second))
 
 
 def stored(first: Parts, second: Parts, reason: str) -> None:
-    """Logs why the result of a kernel is stored for another to read."""
+    """Logs why two kernels are not merged."""
     _log.debug("%s stays apart from %s: %s", described(first), described(second), reason)
 
 
 def described(kernel: Parts) -> str:
-    """Returns the line that a kernel is from, what it computes, and its grid."""
+    """Returns a kernel's line, what it computes, and its grid."""
     kind = "pointwise" if kernel.is_pointwise else "reduction"
     if kernel.single is not None:
         kind = kernel.single.name.removeprefix("buf.")

@@ -31,25 +31,25 @@ class FusePass(LevelPass):
     """Merges kernels where that saves memory traffic or dispatches.
 
     Expects functions of `buf` before `plan-memory`. Guarantees the same results up to the rounding of the same
-    operations, at most as many kernels as before, each within the target's number of bindings, and kernels in an order
-    that runs: updates of parameters and state stand behind the readers of the old values, so that `plan-memory` can
-    make them in place.
+    operations, at most as many kernels as before, each within the target's number of bindings, and kernels in a valid
+    order: updates of parameters and state come after the readers of the old values, so that `plan-memory` can do them
+    in place.
 
-    The rules, each applied wherever it saves:
+    The rules, each applied wherever it saves something:
 
-    - `inline`: a pointwise kernel whose result one other kernel reads is computed there. Its result is never stored.
+    - `inline`: a pointwise kernel with a single reader is computed in the reader. Its result is never stored.
     - `recompute`: a pointwise kernel that several kernels read is computed in each, if that moves fewer bytes.
-    - `epilogue`: a kernel that reads another's result at the same grid point runs behind it in the same kernel: bias,
-      activation and optimizer behind a contraction, further reductions over the same rows behind the first.
+    - `epilogue`: a kernel that reads another's result at the same grid point runs after it in the same kernel: bias,
+      activation and optimizer after a contraction, further reductions over the same rows after the first.
     - `prologue`: a pointwise kernel that contractions read in their sums is computed there, if `prologues` says that it
       pays.
-    - `row`: pointwise work on whole rows runs in the kernel that reduced them.
-    - `siblings`: kernels over the same grid that don't depend on each other run as one.
+    - `row`: pointwise work on whole rows runs in the kernel that reduces them.
+    - `siblings`: independent kernels over the same grid run as one.
 
     Attributes:
-        target: A profile or JSON that says how many bindings a kernel may have.
+        target: A profile or JSON with the number of bindings that a kernel may have.
         only: The rules to apply; all of them by default.
-        all_prologues: Whether contractions compute all operands that they can, whatever it costs.
+        all_prologues: Whether contractions compute all operands that they can, whatever the cost.
     """
 
     name = "fuse"
@@ -69,7 +69,7 @@ class FusePass(LevelPass):
 
 
 class Fusion:
-    """Fuses one function. Its kernels are taken apart at first, and put together again at the end."""
+    """Fuses one function. Its kernels are decomposed first, and reassembled at the end."""
 
     def __init__(self, function: FuncOp, target: Target, all_prologues: bool = False):
         self.function, self.target, self.all_prologues = function, target, all_prologues
@@ -192,10 +192,10 @@ class Fusion:
                     current.append(kernel)
         return changed
 
-    # What the rules ask
+    # Conditions of the rules
 
     def _belongs_to_producer(self, kernel: Parts, reader: Parts) -> bool:
-        """Returns whether work on a reduction's rows is better done behind it than in a reader over another grid."""
+        """Returns whether work on a reduction's rows is better done after it than in a reader over another grid."""
         if reader.grid == kernel.grid:
             return False
         return any(
@@ -206,11 +206,11 @@ class Fusion:
     def _accept(self, producer: Parts, readers: Sequence[Parts], in_sum: bool = False) -> bool:
         """Returns whether `producer` may be computed inside all of its readers."""
         if sum(1 for writer in self.graph.waiting_updates(producer) if writer in readers) > 1:
-            return False  # each of them would update what the other has yet to read
+            return False  # each would overwrite what the other has yet to read
         return not any(self._refusal(producer, reader, in_sum) for reader in readers)
 
     def _refusal(self, producer: Parts, reader: Parts, in_sum: bool = False) -> str | None:
-        """Returns why `producer` can't be computed inside `reader`; as a prologue if it only moves, or any."""
+        """Returns why `producer` can't be computed inside `reader`; by default it is a prologue only if it moves data."""
         source = producer.outputs[0]
         if reader.single is not None:
             return f"{reader.single.name} computes no operands"
@@ -240,7 +240,7 @@ class Fusion:
         return None
 
     def _alignment(self, producer: Parts, kernel: Parts, rows: bool) -> list[int] | str:
-        """Returns which loops of `kernel` are the grid of `producer`, which it may run behind; or why it may not."""
+        """Returns which loops of `kernel` are the grid of `producer`, or why it may not run after it."""
         if single := kernel.single or producer.single:
             return f"{single.name} is a kernel of its own"
         demoted = len(kernel.grid) - len(producer.grid)
@@ -267,7 +267,7 @@ class Fusion:
         return self._merge_refusal(producer, kernel, loops) or loops
 
     def _merge_refusal(self, first: Parts, second: Parts, loops: Sequence[int]) -> str | None:
-        """Returns why two kernels don't fit the binding limit as one, or would not keep their updates in place."""
+        """Returns why two kernels don't fit the binding limit as one, or can't keep their updates in place."""
         private = self._private_to(first, second)
         buffers = {*first.inputs, *first.outputs, *second.inputs, *second.outputs} - set(private)
         if not self.bindings.fit(buffers):
@@ -293,17 +293,17 @@ class Fusion:
     def _private_to(self, producer: Parts, reader: Parts) -> list[SSAValue]:
         return [output for output in producer.outputs if is_private(output) and self.graph.users(output) == [reader]]
 
-    # What is logged
+    # Logging
 
     def _explain(self) -> None:
-        """Logs for each kernel and reader that are left why they are two."""
+        """Logs why each remaining kernel and its readers are not merged."""
         for kernel in self.graph.kernels:
             for reader in self.graph.readers(kernel):
                 explain.stored(kernel, reader, self._why_apart(kernel, reader))
 
     def _why_apart(self, kernel: Parts, reader: Parts) -> str:
         behind = self._alignment(kernel, reader, rows=len(reader.grid) > len(kernel.grid))
-        assert isinstance(behind, str)  # else the rules would have merged the two
+        assert isinstance(behind, str)  # otherwise the rules would have merged them
         return f"not computed in it: {self._why_not_inside(kernel, reader)}; not run in one kernel: {behind}"
 
     def _why_not_inside(self, kernel: Parts, reader: Parts) -> str:
@@ -321,7 +321,7 @@ class Fusion:
             return "it can run behind the reduction of its rows"
         return "computing it in each reader costs more than it saves"
 
-    # What the rules do
+    # Rewrites
 
     def _inline(self, producer: Parts, readers: Sequence[Parts], rule: str) -> None:
         read = list(producer.inputs)
@@ -335,7 +335,7 @@ class Fusion:
         self._drop_unread(read)
 
     def _drop_unread(self, values: Iterable[SSAValue]) -> None:
-        """Erases the kernels of values without readers, whose loads' guards were found never to hold."""
+        """Erases kernels without readers, whose loads had guards that never hold."""
         for value in values:
             writer = self.graph.writer(value)
             if writer is not None and _is_private(writer) and not self.graph.readers(writer):
@@ -344,7 +344,7 @@ class Fusion:
                 self._drop_unread(inputs)
 
     def _drop(self, kernel: Parts) -> None:
-        """Forgets a kernel and erases what it did."""
+        """Erases a kernel and its outputs."""
         self.graph.remove(kernel)
         done: list[Operation] = [op for stage in kernel.stages for op in stage.body.ops]
         if kernel.single is not None:
@@ -356,12 +356,12 @@ class Fusion:
     def _merge(self, first: Parts, second: Parts, loops: Sequence[int], rule: str) -> Parts:
         explain.fused(rule, second, first)
         private = self._private_to(first, second)
-        new = merge(first, second, loops, private)  # the old ones still know their inputs
+        new = merge(first, second, loops, private)  # the old ones still have their inputs
         self.graph.replace([first, second], new)
         return new
 
     def _finish(self) -> None:
-        """Puts allocations first and kernels in an order that runs."""
+        """Moves allocations to the front and kernels into a valid order."""
         block, last = self.function.body.block, return_of(self.function)
         order = self.graph.in_rounds()
         kept = {
@@ -402,7 +402,7 @@ def _is_private(kernel: Parts) -> bool:
 
 
 def _updates_over(kernel: Parts, old: SSAValue, new: SSAValue) -> bool:
-    """Returns whether a kernel may write a new value where the old one lies."""
+    """Returns whether a kernel may overwrite an old value with its new one."""
     if kernel.single is not None:
         return old not in kernel.inputs
     return _all_may_write_over([stage.accesses() for stage in kernel.stages], [(old, new)])

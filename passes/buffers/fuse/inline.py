@@ -35,7 +35,7 @@ def inline(producer: Parts, consumer: Parts) -> None:
     """Computes `producer` in every stage of `consumer` that reads its result.
 
     Args:
-        producer: One pointwise stage with one output, whose map is a plain placement. It stays as it is.
+        producer: One pointwise stage with one output, whose map is a plain placement. It is not changed.
         consumer: Reads that output.
     """
     source, stage = producer.outputs[0], producer.stages[0]
@@ -73,7 +73,7 @@ def inlined_accesses(producer: Parts, consumer: Parts) -> list[Accesses]:
 
 
 def _inline_reads(stage: Stage, source: SSAValue, back: Sequence[AffineExpr], reader: Stage) -> None:
-    """Replaces the reads at index maps: the producer's operands are read through composed maps."""
+    """Replaces reads at index maps with reads of the producer's operands through composed maps."""
     for position in reversed([i for i, (buffer, _) in enumerate(reader.reads) if buffer is source]):
         _, index_map = reader.reads.pop(position)
         argument = reader.body.args[position]
@@ -86,7 +86,7 @@ def _inline_reads(stage: Stage, source: SSAValue, back: Sequence[AffineExpr], re
             reader.reads.append((buffer, affine.composed(m, loops, reader.extents)))
             kind = stage.body.args[number].type
             values.append(reader.body.insert_arg(kind, count + 1 + number))
-        # The argument that is replaced stands at its old place: the new ones follow the reads behind it.
+        # The replaced argument keeps its position: the new ones follow the later reads.
         mapping: dict[SSAValue, SSAValue] = dict(zip(stage.body.args, values, strict=False))
         anchor = reader.body.first_op
         result = _clone_body(stage, mapping, reader.body, anchor, loops.results, rank)
@@ -102,7 +102,7 @@ def _clone_body(
     loops: Sequence[AffineExpr],
     rank: int,
 ) -> SSAValue:
-    """Clones a body in front of `anchor`, its loop indices replaced by expressions; gives what it yields."""
+    """Clones a body before `anchor`, with its loop indices replaced by expressions; returns the yielded values."""
     values = dict(mapping)
     result: SSAValue | None = None
     for op in stage.body.ops:
@@ -132,7 +132,7 @@ def _constant_index(number: int, block: Block, anchor: Operation | None, like: O
 
 
 def _inline_loads(stage: Stage, source: SSAValue, back: Sequence[AffineExpr], reader: Stage) -> None:
-    """Replaces the loads at computed indices: the producer's operands are loaded at computed indices too."""
+    """Replaces loads at computed indices with such loads of the producer's operands."""
     for load in [load for load in reader.loads() if load.memref is source]:
         block = load.parent
         assert block is not None

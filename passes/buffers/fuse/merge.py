@@ -17,14 +17,14 @@ from tensorgrad.passes.buffers.fuse.inline import inverse
 
 
 def aligned_loops(first: Parts, second: Parts) -> list[int] | None:
-    """Returns which loop of `second`'s grid each loop of `first`'s grid is, by how `second` reads what `first` writes.
+    """Returns which loop of `second`'s grid each loop of `first`'s grid is, from how `second` reads `first`'s outputs.
 
-    `None` when some read is at another point than the grid's, or at a computed index.
+    `None` if a read is not at the grid point, or at a computed index.
     """
     written = {output: _placement(first, output) for output in first.outputs}
     parts = {part for output in first.outputs for part in parts_of(output)}
     if any(part in parts for value in second.inputs if value not in written for part in parts_of(value)):
-        return None  # a row has other points than its parts
+        return None  # the points of a row differ from those of its parts
     grid, result = second.grid, None
     for stage in second.stages:
         if any(load.memref in written for load in stage.loads()):
@@ -60,7 +60,7 @@ def _placement(kernel: Parts, output: SSAValue) -> list[AffineExpr] | None:
 
 
 def _plain(expression: AffineExpr, m: AffineMap, rank: int) -> int | None:
-    """Returns the grid loop that an index expression comes to under a map."""
+    """Returns the grid loop that an index expression is under a map."""
     if not isinstance(expression, AffineDimExpr):
         return None
     result = m.results[expression.position]
@@ -72,9 +72,8 @@ def merge(first: Parts, second: Parts, loops: Sequence[int], private: Sequence[S
 
     Args:
         first: Runs first; its stages are taken.
-        second: Runs behind it; its stages are taken and changed.
-        loops: Which loop of `second`'s grid each of `first`'s is. Loops of `second` that are none of these become the
-            stages' own.
+        second: Runs after it; its stages are taken and changed.
+        loops: Which loop of `second`'s grid each of `first`'s is. Other loops of `second` become the stages' own.
         private: Outputs of `first` that only `second` reads: they become locals.
     """
     rank = len(second.grid)
@@ -119,7 +118,7 @@ def merged_accesses(first: Parts, second: Parts, loops: Sequence[int]) -> list[A
 
 
 def _permutation(order: Sequence[int], rank: int) -> list[AffineExpr]:
-    """Returns each loop as one of the new ones: those of the grid in a new order, the others where they are."""
+    """Returns the renumbering of loops: those of the grid in a new order, the others unchanged."""
     new: list[AffineExpr] = [AffineDimExpr(loop) for loop in range(rank)]
     for position, loop in enumerate(order):
         new[loop] = AffineDimExpr(position)
@@ -127,14 +126,14 @@ def _permutation(order: Sequence[int], rank: int) -> list[AffineExpr]:
 
 
 def _placed(value: SSAValue, stages: Sequence[Stage], like: Parts, location: LocationAttr) -> SSAValue:
-    """Returns a local in place of `value`, with the shape of another grid, whose loops the stages have taken over."""
+    """Returns a local that replaces `value`, with the shape of another grid, whose loops the stages now have."""
     local = new_local(like.grid, element_of(value), location)
     _rename(stages, value, local, len(like.grid))
     return local
 
 
 def _rename(stages: Sequence[Stage], old: SSAValue, new: SSAValue, rank: int) -> None:
-    """Replaces an output by a local, whose index is the grid point."""
+    """Replaces an output with a local, indexed by the grid point."""
     for stage in stages:
         at = AffineMap(len(stage.extents), 0, tuple(AffineDimExpr(loop) for loop in range(rank)))
         stage.reads = [(new, at) if buffer is old else (buffer, m) for buffer, m in stage.reads]

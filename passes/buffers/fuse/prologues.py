@@ -1,9 +1,9 @@
-"""When contractions had better compute an operand than read it: what prologues cost, and what they save.
+"""Decides when contractions should compute an operand instead of reading it: the costs and savings of prologues.
 
-Saved are a dispatch, and the writing and reading of the operand. The cost is that a contraction computes an element
+A prologue saves a dispatch, and writing and reading the operand. Its cost is that the contraction computes an element
 once for each block of results that needs it, from more operands. Both are in the unit of the target's schedules: cycles
-of one core while all are busy on a CPU, bytes of memory on a GPU. So a prologue pays where the other side of the
-contraction is a few blocks wide at most, or where an operand takes little to compute from few others.
+of one core while all are busy on a CPU, bytes of memory on a GPU. So a prologue pays if the other side of the
+contraction is only a few blocks wide, or if the operand is cheap to compute from few others.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from tensorgrad.runtime.target import Target
 
 
 def reads_in_sum(reader: Parts, source: SSAValue) -> bool:
-    """Returns whether a contraction reads a buffer in its sum, not only behind it."""
+    """Returns whether a contraction reads a buffer in its sum, not only after it."""
     return reader.contraction is not None and source in reader.contraction.buffers()
 
 
 def prologue_fits(producer: Parts, reader: Parts) -> bool:
-    """Returns whether a contraction stays short enough with a prologue: drivers compile long ones slowly."""
+    """Returns whether a contraction remains short enough with a prologue: drivers compile long ones slowly."""
     assert reader.contraction is not None
     together = (producer.stages[0].body, reader.contraction.body)
     return sum(weight_of(operations(body)) for body in together) <= MOST_PROLOGUE_OPS
@@ -43,8 +43,8 @@ def prologue_pays(producer: Parts, readers: Sequence[Parts], target: Target, alo
     Args:
         producer: One pointwise stage with one output.
         readers: All that read the output, some of them in the sum of a contraction.
-        target: Software or GPU.
-        alone: Whether it would be a dispatch of its own, and not run behind the reduction of its rows.
+        target: The target, a software adapter or a GPU.
+        alone: Whether it would be a separate dispatch, instead of running after the reduction of its rows.
     """
     machine = machine_of(target)
     if isinstance(machine, CpuModel):
@@ -72,7 +72,7 @@ def _saved_cycles(producer: Parts, readers: Sequence[Parts], machine: CpuModel, 
 
 
 def _loading(kernel: Parts, machine: CpuModel) -> float:
-    """Returns what a CPU needs to load the operands of one point; less for those that many points share."""
+    """Returns the cost on a CPU of loading the operands of one point; less for those that many points share."""
     stage, points = kernel.stages[0], cost.points(kernel.grid)
     whole = sum(1 for _, m in stage.reads if cost.points([kernel.grid[loop] for loop in used_dims(m)]) == points)
     return machine.load * (whole + len(stage.loads())) + machine.uniform_load * (len(stage.reads) - whole)
@@ -105,10 +105,10 @@ def _saved_bytes(producer: Parts, readers: Sequence[Parts], machine: GpuModel, t
 
 
 def _contraction_cost(reader: Parts, producer: Parts | None, target: Target) -> float:
-    """Returns what a reader's contraction costs, alone or with a producer computed in it.
+    """Returns the cost of a reader's contraction, alone or with a producer computed in it.
 
-    Infinitely much where the producer leaves no contraction: where its values are the same for all rows, or all
-    columns, a block of results has nothing to reuse, and each result would compute every one of them anew.
+    Infinite if the result is not a contraction: if the producer's values are the same for all rows, or all columns,
+    a block of results can't reuse anything, and each result would recompute all of them.
     """
     assert reader.contraction is not None
     stage = reader.contraction.copy()

@@ -1,4 +1,4 @@
-"""`grad`: reverse-mode differentiation, as a rewrite of `tg` into `tg`, and forward mode made of it."""
+"""`grad`: reverse-mode differentiation as a rewrite from `tg` to `tg`, and forward mode derived from it."""
 
 from tensorgrad.passes.tensors.grad.forward import tangents
 from tensorgrad.passes.tensors.grad.grad_pass import GradPass

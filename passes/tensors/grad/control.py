@@ -23,18 +23,18 @@ Summed: TypeAlias = Callable[[Sequence[SSAValue], Cotangents, TensorBuilder], di
 
 
 class ScanDerivative:
-    """The derivative of a scan by its operands: a scan over the same positions in the other direction.
+    """Builds the derivative of a scan by its operands: a scan over the same positions in reverse order.
 
-    It carries the cotangents of the carried values, and the sums of those of the constants. The scan that is
-    differentiated gets further results: the stacks of those values of its body that the derivative reads. They are what
-    is saved; views of them, the slices of `xs` and the constants are not.
+    It carries the cotangents of the carried values, and the sums of those of the constants. The differentiated scan
+    gets further results: stacks of the values of its body that the derivative reads. Only these are saved; views of
+    them, the slices of `xs` and the constants are not.
 
     Args:
         op: The scan.
         given: The cotangents of its results.
-        wanted: Which operands want a cotangent.
+        wanted: The operands whose cotangents are needed.
         differentiate: Reverse mode over a block: `reverse.cotangents`.
-        differentiated: What depends on what: `reverse.differentiated`.
+        differentiated: The dependence analysis: `reverse.differentiated`.
         summed: `reverse.summed`.
     """
 
@@ -55,7 +55,7 @@ class ScanDerivative:
         self.seeded = self._seeded()
 
     def _moving(self) -> set[SSAValue]:
-        """Returns the body's arguments that depend on what is wanted, maybe by the carried values of earlier times."""
+        """Returns the body's arguments that depend on wanted operands, also through values carried earlier."""
         moving: set[SSAValue] = {a for a, one in zip(self.body.args, self.wanted, strict=True) if one}
         values = returned(self.body)
         while True:
@@ -67,7 +67,7 @@ class ScanDerivative:
             moving |= added
 
     def _seeded(self) -> list[int]:
-        """Returns the carried values that have a cotangent, maybe by those of later times."""
+        """Returns the carried values that have a cotangent, also through those of later iterations."""
         count, values = len(self.carries), returned(self.body)
         stacks = [value for value, one in zip(values[count:], self.given[count:], strict=True) if one is not None]
         found = {i for i in range(count) if self.given[i] is not None and self.carries[i] in self.moving}
@@ -82,7 +82,7 @@ class ScanDerivative:
             found |= added
 
     def emit(self, builder: TensorBuilder) -> Cotangents:
-        """Adds the derivative; gives the cotangents of the operands."""
+        """Adds the derivative; returns the cotangents of the operands."""
         location = self.op.location
         count, end = len(self.carries), self.body.last_op
         assert end is not None
@@ -139,7 +139,7 @@ class ScanDerivative:
         return argument
 
     def _fetch(self, back: Block) -> tuple[list[tuple[BlockArgument, SSAValue]], list[tuple[BlockArgument, SSAValue]]]:
-        """Makes arguments of the body's values that the derivative reads: constants, and sequences."""
+        """Passes the values of the body that the derivative reads to it as arguments: constants and sequences."""
         consts: list[tuple[BlockArgument, SSAValue]] = []
         xs: list[tuple[BlockArgument, SSAValue]] = []
         known: dict[SSAValue, SSAValue] = {}
@@ -186,7 +186,7 @@ class ScanDerivative:
 
 
 def _same_composite(op: Operation, forward: Sequence[Operation]) -> CallOp | None:
-    """Returns a composite call of the forward pass that a derivative would repeat: its results are kept instead."""
+    """Returns a composite call of the forward pass that a derivative would repeat; its results are kept instead."""
     if not isinstance(op, CallOp) or op.composite is None:
         return None
     calls = (one for one in forward if isinstance(one, CallOp) and one.composite == op.composite)
@@ -194,7 +194,7 @@ def _same_composite(op: Operation, forward: Sequence[Operation]) -> CallOp | Non
 
 
 def _reorder(block: Block, *groups: Sequence[BlockArgument]) -> None:
-    """Puts a block's arguments into another order; they are all of them."""
+    """Reorders all arguments of a block."""
     wanted = [argument for group in groups for argument in group]
     old = list(block.args)
     assert len(old) == len(wanted)
@@ -214,9 +214,9 @@ def cond_derivative(
     differentiate: Differentiate,
     summed: Summed,
 ) -> Cotangents:
-    """Returns the derivative of a cond: a cond of the branches' derivatives, each of which computes its branch again.
+    """Returns the derivative of a cond: a cond of the branches' derivatives, each of which recomputes its branch.
 
-    Values of the branch that ran are not kept: each would need a place that the other branch fills with zeros.
+    Values of the branch that ran are not kept: each would need a result that the other branch fills with zeros.
     """
     present = [cotangent for cotangent in given if cotangent is not None]
     inputs = list(op.inputs)

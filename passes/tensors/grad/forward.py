@@ -24,11 +24,11 @@ def tangents(
     directions: Sequence[SSAValue],
     builder: TensorBuilder,
 ) -> list[SSAValue | None]:
-    """Returns the derivatives of `results` along `directions`, which are as many and of the same types as `wrt`.
+    """Returns the derivatives of `results` along `directions`, which have the same number and types as `wrt`.
 
-    Reverse mode runs twice, first over `block` by cotangents that stand for any, then over what that made by these
-    cotangents. What depends on them is dead afterwards, and the rest goes to the builder. So there is no second table
-    of rules, and the cost is that of forward mode.
+    Reverse mode runs twice, first over `block` with placeholder cotangents, then over the result with respect to these
+    cotangents. Everything that depends on them is dead afterwards, and the rest goes to the builder. So there is no
+    second table of rules, and the cost is that of forward mode.
 
     Returns:
         One tangent for each result; `None` is zero.
@@ -58,7 +58,7 @@ _NOT_LINEAR = "a custom derivative is not linear in its cotangent, which forward
 
 
 def _check_linear(block: Block, given: Sequence[SSAValue], results: Sequence[SSAValue]) -> None:
-    """Refuses results that depend on the given cotangents by what has no derivative."""
+    """Refuses results that depend on the given cotangents through an op without a derivative."""
     dependent, broken = set(given), set[Operation]()
     for op in block.ops:
         if any(operand in dependent for operand in op.operands):
@@ -76,7 +76,7 @@ def _check_linear(block: Block, given: Sequence[SSAValue], results: Sequence[SSA
 
 
 def _check_region(op: Operation, dependent: set[SSAValue]) -> None:
-    """Refuses what a loop or branch makes of dependent operands by what has no derivative."""
+    """Refuses results of a loop or branch that depend on its operands through an op without a derivative."""
     if isinstance(op, CondOp):
         for block in op.branches:
             inside = [a for a, operand in zip(block.args, op.inputs, strict=True) if operand in dependent]

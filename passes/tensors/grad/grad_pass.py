@@ -20,14 +20,14 @@ from tensorgrad.passes.tensors.grad.reverse import gradients
 class GradPass(LevelPass):
     """Appends the gradient of one of a function's results, a float scalar, to its results.
 
-    Expects a `tg` function of one block. Guarantees: the results that were there stay, in front; behind them comes one
-    gradient for each argument in `wrt`, in that order, with role `gradient` and the argument's name. Derivatives take
-    the location of the op they belong to.
+    Expects a `tg` function of one block. Guarantees: existing results stay in front; they are followed by one
+    gradient for each argument in `wrt`, in that order, with role `gradient` and the argument's name. Derivatives have
+    the location of the op that they belong to.
 
     Attributes:
-        function: The function to differentiate; may be absent where there is only one.
+        function: The function to differentiate; may be omitted if there is only one.
         wrt: The arguments to differentiate by. Default: those with role `parameter`, or the first if there are none.
-        result: The place of the result to differentiate.
+        result: The index of the result to differentiate.
     """
 
     name = "grad"

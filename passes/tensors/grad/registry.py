@@ -1,4 +1,4 @@
-"""The derivatives of ops: rules by class, and the reasons of those that have none. The families of `rules` fill it."""
+"""The derivative rules of ops by class, or the reason for having none; the modules of `rules` fill it."""
 
 from __future__ import annotations
 
@@ -31,5 +31,5 @@ def rule(kind: type[OpT]) -> Callable[[Rule[OpT]], Rule[OpT]]:
 
 
 def no_rule(reason: str, *kinds: type[TensorOp]) -> None:
-    """Registers why ops have no derivative."""
+    """Registers the reason why ops have no derivative."""
     NO_DERIVATIVE.update(dict.fromkeys(kinds, reason))

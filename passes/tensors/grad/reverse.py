@@ -23,14 +23,14 @@ def cotangents(
 ) -> list[SSAValue | None]:
     """Returns the cotangents of `wrt` from those of the values in `seeds`.
 
-    Only the ops that are in `block` now are differentiated, so values from outside it count as constants. A zero
+    Only the ops that are currently in `block` are differentiated, so values from outside are constants. A zero
     cotangent is `None` and never becomes a tensor.
 
     Args:
-        block: Holds the ops between `wrt` and the seeded values; the builder appends behind them.
+        block: Has the ops between `wrt` and the seeded values; the builder appends after them.
         seeds: The cotangent of each result.
         wrt: The values to differentiate by.
-        builder: Where the derivative goes.
+        builder: The insertion point of the derivative.
     """
     active, path = differentiated(block, wrt)
     found: dict[SSAValue, SSAValue] = dict(seeds)
@@ -49,7 +49,7 @@ def cotangents(
 
 
 def differentiated(block: Block, wrt: Sequence[SSAValue]) -> tuple[set[SSAValue], list[TensorOp | RegionOp]]:
-    """Returns the values of a block that depend on `wrt` differentiably, and the ops that make them, in order."""
+    """Returns the values of a block that depend on `wrt` differentiably, and the ops that compute them, in order."""
     active: set[SSAValue] = set(wrt)
     path: list[TensorOp | RegionOp] = []
     for op in block.ops:
@@ -65,7 +65,7 @@ def differentiated(block: Block, wrt: Sequence[SSAValue]) -> tuple[set[SSAValue]
 def _cotangents_of(
     builder: TensorBuilder, op: TensorOp | RegionOp, given: Cotangents, wanted: Sequence[bool]
 ) -> Cotangents:
-    """Returns the cotangents of an op's operands, at least of those that are wanted, from those of its results."""
+    """Returns the cotangents of an op's operands, at least of the wanted ones, from those of its results."""
     if isinstance(op, CallOp):
         if op.recompute is not None:
             return _again(builder, op, given, wanted)
@@ -88,7 +88,7 @@ def _of_call(
     given: Cotangents,
     wanted: Sequence[bool],
 ) -> Cotangents:
-    """Computes the call again, with what its derivative needs; what the program has already is merged later."""
+    """Repeats the call together with the values that its derivative needs; duplicates are merged later."""
     if call.derivative:
         return _custom(builder, call, operands, given)
     body = copied(call.body)
@@ -102,7 +102,7 @@ def _of_call(
 
 
 def summed(results: Sequence[SSAValue], given: Cotangents, builder: TensorBuilder) -> dict[SSAValue, SSAValue]:
-    """Returns the cotangent of each value; one that is a result more than once has the sum."""
+    """Returns the cotangent of each value; that of a value returned several times is the sum."""
     seeds: dict[SSAValue, SSAValue] = {}
     for result, cotangent in zip(results, given, strict=True):
         if cotangent is not None:
@@ -126,9 +126,9 @@ def _custom(builder: TensorBuilder, call: CallOp, operands: Sequence[SSAValue], 
 
 
 def _complete(call: CallOp, region: int) -> CallOp:
-    """Returns a copy of a call, in whose derivative regions each recursive call has a derivative of its own."""
+    """Returns a copy of a call in whose derivative regions recursive calls have the custom derivative."""
     whole = call.clone()
-    whole.operands = []  # It only holds the regions.
+    whole.operands = []  # It only serves to hold the regions.
     for op in list(whole.derivative[region].walk()):
         if isinstance(op, CallOp) and op.recursive is not None and op.resembles(call) and _belongs(op, whole):
             del op.properties["recursive"]
@@ -139,7 +139,7 @@ def _complete(call: CallOp, region: int) -> CallOp:
 
 
 def _belongs(op: CallOp, whole: CallOp) -> bool:
-    """Returns whether the nearest call around a recursive one that has its derivative is `whole`."""
+    """Returns whether the nearest enclosing call with the derivative of a recursive call is `whole`."""
     around = op.parent_op()
     while around is not whole and around is not None:
         if isinstance(around, CallOp) and around.derivative and around.resembles(op):
@@ -149,7 +149,7 @@ def _belongs(op: CallOp, whole: CallOp) -> bool:
 
 
 def _again(builder: TensorBuilder, call: CallOp, given: Cotangents, wanted: Sequence[bool]) -> Cotangents:
-    """Returns the derivative as a call that computes everything again, so that no value of the first time is kept."""
+    """Returns the derivative as a call that recomputes everything, so that no value of the forward pass is kept."""
     present = [cotangent for cotangent in given if cotangent is not None]
     outer = [*call.operands, *present]
     block = Block(arg_types=[value.type for value in outer])

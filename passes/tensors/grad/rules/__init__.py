@@ -1,4 +1,4 @@
-"""Every derivative: for each op, the cotangents of its operands from the cotangent of its result.
+"""The derivatives of all ops: the cotangents of the operands from the cotangent of the result.
 
 A rule emits `tg` ops that have rules themselves, so gradients nest to any order, and stays linear in the cotangent. It
 returns `None` for an operand without a derivative.

@@ -1,4 +1,4 @@
-"""Derivatives of collectives, of the sum of what all processes compute: each is a collective itself."""
+"""Derivatives of collectives, with respect to the sum over all processes: each is a collective itself."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ def _dot_general(b: TensorBuilder, op: contract.DotGeneralOp, g: SSAValue) -> Co
     batch = list(range(len(lb)))
     left_free = list(range(len(lb), len(lb) + len(lf)))
     right_free = list(range(len(lb) + len(lf), len(op.shape)))
-    # Both come with the axes of one side in another order: put each axis back.
+    # Both have the axes of one side in a different order: permute them back.
     lhs = b.dot_general(g, op.rhs, (batch, rb), (right_free, rf))
     rhs = b.dot_general(op.lhs, g, (lb, batch), (lf, left_free))
     left_order = [*lb, *lf, *(axis for _, axis in sorted(zip(rc, lc, strict=True)))]

@@ -21,7 +21,7 @@ def _conv(b: TensorBuilder, op: convolution.ConvOp, g: SSAValue) -> Cotangents:
 
 
 def _by_lhs(b: TensorBuilder, op: convolution.ConvOp, g: SSAValue) -> SSAValue:
-    """Slides the reversed window over the cotangent: the stride becomes its holes, its holes become the stride."""
+    """Convolves the cotangent with the reversed window: stride and dilation are swapped."""
     stride, low, _, lhs_dilation, rhs_dilation = (int_list(op.properties, name) for name in op.PROPERTIES[:-1])
     groups = int_value(op.properties, "groups")
     sizes = shape_of(op.rhs)[2:]
@@ -37,7 +37,7 @@ def _by_lhs(b: TensorBuilder, op: convolution.ConvOp, g: SSAValue) -> SSAValue:
 
 
 def _by_rhs(b: TensorBuilder, op: convolution.ConvOp, g: SSAValue) -> SSAValue:
-    """Slides the cotangent over the left operand and sums over the batch: stride and holes of the window swap."""
+    """Convolves the left operand with the cotangent, summed over the batch: stride and dilation are swapped."""
     stride, low, _, lhs_dilation, rhs_dilation = (int_list(op.properties, name) for name in op.PROPERTIES[:-1])
     groups = int_value(op.properties, "groups")
     extents, sizes = shape_of(op.lhs)[2:], shape_of(op.rhs)[2:]
@@ -54,7 +54,7 @@ def _by_rhs(b: TensorBuilder, op: convolution.ConvOp, g: SSAValue) -> SSAValue:
 
 
 def _exchanged(b: TensorBuilder, x: SSAValue, axis: int = 0, groups: int = 1) -> SSAValue:
-    """`x` with its first two axes exchanged; the groups that `axis` is made of stay there, and stay apart."""
+    """Returns `x` with its first two axes swapped; the groups in `axis` stay there, and stay separate."""
     first, second, *rest = shape_of(x)
     behind = range(2, 2 + len(rest))
     if groups == 1:

@@ -1,4 +1,4 @@
-"""Derivatives of ops that work element by element."""
+"""Derivatives of elementwise ops."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def _div(b: TensorBuilder, op: arithmetic.DivOp, g: SSAValue) -> Cotangents:
 
 @rule(arithmetic.PowOp)
 def _pow(b: TensorBuilder, op: arithmetic.PowOp, g: SSAValue) -> Cotangents:
-    """As PyTorch: no derivative in the base where the exponent is 0, nor in the exponent at base 0 (if it is >= 0)."""
+    """As in PyTorch, the derivative by the base is 0 at exponent 0, and by the exponent 0 at base 0 (if it is >= 0)."""
     x, y, zero, one = op.lhs, op.rhs, b.full_like(op.lhs, 0), b.full_like(op.lhs, 1)
     slope = b.mul(y, b.binary(arithmetic.PowOp, x, b.sub(y, one)))
     base = b.select(b.compare("eq", y, zero), zero, b.mul(g, slope))
@@ -121,7 +121,7 @@ def _pow(b: TensorBuilder, op: arithmetic.PowOp, g: SSAValue) -> Cotangents:
 
 
 def _extremum(b: TensorBuilder, wins: str, op: arithmetic.BinaryOp, g: SSAValue) -> Cotangents:
-    """As PyTorch: equal operands have half each, and where one is NaN both have all, so that it is seen."""
+    """As in PyTorch, equal operands get half each, and both get all if one is NaN, so that it shows."""
     zero, half = b.full_like(g, 0), b.scale(g, 0.5)
     share = b.select(b.compare("eq", op.lhs, op.rhs), half, g)
     return [

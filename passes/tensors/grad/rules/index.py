@@ -1,4 +1,4 @@
-"""Derivatives of gathers and scatters, which are each other's."""
+"""Derivatives of gathers and scatters, which are transposes of each other."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _scatter_add_along_axis(b: TensorBuilder, op: index.ScatterAddAlongAxisOp, g
 def _where_inside(
     b: TensorBuilder, op: index.ScatterAddOp | index.ScatterAddAlongAxisOp, taken: SSAValue, axis: int
 ) -> SSAValue:
-    """Dropped updates have no derivative, whatever a gather reads out of range."""
+    """Dropped updates get no derivative, whatever a gather reads out of range."""
     indices = op.indices
     extent = int_value(op.properties, "extent")
     inside = b.binary(

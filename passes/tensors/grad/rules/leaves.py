@@ -1,4 +1,4 @@
-"""Leaves, which nothing flows back into."""
+"""Leaves, which have no operands to differentiate by."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ def _sum(b: TensorBuilder, op: reduce.SumOp, g: SSAValue) -> Cotangents:
 
 
 def _extreme(b: TensorBuilder, op: reduce.ReduceOp, g: SSAValue) -> Cotangents:
-    """Equal extremes share the cotangent evenly; where there is NaN, which is the extreme then, every NaN does."""
+    """Equal extremes share the cotangent evenly; if there are NaNs, which are the extremes then, they do."""
     x, axes = op.operand, int_list(op.properties, "axes")
     ties = b.compare("eq", x, b.broadcast_like(op.result, x, axes))
     ties = b.binary(arithmetic.OrOp, ties, b.compare("ne", x, x))
@@ -40,7 +40,7 @@ def _min(b: TensorBuilder, op: reduce.MinOp, g: SSAValue) -> Cotangents:
 
 @rule(reduce.ProdOp)
 def _prod(b: TensorBuilder, op: reduce.ProdOp, g: SSAValue) -> Cotangents:
-    """Returns the product of all other elements, by a tree of products: no division, so exact where elements are 0."""
+    """Returns the product of all other elements by a tree of products, without division, so that zeros are exact."""
     axes, extents = int_list(op.properties, "axes"), shape_of(op.operand)
     kept = [axis for axis in range(len(extents)) if axis not in axes]
     order = [*kept, *(axis for axis in range(len(extents)) if axis in axes)]
@@ -69,7 +69,7 @@ def _prod(b: TensorBuilder, op: reduce.ProdOp, g: SSAValue) -> Cotangents:
 
 
 def _part(b: TensorBuilder, x: SSAValue, start: int, stop: int) -> SSAValue:
-    """`x[..., start:stop]`."""
+    """Returns `x[..., start:stop]`."""
     extents = shape_of(x)
     if (start, stop) == (0, extents[-1]):
         return x

@@ -1,4 +1,4 @@
-"""Sorting: the derivative goes through the positions that it gives."""
+"""The derivative of sorting, which permutes by the sorted positions."""
 
 from __future__ import annotations
 
